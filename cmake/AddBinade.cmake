@@ -1,0 +1,114 @@
+# Everything a Binade CMakeLists.txt may say beyond plain CMake.
+
+# binade_library(<name> SOURCES ... [LINKS ...])
+#
+# One library per folder that speaks MLIR. MLIR comes from the single shared
+# libMLIR, so a relink takes a second; LINKS names Binade libraries only.
+function(binade_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_include_directories(${name} SYSTEM PUBLIC
+    ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
+  target_compile_definitions(${name} PUBLIC ${BINADE_LLVM_DEFINITIONS})
+  target_link_libraries(${name} PUBLIC ${ARG_LINKS} MLIR LLVM)
+  add_dependencies(${name} binade-headers)
+  binade_precompile(${name})
+  binade_export(${name})
+endfunction()
+
+# binade_plain_library(<name> SOURCES ... [LINKS ...])
+#
+# A library that a machine without LLVM can run: the C++ standard library only.
+function(binade_plain_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC ${ARG_LINKS})
+  binade_export(${name})
+endfunction()
+
+# Makes <name> part of find_package(Binade).
+function(binade_export name)
+  target_include_directories(${name} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+    $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  install(TARGETS ${name} EXPORT BinadeTargets)
+endfunction()
+
+# The MLIR headers that every file includes take longer to parse than the file:
+# they are precompiled once and shared by all libraries that speak MLIR.
+function(binade_precompile name)
+  if(NOT TARGET binade-precompiled)
+    file(WRITE ${PROJECT_BINARY_DIR}/precompiled.cpp "")
+    add_library(binade-precompiled STATIC ${PROJECT_BINARY_DIR}/precompiled.cpp)
+    target_include_directories(binade-precompiled SYSTEM PUBLIC
+      ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
+    target_compile_definitions(binade-precompiled PUBLIC
+      ${BINADE_LLVM_DEFINITIONS})
+    target_compile_options(binade-precompiled PUBLIC
+      "SHELL:-Xclang -fno-pch-timestamp")
+    target_precompile_headers(binade-precompiled PRIVATE
+      ${PROJECT_SOURCE_DIR}/cmake/Precompiled.h)
+  endif()
+  target_compile_options(${name} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
+  target_precompile_headers(${name} REUSE_FROM binade-precompiled)
+endfunction()
+
+# binade_tool(<name> SOURCES ... LINKS ...)
+function(binade_tool name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_LINKS})
+  set_target_properties(${name} PROPERTIES
+    INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR};${LLVM_LIBRARY_DIRS}")
+  install(TARGETS ${name})
+endfunction()
+
+# binade_tablegen(<file.td> <output> <flag>... [<output> <flag>...]...)
+#
+# Runs mlir-tblgen on one file, once per output.
+function(binade_tablegen source)
+  set(LLVM_TARGET_DEFINITIONS ${source})
+  foreach(arg IN LISTS ARGN ITEMS end)
+    if(arg MATCHES "^-")
+      list(APPEND flags ${arg})
+      continue()
+    endif()
+    if(output)
+      mlir_tablegen(${output} ${flags})
+    endif()
+    set(output ${arg})
+    set(flags)
+  endforeach()
+  string(MAKE_C_IDENTIFIER "${CMAKE_CURRENT_SOURCE_DIR}/${source}" id)
+  add_public_tablegen_target(tablegen_${id})
+  add_dependencies(binade-headers tablegen_${id})
+endfunction()
+
+# binade_doc(<file.td> <page.md> <generator> ...)
+#
+# Regenerates docs/generated/<page.md> when `ninja binade-doc` is asked for.
+function(binade_doc source page)
+  set(LLVM_TARGET_DEFINITIONS ${source})
+  mlir_tablegen(${page} ${ARGN})
+  set(copy ${PROJECT_SOURCE_DIR}/docs/generated/${page})
+  add_custom_target(binade-doc-${page}
+    COMMAND ${CMAKE_COMMAND} -E copy_if_different
+            ${CMAKE_CURRENT_BINARY_DIR}/${page} ${copy}
+    DEPENDS ${CMAKE_CURRENT_BINARY_DIR}/${page})
+  add_dependencies(binade-doc binade-doc-${page})
+endfunction()
+
+# binade_embed(<library> <variable> <file>...)
+#
+# Compiles data files into <library> as `<variable>()`, a list of
+# (file name, text): what users read and copy is what the compiler reads.
+function(binade_embed library variable)
+  set(output ${CMAKE_CURRENT_BINARY_DIR}/${variable}.cpp)
+  add_custom_command(OUTPUT ${output}
+    COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/utils/embed.py
+            ${variable} ${output} ${ARGN}
+    DEPENDS ${PROJECT_SOURCE_DIR}/utils/embed.py ${ARGN}
+    WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+  target_sources(${library} PRIVATE ${output})
+endfunction()
