@@ -112,3 +112,20 @@ function(binade_embed library variable)
     WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
   target_sources(${library} PRIVATE ${output})
 endfunction()
+
+# binade_unittest(<name> SOURCES ... [LINKS ...])
+#
+# One GoogleTest program per folder, in <build>/unittests. `check-binade-unit`
+# runs all of them; files in Inputs/ are found through BINADE_TEST_INPUTS.
+function(binade_unittest name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_LINKS} GTest::gtest_main)
+  target_compile_definitions(${name} PRIVATE
+    BINADE_TEST_INPUTS="${CMAKE_CURRENT_SOURCE_DIR}/Inputs")
+  set_target_properties(${name} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/unittests)
+  add_custom_target(check-${name} COMMAND ${name} --gtest_brief=1
+    DEPENDS ${name} USES_TERMINAL)
+  add_dependencies(check-binade-unit check-${name})
+endfunction()

@@ -1,0 +1,116 @@
+//===- DTypeTest.cpp - Element types and 16-bit conversions ---------------===//
+
+#include "binade/Container/DType.h"
+#include "binade/Container/FloatConversion.h"
+#include "gtest/gtest.h"
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+
+using namespace binade;
+
+TEST(DType, NamesAndSizesAreThoseOfTheFormat) {
+  struct {
+    const char *name;
+    std::size_t bytes;
+    bool isFloat;
+  } expected[] = {
+      {"F64", 8, true},     {"F32", 4, true},     {"F16", 2, true},
+      {"BF16", 2, true},    {"F8_E4M3", 1, true}, {"F8_E5M2", 1, true},
+      {"F8_E8M0", 1, true}, {"I64", 8, false},    {"I32", 4, false},
+      {"I16", 2, false},    {"I8", 1, false},     {"U64", 8, false},
+      {"U32", 4, false},    {"U16", 2, false},    {"U8", 1, false},
+      {"BOOL", 1, false}};
+  ASSERT_EQ(std::size(expected), kNumDTypes);
+  for (auto &row : expected) {
+    std::optional<DType> type = parseDType(row.name);
+    ASSERT_TRUE(type) << row.name;
+    EXPECT_EQ(name(*type), row.name);
+    EXPECT_EQ(byteSize(*type), row.bytes) << row.name;
+    EXPECT_EQ(isFloat(*type), row.isFloat) << row.name;
+    EXPECT_NE(knownDTypes().find(row.name), std::string_view::npos);
+  }
+}
+
+TEST(DType, UnknownNamesHaveNoType) {
+  for (const char *name : {"", "f32", "F32 ", "C64", "F4", "FLOAT"})
+    EXPECT_FALSE(parseDType(name)) << name;
+}
+
+/// The value of f16 bits by the definition of the format.
+static double f16Value(unsigned bits) {
+  int exponent = (bits >> 10) & 31;
+  double fraction = bits & 0x3ff;
+  double magnitude = exponent == 31 ? (fraction ? NAN : INFINITY)
+                     : exponent == 0
+                         ? std::ldexp(fraction, -24)
+                         : std::ldexp(1024 + fraction, exponent - 25);
+  return bits & 0x8000 ? -magnitude : magnitude;
+}
+
+TEST(FloatConversion, EveryF16IsDecodedByItsDefinition) {
+  for (unsigned bits = 0; bits < 0x10000; ++bits) {
+    float value = f16ToFloat(static_cast<std::uint16_t>(bits));
+    double expected = f16Value(bits);
+    if (std::isnan(expected)) {
+      EXPECT_TRUE(std::isnan(value)) << bits;
+      EXPECT_EQ(floatToF16(value), 0x7e00);
+      continue;
+    }
+    ASSERT_EQ(value, expected) << bits;
+    ASSERT_EQ(std::signbit(value), std::signbit(expected)) << bits;
+    ASSERT_EQ(floatToF16(value), bits);
+  }
+}
+
+// Between neighbours a and b of one sign, everything up to the middle goes to
+// one side and everything after it to the other; the middle goes to the even.
+TEST(FloatConversion, F16RoundsToNearestEvenBetweenAllNeighbours) {
+  for (unsigned sign : {0u, 0x8000u})
+    for (unsigned bits = 0; bits < 0x7c00; ++bits) {
+      double low = f16Value(bits), high = f16Value(bits + 1);
+      if (bits == 0x7bff)
+        high = 65536; // What the next number would be without an end.
+      double middle = (low + high) / 2;
+      auto round = [&](double x) {
+        return floatToF16(static_cast<float>(sign ? -x : x));
+      };
+      float inner = std::nextafter(static_cast<float>(middle), 0.0f);
+      float outer = std::nextafter(static_cast<float>(middle), INFINITY);
+      ASSERT_EQ(round(inner), sign | bits);
+      ASSERT_EQ(round(outer), sign | (bits + 1));
+      ASSERT_EQ(round(middle), sign | (bits + (bits & 1)));
+    }
+  EXPECT_EQ(floatToF16(INFINITY), 0x7c00);
+  EXPECT_EQ(floatToF16(-std::numeric_limits<float>::max()), 0xfc00);
+  EXPECT_EQ(floatToF16(std::numeric_limits<float>::denorm_min()), 0);
+}
+
+TEST(FloatConversion, BF16RoundsToNearestEvenBetweenAllNeighbours) {
+  for (unsigned sign : {0u, 0x8000u})
+    for (unsigned bits = 0; bits < 0x7f80; ++bits) {
+      std::uint32_t low = (sign | bits) << 16;
+      auto round = [](std::uint32_t u) {
+        return floatToBF16(std::bit_cast<float>(u));
+      };
+      ASSERT_EQ(round(low), sign | bits);
+      ASSERT_EQ(round(low + 0x7fff), sign | bits);
+      ASSERT_EQ(round(low + 0x8000), sign | (bits + (bits & 1)));
+      ASSERT_EQ(round(low + 0x8001), sign | (bits + 1));
+    }
+}
+
+TEST(FloatConversion, BF16KeepsInfinityAndMakesNaNQuiet) {
+  EXPECT_EQ(floatToBF16(INFINITY), 0x7f80);
+  EXPECT_EQ(floatToBF16(-INFINITY), 0xff80);
+  for (std::uint32_t nan : {0x7f800001u, 0x7fffffffu, 0xff800001u, 0xffffffffu})
+    EXPECT_EQ(floatToBF16(std::bit_cast<float>(nan)), 0x7fc0);
+}
+
+TEST(FloatConversion, EveryBF16IsTheUpperHalfOfAFloat) {
+  for (unsigned bits = 0; bits < 0x10000; ++bits)
+    ASSERT_EQ(std::bit_cast<std::uint32_t>(
+                  bf16ToFloat(static_cast<std::uint16_t>(bits))),
+              bits << 16);
+}
