@@ -1,0 +1,73 @@
+//===- Binade.h - The binade dialect ----------------------------*- C++ -*-===//
+
+#ifndef BINADE_IR_BINADE_H
+#define BINADE_IR_BINADE_H
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinAttributeInterfaces.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "binade/IR/BinadeDialect.h.inc"
+#include "binade/IR/BinadeEnums.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "binade/IR/BinadeAttrs.h.inc"
+
+namespace mlir::binade {
+
+/// An op through which no gradient flows.
+template <typename ConcreteOp>
+class NotDifferentiable
+    : public OpTrait::TraitBase<ConcreteOp, NotDifferentiable> {};
+
+/// Floats other than f64 follow decisions; everything else stays as it is.
+FormatRole getDefaultFormatRole(Type type);
+
+/// Whether both lists hold ranked tensors of pairwise equal shapes whose
+/// element types are both floats, or equal.
+bool haveSameShapes(TypeRange lhs, TypeRange rhs);
+
+} // namespace mlir::binade
+
+#include "binade/Interfaces/DifferentiableOpInterface.h.inc"
+#include "binade/Interfaces/ElementwiseOpInterface.h.inc"
+#include "binade/Interfaces/KernelOpInterface.h.inc"
+#include "binade/Interfaces/PrecisionOpInterface.h.inc"
+
+#define GET_OP_CLASSES
+#include "binade/IR/Ops/Elementwise.h.inc"
+#define GET_OP_CLASSES
+#include "binade/IR/Ops/Cast.h.inc"
+#define GET_OP_CLASSES
+#include "binade/IR/Ops/Contraction.h.inc"
+#define GET_OP_CLASSES
+#include "binade/IR/Ops/Convolution.h.inc"
+#define GET_OP_CLASSES
+#include "binade/IR/Ops/Reduction.h.inc"
+#define GET_OP_CLASSES
+#include "binade/IR/Ops/Normalization.h.inc"
+#define GET_OP_CLASSES
+#include "binade/IR/Ops/Attention.h.inc"
+#define GET_OP_CLASSES
+#include "binade/IR/Ops/Embedding.h.inc"
+#define GET_OP_CLASSES
+#include "binade/IR/Ops/Loss.h.inc"
+#define GET_OP_CLASSES
+#include "binade/IR/Ops/Shape.h.inc"
+#define GET_OP_CLASSES
+#include "binade/IR/Ops/Random.h.inc"
+#define GET_OP_CLASSES
+#include "binade/IR/Ops/LossScaling.h.inc"
+#define GET_OP_CLASSES
+#include "binade/IR/Ops/Optimizer.h.inc"
+#define GET_OP_CLASSES
+#include "binade/IR/Ops/Kernel.h.inc"
+
+#endif // BINADE_IR_BINADE_H

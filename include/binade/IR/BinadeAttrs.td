@@ -1,0 +1,124 @@
+//===- BinadeAttrs.td - attributes ----------------------------------------===//
+
+#ifndef BINADE_IR_BINADEATTRS_TD
+#define BINADE_IR_BINADEATTRS_TD
+
+include "binade/IR/BinadeDialect.td"
+include "binade/IR/BinadeEnums.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/BuiltinAttributeInterfaces.td"
+
+class Binade_Attr<string name, string attrMnemonic, list<Trait> traits = []>
+    : AttrDef<Binade_Dialect, name, traits> {
+  let mnemonic = attrMnemonic;
+}
+
+def Binade_PrecisionAttr : Binade_Attr<"Precision", "precision"> {
+  let summary = "the formats an op computes, accumulates and answers in";
+  let description = [{
+    `compute` is the format that operands are rounded to, `accumulate` the
+    format of partial sums (only on ops that sum products; never narrower than
+    `compute`), `result` the format of the result. `rule` says which line of a
+    policy, or which class, decided; a decision without a rule was written by a
+    user: a pin, which wins over everything.
+
+    Example:
+
+    ```mlir
+    #binade.precision<compute = bf16, accumulate = f32, result = bf16,
+                      rule = "bf16-amp.yaml:7">
+    ```
+  }];
+  let parameters = (ins "::mlir::FloatType":$compute,
+                        OptionalParameter<"::mlir::FloatType">:$accumulate,
+                        "::mlir::FloatType":$result,
+                        OptionalParameter<"::mlir::StringAttr">:$rule);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Whether a user wrote this decision.
+    bool isPin() const { return !getRule(); }
+  }];
+}
+
+// Optional on every op that has it; the last argument of every builder.
+def Binade_PrecisionArg
+    : DefaultValuedOptionalAttr<Binade_PrecisionAttr,
+                                "::mlir::binade::PrecisionAttr()"> {
+  let constBuilderCall = "$0";
+}
+
+def Binade_PolicyAttr : Binade_Attr<"Policy", "policy"> {
+  let summary = "the precision policy that a module was compiled with";
+  let description = [{
+    Stays on the module (`binade.policy`) from assignment on, so that IR and
+    bundle name the policy; `hash` is the SHA-256 of `text`, the policy's
+    resolved text.
+  }];
+  let parameters = (ins "::mlir::StringAttr":$name, "::mlir::StringAttr":$hash,
+                        "::mlir::StringAttr":$text);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
+def Binade_ExternalAttr : Binade_Attr<"External", "external", [TypedAttrInterface]> {
+  let summary = "tensor data in a file beside the module";
+  let description = [{
+    `file` is relative to the module's directory; `offset` and `bytes` bound
+    the data; `sha256`, when present, is checked when the data are read.
+
+    Example:
+
+    ```mlir
+    #binade.external<"weights.safetensors", 4096, 512> : tensor<128xf32>
+    ```
+  }];
+  let parameters = (ins AttributeSelfTypeParameter<"">:$type,
+                        "::mlir::StringAttr":$file, "uint64_t":$offset,
+                        "uint64_t":$bytes,
+                        OptionalParameter<"::mlir::StringAttr">:$sha256);
+  let assemblyFormat =
+      "`<` $file `,` $offset `,` $bytes (`,` $sha256^)? `>`";
+  let genVerifyDecl = 1;
+}
+
+def Binade_RandomAttr : Binade_Attr<"Random", "random"> {
+  let summary = "random initial values, drawn when training starts";
+  let description = [{
+    `distribution` is `normal` (mean 0, standard deviation `scale`) or
+    `uniform` (in [-scale, scale)). The draw depends on the seed and the
+    parameter's name only.
+  }];
+  let parameters = (ins "::mlir::StringAttr":$distribution,
+                        "::mlir::FloatAttr":$scale);
+  let assemblyFormat = "`<` $distribution `,` $scale `>`";
+  let genVerifyDecl = 1;
+}
+
+def Binade_SettingAttr : Binade_Attr<"Setting", "setting"> {
+  let summary = "a named number with its default and the bounds of legal values";
+  let description = [{
+    Bounds are inclusive; `below` is the exclusive upper bound.
+
+    Example:
+
+    ```mlir
+    #binade.setting<"beta1", 0.9, min = 0.0, below = 1.0>
+    ```
+  }];
+  let parameters = (ins "::mlir::StringAttr":$name, "::mlir::FloatAttr":$value,
+                        OptionalParameter<"::mlir::FloatAttr">:$min,
+                        OptionalParameter<"::mlir::FloatAttr">:$max,
+                        OptionalParameter<"::mlir::FloatAttr">:$below);
+  let assemblyFormat = [{
+    `<` $name `,` $value (`,` `min` `=` $min^)? (`,` `max` `=` $max^)?
+    (`,` `below` `=` $below^)? `>`
+  }];
+  let extraClassDeclaration = [{
+    /// The default.
+    double getDefault() const { return getValue().getValueAsDouble(); }
+    /// What is wrong with `value`, or an empty string.
+    std::string explainViolation(double value) const;
+  }];
+}
+
+#endif // BINADE_IR_BINADEATTRS_TD

@@ -1,0 +1,92 @@
+//===- BinadeEnums.td - closed sets of words ------------------------------===//
+
+#ifndef BINADE_IR_BINADEENUMS_TD
+#define BINADE_IR_BINADEENUMS_TD
+
+include "mlir/IR/EnumAttr.td"
+include "binade/IR/BinadeDialect.td"
+
+class Binade_Enum<string name, string summary, list<I32EnumCase> cases>
+    : I32Enum<name, summary, cases> {
+  let cppNamespace = "::mlir::binade";
+}
+
+class Binade_EnumAttr<EnumInfo enum, string mnemonic>
+    : EnumAttr<Binade_Dialect, enum, mnemonic> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
+// The four classes of automatic mixed precision (AMP).
+def Binade_PrecisionClass : Binade_Enum<"PrecisionClass",
+    "how an op tolerates a narrow compute format", [
+      I32EnumCase<"Allow", 0, "allow">, // fast and safe when narrow
+      I32EnumCase<"Infer", 1, "infer">, // narrow when its operands are
+      I32EnumCase<"Clear", 2, "clear">, // moves bits, does no arithmetic
+      I32EnumCase<"Deny", 3, "deny">,   // must stay in f32
+    ]>;
+
+// What a precision decision says about one operand or result.
+def Binade_FormatRole : Binade_Enum<"FormatRole",
+    "which format of a decision an operand or result follows", [
+      I32EnumCase<"Chosen", 0, "chosen">, // compute (operand), result (result)
+      I32EnumCase<"Wide", 1, "wide">,     // always f32
+      I32EnumCase<"Fixed", 2, "fixed">,   // not subject to decisions
+    ]>;
+
+def Binade_Phase : Binade_Enum<"Phase", "the part of a training step", [
+      I32EnumCase<"Forward", 0, "forward">,
+      I32EnumCase<"Backward", 1, "backward">,
+      I32EnumCase<"Optimizer", 2, "optimizer">,
+    ]>;
+def Binade_PhaseAttr : Binade_EnumAttr<Binade_Phase, "phase">;
+
+// What a function argument or result is. Arguments stand in this order.
+def Binade_Role : Binade_Enum<"Role", "what a value of the step's interface is", [
+      I32EnumCase<"Parameter", 0, "parameter">, // trained
+      I32EnumCase<"Buffer", 1, "buffer">,       // updated by the forward part
+      I32EnumCase<"State", 2, "state">,         // of the optimizer
+      I32EnumCase<"Scaler", 3, "scaler">,       // loss scale, growth counter
+      I32EnumCase<"Rng", 4, "rng">,             // seed and counter of dropout
+      I32EnumCase<"Step", 5, "step">,           // number of applied updates
+      I32EnumCase<"Batch", 6, "batch">,         // one batch of data
+      I32EnumCase<"Hyper", 7, "hyper">,         // run-time scalars such as lr
+      I32EnumCase<"Output", 8, "output">,       // a result of the graph
+      I32EnumCase<"Gradient", 9, "gradient">,   // of the parameter of that name
+      I32EnumCase<"Metric", 10, "metric">,      // loss, grad_norm, found_inf
+    ]>;
+def Binade_RoleAttr : Binade_EnumAttr<Binade_Role, "role">;
+
+// The loop structure of a kernel, the same for every target.
+def Binade_Schedule : Binade_Enum<"Schedule", "the loop structure of a kernel", [
+      I32EnumCase<"Elementwise", 0, "elementwise">,
+      I32EnumCase<"RowReduction", 1, "row_reduction">,       // over trailing axes
+      I32EnumCase<"ColumnReduction", 2, "column_reduction">, // over leading axes
+      I32EnumCase<"FullReduction", 3, "full_reduction">,
+      I32EnumCase<"Permute", 4, "permute">,                  // strided copies
+      I32EnumCase<"Gather", 5, "gather">,
+      I32EnumCase<"Scatter", 6, "scatter">,
+      I32EnumCase<"MultiTensor", 7, "multi_tensor">,
+      I32EnumCase<"View", 8, "view">,                        // costs nothing
+      I32EnumCase<"Scalars", 9, "scalars">,                  // f64, once a step
+      I32EnumCase<"Library", 10, "library">,                 // plan record
+    ]>;
+def Binade_ScheduleAttr : Binade_EnumAttr<Binade_Schedule, "schedule">;
+
+def Binade_Comparison : Binade_Enum<"Comparison", "an ordered comparison", [
+      I32EnumCase<"Equal", 0, "equal">,
+      I32EnumCase<"Less", 1, "less">,
+      I32EnumCase<"LessEqual", 2, "less_equal">,
+      I32EnumCase<"Greater", 3, "greater">,
+      I32EnumCase<"GreaterEqual", 4, "greater_equal">,
+    ]>;
+def Binade_ComparisonAttr : Binade_EnumAttr<Binade_Comparison, "comparison">;
+
+def Binade_Approximation : Binade_Enum<"Approximation",
+    "the formula of the Gaussian error linear unit", [
+      I32EnumCase<"None", 0, "none">, // by erf
+      I32EnumCase<"Tanh", 1, "tanh">,
+    ]>;
+def Binade_ApproximationAttr
+    : Binade_EnumAttr<Binade_Approximation, "approximation">;
+
+#endif // BINADE_IR_BINADEENUMS_TD

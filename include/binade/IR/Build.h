@@ -1,0 +1,69 @@
+//===- Build.h - small builders shared by op families -----------*- C++ -*-===//
+
+#ifndef BINADE_IR_BUILD_H
+#define BINADE_IR_BUILD_H
+
+#include "binade/IR/Binade.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+
+namespace mlir::binade {
+
+//===----------------------------------------------------------------------===//
+// On tensors
+//===----------------------------------------------------------------------===//
+
+/// A constant of `type` (a ranked tensor) with one value everywhere.
+Value buildSplat(ImplicitLocOpBuilder &b, Type type, double value);
+
+/// `x` in `element` format: `x` itself where it is so already.
+Value buildCast(ImplicitLocOpBuilder &b, Value x, Type element);
+
+/// `x` copied to the shape of `like`; axis i of `x` is axis `axes[i]`.
+Value buildBroadcast(ImplicitLocOpBuilder &b, Value x, ArrayRef<int64_t> axes,
+                     ArrayRef<int64_t> shape);
+
+/// `x` under another shape: `x` itself where it has it already.
+Value buildReshape(ImplicitLocOpBuilder &b, Value x, ArrayRef<int64_t> shape);
+
+/// Whether `x` is a `binade.constant`.
+bool isConstant(Value x);
+
+/// {dy where `condition` holds else 0, the other way around}.
+SmallVector<Value> selectGradients(ImplicitLocOpBuilder &b, Value dy,
+                                   Value condition);
+
+/// Row reduction, column reduction or full reduction, by where `axes` lie.
+Schedule getReductionSchedule(Type type, ArrayRef<int64_t> axes);
+LogicalResult inferReduction(std::optional<Location> location, Type type,
+                             ArrayRef<int64_t> axes,
+                             SmallVectorImpl<Type> &types);
+
+FailureOr<SmallVector<Value>> decomposeDropout(ImplicitLocOpBuilder &b, Value x,
+                                               Value rng, const APFloat &ratio,
+                                               int64_t stream, Type type);
+
+//===----------------------------------------------------------------------===//
+// On elements: scalars or vectors
+//===----------------------------------------------------------------------===//
+
+/// A constant of the type of `like` (float or integer, scalar or vector).
+Value splat(ImplicitLocOpBuilder &b, Value like, double value);
+
+/// The float op on floats, the integer op on integers.
+template <typename FloatOp, typename IntegerOp>
+Value buildBinary(ImplicitLocOpBuilder &b, Value lhs, Value rhs) {
+  if (isa<FloatType>(getElementTypeOrSelf(lhs.getType())))
+    return FloatOp::create(b, lhs, rhs);
+  return IntegerOp::create(b, lhs, rhs);
+}
+
+Value buildComparison(ImplicitLocOpBuilder &b, Value lhs, Value rhs,
+                      Comparison comparison);
+Value buildGelu(ImplicitLocOpBuilder &b, Value x, Approximation approximation);
+Value buildGeluGrad(ImplicitLocOpBuilder &b, Value dy, Value x,
+                    Approximation approximation);
+
+} // namespace mlir::binade
+
+#endif // BINADE_IR_BUILD_H

@@ -1,0 +1,38 @@
+//===- Base.td - what every op family includes ----------------------------===//
+
+#ifndef BINADE_IR_OPS_BASE_TD
+#define BINADE_IR_OPS_BASE_TD
+
+include "binade/IR/BinadeAttrs.td"
+include "binade/IR/BinadeDialect.td"
+include "binade/Interfaces/DifferentiableOpInterface.td"
+include "binade/Interfaces/ElementwiseOpInterface.td"
+include "binade/Interfaces/KernelOpInterface.td"
+include "binade/Interfaces/PrecisionOpInterface.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def Tensor : StaticShapeTensorOf<[AnyFloat, AnySignlessInteger]>;
+def FloatTensor : StaticShapeTensorOf<[AnyFloat]>;
+def StaticF32Tensor : StaticShapeTensorOf<[F32]>;
+def StaticF64Tensor : StaticShapeTensorOf<[F64]>;
+def IntegerTensor : StaticShapeTensorOf<[I32, I64]>;
+def BoolTensor : StaticShapeTensorOf<[I1]>;
+
+// An op that a precision decision may be written on. `precisionClass` is a
+// case of PrecisionClass; its facts `arguments` end with `Binade_PrecisionArg`.
+class Binade_PrecisionOp<string mnemonic, string precisionClass,
+                         list<Trait> traits = []>
+    : Binade_Op<mnemonic, !listconcat(traits, [
+          DeclareOpInterfaceMethods<PrecisionOpInterface>])> {
+  code classDefinition = [{
+    PrecisionClass $cppClass::getPrecisionClass() {
+      return PrecisionClass::}] # precisionClass # [{;
+    }
+  }];
+  let extraClassDefinition = classDefinition;
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+}
+
+
+#endif // BINADE_IR_OPS_BASE_TD

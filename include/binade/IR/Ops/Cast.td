@@ -1,0 +1,58 @@
+//===- Cast.td - changes of format, and values kept for backward ----------===//
+
+#ifndef BINADE_IR_OPS_CAST_TD
+#define BINADE_IR_OPS_CAST_TD
+
+include "binade/IR/Ops/Base.td"
+
+def Binade_CastOp : Binade_Op<"cast", [
+    Pure, SameOperandsAndResultShape,
+    DeclareOpInterfaceMethods<DifferentiableOpInterface>,
+    DeclareOpInterfaceMethods<ElementwiseOpInterface>,
+    DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>]> {
+  let summary = "elementwise change of format";
+  let description = [{
+    Rounds to nearest, ties to even, once. With `saturate` a value beyond the
+    largest finite one becomes that; without, it becomes infinity, or NaN in
+    formats without infinity. i1 and integers convert by value; floats convert
+    to integers by truncation.
+
+    Example:
+
+    ```mlir
+    %h = binade.cast %x : (tensor<8x64xf32>) -> tensor<8x64xbf16>
+    ```
+  }];
+  let arguments = (ins Tensor:$x, UnitAttr:$saturate);
+  let results = (outs Tensor:$y);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasFolder = 1;
+}
+
+def Binade_SaveOp : Binade_PrecisionOp<"save", "Clear", [
+    Pure, SameOperandsAndResultShape, InferTypeOpAdaptorWithIsCompatible,
+    DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>,
+    NotDifferentiable]> {
+  let summary = "a forward value that the backward part reads";
+  let description = [{
+    Everything that crosses from forward to backward, other than arguments and
+    constants, passes through one `save`: what is here is what a training step
+    has to remember. A decision may name another storage format by `result`.
+  }];
+  let arguments = (ins Tensor:$x, Binade_PrecisionArg:$precision);
+  let results = (outs Tensor:$y);
+  let extraClassDefinition = classDefinition # [{
+    Schedule $cppClass::getSchedule() { return Schedule::View; }
+    LogicalResult $cppClass::inferReturnTypes(
+        MLIRContext *, std::optional<Location>, Adaptor adaptor,
+        SmallVectorImpl<Type> &types) {
+      types.push_back(adaptor.getX().getType());
+      return success();
+    }
+    bool $cppClass::isCompatibleReturnTypes(TypeRange l, TypeRange r) {
+      return haveSameShapes(l, r);
+    }
+  }];
+}
+
+#endif // BINADE_IR_OPS_CAST_TD

@@ -1,0 +1,330 @@
+//===- Elementwise.td - one element in, one element out -------------------===//
+
+#ifndef BINADE_IR_OPS_ELEMENTWISE_TD
+#define BINADE_IR_OPS_ELEMENTWISE_TD
+
+include "binade/IR/Ops/Base.td"
+
+// An elementwise op is one record. `scalar` computes one element from the
+// operands' elements (named as the operands; f32, i64 or i1, or vectors of
+// them), `adjoint` the operands' gradients from the cotangent `dy`, the operands
+// and the result `y`; without one, no gradient flows. Shapes, precision,
+// lowering and fusion follow from here.
+class Binade_ElementwiseOp<string mnemonic, string precisionClass,
+                           dag operands, string unpack, list<Trait> traits = []>
+    : Binade_PrecisionOp<mnemonic, precisionClass, !listconcat(traits, [
+          Pure, SameOperandsAndResultShape, InferTypeOpAdaptorWithIsCompatible,
+          DeclareOpInterfaceMethods<DifferentiableOpInterface>,
+          DeclareOpInterfaceMethods<ElementwiseOpInterface>,
+          DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>])> {
+  code scalar = ?;
+  code adjoint = [{ return SmallVector<Value>(operands.size()); }];
+  code resultType = [{ return operands.front().getType(); }];
+  let arguments = !con(operands, (ins Binade_PrecisionArg:$precision));
+  let results = (outs Tensor:$y);
+  let extraClassDefinition = classDefinition # [{
+    Schedule $cppClass::getSchedule() { return Schedule::Elementwise; }
+    LogicalResult $cppClass::inferReturnTypes(
+        MLIRContext *, std::optional<Location>, Adaptor adaptor,
+        SmallVectorImpl<Type> &types) {
+      auto infer = [](ValueRange operands) -> Type {
+        }] # resultType # [{
+      };
+      types.push_back(infer(adaptor.getOperands()));
+      return success();
+    }
+    bool $cppClass::isCompatibleReturnTypes(TypeRange l, TypeRange r) {
+      return haveSameShapes(l, r);
+    }
+    Value $cppClass::buildScalar(ImplicitLocOpBuilder &b, ValueRange operands) {
+      }] # unpack # scalar # [{
+    }
+    SmallVector<Value> $cppClass::buildAdjoint(ImplicitLocOpBuilder &b,
+                                               ArrayRef<Value> cotangents) {
+      ValueRange operands = getOperation()->getOperands();
+      Value dy = cotangents.front(), y = getY();
+      (void)dy, (void)y;
+      }] # unpack # adjoint # [{
+    }
+  }];
+}
+
+class Binade_UnaryOp<string mnemonic, string precisionClass,
+                     dag attributes = (ins), list<Trait> traits = []>
+    : Binade_ElementwiseOp<mnemonic, precisionClass,
+          !con((ins Tensor:$x), attributes),
+          "Value x = operands[0]; (void)x;", traits>;
+
+class Binade_BinaryOp<string mnemonic, string precisionClass,
+                      dag attributes = (ins), list<Trait> traits = []>
+    : Binade_ElementwiseOp<mnemonic, precisionClass,
+          !con((ins Tensor:$lhs, Tensor:$rhs), attributes),
+          "Value lhs = operands[0], rhs = operands[1]; (void)lhs, (void)rhs;",
+          traits>;
+
+//===----------------------------------------------------------------------===//
+// Unary
+//===----------------------------------------------------------------------===//
+
+def Binade_NegOp : Binade_UnaryOp<"neg", "Clear"> {
+  let summary = "elementwise negation";
+  let scalar = [{ return arith::NegFOp::create(b, x); }];
+  let adjoint = [{ return {NegOp::create(b, dy)}; }];
+}
+
+def Binade_AbsOp : Binade_UnaryOp<"abs", "Clear"> {
+  let summary = "elementwise magnitude";
+  let description = "The derivative at 0 is 0, as in PyTorch.";
+  let scalar = [{ return math::AbsFOp::create(b, x); }];
+  let adjoint = [{ return {MulOp::create(b, dy, SignOp::create(b, x))}; }];
+}
+
+def Binade_SignOp : Binade_UnaryOp<"sign", "Clear"> {
+  let summary = "elementwise sign: -1, 0 or 1; NaN for NaN";
+  let scalar = [{
+    Value zero = splat(b, x, 0.0);
+    Value positive = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, x, zero);
+    Value negative = arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, x, zero);
+    Value below = arith::SelectOp::create(b, negative, splat(b, x, -1.0), x);
+    return arith::SelectOp::create(b, positive, splat(b, x, 1.0), below);
+  }];
+}
+
+def Binade_ExpOp : Binade_UnaryOp<"exp", "Deny"> {
+  let summary = "elementwise exponential";
+  let scalar = [{ return math::ExpOp::create(b, x); }];
+  let adjoint = [{ return {MulOp::create(b, dy, y)}; }];
+}
+
+def Binade_LogOp : Binade_UnaryOp<"log", "Deny"> {
+  let summary = "elementwise natural logarithm";
+  let scalar = [{ return math::LogOp::create(b, x); }];
+  let adjoint = [{ return {DivOp::create(b, dy, x)}; }];
+}
+
+def Binade_SqrtOp : Binade_UnaryOp<"sqrt", "Infer"> {
+  let summary = "elementwise square root";
+  let scalar = [{ return math::SqrtOp::create(b, x); }];
+  let adjoint = [{
+    Value half = buildSplat(b, y.getType(), 0.5);
+    return {DivOp::create(b, MulOp::create(b, dy, half), y)};
+  }];
+}
+
+def Binade_ReciprocalOp : Binade_UnaryOp<"reciprocal", "Deny"> {
+  let summary = "elementwise 1 / x";
+  let scalar = [{ return arith::DivFOp::create(b, splat(b, x, 1.0), x); }];
+  let adjoint = [{
+    Value square = MulOp::create(b, y, y);
+    return {NegOp::create(b, MulOp::create(b, dy, square))};
+  }];
+}
+
+def Binade_TanhOp : Binade_UnaryOp<"tanh", "Infer"> {
+  let summary = "elementwise hyperbolic tangent";
+  let scalar = [{ return math::TanhOp::create(b, x); }];
+  let adjoint = [{
+    Value one = buildSplat(b, y.getType(), 1.0);
+    Value slope = SubOp::create(b, one, MulOp::create(b, y, y));
+    return {MulOp::create(b, dy, slope)};
+  }];
+}
+
+def Binade_ErfOp : Binade_UnaryOp<"erf", "Infer"> {
+  let summary = "elementwise error function";
+  let scalar = [{ return math::ErfOp::create(b, x); }];
+  // erf'(x) = 2 / sqrt(pi) exp(-x^2)
+  let adjoint = [{
+    Value gauss = ExpOp::create(b, NegOp::create(b, MulOp::create(b, x, x)));
+    Value factor = buildSplat(b, x.getType(), 2.0 / std::sqrt(llvm::numbers::pi));
+    return {MulOp::create(b, dy, MulOp::create(b, factor, gauss))};
+  }];
+}
+
+def Binade_SigmoidOp : Binade_UnaryOp<"sigmoid", "Infer"> {
+  let summary = "elementwise logistic function 1 / (1 + exp(-x))";
+  let scalar = [{
+    Value one = splat(b, x, 1.0);
+    Value decay = math::ExpOp::create(b, arith::NegFOp::create(b, x));
+    return arith::DivFOp::create(b, one, arith::AddFOp::create(b, one, decay));
+  }];
+  let adjoint = [{
+    Value one = buildSplat(b, y.getType(), 1.0);
+    Value slope = MulOp::create(b, y, SubOp::create(b, one, y));
+    return {MulOp::create(b, dy, slope)};
+  }];
+}
+
+def Binade_ReluOp : Binade_UnaryOp<"relu", "Clear"> {
+  let summary = "elementwise rectifier: 0 for x < 0, else x; NaN stays NaN";
+  let scalar = [{
+    Value zero = splat(b, x, 0.0);
+    Value negative = arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, x, zero);
+    return arith::SelectOp::create(b, negative, zero, x);
+  }];
+  let adjoint = [{ return {ReluGradOp::create(b, dy, y)}; }];
+}
+
+def Binade_GeluOp : Binade_UnaryOp<"gelu", "Infer",
+    (ins DefaultValuedAttr<Binade_ApproximationAttr,
+                           "::mlir::binade::Approximation::None">:$approximate)> {
+  let summary = "Gaussian error linear unit";
+  let description = [{
+    Hendrycks & Gimpel, 2016. `none`: x (1 + erf(x / sqrt(2))) / 2. `tanh`:
+    x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2.
+  }];
+  let scalar = [{ return buildGelu(b, x, getApproximate()); }];
+  let adjoint = [{ return {GeluGradOp::create(b, dy, x, getApproximate())}; }];
+}
+
+//===----------------------------------------------------------------------===//
+// Gradients of named unary ops: policies address them by name
+//===----------------------------------------------------------------------===//
+
+class Binade_UnaryGradOp<string mnemonic, string precisionClass,
+                         dag attributes = (ins)>
+    : Binade_ElementwiseOp<mnemonic, precisionClass,
+          !con((ins FloatTensor:$gradient, FloatTensor:$saved), attributes),
+          "Value gradient = operands[0], saved = operands[1];"
+          "(void)gradient, (void)saved;", [NotDifferentiable]>;
+
+def Binade_ReluGradOp : Binade_UnaryGradOp<"relu_grad", "Clear"> {
+  let summary = "gradient of relu: 0 where its result is 0, else the cotangent";
+  let description = "`saved` is the result of `relu`; NaN passes the cotangent.";
+  let scalar = [{
+    Value zero = splat(b, saved, 0.0);
+    Value off = arith::CmpFOp::create(b, arith::CmpFPredicate::OLE, saved, zero);
+    return arith::SelectOp::create(b, off, splat(b, gradient, 0.0), gradient);
+  }];
+}
+
+def Binade_GeluGradOp : Binade_UnaryGradOp<"gelu_grad", "Infer",
+    (ins DefaultValuedAttr<Binade_ApproximationAttr,
+                           "::mlir::binade::Approximation::None">:$approximate)> {
+  let summary = "gradient of gelu at the operand of gelu";
+  let scalar = [{ return buildGeluGrad(b, gradient, saved, getApproximate()); }];
+}
+
+//===----------------------------------------------------------------------===//
+// Binary
+//===----------------------------------------------------------------------===//
+
+def Binade_AddOp : Binade_BinaryOp<"add", "Infer", (ins), [Commutative]> {
+  let summary = "elementwise sum";
+  let scalar = [{ return buildBinary<arith::AddFOp, arith::AddIOp>(b, lhs, rhs); }];
+  let adjoint = [{ return {dy, dy}; }];
+}
+
+def Binade_SubOp : Binade_BinaryOp<"sub", "Infer"> {
+  let summary = "elementwise difference";
+  let scalar = [{ return buildBinary<arith::SubFOp, arith::SubIOp>(b, lhs, rhs); }];
+  let adjoint = [{ return {dy, NegOp::create(b, dy)}; }];
+}
+
+def Binade_MulOp : Binade_BinaryOp<"mul", "Infer", (ins), [Commutative]> {
+  let summary = "elementwise product";
+  let scalar = [{ return buildBinary<arith::MulFOp, arith::MulIOp>(b, lhs, rhs); }];
+  let adjoint = [{
+    return {MulOp::create(b, dy, rhs), MulOp::create(b, dy, lhs)};
+  }];
+}
+
+def Binade_DivOp : Binade_BinaryOp<"div", "Infer"> {
+  let summary = "elementwise quotient of floats";
+  let scalar = [{ return arith::DivFOp::create(b, lhs, rhs); }];
+  let adjoint = [{
+    Value dlhs = DivOp::create(b, dy, rhs);
+    return {dlhs, NegOp::create(b, MulOp::create(b, dlhs, y))};
+  }];
+}
+
+def Binade_PowOp : Binade_BinaryOp<"pow", "Deny"> {
+  let summary = "elementwise power of floats";
+  // d lhs = dy rhs lhs^(rhs - 1); d rhs = dy y log(lhs), 0 where lhs is 0.
+  let adjoint = [{
+    Value one = buildSplat(b, rhs.getType(), 1.0);
+    Value slope = PowOp::create(b, lhs, SubOp::create(b, rhs, one));
+    Value dlhs = MulOp::create(b, dy, MulOp::create(b, rhs, slope));
+    if (isConstant(rhs))
+      return {dlhs, Value()};
+    Value zero = buildSplat(b, lhs.getType(), 0.0);
+    Value isZero = CompareOp::create(b, lhs, zero, Comparison::Equal);
+    Value logarithm = LogOp::create(b, lhs);
+    Value drhs = MulOp::create(b, dy, MulOp::create(b, y, logarithm));
+    return {dlhs, SelectOp::create(b, isZero, zero, drhs)};
+  }];
+  let scalar = [{ return math::PowFOp::create(b, lhs, rhs); }];
+}
+
+def Binade_MaxOp : Binade_BinaryOp<"max", "Clear", (ins), [Commutative]> {
+  let summary = "elementwise maximum; NaN if either side is NaN";
+  let description = "Where both sides are equal, the gradient goes to `lhs`.";
+  let scalar = [{
+    return buildBinary<arith::MaximumFOp, arith::MaxSIOp>(b, lhs, rhs);
+  }];
+  let adjoint = [{
+    return selectGradients(b, dy, CompareOp::create(b, lhs, rhs,
+                                                    Comparison::GreaterEqual));
+  }];
+}
+
+def Binade_MinOp : Binade_BinaryOp<"min", "Clear", (ins), [Commutative]> {
+  let summary = "elementwise minimum; NaN if either side is NaN";
+  let description = "Where both sides are equal, the gradient goes to `lhs`.";
+  let scalar = [{
+    return buildBinary<arith::MinimumFOp, arith::MinSIOp>(b, lhs, rhs);
+  }];
+  let adjoint = [{
+    return selectGradients(b, dy, CompareOp::create(b, lhs, rhs,
+                                                    Comparison::LessEqual));
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// Comparison, logic, selection
+//===----------------------------------------------------------------------===//
+
+def Binade_CompareOp : Binade_BinaryOp<"compare", "Clear",
+    (ins Binade_ComparisonAttr:$comparison)> {
+  let builders = [OpBuilder<(ins "::mlir::Value":$lhs, "::mlir::Value":$rhs,
+                                 "::mlir::binade::Comparison":$comparison), [{
+    build($_builder, $_state, lhs, rhs, comparison, PrecisionAttr());
+  }]>];
+  let summary = "elementwise ordered comparison; false where a side is NaN";
+  let results = (outs BoolTensor:$y);
+  let scalar = [{ return buildComparison(b, lhs, rhs, getComparison()); }];
+  let resultType = [{
+    auto type = cast<RankedTensorType>(operands.front().getType());
+    return type.clone(IntegerType::get(type.getContext(), 1));
+  }];
+}
+
+def Binade_AndOp : Binade_BinaryOp<"and", "Clear", (ins), [Commutative]> {
+  let summary = "elementwise conjunction of bits";
+  let scalar = [{ return arith::AndIOp::create(b, lhs, rhs); }];
+}
+
+def Binade_OrOp : Binade_BinaryOp<"or", "Clear", (ins), [Commutative]> {
+  let summary = "elementwise disjunction of bits";
+  let scalar = [{ return arith::OrIOp::create(b, lhs, rhs); }];
+}
+
+def Binade_NotOp : Binade_UnaryOp<"not", "Clear"> {
+  let summary = "elementwise logical negation";
+  let scalar = [{ return arith::XOrIOp::create(b, x, splat(b, x, 1)); }];
+}
+
+def Binade_SelectOp : Binade_ElementwiseOp<"select", "Clear",
+    (ins BoolTensor:$condition, Tensor:$lhs, Tensor:$rhs),
+    "Value condition = operands[0], lhs = operands[1], rhs = operands[2];"
+    "(void)condition, (void)lhs, (void)rhs;"> {
+  let summary = "elementwise choice: `lhs` where the condition holds, else `rhs`";
+  let scalar = [{ return arith::SelectOp::create(b, condition, lhs, rhs); }];
+  let adjoint = [{
+    SmallVector<Value> sides = selectGradients(b, dy, condition);
+    return {Value(), sides[0], sides[1]};
+  }];
+  let resultType = [{ return operands[1].getType(); }];
+}
+
+#endif // BINADE_IR_OPS_ELEMENTWISE_TD

@@ -1,0 +1,39 @@
+//===- Embedding.td - rows of tables --------------------------------------===//
+
+#ifndef BINADE_IR_OPS_EMBEDDING_TD
+#define BINADE_IR_OPS_EMBEDDING_TD
+
+include "binade/IR/Ops/Base.td"
+
+def Binade_GatherOp : Binade_PrecisionOp<"gather", "Clear", [
+    Pure, InferTypeOpAdaptorWithIsCompatible,
+    DeclareOpInterfaceMethods<DifferentiableOpInterface>,
+    DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>]> {
+  let summary = "rows of a table by index";
+  let description = [{
+    `y[i..., :] = table[indices[i...], :]`. Negative indices count from the end;
+    an index outside [-rows, rows) is an error at run time.
+
+    - (C1) `table` has rank of at least 1; the result's shape is that of `indices`
+      followed by that of one row.
+  }];
+  let arguments = (ins Tensor:$table, IntegerTensor:$indices,
+                       Binade_PrecisionArg:$precision);
+  let results = (outs Tensor:$y);
+}
+
+def Binade_GatherGradOp : Binade_PrecisionOp<"gather_grad", "Deny", [
+    Pure, DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>,
+    NotDifferentiable]> {
+  let summary = "gradient of gather: rows added up by index";
+  let description = [{
+    `dtable[r, :] = sum of gradient[i, :] over indices[i] = r`, in order of i, f32
+    sums; the table's shape is the result's.
+  }];
+  let arguments = (ins FloatTensor:$gradient, IntegerTensor:$indices,
+                       Binade_PrecisionArg:$precision);
+  let results = (outs FloatTensor:$dtable);
+  let hasVerifier = 1;
+}
+
+#endif // BINADE_IR_OPS_EMBEDDING_TD

@@ -1,0 +1,57 @@
+//===- Loss.td - losses ---------------------------------------------------===//
+
+#ifndef BINADE_IR_OPS_LOSS_TD
+#define BINADE_IR_OPS_LOSS_TD
+
+include "binade/IR/Ops/Base.td"
+
+def Binade_CrossEntropyOp : Binade_PrecisionOp<"cross_entropy", "Deny", [
+    Pure, InferTypeOpAdaptorWithIsCompatible,
+    DeclareOpInterfaceMethods<PrecisionOpInterface, ["getResultFormat"]>,
+    DeclareOpInterfaceMethods<DifferentiableOpInterface>,
+    DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "decompose"]>]> {
+  let summary = "cross-entropy of each row of logits against its label";
+  let description = [{
+    For row i with label t: `losses[i] = lse[i] - logits[i, t]`, `lse` the logarithm
+    of the sum of exponentials; 0 where t is `ignore_index`. The mean over the
+    labels that count is `reduce_sum` and `label_weight`.
+
+    - (C1) `logits` [rows, classes], `labels` [rows].
+    - A label outside [0, classes) other than `ignore_index` is an error at run time.
+  }];
+  let arguments = (ins FloatTensor:$logits, IntegerTensor:$labels,
+                       I64Attr:$ignore_index, Binade_PrecisionArg:$precision);
+  let results = (outs StaticF32Tensor:$losses, StaticF32Tensor:$lse);
+}
+
+def Binade_CrossEntropyGradOp : Binade_PrecisionOp<"cross_entropy_grad", "Deny", [
+    Pure, InferTypeOpAdaptorWithIsCompatible,
+    DeclareOpInterfaceMethods<PrecisionOpInterface, ["getOperandFormat"]>,
+    DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "decompose"]>,
+    NotDifferentiable]> {
+  let summary = "gradient of cross_entropy with respect to the logits";
+  let description = [{
+    `dlogits[i, j] = gradient[i] (exp(logits[i, j] - lse[i]) - [j = labels[i]])`, 0
+    where the label is ignored.
+  }];
+  let arguments = (ins StaticF32Tensor:$gradient, FloatTensor:$logits,
+                       IntegerTensor:$labels, StaticF32Tensor:$lse,
+                       I64Attr:$ignore_index, Binade_PrecisionArg:$precision);
+  let results = (outs FloatTensor:$dlogits);
+}
+
+def Binade_LabelWeightOp : Binade_Op<"label_weight", [
+    Pure, InferTypeOpAdaptor,
+    DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "decompose"]>,
+    NotDifferentiable]> {
+  let summary = "1 / number of labels that are not ignored";
+  let description = [{
+    Infinite when every label is ignored, so that their mean loss, 0 times this,
+    is NaN, as in PyTorch.
+  }];
+  let arguments = (ins IntegerTensor:$labels, I64Attr:$ignore_index);
+  let results = (outs StaticF32Tensor:$weight);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+}
+
+#endif // BINADE_IR_OPS_LOSS_TD

@@ -1,0 +1,109 @@
+//===- Optimizer.td - rules and updates -----------------------------------===//
+
+#ifndef BINADE_IR_OPS_OPTIMIZER_TD
+#define BINADE_IR_OPS_OPTIMIZER_TD
+
+include "binade/IR/Ops/Base.td"
+include "mlir/IR/SymbolInterfaces.td"
+
+def Binade_OptimizerOp : Binade_Op<"optimizer", [Symbol]> {
+  let summary = "an optimizer: its states, hyper-parameters and formulas";
+  let description = [{
+    `states` are the tensors kept per parameter with their initial value, `hypers`
+    the run-time scalars with their defaults and bounds, both in the order in which
+    the formulas take them. Two functions beside this op are the formulas:
+
+    - `@<name>.scalars(step: i64, hypers...: f64) -> f64...`, run once per step; `step`
+      counts from 1. Its results are rounded to f32 once.
+    - `@<name>.update(parameter, gradient, states..., scalars...: f32) ->
+      (parameter, states...: f32)`: one element, operations in the order written.
+
+    Example:
+
+    ```mlir
+    binade.optimizer @sgd {
+      states = [#binade.setting<"momentum", 0.0>],
+      hypers = [#binade.setting<"lr", 1.0e-3, min = 0.0>,
+                #binade.setting<"momentum", 0.0, min = 0.0>]}
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name,
+                       TypedArrayAttrBase<Binade_SettingAttr, "states">:$states,
+                       TypedArrayAttrBase<Binade_SettingAttr, "hypers">:$hypers);
+  let assemblyFormat = "$sym_name attr-dict";
+  let hasVerifier = 1;
+}
+
+// An op whose meaning is a function of the optimizer's rule.
+class Binade_RuleOp<string mnemonic, string schedule, list<Trait> traits = []>
+    : Binade_Op<mnemonic, !listconcat(traits, [
+          Pure, NotDifferentiable,
+          DeclareOpInterfaceMethods<SymbolUserOpInterface>,
+          DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>])> {
+  code formula = ?;
+  let extraClassDeclaration = [{
+    /// The function of the rule that this op applies, by name.
+    StringAttr getFormula();
+  }];
+  let extraClassDefinition = [{
+    Schedule $cppClass::getSchedule() { return Schedule::}] # schedule # [{; }
+    StringAttr $cppClass::getFormula() {
+      return StringAttr::get(getContext(), getOptimizer() + ".}] # formula # [{");
+    }
+  }];
+}
+
+def Binade_OptimizerScalarsOp : Binade_RuleOp<"optimizer_scalars", "Scalars"> {
+  let summary = "the per-step scalars of an optimizer";
+  let description = [{
+    Applies `@<optimizer>.scalars` to the number of this step, which is one more than
+    the number of applied steps `step`, and to the hyper-parameters.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$optimizer, IntegerTensor:$step,
+                       Variadic<StaticF64Tensor>:$hypers);
+  let results = (outs Variadic<StaticF32Tensor>:$scalars);
+  let assemblyFormat = [{
+    $optimizer `(` operands `)` attr-dict `:` functional-type(operands, results)
+  }];
+  let formula = "scalars";
+}
+
+def Binade_GradientStatisticsOp : Binade_Op<"gradient_statistics", [
+    Pure, NotDifferentiable,
+    DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>]> {
+  let summary = "sum of squares and finiteness of all gradients, in one pass";
+  let description = [{
+    `found_inf` is whether the largest magnitude, compared as bits, is at least that
+    of infinity: no NaN is lost. `squares` is an f64 sum in a fixed order.
+  }];
+  let arguments = (ins Variadic<FloatTensor>:$gradients);
+  let results = (outs StaticF64Tensor:$squares, BoolTensor:$found_inf);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+}
+
+def Binade_OptimizerUpdateOp : Binade_RuleOp<"optimizer_update", "MultiTensor", [
+    AttrSizedOperandSegments]> {
+  let summary = "the update of one parameter and its states";
+  let description = [{
+    Multiplies the gradient by `factors` one after the other (unscaling, clipping),
+    applies `@<optimizer>.update` to every element, and keeps the old bits of
+    parameter and states where `skip` holds. All f32 inside.
+
+    - (C1) parameter, gradient and states have one shape.
+    - (C2) states and scalars are as many as the rule says.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$optimizer, FloatTensor:$parameter,
+                       FloatTensor:$gradient, Variadic<FloatTensor>:$states,
+                       Variadic<StaticF32Tensor>:$scalars, Variadic<StaticF32Tensor>:$factors,
+                       Optional<BoolTensor>:$skip);
+  let results = (outs FloatTensor:$new_parameter, Variadic<FloatTensor>:$new_states);
+  let assemblyFormat = [{
+    $optimizer $parameter `,` $gradient (`states` `(` $states^ `)`)?
+    (`scalars` `(` $scalars^ `)`)? (`factors` `(` $factors^ `)`)?
+    (`skip` `(` $skip^ `)`)? attr-dict `:` functional-type(operands, results)
+  }];
+  let formula = "update";
+  let hasVerifier = 1;
+}
+
+#endif // BINADE_IR_OPS_OPTIMIZER_TD

@@ -1,0 +1,34 @@
+//===- DifferentiableOpInterface.td - reverse-mode derivatives ------------===//
+
+#ifndef BINADE_INTERFACES_DIFFERENTIABLEOPINTERFACE_TD
+#define BINADE_INTERFACES_DIFFERENTIABLEOPINTERFACE_TD
+
+include "mlir/IR/OpBase.td"
+
+def DifferentiableOpInterface : OpInterface<"DifferentiableOpInterface"> {
+  let cppNamespace = "::mlir::binade";
+  let description = [{
+    An op with a reverse-mode derivative (a vector-Jacobian product). The
+    adjoint of a `binade` graph is again a `binade` graph.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        Emits the adjoint at the builder's insertion point. `cotangents` holds
+        one value per result, null where nothing flows into that result; at
+        least one is not null. The returned vector holds one value per operand,
+        null where the operand has no gradient. Forward operands and results
+        may be used freely: the caller routes them through `binade.save`.
+      }],
+      "::llvm::SmallVector<::mlir::Value>", "buildAdjoint",
+      (ins "::mlir::ImplicitLocOpBuilder &":$b,
+           "::llvm::ArrayRef<::mlir::Value>":$cotangents)>,
+  ];
+}
+
+// An op through which no gradient flows: integer, boolean or random results,
+// or an op that exists only after differentiation.
+def NotDifferentiable : NativeOpTrait<"NotDifferentiable"> {
+  let cppNamespace = "::mlir::binade";
+}
+
+#endif // BINADE_INTERFACES_DIFFERENTIABLEOPINTERFACE_TD

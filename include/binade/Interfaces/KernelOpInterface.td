@@ -1,0 +1,31 @@
+//===- KernelOpInterface.td - how an op becomes part of a kernel ----------===//
+
+#ifndef BINADE_INTERFACES_KERNELOPINTERFACE_TD
+#define BINADE_INTERFACES_KERNELOPINTERFACE_TD
+
+include "mlir/IR/OpBase.td"
+
+def KernelOpInterface : OpInterface<"KernelOpInterface"> {
+  let cppNamespace = "::mlir::binade";
+  let description = [{
+    An op that runs inside a generated kernel. Kernels are formed by schedule
+    class; what the op computes is said once, by its decomposition into
+    elementwise ops, `broadcast`, `iota` and the `reduce_*` ops. These
+    primitives need no decomposition.
+  }];
+  let methods = [
+    InterfaceMethod<"The loop structure that computes this op.",
+      "::mlir::binade::Schedule", "getSchedule">,
+    InterfaceMethod<[{
+        Emits the op's primitives at the builder's insertion point and returns
+        the values that replace its results. Intermediate values are f32: the
+        only rounding to a narrower format is the cast that the result's type
+        asks for. Fails for a primitive.
+      }],
+      "::mlir::FailureOr<::llvm::SmallVector<::mlir::Value>>", "decompose",
+      (ins "::mlir::ImplicitLocOpBuilder &":$b),
+      /*methodBody=*/"", /*defaultImplementation=*/"return ::mlir::failure();">,
+  ];
+}
+
+#endif // BINADE_INTERFACES_KERNELOPINTERFACE_TD

@@ -1,0 +1,52 @@
+//===- PrecisionOpInterface.td - what a precision pass may ask ------------===//
+
+#ifndef BINADE_INTERFACES_PRECISIONOPINTERFACE_TD
+#define BINADE_INTERFACES_PRECISIONOPINTERFACE_TD
+
+include "mlir/IR/OpBase.td"
+
+def PrecisionOpInterface : OpInterface<"PrecisionOpInterface"> {
+  let cppNamespace = "::mlir::binade";
+  let description = [{
+    An op that can compute in more than one floating-point format. Every
+    precision pass talks to ops through this interface and names no op.
+
+    A decision is the op's `precision` attribute. It changes no type: the types
+    follow when `binade-materialize-precision` runs.
+  }];
+  let methods = [
+    InterfaceMethod<"The default precision class, before a policy deviates.",
+      "::mlir::binade::PrecisionClass", "getPrecisionClass">,
+    InterfaceMethod<"The decision, or null where none was made.",
+      "::mlir::binade::PrecisionAttr", "getPrecisionAttr">,
+    InterfaceMethod<"Writes the decision.",
+      "void", "setPrecisionAttr", (ins "::mlir::binade::PrecisionAttr":$precision)>,
+    InterfaceMethod<[{
+        What operand `index` is read in: the compute format, always f32 (norm
+        parameters, statistics), or as it comes (integers, masks, scalars in
+        f64).
+      }],
+      "::mlir::binade::FormatRole", "getOperandFormat", (ins "unsigned":$index),
+      /*methodBody=*/"", /*defaultImplementation=*/[{
+        return ::mlir::binade::getDefaultFormatRole(
+            $_op->getOperand(index).getType());
+      }]>,
+    InterfaceMethod<[{
+        What result `index` is written in: the result format, always f32, or
+        as its type says.
+      }],
+      "::mlir::binade::FormatRole", "getResultFormat", (ins "unsigned":$index),
+      /*methodBody=*/"", /*defaultImplementation=*/[{
+        return ::mlir::binade::getDefaultFormatRole(
+            $_op->getResult(index).getType());
+      }]>,
+    InterfaceMethod<[{
+        Whether the op sums products, so that its decision names an
+        accumulation format.
+      }],
+      "bool", "accumulates", (ins), /*methodBody=*/"",
+      /*defaultImplementation=*/"return false;">,
+  ];
+}
+
+#endif // BINADE_INTERFACES_PRECISIONOPINTERFACE_TD

@@ -1,0 +1,109 @@
+//===- BinadeAttrs.cpp - attributes and their checks ----------------------===//
+
+#include "binade/IR/Binade.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+#include "binade/IR/BinadeEnums.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "binade/IR/BinadeAttrs.cpp.inc"
+
+void BinadeDialect::registerAttributes() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "binade/IR/BinadeAttrs.cpp.inc"
+      >();
+}
+
+LogicalResult
+PrecisionAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                      FloatType compute, FloatType accumulate, FloatType result,
+                      StringAttr rule) {
+  if (accumulate &&
+      accumulate.getFPMantissaWidth() < compute.getFPMantissaWidth())
+    return emitError() << "accumulation format " << accumulate
+                       << " is narrower than compute format " << compute;
+  return success();
+}
+
+LogicalResult ExternalAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                   Type type, StringAttr file, uint64_t offset,
+                                   uint64_t bytes, StringAttr sha256) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor || !tensor.hasStaticShape())
+    return emitError() << "external data need a tensor type of static shape, "
+                          "got "
+                       << type;
+  uint64_t width = tensor.getElementTypeBitWidth();
+  uint64_t needed = tensor.getNumElements() * llvm::divideCeil(width, 8);
+  if (bytes != needed)
+    return emitError() << "external data have " << bytes << " bytes, " << tensor
+                       << " needs " << needed;
+  if (sha256 && (sha256.size() != 64 ||
+                 !llvm::all_of(sha256.getValue(),
+                               [](char c) { return llvm::isHexDigit(c); })))
+    return emitError() << "expected a SHA-256 of 64 hexadecimal digits, got "
+                       << sha256;
+  return success();
+}
+
+LogicalResult RandomAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                 StringAttr distribution, FloatAttr scale) {
+  if (distribution.getValue() != "normal" &&
+      distribution.getValue() != "uniform")
+    return emitError()
+           << "expected distribution \"normal\" or \"uniform\", got "
+           << distribution;
+  double number = scale.getValueAsDouble();
+  if (!(number >= 0.0 && number < INFINITY))
+    return emitError() << "expected a finite, non-negative scale, got "
+                       << number;
+  return success();
+}
+
+std::string SettingAttr::explainViolation(double value) const {
+  auto explain = [&](StringRef bound, FloatAttr limit) {
+    return llvm::formatv("{0} must be {1} {2}, got {3}", getName().getValue(),
+                         bound, limit.getValueAsDouble(), value)
+        .str();
+  };
+  if (!std::isfinite(value))
+    return llvm::formatv("{0} must be finite, got {1}", getName().getValue(),
+                         value)
+        .str();
+  if (getMin() && value < getMin().getValueAsDouble())
+    return explain("at least", getMin());
+  if (getMax() && value > getMax().getValueAsDouble())
+    return explain("at most", getMax());
+  if (getBelow() && value >= getBelow().getValueAsDouble())
+    return explain("below", getBelow());
+  return "";
+}
+
+//===----------------------------------------------------------------------===//
+// Facts about types that the interfaces ask for
+//===----------------------------------------------------------------------===//
+
+FormatRole mlir::binade::getDefaultFormatRole(Type type) {
+  Type element = getElementTypeOrSelf(type);
+  return isa<FloatType>(element) && !element.isF64() ? FormatRole::Chosen
+                                                     : FormatRole::Fixed;
+}
+
+bool mlir::binade::haveSameShapes(TypeRange lhs, TypeRange rhs) {
+  return lhs.size() == rhs.size() &&
+         llvm::all_of(llvm::zip(lhs, rhs), [](auto pair) {
+           auto l = dyn_cast<RankedTensorType>(std::get<0>(pair));
+           auto r = dyn_cast<RankedTensorType>(std::get<1>(pair));
+           return l && r && l.getShape() == r.getShape() &&
+                  (l.getElementType() == r.getElementType() ||
+                   (isa<FloatType>(l.getElementType()) &&
+                    isa<FloatType>(r.getElementType())));
+         });
+}

@@ -1,0 +1,139 @@
+//===- BinadeDialect.cpp - registration and dialect-wide checks -----------===//
+
+#include "binade/IR/Binade.h"
+#include "binade/IR/Interface.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/DialectImplementation.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+#include "binade/IR/BinadeDialect.cpp.inc"
+
+#include "binade/Interfaces/DifferentiableOpInterface.cpp.inc"
+#include "binade/Interfaces/ElementwiseOpInterface.cpp.inc"
+#include "binade/Interfaces/KernelOpInterface.cpp.inc"
+#include "binade/Interfaces/PrecisionOpInterface.cpp.inc"
+
+void BinadeDialect::initialize() {
+  registerAttributes();
+  addOperations<
+#define GET_OP_LIST
+#include "binade/IR/Ops/Elementwise.cpp.inc"
+      ,
+#define GET_OP_LIST
+#include "binade/IR/Ops/Cast.cpp.inc"
+      ,
+#define GET_OP_LIST
+#include "binade/IR/Ops/Contraction.cpp.inc"
+      ,
+#define GET_OP_LIST
+#include "binade/IR/Ops/Convolution.cpp.inc"
+      ,
+#define GET_OP_LIST
+#include "binade/IR/Ops/Reduction.cpp.inc"
+      ,
+#define GET_OP_LIST
+#include "binade/IR/Ops/Normalization.cpp.inc"
+      ,
+#define GET_OP_LIST
+#include "binade/IR/Ops/Attention.cpp.inc"
+      ,
+#define GET_OP_LIST
+#include "binade/IR/Ops/Embedding.cpp.inc"
+      ,
+#define GET_OP_LIST
+#include "binade/IR/Ops/Loss.cpp.inc"
+      ,
+#define GET_OP_LIST
+#include "binade/IR/Ops/Shape.cpp.inc"
+      ,
+#define GET_OP_LIST
+#include "binade/IR/Ops/Random.cpp.inc"
+      ,
+#define GET_OP_LIST
+#include "binade/IR/Ops/LossScaling.cpp.inc"
+      ,
+#define GET_OP_LIST
+#include "binade/IR/Ops/Optimizer.cpp.inc"
+      ,
+#define GET_OP_LIST
+#include "binade/IR/Ops/Kernel.cpp.inc"
+      >();
+}
+
+Operation *BinadeDialect::materializeConstant(OpBuilder &builder,
+                                              Attribute value, Type type,
+                                              Location loc) {
+  auto typed = dyn_cast<TypedAttr>(value);
+  if (!typed || typed.getType() != type)
+    return nullptr;
+  return ConstantOp::create(builder, loc, typed);
+}
+
+//===----------------------------------------------------------------------===//
+// Attributes that may stand on any op, argument or result
+//===----------------------------------------------------------------------===//
+
+template <typename Expected>
+static LogicalResult expect(Operation *op, NamedAttribute attribute,
+                            StringRef what) {
+  if (isa<Expected>(attribute.getValue()))
+    return success();
+  return op->emitOpError() << "expects '" << attribute.getName().getValue()
+                           << "' to be " << what << ", got "
+                           << attribute.getValue();
+}
+
+LogicalResult
+BinadeDialect::verifyOperationAttribute(Operation *op,
+                                        NamedAttribute attribute) {
+  StringRef name = attribute.getName().getValue();
+  if (name == kPhaseAttr)
+    return expect<PhaseAttr>(op, attribute, "a #binade.phase");
+  if (name == kPolicyAttr)
+    return expect<PolicyAttr>(op, attribute, "a #binade.policy");
+  if (name == kKernelAttr)
+    return expect<ScheduleAttr>(op, attribute, "a #binade.schedule");
+  return op->emitOpError() << "has an unknown attribute '" << name << "'";
+}
+
+static LogicalResult verifyPort(Operation *op, NamedAttribute attribute) {
+  StringRef name = attribute.getName().getValue();
+  if (name == kRoleAttr)
+    return expect<RoleAttr>(op, attribute, "a #binade.role");
+  if (name == kNameAttr)
+    return expect<StringAttr>(op, attribute, "a string");
+  return op->emitOpError() << "has an unknown attribute '" << name
+                           << "' on an argument or result";
+}
+
+LogicalResult
+BinadeDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned index,
+                                        NamedAttribute attribute) {
+  if (attribute.getName().getValue() != kInitAttr)
+    return verifyPort(op, attribute);
+  Attribute value = attribute.getValue();
+  if (isa<ExternalAttr, RandomAttr>(value))
+    return success();
+  if (auto elements = dyn_cast<ElementsAttr>(value)) {
+    Type type = cast<FunctionOpInterface>(op).getArgumentTypes()[index];
+    if (elements.getType() == type)
+      return success();
+    return op->emitOpError()
+           << "initial value of argument " << index << " has type "
+           << elements.getType() << ", the argument " << type;
+  }
+  return op->emitOpError() << "expects '" << kInitAttr
+                           << "' to be elements, #binade.external or "
+                              "#binade.random, got "
+                           << value;
+}
+
+LogicalResult
+BinadeDialect::verifyRegionResultAttribute(Operation *op, unsigned, unsigned,
+                                           NamedAttribute attribute) {
+  return verifyPort(op, attribute);
+}

@@ -1,0 +1,170 @@
+//===- Build.cpp - small builders shared by op families -------------------===//
+
+#include "binade/IR/Build.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+//===----------------------------------------------------------------------===//
+// On tensors
+//===----------------------------------------------------------------------===//
+
+static Attribute getNumber(Type element, double value) {
+  if (isa<FloatType>(element))
+    return FloatAttr::get(element, value);
+  return IntegerAttr::get(element, static_cast<int64_t>(value));
+}
+
+Value mlir::binade::buildSplat(ImplicitLocOpBuilder &b, Type type,
+                               double value) {
+  auto tensor = cast<RankedTensorType>(type);
+  return ConstantOp::create(
+      b, DenseElementsAttr::get(tensor,
+                                getNumber(tensor.getElementType(), value)));
+}
+
+Value mlir::binade::buildCast(ImplicitLocOpBuilder &b, Value x, Type element) {
+  auto type = cast<RankedTensorType>(x.getType());
+  if (type.getElementType() == element)
+    return x;
+  return CastOp::create(b, type.clone(element), x, /*saturate=*/false);
+}
+
+Value mlir::binade::buildBroadcast(ImplicitLocOpBuilder &b, Value x,
+                                   ArrayRef<int64_t> axes,
+                                   ArrayRef<int64_t> shape) {
+  auto type = cast<RankedTensorType>(x.getType());
+  if (type.getShape() == shape)
+    return x;
+  return BroadcastOp::create(b, type.clone(shape), x, axes);
+}
+
+Value mlir::binade::buildReshape(ImplicitLocOpBuilder &b, Value x,
+                                 ArrayRef<int64_t> shape) {
+  auto type = cast<RankedTensorType>(x.getType());
+  if (type.getShape() == shape)
+    return x;
+  return ReshapeOp::create(b, type.clone(shape), x);
+}
+
+bool mlir::binade::isConstant(Value x) { return x.getDefiningOp<ConstantOp>(); }
+
+SmallVector<Value> mlir::binade::selectGradients(ImplicitLocOpBuilder &b,
+                                                 Value dy, Value condition) {
+  Value zero = buildSplat(b, dy.getType(), 0.0);
+  return {SelectOp::create(b, condition, dy, zero),
+          SelectOp::create(b, condition, zero, dy)};
+}
+
+Schedule mlir::binade::getReductionSchedule(Type type, ArrayRef<int64_t> axes) {
+  int64_t rank = cast<RankedTensorType>(type).getRank();
+  if (static_cast<int64_t>(axes.size()) == rank)
+    return Schedule::FullReduction;
+  return llvm::is_contained(axes, rank - 1) ? Schedule::RowReduction
+                                            : Schedule::ColumnReduction;
+}
+
+LogicalResult mlir::binade::inferReduction(std::optional<Location> location,
+                                           Type type, ArrayRef<int64_t> axes,
+                                           SmallVectorImpl<Type> &types) {
+  auto tensor = cast<RankedTensorType>(type);
+  SmallVector<int64_t> shape;
+  for (auto [axis, size] : llvm::enumerate(tensor.getShape()))
+    if (!llvm::is_contained(axes, axis))
+      shape.push_back(size);
+  int64_t previous = -1;
+  for (int64_t axis : axes) {
+    if (axis <= previous || axis >= tensor.getRank())
+      return emitOptionalError(location,
+                               "axes must be ascending and below rank ",
+                               tensor.getRank(), ", got axis ", axis);
+    previous = axis;
+  }
+  types.push_back(tensor.clone(shape));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// On elements
+//===----------------------------------------------------------------------===//
+
+Value mlir::binade::splat(ImplicitLocOpBuilder &b, Value like, double value) {
+  Type type = like.getType();
+  auto number = cast<TypedAttr>(getNumber(getElementTypeOrSelf(type), value));
+  if (auto vector = dyn_cast<VectorType>(type))
+    number = DenseElementsAttr::get(vector, number);
+  return arith::ConstantOp::create(b, number);
+}
+
+Value mlir::binade::buildComparison(ImplicitLocOpBuilder &b, Value lhs,
+                                    Value rhs, Comparison comparison) {
+  using FloatIs = arith::CmpFPredicate;
+  using IntegerIs = arith::CmpIPredicate;
+  static constexpr FloatIs floats[] = {FloatIs::OEQ, FloatIs::OLT, FloatIs::OLE,
+                                       FloatIs::OGT, FloatIs::OGE};
+  static constexpr IntegerIs integers[] = {IntegerIs::eq, IntegerIs::slt,
+                                           IntegerIs::sle, IntegerIs::sgt,
+                                           IntegerIs::sge};
+  auto index = static_cast<unsigned>(comparison);
+  if (isa<FloatType>(getElementTypeOrSelf(lhs.getType())))
+    return arith::CmpFOp::create(b, floats[index], lhs, rhs);
+  return arith::CmpIOp::create(b, integers[index], lhs, rhs);
+}
+
+namespace {
+/// Arithmetic on elements, so that a formula reads like one.
+struct Formula {
+  ImplicitLocOpBuilder &b;
+  Value like;
+  Value number(double value) { return splat(b, like, value); }
+  Value add(Value l, Value r) { return arith::AddFOp::create(b, l, r); }
+  Value sub(Value l, Value r) { return arith::SubFOp::create(b, l, r); }
+  Value mul(Value l, Value r) { return arith::MulFOp::create(b, l, r); }
+};
+} // namespace
+
+static constexpr double kCubic = 0.044715;
+static const double kTanhScale = std::sqrt(2.0 / llvm::numbers::pi);
+
+/// The standard normal distribution function at x, by erf or its tanh fit.
+static Value buildNormalCdf(Formula f, Value x, Approximation approximation) {
+  Value argument, saturating;
+  if (approximation == Approximation::Tanh) {
+    Value cube = f.mul(f.mul(x, x), x);
+    argument =
+        f.mul(f.number(kTanhScale), f.add(x, f.mul(f.number(kCubic), cube)));
+    saturating = math::TanhOp::create(f.b, argument);
+  } else {
+    argument = f.mul(x, f.number(std::sqrt(0.5)));
+    saturating = math::ErfOp::create(f.b, argument);
+  }
+  return f.mul(f.number(0.5), f.add(f.number(1.0), saturating));
+}
+
+Value mlir::binade::buildGelu(ImplicitLocOpBuilder &b, Value x,
+                              Approximation approximation) {
+  Formula f{b, x};
+  return f.mul(x, buildNormalCdf(f, x, approximation));
+}
+
+/// d gelu = cdf(x) + x cdf'(x). By erf, cdf' is the normal density; by tanh,
+/// with u = c (x + k x^3): cdf' = (1 - tanh(u)^2) c (1 + 3 k x^2) / 2.
+Value mlir::binade::buildGeluGrad(ImplicitLocOpBuilder &b, Value dy, Value x,
+                                  Approximation approximation) {
+  Formula f{b, x};
+  Value cdf = buildNormalCdf(f, x, approximation);
+  Value square = f.mul(x, x);
+  Value density;
+  if (approximation == Approximation::Tanh) {
+    // 1 - tanh^2 = 4 cdf (1 - cdf).
+    Value slope = f.mul(f.number(2.0 * kTanhScale),
+                        f.mul(cdf, f.sub(f.number(1.0), cdf)));
+    Value inner = f.add(f.number(1.0), f.mul(f.number(3.0 * kCubic), square));
+    density = f.mul(slope, inner);
+  } else {
+    Value gauss = math::ExpOp::create(b, f.mul(f.number(-0.5), square));
+    density = f.mul(gauss, f.number(1.0 / std::sqrt(2.0 * llvm::numbers::pi)));
+  }
+  return f.mul(dy, f.add(cdf, f.mul(x, density)));
+}

@@ -1,0 +1,125 @@
+//===- Interface.cpp - arguments and results of a training step -----------===//
+
+#include "binade/IR/Interface.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+Phase mlir::binade::getPhase(Operation *op) {
+  auto attribute = op->getAttrOfType<PhaseAttr>(kPhaseAttr);
+  return attribute ? attribute.getValue() : Phase::Forward;
+}
+
+void mlir::binade::setPhase(Operation *op, Phase phase) {
+  if (phase == Phase::Forward)
+    op->removeAttr(kPhaseAttr);
+  else
+    op->setAttr(kPhaseAttr, PhaseAttr::get(op->getContext(), phase));
+}
+
+static std::optional<Port> makePort(unsigned index, DictionaryAttr attributes) {
+  if (!attributes)
+    return std::nullopt;
+  auto role = attributes.getAs<RoleAttr>(kRoleAttr);
+  if (!role)
+    return std::nullopt;
+  auto name = attributes.getAs<StringAttr>(kNameAttr);
+  return Port{index, role.getValue(), name ? name.getValue() : ""};
+}
+
+std::optional<Port> mlir::binade::getArgument(func::FuncOp function,
+                                              unsigned index) {
+  return makePort(index, function.getArgAttrDict(index));
+}
+
+std::optional<Port> mlir::binade::getResult(func::FuncOp function,
+                                            unsigned index) {
+  return makePort(index, function.getResultAttrDict(index));
+}
+
+template <typename Get>
+static SmallVector<Port> collect(func::FuncOp function, Role role,
+                                 unsigned count, Get get) {
+  SmallVector<Port> ports;
+  for (unsigned index = 0; index < count; ++index)
+    if (std::optional<Port> port = get(function, index);
+        port && port->role == role)
+      ports.push_back(*port);
+  return ports;
+}
+
+SmallVector<Port> mlir::binade::getArguments(func::FuncOp function, Role role) {
+  return collect(function, role, function.getNumArguments(), getArgument);
+}
+
+SmallVector<Port> mlir::binade::getResults(func::FuncOp function, Role role) {
+  return collect(function, role, function.getNumResults(), getResult);
+}
+
+static std::optional<Port> findByName(ArrayRef<Port> ports, StringRef name) {
+  auto *found =
+      llvm::find_if(ports, [&](const Port &port) { return port.name == name; });
+  return found == ports.end() ? std::nullopt : std::optional<Port>(*found);
+}
+
+std::optional<Port> mlir::binade::findArgument(func::FuncOp function, Role role,
+                                               StringRef name) {
+  return findByName(getArguments(function, role), name);
+}
+
+std::optional<Port> mlir::binade::findResult(func::FuncOp function, Role role,
+                                             StringRef name) {
+  return findByName(getResults(function, role), name);
+}
+
+static DictionaryAttr portAttributes(MLIRContext *context, Role role,
+                                     StringRef name, Attribute init) {
+  NamedAttrList attributes;
+  attributes.set(kRoleAttr, RoleAttr::get(context, role));
+  attributes.set(kNameAttr, StringAttr::get(context, name));
+  if (init)
+    attributes.set(kInitAttr, init);
+  return attributes.getDictionary(context);
+}
+
+Value mlir::binade::addArgument(func::FuncOp function, Role role,
+                                StringRef name, Type type, Location loc,
+                                Attribute init) {
+  unsigned index = function.getNumArguments();
+  while (index > 0) {
+    std::optional<Port> before = getArgument(function, index - 1);
+    if (!before || before->role <= role)
+      break;
+    --index;
+  }
+  (void)function.insertArgument(
+      index, type, portAttributes(function.getContext(), role, name, init),
+      loc);
+  return function.getArgument(index);
+}
+
+static func::ReturnOp getReturn(func::FuncOp function) {
+  return cast<func::ReturnOp>(function.front().getTerminator());
+}
+
+void mlir::binade::addResult(func::FuncOp function, Role role, StringRef name,
+                             Value value) {
+  unsigned index = function.getNumResults();
+  (void)function.insertResult(
+      index, value.getType(),
+      portAttributes(function.getContext(), role, name, {}));
+  getReturn(function)->insertOperands(index, value);
+}
+
+void mlir::binade::setResult(func::FuncOp function, unsigned index,
+                             Value value) {
+  getReturn(function)->setOperand(index, value);
+  SmallVector<Type> results(function.getResultTypes());
+  results[index] = value.getType();
+  function.setType(FunctionType::get(function.getContext(),
+                                     function.getArgumentTypes(), results));
+}
+
+Value mlir::binade::getResultValue(func::FuncOp function, unsigned index) {
+  return getReturn(function)->getOperand(index);
+}

@@ -1,0 +1,60 @@
+//===- Cast.cpp - changes of format, and values kept for backward ---------===//
+
+#include "binade/IR/Build.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+#define GET_OP_CLASSES
+#include "binade/IR/Ops/Cast.cpp.inc"
+
+Schedule CastOp::getSchedule() { return Schedule::Elementwise; }
+
+SmallVector<Value> CastOp::buildAdjoint(ImplicitLocOpBuilder &b,
+                                        ArrayRef<Value> cotangents) {
+  Type element = getElementTypeOrSelf(getX().getType());
+  if (!isa<FloatType>(element) ||
+      !isa<FloatType>(getElementTypeOrSelf(getY().getType())))
+    return {Value()};
+  return {buildCast(b, cotangents.front(), element)};
+}
+
+/// Between f32, f64 and integers; the caller widens and rounds narrow floats.
+Value CastOp::buildScalar(ImplicitLocOpBuilder &b, ValueRange operands) {
+  Value x = operands.front();
+  Type from = getElementTypeOrSelf(x.getType());
+  Type to = getElementTypeOrSelf(getY().getType());
+  if (isa<FloatType>(to) && !to.isF64())
+    to = b.getF32Type();
+  if (from == to)
+    return x;
+  Type type = to;
+  if (auto vector = dyn_cast<VectorType>(x.getType()))
+    type = vector.clone(to);
+  if (isa<FloatType>(from) && isa<FloatType>(to))
+    return to.isF64() ? arith::ExtFOp::create(b, type, x).getResult()
+                      : arith::TruncFOp::create(b, type, x).getResult();
+  if (isa<FloatType>(from)) {
+    if (to.isInteger(1))
+      return arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, x,
+                                   splat(b, x, 0.0));
+    return arith::FPToSIOp::create(b, type, x);
+  }
+  bool isBool = from.isInteger(1);
+  if (isa<FloatType>(to))
+    return isBool ? arith::UIToFPOp::create(b, type, x).getResult()
+                  : arith::SIToFPOp::create(b, type, x).getResult();
+  if (to.isInteger(1))
+    return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, x,
+                                 splat(b, x, 0.0));
+  if (to.getIntOrFloatBitWidth() < from.getIntOrFloatBitWidth())
+    return arith::TruncIOp::create(b, type, x);
+  return isBool ? arith::ExtUIOp::create(b, type, x).getResult()
+                : arith::ExtSIOp::create(b, type, x).getResult();
+}
+
+/// Only a cast that changes no type is removed here: every other change of
+/// value is the IR's business.
+OpFoldResult CastOp::fold(FoldAdaptor) {
+  return getX().getType() == getY().getType() ? getX() : Value();
+}

@@ -1,0 +1,72 @@
+//===- Contraction.cpp - matrix products ----------------------------------===//
+
+#include "binade/IR/Build.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+#define GET_OP_CLASSES
+#include "binade/IR/Ops/Contraction.cpp.inc"
+
+bool MatmulOp::accumulates() { return true; }
+
+Schedule MatmulOp::getSchedule() { return Schedule::Library; }
+
+LogicalResult MatmulOp::inferReturnTypes(MLIRContext *,
+                                         std::optional<Location> location,
+                                         Adaptor adaptor,
+                                         SmallVectorImpl<Type> &types) {
+  auto lhs = cast<RankedTensorType>(adaptor.getLhs().getType());
+  auto rhs = cast<RankedTensorType>(adaptor.getRhs().getType());
+  if (lhs.getRank() < 2 || lhs.getRank() != rhs.getRank() ||
+      lhs.getShape().drop_back(2) != rhs.getShape().drop_back(2)) // C1
+    return emitOptionalError(location,
+                             "expected sides of one rank of at least 2 and "
+                             "equal leading axes, got ",
+                             lhs, " and ", rhs);
+  auto [m, k] = std::pair(lhs.getDimSize(lhs.getRank() - 2),
+                          lhs.getDimSize(lhs.getRank() - 1));
+  if (adaptor.getTransposeLhs())
+    std::swap(m, k);
+  auto [rhsK, n] = std::pair(rhs.getDimSize(rhs.getRank() - 2),
+                             rhs.getDimSize(rhs.getRank() - 1));
+  if (adaptor.getTransposeRhs())
+    std::swap(rhsK, n);
+  if (k != rhsK) // C2
+    return emitOptionalError(location, "contracted dimensions differ: lhs has ",
+                             k, ", rhs has ", rhsK);
+  if (Value bias = adaptor.getBias()) { // C3
+    auto type = cast<RankedTensorType>(bias.getType());
+    if (type.getRank() != 1 || type.getDimSize(0) != n)
+      return emitOptionalError(location, "expected a bias of ", n,
+                               " numbers, got ", type);
+  }
+  SmallVector<int64_t> shape(lhs.getShape().drop_back(2));
+  shape.append({m, n});
+  types.push_back(lhs.clone(shape));
+  return success();
+}
+
+bool MatmulOp::isCompatibleReturnTypes(TypeRange l, TypeRange r) {
+  return haveSameShapes(l, r);
+}
+
+/// For C = A B + bias: dA = dC B^T, dB = A^T dC, dbias = sum of rows of dC.
+/// Transposes fold into the flags.
+SmallVector<Value> MatmulOp::buildAdjoint(ImplicitLocOpBuilder &b,
+                                          ArrayRef<Value> cotangents) {
+  auto matmul = [&](Value x, Value y, bool tx, bool ty) -> Value {
+    return MatmulOp::create(b, x, y, Value(), tx, ty);
+  };
+  Value dc = cotangents.front(), lhs = getLhs(), rhs = getRhs();
+  bool tl = getTransposeLhs(), tr = getTransposeRhs();
+  SmallVector<Value> gradients = {
+      tl ? matmul(rhs, dc, tr, true) : matmul(dc, rhs, false, !tr),
+      tr ? matmul(dc, lhs, true, tl) : matmul(lhs, dc, !tl, false)};
+  if (getBias()) {
+    int64_t rank = cast<RankedTensorType>(dc.getType()).getRank();
+    gradients.push_back(ReduceSumOp::create(
+        b, dc, llvm::to_vector(llvm::seq<int64_t>(0, rank - 1))));
+  }
+  return gradients;
+}

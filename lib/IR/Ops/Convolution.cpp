@@ -1,0 +1,104 @@
+//===- Convolution.cpp - convolutions and their gradients -----------------===//
+
+#include "binade/IR/Build.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+#define GET_OP_CLASSES
+#include "binade/IR/Ops/Convolution.cpp.inc"
+
+/// Axis of channels and first spatial axis of an activation.
+static std::pair<int64_t, int64_t> getAxes(int64_t rank, bool channelsLast) {
+  return channelsLast ? std::pair(rank - 1, int64_t(1))
+                      : std::pair(int64_t(1), int64_t(2));
+}
+
+/// The constraints of `conv` on the triple (x, weight, y), whichever of the
+/// three is the result.
+template <typename Op>
+static LogicalResult verifyGeometry(Op op, Value x, Value weight, Value y) {
+  auto xType = cast<RankedTensorType>(x.getType());
+  auto wType = cast<RankedTensorType>(weight.getType());
+  auto yType = cast<RankedTensorType>(y.getType());
+  int64_t rank = xType.getRank();
+  if (rank < 3 || rank > 5 || wType.getRank() != rank ||
+      yType.getRank() != rank) // C1
+    return op.emitOpError(
+               "expects input, weight and output of one rank of 3, 4 "
+               "or 5, got ")
+           << xType << ", " << wType << " and " << yType;
+  for (ArrayRef<int64_t> list : {op.getStrides(), op.getPaddingLow(),
+                                 op.getPaddingHigh(), op.getDilations()})
+    if (static_cast<int64_t>(list.size()) != rank - 2)
+      return op.emitOpError("expects ")
+             << rank - 2 << " numbers per geometry list, got " << list.size();
+  if (llvm::any_of(op.getStrides(), [](int64_t s) { return s <= 0; }) ||
+      llvm::any_of(op.getDilations(), [](int64_t d) { return d <= 0; }) ||
+      static_cast<int64_t>(op.getGroups()) <= 0) // C2
+    return op.emitOpError("expects positive strides, dilations and groups");
+
+  int64_t groups = op.getGroups();
+  auto [channelAxis, spatialAxis] = getAxes(rank, op.getChannelsLast());
+  int64_t channels = xType.getDimSize(channelAxis);
+  if (channels != groups * wType.getDimSize(1) ||
+      wType.getDimSize(0) % groups != 0) // C3
+    return op.emitOpError("weight ") << wType << " does not fit " << channels
+                                     << " channels in " << groups << " groups";
+
+  SmallVector<int64_t> shape(rank);
+  shape[0] = xType.getDimSize(0);
+  shape[channelAxis] = wType.getDimSize(0);
+  for (int64_t i = 0; i < rank - 2; ++i) {
+    int64_t reach = op.getDilations()[i] * (wType.getDimSize(2 + i) - 1) + 1;
+    int64_t padded = xType.getDimSize(spatialAxis + i) + op.getPaddingLow()[i] +
+                     op.getPaddingHigh()[i];
+    if (padded < reach)
+      return op.emitOpError("kernel reaches ")
+             << reach << " elements along spatial axis " << i
+             << ", the padded input has " << padded;
+    shape[spatialAxis + i] = (padded - reach) / op.getStrides()[i] + 1;
+  }
+  if (yType.getShape() != ArrayRef(shape)) // C4
+    return op.emitOpError("output is ")
+           << yType << ", expected shape " << yType.clone(shape);
+  return success();
+}
+
+LogicalResult ConvOp::verify() {
+  if (getBias()) {
+    auto type = cast<RankedTensorType>(getBias().getType());
+    auto weight = cast<RankedTensorType>(getWeight().getType());
+    if (type.getRank() != 1 || type.getDimSize(0) != weight.getDimSize(0))
+      return emitOpError("expects a bias of ")
+             << weight.getDimSize(0) << " numbers, got " << type;
+  }
+  return verifyGeometry(*this, getX(), getWeight(), getY());
+}
+
+LogicalResult ConvInputGradOp::verify() {
+  return verifyGeometry(*this, getY(), getWeight(), getGradient());
+}
+
+LogicalResult ConvWeightGradOp::verify() {
+  return verifyGeometry(*this, getX(), getY(), getGradient());
+}
+
+SmallVector<Value> ConvOp::buildAdjoint(ImplicitLocOpBuilder &b,
+                                        ArrayRef<Value> cotangents) {
+  Value dy = cotangents.front();
+  Value dx = ConvInputGradOp::create(
+      b, getX().getType(), dy, getWeight(), getStrides(), getPaddingLow(),
+      getPaddingHigh(), getDilations(), getGroups(), getChannelsLast());
+  Value dw = ConvWeightGradOp::create(
+      b, getWeight().getType(), dy, getX(), getStrides(), getPaddingLow(),
+      getPaddingHigh(), getDilations(), getGroups(), getChannelsLast());
+  SmallVector<Value> gradients = {dx, dw};
+  if (getBias()) {
+    int64_t rank = cast<RankedTensorType>(dy.getType()).getRank();
+    SmallVector<int64_t> axes = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+    llvm::erase(axes, getAxes(rank, getChannelsLast()).first);
+    gradients.push_back(ReduceSumOp::create(b, dy, axes));
+  }
+  return gradients;
+}

@@ -1,0 +1,51 @@
+//===- Embedding.cpp - rows of tables -------------------------------------===//
+
+#include "binade/IR/Build.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+#define GET_OP_CLASSES
+#include "binade/IR/Ops/Embedding.cpp.inc"
+
+Schedule GatherOp::getSchedule() { return Schedule::Gather; }
+Schedule GatherGradOp::getSchedule() { return Schedule::Scatter; }
+
+LogicalResult GatherOp::inferReturnTypes(MLIRContext *,
+                                         std::optional<Location> location,
+                                         Adaptor adaptor,
+                                         SmallVectorImpl<Type> &types) {
+  auto table = cast<RankedTensorType>(adaptor.getTable().getType());
+  if (table.getRank() < 1) // C1
+    return emitOptionalError(location, "expected a table of rows, got ", table);
+  auto indices = cast<RankedTensorType>(adaptor.getIndices().getType());
+  SmallVector<int64_t> shape(indices.getShape());
+  llvm::append_range(shape, table.getShape().drop_front());
+  types.push_back(table.clone(shape));
+  return success();
+}
+
+bool GatherOp::isCompatibleReturnTypes(TypeRange l, TypeRange r) {
+  return haveSameShapes(l, r);
+}
+
+SmallVector<Value> GatherOp::buildAdjoint(ImplicitLocOpBuilder &b,
+                                          ArrayRef<Value> cotangents) {
+  return {GatherGradOp::create(b, getTable().getType(), cotangents.front(),
+                               getIndices()),
+          Value()};
+}
+
+LogicalResult GatherGradOp::verify() {
+  auto gradient = cast<RankedTensorType>(getGradient().getType());
+  auto indices = cast<RankedTensorType>(getIndices().getType());
+  auto table = cast<RankedTensorType>(getDtable().getType());
+  SmallVector<int64_t> shape(indices.getShape());
+  if (table.getRank() > 0)
+    llvm::append_range(shape, table.getShape().drop_front());
+  if (table.getRank() < 1 || gradient.getShape() != ArrayRef(shape))
+    return emitOpError("expects a gradient with the shape of the indices and "
+                       "of one row, got ")
+           << gradient << " for indices " << indices << " and table " << table;
+  return success();
+}

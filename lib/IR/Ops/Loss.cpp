@@ -1,0 +1,147 @@
+//===- Loss.cpp - losses --------------------------------------------------===//
+
+#include "binade/IR/Build.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+#define GET_OP_CLASSES
+#include "binade/IR/Ops/Loss.cpp.inc"
+
+Schedule CrossEntropyOp::getSchedule() { return Schedule::RowReduction; }
+Schedule CrossEntropyGradOp::getSchedule() { return Schedule::Elementwise; }
+Schedule LabelWeightOp::getSchedule() { return Schedule::FullReduction; }
+
+FormatRole CrossEntropyOp::getResultFormat(unsigned) {
+  return FormatRole::Wide;
+}
+
+FormatRole CrossEntropyGradOp::getOperandFormat(unsigned index) {
+  switch (index) {
+  case 1:
+    return FormatRole::Chosen;
+  case 2:
+    return FormatRole::Fixed;
+  default:
+    return FormatRole::Wide;
+  }
+}
+
+LogicalResult CrossEntropyOp::inferReturnTypes(MLIRContext *context,
+                                               std::optional<Location> location,
+                                               Adaptor adaptor,
+                                               SmallVectorImpl<Type> &types) {
+  auto logits = cast<RankedTensorType>(adaptor.getLogits().getType());
+  auto labels = cast<RankedTensorType>(adaptor.getLabels().getType());
+  if (logits.getRank() != 2 ||
+      labels.getShape() != logits.getShape().take_front()) // C1
+    return emitOptionalError(
+        location,
+        "expected logits [rows, classes] and one label per "
+        "row, got ",
+        logits, " and ", labels);
+  types.append(
+      2, RankedTensorType::get(labels.getShape(), Float32Type::get(context)));
+  return success();
+}
+
+bool CrossEntropyOp::isCompatibleReturnTypes(TypeRange l, TypeRange r) {
+  return haveSameShapes(l, r);
+}
+
+SmallVector<Value> CrossEntropyOp::buildAdjoint(ImplicitLocOpBuilder &b,
+                                                ArrayRef<Value> cotangents) {
+  return {CrossEntropyGradOp::create(b, cotangents.front(), getLogits(),
+                                     getLabels(), getLse(), getIgnoreIndex(),
+                                     PrecisionAttr()),
+          Value()};
+}
+
+LogicalResult
+CrossEntropyGradOp::inferReturnTypes(MLIRContext *, std::optional<Location>,
+                                     Adaptor adaptor,
+                                     SmallVectorImpl<Type> &types) {
+  types.push_back(adaptor.getLogits().getType());
+  return success();
+}
+
+bool CrossEntropyGradOp::isCompatibleReturnTypes(TypeRange l, TypeRange r) {
+  return haveSameShapes(l, r);
+}
+
+LogicalResult LabelWeightOp::inferReturnTypes(MLIRContext *context,
+                                              std::optional<Location>, Adaptor,
+                                              SmallVectorImpl<Type> &types) {
+  types.push_back(RankedTensorType::get({}, Float32Type::get(context)));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Decompositions
+//===----------------------------------------------------------------------===//
+
+/// Whether each label counts.
+static Value buildCounts(ImplicitLocOpBuilder &b, Value labels,
+                         int64_t ignoreIndex) {
+  Value ignored =
+      buildSplat(b, labels.getType(), static_cast<double>(ignoreIndex));
+  return NotOp::create(
+      b, CompareOp::create(b, labels, ignored, Comparison::Equal));
+}
+
+/// Whether each entry [row, class] is the row's label.
+static Value buildHits(ImplicitLocOpBuilder &b, Value labels,
+                       ArrayRef<int64_t> shape) {
+  auto type = cast<RankedTensorType>(labels.getType());
+  Value classes = IotaOp::create(b, type.clone(shape), b.getI64IntegerAttr(1));
+  return CompareOp::create(b, classes, buildBroadcast(b, labels, 0, shape),
+                           Comparison::Equal);
+}
+
+FailureOr<SmallVector<Value>>
+CrossEntropyOp::decompose(ImplicitLocOpBuilder &b) {
+  Value x = buildCast(b, getLogits(), b.getF32Type());
+  auto type = cast<RankedTensorType>(x.getType());
+  Value maximum = ReduceMaxOp::create(b, x, 1);
+  Value spread = buildBroadcast(b, maximum, 0, type.getShape());
+  Value total =
+      ReduceSumOp::create(b, ExpOp::create(b, SubOp::create(b, x, spread)), 1);
+  Value lse = AddOp::create(b, maximum, LogOp::create(b, total));
+  Value hits = buildHits(b, getLabels(), type.getShape());
+  Value picked = ReduceSumOp::create(
+      b, SelectOp::create(b, hits, x, buildSplat(b, type, 0.0)), 1);
+  Value losses = SelectOp::create(
+      b, buildCounts(b, getLabels(), getIgnoreIndex()),
+      SubOp::create(b, lse, picked), buildSplat(b, lse.getType(), 0.0));
+  return SmallVector<Value>{losses, lse};
+}
+
+FailureOr<SmallVector<Value>>
+CrossEntropyGradOp::decompose(ImplicitLocOpBuilder &b) {
+  Value x = buildCast(b, getLogits(), b.getF32Type());
+  auto type = cast<RankedTensorType>(x.getType());
+  auto spread = [&](Value v) {
+    return buildBroadcast(b, v, 0, type.getShape());
+  };
+  Value p = ExpOp::create(b, SubOp::create(b, x, spread(getLse())));
+  Value hits = buildHits(b, getLabels(), type.getShape());
+  Value less = SubOp::create(b, p, buildSplat(b, type, 1.0));
+  Value counts = buildCounts(b, getLabels(), getIgnoreIndex());
+  Value weight = SelectOp::create(b, counts, getGradient(),
+                                  buildSplat(b, getGradient().getType(), 0.0));
+  Value dx =
+      MulOp::create(b, SelectOp::create(b, hits, less, p), spread(weight));
+  Value masked =
+      SelectOp::create(b, spread(counts), dx, buildSplat(b, type, 0.0));
+  return SmallVector<Value>{
+      buildCast(b, masked, getElementTypeOrSelf(getDlogits().getType()))};
+}
+
+FailureOr<SmallVector<Value>>
+LabelWeightOp::decompose(ImplicitLocOpBuilder &b) {
+  Value counts = buildCounts(b, getLabels(), getIgnoreIndex());
+  Value number = buildCast(b, counts, b.getF32Type());
+  Value total = ReduceSumOp::create(b, number, int64_t(0));
+  return SmallVector<Value>{
+      DivOp::create(b, buildSplat(b, total.getType(), 1.0), total)};
+}

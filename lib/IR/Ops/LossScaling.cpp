@@ -1,0 +1,37 @@
+//===- LossScaling.cpp - the scale of the loss and its state --------------===//
+
+#include "binade/IR/Build.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+#define GET_OP_CLASSES
+#include "binade/IR/Ops/LossScaling.cpp.inc"
+
+Schedule GradientSeedOp::getSchedule() { return Schedule::Scalars; }
+Schedule UpdateScaleOp::getSchedule() { return Schedule::Scalars; }
+
+FailureOr<SmallVector<Value>>
+UpdateScaleOp::decompose(ImplicitLocOpBuilder &b) {
+  Value scale = getScale(), count = getGrowthCount(), bad = getFoundInf();
+  auto times = [&](const APFloat &factor) {
+    Value exact = buildCast(b, scale, b.getF64Type());
+    Value number = buildSplat(b, exact.getType(), factor.convertToDouble());
+    return buildCast(b, MulOp::create(b, exact, number), b.getF32Type());
+  };
+  Value one = buildSplat(b, count.getType(), 1);
+  Value none = buildSplat(b, count.getType(), 0);
+  Value next = AddOp::create(b, count, one);
+  Value full =
+      CompareOp::create(b, next, buildSplat(b, count.getType(), getInterval()),
+                        Comparison::Equal);
+
+  Value grown = times(getGrowth());
+  Value infinity = buildSplat(b, grown.getType(), INFINITY);
+  Value finite = CompareOp::create(b, grown, infinity, Comparison::Less);
+  Value good =
+      SelectOp::create(b, AndOp::create(b, full, finite), grown, scale);
+  Value goodCount = SelectOp::create(b, full, none, next);
+  return SmallVector<Value>{SelectOp::create(b, bad, times(getBackoff()), good),
+                            SelectOp::create(b, bad, none, goodCount)};
+}

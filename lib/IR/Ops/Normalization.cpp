@@ -1,0 +1,390 @@
+//===- Normalization.cpp - softmax, layer and batch norm ------------------===//
+
+#include "binade/IR/Build.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+#define GET_OP_CLASSES
+#include "binade/IR/Ops/Normalization.cpp.inc"
+
+static RankedTensorType getTensor(Value x) {
+  return cast<RankedTensorType>(x.getType());
+}
+
+/// Result types of an op whose first result has the type of `x`, and whose
+/// others are f32 of `shape`.
+static LogicalResult inferLike(Value x, ArrayRef<int64_t> shape, unsigned count,
+                               SmallVectorImpl<Type> &types) {
+  types.push_back(x.getType());
+  auto type = RankedTensorType::get(shape, Float32Type::get(x.getContext()));
+  types.append(count, type);
+  return success();
+}
+
+namespace {
+/// f32 arithmetic over `x` [..., axis, ...] and vectors along the kept axes:
+/// what the decompositions of this family are written in.
+struct Normalizer {
+  ImplicitLocOpBuilder &b;
+  RankedTensorType type; // f32
+  SmallVector<int64_t> reduced, kept;
+
+  /// Statistics of each row: over the last axis.
+  static Normalizer overRows(ImplicitLocOpBuilder &b, Value x) {
+    int64_t rank = getTensor(x).getRank();
+    return {b,
+            getTensor(x).clone(b.getF32Type()),
+            {rank - 1},
+            llvm::to_vector(llvm::seq<int64_t>(0, rank - 1))};
+  }
+  /// Statistics of each entry of `axis`: over all other axes.
+  static Normalizer overAllBut(ImplicitLocOpBuilder &b, Value x, int64_t axis) {
+    Normalizer n{b, getTensor(x).clone(b.getF32Type()), {}, {axis}};
+    n.reduced = llvm::to_vector(llvm::seq<int64_t>(0, n.type.getRank()));
+    llvm::erase(n.reduced, axis);
+    return n;
+  }
+
+  Value wide(Value x) { return buildCast(b, x, b.getF32Type()); }
+  Value as(Value x, Value like) {
+    return buildCast(b, x, getElementTypeOrSelf(like.getType()));
+  }
+  Value number(Value like, double v) {
+    return buildSplat(b, like.getType(), v);
+  }
+  Value add(Value l, Value r) { return AddOp::create(b, l, r); }
+  Value sub(Value l, Value r) { return SubOp::create(b, l, r); }
+  Value mul(Value l, Value r) { return MulOp::create(b, l, r); }
+  Value div(Value l, Value r) { return DivOp::create(b, l, r); }
+  Value exp(Value x) { return ExpOp::create(b, x); }
+  Value sum(Value x) { return ReduceSumOp::create(b, x, reduced); }
+  Value max(Value x) { return ReduceMaxOp::create(b, x, reduced); }
+  Value mean(Value x) {
+    int64_t count = 1;
+    for (int64_t axis : reduced)
+      count *= type.getDimSize(axis);
+    Value total = sum(x);
+    return mul(total, number(total, 1.0 / count));
+  }
+  /// A statistic, copied along what it was reduced over.
+  Value spread(Value x) { return buildBroadcast(b, x, kept, type.getShape()); }
+  /// A parameter with one number per entry of the last axis.
+  Value spreadLast(Value x) {
+    return buildBroadcast(b, wide(x), {type.getRank() - 1}, type.getShape());
+  }
+  /// 1 / sqrt(variance + epsilon).
+  Value rstd(Value variance, const APFloat &epsilon) {
+    Value shifted = add(variance, number(variance, epsilon.convertToDouble()));
+    return div(number(shifted, 1.0), SqrtOp::create(b, shifted));
+  }
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Softmax
+//===----------------------------------------------------------------------===//
+
+LogicalResult SoftmaxOp::inferReturnTypes(MLIRContext *,
+                                          std::optional<Location>,
+                                          Adaptor adaptor,
+                                          SmallVectorImpl<Type> &types) {
+  return inferLike(adaptor.getX(), {}, 0, types);
+}
+
+SmallVector<Value> SoftmaxOp::buildAdjoint(ImplicitLocOpBuilder &b,
+                                           ArrayRef<Value> cotangents) {
+  return {SoftmaxGradOp::create(b, cotangents.front(), getY())};
+}
+
+FailureOr<SmallVector<Value>> SoftmaxOp::decompose(ImplicitLocOpBuilder &b) {
+  Normalizer n = Normalizer::overRows(b, getX());
+  Value x = n.wide(getX());
+  Value e = n.exp(n.sub(x, n.spread(n.max(x))));
+  return SmallVector<Value>{n.as(n.div(e, n.spread(n.sum(e))), getY())};
+}
+
+LogicalResult SoftmaxGradOp::inferReturnTypes(MLIRContext *,
+                                              std::optional<Location>,
+                                              Adaptor adaptor,
+                                              SmallVectorImpl<Type> &types) {
+  return inferLike(adaptor.getGradient(), {}, 0, types);
+}
+
+FailureOr<SmallVector<Value>>
+SoftmaxGradOp::decompose(ImplicitLocOpBuilder &b) {
+  Normalizer n = Normalizer::overRows(b, getY());
+  Value dy = n.wide(getGradient()), y = n.wide(getY());
+  Value inner = n.spread(n.sum(n.mul(dy, y)));
+  return SmallVector<Value>{n.as(n.mul(y, n.sub(dy, inner)), getDx())};
+}
+
+LogicalResult LogSoftmaxOp::inferReturnTypes(MLIRContext *,
+                                             std::optional<Location>,
+                                             Adaptor adaptor,
+                                             SmallVectorImpl<Type> &types) {
+  return inferLike(adaptor.getX(), {}, 0, types);
+}
+
+SmallVector<Value> LogSoftmaxOp::buildAdjoint(ImplicitLocOpBuilder &b,
+                                              ArrayRef<Value> cotangents) {
+  return {LogSoftmaxGradOp::create(b, cotangents.front(), getY())};
+}
+
+FailureOr<SmallVector<Value>> LogSoftmaxOp::decompose(ImplicitLocOpBuilder &b) {
+  Normalizer n = Normalizer::overRows(b, getX());
+  Value x = n.wide(getX());
+  Value centred = n.sub(x, n.spread(n.max(x)));
+  Value logarithm = LogOp::create(b, n.sum(n.exp(centred)));
+  return SmallVector<Value>{n.as(n.sub(centred, n.spread(logarithm)), getY())};
+}
+
+LogicalResult LogSoftmaxGradOp::inferReturnTypes(MLIRContext *,
+                                                 std::optional<Location>,
+                                                 Adaptor adaptor,
+                                                 SmallVectorImpl<Type> &types) {
+  return inferLike(adaptor.getGradient(), {}, 0, types);
+}
+
+FailureOr<SmallVector<Value>>
+LogSoftmaxGradOp::decompose(ImplicitLocOpBuilder &b) {
+  Normalizer n = Normalizer::overRows(b, getY());
+  Value dy = n.wide(getGradient()), y = n.wide(getY());
+  Value total = n.spread(n.sum(dy));
+  return SmallVector<Value>{n.as(n.sub(dy, n.mul(n.exp(y), total)), getDx())};
+}
+
+//===----------------------------------------------------------------------===//
+// Layer normalization
+//===----------------------------------------------------------------------===//
+
+LogicalResult LayerNormOp::inferReturnTypes(MLIRContext *,
+                                            std::optional<Location> location,
+                                            Adaptor adaptor,
+                                            SmallVectorImpl<Type> &types) {
+  RankedTensorType type = getTensor(adaptor.getX());
+  for (Value parameter : {adaptor.getScale(), adaptor.getBias()})
+    if (parameter &&
+        getTensor(parameter).getShape() != type.getShape().take_back(1))
+      return emitOptionalError(location, "expected ", type.getShape().back(),
+                               " parameters, one per entry of the last axis, "
+                               "got ",
+                               parameter.getType());
+  return inferLike(adaptor.getX(), type.getShape().drop_back(), 2, types);
+}
+
+FormatRole LayerNormOp::getOperandFormat(unsigned index) {
+  return index == 0 ? FormatRole::Chosen : FormatRole::Wide;
+}
+
+FormatRole LayerNormOp::getResultFormat(unsigned index) {
+  return index == 0 ? FormatRole::Chosen : FormatRole::Wide;
+}
+
+SmallVector<Value> LayerNormOp::buildAdjoint(ImplicitLocOpBuilder &b,
+                                             ArrayRef<Value> cotangents) {
+  Value dy = cotangents.front();
+  Value dx =
+      LayerNormGradOp::create(b, dy, getX(), getScale(), getMean(), getRstd());
+  auto parameters =
+      LayerNormParamGradOp::create(b, dy, getX(), getMean(), getRstd());
+  SmallVector<Value> gradients = {dx, parameters.getDscale()};
+  if (getBias())
+    gradients.push_back(parameters.getDbias());
+  return gradients;
+}
+
+FailureOr<SmallVector<Value>> LayerNormOp::decompose(ImplicitLocOpBuilder &b) {
+  Normalizer n = Normalizer::overRows(b, getX());
+  Value x = n.wide(getX());
+  Value mean = n.mean(x);
+  Value centred = n.sub(x, n.spread(mean));
+  Value rstd = n.rstd(n.mean(n.mul(centred, centred)), getEpsilon());
+  Value y = n.mul(n.mul(centred, n.spread(rstd)), n.spreadLast(getScale()));
+  if (getBias())
+    y = n.add(y, n.spreadLast(getBias()));
+  return SmallVector<Value>{n.as(y, getY()), mean, rstd};
+}
+
+LogicalResult LayerNormGradOp::inferReturnTypes(MLIRContext *,
+                                                std::optional<Location>,
+                                                Adaptor adaptor,
+                                                SmallVectorImpl<Type> &types) {
+  return inferLike(adaptor.getGradient(), {}, 0, types);
+}
+
+FormatRole LayerNormGradOp::getOperandFormat(unsigned index) {
+  return index <= 1 ? FormatRole::Chosen : FormatRole::Wide;
+}
+
+FailureOr<SmallVector<Value>>
+LayerNormGradOp::decompose(ImplicitLocOpBuilder &b) {
+  Normalizer n = Normalizer::overRows(b, getX());
+  Value rstd = n.spread(getRstd());
+  Value normal = n.mul(n.sub(n.wide(getX()), n.spread(getMean())), rstd);
+  Value g = n.mul(n.wide(getGradient()), n.spreadLast(getScale()));
+  Value meanG = n.spread(n.mean(g));
+  Value meanGN = n.spread(n.mean(n.mul(g, normal)));
+  Value dx = n.mul(rstd, n.sub(n.sub(g, meanG), n.mul(normal, meanGN)));
+  return SmallVector<Value>{n.as(dx, getDx())};
+}
+
+LogicalResult
+LayerNormParamGradOp::inferReturnTypes(MLIRContext *context,
+                                       std::optional<Location>, Adaptor adaptor,
+                                       SmallVectorImpl<Type> &types) {
+  auto type =
+      RankedTensorType::get(getTensor(adaptor.getX()).getShape().take_back(1),
+                            Float32Type::get(context));
+  types.append({type, type});
+  return success();
+}
+
+FormatRole LayerNormParamGradOp::getOperandFormat(unsigned index) {
+  return index <= 1 ? FormatRole::Chosen : FormatRole::Wide;
+}
+
+FormatRole LayerNormParamGradOp::getResultFormat(unsigned) {
+  return FormatRole::Wide;
+}
+
+FailureOr<SmallVector<Value>>
+LayerNormParamGradOp::decompose(ImplicitLocOpBuilder &b) {
+  Normalizer rows = Normalizer::overRows(b, getX());
+  Value dy = rows.wide(getGradient());
+  Value normal = rows.mul(rows.sub(rows.wide(getX()), rows.spread(getMean())),
+                          rows.spread(getRstd()));
+  Normalizer n = Normalizer::overAllBut(b, getX(), rows.reduced.front());
+  return SmallVector<Value>{n.sum(n.mul(dy, normal)), n.sum(dy)};
+}
+
+//===----------------------------------------------------------------------===//
+// Batch normalization
+//===----------------------------------------------------------------------===//
+
+static LogicalResult inferChannels(Value x, int64_t axis,
+                                   std::optional<Location> location,
+                                   SmallVectorImpl<Type> &types) {
+  RankedTensorType type = getTensor(x);
+  if (axis < 0 || axis >= type.getRank())
+    return emitOptionalError(location, "axis ", axis, " is not one of ", type);
+  types.append(2, RankedTensorType::get({type.getDimSize(axis)},
+                                        Float32Type::get(x.getContext())));
+  return success();
+}
+
+LogicalResult BatchNormStatisticsOp::inferReturnTypes(
+    MLIRContext *, std::optional<Location> location, Adaptor adaptor,
+    SmallVectorImpl<Type> &types) {
+  return inferChannels(adaptor.getX(), adaptor.getAxis(), location, types);
+}
+
+FormatRole BatchNormStatisticsOp::getResultFormat(unsigned) {
+  return FormatRole::Wide;
+}
+
+FailureOr<SmallVector<Value>>
+BatchNormStatisticsOp::decompose(ImplicitLocOpBuilder &b) {
+  Normalizer n = Normalizer::overAllBut(b, getX(), getAxis());
+  Value x = n.wide(getX());
+  Value mean = n.mean(x);
+  Value centred = n.sub(x, n.spread(mean));
+  return SmallVector<Value>{mean, n.mean(n.mul(centred, centred))};
+}
+
+LogicalResult BatchNormOp::inferReturnTypes(MLIRContext *,
+                                            std::optional<Location> location,
+                                            Adaptor adaptor,
+                                            SmallVectorImpl<Type> &types) {
+  SmallVector<Type> channels;
+  if (failed(
+          inferChannels(adaptor.getX(), adaptor.getAxis(), location, channels)))
+    return failure();
+  for (Value parameter : {adaptor.getScale(), adaptor.getBias(),
+                          adaptor.getMean(), adaptor.getVariance()})
+    if (!haveSameShapes(parameter.getType(), channels.front()))
+      return emitOptionalError(location, "expected one number per channel, ",
+                               channels.front(), ", got ", parameter.getType());
+  return inferLike(adaptor.getX(), {}, 0, types);
+}
+
+FormatRole BatchNormOp::getOperandFormat(unsigned index) {
+  return index == 0 ? FormatRole::Chosen : FormatRole::Wide;
+}
+
+SmallVector<Value> BatchNormOp::buildAdjoint(ImplicitLocOpBuilder &b,
+                                             ArrayRef<Value> cotangents) {
+  Value dy = cotangents.front();
+  auto parameters =
+      BatchNormParamGradOp::create(b, dy, getX(), getMean(), getVariance(),
+                                   getEpsilon(), getAxis(), PrecisionAttr());
+  Value dx = BatchNormGradOp::create(b, dy, getX(), getScale(), getMean(),
+                                     getVariance(), parameters.getDscale(),
+                                     parameters.getDbias(), getEpsilon(),
+                                     getAxis(), getTraining());
+  return {dx, parameters.getDscale(), parameters.getDbias(), Value(), Value()};
+}
+
+FailureOr<SmallVector<Value>> BatchNormOp::decompose(ImplicitLocOpBuilder &b) {
+  Normalizer n = Normalizer::overAllBut(b, getX(), getAxis());
+  Value rstd = n.rstd(getVariance(), getEpsilon());
+  Value factor = n.mul(rstd, n.wide(getScale()));
+  Value centred = n.sub(n.wide(getX()), n.spread(getMean()));
+  Value y =
+      n.add(n.mul(centred, n.spread(factor)), n.spread(n.wide(getBias())));
+  return SmallVector<Value>{n.as(y, getY())};
+}
+
+LogicalResult BatchNormParamGradOp::inferReturnTypes(
+    MLIRContext *, std::optional<Location> location, Adaptor adaptor,
+    SmallVectorImpl<Type> &types) {
+  return inferChannels(adaptor.getX(), adaptor.getAxis(), location, types);
+}
+
+FormatRole BatchNormParamGradOp::getOperandFormat(unsigned index) {
+  return index <= 1 ? FormatRole::Chosen : FormatRole::Wide;
+}
+
+FormatRole BatchNormParamGradOp::getResultFormat(unsigned) {
+  return FormatRole::Wide;
+}
+
+FailureOr<SmallVector<Value>>
+BatchNormParamGradOp::decompose(ImplicitLocOpBuilder &b) {
+  Normalizer n = Normalizer::overAllBut(b, getX(), getAxis());
+  Value dy = n.wide(getGradient());
+  Value centred = n.sub(n.wide(getX()), n.spread(getMean()));
+  Value dscale =
+      n.mul(n.sum(n.mul(dy, centred)), n.rstd(getVariance(), getEpsilon()));
+  return SmallVector<Value>{dscale, n.sum(dy)};
+}
+
+LogicalResult BatchNormGradOp::inferReturnTypes(MLIRContext *,
+                                                std::optional<Location>,
+                                                Adaptor adaptor,
+                                                SmallVectorImpl<Type> &types) {
+  return inferLike(adaptor.getGradient(), {}, 0, types);
+}
+
+FormatRole BatchNormGradOp::getOperandFormat(unsigned index) {
+  return index <= 1 ? FormatRole::Chosen : FormatRole::Wide;
+}
+
+FailureOr<SmallVector<Value>>
+BatchNormGradOp::decompose(ImplicitLocOpBuilder &b) {
+  Normalizer n = Normalizer::overAllBut(b, getX(), getAxis());
+  Value rstd = n.rstd(getVariance(), getEpsilon());
+  Value factor = n.spread(n.mul(rstd, n.wide(getScale())));
+  Value dx = n.wide(getGradient());
+  if (getTraining()) {
+    Value share =
+        n.number(getDbias(), static_cast<double>(n.type.getDimSize(getAxis())) /
+                                 n.type.getNumElements());
+    Value centred = n.sub(n.wide(getX()), n.spread(getMean()));
+    Value slope = n.mul(n.mul(getDscale(), share), rstd);
+    Value through = n.add(n.spread(n.mul(getDbias(), share)),
+                          n.mul(centred, n.spread(slope)));
+    dx = n.sub(dx, through);
+  }
+  return SmallVector<Value>{n.as(n.mul(factor, dx), getDx())};
+}

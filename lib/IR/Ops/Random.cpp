@@ -1,0 +1,99 @@
+//===- Random.cpp - dropout and its generator -----------------------------===//
+
+#include "binade/IR/Build.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+#define GET_OP_CLASSES
+#include "binade/IR/Ops/Random.cpp.inc"
+
+Schedule RandomUniformOp::getSchedule() { return Schedule::Elementwise; }
+
+SmallVector<Value> DropoutOp::buildAdjoint(ImplicitLocOpBuilder &b,
+                                           ArrayRef<Value> cotangents) {
+  return {DropoutGradOp::create(b, cotangents.front(), getRng(), getRatio(),
+                                getStream(), PrecisionAttr()),
+          Value()};
+}
+
+FailureOr<SmallVector<Value>>
+mlir::binade::decomposeDropout(ImplicitLocOpBuilder &b, Value x, Value rng,
+                               const APFloat &ratio, int64_t stream,
+                               Type type) {
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(type).getShape();
+  auto indices = RankedTensorType::get(shape, b.getI64Type());
+  auto word = [&](int64_t offset) -> Value {
+    Value one = SliceOp::create(b, RankedTensorType::get({1}, b.getI64Type()),
+                                rng, offset, int64_t(1));
+    return buildBroadcast(b, buildReshape(b, one, {}), {}, shape);
+  };
+  Value uniform = RandomUniformOp::create(
+      b, RankedTensorType::get(shape, b.getF32Type()),
+      IotaOp::create(b, indices, IntegerAttr()), word(0), word(1), stream);
+  double p = ratio.convertToDouble();
+  Value kept =
+      CompareOp::create(b, uniform, buildSplat(b, uniform.getType(), p),
+                        Comparison::GreaterEqual);
+  Value wide = buildCast(b, x, b.getF32Type());
+  // With a ratio of 1 nothing is kept, and the factor must not be infinite.
+  double factor = p < 1.0 ? 1.0 / (1.0 - p) : 0.0;
+  Value scaled = MulOp::create(b, wide, buildSplat(b, wide.getType(), factor));
+  Value y =
+      SelectOp::create(b, kept, scaled, buildSplat(b, scaled.getType(), 0.0));
+  return SmallVector<Value>{buildCast(b, y, getElementTypeOrSelf(type))};
+}
+
+//===----------------------------------------------------------------------===//
+// Philox4x32-10 on elements
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// 32-bit words held in i64, so that a product's halves are shifts away.
+struct Words {
+  ImplicitLocOpBuilder &b;
+  Value like;
+  Value number(uint64_t v) {
+    Type type = like.getType();
+    TypedAttr value = b.getI64IntegerAttr(static_cast<int64_t>(v));
+    if (auto vector = dyn_cast<VectorType>(type))
+      value = DenseElementsAttr::get(vector, cast<Attribute>(value));
+    return arith::ConstantOp::create(b, value);
+  }
+  Value low(Value x) { return arith::AndIOp::create(b, x, number(0xffffffff)); }
+  Value high(Value x) { return arith::ShRUIOp::create(b, x, number(32)); }
+  Value mul(Value x, uint64_t v) {
+    return arith::MulIOp::create(b, x, number(v));
+  }
+  Value add(Value x, uint64_t v) {
+    return low(arith::AddIOp::create(b, x, number(v)));
+  }
+  Value bitXor(Value x, Value y) { return arith::XOrIOp::create(b, x, y); }
+};
+} // namespace
+
+Value RandomUniformOp::buildScalar(ImplicitLocOpBuilder &b,
+                                   ValueRange operands) {
+  Value index = operands[0], seed = operands[1], step = operands[2];
+  Words w{b, index};
+  Value c0 = w.low(index), c1 = w.high(index), c2 = w.number(getStream()),
+        c3 = w.low(step);
+  Value k0 = w.low(seed), k1 = w.high(seed);
+  for (int round = 0; round < 10; ++round) {
+    Value p0 = w.mul(c0, 0xD2511F53), p1 = w.mul(c2, 0xCD9E8D57);
+    Value n0 = w.bitXor(w.bitXor(w.high(p1), c1), k0);
+    Value n2 = w.bitXor(w.bitXor(w.high(p0), c3), k1);
+    c1 = w.low(p1);
+    c3 = w.low(p0);
+    c0 = n0;
+    c2 = n2;
+    k0 = w.add(k0, 0x9E3779B9);
+    k1 = w.add(k1, 0xBB67AE85);
+  }
+  Value bits = arith::ShRUIOp::create(b, c0, w.number(8));
+  Type type = b.getF32Type();
+  if (auto vector = dyn_cast<VectorType>(index.getType()))
+    type = vector.clone(type);
+  Value number = arith::SIToFPOp::create(b, type, bits);
+  return arith::MulFOp::create(b, number, splat(b, number, 0x1.0p-24));
+}

@@ -1,0 +1,61 @@
+//===- Reduction.cpp - reductions over axes -------------------------------===//
+
+#include "binade/IR/Build.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+#define GET_OP_CLASSES
+#include "binade/IR/Ops/Reduction.cpp.inc"
+
+/// `y` of a reduction over `axes`, copied back to the shape of `x`.
+static Value spread(ImplicitLocOpBuilder &b, Value y, Value x,
+                    ArrayRef<int64_t> axes) {
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(x.getType()).getShape();
+  SmallVector<int64_t> kept;
+  for (int64_t axis = 0, rank = shape.size(); axis < rank; ++axis)
+    if (!llvm::is_contained(axes, axis))
+      kept.push_back(axis);
+  return buildBroadcast(b, y, kept, shape);
+}
+
+/// Number of elements that one result of a reduction is made of.
+static int64_t countReduced(Value x, ArrayRef<int64_t> axes) {
+  auto type = cast<RankedTensorType>(x.getType());
+  int64_t count = 1;
+  for (int64_t axis : axes)
+    count *= type.getDimSize(axis);
+  return count;
+}
+
+SmallVector<Value> ReduceSumOp::buildAdjoint(ImplicitLocOpBuilder &b,
+                                             ArrayRef<Value> cotangents) {
+  return {spread(b, cotangents.front(), getX(), getAxes())};
+}
+
+SmallVector<Value> ReduceMeanOp::buildAdjoint(ImplicitLocOpBuilder &b,
+                                              ArrayRef<Value> cotangents) {
+  Value dy = cotangents.front();
+  Value count = buildSplat(b, dy.getType(), countReduced(getX(), getAxes()));
+  return {spread(b, DivOp::create(b, dy, count), getX(), getAxes())};
+}
+
+FailureOr<SmallVector<Value>> ReduceMeanOp::decompose(ImplicitLocOpBuilder &b) {
+  Value sum =
+      ReduceSumOp::create(b, buildCast(b, getX(), b.getF32Type()), getAxes());
+  Value count = buildSplat(b, sum.getType(), countReduced(getX(), getAxes()));
+  return SmallVector<Value>{buildCast(b, DivOp::create(b, sum, count),
+                                      getElementTypeOrSelf(getY().getType()))};
+}
+
+SmallVector<Value> ReduceMaxOp::buildAdjoint(ImplicitLocOpBuilder &b,
+                                             ArrayRef<Value> cotangents) {
+  Value x = getX(), maximum = spread(b, getY(), x, getAxes());
+  Value hit = CompareOp::create(b, x, maximum, Comparison::Equal);
+  Value one = buildSplat(b, x.getType(), 1.0);
+  Value zero = buildSplat(b, x.getType(), 0.0);
+  Value mask = SelectOp::create(b, hit, one, zero);
+  Value ties = ReduceSumOp::create(b, mask, getAxes());
+  Value share = DivOp::create(b, cotangents.front(), ties);
+  return {MulOp::create(b, mask, spread(b, share, x, getAxes()))};
+}

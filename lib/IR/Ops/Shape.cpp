@@ -1,0 +1,266 @@
+//===- Shape.cpp - constants and movement of elements ---------------------===//
+
+#include "binade/IR/Build.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+#define GET_OP_CLASSES
+#include "binade/IR/Ops/Shape.cpp.inc"
+
+static RankedTensorType getTensor(Value x) {
+  return cast<RankedTensorType>(x.getType());
+}
+
+/// Movement changes no element: one element type on both sides.
+static LogicalResult verifySameElements(Operation *op) {
+  Type expected = getElementTypeOrSelf(op->getResult(0).getType());
+  for (Type type : op->getOperandTypes())
+    if (getElementTypeOrSelf(type) != expected)
+      return op->emitOpError("moves elements of ")
+             << type << " to " << op->getResult(0).getType();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// ConstantOp, IotaOp
+//===----------------------------------------------------------------------===//
+
+Schedule ConstantOp::getSchedule() { return Schedule::View; }
+
+OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValue(); }
+
+Schedule IotaOp::getSchedule() { return Schedule::Elementwise; }
+
+LogicalResult IotaOp::verify() {
+  int64_t rank = getTensor(getY()).getRank();
+  if (getAxis() && (static_cast<int64_t>(*getAxis()) < 0 ||
+                    static_cast<int64_t>(*getAxis()) >= rank))
+    return emitOpError("axis ") << *getAxis() << " is not one of " << getType();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// ReshapeOp
+//===----------------------------------------------------------------------===//
+
+Schedule ReshapeOp::getSchedule() { return Schedule::View; }
+
+LogicalResult ReshapeOp::verify() {
+  if (getTensor(getX()).getNumElements() != getTensor(getY()).getNumElements())
+    return emitOpError("expects as many elements on both sides, got ")
+           << getX().getType() << " and " << getType();
+  return verifySameElements(*this);
+}
+
+SmallVector<Value> ReshapeOp::buildAdjoint(ImplicitLocOpBuilder &b,
+                                           ArrayRef<Value> cotangents) {
+  return {buildReshape(b, cotangents.front(), getTensor(getX()).getShape())};
+}
+
+OpFoldResult ReshapeOp::fold(FoldAdaptor adaptor) {
+  if (getX().getType() == getType())
+    return getX();
+  if (auto splat = dyn_cast_if_present<SplatElementsAttr>(adaptor.getX()))
+    return splat.resizeSplat(cast<ShapedType>(getType()));
+  if (auto before = getX().getDefiningOp<ReshapeOp>();
+      before && !before.getPrecisionAttr()) {
+    getXMutable().assign(before.getX());
+    return getResult();
+  }
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// TransposeOp
+//===----------------------------------------------------------------------===//
+
+Schedule TransposeOp::getSchedule() { return Schedule::Permute; }
+
+void TransposeOp::build(OpBuilder &, OperationState &state, Value x,
+                        ArrayRef<int64_t> permutation) {
+  RankedTensorType type = getTensor(x);
+  state.addOperands(x);
+  state.getOrAddProperties<Properties>().permutation =
+      DenseI64ArrayAttr::get(x.getContext(), permutation);
+  state.addTypes(type.clone(applyPermutation(type.getShape(), permutation)));
+}
+
+LogicalResult TransposeOp::verify() {
+  ArrayRef<int64_t> shape = getTensor(getX()).getShape();
+  if (getPermutation().size() != shape.size() ||
+      !isPermutationVector(getPermutation()))
+    return emitOpError("expects a permutation of ")
+           << shape.size() << " axes, got [" << getPermutation() << "]";
+  if (ArrayRef(applyPermutation(shape, getPermutation())) !=
+      getTensor(getY()).getShape())
+    return emitOpError("of ") << getX().getType() << " by [" << getPermutation()
+                              << "] is not " << getType();
+  return verifySameElements(*this);
+}
+
+SmallVector<Value> TransposeOp::buildAdjoint(ImplicitLocOpBuilder &b,
+                                             ArrayRef<Value> cotangents) {
+  return {TransposeOp::create(b, cotangents.front(),
+                              invertPermutationVector(getPermutation()))};
+}
+
+OpFoldResult TransposeOp::fold(FoldAdaptor adaptor) {
+  if (isIdentityPermutation(getPermutation()))
+    return getX();
+  if (auto splat = dyn_cast_if_present<SplatElementsAttr>(adaptor.getX()))
+    return splat.resizeSplat(cast<ShapedType>(getType()));
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// BroadcastOp
+//===----------------------------------------------------------------------===//
+
+Schedule BroadcastOp::getSchedule() { return Schedule::Elementwise; }
+
+LogicalResult BroadcastOp::verify() {
+  ArrayRef<int64_t> from = getTensor(getX()).getShape();
+  ArrayRef<int64_t> to = getTensor(getY()).getShape();
+  if (getAxes().size() != from.size())
+    return emitOpError("expects one axis per axis of ")
+           << getX().getType() << ", got [" << getAxes() << "]";
+  int64_t previous = -1;
+  for (auto [size, axis] : llvm::zip(from, getAxes())) {
+    if (axis <= previous || axis >= static_cast<int64_t>(to.size()))
+      return emitOpError("expects ascending axes of ")
+             << getType() << ", got [" << getAxes() << "]";
+    if (size != 1 && size != to[axis])
+      return emitOpError("cannot copy an axis of length ")
+             << size << " to axis " << axis << " of " << getType();
+    previous = axis;
+  }
+  return verifySameElements(*this);
+}
+
+SmallVector<Value> BroadcastOp::buildAdjoint(ImplicitLocOpBuilder &b,
+                                             ArrayRef<Value> cotangents) {
+  ArrayRef<int64_t> from = getTensor(getX()).getShape();
+  ArrayRef<int64_t> to = getTensor(getY()).getShape();
+  SmallVector<int64_t> reduced;
+  for (int64_t axis = 0, rank = to.size(); axis < rank; ++axis) {
+    const int64_t *source = llvm::find(getAxes(), axis);
+    bool isNew = source == getAxes().end();
+    if (isNew || (from[source - getAxes().begin()] == 1 && to[axis] != 1))
+      reduced.push_back(axis);
+  }
+  Value dx = cotangents.front();
+  if (!reduced.empty())
+    dx = ReduceSumOp::create(b, dx, reduced);
+  return {buildReshape(b, dx, from)};
+}
+
+OpFoldResult BroadcastOp::fold(FoldAdaptor adaptor) {
+  if (getX().getType() == getType())
+    return getX();
+  if (auto splat = dyn_cast_if_present<SplatElementsAttr>(adaptor.getX()))
+    return splat.resizeSplat(cast<ShapedType>(getType()));
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// SliceOp, PadOp
+//===----------------------------------------------------------------------===//
+
+Schedule SliceOp::getSchedule() { return Schedule::Permute; }
+Schedule PadOp::getSchedule() { return Schedule::Permute; }
+
+/// Whether the box (`part`'s shape at offsets and strides) lies within `whole`.
+static LogicalResult verifyBox(Operation *op, Value part, Value whole,
+                               ArrayRef<int64_t> offsets,
+                               ArrayRef<int64_t> strides) {
+  ArrayRef<int64_t> sizes = getTensor(part).getShape();
+  ArrayRef<int64_t> bounds = getTensor(whole).getShape();
+  if (sizes.size() != bounds.size() || offsets.size() != bounds.size() ||
+      strides.size() != bounds.size())
+    return op->emitOpError("expects offset, stride and size for each of ")
+           << bounds.size() << " axes";
+  for (auto [axis, size] : llvm::enumerate(sizes)) {
+    int64_t last = offsets[axis] + (size - 1) * strides[axis];
+    bool inside = offsets[axis] >= 0 && strides[axis] > 0 &&
+                  (size == 0 || last < bounds[axis]);
+    if (!inside)
+      return op->emitOpError("box leaves axis ")
+             << axis << " of length " << bounds[axis] << ": offset "
+             << offsets[axis] << ", stride " << strides[axis] << ", size "
+             << size;
+  }
+  return verifySameElements(op);
+}
+
+LogicalResult SliceOp::verify() {
+  return verifyBox(*this, getY(), getX(), getOffsets(), getStrides());
+}
+
+LogicalResult PadOp::verify() {
+  return verifyBox(*this, getX(), getY(), getOffsets(), getStrides());
+}
+
+SmallVector<Value> SliceOp::buildAdjoint(ImplicitLocOpBuilder &b,
+                                         ArrayRef<Value> cotangents) {
+  return {PadOp::create(b, getX().getType(), cotangents.front(), getOffsets(),
+                        getStrides())};
+}
+
+SmallVector<Value> PadOp::buildAdjoint(ImplicitLocOpBuilder &b,
+                                       ArrayRef<Value> cotangents) {
+  return {SliceOp::create(b, getX().getType(), cotangents.front(), getOffsets(),
+                          getStrides())};
+}
+
+OpFoldResult SliceOp::fold(FoldAdaptor adaptor) {
+  if (getX().getType() == getType())
+    return getX();
+  if (auto splat = dyn_cast_if_present<SplatElementsAttr>(adaptor.getX()))
+    return splat.resizeSplat(cast<ShapedType>(getType()));
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// ConcatOp
+//===----------------------------------------------------------------------===//
+
+Schedule ConcatOp::getSchedule() { return Schedule::Permute; }
+
+LogicalResult ConcatOp::verify() {
+  RankedTensorType type = getTensor(getY());
+  int64_t axis = getAxis();
+  if (getInputs().empty() || axis < 0 || axis >= type.getRank())
+    return emitOpError("expects operands and one of ")
+           << type.getRank() << " axes, got axis " << axis;
+  int64_t total = 0;
+  for (Value input : getInputs()) {
+    SmallVector<int64_t> shape(getTensor(input).getShape());
+    if (static_cast<int64_t>(shape.size()) != type.getRank())
+      return emitOpError("cannot join ") << input.getType() << " to " << type;
+    total += shape[axis];
+    shape[axis] = type.getDimSize(axis);
+    if (ArrayRef(shape) != type.getShape())
+      return emitOpError("cannot join ")
+             << input.getType() << " to " << type << " along axis " << axis;
+  }
+  if (total != type.getDimSize(axis))
+    return emitOpError("operands have ")
+           << total << " entries along axis " << axis << ", the result "
+           << type.getDimSize(axis);
+  return verifySameElements(*this);
+}
+
+SmallVector<Value> ConcatOp::buildAdjoint(ImplicitLocOpBuilder &b,
+                                          ArrayRef<Value> cotangents) {
+  int64_t rank = getTensor(getY()).getRank();
+  SmallVector<int64_t> offsets(rank, 0), strides(rank, 1);
+  SmallVector<Value> gradients;
+  for (Value input : getInputs()) {
+    gradients.push_back(SliceOp::create(b, input.getType(), cotangents.front(),
+                                        offsets, strides));
+    offsets[getAxis()] += getTensor(input).getDimSize(getAxis());
+  }
+  return gradients;
+}
