@@ -1,6 +1,8 @@
 //===- binade-opt.cpp - run passes on training graphs ---------------------===//
 
+#include "binade/Autodiff/Passes.h"
 #include "binade/IR/Binade.h"
+#include "binade/Optimizer/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -12,6 +14,8 @@ int main(int argc, char **argv) {
   registry.insert<mlir::binade::BinadeDialect, mlir::func::FuncDialect,
                   mlir::arith::ArithDialect, mlir::math::MathDialect>();
   mlir::registerTransformsPasses();
+  mlir::binade::registerAutodiffPasses();
+  mlir::binade::registerOptimizerPasses();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "Binade pass driver\n", registry));
 }

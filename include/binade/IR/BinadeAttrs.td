@@ -102,7 +102,7 @@ def Binade_SettingAttr : Binade_Attr<"Setting", "setting"> {
     Example:
 
     ```mlir
-    #binade.setting<"beta1", 0.9, min = 0.0, below = 1.0>
+    #binade.setting<"beta1" = 0.9 min 0.0 below 1.0>
     ```
   }];
   let parameters = (ins "::mlir::StringAttr":$name, "::mlir::FloatAttr":$value,
@@ -110,8 +110,7 @@ def Binade_SettingAttr : Binade_Attr<"Setting", "setting"> {
                         OptionalParameter<"::mlir::FloatAttr">:$max,
                         OptionalParameter<"::mlir::FloatAttr">:$below);
   let assemblyFormat = [{
-    `<` $name `,` $value (`,` `min` `=` $min^)? (`,` `max` `=` $max^)?
-    (`,` `below` `=` $below^)? `>`
+    `<` $name `=` $value (`min` $min^)? (`max` $max^)? (`below` $below^)? `>`
   }];
   let extraClassDeclaration = [{
     /// The default.

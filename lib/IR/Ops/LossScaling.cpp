@@ -9,7 +9,18 @@ using namespace mlir::binade;
 #include "binade/IR/Ops/LossScaling.cpp.inc"
 
 Schedule GradientSeedOp::getSchedule() { return Schedule::Scalars; }
+Schedule UnscaleFactorOp::getSchedule() { return Schedule::Scalars; }
 Schedule UpdateScaleOp::getSchedule() { return Schedule::Scalars; }
+
+FailureOr<SmallVector<Value>>
+UnscaleFactorOp::decompose(ImplicitLocOpBuilder &b) {
+  if (!getScale())
+    return SmallVector<Value>{buildSplat(b, getY().getType(), 1.0)};
+  Value exact = buildCast(b, getScale(), b.getF64Type());
+  Value one = buildSplat(b, exact.getType(), 1.0);
+  return SmallVector<Value>{
+      buildCast(b, DivOp::create(b, one, exact), b.getF32Type())};
+}
 
 FailureOr<SmallVector<Value>>
 UpdateScaleOp::decompose(ImplicitLocOpBuilder &b) {

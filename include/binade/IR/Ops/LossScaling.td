@@ -18,6 +18,19 @@ def Binade_GradientSeedOp : Binade_Op<"gradient_seed", [
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 
+def Binade_UnscaleFactorOp : Binade_Op<"unscale_factor", [
+    Pure, NotDifferentiable,
+    DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "decompose"]>]> {
+  let summary = "what gradients are multiplied by: 1, or 1 / the loss scale";
+  let description = [{
+    The counterpart of `gradient_seed`. The quotient is formed in f64 and rounded to
+    f32 once.
+  }];
+  let arguments = (ins Optional<StaticF32Tensor>:$scale);
+  let results = (outs StaticF32Tensor:$y);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+}
+
 def Binade_UpdateScaleOp : Binade_Op<"update_scale", [
     Pure, NotDifferentiable,
     DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "decompose"]>]> {

@@ -22,9 +22,9 @@ def Binade_OptimizerOp : Binade_Op<"optimizer", [Symbol]> {
 
     ```mlir
     binade.optimizer @sgd {
-      states = [#binade.setting<"momentum", 0.0>],
-      hypers = [#binade.setting<"lr", 1.0e-3, min = 0.0>,
-                #binade.setting<"momentum", 0.0, min = 0.0>]}
+      states = [#binade.setting<"momentum" = 0.0>],
+      hypers = [#binade.setting<"lr" = 1.0e-3 min 0.0>,
+                #binade.setting<"momentum" = 0.0 min 0.0>]}
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name,

@@ -1,0 +1,28 @@
+//===- RuleLibrary.h - the optimizers that exist ----------------*- C++ -*-===//
+
+#ifndef BINADE_OPTIMIZER_RULELIBRARY_H
+#define BINADE_OPTIMIZER_RULELIBRARY_H
+
+#include "binade/IR/Binade.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+namespace mlir::binade {
+
+/// A rule: a module that holds one `binade.optimizer` and its two functions.
+struct Rule {
+  OwningOpRef<ModuleOp> module;
+  OptimizerOp optimizer;
+};
+
+/// Names of the rules that Binade ships, sorted.
+std::vector<StringRef> getRuleNames();
+
+/// The rule called `name`, or the one in the file `name` (when it ends in
+/// .mlir). Emits a diagnostic that lists the names when there is none, or when
+/// the file's functions do not fit its states and hyper-parameters.
+FailureOr<Rule> loadRule(StringRef name, MLIRContext *context);
+
+} // namespace mlir::binade
+
+#endif // BINADE_OPTIMIZER_RULELIBRARY_H

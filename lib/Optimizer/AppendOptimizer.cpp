@@ -1,0 +1,199 @@
+//===- AppendOptimizer.cpp - Append the update of every parameter ---------===//
+
+#include "Settings.h"
+#include "binade/IR/Build.h"
+#include "binade/IR/Interface.h"
+#include "binade/Optimizer/Passes.h"
+#include "binade/Optimizer/RuleLibrary.h"
+
+namespace mlir::binade {
+#define GEN_PASS_DEF_APPENDOPTIMIZERPASS
+#include "binade/Optimizer/Passes.h.inc"
+
+namespace {
+/// PyTorch's guard against a norm of zero.
+constexpr double kClipEpsilon = 1e-6;
+
+class StepBuilder {
+public:
+  StepBuilder(func::FuncOp function, OptimizerOp rule, double clip, bool guard)
+      : function(function), rule(rule), clip(clip), guard(guard),
+        b(function.getLoc(), function.getContext()) {
+    b.setInsertionPoint(function.front().getTerminator());
+  }
+
+  void run(ArrayRef<Group> groups) {
+    Operation *before = b.getInsertionBlock()->getTerminator()->getPrevNode();
+    step = addArgument(function, Role::Step, "step", scalar(b.getI64Type()),
+                       function.getLoc(), zeros(scalar(b.getI64Type())));
+    measureGradients();
+    for (auto [index, group] : llvm::enumerate(groups))
+      updateGroup(group, index);
+    countStep();
+    for (Operation *op = before ? before->getNextNode()
+                                : &function.front().front();
+         op; op = op->getNextNode())
+      if (!op->hasTrait<OpTrait::ConstantLike>() &&
+          !op->hasTrait<OpTrait::IsTerminator>())
+        setPhase(op, Phase::Optimizer);
+  }
+
+private:
+  RankedTensorType scalar(Type element) {
+    return RankedTensorType::get({}, element);
+  }
+  TypedAttr zeros(RankedTensorType type) {
+    return cast<TypedAttr>(b.getZeroAttr(type));
+  }
+  Value gradientOf(StringRef parameter) {
+    auto port = findResult(function, Role::Gradient, parameter);
+    return getResultValue(function, port->index);
+  }
+
+  /// Norm and finiteness of all gradients, and what every gradient is
+  /// multiplied by: the unscaling factor, then the clipping factor.
+  void measureGradients() {
+    SmallVector<Value> gradients;
+    for (const Port &port : getResults(function, Role::Gradient))
+      gradients.push_back(getResultValue(function, port.index));
+    auto statistics = GradientStatisticsOp::create(
+        b, scalar(b.getF64Type()), scalar(b.getI1Type()), gradients);
+    foundInf = statistics.getFoundInf();
+    Value unscale = UnscaleFactorOp::create(b, scalar(b.getF32Type()), Value());
+    factors.push_back(unscale);
+
+    Value norm = MulOp::create(b, SqrtOp::create(b, statistics.getSquares()),
+                               buildCast(b, unscale, b.getF64Type()));
+    if (clip > 0.0) {
+      Value limit = buildSplat(b, norm.getType(), clip);
+      Value shifted =
+          AddOp::create(b, norm, buildSplat(b, norm.getType(), kClipEpsilon));
+      Value one = buildSplat(b, norm.getType(), 1.0);
+      Value factor = MinOp::create(b, DivOp::create(b, limit, shifted), one);
+      factors.push_back(buildCast(b, factor, b.getF32Type()));
+    }
+    addResult(function, Role::Metric, "grad_norm",
+              buildCast(b, norm, b.getF32Type()));
+    addResult(function, Role::Metric, "found_inf", foundInf);
+  }
+
+  void updateGroup(const Group &group, size_t index) {
+    if (group.parameters.empty())
+      return;
+    SmallVector<Value> hypers;
+    for (auto [setting, value] :
+         llvm::zip(rule.getHypers().getAsRange<SettingAttr>(), group.values)) {
+      std::string name = setting.getName().str();
+      if (index > 0)
+        name += "@" + std::to_string(index);
+      auto type = scalar(b.getF64Type());
+      hypers.push_back(addArgument(function, Role::Hyper, name, type,
+                                   function.getLoc(),
+                                   DenseElementsAttr::get(type, value)));
+    }
+    auto formula =
+        function->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(
+            (rule.getSymName() + ".scalars").str());
+    SmallVector<Type> types(formula.getNumResults(), scalar(b.getF32Type()));
+    auto scalars =
+        OptimizerScalarsOp::create(b, types, rule.getSymName(), step, hypers);
+    for (StringRef parameter : group.parameters)
+      updateParameter(parameter, scalars.getScalars());
+  }
+
+  void updateParameter(StringRef name, ValueRange scalars) {
+    Value parameter = function.getArgument(
+        findArgument(function, Role::Parameter, name)->index);
+    auto type = cast<RankedTensorType>(parameter.getType());
+    SmallVector<Value> states;
+    SmallVector<std::string> names;
+    for (auto state : rule.getStates().getAsRange<SettingAttr>()) {
+      names.push_back((state.getName().getValue() + "/" + name).str());
+      states.push_back(addArgument(
+          function, Role::State, names.back(), type, parameter.getLoc(),
+          DenseElementsAttr::get(type,
+                                 static_cast<float>(state.getDefault()))));
+    }
+    b.setLoc(parameter.getLoc());
+    auto update = OptimizerUpdateOp::create(
+        b, type, SmallVector<Type>(states.size(), type), rule.getSymName(),
+        parameter, gradientOf(name), states, scalars, factors,
+        guard ? foundInf : Value());
+    addResult(function, Role::Parameter, name, update.getNewParameter());
+    for (auto [stateName, value] : llvm::zip(names, update.getNewStates()))
+      addResult(function, Role::State, stateName, value);
+  }
+
+  /// A step that was skipped is not counted.
+  void countStep() {
+    b.setLoc(function.getLoc());
+    Value next = AddOp::create(b, step, buildSplat(b, step.getType(), 1));
+    if (guard)
+      next = SelectOp::create(b, foundInf, step, next);
+    addResult(function, Role::Step, "step", next);
+  }
+
+  func::FuncOp function;
+  OptimizerOp rule;
+  double clip;
+  bool guard;
+  ImplicitLocOpBuilder b;
+  Value step, foundInf;
+  SmallVector<Value> factors;
+};
+
+struct AppendOptimizerPass
+    : impl::AppendOptimizerPassBase<AppendOptimizerPass> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    if (failed(append()))
+      signalPassFailure();
+  }
+
+  LogicalResult append() {
+    ModuleOp module = getOperation();
+    auto function = module.lookupSymbol<func::FuncOp>("gradient");
+    if (!function)
+      return module.emitError("expected a function '@gradient' to complete");
+    if (onNonfinite != "skip" && onNonfinite != "continue")
+      return module.emitError("on-nonfinite must be skip or continue, got '")
+             << onNonfinite << "'";
+    if (!(clip >= 0.0))
+      return module.emitError("clip must be at least 0, got ") << clip;
+
+    FailureOr<Rule> rule = loadRule(optimizer, module.getContext());
+    if (failed(rule))
+      return failure();
+    SmallVector<StringRef> parameters;
+    for (const Port &port : getResults(function, Role::Gradient))
+      parameters.push_back(port.name);
+    FailureOr<SmallVector<Group>> sorted =
+        readSettings(rule->optimizer, llvm::to_vector(settings),
+                     llvm::to_vector(groups), parameters, module.getLoc());
+    if (failed(sorted))
+      return failure();
+
+    OpBuilder b = OpBuilder::atBlockBegin(module.getBody());
+    for (Operation &op : rule->module->getBody()->getOperations())
+      b.clone(op);
+    auto copy = module.lookupSymbol<OptimizerOp>(rule->optimizer.getSymName());
+    StepBuilder(function, copy, clip, onNonfinite == "skip").run(*sorted);
+    dropResults(function);
+    function.setName("step");
+    return success();
+  }
+
+  void dropResults(func::FuncOp function) {
+    for (unsigned index = function.getNumResults(); index-- > 0;) {
+      std::optional<Port> port = getResult(function, index);
+      if (!port || (port->role == Role::Gradient && !keepGradients) ||
+          (port->role == Role::Output && !keepOutputs)) {
+        function.front().getTerminator()->eraseOperand(index);
+        (void)function.eraseResult(index);
+      }
+    }
+  }
+};
+} // namespace
+} // namespace mlir::binade

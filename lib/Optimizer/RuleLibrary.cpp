@@ -1,0 +1,86 @@
+//===- RuleLibrary.cpp - the optimizers that exist ------------------------===//
+
+#include "binade/Optimizer/RuleLibrary.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/ADT/StringExtras.h"
+#include <string_view>
+
+namespace mlir::binade {
+using DataFiles = std::vector<std::pair<std::string_view, std::string_view>>;
+const DataFiles &getRuleFiles();
+
+static constexpr StringLiteral kSuffix = ".mlir";
+
+std::vector<StringRef> getRuleNames() {
+  std::vector<StringRef> names;
+  for (auto [file, text] : getRuleFiles())
+    names.push_back(StringRef(file).drop_back(kSuffix.size()));
+  return names;
+}
+
+static OwningOpRef<ModuleOp> parseRule(StringRef name, MLIRContext *context) {
+  ParserConfig config(context);
+  if (name.ends_with(kSuffix))
+    return parseSourceFile<ModuleOp>(name, config);
+  for (auto [file, text] : getRuleFiles())
+    if (StringRef(file).drop_back(kSuffix.size()) == name)
+      return parseSourceString<ModuleOp>(StringRef(text), config,
+                                         StringRef(file));
+  emitError(UnknownLoc::get(context))
+      << "unknown optimizer '" << name << "'; expected one of "
+      << llvm::join(getRuleNames(), ", ") << ", or a rule file ending in "
+      << kSuffix;
+  return nullptr;
+}
+
+/// Checks that `function` takes `leading` and one value per setting.
+static LogicalResult checkFormula(OptimizerOp optimizer, StringRef suffix,
+                                  TypeRange inputs, TypeRange outputs) {
+  std::string name = (optimizer.getSymName() + suffix).str();
+  auto module = optimizer->getParentOfType<ModuleOp>();
+  auto function = module.lookupSymbol<func::FuncOp>(name);
+  if (!function)
+    return optimizer.emitError("needs a function '@") << name << "'";
+  if (TypeRange(function.getArgumentTypes()) != inputs)
+    return function.emitError("takes ")
+           << function.getArgumentTypes() << ", expected " << inputs;
+  if (!outputs.empty() && TypeRange(function.getResultTypes()) != outputs)
+    return function.emitError("gives ")
+           << function.getResultTypes() << ", expected " << outputs;
+  return success();
+}
+
+static LogicalResult checkRule(OptimizerOp optimizer) {
+  Builder b(optimizer.getContext());
+  SmallVector<Type> inputs(1 + optimizer.getHypers().size(), b.getF64Type());
+  inputs.front() = b.getI64Type();
+  if (failed(checkFormula(optimizer, ".scalars", inputs, {})))
+    return failure();
+  auto scalars = cast<func::FuncOp>(SymbolTable::lookupNearestSymbolFrom(
+      optimizer, b.getStringAttr(optimizer.getSymName() + ".scalars")));
+  size_t states = optimizer.getStates().size();
+  SmallVector<Type> elements(2 + states + scalars.getNumResults(),
+                             b.getF32Type());
+  return checkFormula(optimizer, ".update", elements,
+                      ArrayRef(elements).take_front(1 + states));
+}
+
+FailureOr<Rule> loadRule(StringRef name, MLIRContext *context) {
+  context->loadDialect<func::FuncDialect, math::MathDialect, BinadeDialect>();
+  Rule rule{parseRule(name, context), nullptr};
+  if (!rule.module)
+    return failure();
+  auto optimizers = llvm::to_vector(rule.module->getOps<OptimizerOp>());
+  if (optimizers.size() != 1)
+    return rule.module->emitError(
+               "expected one 'binade.optimizer' in a rule, got ")
+           << optimizers.size();
+  rule.optimizer = optimizers.front();
+  if (failed(checkRule(rule.optimizer)))
+    return failure();
+  return rule;
+}
+
+} // namespace mlir::binade
