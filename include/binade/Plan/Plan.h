@@ -1,0 +1,234 @@
+//===- Plan.h - A compiled training step as data ----------------*- C++ -*-===//
+// What the compiler hands to the runtime: buffers with static offsets in one
+// arena, the ports through which the world sees them, and a flat list of
+// records that are executed one after the other. No MLIR here: a plan is
+// written into the bundle as JSON (PlanJson.h) and read back without a
+// compiler.
+//===----------------------------------------------------------------------===//
+
+#ifndef BINADE_PLAN_PLAN_H
+#define BINADE_PLAN_PLAN_H
+
+#include "binade/Container/DType.h"
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace binade {
+namespace plan {
+
+/// Why memory is held; the ledger counts by it.
+enum class Category : std::uint8_t {
+  Parameter,
+  Buffer,
+  State,
+  Batch,
+  Gradient,
+  Saved, ///< forward values that the backward part reads
+  Workspace,
+  Constant,
+  Scalar,
+  Library, ///< scratch memory of library calls
+};
+inline constexpr std::size_t kNumCategories = 10;
+std::string_view name(Category category);
+std::optional<Category> parseCategory(std::string_view name);
+
+/// What a port is to the world. The first nine keep their bits between steps
+/// unless a record writes them; output, gradient and metric hold the result of
+/// the last step.
+enum class Role : std::uint8_t {
+  Parameter,
+  Buffer,
+  State,  ///< named `<state>/<parameter>`
+  Scaler, ///< `scale` (F32) and `growth` (I64)
+  Rng,    ///< I64 [2]: seed, number of steps begun
+  Step,   ///< I64: number of applied updates
+  Batch,
+  Hyper,    ///< F64 scalars
+  Constant, ///< big constants of the graph
+  Output,
+  Metric, ///< `loss`, `grad_norm`, `found_inf`, `out_of_range`
+  Gradient,
+};
+inline constexpr std::size_t kNumRoles = 12;
+std::string_view name(Role role);
+std::optional<Role> parseRole(std::string_view name);
+
+/// True for what a checkpoint holds: parameter to step.
+bool isTrainingState(Role role);
+
+/// Bytes [offset, offset + bytes) of the arena, a dense row-major tensor.
+/// Buffers may overlap where their lifetimes do not (or on purpose); training
+/// state, hyper and constant ports overlap nothing of their kind.
+struct Buffer {
+  std::string name;
+  std::uint64_t offset = 0; ///< Multiple of the element size.
+  std::uint64_t bytes = 0;  ///< Product of `shape` times element size.
+  DType dtype = DType::F32;
+  std::vector<std::int64_t> shape;
+  Category category = Category::Workspace;
+};
+
+/// Elements of a buffer: element i, j... of the view is element
+/// `offset + i * strides[0] + j * strides[1] + ...` of the buffer, counted
+/// from its first element. Inside of loops, `steps[d] * iteration(d)` is added
+/// for each enclosing loop d, outermost first; missing steps are 0. Nothing is
+/// negative.
+struct View {
+  std::uint32_t buffer = 0;
+  std::int64_t offset = 0;
+  std::vector<std::int64_t> strides; ///< Empty where only an address is meant.
+  std::vector<std::int64_t> steps;
+};
+
+// How a port gets its bytes before the first step.
+struct NoInit {}; ///< by the user, each step (batch, output, ...)
+struct ExternalInit {
+  std::string file; ///< Relative to the directory of the bundle.
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0; ///< Equal to the buffer's.
+  std::string sha256;      ///< Checked unless empty.
+};
+struct BundleInit {
+  std::string tensor; ///< Name in the bundle; same type and shape.
+};
+/// `normal`: mean 0, deviation `scale`; `uniform`: in [-scale, scale). Drawn
+/// from (seed, port name, element index).
+struct RandomInit {
+  enum Distribution : std::uint8_t { Normal, Uniform };
+  Distribution distribution = Normal;
+  double scale = 0;
+};
+struct FillInit {
+  double value = 0; ///< Rounded to the buffer's type.
+};
+using Init =
+    std::variant<NoInit, ExternalInit, BundleInit, RandomInit, FillInit>;
+
+/// Legal integers of a batch input: [low, high), or `ignored`. Present where
+/// the input reaches a gather or a loss unmodified; data are checked against
+/// it before the first step.
+struct IndexCheck {
+  std::int64_t low = 0, high = 0;
+  std::optional<std::int64_t> ignored;
+};
+
+/// A tensor that has a name outside. (role, name) is unique.
+struct Port {
+  Role role = Role::Parameter;
+  std::string name;
+  std::uint32_t buffer = 0;
+  Init init;
+  std::optional<IndexCheck> check;
+};
+
+/// Work items [0, extent) over one set of buffers.
+struct Segment {
+  std::vector<View> operands; ///< Addresses, in the kernel's argument order.
+  std::int64_t extent = 0;
+};
+
+/// One parallel loop over the items of all segments.
+///
+/// The kernel object exports
+///   void KERNEL(void *const *buffers, int64_t begin, int64_t end)
+/// which does items [begin, end) of one segment, with the addresses of the
+/// segment's operands in `buffers`. Items are independent and are handed out in
+/// blocks of at most `grain`, in any order and on any thread; a block lies in
+/// one segment. With `finish` it also exports
+///   void KERNEL_finish(void *const *buffers, int64_t items)
+/// which is called once, after all items, with the addresses of
+/// `finishOperands` and the number of items of all segments. A reduction
+/// writes one partial per item into a workspace operand and combines them
+/// there, so that its bits do not depend on the number of threads.
+struct Launch {
+  std::string kernel;
+  std::vector<Segment> segments;
+  std::int64_t grain = 1;
+  bool finish = false;
+  std::vector<View> finishOperands; ///< Empty: those of the first segment.
+};
+
+/// out[b.., i, j] = round(sum over l of lhs[b.., i, l] * rhs[b.., l, j]
+///                        + bias[j] (+ out[b.., i, j] if `accumulate`)).
+/// Operands are F32, BF16 or F16 in any mixture; sums are f32, rounded once.
+/// Strides: those of the batch axes, then rows, then columns; transposition is
+/// a matter of strides, broadcasting one of stride 0. `bias` has one stride.
+struct Matmul {
+  View lhs, rhs, out;
+  std::optional<View> bias;
+  std::vector<std::int64_t> batch; ///< At most kMaxBatchAxes.
+  std::int64_t m = 1, n = 1, k = 1;
+  bool accumulate = false;
+  std::optional<View> scratch; ///< For the library; see `queryLibrary`.
+};
+inline constexpr std::size_t kMaxBatchAxes = 4;
+
+/// A convolution (cross-correlation) over one to three axes, or one of its
+/// gradients: `y` is then the gradient of the output, and `x` or `weight` is
+/// written. All views are dense: `x` [batch, inChannels, input...] or, with
+/// `channelsLast`, [batch, input..., inChannels]; `y` likewise; `weight`
+/// [outChannels, inChannels / groups, kernel...] in both. F32, BF16 or F16
+/// alike for the three; `bias` [outChannels] with Forward only.
+struct Convolution {
+  enum Direction : std::uint8_t { Forward, InputGrad, WeightGrad };
+  Direction direction = Forward;
+  View x, weight, y;
+  std::optional<View> bias;
+  std::int64_t batch = 1, inChannels = 1, outChannels = 1, groups = 1;
+  std::vector<std::int64_t> input, kernel, output; ///< Spatial sizes.
+  std::vector<std::int64_t> strides, dilations, paddingLow, paddingHigh;
+  bool channelsLast = false;
+  std::optional<View> scratch;
+};
+inline constexpr std::size_t kMaxSpatialAxes = 3;
+
+/// Copies elements `sizes` of one type from one view to another.
+struct Copy {
+  View from, to;
+  std::vector<std::int64_t> sizes; ///< At most kMaxCopyAxes.
+};
+inline constexpr std::size_t kMaxCopyAxes = 8;
+
+struct Record;
+
+/// Executes `body` `count` times, views moving by their steps.
+struct Loop {
+  std::int64_t count = 1;
+  std::vector<Record> body;
+};
+inline constexpr std::size_t kMaxLoopDepth = 4;
+
+struct Record {
+  std::string label; ///< For people: op and layer.
+  std::variant<Launch, Matmul, Convolution, Copy, Loop> body;
+};
+
+} // namespace plan
+
+struct Plan {
+  std::string model; ///< For people.
+  std::string policy, policyHash;
+  std::map<std::string, std::int64_t> dims; ///< As bound at import.
+  /// Threads of library calls, whose bits may depend on it. 0: as many as
+  /// there are cores when the plan is loaded.
+  std::uint32_t threads = 0;
+  /// True if a step with a non-finite gradient keeps every bit of parameters,
+  /// states and step count (`found_inf` is then a metric).
+  bool skipsNonFinite = false;
+  std::uint64_t arenaBytes = 0;
+  /// Bytes per category at the moment of the arena's peak; sums to arenaBytes.
+  std::map<plan::Category, std::uint64_t> ledger;
+  std::vector<plan::Buffer> buffers;
+  std::vector<plan::Port> ports;
+  std::vector<plan::Record> records;
+
+  /// Null when there is none.
+  const plan::Port *findPort(plan::Role role, std::string_view name) const;
+};
+
+} // namespace binade
+
+#endif // BINADE_PLAN_PLAN_H

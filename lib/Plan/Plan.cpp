@@ -1,0 +1,50 @@
+//===- Plan.cpp - Names and look-ups of a plan ----------------------------===//
+
+#include "binade/Plan/Plan.h"
+#include <algorithm>
+#include <array>
+
+using namespace binade;
+using namespace binade::plan;
+
+// In the order of the enums.
+static constexpr std::array<std::string_view, kNumCategories> categoryNames = {
+    "parameter", "buffer",    "state",    "batch",  "gradient",
+    "saved",     "workspace", "constant", "scalar", "library"};
+static constexpr std::array<std::string_view, kNumRoles> roleNames = {
+    "parameter", "buffer", "state",    "scaler", "rng",    "step",
+    "batch",     "hyper",  "constant", "output", "metric", "gradient"};
+
+template <typename Enum, std::size_t N>
+static std::optional<Enum> parse(const std::array<std::string_view, N> &names,
+                                 std::string_view name) {
+  auto it = std::find(names.begin(), names.end(), name);
+  if (it == names.end())
+    return std::nullopt;
+  return static_cast<Enum>(it - names.begin());
+}
+
+std::string_view plan::name(Category category) {
+  return categoryNames[static_cast<std::size_t>(category)];
+}
+
+std::optional<Category> plan::parseCategory(std::string_view name) {
+  return parse<Category>(categoryNames, name);
+}
+
+std::string_view plan::name(Role role) {
+  return roleNames[static_cast<std::size_t>(role)];
+}
+
+std::optional<Role> plan::parseRole(std::string_view name) {
+  return parse<Role>(roleNames, name);
+}
+
+bool plan::isTrainingState(Role role) { return role <= Role::Step; }
+
+const Port *Plan::findPort(Role role, std::string_view name) const {
+  auto it = std::find_if(ports.begin(), ports.end(), [&](const Port &port) {
+    return port.role == role && port.name == name;
+  });
+  return it == ports.end() ? nullptr : &*it;
+}
