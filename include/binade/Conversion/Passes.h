@@ -1,0 +1,28 @@
+//===- Passes.h - Conversion passes -----------------------------*- C++ -*-===//
+
+#ifndef BINADE_CONVERSION_PASSES_H
+#define BINADE_CONVERSION_PASSES_H
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Pass/Pass.h"
+
+namespace mlir {
+class RewritePatternSet;
+} // namespace mlir
+
+namespace mlir::binade {
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "binade/Conversion/Passes.h.inc"
+
+/// Patterns that replace transcendental functions of f32 scalars and vectors by
+/// arithmetic; see `binade-expand-math`.
+void populateExpandMathPatterns(RewritePatternSet &patterns);
+
+/// Patterns that replace conversions from and to bf16, and from f64 to 16 bits,
+/// by integer arithmetic; see `binade-expand-float-casts`.
+void populateExpandCastPatterns(RewritePatternSet &patterns);
+} // namespace mlir::binade
+
+#endif // BINADE_CONVERSION_PASSES_H

@@ -1,0 +1,49 @@
+#ifndef BINADE_CONVERSION_PASSES_TD
+#define BINADE_CONVERSION_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def ExpandMathPass : Pass<"binade-expand-math"> {
+  let summary = "replace functions of f32 by arithmetic";
+  let description = [{
+    Replaces `math.exp`, `exp2`, `expm1`, `log`, `log2`, `log1p`, `tanh`, `erf`,
+    `sin`, `cos`, `rsqrt` and `powf` on f32 scalars and vectors of any shape by
+    straight-line code of `arith` operations, `math.fma`, `math.sqrt` and the
+    like, each of which is one instruction on a CPU with FMA. Nothing calls a
+    library, no fast-math flag is set, and a lane's result does not depend on
+    the number of lanes.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect"];
+}
+
+def ExpandFloatCastsPass : Pass<"binade-expand-float-casts"> {
+  let summary = "replace casts from and to bf16 by integer arithmetic";
+  let description = [{
+    Replaces `arith.truncf` from f32 to bf16, and `arith.extf` from bf16 to f32
+    or f64, by integer operations on scalars and vectors of any shape: to nearest
+    even, subnormals kept, a NaN to the quiet NaN `0x7fc0` of its sign. The CPU
+    instruction that LLVM would choose flushes subnormals to zero. `arith.truncf`
+    from f64 to bf16 or f16 goes through an f32 that is rounded to odd, so that
+    the value is rounded only once.
+
+    Casts between f16 and f32, and between f32 and f64, are left alone: they are
+    exact or round once in hardware. A `truncf` with another rounding mode than
+    `to_nearest_even` is left alone, too.
+
+    Example:
+
+    ```mlir
+    %y = arith.extf %x : vector<16xbf16> to vector<16xf32>
+    // becomes
+    %c16 = arith.constant dense<16> : vector<16xi32>
+    %0 = arith.bitcast %x : vector<16xbf16> to vector<16xi16>
+    %1 = arith.extui %0 : vector<16xi16> to vector<16xi32>
+    %2 = arith.shli %1, %c16 : vector<16xi32>
+    %y = arith.bitcast %2 : vector<16xi32> to vector<16xf32>
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
+#endif // BINADE_CONVERSION_PASSES_TD

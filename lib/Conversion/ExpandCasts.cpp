@@ -1,0 +1,102 @@
+//===- ExpandCasts.cpp - casts from and to 16 bits as integer code --------===//
+
+#include "Lanes.h"
+#include "binade/Conversion/Passes.h"
+#include "mlir/Transforms/WalkPatternRewriteDriver.h"
+
+namespace mlir::binade {
+#define GEN_PASS_DEF_EXPANDFLOATCASTSPASS
+#include "binade/Conversion/Passes.h.inc"
+} // namespace mlir::binade
+
+using namespace mlir;
+using namespace mlir::binade;
+
+/// A float type or a vector of them: what a register holds.
+static bool isLanes(Type type) { return isa<FloatType, VectorType>(type); }
+
+/// f32 to bf16, to nearest even. The bits that are cut off, and the last that
+/// is kept, decide whether adding 0x7fff carries. A carry out of the fraction
+/// is the next binade, out of the largest binade Inf. NaN stays NaN: a carry
+/// would make it 0, and a cut fraction Inf.
+static IntLanes roundToBF16(FloatLanes x) {
+  IntLanes u = x.bits();
+  IntLanes rounded = u + 0x7fff + ((u >> 16) & 1);
+  IntLanes nan = (u & 0x80000000) | 0x7fc00000;
+  return (select(x.isNaN(), nan, rounded) >> 16).resize(16);
+}
+
+/// f64 to f32, rounded to odd: cut off, with the last bit set when anything
+/// was lost. Rounding that to 16 bits equals rounding the f64 at once, which
+/// rounding to nearest twice does not.
+static FloatLanes roundToOdd(FloatLanes x) {
+  FloatLanes nearest = x.resize(32);
+  FloatLanes back = nearest.resize(64);
+  IntLanes u = nearest.bits();
+  BoolLanes larger = back.apply<math::AbsFOp>() > x.apply<math::AbsFOp>();
+  IntLanes odd = select(larger, u - 1, u) | 1;
+  return floatFromBits(select(back != x, odd, u));
+}
+
+namespace {
+struct ExpandTruncF : OpRewritePattern<arith::TruncFOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(arith::TruncFOp op,
+                                PatternRewriter &rewriter) const override {
+    Type from = getElementTypeOrSelf(op.getIn().getType());
+    Type to = getElementTypeOrSelf(op.getType());
+    bool fromF64 = from.isF64();
+    if (!isLanes(op.getType()) || (!fromF64 && !from.isF32()) ||
+        (!to.isBF16() && !(fromF64 && to.isF16())))
+      return rewriter.notifyMatchFailure(op, "not to bf16 or f64 to f16");
+    if (op.getRoundingmode().value_or(arith::RoundingMode::to_nearest_even) !=
+        arith::RoundingMode::to_nearest_even)
+      return rewriter.notifyMatchFailure(op, "not to nearest even");
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    FloatLanes x(b, op.getIn());
+    if (fromF64)
+      x = roundToOdd(x);
+    if (to.isF16())
+      rewriter.replaceOpWithNewOp<arith::TruncFOp>(op, op.getType(), x.value);
+    else
+      rewriter.replaceOpWithNewOp<arith::BitcastOp>(op, op.getType(),
+                                                    roundToBF16(x).value);
+    return success();
+  }
+};
+
+struct ExpandExtF : OpRewritePattern<arith::ExtFOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(arith::ExtFOp op,
+                                PatternRewriter &rewriter) const override {
+    Type to = getElementTypeOrSelf(op.getType());
+    if (!isLanes(op.getType()) || (!to.isF32() && !to.isF64()) ||
+        !getElementTypeOrSelf(op.getIn().getType()).isBF16())
+      return rewriter.notifyMatchFailure(op, "not bf16 to f32 or f64");
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Type i16 = Lanes(b, op.getIn()).typeWith(b.getI16Type());
+    IntLanes half(b, arith::BitcastOp::create(b, i16, op.getIn()));
+    FloatLanes wide = floatFromBits(half.resize(32) << 16);
+    rewriter.replaceOp(op, to.isF64() ? wide.resize(64).value : wide.value);
+    return success();
+  }
+};
+
+struct ExpandFloatCastsPass
+    : mlir::binade::impl::ExpandFloatCastsPassBase<ExpandFloatCastsPass> {
+  LogicalResult initialize(MLIRContext *context) override {
+    RewritePatternSet set(context);
+    populateExpandCastPatterns(set);
+    patterns = std::move(set);
+    return success();
+  }
+  void runOnOperation() override {
+    walkAndApplyPatterns(getOperation(), patterns);
+  }
+  FrozenRewritePatternSet patterns;
+};
+} // namespace
+
+void binade::populateExpandCastPatterns(RewritePatternSet &patterns) {
+  patterns.add<ExpandTruncF, ExpandExtF>(patterns.getContext());
+}

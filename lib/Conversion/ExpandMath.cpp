@@ -1,0 +1,80 @@
+//===- ExpandMath.cpp - transcendental functions as arithmetic ------------===//
+
+#include "Math/Expansions.h"
+#include "binade/Conversion/Passes.h"
+#include "mlir/Transforms/WalkPatternRewriteDriver.h"
+
+namespace mlir::binade {
+#define GEN_PASS_DEF_EXPANDMATHPASS
+#include "binade/Conversion/Passes.h.inc"
+} // namespace mlir::binade
+
+using namespace mlir;
+using namespace mlir::binade;
+
+/// An f32 or a vector of them: what a register holds.
+static bool isF32Lanes(Type type) {
+  return getElementTypeOrSelf(type).isF32() && isa<FloatType, VectorType>(type);
+}
+
+namespace {
+template <typename Op, FloatLanes (*expand)(FloatLanes)>
+struct ExpandUnary : OpRewritePattern<Op> {
+  using OpRewritePattern<Op>::OpRewritePattern;
+  LogicalResult matchAndRewrite(Op op,
+                                PatternRewriter &rewriter) const override {
+    if (!isF32Lanes(op.getType()))
+      return rewriter.notifyMatchFailure(op, "not f32 lanes");
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    rewriter.replaceOp(op, expand({b, op.getOperand()}).value);
+    return success();
+  }
+};
+
+struct ExpandPowF : OpRewritePattern<math::PowFOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(math::PowFOp op,
+                                PatternRewriter &rewriter) const override {
+    if (!isF32Lanes(op.getType()))
+      return rewriter.notifyMatchFailure(op, "not f32 lanes");
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    FloatLanes x(b, op.getLhs());
+    APFloat exponent(0.0f);
+    std::optional<FloatLanes> power;
+    if (matchPattern(op.getRhs(), m_ConstantFloat(&exponent)))
+      power = expandPowConstant(x, exponent);
+    if (!power)
+      power = expandPow(x, {b, op.getRhs()});
+    rewriter.replaceOp(op, power->value);
+    return success();
+  }
+};
+
+struct ExpandMathPass : mlir::binade::impl::ExpandMathPassBase<ExpandMathPass> {
+  LogicalResult initialize(MLIRContext *context) override {
+    RewritePatternSet set(context);
+    populateExpandMathPatterns(set);
+    patterns = std::move(set);
+    return success();
+  }
+  void runOnOperation() override {
+    walkAndApplyPatterns(getOperation(), patterns);
+  }
+  FrozenRewritePatternSet patterns;
+};
+} // namespace
+
+void binade::populateExpandMathPatterns(RewritePatternSet &patterns) {
+  patterns.add<ExpandUnary<math::ExpOp, expandExp>,
+               ExpandUnary<math::Exp2Op, expandExp2>,
+               ExpandUnary<math::ExpM1Op, expandExpm1>,
+               ExpandUnary<math::LogOp, expandLog>,
+               ExpandUnary<math::Log2Op, expandLog2>,
+               ExpandUnary<math::Log1pOp, expandLog1p>,
+               ExpandUnary<math::TanhOp, expandTanh>,
+               ExpandUnary<math::ErfOp, expandErf>,
+               ExpandUnary<math::SinOp, expandSin>,
+               ExpandUnary<math::CosOp, expandCos>,
+               ExpandUnary<math::RsqrtOp, expandRsqrt>, ExpandPowF>(
+      patterns.getContext());
+}

@@ -1,0 +1,86 @@
+//===- Exponential.cpp - exp, exp2, expm1 ---------------------------------===//
+//
+// Coefficients: utils/minimax.py.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Expansions.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+// Adding 1.5 * 2^23 rounds a small f32 to an integer, which then stands in the
+// low bits of the sum. An exponent bias added along with it saves an addition.
+static constexpr double kRound = 0x1.8p23;
+
+static constexpr double kLog2E = 0x1.715476p+0;
+// ln 2 in two parts; n times the first is exact for |n| < 2^9.
+static constexpr double kLn2High = 0x1.62e400p-1;
+static constexpr double kLn2Low = 0x1.7f7d1cp-20;
+
+namespace {
+/// x = n ln 2 + r, |r| <= ln 2 / 2. The low bits of `shifted` hold n + bias.
+struct Reduced {
+  FloatLanes n;
+  FloatLanes r;
+  IntLanes shifted;
+};
+} // namespace
+
+static Reduced reduce(FloatLanes x, int bias) {
+  FloatLanes shifted = fma(x.constant(kLog2E), x, kRound + bias);
+  FloatLanes n = shifted - (kRound + bias);
+  FloatLanes r = fma(n, -kLn2High, x);
+  return {n, fma(n, -kLn2Low, r), shifted.bits()};
+}
+
+/// 2^k, where the low 8 bits of `biased` hold k + 127 and the ninth is zero.
+static FloatLanes powerOfTwo(IntLanes biased) {
+  return floatFromBits(biased << 23);
+}
+
+/// fraction * 2^n in two steps, so that a result below the normal range is
+/// rounded only once, to a subnormal. `shifted` holds n + 254.
+static FloatLanes scaleInTwoSteps(FloatLanes fraction, IntLanes shifted) {
+  IntLanes half = shifted >> 1;
+  return fraction * powerOfTwo(half) * powerOfTwo(shifted - half);
+}
+
+ScaledExp binade::splitExp(FloatLanes x, int bias) {
+  Reduced reduced = reduce(x, bias);
+  FloatLanes r = reduced.r;
+  FloatLanes q = polynomial(r, {0x1.fffffcp-2, 0x1.555492p-3, 0x1.5558acp-5,
+                                0x1.123982p-7, 0x1.6a51bap-10});
+  return {fma(fma(q, r, 1.0), r, 1.0), reduced.shifted};
+}
+
+FloatLanes binade::expandExp(FloatLanes x) {
+  // Beyond these bounds the result is Inf or 0 already.
+  FloatLanes bounded = atLeast(atMost(x, 89.0), -104.0);
+  ScaledExp exp = splitExp(bounded, 254);
+  return scaleInTwoSteps(exp.fraction, exp.shifted);
+}
+
+FloatLanes binade::expandExp2(FloatLanes x) {
+  FloatLanes bounded = atLeast(atMost(x, 129.0), -151.0);
+  FloatLanes shifted = bounded + (kRound + 254);
+  FloatLanes r = bounded - (shifted - (kRound + 254));
+  FloatLanes q = polynomial(r, {0x1.62e430p-1, 0x1.ebfbdcp-3, 0x1.c6af7cp-5,
+                                0x1.3b2de0p-7, 0x1.5f0830p-10, 0x1.416b5ap-13});
+  return scaleInTwoSteps(fma(q, r, 1.0), shifted.bits());
+}
+
+FloatLanes binade::expandExpm1(FloatLanes x) {
+  FloatLanes bounded = atLeast(atMost(x, 89.0), -26.0);
+  Reduced reduced = reduce(bounded, 126);
+  FloatLanes r = reduced.r;
+  FloatLanes q = polynomial(r, {0x1.0p-1, 0x1.555554p-3, 0x1.5554f8p-5,
+                                0x1.1112dcp-7, 0x1.6d3a2ep-10, 0x1.9e6af6p-13});
+  FloatLanes p = fma(q * r, r, r);
+  // 2^n p + (2^n - 1) from halves: 2^n itself overflows at n = 128.
+  FloatLanes scale = powerOfTwo(reduced.shifted);
+  FloatLanes y = fma(p, scale, scale - 0.5);
+  // Halving a subnormal would round it, and -0 would lose its sign.
+  FloatLanes magnitude = x.apply<math::AbsFOp>();
+  return select(magnitude < 0x1p-24, x, y + y);
+}

@@ -1,0 +1,78 @@
+//===- Logarithm.cpp - log, log2, log1p -----------------------------------===//
+//
+// Coefficients: utils/minimax.py.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Expansions.h"
+
+#include <limits>
+
+using namespace mlir;
+using namespace mlir::binade;
+
+static constexpr double kInfinity = std::numeric_limits<double>::infinity();
+static constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+static constexpr double kLn2 = 0x1.62e430p-1;
+// log2(e) in two parts.
+static constexpr double kLog2E = 0x1.715476p+0;
+static constexpr double kLog2ELow = 0x1.4ae0bfp-26;
+
+// Subtracting the bit pattern of 2/3 from that of x leaves n in the exponent
+// field and, once 2/3 is added back to the rest, 2/3 <= x 2^-n < 4/3.
+static constexpr uint64_t kTwoThirds = 0x3f2aaaab;
+static constexpr uint64_t kExponent = 0xff800000;
+static constexpr uint64_t kFraction = 0x007fffff;
+
+SplitLog binade::splitLog(FloatLanes x) {
+  BoolLanes subnormal = x < 0x1p-126;
+  FloatLanes normal = select(subnormal, x * 0x1p23, x);
+  FloatLanes correction = select(subnormal, -23.0, x.constant(0.0));
+  IntLanes offset = normal.bits() - kTwoThirds;
+  FloatLanes n = toFloat(offset.shiftSigned(23)) + correction;
+  FloatLanes m = floatFromBits((offset & kFraction) + kTwoThirds);
+  return {n, m - 1.0};
+}
+
+/// (log(1 + f) - f) / f^2
+static FloatLanes logRest(FloatLanes f) {
+  return polynomial(f, {-0x1.000000p-1, 0x1.555506p-2, -0x1.fffefap-3,
+                        0x1.99d04ep-3, -0x1.559c74p-3, 0x1.1ed582p-3,
+                        -0x1.f33070p-4, 0x1.1e6c56p-3, -0x1.07ca6cp-3});
+}
+
+/// y, but the values of a logarithm with its pole at `pole` for x at and
+/// beyond the ends of its domain: NaN and Inf stay, then -Inf, then NaN.
+static FloatLanes withDomain(FloatLanes x, double pole, FloatLanes y) {
+  y = select(x < kInfinity, y, x);
+  y = select(x == pole, -kInfinity, y);
+  return select(x < pole, kNaN, y);
+}
+
+FloatLanes binade::expandLog(FloatLanes x) {
+  auto [n, f] = splitLog(x);
+  FloatLanes y = fma(n, kLn2, fma(f * f, logRest(f), f));
+  return withDomain(x, 0.0, y);
+}
+
+FloatLanes binade::expandLog2(FloatLanes x) {
+  auto [n, f] = splitLog(x);
+  FloatLanes q = polynomial(f, {-0x1.715476p-1, 0x1.ec7030p-2, -0x1.7153e0p-2,
+                                0x1.279d70p-2, -0x1.ecd0bcp-3, 0x1.9de5b4p-3,
+                                -0x1.68520ap-3, 0x1.9cde30p-3, -0x1.7bce54p-3});
+  FloatLanes rest = fma(f * f, q, f * kLog2ELow);
+  return withDomain(x, 0.0, fma(f, kLog2E, rest) + n);
+}
+
+FloatLanes binade::expandLog1p(FloatLanes x) {
+  // n comes from the rounded 1 + x; f = x 2^-n + (2^-n - 1) from x itself.
+  // 2^-n is formed as 2^(2-n), which is normal for every n.
+  IntLanes exponent = ((x + 1.0).bits() - kTwoThirds) & kExponent;
+  FloatLanes scaled = floatFromBits(x.bits() - exponent);
+  FloatLanes power = floatFromBits(exponent.constant(0x40800000) - exponent);
+  FloatLanes f = scaled + fma(power, 0.25, -1.0);
+  FloatLanes n = toFloat(exponent.shiftSigned(23));
+  FloatLanes y = fma(n, kLn2, fma(f * f, logRest(f), f));
+  return select(x == 0.0, x, withDomain(x, -1.0, y));
+}

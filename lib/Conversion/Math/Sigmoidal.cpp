@@ -1,0 +1,50 @@
+//===- Sigmoidal.cpp - tanh, erf ------------------------------------------===//
+//
+// Odd functions that saturate: an odd polynomial near zero, which keeps the
+// relative error, and beyond it 1 minus a tail made of an exponential.
+// Coefficients: utils/minimax.py.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Expansions.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+static FloatLanes magnitude(FloatLanes x) { return x.apply<math::AbsFOp>(); }
+
+FloatLanes binade::expandTanh(FloatLanes x) {
+  FloatLanes a = magnitude(x);
+  FloatLanes z = x * x;
+  FloatLanes q = polynomial(z, {-0x1.555532p-2, 0x1.1106f6p-3, -0x1.b835a4p-5,
+                                0x1.51f8cep-6, -0x1.750ce4p-8});
+  FloatLanes near = fma(q * z, a, a);
+
+  // 1 - 2 / (e^2a + 1), which rounds to 1 from here on.
+  FloatLanes bounded = atMost(a, 9.125);
+  ScaledExp exp = splitExp(bounded + bounded, 127);
+  FloatLanes power = floatFromBits(exp.shifted << 23);
+  FloatLanes tail = a.constant(2.0) / fma(exp.fraction, power, 1.0);
+  FloatLanes far = a.constant(1.0) - tail;
+  return copySign(select(a < 0.625, near, far), x);
+}
+
+FloatLanes binade::expandErf(FloatLanes x) {
+  FloatLanes a = magnitude(x);
+  FloatLanes z = x * x;
+  FloatLanes q =
+      polynomial(z, {0x1.06eba8p-3, -0x1.812726p-2, 0x1.ce256ap-4,
+                     -0x1.b735eap-6, 0x1.4b7630p-8, -0x1.4cd860p-11});
+  FloatLanes near = fma(q, a, a);
+
+  // 1 - e^h, h = log(erfc(a)); it rounds to 1 from 3.93 on.
+  FloatLanes h =
+      polynomial(atMost(a, 4.0), {-0x1.b66412p-14, -0x1.20c89cp+0,
+                                  -0x1.45e5cap-1, -0x1.ac239cp-4, 0x1.70f460p-6,
+                                  -0x1.98ab78p-9, 0x1.ab279cp-13});
+  ScaledExp exp = splitExp(h, 127);
+  FloatLanes power = floatFromBits(exp.shifted << 23);
+  FloatLanes far = fma(-exp.fraction, power, 1.0);
+  // A NaN fails the comparison and takes the branch that keeps it.
+  return copySign(select(a > 0.85, far, near), x);
+}
