@@ -122,7 +122,8 @@ function(binade_unittest name)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE
-    BINADE_TEST_INPUTS="${CMAKE_CURRENT_SOURCE_DIR}/Inputs")
+    BINADE_TEST_INPUTS="${CMAKE_CURRENT_SOURCE_DIR}/Inputs"
+    BINADE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   set_target_properties(${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/unittests)
   add_custom_target(check-${name} COMMAND ${name} --gtest_brief=1

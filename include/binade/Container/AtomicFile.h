@@ -3,6 +3,7 @@
 #ifndef BINADE_CONTAINER_ATOMICFILE_H
 #define BINADE_CONTAINER_ATOMICFILE_H
 
+#include "binade/Container/Descriptor.h"
 #include "binade/Container/Error.h"
 #include <cstdint>
 #include <span>
@@ -31,10 +32,10 @@ public:
   Result<void> commit();
 
 private:
-  AtomicFile(int descriptor, std::string path, std::string temporary);
+  AtomicFile(Descriptor descriptor, std::string path, std::string temporary);
   Error failure(std::string_view what, int number) const;
 
-  int descriptor;
+  Descriptor descriptor;
   std::string path;
   std::string temporary; ///< Empty when there is nothing left to remove.
 };

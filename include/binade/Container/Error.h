@@ -7,10 +7,8 @@
 #ifndef BINADE_CONTAINER_ERROR_H
 #define BINADE_CONTAINER_ERROR_H
 
-#include <cstddef>
+#include "binade/Container/Printable.h"
 #include <optional>
-#include <string>
-#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -41,7 +39,7 @@ struct ExitCode {
 /// `where` names the file and `part` the place in it (`tensor 'w'`,
 /// `node 'n' (Op)`, `byte 12`; may be empty). Both are free of control
 /// characters: names that come from files pass through `printable` or
-/// `quoted` before they get here.
+/// `quote` before they get here.
 struct Error {
   std::string where;
   std::string message;
@@ -54,6 +52,10 @@ struct Error {
 
   /// Sets the place inside the file unless a more exact one is known.
   Error withPart(std::string place) &&;
+
+  /// The same failure as seen from a file that refers to this one: `where` and
+  /// `part` move into the message.
+  Error seenFrom(std::string referrer, std::string place) &&;
 };
 
 enum class Severity { Error, Warning };
@@ -66,17 +68,9 @@ std::string render(const Error &error,
                    DiagnosticFormat format = DiagnosticFormat::Text,
                    Severity severity = Severity::Error);
 
-/// Makes bytes from a file safe for a terminal: control characters, text
-/// direction marks, backslashes and bytes that are not UTF-8 are escaped, and
-/// what does not fit into `limit` bytes is replaced by `...`.
-std::string printable(std::string_view bytes, std::size_t limit = 200);
-
-/// `printable` between single quotes, with quotes inside escaped.
-std::string quoted(std::string_view bytes);
-
 /// A failed system call as an error: `what` is the attempt ("cannot write"),
-/// `number` its errno. What does not exist is rejected (3), what the memory or
-/// a limit forbids is a matter of resources (7), the rest is I/O (5).
+/// `number` its errno. A path without a file is rejected (3), what memory or a
+/// limit forbids is a matter of resources (7), the rest is I/O (5).
 Error systemError(std::string where, std::string_view what, int number);
 
 /// A value or the reason why there is none. Reading the value of a failure

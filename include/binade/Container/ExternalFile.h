@@ -8,6 +8,7 @@
 #ifndef BINADE_CONTAINER_EXTERNALFILE_H
 #define BINADE_CONTAINER_EXTERNALFILE_H
 
+#include "binade/Container/Descriptor.h"
 #include "binade/Container/Error.h"
 #include <cstdint>
 #include <span>
@@ -27,19 +28,17 @@ struct OpenOptions {
 /// An open regular file. Movable; closes its descriptor.
 class ExternalFile {
 public:
-  ExternalFile(int descriptor, std::uint64_t size, std::string path);
-  ExternalFile(ExternalFile &&other) noexcept;
-  ExternalFile &operator=(ExternalFile &&other) noexcept;
-  ~ExternalFile();
+  ExternalFile(Descriptor descriptor, std::uint64_t size, std::string path)
+      : descriptor(std::move(descriptor)), size(size), path(std::move(path)) {}
 
-  int getDescriptor() const { return descriptor; }
+  int getDescriptor() const { return descriptor.get(); }
   /// Bytes when it was opened.
   std::uint64_t getSize() const { return size; }
   /// The path for messages, printable.
   const std::string &getPath() const { return path; }
 
 private:
-  int descriptor;
+  Descriptor descriptor;
   std::uint64_t size;
   std::string path;
 };

@@ -10,7 +10,6 @@
 #include "binade/Container/DType.h"
 #include "binade/Container/ExternalFile.h"
 #include <map>
-#include <unordered_map>
 
 namespace binade {
 
@@ -20,7 +19,7 @@ inline constexpr std::uint64_t kMaxSafetensorsHeader = 100'000'000;
 using SafetensorsMetadata = std::map<std::string, std::string>;
 
 /// One tensor of a file. `name` holds the bytes of the file: pass it through
-/// `quoted` before showing it.
+/// `quote` before showing it.
 struct TensorInfo {
   std::string name;
   DType dtype = DType::F32;
@@ -62,19 +61,19 @@ public:
   Result<void> read(const TensorInfo &tensor, std::span<std::byte> into) const;
 
   /// An error about one tensor of this file.
-  Error errorAt(const TensorInfo &tensor, std::string message) const;
+  Error errorAt(const TensorInfo &tensor, std::string message,
+                int exitCode = ExitCode::Rejected) const;
 
 private:
   Safetensors() = default;
-  Result<void> parse();
+  Result<void> loadHeader();
   Result<void> readBytes(std::uint64_t offset, std::span<std::byte> into) const;
-  std::uint64_t getFileSize() const;
 
   std::optional<ExternalFile> file;
   std::span<const std::byte> memory;
   std::string memoryName;
   std::vector<TensorInfo> tensors;
-  std::unordered_map<std::string_view, std::size_t> index;
+  std::map<std::string_view, std::size_t> index;
   SafetensorsMetadata metadata;
 };
 

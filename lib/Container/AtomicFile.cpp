@@ -1,0 +1,136 @@
+//===- AtomicFile.cpp - Write a file completely or not at all -------------===//
+
+#include "binade/Container/AtomicFile.h"
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+namespace binade {
+
+static std::string directoryOf(const std::string &path) {
+  std::string parent = std::filesystem::path(path).parent_path();
+  return parent.empty() ? "." : parent;
+}
+
+/// `path` with an ending that no other process and no other thread uses. A
+/// long name is cut, so that the ending does not make it too long.
+static std::string temporaryName(const std::string &path) {
+  static std::atomic<unsigned> count = 0;
+  std::filesystem::path target(path);
+  return target.parent_path() /
+         (target.filename().string().substr(0, 200) + ".tmp-" +
+          std::to_string(::getpid()) + "-" + std::to_string(++count));
+}
+
+static Error writeError(const std::string &path, std::string_view what,
+                        int number) {
+  Error error = systemError(printable(path), what, number);
+  if (error.exitCode == ExitCode::Rejected)
+    error.exitCode = ExitCode::IO; // Nothing that was given is wrong.
+  struct statvfs info;
+  if ((number == ENOSPC || number == EDQUOT) &&
+      ::statvfs(directoryOf(path).c_str(), &info) == 0)
+    error.notes.push_back(std::to_string(info.f_bavail * info.f_frsize) +
+                          " bytes are free in " + printable(directoryOf(path)));
+  return error;
+}
+
+Result<AtomicFile> AtomicFile::create(const std::string &path) {
+  mode_t mode = 0666; // As the umask allows.
+  struct stat older;
+  bool replaces = ::stat(path.c_str(), &older) == 0;
+  if (replaces && !S_ISREG(older.st_mode))
+    return Error{printable(path), "cannot write: it exists and is no file",
+                 ExitCode::IO};
+  if (replaces)
+    mode = older.st_mode & 0777;
+  // A process of the same number that was killed may have left its temporary.
+  for (int attempt = 0;; ++attempt) {
+    std::string temporary = temporaryName(path);
+    Descriptor descriptor(::open(
+        temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
+    if (descriptor) {
+      // What the umask took away; where it cannot be set, less is right, too.
+      if (replaces)
+        (void)::fchmod(descriptor.get(), mode);
+      return AtomicFile(std::move(descriptor), path, std::move(temporary));
+    }
+    if (errno != EEXIST || attempt == 1000) {
+      return writeError(path, "cannot create", errno);
+    }
+  }
+}
+
+AtomicFile::AtomicFile(Descriptor descriptor, std::string path,
+                       std::string temporary)
+    : descriptor(std::move(descriptor)), path(std::move(path)),
+      temporary(std::move(temporary)) {}
+
+AtomicFile::AtomicFile(AtomicFile &&other) noexcept
+    : descriptor(std::move(other.descriptor)), path(std::move(other.path)),
+      temporary(std::exchange(other.temporary, {})) {}
+
+AtomicFile::~AtomicFile() {
+  if (!temporary.empty())
+    ::unlink(temporary.c_str());
+}
+
+Error AtomicFile::failure(std::string_view what, int number) const {
+  return writeError(path, what, number);
+}
+
+Result<void> AtomicFile::write(std::uint64_t offset,
+                               std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    ssize_t count = ::pwrite(descriptor.get(), bytes.data(), bytes.size(),
+                             static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR)
+      continue;
+    if (count <= 0)
+      return failure("cannot write " + std::to_string(bytes.size()) +
+                         " bytes at offset " + std::to_string(offset),
+                     count < 0 ? errno : EIO);
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+    offset += static_cast<std::uint64_t>(count);
+  }
+  return {};
+}
+
+Result<void> AtomicFile::commit() {
+  // After a failed fsync the kernel may have dropped the data and call them
+  // clean: there is no second attempt.
+  if (::fsync(descriptor.get()) != 0)
+    return failure("cannot bring the file to disk", errno);
+  if (::close(descriptor.release()) != 0 && errno != EINTR)
+    return failure("cannot close the file", errno);
+  if (::rename(temporary.c_str(), path.c_str()) != 0)
+    return failure("cannot rename " + quote(temporary), errno);
+  temporary.clear();
+
+  // The new name itself has to survive a power failure.
+  std::string parent = directoryOf(path);
+  Descriptor directory(
+      ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory)
+    return failure("written, but cannot open the directory to sync it", errno);
+  // Some network file systems cannot do this and say so.
+  if (::fsync(directory.get()) != 0 && errno != EINVAL && errno != ENOTSUP)
+    return failure("written, but cannot bring the directory to disk", errno);
+  return {};
+}
+
+Result<void> writeTextFile(const std::string &path, std::string_view text) {
+  Result<AtomicFile> file = AtomicFile::create(path);
+  if (!file)
+    return file.takeError();
+  if (Result<void> written = file->write(0, std::as_bytes(std::span(text)));
+      !written)
+    return written;
+  return file->commit();
+}
+
+} // namespace binade

@@ -1,0 +1,73 @@
+//===- Magic.cpp - Recognise files given in place of others ---------------===//
+
+#include "binade/Container/Magic.h"
+
+namespace binade {
+
+namespace {
+struct Kind {
+  std::size_t offset;
+  std::string_view bytes;
+  std::string_view name;
+  std::string_view advice;
+};
+} // namespace
+
+using namespace std::string_view_literals;
+
+static constexpr Kind kinds[] = {
+    {0, "version https://git-lfs"sv, "a Git LFS pointer",
+     "run 'git lfs pull' to fetch the data that it stands for"},
+    {0, "\x1f\x8b"sv, "a gzip file", "decompress it first"},
+    {0, "\x28\xb5\x2f\xfd"sv, "a zstd file", "decompress it first"},
+    {0,
+     "\xfd"
+     "7zXZ\0"sv,
+     "an xz file", "decompress it first"},
+    {0, "BZh"sv, "a bzip2 file", "decompress it first"},
+    {0, "PK\x03\x04"sv,
+     "a zip archive (a PyTorch checkpoint and an .npz file are such)",
+     "convert its tensors to safetensors with Python"},
+    {0, "\x80\x02"sv, "a Python pickle",
+     "convert its tensors to safetensors with Python"},
+    {0, "\x80\x04"sv, "a Python pickle",
+     "convert its tensors to safetensors with Python"},
+    {0, "\x93NUMPY"sv, "a NumPy array", ""},
+    {0, "\x89HDF\r\n\x1a\n"sv, "an HDF5 file", ""},
+    {0, "\x89PNG\r\n\x1a\n"sv, "a PNG image", ""},
+    {0, "\xff\xd8\xff"sv, "a JPEG image", ""},
+    {0, "%PDF-"sv, "a PDF document", ""},
+    {0,
+     "\x7f"
+     "ELF"sv,
+     "an ELF object", ""},
+    {0, "GGUF"sv, "a GGUF file", ""},
+    {0, "ML\xefR"sv, "MLIR bytecode", ""},
+    {4, "TFL3"sv, "a TensorFlow Lite model", ""},
+    {0, "<!DOCTYPE"sv, "an HTML page", "the download may have failed"},
+    {0, "<!doctype"sv, "an HTML page", "the download may have failed"},
+    {0, "<html"sv, "an HTML page", "the download may have failed"},
+    {8, "{\""sv, "a safetensors file", ""},
+};
+
+static const Kind *find(std::span<const std::byte> head) {
+  std::string_view text(reinterpret_cast<const char *>(head.data()),
+                        head.size());
+  for (const Kind &kind : kinds)
+    if (text.size() > kind.offset &&
+        text.substr(kind.offset).starts_with(kind.bytes))
+      return &kind;
+  return nullptr;
+}
+
+std::string_view recognizeMagic(std::span<const std::byte> head) {
+  const Kind *kind = find(head);
+  return kind ? kind->name : "";
+}
+
+std::string_view magicAdvice(std::span<const std::byte> head) {
+  const Kind *kind = find(head);
+  return kind ? kind->advice : "";
+}
+
+} // namespace binade
