@@ -4,6 +4,7 @@
 #include "binade/Conversion/Passes.h"
 #include "binade/IR/Binade.h"
 #include "binade/Optimizer/Passes.h"
+#include "binade/Precision/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -20,6 +21,7 @@ int main(int argc, char **argv) {
   mlir::binade::registerAutodiffPasses();
   mlir::binade::registerConversionPasses();
   mlir::binade::registerOptimizerPasses();
+  mlir::binade::registerPrecisionPasses();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "Binade pass driver\n", registry));
 }

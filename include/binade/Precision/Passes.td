@@ -1,0 +1,58 @@
+//===- Passes.td - passes of the Precision station ------------------------===//
+
+#ifndef BINADE_PRECISION_PASSES_TD
+#define BINADE_PRECISION_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def AssignPrecisionPass : Pass<"binade-assign-precision", "::mlir::ModuleOp"> {
+  let summary = "decide the formats of every op";
+  let description = [{
+    Writes a decision (`#binade.precision`) on each op of `@step` that implements
+    `PrecisionOpInterface`, and the policy on the module. No type changes; see
+    `binade-materialize-precision`.
+
+    In this order: a decision that is there without a rule is a user's pin and stays;
+    then the last rule of the policy that matches; then the op's class. `allow` ops
+    are narrow, `deny` ops wide, `infer` and `clear` ops narrow when all their
+    floating-point operands are (constants with one value everywhere do not count),
+    which is the operand rule of PyTorch.
+
+    A policy whose two formats are equal decides nothing.
+
+    Example, with `policy=bf16-amp`:
+
+    ```mlir
+    %0 = binade.matmul %x, %w : ...   // precision = <compute = bf16, accumulate = f32,
+                                      //   result = bf16, rule = "class allow">
+    %1 = binade.exp %0 : ...          // precision = <compute = f32, result = f32,
+                                      //   rule = "class deny">
+    ```
+  }];
+  let options = [
+    Option<"policy", "policy", "std::string", /*default=*/"\"fp32\"",
+           "Name of a policy, or path of a policy file">,
+  ];
+}
+
+def MaterializePrecisionPass
+    : Pass<"binade-materialize-precision", "::mlir::ModuleOp"> {
+  let summary = "turn decisions into types, casts and loss scaling";
+  let description = [{
+    Gives operands and results of `@step`'s ops the formats of their decisions, with
+    a `binade.cast` wherever two formats meet; a value is cast once per format. The
+    results of the function keep their types. With a policy that scales the loss, the
+    scale and its growth count become arguments, the backward part starts from the
+    scale, and the optimizer unscales.
+  }];
+}
+
+def SimplifyCastsPass : Pass<"binade-simplify-casts", "::mlir::ModuleOp"> {
+  let summary = "remove casts that change no value";
+  let description = [{
+    A cast to a format that holds every value of the operand's, followed by the cast
+    back, is the operand; a cast of such a cast is one cast. No other cast goes.
+  }];
+}
+
+#endif // BINADE_PRECISION_PASSES_TD
