@@ -170,8 +170,8 @@ inline constexpr std::size_t kMaxBatchAxes = 4;
 /// gradients: `y` is then the gradient of the output, and `x` or `weight` is
 /// written. All views are dense: `x` [batch, inChannels, input...] or, with
 /// `channelsLast`, [batch, input..., inChannels]; `y` likewise; `weight`
-/// [outChannels, inChannels / groups, kernel...] in both. F32, BF16 or F16
-/// alike for the three; `bias` [outChannels] with Forward only.
+/// [outChannels, inChannels / groups, kernel...] in both; `bias` [outChannels]
+/// with Forward only. Types and rounding as for Matmul.
 struct Convolution {
   enum Direction : std::uint8_t { Forward, InputGrad, WeightGrad };
   Direction direction = Forward;

@@ -1,0 +1,401 @@
+//===- ReadPlan.cpp - A plan from JSON ------------------------------------===//
+
+#include "binade/Container/Json.h"
+#include "binade/Container/Printable.h"
+#include "binade/Plan/PlanJson.h"
+
+using namespace binade;
+using namespace binade::plan;
+using nlohmann::json;
+
+namespace {
+/// The keys of one JSON object: each is taken at most once, and none may be
+/// left over. Throws Error; readPlan catches it.
+class Fields {
+public:
+  Fields(const json &object, std::string_view where, std::string part)
+      : where(where), part(std::move(part)) {
+    if (!object.is_object())
+      throw error("expected an object");
+    for (const auto &[key, value] : object.items())
+      left.emplace(key, &value);
+  }
+
+  Error error(std::string message) const {
+    return Error{where, std::move(message), ExitCode::Rejected, part};
+  }
+  Error error(std::string_view key, std::string_view expected) const {
+    return error("key " + quote(key) + " is not " + std::string(expected));
+  }
+
+  const json *find(std::string_view key) {
+    auto it = left.find(key);
+    if (it == left.end())
+      return nullptr;
+    const json *value = it->second;
+    left.erase(it);
+    return value;
+  }
+  const json &get(std::string_view key) {
+    if (const json *value = find(key))
+      return *value;
+    throw error("key " + quote(key) + " is missing");
+  }
+
+  std::int64_t toInteger(std::string_view key, const json &value) const {
+    if (!value.is_number_integer() ||
+        (value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX))
+      throw error(key, "an integer of 64 bits");
+    return value.get<std::int64_t>();
+  }
+  std::int64_t integer(std::string_view key) {
+    return toInteger(key, get(key));
+  }
+  std::int64_t integer(std::string_view key, std::int64_t absent) {
+    const json *value = find(key);
+    return value ? toInteger(key, *value) : absent;
+  }
+  std::uint64_t size(std::string_view key) {
+    std::int64_t value = integer(key);
+    if (value < 0)
+      throw error(key, "a size");
+    return static_cast<std::uint64_t>(value);
+  }
+  std::uint32_t index(std::string_view key, std::int64_t absent = -1) {
+    std::int64_t value = absent < 0 ? integer(key) : integer(key, absent);
+    if (value < 0 || value > UINT32_MAX)
+      throw error(key, "an index");
+    return static_cast<std::uint32_t>(value);
+  }
+  double number(std::string_view key) {
+    const json &value = get(key);
+    if (!value.is_number())
+      throw error(key, "a number");
+    return value.get<double>();
+  }
+  bool flag(std::string_view key) {
+    const json *value = find(key);
+    if (value && !value->is_boolean())
+      throw error(key, "true or false");
+    return value && value->get<bool>();
+  }
+  std::string toText(std::string_view key, const json &value) const {
+    if (!value.is_string())
+      throw error(key, "a text");
+    return value.get<std::string>();
+  }
+  std::string text(std::string_view key) { return toText(key, get(key)); }
+  std::string optionalText(std::string_view key) {
+    const json *value = find(key);
+    return value ? toText(key, *value) : std::string();
+  }
+  std::vector<std::int64_t> integers(std::string_view key) {
+    const json *value = find(key);
+    if (!value)
+      return {};
+    if (!value->is_array())
+      throw error(key, "a list of integers");
+    std::vector<std::int64_t> list;
+    for (const json &element : *value)
+      list.push_back(toInteger(key, element));
+    return list;
+  }
+  /// Calls `read(element, index)` for each element of a list that may be
+  /// missing.
+  template <typename Read> void each(std::string_view key, Read read) {
+    const json *value = find(key);
+    if (!value)
+      return;
+    if (!value->is_array())
+      throw error(key, "a list");
+    for (std::size_t i = 0; i < value->size(); ++i)
+      read((*value)[i], i);
+  }
+  template <typename Enum, typename Parse>
+  Enum named(std::string_view key, Parse parse, std::string_view expected) {
+    std::string word = text(key);
+    if (std::optional<Enum> value = parse(word))
+      return *value;
+    throw error(std::string(expected) + " " + quote(word) + " is not known");
+  }
+  Fields inner(const json &object, std::string_view key) const {
+    return Fields(object, where,
+                  part.empty() ? std::string(key)
+                               : part + " " + std::string(key));
+  }
+
+  void finish() const {
+    if (!left.empty())
+      throw error("key " + quote(left.begin()->first) + " is not known");
+  }
+
+private:
+  std::string where, part;
+  std::map<std::string, const json *, std::less<>> left;
+};
+} // namespace
+
+static DType readDType(Fields &fields) {
+  return fields.named<DType>("dtype", parseDType, "type");
+}
+
+static Buffer readBuffer(Fields fields) {
+  Buffer buffer;
+  buffer.name = fields.text("name");
+  buffer.offset = fields.size("offset");
+  buffer.bytes = fields.size("bytes");
+  buffer.dtype = readDType(fields);
+  buffer.shape = fields.integers("shape");
+  buffer.category =
+      fields.named<Category>("category", parseCategory, "category");
+  fields.finish();
+  return buffer;
+}
+
+static View readView(Fields fields) {
+  View view;
+  view.buffer = fields.index("buffer");
+  view.offset = fields.integer("offset", 0);
+  view.strides = fields.integers("strides");
+  view.steps = fields.integers("steps");
+  fields.finish();
+  return view;
+}
+
+static View readView(Fields &fields, std::string_view key) {
+  return readView(fields.inner(fields.get(key), key));
+}
+
+static std::optional<View> readOptionalView(Fields &fields,
+                                            std::string_view key) {
+  if (const json *value = fields.find(key))
+    return readView(fields.inner(*value, key));
+  return std::nullopt;
+}
+
+static std::vector<View> readViews(Fields &fields, std::string_view key) {
+  std::vector<View> views;
+  fields.each(key, [&](const json &value, std::size_t i) {
+    views.push_back(readView(
+        fields.inner(value, std::string(key) + " " + std::to_string(i))));
+  });
+  return views;
+}
+
+static Init readInit(Fields fields) {
+  std::string kind = fields.text("kind");
+  Init init;
+  if (kind == "external") {
+    ExternalInit external;
+    external.file = fields.text("file");
+    external.offset = fields.size("offset");
+    external.bytes = fields.size("bytes");
+    external.sha256 = fields.optionalText("sha256");
+    init = external;
+  } else if (kind == "bundle") {
+    init = BundleInit{fields.text("tensor")};
+  } else if (kind == "random") {
+    std::string distribution = fields.text("distribution");
+    if (distribution != "normal" && distribution != "uniform")
+      throw fields.error("distribution " + quote(distribution) +
+                         " is not known");
+    init = RandomInit{distribution == "normal" ? RandomInit::Normal
+                                               : RandomInit::Uniform,
+                      fields.number("scale")};
+  } else if (kind == "fill") {
+    init = FillInit{fields.number("value")};
+  } else {
+    throw fields.error("initial value " + quote(kind) + " is not known");
+  }
+  fields.finish();
+  return init;
+}
+
+static Port readPort(Fields fields) {
+  Port port;
+  port.role = fields.named<Role>("role", parseRole, "role");
+  port.name = fields.text("name");
+  port.buffer = fields.index("buffer");
+  if (const json *init = fields.find("init"))
+    port.init = readInit(fields.inner(*init, "init"));
+  if (const json *value = fields.find("check")) {
+    Fields range = fields.inner(*value, "check");
+    IndexCheck check{range.integer("low"), range.integer("high"), {}};
+    if (const json *ignored = range.find("ignored"))
+      check.ignored = range.toInteger("ignored", *ignored);
+    range.finish();
+    port.check = check;
+  }
+  fields.finish();
+  return port;
+}
+
+static Launch readLaunch(Fields &fields) {
+  Launch launch;
+  launch.kernel = fields.text("kernel");
+  launch.grain = fields.integer("grain");
+  launch.finish = fields.flag("finish");
+  launch.finishOperands = readViews(fields, "finish_operands");
+  fields.each("segments", [&](const json &value, std::size_t i) {
+    Fields inner = fields.inner(value, "segment " + std::to_string(i));
+    launch.segments.push_back(
+        {readViews(inner, "operands"), inner.integer("extent")});
+    inner.finish();
+  });
+  return launch;
+}
+
+static Matmul readMatmul(Fields &fields) {
+  Matmul matmul;
+  matmul.lhs = readView(fields, "lhs");
+  matmul.rhs = readView(fields, "rhs");
+  matmul.out = readView(fields, "out");
+  matmul.bias = readOptionalView(fields, "bias");
+  matmul.batch = fields.integers("batch");
+  matmul.m = fields.integer("m");
+  matmul.n = fields.integer("n");
+  matmul.k = fields.integer("k");
+  matmul.accumulate = fields.flag("accumulate");
+  matmul.scratch = readOptionalView(fields, "scratch");
+  return matmul;
+}
+
+static std::optional<Convolution::Direction>
+parseDirection(std::string_view name) {
+  if (name == "forward")
+    return Convolution::Forward;
+  if (name == "input_grad")
+    return Convolution::InputGrad;
+  if (name == "weight_grad")
+    return Convolution::WeightGrad;
+  return std::nullopt;
+}
+
+static Convolution readConvolution(Fields &fields) {
+  Convolution c;
+  c.direction = fields.named<Convolution::Direction>(
+      "direction", parseDirection, "direction");
+  c.x = readView(fields, "x");
+  c.weight = readView(fields, "weight");
+  c.y = readView(fields, "y");
+  c.bias = readOptionalView(fields, "bias");
+  c.batch = fields.integer("batch");
+  c.inChannels = fields.integer("in_channels");
+  c.outChannels = fields.integer("out_channels");
+  c.groups = fields.integer("groups");
+  c.input = fields.integers("input");
+  c.kernel = fields.integers("kernel");
+  c.output = fields.integers("output");
+  c.strides = fields.integers("strides");
+  c.dilations = fields.integers("dilations");
+  c.paddingLow = fields.integers("padding_low");
+  c.paddingHigh = fields.integers("padding_high");
+  c.channelsLast = fields.flag("channels_last");
+  c.scratch = readOptionalView(fields, "scratch");
+  return c;
+}
+
+static Record readRecord(Fields fields, std::size_t depth);
+
+static std::vector<Record> readRecords(Fields &fields, std::string_view key,
+                                       std::size_t depth) {
+  std::vector<Record> records;
+  fields.each(key, [&](const json &value, std::size_t i) {
+    records.push_back(
+        readRecord(fields.inner(value, "record " + std::to_string(i)), depth));
+  });
+  return records;
+}
+
+static Record readRecord(Fields fields, std::size_t depth) {
+  Record record;
+  record.label = fields.optionalText("label");
+  std::string kind = fields.text("kind");
+  if (kind == "launch") {
+    record.body = readLaunch(fields);
+  } else if (kind == "matmul") {
+    record.body = readMatmul(fields);
+  } else if (kind == "convolution") {
+    record.body = readConvolution(fields);
+  } else if (kind == "copy") {
+    Copy copy;
+    copy.from = readView(fields, "from");
+    copy.to = readView(fields, "to");
+    copy.sizes = fields.integers("sizes");
+    record.body = copy;
+  } else if (kind == "loop") {
+    if (depth == kMaxLoopDepth)
+      throw fields.error("loops nested deeper than " +
+                         std::to_string(kMaxLoopDepth));
+    Loop loop;
+    loop.count = fields.integer("count");
+    loop.body = readRecords(fields, "body", depth + 1);
+    record.body = std::move(loop);
+  } else {
+    throw fields.error("record kind " + quote(kind) + " is not known");
+  }
+  fields.finish();
+  return record;
+}
+
+static Plan readPlan(Fields fields) {
+  std::int64_t version = fields.integer("version");
+  if (version != kPlanVersion)
+    throw fields
+        .error("plan of version " + std::to_string(version) +
+               ", this runtime reads version " + std::to_string(kPlanVersion))
+        .withNote(version > kPlanVersion ? "use a newer runtime"
+                                         : "compile the model again");
+  Plan plan;
+  plan.model = fields.optionalText("model");
+  if (const json *policy = fields.find("policy")) {
+    Fields inner = fields.inner(*policy, "policy");
+    plan.policy = inner.text("name");
+    plan.policyHash = inner.text("hash");
+    inner.finish();
+  }
+  if (const json *dims = fields.find("dims")) {
+    Fields inner = fields.inner(*dims, "dims");
+    for (const auto &[name, size] : dims->items())
+      plan.dims[name] = inner.toInteger(name, size);
+  }
+  plan.threads = fields.index("threads", 0);
+  plan.skipsNonFinite = fields.flag("skips_non_finite");
+  plan.arenaBytes = fields.size("arena_bytes");
+  const json &ledger = fields.get("ledger");
+  Fields categories = fields.inner(ledger, "ledger");
+  for (const auto &[name, value] : ledger.items()) {
+    std::optional<Category> category = parseCategory(name);
+    if (!category)
+      throw categories.error("category " + quote(name) + " is not known");
+    plan.ledger[*category] = categories.size(name);
+  }
+  fields.each("buffers", [&](const json &value, std::size_t i) {
+    plan.buffers.push_back(
+        readBuffer(fields.inner(value, "buffer " + std::to_string(i))));
+  });
+  fields.each("ports", [&](const json &value, std::size_t i) {
+    plan.ports.push_back(
+        readPort(fields.inner(value, "port " + std::to_string(i))));
+  });
+  plan.records = readRecords(fields, "records", 0);
+  fields.finish();
+  return plan;
+}
+
+Result<Plan> binade::readPlan(std::string_view text, std::string_view where) {
+  // Ten thousand records are a few megabytes.
+  JsonLimits limits;
+  limits.bytes = 256 << 20;
+  Result<json> parsed = parseJson(text, where, limits);
+  if (!parsed)
+    return parsed.takeError();
+  try {
+    Plan plan = ::readPlan(Fields(*parsed, where, ""));
+    if (Result<void> valid = validate(plan, where); !valid)
+      return valid.takeError();
+    return plan;
+  } catch (Error &error) {
+    return std::move(error);
+  }
+}

@@ -1,0 +1,47 @@
+//===- ViewBounds.cpp - How far a view reaches ----------------------------===//
+
+#include "ViewBounds.h"
+
+using namespace binade;
+using namespace binade::plan;
+
+std::optional<std::int64_t>
+plan::countElements(std::span<const std::int64_t> sizes) {
+  // A zero hides no overflow: all other sizes still have to be legal.
+  std::int64_t product = 1;
+  bool empty = false;
+  for (std::int64_t size : sizes) {
+    if (size < 0)
+      return std::nullopt;
+    if (size == 0)
+      empty = true;
+    else if (__builtin_mul_overflow(product, size, &product))
+      return std::nullopt;
+  }
+  return empty ? 0 : product;
+}
+
+/// Adds (count - 1) * distance, or says that a number is illegal.
+static bool extend(std::int64_t &last, std::int64_t count,
+                   std::int64_t distance) {
+  std::int64_t length;
+  return distance >= 0 &&
+         !__builtin_mul_overflow(count - 1, distance, &length) &&
+         !__builtin_add_overflow(last, length, &last);
+}
+
+std::optional<std::int64_t>
+plan::lastElement(const View &view, std::span<const std::int64_t> strides,
+                  std::span<const std::int64_t> sizes,
+                  std::span<const std::int64_t> counts) {
+  if (view.offset < 0 || view.steps.size() > counts.size())
+    return std::nullopt;
+  std::int64_t last = view.offset;
+  for (std::size_t d = 0; d < sizes.size(); ++d)
+    if (!extend(last, sizes[d], strides[d]))
+      return std::nullopt;
+  for (std::size_t d = 0; d < view.steps.size(); ++d)
+    if (!extend(last, counts[d], view.steps[d]))
+      return std::nullopt;
+  return last;
+}

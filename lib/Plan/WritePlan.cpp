@@ -1,0 +1,199 @@
+//===- WritePlan.cpp - A plan as JSON -------------------------------------===//
+
+#include "binade/Container/Json.h"
+#include "binade/Plan/PlanJson.h"
+
+using namespace binade;
+using namespace binade::plan;
+using nlohmann::json;
+
+template <typename... Alternatives> struct Overloaded : Alternatives... {
+  using Alternatives::operator()...;
+};
+template <typename... Alternatives>
+Overloaded(Alternatives...) -> Overloaded<Alternatives...>;
+
+static json write(const Buffer &buffer) {
+  return {{"name", buffer.name},   {"offset", buffer.offset},
+          {"bytes", buffer.bytes}, {"dtype", name(buffer.dtype)},
+          {"shape", buffer.shape}, {"category", name(buffer.category)}};
+}
+
+static json write(const View &view) {
+  json object = {{"buffer", view.buffer}};
+  if (view.offset != 0)
+    object["offset"] = view.offset;
+  if (!view.strides.empty())
+    object["strides"] = view.strides;
+  if (!view.steps.empty())
+    object["steps"] = view.steps;
+  return object;
+}
+
+static json write(const std::vector<View> &views) {
+  json list = json::array();
+  for (const View &view : views)
+    list.push_back(write(view));
+  return list;
+}
+
+static void writeOptional(json &object, const char *key,
+                          const std::optional<View> &view) {
+  if (view)
+    object[key] = write(*view);
+}
+
+static void writeFlag(json &object, const char *key, bool value) {
+  if (value)
+    object[key] = true;
+}
+
+static json write(const Init &init) {
+  return std::visit(
+      Overloaded{[](const NoInit &) -> json { return nullptr; },
+                 [](const ExternalInit &external) -> json {
+                   json object = {{"kind", "external"},
+                                  {"file", external.file},
+                                  {"offset", external.offset},
+                                  {"bytes", external.bytes}};
+                   if (!external.sha256.empty())
+                     object["sha256"] = external.sha256;
+                   return object;
+                 },
+                 [](const BundleInit &bundle) -> json {
+                   return {{"kind", "bundle"}, {"tensor", bundle.tensor}};
+                 },
+                 [](const RandomInit &random) -> json {
+                   return {{"kind", "random"},
+                           {"distribution",
+                            random.distribution == RandomInit::Normal
+                                ? "normal"
+                                : "uniform"},
+                           {"scale", random.scale}};
+                 },
+                 [](const FillInit &fill) -> json {
+                   return {{"kind", "fill"}, {"value", fill.value}};
+                 }},
+      init);
+}
+
+static json write(const Port &port) {
+  json object = {
+      {"role", name(port.role)}, {"name", port.name}, {"buffer", port.buffer}};
+  if (!std::holds_alternative<NoInit>(port.init))
+    object["init"] = write(port.init);
+  if (port.check) {
+    json &check = object["check"];
+    check = {{"low", port.check->low}, {"high", port.check->high}};
+    if (port.check->ignored)
+      check["ignored"] = *port.check->ignored;
+  }
+  return object;
+}
+
+static json write(const Launch &launch) {
+  json segments = json::array();
+  for (const Segment &segment : launch.segments)
+    segments.push_back(
+        {{"operands", write(segment.operands)}, {"extent", segment.extent}});
+  json object = {{"kind", "launch"},
+                 {"kernel", launch.kernel},
+                 {"grain", launch.grain},
+                 {"segments", std::move(segments)}};
+  writeFlag(object, "finish", launch.finish);
+  if (!launch.finishOperands.empty())
+    object["finish_operands"] = write(launch.finishOperands);
+  return object;
+}
+
+static json write(const Matmul &matmul) {
+  json object = {{"kind", "matmul"},
+                 {"lhs", write(matmul.lhs)},
+                 {"rhs", write(matmul.rhs)},
+                 {"out", write(matmul.out)},
+                 {"m", matmul.m},
+                 {"n", matmul.n},
+                 {"k", matmul.k}};
+  if (!matmul.batch.empty())
+    object["batch"] = matmul.batch;
+  writeOptional(object, "bias", matmul.bias);
+  writeFlag(object, "accumulate", matmul.accumulate);
+  writeOptional(object, "scratch", matmul.scratch);
+  return object;
+}
+
+static json write(const Convolution &c) {
+  static constexpr const char *directions[] = {"forward", "input_grad",
+                                               "weight_grad"};
+  json object = {{"kind", "convolution"},
+                 {"direction", directions[c.direction]},
+                 {"x", write(c.x)},
+                 {"weight", write(c.weight)},
+                 {"y", write(c.y)},
+                 {"batch", c.batch},
+                 {"in_channels", c.inChannels},
+                 {"out_channels", c.outChannels},
+                 {"groups", c.groups},
+                 {"input", c.input},
+                 {"kernel", c.kernel},
+                 {"output", c.output},
+                 {"strides", c.strides},
+                 {"dilations", c.dilations},
+                 {"padding_low", c.paddingLow},
+                 {"padding_high", c.paddingHigh}};
+  writeOptional(object, "bias", c.bias);
+  writeFlag(object, "channels_last", c.channelsLast);
+  writeOptional(object, "scratch", c.scratch);
+  return object;
+}
+
+static json write(const Copy &copy) {
+  return {{"kind", "copy"},
+          {"from", write(copy.from)},
+          {"to", write(copy.to)},
+          {"sizes", copy.sizes}};
+}
+
+static json write(const std::vector<Record> &records);
+
+static json write(const Loop &loop) {
+  return {{"kind", "loop"}, {"count", loop.count}, {"body", write(loop.body)}};
+}
+
+static json write(const std::vector<Record> &records) {
+  json list = json::array();
+  for (const Record &record : records) {
+    json object =
+        std::visit([](const auto &body) { return write(body); }, record.body);
+    if (!record.label.empty())
+      object["label"] = record.label;
+    list.push_back(std::move(object));
+  }
+  return list;
+}
+
+template <typename Element>
+static json writeAll(const std::vector<Element> &elements) {
+  json list = json::array();
+  for (const Element &element : elements)
+    list.push_back(write(element));
+  return list;
+}
+
+std::string binade::writePlan(const Plan &plan) {
+  json ledger = json::object();
+  for (const auto &[category, bytes] : plan.ledger)
+    ledger[std::string(name(category))] = bytes;
+  json object = {{"version", kPlanVersion},
+                 {"model", plan.model},
+                 {"policy", {{"name", plan.policy}, {"hash", plan.policyHash}}},
+                 {"dims", plan.dims},
+                 {"threads", plan.threads},
+                 {"arena_bytes", plan.arenaBytes},
+                 {"ledger", std::move(ledger)},
+                 {"buffers", writeAll(plan.buffers)},
+                 {"ports", writeAll(plan.ports)},
+                 {"records", write(plan.records)}};
+  writeFlag(object, "skips_non_finite", plan.skipsNonFinite);
+  return object.dump();
+}

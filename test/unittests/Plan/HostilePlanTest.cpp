@@ -1,0 +1,168 @@
+//===- HostilePlanTest.cpp - Plans that reach too far ---------------------===//
+
+#include "SamplePlan.h"
+#include "binade/Plan/PlanJson.h"
+#include "gtest/gtest.h"
+
+using namespace binade;
+using namespace binade::plan;
+
+/// The message for the sample plan after `change`, without the word "error".
+template <typename Change> static std::string rejection(Change change) {
+  Plan plan = samplePlan();
+  change(plan);
+  Result<void> valid = validate(plan, "p");
+  if (valid)
+    return "accepted";
+  return valid.error().part + ": " + valid.error().message;
+}
+
+static Matmul &matmulOf(Plan &plan) {
+  return std::get<Matmul>(std::get<Loop>(plan.records[0].body).body[0].body);
+}
+static Launch &launchOf(Plan &plan) {
+  return std::get<Launch>(plan.records[1].body);
+}
+static Convolution &convolutionOf(Plan &plan) {
+  return std::get<Convolution>(plan.records[2].body);
+}
+static Copy &copyOf(Plan &plan) { return std::get<Copy>(plan.records[3].body); }
+
+TEST(HostilePlan, TheSampleIsValid) {
+  EXPECT_EQ(rejection([](Plan &) {}), "accepted");
+}
+
+TEST(HostilePlan, BuffersStayInTheArena) {
+  EXPECT_EQ(rejection([](Plan &p) { p.buffers[8].offset = 676; }),
+            "buffer 8 'feature': offset 676 and 96 bytes leave the arena of "
+            "768");
+  EXPECT_EQ(rejection([](Plan &p) { p.buffers[8].offset = UINT64_MAX - 3; }),
+            "buffer 8 'feature': offset 18446744073709551612 and 96 bytes "
+            "leave the arena of 768");
+  EXPECT_EQ(rejection([](Plan &p) { p.buffers[0].offset = 2; }),
+            "buffer 0 'w': offset 2 is not a multiple of the element size");
+  EXPECT_EQ(rejection([](Plan &p) { p.buffers[0].shape = {4, 4}; }),
+            "buffer 0 'w': 48 bytes for a shape of 64");
+  EXPECT_EQ(rejection([](Plan &p) {
+              p.buffers[0].shape = {std::int64_t(1) << 62, 4};
+            }),
+            "buffer 0 'w': negative or overflowing shape");
+  EXPECT_EQ(rejection([](Plan &p) { p.buffers[0].shape = {-4, -3}; }),
+            "buffer 0 'w': negative or overflowing shape");
+}
+
+TEST(HostilePlan, TheLedgerIsTheArena) {
+  EXPECT_EQ(rejection([](Plan &p) { p.ledger[Category::Batch] = 1; }),
+            ": the ledger sums to 769 bytes, the arena has 768");
+  EXPECT_EQ(rejection([](Plan &p) { p.ledger[Category::Batch] = UINT64_MAX; }),
+            ": the ledger overflows");
+}
+
+TEST(HostilePlan, PortsAreUniqueAndDisjoint) {
+  EXPECT_EQ(rejection([](Plan &p) { p.ports[0].buffer = 9; }),
+            "parameter 'w': buffer 9 of 9");
+  EXPECT_EQ(rejection([](Plan &p) { p.ports[1].name = "w"; }),
+            "parameter 'w': two ports of this role and name");
+  EXPECT_EQ(rejection([](Plan &p) { p.buffers[7].offset = 32; }),
+            "parameter 'kernel': overlaps parameter 'w'");
+  EXPECT_EQ(rejection([](Plan &p) { p.ports[4].buffer = 4; }),
+            "hyper 'lr': expected one F64, found 1 F32");
+  EXPECT_EQ(rejection([](Plan &p) { p.ports[2].check = IndexCheck{0, 3, {}}; }),
+            "batch 'x': only a batch input of I64 or I32 has a range");
+  EXPECT_EQ(rejection([](Plan &p) { p.ports[3].check->high = 0; }),
+            "batch 'labels': empty range [0, 0)");
+  EXPECT_EQ(rejection([](Plan &p) {
+              std::get<ExternalInit>(p.ports[0].init).bytes = 44;
+            }),
+            "parameter 'w': external data of 44 bytes in file 'w.safetensors' "
+            "for 48");
+  EXPECT_EQ(rejection([](Plan &p) { p.ports[4].init = FillInit{1.0 / 0.0}; }),
+            "hyper 'lr': cannot be filled with its initial value");
+}
+
+TEST(HostilePlan, ViewsStayInTheirBuffersInEveryIteration) {
+  const std::string row = "record 0.0 'row': ";
+  EXPECT_EQ(rejection([](Plan &p) { matmulOf(p).lhs.buffer = 9; }),
+            row + "lhs is in buffer 9 of 9");
+  EXPECT_EQ(rejection([](Plan &p) { matmulOf(p).k = 5; }),
+            row + "lhs reaches element 16 of buffer 'x', which has 16");
+  EXPECT_EQ(rejection([](Plan &p) { matmulOf(p).lhs.steps = {5}; }),
+            row + "lhs reaches element 18 of buffer 'x', which has 16");
+  EXPECT_EQ(
+      rejection([](Plan &p) { std::get<Loop>(p.records[0].body).count = 5; }),
+      row + "lhs reaches element 19 of buffer 'x', which has 16");
+  std::string illegal = "lhs has a negative or overflowing offset, stride or "
+                        "step, or more steps than loops";
+  EXPECT_EQ(rejection([](Plan &p) { matmulOf(p).lhs.offset = -1; }),
+            row + illegal);
+  EXPECT_EQ(rejection([](Plan &p) { matmulOf(p).lhs.strides[0] = -4; }),
+            row + illegal);
+  EXPECT_EQ(rejection([](Plan &p) { matmulOf(p).lhs.steps = {1, 1}; }),
+            row + illegal);
+  EXPECT_EQ(rejection([](Plan &p) { matmulOf(p).lhs.strides[1] = INT64_MAX; }),
+            row + illegal);
+  EXPECT_EQ(rejection([](Plan &p) { matmulOf(p).m = 0; }),
+            row + "lhs has an axis of less than one element");
+  EXPECT_EQ(rejection([](Plan &p) { matmulOf(p).rhs.strides = {1}; }),
+            row + "rhs has 1 strides for 2 axes");
+  EXPECT_EQ(rejection([](Plan &p) { matmulOf(p).out.buffer = 3; }),
+            row + "out reaches element 11 of buffer 'labels', which has 4");
+  EXPECT_EQ(rejection([](Plan &p) { p.buffers[1].dtype = DType::I32; }),
+            row + "operand of type I32, expected F32, BF16 or F16");
+}
+
+TEST(HostilePlan, LaunchesAreChecked) {
+  const std::string mean = "record 1 'mean': ";
+  EXPECT_EQ(rejection([](Plan &p) { launchOf(p).kernel = "a b"; }),
+            mean + "kernel name 'a b'");
+  EXPECT_EQ(rejection([](Plan &p) { launchOf(p).grain = 0; }),
+            mean + "1 segments in blocks of 0");
+  EXPECT_EQ(rejection([](Plan &p) { launchOf(p).segments[0].extent = -1; }),
+            mean + "a segment of -1 items");
+  EXPECT_EQ(rejection([](Plan &p) {
+              launchOf(p).segments[0].operands[0].offset = 12;
+            }),
+            mean + "operand 0 reaches element 12 of buffer 'y', which has 12");
+  EXPECT_EQ(rejection([](Plan &p) {
+              launchOf(p).segments.push_back({{{2, 0, {}, {}}}, 4});
+            }),
+            mean + "segments differ in their number of operands");
+  EXPECT_EQ(rejection([](Plan &p) { launchOf(p).finish = false; }),
+            mean + "operands for a finish that is not there");
+}
+
+TEST(HostilePlan, ConvolutionsAreChecked) {
+  const std::string conv = "record 2 'conv': ";
+  EXPECT_EQ(rejection([](Plan &p) { convolutionOf(p).output[1] = 5; }),
+            conv + "axis 1 of the output has 5 elements, which does not follow "
+                   "from the geometry");
+  EXPECT_EQ(rejection([](Plan &p) { convolutionOf(p).kernel[1] = 7; }),
+            conv + "axis 1 of the output has 4 elements, which does not follow "
+                   "from the geometry");
+  EXPECT_EQ(rejection([](Plan &p) { convolutionOf(p).strides[0] = 0; }),
+            conv + "geometry of axis 0");
+  EXPECT_EQ(rejection([](Plan &p) { convolutionOf(p).groups = 3; }),
+            conv + "batch 1, channels 2 and 2 in 3 groups");
+  EXPECT_EQ(rejection([](Plan &p) { convolutionOf(p).input = {}; }),
+            conv + "0 spatial axes");
+  EXPECT_EQ(rejection([](Plan &p) { convolutionOf(p).batch = 2; }),
+            conv + "x reaches element 71 of buffer 'image', which has 36");
+  EXPECT_EQ(
+      rejection([](Plan &p) { convolutionOf(p).bias = View{0, 11, {}, {}}; }),
+      conv + "bias reaches element 12 of buffer 'w', which has 12");
+}
+
+TEST(HostilePlan, CopiesAreChecked) {
+  const std::string copy = "record 3 'transpose': ";
+  EXPECT_EQ(rejection([](Plan &p) { copyOf(p).to.buffer = 3; }),
+            copy + "destination reaches element 11 of buffer 'labels', which "
+                   "has 4");
+  EXPECT_EQ(rejection([](Plan &p) { copyOf(p).sizes = {3}; }),
+            copy + "source has 2 strides for 1 axes");
+  EXPECT_EQ(rejection([](Plan &p) {
+              p.buffers[0].dtype = DType::I32;
+              p.ports.clear();
+              p.records.erase(p.records.begin());
+            }),
+            "record 2 'transpose': a copy from I32 to F32");
+}

@@ -1,0 +1,98 @@
+//===- PlanJsonTest.cpp - Plans are written, read and refused -------------===//
+
+#include "binade/Plan/PlanJson.h"
+#include "SamplePlan.h"
+#include "binade/Container/Json.h"
+#include "gtest/gtest.h"
+
+using namespace binade;
+using namespace binade::plan;
+using nlohmann::json;
+
+TEST(PlanJson, WhatIsWrittenIsRead) {
+  Plan plan = samplePlan();
+  Result<Plan> read = readPlan(writePlan(plan), "plan");
+  ASSERT_TRUE(read) << render(read.error());
+  EXPECT_EQ(read->model, "sample");
+  EXPECT_EQ(read->policyHash, "00ff");
+  EXPECT_EQ(read->dims.at("batch"), 4);
+  EXPECT_EQ(read->threads, 2u);
+  EXPECT_TRUE(read->skipsNonFinite);
+  EXPECT_EQ(read->ledger, plan.ledger);
+  EXPECT_EQ(read->buffers[6].shape, (std::vector<std::int64_t>{1, 2, 3, 6}));
+  EXPECT_EQ(read->buffers[3].dtype, DType::I64);
+  EXPECT_EQ(read->ports[3].check->ignored, -100);
+  EXPECT_EQ(std::get<ExternalInit>(read->ports[0].init).offset, 96u);
+  EXPECT_EQ(std::get<RandomInit>(read->ports[1].init).scale, 0.5);
+  EXPECT_EQ(std::get<FillInit>(read->ports[4].init).value, 1e-3);
+  const auto &loop = std::get<Loop>(read->records[0].body);
+  EXPECT_EQ(std::get<Matmul>(loop.body[0].body).lhs.steps,
+            std::vector<std::int64_t>{4});
+  const auto &launch = std::get<Launch>(read->records[1].body);
+  EXPECT_EQ(launch.segments[0].operands[1].buffer, 4u);
+  EXPECT_TRUE(launch.finish);
+  EXPECT_EQ(std::get<Convolution>(read->records[2].body).kernel[1], 3);
+  EXPECT_EQ(std::get<Copy>(read->records[3].body).to.strides[0], 4);
+  // And nothing is lost that has not been looked at here.
+  EXPECT_EQ(writePlan(*read), writePlan(plan));
+}
+
+TEST(PlanJson, PortsAreFoundByRoleAndName) {
+  Plan plan = samplePlan();
+  ASSERT_NE(plan.findPort(Role::Hyper, "lr"), nullptr);
+  EXPECT_EQ(plan.findPort(Role::Hyper, "lr")->buffer, 5u);
+  EXPECT_EQ(plan.findPort(Role::Parameter, "lr"), nullptr);
+}
+
+/// Replaces the value at `pointer` and returns the message of the rejection.
+static std::string rejection(const std::string &pointer, json value) {
+  json object = json::parse(writePlan(samplePlan()));
+  object[json::json_pointer(pointer)] = std::move(value);
+  Result<Plan> read = readPlan(object.dump(), "plan");
+  if (read)
+    return "accepted";
+  EXPECT_EQ(read.error().exitCode, ExitCode::Rejected);
+  return render(read.error());
+}
+
+TEST(PlanJson, TypesAndKeysAreChecked) {
+  EXPECT_EQ(rejection("/version", 2),
+            "plan: error: plan of version 2, this runtime reads version 1\n"
+            "plan: note: use a newer runtime");
+  EXPECT_EQ(rejection("/colour", 1), "plan: error: key 'colour' is not known");
+  EXPECT_EQ(rejection("/buffers/1/offset", -1),
+            "plan:buffer 1: error: key 'offset' is not a size");
+  EXPECT_EQ(rejection("/buffers/1/offset", 1.5),
+            "plan:buffer 1: error: key 'offset' is not an integer of 64 bits");
+  EXPECT_EQ(rejection("/arena_bytes", UINT64_MAX),
+            "plan: error: key 'arena_bytes' is not an integer of 64 bits");
+  EXPECT_EQ(rejection("/buffers/1/dtype", "F31"),
+            "plan:buffer 1: error: type 'F31' is not known");
+  EXPECT_EQ(rejection("/records/0/body/0/lhs/buffer", std::int64_t(1) << 32),
+            "plan:record 0 record 0 lhs: error: key 'buffer' is not an index");
+  EXPECT_EQ(rejection("/records/0/kind", "branch"),
+            "plan:record 0: error: record kind 'branch' is not known");
+  EXPECT_EQ(rejection("/records", "none"),
+            "plan: error: key 'records' is not a list");
+  EXPECT_EQ(rejection("/ports/0/init", json::array()),
+            "plan:port 0 init: error: expected an object");
+}
+
+TEST(PlanJson, BrokenTextIsRejected) {
+  std::string text = writePlan(samplePlan());
+  // Every truncation is an error, none a crash.
+  for (std::size_t length = 0; length < text.size(); length += 7)
+    EXPECT_FALSE(readPlan(text.substr(0, length), "plan"));
+  EXPECT_FALSE(readPlan(std::string(100000, '['), "plan"));
+}
+
+TEST(PlanJson, DeepLoopsAreRejected) {
+  json object = json::parse(writePlan(samplePlan()));
+  json loop = {{"kind", "loop"}, {"count", 1}, {"body", json::array()}};
+  for (std::size_t depth = 0; depth < kMaxLoopDepth; ++depth)
+    loop = {{"kind", "loop"}, {"count", 1}, {"body", json::array({loop})}};
+  object["records"] = json::array({loop});
+  EXPECT_FALSE(readPlan(object.dump(), "plan"));
+  object["records"] = loop["body"];
+  EXPECT_TRUE(readPlan(object.dump(), "plan"));
+}
