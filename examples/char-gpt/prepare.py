@@ -1,0 +1,39 @@
+"""Makes the example's training and held-out data from its corpus.
+
+``python examples/char-gpt/prepare.py --out DIR`` writes ``DIR/train.safetensors`` and
+``DIR/train.held-out.safetensors``. Needs numpy, not PyTorch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+CORPUS = HERE / "corpus" / "python-reference.txt"
+HELD_OUT = 0.1
+
+
+def load_text() -> str:
+    return CORPUS.read_text(encoding="ascii")
+
+
+def vocabulary(text: str) -> list[str]:
+    """The distinct characters in order; a token is a place in this list."""
+    return sorted(set(text))
+
+
+def main() -> None:
+    sys.path.insert(0, str(HERE.parents[1] / "python"))
+    from binade import data
+
+    parser = argparse.ArgumentParser(description="Prepare the data of the char-GPT.")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR")
+    out = parser.parse_args().out
+    out.mkdir(parents=True, exist_ok=True)
+    data.convert_text(CORPUS, out / "train.safetensors", split=HELD_OUT)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""What the commands ``python -m binade.*`` share: objects by name, errors."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+# Exit codes of the ``binade`` drivers.
+BAD_COMMAND_LINE = 2
+REJECTED = 3
+IO_ERROR = 5
+
+
+class RejectedError(Exception):
+    """An input that cannot be used; the text says what to do about it."""
+
+
+def load_object(reference: str) -> Any:
+    """Imports the object that ``package.module:name`` names.
+
+    Modules are looked for in the working directory too, as ``python -m`` does.
+
+    Args:
+      reference: For example ``"examples.mlp:make_model"``; dots after the colon
+        reach into classes.
+
+    Raises:
+      RejectedError: If the text, the module or the name is wrong.
+    """
+    module_name, colon, path = reference.partition(":")
+    if not (module_name and colon and path):
+        raise RejectedError(
+            f"'{reference}' does not name an object: write package.module:name")
+    if os.getcwd() not in sys.path and "" not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        found = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        missing = error.name or module_name
+        if module_name == missing or module_name.startswith(missing + "."):
+            raise RejectedError(
+                f"there is no module '{module_name}'; it is looked for in the "
+                "working directory and in PYTHONPATH") from error
+        raise RejectedError(f"module '{module_name}' needs module '{missing}', "
+                            "which is not installed") from error
+    for name in path.split("."):
+        if not hasattr(found, name):
+            raise RejectedError(f"module '{module_name}' has no '{path}'")
+        found = getattr(found, name)
+    return found
+
+
+def run_command(name: str, body: Callable[[Sequence[str] | None], None],
+                arguments: Sequence[str] | None = None) -> int:
+    """Runs a command and turns its errors into one line and an exit code."""
+    try:
+        body(arguments)
+    except RejectedError as error:
+        print(f"{name}: error: {error}", file=sys.stderr)
+        return REJECTED
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"{name}: error: {where}{error.strerror or error}", file=sys.stderr)
+        return IO_ERROR
+    except KeyboardInterrupt:
+        print(f"{name}: stopped", file=sys.stderr)
+        return 130
+    return 0
