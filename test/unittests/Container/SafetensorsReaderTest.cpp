@@ -145,8 +145,8 @@ TEST(SafetensorsReader, EveryTruncationIsRejected) {
   std::string text = test::readFile(fixture);
   for (std::size_t size = 0; size < text.size(); ++size) {
     // A copy of its own, so that a sanitizer sees the end.
-    std::vector<std::byte> prefix(size);
-    std::memcpy(prefix.data(), text.data(), size);
+    auto whole = std::as_bytes(std::span(text));
+    std::vector<std::byte> prefix(whole.begin(), whole.begin() + size);
     Result<Safetensors> file = Safetensors::fromMemory(prefix, "prefix");
     ASSERT_FALSE(file) << size;
     EXPECT_EQ(file.error().exitCode, ExitCode::Rejected);
