@@ -3,6 +3,7 @@
 #include "binade/Autodiff/Passes.h"
 #include "binade/Conversion/Passes.h"
 #include "binade/IR/Binade.h"
+#include "binade/Kernels/Passes.h"
 #include "binade/Optimizer/Passes.h"
 #include "binade/Precision/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -20,6 +21,7 @@ int main(int argc, char **argv) {
   mlir::registerTransformsPasses();
   mlir::binade::registerAutodiffPasses();
   mlir::binade::registerConversionPasses();
+  mlir::binade::registerKernelsPasses();
   mlir::binade::registerOptimizerPasses();
   mlir::binade::registerPrecisionPasses();
   return mlir::asMainReturnCode(

@@ -66,7 +66,7 @@ def Binade_Schedule : Binade_Enum<"Schedule", "the loop structure of a kernel", 
       I32EnumCase<"Gather", 5, "gather">,
       I32EnumCase<"Scatter", 6, "scatter">,
       I32EnumCase<"MultiTensor", 7, "multi_tensor">,
-      I32EnumCase<"View", 8, "view">,                        // costs nothing
+      I32EnumCase<"View", 8, "view">,                        // no bytes move
       I32EnumCase<"Scalars", 9, "scalars">,                  // f64, once a step
       I32EnumCase<"Library", 10, "library">,                 // plan record
     ]>;

@@ -17,6 +17,18 @@ def KernelOpInterface : OpInterface<"KernelOpInterface"> {
     InterfaceMethod<"The loop structure that computes this op.",
       "::mlir::binade::Schedule", "getSchedule">,
     InterfaceMethod<[{
+        Whether a kernel that reads the result computes it again instead of
+        reading it from memory: index arithmetic, constants, widening casts.
+      }],
+      "bool", "isRecomputed", (ins), /*methodBody=*/"",
+      /*defaultImplementation=*/"return false;">,
+    InterfaceMethod<[{
+        How many tensors an op over many tensors treats alike; its operands are
+        split evenly among them.
+      }],
+      "unsigned", "getSegments", (ins), /*methodBody=*/"",
+      /*defaultImplementation=*/"return 1;">,
+    InterfaceMethod<[{
         Emits the op's primitives at the builder's insertion point and returns
         the values that replace its results. Intermediate values are f32: the
         only rounding to a narrower format is the cast that the result's type

@@ -10,6 +10,12 @@ using namespace mlir::binade;
 
 Schedule CastOp::getSchedule() { return Schedule::Elementwise; }
 
+/// Reading the narrow value moves fewer bytes than reading the wide one.
+bool CastOp::isRecomputed() {
+  return getElementTypeOrSelf(getX().getType()).getIntOrFloatBitWidth() <
+         getElementTypeOrSelf(getY().getType()).getIntOrFloatBitWidth();
+}
+
 SmallVector<Value> CastOp::buildAdjoint(ImplicitLocOpBuilder &b,
                                         ArrayRef<Value> cotangents) {
   Type element = getElementTypeOrSelf(getX().getType());

@@ -9,6 +9,7 @@ using namespace mlir::binade;
 #include "binade/IR/Ops/Optimizer.cpp.inc"
 
 Schedule GradientStatisticsOp::getSchedule() { return Schedule::MultiTensor; }
+unsigned GradientStatisticsOp::getSegments() { return getGradients().size(); }
 
 LogicalResult OptimizerOp::verify() {
   for (ArrayAttr settings : {getStates(), getHypers()}) {

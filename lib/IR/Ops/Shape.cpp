@@ -29,9 +29,13 @@ static LogicalResult verifySameElements(Operation *op) {
 
 Schedule ConstantOp::getSchedule() { return Schedule::View; }
 
+/// One value everywhere fits into an instruction; a table is memory.
+bool ConstantOp::isRecomputed() { return isa<SplatElementsAttr>(getValue()); }
+
 OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValue(); }
 
 Schedule IotaOp::getSchedule() { return Schedule::Elementwise; }
+bool IotaOp::isRecomputed() { return true; }
 
 LogicalResult IotaOp::verify() {
   int64_t rank = getTensor(getY()).getRank();
@@ -119,6 +123,7 @@ OpFoldResult TransposeOp::fold(FoldAdaptor adaptor) {
 //===----------------------------------------------------------------------===//
 
 Schedule BroadcastOp::getSchedule() { return Schedule::Elementwise; }
+bool BroadcastOp::isRecomputed() { return true; }
 
 LogicalResult BroadcastOp::verify() {
   ArrayRef<int64_t> from = getTensor(getX()).getShape();

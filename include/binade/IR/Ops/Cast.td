@@ -9,7 +9,8 @@ def Binade_CastOp : Binade_Op<"cast", [
     Pure, SameOperandsAndResultShape,
     DeclareOpInterfaceMethods<DifferentiableOpInterface>,
     DeclareOpInterfaceMethods<ElementwiseOpInterface>,
-    DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>]> {
+    DeclareOpInterfaceMethods<KernelOpInterface,
+                              ["getSchedule", "isRecomputed"]>]> {
   let summary = "elementwise change of format";
   let description = [{
     Rounds to nearest, ties to even, once. With `saturate` a value beyond the

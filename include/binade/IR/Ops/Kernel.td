@@ -10,13 +10,25 @@ def Binade_LaunchOp : Binade_Op<"launch", [
     Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "one launch of a kernel";
   let description = [{
-    The kernel is a private function of `binade` ops with `binade.kernel`, its
-    schedule. Equal kernels are one function with many launches.
+    A kernel is a private function of `binade` ops with `binade.kernel`, its schedule.
+    Equal kernels are one function with many launches.
+
+    Kernels over many tensors are written for one vector of elements (rank 1) and run
+    over tensors of any shape. Such a launch names one kernel per segment; operands
+    and results stand segment by segment, but for rank-0 results, which reduce over
+    all segments and stand once, last.
+
+    Example:
+
+    ```mlir
+    %y = binade.launch [@gelu_3](%x) : (tensor<8x64xf32>) -> tensor<8x64xf32>
+    ```
   }];
-  let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<Tensor>:$operands);
+  let arguments = (ins TypedArrayAttrBase<FlatSymbolRefAttr, "kernels">:$kernels,
+                       Variadic<Tensor>:$operands);
   let results = (outs Variadic<Tensor>:$results);
   let assemblyFormat = [{
-    $kernel `(` $operands `)` attr-dict `:` functional-type($operands, results)
+    $kernels `(` $operands `)` attr-dict `:` functional-type($operands, results)
   }];
 }
 

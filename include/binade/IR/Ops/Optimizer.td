@@ -70,7 +70,7 @@ def Binade_OptimizerScalarsOp : Binade_RuleOp<"optimizer_scalars", "Scalars"> {
 
 def Binade_GradientStatisticsOp : Binade_Op<"gradient_statistics", [
     Pure, NotDifferentiable,
-    DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>]> {
+    DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "getSegments"]>]> {
   let summary = "sum of squares and finiteness of all gradients, in one pass";
   let description = [{
     `found_inf` is whether the largest magnitude, compared as bits, is at least that

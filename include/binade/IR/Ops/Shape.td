@@ -7,7 +7,8 @@ include "binade/IR/Ops/Base.td"
 
 def Binade_ConstantOp : Binade_Op<"constant", [
     Pure, ConstantLike, NotDifferentiable, AllTypesMatch<["value", "y"]>,
-    DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>]> {
+    DeclareOpInterfaceMethods<KernelOpInterface,
+                              ["getSchedule", "isRecomputed"]>]> {
   let summary = "a tensor known when the graph is compiled";
   let description = [{
     Example:
@@ -26,11 +27,12 @@ def Binade_ConstantOp : Binade_Op<"constant", [
 }
 
 // Moves elements and does no arithmetic: one operand, one result, one format.
-class Binade_MovementOp<string mnemonic, list<Trait> traits = []>
-    : Binade_PrecisionOp<mnemonic, "Clear", !listconcat(traits, [
+class Binade_MovementOp<string mnemonic, list<string> kernelMethods = []>
+    : Binade_PrecisionOp<mnemonic, "Clear", [
           Pure,
           DeclareOpInterfaceMethods<DifferentiableOpInterface>,
-          DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>])> {
+          DeclareOpInterfaceMethods<KernelOpInterface,
+              !listconcat(["getSchedule"], kernelMethods)>]> {
   let results = (outs Tensor:$y);
   let hasVerifier = 1;
 }
@@ -50,7 +52,7 @@ def Binade_TransposeOp : Binade_MovementOp<"transpose"> {
                                  "::llvm::ArrayRef<int64_t>":$permutation)>];
 }
 
-def Binade_BroadcastOp : Binade_MovementOp<"broadcast"> {
+def Binade_BroadcastOp : Binade_MovementOp<"broadcast", ["isRecomputed"]> {
   let summary = "copies along new or unit axes";
   let description = [{
     Axis i of the operand is axis `axes[i]` of the result and has its length, or
@@ -105,7 +107,8 @@ def Binade_ConcatOp : Binade_MovementOp<"concat"> {
 
 def Binade_IotaOp : Binade_Op<"iota", [
     Pure, NotDifferentiable,
-    DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>]> {
+    DeclareOpInterfaceMethods<KernelOpInterface,
+                              ["getSchedule", "isRecomputed"]>]> {
   let summary = "each element's index along an axis, or its row-major index";
   let arguments = (ins OptionalAttr<I64Attr>:$axis);
   let results = (outs IntegerTensor:$y);

@@ -1,0 +1,32 @@
+//===- Passes.td - passes of the Kernels station --------------------------===//
+
+#ifndef BINADE_KERNELS_PASSES_TD
+#define BINADE_KERNELS_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def ExpandCompositesPass : Pass<"binade-expand-composites", "::mlir::ModuleOp"> {
+  let summary = "split ops that are both library calls and kernels";
+  let description = [{
+    Replaces every op of `@step` whose schedule is `library` and that has a
+    decomposition (attention) by its parts, which keep its location and phase.
+  }];
+}
+
+def FormKernelsPass : Pass<"binade-form-kernels", "::mlir::ModuleOp"> {
+  let summary = "group ops into kernels and outline them";
+  let description = [{
+    Puts ops of one shape that feed each other into one kernel: elementwise ops and
+    reductions over rows; all ops on scalars; all updates of parameters. What costs
+    nothing to compute again (broadcasts, constants, widening casts) is copied into
+    each kernel that reads it. Each group becomes a private function with
+    `binade.kernel` and a `binade.launch`; equal functions are one. Library calls and
+    views stay where they are.
+
+    The order of launches keeps close to the order of the ops, so that values die
+    early. Fusion moves no rounding: a value that is bf16 in the IR is rounded to bf16
+    inside of the kernel too.
+  }];
+}
+
+#endif // BINADE_KERNELS_PASSES_TD

@@ -1,0 +1,47 @@
+//===- ExpandComposites.cpp - Split ops that are library calls and kernels ===//
+
+#include "binade/IR/Build.h"
+#include "binade/IR/Interface.h"
+#include "binade/Kernels/Passes.h"
+
+namespace mlir::binade {
+#define GEN_PASS_DEF_EXPANDCOMPOSITESPASS
+#include "binade/Kernels/Passes.h.inc"
+
+namespace {
+/// Gives what is inserted the phase of the op that it replaces.
+struct PhaseKeeper : OpBuilder::Listener {
+  Phase phase = Phase::Forward;
+  void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
+    if (!op->hasTrait<OpTrait::ConstantLike>())
+      setPhase(op, phase);
+  }
+};
+
+struct ExpandCompositesPass
+    : impl::ExpandCompositesPassBase<ExpandCompositesPass> {
+  void runOnOperation() override {
+    auto step = getOperation().lookupSymbol<func::FuncOp>("step");
+    if (!step) {
+      getOperation().emitError("expected a function '@step' to expand");
+      return signalPassFailure();
+    }
+    PhaseKeeper keeper;
+    ImplicitLocOpBuilder b(step.getLoc(), &getContext());
+    b.setListener(&keeper);
+    step.walk([&](KernelOpInterface op) {
+      if (op.getSchedule() != Schedule::Library)
+        return;
+      b.setInsertionPoint(op);
+      b.setLoc(op.getLoc());
+      keeper.phase = getPhase(op);
+      FailureOr<SmallVector<Value>> parts = op.decompose(b);
+      if (failed(parts))
+        return;
+      op->replaceAllUsesWith(*parts);
+      op->erase();
+    });
+  }
+};
+} // namespace
+} // namespace mlir::binade

@@ -1,0 +1,232 @@
+//===- FormKernels.cpp - Group ops into kernels and outline them ----------===//
+
+#include "Grouping.h"
+#include "binade/IR/Build.h"
+#include "binade/Kernels/Kernels.h"
+#include "binade/Kernels/Passes.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace mlir::binade {
+#define GEN_PASS_DEF_FORMKERNELSPASS
+#include "binade/Kernels/Passes.h.inc"
+
+/// Elements of the vector that a multi-tensor kernel is written for.
+static constexpr int64_t kVector = 16;
+
+std::string getKernelKey(func::FuncOp kernel) {
+  std::string key;
+  llvm::raw_string_ostream stream(key);
+  func::FuncOp copy = kernel.clone();
+  copy.setName("kernel");
+  copy->print(stream, OpPrintingFlags().useLocalScope().enableDebugInfo(false));
+  copy->erase();
+  return key;
+}
+
+namespace {
+class Outliner {
+public:
+  explicit Outliner(func::FuncOp step)
+      : step(step), module(step->getParentOfType<ModuleOp>()),
+        b(step.getLoc(), step.getContext()) {}
+
+  void run() {
+    for (const Unit &unit : groupOps(step)) {
+      if (unit.schedule == Schedule::View || unit.schedule == Schedule::Library)
+        unit.ops.front()->moveBefore(end());
+      else if (unit.schedule == Schedule::MultiTensor)
+        launchOverMany(unit);
+      else
+        launch(unit);
+    }
+    eraseDead();
+  }
+
+private:
+  Operation *end() { return step.front().getTerminator(); }
+
+  //===--------------------------------------------------------------------===//
+  // One kernel
+  //===--------------------------------------------------------------------===//
+
+  /// Builds a kernel's function: arguments as they are met, ops once each. A
+  /// kernel over many tensors has vectors where the ops have tensors.
+  struct Body {
+    Body(Location loc, bool overMany = false)
+        : overMany(overMany), b(loc, loc.getContext()),
+          function(
+              func::FuncOp::create(loc, "kernel", b.getFunctionType({}, {}))) {
+      function.setPrivate();
+      b.setInsertionPointToStart(function.addEntryBlock());
+    }
+
+    /// The value of `value` inside: an argument, or a recomputed op's copy.
+    Value get(Value value) {
+      if (Value known = inside.lookupOrNull(value))
+        return known;
+      Operation *producer = value.getDefiningOp();
+      if (isRecomputed(producer) &&
+          (!overMany || isa<ElementwiseOpInterface>(producer))) {
+        clone(producer);
+        return inside.lookup(value);
+      }
+      inputs.push_back(value);
+      Value argument =
+          function.front().addArgument(getType(value), value.getLoc());
+      inside.map(value, argument);
+      return argument;
+    }
+
+    Operation *clone(Operation *op) { return clone(op, op->getOperands()); }
+
+    Operation *clone(Operation *op, OperandRange operands) {
+      for (Value operand : operands)
+        get(operand);
+      Operation *copy = b.clone(*op, inside);
+      copy->removeAttr(kPhaseAttr);
+      if (auto decided = dyn_cast<PrecisionOpInterface>(copy))
+        decided.setPrecisionAttr({}); // By now the types say it all.
+      if (operands.size() != op->getNumOperands())
+        copy->setOperands(llvm::map_to_vector(
+            operands, [&](Value x) { return inside.lookup(x); }));
+      for (Value result : copy->getResults())
+        result.setType(getType(result));
+      return copy;
+    }
+
+    Type getType(Value value) const {
+      auto type = cast<RankedTensorType>(value.getType());
+      return overMany && type.getRank() > 0 ? type.clone({kVector}) : type;
+    }
+
+    void finish(ValueRange results, Schedule schedule) {
+      func::ReturnOp::create(b, results);
+      function.setType(b.getFunctionType(function.front().getArgumentTypes(),
+                                         results.getTypes()));
+      function->setAttr(kKernelAttr,
+                        ScheduleAttr::get(b.getContext(), schedule));
+    }
+
+    bool overMany;
+    ImplicitLocOpBuilder b;
+    func::FuncOp function;
+    IRMapping inside;
+    SmallVector<Value> inputs;
+  };
+
+  /// Adds the kernel, or finds its equal, and returns its symbol.
+  Attribute intern(func::FuncOp kernel, StringRef name) {
+    auto [entry, isNew] = kernels.try_emplace(getKernelKey(kernel));
+    if (!isNew) {
+      kernel->erase();
+      return entry->second;
+    }
+    kernel.setName((name + "_" + Twine(kernels.size() - 1)).str());
+    module.getBody()->push_back(kernel);
+    return entry->second = FlatSymbolRefAttr::get(kernel.getNameAttr());
+  }
+
+  /// Names of the first and last op that say what the kernel is for.
+  static std::string describe(ArrayRef<Operation *> ops) {
+    std::string name = ops.front()->getName().stripDialect().str();
+    if (ops.size() > 1)
+      name += "_" + ops.back()->getName().stripDialect().str();
+    return name;
+  }
+
+  Location getLocation(const Unit &unit) {
+    SmallVector<Location> locations;
+    for (Operation *op : unit.ops)
+      locations.push_back(op->getLoc());
+    return FusedLoc::get(step.getContext(), locations);
+  }
+
+  /// Replaces what others read of `unit` by the results of a launch.
+  void replace(const Unit &unit, ArrayRef<Attribute> kernels,
+               ArrayRef<Value> inputs, SmallVector<Value> results) {
+    llvm::SmallPtrSet<Operation *, 8> members(unit.ops.begin(), unit.ops.end());
+    b.setLoc(getLocation(unit));
+    b.setInsertionPoint(end());
+    auto call = LaunchOp::create(b, TypeRange(ValueRange(results)),
+                                 b.getArrayAttr(kernels), inputs);
+    setPhase(call, unit.phase);
+    for (auto [before, after] : llvm::zip(results, call.getResults()))
+      before.replaceUsesWithIf(after, [&](OpOperand &use) {
+        return !members.contains(use.getOwner());
+      });
+  }
+
+  void launch(const Unit &unit) {
+    llvm::SmallPtrSet<Operation *, 8> members(unit.ops.begin(), unit.ops.end());
+    Body body(getLocation(unit));
+    for (Operation *op : unit.ops)
+      body.clone(op);
+    SmallVector<Value> outside, results;
+    for (Operation *op : unit.ops)
+      for (Value result : op->getResults())
+        if (llvm::any_of(result.getUsers(), [&](Operation *user) {
+              return !members.contains(user);
+            })) {
+          outside.push_back(result);
+          results.push_back(body.inside.lookup(result));
+        }
+    if (outside.empty())
+      return body.function->erase();
+    body.finish(results, unit.schedule);
+    replace(unit, intern(body.function, describe(unit.ops)), body.inputs,
+            outside);
+  }
+
+  /// Each op of the unit becomes a segment, or several.
+  void launchOverMany(const Unit &unit) {
+    SmallVector<Attribute> kernels;
+    SmallVector<Value> inputs, results, shared;
+    for (Operation *op : unit.ops) {
+      unsigned segments = cast<KernelOpInterface>(op).getSegments();
+      unsigned count = op->getNumOperands() / segments;
+      for (unsigned segment = 0; segment < segments; ++segment) {
+        Body body(op->getLoc(), /*overMany=*/true);
+        Operation *copy =
+            body.clone(op, op->getOperands().slice(segment * count, count));
+        body.finish(copy->getResults(), unit.schedule);
+        kernels.push_back(intern(body.function, op->getName().stripDialect()));
+        llvm::append_range(inputs, body.inputs);
+      }
+      for (Value result : op->getResults())
+        (isScalar(result) ? shared : results).push_back(result);
+    }
+    llvm::append_range(results, shared);
+    replace(unit, kernels, inputs, results);
+  }
+
+  static bool isScalar(Value value) {
+    return cast<RankedTensorType>(value.getType()).getRank() == 0;
+  }
+
+  void eraseDead() {
+    SmallVector<Operation *> ops = llvm::to_vector(
+        llvm::make_pointer_range(step.front().without_terminator()));
+    for (Operation *op : llvm::reverse(ops))
+      if (isOpTriviallyDead(op))
+        op->erase();
+  }
+
+  func::FuncOp step;
+  ModuleOp module;
+  ImplicitLocOpBuilder b;
+  llvm::StringMap<FlatSymbolRefAttr> kernels;
+};
+
+struct FormKernelsPass : impl::FormKernelsPassBase<FormKernelsPass> {
+  void runOnOperation() override {
+    auto step = getOperation().lookupSymbol<func::FuncOp>("step");
+    if (!step) {
+      getOperation().emitError(
+          "expected a function '@step' to form kernels of");
+      return signalPassFailure();
+    }
+    Outliner(step).run();
+  }
+};
+} // namespace
+} // namespace mlir::binade

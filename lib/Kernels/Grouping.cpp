@@ -1,0 +1,207 @@
+//===- Grouping.cpp - Which ops share a kernel ----------------------------===//
+// One walk in program order. An op joins the unit of a producer if the loops
+// agree and everything else that it reads has a lower level: then nothing that
+// depends on the unit can be among its inputs, and no cycle can form.
+//===----------------------------------------------------------------------===//
+
+#include "Grouping.h"
+#include <queue>
+
+using namespace mlir;
+using namespace mlir::binade;
+
+bool mlir::binade::isRecomputed(Operation *op) {
+  auto kernelOp = dyn_cast_or_null<KernelOpInterface>(op);
+  return kernelOp && kernelOp.isRecomputed();
+}
+
+static ArrayRef<int64_t> getShape(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
+
+namespace {
+class Grouper {
+public:
+  explicit Grouper(func::FuncOp function) : body(function.front()) {}
+
+  std::vector<Unit> run() {
+    for (Operation &op : body.without_terminator())
+      place(&op);
+    for (OpOperand &operand : body.getTerminator()->getOpOperands())
+      materialize(operand.get());
+    return sort();
+  }
+
+private:
+  //===--------------------------------------------------------------------===//
+  // Units
+  //===--------------------------------------------------------------------===//
+
+  void place(Operation *op) {
+    position[op] = position.size();
+    if (isRecomputed(op))
+      return; // Placed when something other than a kernel asks for it.
+    auto kernelOp = dyn_cast<KernelOpInterface>(op);
+    Schedule schedule = kernelOp ? kernelOp.getSchedule() : Schedule::Library;
+    Unit unit{{op}, schedule, getLoopShape(op, schedule), getPhase(op), 0};
+    if (unit.shape.empty() && schedule == Schedule::Elementwise)
+      unit.schedule = Schedule::Scalars;
+    if (!isKernel(op))
+      for (Value operand : op->getOperands())
+        materialize(operand);
+
+    SmallVector<unsigned> inputs = getInputs(op);
+    std::optional<unsigned> host;
+    for (unsigned input : inputs) {
+      unit.level = std::max(unit.level, units[input].level + 1);
+      if (canJoin(units[input], unit) &&
+          (!host || units[input].level > units[*host].level))
+        host = input;
+    }
+    // Ops over many tensors do not feed each other: equal ones stand side by
+    // side.
+    if (schedule == Schedule::MultiTensor)
+      if (auto found = overMany.find(op->getName()); found != overMany.end())
+        host = found->second;
+    if (host && llvm::all_of(inputs, [&](unsigned input) {
+          return input == *host || units[input].level < units[*host].level;
+        }))
+      return join(op, unit.schedule, *host);
+    if (schedule == Schedule::MultiTensor)
+      overMany[op->getName()] = units.size();
+    unitOf[op] = units.size();
+    units.push_back(std::move(unit));
+  }
+
+  /// The shape that the op's loops run over: for reductions that of the
+  /// operand.
+  static SmallVector<int64_t> getLoopShape(Operation *op, Schedule schedule) {
+    bool reduces =
+        schedule == Schedule::RowReduction && op->getNumOperands() > 0;
+    Value value = reduces ? op->getOperand(0) : op->getResult(0);
+    return llvm::to_vector(getShape(value));
+  }
+
+  static bool canJoin(const Unit &host, const Unit &guest) {
+    if (host.phase != guest.phase)
+      return false;
+    if (host.schedule == Schedule::Scalars)
+      return guest.schedule == Schedule::Scalars;
+    auto isRowwise = [](Schedule schedule) {
+      return schedule == Schedule::Elementwise ||
+             schedule == Schedule::RowReduction;
+    };
+    return isRowwise(host.schedule) && isRowwise(guest.schedule) &&
+           host.shape == guest.shape;
+  }
+
+  void join(Operation *op, Schedule schedule, unsigned host) {
+    Unit &unit = units[host];
+    unit.ops.push_back(op);
+    if (schedule == Schedule::RowReduction)
+      unit.schedule = schedule;
+    unitOf[op] = host;
+  }
+
+  static bool isKernel(Operation *op) {
+    auto kernelOp = dyn_cast<KernelOpInterface>(op);
+    return kernelOp && kernelOp.getSchedule() != Schedule::View &&
+           kernelOp.getSchedule() != Schedule::Library;
+  }
+
+  /// Units that `op` reads from; a kernel looks through what it recomputes.
+  SmallVector<unsigned> getInputs(Operation *op) {
+    llvm::SetVector<unsigned> inputs;
+    bool looksThrough = isKernel(op) || isRecomputed(op);
+    SmallVector<Value> pending(op->getOperands());
+    while (!pending.empty()) {
+      Operation *producer = pending.pop_back_val().getDefiningOp();
+      if (!producer)
+        continue;
+      if (looksThrough && isRecomputed(producer))
+        llvm::append_range(pending, producer->getOperands());
+      else if (auto found = unitOf.find(producer); found != unitOf.end())
+        inputs.insert(found->second);
+    }
+    return inputs.takeVector();
+  }
+
+  /// Gives a recomputed op a kernel of its own: a library call, a view or the
+  /// function's caller needs it in memory.
+  void materialize(Value value) {
+    Operation *op = value.getDefiningOp();
+    if (!op || !isRecomputed(op) || unitOf.contains(op))
+      return;
+    Unit unit{{op},
+              Schedule::Elementwise,
+              llvm::to_vector(getShape(value)),
+              getPhase(op),
+              0};
+    if (unit.shape.empty())
+      unit.schedule = Schedule::Scalars;
+    for (unsigned input : getInputs(op))
+      unit.level = std::max(unit.level, units[input].level + 1);
+    unitOf[op] = units.size();
+    units.push_back(std::move(unit));
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Order
+  //===--------------------------------------------------------------------===//
+
+  /// Topological, as close to program order as it goes; what reads arguments
+  /// only waits for its first reader.
+  std::vector<Unit> sort() {
+    std::vector<llvm::SetVector<unsigned>> readers(units.size());
+    std::vector<unsigned> missing(units.size(), 0);
+    for (auto [index, unit] : llvm::enumerate(units)) {
+      llvm::SetVector<unsigned> inputs;
+      for (Operation *op : unit.ops)
+        for (unsigned input : getInputs(op))
+          if (input != index)
+            inputs.insert(input);
+      missing[index] = inputs.size();
+      for (unsigned input : inputs)
+        readers[input].insert(index);
+    }
+    std::vector<unsigned> key(units.size());
+    for (unsigned index = units.size(); index-- > 0;) {
+      key[index] = 2 * position[units[index].ops.back()] + 1;
+      if (missing[index] == 0)
+        for (unsigned reader : readers[index]) {
+          unsigned other = 2 * position[units[reader].ops.back()];
+          key[index] = reader == readers[index].front()
+                           ? other
+                           : std::min(key[index], other);
+        }
+    }
+    using Entry = std::pair<unsigned, unsigned>;
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> ready;
+    for (unsigned index = 0; index < units.size(); ++index)
+      if (missing[index] == 0)
+        ready.emplace(key[index], index);
+    std::vector<Unit> sorted;
+    while (!ready.empty()) {
+      unsigned index = ready.top().second;
+      ready.pop();
+      for (unsigned reader : readers[index])
+        if (--missing[reader] == 0)
+          ready.emplace(key[reader], reader);
+      sorted.push_back(std::move(units[index]));
+    }
+    assert(sorted.size() == units.size() && "units depend on each other");
+    return sorted;
+  }
+
+  Block &body;
+  std::vector<Unit> units;
+  DenseMap<Operation *, unsigned> unitOf;
+  DenseMap<Operation *, unsigned> position;
+  /// The latest unit of each op over many tensors.
+  DenseMap<OperationName, unsigned> overMany;
+};
+} // namespace
+
+std::vector<Unit> mlir::binade::groupOps(func::FuncOp function) {
+  return Grouper(function).run();
+}

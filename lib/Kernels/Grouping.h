@@ -1,0 +1,33 @@
+//===- Grouping.h - which ops share a kernel --------------------*- C++ -*-===//
+
+#ifndef BINADE_LIB_KERNELS_GROUPING_H
+#define BINADE_LIB_KERNELS_GROUPING_H
+
+#include "binade/IR/Interface.h"
+
+namespace mlir::binade {
+
+/// Ops that are executed as one: a kernel, a library call or a view.
+struct Unit {
+  /// In program order; empty never.
+  SmallVector<Operation *> ops;
+  /// Loop structure of the kernel; View and Library are not kernels.
+  Schedule schedule = Schedule::View;
+  /// Shape that the loops run over.
+  SmallVector<int64_t> shape;
+  Phase phase = Phase::Forward;
+  /// Longer than that of any unit that this one reads from.
+  unsigned level = 0;
+};
+
+/// Sorts the ops of `function` into units and the units into an order of
+/// execution. Ops that kernels recompute are in no unit unless something other
+/// than a kernel reads them. Linear in the number of ops.
+std::vector<Unit> groupOps(func::FuncOp function);
+
+/// Whether kernels compute `op` again instead of reading its result.
+bool isRecomputed(Operation *op);
+
+} // namespace mlir::binade
+
+#endif // BINADE_LIB_KERNELS_GROUPING_H
