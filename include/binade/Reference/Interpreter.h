@@ -1,0 +1,62 @@
+//===- Interpreter.h - evaluate functions of a module -----------*- C++ -*-===//
+
+#ifndef BINADE_REFERENCE_INTERPRETER_H
+#define BINADE_REFERENCE_INTERPRETER_H
+
+#include "binade/Reference/Reference.h"
+#include "mlir/IR/BuiltinOps.h"
+#include <map>
+#include <string>
+
+namespace mlir::binade {
+
+using NamedTensors = std::map<std::string, TensorRef>;
+
+/// What arguments (`getArgumentNames`) or results of `function` are called:
+/// their `binade.name`, or `arg<i>` and `result<i>` where they have none.
+/// Names that occur more than once are told apart by role: `gradient/w`.
+SmallVector<std::string> getArgumentNames(func::FuncOp function);
+SmallVector<std::string> getResultNames(func::FuncOp function);
+
+struct EvaluationOptions {
+  /// Directory that `#binade.external` refers to.
+  std::string directory;
+  /// Also compute bounds.
+  bool bounds = false;
+};
+
+struct Outputs {
+  NamedTensors values;
+  /// How far a correct implementation may be from `values`, as f64 tensors of
+  /// the same shapes; only when asked for. For one op this is the bound that
+  /// stands beside its function. Through several ops it grows by as much as
+  /// the output moved, times a safety factor, in evaluations that moved every
+  /// intermediate value at random within its own bound.
+  NamedTensors bounds;
+};
+
+/// Evaluates `@name` of `module`. An input that `inputs` lacks takes its
+/// argument's `binade.init`. Errors, at the function or op: no such function,
+/// missing or superfluous inputs, inputs of another type, an op without a
+/// meaning in the reference, data that an op rejects.
+FailureOr<Outputs> evaluate(ModuleOp module, StringRef name,
+                            const NamedTensors &inputs,
+                            const EvaluationOptions &options = {});
+
+/// The element of `result` that is farthest from `reference`, measured in
+/// `bound`.
+struct Deviation {
+  double ratio = 0.0; ///< At most 1 where `result` is correct.
+  int64_t index = 0;  ///< Row-major.
+  double difference = 0.0, bound = 0.0;
+};
+
+/// Compares tensors of one shape. NaN agrees with NaN; another number where one
+/// side is NaN or infinite, or any difference where the bound is 0, has an
+/// infinite ratio. A null `bound` is 0 everywhere.
+Deviation compare(const Tensor &result, const Tensor &reference,
+                  const Tensor *bound);
+
+} // namespace mlir::binade
+
+#endif // BINADE_REFERENCE_INTERPRETER_H

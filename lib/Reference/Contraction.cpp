@@ -1,0 +1,74 @@
+//===- Contraction.cpp - matrix products ----------------------------------===//
+
+#include "Families.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::binade;
+
+/// Matrix `index` of a batch as rows x columns, transposed where asked.
+static std::vector<double> takeMatrix(const Tensor &x, int64_t index,
+                                      bool transpose) {
+  int64_t rank = x.getRank();
+  int64_t rows = x.getDimSize(rank - 2), columns = x.getDimSize(rank - 1);
+  ArrayRef<double> data =
+      x.getFloats().slice(index * rows * columns, rows * columns);
+  if (!transpose)
+    return std::vector<double>(data.begin(), data.end());
+  std::vector<double> matrix(data.size());
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j)
+      matrix[j * rows + i] = data[i * columns + j];
+  return matrix;
+}
+
+/// y[m, n] += lhs[m, k] rhs[k, n].
+static void accumulateProduct(ArrayRef<double> lhs, ArrayRef<double> rhs,
+                              MutableArrayRef<double> y, int64_t m, int64_t k,
+                              int64_t n) {
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t l = 0; l < k; ++l) {
+      double factor = lhs[i * k + l];
+      const double *row = rhs.data() + l * n;
+      double *sums = y.data() + i * n;
+      for (int64_t j = 0; j < n; ++j)
+        sums[j] += factor * row[j];
+    }
+}
+
+static void takeMagnitudes(std::vector<double> &matrix) {
+  for (double &x : matrix)
+    x = std::fabs(x);
+}
+
+static void evaluateMatmul(MatmulOp op, Evaluation &e) {
+  Tensor &y = e.result();
+  int64_t rank = y.getRank();
+  int64_t m = y.getDimSize(rank - 2), n = y.getDimSize(rank - 1);
+  const Tensor &left = e[op.getLhs()], &right = e[op.getRhs()];
+  int64_t k = left.getDimSize(op.getTransposeLhs() ? rank - 2 : rank - 1);
+  int64_t matrices = m * n == 0 ? 0 : y.getNumElements() / (m * n);
+  const Tensor *bias = op.getBias() ? &e[op.getBias()] : nullptr;
+  double u =
+      e.getAccumulationRoundoff() * getSumConstant(k + (bias != nullptr));
+  std::vector<double> magnitudes(m * n);
+  for (int64_t index = 0; index < matrices; ++index) {
+    std::vector<double> lhs = takeMatrix(left, index, op.getTransposeLhs());
+    std::vector<double> rhs = takeMatrix(right, index, op.getTransposeRhs());
+    MutableArrayRef<double> sums = y.getFloats().slice(index * m * n, m * n);
+    accumulateProduct(lhs, rhs, sums, m, k, n);
+    takeMagnitudes(lhs);
+    takeMagnitudes(rhs);
+    std::fill(magnitudes.begin(), magnitudes.end(), 0.0);
+    accumulateProduct(lhs, rhs, magnitudes, m, k, n);
+    for (int64_t i = 0; i < m * n; ++i) {
+      double shift = bias ? (*bias)[i % n] : 0.0;
+      sums[i] += shift;
+      e.setError(0, index * m * n + i, u * (magnitudes[i] + std::fabs(shift)));
+    }
+  }
+}
+
+void mlir::binade::addContraction(Reference &reference) {
+  reference.add<MatmulOp>(evaluateMatmul);
+}

@@ -1,0 +1,148 @@
+//===- Elementwise.cpp - one row per elementwise op -----------------------===//
+
+#include "Families.h"
+#include "llvm/Support/MathExtras.h"
+#include <cmath>
+#include <functional>
+
+using namespace mlir;
+using namespace mlir::binade;
+
+static double sign(double x) { return x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : x; }
+
+namespace {
+/// The distribution function that gelu multiplies by, its slope, and the sum of
+/// magnitudes in either.
+struct NormalFit {
+  double cdf, slope, cdfMagnitude, slopeMagnitude;
+};
+} // namespace
+
+static NormalFit fitNormal(double x, Approximation approximation) {
+  if (approximation == Approximation::None) {
+    double e = std::erf(x * M_SQRT1_2);
+    double density = std::exp(-0.5 * x * x) / std::sqrt(2.0 * M_PI);
+    // The exponent is rounded before it is exponentiated.
+    return {0.5 * (1.0 + e), density, 0.5 * (1.0 + std::fabs(e)),
+            density * (1.0 + x * x)};
+  }
+  double root = std::sqrt(2.0 / M_PI);
+  double argument = root * (x + 0.044715 * x * x * x);
+  double t = std::tanh(argument);
+  double polynomial = root * (1.0 + 3.0 * 0.044715 * x * x);
+  // A relative error of the argument moves t by argument (1 - t^2) times that.
+  double saturation = 1.0 - t * t;
+  double moved = std::fabs(argument) * saturation;
+  return {0.5 * (1.0 + t), 0.5 * saturation * polynomial,
+          0.5 * (1.0 + std::fabs(t)) + moved, polynomial * (1.0 + moved)};
+}
+
+static Estimate gelu(GeluOp op, double x) {
+  NormalFit fit = fitNormal(x, op.getApproximate());
+  return {x * fit.cdf, std::fabs(x) * fit.cdfMagnitude};
+}
+
+static Estimate geluGrad(GeluGradOp op, double dy, double x) {
+  NormalFit fit = fitNormal(x, op.getApproximate());
+  return {dy * (fit.cdf + x * fit.slope),
+          std::fabs(dy) *
+              (fit.cdfMagnitude + std::fabs(x) * fit.slopeMagnitude)};
+}
+
+/// As exp(y log x) is computed, whose exponent is rounded.
+static Estimate power(double x, double y) {
+  double value = std::pow(x, y);
+  double exponent = y * std::log(std::fabs(x));
+  if (!std::isfinite(exponent))
+    return value;
+  return {value, std::fabs(value) * (1.0 + std::fabs(exponent))};
+}
+
+/// NaN if either side is; 0 is above -0.
+static double maximum(double x, double y) {
+  if (std::isnan(x) || std::isnan(y))
+    return NAN;
+  return x == y ? (std::signbit(x) ? y : x) : std::fmax(x, y);
+}
+
+static bool compare(Comparison comparison, auto x, auto y) {
+  switch (comparison) {
+  case Comparison::Equal:
+    return x == y;
+  case Comparison::Less:
+    return x < y;
+  case Comparison::LessEqual:
+    return x <= y;
+  case Comparison::Greater:
+    return x > y;
+  case Comparison::GreaterEqual:
+    return x >= y;
+  }
+  llvm_unreachable("all comparisons are handled");
+}
+
+static void evaluateCompare(CompareOp op, Evaluation &e) {
+  const Tensor &lhs = *e.getOperands()[0], &rhs = *e.getOperands()[1];
+  MutableArrayRef<int64_t> y = e.result().getIntegers();
+  Comparison comparison = op.getComparison();
+  for (auto [i, holds] : llvm::enumerate(y))
+    holds = lhs.isFloat() ? compare(comparison, lhs[i], rhs[i])
+                          : compare(comparison, lhs.getIntegers()[i],
+                                    rhs.getIntegers()[i]);
+}
+
+static void evaluateSelect(SelectOp op, Evaluation &e) {
+  ArrayRef<int64_t> condition = e[op.getCondition()].getIntegers();
+  Tensor &y = e.result();
+  for (auto [i, holds] : llvm::enumerate(condition)) {
+    const Tensor &source = *e.getOperands()[holds ? 1 : 2];
+    if (y.isFloat())
+      y[i] = source[i];
+    else
+      y.getIntegers()[i] = source.getIntegers()[i];
+  }
+}
+
+void mlir::binade::addElementwise(Reference &reference) {
+  constexpr Accuracy exact = Accuracy::Exact, rounded = Accuracy::Rounded;
+  using Word = uint64_t; // Wraps around.
+
+  // Unary.
+  reference.add<NegOp>([](double x) { return -x; }, exact);
+  reference.add<AbsOp>([](double x) { return std::fabs(x); }, exact);
+  reference.add<SignOp>(sign, exact);
+  reference.add<ExpOp>([](double x) { return std::exp(x); });
+  reference.add<LogOp>([](double x) { return std::log(x); });
+  reference.add<SqrtOp>([](double x) { return std::sqrt(x); }, rounded);
+  reference.add<ReciprocalOp>([](double x) { return 1.0 / x; }, rounded);
+  reference.add<TanhOp>([](double x) { return std::tanh(x); });
+  reference.add<ErfOp>([](double x) { return std::erf(x); });
+  reference.add<SigmoidOp>([](double x) { return 1.0 / (1.0 + std::exp(-x)); });
+  reference.add<ReluOp>([](double x) { return x < 0.0 ? 0.0 : x; }, exact);
+  reference.add<GeluOp>(gelu);
+
+  // Gradients of unary ops.
+  reference.add<ReluGradOp>(
+      [](double dy, double y) { return y <= 0.0 ? 0.0 : dy; }, exact);
+  reference.add<GeluGradOp>(geluGrad);
+
+  // Binary.
+  reference.add<AddOp>(std::plus<double>(), rounded, std::plus<Word>());
+  reference.add<SubOp>(std::minus<double>(), rounded, std::minus<Word>());
+  reference.add<MulOp>(std::multiplies<double>(), rounded,
+                       std::multiplies<Word>());
+  reference.add<DivOp>(std::divides<double>(), rounded);
+  reference.add<PowOp>(power);
+  reference.add<MaxOp>(maximum, exact,
+                       [](int64_t x, int64_t y) { return std::max(x, y); });
+  reference.add<MinOp>([](double x, double y) { return -maximum(-x, -y); },
+                       exact,
+                       [](int64_t x, int64_t y) { return std::min(x, y); });
+
+  // Comparison, logic, selection.
+  reference.add<CompareOp>(evaluateCompare);
+  reference.add<AndOp>(nullptr, exact, std::bit_and<Word>());
+  reference.add<OrOp>(nullptr, exact, std::bit_or<Word>());
+  reference.add<NotOp>(nullptr, exact, [](int64_t x) { return x ^ 1; });
+  reference.add<SelectOp>(evaluateSelect);
+}

@@ -1,0 +1,248 @@
+//===- Normalization.cpp - softmax, layer and batch norm ------------------===//
+//
+// In every bound, `u` is the unit roundoff of the working format, and the
+// number before it counts roundings.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Families.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::binade;
+
+/// Calls `use(index of the row, index of its first element, length)`.
+template <typename Use> static void forEachRow(const Tensor &x, Use use) {
+  int64_t length = x.getShape().back();
+  if (length == 0)
+    return;
+  for (int64_t row = 0, rows = x.getNumElements() / length; row < rows; ++row)
+    use(row, row * length, length);
+}
+
+//===----------------------------------------------------------------------===//
+// Softmax over the last axis
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// max + log(total) is the logarithm of the sum of exponentials of a row;
+/// `error` bounds the relative error of `total` in units of u.
+struct Exponentials {
+  double max = -INFINITY, total = 0.0, error = 0.0;
+
+  explicit Exponentials(ArrayRef<double> row) {
+    for (double x : row)
+      max = std::isnan(x) || x > max ? x : max;
+    double spread = 0.0;
+    for (double x : row) {
+      double e = std::exp(x - max);
+      total += e;
+      spread += e == 0.0 ? 0.0 : e * (max - x);
+    }
+    // The differences to the maximum are rounded before they are exponentiated.
+    error = spread / total + getSumConstant(row.size()) + 4.0;
+  }
+};
+} // namespace
+
+static void evaluateSoftmax(SoftmaxOp op, Evaluation &e) {
+  const Tensor &x = e[op.getX()];
+  Tensor &y = e.result();
+  double u = e.getRoundoff();
+  forEachRow(x, [&](int64_t, int64_t start, int64_t length) {
+    Exponentials sum(x.getFloats().slice(start, length));
+    for (int64_t i = start; i < start + length; ++i) {
+      double shifted = x[i] - sum.max;
+      y[i] = std::exp(shifted) / sum.total;
+      double roundings = sum.error + std::fabs(shifted) + 6.0;
+      e.setError(0, i,
+                 y[i] == 0.0 ? 0x1p-126 : u * roundings * y[i] + 0x1p-126);
+    }
+  });
+}
+
+static void evaluateSoftmaxGrad(SoftmaxGradOp op, Evaluation &e) {
+  const Tensor &dy = e[op.getGradient()], &y = e[op.getY()];
+  Tensor &dx = e.result();
+  double u = e.getRoundoff();
+  forEachRow(y, [&](int64_t, int64_t start, int64_t length) {
+    double inner = 0.0, magnitude = 0.0;
+    for (int64_t i = start; i < start + length; ++i) {
+      inner += dy[i] * y[i];
+      magnitude += std::fabs(dy[i] * y[i]);
+    }
+    double c = getSumConstant(length) + 1.0;
+    for (int64_t i = start; i < start + length; ++i) {
+      dx[i] = y[i] * (dy[i] - inner);
+      e.setError(0, i,
+                 u * std::fabs(y[i]) *
+                     (c * magnitude + 2.0 * std::fabs(dy[i] - inner)));
+    }
+  });
+}
+
+static void evaluateLogSoftmax(LogSoftmaxOp op, Evaluation &e) {
+  const Tensor &x = e[op.getX()];
+  Tensor &y = e.result();
+  double u = e.getRoundoff();
+  forEachRow(x, [&](int64_t, int64_t start, int64_t length) {
+    Exponentials sum(x.getFloats().slice(start, length));
+    double logarithm = std::log(sum.total);
+    for (int64_t i = start; i < start + length; ++i) {
+      double shifted = x[i] - sum.max;
+      y[i] = shifted - logarithm;
+      e.setError(0, i,
+                 u * (std::fabs(shifted) + 6.0 * std::fabs(logarithm) +
+                      sum.error + std::fabs(y[i])));
+    }
+  });
+}
+
+static void evaluateLogSoftmaxGrad(LogSoftmaxGradOp op, Evaluation &e) {
+  const Tensor &dy = e[op.getGradient()], &y = e[op.getY()];
+  Tensor &dx = e.result();
+  double u = e.getRoundoff();
+  forEachRow(y, [&](int64_t, int64_t start, int64_t length) {
+    double total = 0.0, magnitude = 0.0;
+    for (int64_t i = start; i < start + length; ++i) {
+      total += dy[i];
+      magnitude += std::fabs(dy[i]);
+    }
+    double c = getSumConstant(length) + 6.0;
+    for (int64_t i = start; i < start + length; ++i) {
+      double p = std::exp(y[i]);
+      dx[i] = dy[i] - p * total;
+      e.setError(0, i, u * (std::fabs(dy[i]) + c * p * magnitude));
+    }
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Layer normalization over the last axis
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Mean and population variance of some numbers, and bounds on the errors of
+/// both in units of u.
+struct Moments {
+  double mean = 0.0, variance = 0.0, meanError = 0.0, varianceError = 0.0;
+
+  /// Of the elements of `x` that `forEach` visits `count` of.
+  template <typename ForEach>
+  Moments(const Tensor &x, int64_t count, ForEach forEach) {
+    auto n = static_cast<double>(count);
+    double c = getSumConstant(count) + 1.0, magnitude = 0.0, spread = 0.0;
+    forEach([&](int64_t i) {
+      mean += x[i] / n;
+      magnitude += std::fabs(x[i]) / n;
+    });
+    forEach([&](int64_t i) {
+      double centred = x[i] - mean;
+      variance += centred * centred / n;
+      spread += std::fabs(centred) / n;
+    });
+    meanError = c * magnitude;
+    varianceError = (c + 3.0) * variance + 2.0 * spread * meanError;
+  }
+
+  double getRstd(double epsilon) const {
+    return 1.0 / std::sqrt(variance + epsilon);
+  }
+  /// Relative, in units of u.
+  double getRstdError(double epsilon) const {
+    return 0.5 * varianceError / (variance + epsilon) + 3.0;
+  }
+};
+} // namespace
+
+static void evaluateLayerNorm(LayerNormOp op, Evaluation &e) {
+  const Tensor &x = e[op.getX()], &scale = e[op.getScale()];
+  const Tensor *bias = op.getBias() ? &e[op.getBias()] : nullptr;
+  double epsilon = op.getEpsilon().convertToDouble(), u = e.getRoundoff();
+  forEachRow(x, [&](int64_t row, int64_t start, int64_t length) {
+    Moments moments(x, length, [&](auto use) {
+      for (int64_t i = start; i < start + length; ++i)
+        use(i);
+    });
+    double rstd = moments.getRstd(epsilon);
+    double rstdError = moments.getRstdError(epsilon);
+    e.result(1)[row] = moments.mean;
+    e.setError(1, row, u * moments.meanError);
+    e.result(2)[row] = rstd;
+    e.setError(2, row, u * rstdError * rstd);
+    for (int64_t j = 0; j < length; ++j) {
+      double shift = bias ? (*bias)[j] : 0.0;
+      double centred = x[start + j] - moments.mean;
+      double slope = rstd * scale[j];
+      e.result()[start + j] = centred * slope + shift;
+      e.setError(0, start + j,
+                 u * (std::fabs(slope) * moments.meanError +
+                      std::fabs(centred * slope) * (rstdError + 5.0) +
+                      std::fabs(shift)));
+    }
+  });
+}
+
+static void evaluateLayerNormGrad(LayerNormGradOp op, Evaluation &e) {
+  const Tensor &dy = e[op.getGradient()], &x = e[op.getX()],
+               &scale = e[op.getScale()], &mean = e[op.getMean()],
+               &rstd = e[op.getRstd()];
+  double u = e.getRoundoff();
+  forEachRow(x, [&](int64_t row, int64_t start, int64_t length) {
+    auto normal = [&](int64_t j) {
+      return (x[start + j] - mean[row]) * rstd[row];
+    };
+    auto n = static_cast<double>(length);
+    double meanG = 0.0, meanGN = 0.0, sizeG = 0.0, sizeGN = 0.0;
+    for (int64_t j = 0; j < length; ++j) {
+      double g = dy[start + j] * scale[j];
+      meanG += g / n;
+      sizeG += std::fabs(g) / n;
+      meanGN += g * normal(j) / n;
+      sizeGN += std::fabs(g * normal(j)) / n;
+    }
+    double c = getSumConstant(length) + 8.0;
+    for (int64_t j = 0; j < length; ++j) {
+      double g = dy[start + j] * scale[j];
+      e.result()[start + j] = rstd[row] * (g - meanG - normal(j) * meanGN);
+      e.setError(0, start + j,
+                 u * std::fabs(rstd[row]) *
+                     (4.0 * std::fabs(g) + c * sizeG +
+                      c * std::fabs(normal(j)) * sizeGN));
+    }
+  });
+}
+
+static void evaluateLayerNormParamGrad(LayerNormParamGradOp op, Evaluation &e) {
+  const Tensor &dy = e[op.getGradient()], &x = e[op.getX()],
+               &mean = e[op.getMean()], &rstd = e[op.getRstd()];
+  Tensor &dscale = e.result(0), &dbias = e.result(1);
+  int64_t columns = dscale.getNumElements();
+  std::vector<double> scaleSize(columns), biasSize(columns);
+  forEachRow(x, [&](int64_t row, int64_t start, int64_t length) {
+    for (int64_t j = 0; j < length; ++j) {
+      double g = dy[start + j];
+      double term = g * (x[start + j] - mean[row]) * rstd[row];
+      dscale[j] += term;
+      dbias[j] += g;
+      scaleSize[j] += std::fabs(term);
+      biasSize[j] += std::fabs(g);
+    }
+  });
+  double u = e.getRoundoff();
+  double c = getSumConstant(mean.getNumElements());
+  for (int64_t j = 0; j < columns; ++j) {
+    e.setError(0, j, u * (c + 4.0) * scaleSize[j]);
+    e.setError(1, j, u * c * biasSize[j]);
+  }
+}
+
+void mlir::binade::addNormalization(Reference &reference) {
+  reference.add<SoftmaxOp>(evaluateSoftmax);
+  reference.add<SoftmaxGradOp>(evaluateSoftmaxGrad);
+  reference.add<LogSoftmaxOp>(evaluateLogSoftmax);
+  reference.add<LogSoftmaxGradOp>(evaluateLogSoftmaxGrad);
+  reference.add<LayerNormOp>(evaluateLayerNorm);
+  reference.add<LayerNormGradOp>(evaluateLayerNormGrad);
+  reference.add<LayerNormParamGradOp>(evaluateLayerNormParamGrad);
+}

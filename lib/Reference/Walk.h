@@ -1,0 +1,60 @@
+//===- Walk.h - over elements of two tensors at once ------------*- C++ -*-===//
+
+#ifndef BINADE_LIB_REFERENCE_WALK_H
+#define BINADE_LIB_REFERENCE_WALK_H
+
+#include "binade/Reference/Tensor.h"
+
+namespace mlir::binade {
+
+/// A walk over the elements of `shape` in row-major order, beside an element of
+/// another tensor that starts at `start` and moves by `strides`.
+struct Walk {
+  SmallVector<int64_t> shape, strides;
+  int64_t start = 0;
+
+  /// Calls `use(row-major index, index in the other tensor)`.
+  template <typename Use> void forEach(Use use) const {
+    SmallVector<int64_t> position(shape.size(), 0);
+    int64_t count = ShapedType::getNumElements(shape), other = start;
+    for (int64_t i = 0; i < count; ++i) {
+      use(i, other);
+      for (int64_t axis = static_cast<int64_t>(shape.size()) - 1; axis >= 0;
+           --axis) {
+        other += strides[axis];
+        if (++position[axis] < shape[axis])
+          break;
+        other -= strides[axis] * shape[axis];
+        position[axis] = 0;
+      }
+    }
+  }
+
+  /// A box of shape `part` at `offsets` and `steps` in a tensor of shape
+  /// `whole`.
+  static Walk overBox(ArrayRef<int64_t> part, ArrayRef<int64_t> whole,
+                      ArrayRef<int64_t> offsets, ArrayRef<int64_t> steps) {
+    Walk walk{SmallVector<int64_t>(part), getRowMajorStrides(whole)};
+    for (auto [axis, stride] : llvm::enumerate(walk.strides)) {
+      walk.start += offsets[axis] * stride;
+      stride *= steps[axis];
+    }
+    return walk;
+  }
+
+  /// The elements of a tensor of shape `shape`, beside the element that each
+  /// goes to when `axes` are reduced away.
+  static Walk overReduced(ArrayRef<int64_t> shape, ArrayRef<int64_t> axes) {
+    SmallVector<int64_t> kept(shape);
+    for (int64_t axis : axes)
+      kept[axis] = 1;
+    Walk walk{SmallVector<int64_t>(shape), getRowMajorStrides(kept)};
+    for (int64_t axis : axes)
+      walk.strides[axis] = 0;
+    return walk;
+  }
+};
+
+} // namespace mlir::binade
+
+#endif // BINADE_LIB_REFERENCE_WALK_H
