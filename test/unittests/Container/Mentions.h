@@ -1,0 +1,17 @@
+//===- Mentions.h - Check a part of a message -------------------*- C++ -*-===//
+
+#ifndef BINADE_TEST_CONTAINER_MENTIONS_H
+#define BINADE_TEST_CONTAINER_MENTIONS_H
+
+#include "gtest/gtest.h"
+#include <string>
+
+/// Expects `text` to contain `part` and shows it when it does not.
+#define EXPECT_MENTIONS(text, part)                                            \
+  EXPECT_PRED2(                                                                \
+      [](const std::string &whole, const std::string &wanted) {                \
+        return whole.find(wanted) != std::string::npos;                        \
+      },                                                                       \
+      text, part)
+
+#endif // BINADE_TEST_CONTAINER_MENTIONS_H
