@@ -238,8 +238,9 @@ static Launch readLaunch(Fields &fields) {
   launch.finishOperands = readViews(fields, "finish_operands");
   fields.each("segments", [&](const json &value, std::size_t i) {
     Fields inner = fields.inner(value, "segment " + std::to_string(i));
-    launch.segments.push_back(
-        {readViews(inner, "operands"), inner.integer("extent")});
+    launch.segments.push_back({inner.optionalText("kernel"),
+                               readViews(inner, "operands"),
+                               inner.integer("extent")});
     inner.finish();
   });
   return launch;

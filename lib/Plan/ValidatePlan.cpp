@@ -245,8 +245,11 @@ Result<void> Validator::check(const Launch &launch) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
            (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '$';
   };
-  if (launch.kernel.empty() || launch.kernel.size() > 200 ||
-      !std::all_of(launch.kernel.begin(), launch.kernel.end(), legal))
+  auto isName = [&](const std::string &name) {
+    return !name.empty() && name.size() <= 200 &&
+           std::all_of(name.begin(), name.end(), legal);
+  };
+  if (!isName(launch.kernel))
     return fail("kernel name " + quote(launch.kernel));
   if (launch.segments.empty() || launch.grain < 1)
     return fail(std::to_string(launch.segments.size()) +
@@ -255,6 +258,8 @@ Result<void> Validator::check(const Launch &launch) {
   for (const Segment &segment : launch.segments) {
     if (segment.operands.size() != launch.segments.front().operands.size())
       return fail("segments differ in their number of operands");
+    if (!segment.kernel.empty() && !isName(segment.kernel))
+      return fail("kernel name " + quote(segment.kernel));
     if (segment.extent < 1 ||
         __builtin_add_overflow(items, segment.extent, &items) ||
         items > static_cast<std::int64_t>(maxBytes))

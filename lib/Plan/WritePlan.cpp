@@ -93,9 +93,13 @@ static json write(const Port &port) {
 
 static json write(const Launch &launch) {
   json segments = json::array();
-  for (const Segment &segment : launch.segments)
-    segments.push_back(
-        {{"operands", write(segment.operands)}, {"extent", segment.extent}});
+  for (const Segment &segment : launch.segments) {
+    json &object = segments.emplace_back();
+    object = {{"operands", write(segment.operands)},
+              {"extent", segment.extent}};
+    if (!segment.kernel.empty())
+      object["kernel"] = segment.kernel;
+  }
   json object = {{"kind", "launch"},
                  {"kernel", launch.kernel},
                  {"grain", launch.grain},

@@ -126,6 +126,7 @@ struct Port {
 
 /// Work items [0, extent) over one set of buffers.
 struct Segment {
+  std::string kernel; ///< Empty: the launch's. All write alike partials.
   std::vector<View> operands; ///< Addresses, in the kernel's argument order.
   std::int64_t extent = 0;
 };

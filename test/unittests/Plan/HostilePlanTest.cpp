@@ -115,6 +115,8 @@ TEST(HostilePlan, LaunchesAreChecked) {
   const std::string mean = "record 1 'mean': ";
   EXPECT_EQ(rejection([](Plan &p) { launchOf(p).kernel = "a b"; }),
             mean + "kernel name 'a b'");
+  EXPECT_EQ(rejection([](Plan &p) { launchOf(p).segments[0].kernel = "-"; }),
+            mean + "kernel name '-'");
   EXPECT_EQ(rejection([](Plan &p) { launchOf(p).grain = 0; }),
             mean + "1 segments in blocks of 0");
   EXPECT_EQ(rejection([](Plan &p) { launchOf(p).segments[0].extent = -1; }),
@@ -124,7 +126,7 @@ TEST(HostilePlan, LaunchesAreChecked) {
             }),
             mean + "operand 0 reaches element 12 of buffer 'y', which has 12");
   EXPECT_EQ(rejection([](Plan &p) {
-              launchOf(p).segments.push_back({{{2, 0, {}, {}}}, 4});
+              launchOf(p).segments.push_back({"", {{2, 0, {}, {}}}, 4});
             }),
             mean + "segments differ in their number of operands");
   EXPECT_EQ(rejection([](Plan &p) { launchOf(p).finish = false; }),

@@ -46,7 +46,7 @@ inline Plan samplePlan() {
   matmul.k = 4;
   Launch launch;
   launch.kernel = "mean";
-  launch.segments = {{{{2, 0, {}, {}}, {4, 0, {}, {}}}, 4}};
+  launch.segments = {{"", {{2, 0, {}, {}}, {4, 0, {}, {}}}, 4}};
   launch.grain = 2;
   launch.finish = true;
   launch.finishOperands = {{4, 0, {}, {}}};

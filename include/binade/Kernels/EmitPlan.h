@@ -1,0 +1,49 @@
+//===- EmitPlan.h - from launches to a plan ---------------------*- C++ -*-===//
+
+#ifndef BINADE_KERNELS_EMITPLAN_H
+#define BINADE_KERNELS_EMITPLAN_H
+
+#include "binade/Plan/Plan.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/StringMap.h"
+#include <functional>
+
+namespace mlir::binade {
+
+/// What the plan has to know of a compiled kernel; see plan::Launch. A kernel
+/// over many tensors has as many items as a tensor has elements.
+struct KernelShape {
+  int64_t extent = 0;
+  int64_t grain = 1;
+  /// Of one launch; for a kernel over many tensors, of one block of `grain`
+  /// items.
+  uint64_t workspaceBytes = 0;
+  bool finish = false;
+};
+
+struct PlanOptions {
+  /// By symbol of the kernel.
+  llvm::StringMap<KernelShape> kernels;
+  /// Bytes of scratch memory that the library wants for a record, whose buffers
+  /// are those of the plan; may be empty.
+  std::function<uint64_t(const ::binade::plan::Record &,
+                         const ::binade::Plan &)>
+      queryScratch;
+  uint32_t threads = 0;
+};
+
+/// A plan, and the tensors that its ports take from the bundle.
+struct EmittedPlan {
+  ::binade::Plan plan;
+  /// Name in the bundle and value, for `plan::BundleInit`.
+  std::vector<std::pair<std::string, DenseElementsAttr>> tensors;
+};
+
+/// Gives every value of `@step` (launches, library calls and views) a place in
+/// one arena and writes the calls down as records. A result of the role and
+/// name of an argument is written in the argument's place.
+FailureOr<EmittedPlan> emitPlan(ModuleOp module, const PlanOptions &options);
+
+} // namespace mlir::binade
+
+#endif // BINADE_KERNELS_EMITPLAN_H

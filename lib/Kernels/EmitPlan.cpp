@@ -1,0 +1,325 @@
+//===- EmitPlan.cpp - From launches to a plan -----------------------------===//
+
+#include "binade/Kernels/EmitPlan.h"
+#include "LibraryCalls.h"
+#include "Storage.h"
+#include "binade/IR/Interface.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+namespace plan = ::binade::plan;
+
+static plan::Role getPlanRole(Role role) {
+  switch (role) {
+  case Role::Parameter:
+    return plan::Role::Parameter;
+  case Role::Buffer:
+    return plan::Role::Buffer;
+  case Role::State:
+    return plan::Role::State;
+  case Role::Scaler:
+    return plan::Role::Scaler;
+  case Role::Rng:
+    return plan::Role::Rng;
+  case Role::Step:
+    return plan::Role::Step;
+  case Role::Batch:
+    return plan::Role::Batch;
+  case Role::Hyper:
+    return plan::Role::Hyper;
+  case Role::Output:
+    return plan::Role::Output;
+  case Role::Gradient:
+    return plan::Role::Gradient;
+  case Role::Metric:
+    return plan::Role::Metric;
+  }
+  llvm_unreachable("all roles are listed");
+}
+
+/// What a record is for, in a reader's words: op and node.
+static std::string describe(Operation *op, StringRef what) {
+  std::string label = what.str();
+  if (auto name = op->getLoc()->findInstanceOf<NameLoc>())
+    label += (" " + name.getName().getValue()).str();
+  return label;
+}
+
+namespace {
+class Emitter {
+public:
+  Emitter(func::FuncOp step, const PlanOptions &options)
+      : step(step), options(options), storages(step) {}
+
+  FailureOr<EmittedPlan> run() {
+    for (Operation &op : step.front().without_terminator())
+      if (failed(emit(&op)))
+        return failure();
+    emitCopies();
+    addPorts();
+    finish();
+    return std::move(result);
+  }
+
+private:
+  ::binade::Plan &plan() { return result.plan; }
+
+  //===--------------------------------------------------------------------===//
+  // Buffers
+  //===--------------------------------------------------------------------===//
+
+  /// The buffer of a value: its storage under the value's type.
+  uint32_t getBuffer(Value value) {
+    auto type = cast<RankedTensorType>(value.getType());
+    return getBuffer(storages.of(value), type.getElementType(),
+                     type.getShape());
+  }
+
+  uint32_t getBuffer(unsigned storage, Type element, ArrayRef<int64_t> shape) {
+    auto type = RankedTensorType::get(shape, element);
+    auto [entry, isNew] =
+        buffers.try_emplace({storage, type}, plan().buffers.size());
+    if (isNew) {
+      plan::Buffer buffer;
+      buffer.dtype = getDType(element);
+      buffer.shape = std::vector<int64_t>(shape);
+      buffer.bytes = getByteSize(type);
+      buffer.category = storages.get(storage).category;
+      plan().buffers.push_back(std::move(buffer));
+      storageOfBuffer.push_back(storage);
+    }
+    return entry->second;
+  }
+
+  plan::View getView(Value value) { return {getBuffer(value), 0, {}, {}}; }
+
+  plan::View getScratch(uint64_t bytes, Operation *op,
+                        plan::Category category) {
+    unsigned storage =
+        storages.addScratch(bytes, storages.getPosition(op), category);
+    Type byte = IntegerType::get(step.getContext(), 8);
+    return {getBuffer(storage, byte, static_cast<int64_t>(bytes)), 0, {}, {}};
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Records
+  //===--------------------------------------------------------------------===//
+
+  LogicalResult emit(Operation *op) {
+    if (auto launch = dyn_cast<LaunchOp>(op))
+      return emitLaunch(launch);
+    if (auto constant = dyn_cast<ConstantOp>(op)) {
+      constants.push_back(constant);
+      return success();
+    }
+    auto kernelOp = dyn_cast<KernelOpInterface>(op);
+    if (kernelOp && kernelOp.getSchedule() == Schedule::View)
+      return success();
+    FailureOr<plan::Record> record =
+        buildLibraryCall(op, [&](Value value) { return getView(value); });
+    if (failed(record))
+      return failure();
+    record->label = describe(op, op->getName().stripDialect());
+    if (options.queryScratch) {
+      uint64_t bytes = options.queryScratch(*record, plan());
+      if (bytes)
+        setScratch(*record, getScratch(bytes, op, plan::Category::Library));
+    }
+    plan().records.push_back(std::move(*record));
+    return success();
+  }
+
+  static void setScratch(plan::Record &record, plan::View scratch) {
+    if (auto *matmul = std::get_if<plan::Matmul>(&record.body))
+      matmul->scratch = scratch;
+    if (auto *conv = std::get_if<plan::Convolution>(&record.body))
+      conv->scratch = scratch;
+  }
+
+  LogicalResult emitLaunch(LaunchOp op) {
+    plan::Launch launch;
+    auto symbols =
+        llvm::to_vector(op.getKernels().getAsRange<FlatSymbolRefAttr>());
+    auto first = lookUp(op, symbols.front());
+    bool overMany =
+        first->getAttrOfType<ScheduleAttr>(kKernelAttr).getValue() ==
+        Schedule::MultiTensor;
+    auto shape = options.kernels.find(symbols.front().getValue());
+    if (shape == options.kernels.end())
+      return op.emitError("kernel ") << symbols.front() << " was not compiled";
+    launch.kernel = symbols.front().getValue().str();
+    launch.grain = shape->second.grain;
+    launch.finish = shape->second.finish;
+
+    auto operands = op.getOperands().begin();
+    auto results = op.getResults().begin();
+    SmallVector<plan::View> shared;
+    if (overMany)
+      for (Value value : op.getResults())
+        if (cast<RankedTensorType>(value.getType()).getRank() == 0)
+          shared.push_back(getView(value));
+    for (FlatSymbolRefAttr symbol : symbols) {
+      func::FuncOp kernel = lookUp(op, symbol);
+      plan::Segment segment;
+      segment.kernel = symbol.getValue().str();
+      segment.extent = shape->second.extent;
+      for (unsigned i = 0; i < kernel.getNumArguments(); ++i, ++operands) {
+        segment.operands.push_back(getView(*operands));
+        if (overMany)
+          segment.extent = std::max(segment.extent, getNumElements(*operands));
+      }
+      unsigned own = kernel.getNumResults() - shared.size();
+      for (unsigned i = 0; i < own; ++i, ++results)
+        segment.operands.push_back(getView(*results));
+      llvm::append_range(segment.operands, shared);
+      launch.segments.push_back(std::move(segment));
+    }
+    if (shape->second.workspaceBytes)
+      addWorkspace(op, launch, shape->second, overMany);
+    plan::Record record{describe(op, symbols.front().getValue()),
+                        std::move(launch)};
+    plan().records.push_back(std::move(record));
+    return success();
+  }
+
+  /// One workspace for all segments, each from where the one before ends.
+  void addWorkspace(LaunchOp op, plan::Launch &launch, const KernelShape &shape,
+                    bool overMany) {
+    auto blocks = [&](const plan::Segment &segment) -> uint64_t {
+      return overMany ? llvm::divideCeil(segment.extent, shape.grain) : 1;
+    };
+    uint64_t total = 0;
+    for (const plan::Segment &segment : launch.segments)
+      total += blocks(segment) * shape.workspaceBytes;
+    plan::View view = getScratch(total, op, plan::Category::Workspace);
+    launch.finishOperands = launch.segments.front().operands;
+    launch.finishOperands.push_back(view);
+    for (plan::Segment &segment : launch.segments) {
+      segment.operands.push_back(view);
+      view.offset += blocks(segment) * shape.workspaceBytes;
+    }
+  }
+
+  static func::FuncOp lookUp(Operation *op, FlatSymbolRefAttr symbol) {
+    return SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(op, symbol);
+  }
+
+  static int64_t getNumElements(Value value) {
+    return cast<RankedTensorType>(value.getType()).getNumElements();
+  }
+
+  void emitCopies() {
+    for (auto [from, to] : storages.getCopies()) {
+      plan::Copy copy;
+      ArrayRef<int64_t> shape =
+          cast<RankedTensorType>(from.getType()).getShape();
+      copy.from = getView(from);
+      copy.to = getView(to);
+      copy.from.strides = copy.to.strides = getStrides(shape);
+      copy.sizes = std::vector<int64_t>(shape);
+      plan().records.push_back({"copy", std::move(copy)});
+    }
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Ports
+  //===--------------------------------------------------------------------===//
+
+  void addPorts() {
+    for (BlockArgument argument : step.getArguments()) {
+      std::optional<Port> port = getArgument(step, argument.getArgNumber());
+      if (!port)
+        continue;
+      unsigned index = argument.getArgNumber();
+      plan::Init init = getInit(step.getArgAttr(index, kInitAttr), port->name);
+      addPort(getPlanRole(port->role), port->name, argument, std::move(init));
+    }
+    for (auto [index, constant] : llvm::enumerate(constants)) {
+      std::string name = "constant" + std::to_string(index);
+      addPort(plan::Role::Constant, name, constant,
+              getInit(constant.getValue(), name));
+    }
+    for (unsigned index = 0; index < step.getNumResults(); ++index) {
+      std::optional<Port> port = getResult(step, index);
+      if (port && !findArgument(step, port->role, port->name))
+        addPort(getPlanRole(port->role), port->name,
+                step.front().getTerminator()->getOperand(index), {});
+    }
+  }
+
+  void addPort(plan::Role role, StringRef name, Value value, plan::Init init) {
+    plan::Port port;
+    port.role = role;
+    port.name = name.str();
+    port.buffer = getBuffer(value);
+    port.init = std::move(init);
+    plan().buffers[port.buffer].name = name.str();
+    plan().ports.push_back(std::move(port));
+  }
+
+  plan::Init getInit(Attribute attribute, StringRef name) {
+    if (auto external = dyn_cast_if_present<ExternalAttr>(attribute))
+      return plan::ExternalInit{
+          external.getFile().str(), external.getOffset(), external.getBytes(),
+          external.getSha256() ? external.getSha256().str() : ""};
+    if (auto random = dyn_cast_if_present<RandomAttr>(attribute))
+      return plan::RandomInit{random.getDistribution().getValue() == "normal"
+                                  ? plan::RandomInit::Normal
+                                  : plan::RandomInit::Uniform,
+                              random.getScale().getValueAsDouble()};
+    auto elements = dyn_cast_if_present<DenseElementsAttr>(attribute);
+    if (!elements)
+      return {};
+    if (elements.isSplat())
+      return plan::FillInit{getNumber(elements.getSplatValue<Attribute>())};
+    std::string tensor = ("init/" + name).str();
+    result.tensors.emplace_back(tensor, elements);
+    return plan::BundleInit{tensor};
+  }
+
+  static double getNumber(Attribute attribute) {
+    if (auto number = dyn_cast<FloatAttr>(attribute))
+      return number.getValueAsDouble();
+    const APInt &value = cast<IntegerAttr>(attribute).getValue();
+    return value.getBitWidth() == 1 ? static_cast<double>(value.getZExtValue())
+                                    : static_cast<double>(value.getSExtValue());
+  }
+
+  //===--------------------------------------------------------------------===//
+  // The whole
+  //===--------------------------------------------------------------------===//
+
+  void finish() {
+    plan().arenaBytes = storages.assignOffsets();
+    plan().ledger = storages.getLedger(plan().arenaBytes);
+    for (auto [buffer, storage] : llvm::zip(plan().buffers, storageOfBuffer))
+      buffer.offset = storages.get(storage).offset;
+    plan().threads = options.threads;
+    plan().skipsNonFinite =
+        findResult(step, Role::Metric, "found_inf").has_value();
+    auto module = step->getParentOfType<ModuleOp>();
+    if (auto policy = module->getAttrOfType<PolicyAttr>(kPolicyAttr)) {
+      plan().policy = policy.getName().str();
+      plan().policyHash = policy.getHash().str();
+    }
+    if (std::optional<StringRef> name = module.getSymName())
+      plan().model = name->str();
+  }
+
+  func::FuncOp step;
+  const PlanOptions &options;
+  StorageMap storages;
+  EmittedPlan result;
+  DenseMap<std::pair<unsigned, Type>, uint32_t> buffers;
+  std::vector<unsigned> storageOfBuffer;
+  SmallVector<ConstantOp> constants;
+};
+} // namespace
+
+FailureOr<EmittedPlan> mlir::binade::emitPlan(ModuleOp module,
+                                              const PlanOptions &options) {
+  auto step = module.lookupSymbol<func::FuncOp>("step");
+  if (!step)
+    return module.emitError("expected a function '@step' to plan");
+  return Emitter(step, options).run();
+}

@@ -1,0 +1,119 @@
+//===- LibraryCalls.cpp - Contractions and convolutions as records --------===//
+
+#include "LibraryCalls.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+namespace plan = ::binade::plan;
+using PlaceOf = std::function<plan::View(Value)>;
+
+std::vector<int64_t> mlir::binade::getStrides(ArrayRef<int64_t> shape) {
+  std::vector<int64_t> strides(shape.size(), 1);
+  for (size_t axis = shape.size(); axis-- > 1;)
+    strides[axis - 1] = strides[axis] * shape[axis];
+  return strides;
+}
+
+static ArrayRef<int64_t> getShape(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
+
+/// The place of `value` as rows and columns, transposed by strides.
+static plan::View getMatrix(Value value, bool transpose, const PlaceOf &place) {
+  plan::View view = place(value);
+  view.strides = getStrides(getShape(value));
+  if (transpose)
+    std::swap(view.strides[view.strides.size() - 1],
+              view.strides[view.strides.size() - 2]);
+  return view;
+}
+
+static plan::Matmul build(MatmulOp op, const PlaceOf &place) {
+  plan::Matmul matmul;
+  matmul.lhs = getMatrix(op.getLhs(), op.getTransposeLhs(), place);
+  matmul.rhs = getMatrix(op.getRhs(), op.getTransposeRhs(), place);
+  matmul.out = getMatrix(op.getY(), false, place);
+  if (Value bias = op.getBias()) {
+    matmul.bias = place(bias);
+    matmul.bias->strides = {1};
+  }
+  ArrayRef<int64_t> shape = getShape(op.getY());
+  matmul.batch.assign(shape.begin(), shape.end() - 2);
+  matmul.m = shape[shape.size() - 2];
+  matmul.n = shape.back();
+  matmul.k =
+      getShape(op.getLhs())[shape.size() - (op.getTransposeLhs() ? 2 : 1)];
+  return matmul;
+}
+
+/// A convolution or a gradient of one, by its three tensors.
+template <typename Op>
+static plan::Convolution build(Op op, plan::Convolution::Direction direction,
+                               Value x, Value weight, Value y,
+                               const PlaceOf &place) {
+  plan::Convolution conv;
+  conv.direction = direction;
+  auto view = [&](Value value) {
+    plan::View result = place(value);
+    result.strides = getStrides(getShape(value));
+    return result;
+  };
+  conv.x = view(x);
+  conv.weight = view(weight);
+  conv.y = view(y);
+  conv.channelsLast = op.getChannelsLast();
+  ArrayRef<int64_t> in = getShape(x), w = getShape(weight), out = getShape(y);
+  conv.batch = in[0];
+  conv.inChannels = conv.channelsLast ? in.back() : in[1];
+  conv.outChannels = w[0];
+  conv.groups = op.getGroups();
+  auto spatial = [&](ArrayRef<int64_t> shape) {
+    ArrayRef<int64_t> sizes = conv.channelsLast ? shape.drop_front().drop_back()
+                                                : shape.drop_front(2);
+    return std::vector<int64_t>(sizes);
+  };
+  conv.input = spatial(in);
+  conv.output = spatial(out);
+  conv.kernel = std::vector<int64_t>(w.drop_front(2));
+  conv.strides = std::vector<int64_t>(op.getStrides());
+  conv.dilations = std::vector<int64_t>(op.getDilations());
+  conv.paddingLow = std::vector<int64_t>(op.getPaddingLow());
+  conv.paddingHigh = std::vector<int64_t>(op.getPaddingHigh());
+  return conv;
+}
+
+FailureOr<plan::Record> mlir::binade::buildLibraryCall(Operation *op,
+                                                       const PlaceOf &place) {
+  using Direction = plan::Convolution;
+  plan::Record record;
+  bool known =
+      llvm::TypeSwitch<Operation *, bool>(op)
+          .Case([&](MatmulOp matmul) {
+            record.body = build(matmul, place);
+            return true;
+          })
+          .Case([&](ConvOp conv) {
+            plan::Convolution call =
+                build(conv, Direction::Forward, conv.getX(), conv.getWeight(),
+                      conv.getY(), place);
+            if (Value bias = conv.getBias())
+              call.bias = place(bias);
+            record.body = std::move(call);
+            return true;
+          })
+          .Case([&](ConvInputGradOp conv) {
+            record.body = build(conv, Direction::InputGrad, conv.getY(),
+                                conv.getWeight(), conv.getGradient(), place);
+            return true;
+          })
+          .Case([&](ConvWeightGradOp conv) {
+            record.body = build(conv, Direction::WeightGrad, conv.getX(),
+                                conv.getY(), conv.getGradient(), place);
+            return true;
+          })
+          .Default(false);
+  if (!known)
+    return op->emitError("no plan record describes '") << op->getName() << "'";
+  return record;
+}

@@ -1,0 +1,252 @@
+//===- Storage.cpp - Where values live ------------------------------------===//
+
+#include "Storage.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+using ::binade::plan::Category;
+
+static constexpr uint64_t kAlignment = 64;
+
+uint64_t mlir::binade::getByteSize(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  return tensor.getNumElements() *
+         llvm::divideCeil(tensor.getElementTypeBitWidth(), 8);
+}
+
+::binade::DType mlir::binade::getDType(Type element) {
+  using ::binade::DType;
+  if (element.isF64())
+    return DType::F64;
+  if (element.isF32())
+    return DType::F32;
+  if (element.isF16())
+    return DType::F16;
+  if (element.isBF16())
+    return DType::BF16;
+  if (element.isInteger(1))
+    return DType::BOOL;
+  if (element.isInteger(32))
+    return DType::I32;
+  if (element.isInteger(64))
+    return DType::I64;
+  if (element.isInteger(8))
+    return DType::I8;
+  assert(element.isInteger(16) && "a format that buffers cannot hold");
+  return DType::I16;
+}
+
+static Category getCategory(Role role) {
+  switch (role) {
+  case Role::Parameter:
+    return Category::Parameter;
+  case Role::Buffer:
+    return Category::Buffer;
+  case Role::State:
+    return Category::State;
+  case Role::Batch:
+    return Category::Batch;
+  case Role::Gradient:
+    return Category::Gradient;
+  default:
+    return Category::Scalar;
+  }
+}
+
+/// A view shows its operand's bytes.
+static bool isView(Operation *op) {
+  auto kernelOp = dyn_cast<KernelOpInterface>(op);
+  return kernelOp && kernelOp.getSchedule() == Schedule::View &&
+         op->getNumOperands() == 1;
+}
+
+StorageMap::StorageMap(func::FuncOp step) {
+  for (Operation &op : step.front())
+    position[&op] = end++;
+  placeArguments(step);
+  for (Operation &op : step.front().without_terminator())
+    placeResults(&op);
+  placeInArguments(step);
+  categorize(step);
+}
+
+unsigned StorageMap::add(uint64_t bytes, Category category, bool persistent,
+                         unsigned position) {
+  storages.push_back({bytes, category, persistent, position, position, 0});
+  return storages.size() - 1;
+}
+
+unsigned StorageMap::addScratch(uint64_t bytes, unsigned position,
+                                Category category) {
+  return add(bytes, category, false, position);
+}
+
+void StorageMap::placeArguments(func::FuncOp step) {
+  for (BlockArgument argument : step.getArguments()) {
+    std::optional<Port> port = getArgument(step, argument.getArgNumber());
+    Category category = port ? getCategory(port->role) : Category::Batch;
+    storageOf[argument] =
+        add(getByteSize(argument.getType()), category, true, 0);
+  }
+}
+
+void StorageMap::placeResults(Operation *op) {
+  if (isView(op)) {
+    storageOf[op->getResult(0)] = of(op->getOperand(0));
+  } else {
+    bool isConstant = op->hasTrait<OpTrait::ConstantLike>();
+    for (Value result : op->getResults())
+      storageOf[result] =
+          add(getByteSize(result.getType()),
+              isConstant ? Category::Constant : Category::Workspace, isConstant,
+              getPosition(op));
+  }
+  for (Value operand : op->getOperands()) {
+    Storage &storage = storages[of(operand)];
+    storage.last = std::max(storage.last, getPosition(op));
+  }
+}
+
+/// Whether `op` may overwrite what it reads: kernels that read every element,
+/// or every scalar, before they write it.
+static bool mayOverwrite(Operation *op) {
+  auto launch = dyn_cast<LaunchOp>(op);
+  if (!launch)
+    return false;
+  auto symbol = cast<FlatSymbolRefAttr>(launch.getKernels()[0]);
+  auto kernel = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(op, symbol);
+  auto schedule = kernel->getAttrOfType<ScheduleAttr>(kKernelAttr).getValue();
+  return schedule == Schedule::MultiTensor || schedule == Schedule::Scalars;
+}
+
+void StorageMap::placeInArguments(func::FuncOp step) {
+  auto *terminator = step.front().getTerminator();
+  for (unsigned index = 0; index < step.getNumResults(); ++index) {
+    Value value = terminator->getOperand(index);
+    Storage &storage = storages[of(value)];
+    storage.last = end; // Read after the step.
+    std::optional<Port> port = getResult(step, index);
+    std::optional<Port> target =
+        port ? findArgument(step, port->role, port->name) : std::nullopt;
+    if (!target)
+      continue;
+    Value argument = step.getArgument(target->index);
+    if (of(argument) == of(value))
+      continue;
+    Operation *producer = value.getDefiningOp();
+    unsigned made = producer ? getPosition(producer) : 0;
+    unsigned lastRead = storages[of(argument)].last;
+    bool isFree =
+        lastRead < made || (lastRead == made && mayOverwrite(producer));
+    bool isOwn = producer && !isView(producer) && !storage.persistent;
+    if (isFree && isOwn)
+      storageOf[value] = of(argument);
+    else
+      copies.emplace_back(value, argument);
+  }
+  // Readers of a value that moved into its argument have to be found there too.
+  for (Operation &op : step.front().without_terminator())
+    if (isView(&op))
+      storageOf[op.getResult(0)] = of(op.getOperand(0));
+}
+
+void StorageMap::categorize(func::FuncOp step) {
+  for (const Port &port : getResults(step, Role::Gradient)) {
+    Value value = step.front().getTerminator()->getOperand(port.index);
+    if (!storages[of(value)].persistent)
+      storages[of(value)].category = Category::Gradient;
+  }
+  for (Operation &op : step.front().without_terminator())
+    for (Value operand : op.getOperands()) {
+      Operation *producer = operand.getDefiningOp();
+      Storage &storage = storages[of(operand)];
+      if (!producer || storage.category != Category::Workspace)
+        continue;
+      if (getPhase(producer) == Phase::Forward &&
+          getPhase(&op) != Phase::Forward)
+        storage.category = Category::Saved;
+      else if (getPhase(producer) == Phase::Backward &&
+               getPhase(&op) == Phase::Optimizer)
+        storage.category = Category::Gradient;
+    }
+}
+
+//===----------------------------------------------------------------------===//
+// Packing
+//===----------------------------------------------------------------------===//
+
+uint64_t StorageMap::assignOffsets() {
+  // Values that moved into an argument leave their own storage unused.
+  DenseSet<unsigned> used;
+  for (auto [value, storage] : storageOf)
+    used.insert(storage);
+  uint64_t top = 0;
+  std::vector<unsigned> moving;
+  for (auto [index, storage] : llvm::enumerate(storages)) {
+    bool isScratch = storage.first == storage.last && !used.contains(index);
+    if (!used.contains(index) && !isScratch)
+      storage.bytes = 0;
+    if (storage.bytes == 0)
+      continue;
+    if (!storage.persistent) {
+      moving.push_back(index);
+      continue;
+    }
+    storage.offset = top;
+    top += llvm::alignTo(storage.bytes, kAlignment);
+  }
+  llvm::stable_sort(moving, [&](unsigned l, unsigned r) {
+    return storages[l].bytes > storages[r].bytes;
+  });
+
+  uint64_t base = top;
+  std::vector<unsigned> placed;
+  for (unsigned index : moving) {
+    Storage &storage = storages[index];
+    SmallVector<std::pair<uint64_t, uint64_t>> taken;
+    for (unsigned other : placed)
+      if (storages[other].first <= storage.last &&
+          storage.first <= storages[other].last)
+        taken.emplace_back(
+            storages[other].offset,
+            storages[other].offset +
+                llvm::alignTo(storages[other].bytes, kAlignment));
+    llvm::sort(taken);
+    uint64_t offset = base;
+    for (auto [begin, finish] : taken) {
+      if (begin >= offset + storage.bytes)
+        break;
+      offset = std::max(offset, finish);
+    }
+    storage.offset = offset;
+    top = std::max(top, offset + llvm::alignTo(storage.bytes, kAlignment));
+    placed.push_back(index);
+  }
+  return top;
+}
+
+std::map<Category, uint64_t> StorageMap::getLedger(uint64_t arenaBytes) const {
+  std::vector<int64_t> change(end + 2, 0);
+  for (const Storage &storage : storages)
+    if (!storage.persistent) {
+      change[storage.first] += storage.bytes;
+      change[storage.last + 1] -= storage.bytes;
+    }
+  unsigned fullest = 0;
+  int64_t live = 0, most = 0;
+  for (unsigned moment = 0; moment <= end; ++moment)
+    if ((live += change[moment]) > most) {
+      most = live;
+      fullest = moment;
+    }
+  std::map<Category, uint64_t> ledger;
+  uint64_t total = 0;
+  for (const Storage &storage : storages)
+    if (storage.bytes && (storage.persistent || (storage.first <= fullest &&
+                                                 fullest <= storage.last))) {
+      ledger[storage.category] += storage.bytes;
+      total += storage.bytes;
+    }
+  ledger[Category::Workspace] += arenaBytes - total;
+  return ledger;
+}

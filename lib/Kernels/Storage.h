@@ -1,0 +1,70 @@
+//===- Storage.h - where values live ----------------------------*- C++ -*-===//
+
+#ifndef BINADE_LIB_KERNELS_STORAGE_H
+#define BINADE_LIB_KERNELS_STORAGE_H
+
+#include "binade/IR/Interface.h"
+#include "binade/Plan/Plan.h"
+
+namespace mlir::binade {
+
+/// Memory of one or more values, live from step `first` to step `last` of the
+/// schedule; what is persistent lives always.
+struct Storage {
+  uint64_t bytes = 0;
+  ::binade::plan::Category category = ::binade::plan::Category::Workspace;
+  bool persistent = false;
+  unsigned first = 0, last = 0;
+  uint64_t offset = 0;
+};
+
+/// Bytes of a value in memory: i1 takes a byte.
+uint64_t getByteSize(Type type);
+::binade::DType getDType(Type element);
+
+/// The storage of every value of `@step`: arguments in place, views on their
+/// operand, results of the role and name of an argument on the argument where
+/// its old value is not read any more.
+class StorageMap {
+public:
+  explicit StorageMap(func::FuncOp step);
+
+  unsigned of(Value value) const { return storageOf.lookup(value); }
+  const Storage &get(unsigned index) const { return storages[index]; }
+  /// Adds memory that record `position` needs and nothing else.
+  unsigned addScratch(uint64_t bytes, unsigned position,
+                      ::binade::plan::Category category);
+  unsigned getPosition(Operation *op) const { return position.lookup(op); }
+
+  /// Results that could not be written in place: they are copied to their
+  /// argument at the end of the step.
+  ArrayRef<std::pair<Value, Value>> getCopies() const { return copies; }
+
+  /// Assigns offsets: what persists first, then the rest, largest first, each
+  /// at the lowest offset that is free while it lives. Returns the arena's
+  /// size.
+  uint64_t assignOffsets();
+
+  /// Bytes per category at the fullest moment; what packing leaves unused
+  /// counts as workspace, so that the sum is `arenaBytes`.
+  std::map<::binade::plan::Category, uint64_t>
+  getLedger(uint64_t arenaBytes) const;
+
+private:
+  unsigned add(uint64_t bytes, ::binade::plan::Category category,
+               bool persistent, unsigned position);
+  void placeArguments(func::FuncOp step);
+  void placeResults(Operation *op);
+  void placeInArguments(func::FuncOp step);
+  void categorize(func::FuncOp step);
+
+  std::vector<Storage> storages;
+  DenseMap<Value, unsigned> storageOf;
+  DenseMap<Operation *, unsigned> position;
+  SmallVector<std::pair<Value, Value>> copies;
+  unsigned end = 0;
+};
+
+} // namespace mlir::binade
+
+#endif // BINADE_LIB_KERNELS_STORAGE_H
