@@ -1,0 +1,39 @@
+//===- Phase.h - the phases of the compiler, in order -----------*- C++ -*-===//
+
+#ifndef BINADE_PIPELINES_PHASE_H
+#define BINADE_PIPELINES_PHASE_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+#include <optional>
+
+namespace mlir::binade {
+
+/// Where a compilation may stop (`--to`) and start again (`--from`). Up to
+/// `kernels` the result is a module as text; `plan` is JSON, `target` a bundle.
+enum class CompilerPhase {
+  Import,
+  Autodiff,
+  Optimizer,
+  Assign,
+  Materialize,
+  Kernels,
+  Plan,
+  Target,
+};
+
+struct PhaseDescription {
+  CompilerPhase phase;
+  llvm::StringRef name;
+  /// What the phase leaves behind, one sentence.
+  llvm::StringRef summary;
+};
+
+/// All phases in order.
+llvm::ArrayRef<PhaseDescription> getPhases();
+llvm::StringRef getName(CompilerPhase phase);
+std::optional<CompilerPhase> parsePhase(llvm::StringRef name);
+
+} // namespace mlir::binade
+
+#endif // BINADE_PIPELINES_PHASE_H

@@ -1,0 +1,64 @@
+//===- Pipelines.h - the flow, top to bottom --------------------*- C++ -*-===//
+
+#ifndef BINADE_PIPELINES_PIPELINES_H
+#define BINADE_PIPELINES_PIPELINES_H
+
+#include "binade/Pipelines/Phase.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/PassManager.h"
+#include <functional>
+
+namespace binade {
+struct Bundle;
+}
+
+namespace mlir::binade {
+
+/// What a user decides about a compilation, beside the model.
+struct CompileOptions {
+  std::string optimizer = "adamw";
+  /// key=value, and GLOB:key=value;key=value.
+  std::vector<std::string> settings, groups;
+  /// Largest global gradient norm; 0 for no limit.
+  double clip = 0.0;
+  bool skipNonFinite = true;
+  bool keepGradients = false, keepOutputs = false;
+  std::string policy = "fp32";
+
+  /// Threads of library calls; 0 for as many as the machine that runs has.
+  unsigned threads = 0;
+  /// ISA levels to compile for; empty for this machine's.
+  std::vector<std::string> levels;
+  /// Where compiled kernels are kept; empty for the user's cache.
+  std::string cacheDirectory;
+};
+
+/// Adds the passes of one phase. Import, plan and target have none.
+void buildPipeline(OpPassManager &pm, CompilerPhase phase,
+                   const CompileOptions &options);
+
+/// Registers `binade-<phase>-pipeline` for each phase that has passes, with the
+/// phase's options.
+void registerPipelines();
+
+/// Registers the dialects and the passes of all stations.
+void registerAllDialects(DialectRegistry &registry);
+void registerAllPasses();
+
+/// Told when a phase has ended: what it was and how long it took.
+using PhaseListener = std::function<void(CompilerPhase, double seconds)>;
+
+/// Runs the phases after `from` up to `to`, which must not lie behind
+/// `kernels`, on `module`.
+LogicalResult runPhases(ModuleOp module, CompilerPhase from, CompilerPhase to,
+                        const CompileOptions &options,
+                        const PhaseListener &listener = {});
+
+/// Plans and compiles a module that has its kernels formed.
+FailureOr<::binade::Bundle> compileBundle(ModuleOp module,
+                                          const CompileOptions &options,
+                                          const PhaseListener &listener = {});
+
+} // namespace mlir::binade
+
+#endif // BINADE_PIPELINES_PIPELINES_H

@@ -1,0 +1,84 @@
+//===- Pipelines.cpp - The flow, top to bottom ----------------------------===//
+
+#include "binade/Pipelines/Pipelines.h"
+#include "binade/Autodiff/Passes.h"
+#include "binade/Kernels/Passes.h"
+#include "binade/Optimizer/Passes.h"
+#include "binade/Precision/Passes.h"
+#include "mlir/Transforms/Passes.h"
+#include <chrono>
+
+using namespace mlir;
+using namespace mlir::binade;
+
+static void addCleanup(OpPassManager &pm) {
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+}
+
+static void addOptimizer(OpPassManager &pm, const CompileOptions &options) {
+  AppendOptimizerPassOptions append;
+  append.optimizer = options.optimizer;
+  append.settings.assign(options.settings.begin(), options.settings.end());
+  append.groups.assign(options.groups.begin(), options.groups.end());
+  append.clip = options.clip;
+  append.onNonfinite = options.skipNonFinite ? "skip" : "continue";
+  append.keepGradients = options.keepGradients;
+  append.keepOutputs = options.keepOutputs;
+  pm.addPass(createAppendOptimizerPass(std::move(append)));
+}
+
+void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
+                                 const CompileOptions &options) {
+  switch (phase) {
+  case CompilerPhase::Autodiff:
+    pm.addPass(createBuildGradientPass());
+    addCleanup(pm);
+    break;
+  case CompilerPhase::Optimizer:
+    addOptimizer(pm, options);
+    addCleanup(pm);
+    break;
+  case CompilerPhase::Assign: {
+    AssignPrecisionPassOptions assign;
+    assign.policy = options.policy;
+    pm.addPass(createAssignPrecisionPass(std::move(assign)));
+    break;
+  }
+  case CompilerPhase::Materialize:
+    pm.addPass(createMaterializePrecisionPass());
+    pm.addPass(createCSEPass());
+    pm.addPass(createSimplifyCastsPass());
+    break;
+  case CompilerPhase::Kernels:
+    pm.addPass(createExpandCompositesPass());
+    addCleanup(pm);
+    pm.addPass(createFormKernelsPass());
+    break;
+  case CompilerPhase::Import:
+  case CompilerPhase::Plan:
+  case CompilerPhase::Target:
+    break;
+  }
+}
+
+LogicalResult mlir::binade::runPhases(ModuleOp module, CompilerPhase from,
+                                      CompilerPhase to,
+                                      const CompileOptions &options,
+                                      const PhaseListener &listener) {
+  assert(to <= CompilerPhase::Kernels && "plan and target are not modules");
+  for (const PhaseDescription &description : getPhases()) {
+    if (description.phase <= from || description.phase > to)
+      continue;
+    auto start = std::chrono::steady_clock::now();
+    PassManager pm(module.getContext());
+    buildPipeline(pm, description.phase, options);
+    if (failed(pm.run(module)))
+      return failure();
+    std::chrono::duration<double> elapsed =
+        std::chrono::steady_clock::now() - start;
+    if (listener)
+      listener(description.phase, elapsed.count());
+  }
+  return success();
+}

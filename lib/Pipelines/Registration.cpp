@@ -1,0 +1,95 @@
+//===- Registration.cpp - Dialects and passes of all stations -------------===//
+
+#include "binade/Autodiff/Passes.h"
+#include "binade/Conversion/Passes.h"
+#include "binade/Kernels/Passes.h"
+#include "binade/Optimizer/Passes.h"
+#include "binade/Pipelines/Pipelines.h"
+#include "binade/Precision/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+void mlir::binade::registerAllDialects(DialectRegistry &registry) {
+  registry.insert<BinadeDialect, arith::ArithDialect, func::FuncDialect,
+                  LLVM::LLVMDialect, math::MathDialect, memref::MemRefDialect,
+                  scf::SCFDialect, vector::VectorDialect>();
+}
+
+void mlir::binade::registerAllPasses() {
+  registerAutodiffPasses();
+  registerConversionPasses();
+  registerKernelsPasses();
+  registerOptimizerPasses();
+  registerPrecisionPasses();
+  registerTransformsPasses();
+}
+
+namespace {
+struct OptimizerPipelineOptions
+    : PassPipelineOptions<OptimizerPipelineOptions> {
+  Option<std::string> optimizer{*this, "optimizer",
+                                llvm::cl::desc("rule or rule file"),
+                                llvm::cl::init("adamw")};
+  ListOption<std::string> settings{*this, "settings",
+                                   llvm::cl::desc("key=value, ...")};
+  ListOption<std::string> groups{*this, "group",
+                                 llvm::cl::desc("GLOB:key=value;..., ...")};
+  Option<double> clip{*this, "clip", llvm::cl::desc("largest gradient norm"),
+                      llvm::cl::init(0.0)};
+};
+
+struct AssignPipelineOptions : PassPipelineOptions<AssignPipelineOptions> {
+  Option<std::string> policy{*this, "policy",
+                             llvm::cl::desc("policy or policy file"),
+                             llvm::cl::init("fp32")};
+};
+} // namespace
+
+static std::string getPipelineName(CompilerPhase phase) {
+  return ("binade-" + getName(phase) + "-pipeline").str();
+}
+
+static std::string getSummary(CompilerPhase phase) {
+  return getPhases()[static_cast<unsigned>(phase)].summary.str();
+}
+
+static void registerPlain(CompilerPhase phase) {
+  PassPipelineRegistration<>(getPipelineName(phase), getSummary(phase),
+                             [phase](OpPassManager &pm) {
+                               buildPipeline(pm, phase, CompileOptions());
+                             });
+}
+
+void mlir::binade::registerPipelines() {
+  registerPlain(CompilerPhase::Autodiff);
+  registerPlain(CompilerPhase::Materialize);
+  registerPlain(CompilerPhase::Kernels);
+  PassPipelineRegistration<OptimizerPipelineOptions>(
+      getPipelineName(CompilerPhase::Optimizer),
+      getSummary(CompilerPhase::Optimizer),
+      [](OpPassManager &pm, const OptimizerPipelineOptions &parsed) {
+        CompileOptions options;
+        options.optimizer = parsed.optimizer;
+        options.settings = std::vector<std::string>(parsed.settings);
+        options.groups = std::vector<std::string>(parsed.groups);
+        options.clip = parsed.clip;
+        buildPipeline(pm, CompilerPhase::Optimizer, options);
+      });
+  PassPipelineRegistration<AssignPipelineOptions>(
+      getPipelineName(CompilerPhase::Assign), getSummary(CompilerPhase::Assign),
+      [](OpPassManager &pm, const AssignPipelineOptions &parsed) {
+        CompileOptions options;
+        options.policy = parsed.policy;
+        buildPipeline(pm, CompilerPhase::Assign, options);
+      });
+}
