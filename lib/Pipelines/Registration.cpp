@@ -80,8 +80,8 @@ void mlir::binade::registerPipelines() {
       [](OpPassManager &pm, const OptimizerPipelineOptions &parsed) {
         CompileOptions options;
         options.optimizer = parsed.optimizer;
-        options.settings = std::vector<std::string>(parsed.settings);
-        options.groups = std::vector<std::string>(parsed.groups);
+        options.settings.assign(parsed.settings.begin(), parsed.settings.end());
+        options.groups.assign(parsed.groups.begin(), parsed.groups.end());
         options.clip = parsed.clip;
         buildPipeline(pm, CompilerPhase::Optimizer, options);
       });
