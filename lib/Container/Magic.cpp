@@ -42,7 +42,7 @@ static constexpr Kind kinds[] = {
      "ELF"sv,
      "an ELF object", ""},
     {0, "GGUF"sv, "a GGUF file", ""},
-    {0, "ML\xefR"sv, "MLIR bytecode", ""},
+    {0, "ML\xefR"sv, "MLIR bytecode", "print it as text with 'binade-opt'"},
     {4, "TFL3"sv, "a TensorFlow Lite model", ""},
     {0, "<!DOCTYPE"sv, "an HTML page", "the download may have failed"},
     {0, "<!doctype"sv, "an HTML page", "the download may have failed"},

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Exponentials.h"
 #include "Families.h"
 #include <cmath>
 
@@ -23,27 +24,6 @@ template <typename Use> static void forEachRow(const Tensor &x, Use use) {
 //===----------------------------------------------------------------------===//
 // Softmax over the last axis
 //===----------------------------------------------------------------------===//
-
-namespace {
-/// max + log(total) is the logarithm of the sum of exponentials of a row;
-/// `error` bounds the relative error of `total` in units of u.
-struct Exponentials {
-  double max = -INFINITY, total = 0.0, error = 0.0;
-
-  explicit Exponentials(ArrayRef<double> row) {
-    for (double x : row)
-      max = std::isnan(x) || x > max ? x : max;
-    double spread = 0.0;
-    for (double x : row) {
-      double e = std::exp(x - max);
-      total += e;
-      spread += e == 0.0 ? 0.0 : e * (max - x);
-    }
-    // The differences to the maximum are rounded before they are exponentiated.
-    error = spread / total + getSumConstant(row.size()) + 4.0;
-  }
-};
-} // namespace
 
 static void evaluateSoftmax(SoftmaxOp op, Evaluation &e) {
   const Tensor &x = e[op.getX()];
@@ -237,6 +217,107 @@ static void evaluateLayerNormParamGrad(LayerNormParamGradOp op, Evaluation &e) {
   }
 }
 
+//===----------------------------------------------------------------------===//
+// Batch normalization over all axes but `axis`
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The elements of `x` by channel.
+struct Channels {
+  Channels(const Tensor &x, int64_t axis)
+      : elements(x.getNumElements()), count(x.getDimSize(axis)),
+        inner(getRowMajorStrides(x.getShape())[axis]) {}
+
+  int64_t getChannel(int64_t index) const { return index / inner % count; }
+  /// Elements per channel.
+  int64_t getSize() const { return count == 0 ? 0 : elements / count; }
+
+  template <typename Use> void forEachOf(int64_t channel, Use use) const {
+    for (int64_t i = channel * inner; i < elements; i += count * inner)
+      for (int64_t j = i; j < i + inner; ++j)
+        use(j);
+  }
+
+  int64_t elements, count, inner;
+};
+} // namespace
+
+static void evaluateBatchNormStatistics(BatchNormStatisticsOp op,
+                                        Evaluation &e) {
+  const Tensor &x = e[op.getX()];
+  Channels channels(x, op.getAxis());
+  double u = e.getRoundoff();
+  for (int64_t c = 0; c < channels.count; ++c) {
+    Moments moments(x, channels.getSize(),
+                    [&](auto use) { channels.forEachOf(c, use); });
+    e.result(0)[c] = moments.mean;
+    e.setError(0, c, u * moments.meanError);
+    e.result(1)[c] = moments.variance;
+    e.setError(1, c, u * moments.varianceError);
+  }
+}
+
+static void evaluateBatchNorm(BatchNormOp op, Evaluation &e) {
+  const Tensor &x = e[op.getX()], &scale = e[op.getScale()],
+               &bias = e[op.getBias()], &mean = e[op.getMean()],
+               &variance = e[op.getVariance()];
+  Channels channels(x, op.getAxis());
+  double epsilon = op.getEpsilon().convertToDouble(), u = e.getRoundoff();
+  for (int64_t i = 0; i < channels.elements; ++i) {
+    int64_t c = channels.getChannel(i);
+    double slope = scale[c] / std::sqrt(variance[c] + epsilon);
+    double term = (x[i] - mean[c]) * slope;
+    e.result()[i] = term + bias[c];
+    e.setError(0, i, u * (8.0 * std::fabs(term) + std::fabs(bias[c])));
+  }
+}
+
+static void evaluateBatchNormParamGrad(BatchNormParamGradOp op, Evaluation &e) {
+  const Tensor &dy = e[op.getGradient()], &x = e[op.getX()],
+               &mean = e[op.getMean()], &variance = e[op.getVariance()];
+  Channels channels(x, op.getAxis());
+  double epsilon = op.getEpsilon().convertToDouble(), u = e.getRoundoff();
+  double roundings = getSumConstant(channels.getSize());
+  for (int64_t c = 0; c < channels.count; ++c) {
+    double rstd = 1.0 / std::sqrt(variance[c] + epsilon);
+    double scaleSize = 0.0, biasSize = 0.0;
+    channels.forEachOf(c, [&](int64_t i) {
+      double term = dy[i] * (x[i] - mean[c]) * rstd;
+      e.result(0)[c] += term;
+      e.result(1)[c] += dy[i];
+      scaleSize += std::fabs(term);
+      biasSize += std::fabs(dy[i]);
+    });
+    e.setError(0, c, u * (roundings + 6.0) * scaleSize);
+    e.setError(1, c, u * roundings * biasSize);
+  }
+}
+
+static void evaluateBatchNormGrad(BatchNormGradOp op, Evaluation &e) {
+  const Tensor &dy = e[op.getGradient()], &x = e[op.getX()],
+               &scale = e[op.getScale()], &mean = e[op.getMean()],
+               &variance = e[op.getVariance()], &dscale = e[op.getDscale()],
+               &dbias = e[op.getDbias()];
+  Channels channels(x, op.getAxis());
+  auto size = static_cast<double>(channels.getSize());
+  double epsilon = op.getEpsilon().convertToDouble(), u = e.getRoundoff();
+  for (int64_t i = 0; i < channels.elements; ++i) {
+    int64_t c = channels.getChannel(i);
+    double rstd = 1.0 / std::sqrt(variance[c] + epsilon);
+    double shift = 0.0, slope = 0.0;
+    if (op.getTraining()) {
+      shift = dbias[c] / size;
+      slope = (x[i] - mean[c]) * rstd * dscale[c] / size;
+    }
+    double factor = scale[c] * rstd;
+    e.result()[i] = factor * (dy[i] - shift - slope);
+    e.setError(0, i,
+               u * std::fabs(factor) *
+                   (6.0 * std::fabs(dy[i]) + 8.0 * std::fabs(shift) +
+                    14.0 * std::fabs(slope)));
+  }
+}
+
 void mlir::binade::addNormalization(Reference &reference) {
   reference.add<SoftmaxOp>(evaluateSoftmax);
   reference.add<SoftmaxGradOp>(evaluateSoftmaxGrad);
@@ -245,4 +326,8 @@ void mlir::binade::addNormalization(Reference &reference) {
   reference.add<LayerNormOp>(evaluateLayerNorm);
   reference.add<LayerNormGradOp>(evaluateLayerNormGrad);
   reference.add<LayerNormParamGradOp>(evaluateLayerNormParamGrad);
+  reference.add<BatchNormStatisticsOp>(evaluateBatchNormStatistics);
+  reference.add<BatchNormOp>(evaluateBatchNorm);
+  reference.add<BatchNormParamGradOp>(evaluateBatchNormParamGrad);
+  reference.add<BatchNormGradOp>(evaluateBatchNormGrad);
 }

@@ -15,11 +15,11 @@ using namespace mlir::binade;
 static bool isF64(Type type) { return getElementTypeOrSelf(type).isF64(); }
 
 Evaluation::Evaluation(Operation *op, SmallVector<TensorRef> operands,
-                       const Context &context)
+                       ArrayRef<RankedTensorType> types, const Context &context)
     : op(op), operands(std::move(operands)), context(context),
       finished(op->getNumResults()), errors(op->getNumResults()) {
-  for (Type type : op->getResultTypes())
-    results.emplace_back(cast<RankedTensorType>(type));
+  for (RankedTensorType type : types)
+    results.emplace_back(type);
   bool isWide = llvm::any_of(op->getOperandTypes(), isF64) ||
                 llvm::any_of(op->getResultTypes(), isF64);
   roundoff = FloatFormat(isWide ? APFloat::IEEEdouble() : APFloat::IEEEsingle())
@@ -165,12 +165,11 @@ const Reference::Function *Reference::find(StringRef op) const {
 const Reference &Reference::get() {
   static const Reference reference = [] {
     Reference all;
-    addElementwise(all);
-    addCast(all);
-    addContraction(all);
-    addReduction(all);
-    addNormalization(all);
-    addShape(all);
+    for (auto *addFamily :
+         {addAttention, addCast, addContraction, addConvolution, addElementwise,
+          addEmbedding, addKernel, addLoss, addLossScaling, addNormalization,
+          addOptimizer, addRandom, addReduction, addShape})
+      addFamily(all);
     return all;
   }();
   return reference;

@@ -24,7 +24,17 @@ static LogicalResult evaluateConstant(ConstantOp op, Evaluation &e) {
   FailureOr<Tensor> value = e.getContext().load(op, op.getValue());
   if (failed(value))
     return failure();
-  e.setResult(0, std::make_shared<Tensor>(std::move(*value)));
+  Tensor &y = e.result();
+  if (value->getType() == y.getType()) {
+    e.setResult(0, std::make_shared<Tensor>(std::move(*value)));
+    return success();
+  }
+  // In a kernel over many tensors: one number, whatever the length.
+  if (!op.getValue() || !isa<SplatElementsAttr>(op.getValue()))
+    return op.emitOpError("in a kernel over many tensors needs one number");
+  Walk{SmallVector<int64_t>(y.getShape()), SmallVector<int64_t>(y.getRank(), 0)}
+      .forEach(
+          [&](int64_t to, int64_t from) { copyElement(y, to, *value, from); });
   return success();
 }
 

@@ -104,6 +104,17 @@ FailureOr<Tensor> Tensor::fromElements(ElementsAttr elements) {
   return tensor;
 }
 
+std::shared_ptr<const Tensor>
+Tensor::reshape(std::shared_ptr<const Tensor> tensor, RankedTensorType type) {
+  assert(tensor->type.getElementType() == type.getElementType() &&
+         tensor->getNumElements() == type.getNumElements());
+  if (tensor->type == type)
+    return tensor;
+  auto reshaped = std::make_shared<Tensor>(*tensor);
+  reshaped->type = type;
+  return reshaped;
+}
+
 void Tensor::roundElements() {
   if (auto element = dyn_cast<FloatType>(type.getElementType())) {
     if (element.isF64())

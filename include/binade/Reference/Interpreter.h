@@ -25,6 +25,16 @@ struct EvaluationOptions {
   bool bounds = false;
 };
 
+/// The function of that name that has a body, or an error that lists all.
+FailureOr<func::FuncOp> findFunction(ModuleOp module, StringRef name);
+
+/// One tensor per argument of `function`: from `inputs`, or what the argument's
+/// `binade.init` says. Errors: missing or superfluous inputs, inputs of another
+/// type.
+FailureOr<NamedTensors> completeInputs(func::FuncOp function,
+                                       const NamedTensors &inputs,
+                                       const EvaluationOptions &options);
+
 struct Outputs {
   NamedTensors values;
   /// How far a correct implementation may be from `values`, as f64 tensors of
@@ -35,10 +45,9 @@ struct Outputs {
   NamedTensors bounds;
 };
 
-/// Evaluates `@name` of `module`. An input that `inputs` lacks takes its
-/// argument's `binade.init`. Errors, at the function or op: no such function,
-/// missing or superfluous inputs, inputs of another type, an op without a
-/// meaning in the reference, data that an op rejects.
+/// Evaluates `@name` of `module` on `inputs`, completed as above. Errors, at
+/// the function or op: no such function, wrong inputs, an op without a meaning
+/// in the reference, data that an op rejects.
 FailureOr<Outputs> evaluate(ModuleOp module, StringRef name,
                             const NamedTensors &inputs,
                             const EvaluationOptions &options = {});

@@ -34,8 +34,10 @@ public:
     std::function<FailureOr<Tensor>(Operation *user, Attribute)> load;
   };
 
+  /// `types` are the types of the results: those of the op, or for the body of
+  /// a kernel over many tensors those that belong to its operands.
   Evaluation(Operation *op, SmallVector<TensorRef> operands,
-             const Context &context);
+             ArrayRef<RankedTensorType> types, const Context &context);
 
   Operation *getOperation() const { return op; }
   const Context &getContext() const { return context; }

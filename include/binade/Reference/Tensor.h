@@ -5,6 +5,7 @@
 
 #include "mlir/IR/BuiltinAttributeInterfaces.h"
 #include "mlir/IR/BuiltinTypes.h"
+#include <memory>
 #include <vector>
 
 namespace mlir::binade {
@@ -32,6 +33,11 @@ public:
 
   /// From a dense attribute; fails for other kinds of attributes.
   static FailureOr<Tensor> fromElements(ElementsAttr elements);
+
+  /// `tensor` under a type of as many of the same elements: itself where it has
+  /// that type.
+  static std::shared_ptr<const Tensor>
+  reshape(std::shared_ptr<const Tensor> tensor, RankedTensorType type);
 
   RankedTensorType getType() const { return type; }
   ArrayRef<int64_t> getShape() const { return type.getShape(); }

@@ -1,0 +1,24 @@
+//===- TensorFile.h - named tensors in safetensors files --------*- C++ -*-===//
+
+#ifndef BINADE_REFERENCE_TENSORFILE_H
+#define BINADE_REFERENCE_TENSORFILE_H
+
+#include "binade/Container/Error.h"
+#include "binade/Reference/Interpreter.h"
+
+namespace mlir::binade {
+
+/// Reads all tensors of a file. Those that `types` names are read as elements
+/// of that type: integers without sign from signed or unsigned ones, floats
+/// narrower than a byte from U8. A tensor that does not fit its type is an
+/// error at the tensor. The others get the type that their dtype stands for.
+::binade::Result<NamedTensors>
+readTensors(const std::string &path, MLIRContext *context,
+            const std::map<std::string, RankedTensorType> &types = {});
+
+::binade::Result<void> writeTensors(const std::string &path,
+                                    const NamedTensors &tensors);
+
+} // namespace mlir::binade
+
+#endif // BINADE_REFERENCE_TENSORFILE_H

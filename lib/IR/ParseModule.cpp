@@ -1,0 +1,117 @@
+//===- ParseModule.cpp - modules from files that others wrote -------------===//
+
+#include "binade/IR/ParseModule.h"
+#include "binade/Container/ExternalFile.h"
+#include "binade/Container/Magic.h"
+#include "binade/IR/Binade.h"
+#include "binade/IR/Diagnostics.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/SourceMgr.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+using ::binade::Error;
+using ::binade::Result;
+
+static constexpr uint64_t kMaxTextBytes = uint64_t(1) << 31;
+
+static char getCloser(char opener) {
+  switch (opener) {
+  case '(':
+    return ')';
+  case '[':
+    return ']';
+  case '{':
+    return '}';
+  default:
+    return '>';
+  }
+}
+
+/// Closes the innermost bracket that `closer` fits. Comparisons look like angle
+/// brackets: a `<` inside of it was one, and a `>` without `<` is one.
+static void closeBracket(SmallVectorImpl<char> &expected, char closer) {
+  size_t open = expected.size();
+  while (open > 0 && expected[open - 1] == '>' && closer != '>')
+    --open;
+  if (open > 0 && expected[open - 1] == closer)
+    expected.resize(open - 1);
+}
+
+std::optional<std::pair<unsigned, unsigned>>
+mlir::binade::findDeepNesting(StringRef text) {
+  SmallVector<char> expected; // Closers of the open brackets.
+  unsigned minuses = 0;       // Since the last other token.
+  for (size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    char next = i + 1 < text.size() ? text[i + 1] : '\0';
+    if (isspace(static_cast<unsigned char>(c)))
+      continue;
+    if (c == '/' && next == '/') {
+      i = std::min(text.find('\n', i), text.size());
+      continue;
+    }
+    bool isOperator =
+        (c == '-' && next == '>') || ((c == '<' || c == '>') && next == '=');
+    minuses = c == '-' && !isOperator ? minuses + 1 : 0;
+    if (isOperator) {
+      ++i;
+    } else if (c == '"') {
+      for (++i; i < text.size() && text[i] != '"'; ++i)
+        i += text[i] == '\\';
+    } else if (StringRef("([{<").contains(c)) {
+      expected.push_back(getCloser(c));
+    } else if (StringRef(")]}>").contains(c)) {
+      closeBracket(expected, c);
+    }
+    if (expected.size() + minuses <= kMaxNesting)
+      continue;
+    StringRef before = text.take_front(i);
+    size_t lineStart = before.rfind('\n') + 1; // 0 where there is none.
+    return std::pair(static_cast<unsigned>(before.count('\n') + 1),
+                     static_cast<unsigned>(i - lineStart + 1));
+  }
+  return std::nullopt;
+}
+
+/// What the file is in place of text, or nothing.
+static std::optional<Error> recognizeOther(StringRef text,
+                                           const std::string &where) {
+  auto head = std::as_bytes(std::span(text.data(), text.size()))
+                  .first(std::min(text.size(), ::binade::kMagicBytes));
+  std::string_view kind = ::binade::recognizeMagic(head);
+  if (kind.empty())
+    return std::nullopt;
+  Error error{where,
+              "expected a textual MLIR module, this is " + std::string(kind)};
+  std::string advice(::binade::magicAdvice(head));
+  return advice.empty() ? error : std::move(error).withNote(advice);
+}
+
+Result<OwningOpRef<ModuleOp>>
+mlir::binade::parseModuleFile(const std::string &path, MLIRContext &context) {
+  Result<::binade::ExternalFile> file = ::binade::openFile(path);
+  if (!file)
+    return file.takeError();
+  Result<std::string> text = ::binade::readText(*file, kMaxTextBytes);
+  if (!text)
+    return text.takeError();
+  const std::string &where = file->getPath();
+  if (std::optional<Error> other = recognizeOther(*text, where))
+    return std::move(*other);
+  if (auto place = findDeepNesting(*text))
+    return Error{where,
+                 llvm::formatv("nesting deeper than {0} levels", kMaxNesting)}
+        .withPart(llvm::formatv("{0}:{1}", place->first, place->second));
+
+  context.loadDialect<BinadeDialect>();
+  DiagnosticCollector diagnostics(&context);
+  llvm::SourceMgr sources;
+  sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(*text, where),
+                             llvm::SMLoc());
+  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
+  if (!module)
+    return diagnostics.takeError(where, "cannot be parsed");
+  return module;
+}

@@ -1,0 +1,159 @@
+//===- Attention.cpp - scaled dot-product attention -----------------------===//
+
+#include "Exponentials.h"
+#include "Families.h"
+#include "binade/Reference/FloatFormat.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::binade;
+
+namespace {
+/// One head: rows of query, key, value and of what belongs to them.
+struct Head {
+  template <typename Op>
+  Head(Op op, Evaluation &e)
+      : query(e[op.getQuery()]), key(e[op.getKey()]), value(e[op.getValue()]),
+        rank(query.getRank()), queries(query.getDimSize(rank - 2)),
+        keys(key.getDimSize(rank - 2)), depth(query.getDimSize(rank - 1)),
+        width(value.getDimSize(rank - 1)),
+        scale(op.getScale().convertToDouble()), causal(op.getCausal()) {
+    FloatFormat format(
+        cast<FloatType>(query.getType().getElementType()).getFloatSemantics());
+    // A factor that is rounded on both sides may differ by two roundings.
+    if (format.getRoundoff() > e.getRoundoff())
+      computeError = 2.0 * format.getRoundoff() / e.getRoundoff();
+  }
+
+  int64_t countHeads() const {
+    return ShapedType::getNumElements(query.getShape().drop_back(2));
+  }
+  static ArrayRef<double> getRow(const Tensor &x, int64_t row) {
+    int64_t length = x.getShape().back();
+    return x.getFloats().slice(row * length, length);
+  }
+
+  /// Scores of query `i` of this head against the keys that it sees, and bounds
+  /// on their errors.
+  void computeScores(int64_t i) {
+    int64_t visible = causal ? i + 1 : keys;
+    scores.assign(visible, 0.0);
+    errors.assign(visible, 0.0);
+    ArrayRef<double> q = getRow(query, head * queries + i);
+    double c = (getSumConstant(depth) + 2.0) * std::fabs(scale);
+    for (int64_t j = 0; j < visible; ++j) {
+      ArrayRef<double> k = getRow(key, head * keys + j);
+      for (int64_t d = 0; d < depth; ++d) {
+        scores[j] += scale * q[d] * k[d];
+        errors[j] += c * std::fabs(q[d] * k[d]);
+      }
+    }
+  }
+
+  const Tensor &query, &key, &value;
+  int64_t rank, queries, keys, depth, width;
+  double scale;
+  bool causal;
+  /// Of what is rounded to the compute format, in units of the roundoff.
+  double computeError = 0.0;
+  int64_t head = 0;
+  std::vector<double> scores, errors;
+};
+} // namespace
+
+static void evaluateAttention(AttentionOp op, Evaluation &e) {
+  Head h(op, e);
+  FloatFormat compute(
+      cast<FloatType>(h.value.getType().getElementType()).getFloatSemantics());
+  Tensor &y = e.result(0), &lse = e.result(1);
+  double u = e.getRoundoff();
+  for (; h.head < h.countHeads(); ++h.head)
+    for (int64_t i = 0; i < h.queries; ++i) {
+      h.computeScores(i);
+      Exponentials sum(h.scores, h.errors);
+      int64_t row = h.head * h.queries + i;
+      lse[row] = sum.getLogarithm();
+      e.setError(1, row, u * sum.getLogarithmError());
+      std::vector<double> magnitudes(h.width), sizes(h.width);
+      for (auto [j, score] : llvm::enumerate(h.scores)) {
+        double p = std::exp(score - sum.getLogarithm());
+        double roundings = sum.max - score + h.errors[j] + sum.error + 6.0;
+        if (h.computeError != 0.0)
+          p = compute.round(p);
+        ArrayRef<double> v = Head::getRow(h.value, h.head * h.keys + j);
+        for (int64_t k = 0; p != 0.0 && k < h.width; ++k) {
+          y[row * h.width + k] += p * v[k];
+          sizes[k] += std::fabs(p * v[k]);
+          magnitudes[k] += (roundings + h.computeError) * std::fabs(p * v[k]);
+        }
+      }
+      double c = getSumConstant(h.scores.size()) * e.getAccumulationRoundoff();
+      for (int64_t k = 0; k < h.width; ++k)
+        e.setError(0, row * h.width + k, u * magnitudes[k] + c * sizes[k]);
+    }
+}
+
+static void evaluateAttentionGrad(AttentionGradOp op, Evaluation &e) {
+  Head h(op, e);
+  const Tensor &dy = e[op.getGradient()], &y = e[op.getY()],
+               &lse = e[op.getLse()];
+  Tensor &dquery = e.result(0), &dkey = e.result(1), &dvalue = e.result(2);
+  std::vector<double> queryError(dquery.getNumElements()),
+      keyError(dkey.getNumElements()), valueError(dvalue.getNumElements());
+  double u = e.getAccumulationRoundoff();
+  double overKeys = getSumConstant(h.keys) + 1.0;
+  double overQueries = getSumConstant(h.queries) + 1.0;
+  double overWidth = getSumConstant(h.width) + 2.0;
+  for (; h.head < h.countHeads(); ++h.head)
+    for (int64_t i = 0; i < h.queries; ++i) {
+      h.computeScores(i);
+      int64_t row = h.head * h.queries + i;
+      ArrayRef<double> dyRow = Head::getRow(dy, row),
+                       yRow = Head::getRow(y, row);
+      double inner = 0.0, innerSize = 0.0;
+      for (auto [g, o] : llvm::zip(dyRow, yRow)) {
+        inner += g * o;
+        innerSize += std::fabs(g * o);
+      }
+      for (auto [j, score] : llvm::enumerate(h.scores)) {
+        double p = std::exp(score - lse[row]);
+        if (p == 0.0)
+          continue;
+        double pError =
+            h.errors[j] + std::fabs(score) + std::fabs(lse[row]) + 6.0;
+        int64_t other = h.head * h.keys + j;
+        ArrayRef<double> v = Head::getRow(h.value, other);
+        double dp = 0.0, dpSize = 0.0;
+        for (int64_t k = 0; k < h.width; ++k) {
+          dp += dyRow[k] * v[k];
+          dpSize += std::fabs(dyRow[k] * v[k]);
+          int64_t at = other * h.width + k;
+          dvalue[at] += p * dyRow[k];
+          valueError[at] +=
+              (pError + h.computeError + overQueries) * std::fabs(p * dyRow[k]);
+        }
+        double ds = h.scale * p * (dp - inner);
+        double dsError =
+            (pError + h.computeError + 4.0) * std::fabs(ds) +
+            std::fabs(h.scale * p) * overWidth * (dpSize + innerSize);
+        for (int64_t d = 0; d < h.depth; ++d) {
+          int64_t q = row * h.depth + d, k = other * h.depth + d;
+          dquery[q] += ds * h.key[k];
+          queryError[q] +=
+              (dsError + overKeys * std::fabs(ds)) * std::fabs(h.key[k]);
+          dkey[k] += ds * h.query[q];
+          keyError[k] +=
+              (dsError + overQueries * std::fabs(ds)) * std::fabs(h.query[q]);
+        }
+      }
+    }
+  for (auto [result, errors] :
+       llvm::enumerate(ArrayRef{&queryError, &keyError, &valueError}))
+    for (auto [i, error] : llvm::enumerate(*errors))
+      e.setError(result, i, u * error);
+}
+
+void mlir::binade::addAttention(Reference &reference) {
+  reference.add<AttentionOp>(evaluateAttention);
+  reference.add<AttentionGradOp>(evaluateAttentionGrad);
+}

@@ -1,0 +1,78 @@
+//===- FunctionEvaluator.h - evaluate the ops of a function -----*- C++ -*-===//
+
+#ifndef BINADE_LIB_REFERENCE_FUNCTIONEVALUATOR_H
+#define BINADE_LIB_REFERENCE_FUNCTIONEVALUATOR_H
+
+#include "binade/Reference/Interpreter.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace mlir::binade {
+
+/// Tensors of the values that are still needed.
+class Environment {
+public:
+  void define(Value value, TensorRef tensor) {
+    if (!value.use_empty())
+      tensors[value] = {std::move(tensor),
+                        std::distance(value.use_begin(), value.use_end())};
+  }
+  TensorRef use(Value value) {
+    auto found = tensors.find(value);
+    TensorRef tensor = found->second.first;
+    if (--found->second.second == 0)
+      tensors.erase(found);
+    return tensor;
+  }
+
+private:
+  DenseMap<Value, std::pair<TensorRef, int64_t>> tensors;
+};
+
+class FunctionEvaluator {
+public:
+  /// With `draw`, what ops read is moved at random within its bound.
+  FunctionEvaluator(const EvaluationOptions &options,
+                    std::function<double()> draw = {})
+      : options(options), draw(std::move(draw)) {
+    context.call = [&](Operation *user, func::FuncOp function,
+                       ArrayRef<TensorRef> operands) {
+      return call(user, function, operands);
+    };
+    context.load = [&](Operation *user, Attribute value) {
+      return load(user, value);
+    };
+  }
+
+  FunctionEvaluator(const FunctionEvaluator &) = delete;
+
+  FailureOr<SmallVector<TensorRef>> evaluate(func::FuncOp function,
+                                             ArrayRef<TensorRef> arguments);
+  FailureOr<Tensor> load(Operation *user, Attribute value);
+
+  /// The bound of the op that made result `index` of `function`; null where it
+  /// is exact or no op did.
+  TensorRef getBound(func::FuncOp function, unsigned index) const {
+    Value value = function.front().getTerminator()->getOperand(index);
+    return returned.lookup(value).bound;
+  }
+
+private:
+  struct Returned {
+    TensorRef value, bound;
+  };
+
+  FailureOr<SmallVector<TensorRef>> call(Operation *user, func::FuncOp function,
+                                         ArrayRef<TensorRef> operands);
+  LogicalResult evaluateOp(Operation *op, Environment &environment,
+                           std::optional<int64_t> length);
+
+  const EvaluationOptions &options;
+  std::function<double()> draw;
+  Evaluation::Context context;
+  llvm::SmallSetVector<Operation *, 4> active; // Functions being evaluated.
+  DenseMap<Value, Returned> returned;          // By the outermost function.
+};
+
+} // namespace mlir::binade
+
+#endif // BINADE_LIB_REFERENCE_FUNCTIONEVALUATOR_H

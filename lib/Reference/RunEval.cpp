@@ -1,0 +1,249 @@
+//===- RunEval.cpp - the command `eval` -----------------------------------===//
+
+#include "binade/Reference/RunEval.h"
+#include "binade/IR/Diagnostics.h"
+#include "binade/IR/ParseModule.h"
+#include "binade/Reference/TensorFile.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
+#include <CLI/CLI.hpp>
+
+using namespace mlir;
+using namespace mlir::binade;
+using ::binade::Error;
+using ::binade::ExitCode;
+using ::binade::Result;
+
+namespace {
+struct Options {
+  std::string module, function, inputs, out, bounds, results;
+  std::string backend = "reference", diagnostics = "text";
+  bool check = false;
+};
+
+/// One run of the command.
+class Eval {
+public:
+  Eval(const Options &options,
+       const std::map<std::string, EvalBackend> &backends)
+      : options(options), backends(backends) {}
+
+  /// The exit code, 0 or 1, or what went wrong.
+  Result<int> run();
+
+private:
+  Result<NamedTensors> compute();
+  Result<Outputs> evaluateReference();
+  Result<int> check(const NamedTensors &values, const Outputs &reference);
+  Error explain(const char *fallback) {
+    return diagnostics->takeError(options.module, fallback);
+  }
+
+  const Options &options;
+  const std::map<std::string, EvalBackend> &backends;
+  MLIRContext context;
+  OwningOpRef<ModuleOp> module;
+  func::FuncOp function;
+  NamedTensors inputs;
+  EvaluationOptions evaluation;
+  std::optional<DiagnosticCollector> diagnostics;
+};
+} // namespace
+
+/// The types of what `function` calls `names`.
+static std::map<std::string, RankedTensorType>
+getTypes(ArrayRef<std::string> names, TypeRange types) {
+  std::map<std::string, RankedTensorType> result;
+  for (auto [name, type] : llvm::zip(names, types))
+    if (auto tensor = dyn_cast<RankedTensorType>(type))
+      result[name] = tensor;
+  return result;
+}
+
+/// The function to run where none is named: the only public one.
+static std::string getOnlyFunction(ModuleOp module) {
+  std::string name;
+  for (auto function : module.getOps<func::FuncOp>()) {
+    if (function.isPrivate() || function.isExternal())
+      continue;
+    if (!name.empty())
+      return "";
+    name = function.getName();
+  }
+  return name;
+}
+
+static void print(StringRef name, const Tensor &tensor) {
+  constexpr int64_t kShown = 16;
+  llvm::outs() << ::binade::printable(name) << ": " << tensor.getType() << " =";
+  int64_t count = tensor.getNumElements();
+  for (int64_t i = 0; i < std::min(count, kShown); ++i) {
+    if (tensor.isFloat())
+      llvm::outs() << llvm::format(" %.9g", tensor[i]);
+    else
+      llvm::outs() << " " << tensor.getIntegers()[i];
+  }
+  llvm::outs() << (count > kShown ? " ...\n" : "\n");
+}
+
+Result<Outputs> Eval::evaluateReference() {
+  evaluation.bounds = options.check || !options.bounds.empty();
+  FailureOr<Outputs> outputs =
+      evaluate(*module, function.getName(), inputs, evaluation);
+  if (failed(outputs))
+    return explain("cannot be evaluated");
+  return std::move(*outputs);
+}
+
+/// The outputs of another implementation than the reference.
+Result<NamedTensors> Eval::compute() {
+  if (options.results.empty())
+    return backends.at(options.backend)(*module, function.getName(), inputs);
+  SmallVector<std::string> names = getResultNames(function);
+  auto results = readTensors(options.results, &context,
+                             getTypes(names, function.getResultTypes()));
+  if (!results)
+    return results.takeError();
+  for (const std::string &name : names)
+    if (!results->count(name))
+      return Error{options.results, "has no tensor " + ::binade::quote(name) +
+                                        ", which the function returns"};
+  return results;
+}
+
+Result<int> Eval::check(const NamedTensors &values, const Outputs &reference) {
+  bool isCorrect = true;
+  for (const auto &[name, expected] : reference.values) {
+    const Tensor &actual = *values.at(name);
+    if (actual.getType() != expected->getType())
+      return Error{options.module, "output " + ::binade::quote(name) +
+                                       " has another type than the function "
+                                       "says"};
+    Deviation worst =
+        compare(actual, *expected, reference.bounds.at(name).get());
+    isCorrect &= worst.ratio <= 1.0;
+    llvm::outs() << ::binade::printable(name)
+                 << llvm::format(": %.3g of the bound", worst.ratio);
+    if (worst.ratio > 0.0)
+      llvm::outs() << llvm::format(
+          " at element %lld: %.9g, reference %.9g, bound %.3g",
+          static_cast<long long>(worst.index), actual.getNumber(worst.index),
+          expected->getNumber(worst.index), worst.bound);
+    llvm::outs() << "\n";
+  }
+  return static_cast<int>(isCorrect ? ExitCode::Ok : ExitCode::Difference);
+}
+
+Result<int> Eval::run() {
+  auto parsed = parseModuleFile(options.module, context);
+  if (!parsed)
+    return parsed.takeError();
+  module = std::move(*parsed);
+  diagnostics.emplace(&context);
+  evaluation.directory = llvm::sys::path::parent_path(options.module).str();
+
+  std::string name =
+      options.function.empty() ? getOnlyFunction(*module) : options.function;
+  FailureOr<func::FuncOp> found = findFunction(*module, name);
+  if (failed(found))
+    return explain("has no such function");
+  function = *found;
+  if (!options.inputs.empty()) {
+    auto given = readTensors(
+        options.inputs, &context,
+        getTypes(getArgumentNames(function), function.getArgumentTypes()));
+    if (!given)
+      return given.takeError();
+    inputs = std::move(*given);
+  }
+  FailureOr<NamedTensors> complete =
+      completeInputs(function, inputs, evaluation);
+  if (failed(complete))
+    return explain("has other arguments");
+  inputs = std::move(*complete);
+
+  bool isReference = options.backend == "reference" && options.results.empty();
+  Outputs reference;
+  if (isReference || options.check || !options.bounds.empty()) {
+    Result<Outputs> outputs = evaluateReference();
+    if (!outputs)
+      return outputs.takeError();
+    reference = std::move(*outputs);
+  }
+  NamedTensors values = reference.values;
+  if (!isReference) {
+    Result<NamedTensors> computed = compute();
+    if (!computed)
+      return computed.takeError();
+    values = std::move(*computed);
+  }
+  if (!options.out.empty())
+    if (auto written = writeTensors(options.out, values); !written)
+      return written.takeError();
+  if (!options.bounds.empty())
+    if (auto written = writeTensors(options.bounds, reference.bounds); !written)
+      return written.takeError();
+  if (options.check)
+    return check(values, reference);
+  if (options.out.empty())
+    for (const auto &[name, tensor] : values)
+      print(name, *tensor);
+  return static_cast<int>(ExitCode::Ok);
+}
+
+int mlir::binade::runEval(int argc, char **argv,
+                          const std::map<std::string, EvalBackend> &backends) {
+  Options options;
+  CLI::App app("Runs a function of a module on given tensors.", "binade eval");
+  app.add_option("module", options.module, "a module of binade ops (.mlir)")
+      ->required();
+  app.add_option("--function", options.function,
+                 "function to run; may be left out where there is only one");
+  app.add_option("--inputs", options.inputs,
+                 "safetensors file of arguments by name (binade.name, else "
+                 "arg0, arg1, ...); arguments that it lacks take their "
+                 "binade.init");
+  app.add_option("--out", options.out,
+                 "safetensors file to write results to by name (binade.name, "
+                 "else result0, ...); without it they are printed");
+  std::vector<std::string> names = {"reference"};
+  for (const auto &[name, backend] : backends)
+    names.push_back(name);
+  app.add_option("--backend", options.backend, "what computes the results")
+      ->check(CLI::IsMember(names));
+  app.add_option("--results", options.results,
+                 "safetensors file of results computed elsewhere, to take in "
+                 "place of computing them");
+  app.add_option("--bounds", options.bounds,
+                 "safetensors file to write to how far correct results may be "
+                 "from the reference");
+  app.add_flag("--check", options.check,
+               "compare the results with the reference; exit code 1 where one "
+               "is farther from it than its bound");
+  app.add_option("--diag", options.diagnostics, "form of error messages")
+      ->check(CLI::IsMember({"text", "json"}));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    int code = app.exit(error);
+    return code == 0 ? ExitCode::Ok : ExitCode::Usage;
+  }
+  auto fail = [&](const Error &error) {
+    auto format = options.diagnostics == "json"
+                      ? ::binade::DiagnosticFormat::Json
+                      : ::binade::DiagnosticFormat::Text;
+    llvm::errs() << ::binade::render(error, format) << "\n";
+    return error.exitCode;
+  };
+  try {
+    Result<int> code = Eval(options, backends).run();
+    return code ? *code : fail(code.error());
+  } catch (const std::bad_alloc &) {
+    return fail({options.module, "not enough memory to evaluate it",
+                 ExitCode::Resources});
+  } catch (const std::length_error &) {
+    return fail({options.module, "a tensor is too large to be evaluated",
+                 ExitCode::Resources});
+  }
+}
