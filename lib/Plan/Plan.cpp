@@ -42,6 +42,21 @@ std::optional<Role> plan::parseRole(std::string_view name) {
 
 bool plan::isTrainingState(Role role) { return role <= Role::Step; }
 
+std::string plan::stateName(Role role, std::string_view name) {
+  switch (role) {
+  case Role::State:
+    return "state/" + std::string(name);
+  case Role::Scaler:
+    return "scaler/" + std::string(name);
+  case Role::Step:
+    return "step";
+  case Role::Rng:
+    return "rng";
+  default:
+    return std::string(name);
+  }
+}
+
 const Port *Plan::findPort(Role role, std::string_view name) const {
   auto it = std::find_if(ports.begin(), ports.end(), [&](const Port &port) {
     return port.role == role && port.name == name;

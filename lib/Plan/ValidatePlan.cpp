@@ -51,7 +51,12 @@ private:
   Result<void> checkView(const View &view, std::string_view what,
                          std::span<const std::int64_t> strides = {},
                          std::span<const std::int64_t> sizes = {});
+  /// Sizes whose product can be counted, even where strides are 0.
+  Result<void> checkWork(std::span<const std::int64_t> sizes);
   Result<void> checkStrided(const View &view, std::string_view what,
+                            std::span<const std::int64_t> sizes);
+  /// A strided view each element of which is written once.
+  Result<void> checkWritten(const View &view, std::string_view what,
                             std::span<const std::int64_t> sizes);
   Result<void> checkDense(const View &view, std::string_view what,
                           std::span<const std::int64_t> sizes);
@@ -86,10 +91,16 @@ Result<void> Validator::run() {
     BINADE_CHECK(checkBuffer(plan.buffers[i]));
   }
   std::set<std::pair<Role, std::string_view>> names;
+  std::set<std::string> savedNames;
   for (const Port &port : plan.ports) {
     part = std::string(name(port.role)) + " " + quote(port.name);
     if (!names.insert({port.role, port.name}).second)
       return fail("two ports of this role and name");
+    if (isTrainingState(port.role) &&
+        !savedNames.insert(stateName(port.role, port.name)).second)
+      return fail(
+          "two tensors of training state would be saved under the name " +
+          quote(stateName(port.role, port.name)));
     BINADE_CHECK(checkPort(port));
   }
   BINADE_CHECK(checkPortsAreDisjoint());
@@ -280,9 +291,12 @@ Result<void> Validator::check(const Matmul &matmul) {
     all.insert(all.end(), {rows, columns});
     return all;
   };
+  for (const auto &all : {with(matmul.m, matmul.k), with(matmul.k, matmul.n),
+                          with(matmul.m, matmul.n)})
+    BINADE_CHECK(checkWork(all));
   BINADE_CHECK(checkStrided(matmul.lhs, "lhs", with(matmul.m, matmul.k)));
   BINADE_CHECK(checkStrided(matmul.rhs, "rhs", with(matmul.k, matmul.n)));
-  BINADE_CHECK(checkStrided(matmul.out, "out", with(matmul.m, matmul.n)));
+  BINADE_CHECK(checkWritten(matmul.out, "out", with(matmul.m, matmul.n)));
   if (matmul.bias)
     BINADE_CHECK(checkStrided(*matmul.bias, "bias", std::array{matmul.n}));
   if (matmul.scratch)
@@ -358,11 +372,19 @@ Result<void> Validator::check(const Convolution &c) {
 Result<void> Validator::check(const Copy &copy) {
   if (copy.sizes.size() > kMaxCopyAxes)
     return fail("a copy over " + std::to_string(copy.sizes.size()) + " axes");
+  BINADE_CHECK(checkWork(copy.sizes));
   BINADE_CHECK(checkStrided(copy.from, "source", copy.sizes));
-  BINADE_CHECK(checkStrided(copy.to, "destination", copy.sizes));
+  BINADE_CHECK(checkWritten(copy.to, "destination", copy.sizes));
   if (typeOf(copy.from) != typeOf(copy.to))
     return fail("a copy from " + std::string(name(typeOf(copy.from))) + " to " +
                 std::string(name(typeOf(copy.to))));
+  return {};
+}
+
+Result<void> Validator::checkWork(std::span<const std::int64_t> sizes) {
+  std::optional<std::int64_t> elements = countElements(sizes);
+  if (!elements || *elements > static_cast<std::int64_t>(maxBytes))
+    return fail("negative or overflowing sizes");
   return {};
 }
 
@@ -373,6 +395,17 @@ Result<void> Validator::checkStrided(const View &view, std::string_view what,
                 std::to_string(view.strides.size()) + " strides for " +
                 std::to_string(sizes.size()) + " axes");
   return checkView(view, what, view.strides, sizes);
+}
+
+Result<void> Validator::checkWritten(const View &view, std::string_view what,
+                                     std::span<const std::int64_t> sizes) {
+  BINADE_CHECK(checkStrided(view, what, sizes));
+  for (std::size_t d = 0; d < sizes.size(); ++d)
+    if (sizes[d] > 1 && view.strides[d] == 0)
+      return fail(std::string(what) + " writes one element " +
+                  std::to_string(sizes[d]) + " times along axis " +
+                  std::to_string(d));
+  return {};
 }
 
 Result<void> Validator::checkDense(const View &view, std::string_view what,

@@ -59,6 +59,10 @@ std::optional<Role> parseRole(std::string_view name);
 /// True for what a checkpoint holds: parameter to step.
 bool isTrainingState(Role role);
 
+/// The name of training state in a file: parameters and buffers as they are,
+/// `state/<name>`, `scaler/<name>`, `step`, `rng`.
+std::string stateName(Role role, std::string_view name);
+
 /// Bytes [offset, offset + bytes) of the arena, a dense row-major tensor.
 /// Buffers may overlap where their lifetimes do not (or on purpose); training
 /// state, hyper and constant ports overlap nothing of their kind.

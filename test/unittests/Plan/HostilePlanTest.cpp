@@ -63,6 +63,12 @@ TEST(HostilePlan, PortsAreUniqueAndDisjoint) {
             "parameter 'w': buffer 9 of 9");
   EXPECT_EQ(rejection([](Plan &p) { p.ports[1].name = "w"; }),
             "parameter 'w': two ports of this role and name");
+  EXPECT_EQ(rejection([](Plan &p) {
+              p.ports[1] = {Role::Parameter, "scaler/growth", 7, {}, {}};
+              p.ports.push_back({Role::Scaler, "growth", 4, {}, {}});
+            }),
+            "scaler 'growth': two tensors of training state would be saved "
+            "under the name 'scaler/growth'");
   EXPECT_EQ(rejection([](Plan &p) { p.buffers[7].offset = 32; }),
             "parameter 'kernel': overlaps parameter 'w'");
   EXPECT_EQ(rejection([](Plan &p) { p.ports[4].buffer = 4; }),
@@ -103,6 +109,13 @@ TEST(HostilePlan, ViewsStayInTheirBuffersInEveryIteration) {
             row + illegal);
   EXPECT_EQ(rejection([](Plan &p) { matmulOf(p).m = 0; }),
             row + "lhs has an axis of less than one element");
+  EXPECT_EQ(rejection([](Plan &p) { matmulOf(p).out.strides[1] = 0; }),
+            row + "out writes one element 3 times along axis 1");
+  EXPECT_EQ(rejection([](Plan &p) {
+              matmulOf(p).lhs.strides = {0, 0};
+              matmulOf(p).k = std::int64_t(1) << 48;
+            }),
+            row + "negative or overflowing sizes");
   EXPECT_EQ(rejection([](Plan &p) { matmulOf(p).rhs.strides = {1}; }),
             row + "rhs has 1 strides for 2 axes");
   EXPECT_EQ(rejection([](Plan &p) { matmulOf(p).out.buffer = 3; }),

@@ -1,0 +1,57 @@
+//===- Bundle.h - A compiled program as one file ----------------*- C++ -*-===//
+// A safetensors file: `plan` (JSON as U8), `kernels/<level>` (an ELF shared
+// object per ISA level, as U8) and `init/<name>` (initial values). Its
+// metadata say format and version and hold the SHA-256 of plan and kernels.
+//===----------------------------------------------------------------------===//
+
+#ifndef BINADE_PLAN_BUNDLE_H
+#define BINADE_PLAN_BUNDLE_H
+
+#include "binade/Container/Safetensors.h"
+#include "binade/Plan/Plan.h"
+
+namespace binade {
+
+inline constexpr std::string_view kPlanTensor = "plan";
+inline constexpr std::string_view kKernelTensorPrefix = "kernels/";
+inline constexpr std::string_view kInitTensorPrefix = "init/";
+inline constexpr std::string_view kBundleFormat = "binade-bundle";
+inline constexpr std::string_view kBundleVersion = "1";
+
+/// An initial value with its bytes.
+struct StoredTensor {
+  std::string name;
+  DType dtype = DType::F32;
+  std::vector<std::int64_t> shape;
+  std::vector<std::byte> bytes;
+};
+
+/// What the compiler makes.
+struct Bundle {
+  Plan plan;
+  /// Shared objects by ISA level (`x86-64-v3`, `x86-64-v4`).
+  std::map<std::string, std::vector<std::byte>, std::less<>> kernels;
+  /// For ports of `plan::BundleInit`, by the names that those give.
+  std::vector<StoredTensor> init;
+};
+
+/// Writes a bundle atomically.
+Result<void> writeBundle(const std::string &path, const Bundle &bundle);
+
+/// True if the file says that it is a bundle.
+bool isBundle(const Safetensors &file);
+
+/// Checks format, version and hashes and reads the plan.
+Result<Plan> readBundlePlan(const Safetensors &file);
+
+/// The shared object for `level`, checked against its hash; empty when the
+/// bundle has none.
+Result<std::vector<std::byte>> readBundleKernels(const Safetensors &file,
+                                                 std::string_view level);
+
+/// The levels for which the bundle has kernels.
+std::vector<std::string> bundleLevels(const Safetensors &file);
+
+} // namespace binade
+
+#endif // BINADE_PLAN_BUNDLE_H

@@ -1,0 +1,112 @@
+//===- Program.h - A bundle, loaded and ready to run ------------*- C++ -*-===//
+
+#ifndef BINADE_RUNTIME_PROGRAM_H
+#define BINADE_RUNTIME_PROGRAM_H
+
+#include "binade/Plan/Bundle.h"
+#include "binade/Runtime/Library.h"
+#include <functional>
+#include <memory>
+
+namespace binade {
+
+/// Receives remarks and warnings, one line each, without a newline.
+using Notify = std::function<void(std::string_view)>;
+
+struct LoadOptions {
+  /// Instead of the plan's; library calls may then give other bits.
+  unsigned threads = 0;
+  /// Overridden by the environment variable BINADE_CONTRACTION.
+  Contraction contraction = Contraction::Auto;
+  /// Fill all memory but training state with NaN before each step, so that
+  /// what is read without being written shows. Also BINADE_POISON=1.
+  bool poison = false;
+  Notify notify;
+};
+
+/// A port's memory: dense, row-major, in the arena.
+struct Tensor {
+  plan::Role role;
+  std::string_view name;
+  DType dtype;
+  std::span<const std::int64_t> shape;
+  std::span<std::byte> bytes;
+
+  template <typename T> std::span<T> as() const {
+    return {reinterpret_cast<T *>(bytes.data()), bytes.size() / sizeof(T)};
+  }
+};
+
+struct RecordProfile {
+  std::string label, kind, implementation;
+  std::int64_t calls = 0;
+  double seconds = 0;
+};
+
+/// A compiled step with its memory. Not thread-safe.
+class Program {
+public:
+  /// Loads a bundle; external files are sought beside it.
+  static Result<Program> load(const std::string &path,
+                              const LoadOptions &options = {});
+  /// Loads a bundle file that is in memory, which has to outlive the program.
+  /// `where` names it in messages; external files are sought in `directory`.
+  static Result<Program> load(std::span<const std::byte> file,
+                              std::string where, std::string directory,
+                              const LoadOptions &options = {});
+  /// Takes what the compiler made, in the same process.
+  static Result<Program> load(Bundle bundle, std::string where,
+                              std::string directory,
+                              const LoadOptions &options = {});
+
+  Program(Program &&) noexcept;
+  Program &operator=(Program &&) noexcept;
+  ~Program();
+
+  const Plan &getPlan() const;
+  unsigned getThreads() const;
+  /// The kernels that were chosen: `x86-64-v4` and the like; empty without.
+  std::string_view getIsa() const;
+  /// Scratch memory beyond the arena, where this machine's library needs more
+  /// than the plan reserved.
+  std::uint64_t getExtraBytes() const;
+
+  /// Gives every port its initial value: from the bundle, from external files,
+  /// constants, and random numbers of `seed`. The generator state (rng) gets
+  /// `seed` too. Warns of weights that are not finite.
+  Result<void> initialize(std::uint64_t seed);
+
+  /// Replaces training state by the tensors of a file whose names, types and
+  /// shapes match (see `plan::stateName`); returns how many did. None is an
+  /// error, and so is a name with another type or shape.
+  Result<std::size_t> restore(const Safetensors &file);
+
+  /// Writes training state atomically (ruling on final.safetensors).
+  Result<void> save(const std::string &path) const;
+
+  std::optional<Tensor> find(plan::Role role, std::string_view name) const;
+  std::vector<Tensor> tensors() const; ///< In the order of the plan's ports.
+  std::vector<Tensor> tensors(plan::Role role) const;
+
+  /// Executes all records once.
+  void run();
+
+  void setProfiling(bool on);
+  std::vector<RecordProfile> getProfile() const;
+
+private:
+  struct Implementation;
+  static Result<Program> loadFile(Safetensors file, std::string directory,
+                                  const LoadOptions &options);
+  explicit Program(std::unique_ptr<Implementation> implementation);
+  std::unique_ptr<Implementation> implementation;
+};
+
+/// One metric, hyper-parameter or counter as a number; nothing when there is
+/// no such port.
+std::optional<double> readScalar(const Program &program, plan::Role role,
+                                 std::string_view name);
+
+} // namespace binade
+
+#endif // BINADE_RUNTIME_PROGRAM_H

@@ -1,0 +1,97 @@
+//===- Bundle.cpp - A compiled program as one file ------------------------===//
+
+#include "binade/Plan/Bundle.h"
+#include "binade/Container/Printable.h"
+#include "binade/Container/Sha256.h"
+#include "binade/Plan/PlanJson.h"
+
+using namespace binade;
+
+static std::string hashKey(std::string_view tensor) {
+  return "sha256." + std::string(tensor);
+}
+
+Result<void> binade::writeBundle(const std::string &path,
+                                 const Bundle &bundle) {
+  std::string plan = writePlan(bundle.plan);
+  std::vector<TensorBytes> tensors;
+  SafetensorsMetadata metadata = {
+      {"format", std::string(kBundleFormat)},
+      {"format_version", std::string(kBundleVersion)},
+      {"model", bundle.plan.model},
+      {"policy", bundle.plan.policy},
+      {"policy_hash", bundle.plan.policyHash}};
+  auto addChecked = [&](std::string name, std::span<const std::byte> bytes) {
+    metadata[hashKey(name)] = sha256(bytes);
+    tensors.push_back({std::move(name),
+                       DType::U8,
+                       {static_cast<std::int64_t>(bytes.size())},
+                       bytes});
+  };
+  addChecked(std::string(kPlanTensor), std::as_bytes(std::span(plan)));
+  for (const auto &[level, object] : bundle.kernels)
+    addChecked(std::string(kKernelTensorPrefix) + level, object);
+  for (const StoredTensor &tensor : bundle.init)
+    tensors.push_back({std::string(kInitTensorPrefix) + tensor.name,
+                       tensor.dtype, tensor.shape, tensor.bytes});
+  return writeSafetensors(path, tensors, metadata);
+}
+
+bool binade::isBundle(const Safetensors &file) {
+  auto format = file.getMetadata().find("format");
+  return format != file.getMetadata().end() && format->second == kBundleFormat;
+}
+
+/// A U8 tensor whose hash stands in the metadata.
+static Result<std::vector<std::byte>> readChecked(const Safetensors &file,
+                                                  const TensorInfo &tensor) {
+  if (tensor.dtype != DType::U8)
+    return file.errorAt(tensor, "type " + std::string(name(tensor.dtype)) +
+                                    ", expected U8");
+  std::vector<std::byte> bytes(tensor.bytes);
+  if (Result<void> done = file.read(tensor, bytes); !done)
+    return done.takeError();
+  auto hash = file.getMetadata().find(hashKey(tensor.name));
+  if (hash == file.getMetadata().end() || hash->second != sha256(bytes))
+    return file.errorAt(tensor, "the bytes do not have the SHA-256 that the "
+                                "bundle says: it has been damaged or edited");
+  return bytes;
+}
+
+Result<Plan> binade::readBundlePlan(const Safetensors &file) {
+  const TensorInfo *tensor = file.find(kPlanTensor);
+  if (!isBundle(file) || !tensor)
+    return Error{file.getPath(), "a safetensors file, but not a bundle"}
+        .withNote("'binade compile MODEL.onnx -o FILE' writes one");
+  auto version = file.getMetadata().find("format_version");
+  if (version == file.getMetadata().end() || version->second != kBundleVersion)
+    return Error{file.getPath(), "a bundle of version " +
+                                     quote(version == file.getMetadata().end()
+                                               ? std::string_view()
+                                               : version->second) +
+                                     ", this runtime reads version " +
+                                     std::string(kBundleVersion)};
+  Result<std::vector<std::byte>> bytes = readChecked(file, *tensor);
+  if (!bytes)
+    return bytes.takeError();
+  return readPlan(
+      {reinterpret_cast<const char *>(bytes->data()), bytes->size()},
+      file.getPath());
+}
+
+Result<std::vector<std::byte>>
+binade::readBundleKernels(const Safetensors &file, std::string_view level) {
+  std::string name(kKernelTensorPrefix);
+  const TensorInfo *tensor = file.find(name.append(level));
+  if (!tensor)
+    return std::vector<std::byte>();
+  return readChecked(file, *tensor);
+}
+
+std::vector<std::string> binade::bundleLevels(const Safetensors &file) {
+  std::vector<std::string> levels;
+  for (const TensorInfo &tensor : file.getTensors())
+    if (tensor.name.starts_with(kKernelTensorPrefix))
+      levels.push_back(tensor.name.substr(kKernelTensorPrefix.size()));
+  return levels;
+}

@@ -1,0 +1,135 @@
+//===- Copy.cpp - Strided copies ------------------------------------------===//
+// A copy is a nest of loops over rows of one axis. The innermost axis is one
+// that is dense on the side that is written, or else on the side that is read;
+// a second axis, dense on the other side, is walked in blocks with it, so that
+// a transposition reads and writes whole cache lines.
+//===----------------------------------------------------------------------===//
+
+#include "Operation.h"
+#include <algorithm>
+#include <cstring>
+
+using namespace binade;
+using namespace binade::plan;
+
+namespace {
+struct Axis {
+  std::int64_t size, from, to; ///< Strides in elements.
+};
+
+class CopyOperation : public Operation {
+public:
+  CopyOperation(const Copy &copy, const Memory &memory);
+  void run(const ExecutionContext &context) override;
+
+private:
+  template <typename Element> void runAs(const ExecutionContext &context);
+
+  Address from, to;
+  std::size_t elementSize;
+  std::vector<Axis> outer; ///< Walked in parallel.
+  Axis middle, inner;
+};
+} // namespace
+
+/// Merges axes that follow one another in memory on both sides.
+static std::vector<Axis> merge(std::vector<Axis> axes) {
+  std::erase_if(axes, [](const Axis &axis) { return axis.size == 1; });
+  std::sort(axes.begin(), axes.end(), [](const Axis &a, const Axis &b) {
+    return std::pair(a.to, a.from) > std::pair(b.to, b.from);
+  });
+  std::vector<Axis> merged;
+  for (const Axis &axis : axes) {
+    if (!merged.empty() && merged.back().to == axis.to * axis.size &&
+        merged.back().from == axis.from * axis.size) {
+      merged.back() = {merged.back().size * axis.size, axis.from, axis.to};
+      continue;
+    }
+    merged.push_back(axis);
+  }
+  return merged;
+}
+
+CopyOperation::CopyOperation(const Copy &copy, const Memory &memory)
+    : from(memory.addressOf(copy.from)), to(memory.addressOf(copy.to)),
+      elementSize(byteSize(memory.typeOf(copy.from))) {
+  std::vector<Axis> axes;
+  for (std::size_t d = 0; d < copy.sizes.size(); ++d)
+    axes.push_back({copy.sizes[d], copy.from.strides[d], copy.to.strides[d]});
+  axes = merge(std::move(axes));
+  // Sorted by the destination's stride: the last is the densest there.
+  inner = middle = {1, 0, 0};
+  if (!axes.empty()) {
+    inner = axes.back();
+    axes.pop_back();
+  }
+  auto densest = std::min_element(
+      axes.begin(), axes.end(),
+      [](const Axis &a, const Axis &b) { return a.from < b.from; });
+  if (densest != axes.end()) {
+    middle = *densest;
+    axes.erase(densest);
+  }
+  outer = std::move(axes);
+}
+
+template <typename Element>
+void CopyOperation::runAs(const ExecutionContext &context) {
+  constexpr std::int64_t edge = 64;
+  auto *source = reinterpret_cast<const Element *>(from.at(context.iteration));
+  auto *target = reinterpret_cast<Element *>(to.at(context.iteration));
+  bool dense = inner.from == 1 && inner.to == 1;
+  // Blocks of the two inner axes are the items of the parallel loop.
+  std::int64_t innerEdge = dense ? 1 << 14 : edge;
+  std::int64_t columns = (inner.size + innerEdge - 1) / innerEdge;
+  std::int64_t rowEdge = std::max<std::int64_t>(
+      edge, innerEdge / std::max<std::int64_t>(1, inner.size));
+  std::int64_t rows = (middle.size + rowEdge - 1) / rowEdge;
+  std::int64_t blocks = rows * columns;
+  for (const Axis &axis : outer)
+    blocks *= axis.size;
+  auto copyBlock = [&](std::int64_t block, unsigned) {
+    std::int64_t column = block % columns * innerEdge;
+    block /= columns;
+    std::int64_t row = block % rows * rowEdge;
+    block /= rows;
+    const Element *in = source + row * middle.from + column * inner.from;
+    Element *out = target + row * middle.to + column * inner.to;
+    for (auto axis = outer.rbegin(); axis != outer.rend(); ++axis) {
+      in += block % axis->size * axis->from;
+      out += block % axis->size * axis->to;
+      block /= axis->size;
+    }
+    std::int64_t height = std::min(rowEdge, middle.size - row);
+    std::int64_t width = std::min(innerEdge, inner.size - column);
+    for (std::int64_t i = 0; i < height;
+         ++i, in += middle.from, out += middle.to) {
+      if (dense) {
+        std::memmove(out, in,
+                     static_cast<std::size_t>(width) * sizeof(Element));
+        continue;
+      }
+      for (std::int64_t j = 0; j < width; ++j)
+        out[j * inner.to] = in[j * inner.from];
+    }
+  };
+  context.team->parallelFor(context.threads, blocks, copyBlock);
+}
+
+void CopyOperation::run(const ExecutionContext &context) {
+  switch (elementSize) {
+  case 1:
+    return runAs<std::uint8_t>(context);
+  case 2:
+    return runAs<std::uint16_t>(context);
+  case 4:
+    return runAs<std::uint32_t>(context);
+  default:
+    return runAs<std::uint64_t>(context);
+  }
+}
+
+std::unique_ptr<Operation> binade::createCopy(const Copy &copy,
+                                              const Memory &memory) {
+  return std::make_unique<CopyOperation>(copy, memory);
+}

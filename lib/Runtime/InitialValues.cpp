@@ -1,0 +1,179 @@
+//===- InitialValues.cpp - What a program starts from ---------------------===//
+
+#include "ProgramImplementation.h"
+#include "binade/Container/FloatConversion.h"
+#include "binade/Container/Philox.h"
+#include "binade/Container/Printable.h"
+#include "binade/Container/Sha256.h"
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+using namespace binade;
+using namespace binade::plan;
+
+/// Writes `value`, rounded to the tensor's type, to element `index`.
+static void store(const Tensor &tensor, std::size_t index, double value) {
+  auto put = [&](auto element) {
+    std::memcpy(tensor.bytes.data() + index * sizeof(element), &element,
+                sizeof(element));
+  };
+  switch (tensor.dtype) {
+  case DType::F64:
+    return put(value);
+  case DType::F32:
+    return put(static_cast<float>(value));
+  case DType::BF16:
+    return put(floatToBF16(static_cast<float>(value)));
+  case DType::F16:
+    return put(floatToF16(static_cast<float>(value)));
+  case DType::I64:
+  case DType::U64:
+    return put(static_cast<std::int64_t>(value));
+  case DType::I32:
+  case DType::U32:
+    return put(static_cast<std::int32_t>(value));
+  case DType::I16:
+  case DType::U16:
+    return put(static_cast<std::int16_t>(value));
+  default:
+    return put(static_cast<std::int8_t>(value));
+  }
+}
+
+static std::size_t countElements(const Tensor &tensor) {
+  return tensor.bytes.size() / byteSize(tensor.dtype);
+}
+
+/// Four elements come from one Philox call: key = seed, counter = (index / 4,
+/// first 64 bits of the SHA-256 of the name). Values are formed in f64 and
+/// rounded to f32, then to the tensor's type.
+static void fillRandomly(const Tensor &tensor, const RandomInit &random,
+                         std::uint64_t seed) {
+  Sha256 hash;
+  hash.update(tensor.name);
+  std::array<std::byte, 32> digest = hash.digest();
+  std::array<std::uint32_t, 2> stream;
+  std::memcpy(stream.data(), digest.data(), sizeof(stream));
+  std::size_t count = countElements(tensor);
+  for (std::size_t start = 0; start < count; start += 4) {
+    std::uint64_t group = start / 4;
+    auto words =
+        philox({static_cast<std::uint32_t>(group),
+                static_cast<std::uint32_t>(group >> 32), stream[0], stream[1]},
+               philoxKey(seed));
+    std::array<double, 4> values;
+    if (random.distribution == RandomInit::Normal) {
+      std::tie(values[0], values[1]) = philoxNormal(words[0], words[1]);
+      std::tie(values[2], values[3]) = philoxNormal(words[2], words[3]);
+    } else {
+      for (std::size_t i = 0; i < 4; ++i)
+        values[i] = 2.0 * philoxUniform(words[i]) - 1.0;
+    }
+    for (std::size_t i = 0; i < std::min<std::size_t>(4, count - start); ++i)
+      store(tensor, start + i, static_cast<float>(values[i] * random.scale));
+  }
+}
+
+/// Index of the first element that is not finite.
+static std::optional<std::size_t> findNonFinite(const Tensor &tensor) {
+  std::size_t count = countElements(tensor);
+  auto search = [&](auto exponent) -> std::optional<std::size_t> {
+    using Bits = decltype(exponent);
+    auto *bits = reinterpret_cast<const Bits *>(tensor.bytes.data());
+    for (std::size_t i = 0; i < count; ++i)
+      if ((bits[i] & exponent) == exponent)
+        return i;
+    return std::nullopt;
+  };
+  switch (tensor.dtype) {
+  case DType::F64:
+    return search(std::uint64_t(0x7ff) << 52);
+  case DType::F32:
+    return search(std::uint32_t(0x7f800000));
+  case DType::BF16:
+    return search(std::uint16_t(0x7f80));
+  case DType::F16:
+    return search(std::uint16_t(0x7c00));
+  default:
+    return std::nullopt;
+  }
+}
+
+/// Reads bytes of an external file.
+static Result<void> readExternal(const Tensor &tensor,
+                                 const ExternalInit &external,
+                                 const std::string &directory) {
+  Result<ExternalFile> file = openBeneath(directory, external.file);
+  if (!file)
+    return file.takeError();
+  if (Result<void> exists = checkRange(*file, external.offset, external.bytes);
+      !exists)
+    return exists;
+  if (Result<void> done = readRange(*file, external.offset, tensor.bytes);
+      !done)
+    return done;
+  if (!external.sha256.empty() && sha256(tensor.bytes) != external.sha256)
+    return Error{file->getPath(),
+                 "the bytes do not have the SHA-256 that the plan says"};
+  return {};
+}
+
+/// Reads the tensor of that name from the bundle.
+static Result<void> readStored(const Tensor &tensor, const std::string &name,
+                               const std::optional<Safetensors> &file,
+                               std::span<const StoredTensor> stored,
+                               const std::string &where) {
+  auto matches = [&](DType dtype, const std::vector<std::int64_t> &shape) {
+    return dtype == tensor.dtype &&
+           std::equal(shape.begin(), shape.end(), tensor.shape.begin(),
+                      tensor.shape.end());
+  };
+  if (file) {
+    const TensorInfo *info = file->find(std::string(kInitTensorPrefix) + name);
+    if (info && matches(info->dtype, info->shape))
+      return file->read(*info, tensor.bytes);
+  }
+  for (const StoredTensor &candidate : stored)
+    if (candidate.name == name && matches(candidate.dtype, candidate.shape) &&
+        candidate.bytes.size() == tensor.bytes.size()) {
+      std::memcpy(tensor.bytes.data(), candidate.bytes.data(),
+                  tensor.bytes.size());
+      return {};
+    }
+  return Error{where, "no tensor " +
+                          quote(std::string(kInitTensorPrefix) + name) +
+                          " of the port's type and shape"};
+}
+
+Result<void> Program::initialize(std::uint64_t seed) {
+  for (const Port &port : implementation->plan.ports) {
+    Tensor tensor = implementation->tensorOf(port);
+    Result<void> done;
+    if (auto *external = std::get_if<ExternalInit>(&port.init))
+      done = readExternal(tensor, *external, implementation->directory);
+    else if (auto *bundled = std::get_if<BundleInit>(&port.init))
+      done = readStored(tensor, bundled->tensor, implementation->file,
+                        implementation->stored, implementation->where);
+    else if (auto *random = std::get_if<RandomInit>(&port.init))
+      fillRandomly(tensor, *random, seed);
+    else if (auto *fill = std::get_if<FillInit>(&port.init))
+      for (std::size_t i = 0; i < countElements(tensor); ++i)
+        store(tensor, i, fill->value);
+    else if (port.role == Role::Rng)
+      std::memset(tensor.bytes.data(), 0, tensor.bytes.size());
+    std::string place = std::string(name(port.role)) + " " + quote(port.name);
+    if (!done)
+      return std::move(done).takeError().withPart(place);
+    if (port.role == Role::Rng)
+      tensor.as<std::int64_t>()[0] = std::bit_cast<std::int64_t>(seed);
+    if (port.role == Role::Parameter || port.role == Role::Buffer)
+      if (std::optional<std::size_t> index = findNonFinite(tensor))
+        implementation->notify("warning: " + place +
+                               " starts with a value that is not finite, "
+                               "element " +
+                               std::to_string(*index));
+  }
+  return {};
+}

@@ -1,0 +1,118 @@
+//===- Launch.cpp - Kernels over blocks of work items ---------------------===//
+
+#include "Launch.h"
+#include "binade/Container/Printable.h"
+#include <algorithm>
+
+using namespace binade;
+using namespace binade::plan;
+
+namespace {
+using Kernel = void (*)(void *const *buffers, std::int64_t begin,
+                        std::int64_t end);
+using Finish = void (*)(void *const *buffers, std::int64_t items);
+
+/// The operands of one call.
+class Operands {
+public:
+  Operands(const std::vector<View> &views, const Memory &memory) {
+    for (const View &view : views)
+      addresses.push_back(memory.addressOf(view));
+    fixed = std::all_of(addresses.begin(), addresses.end(),
+                        [](const Address &a) { return a.isFixed(); });
+    current.resize(addresses.size());
+    resolve({});
+  }
+
+  void *const *get(std::span<const std::int64_t> iteration) {
+    if (!fixed)
+      resolve(iteration);
+    return current.data();
+  }
+  void *const *get() const { return current.data(); }
+
+private:
+  void resolve(std::span<const std::int64_t> iteration) {
+    for (std::size_t i = 0; i < addresses.size(); ++i)
+      if (addresses[i].isFixed() || !iteration.empty())
+        current[i] = addresses[i].at(iteration);
+  }
+
+  std::vector<Address> addresses;
+  std::vector<void *> current;
+  bool fixed;
+};
+
+class LaunchOperation : public Operation {
+public:
+  LaunchOperation(const Launch &launch, const Memory &memory, Kernel kernel,
+                  Finish finish);
+  void run(const ExecutionContext &context) override;
+
+private:
+  Kernel kernel;
+  Finish finish;
+  std::int64_t grain, items = 0;
+  std::vector<Operands> segments;
+  std::vector<std::int64_t> extents;
+  std::vector<std::int64_t> firstBlock; ///< Of each segment; then the total.
+  std::optional<Operands> finishOperands;
+};
+} // namespace
+
+LaunchOperation::LaunchOperation(const Launch &launch, const Memory &memory,
+                                 Kernel kernel, Finish finish)
+    : kernel(kernel), finish(finish), grain(launch.grain) {
+  std::int64_t blocks = 0;
+  for (const Segment &segment : launch.segments) {
+    segments.emplace_back(segment.operands, memory);
+    extents.push_back(segment.extent);
+    firstBlock.push_back(blocks);
+    blocks += (segment.extent - 1) / grain + 1;
+    items += segment.extent;
+  }
+  firstBlock.push_back(blocks);
+  if (!launch.finishOperands.empty())
+    finishOperands.emplace(launch.finishOperands, memory);
+}
+
+void LaunchOperation::run(const ExecutionContext &context) {
+  for (Operands &operands : segments)
+    operands.get(context.iteration);
+  auto runBlock = [this](std::int64_t block, unsigned) {
+    auto next = std::upper_bound(firstBlock.begin(), firstBlock.end(), block);
+    auto segment = static_cast<std::size_t>(next - firstBlock.begin()) - 1;
+    std::int64_t begin = (block - firstBlock[segment]) * grain;
+    std::int64_t end = begin + std::min(grain, extents[segment] - begin);
+    kernel(segments[segment].get(), begin, end);
+  };
+  context.team->parallelFor(context.threads, firstBlock.back(), runBlock);
+  if (finish) {
+    Operands &operands = finishOperands ? *finishOperands : segments.front();
+    finish(operands.get(context.iteration), items);
+  }
+}
+
+Result<std::unique_ptr<Operation>>
+binade::createLaunch(const Launch &launch, const Memory &memory,
+                     const KernelObject &kernels, std::string_view where) {
+  auto find = [&](const std::string &symbol) -> Result<void *> {
+    if (void *address = kernels.find(symbol))
+      return address;
+    return Error{std::string(where),
+                 "the kernels have no function " + quote(symbol)};
+  };
+  Result<void *> kernel = find(launch.kernel);
+  if (!kernel)
+    return kernel.takeError();
+  void *finish = nullptr;
+  if (launch.finish) {
+    Result<void *> found = find(launch.kernel + "_finish");
+    if (!found)
+      return found.takeError();
+    finish = *found;
+  }
+  return std::unique_ptr<Operation>(std::make_unique<LaunchOperation>(
+      launch, memory, reinterpret_cast<Kernel>(*kernel),
+      reinterpret_cast<Finish>(finish)));
+}

@@ -1,0 +1,15 @@
+//===- Operation.cpp - Addresses of views ---------------------------------===//
+
+#include "Operation.h"
+
+using namespace binade;
+
+Address::Address(std::byte *arena, std::span<const plan::Buffer> buffers,
+                 const plan::View &view) {
+  const plan::Buffer &buffer = buffers[view.buffer];
+  auto size = static_cast<std::int64_t>(byteSize(buffer.dtype));
+  if (arena)
+    base = arena + buffer.offset + view.offset * size;
+  for (std::int64_t step : view.steps)
+    steps.push_back(step * size);
+}

@@ -1,0 +1,73 @@
+//===- Operation.h - A record, ready to run ---------------------*- C++ -*-===//
+
+#ifndef BINADE_RUNTIME_OPERATION_H
+#define BINADE_RUNTIME_OPERATION_H
+
+#include "ThreadTeam.h"
+#include "binade/Plan/Plan.h"
+#include "binade/Runtime/Library.h"
+#include <memory>
+#include <span>
+
+namespace binade {
+
+/// What the records of one program share while they run.
+struct ExecutionContext {
+  ThreadTeam *team = nullptr;
+  unsigned threads = 1;
+  /// Of the loops around the record, outermost first.
+  std::vector<std::int64_t> iteration;
+};
+
+/// The address of a view in each iteration.
+class Address {
+public:
+  Address() = default;
+  Address(std::byte *arena, std::span<const plan::Buffer> buffers,
+          const plan::View &view);
+
+  std::byte *at(std::span<const std::int64_t> iteration) const {
+    std::byte *address = base;
+    for (std::size_t d = 0; d < steps.size(); ++d)
+      address += steps[d] * iteration[d];
+    return address;
+  }
+  bool isFixed() const { return steps.empty(); }
+
+private:
+  std::byte *base = nullptr;
+  std::vector<std::int64_t> steps; ///< Bytes per iteration of each loop.
+};
+
+class Operation {
+public:
+  virtual ~Operation() = default;
+  virtual void run(const ExecutionContext &context) = 0;
+
+  /// Scratch memory that `run` needs, aligned to 64 bytes, given before.
+  virtual std::uint64_t getScratchBytes() const { return 0; }
+  virtual void setScratch(std::byte *) {}
+  /// For people.
+  virtual std::string getImplementation() const { return {}; }
+};
+
+/// The arena and the types that views refer to. `arena` may be null where only
+/// needs are asked for.
+struct Memory {
+  std::byte *arena = nullptr;
+  std::span<const plan::Buffer> buffers;
+
+  DType typeOf(const plan::View &view) const {
+    return buffers[view.buffer].dtype;
+  }
+  Address addressOf(const plan::View &view) const {
+    return Address(arena, buffers, view);
+  }
+};
+
+std::unique_ptr<Operation> createCopy(const plan::Copy &copy,
+                                      const Memory &memory);
+
+} // namespace binade
+
+#endif // BINADE_RUNTIME_OPERATION_H

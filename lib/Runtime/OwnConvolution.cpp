@@ -1,0 +1,383 @@
+//===- OwnConvolution.cpp - Convolutions by own code ----------------------===//
+// Convolutions as products of blocks. For the output, and for the gradient of
+// the input, a block has the positions of one sample as rows, and (kernel
+// position, channel) as contracted axis; its left side is gathered from the
+// activation, zeros where the window leaves it. For the gradient of the weight
+// the contracted axis is (sample, output position).
+//===----------------------------------------------------------------------===//
+
+#include "Contraction.h"
+#include "Tile.h"
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <numeric>
+
+using namespace binade;
+using namespace binade::plan;
+
+static std::int64_t roundUp(std::int64_t n, std::int64_t to) {
+  return (n + to - 1) / to * to;
+}
+
+static std::int64_t product(const std::vector<std::int64_t> &sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), std::int64_t(1),
+                         std::multiplies<>());
+}
+
+namespace {
+using Position = std::array<std::int64_t, kMaxSpatialAxes>;
+
+/// An activation: samples, channels and spatial positions in memory.
+struct Activation {
+  Address address;
+  DType dtype;
+  std::vector<std::int64_t> spatial;
+  std::int64_t channels, positions, sampleStride, channelStride, positionStride;
+
+  Activation(const View &view, const Memory &memory, std::int64_t channels,
+             const std::vector<std::int64_t> &spatial, bool channelsLast)
+      : address(memory.addressOf(view)), dtype(memory.typeOf(view)),
+        spatial(spatial), channels(channels), positions(product(spatial)),
+        sampleStride(channels * positions),
+        channelStride(channelsLast ? 1 : positions),
+        positionStride(channelsLast ? channels : 1) {}
+
+  std::int64_t elementBytes() const {
+    return static_cast<std::int64_t>(byteSize(dtype));
+  }
+  Position split(std::int64_t position) const {
+    Position p = {};
+    for (std::size_t d = spatial.size(); d-- > 0; position /= spatial[d])
+      p[d] = position % spatial[d];
+    return p;
+  }
+};
+
+class OwnConvolution : public Operation {
+public:
+  OwnConvolution(const Convolution &c, const Memory &memory, unsigned threads);
+  void run(const ExecutionContext &context) override;
+  std::uint64_t getScratchBytes() const override {
+    return static_cast<std::uint64_t>(sharedFloats + threads * privateFloats) *
+           sizeof(float);
+  }
+  void setScratch(std::byte *bytes) override {
+    scratch = reinterpret_cast<float *>(bytes);
+  }
+  std::string getImplementation() const override {
+    return "own " + std::string(kernels.name);
+  }
+
+private:
+  std::int64_t tapOffset(std::int64_t tap, std::size_t axis) const {
+    for (std::size_t d = c.kernel.size(); --d > axis;)
+      tap /= c.kernel[d];
+    return tap % c.kernel[axis] * c.dilations[axis];
+  }
+  std::int64_t inputOf(const Position &output, std::int64_t tap) const;
+  std::int64_t outputOf(const Position &input, std::int64_t tap) const;
+  void gather(const Activation &from, const std::byte *sample,
+              std::int64_t firstChannel, std::int64_t channels,
+              std::span<const std::int64_t> positions, float *to,
+              std::int64_t pitch) const;
+  void packWeights(std::int64_t group, float *to) const;
+  void computeRows(std::int64_t item, float *memory) const;
+  void computeWeights(std::int64_t item, float *memory) const;
+  void runOverPositions(const ExecutionContext &context);
+
+  const tile::Kernels &kernels = tile::kernels();
+  Convolution c;
+  Activation x, y;
+  Address weight;
+  DType weightType;
+  std::optional<Address> bias;
+  DType biasType = DType::F32;
+  std::int64_t taps, groupInputs, groupOutputs;
+  // Over positions: `from` is gathered, `to` is written.
+  const Activation *from = nullptr, *to = nullptr;
+  std::int64_t fromChannels = 0, toChannels = 0; ///< Per group.
+  std::int64_t depth = 0;                        ///< taps * fromChannels
+  std::int64_t rowBlock, columnBlock, depthBlock;
+  std::int64_t threads, sharedFloats = 0, privateFloats = 0;
+  float *scratch = nullptr;
+  std::byte *xBase = nullptr, *yBase = nullptr, *weightBase = nullptr;
+  std::byte *fromBase = nullptr, *toBase = nullptr;
+};
+} // namespace
+
+OwnConvolution::OwnConvolution(const Convolution &convolution,
+                               const Memory &memory, unsigned threadCount)
+    : c(convolution), x(c.x, memory, c.inChannels, c.input, c.channelsLast),
+      y(c.y, memory, c.outChannels, c.output, c.channelsLast),
+      weight(memory.addressOf(c.weight)), weightType(memory.typeOf(c.weight)),
+      taps(product(c.kernel)), groupInputs(c.inChannels / c.groups),
+      groupOutputs(c.outChannels / c.groups), threads(threadCount) {
+  if (c.bias) {
+    bias = memory.addressOf(*c.bias);
+    biasType = memory.typeOf(*c.bias);
+  }
+  std::int64_t gathered;
+  if (c.direction == Convolution::WeightGrad) {
+    rowBlock = std::min(16 * kernels.rows, roundUp(groupOutputs, kernels.rows));
+    columnBlock = std::min<std::int64_t>(8 * kernels.columns,
+                                         roundUp(groupInputs, kernels.columns));
+    depthBlock = std::min<std::int64_t>(256, roundUp(y.positions, 8));
+    gathered = depthBlock * (columnBlock + 2); // and positions of each row
+    privateFloats = columnBlock * depthBlock;  // right panels
+  } else {
+    bool forward = c.direction == Convolution::Forward;
+    from = forward ? &x : &y;
+    to = forward ? &y : &x;
+    fromChannels = forward ? groupInputs : groupOutputs;
+    toChannels = forward ? groupOutputs : groupInputs;
+    depth = taps * fromChannels;
+    columnBlock = roundUp(toChannels, kernels.columns);
+    std::int64_t pieces = (depth + 383) / 384;
+    depthBlock = roundUp((depth + pieces - 1) / pieces, 8);
+    rowBlock = std::min(8 * kernels.rows, roundUp(to->positions, kernels.rows));
+    gathered = rowBlock * (depthBlock + 2); // and positions of each row
+    sharedFloats = roundUp(c.groups * columnBlock * (depth + 1), 16);
+  }
+  privateFloats += roundUp(rowBlock * depthBlock + 16, 16) // left panels
+                   + rowBlock * columnBlock                // sums
+                   + gathered;
+  privateFloats = roundUp(privateFloats, 16);
+}
+
+/// The input position under kernel position `tap`, or -1.
+std::int64_t OwnConvolution::inputOf(const Position &output,
+                                     std::int64_t tap) const {
+  std::int64_t index = 0;
+  for (std::size_t d = 0; d < c.input.size(); ++d) {
+    std::int64_t at =
+        output[d] * c.strides[d] + tapOffset(tap, d) - c.paddingLow[d];
+    if (at < 0 || at >= c.input[d])
+      return -1;
+    index = index * c.input[d] + at;
+  }
+  return index;
+}
+
+/// The output position that sees `input` at kernel position `tap`, or -1.
+std::int64_t OwnConvolution::outputOf(const Position &input,
+                                      std::int64_t tap) const {
+  std::int64_t index = 0;
+  for (std::size_t d = 0; d < c.input.size(); ++d) {
+    std::int64_t at = input[d] + c.paddingLow[d] - tapOffset(tap, d);
+    if (at < 0 || at % c.strides[d] != 0 || at / c.strides[d] >= c.output[d])
+      return -1;
+    index = index * c.output[d] + at / c.strides[d];
+  }
+  return index;
+}
+
+/// Channels [firstChannel, firstChannel + channels) at `positions` (zeros where
+/// one is -1) as rows of f32 at `pitch`.
+void OwnConvolution::gather(const Activation &from, const std::byte *sample,
+                            std::int64_t firstChannel, std::int64_t channels,
+                            std::span<const std::int64_t> positions, float *to,
+                            std::int64_t pitch) const {
+  for (std::int64_t position : positions) {
+    if (position < 0) {
+      std::fill_n(to, channels, 0.0f);
+    } else {
+      std::int64_t offset =
+          position * from.positionStride + firstChannel * from.channelStride;
+      // A panel of one row is a row of f32; its width is what there is.
+      tile::Source source{sample + offset * from.elementBytes(),
+                          from.dtype,
+                          channels,
+                          from.channelStride,
+                          1,
+                          0};
+      kernels.pack(source, channels, to, 0);
+    }
+    to += pitch;
+  }
+}
+
+/// Panels of the right side for one group, all taps, then its bias.
+void OwnConvolution::packWeights(std::int64_t group, float *right) const {
+  bool forward = c.direction == Convolution::Forward;
+  auto size = static_cast<std::int64_t>(byteSize(weightType));
+  std::byte *base =
+      weightBase + group * groupOutputs * groupInputs * taps * size;
+  for (std::int64_t tap = 0; tap < taps; ++tap) {
+    tile::Source source{base + tap * size, weightType,
+                        toChannels,        forward ? groupInputs * taps : taps,
+                        fromChannels,      forward ? taps : groupInputs * taps};
+    kernels.pack(source, kernels.columns,
+                 right + tap * fromChannels * kernels.columns,
+                 depth * kernels.columns);
+  }
+}
+
+/// One item: a block of positions of one sample and group.
+void OwnConvolution::computeRows(std::int64_t item, float *memory) const {
+  std::int64_t blocks = (to->positions - 1) / rowBlock + 1;
+  std::int64_t row = item % blocks * rowBlock;
+  std::int64_t group = item / blocks % c.groups;
+  std::int64_t sample = item / blocks / c.groups;
+  std::int64_t rows = std::min(rowBlock, to->positions - row);
+  float *left = memory;
+  float *sums = left + roundUp(rowBlock * depthBlock + 16, 16);
+  float *gathered = sums + rowBlock * columnBlock;
+  auto *positions =
+      reinterpret_cast<std::int64_t *>(gathered + rowBlock * depthBlock);
+  const float *right = scratch + group * columnBlock * (depth + 1);
+
+  tile::Product product;
+  product.left = left;
+  product.rightPitch = depth * kernels.columns;
+  product.rows = rows;
+  product.columns = toChannels;
+  product.sums = sums;
+  product.sumsPitch = columnBlock;
+  std::int64_t offset = sample * to->sampleStride +
+                        group * toChannels * to->channelStride +
+                        row * to->positionStride;
+  product.target = {toBase + offset * to->elementBytes(),
+                    to->dtype,
+                    to->positionStride,
+                    to->channelStride,
+                    bias ? right + columnBlock * depth : nullptr,
+                    false};
+  const std::byte *source =
+      fromBase + sample * from->sampleStride * from->elementBytes();
+  for (std::int64_t start = 0; start < depth; start += depthBlock) {
+    product.depth = std::min(depthBlock, depth - start);
+    for (std::int64_t d = start; d < start + product.depth;) {
+      std::int64_t tap = d / fromChannels, channel = d % fromChannels;
+      std::int64_t channels =
+          std::min(fromChannels - channel, start + product.depth - d);
+      for (std::int64_t i = 0; i < rows; ++i) {
+        Position at = to->split(row + i);
+        positions[i] = c.direction == Convolution::Forward ? inputOf(at, tap)
+                                                           : outputOf(at, tap);
+      }
+      gather(*from, source, group * fromChannels + channel, channels,
+             {positions, static_cast<std::size_t>(rows)},
+             gathered + (d - start), product.depth);
+      d += channels;
+    }
+    tile::Source block{gathered,      DType::F32,    rows,
+                       product.depth, product.depth, 1};
+    kernels.pack(block, kernels.rows, left, product.depth * kernels.rows);
+    product.right = right + start * kernels.columns;
+    product.first = start == 0;
+    product.last = start + product.depth == depth;
+    kernels.multiply(product);
+  }
+}
+
+/// One item: a block of output and input channels at one kernel position.
+void OwnConvolution::computeWeights(std::int64_t item, float *memory) const {
+  std::int64_t rowBlocks = (groupOutputs - 1) / rowBlock + 1;
+  std::int64_t columnBlocks = (groupInputs - 1) / columnBlock + 1;
+  std::int64_t row = item % rowBlocks * rowBlock;
+  item /= rowBlocks;
+  std::int64_t column = item % columnBlocks * columnBlock;
+  item /= columnBlocks;
+  std::int64_t tap = item % taps, group = item / taps;
+  float *left = memory;
+  float *sums = left + roundUp(rowBlock * depthBlock + 16, 16);
+  float *right = sums + rowBlock * columnBlock;
+  float *gathered = right + columnBlock * depthBlock;
+  auto *positions =
+      reinterpret_cast<std::int64_t *>(gathered + columnBlock * depthBlock);
+
+  tile::Product product;
+  product.left = left;
+  product.right = right;
+  product.rows = std::min(rowBlock, groupOutputs - row);
+  product.columns = std::min(columnBlock, groupInputs - column);
+  product.sums = sums;
+  product.sumsPitch = columnBlock;
+  auto size = static_cast<std::int64_t>(byteSize(weightType));
+  std::int64_t out = group * groupOutputs + row;
+  product.target = {weightBase +
+                        ((out * groupInputs + column) * taps + tap) * size,
+                    weightType,
+                    groupInputs * taps,
+                    taps,
+                    nullptr,
+                    false};
+  for (std::int64_t sample = 0; sample < c.batch; ++sample) {
+    const std::byte *input = xBase + sample * x.sampleStride * x.elementBytes();
+    for (std::int64_t start = 0; start < y.positions; start += depthBlock) {
+      product.depth = std::min(depthBlock, y.positions - start);
+      for (std::int64_t i = 0; i < product.depth; ++i)
+        positions[i] = inputOf(y.split(start + i), tap);
+      gather(x, input, group * groupInputs + column, product.columns,
+             {positions, static_cast<std::size_t>(product.depth)}, gathered,
+             product.columns);
+      tile::Source columns{gathered, DType::F32,    product.columns,
+                           1,        product.depth, product.columns};
+      product.rightPitch = product.depth * kernels.columns;
+      kernels.pack(columns, kernels.columns, right, product.rightPitch);
+      std::int64_t offset = sample * y.sampleStride + out * y.channelStride +
+                            start * y.positionStride;
+      tile::Source rows{yBase + offset * y.elementBytes(),
+                        y.dtype,
+                        product.rows,
+                        y.channelStride,
+                        product.depth,
+                        y.positionStride};
+      kernels.pack(rows, kernels.rows, left, product.depth * kernels.rows);
+      product.first = sample == 0 && start == 0;
+      product.last =
+          sample == c.batch - 1 && start + product.depth == y.positions;
+      kernels.multiply(product);
+    }
+  }
+}
+
+void OwnConvolution::runOverPositions(const ExecutionContext &context) {
+  bool forward = c.direction == Convolution::Forward;
+  fromBase = forward ? xBase : yBase;
+  toBase = forward ? yBase : xBase;
+  context.team->parallelFor(
+      context.threads, c.groups, [&](std::int64_t group, unsigned) {
+        float *right = scratch + group * columnBlock * (depth + 1);
+        packWeights(group, right);
+        if (!bias)
+          return;
+        auto size = static_cast<std::int64_t>(byteSize(biasType));
+        tile::Source source{bias->at(context.iteration) +
+                                group * toChannels * size,
+                            biasType,
+                            toChannels,
+                            1,
+                            1,
+                            0};
+        kernels.pack(source, kernels.columns, right + columnBlock * depth,
+                     kernels.columns);
+      });
+  std::int64_t blocks = (to->positions - 1) / rowBlock + 1;
+  context.team->parallelFor(context.threads, c.batch * c.groups * blocks,
+                            [&](std::int64_t item, unsigned thread) {
+                              computeRows(item, scratch + sharedFloats +
+                                                    thread * privateFloats);
+                            });
+}
+
+void OwnConvolution::run(const ExecutionContext &context) {
+  xBase = x.address.at(context.iteration);
+  yBase = y.address.at(context.iteration);
+  weightBase = weight.at(context.iteration);
+  if (c.direction != Convolution::WeightGrad)
+    return runOverPositions(context);
+  std::int64_t items = c.groups * taps * ((groupOutputs - 1) / rowBlock + 1) *
+                       ((groupInputs - 1) / columnBlock + 1);
+  context.team->parallelFor(
+      context.threads, items, [&](std::int64_t item, unsigned thread) {
+        computeWeights(item, scratch + sharedFloats + thread * privateFloats);
+      });
+}
+
+std::unique_ptr<Operation>
+binade::createOwnConvolution(const Convolution &convolution,
+                             const Memory &memory, unsigned threads) {
+  return std::make_unique<OwnConvolution>(convolution, memory, threads);
+}

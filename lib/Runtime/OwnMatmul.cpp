@@ -1,0 +1,265 @@
+//===- OwnMatmul.cpp - Matrix products by own code ------------------------===//
+// The right side is packed, then blocks of rows are independent items, each of
+// which packs its rows of the left side. A large right side is shared by all
+// items and packed in a parallel loop of its own, in pieces that fit in
+// memory; small ones (attention heads) are packed by each item for itself, and
+// the batch is what runs in parallel.
+//===----------------------------------------------------------------------===//
+
+#include "Contraction.h"
+#include "Tile.h"
+#include <algorithm>
+#include <numeric>
+
+using namespace binade;
+using namespace binade::plan;
+
+static std::int64_t roundUp(std::int64_t n, std::int64_t to) {
+  return (n + to - 1) / to * to;
+}
+
+namespace {
+/// One side of the product, with its batch strides.
+struct Operand {
+  Address address;
+  DType dtype;
+  std::vector<std::int64_t> batch; ///< Strides.
+  std::int64_t rowStride, columnStride;
+
+  Operand(const View &view, const Memory &memory)
+      : address(memory.addressOf(view)), dtype(memory.typeOf(view)),
+        batch(view.strides.begin(), view.strides.end() - 2),
+        rowStride(view.strides.end()[-2]),
+        columnStride(view.strides.end()[-1]) {}
+
+  std::byte *element(std::byte *base, std::int64_t offset) const {
+    return base + offset * static_cast<std::int64_t>(byteSize(dtype));
+  }
+};
+
+class OwnMatmul : public Operation {
+public:
+  OwnMatmul(const Matmul &matmul, const Memory &memory, unsigned threads);
+  void run(const ExecutionContext &context) override;
+  std::uint64_t getScratchBytes() const override {
+    return static_cast<std::uint64_t>(sharedFloats + threads * privateFloats) *
+           sizeof(float);
+  }
+  void setScratch(std::byte *bytes) override {
+    scratch = reinterpret_cast<float *>(bytes);
+  }
+  std::string getImplementation() const override {
+    return "own " + std::string(kernels.name);
+  }
+
+private:
+  /// Where the operands of one element of the batch begin.
+  struct Position {
+    std::byte *lhs, *rhs, *out;
+  };
+  Position positionOf(std::int64_t index) const;
+  void packRhs(const Position &at, std::int64_t column, std::int64_t columns,
+               float *to) const;
+  void multiplyRows(const Position &at, std::int64_t row, std::int64_t column,
+                    std::int64_t columns, const float *rhs,
+                    float *memory) const;
+  void runPrivately(const ExecutionContext &context);
+  void runShared(const ExecutionContext &context);
+  float *privateMemory(unsigned thread) const {
+    return scratch + sharedFloats + thread * privateFloats;
+  }
+
+  const tile::Kernels &kernels = tile::kernels();
+  Operand lhs, rhs, out;
+  std::optional<Address> bias;
+  DType biasType = DType::F32;
+  std::int64_t biasStride = 0;
+  std::vector<std::int64_t> batch;
+  std::int64_t m, n, k;
+  bool accumulate;
+
+  std::int64_t batchCount;
+  bool packsPrivately; ///< Each item packs the right side it needs.
+  std::int64_t rowBlock, depthBlock;
+  std::int64_t shareColumns; ///< Columns of the right side packed at a time.
+  std::int64_t itemColumns;  ///< Columns of one item.
+  std::int64_t threads, sharedFloats = 0, privateFloats = 0;
+  float *scratch = nullptr;
+  Position base = {};
+  std::byte *biasBase = nullptr;
+};
+} // namespace
+
+OwnMatmul::OwnMatmul(const Matmul &matmul, const Memory &memory,
+                     unsigned threadCount)
+    : lhs(matmul.lhs, memory), rhs(matmul.rhs, memory), out(matmul.out, memory),
+      batch(matmul.batch), m(matmul.m), n(matmul.n), k(matmul.k),
+      accumulate(matmul.accumulate), threads(threadCount) {
+  if (matmul.bias) {
+    bias = memory.addressOf(*matmul.bias);
+    biasType = memory.typeOf(*matmul.bias);
+    biasStride = matmul.bias->strides[0];
+  }
+  batchCount = std::accumulate(batch.begin(), batch.end(), std::int64_t(1),
+                               std::multiplies<>());
+  // Equal pieces of the contracted axis, such that a right panel fits in the
+  // first-level cache.
+  std::int64_t pieces = (k + 383) / 384;
+  depthBlock = roundUp((k + pieces - 1) / pieces, 8);
+  std::int64_t paddedColumns = roundUp(n, kernels.columns);
+  constexpr std::int64_t privateLimit = 1 << 18, shareLimit = 6 << 20;
+  packsPrivately = batchCount > 1 && paddedColumns * k <= privateLimit;
+  itemColumns = shareColumns = paddedColumns;
+  if (!packsPrivately) {
+    shareColumns =
+        std::clamp(shareLimit / k / kernels.columns * kernels.columns,
+                   kernels.columns, paddedColumns);
+    itemColumns =
+        std::min<std::int64_t>(shareColumns, roundUp(2048, kernels.columns));
+  }
+  // Rows of an item: sixteen panels, or fewer where threads would stay idle.
+  std::int64_t outer =
+      packsPrivately ? batchCount : (shareColumns - 1) / itemColumns + 1;
+  rowBlock = 16 * kernels.rows;
+  while (rowBlock > 2 * kernels.rows &&
+         outer * ((m - 1) / rowBlock + 1) < 3 * threads)
+    rowBlock -= kernels.rows;
+  rowBlock = std::min(rowBlock, roundUp(m, kernels.rows));
+
+  sharedFloats = packsPrivately ? 0 : shareColumns * k;
+  privateFloats = roundUp(rowBlock * depthBlock + 16, 16) // left panels
+                  + rowBlock * itemColumns                // sums
+                  + itemColumns                           // bias
+                  + (packsPrivately ? itemColumns * k : 0);
+  privateFloats = roundUp(privateFloats, 16);
+  sharedFloats = roundUp(sharedFloats, 16);
+}
+
+OwnMatmul::Position OwnMatmul::positionOf(std::int64_t index) const {
+  std::int64_t l = 0, r = 0, o = 0;
+  for (std::size_t d = batch.size(); d-- > 0; index /= batch[d]) {
+    std::int64_t i = index % batch[d];
+    l += i * lhs.batch[d];
+    r += i * rhs.batch[d];
+    o += i * out.batch[d];
+  }
+  return {lhs.element(base.lhs, l), rhs.element(base.rhs, r),
+          out.element(base.out, o)};
+}
+
+void OwnMatmul::packRhs(const Position &at, std::int64_t column,
+                        std::int64_t columns, float *to) const {
+  tile::Source source{rhs.element(at.rhs, column * rhs.columnStride),
+                      rhs.dtype,
+                      columns,
+                      rhs.columnStride,
+                      k,
+                      rhs.rowStride};
+  kernels.pack(source, kernels.columns, to, k * kernels.columns);
+}
+
+void OwnMatmul::multiplyRows(const Position &at, std::int64_t row,
+                             std::int64_t column, std::int64_t columns,
+                             const float *right, float *memory) const {
+  std::int64_t rows = std::min(rowBlock, m - row);
+  float *left = memory;
+  float *sums = left + roundUp(rowBlock * depthBlock + 16, 16);
+  float *biasRow = sums + rowBlock * itemColumns;
+  if (bias) {
+    tile::Source source{biasBase +
+                            column * biasStride *
+                                static_cast<std::int64_t>(byteSize(biasType)),
+                        biasType,
+                        columns,
+                        biasStride,
+                        1,
+                        0};
+    kernels.pack(source, kernels.columns, biasRow, kernels.columns);
+  }
+  tile::Product product;
+  product.left = left;
+  product.rightPitch = k * kernels.columns;
+  product.rows = rows;
+  product.columns = columns;
+  product.sums = sums;
+  product.sumsPitch = itemColumns;
+  product.target = {
+      out.element(at.out, row * out.rowStride + column * out.columnStride),
+      out.dtype,
+      out.rowStride,
+      out.columnStride,
+      bias ? biasRow : nullptr,
+      accumulate};
+  for (std::int64_t depth = 0; depth < k; depth += depthBlock) {
+    product.depth = std::min(depthBlock, k - depth);
+    product.right = right + depth * kernels.columns;
+    product.first = depth == 0;
+    product.last = depth + product.depth == k;
+    tile::Source source{
+        lhs.element(at.lhs, row * lhs.rowStride + depth * lhs.columnStride),
+        lhs.dtype,
+        rows,
+        lhs.rowStride,
+        product.depth,
+        lhs.columnStride};
+    kernels.pack(source, kernels.rows, left, product.depth * kernels.rows);
+    kernels.multiply(product);
+  }
+}
+
+void OwnMatmul::runPrivately(const ExecutionContext &context) {
+  std::int64_t blocks = (m - 1) / rowBlock + 1;
+  context.team->parallelFor(
+      context.threads, batchCount * blocks,
+      [&](std::int64_t item, unsigned thread) {
+        float *memory = privateMemory(thread);
+        float *right = memory + privateFloats - roundUp(itemColumns * k, 16);
+        Position at = positionOf(item / blocks);
+        packRhs(at, 0, n, right);
+        multiplyRows(at, item % blocks * rowBlock, 0, n, right, memory);
+      });
+}
+
+void OwnMatmul::runShared(const ExecutionContext &context) {
+  std::int64_t rowBlocks = (m - 1) / rowBlock + 1;
+  for (std::int64_t index = 0; index < batchCount; ++index) {
+    Position at = positionOf(index);
+    for (std::int64_t start = 0; start < n; start += shareColumns) {
+      std::int64_t columns = std::min(shareColumns, n - start);
+      std::int64_t panels = (columns - 1) / kernels.columns + 1;
+      context.team->parallelFor(
+          context.threads, panels, [&](std::int64_t panel, unsigned) {
+            std::int64_t column = panel * kernels.columns;
+            packRhs(at, start + column,
+                    std::min(kernels.columns, columns - column),
+                    scratch + column * k);
+          });
+      std::int64_t groups = (columns - 1) / itemColumns + 1;
+      context.team->parallelFor(
+          context.threads, rowBlocks * groups,
+          [&](std::int64_t item, unsigned thread) {
+            std::int64_t column = item % groups * itemColumns;
+            multiplyRows(at, item / groups * rowBlock, start + column,
+                         std::min(itemColumns, columns - column),
+                         scratch + column * k, privateMemory(thread));
+          });
+    }
+  }
+}
+
+void OwnMatmul::run(const ExecutionContext &context) {
+  base = {lhs.address.at(context.iteration), rhs.address.at(context.iteration),
+          out.address.at(context.iteration)};
+  if (bias)
+    biasBase = bias->at(context.iteration);
+  if (packsPrivately)
+    runPrivately(context);
+  else
+    runShared(context);
+}
+
+std::unique_ptr<Operation> binade::createOwnMatmul(const Matmul &matmul,
+                                                   const Memory &memory,
+                                                   unsigned threads) {
+  return std::make_unique<OwnMatmul>(matmul, memory, threads);
+}

@@ -1,0 +1,254 @@
+//===- Program.cpp - A bundle, loaded and ready to run --------------------===//
+
+#include "ProgramImplementation.h"
+#include "binade/Container/Printable.h"
+#include "binade/Plan/PlanJson.h"
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+using namespace binade;
+using namespace binade::plan;
+
+Program::Program(std::unique_ptr<Implementation> implementation)
+    : implementation(std::move(implementation)) {}
+Program::Program(Program &&) noexcept = default;
+Program &Program::operator=(Program &&) noexcept = default;
+Program::~Program() = default;
+
+static bool hasLaunch(const std::vector<Record> &records) {
+  return std::any_of(records.begin(), records.end(), [](const Record &record) {
+    auto *loop = std::get_if<Loop>(&record.body);
+    return loop ? hasLaunch(loop->body)
+                : std::holds_alternative<Launch>(record.body);
+  });
+}
+
+/// The best level that both this CPU and the bundle have; empty when the plan
+/// needs none.
+static Result<std::string> chooseLevel(const Plan &plan,
+                                       const std::vector<std::string> &levels,
+                                       const std::string &where) {
+  std::span<const std::string_view> supported = supportedIsaLevels();
+  if (supported.empty())
+    return Error{where, "this CPU is older than x86-64-v3 (AVX2, FMA, F16C)",
+                 ExitCode::Device};
+  if (!hasLaunch(plan.records))
+    return std::string();
+  for (std::string_view level : supported)
+    if (std::find(levels.begin(), levels.end(), level) != levels.end())
+      return std::string(level);
+  std::string found;
+  for (const std::string &level : levels)
+    found += (found.empty() ? "" : ", ") + printable(level);
+  return Error{where,
+               "no kernels for this CPU (" + std::string(supported.front()) +
+                   "); the bundle has " + (found.empty() ? "none" : found),
+               ExitCode::Device};
+}
+
+Result<Program> Program::load(const std::string &path,
+                              const LoadOptions &options) {
+  Result<Safetensors> file = Safetensors::open(path);
+  if (!file)
+    return file.takeError();
+  std::size_t slash = path.rfind('/');
+  return loadFile(*std::move(file),
+                  slash == path.npos ? "" : path.substr(0, slash + 1), options);
+}
+
+Result<Program> Program::load(std::span<const std::byte> bytes,
+                              std::string where, std::string directory,
+                              const LoadOptions &options) {
+  Result<Safetensors> file = Safetensors::fromMemory(bytes, std::move(where));
+  if (!file)
+    return file.takeError();
+  return loadFile(*std::move(file), std::move(directory), options);
+}
+
+Result<Program> Program::loadFile(Safetensors file, std::string directory,
+                                  const LoadOptions &options) {
+  auto made = std::make_unique<Implementation>();
+  made->where = file.getPath();
+  made->directory = std::move(directory);
+  made->options = options;
+  Result<Plan> plan = readBundlePlan(file);
+  if (!plan)
+    return plan.takeError();
+  made->plan = *std::move(plan);
+  Result<std::string> level =
+      chooseLevel(made->plan, bundleLevels(file), made->where);
+  if (!level)
+    return level.takeError();
+  made->isa = *level;
+  Result<std::vector<std::byte>> object = readBundleKernels(file, made->isa);
+  if (!object)
+    return object.takeError();
+  made->file = std::move(file);
+  if (Result<void> done = made->prepare(*object); !done)
+    return done.takeError();
+  return Program(std::move(made));
+}
+
+Result<Program> Program::load(Bundle bundle, std::string where,
+                              std::string directory,
+                              const LoadOptions &options) {
+  auto made = std::make_unique<Implementation>();
+  made->where = std::move(where);
+  made->directory = std::move(directory);
+  made->options = options;
+  if (Result<void> valid = validate(bundle.plan, made->where); !valid)
+    return valid.takeError();
+  made->plan = std::move(bundle.plan);
+  made->stored = std::move(bundle.init);
+  std::vector<std::string> levels;
+  for (const auto &[level, object] : bundle.kernels)
+    levels.push_back(level);
+  Result<std::string> level = chooseLevel(made->plan, levels, made->where);
+  if (!level)
+    return level.takeError();
+  made->isa = *level;
+  if (Result<void> done = made->prepare(bundle.kernels[made->isa]); !done)
+    return done.takeError();
+  return Program(std::move(made));
+}
+
+Result<void>
+Program::Implementation::prepare(std::span<const std::byte> object) {
+  if (const char *text = std::getenv("BINADE_CONTRACTION")) {
+    std::optional<Contraction> choice = parseContraction(text);
+    if (!choice)
+      return Error{"BINADE_CONTRACTION",
+                   quote(text) + " is none of auto, onednn, own",
+                   ExitCode::Usage};
+    options.contraction = *choice;
+  }
+  if (const char *text = std::getenv("BINADE_POISON"))
+    options.poison |= std::string_view(text) == "1";
+  threads = options.threads ? options.threads
+            : plan.threads  ? plan.threads
+                            : defaultThreadCount();
+  Result<Arena> memory = Arena::allocate(plan.arenaBytes, where);
+  if (!memory)
+    return std::move(memory).takeError().withNote(
+        "a smaller batch, or a narrower policy, needs less");
+  arena = *std::move(memory);
+  if (!object.empty()) {
+    Result<KernelObject> loaded = KernelObject::load(object, where);
+    if (!loaded)
+      return std::move(loaded).takeError().withPart(
+          "tensor '" + std::string(kKernelTensorPrefix) + isa + "'");
+    kernels = *std::move(loaded);
+  }
+  Result<Executor> made =
+      Executor::create({&plan, arena.data(), &kernels, threads,
+                        options.contraction, where, options.notify});
+  if (!made)
+    return made.takeError();
+  executor = *std::move(made);
+  findTransient();
+  return {};
+}
+
+/// A batch is rewritten before each step by who sets it, and constants and
+/// hyper-parameters keep their values: what remains is the step's own memory.
+static bool keepsValue(Role role) {
+  return role != Role::Output && role != Role::Metric && role != Role::Gradient;
+}
+
+void Program::Implementation::findTransient() {
+  std::vector<std::span<std::byte>> kept;
+  for (const Port &port : plan.ports)
+    if (keepsValue(port.role))
+      kept.push_back(tensorOf(port).bytes);
+  std::sort(kept.begin(), kept.end(),
+            [](auto a, auto b) { return a.data() < b.data(); });
+  std::byte *position = arena.data();
+  for (std::span<std::byte> span : kept) {
+    if (position < span.data())
+      transient.emplace_back(position, span.data());
+    position = std::max(position, span.data() + span.size());
+  }
+  if (std::byte *end = arena.data() + arena.size(); position < end)
+    transient.emplace_back(position, end);
+}
+
+Tensor Program::Implementation::tensorOf(const Port &port) const {
+  const Buffer &buffer = plan.buffers[port.buffer];
+  return {port.role,
+          port.name,
+          buffer.dtype,
+          buffer.shape,
+          {arena.data() + buffer.offset, buffer.bytes}};
+}
+
+const Plan &Program::getPlan() const { return implementation->plan; }
+unsigned Program::getThreads() const { return implementation->threads; }
+std::string_view Program::getIsa() const { return implementation->isa; }
+std::uint64_t Program::getExtraBytes() const {
+  return implementation->executor.getExtraBytes();
+}
+
+std::optional<Tensor> Program::find(Role role, std::string_view name) const {
+  if (const Port *port = implementation->plan.findPort(role, name))
+    return implementation->tensorOf(*port);
+  return std::nullopt;
+}
+
+std::vector<Tensor> Program::tensors() const {
+  std::vector<Tensor> all;
+  for (const Port &port : implementation->plan.ports)
+    all.push_back(implementation->tensorOf(port));
+  return all;
+}
+
+std::vector<Tensor> Program::tensors(Role role) const {
+  std::vector<Tensor> all = tensors();
+  std::erase_if(all, [&](const Tensor &tensor) { return tensor.role != role; });
+  return all;
+}
+
+void Program::run() {
+  if (implementation->options.poison)
+    for (std::span<std::byte> span : implementation->transient)
+      std::memset(span.data(), 0xff, span.size());
+  implementation->executor.run();
+}
+
+void Program::setProfiling(bool on) {
+  implementation->executor.setProfiling(on);
+}
+
+std::vector<RecordProfile> Program::getProfile() const {
+  return implementation->executor.getProfile();
+}
+
+template <typename T> static double readAs(std::span<const std::byte> bytes) {
+  T value;
+  std::memcpy(&value, bytes.data(), sizeof(value));
+  return static_cast<double>(value);
+}
+
+std::optional<double> binade::readScalar(const Program &program, Role role,
+                                         std::string_view name) {
+  std::optional<Tensor> tensor = program.find(role, name);
+  if (!tensor || tensor->bytes.size() != byteSize(tensor->dtype))
+    return std::nullopt;
+  switch (tensor->dtype) {
+  case DType::F64:
+    return readAs<double>(tensor->bytes);
+  case DType::F32:
+    return readAs<float>(tensor->bytes);
+  case DType::I64:
+    return readAs<std::int64_t>(tensor->bytes);
+  case DType::I32:
+    return readAs<std::int32_t>(tensor->bytes);
+  case DType::U32:
+    return readAs<std::uint32_t>(tensor->bytes);
+  case DType::BOOL:
+  case DType::U8:
+    return readAs<std::uint8_t>(tensor->bytes);
+  default:
+    return std::nullopt;
+  }
+}

@@ -1,0 +1,36 @@
+//===- ProgramImplementation.h - What a program consists of -----*- C++ -*-===//
+
+#ifndef BINADE_RUNTIME_PROGRAMIMPLEMENTATION_H
+#define BINADE_RUNTIME_PROGRAMIMPLEMENTATION_H
+
+#include "Executor.h"
+
+namespace binade {
+
+struct Program::Implementation {
+  Plan plan;
+  std::string where, directory;
+  /// Of the initial values that the bundle holds: one of the two.
+  std::optional<Safetensors> file;
+  std::vector<StoredTensor> stored;
+  LoadOptions options;
+  unsigned threads = 1;
+  std::string isa;
+  Arena arena;
+  KernelObject kernels;
+  Executor executor;
+  /// Parts of the arena without a meaning before a step.
+  std::vector<std::span<std::byte>> transient;
+
+  Result<void> prepare(std::span<const std::byte> object);
+  void findTransient();
+  Tensor tensorOf(const plan::Port &port) const;
+  void notify(std::string_view text) const {
+    if (options.notify)
+      options.notify(text);
+  }
+};
+
+} // namespace binade
+
+#endif // BINADE_RUNTIME_PROGRAMIMPLEMENTATION_H

@@ -1,0 +1,175 @@
+//===- ThreadTeam.cpp - One team of threads for everything ----------------===//
+
+#include "ThreadTeam.h"
+#include "FloatMode.h"
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <dlfcn.h>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+using namespace binade;
+
+namespace {
+/// A parallel region: threads take the next index until none is left. Static
+/// shares would wait for a thread whose core the system has given away.
+struct Region {
+  std::int64_t count;
+  ThreadTeam::Call call;
+  void *context;
+  std::atomic<std::int64_t> next{0};
+  std::atomic<unsigned> arrived{0};
+
+  static void work(void *data) {
+    auto *region = static_cast<Region *>(data);
+    IeeeMode mode;
+    unsigned thread = region->arrived.fetch_add(1, std::memory_order_relaxed);
+    for (;;) {
+      std::int64_t index = region->next.fetch_add(1, std::memory_order_relaxed);
+      if (index >= region->count)
+        return;
+      region->call(region->context, index, thread);
+    }
+  }
+};
+
+class GompTeam : public ThreadTeam {
+public:
+  static GompTeam *load() {
+    // A process that has libgomp already (PyTorch brings one) shares it. It is
+    // never unloaded: its threads outlive every program.
+    void *library =
+        ::dlopen("libgomp.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (!library)
+      return nullptr;
+    static GompTeam team;
+    team.parallel =
+        reinterpret_cast<Parallel>(::dlsym(library, "GOMP_parallel"));
+    team.getMax =
+        reinterpret_cast<GetMax>(::dlsym(library, "omp_get_max_threads"));
+    team.setNum =
+        reinterpret_cast<SetNum>(::dlsym(library, "omp_set_num_threads"));
+    return team.parallel && team.getMax && team.setNum ? &team : nullptr;
+  }
+
+  std::string_view getName() const override { return "libgomp"; }
+  unsigned exchangeOpenMPThreads(unsigned threads) override {
+    int before = getMax();
+    setNum(static_cast<int>(threads));
+    return static_cast<unsigned>(before);
+  }
+
+protected:
+  void fork(unsigned threads, void (*work)(void *), void *data) override {
+    parallel(work, data, threads, 0);
+  }
+
+private:
+  using Parallel = void (*)(void (*)(void *), void *, unsigned, unsigned);
+  using GetMax = int (*)();
+  using SetNum = void (*)(int);
+  Parallel parallel;
+  GetMax getMax;
+  SetNum setNum;
+};
+
+class StdTeam : public ThreadTeam {
+public:
+  ~StdTeam() override {
+    {
+      std::lock_guard lock(mutex);
+      stopping = true;
+    }
+    wake.notify_all();
+    for (std::thread &thread : threads)
+      thread.join();
+  }
+
+  std::string_view getName() const override { return "std::thread"; }
+  unsigned exchangeOpenMPThreads(unsigned) override { return 0; }
+
+protected:
+  void fork(unsigned count, void (*function)(void *), void *argument) override {
+    try {
+      while (threads.size() + 1 < count)
+        threads.emplace_back([this, id = threads.size(), seen = generation] {
+          follow(id, seen);
+        });
+    } catch (const std::system_error &) {
+      // The system allows no more threads: those that exist do the work.
+      count = static_cast<unsigned>(threads.size()) + 1;
+    }
+    {
+      std::lock_guard lock(mutex);
+      work = function;
+      data = argument;
+      wanted = running = count - 1;
+      ++generation;
+    }
+    wake.notify_all();
+    function(argument);
+    std::unique_lock lock(mutex);
+    done.wait(lock, [&] { return running == 0; });
+  }
+
+private:
+  void follow(std::size_t id, std::uint64_t seen) {
+    std::unique_lock lock(mutex);
+    for (;;) {
+      wake.wait(lock, [&] { return stopping || generation != seen; });
+      if (stopping)
+        return;
+      seen = generation;
+      if (id >= wanted)
+        continue;
+      lock.unlock();
+      work(data);
+      lock.lock();
+      if (--running == 0)
+        done.notify_one();
+    }
+  }
+
+  std::vector<std::thread> threads;
+  std::mutex mutex;
+  std::condition_variable wake, done;
+  std::uint64_t generation = 0;
+  std::size_t wanted = 0, running = 0;
+  bool stopping = false;
+  void (*work)(void *) = nullptr;
+  void *data = nullptr;
+};
+} // namespace
+
+void ThreadTeam::run(unsigned threads, std::int64_t count, Call call,
+                     void *context) {
+  Region region{count, call, context};
+  // Always the whole team: libgomp ends threads when a smaller one is asked
+  // for, and creates them anew for the next.
+  if (threads <= 1 || count <= 1)
+    Region::work(&region);
+  else
+    fork(threads, Region::work, &region);
+}
+
+void ThreadTeam::setModeOfTeam(unsigned threads) {
+  if (threads > 1)
+    fork(threads, [](void *) { IeeeMode::set(); }, nullptr);
+}
+
+ThreadTeam &ThreadTeam::getWithoutLibgomp() {
+  static StdTeam team;
+  return team;
+}
+
+ThreadTeam &ThreadTeam::get() {
+  static ThreadTeam &team = []() -> ThreadTeam & {
+    if (GompTeam *gomp = GompTeam::load())
+      return *gomp;
+    return getWithoutLibgomp();
+  }();
+  return team;
+}

@@ -1,0 +1,280 @@
+//===- TileKernels.h - The code of Tile.h for one vector width --*- C++ -*-===//
+// Included by TileAvx2.cpp and TileAvx512.cpp inside of a region in which all
+// functions are compiled for that instruction set, after
+//   BINADE_TILE_LANES    floats of a vector
+//   BINADE_TILE_ROWS     rows of the left panel
+// Everything here is local to the including file. Functions of the standard
+// library must not be used: the linker might keep this region's copy of one
+// for callers on machines without these instructions.
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+constexpr std::int64_t lanes = BINADE_TILE_LANES;
+constexpr std::int64_t panelRows = BINADE_TILE_ROWS;
+constexpr std::int64_t panelVectors = 2;
+constexpr std::int64_t panelColumns = panelVectors * lanes;
+
+using Vector = float __attribute__((vector_size(lanes * sizeof(float))));
+using Float8 = float __attribute__((vector_size(32)));
+using Word8 = std::uint32_t __attribute__((vector_size(32)));
+using Half8 = std::uint16_t __attribute__((vector_size(16)));
+using Float16x8 = _Float16 __attribute__((vector_size(16)));
+
+struct F32 {
+  using Stored = float;
+  static float load(Stored x) { return x; }
+  static Float8 load8(const Stored *from) {
+    Float8 x;
+    __builtin_memcpy(&x, from, sizeof(x));
+    return x;
+  }
+  static Stored round(float x) { return x; }
+};
+
+struct BF16 {
+  using Stored = std::uint16_t;
+  static float load(Stored x) {
+    return __builtin_bit_cast(float, std::uint32_t(x) << 16);
+  }
+  static Float8 load8(const Stored *from) {
+    Half8 x;
+    __builtin_memcpy(&x, from, sizeof(x));
+    Word8 word = __builtin_convertvector(x, Word8) << 16;
+    return __builtin_bit_cast(Float8, word);
+  }
+  static Stored round(float x) {
+    std::uint32_t u = __builtin_bit_cast(std::uint32_t, x);
+    std::uint32_t rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
+    return static_cast<Stored>((u & 0x7fffffff) > 0x7f800000 ? 0x7fc0
+                                                             : rounded);
+  }
+};
+
+struct F16 {
+  using Stored = std::uint16_t;
+  static float load(Stored x) {
+    return static_cast<float>(__builtin_bit_cast(_Float16, x));
+  }
+  static Float8 load8(const Stored *from) {
+    Float16x8 x;
+    __builtin_memcpy(&x, from, sizeof(x));
+    return __builtin_convertvector(x, Float8);
+  }
+  static Stored round(float x) {
+    Stored bits = __builtin_bit_cast(Stored, static_cast<_Float16>(x));
+    return x != x ? Stored(0x7e00) : bits;
+  }
+};
+
+std::int64_t smaller(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
+
+/// rows[i][l] -> columns: afterwards x[l] holds position l of all eight rows.
+inline void transpose(Float8 x[8]) {
+  Float8 y[8];
+#pragma clang loop unroll(full)
+  for (int i = 0; i < 4; ++i) {
+    y[2 * i] = __builtin_shufflevector(x[2 * i], x[2 * i + 1], 0, 8, 1, 9, 4,
+                                       12, 5, 13);
+    y[2 * i + 1] = __builtin_shufflevector(x[2 * i], x[2 * i + 1], 2, 10, 3, 11,
+                                           6, 14, 7, 15);
+  }
+  Float8 z[8];
+#pragma clang loop unroll(full)
+  for (int i = 0; i < 2; ++i) {
+#pragma clang loop unroll(full)
+    for (int j = 0; j < 2; ++j) {
+      z[4 * i + 2 * j] = __builtin_shufflevector(y[4 * i + j], y[4 * i + j + 2],
+                                                 0, 1, 8, 9, 4, 5, 12, 13);
+      z[4 * i + 2 * j + 1] = __builtin_shufflevector(
+          y[4 * i + j], y[4 * i + j + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+  }
+#pragma clang loop unroll(full)
+  for (int i = 0; i < 4; ++i) {
+    x[i] = __builtin_shufflevector(z[i], z[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    x[i + 4] =
+        __builtin_shufflevector(z[i], z[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+  }
+}
+
+/// One panel whose source is dense along the contracted axis. Stores write
+/// eight floats at a time; where `width` is no multiple of eight, the last
+/// group's end up in the first rows of the next position, which are written
+/// later: groups run downwards, positions upwards.
+template <typename Type>
+void packAlongDepth(const typename Type::Stored *from, std::int64_t stride,
+                    std::int64_t count, std::int64_t depth, std::int64_t width,
+                    float *to) {
+  std::int64_t l = 0;
+  for (; l + 8 <= depth; l += 8) {
+    for (std::int64_t group = (width - 1) / 8 * 8; group >= 0; group -= 8) {
+      Float8 x[8];
+#pragma clang loop unroll(full)
+      for (std::int64_t i = 0; i < 8; ++i)
+        x[i] = group + i < count ? Type::load8(from + (group + i) * stride + l)
+                                 : Float8{};
+      transpose(x);
+#pragma clang loop unroll(full)
+      for (std::int64_t i = 0; i < 8; ++i)
+        __builtin_memcpy(to + (l + i) * width + group, &x[i], sizeof(x[i]));
+    }
+  }
+  for (; l < depth; ++l)
+    for (std::int64_t i = 0; i < width; ++i)
+      to[l * width + i] = i < count ? Type::load(from[i * stride + l]) : 0.0f;
+}
+
+/// One panel whose source is dense along rows (or columns).
+template <typename Type>
+void packAlongCount(const typename Type::Stored *from, std::int64_t depthStride,
+                    std::int64_t count, std::int64_t depth, std::int64_t width,
+                    float *to) {
+  for (std::int64_t l = 0; l < depth; ++l, from += depthStride, to += width) {
+    std::int64_t i = 0;
+    for (; i + 8 <= smaller(count, width); i += 8) {
+      Float8 x = Type::load8(from + i);
+      __builtin_memcpy(to + i, &x, sizeof(x));
+    }
+    for (; i < width; ++i)
+      to[i] = i < count ? Type::load(from[i]) : 0.0f;
+  }
+}
+
+template <typename Type>
+void packAs(const Source &source, std::int64_t width, float *to,
+            std::int64_t pitch) {
+  auto *from = static_cast<const typename Type::Stored *>(source.data);
+  for (std::int64_t start = 0; start < source.count; start += width) {
+    std::int64_t count = smaller(width, source.count - start);
+    if (source.depthStride == 1) {
+      packAlongDepth<Type>(from, source.countStride, count, source.depth, width,
+                           to);
+    } else if (source.countStride == 1) {
+      packAlongCount<Type>(from, source.depthStride, count, source.depth, width,
+                           to);
+    } else {
+      for (std::int64_t l = 0; l < source.depth; ++l)
+        for (std::int64_t i = 0; i < width; ++i)
+          to[l * width + i] =
+              i < count
+                  ? Type::load(
+                        from[i * source.countStride + l * source.depthStride])
+                  : 0.0f;
+    }
+    from += width * source.countStride;
+    to += pitch;
+  }
+}
+
+void pack(const Source &source, std::int64_t width, float *to,
+          std::int64_t pitch) {
+  if (source.dtype == DType::F32)
+    packAs<F32>(source, width, to, pitch);
+  else if (source.dtype == DType::BF16)
+    packAs<BF16>(source, width, to, pitch);
+  else
+    packAs<F16>(source, width, to, pitch);
+}
+
+/// One panel by one panel; all sums stay in registers.
+void multiplyPanels(const float *left, const float *right, std::int64_t depth,
+                    float *sums, std::int64_t pitch, bool first) {
+  Vector c[panelRows][panelVectors];
+#pragma clang loop unroll(full)
+  for (std::int64_t i = 0; i < panelRows; ++i)
+#pragma clang loop unroll(full)
+    for (std::int64_t j = 0; j < panelVectors; ++j)
+      if (first)
+        c[i][j] = Vector{};
+      else
+        __builtin_memcpy(&c[i][j], sums + i * pitch + j * lanes,
+                         sizeof(Vector));
+  for (std::int64_t l = 0; l < depth; ++l) {
+    Vector b[panelVectors];
+#pragma clang loop unroll(full)
+    for (std::int64_t j = 0; j < panelVectors; ++j)
+      __builtin_memcpy(&b[j], right + j * lanes, sizeof(Vector));
+#pragma clang loop unroll(full)
+    for (std::int64_t i = 0; i < panelRows; ++i) {
+      Vector a = Vector{} + left[i];
+#pragma clang loop unroll(full)
+      for (std::int64_t j = 0; j < panelVectors; ++j)
+        c[i][j] = __builtin_elementwise_fma(a, b[j], c[i][j]);
+    }
+    left += panelRows;
+    right += panelColumns;
+  }
+#pragma clang loop unroll(full)
+  for (std::int64_t i = 0; i < panelRows; ++i)
+#pragma clang loop unroll(full)
+    for (std::int64_t j = 0; j < panelVectors; ++j)
+      __builtin_memcpy(sums + i * pitch + j * lanes, &c[i][j], sizeof(Vector));
+}
+
+/// Rounds one row of sums into the target.
+template <typename Type>
+void storeRow(const float *sums, std::int64_t count, const float *bias,
+              bool accumulate, typename Type::Stored *to, std::int64_t stride) {
+  for (std::int64_t j = 0; j < count; ++j) {
+    float sum = sums[j];
+    if (bias)
+      sum += bias[j];
+    if (accumulate)
+      sum += Type::load(to[j * stride]);
+    to[j * stride] = Type::round(sum);
+  }
+}
+
+template <typename Type>
+void storeAs(const float *sums, std::int64_t pitch, std::int64_t rows,
+             std::int64_t columns, const Target &target) {
+  auto *to = static_cast<typename Type::Stored *>(target.data);
+  for (std::int64_t i = 0; i < rows;
+       ++i, sums += pitch, to += target.rowStride) {
+    // The dense case is a loop of its own, which becomes vectors.
+    if (target.columnStride == 1)
+      storeRow<Type>(sums, columns, target.bias, target.accumulate, to, 1);
+    else
+      storeRow<Type>(sums, columns, target.bias, target.accumulate, to,
+                     target.columnStride);
+  }
+}
+
+/// `target` moved to the panel that starts at (row, column).
+void store(const float *sums, std::int64_t pitch, const Product &p,
+           std::int64_t row, std::int64_t column) {
+  Target target = p.target;
+  std::int64_t offset = row * target.rowStride + column * target.columnStride;
+  std::int64_t size = target.dtype == DType::F32 ? 4 : 2;
+  target.data = static_cast<char *>(target.data) + offset * size;
+  if (target.bias)
+    target.bias += column;
+  std::int64_t rows = smaller(panelRows, p.rows - row);
+  std::int64_t columns = smaller(panelColumns, p.columns - column);
+  if (target.dtype == DType::F32)
+    storeAs<F32>(sums, pitch, rows, columns, target);
+  else if (target.dtype == DType::BF16)
+    storeAs<BF16>(sums, pitch, rows, columns, target);
+  else
+    storeAs<F16>(sums, pitch, rows, columns, target);
+}
+
+void multiply(const Product &p) {
+  alignas(64) float local[panelRows * panelColumns];
+  // The right panel stays in the first-level cache while left panels pass.
+  for (std::int64_t column = 0; column < p.columns; column += panelColumns) {
+    const float *right = p.right + column / panelColumns * p.rightPitch;
+    for (std::int64_t row = 0; row < p.rows; row += panelRows) {
+      const float *left = p.left + row * p.depth;
+      bool alone = p.first && p.last;
+      float *sums = alone ? local : p.sums + row * p.sumsPitch + column;
+      std::int64_t pitch = alone ? panelColumns : p.sumsPitch;
+      multiplyPanels(left, right, p.depth, sums, pitch, p.first);
+      if (p.last)
+        store(sums, pitch, p, row, column);
+    }
+  }
+}
+
+} // namespace

@@ -1,0 +1,255 @@
+//===- MatmulTest.cpp - Matrix products against loops ---------------------===//
+// Own code is defined to the bit: one chain of fused multiply-adds. oneDNN has
+// an error bound.
+//===----------------------------------------------------------------------===//
+
+#include "OneRecord.h"
+
+using namespace binade;
+using namespace binade::plan;
+
+namespace {
+struct Case {
+  std::vector<std::int64_t> batch;
+  std::int64_t m, n, k;
+  bool transposeLhs = false, transposeRhs = false, transposeOut = false;
+  bool bias = false, accumulate = false, broadcastRhs = false;
+  DType lhs = DType::F32, rhs = DType::F32, out = DType::F32;
+};
+
+/// Rows and columns behind the batch axes; rows are padded by three elements.
+struct Layout {
+  std::vector<std::int64_t> shape, strides;
+
+  Layout(const std::vector<std::int64_t> &batch, std::int64_t rows,
+         std::int64_t columns, bool transposed, bool broadcast = false) {
+    std::int64_t pitch = (transposed ? rows : columns) + 3;
+    std::int64_t matrix = pitch * (transposed ? columns : rows);
+    std::int64_t count = 1;
+    for (std::size_t d = batch.size(); d-- > 0; count *= batch[d])
+      strides.insert(strides.begin(), broadcast ? 0 : count * matrix);
+    shape = {broadcast ? matrix : count * matrix};
+    strides.push_back(transposed ? 1 : pitch);
+    strides.push_back(transposed ? pitch : 1);
+  }
+};
+
+class MatmulRun {
+public:
+  MatmulRun(const Case &c, Contraction contraction, unsigned threads)
+      : c(c), lhsLayout(c.batch, c.m, c.k, c.transposeLhs),
+        rhsLayout(c.batch, c.k, c.n, c.transposeRhs, c.broadcastRhs),
+        outLayout(c.batch, c.m, c.n, c.transposeOut) {
+    lhs = tensors.add(c.lhs, lhsLayout.shape);
+    rhs = tensors.add(c.rhs, rhsLayout.shape);
+    out = tensors.add(c.out, outLayout.shape);
+    bias = tensors.add(c.out, {c.n});
+    Matmul matmul;
+    matmul.lhs = {lhs, 0, lhsLayout.strides, {}};
+    matmul.rhs = {rhs, 0, rhsLayout.strides, {}};
+    matmul.out = {out, 0, outLayout.strides, {}};
+    if (c.bias)
+      matmul.bias = View{bias, 0, {1}, {}};
+    matmul.batch = c.batch;
+    matmul.m = c.m;
+    matmul.n = c.n;
+    matmul.k = c.k;
+    matmul.accumulate = c.accumulate;
+    tensors.plan.records = {{"matmul", matmul}};
+    program.emplace(tensors.load(contraction, threads));
+    for (std::uint32_t t = 0; t < 4; ++t)
+      fillExactly(*program, t);
+    if (c.lhs == DType::F32 && c.rhs == DType::F32) {
+      fillFinely(*program, lhs);
+      fillFinely(*program, rhs);
+    }
+    Tensor result = tensorOf(*program, out);
+    before.assign(result.bytes.begin(), result.bytes.end());
+    program->run();
+  }
+
+  std::vector<std::byte> bytes() const {
+    Tensor result = tensorOf(*program, out);
+    return {result.bytes.begin(), result.bytes.end()};
+  }
+
+  /// Checks every element by `check(got, old, bias, lhs terms, rhs terms)`.
+  template <typename Check> void forEach(Check check) {
+    Tensor lhsTensor = tensorOf(*program, lhs);
+    Tensor rhsTensor = tensorOf(*program, rhs);
+    Tensor outTensor = tensorOf(*program, out), old = outTensor;
+    Tensor biasTensor = tensorOf(*program, bias);
+    old.bytes = before;
+    std::int64_t count = 1;
+    for (std::int64_t size : c.batch)
+      count *= size;
+    for (std::int64_t b = 0; b < count; ++b) {
+      std::int64_t l = 0, r = 0, o = 0, rest = b;
+      for (std::size_t d = c.batch.size(); d-- > 0; rest /= c.batch[d]) {
+        l += rest % c.batch[d] * lhsLayout.strides[d];
+        r += rest % c.batch[d] * rhsLayout.strides[d];
+        o += rest % c.batch[d] * outLayout.strides[d];
+      }
+      auto at = [](const Layout &layout, std::int64_t start, std::int64_t i,
+                   std::int64_t j) {
+        return start + i * layout.strides.end()[-2] +
+               j * layout.strides.end()[-1];
+      };
+      for (std::int64_t i = 0; i < c.m; ++i)
+        for (std::int64_t j = 0; j < c.n; ++j) {
+          std::vector<double> left, right;
+          for (std::int64_t k = 0; k < c.k; ++k) {
+            left.push_back(readElement(lhsTensor, at(lhsLayout, l, i, k)));
+            right.push_back(readElement(rhsTensor, at(rhsLayout, r, k, j)));
+          }
+          std::int64_t index = at(outLayout, o, i, j);
+          check(readElement(outTensor, index),
+                c.accumulate ? readElement(old, index) : 0,
+                c.bias ? readElement(biasTensor, j) : 0, left, right);
+        }
+    }
+  }
+
+  void expectChains() {
+    int wrong = 0;
+    forEach([&](double got, double old, double bias,
+                const std::vector<double> &left,
+                const std::vector<double> &right) {
+      float sum = 0;
+      for (std::size_t k = 0; k < left.size(); ++k)
+        sum = std::fma(static_cast<float>(left[k]),
+                       static_cast<float>(right[k]), sum);
+      if (c.bias)
+        sum += static_cast<float>(bias);
+      if (c.accumulate)
+        sum += static_cast<float>(old);
+      wrong += got != roundTo(c.out, sum);
+    });
+    EXPECT_EQ(wrong, 0);
+  }
+
+  void expectBound() {
+    int wrong = 0;
+    forEach([&](double got, double old, double bias,
+                const std::vector<double> &left,
+                const std::vector<double> &right) {
+      double sum = bias + old, magnitude = std::abs(bias) + std::abs(old);
+      for (std::size_t k = 0; k < left.size(); ++k) {
+        sum += left[k] * right[k];
+        magnitude += std::abs(left[k] * right[k]);
+      }
+      double bound = static_cast<double>(left.size() + 2) * 0x1p-24 * magnitude;
+      wrong += !(std::abs(got - sum) <=
+                 bound + halfUlp(c.out, std::abs(sum) + bound));
+    });
+    EXPECT_EQ(wrong, 0);
+  }
+
+  std::string implementation() const {
+    return program->getProfile()[0].implementation;
+  }
+
+private:
+  Case c;
+  Layout lhsLayout, rhsLayout, outLayout;
+  Tensors tensors;
+  std::uint32_t lhs, rhs, out, bias;
+  std::optional<Program> program;
+  std::vector<std::byte> before;
+};
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (int transposes = 0; transposes < 8; ++transposes)
+    for (auto [m, n, k] : {std::array{1, 1, 1},
+                           {5, 7, 3},
+                           {33, 65, 40},
+                           {14, 32, 8},
+                           {61, 18, 401}}) {
+      Case c{{}, m, n, k};
+      c.transposeLhs = transposes & 1;
+      c.transposeRhs = transposes & 2;
+      c.transposeOut = transposes & 4;
+      all.push_back(c);
+      c.batch = {2, 3};
+      c.bias = true;
+      c.accumulate = n % 2 == 0;
+      all.push_back(c);
+    }
+  Case shared{{3}, 40, 50, 60};
+  shared.broadcastRhs = true;
+  all.push_back(shared);
+  // A right side too large for one item, and more columns than an item has.
+  all.push_back({{}, 3, 2100, 1000});
+  Case wide{{2}, 3, 700, 600};
+  wide.bias = true;
+  all.push_back(wide);
+  return all;
+}
+} // namespace
+
+TEST(Matmul, OwnCodeIsOneChainOfFusedMultiplyAdds) {
+  for (Case c : cases())
+    MatmulRun(c, Contraction::Own, 2).expectChains();
+}
+
+TEST(Matmul, OwnCodeTakesEveryMixtureOfTypes) {
+  constexpr DType types[] = {DType::F32, DType::BF16, DType::F16};
+  for (DType lhs : types)
+    for (DType rhs : types)
+      for (DType out : types)
+        for (bool transposed : {false, true}) {
+          Case c{{2}, 19, 35, 27};
+          c.lhs = lhs;
+          c.rhs = rhs;
+          c.out = out;
+          c.transposeLhs = c.transposeRhs = transposed;
+          c.bias = c.accumulate = true;
+          MatmulRun(c, Contraction::Own, 2).expectChains();
+        }
+}
+
+TEST(Matmul, OwnBitsDoNotDependOnThreads) {
+  Case c{{}, 150, 210, 500};
+  std::vector<std::byte> one = MatmulRun(c, Contraction::Own, 1).bytes();
+  EXPECT_EQ(MatmulRun(c, Contraction::Own, 2).bytes(), one);
+  EXPECT_EQ(MatmulRun(c, Contraction::Own, 5).bytes(), one);
+}
+
+TEST(Matmul, OneDnnKeepsTheErrorBound) {
+  Case probe{{}, 64, 64, 64};
+  if (MatmulRun(probe, Contraction::OneDnn, 2).implementation().find("onednn"))
+    GTEST_SKIP() << "libdnnl.so.2 was not found";
+  for (Case c : cases())
+    MatmulRun(c, Contraction::OneDnn, 2).expectBound();
+  for (DType out : {DType::F32, DType::BF16})
+    for (bool transposed : {false, true}) {
+      Case c{{2, 2}, 48, 64, 96};
+      c.lhs = c.rhs = DType::BF16;
+      c.out = out;
+      c.transposeRhs = transposed;
+      c.bias = c.accumulate = true;
+      MatmulRun(c, Contraction::OneDnn, 2).expectBound();
+    }
+}
+
+TEST(Matmul, WhatTrainingNeedsIsNotLeftToReferenceCode) {
+  // Linear layers (forward, both gradients) and attention, f32 and bf16.
+  for (DType type : {DType::F32, DType::BF16})
+    for (int transposes = 0; transposes < 3; ++transposes)
+      for (bool batched : {false, true}) {
+        Case c{{}, 256, 384, 128};
+        if (batched)
+          c.batch = {2, 3};
+        c.lhs = c.rhs = c.out = type;
+        c.transposeLhs = transposes == 1;
+        c.transposeRhs = transposes == 2;
+        std::string name =
+            MatmulRun(c, Contraction::OneDnn, 2).implementation();
+        if (name.starts_with("own"))
+          GTEST_SKIP() << "libdnnl.so.2 was not found";
+        EXPECT_TRUE(name.find("jit") != name.npos ||
+                    name.find("brg") != name.npos)
+            << name;
+      }
+}

@@ -1,0 +1,111 @@
+//===- OneRecord.h - Runs one record on tensors of the test -----*- C++ -*-===//
+
+#ifndef BINADE_TEST_UNITTESTS_RUNTIME_ONERECORD_H
+#define BINADE_TEST_UNITTESTS_RUNTIME_ONERECORD_H
+
+#include "binade/Container/FloatConversion.h"
+#include "binade/Container/Philox.h"
+#include "binade/Runtime/Program.h"
+#include "gtest/gtest.h"
+#include <cmath>
+
+namespace binade {
+
+/// A program of output ports `t0`, `t1` ..., one per tensor, and any records.
+class Tensors {
+public:
+  /// Adds a tensor; returns the number of its buffer.
+  std::uint32_t add(DType dtype, std::vector<std::int64_t> shape) {
+    std::uint64_t bytes = byteSize(dtype);
+    for (std::int64_t size : shape)
+      bytes *= static_cast<std::uint64_t>(size);
+    auto index = static_cast<std::uint32_t>(plan.buffers.size());
+    plan.buffers.push_back({"t" + std::to_string(index), plan.arenaBytes, bytes,
+                            dtype, std::move(shape),
+                            plan::Category::Workspace});
+    plan.ports.push_back(
+        {plan::Role::Output, "t" + std::to_string(index), index, {}, {}});
+    plan.arenaBytes += (bytes + 63) / 64 * 64;
+    return index;
+  }
+
+  Program load(Contraction contraction, unsigned threads) {
+    plan.ledger = {{plan::Category::Workspace, plan.arenaBytes}};
+    LoadOptions options;
+    options.contraction = contraction;
+    options.threads = threads;
+    Bundle bundle;
+    bundle.plan = plan;
+    Result<Program> program =
+        Program::load(std::move(bundle), "test", "", options);
+    if (!program)
+      throw std::runtime_error(render(program.error()));
+    return *std::move(program);
+  }
+
+  Plan plan;
+};
+
+inline Tensor tensorOf(const Program &program, std::uint32_t tensor) {
+  return *program.find(plan::Role::Output, "t" + std::to_string(tensor));
+}
+
+/// Element `index` as a number.
+inline double readElement(const Tensor &t, std::int64_t index) {
+  auto i = static_cast<std::size_t>(index);
+  if (t.dtype == DType::F32)
+    return t.as<float>()[i];
+  if (t.dtype == DType::BF16)
+    return bf16ToFloat(t.as<std::uint16_t>()[i]);
+  return f16ToFloat(t.as<std::uint16_t>()[i]);
+}
+
+/// Fills with numbers in [-1, 1) that have at most 8 bits (so that they are
+/// exact in bf16 and f16) from a stream of their own.
+inline void fillExactly(const Program &program, std::uint32_t tensor) {
+  Tensor t = tensorOf(program, tensor);
+  std::size_t count = t.bytes.size() / byteSize(t.dtype);
+  for (std::size_t i = 0; i < count; ++i) {
+    std::uint32_t word =
+        philox({static_cast<std::uint32_t>(i), tensor, 0, 0}, {1, 2})[0];
+    float value = static_cast<float>(static_cast<int>(word >> 24) - 128) / 128;
+    if (t.dtype == DType::F32)
+      t.as<float>()[i] = value;
+    else if (t.dtype == DType::BF16)
+      t.as<std::uint16_t>()[i] = floatToBF16(value);
+    else
+      t.as<std::uint16_t>()[i] = floatToF16(value);
+  }
+}
+
+/// Fills an F32 tensor with numbers of 24 bits.
+inline void fillFinely(const Program &program, std::uint32_t tensor) {
+  Tensor t = tensorOf(program, tensor);
+  for (std::size_t i = 0; i < t.as<float>().size(); ++i)
+    t.as<float>()[i] =
+        2 * philoxUniform(philox({static_cast<std::uint32_t>(i), tensor, 0, 0},
+                                 {3, 4})[0]) -
+        1;
+}
+
+/// Half a unit in the last place of `type` at `value`.
+inline double halfUlp(DType type, double value) {
+  int digits = type == DType::F32 ? 24 : type == DType::BF16 ? 8 : 11;
+  int lowest = type == DType::F16 ? -24 : -149;
+  int exponent;
+  std::frexp(value, &exponent);
+  return std::ldexp(0.5, std::max(exponent - digits, lowest));
+}
+
+/// `value` in f32 rounded to `type`, as a number.
+inline double roundTo(DType type, float value) {
+  if (type == DType::BF16)
+    return bf16ToFloat(floatToBF16(value));
+  if (type == DType::F16)
+    return f16ToFloat(floatToF16(value));
+  return value;
+}
+
+} // namespace binade
+
+#endif // BINADE_TEST_UNITTESTS_RUNTIME_ONERECORD_H
