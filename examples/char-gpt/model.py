@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
-
 from prepare import load_text, vocabulary
+from torch import Tensor, nn
 
 
 @dataclass(frozen=True)
@@ -48,10 +47,15 @@ class Attention(nn.Module):
         batch, time, width = x.shape
         query, key, value = (
             part.view(batch, time, self.heads, width // self.heads).transpose(1, 2)
-            for part in self.qkv(x).split(width, dim=-1))
+            for part in self.qkv(x).split(width, dim=-1)
+        )
         y = F.scaled_dot_product_attention(
-            query, key, value, is_causal=True,
-            dropout_p=self.dropout if self.training else 0.0)
+            query,
+            key,
+            value,
+            is_causal=True,
+            dropout_p=self.dropout if self.training else 0.0,
+        )
         return self.proj(y.transpose(1, 2).reshape(batch, time, width))
 
 
@@ -64,8 +68,10 @@ class Block(nn.Module):
         self.attention = Attention(config)
         self.norm2 = nn.LayerNorm(config.width)
         self.mlp = nn.Sequential(
-            nn.Linear(config.width, 4 * config.width), nn.GELU(),
-            nn.Linear(4 * config.width, config.width))
+            nn.Linear(config.width, 4 * config.width),
+            nn.GELU(),
+            nn.Linear(4 * config.width, config.width),
+        )
         self.dropout = nn.Dropout(config.dropout) if config.dropout else nn.Identity()
 
     def forward(self, x: Tensor) -> Tensor:

@@ -33,7 +33,8 @@ def load_object(reference: str) -> Any:
     module_name, colon, path = reference.partition(":")
     if not (module_name and colon and path):
         raise RejectedError(
-            f"'{reference}' does not name an object: write package.module:name")
+            f"'{reference}' does not name an object: write package.module:name"
+        )
     if os.getcwd() not in sys.path and "" not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
@@ -43,9 +44,11 @@ def load_object(reference: str) -> Any:
         if module_name == missing or module_name.startswith(missing + "."):
             raise RejectedError(
                 f"there is no module '{module_name}'; it is looked for in the "
-                "working directory and in PYTHONPATH") from error
-        raise RejectedError(f"module '{module_name}' needs module '{missing}', "
-                            "which is not installed") from error
+                "working directory and in PYTHONPATH"
+            ) from error
+        raise RejectedError(
+            f"module '{module_name}' needs module '{missing}', which is not installed"
+        ) from error
     for name in path.split("."):
         if not hasattr(found, name):
             raise RejectedError(f"module '{module_name}' has no '{path}'")
@@ -53,8 +56,11 @@ def load_object(reference: str) -> Any:
     return found
 
 
-def run_command(name: str, body: Callable[[Sequence[str] | None], None],
-                arguments: Sequence[str] | None = None) -> int:
+def run_command(
+    name: str,
+    body: Callable[[Sequence[str] | None], None],
+    arguments: Sequence[str] | None = None,
+) -> int:
     """Runs a command and turns its errors into one line and an exit code."""
     try:
         body(arguments)

@@ -25,8 +25,14 @@ VOCABULARY_KEY = "binade.vocabulary"
 _INTEGERS = (np.uint8, np.int8, np.uint16, np.int16, np.int32, np.int64)
 
 
-def convert_npz(source: str | os.PathLike[str], out: str | os.PathLike[str], *,
-                batched: bool = False, split: float = 0.0, seed: int = 0) -> list[Path]:
+def convert_npz(
+    source: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    batched: bool = False,
+    split: float = 0.0,
+    seed: int = 0,
+) -> list[Path]:
     """Writes the arrays of an npz file as tensors of the same names.
 
     Args:
@@ -50,14 +56,21 @@ def convert_npz(source: str | os.PathLike[str], out: str | os.PathLike[str], *,
     if batched:
         for name, array in arrays.items():
             if array.ndim < 2:
-                raise RejectedError(f"{os.fspath(source)}: '{name}' of shape "
-                                    f"{list(array.shape)} has no batch axis to join")
+                raise RejectedError(
+                    f"{os.fspath(source)}: '{name}' of shape "
+                    f"{list(array.shape)} has no batch axis to join"
+                )
             arrays[name] = array.reshape(-1, *array.shape[2:])
     return save_samples(arrays, out, split=split, seed=seed, source=source)
 
 
-def convert_text(source: str | os.PathLike[str], out: str | os.PathLike[str], *,
-                 vocabulary: str = "characters", split: float = 0.0) -> list[Path]:
+def convert_text(
+    source: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    vocabulary: str = "characters",
+    split: float = 0.0,
+) -> list[Path]:
     """Writes a text as one stream ``tokens``; the held-out part is the text's end.
 
     Args:
@@ -76,20 +89,34 @@ def convert_text(source: str | os.PathLike[str], out: str | os.PathLike[str], *,
         try:
             text = raw.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise RejectedError(f"{os.fspath(source)}: not UTF-8 at byte {error.start}; "
-                                "use --vocabulary bytes") from error
-        symbols = (sorted(set(text)) if vocabulary == "characters"
-                   else read_vocabulary(vocabulary))
+            raise RejectedError(
+                f"{os.fspath(source)}: not UTF-8 at byte {error.start}; "
+                "use --vocabulary bytes"
+            ) from error
+        symbols = (
+            sorted(set(text))
+            if vocabulary == "characters"
+            else read_vocabulary(vocabulary)
+        )
         tokens = _tokens(text, symbols, source)
         metadata[VOCABULARY_KEY] = json.dumps(symbols, ensure_ascii=False)
     held_out = _held_out_count(len(tokens), split, source)
-    return _write(out, {"tokens": tokens[:len(tokens) - held_out]},
-                  {"tokens": tokens[len(tokens) - held_out:]}, metadata)
+    return _write(
+        out,
+        {"tokens": tokens[: len(tokens) - held_out]},
+        {"tokens": tokens[len(tokens) - held_out :]},
+        metadata,
+    )
 
 
-def convert_dataset(dataset: object, out: str | os.PathLike[str], *,
-                    names: Sequence[str] | None = None, split: float = 0.0,
-                    seed: int = 0) -> list[Path]:
+def convert_dataset(
+    dataset: object,
+    out: str | os.PathLike[str],
+    *,
+    names: Sequence[str] | None = None,
+    split: float = 0.0,
+    seed: int = 0,
+) -> list[Path]:
     """Writes every sample of a map-style PyTorch data set.
 
     Args:
@@ -101,47 +128,63 @@ def convert_dataset(dataset: object, out: str | os.PathLike[str], *,
       seed: Chooses the held-out samples.
     """
     if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
-        raise RejectedError(f"a data set needs len() and [index], "
-                            f"{type(dataset).__name__} lacks them")
+        raise RejectedError(
+            f"a data set needs len() and [index], {type(dataset).__name__} lacks them"
+        )
     arrays: dict[str, np.ndarray] = {}
     count = len(dataset)
     for index in tqdm(range(count), desc="samples", unit=""):
         sample = _named_parts(dataset[index], names)
         if not arrays:
-            arrays = {name: np.empty((count, *part.shape), part.dtype)
-                      for name, part in sample.items()}
+            arrays = {
+                name: np.empty((count, *part.shape), part.dtype)
+                for name, part in sample.items()
+            }
         for name, array in arrays.items():
             if name not in sample:
                 raise RejectedError(f"sample {index} has no '{name}'")
             if sample[name].shape != array.shape[1:]:
                 raise RejectedError(
                     f"sample {index} has '{name}' of shape {list(sample[name].shape)}, "
-                    f"sample 0 of {list(array.shape[1:])}; all samples need one shape")
+                    f"sample 0 of {list(array.shape[1:])}; all samples need one shape"
+                )
             array[index] = sample[name]
-    return save_samples(arrays, out, split=split, seed=seed,
-                        source=type(dataset).__name__)
+    return save_samples(
+        arrays, out, split=split, seed=seed, source=type(dataset).__name__
+    )
 
 
-def save_samples(arrays: Mapping[str, np.ndarray], out: str | os.PathLike[str], *,
-                 split: float = 0.0, seed: int = 0,
-                 source: str | os.PathLike[str] = "") -> list[Path]:
+def save_samples(
+    arrays: Mapping[str, np.ndarray],
+    out: str | os.PathLike[str],
+    *,
+    split: float = 0.0,
+    seed: int = 0,
+    source: str | os.PathLike[str] = "",
+) -> list[Path]:
     """Writes arrays whose first axes count the same samples."""
     if not arrays:
         raise RejectedError(f"{os.fspath(source)}: there are no arrays")
     for name, array in arrays.items():
         if array.ndim == 0:
-            raise RejectedError(f"'{name}' is one number; its first axis must count "
-                                "samples")
+            raise RejectedError(
+                f"'{name}' is one number; its first axis must count samples"
+            )
     counts = {name: len(array) for name, array in arrays.items()}
     if len(set(counts.values())) > 1:
-        raise RejectedError("the first axes differ: " + ", ".join(
-            f"'{name}' has {count}" for name, count in counts.items()))
+        raise RejectedError(
+            "the first axes differ: "
+            + ", ".join(f"'{name}' has {count}" for name, count in counts.items())
+        )
     count = next(iter(counts.values()))
     held_out = np.zeros(count, bool)
-    held_out[_draw_order(count, seed)[:_held_out_count(count, split, source)]] = True
-    return _write(out, {name: array[~held_out] for name, array in arrays.items()},
-                  {name: array[held_out] for name, array in arrays.items()},
-                  {"source": Path(source).name})
+    held_out[_draw_order(count, seed)[: _held_out_count(count, split, source)]] = True
+    return _write(
+        out,
+        {name: array[~held_out] for name, array in arrays.items()},
+        {name: array[held_out] for name, array in arrays.items()},
+        {"source": Path(source).name},
+    )
 
 
 def read_vocabulary(path: str | os.PathLike[str]) -> list[str]:
@@ -152,8 +195,9 @@ def read_vocabulary(path: str | os.PathLike[str]) -> list[str]:
     return json.loads(text)
 
 
-def _tokens(text: str, symbols: Sequence[str],
-            source: str | os.PathLike[str]) -> np.ndarray:
+def _tokens(
+    text: str, symbols: Sequence[str], source: str | os.PathLike[str]
+) -> np.ndarray:
     """The place of each character of a text in a list of characters."""
     codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
     table = np.array([ord(symbol) for symbol in symbols], np.uint32)
@@ -162,8 +206,10 @@ def _tokens(text: str, symbols: Sequence[str],
     tokens = order[found]
     unknown = np.flatnonzero(table[tokens] != codes)
     if len(unknown):
-        raise RejectedError(f"{os.fspath(source)}: character {text[unknown[0]]!r} at "
-                            f"{unknown[0]} is not in the vocabulary")
+        raise RejectedError(
+            f"{os.fspath(source)}: character {text[unknown[0]]!r} at "
+            f"{unknown[0]} is not in the vocabulary"
+        )
     return tokens
 
 
@@ -173,8 +219,10 @@ def _named_parts(sample: object, names: Sequence[str] | None) -> dict[str, np.nd
         return {str(name): np.asarray(part) for name, part in sample.items()}
     parts = sample if isinstance(sample, (tuple, list)) else (sample,)
     if names is None or len(names) != len(parts):
-        raise RejectedError(f"a sample has {len(parts)} parts: name them with --names, "
-                            "in order, as the model's inputs are called")
+        raise RejectedError(
+            f"a sample has {len(parts)} parts: name them with --names, "
+            "in order, as the model's inputs are called"
+        )
     return {name: np.asarray(part) for name, part in zip(names, parts)}
 
 
@@ -184,8 +232,10 @@ def _held_out_count(count: int, split: float, source: str | os.PathLike[str]) ->
         raise RejectedError(f"the held-out share must be in [0, 1), got {split}")
     held_out = round(count * split)
     if split and not 0 < held_out < count:
-        raise RejectedError(f"{os.fspath(source)}: {count} samples cannot be split into "
-                            f"{1 - split:g} and {split:g}")
+        raise RejectedError(
+            f"{os.fspath(source)}: {count} samples cannot be split into "
+            f"{1 - split:g} and {split:g}"
+        )
     return held_out
 
 
@@ -212,64 +262,102 @@ def _narrowed(name: str, array: np.ndarray) -> np.ndarray:
     return array
 
 
-def _write(out: str | os.PathLike[str], kept: Mapping[str, np.ndarray],
-           held_out: Mapping[str, np.ndarray],
-           metadata: Mapping[str, str]) -> list[Path]:
+def _write(
+    out: str | os.PathLike[str],
+    kept: Mapping[str, np.ndarray],
+    held_out: Mapping[str, np.ndarray],
+    metadata: Mapping[str, str],
+) -> list[Path]:
     """Writes the data file, and the held-out part beside it if it has samples."""
     out = Path(out)
     parts = {out: kept}
     if all(len(array) for array in held_out.values()):
         parts[out.with_suffix(".held-out" + out.suffix)] = held_out
     # One type per tensor in both files.
-    dtypes = {name: _narrowed(name, np.concatenate([kept[name], held_out[name]])).dtype
-              for name in kept}
+    dtypes = {
+        name: _narrowed(name, np.concatenate([kept[name], held_out[name]])).dtype
+        for name in kept
+    }
     for path, arrays in parts.items():
-        safetensors.save(path, {name: array.astype(dtypes[name])
-                                for name, array in arrays.items()}, metadata)
-        print(f"{path}: " + ", ".join(
-            f"{name} {safetensors.dtype_name(dtypes[name])} {list(array.shape)}"
-            for name, array in arrays.items()))
+        safetensors.save(
+            path,
+            {name: array.astype(dtypes[name]) for name, array in arrays.items()},
+            metadata,
+        )
+        print(
+            f"{path}: "
+            + ", ".join(
+                f"{name} {safetensors.dtype_name(dtypes[name])} {list(array.shape)}"
+                for name, array in arrays.items()
+            )
+        )
     return list(parts)
 
 
 def _main(arguments: Sequence[str] | None) -> None:
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--out", required=True, metavar="FILE.safetensors")
-    common.add_argument("--split", type=float, default=0.0, metavar="SHARE",
-                        help="share that goes to FILE.held-out.safetensors")
+    common.add_argument(
+        "--split",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
+        help="share that goes to FILE.held-out.safetensors",
+    )
     seeded = argparse.ArgumentParser(add_help=False)
-    seeded.add_argument("--seed", type=int, default=0,
-                        help="chooses the held-out samples; default 0")
+    seeded.add_argument(
+        "--seed", type=int, default=0, help="chooses the held-out samples; default 0"
+    )
 
     parser = argparse.ArgumentParser(
-        prog="python -m binade.data", description="Make a data file for training.")
+        prog="python -m binade.data", description="Make a data file for training."
+    )
     kinds = parser.add_subparsers(dest="kind", required=True, metavar="KIND")
-    npz = kinds.add_parser("npz", parents=[common, seeded],
-                           help="arrays whose first axis counts samples")
+    npz = kinds.add_parser(
+        "npz", parents=[common, seeded], help="arrays whose first axis counts samples"
+    )
     npz.add_argument("source", metavar="FILE.npz")
-    npz.add_argument("--batched", action="store_true",
-                     help="arrays are [batches, samples, ...]")
+    npz.add_argument(
+        "--batched", action="store_true", help="arrays are [batches, samples, ...]"
+    )
     text = kinds.add_parser("text", parents=[common], help="one stream of tokens")
     text.add_argument("source", metavar="FILE.txt")
-    text.add_argument("--vocabulary", default="characters", metavar="KIND",
-                      help="characters (default), bytes, or a data file to take the "
-                      "characters from")
-    dataset = kinds.add_parser("dataset", parents=[common, seeded],
-                               help="a map-style PyTorch data set")
+    text.add_argument(
+        "--vocabulary",
+        default="characters",
+        metavar="KIND",
+        help="characters (default), bytes, or a data file to take the characters from",
+    )
+    dataset = kinds.add_parser(
+        "dataset", parents=[common, seeded], help="a map-style PyTorch data set"
+    )
     dataset.add_argument("source", metavar="pkg.mod:make_dataset")
     dataset.add_argument("--names", metavar="A,B", help="names of a sample's parts")
     options = parser.parse_args(arguments)
 
     if options.kind == "npz":
-        convert_npz(options.source, options.out, batched=options.batched,
-                    split=options.split, seed=options.seed)
+        convert_npz(
+            options.source,
+            options.out,
+            batched=options.batched,
+            split=options.split,
+            seed=options.seed,
+        )
     elif options.kind == "text":
-        convert_text(options.source, options.out, vocabulary=options.vocabulary,
-                     split=options.split)
+        convert_text(
+            options.source,
+            options.out,
+            vocabulary=options.vocabulary,
+            split=options.split,
+        )
     else:
-        convert_dataset(load_object(options.source)(), options.out,
-                        names=options.names.split(",") if options.names else None,
-                        split=options.split, seed=options.seed)
+        convert_dataset(
+            load_object(options.source)(),
+            options.out,
+            names=options.names.split(",") if options.names else None,
+            split=options.split,
+            seed=options.seed,
+        )
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import inspect
 import json
 import logging
 import os
@@ -27,59 +26,9 @@ from binade import safetensors, simplify, translate
 from binade.command import RejectedError, load_object, run_command
 from binade.initial import INIT_KEY
 from binade.record import InitialRules
+from binade.step import MODEL_PREFIX, Step
 
 _OLDEST_OPSET = 18
-_STEP_PREFIX = "model."
-
-
-class _Step(torch.nn.Module):
-    """The model and its loss, called with the batch, as one traceable module."""
-
-    def __init__(self, model: torch.nn.Module, loss: Callable | None,
-                 names: Sequence[str], output_names: list[str]) -> None:
-        super().__init__()
-        self.model = model
-        self.loss = None if loss is None else _Loss(loss)
-        self.names = list(names)
-        self.output_names = output_names
-
-    def forward(self, *values: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        batch = dict(zip(self.names, values))
-        if self.loss is None:
-            loss, outputs = _own_loss(self.model(**batch))
-        else:
-            taken = _parameters(self.model.forward, batch)
-            prediction = self.model(**{name: batch[name] for name in taken})
-            wanted = _parameters(self.loss.function, batch, skip_first=True)
-            unused = [name for name in batch if name not in (*taken, *wanted)]
-            if unused:
-                raise RejectedError(
-                    f"neither the model's forward nor the loss has a parameter "
-                    f"'{unused[0]}', which the batch holds")
-            loss = self.loss(prediction, **{name: batch[name] for name in wanted})
-            outputs = _named_outputs(prediction)
-        if not isinstance(loss, torch.Tensor) or loss.numel() != 1 or (
-                not loss.is_floating_point()):
-            what = (f"a tensor of shape {list(loss.shape)} and type {loss.dtype}"
-                    if isinstance(loss, torch.Tensor) else type(loss).__name__)
-            raise RejectedError(
-                f"the loss must be one floating-point number, got {what}; "
-                + ("let the model return it first, or give --loss" if self.loss is None
-                   else "reduce it, for example with .mean()"))
-        # In place: tracing puts a module's attributes back.
-        self.output_names[:] = ["loss", *outputs]
-        return (loss.reshape(()) if loss.dim() else loss, *outputs.values())
-
-
-class _Loss(torch.nn.Module):
-    """Gives the loss function a module's name in the graph."""
-
-    def __init__(self, function: Callable) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *arguments, **named):
-        return self.function(*arguments, **named)
 
 
 def export_onnx(
@@ -120,92 +69,87 @@ def export_onnx(
     tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     clash = sorted(set(batch) & set(tensors))
     if clash:
-        raise RejectedError(f"'{clash[0]}' is the name of a batch entry and of a "
-                            "parameter or buffer of the model")
+        raise RejectedError(
+            f"'{clash[0]}' is the name of a batch entry and of a "
+            "parameter or buffer of the model"
+        )
 
     output_names: list[str] = []
-    step = _Step(model, loss, list(batch), output_names)
+    step = Step(model, loss, list(batch), output_names)
     proto = _trace(step, batch, opset, tensors, output_names)
     _finish(proto, model, tensors, output, rules)
     return proto
 
 
-def _check(model: torch.nn.Module, batch: Mapping[str, torch.Tensor], output: Path,
-           opset: int) -> None:
+def _check(
+    model: torch.nn.Module, batch: Mapping[str, torch.Tensor], output: Path, opset: int
+) -> None:
     """Rejects what can be seen to be wrong before tracing."""
     if not isinstance(model, torch.nn.Module):
-        raise RejectedError(f"the model must be a torch.nn.Module, got "
-                            f"{type(model).__name__}")
+        raise RejectedError(
+            f"the model must be a torch.nn.Module, got {type(model).__name__}"
+        )
     if not isinstance(batch, Mapping) or not batch:
-        raise RejectedError(f"the batch must map input names to tensors, got "
-                            f"{type(batch).__name__}")
+        raise RejectedError(
+            f"the batch must map input names to tensors, got {type(batch).__name__}"
+        )
     for name, value in batch.items():
         if not isinstance(value, torch.Tensor):
-            raise RejectedError(f"batch entry '{name}' must be a tensor, got "
-                                f"{type(value).__name__}")
+            raise RejectedError(
+                f"batch entry '{name}' must be a tensor, got {type(value).__name__}"
+            )
+    for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+        if tensor.dtype not in simplify.ONNX_NAMES:
+            raise RejectedError(f"'{name}' has type {tensor.dtype}, which ONNX lacks")
     newest = onnx.defs.onnx_opset_version()
     if not _OLDEST_OPSET <= opset <= newest:
-        raise RejectedError(f"the operator set must be {_OLDEST_OPSET} to {newest}, "
-                            f"got {opset}")
+        raise RejectedError(
+            f"the operator set must be {_OLDEST_OPSET} to {newest}, got {opset}"
+        )
     if output.suffix != ".onnx":
         raise RejectedError(f"the output must end in .onnx, got '{output}'")
 
 
-def _own_loss(result: object) -> tuple[object, dict[str, torch.Tensor]]:
-    """Splits what a model with its own loss returns into loss and outputs."""
-    if isinstance(result, Mapping):
-        if result.get("loss") is None:
-            raise RejectedError("the model returned no 'loss', but "
-                                f"{', '.join(map(str, result))}; give --loss")
-        rest = {name: value for name, value in result.items() if name != "loss"}
-        return result["loss"], _named_outputs(rest) if rest else {}
-    if isinstance(result, (tuple, list)) and result:
-        return result[0], _named_outputs(result[1:]) if len(result) > 1 else {}
-    return result, {}
-
-
-def _named_outputs(result: object) -> dict[str, torch.Tensor]:
-    """Names a model's outputs: its own names, or prediction, prediction.1, ..."""
-    if isinstance(result, Mapping):
-        named = {str(name): value for name, value in result.items()}
-    else:
-        values = list(result) if isinstance(result, (tuple, list)) else [result]
-        named = {f"prediction.{i}" if i else "prediction": value
-                 for i, value in enumerate(values)}
-    return {name: value for name, value in named.items()
-            if isinstance(value, torch.Tensor)}
-
-
-def _parameters(function: Callable, batch: Mapping[str, object], *,
-                skip_first: bool = False) -> list[str]:
-    """The entries of the batch that a function's signature names."""
-    parameters = list(inspect.signature(function).parameters.values())[skip_first:]
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-        return list(batch)
-    return [parameter.name for parameter in parameters if parameter.name in batch]
-
-
-def _trace(step: _Step, batch: Mapping[str, torch.Tensor], opset: int,
-           tensors: Mapping[str, torch.Tensor],
-           output_names: Sequence[str]) -> onnx.ModelProto:
+def _trace(
+    step: Step,
+    batch: Mapping[str, torch.Tensor],
+    opset: int,
+    tensors: Mapping[str, torch.Tensor],
+    output_names: Sequence[str],
+) -> onnx.ModelProto:
     """Traces the step and returns a graph whose inputs are tensors, then batch."""
     with _quiet(), torch.no_grad():
         try:
             program = torch.export.export(step, tuple(batch.values()), strict=False)
             exported = torch.onnx.export(
-                program, (), None, dynamo=True, optimize=False, verbose=False,
-                opset_version=opset, custom_translation_table=translate.translations())
+                program,
+                (),
+                None,
+                dynamo=True,
+                optimize=False,
+                verbose=False,
+                opset_version=opset,
+                custom_translation_table=translate.translations(),
+            )
         except Exception as error:
             raise _explained(error) from error
-    # One tensor may have several names in the module; it is stored under its first.
-    first_name = {id(tensor): name for name, tensor in reversed(tensors.items())}
-    aliases = {}
-    for full_name, tensor in [*step.named_parameters(remove_duplicate=False),
-                              *step.named_buffers(remove_duplicate=False)]:
-        aliases[full_name] = first_name[id(tensor)]
+    # One tensor may have several names in the module; `tensors` has the first.
+    first_name = {id(tensor): name for name, tensor in tensors.items()}
+    aliases = {
+        name: first_name[id(tensor)]
+        for name, tensor in [
+            *step.named_parameters(remove_duplicate=False),
+            *step.named_buffers(remove_duplicate=False),
+        ]
+    }
     return simplify.to_proto(
-        exported.model, aliases=aliases, order=list(tensors), batch=list(batch),
-        outputs=output_names, prefix=_STEP_PREFIX)
+        exported.model,
+        aliases=aliases,
+        order=list(tensors),
+        batch=list(batch),
+        outputs=output_names,
+        prefix=MODEL_PREFIX,
+    )
 
 
 @contextlib.contextmanager
@@ -229,20 +173,27 @@ def _explained(error: Exception) -> RejectedError:
         if isinstance(cause, RejectedError):
             return cause
         last, cause = cause, cause.__cause__
-    return RejectedError(f"PyTorch cannot export the model: {type(last).__name__}: "
-                         f"{last}")
+    return RejectedError(
+        f"PyTorch cannot export the model: {type(last).__name__}: {last}"
+    )
 
 
-def _finish(proto: onnx.ModelProto, model: torch.nn.Module,
-            tensors: Mapping[str, torch.Tensor], output: Path,
-            rules: InitialRules | None) -> None:
+def _finish(
+    proto: onnx.ModelProto,
+    model: torch.nn.Module,
+    tensors: Mapping[str, torch.Tensor],
+    output: Path,
+    rules: InitialRules | None,
+) -> None:
     """Binds the tensors to weights or rules, adds metadata, writes the files."""
     buffers = _running_statistics(proto)
     used = [value.name for value in proto.graph.input if value.name in tensors]
-    trainable = [name for name, parameter in model.named_parameters()
-                 if parameter.requires_grad and name in used]
-    metadata: dict[str, object] = {
-        "binade.version": 1, "binade.trainable": trainable}
+    trainable = [
+        name
+        for name, parameter in model.named_parameters()
+        if parameter.requires_grad and name in used
+    ]
+    metadata: dict[str, object] = {"binade.version": 1, "binade.trainable": trainable}
     if buffers:
         metadata["binade.buffers"] = buffers
 
@@ -254,20 +205,24 @@ def _finish(proto: onnx.ModelProto, model: torch.nn.Module,
         parameters = dict(model.named_parameters())
         drawn = [name for name in used if name in parameters or name in buffers]
         metadata[INIT_KEY] = {name: rules.rule(name, tensors[name]) for name in drawn}
-        simplify.bind_values(proto, {name: _array(tensors[name])
-                                     for name in used if name not in drawn})
+        simplify.bind_values(
+            proto, {name: _array(tensors[name]) for name in used if name not in drawn}
+        )
     if weights:
         file = output.with_suffix(".safetensors")
-        header = safetensors.save(file, {name: _array(tensor)
-                                         for name, tensor in weights.items()})
+        header = safetensors.save(
+            file, {name: _array(tensor) for name, tensor in weights.items()}
+        )
         simplify.bind_external(proto, header, file.name)
     for key, value in metadata.items():
-        proto.metadata_props.add(
-            key=key, value=json.dumps(value, ensure_ascii=False))
+        proto.metadata_props.add(key=key, value=json.dumps(value, ensure_ascii=False))
     temporary = output.with_name(output.name + ".partial")
-    temporary.write_bytes(proto.SerializeToString(deterministic=True))
-    onnx.checker.check_model(os.fspath(temporary), full_check=True)
-    os.replace(temporary, output)
+    try:
+        temporary.write_bytes(proto.SerializeToString(deterministic=True))
+        onnx.checker.check_model(os.fspath(temporary), full_check=True)
+        os.replace(temporary, output)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _running_statistics(proto: onnx.ModelProto) -> dict[str, dict]:
@@ -286,48 +241,89 @@ def _array(tensor: torch.Tensor) -> np.ndarray:
     """A tensor's values as numpy, in its own element type."""
     tensor = tensor.detach().cpu().contiguous()
     dtype = onnx.helper.tensor_dtype_to_np_dtype(
-        onnx.TensorProto.DataType.Value(simplify.ONNX_NAMES[tensor.dtype]))
-    return tensor.reshape(-1).view(torch.uint8).numpy().view(dtype).reshape(tensor.shape)
+        onnx.TensorProto.DataType.Value(simplify.ONNX_NAMES[tensor.dtype])
+    )
+    return (
+        tensor.reshape(-1).view(torch.uint8).numpy().view(dtype).reshape(tensor.shape)
+    )
 
 
 def _main(arguments: Sequence[str] | None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m binade.export",
-        description="Export a PyTorch model, its loss and an example batch to ONNX.")
-    parser.add_argument("model", metavar="pkg.mod:make_model",
-                        help="function that returns the torch.nn.Module")
-    parser.add_argument("--batch", required=True, metavar="pkg.mod:make_batch",
-                        help="function that returns the inputs: a dict of tensors")
-    parser.add_argument("--loss", metavar="pkg.mod:loss_fn",
-                        help="function of the prediction and of batch entries, by name; "
-                        "without it the model returns its loss")
-    parser.add_argument("--output", default="model.onnx", metavar="FILE.onnx",
-                        help="default model.onnx; weights go beside it")
+        description="Export a PyTorch model, its loss and an example batch to ONNX.",
+    )
+    parser.add_argument(
+        "model",
+        metavar="pkg.mod:make_model",
+        help="function that returns the torch.nn.Module",
+    )
+    parser.add_argument(
+        "--batch",
+        required=True,
+        metavar="pkg.mod:make_batch",
+        help="function that returns the inputs: a dict of tensors",
+    )
+    parser.add_argument(
+        "--loss",
+        metavar="pkg.mod:loss_fn",
+        help="function of the prediction and of batch entries, by name; "
+        "without it the model returns its loss",
+    )
+    parser.add_argument(
+        "--output",
+        default="model.onnx",
+        metavar="FILE.onnx",
+        help="default model.onnx; weights go beside it",
+    )
     parser.add_argument("--opset", type=int, default=20, help="default 20")
-    parser.add_argument("--init", default="values", metavar="FROM",
-                        help="values: the module's own (default); rules: write no "
-                        "weights, only how to draw them; or a safetensors file")
-    parser.add_argument("--seed", type=int, default=0,
-                        help="for torch.manual_seed before the model is made; default 0")
+    parser.add_argument(
+        "--init",
+        default="values",
+        metavar="FROM",
+        help="values: the module's own (default); rules: write no "
+        "weights, only how to draw them; or a safetensors file",
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        help="for torch.manual_seed before the model is made; default 0",
+    )
     options = parser.parse_args(arguments)
 
     make_model, make_batch = load_object(options.model), load_object(options.batch)
     loss = load_object(options.loss) if options.loss else None
     torch.manual_seed(options.seed)
-    rules = InitialRules()
-    with rules:
+    rules = InitialRules() if options.init == "rules" else None
+    with rules or contextlib.nullcontext():
         model = make_model()
     batch = make_batch()
-    if isinstance(model, torch.nn.Module) and not model.training:
-        print("binade.export: note: the model is in evaluation mode: no dropout, batch "
-              "norm with its running statistics", file=sys.stderr)
-    if options.init not in ("values", "rules"):
-        _load_values(model, options.init)
-    proto = export_onnx(model, batch, options.output, loss=loss, opset=options.opset,
-                        rules=rules if options.init == "rules" else None)
+    if isinstance(model, torch.nn.Module):
+        if not model.training:
+            print(
+                "binade.export: note: the model is in evaluation mode: no dropout, "
+                "batch norm with its running statistics",
+                file=sys.stderr,
+            )
+        if options.init not in ("values", "rules"):
+            _load_values(model, options.init)
+    proto = export_onnx(
+        model, batch, options.output, loss=loss, opset=options.opset, rules=rules
+    )
+    present = {value.name for value in (*proto.graph.input, *proto.graph.initializer)}
+    unused = [name for name, _ in model.named_parameters() if name not in present]
+    if unused:
+        print(
+            "binade.export: note: left out, for the loss does not depend on them: "
+            + ", ".join(unused),
+            file=sys.stderr,
+        )
     count = sum(parameter.numel() for parameter in model.parameters())
-    print(f"{options.output}: {len(proto.graph.node)} nodes, {count} parameters, inputs "
-          + ", ".join(f"{name} {list(value.shape)}" for name, value in batch.items()))
+    print(
+        f"{options.output}: {len(proto.graph.node)} nodes, {count} parameters, inputs "
+        + ", ".join(f"{name} {list(value.shape)}" for name, value in batch.items())
+    )
 
 
 def _load_values(model: torch.nn.Module, path: str) -> None:
@@ -340,11 +336,14 @@ def _load_values(model: torch.nn.Module, path: str) -> None:
                 continue
             raise RejectedError(f"{path}: there is no tensor '{name}'")
         if values[name].shape != tuple(tensor.shape):
-            raise RejectedError(f"{path}: '{name}' has shape {list(values[name].shape)}, "
-                                f"the model's has {list(tensor.shape)}")
+            raise RejectedError(
+                f"{path}: '{name}' has shape {list(values[name].shape)}, "
+                f"the model's has {list(tensor.shape)}"
+            )
+        value = values[name]
+        if tensor.is_floating_point():
+            value = value.astype(np.float64)
         with torch.no_grad():
-            value = values[name].astype(np.float32) if tensor.is_floating_point() else (
-                values[name])
             tensor.copy_(torch.from_numpy(value))
 
 

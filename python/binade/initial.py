@@ -49,14 +49,24 @@ def philox(counter: np.ndarray, key: tuple[int, int]) -> np.ndarray:
     for _ in range(10):
         a = np.uint64(0xD2511F53) * c0
         b = np.uint64(0xCD9E8D57) * c2
-        c0, c1, c2, c3 = ((b >> half) ^ c1 ^ np.uint64(k0), b & low,
-                          (a >> half) ^ c3 ^ np.uint64(k1), a & low)
+        c0, c1, c2, c3 = (
+            (b >> half) ^ c1 ^ np.uint64(k0),
+            b & low,
+            (a >> half) ^ c3 ^ np.uint64(k1),
+            a & low,
+        )
         k0, k1 = (k0 + 0x9E3779B9) & 0xFFFFFFFF, (k1 + 0xBB67AE85) & 0xFFFFFFFF
     return np.stack([c0, c1, c2, c3], axis=1).astype(np.uint32)
 
 
-def draw(rule: dict, name: str, shape: Sequence[int], *, seed: int,
-         dtype: np.dtype | type = np.float32) -> np.ndarray:
+def draw(
+    rule: dict,
+    name: str,
+    shape: Sequence[int],
+    *,
+    seed: int,
+    dtype: np.dtype | type = np.float32,
+) -> np.ndarray:
     """Returns the initial value of one tensor.
 
     Args:
@@ -92,18 +102,22 @@ def check_rule(rule: dict, name: str) -> dict[str, float]:
     """Returns the numbers of a rule, defaults filled in."""
     kind = rule.get("rule") if isinstance(rule, dict) else None
     if kind not in _FIELDS:
-        raise RejectedError(f"{INIT_KEY}: '{name}' has rule {kind!r}; known are "
-                            f"{', '.join(_FIELDS)}")
+        raise RejectedError(
+            f"{INIT_KEY}: '{name}' has rule {kind!r}; known are {', '.join(_FIELDS)}"
+        )
     fields = dict(_FIELDS[kind])
     unknown = set(rule) - {"rule"} - set(fields)
     if unknown:
-        raise RejectedError(f"{INIT_KEY}: rule '{kind}' of '{name}' has no field "
-                            f"'{min(unknown)}'")
+        raise RejectedError(
+            f"{INIT_KEY}: rule '{kind}' of '{name}' has no field '{min(unknown)}'"
+        )
     fields.update({key: value for key, value in rule.items() if key != "rule"})
     for key, value in fields.items():
         if type(value) not in (int, float) or not math.isfinite(value):
-            raise RejectedError(f"{INIT_KEY}: rule '{kind}' of '{name}' needs a finite "
-                                f"number '{key}', got {value!r}")
+            raise RejectedError(
+                f"{INIT_KEY}: rule '{kind}' of '{name}' needs a finite "
+                f"number '{key}', got {value!r}"
+            )
     return {key: float(value) for key, value in fields.items()}
 
 
@@ -115,14 +129,17 @@ def draw_model(path: str | os.PathLike[str], *, seed: int) -> dict[str, np.ndarr
     model = onnx.load(path, load_external_data=False)
     text = {entry.key: entry.value for entry in model.metadata_props}.get(INIT_KEY)
     if text is None:
-        raise RejectedError(f"{path}: the model carries no rules ({INIT_KEY}); export "
-                            "it with --init rules")
+        raise RejectedError(
+            f"{path}: the model carries no rules ({INIT_KEY}); export "
+            "it with --init rules"
+        )
     inputs = {value.name: value.type.tensor_type for value in model.graph.input}
     values = {}
     for name, rule in json.loads(text).items():
         if name not in inputs:
-            raise RejectedError(f"{path}: {INIT_KEY} names '{name}', which is not a "
-                                "graph input")
+            raise RejectedError(
+                f"{path}: {INIT_KEY} names '{name}', which is not a graph input"
+            )
         shape = [size.dim_value for size in inputs[name].shape.dim]
         dtype = onnx.helper.tensor_dtype_to_np_dtype(inputs[name].elem_type)
         values[name] = draw(rule, name, shape, seed=seed, dtype=dtype)
@@ -144,7 +161,8 @@ def _stream(name: str, blocks: int, seed: int) -> np.ndarray:
 def _main(arguments: Sequence[str] | None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m binade.initial",
-        description="Write the initial weights of a model that carries rules.")
+        description="Write the initial weights of a model that carries rules.",
+    )
     parser.add_argument("model", help="ONNX file exported with --init rules")
     parser.add_argument("--seed", type=int, default=0, help="default 0")
     parser.add_argument("--out", required=True, help="safetensors file to write")

@@ -28,8 +28,9 @@ class _Distribution:
 
     def mapped(self, factor: float, offset: float) -> _Distribution:
         """The distribution of ``offset + factor * x``."""
-        return _Distribution(self.kind, offset + factor * self.shift,
-                             factor * self.scale)
+        return _Distribution(
+            self.kind, offset + factor * self.shift, factor * self.scale
+        )
 
     def rule(self) -> dict:
         """The rule as docs/Import.md writes it."""
@@ -51,10 +52,10 @@ def _constant(value: float) -> _Distribution:
 # What the elements of an op's result (in-place: of its first operand) are, from
 # the op's arguments after the tensor or size.
 _SOURCES: dict[object, Callable[..., _Distribution]] = {
-    aten.normal_.default:
-        lambda mean=0.0, std=1.0: _Distribution("normal", mean, std),
-    aten.uniform_.default:
-        lambda low=0.0, high=1.0: _Distribution("uniform", low, high - low),
+    aten.normal_.default: lambda mean=0.0, std=1.0: _Distribution("normal", mean, std),
+    aten.uniform_.default: lambda low=0.0, high=1.0: _Distribution(
+        "uniform", low, high - low
+    ),
     aten.zero_.default: lambda: _constant(0),
     aten.fill_.Scalar: _constant,
     aten.zeros.default: lambda: _constant(0),
@@ -72,10 +73,14 @@ _SOURCES: dict[object, Callable[..., _Distribution]] = {
 }
 # Factor and offset that an op with a number as second operand applies.
 _MAPS: dict[object, Callable[[float], tuple[float, float]]] = {
-    aten.mul.Tensor: lambda c: (c, 0.0), aten.mul_.Tensor: lambda c: (c, 0.0),
-    aten.div.Tensor: lambda c: (1 / c, 0.0), aten.div_.Tensor: lambda c: (1 / c, 0.0),
-    aten.add.Tensor: lambda c: (1.0, c), aten.add_.Tensor: lambda c: (1.0, c),
-    aten.sub.Tensor: lambda c: (1.0, -c), aten.sub_.Tensor: lambda c: (1.0, -c),
+    aten.mul.Tensor: lambda c: (c, 0.0),
+    aten.mul_.Tensor: lambda c: (c, 0.0),
+    aten.div.Tensor: lambda c: (1 / c, 0.0),
+    aten.div_.Tensor: lambda c: (1 / c, 0.0),
+    aten.add.Tensor: lambda c: (1.0, c),
+    aten.add_.Tensor: lambda c: (1.0, c),
+    aten.sub.Tensor: lambda c: (1.0, -c),
+    aten.sub_.Tensor: lambda c: (1.0, -c),
 }
 _COPIES = {aten.clone.default: 0, aten._to_copy.default: 0, aten.copy_.default: 1}
 
@@ -104,7 +109,8 @@ class InitialRules(TorchDispatchMode):
         raise RejectedError(
             f"there is no rule for the initial value of '{name}', which was last "
             f"written by {known}; rules are normal, uniform and constant. Initialize "
-            "it by one of those, or export with --init values")
+            "it by one of those, or export with --init values"
+        )
 
     def __torch_dispatch__(self, op, types, args=(), kwargs=None):
         result = op(*args, **(kwargs or {}))
@@ -112,7 +118,8 @@ class InitialRules(TorchDispatchMode):
             address = _address(result)
             is_view = not op._schema.is_mutable and any(
                 isinstance(argument, torch.Tensor) and _address(argument) == address
-                for argument in args)
+                for argument in args
+            )
             if not is_view:
                 self._known[address] = self._result(op, args, result)
                 self._storages[address] = result.untyped_storage()

@@ -22,15 +22,25 @@ _MAX_HEADER = 100_000_000
 _ALIGNMENT = 8
 
 _DTYPES: dict[str, np.dtype] = {
-    name: np.dtype(dtype).newbyteorder("<") if np.dtype(dtype).kind in "iufc"
+    name: np.dtype(dtype).newbyteorder("<")
+    if np.dtype(dtype).kind in "iufc"
     else np.dtype(dtype)
     for name, dtype in {
-        "F64": np.float64, "F32": np.float32, "F16": np.float16,
+        "F64": np.float64,
+        "F32": np.float32,
+        "F16": np.float16,
         "BF16": ml_dtypes.bfloat16,
-        "F8_E4M3": ml_dtypes.float8_e4m3fn, "F8_E5M2": ml_dtypes.float8_e5m2,
+        "F8_E4M3": ml_dtypes.float8_e4m3fn,
+        "F8_E5M2": ml_dtypes.float8_e5m2,
         "F8_E8M0": ml_dtypes.float8_e8m0fnu,
-        "I64": np.int64, "I32": np.int32, "I16": np.int16, "I8": np.int8,
-        "U64": np.uint64, "U32": np.uint32, "U16": np.uint16, "U8": np.uint8,
+        "I64": np.int64,
+        "I32": np.int32,
+        "I16": np.int16,
+        "I8": np.int8,
+        "U64": np.uint64,
+        "U32": np.uint32,
+        "U16": np.uint16,
+        "U8": np.uint8,
         "BOOL": np.bool_,
     }.items()
 }
@@ -66,8 +76,10 @@ def dtype_name(dtype: np.dtype) -> str:
     """Returns the format's name of a numpy type, for example ``"F32"``."""
     name = _NAMES.get(np.dtype(dtype))
     if name is None:
-        raise RejectedError(f"safetensors has no element type for numpy's "
-                            f"'{np.dtype(dtype)}'; it has {' '.join(_DTYPES)}")
+        raise RejectedError(
+            f"safetensors has no element type for numpy's "
+            f"'{np.dtype(dtype)}'; it has {' '.join(_DTYPES)}"
+        )
     return name
 
 
@@ -89,8 +101,10 @@ def read_header(path: str | os.PathLike[str]) -> Header:
             raise reject(f"a safetensors file has at least 8 bytes, this one {size}")
         length = int.from_bytes(file.read(8), "little")
         if length > min(size - 8, _MAX_HEADER):
-            raise reject(f"the header claims {length} bytes, but the file has "
-                         f"{size - 8} after the length and the limit is {_MAX_HEADER}")
+            raise reject(
+                f"the header claims {length} bytes, but the file has "
+                f"{size - 8} after the length and the limit is {_MAX_HEADER}"
+            )
         text = file.read(length)
     try:
         header = json.loads(text.decode("utf-8"), object_pairs_hook=_unique)
@@ -101,21 +115,24 @@ def read_header(path: str | os.PathLike[str]) -> Header:
 
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(
-            isinstance(value, str) for value in metadata.values()):
+        isinstance(value, str) for value in metadata.values()
+    ):
         raise reject("__metadata__ must map names to strings")
     tensors: dict[str, TensorInfo] = {}
     end = 0
-    places = {name: _check_entry(name, entry, reject)
-              for name, entry in header.items()}
+    places = {name: _check_entry(name, entry, reject) for name, entry in header.items()}
     for name, (begin, stop) in sorted(places.items(), key=lambda item: item[1]):
         if begin != end:
             kind = "a hole" if begin > end else "an overlap"
-            raise reject(f"tensor '{name}' begins at byte {begin} of the data, where "
-                         f"{end} was expected: {kind}")
+            raise reject(
+                f"tensor '{name}' begins at byte {begin} of the data, where "
+                f"{end} was expected: {kind}"
+            )
         end = stop
         entry = header[name]
-        tensors[name] = TensorInfo(entry["dtype"], tuple(entry["shape"]),
-                                   8 + length + begin, stop - begin)
+        tensors[name] = TensorInfo(
+            entry["dtype"], tuple(entry["shape"]), 8 + length + begin, stop - begin
+        )
     if 8 + length + end != size:
         raise reject(f"the tensors end at byte {8 + length + end}, the file at {size}")
     return Header(tensors, metadata)
@@ -130,15 +147,20 @@ def load(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
             file.seek(info.offset)
             data = bytearray(info.length)
             if file.readinto(data) != info.length:
-                raise RejectedError(f"{os.fspath(path)}: the file was cut while "
-                                    f"tensor '{name}' was read")
+                raise RejectedError(
+                    f"{os.fspath(path)}: the file was cut while "
+                    f"tensor '{name}' was read"
+                )
             array = np.frombuffer(data, _DTYPES[info.dtype])
             arrays[name] = array.reshape(info.shape)
     return arrays
 
 
-def save(path: str | os.PathLike[str], tensors: Mapping[str, np.ndarray],
-         metadata: Mapping[str, str] | None = None) -> Header:
+def save(
+    path: str | os.PathLike[str],
+    tensors: Mapping[str, np.ndarray],
+    metadata: Mapping[str, str] | None = None,
+) -> Header:
     """Writes a file; an older one is replaced only when the new one is complete.
 
     Tensors are laid out by falling element size, so that each is aligned, and
@@ -164,15 +186,19 @@ def save(path: str | os.PathLike[str], tensors: Mapping[str, np.ndarray],
     for name in sorted(arrays, key=lambda name: -arrays[name].itemsize):
         array = arrays[name]
         dtype = dtype_name(array.dtype.newbyteorder("<"))
-        entries[name] = {"dtype": dtype, "shape": list(array.shape),
-                         "data_offsets": [end, end + array.nbytes]}
+        entries[name] = {
+            "dtype": dtype,
+            "shape": list(array.shape),
+            "data_offsets": [end, end + array.nbytes],
+        }
         places[name] = TensorInfo(dtype, array.shape, end, array.nbytes)
         end += array.nbytes
     text = json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % _ALIGNMENT)
 
-    handle, temporary = tempfile.mkstemp(prefix=os.path.basename(path) + ".",
-                                         dir=os.path.dirname(path) or ".")
+    handle, temporary = tempfile.mkstemp(
+        prefix=os.path.basename(path) + ".", dir=os.path.dirname(path) or "."
+    )
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(len(text).to_bytes(8, "little"))
@@ -189,9 +215,15 @@ def save(path: str | os.PathLike[str], tensors: Mapping[str, np.ndarray],
         os.unlink(temporary)
         raise
     start = 8 + len(text)
-    return Header({name: TensorInfo(place.dtype, place.shape, start + place.offset,
-                                    place.length)
-                   for name, place in places.items()}, dict(metadata or {}))
+    return Header(
+        {
+            name: TensorInfo(
+                place.dtype, place.shape, start + place.offset, place.length
+            )
+            for name, place in places.items()
+        },
+        dict(metadata or {}),
+    )
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -210,22 +242,28 @@ def _check_entry(name: str, entry: object, reject) -> tuple[int, int]:
         raise reject(f"tensor '{name}' must have dtype, shape and data_offsets")
     dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
     if dtype not in _DTYPES:
-        raise reject(f"tensor '{name}' has element type {dtype!r}; known are "
-                     f"{' '.join(_DTYPES)}")
+        raise reject(
+            f"tensor '{name}' has element type {dtype!r}; known are {' '.join(_DTYPES)}"
+        )
     if not _are_sizes(shape) or not _are_sizes(offsets) or len(offsets) != 2:
-        raise reject(f"shape and data_offsets of tensor '{name}' must be lists of "
-                     f"non-negative integers, got {shape!r} and {offsets!r}")
+        raise reject(
+            f"shape and data_offsets of tensor '{name}' must be lists of "
+            f"non-negative integers, got {shape!r} and {offsets!r}"
+        )
     begin, stop = offsets
     expected = math.prod(shape) * _DTYPES[dtype].itemsize
     if stop - begin != expected:
-        raise reject(f"tensor '{name}' of {dtype} {shape} needs {expected} bytes, but "
-                     f"its data_offsets {offsets} hold {stop - begin}")
+        raise reject(
+            f"tensor '{name}' of {dtype} {shape} needs {expected} bytes, but "
+            f"its data_offsets {offsets} hold {stop - begin}"
+        )
     return begin, stop
 
 
 def _are_sizes(value: object) -> bool:
     return isinstance(value, list) and all(
-        type(item) is int and item >= 0 for item in value)
+        type(item) is int and item >= 0 for item in value
+    )
 
 
 def _umask() -> int:

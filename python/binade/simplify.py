@@ -20,10 +20,19 @@ from onnxscript.optimizer import fold_constants
 from binade.safetensors import Header
 
 ONNX_NAMES = {
-    torch.float32: "FLOAT", torch.float64: "DOUBLE", torch.float16: "FLOAT16",
-    torch.bfloat16: "BFLOAT16", torch.float8_e4m3fn: "FLOAT8E4M3FN",
-    torch.float8_e5m2: "FLOAT8E5M2", torch.int64: "INT64", torch.int32: "INT32",
-    torch.int16: "INT16", torch.int8: "INT8", torch.uint8: "UINT8", torch.bool: "BOOL",
+    torch.float32: "FLOAT",
+    torch.float64: "DOUBLE",
+    torch.float16: "FLOAT16",
+    torch.bfloat16: "BFLOAT16",
+    torch.float8_e4m3fn: "FLOAT8E4M3FN",
+    torch.float8_e5m2: "FLOAT8E5M2",
+    torch.float8_e8m0fnu: "FLOAT8E8M0",
+    torch.int64: "INT64",
+    torch.int32: "INT32",
+    torch.int16: "INT16",
+    torch.int8: "INT8",
+    torch.uint8: "UINT8",
+    torch.bool: "BOOL",
 }
 
 # Elements that a folded constant may have. Positions and shapes are below; what is
@@ -33,9 +42,15 @@ _LARGEST_FOLDED = 4096
 _NOT_FOLDED = {"Where", "LessOrEqual"}
 
 
-def to_proto(model: ir.Model, *, aliases: Mapping[str, str], order: Sequence[str],
-             batch: Sequence[str], outputs: Sequence[str],
-             prefix: str) -> onnx.ModelProto:
+def to_proto(
+    model: ir.Model,
+    *,
+    aliases: Mapping[str, str],
+    order: Sequence[str],
+    batch: Sequence[str],
+    outputs: Sequence[str],
+    prefix: str,
+) -> onnx.ModelProto:
     """Cleans a raw graph and returns it with every model tensor as an input.
 
     Args:
@@ -49,10 +64,13 @@ def to_proto(model: ir.Model, *, aliases: Mapping[str, str], order: Sequence[str
     graph = model.graph
     _tensors_to_inputs(graph, aliases, order, batch)
     passes.InlinePass()(model)
-    fold_constants(model, input_size_limit=_LARGEST_FOLDED,
-                   output_size_limit=_LARGEST_FOLDED,
-                   should_fold=lambda node: False if node.op_type in _NOT_FOLDED
-                   else None)
+    fold_constants(
+        model,
+        onnx_shape_inference=True,
+        input_size_limit=_LARGEST_FOLDED,
+        output_size_limit=_LARGEST_FOLDED,
+        should_fold=lambda node: False if node.op_type in _NOT_FOLDED else None,
+    )
     passes.IdentityEliminationPass()(model)
     passes.RemoveUnusedNodesPass()(model)
     passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
@@ -74,10 +92,16 @@ def bind_external(proto: onnx.ModelProto, header: Header, location: str) -> None
     for value in _take_inputs(proto, header.tensors):
         info = header.tensors[value.name]
         tensor = onnx.TensorProto(
-            name=value.name, data_type=value.type.tensor_type.elem_type,
-            dims=info.shape, data_location=onnx.TensorProto.EXTERNAL)
-        for key, text in (("location", location), ("offset", str(info.offset)),
-                          ("length", str(info.length))):
+            name=value.name,
+            data_type=value.type.tensor_type.elem_type,
+            dims=info.shape,
+            data_location=onnx.TensorProto.EXTERNAL,
+        )
+        for key, text in (
+            ("location", location),
+            ("offset", str(info.offset)),
+            ("length", str(info.length)),
+        ):
             tensor.external_data.add(key=key, value=text)
         bound.append(tensor)
     _put_initializers_first(proto, bound)
@@ -85,8 +109,10 @@ def bind_external(proto: onnx.ModelProto, header: Header, location: str) -> None
 
 def bind_values(proto: onnx.ModelProto, values: Mapping[str, np.ndarray]) -> None:
     """Turns inputs into initializers that the file itself holds."""
-    bound = [onnx.numpy_helper.from_array(values[value.name], value.name)
-             for value in _take_inputs(proto, values)]
+    bound = [
+        onnx.numpy_helper.from_array(values[value.name], value.name)
+        for value in _take_inputs(proto, values)
+    ]
     _put_initializers_first(proto, bound)
 
 
@@ -99,15 +125,20 @@ def _take_inputs(proto: onnx.ModelProto, names) -> list[onnx.ValueInfoProto]:
     return taken
 
 
-def _put_initializers_first(proto: onnx.ModelProto,
-                            tensors: Sequence[onnx.TensorProto]) -> None:
+def _put_initializers_first(
+    proto: onnx.ModelProto, tensors: Sequence[onnx.TensorProto]
+) -> None:
     constants = list(proto.graph.initializer)
     del proto.graph.initializer[:]
     proto.graph.initializer.extend([*tensors, *constants])
 
 
-def _tensors_to_inputs(graph: ir.Graph, aliases: Mapping[str, str],
-                       order: Sequence[str], batch: Sequence[str]) -> None:
+def _tensors_to_inputs(
+    graph: ir.Graph,
+    aliases: Mapping[str, str],
+    order: Sequence[str],
+    batch: Sequence[str],
+) -> None:
     """Makes every parameter and buffer a graph input under its name."""
     for value, name in zip(graph.inputs, batch, strict=True):
         value.name = name
@@ -118,9 +149,7 @@ def _tensors_to_inputs(graph: ir.Graph, aliases: Mapping[str, str],
             continue
         del graph.initializers[old_name]
         value.const_value = None
-        if name in inputs:
-            value.replace_all_uses_with(inputs[name])
-            continue
+        assert name not in inputs, "torch.export gives a shared tensor one input"
         value.name = name
         inputs[name] = value
     graph.inputs[:0] = [inputs[name] for name in order if name in inputs]
@@ -136,9 +165,12 @@ def _make_reshapes_explicit(graph: ir.Graph) -> None:
         if -1 not in target or shape is None or not shape.is_static():
             continue
         explicit = ir.tensor(np.array(list(shape), np.int64))
-        value = ir.Value(name=f"{node.name}_shape", const_value=explicit,
-                         type=ir.TensorType(ir.DataType.INT64),
-                         shape=ir.Shape([len(shape)]))
+        value = ir.Value(
+            name=f"{node.name}_shape",
+            const_value=explicit,
+            type=ir.TensorType(ir.DataType.INT64),
+            shape=ir.Shape([len(shape)]),
+        )
         graph.register_initializer(value)
         node.replace_input_with(1, value)
 
@@ -168,14 +200,16 @@ def _rename(graph: ir.Graph, outputs: Sequence[str], prefix: str) -> None:
 
     for node in graph:
         scopes = ast.literal_eval(
-            node.metadata_props.get("pkg.torch.onnx.name_scopes", "['']"))
+            node.metadata_props.get("pkg.torch.onnx.name_scopes", "['']")
+        )
         # The last scope is the op itself, the one before it the module.
         path = scopes[-2].removeprefix(prefix) if len(scopes) > 1 else ""
         path = "" if path + "." == prefix else path
         node.name = unique(f"{path}/{node.op_type}" if path else node.op_type)
         for index, value in enumerate(node.outputs):
             value.name = named.get(value) or (
-                unique(f"{node.name}.{index}") if index else node.name)
+                unique(f"{node.name}.{index}") if index else node.name
+            )
     for value in list(graph.initializers.values()):
         user = value.uses()[0].node
         del graph.initializers[value.name]

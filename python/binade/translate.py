@@ -23,8 +23,16 @@ def translations() -> dict[object, Callable]:
     """Returns the table for one export; it remembers masks, to share them."""
     masks: dict[tuple, ir.Value] = {}
 
-    def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False,
-                  scale=None, enable_gqa=False):
+    def attention(
+        query,
+        key,
+        value,
+        attn_mask=None,
+        dropout_p=0.0,
+        is_causal=False,
+        scale=None,
+        enable_gqa=False,
+    ):
         """softmax(scale query key^T + mask) value, in plain ops."""
         if enable_gqa:
             key, value = (_repeat_heads(x, query.shape[-3]) for x in (key, value))
@@ -40,14 +48,18 @@ def translations() -> dict[object, Callable]:
                 masks[place] = _causal_mask(*place)
             attn_mask = masks[place]
         elif attn_mask is not None and attn_mask.dtype == ir.DataType.BOOL:
-            attn_mask = op.Where(attn_mask, _scalar(0.0, query),
-                                 _scalar(-np.inf, query))
+            attn_mask = op.Where(
+                attn_mask, _scalar(0.0, query), _scalar(-np.inf, query)
+            )
         if attn_mask is not None:
             scores = op.Add(scores, attn_mask)
         probabilities = op.Softmax(scores, axis=-1)
         if dropout_p:
-            probabilities, _ = op.Dropout(probabilities, _scalar(dropout_p, query),
-                                          op.Constant(value=ir.tensor(True)))
+            probabilities, _ = op.Dropout(
+                probabilities,
+                _scalar(dropout_p, query),
+                op.Constant(value=ir.tensor(True)),
+            )
         return op.MatMul(probabilities, value)
 
     return {
@@ -55,6 +67,7 @@ def translations() -> dict[object, Callable]:
         aten._native_batch_norm_legit_functional.default: _batch_norm,
         aten._native_batch_norm_legit.no_stats: _batch_norm_of_batch,
         aten.cross_entropy_loss.default: _cross_entropy,
+        aten.mse_loss.default: _mse,
         aten.split.Tensor: _split,
         aten.split_with_sizes.default: _split,
         aten.unbind.int: _unbind,
@@ -67,14 +80,22 @@ def translations() -> dict[object, Callable]:
 def _batch_norm(x, weight, bias, running_mean, running_var, training, momentum, eps):
     """Batch norm in training mode; also returns the advanced running statistics."""
     if not training:
-        raise RejectedError("batch norm that updates its running statistics must be in "
-                            "training mode")
+        raise RejectedError(
+            "batch norm that updates its running statistics must be in training mode"
+        )
     channels = x.shape[1]
     weight = _filled(1.0, channels, x) if weight is None else weight
     bias = _filled(0.0, channels, x) if bias is None else bias
     y, mean, variance = op.BatchNormalization(
-        x, weight, bias, running_mean, running_var, epsilon=eps,
-        momentum=1.0 - momentum, training_mode=1)
+        x,
+        weight,
+        bias,
+        running_mean,
+        running_var,
+        epsilon=eps,
+        momentum=1.0 - momentum,
+        training_mode=1,
+    )
     # The second and third result of the ATen op are saved for its gradient; a
     # forward graph does not read them.
     return y, op.Identity(mean), op.Identity(variance), mean, variance
@@ -83,50 +104,69 @@ def _batch_norm(x, weight, bias, running_mean, running_var, training, momentum, 
 def _batch_norm_of_batch(x, weight, bias, training, momentum, eps):
     """Batch norm without running statistics, always with those of the batch."""
     zeros, ones = (_filled(value, x.shape[1], x) for value in (0.0, 1.0))
-    y, mean, variance, _, _ = _batch_norm(x, weight, bias, zeros, ones, True, momentum,
-                                          eps)
+    y, mean, variance, _, _ = _batch_norm(
+        x, weight, bias, zeros, ones, True, momentum, eps
+    )
     return y, mean, variance
 
 
-def _cross_entropy(x, target, weight=None, reduction=1, ignore_index=-100,
-                   label_smoothing=0.0):
+def _cross_entropy(
+    x, target, weight=None, reduction=1, ignore_index=-100, label_smoothing=0.0
+):
     """Cross-entropy over axis 1 of class indices, or of class probabilities."""
     if len(x.shape) < 2:
         raise RejectedError("cross_entropy needs predictions with a batch axis")
     how = ("none", "mean", "sum")[reduction]
     if not target.dtype.is_integer():
         return _cross_entropy_of_probabilities(x, target, weight, how, label_smoothing)
-    loss, _ = op.SoftmaxCrossEntropyLoss(x, target, weight, reduction=how,
-                                         ignore_index=ignore_index)
+    loss, _ = op.SoftmaxCrossEntropyLoss(
+        x, target, weight, reduction=how, ignore_index=ignore_index
+    )
     if not label_smoothing:
         return loss
     if weight is not None:
         raise RejectedError("cross_entropy takes either weight or label_smoothing here")
     spread = op.Neg(op.ReduceMean(op.LogSoftmax(x, axis=1), _integers(1), keepdims=0))
-    ignored = op.Equal(target, op.Constant(value=ir.tensor(
-        np.array(ignore_index, target.dtype.numpy()))))
+    ignored = op.Equal(
+        target,
+        op.Constant(value=ir.tensor(np.array(ignore_index, target.dtype.numpy()))),
+    )
     kept = op.Cast(op.Not(ignored), to=x.dtype)
     spread = op.Mul(spread, kept)
     if how != "none":
         spread = op.ReduceSum(spread, keepdims=0)
     if how == "mean":
         spread = op.Div(spread, op.ReduceSum(kept, keepdims=0))
-    return op.Add(op.Mul(loss, _scalar(1.0 - label_smoothing, x)),
-                  op.Mul(spread, _scalar(label_smoothing, x)))
+    return op.Add(
+        op.Mul(loss, _scalar(1.0 - label_smoothing, x)),
+        op.Mul(spread, _scalar(label_smoothing, x)),
+    )
 
 
 def _cross_entropy_of_probabilities(x, target, weight, how, label_smoothing):
     """-sum over classes of target log softmax(x)."""
     if weight is not None or label_smoothing:
-        raise RejectedError("cross_entropy with class probabilities takes neither "
-                            "weight nor label_smoothing here")
-    loss = op.Neg(op.ReduceSum(op.Mul(op.LogSoftmax(x, axis=1), target), _integers(1),
-                               keepdims=0))
+        raise RejectedError(
+            "cross_entropy with class probabilities takes neither "
+            "weight nor label_smoothing here"
+        )
+    loss = op.Neg(
+        op.ReduceSum(op.Mul(op.LogSoftmax(x, axis=1), target), _integers(1), keepdims=0)
+    )
     if how == "none":
         return loss
     loss = op.ReduceSum(loss, keepdims=0)
     samples = np.prod([size for axis, size in enumerate(x.shape) if axis != 1])
     return op.Div(loss, _scalar(samples, x)) if how == "mean" else loss
+
+
+def _mse(x, target, reduction=1):
+    """The squared difference, its mean or its sum."""
+    difference = op.Sub(x, target)
+    square = op.Mul(difference, difference)
+    if reduction == 0:
+        return square
+    return (op.ReduceMean if reduction == 1 else op.ReduceSum)(square, keepdims=0)
 
 
 def _split(x, sizes, dim=0):
@@ -137,8 +177,10 @@ def _split(x, sizes, dim=0):
     if len(sizes) > 1 and len(set(sizes)) == 1:
         return list(op.Split(x, axis=dim, num_outputs=len(sizes)))
     ends = np.cumsum(sizes)
-    return [op.Slice(x, _integers(end - size), _integers(end), _integers(dim))
-            for size, end in zip(sizes, ends)]
+    return [
+        op.Slice(x, _integers(end - size), _integers(end), _integers(dim))
+        for size, end in zip(sizes, ends)
+    ]
 
 
 def _unbind(x, dim=0):
@@ -146,25 +188,35 @@ def _unbind(x, dim=0):
     return [op.Squeeze(part, _integers(dim)) for part in _split(x, 1, dim)]
 
 
-def _convolution(x, weight, bias=None, stride=(1,), padding=(0,), dilation=(1,),
-                 groups=1):
+def _convolution(
+    x, weight, bias=None, stride=(1,), padding=(0,), dilation=(1,), groups=1
+):
     """Convolution; without a bias when the module has none."""
     axes = len(weight.shape) - 2
 
     def per_axis(values: Sequence[int]) -> list[int]:
         return list(values) * axes if len(values) == 1 else list(values)
 
-    return op.Conv(x, weight, bias, strides=per_axis(stride),
-                   pads=per_axis(padding) * 2, dilations=per_axis(dilation),
-                   group=groups, kernel_shape=list(weight.shape[2:]))
+    return op.Conv(
+        x,
+        weight,
+        bias,
+        strides=per_axis(stride),
+        pads=per_axis(padding) * 2,
+        dilations=per_axis(dilation),
+        group=groups,
+        kernel_shape=list(weight.shape[2:]),
+    )
 
 
 def _causal_mask(queries: int, keys: int, dtype: ir.DataType) -> ir.Value:
     """[queries, keys]: 0 where the key is not after the query, else -infinity."""
     row = op.Constant(value=ir.tensor(np.arange(queries, dtype=np.int64)[:, None]))
     column = op.Constant(value=ir.tensor(np.arange(keys, dtype=np.int64)[None, :]))
-    zero, infinity = (op.Constant(value=ir.tensor(np.array(value, dtype.numpy())))
-                      for value in (0.0, -np.inf))
+    zero, infinity = (
+        op.Constant(value=ir.tensor(np.array(value, dtype.numpy())))
+        for value in (0.0, -np.inf)
+    )
     return op.Where(op.LessOrEqual(column, row), zero, infinity)
 
 

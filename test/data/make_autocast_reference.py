@@ -34,7 +34,7 @@ STEPS = 10
 ELEMENTS = 4
 sys.path.insert(0, str(ROOT / "python"))
 
-from binade import safetensors  # noqa: E402
+from binade import safetensors
 
 
 class DigitsMLP(nn.Module):
@@ -72,7 +72,8 @@ class GPT2Attention(nn.Module):
         batch, time, width = x.shape
         query, key, value = (
             part.view(batch, time, self.heads, -1).transpose(1, 2)
-            for part in self.c_attn(x).split(width, dim=2))
+            for part in self.c_attn(x).split(width, dim=2)
+        )
         scores = torch.matmul(query, key.transpose(-1, -2)) * query.shape[-1] ** -0.5
         weights = F.softmax(scores + mask, dim=-1).type(value.dtype)
         y = torch.matmul(weights, value).transpose(1, 2).reshape(batch, time, width)
@@ -109,8 +110,14 @@ class GPT2(nn.Module):
 
     PREFIX = "m.transformer."
 
-    def __init__(self, vocabulary: int = 256, width: int = 64, heads: int = 4,
-                 layers: int = 2, context: int = 64) -> None:
+    def __init__(
+        self,
+        vocabulary: int = 256,
+        width: int = 64,
+        heads: int = 4,
+        layers: int = 2,
+        context: int = 64,
+    ) -> None:
         super().__init__()
         self.wte = nn.Embedding(vocabulary, width)
         self.wpe = nn.Embedding(context, width)
@@ -138,7 +145,8 @@ class BasicBlock(nn.Module):
         if stride != 1 or inputs != outputs:
             self.downsample = nn.Sequential(
                 nn.Conv2d(inputs, outputs, 1, stride, bias=False),
-                nn.BatchNorm2d(outputs))
+                nn.BatchNorm2d(outputs),
+            )
 
     def forward(self, x: Tensor) -> Tensor:
         skip = x if self.downsample is None else self.downsample(x)
@@ -155,9 +163,14 @@ class ResNet18(nn.Module):
         self.bn1 = nn.BatchNorm2d(width)
         for layer in range(4):
             inputs, outputs = width << max(layer - 1, 0), width << layer
-            setattr(self, f"layer{layer + 1}", nn.Sequential(
-                BasicBlock(inputs, outputs, 2 if layer else 1),
-                BasicBlock(outputs, outputs, 1)))
+            setattr(
+                self,
+                f"layer{layer + 1}",
+                nn.Sequential(
+                    BasicBlock(inputs, outputs, 2 if layer else 1),
+                    BasicBlock(outputs, outputs, 1),
+                ),
+            )
         self.fc = nn.Linear(width << 3, classes)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -176,7 +189,8 @@ ZOO: dict[str, tuple[Callable[[], nn.Module], int]] = {
 }
 OPTIMIZERS = {
     "adamw": lambda parameters: torch.optim.AdamW(
-        parameters, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01),
+        parameters, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01
+    ),
     "sgd": lambda parameters: torch.optim.SGD(parameters, lr=0.05, momentum=0.9),
 }
 # Format of autocast and settings of the GradScaler. The last one lets the scale grow
@@ -185,8 +199,7 @@ POLICIES: dict[str, tuple[torch.dtype | None, dict | None]] = {
     "fp32": (None, None),
     "bf16-amp": (torch.bfloat16, None),
     "fp16-amp": (torch.float16, {"init_scale": 65536.0, "growth_interval": 2000}),
-    "fp16-amp-growing": (torch.float16,
-                         {"init_scale": 65536.0, "growth_interval": 1}),
+    "fp16-amp-growing": (torch.float16, {"init_scale": 65536.0, "growth_interval": 1}),
 }
 
 
@@ -195,8 +208,12 @@ def load_model(name: str) -> nn.Module:
     model = ZOO[name][0]()
     prefix = getattr(model, "PREFIX", "")
     weights = safetensors.load(MODELS / name / "weights.safetensors")
-    model.load_state_dict({key.removeprefix(prefix): torch.from_numpy(value)
-                           for key, value in weights.items()})
+    model.load_state_dict(
+        {
+            key.removeprefix(prefix): torch.from_numpy(value)
+            for key, value in weights.items()
+        }
+    )
     return model.train()
 
 
@@ -208,8 +225,10 @@ def digest(tensors: dict[str, Tensor], prefix: str) -> dict[str, dict]:
         places = np.linspace(0, flat.numel() - 1, min(ELEMENTS, flat.numel()))
         result[prefix + name] = {
             "norm": number(flat.double().norm().item()),
-            "elements": {str(int(place)): number(flat[int(place)].item())
-                         for place in places}}
+            "elements": {
+                str(int(place)): number(flat[int(place)].item()) for place in places
+            },
+        }
     return result
 
 
@@ -226,23 +245,28 @@ def train(name: str, policy: str, optimizer_name: str) -> dict:
     prefix = getattr(model, "PREFIX", "")
     optimizer = OPTIMIZERS[optimizer_name](model.parameters())
     scaler = torch.amp.GradScaler("cpu", enabled=scaling is not None, **(scaling or {}))
-    inputs = {key: torch.from_numpy(value)
-              for key, value in np.load(MODELS / name / "inputs.npz").items()}
+    inputs = {
+        key: torch.from_numpy(value)
+        for key, value in np.load(MODELS / name / "inputs.npz").items()
+    }
     labels = inputs.pop("labels")
     record: dict = {"loss": [], "grad_norm": [], "loss_scale": [], "skipped": []}
     for step in range(STEPS):
         optimizer.zero_grad()
-        with torch.autocast("cpu", dtype=dtype or torch.bfloat16,
-                            enabled=dtype is not None):
+        with torch.autocast(
+            "cpu", dtype=dtype or torch.bfloat16, enabled=dtype is not None
+        ):
             prediction = model(*(value[step] for value in inputs.values()))
-            loss = F.cross_entropy(prediction.flatten(0, -2).float(),
-                                   labels[step].flatten())
+            loss = F.cross_entropy(
+                prediction.flatten(0, -2).float(), labels[step].flatten()
+            )
         scale = scaler.get_scale()
         scaler.scale(loss).backward()
         scaler.unscale_(optimizer)
         gradients = {key: value.grad for key, value in model.named_parameters()}
-        norm = math.sqrt(sum(g.double().square().sum().item()
-                             for g in gradients.values()))
+        norm = math.sqrt(
+            sum(g.double().square().sum().item() for g in gradients.values())
+        )
         if step == 0:
             record["step1_gradients"] = digest(gradients, prefix)
         scaler.step(optimizer)
@@ -251,8 +275,11 @@ def train(name: str, policy: str, optimizer_name: str) -> dict:
         record["grad_norm"].append(number(norm))
         record["loss_scale"].append(scale)
         record["skipped"].append(not math.isfinite(norm))
-    state = {key: value for key, value in model.state_dict().items()
-             if not key.endswith("num_batches_tracked")}
+    state = {
+        key: value
+        for key, value in model.state_dict().items()
+        if not key.endswith("num_batches_tracked")
+    }
     record["step10_parameters"] = digest(state, prefix)
     if policy == "fp16-amp-growing":
         # Its subject is the trace; the tensors say nothing new.
@@ -266,8 +293,10 @@ def check(name: str, optimizer_name: str, record: dict) -> None:
     expected = reference[f"loss.{optimizer_name}"]
     steps = ZOO[name][1]
     error = np.abs(np.array(record["loss"]) - expected)[:steps].max()
-    print(f"{name} {optimizer_name} fp32: loss differs by {error:.2g} from the "
-          f"reference in {steps} steps")
+    print(
+        f"{name} {optimizer_name} fp32: loss differs by {error:.2g} from the "
+        f"reference in {steps} steps"
+    )
     # The widest of the references' own distances between f32 and f64.
     if error > 2e-5:
         raise SystemExit(f"{name}: the module does not compute what the reference did")
@@ -283,14 +312,20 @@ def main() -> None:
                 record = train(name, policy, optimizer_name)
                 if policy == "fp32":
                     check(name, optimizer_name, record)
-                print(f"{name} {policy} {optimizer_name}: loss {record['loss'][0]:.6f} "
-                      f"to {record['loss'][-1]:.6f}, {sum(record['skipped'])} skipped")
+                print(
+                    f"{name} {policy} {optimizer_name}: loss {record['loss'][0]:.6f} "
+                    f"to {record['loss'][-1]:.6f}, {sum(record['skipped'])} skipped"
+                )
                 runs.setdefault(policy, {})[optimizer_name] = record
         document = {
-            "torch": torch.__version__, "threads": torch.get_num_threads(),
-            "cpu": torch.backends.cpu.get_cpu_capability(), "seed": 0,
+            "torch": torch.__version__,
+            "threads": torch.get_num_threads(),
+            "cpu": torch.backends.cpu.get_cpu_capability(),
+            "seed": 0,
             "adamw": "lr 1e-3, betas 0.9 0.999, eps 1e-8, weight decay 0.01",
-            "sgd": "lr 0.05, momentum 0.9", "runs": runs}
+            "sgd": "lr 0.05, momentum 0.9",
+            "runs": runs,
+        }
         text = json.dumps(document, indent=None, separators=(",", ":"))
         (OUT / f"{name}.json").write_text(text.replace('},"', '},\n"') + "\n")
 

@@ -1,0 +1,119 @@
+"""The module that is traced: a model and its loss, called with a batch."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+
+from binade.command import RejectedError
+
+# How the parameters of the model are called inside ``Step``.
+MODEL_PREFIX = "model."
+
+
+class Step(torch.nn.Module):
+    """The model and its loss, called with the batch, as one module."""
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        loss: Callable | None,
+        names: Sequence[str],
+        output_names: list[str],
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.loss = None if loss is None else _Loss(loss)
+        self.names = list(names)
+        self.output_names = output_names
+
+    def forward(self, *values: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        batch = dict(zip(self.names, values))
+        if self.loss is None:
+            loss, outputs = _own_loss(self.model(**batch))
+        else:
+            taken = _parameters(self.model.forward, batch)
+            prediction = self.model(**{name: batch[name] for name in taken})
+            wanted = _parameters(self.loss.function, batch, skip_first=True)
+            unused = [name for name in batch if name not in (*taken, *wanted)]
+            if unused:
+                raise RejectedError(
+                    f"neither the model's forward nor the loss has a parameter "
+                    f"'{unused[0]}', which the batch holds"
+                )
+            loss = self.loss(prediction, **{name: batch[name] for name in wanted})
+            outputs = _named_outputs(prediction)
+        if (
+            not isinstance(loss, torch.Tensor)
+            or loss.numel() != 1
+            or (not loss.is_floating_point())
+        ):
+            what = (
+                f"a tensor of shape {list(loss.shape)} and type {loss.dtype}"
+                if isinstance(loss, torch.Tensor)
+                else type(loss).__name__
+            )
+            raise RejectedError(
+                f"the loss must be one floating-point number, got {what}; "
+                + (
+                    "let the model return it first, or give --loss"
+                    if self.loss is None
+                    else "reduce it, for example with .mean()"
+                )
+            )
+        # In place: tracing puts a module's attributes back.
+        self.output_names[:] = ["loss", *outputs]
+        return (loss.reshape(()) if loss.dim() else loss, *outputs.values())
+
+
+class _Loss(torch.nn.Module):
+    """Gives the loss function a module's name in the graph."""
+
+    def __init__(self, function: Callable) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *arguments, **named):
+        return self.function(*arguments, **named)
+
+
+def _own_loss(result: object) -> tuple[object, dict[str, torch.Tensor]]:
+    """Splits what a model with its own loss returns into loss and outputs."""
+    if isinstance(result, Mapping):
+        if result.get("loss") is None:
+            raise RejectedError(
+                "the model returned no 'loss', but "
+                f"{', '.join(map(str, result))}; give --loss"
+            )
+        rest = {name: value for name, value in result.items() if name != "loss"}
+        return result["loss"], _named_outputs(rest) if rest else {}
+    if isinstance(result, (tuple, list)) and result:
+        return result[0], _named_outputs(result[1:]) if len(result) > 1 else {}
+    return result, {}
+
+
+def _named_outputs(result: object) -> dict[str, torch.Tensor]:
+    """Names a model's outputs: its own names, or prediction, prediction.1, ..."""
+    if isinstance(result, Mapping):
+        named = {str(name): value for name, value in result.items()}
+    else:
+        values = list(result) if isinstance(result, (tuple, list)) else [result]
+        named = {
+            f"prediction.{i}" if i else "prediction": value
+            for i, value in enumerate(values)
+        }
+    return {
+        name: value for name, value in named.items() if isinstance(value, torch.Tensor)
+    }
+
+
+def _parameters(
+    function: Callable, batch: Mapping[str, object], *, skip_first: bool = False
+) -> list[str]:
+    """The entries of the batch that a function's signature names."""
+    parameters = list(inspect.signature(function).parameters.values())[skip_first:]
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return list(batch)
+    return [parameter.name for parameter in parameters if parameter.name in batch]
