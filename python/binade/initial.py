@@ -74,7 +74,7 @@ def draw(
       name: The tensor's name, which selects the stream of numbers.
       shape: Sizes of the result.
       seed: Unsigned, 64 bits.
-      dtype: Element type; values are computed in f64 and rounded once.
+      dtype: Element type; values are computed in f64, rounded to f32 and then to it.
 
     Raises:
       RejectedError: If the rule is not one of docs/Import.md.
@@ -95,7 +95,8 @@ def draw(
         angle = 2.0 * np.pi * (words[:, 1::2] * 2.0**-32)
         unit = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=-1)
         values = fields["mean"] + fields["std"] * unit
-    return values.reshape(-1)[:count].reshape(shape).astype(dtype)
+    values = values.reshape(-1)[:count].reshape(shape)
+    return values.astype(np.float32).astype(dtype)
 
 
 def check_rule(rule: dict, name: str) -> dict[str, float]:
@@ -118,6 +119,12 @@ def check_rule(rule: dict, name: str) -> dict[str, float]:
                 f"{INIT_KEY}: rule '{kind}' of '{name}' needs a finite "
                 f"number '{key}', got {value!r}"
             )
+    backwards = kind == "uniform" and fields["low"] > fields["high"]
+    if backwards or (kind == "normal" and fields["std"] < 0):
+        raise RejectedError(
+            f"{INIT_KEY}: rule '{kind}' of '{name}' needs 0 <= std and low <= high, "
+            f"got {rule}"
+        )
     return {key: float(value) for key, value in fields.items()}
 
 
