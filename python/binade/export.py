@@ -101,6 +101,17 @@ def _check(
     for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
         if tensor.dtype not in simplify.ONNX_NAMES:
             raise RejectedError(f"'{name}' has type {tensor.dtype}, which ONNX lacks")
+    for name, module in model.named_modules():
+        if (
+            isinstance(module, torch.nn.modules.batchnorm._BatchNorm)
+            and module.training
+            and module.track_running_stats
+            and module.momentum is None
+        ):
+            raise RejectedError(
+                f"batch norm '{name}' has momentum None, a cumulative average; give it "
+                "a number, for example 0.1"
+            )
     newest = onnx.defs.onnx_opset_version()
     if not _OLDEST_OPSET <= opset <= newest:
         raise RejectedError(
@@ -174,7 +185,8 @@ def _explained(error: Exception) -> RejectedError:
             return cause
         last, cause = cause, cause.__cause__
     return RejectedError(
-        f"PyTorch cannot export the model: {type(last).__name__}: {last}"
+        f"PyTorch cannot export the model: {type(last).__name__}: "
+        + str(last).split("\n\n")[0]
     )
 
 

@@ -421,3 +421,18 @@ def test_old_operator_sets_and_other_file_names_are_rejected(tmp_path):
         write(tmp_path, model, batch, opset=17)
     with pytest.raises(RejectedError, match="must end in .onnx"):
         export.export_onnx(model, batch, tmp_path / "m.pb", loss=models.cross_entropy)
+
+
+def test_what_cannot_be_exported_is_named(tmp_path):
+    average = nn.Sequential(nn.Linear(6, 3), nn.BatchNorm1d(3, momentum=None))
+    batch = {"input": torch.zeros(4, 6)}
+    with pytest.raises(RejectedError, match="batch norm '1' has momentum None"):
+        write(tmp_path, average, batch, loss=models.mean)
+
+    class Singular(nn.Module):
+        def forward(self, input):
+            return torch.linalg.svdvals(input)
+
+    with pytest.raises(RejectedError, match="_linalg_svd"):
+        write(tmp_path, Singular(), batch, loss=models.mean)
+    assert not list(tmp_path.iterdir())
