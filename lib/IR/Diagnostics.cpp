@@ -4,9 +4,19 @@
 #include "mlir/IR/Location.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
 using namespace mlir::binade;
+
+/// Messages are longer than names, but not endless.
+static constexpr size_t kMessageLimit = 2000;
+
+Location mlir::binade::getPartLoc(MLIRContext *context, StringRef file,
+                                  const Twine &part) {
+  Location whole = FileLineColLoc::get(context, file, 0, 0);
+  return FusedLoc::get(context, whole, StringAttr::get(context, part));
+}
 
 std::pair<std::string, std::string>
 mlir::binade::describeLocation(Location location) {
@@ -14,7 +24,7 @@ mlir::binade::describeLocation(Location location) {
   return TypeSwitch<LocationAttr, Place>(location)
       .Case([](FileLineColLoc l) {
         std::string file = ::binade::printable(l.getFilename().strref());
-        if (l.getLine() == 0) // The module itself.
+        if (l.getLine() == 0)
           return Place(file, "");
         return Place(file,
                      llvm::formatv("{0}:{1}", l.getLine(), l.getColumn()));
@@ -28,12 +38,32 @@ mlir::binade::describeLocation(Location location) {
       .Case(
           [](OpaqueLoc l) { return describeLocation(l.getFallbackLocation()); })
       .Case([](FusedLoc l) {
+        Place place;
         for (Location part : l.getLocations())
-          if (Place place = describeLocation(part); !place.second.empty())
-            return place;
-        return Place();
+          if (place = describeLocation(part); !place.second.empty())
+            break;
+        if (auto part = dyn_cast_if_present<StringAttr>(l.getMetadata()))
+          place.second = part.str();
+        return place;
       })
       .Default([](LocationAttr) { return Place(); });
+}
+
+::binade::Error mlir::binade::toError(Diagnostic &diagnostic, StringRef file) {
+  auto [where, part] = describeLocation(diagnostic.getLocation());
+  if (where.empty())
+    where = file.str();
+  ::binade::Error error{where,
+                        ::binade::printable(diagnostic.str(), kMessageLimit)};
+  error.part = part;
+  for (Diagnostic &note : diagnostic.getNotes()) {
+    // A note about another place says which.
+    auto [_, other] = describeLocation(note.getLocation());
+    std::string text = ::binade::printable(note.str(), kMessageLimit);
+    bool isElsewhere = !other.empty() && other != part;
+    error.notes.push_back(isElsewhere ? other + " " + text : text);
+  }
+  return error;
 }
 
 DiagnosticCollector::DiagnosticCollector(MLIRContext *context)
@@ -41,16 +71,11 @@ DiagnosticCollector::DiagnosticCollector(MLIRContext *context)
       handler(context, [this](Diagnostic &diagnostic) {
         if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
           return failure();
-        std::string message = ::binade::printable(diagnostic.str(), 2000);
-        if (error) {
-          error->notes.push_back(message);
-          return success();
-        }
-        auto [file, place] = describeLocation(diagnostic.getLocation());
-        error = ::binade::Error{file, message};
-        error->part = place;
-        for (Diagnostic &note : diagnostic.getNotes())
-          error->notes.push_back(::binade::printable(note.str(), 2000));
+        ::binade::Error next = toError(diagnostic, "");
+        if (!error)
+          error = std::move(next);
+        else
+          error->notes.push_back(next.message);
         return success();
       }) {
   // An op is shown by its place; its text may be long.
@@ -68,4 +93,26 @@ DiagnosticCollector::~DiagnosticCollector() {
   if (error->where.empty())
     error->where = file.str();
   return std::move(*error);
+}
+
+DiagnosticPrinter::DiagnosticPrinter(MLIRContext *context, raw_ostream &os,
+                                     StringRef file,
+                                     ::binade::DiagnosticFormat format)
+    : ScopedDiagnosticHandler(context), context(context),
+      printsOps(context->shouldPrintOpOnDiagnostic()) {
+  context->printOpOnDiagnostic(false);
+  setHandler([&os, file = file.str(), format](Diagnostic &diagnostic) {
+    bool isError = diagnostic.getSeverity() == DiagnosticSeverity::Error;
+    if (!isError && diagnostic.getSeverity() != DiagnosticSeverity::Warning)
+      return failure();
+    os << ::binade::render(toError(diagnostic, file), format,
+                           isError ? ::binade::Severity::Error
+                                   : ::binade::Severity::Warning)
+       << "\n";
+    return success();
+  });
+}
+
+DiagnosticPrinter::~DiagnosticPrinter() {
+  context->printOpOnDiagnostic(printsOps);
 }

@@ -9,13 +9,18 @@
 
 namespace mlir::binade {
 
+/// The place `part` ("input 'x'"), safe to print, of a file without lines.
+Location getPartLoc(MLIRContext *context, StringRef file, const Twine &part);
+
 /// Where `location` points: a file (empty when it names none), and the place in
-/// it: `node 'name'`, `3:14`, or both.
+/// it: `node 'name'`, `3:14`, both, or what `getPartLoc` was given.
 std::pair<std::string, std::string> describeLocation(Location location);
 
-/// Collects the errors and warnings that a context reports while this object
-/// exists. The first error is what went wrong, MLIR's notes and later errors
-/// are its notes.
+/// `diagnostic` with its notes; a location without a file is in `file`.
+::binade::Error toError(Diagnostic &diagnostic, StringRef file);
+
+/// Collects the errors that a context reports while this object exists. The
+/// first error is what went wrong, MLIR's notes and later errors are its notes.
 class DiagnosticCollector {
 public:
   explicit DiagnosticCollector(MLIRContext *context);
@@ -30,6 +35,20 @@ private:
   bool printsOps; // Before.
   std::optional<::binade::Error> error;
   ScopedDiagnosticHandler handler;
+};
+
+/// Prints the errors and warnings that a context reports while this object
+/// exists, rendered as every tool renders them.
+class DiagnosticPrinter : public ScopedDiagnosticHandler {
+public:
+  DiagnosticPrinter(
+      MLIRContext *context, raw_ostream &os, StringRef file,
+      ::binade::DiagnosticFormat format = ::binade::DiagnosticFormat::Text);
+  ~DiagnosticPrinter();
+
+private:
+  MLIRContext *context;
+  bool printsOps; // Before.
 };
 
 } // namespace mlir::binade

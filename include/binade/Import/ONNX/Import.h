@@ -1,0 +1,69 @@
+//===- Import.h - From an ONNX file to binade ops ---------------*- C++ -*-===//
+
+#ifndef BINADE_IMPORT_ONNX_IMPORT_H
+#define BINADE_IMPORT_ONNX_IMPORT_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+namespace mlir::binade {
+
+struct ImportOptions {
+  /// Values of symbolic dimensions. One that the graph lacks is an error.
+  llvm::StringMap<int64_t> dims;
+  /// A loss to append: `cross_entropy(OUTPUT, INPUT[, axis=N][,
+  /// ignore_index=N])` or `mse(OUTPUT, INPUT)`. The input is new (i64 labels,
+  /// or as the output) or an input of the graph of that shape.
+  std::string loss;
+  /// The graph output that is the loss; it has one element. Without this and
+  /// `loss`, an output named `loss` with one element is the loss.
+  std::string lossOutput;
+  /// Globs over initializer names, applied in this order. One that matches
+  /// nothing is an error.
+  std::vector<std::string> freeze, train;
+  /// Accept external data in files that have more than one name.
+  bool allowHardLinks = false;
+};
+
+/// What the model's tensors became.
+struct ImportReport {
+  struct Group {
+    int64_t tensors = 0;
+    int64_t elements = 0;
+    uint64_t bytes = 0;
+  };
+  Group parameters, buffers, constants;
+  /// Initializers that no output depends on; they are not imported.
+  Group unused;
+  int64_t nodes = 0;
+
+  void print(raw_ostream &os) const;
+};
+
+/// Imports the ONNX file at `path`: a module with `func.func @forward`.
+///
+/// Arguments: parameters, buffers, `rng` (when the graph draws random numbers),
+/// batch; results: updated buffers, advanced `rng`, the loss (metric `loss`),
+/// graph outputs. Roles and names are those of Interface.h. Every op's location
+/// names the ONNX node that it came from. Weights stay in their files, referred
+/// to relative to the model's directory; only their place is checked.
+///
+/// Errors are diagnostics about a part of the file ("node 'n' (Op)", "input
+/// 'x'"; see `describeLocation`) or the whole of it; all ops that cannot be
+/// imported are reported at once.
+FailureOr<OwningOpRef<ModuleOp>> importOnnx(StringRef path,
+                                            const ImportOptions &options,
+                                            MLIRContext *context,
+                                            ImportReport *report = nullptr);
+
+/// The same from memory; the buffer's identifier is the path.
+FailureOr<OwningOpRef<ModuleOp>> importOnnx(llvm::MemoryBufferRef file,
+                                            const ImportOptions &options,
+                                            MLIRContext *context,
+                                            ImportReport *report = nullptr);
+
+} // namespace mlir::binade
+
+#endif // BINADE_IMPORT_ONNX_IMPORT_H

@@ -1,0 +1,37 @@
+//===- Dimensions.h - Symbolic dimensions and their values ------*- C++ -*-===//
+
+#ifndef BINADE_LIB_IMPORT_ONNX_DIMENSIONS_H
+#define BINADE_LIB_IMPORT_ONNX_DIMENSIONS_H
+
+#include "Model.h"
+#include "mlir/IR/BuiltinTypes.h"
+
+namespace mlir::binade::importer {
+
+/// Binds the names of dimensions to numbers.
+class Dimensions {
+public:
+  /// Fails when an input has a dimension without a value (all are named in one
+  /// error), or when `values` has a name that no input has.
+  LogicalResult bind(const Model &model,
+                     const llvm::StringMap<int64_t> &values);
+
+  /// The static type of a graph input.
+  FailureOr<RankedTensorType>
+  getType(const Model &model, const ::onnx::ValueInfoProto &input) const;
+
+  /// Fails when graph output `output` is declared otherwise than `type`.
+  LogicalResult check(const Model &model, const ::onnx::ValueInfoProto &output,
+                      RankedTensorType type) const;
+
+private:
+  /// No value where the dimension has neither a length nor a bound name.
+  std::optional<int64_t>
+  getLength(const ::onnx::TensorShapeProto::Dimension &dimension) const;
+
+  llvm::StringMap<int64_t> values;
+};
+
+} // namespace mlir::binade::importer
+
+#endif // BINADE_LIB_IMPORT_ONNX_DIMENSIONS_H

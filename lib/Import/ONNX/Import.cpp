@@ -1,0 +1,381 @@
+//===- Import.cpp - From an ONNX file to binade ops -----------------------===//
+
+#include "binade/Import/ONNX/Import.h"
+#include "Evaluate.h"
+#include "Initializers.h"
+#include "Loss.h"
+#include "OpTable.h"
+#include "Order.h"
+#include "mlir/IR/Verifier.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/Support/Path.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+using namespace mlir::binade::importer;
+
+/// The output that is the loss when nothing else is said.
+static constexpr StringLiteral kLossName = "loss";
+
+namespace {
+/// One import, in the order of its steps.
+class Importer {
+public:
+  Importer(Model &model, const ImportOptions &options, ImportReport &report)
+      : model(model), options(options), report(report),
+        tensors(model, options.allowHardLinks) {}
+
+  FailureOr<OwningOpRef<ModuleOp>> run();
+
+private:
+  LogicalResult checkOps();
+  void collectUsed();
+  void createFunction();
+  LogicalResult addBatch(Graph &graph);
+  LogicalResult importNodes(Graph &graph);
+  LogicalResult addResults(Graph &graph);
+  FailureOr<Value> getLoss(Graph &graph, std::string &name);
+
+  Model &model;
+  const ImportOptions &options;
+  ImportReport &report;
+  TensorReader tensors;
+  Dimensions dimensions;
+  SmallVector<unsigned> order;
+  llvm::StringSet<> used;
+  OwningOpRef<ModuleOp> module;
+  func::FuncOp function;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// What can be imported at all
+//===----------------------------------------------------------------------===//
+
+/// Reports every kind of op that cannot be imported, before anything is built.
+/// An op without a counterpart is fine where its operands are constants.
+LogicalResult Importer::checkOps() {
+  const ::onnx::GraphProto &graph = model.getGraph();
+  llvm::StringSet<> constants;
+  for (const auto &tensor : graph.initializer())
+    constants.insert(tensor.name());
+  llvm::MapVector<StringAttr, SmallVector<unsigned>> unknown;
+  for (unsigned index : order) {
+    const auto &node = graph.node(index);
+    const OpRow *row = findOp(node.domain(), node.op_type(), model.getOpset());
+    bool isConstant = node.op_type() == "Shape" || node.op_type() == "Size" ||
+                      llvm::all_of(node.input(), [&](const std::string &name) {
+                        return name.empty() || constants.contains(name);
+                      });
+    if (isConstant)
+      for (const std::string &name : node.output())
+        constants.insert(name);
+    if (!row || (row->operands == Operands::Constants && !isConstant)) {
+      std::string name = node.op_type();
+      if (!node.domain().empty())
+        name = node.domain() + "." + name;
+      unknown[StringAttr::get(model.getContext(), name)].push_back(index);
+    }
+  }
+  if (unknown.empty())
+    return success();
+  InFlightDiagnostic error = model.emitError();
+  error << "has ops that cannot be imported: ";
+  llvm::interleaveComma(unknown, error, [&](auto &entry) {
+    error << ::binade::printable(entry.first.strref(), 80) << " ("
+          << entry.second.size() << ")";
+  });
+  constexpr size_t kShown = 4;
+  for (auto &[op, nodes] : unknown) {
+    StringRef name = op.getValue();
+    Diagnostic &note = error.attachNote();
+    note << ::binade::printable(op.strref(), 80) << " of opset "
+         << model.getOpset() << ", " << nodes.size()
+         << (nodes.size() == 1 ? " node: " : " nodes: ");
+    llvm::interleaveComma(
+        ArrayRef(nodes).take_front(kShown), note, [&](unsigned index) {
+          note << quote(getNodeName(graph.node(index), index));
+        });
+    if (nodes.size() > kShown)
+      note << ", ...";
+    if (const OpRow *row = findOp("", name, model.getOpset());
+        row && row->operands == Operands::Constants)
+      note << " (known for constant operands only)";
+    if (llvm::any_of(model.getProto().functions(), [&](const auto &function) {
+          return function.domain() + "." + function.name() == name;
+        }))
+      note << " (a function of the model: inline it with "
+              "onnx.inliner.inline_local_functions)";
+  }
+  return error;
+}
+
+void Importer::collectUsed() {
+  for (unsigned index : order)
+    for (const std::string &name : model.getGraph().node(index).input())
+      used.insert(name);
+  for (const auto &output : model.getGraph().output())
+    used.insert(output.name());
+}
+
+//===----------------------------------------------------------------------===//
+// The function
+//===----------------------------------------------------------------------===//
+
+void Importer::createFunction() {
+  MLIRContext *context = model.getContext();
+  OpBuilder b(context);
+  Location loc = NameLoc::get(b.getStringAttr(model.getGraph().name()));
+  module = ModuleOp::create(b, loc);
+  b.setInsertionPointToEnd(module->getBody());
+  function = func::FuncOp::create(b, loc, "forward", b.getFunctionType({}, {}));
+  b.setInsertionPointToEnd(function.addEntryBlock());
+  func::ReturnOp::create(b, loc);
+}
+
+LogicalResult Importer::addBatch(Graph &graph) {
+  for (const auto &input : model.getGraph().input()) {
+    if (graph.lookup(input.name()))
+      continue;
+    FailureOr<RankedTensorType> type = graph.getInputType(input);
+    if (failed(type))
+      return failure();
+    graph.addArgument(Role::Batch, input.name(), *type);
+  }
+  return success();
+}
+
+/// Computes the ops from `begin` to the terminator, all of whose operands are
+/// constants; stops where the evaluator or the budget ends.
+static void evaluateOps(Graph &graph, Block::iterator begin,
+                        MutableArrayRef<Value> outputs) {
+  Block &block = graph.getFunction().front();
+  for (Operation &op : llvm::make_early_inc_range(
+           llvm::make_range(begin, std::prev(block.end())))) {
+    if (isa<ConstantOp>(op) || op.getNumResults() != 1)
+      continue;
+    auto operands = llvm::map_to_vector(op.getOperands(), getElements);
+    auto type = cast<RankedTensorType>(op.getResult(0).getType());
+    bool isSplat = llvm::all_of(operands, [](DenseElementsAttr elements) {
+      return elements && elements.isSplat();
+    });
+    if (!llvm::all_of(operands,
+                      [](Attribute elements) { return !!elements; }) ||
+        !graph.spend(isSplat ? 1 : type.getNumElements()))
+      return;
+    DenseElementsAttr value = evaluate(&op, operands);
+    if (!value)
+      return;
+    OpBuilder b(&op);
+    Value constant = ConstantOp::create(b, op.getLoc(), value);
+    op.getResult(0).replaceAllUsesWith(constant);
+    llvm::replace(outputs, Value(op.getResult(0)), constant);
+    op.erase();
+  }
+}
+
+LogicalResult Importer::importNodes(Graph &graph) {
+  Block &block = function.front();
+  for (unsigned index : order) {
+    const auto &proto = model.getGraph().node(index);
+    const OpRow &row =
+        *findOp(proto.domain(), proto.op_type(), model.getOpset());
+    Node node(graph, index);
+    for (unsigned input = 0;
+         input < std::max(row.minInputs, node.getNumInputs()); ++input)
+      if (input < row.minInputs ? !node.hasInput(input)
+                                : input >= row.maxInputs)
+        return node.emitError()
+               << "expected " << row.minInputs
+               << (row.maxInputs == row.minInputs ? "" : " or more")
+               << " inputs, got " << node.getNumInputs();
+    SmallVector<Value> inputs = node.getInputs();
+    bool isConstant = llvm::all_of(
+        inputs, [](Value input) { return !input || getElements(input); });
+    if (row.operands == Operands::Constants && !isConstant)
+      return node.emitError()
+             << "is supported on constants only, and these are too large to "
+                "be computed at import";
+    Operation *last = block.getTerminator()->getPrevNode();
+    if (failed(row.import(node)) || failed(node.checkAttributes()))
+      return failure();
+    auto begin = last ? std::next(Block::iterator(last)) : block.begin();
+    if (isConstant)
+      evaluateOps(graph, begin, node.getOutputs());
+    for (auto [output, value] : llvm::enumerate(node.getOutputs())) {
+      if (!node.hasOutput(output))
+        continue;
+      if (!value && graph.isUsed(proto.output(output)))
+        return node.emitError() << "has no output " << output;
+      if (value)
+        graph.define(proto.output(output), value);
+    }
+  }
+  report.nodes = order.size();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Loss and results
+//===----------------------------------------------------------------------===//
+
+/// The loss and, where it is a graph output, that output's name. Null without a
+/// loss.
+FailureOr<Value> Importer::getLoss(Graph &graph, std::string &name) {
+  if (!options.loss.empty() && !options.lossOutput.empty())
+    return model.emitError() << "--loss and --loss-output exclude each other";
+  ImplicitLocOpBuilder b(
+      NameLoc::get(StringAttr::get(model.getContext(), kLossName)),
+      model.getContext());
+  b.setInsertionPoint(function.front().getTerminator());
+  auto isOutput = [&](StringRef wanted) {
+    return llvm::any_of(model.getGraph().output(), [&](const auto &output) {
+      return output.name() == wanted;
+    });
+  };
+  auto listOutputs = [&](InFlightDiagnostic &error) {
+    llvm::interleaveComma(
+        model.getGraph().output(), error,
+        [&](const auto &output) { error << quote(output.name()); });
+  };
+  auto rejectName = [&](StringRef flag, StringRef wanted) -> LogicalResult {
+    InFlightDiagnostic error = model.emitError();
+    error << flag << ": the model has no output " << quote(wanted)
+          << "; its outputs are ";
+    listOutputs(error);
+    return error;
+  };
+  if (!options.loss.empty()) {
+    FailureOr<LossExpression> loss = parseLoss(model.getLoc(), options.loss);
+    if (failed(loss))
+      return failure();
+    if (!isOutput(loss->output))
+      return rejectName("--loss", loss->output);
+    Value output = graph.lookup(loss->output);
+    FailureOr<RankedTensorType> type = getTargetType(
+        model.getLoc(), *loss, cast<RankedTensorType>(output.getType()));
+    if (failed(type))
+      return failure();
+    Value target = graph.lookup(loss->target);
+    if (!target) {
+      graph.addArgument(Role::Batch, loss->target, *type);
+      target = graph.lookup(loss->target);
+    } else if (!findArgument(function, Role::Batch, loss->target) ||
+               target.getType() != *type) {
+      return model.emitError()
+             << "--loss: " << quote(loss->target)
+             << " has to be a new name or an input of type " << *type
+             << ", it is a value of type " << target.getType();
+    }
+    return buildLoss(b, *loss, output, target);
+  }
+  name = options.lossOutput.empty() ? kLossName.str() : options.lossOutput;
+  if (!isOutput(name)) {
+    if (!options.lossOutput.empty())
+      return rejectName("--loss-output", name);
+    return Value();
+  }
+  Value loss = graph.lookup(name);
+  auto type = cast<RankedTensorType>(loss.getType());
+  if (type.getNumElements() != 1 || !isa<FloatType>(type.getElementType())) {
+    if (options.lossOutput.empty()) {
+      name.clear();
+      return Value();
+    }
+    return model.emitError()
+           << "--loss-output " << quote(name)
+           << " has to be one floating-point number, it is " << type;
+  }
+  return buildCast(b, buildReshape(b, loss, {}), b.getF32Type());
+}
+
+LogicalResult Importer::addResults(Graph &graph) {
+  std::string lossName;
+  FailureOr<Value> loss = getLoss(graph, lossName);
+  if (failed(loss))
+    return failure();
+  graph.addStateResults();
+  if (*loss)
+    addResult(function, Role::Metric, kLossName, *loss);
+  for (const auto &output : model.getGraph().output()) {
+    Value value = graph.lookup(output.name());
+    if (failed(dimensions.check(model, output,
+                                cast<RankedTensorType>(value.getType()))))
+      return failure();
+    if (*loss && output.name() == lossName)
+      continue;
+    addResult(function, Role::Output, output.name(), value);
+  }
+  return success();
+}
+
+FailureOr<OwningOpRef<ModuleOp>> Importer::run() {
+  FailureOr<SmallVector<unsigned>> sorted = sortNodes(model);
+  if (failed(sorted))
+    return failure();
+  order = *sorted;
+  FailureOr<Metadata> metadata = readMetadata(model);
+  if (failed(metadata) || failed(checkOps()) ||
+      failed(dimensions.bind(model, options.dims)))
+    return failure();
+  collectUsed();
+  createFunction();
+  Graph graph(model, *metadata, tensors, dimensions, used, function);
+  if (failed(addInitializers(graph, *metadata, order, options, report)) ||
+      failed(addBatch(graph)) || failed(importNodes(graph)) ||
+      failed(addResults(graph)))
+    return failure();
+  // Constants that only shape arithmetic read, and results that nothing reads.
+  for (Operation &op :
+       llvm::make_early_inc_range(llvm::reverse(function.front())))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+  if (failed(verify(*module)))
+    return failure();
+  return std::move(module);
+}
+
+//===----------------------------------------------------------------------===//
+// Entry points
+//===----------------------------------------------------------------------===//
+
+static void printGroup(raw_ostream &os, StringRef name,
+                       const ImportReport::Group &group) {
+  os << name << ": " << group.tensors << " tensors, " << group.elements
+     << " elements, " << group.bytes << " bytes\n";
+}
+
+void ImportReport::print(raw_ostream &os) const {
+  os << "nodes: " << nodes << "\n";
+  printGroup(os, "parameters", parameters);
+  printGroup(os, "buffers", buffers);
+  printGroup(os, "constants", constants);
+  if (unused.tensors)
+    printGroup(os, "unused", unused);
+}
+
+FailureOr<OwningOpRef<ModuleOp>>
+mlir::binade::importOnnx(llvm::MemoryBufferRef file,
+                         const ImportOptions &options, MLIRContext *context,
+                         ImportReport *report) {
+  context->loadDialect<BinadeDialect, func::FuncDialect>();
+  Model model(context, file.getBufferIdentifier());
+  if (failed(model.parse(file.getBuffer())))
+    return failure();
+  ImportReport unread;
+  return Importer(model, options, report ? *report : unread).run();
+}
+
+FailureOr<OwningOpRef<ModuleOp>>
+mlir::binade::importOnnx(StringRef path, const ImportOptions &options,
+                         MLIRContext *context, ImportReport *report) {
+  Model model(context, path);
+  auto file = ::binade::openFile(path.str());
+  if (!file)
+    return importer::emitError(model.getLoc(), file.error());
+  auto bytes = ::binade::readText(*file, uint64_t(2) << 30);
+  if (!bytes)
+    return importer::emitError(model.getLoc(), bytes.error());
+  return importOnnx(llvm::MemoryBufferRef(*bytes, path), options, context,
+                    report);
+}

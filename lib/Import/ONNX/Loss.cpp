@@ -1,0 +1,219 @@
+//===- Loss.cpp - Losses of the graph and of the command line -------------===//
+
+#include "Loss.h"
+#include "OpTable.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+using namespace mlir::binade::importer;
+
+/// No label has this value: every label counts.
+static constexpr int64_t kIgnoreNothing = std::numeric_limits<int64_t>::min();
+
+//===----------------------------------------------------------------------===//
+// Cross-entropy
+//===----------------------------------------------------------------------===//
+
+/// `x` [d0, classes, d1...] with class axis `axis` as rows [rows, classes].
+static Value flattenRows(ImplicitLocOpBuilder &b, Value x, int64_t axis) {
+  auto type = cast<RankedTensorType>(x.getType());
+  int64_t classes = type.getDimSize(axis);
+  Value last = buildTranspose(b, x, getAxisLast(type.getRank(), axis));
+  int64_t rows = classes == 0 ? 0 : type.getNumElements() / classes;
+  return buildReshape(b, last, {rows, classes});
+}
+
+static Value flatten(ImplicitLocOpBuilder &b, Value x) {
+  return buildReshape(b, x,
+                      cast<RankedTensorType>(x.getType()).getNumElements());
+}
+
+/// Mean over the labels that count.
+static Value buildMean(ImplicitLocOpBuilder &b, Value losses, Value labels,
+                       int64_t ignoreIndex) {
+  Value sum = ReduceSumOp::create(b, losses, ArrayRef<int64_t>{0});
+  Value weight = LabelWeightOp::create(b, labels, ignoreIndex);
+  return MulOp::create(b, sum, weight);
+}
+
+/// Sets output 0 to per-row `losses`, reduced as the node says.
+static LogicalResult reduceLosses(Node &node, Value losses, Value labels,
+                                  int64_t ignoreIndex) {
+  ImplicitLocOpBuilder &b = node.b;
+  StringRef reduction = node.getString("reduction", "mean");
+  Value loss;
+  if (reduction == "mean")
+    loss = buildMean(b, losses, labels, ignoreIndex);
+  else if (reduction == "sum")
+    loss = ReduceSumOp::create(b, losses, ArrayRef<int64_t>{0});
+  else if (reduction == "none")
+    loss = buildReshape(b, losses, node.getShape(1));
+  else
+    return node.emitError() << "does not know reduction " << quote(reduction);
+  return node.setResult(buildCast(b, loss, node.getElement(0)));
+}
+
+/// Checks what both losses share: scores [N, C, ...], labels [N, ...].
+static LogicalResult checkScores(Node &node) {
+  if (node.hasInput(2))
+    return node.emitError() << "class weights are not supported";
+  RankedTensorType scores = node.getType(0), labels = node.getType(1);
+  bool isInteger = labels.getElementType().isInteger(32) ||
+                   labels.getElementType().isInteger(64);
+  bool isValid = scores.getRank() >= 2 && node.hasFloats(0) && isInteger &&
+                 labels.getRank() == scores.getRank() - 1;
+  if (isValid) {
+    SmallVector<int64_t> expected(scores.getShape());
+    expected.erase(expected.begin() + 1);
+    isValid = ArrayRef(expected) == labels.getShape();
+  }
+  if (!isValid)
+    return node.emitError() << "expected scores [N, C, ...] and integer labels "
+                               "[N, ...], got "
+                            << scores << " and " << labels;
+  return success();
+}
+
+LogicalResult
+mlir::binade::importer::importSoftmaxCrossEntropyLoss(Node &node) {
+  ImplicitLocOpBuilder &b = node.b;
+  if (failed(checkScores(node)))
+    return failure();
+  int64_t ignoreIndex = node.getInt("ignore_index", kIgnoreNothing);
+  Value scores = node.getInput(0), labels = flatten(b, node.getInput(1));
+  auto entropy = CrossEntropyOp::create(b, flattenRows(b, scores, 1), labels,
+                                        ignoreIndex, PrecisionAttr());
+  if (node.hasOutput(1) && node.graph.isUsed(node.getProto().output(1))) {
+    SmallVector<int64_t> last = getAxisLast(node.getRank(0), 1);
+    Value logarithms = LogSoftmaxOp::create(b, buildTranspose(b, scores, last),
+                                            PrecisionAttr());
+    node.setOutput(
+        1, buildTranspose(b, logarithms, invertPermutationVector(last)));
+  }
+  return reduceLosses(node, entropy.getLosses(), labels, ignoreIndex);
+}
+
+/// The negated log-probability of each label, by a comparison with the class
+/// numbers; of `log_softmax` it is the cross-entropy of its operand.
+LogicalResult
+mlir::binade::importer::importNegativeLogLikelihoodLoss(Node &node) {
+  ImplicitLocOpBuilder &b = node.b;
+  if (failed(checkScores(node)))
+    return failure();
+  int64_t ignoreIndex = node.getInt("ignore_index", kIgnoreNothing);
+  Value labels = flatten(b, node.getInput(1));
+  Value rows = flattenRows(b, node.getInput(0), 1);
+  if (auto logarithms = node.getInput(0).getDefiningOp<LogSoftmaxOp>();
+      logarithms && node.getRank(0) == 2) {
+    auto entropy = CrossEntropyOp::create(b, logarithms.getX(), labels,
+                                          ignoreIndex, PrecisionAttr());
+    return reduceLosses(node, entropy.getLosses(), labels, ignoreIndex);
+  }
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(rows.getType()).getShape();
+  auto integers = cast<RankedTensorType>(labels.getType()).clone(shape);
+  auto perRow = [&](Value x) { return buildBroadcast(b, x, {0}, shape); };
+  Value classes = IotaOp::create(b, integers, b.getI64IntegerAttr(1));
+  Value isLabel =
+      CompareOp::create(b, classes, perRow(labels), Comparison::Equal);
+  Value zero = buildSplat(b, rows.getType(), 0.0);
+  Value picked = SelectOp::create(b, isLabel, rows, zero);
+  Value losses =
+      NegOp::create(b, ReduceSumOp::create(b, picked, ArrayRef<int64_t>{1}));
+  if (ignoreIndex != kIgnoreNothing) {
+    Value ignored = ConstantOp::create(
+        b, DenseElementsAttr::get(
+               cast<RankedTensorType>(labels.getType()),
+               Attribute(b.getIntegerAttr(node.getElement(1), ignoreIndex))));
+    Value isIgnored = CompareOp::create(b, labels, ignored, Comparison::Equal);
+    losses = SelectOp::create(b, isIgnored,
+                              buildSplat(b, losses.getType(), 0.0), losses);
+  }
+  return reduceLosses(node, losses, labels, ignoreIndex);
+}
+
+//===----------------------------------------------------------------------===//
+// Losses of the command line
+//===----------------------------------------------------------------------===//
+
+FailureOr<LossExpression> mlir::binade::importer::parseLoss(Location loc,
+                                                            StringRef text) {
+  LossExpression loss;
+  auto [head, rest] = text.split('(');
+  loss.kind = head.trim().str();
+  SmallVector<StringRef> arguments;
+  rest = rest.rtrim();
+  bool isCall = rest.consume_back(")");
+  rest.split(arguments, ',');
+  for (StringRef &argument : arguments)
+    argument = argument.trim();
+  if (!isCall || arguments.size() < 2 || arguments[0].empty() ||
+      arguments[1].empty() ||
+      (loss.kind != "cross_entropy" && loss.kind != "mse"))
+    return mlir::emitError(loc)
+           << "expected loss 'cross_entropy(OUTPUT, INPUT)' or 'mse(OUTPUT, "
+              "INPUT)', got "
+           << quote(text);
+  loss.output = arguments[0].str();
+  loss.target = arguments[1].str();
+  for (StringRef option : ArrayRef(arguments).drop_front(2)) {
+    auto [name, value] = option.split('=');
+    int64_t number;
+    bool isKnown = loss.kind == "cross_entropy" &&
+                   (name.trim() == "axis" || name.trim() == "ignore_index");
+    if (!isKnown || value.trim().getAsInteger(10, number))
+      return mlir::emitError(loc)
+             << "loss " << quote(text) << " has the option " << quote(option)
+             << "; cross_entropy takes axis=N and ignore_index=N";
+    if (name.trim() == "axis")
+      loss.axis = number;
+    else
+      loss.ignoreIndex = number;
+  }
+  return loss;
+}
+
+/// Classes stand last in matrices and sequences, second in images.
+static int64_t getClassAxis(const LossExpression &loss, int64_t rank) {
+  int64_t axis = loss.axis.value_or(rank <= 3 ? rank - 1 : 1);
+  return axis < 0 ? axis + rank : axis;
+}
+
+FailureOr<RankedTensorType>
+mlir::binade::importer::getTargetType(Location loc, const LossExpression &loss,
+                                      RankedTensorType output) {
+  if (!isa<FloatType>(output.getElementType()))
+    return mlir::emitError(loc) << "loss of output " << quote(loss.output)
+                                << ", which holds " << output << ", no floats";
+  if (loss.kind == "mse")
+    return output;
+  int64_t rank = output.getRank(), axis = getClassAxis(loss, rank);
+  if (rank < 2 || axis < 0 || axis >= rank)
+    return mlir::emitError(loc)
+           << "cross_entropy needs an output with a class axis, "
+           << quote(loss.output) << " is " << output << ", the axis "
+           << loss.axis.value_or(axis);
+  SmallVector<int64_t> shape(output.getShape());
+  shape.erase(shape.begin() + axis);
+  return RankedTensorType::get(shape, IntegerType::get(loc.getContext(), 64));
+}
+
+Value mlir::binade::importer::buildLoss(ImplicitLocOpBuilder &b,
+                                        const LossExpression &loss,
+                                        Value output, Value target) {
+  auto type = cast<RankedTensorType>(output.getType());
+  if (loss.kind == "mse") {
+    Value difference = SubOp::create(b, output, target);
+    auto axes = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
+    Value square = MulOp::create(b, difference, difference);
+    if (!axes.empty())
+      square = ReduceMeanOp::create(b, square, axes);
+    return buildCast(b, square, b.getF32Type());
+  }
+  Value labels = flatten(b, target);
+  auto entropy = CrossEntropyOp::create(
+      b, flattenRows(b, output, getClassAxis(loss, type.getRank())), labels,
+      loss.ignoreIndex, PrecisionAttr());
+  return buildMean(b, entropy.getLosses(), labels, loss.ignoreIndex);
+}

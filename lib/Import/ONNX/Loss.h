@@ -1,0 +1,31 @@
+//===- Loss.h - Losses of the graph and of the command line -----*- C++ -*-===//
+
+#ifndef BINADE_LIB_IMPORT_ONNX_LOSS_H
+#define BINADE_LIB_IMPORT_ONNX_LOSS_H
+
+#include "Graph.h"
+
+namespace mlir::binade::importer {
+
+/// A loss as `--loss` names it.
+struct LossExpression {
+  std::string kind; ///< cross_entropy or mse
+  std::string output, target;
+  std::optional<int64_t> axis;
+  int64_t ignoreIndex = -100;
+};
+
+FailureOr<LossExpression> parseLoss(Location loc, StringRef text);
+
+/// The target's type: labels without the class axis, or the output's type.
+FailureOr<RankedTensorType> getTargetType(Location loc,
+                                          const LossExpression &loss,
+                                          RankedTensorType output);
+
+/// The loss as tensor<f32>.
+Value buildLoss(ImplicitLocOpBuilder &b, const LossExpression &loss,
+                Value output, Value target);
+
+} // namespace mlir::binade::importer
+
+#endif // BINADE_LIB_IMPORT_ONNX_LOSS_H

@@ -1,0 +1,38 @@
+//===- Metadata.h - What ONNX cannot say ------------------------*- C++ -*-===//
+// The keys `binade.*` of `metadata_props`; docs/Import.md describes them.
+//===----------------------------------------------------------------------===//
+
+#ifndef BINADE_LIB_IMPORT_ONNX_METADATA_H
+#define BINADE_LIB_IMPORT_ONNX_METADATA_H
+
+#include "Model.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "nlohmann/json_fwd.hpp"
+#include "llvm/ADT/StringSet.h"
+
+namespace mlir::binade::importer {
+
+/// The rule for a tensor's initial values.
+struct InitialRule {
+  std::string kind; ///< normal, uniform or constant
+  /// Standard deviation (of mean 0), bound (of [-value, value)), or the value.
+  double value = 0.0;
+};
+
+struct Metadata {
+  /// Complete list of trained tensors, where the model has one.
+  std::optional<llvm::StringSet<>> trainable;
+  /// Running variances that advance with the unbiased variance.
+  llvm::StringSet<> unbiased;
+  /// Graph inputs that are parameters or buffers without a stored value.
+  llvm::StringMap<InitialRule> initial;
+};
+
+FailureOr<Metadata> readMetadata(const Model &model);
+
+/// The rule as an initial value of `type`: random, or equal elements.
+Attribute getInitialValue(const InitialRule &rule, RankedTensorType type);
+
+} // namespace mlir::binade::importer
+
+#endif // BINADE_LIB_IMPORT_ONNX_METADATA_H

@@ -1,0 +1,166 @@
+//===- Model.cpp - An ONNX file in memory ---------------------------------===//
+
+#include "Model.h"
+#include "binade/Container/Magic.h"
+#include "binade/Container/Printable.h"
+#include "binade/IR/Diagnostics.h"
+#include "mlir/IR/Location.h"
+#include "llvm/Support/Path.h"
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/wire_format_lite.h>
+
+using namespace mlir;
+using namespace mlir::binade::importer;
+using google::protobuf::internal::WireFormatLite;
+using google::protobuf::io::ArrayInputStream;
+using google::protobuf::io::CodedInputStream;
+
+/// Protobuf addresses bytes of a message with an int.
+static constexpr size_t kMaxFileSize = (size_t(2) << 30) - 1;
+/// Depth of nested messages; a graph needs 5, a subgraph 3 more.
+static constexpr int kMaxNesting = 100;
+static constexpr int64_t kOldestOpset = 13;
+static constexpr int64_t kNewestOpset = BINADE_ONNX_OPSET;
+
+std::string mlir::binade::importer::quote(StringRef name) {
+  return ::binade::quote(std::string_view(name.data(), name.size()));
+}
+
+std::string mlir::binade::importer::getNodeName(const ::onnx::NodeProto &node,
+                                                size_t index) {
+  if (!node.name().empty())
+    return node.name();
+  return node.op_type() + "_" + std::to_string(index);
+}
+
+LogicalResult mlir::binade::importer::emitError(Location loc,
+                                                const ::binade::Error &error) {
+  InFlightDiagnostic diagnostic = mlir::emitError(loc);
+  diagnostic << error.where << ": " << error.message;
+  for (const std::string &note : error.notes)
+    diagnostic.attachNote() << note;
+  return diagnostic;
+}
+
+Model::Model(MLIRContext *context, StringRef path)
+    : context(context), path(path),
+      directory(llvm::sys::path::parent_path(path)),
+      fileName(llvm::sys::path::filename(path)) {}
+
+Location Model::getLoc() const {
+  return FileLineColLoc::get(context, path, 0, 0);
+}
+
+Location Model::getLoc(const Twine &part) const {
+  return getPartLoc(context, path, part);
+}
+
+Location Model::getLoc(const ::onnx::NodeProto &node, size_t index) const {
+  return getLoc("node " + quote(getNodeName(node, index)) + " (" +
+                ::binade::printable(node.op_type(), 60) + ")");
+}
+
+std::optional<ByteRange> Model::getRawData(size_t index) const {
+  return index < rawData.size() ? rawData[index] : std::nullopt;
+}
+
+LogicalResult Model::parse(StringRef bytes) {
+  if (bytes.size() > kMaxFileSize) {
+    InFlightDiagnostic error = emitError();
+    error << "file has " << bytes.size()
+          << " bytes; an ONNX file of 2 GiB or more cannot be read";
+    error.attachNote() << "keep the weights as external data: "
+                          "onnx.save(model, path, save_as_external_data=True)";
+    return error;
+  }
+  ArrayInputStream stream(bytes.data(), static_cast<int>(bytes.size()));
+  CodedInputStream input(&stream);
+  input.SetTotalBytesLimit(static_cast<int>(kMaxFileSize));
+  input.SetRecursionLimit(kMaxNesting);
+  bool isParsed = !bytes.empty() && proto.ParseFromCodedStream(&input) &&
+                  input.ConsumedEntireMessage();
+  if (!isParsed || !proto.has_graph()) {
+    auto head = std::as_bytes(
+        std::span(bytes.data(), std::min(bytes.size(), ::binade::kMagicBytes)));
+    std::string_view kind = ::binade::recognizeMagic(head);
+    std::string_view advice = ::binade::magicAdvice(head);
+    InFlightDiagnostic error = emitError();
+    if (bytes.empty())
+      error << "expected an ONNX model, got an empty file";
+    else if (!kind.empty())
+      error << "expected an ONNX model, got " << StringRef(kind);
+    else if (isParsed)
+      error << "expected an ONNX model, got a file without a graph";
+    else
+      error << "expected an ONNX model, but the bytes are none (damaged, cut "
+               "short, or nested deeper than "
+            << kMaxNesting << " messages)";
+    if (!advice.empty())
+      error.attachNote() << StringRef(advice);
+    return error;
+  }
+  if (!getGraph().sparse_initializer().empty())
+    return emitError("initializer " +
+                     quote(getGraph().sparse_initializer(0).values().name()))
+           << "sparse initializers are not supported";
+  if (failed(checkOperatorSets()))
+    return failure();
+  findRawData(bytes);
+  return success();
+}
+
+LogicalResult Model::checkOperatorSets() {
+  for (const ::onnx::OperatorSetIdProto &set : proto.opset_import())
+    if (set.domain().empty() || set.domain() == "ai.onnx")
+      opset = std::max(opset, set.version());
+  if (opset >= kOldestOpset && opset <= kNewestOpset)
+    return success();
+  InFlightDiagnostic error = emitError();
+  if (opset == 0)
+    return error << "the model imports no ONNX operator set";
+  error << "the model uses ONNX opset " << opset << ", supported are "
+        << kOldestOpset << " to " << kNewestOpset;
+  error.attachNote() << "onnx.version_converter.convert_version(model, "
+                     << (opset < kOldestOpset ? int64_t(20) : kNewestOpset)
+                     << ") may convert it";
+  return error;
+}
+
+/// Walks the wire format to the initializers' `raw_data`: the parsed message no
+/// longer knows where its bytes stood.
+void Model::findRawData(StringRef bytes) {
+  ArrayInputStream stream(bytes.data(), static_cast<int>(bytes.size()));
+  CodedInputStream input(&stream);
+  auto walk = [&](int field, auto visit) {
+    constexpr auto kBytes = WireFormatLite::WIRETYPE_LENGTH_DELIMITED;
+    uint32_t wanted = WireFormatLite::MakeTag(field, kBytes);
+    while (uint32_t tag = input.ReadTag()) {
+      if (tag != wanted) {
+        if (!WireFormatLite::SkipField(&input, tag))
+          return;
+        continue;
+      }
+      int length;
+      if (!input.ReadVarintSizeAsInt(&length))
+        return;
+      auto limit = input.PushLimit(length);
+      visit(length);
+      input.Skip(input.BytesUntilLimit());
+      input.PopLimit(limit);
+    }
+  };
+  walk(::onnx::ModelProto::kGraphFieldNumber, [&](int) {
+    walk(::onnx::GraphProto::kInitializerFieldNumber, [&](int) {
+      std::optional<ByteRange> &range = rawData.emplace_back();
+      walk(::onnx::TensorProto::kRawDataFieldNumber, [&](int length) {
+        range = ByteRange{static_cast<uint64_t>(input.CurrentPosition()),
+                          static_cast<uint64_t>(length)};
+      });
+    });
+  });
+  // A graph whose message comes in several pieces is legal, but its pieces
+  // cannot be told apart.
+  if (rawData.size() != static_cast<size_t>(getGraph().initializer_size()))
+    rawData.clear();
+}

@@ -1,0 +1,74 @@
+//===- Model.h - An ONNX file in memory -------------------------*- C++ -*-===//
+
+#ifndef BINADE_LIB_IMPORT_ONNX_MODEL_H
+#define BINADE_LIB_IMPORT_ONNX_MODEL_H
+
+#include "binade/Container/ExternalFile.h"
+#include "mlir/IR/Diagnostics.h"
+#include "onnx-ml.pb.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/MemoryBufferRef.h"
+
+namespace mlir::binade::importer {
+
+/// Bytes [offset, offset + size) of a file.
+struct ByteRange {
+  uint64_t offset = 0;
+  uint64_t size = 0;
+};
+
+/// A parsed ONNX file, and where its errors are reported.
+class Model {
+public:
+  Model(MLIRContext *context, StringRef path);
+
+  /// Parses `bytes`. Refused: what is no ONNX model, operator sets that are too
+  /// old or too new, and parts of the format that hold no plain graph.
+  LogicalResult parse(StringRef bytes);
+
+  MLIRContext *getContext() const { return context; }
+  const ::onnx::GraphProto &getGraph() const { return proto.graph(); }
+  const ::onnx::ModelProto &getProto() const { return proto; }
+  int64_t getOpset() const { return opset; }
+  /// The model's directory, to which external data are relative.
+  const std::string &getDirectory() const { return directory; }
+  /// The file's own name in that directory.
+  StringRef getFileName() const { return fileName; }
+
+  /// Where the raw bytes of initializer `index` stand in the file, if it keeps
+  /// them as such.
+  std::optional<ByteRange> getRawData(size_t index) const;
+
+  Location getLoc() const;
+  /// The place `part` ("node 'n' (Op)") in the file.
+  Location getLoc(const Twine &part) const;
+  Location getLoc(const ::onnx::NodeProto &node, size_t index) const;
+
+  InFlightDiagnostic emitError() const { return mlir::emitError(getLoc()); }
+  InFlightDiagnostic emitError(const Twine &part) const {
+    return mlir::emitError(getLoc(part));
+  }
+
+private:
+  LogicalResult checkOperatorSets();
+  void findRawData(StringRef bytes);
+
+  MLIRContext *context;
+  std::string path, directory, fileName;
+  ::onnx::ModelProto proto;
+  int64_t opset = 0;
+  std::vector<std::optional<ByteRange>> rawData;
+};
+
+/// The node's name; one without a name is called after its op and position.
+std::string getNodeName(const ::onnx::NodeProto &node, size_t index);
+
+/// Reports an error of the file library, notes included.
+LogicalResult emitError(Location loc, const ::binade::Error &error);
+
+/// `name` in quotes, safe to print.
+std::string quote(StringRef name);
+
+} // namespace mlir::binade::importer
+
+#endif // BINADE_LIB_IMPORT_ONNX_MODEL_H

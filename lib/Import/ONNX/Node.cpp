@@ -1,0 +1,154 @@
+//===- Node.cpp - One ONNX node while its ops are built -------------------===//
+
+#include "Node.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+using namespace mlir::binade::importer;
+using ::onnx::AttributeProto;
+
+DenseElementsAttr mlir::binade::importer::getElements(Value value) {
+  auto constant = value ? value.getDefiningOp<ConstantOp>() : nullptr;
+  return constant ? dyn_cast<DenseElementsAttr>(constant.getValue())
+                  : DenseElementsAttr();
+}
+
+Node::Node(Graph &graph, unsigned index)
+    : b(NameLoc::get(StringAttr::get(
+            graph.getContext(),
+            getNodeName(graph.getModel().getGraph().node(index), index))),
+        graph.getContext()),
+      graph(graph), proto(graph.getModel().getGraph().node(index)),
+      loc(graph.getModel().getLoc(proto, index)), outputs(proto.output_size()) {
+  b.setInsertionPoint(graph.getFunction().front().getTerminator());
+}
+
+//===----------------------------------------------------------------------===//
+// Inputs
+//===----------------------------------------------------------------------===//
+
+bool Node::hasInput(unsigned index) const {
+  return index < getNumInputs() && !proto.input(index).empty();
+}
+
+Value Node::getInput(unsigned index) const {
+  return hasInput(index) ? graph.lookup(proto.input(index)) : Value();
+}
+
+SmallVector<Value> Node::getInputs() const {
+  SmallVector<Value> inputs;
+  for (unsigned index = 0; index < getNumInputs(); ++index)
+    inputs.push_back(getInput(index));
+  return inputs;
+}
+
+RankedTensorType Node::getType(unsigned index) const {
+  return cast<RankedTensorType>(getInput(index).getType());
+}
+
+DenseElementsAttr Node::getConstant(unsigned index) const {
+  return getElements(getInput(index));
+}
+
+FailureOr<SmallVector<int64_t>> Node::getIntegers(unsigned index,
+                                                  StringRef what) {
+  DenseElementsAttr elements = getConstant(index);
+  if (!elements)
+    return emitError() << what << " " << quote(getInputName(index))
+                       << " depends on the data; it has to be known when the "
+                          "model is imported";
+  if (!isa<IntegerType>(elements.getElementType()))
+    return emitError() << "expected " << what << " to be integers, got "
+                       << elements.getType();
+  SmallVector<int64_t> numbers;
+  for (const APInt &number : elements.getValues<APInt>())
+    numbers.push_back(number.getSExtValue());
+  return numbers;
+}
+
+FailureOr<int64_t> Node::normalizeAxis(int64_t axis, int64_t rank) {
+  if (axis < -rank || axis >= rank)
+    return emitError() << "axis " << axis << " is outside of a tensor of rank "
+                       << rank;
+  return axis < 0 ? axis + rank : axis;
+}
+
+FailureOr<SmallVector<int64_t>> Node::normalizeAxes(ArrayRef<int64_t> axes,
+                                                    int64_t rank) {
+  SmallVector<int64_t> result;
+  for (int64_t axis : axes) {
+    FailureOr<int64_t> normal = normalizeAxis(axis, rank);
+    if (failed(normal))
+      return failure();
+    if (llvm::is_contained(result, *normal))
+      return emitError() << "names axis " << axis << " twice";
+    result.push_back(*normal);
+  }
+  llvm::sort(result);
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Attributes
+//===----------------------------------------------------------------------===//
+
+const AttributeProto *Node::findAttribute(StringRef name) {
+  for (const AttributeProto &attribute : proto.attribute())
+    if (attribute.name() == name) {
+      understood.push_back(attribute.name());
+      return &attribute;
+    }
+  return nullptr;
+}
+
+int64_t Node::getInt(StringRef name, int64_t byDefault) {
+  const AttributeProto *attribute = findAttribute(name);
+  return attribute ? attribute->i() : byDefault;
+}
+
+double Node::getFloat(StringRef name, float byDefault) {
+  const AttributeProto *attribute = findAttribute(name);
+  return attribute ? attribute->f() : byDefault;
+}
+
+StringRef Node::getString(StringRef name, StringRef byDefault) {
+  const AttributeProto *attribute = findAttribute(name);
+  return attribute ? StringRef(attribute->s()) : byDefault;
+}
+
+SmallVector<int64_t> Node::getInts(StringRef name,
+                                   ArrayRef<int64_t> byDefault) {
+  const AttributeProto *attribute = findAttribute(name);
+  if (!attribute)
+    return SmallVector<int64_t>(byDefault);
+  return {attribute->ints().begin(), attribute->ints().end()};
+}
+
+LogicalResult Node::checkAttributes() {
+  for (const AttributeProto &attribute : proto.attribute())
+    if (!llvm::is_contained(understood, attribute.name()))
+      return emitError() << "attribute " << quote(attribute.name())
+                         << " is not known in opset " << getOpset();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Outputs
+//===----------------------------------------------------------------------===//
+
+bool Node::hasOutput(unsigned index) const {
+  return index < getNumOutputs() && !proto.output(index).empty();
+}
+
+void Node::setOutput(unsigned index, Value value) {
+  if (index < outputs.size())
+    outputs[index] = value;
+}
+
+LogicalResult Node::refuseOutputs(unsigned first, StringRef why) {
+  for (unsigned index = first; index < getNumOutputs(); ++index)
+    if (hasOutput(index) && graph.isUsed(proto.output(index)))
+      return emitError() << "output " << quote(proto.output(index)) << " is "
+                         << "used; " << why;
+  return success();
+}

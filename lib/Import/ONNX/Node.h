@@ -1,0 +1,103 @@
+//===- Node.h - One ONNX node while its ops are built -----------*- C++ -*-===//
+
+#ifndef BINADE_LIB_IMPORT_ONNX_NODE_H
+#define BINADE_LIB_IMPORT_ONNX_NODE_H
+
+#include "Graph.h"
+#include "binade/IR/Build.h"
+
+namespace mlir::binade::importer {
+
+/// What an import function sees: the node's inputs as values, its attributes
+/// with their defaults, and a builder whose location names the node.
+class Node {
+public:
+  Node(Graph &graph, unsigned index);
+
+  ImplicitLocOpBuilder b;
+  Graph &graph;
+
+  int64_t getOpset() const { return graph.getModel().getOpset(); }
+  InFlightDiagnostic emitError() const { return mlir::emitError(loc); }
+  Location getErrorLoc() const { return loc; }
+
+  //===--------------------------------------------------------------------===//
+  // Inputs
+  //===--------------------------------------------------------------------===//
+
+  unsigned getNumInputs() const { return proto.input_size(); }
+  bool hasInput(unsigned index) const;
+  StringRef getInputName(unsigned index) const { return proto.input(index); }
+  /// Null for an input that the node leaves out.
+  Value getInput(unsigned index) const;
+  SmallVector<Value> getInputs() const;
+  RankedTensorType getType(unsigned index) const;
+  ArrayRef<int64_t> getShape(unsigned index) const {
+    return getType(index).getShape();
+  }
+  int64_t getRank(unsigned index) const { return getType(index).getRank(); }
+  Type getElement(unsigned index) const {
+    return getType(index).getElementType();
+  }
+  bool hasFloats(unsigned index) const {
+    return isa<FloatType>(getElement(index));
+  }
+
+  /// Elements of an input that is a constant, else null.
+  DenseElementsAttr getConstant(unsigned index) const;
+  /// Elements of an integer input that has to be a constant; `what` names it in
+  /// the error.
+  FailureOr<SmallVector<int64_t>> getIntegers(unsigned index, StringRef what);
+
+  /// `axis` counted from the front; an error unless it is within `rank`.
+  FailureOr<int64_t> normalizeAxis(int64_t axis, int64_t rank);
+  /// Sorted and without duplicates.
+  FailureOr<SmallVector<int64_t>> normalizeAxes(ArrayRef<int64_t> axes,
+                                                int64_t rank);
+
+  //===--------------------------------------------------------------------===//
+  // Attributes: each that is read counts as understood
+  //===--------------------------------------------------------------------===//
+
+  const ::onnx::AttributeProto *findAttribute(StringRef name);
+  bool hasAttribute(StringRef name) { return findAttribute(name); }
+  int64_t getInt(StringRef name, int64_t byDefault);
+  double getFloat(StringRef name, float byDefault);
+  StringRef getString(StringRef name, StringRef byDefault);
+  SmallVector<int64_t> getInts(StringRef name,
+                               ArrayRef<int64_t> byDefault = {});
+
+  /// Fails if the node has an attribute that nothing read.
+  LogicalResult checkAttributes();
+
+  //===--------------------------------------------------------------------===//
+  // Outputs
+  //===--------------------------------------------------------------------===//
+
+  unsigned getNumOutputs() const { return proto.output_size(); }
+  bool hasOutput(unsigned index) const;
+  void setOutput(unsigned index, Value value);
+  /// The only output that matters.
+  LogicalResult setResult(Value value) {
+    setOutput(0, value);
+    return success();
+  }
+  /// Fails if any of the outputs from `first` on has a user.
+  LogicalResult refuseOutputs(unsigned first, StringRef why);
+
+  MutableArrayRef<Value> getOutputs() { return outputs; }
+  const ::onnx::NodeProto &getProto() const { return proto; }
+
+private:
+  const ::onnx::NodeProto &proto;
+  Location loc;
+  SmallVector<Value> outputs;
+  SmallVector<StringRef> understood;
+};
+
+/// Elements of `value` where it is a constant whose elements are at hand.
+DenseElementsAttr getElements(Value value);
+
+} // namespace mlir::binade::importer
+
+#endif // BINADE_LIB_IMPORT_ONNX_NODE_H

@@ -1,0 +1,156 @@
+//===- Normalization.cpp - Softmax, layer and batch norm ------------------===//
+
+#include "OpTable.h"
+#include "mlir/Dialect/Traits.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+using namespace mlir::binade::importer;
+
+//===----------------------------------------------------------------------===//
+// Softmax
+//===----------------------------------------------------------------------===//
+
+/// Over the last axis; another axis becomes the last and moves back.
+template <typename Op> static LogicalResult importOverAxis(Node &node) {
+  if (failed(requireFloats(node)))
+    return failure();
+  int64_t rank = node.getRank(0);
+  FailureOr<int64_t> axis = node.normalizeAxis(node.getInt("axis", -1), rank);
+  if (failed(axis))
+    return failure();
+  SmallVector<int64_t> last = getAxisLast(rank, *axis);
+  Value x = buildTranspose(node.b, node.getInput(0), last);
+  Value y = Op::create(node.b, x, PrecisionAttr());
+  return node.setResult(
+      buildTranspose(node.b, y, invertPermutationVector(last)));
+}
+
+LogicalResult mlir::binade::importer::importSoftmax(Node &node) {
+  return importOverAxis<SoftmaxOp>(node);
+}
+
+LogicalResult mlir::binade::importer::importLogSoftmax(Node &node) {
+  return importOverAxis<LogSoftmaxOp>(node);
+}
+
+//===----------------------------------------------------------------------===//
+// LayerNormalization
+//===----------------------------------------------------------------------===//
+
+/// Several normalized axes are one after a reshape.
+LogicalResult mlir::binade::importer::importLayerNormalization(Node &node) {
+  ImplicitLocOpBuilder &b = node.b;
+  if (failed(requireFloats(node)))
+    return failure();
+  FailureOr<int64_t> axis =
+      node.normalizeAxis(node.getInt("axis", -1), node.getRank(0));
+  if (failed(axis))
+    return failure();
+  double epsilon = node.getFloat("epsilon", 1e-5f);
+  if (int64_t stash = node.getInt("stash_type", 1); stash != 1)
+    return node.emitError() << "computes statistics in element type " << stash
+                            << "; only 1 (float) is supported";
+  ArrayRef<int64_t> shape = node.getShape(0);
+  ArrayRef<int64_t> rows = shape.take_front(*axis),
+                    row = shape.drop_front(*axis);
+  int64_t length = ShapedType::getNumElements(row);
+  Value parameters[2];
+  for (unsigned index : {1u, 2u}) {
+    if (!node.hasInput(index))
+      continue;
+    SmallVector<int64_t> common;
+    if (!OpTrait::util::getBroadcastedShape(row, node.getShape(index),
+                                            common) ||
+        ArrayRef(common) != row || !node.hasFloats(index))
+      return node.emitError()
+             << "expected " << (index == 1 ? "scale" : "bias") << " of shape ["
+             << row << "], got " << node.getType(index);
+    parameters[index - 1] =
+        buildReshape(b, broadcastTo(b, node.getInput(index), row), length);
+  }
+  SmallVector<int64_t> flat(rows);
+  flat.push_back(length);
+  auto norm = LayerNormOp::create(b, buildReshape(b, node.getInput(0), flat),
+                                  parameters[0], parameters[1],
+                                  APFloat(epsilon), PrecisionAttr());
+  node.setOutput(0, buildReshape(b, norm.getY(), shape));
+  SmallVector<int64_t> statistics(rows);
+  statistics.append(row.size(), 1);
+  if (node.hasOutput(1))
+    node.setOutput(1, buildReshape(b, norm.getMean(), statistics));
+  if (node.hasOutput(2))
+    node.setOutput(2, buildReshape(b, norm.getRstd(), statistics));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// BatchNormalization
+//===----------------------------------------------------------------------===//
+
+/// new = old momentum + batch (1 - momentum), the batch's variance times
+/// `correction`.
+static Value updateStatistic(ImplicitLocOpBuilder &b, Value old, Value batch,
+                             double momentum, double correction) {
+  Type type = old.getType();
+  auto times = [&](Value x, double factor) -> Value {
+    return MulOp::create(b, x, buildSplat(b, type, factor));
+  };
+  batch = buildCast(b, batch, getElementTypeOrSelf(type));
+  if (correction != 1.0)
+    batch = times(batch, correction);
+  return AddOp::create(b, times(old, momentum), times(batch, 1.0 - momentum));
+}
+
+LogicalResult mlir::binade::importer::importBatchNormalization(Node &node) {
+  ImplicitLocOpBuilder &b = node.b;
+  RankedTensorType x = node.getType(0);
+  if (x.getRank() < 2 || !node.hasFloats(0))
+    return node.emitError() << "expected [N, C, ...] of floats, got " << x;
+  auto perChannel = RankedTensorType::get(x.getDimSize(1), x.getElementType());
+  for (unsigned index : {1u, 2u, 3u, 4u})
+    if (node.getShape(index) != perChannel.getShape() || !node.hasFloats(index))
+      return node.emitError()
+             << "expected one number for each of " << x.getDimSize(1)
+             << " channels, got " << node.getType(index);
+  double epsilon = node.getFloat("epsilon", 1e-5f);
+  double momentum = node.getFloat("momentum", 0.9f);
+  bool isTraining = node.getInt("training_mode", 0);
+  if (!isTraining && failed(node.refuseOutputs(
+                         1, "statistics are outputs in training mode only, "
+                            "which is training_mode = 1 of opset 14")))
+    return failure();
+  Type f32 = b.getF32Type();
+  auto normalize = [&](Value mean, Value variance) {
+    return BatchNormOp::create(
+        b, x, node.getInput(0), node.getInput(1), node.getInput(2), mean,
+        variance, APFloat(epsilon), /*axis=*/1, isTraining, PrecisionAttr());
+  };
+  if (!isTraining)
+    return node.setResult(normalize(buildCast(b, node.getInput(3), f32),
+                                    buildCast(b, node.getInput(4), f32)));
+  auto statistics = BatchNormStatisticsOp::create(b, node.getInput(0),
+                                                  /*axis=*/1, PrecisionAttr());
+  node.setOutput(0, normalize(statistics.getMean(), statistics.getVariance()));
+  double count = static_cast<double>(x.getNumElements()) /
+                 std::max<int64_t>(x.getDimSize(1), 1);
+  for (unsigned index : {3u, 4u}) {
+    StringRef name = node.getInputName(index);
+    bool isVariance = index == 4;
+    double correction = 1.0;
+    if (isVariance && node.graph.isUnbiased(name)) {
+      if (count < 2)
+        return node.emitError() << "has one element per channel: its unbiased "
+                                   "variance does not exist";
+      correction = count / (count - 1);
+    }
+    Value updated = updateStatistic(b, node.graph.getBuffer(name),
+                                    isVariance ? statistics.getVariance()
+                                               : statistics.getMean(),
+                                    momentum, correction);
+    node.graph.updateBuffer(name, updated);
+    node.setOutput(index - 2, updated);
+  }
+  return success();
+}

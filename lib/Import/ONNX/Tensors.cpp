@@ -1,0 +1,261 @@
+//===- Tensors.cpp - Stored tensors as attributes -------------------------===//
+
+#include "Tensors.h"
+#include "binade/Container/Magic.h"
+#include "binade/IR/Binade.h"
+#include "llvm/Support/CheckedArithmetic.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+using namespace mlir::binade::importer;
+using ::onnx::TensorProto;
+
+Type mlir::binade::importer::getElementType(MLIRContext *context,
+                                            int32_t type) {
+  Builder b(context);
+  switch (type) {
+  case TensorProto::FLOAT:
+    return b.getF32Type();
+  case TensorProto::DOUBLE:
+    return b.getF64Type();
+  case TensorProto::FLOAT16:
+    return b.getF16Type();
+  case TensorProto::BFLOAT16:
+    return b.getBF16Type();
+  case TensorProto::INT64:
+    return b.getI64Type();
+  case TensorProto::INT32:
+    return b.getI32Type();
+  case TensorProto::INT16:
+    return b.getIntegerType(16);
+  case TensorProto::INT8:
+    return b.getIntegerType(8);
+  case TensorProto::BOOL:
+    return b.getI1Type();
+  default:
+    return {};
+  }
+}
+
+std::string mlir::binade::importer::describeElementType(int32_t type) {
+  std::string name =
+      TensorProto::DataType_IsValid(type)
+          ? llvm::StringRef(TensorProto::DataType_Name(
+                                static_cast<TensorProto::DataType>(type)))
+                .lower()
+          : "number " + std::to_string(type);
+  return "element type " + name +
+         " is not supported; float, double, float16, bfloat16, int64, int32, "
+         "int16, int8 and bool are";
+}
+
+FailureOr<RankedTensorType>
+mlir::binade::importer::getTensorType(Location loc, ArrayRef<int64_t> shape,
+                                      Type element) {
+  // Everything later multiplies dimensions: this is where they are checked.
+  constexpr int64_t kMaxElements = int64_t(1) << 48;
+  int64_t elements = 1;
+  for (int64_t size : shape) {
+    if (size < 0)
+      return mlir::emitError(loc)
+             << "has a dimension of negative length " << size;
+    std::optional<int64_t> product = llvm::checkedMul(elements, size);
+    if (!product || *product > kMaxElements)
+      return mlir::emitError(loc)
+             << "has more than 2^48 elements: [" << shape << "]";
+    elements = *product;
+  }
+  return RankedTensorType::get(shape, element);
+}
+
+uint64_t mlir::binade::importer::getBytes(RankedTensorType type) {
+  return type.getNumElements() *
+         llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+}
+
+FailureOr<RankedTensorType> TensorReader::getType(Location loc,
+                                                  const TensorProto &tensor) {
+  Type element = getElementType(model.getContext(), tensor.data_type());
+  if (!element)
+    return mlir::emitError(loc) << describeElementType(tensor.data_type());
+  return getTensorType(
+      loc, ArrayRef(tensor.dims().data(), tensor.dims().size()), element);
+}
+
+//===----------------------------------------------------------------------===//
+// Data in the model's file
+//===----------------------------------------------------------------------===//
+
+static DenseElementsAttr fromBytes(RankedTensorType type,
+                                   ArrayRef<char> bytes) {
+  if (!type.getElementType().isInteger(1))
+    return DenseElementsAttr::getFromRawBuffer(type, bytes);
+  SmallVector<bool> flags(
+      llvm::map_range(bytes, [](char c) { return c != 0; }));
+  return DenseElementsAttr::get(type, flags);
+}
+
+/// Narrow types are stored as 32-bit integers that hold their bits.
+template <typename Narrow>
+static std::vector<char>
+narrow(const google::protobuf::RepeatedField<int32_t> &words) {
+  std::vector<char> bytes;
+  for (int32_t word : words) {
+    Narrow value = static_cast<Narrow>(word);
+    auto *begin = reinterpret_cast<const char *>(&value);
+    bytes.insert(bytes.end(), begin, begin + sizeof(Narrow));
+  }
+  return bytes;
+}
+
+template <typename Field> static std::vector<char> copy(const Field &field) {
+  auto *begin = reinterpret_cast<const char *>(field.data());
+  return {begin, begin + field.size() * sizeof(*field.data())};
+}
+
+static std::vector<char> getTypedData(const TensorProto &tensor) {
+  switch (tensor.data_type()) {
+  case TensorProto::FLOAT:
+    return copy(tensor.float_data());
+  case TensorProto::DOUBLE:
+    return copy(tensor.double_data());
+  case TensorProto::INT64:
+    return copy(tensor.int64_data());
+  case TensorProto::INT32:
+    return copy(tensor.int32_data());
+  case TensorProto::FLOAT16:
+  case TensorProto::BFLOAT16:
+  case TensorProto::INT16:
+    return narrow<uint16_t>(tensor.int32_data());
+  default: // INT8, BOOL
+    return narrow<uint8_t>(tensor.int32_data());
+  }
+}
+
+FailureOr<TypedAttr> TensorReader::readElements(Location loc,
+                                                const TensorProto &tensor) {
+  FailureOr<RankedTensorType> type = getType(loc, tensor);
+  if (failed(type))
+    return failure();
+  std::vector<char> bytes;
+  if (tensor.data_location() == TensorProto::EXTERNAL) {
+    FailureOr<Place> place = findExternal(loc, tensor, *type);
+    if (failed(place))
+      return failure();
+    bytes.resize(place->range.size);
+    auto read = ::binade::readRange(files.find(place->location)->second,
+                                    place->range.offset,
+                                    std::as_writable_bytes(std::span(bytes)));
+    if (!read)
+      return emitError(loc, read.error());
+  } else if (tensor.has_raw_data()) {
+    bytes.assign(tensor.raw_data().begin(), tensor.raw_data().end());
+  } else {
+    bytes = getTypedData(tensor);
+  }
+  if (bytes.size() != getBytes(*type))
+    return mlir::emitError(loc)
+           << "holds " << bytes.size() << " bytes of data, its type " << *type
+           << " needs " << getBytes(*type);
+  return cast<TypedAttr>(fromBytes(*type, bytes));
+}
+
+//===----------------------------------------------------------------------===//
+// Data in other files
+//===----------------------------------------------------------------------===//
+
+FailureOr<::binade::ExternalFile *> TensorReader::open(Location loc,
+                                                       StringRef location) {
+  if (auto known = files.find(location); known != files.end())
+    return &known->second;
+  ::binade::OpenOptions options;
+  options.allowHardLinks = allowHardLinks;
+  auto file = ::binade::openBeneath(
+      model.getDirectory(), std::string_view(location.data(), location.size()),
+      options);
+  if (!file)
+    return emitError(loc, file.error());
+  return &files.try_emplace(location, std::move(*file)).first->second;
+}
+
+FailureOr<TensorReader::Place>
+TensorReader::findExternal(Location loc, const TensorProto &tensor,
+                           RankedTensorType type) {
+  Place place;
+  place.range.size = getBytes(type);
+  for (const ::onnx::StringStringEntryProto &entry : tensor.external_data()) {
+    if (entry.key() == "location") {
+      place.location = entry.value();
+    } else if (entry.key() == "offset" || entry.key() == "length") {
+      std::optional<uint64_t> number = ::binade::parseDecimal(entry.value());
+      if (!number)
+        return mlir::emitError(loc)
+               << "expected external " << entry.key()
+               << " to be a decimal number, got " << quote(entry.value());
+      if (entry.key() == "offset")
+        place.range.offset = *number;
+      else if (*number != place.range.size)
+        return mlir::emitError(loc)
+               << "external length is " << *number << " bytes, its type "
+               << type << " needs " << place.range.size;
+    } else if (entry.key() != "checksum" && entry.key() != "basepath") {
+      mlir::emitWarning(loc) << "unknown key " << quote(entry.key())
+                             << " of external data is ignored";
+    }
+  }
+  if (place.location.empty())
+    return mlir::emitError(loc) << "external data name no file";
+  FailureOr<::binade::ExternalFile *> file = open(loc, place.location);
+  if (failed(file))
+    return failure();
+  auto checked =
+      ::binade::checkRange(**file, place.range.offset, place.range.size);
+  if (checked)
+    return place;
+  ::binade::Error error = checked.takeError();
+  std::array<std::byte, ::binade::kMagicBytes> head = {};
+  size_t size = std::min<uint64_t>(head.size(), (*file)->getSize());
+  if (::binade::readRange(**file, 0, std::span(head).first(size))) {
+    std::string_view kind =
+        ::binade::recognizeMagic(std::span(head).first(size));
+    std::string_view advice =
+        ::binade::magicAdvice(std::span(head).first(size));
+    if (!advice.empty())
+      error.notes.push_back("the file is " + std::string(kind) + ": " +
+                            std::string(advice));
+  }
+  return emitError(loc, error);
+}
+
+FailureOr<TypedAttr> TensorReader::refer(Location loc,
+                                         const TensorProto &tensor,
+                                         std::optional<ByteRange> range) {
+  FailureOr<RankedTensorType> type = getType(loc, tensor);
+  if (failed(type))
+    return failure();
+  Place place;
+  if (tensor.data_location() == TensorProto::EXTERNAL) {
+    FailureOr<Place> found = findExternal(loc, tensor, *type);
+    if (failed(found))
+      return failure();
+    place = std::move(*found);
+  } else if (range && range->size == getBytes(*type)) {
+    place = {model.getFileName().str(), *range};
+  } else {
+    return readElements(loc, tensor);
+  }
+  return cast<TypedAttr>(
+      ExternalAttr::get(model.getContext(), *type,
+                        StringAttr::get(model.getContext(), place.location),
+                        place.range.offset, place.range.size, StringAttr()));
+}
+
+FailureOr<TypedAttr>
+TensorReader::readConstant(Location loc, const TensorProto &tensor,
+                           std::optional<ByteRange> range) {
+  FailureOr<RankedTensorType> type = getType(loc, tensor);
+  if (failed(type))
+    return failure();
+  return getBytes(*type) <= kInlineBytes ? readElements(loc, tensor)
+                                         : refer(loc, tensor, range);
+}

@@ -1,0 +1,67 @@
+//===- Tensors.h - Stored tensors as attributes -----------------*- C++ -*-===//
+
+#ifndef BINADE_LIB_IMPORT_ONNX_TENSORS_H
+#define BINADE_LIB_IMPORT_ONNX_TENSORS_H
+
+#include "Model.h"
+#include "mlir/IR/BuiltinAttributes.h"
+
+namespace mlir::binade::importer {
+
+/// The element type that ONNX number `type` stands for, or null.
+Type getElementType(MLIRContext *context, int32_t type);
+/// What to say when there is none.
+std::string describeElementType(int32_t type);
+
+/// A static tensor type; fails on negative or overflowing dimensions.
+FailureOr<RankedTensorType> getTensorType(Location loc, ArrayRef<int64_t> shape,
+                                          Type element);
+
+uint64_t getBytes(RankedTensorType type);
+
+/// Reads tensors of one model. Every byte of another file is read or referred
+/// to through this class.
+class TensorReader {
+public:
+  TensorReader(const Model &model, bool allowHardLinks)
+      : model(model), allowHardLinks(allowHardLinks) {}
+
+  /// Type of `tensor`, with checks of everything but its data.
+  FailureOr<RankedTensorType> getType(Location loc,
+                                      const ::onnx::TensorProto &tensor);
+
+  /// The elements themselves, whatever their number.
+  FailureOr<TypedAttr> readElements(Location loc,
+                                    const ::onnx::TensorProto &tensor);
+
+  /// Elements up to `kInlineBytes`, beyond a reference to the file that holds
+  /// them. `range`: where the model's file has them, if it has them as bytes.
+  FailureOr<TypedAttr> readConstant(Location loc,
+                                    const ::onnx::TensorProto &tensor,
+                                    std::optional<ByteRange> range);
+
+  /// A reference to the file that holds the elements; elements where the model
+  /// has them in another form than plain bytes.
+  FailureOr<TypedAttr> refer(Location loc, const ::onnx::TensorProto &tensor,
+                             std::optional<ByteRange> range);
+
+private:
+  struct Place {
+    std::string location;
+    ByteRange range;
+  };
+  FailureOr<Place> findExternal(Location loc, const ::onnx::TensorProto &tensor,
+                                RankedTensorType type);
+  FailureOr<::binade::ExternalFile *> open(Location loc, StringRef location);
+
+  const Model &model;
+  bool allowHardLinks;
+  llvm::StringMap<::binade::ExternalFile> files;
+};
+
+/// Larger constants stay in their files.
+inline constexpr uint64_t kInlineBytes = 64 << 10;
+
+} // namespace mlir::binade::importer
+
+#endif // BINADE_LIB_IMPORT_ONNX_TENSORS_H

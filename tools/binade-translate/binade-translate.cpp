@@ -1,0 +1,88 @@
+//===- binade-translate.cpp - between ONNX and binade ops -----------------===//
+
+#include "binade/IR/Diagnostics.h"
+#include "binade/Import/ONNX/Import.h"
+#include "mlir/Tools/mlir-translate/MlirTranslateMain.h"
+#include "mlir/Tools/mlir-translate/Translation.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/SourceMgr.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+namespace cl = llvm::cl;
+
+namespace {
+/// The options of --import-onnx.
+struct ImportFlags {
+  cl::OptionCategory category{"Options of --import-onnx"};
+  cl::list<std::string> dims{
+      "dim", cl::cat(category), cl::value_desc("name=value"),
+      cl::desc("Bind a symbolic dimension (repeatable)")};
+  cl::opt<std::string> loss{
+      "loss", cl::cat(category), cl::value_desc("expression"),
+      cl::desc("Append a loss: 'cross_entropy(OUTPUT, INPUT[, axis=N]"
+               "[, ignore_index=N])' or 'mse(OUTPUT, INPUT)'")};
+  cl::opt<std::string> lossOutput{
+      "loss-output", cl::cat(category), cl::value_desc("name"),
+      cl::desc("The graph output that is the loss")};
+  cl::list<std::string> freeze{
+      "freeze", cl::cat(category), cl::value_desc("glob"),
+      cl::desc("Do not train these initializers (repeatable)")};
+  cl::list<std::string> train{
+      "train", cl::cat(category), cl::value_desc("glob"),
+      cl::desc("Train these initializers (repeatable)")};
+  cl::opt<bool> allowLinks{
+      "allow-external-data-links", cl::cat(category),
+      cl::desc("Read external data from files with more than one name")};
+  cl::opt<bool> report{
+      "report", cl::cat(category),
+      cl::desc("Print counts of parameters, buffers and constants to stderr")};
+
+  FailureOr<ImportOptions> get(MLIRContext *context) const {
+    ImportOptions options;
+    for (StringRef text : dims) {
+      auto [name, value] = text.split('=');
+      int64_t number;
+      if (name.empty() || value.getAsInteger(10, number))
+        return emitError(UnknownLoc::get(context))
+               << "expected --dim name=value, got '" << text << "'";
+      options.dims[name] = number;
+    }
+    options.loss = loss;
+    options.lossOutput = lossOutput;
+    options.freeze.assign(freeze.begin(), freeze.end());
+    options.train.assign(train.begin(), train.end());
+    options.allowHardLinks = allowLinks;
+    return options;
+  }
+};
+} // namespace
+
+static OwningOpRef<Operation *> importFile(llvm::SourceMgr &sources,
+                                           MLIRContext *context,
+                                           const ImportFlags &flags) {
+  const llvm::MemoryBuffer *file =
+      sources.getMemoryBuffer(sources.getMainFileID());
+  DiagnosticPrinter printer(context, llvm::errs(), file->getBufferIdentifier());
+  FailureOr<ImportOptions> options = flags.get(context);
+  if (failed(options))
+    return {};
+  ImportReport report;
+  FailureOr<OwningOpRef<ModuleOp>> module =
+      importOnnx(*file, *options, context, &report);
+  if (failed(module))
+    return {};
+  if (flags.report)
+    report.print(llvm::errs());
+  return OwningOpRef<Operation *>(module->release());
+}
+
+int main(int argc, char **argv) {
+  ImportFlags flags;
+  TranslateToMLIRRegistration registration(
+      "import-onnx", "import an ONNX model",
+      [&](llvm::SourceMgr &sources, MLIRContext *context) {
+        return importFile(sources, context, flags);
+      });
+  return failed(mlirTranslateMain(argc, argv, "Binade translation driver\n"));
+}
