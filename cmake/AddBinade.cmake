@@ -62,6 +62,7 @@ function(binade_tool name)
   set_target_properties(${name} PROPERTIES
     INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR};${LLVM_LIBRARY_DIRS}")
   install(TARGETS ${name})
+  set_property(GLOBAL APPEND PROPERTY BINADE_TOOLS ${name})
 endfunction()
 
 # binade_tablegen(<file.td> <output> <flag>... [<output> <flag>...]...)
@@ -115,8 +116,9 @@ endfunction()
 
 # binade_unittest(<name> SOURCES ... [LINKS ...])
 #
-# One GoogleTest program per folder, in <build>/unittests. `check-binade-unit`
-# runs all of them; files in Inputs/ are found through BINADE_TEST_INPUTS.
+# One GoogleTest program per folder, in <build>/unittests; its name ends with
+# Tests. `binade-tests` builds all of them, `check-binade-unit` runs them; files
+# in Inputs/ are found through BINADE_TEST_INPUTS.
 function(binade_unittest name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
@@ -129,4 +131,5 @@ function(binade_unittest name)
   add_custom_target(check-${name} COMMAND ${name} --gtest_brief=1
     DEPENDS ${name} USES_TERMINAL)
   add_dependencies(check-binade-unit check-${name})
+  add_dependencies(binade-tests ${name})
 endfunction()

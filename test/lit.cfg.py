@@ -24,3 +24,10 @@ models = os.environ.get("BINADE_MODELS") or os.path.join(
 if os.path.isdir(models):
     config.available_features.add("models")
     config.substitutions.append(("%models", os.path.abspath(models)))
+
+# `REQUIRES: slow` marks tests of over 20 s, which `./check --quick` leaves out;
+# `REQUIRES: nightly` those of over 2 minutes, which only `--nightly` runs.
+if lit_config.params.get("quick") != "1":
+    config.available_features.add("slow")
+if lit_config.params.get("nightly") == "1":
+    config.available_features.add("nightly")

@@ -1,0 +1,252 @@
+#!/usr/bin/env python3
+"""Runs the tests of a build and sums them up: lit, GoogleTest and pytest.
+
+Every runner writes its log and its JUnit report to BUILD/check/. What failed is
+printed with its output, what was skipped with its reason, and the last line is
+`N passed, N failed, N skipped`. The exit status is 1 if anything failed or if
+nothing ran.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import dataclasses
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as xml
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+LIMIT_S = 3600  # Of one runner; a test that hangs is a failure.
+LINES_SHOWN = 60  # Of the output of one failed test.
+
+
+@dataclasses.dataclass
+class Runner:
+    """One program that runs tests and writes a JUnit report."""
+
+    name: str
+    command: list[str]
+    report: pathlib.Path
+    log: pathlib.Path
+    empty_status: int = 0  # Exit status for "no test matched the filter".
+
+
+@dataclasses.dataclass
+class Outcome:
+    """The tests of one runner: how many passed, and the others with a text."""
+
+    passed: int = 0
+    failed: list[tuple[str, str]] = dataclasses.field(default_factory=list)
+    skipped: list[tuple[str, str]] = dataclasses.field(default_factory=list)
+
+    def add(self, other: Outcome) -> None:
+        self.passed += other.passed
+        self.failed += other.failed
+        self.skipped += other.skipped
+
+    def __str__(self) -> str:
+        return (
+            f"{self.passed} passed, {len(self.failed)} failed, "
+            f"{len(self.skipped)} skipped"
+        )
+
+
+def find_lit(build: pathlib.Path) -> str:
+    cache = (build / "CMakeCache.txt").read_text()
+    found = re.search(r"^LLVM_EXTERNAL_LIT:\w+=(.+)$", cache, re.MULTILINE)
+    return found.group(1) if found else "lit"
+
+
+def list_runners(args: argparse.Namespace, build: pathlib.Path) -> list[Runner]:
+    out = build / "check"
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    runners = []
+
+    def add(name: str, command: list[str], report_flag: str, **more: int) -> None:
+        report = out / f"{name}.xml"
+        runners.append(
+            Runner(
+                name,
+                [*command, report_flag + str(report)],
+                report,
+                out / f"{name}.log",
+                **more,
+            )
+        )
+
+    if "unit" in args.only:
+        without = ["*Slow*"] * args.quick + ["*Nightly*"] * (not args.nightly)
+        tests = (f"*{args.filter}*" if args.filter else "*") + "-" + ":".join(without)
+        for program in sorted((build / "unittests").glob("*Tests")):
+            add(
+                program.name,
+                [str(program), f"--gtest_filter={tests}"],
+                "--gtest_output=xml:",
+            )
+    if "lit" in args.only:
+        command = [find_lit(build), "-v", "--allow-empty-runs", str(build / "test")]
+        if args.filter:
+            command += ["--filter", re.escape(args.filter)]
+        command += ["--param", f"quick={args.quick:d}"]
+        command += ["--param", f"nightly={args.nightly:d}"]
+        add("lit", command, "--xunit-xml-output=")
+    if "python" in args.only:
+        command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider"]
+        without = ["not slow"] * args.quick + ["not nightly"] * (not args.nightly)
+        command += ["-m", " and ".join(without)]
+        if args.filter:
+            command += ["-k", " and ".join(re.findall(r"\w+", args.filter))]
+        add("pytest", [*command, str(ROOT / "test/python")], "--junitxml=", empty_status=5)
+    return runners
+
+
+class Progress:
+    """One line that is rewritten on a terminal; elsewhere a sign of life."""
+
+    def __init__(self, title: str):
+        self.title = title
+        self.terminal = sys.stdout.isatty()
+        self.start = self.shown = time.monotonic()
+        if self.terminal:
+            self.show("")
+
+    def show(self, text: str) -> None:
+        now = time.monotonic()
+        if self.terminal:
+            width = shutil.get_terminal_size().columns - 1
+            print(f"\r\033[K{self.title}  {text}"[:width], end="", flush=True)
+        elif now - self.shown > 30:
+            self.shown = now
+            print(f"{self.title}  {now - self.start:.0f} s: {text}"[:160], flush=True)
+
+    def finish(self, text: str) -> None:
+        clear = "\r\033[K" if self.terminal else ""
+        seconds = time.monotonic() - self.start
+        print(f"{clear}{self.title}  {text}  ({seconds:.1f} s)", flush=True)
+
+
+def run(runner: Runner, build: pathlib.Path, progress: Progress) -> int | None:
+    """Returns the exit status, or None when the runner took too long."""
+    environment = dict(os.environ, BINADE_BUILD=str(build))
+    deadline = time.monotonic() + LIMIT_S
+    with runner.log.open("w") as log:
+        process = subprocess.Popen(
+            runner.command,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            cwd=ROOT,
+            env=environment,
+        )
+        while True:
+            try:
+                return process.wait(timeout=0.2)
+            except subprocess.TimeoutExpired:
+                progress.show(last_line(runner.log))
+            if time.monotonic() > deadline:
+                process.kill()
+                process.wait()
+                return None
+
+
+def last_line(log: pathlib.Path) -> str:
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - 500))
+        lines = file.read().decode(errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+def read_report(runner: Runner, status: int | None) -> Outcome:
+    outcome = Outcome()
+    try:
+        cases = list(xml.parse(runner.report).iter("testcase"))
+    except (OSError, xml.ParseError) as error:
+        cases = []
+        if status in (0, None):
+            outcome.failed.append((runner.name, f"no report: {error}"))
+    for case in cases:
+        if case.get("status") == "notrun":  # GoogleTest: filtered or disabled.
+            continue
+        name = f"{runner.name}: {case.get('classname')}.{case.get('name')}"
+        texts = collections.defaultdict(str)
+        for child in case:
+            message, body = child.get("message") or "", child.text or ""
+            texts[child.tag] += body if message in body else f"{message}\n{body}"
+        if "failure" in texts or "error" in texts:
+            outcome.failed.append((name, texts["failure"] + texts["error"]))
+        elif "skipped" in texts:
+            outcome.skipped.append((name, texts["skipped"]))
+        else:
+            outcome.passed += 1
+    if status is None:
+        outcome.failed.append((runner.name, f"did not end within {LIMIT_S} s"))
+    elif status not in (0, runner.empty_status) and not outcome.failed:
+        tail = "\n".join(runner.log.read_text(errors="replace").split("\n")[-LINES_SHOWN:])
+        outcome.failed.append((runner.name, f"ended with status {status}\n{tail}"))
+    return outcome
+
+
+def print_failures(outcome: Outcome) -> None:
+    for name, text in outcome.failed:
+        lines = text.strip().split("\n")
+        print(f"\nFAILED {name}")
+        if len(lines) > LINES_SHOWN:
+            print(f"    ... {len(lines) - LINES_SHOWN} lines before these")
+        for line in lines[-LINES_SHOWN:]:
+            print(f"    {line}")
+
+
+def print_skips(outcome: Outcome) -> None:
+    by_reason = collections.defaultdict(list)
+    for name, text in outcome.skipped:
+        # pytest adds the line that skipped; lit and GoogleTest say only why.
+        reason = re.sub(r"^\S+:\d+: ", "", text.strip().split("\n")[-1])
+        by_reason[reason.removeprefix("Skipped: ")].append(name)
+    for reason, names in sorted(by_reason.items()):
+        print(f"\nSKIPPED {len(names)}: {reason}")
+        for name in names:
+            print(f"    {name}")
+
+
+def main() -> int:
+    kinds = ["unit", "lit", "python"]
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("build", help="the build directory, e.g. build/release")
+    parser.add_argument(
+        "--only", action="append", choices=kinds, help="run this kind only; repeatable"
+    )
+    parser.add_argument("--filter", default="", help="run tests whose name contains this")
+    parser.add_argument("--quick", action="store_true", help="leave out slow tests")
+    parser.add_argument("--nightly", action="store_true", help="add the longest tests")
+    args = parser.parse_args()
+    args.only = args.only or kinds
+    build = pathlib.Path(args.build).resolve()
+    if not (build / "CMakeCache.txt").exists():
+        parser.error(f"{build} is not a build directory: cmake --preset release")
+
+    total = Outcome()
+    runners = list_runners(args, build)
+    width = max(len(runner.name) for runner in runners)
+    for number, runner in enumerate(runners, 1):
+        progress = Progress(f"[{number}/{len(runners)}] {runner.name:{width}}")
+        outcome = read_report(runner, run(runner, build, progress))
+        progress.finish(str(outcome))
+        print_failures(outcome)
+        total.add(outcome)
+    print_skips(total)
+    ran = total.passed + len(total.failed)
+    if not ran and not total.skipped:
+        print(f"\nno test matches '{args.filter}'")
+    print(f"\nlogs and reports: {build / 'check'}\n{total}")
+    return 0 if ran and not total.failed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
