@@ -1,0 +1,18 @@
+//===- Commands.h - the subcommands of the driver ---------------*- C++ -*-===//
+
+#ifndef BINADE_TOOLS_BINADE_COMMANDS_H
+#define BINADE_TOOLS_BINADE_COMMANDS_H
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+/// Each adds its subcommand to `app`; when that is given, `run` becomes the command,
+/// which returns the exit code.
+using Run = std::function<int()>;
+void addImport(CLI::App &app, Run &run);
+void addCompile(CLI::App &app, Run &run);
+void addTrain(CLI::App &app, Run &run);
+void addInspect(CLI::App &app, Run &run);
+void addList(CLI::App &app, Run &run);
+
+#endif // BINADE_TOOLS_BINADE_COMMANDS_H

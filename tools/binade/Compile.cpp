@@ -1,0 +1,103 @@
+//===- Compile.cpp - binade compile ---------------------------------------===//
+
+#include "Commands.h"
+#include "Model.h"
+#include "Write.h"
+#include "binade/Plan/Bundle.h"
+#include "binade/Plan/PlanJson.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+using ::binade::Bundle;
+using ::binade::ExitCode;
+using ::binade::Result;
+
+namespace {
+struct CompileCommand {
+  ImportArguments import;
+  StepArguments step;
+  OutputArguments output;
+  std::string from, to = "target", out;
+
+  int run() {
+    Model model(import.model, output);
+    auto fail = [&](const ::binade::Error &error) {
+      return model.getDiagnostics().fail(error);
+    };
+    for (const Result<void> &complete :
+         {import.complete(), step.complete(), checkPhases(model.isModule())})
+      if (!complete)
+        return fail(complete.error());
+    CompilerPhase last = *parsePhase(to);
+    CompilerPhase first =
+        from.empty() ? CompilerPhase::Import : *parsePhase(from);
+    if (failed(model.read(import, first)) ||
+        failed(model.advance(std::min(last, CompilerPhase::Kernels),
+                             step.options)))
+      return ExitCode::Rejected;
+    if (last <= CompilerPhase::Kernels) {
+      Result<void> written = writeModule(out, model.getModule());
+      return written ? ExitCode::Ok : fail(written.error());
+    }
+    FailureOr<Bundle> bundle =
+        compileBundle(model.getModule(), step.options, model.getListener());
+    if (failed(bundle))
+      return ExitCode::Rejected;
+    Result<void> written = write(std::move(*bundle), last, model.getDirectory());
+    return written ? ExitCode::Ok : fail(written.error());
+  }
+
+  Result<void> checkPhases(bool isModule) {
+    for (const std::string &name : {from, to})
+      if (!name.empty() && !parsePhase(name)) {
+        std::string names;
+        for (const PhaseDescription &phase : getPhases())
+          names += (names.empty() ? "" : ", ") + phase.name.str();
+        return usageError("no phase is called " + ::binade::quote(name) +
+                          "; there are " + names);
+      }
+    if (isModule && from.empty())
+      return usageError("a module needs --from=PHASE, the phase that left it");
+    if (!isModule && !from.empty())
+      return usageError("--from is for modules; an ONNX file starts with import");
+    CompilerPhase first =
+        from.empty() ? CompilerPhase::Import : *parsePhase(from);
+    if (*parsePhase(to) < first)
+      return usageError("--to=" + to + " lies before --from=" + from);
+    return step.refuseDone(first);
+  }
+
+  Result<void> write(Bundle bundle, CompilerPhase last,
+                     const std::string &directory) {
+    if (last == CompilerPhase::Plan)
+      return writeText(out, ::binade::writePlan(bundle.plan) + "\n");
+    if (out == "-")
+      return usageError("a bundle is no text; name a file by -o");
+    if (Result<void> embedded = embedWeights(bundle, directory); !embedded)
+      return embedded;
+    return ::binade::writeBundle(out, bundle);
+  }
+};
+} // namespace
+
+void addCompile(CLI::App &app, Run &run) {
+  CLI::App *command = app.add_subcommand(
+      "compile", "Compile a model to a training step, or part of the way");
+  command->footer(
+      "Examples:\n"
+      "  binade compile model.onnx --policy bf16-amp -o step.bnd\n"
+      "  binade compile model.onnx --policy bf16-amp --to=assign -o step.mlir\n"
+      "  binade compile step.mlir --from=assign -o step.bnd");
+  auto self = std::make_shared<CompileCommand>();
+  self->import.add(*command, /*takesModules=*/true);
+  self->step.add(*command);
+  self->output.add(*command);
+  command->add_option("--from", self->from, "Phase that left the module")
+      ->type_name("PHASE");
+  command->add_option("--to", self->to, "Last phase; see 'binade list phases'")
+      ->type_name("PHASE")
+      ->capture_default_str();
+  command->add_option("-o,--output", self->out, "Where to; - for the terminal")
+      ->required();
+  command->callback([&run, self] { run = [self] { return self->run(); }; });
+}

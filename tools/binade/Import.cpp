@@ -1,0 +1,42 @@
+//===- Import.cpp - binade import -----------------------------------------===//
+
+#include "Commands.h"
+#include "Model.h"
+#include "Write.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+using ::binade::ExitCode;
+using ::binade::Result;
+
+namespace {
+struct ImportCommand {
+  ImportArguments import;
+  OutputArguments output;
+  std::string out = "-";
+
+  int run() {
+    Model model(import.model, output);
+    if (Result<void> complete = import.complete(); !complete)
+      return model.getDiagnostics().fail(complete.error());
+    if (failed(model.read(import, CompilerPhase::Import)))
+      return ExitCode::Rejected;
+    model.getReport().print(llvm::errs());
+    if (Result<void> written = writeModule(out, model.getModule()); !written)
+      return model.getDiagnostics().fail(written.error());
+    return ExitCode::Ok;
+  }
+};
+} // namespace
+
+void addImport(CLI::App &app, Run &run) {
+  CLI::App *command =
+      app.add_subcommand("import", "Turn an ONNX file into a module");
+  command->footer("Example: binade import model.onnx --dim batch=8 -o model.mlir");
+  auto self = std::make_shared<ImportCommand>();
+  self->import.add(*command, /*takesModules=*/false);
+  self->output.add(*command);
+  command->add_option("-o,--output", self->out, "Where to; - for the terminal")
+      ->capture_default_str();
+  command->callback([&run, self] { run = [self] { return self->run(); }; });
+}

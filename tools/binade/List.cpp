@@ -1,0 +1,64 @@
+//===- List.cpp - binade list ---------------------------------------------===//
+
+#include "Commands.h"
+#include "binade/Container/Error.h"
+#include "binade/Optimizer/RuleLibrary.h"
+#include "binade/Pipelines/Pipelines.h"
+#include "binade/Precision/Policy.h"
+#include "binade/Runtime/Library.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <iostream>
+
+using namespace mlir;
+using namespace mlir::binade;
+
+static void listPolicies() {
+  MLIRContext context;
+  for (StringRef name : getPolicyNames()) {
+    FailureOr<Policy> policy = loadPolicy(name, &context);
+    // The first comment of a policy says what it is for.
+    StringRef text = StringRef(policy->text).ltrim("# ");
+    llvm::outs() << llvm::formatv("{0,-12} {1}\n", name,
+                                  text.take_until([](char c) { return c == '\n'; }));
+  }
+}
+
+static void listOptimizers() {
+  MLIRContext context;
+  for (StringRef name : getRuleNames()) {
+    FailureOr<Rule> rule = loadRule(name, &context);
+    size_t states = rule->optimizer.getStates().size();
+    llvm::outs() << llvm::formatv("{0,-12} {1} bytes of state per parameter;",
+                                  name, 4 * states);
+    for (auto setting : rule->optimizer.getHypers().getAsRange<SettingAttr>())
+      llvm::outs() << llvm::formatv(" {0}={1}", setting.getName().getValue(),
+                                    setting.getDefault());
+    llvm::outs() << "\n";
+  }
+}
+
+static void listPhases() {
+  for (const PhaseDescription &phase : getPhases())
+    llvm::outs() << llvm::formatv("{0,-12} {1}\n", phase.name, phase.summary);
+}
+
+void addList(CLI::App &app, Run &run) {
+  CLI::App *command =
+      app.add_subcommand("list", "List policies, optimizers or phases");
+  command->footer("Example: binade list policies");
+  auto what = std::make_shared<std::string>();
+  command->add_option("what", *what, "What to list")
+      ->required()
+      ->check(CLI::IsMember({"policies", "optimizers", "phases"}));
+  command->callback([&run, what] {
+    run = [what] {
+      if (*what == "policies")
+        listPolicies();
+      else if (*what == "optimizers")
+        listOptimizers();
+      else
+        listPhases();
+      return int(::binade::ExitCode::Ok);
+    };
+  });
+}

@@ -1,0 +1,178 @@
+//===- Options.cpp - What several commands take ---------------------------===//
+
+#include "Options.h"
+#include "binade/Optimizer/RuleLibrary.h"
+#include "binade/Precision/Policy.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir::binade;
+using ::binade::ExitCode;
+using ::binade::Result;
+
+::binade::Error usageError(std::string message) {
+  return {"binade", std::move(message), ExitCode::Usage};
+}
+
+//===----------------------------------------------------------------------===//
+// ImportArguments
+//===----------------------------------------------------------------------===//
+
+void ImportArguments::add(CLI::App &command, bool takesModules) {
+  command
+      .add_option("model", model,
+                  takesModules ? "ONNX file, or a module (.mlir)" : "ONNX file")
+      ->required()
+      ->type_name("MODEL");
+  command.add_option("--dim", dims, "Value of a symbolic dimension")
+      ->type_name("NAME=N")
+      ->allow_extra_args(false);
+  command
+      .add_option("--loss", options.loss,
+                  "Loss to add: cross_entropy(OUTPUT, LABELS) or mse(OUTPUT, "
+                  "TARGET)")
+      ->type_name("EXPR");
+  command
+      .add_option("--loss-output", options.lossOutput,
+                  "Output of the graph that is the loss")
+      ->type_name("NAME");
+  command
+      .add_option("--freeze", options.freeze, "Parameters that stay as they are")
+      ->type_name("GLOB")
+      ->allow_extra_args(false);
+  command
+      .add_option("--train", options.train,
+                  "Initializers that are trained beside those stored externally")
+      ->type_name("GLOB")
+      ->allow_extra_args(false);
+  command.add_flag("--allow-links", options.allowHardLinks,
+                   "Accept weight files that have more than one name");
+}
+
+Result<void> ImportArguments::complete() {
+  for (llvm::StringRef text : dims) {
+    auto [name, number] = text.split('=');
+    int64_t value;
+    if (name.empty() || number.getAsInteger(10, value) || value < 0)
+      return usageError("--dim expects NAME=N, got " +
+                        ::binade::quote(text.str()));
+    options.dims[name] = value;
+  }
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// StepArguments
+//===----------------------------------------------------------------------===//
+
+void StepArguments::add(CLI::App &command) {
+  this->command = &command;
+  command
+      .add_option("--policy", options.policy,
+                  "Precision policy: a name of 'binade list policies' or a .yaml "
+                  "file")
+      ->type_name("POLICY")
+      ->capture_default_str();
+  command
+      .add_option("--optimizer", options.optimizer,
+                  "Rule: a name of 'binade list optimizers' or a .mlir file")
+      ->type_name("RULE")
+      ->capture_default_str();
+  command.add_option("--lr", lr, "Learning rate, the same as --set lr=...");
+  command
+      .add_option("--set", options.settings,
+                  "Hyper-parameter of the optimizer")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command
+      .add_option("--group", options.groups,
+                  "Hyper-parameters of the parameters whose name matches")
+      ->type_name("GLOB:KEY=VALUE,...")
+      ->allow_extra_args(false);
+  command
+      .add_option("--clip", options.clip,
+                  "Largest global norm of the gradients; 0 for none")
+      ->capture_default_str();
+  command
+      .add_option("--threads", options.threads,
+                  "Threads of library calls; 0 for one per core")
+      ->capture_default_str();
+}
+
+template <typename Names>
+static Result<void> checkName(const std::string &name, llvm::StringRef suffix,
+                              llvm::StringRef what, const Names &names) {
+  if (llvm::StringRef(name).ends_with(suffix) || llvm::is_contained(names, name))
+    return {};
+  return usageError("no " + what.str() + " is called " + ::binade::quote(name) +
+                    "; there are " + llvm::join(names, ", ") + ", or a file ending "
+                    "in " + suffix.str());
+}
+
+Result<void> StepArguments::complete() {
+  if (Result<void> known =
+          checkName(options.policy, ".yaml", "policy", getPolicyNames());
+      !known)
+    return known;
+  if (Result<void> known =
+          checkName(options.optimizer, ".mlir", "optimizer", getRuleNames());
+      !known)
+    return known;
+  if (lr)
+    options.settings.insert(options.settings.begin(),
+                            "lr=" + CLI::detail::to_string(*lr));
+  for (llvm::StringRef setting : options.settings) {
+    double value;
+    auto [key, number] = setting.split('=');
+    if (key.empty() || number.getAsDouble(value))
+      return usageError("--set expects KEY=VALUE, got " +
+                        ::binade::quote(setting.str()));
+  }
+  // On the command line assignments of a group are separated by commas; pass
+  // options need them for their lists.
+  for (std::string &group : options.groups) {
+    size_t colon = group.find(':');
+    if (colon == 0 || colon == std::string::npos)
+      return usageError("--group expects GLOB:KEY=VALUE,..., got " +
+                        ::binade::quote(group));
+    std::replace(group.begin() + colon, group.end(), ',', ';');
+  }
+  if (!(options.clip >= 0.0))
+    return usageError("--clip must be at least 0");
+  return {};
+}
+
+Result<void> StepArguments::refuseDone(CompilerPhase from) const {
+  auto refuse = [&](CompilerPhase phase,
+                    std::initializer_list<const char *> names) -> Result<void> {
+    if (from >= phase)
+      for (const char *name : names)
+        if (command->count(name) > 0)
+          return usageError(std::string(name) + " belongs to phase '" +
+                            getName(phase).str() + "', which is done in a module "
+                            "from '" + getName(from).str() + "'");
+    return {};
+  };
+  if (Result<void> ok = refuse(CompilerPhase::Optimizer,
+                               {"--optimizer", "--lr", "--set", "--group",
+                                "--clip"});
+      !ok)
+    return ok;
+  return refuse(CompilerPhase::Assign, {"--policy"});
+}
+
+//===----------------------------------------------------------------------===//
+// OutputArguments
+//===----------------------------------------------------------------------===//
+
+void OutputArguments::add(CLI::App &command) {
+  command
+      .add_option("--diag", diagnostics, "Form of errors and warnings")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+  command.add_flag("--timing", timing, "Print the time of each phase");
+}
+
+::binade::DiagnosticFormat OutputArguments::getFormat() const {
+  return diagnostics == "json" ? ::binade::DiagnosticFormat::Json
+                               : ::binade::DiagnosticFormat::Text;
+}

@@ -1,0 +1,49 @@
+//===- Options.h - what several commands take -------------------*- C++ -*-===//
+
+#ifndef BINADE_TOOLS_BINADE_OPTIONS_H
+#define BINADE_TOOLS_BINADE_OPTIONS_H
+
+#include "binade/Container/Error.h"
+#include "binade/Import/ONNX/Import.h"
+#include "binade/Pipelines/Pipelines.h"
+#include <CLI/CLI.hpp>
+
+/// How a model is read.
+struct ImportArguments {
+  std::string model;
+  std::vector<std::string> dims;
+  mlir::binade::ImportOptions options;
+
+  void add(CLI::App &command, bool takesModules);
+  /// Takes `dims` apart.
+  binade::Result<void> complete();
+};
+
+/// What a training step is made of.
+struct StepArguments {
+  mlir::binade::CompileOptions options;
+  std::optional<double> lr;
+
+  void add(CLI::App &command);
+  /// Checks what the command line can say wrong by itself: preset names, numbers.
+  binade::Result<void> complete();
+  /// Refuses options of phases that are done when a module enters after `from`.
+  binade::Result<void> refuseDone(mlir::binade::CompilerPhase from) const;
+
+private:
+  CLI::App *command = nullptr;
+};
+
+/// Form of diagnostics, and whether phases report their time.
+struct OutputArguments {
+  std::string diagnostics = "text";
+  bool timing = false;
+
+  void add(CLI::App &command);
+  binade::DiagnosticFormat getFormat() const;
+};
+
+/// An error of the command line: exit code 2.
+binade::Error usageError(std::string message);
+
+#endif // BINADE_TOOLS_BINADE_OPTIONS_H
