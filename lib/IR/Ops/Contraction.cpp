@@ -10,6 +10,10 @@ using namespace mlir::binade;
 
 bool MatmulOp::accumulates() { return true; }
 
+FormatRole MatmulOp::getOperandFormat(unsigned index) {
+  return index < 2 ? FormatRole::Chosen : FormatRole::Wide;
+}
+
 Schedule MatmulOp::getSchedule() { return Schedule::Library; }
 
 LogicalResult MatmulOp::inferReturnTypes(MLIRContext *,

@@ -7,7 +7,8 @@ include "binade/IR/Ops/Base.td"
 
 def Binade_MatmulOp : Binade_PrecisionOp<"matmul", "Allow", [
     Pure, InferTypeOpAdaptorWithIsCompatible,
-    DeclareOpInterfaceMethods<PrecisionOpInterface, ["accumulates"]>,
+    DeclareOpInterfaceMethods<PrecisionOpInterface,
+                              ["accumulates", "getOperandFormat"]>,
     DeclareOpInterfaceMethods<DifferentiableOpInterface>,
     DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>]> {
   let summary = "batched matrix product, optionally with a bias";
@@ -15,7 +16,7 @@ def Binade_MatmulOp : Binade_PrecisionOp<"matmul", "Allow", [
     `lhs * rhs` over the last two axes, optionally transposing either side
     first, so that the adjoint of a matmul is again a matmul and no transpose
     is ever materialized. `bias`, one number per column, is added to the sum
-    before the one rounding to the result.
+    before the one rounding to the result; it stays in f32.
 
     Constraints:
 

@@ -16,12 +16,16 @@ defvar ConvolutionGeometry = (ins
 class Binade_ConvolutionOp<string mnemonic, list<Trait> traits = []>
     : Binade_PrecisionOp<mnemonic, "Allow", !listconcat(traits, [
           Pure,
-          DeclareOpInterfaceMethods<PrecisionOpInterface, ["accumulates"]>,
+          DeclareOpInterfaceMethods<PrecisionOpInterface,
+                                    ["accumulates", "getOperandFormat"]>,
           DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>])> {
   let results = (outs FloatTensor:$y);
   let hasVerifier = 1;
   let extraClassDefinition = classDefinition # [{
     bool $cppClass::accumulates() { return true; }
+    FormatRole $cppClass::getOperandFormat(unsigned index) {
+      return index < 2 ? FormatRole::Chosen : FormatRole::Wide; // bias
+    }
     Schedule $cppClass::getSchedule() { return Schedule::Library; }
   }];
 }
