@@ -49,7 +49,7 @@ namespace {
 class Emitter {
 public:
   Emitter(func::FuncOp step, const PlanOptions &options)
-      : step(step), options(options), storages(step) {}
+      : step(step), options(options), storages(step, options) {}
 
   FailureOr<EmittedPlan> run() {
     for (Operation &op : step.front().without_terminator())

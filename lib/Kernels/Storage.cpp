@@ -60,7 +60,8 @@ static bool isView(Operation *op) {
          op->getNumOperands() == 1;
 }
 
-StorageMap::StorageMap(func::FuncOp step) {
+StorageMap::StorageMap(func::FuncOp step, const PlanOptions &options)
+    : options(options) {
   for (Operation &op : step.front())
     position[&op] = end++;
   placeArguments(step);
@@ -107,16 +108,27 @@ void StorageMap::placeResults(Operation *op) {
   }
 }
 
-/// Whether `op` may overwrite what it reads: kernels that read every element,
-/// or every scalar, before they write it.
-static bool mayOverwrite(Operation *op) {
-  auto launch = dyn_cast<LaunchOp>(op);
+/// Whether `result` of a launch may take the memory of `operand`, which the launch
+/// reads: the kernel of its segment says so.
+bool StorageMap::mayOverwrite(OpResult result, Value operand) const {
+  auto launch = dyn_cast<LaunchOp>(result.getOwner());
   if (!launch)
     return false;
-  auto symbol = cast<FlatSymbolRefAttr>(launch.getKernels()[0]);
-  auto kernel = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(op, symbol);
-  auto schedule = kernel->getAttrOfType<ScheduleAttr>(kKernelAttr).getValue();
-  return schedule == Schedule::MultiTensor || schedule == Schedule::Scalars;
+  unsigned firstOperand = 0, firstResult = 0;
+  for (auto symbol : launch.getKernels().getAsRange<FlatSymbolRefAttr>()) {
+    auto kernel =
+        SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(launch, symbol);
+    auto shape = options.kernels.find(symbol.getValue());
+    unsigned index = result.getResultNumber() - firstResult;
+    if (shape != options.kernels.end() && index < kernel.getNumResults())
+      return index < shape->second.inPlace.size() &&
+             llvm::any_of(shape->second.inPlace[index], [&](unsigned candidate) {
+               return launch.getOperands()[firstOperand + candidate] == operand;
+             });
+    firstOperand += kernel.getNumArguments();
+    firstResult += kernel.getNumResults();
+  }
+  return false;
 }
 
 void StorageMap::placeInArguments(func::FuncOp step) {
@@ -136,8 +148,9 @@ void StorageMap::placeInArguments(func::FuncOp step) {
     Operation *producer = value.getDefiningOp();
     unsigned made = producer ? getPosition(producer) : 0;
     unsigned lastRead = storages[of(argument)].last;
-    bool isFree =
-        lastRead < made || (lastRead == made && mayOverwrite(producer));
+    bool isFree = lastRead < made ||
+                  (lastRead == made && isa<OpResult>(value) &&
+                   mayOverwrite(cast<OpResult>(value), argument));
     bool isOwn = producer && !isView(producer) && !storage.persistent;
     if (isFree && isOwn)
       storageOf[value] = of(argument);

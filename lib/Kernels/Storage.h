@@ -4,6 +4,7 @@
 #define BINADE_LIB_KERNELS_STORAGE_H
 
 #include "binade/IR/Interface.h"
+#include "binade/Kernels/EmitPlan.h"
 #include "binade/Plan/Plan.h"
 
 namespace mlir::binade {
@@ -18,16 +19,16 @@ struct Storage {
   uint64_t offset = 0;
 };
 
-/// Bytes of a value in memory: i1 takes a byte.
+/// Bytes of a value in memory.
 uint64_t getByteSize(Type type);
-::binade::DType getDType(Type element);
+
 
 /// The storage of every value of `@step`: arguments in place, views on their
 /// operand, results of the role and name of an argument on the argument where
 /// its old value is not read any more.
 class StorageMap {
 public:
-  explicit StorageMap(func::FuncOp step);
+  StorageMap(func::FuncOp step, const PlanOptions &options);
 
   unsigned of(Value value) const { return storageOf.lookup(value); }
   const Storage &get(unsigned index) const { return storages[index]; }
@@ -56,8 +57,10 @@ private:
   void placeArguments(func::FuncOp step);
   void placeResults(Operation *op);
   void placeInArguments(func::FuncOp step);
+  bool mayOverwrite(OpResult result, Value operand) const;
   void categorize(func::FuncOp step);
 
+  const PlanOptions &options;
   std::vector<Storage> storages;
   DenseMap<Value, unsigned> storageOf;
   DenseMap<Operation *, unsigned> position;

@@ -10,7 +10,7 @@ using namespace binade::plan;
 namespace {
 using Kernel = void (*)(void *const *buffers, std::int64_t begin,
                         std::int64_t end);
-using Finish = void (*)(void *const *buffers, std::int64_t items);
+using Finish = void (*)(void *const *buffers, std::int64_t blocks);
 
 /// The operands of one call.
 class Operands {
@@ -45,14 +45,14 @@ private:
 
 class LaunchOperation : public Operation {
 public:
-  LaunchOperation(const Launch &launch, const Memory &memory, Kernel kernel,
-                  Finish finish);
+  LaunchOperation(const Launch &launch, const Memory &memory,
+                  std::vector<Kernel> kernels, Finish finish);
   void run(const ExecutionContext &context) override;
 
 private:
-  Kernel kernel;
+  std::vector<Kernel> kernels; ///< Of each segment.
   Finish finish;
-  std::int64_t grain, items = 0;
+  std::int64_t grain;
   std::vector<Operands> segments;
   std::vector<std::int64_t> extents;
   std::vector<std::int64_t> firstBlock; ///< Of each segment; then the total.
@@ -61,15 +61,14 @@ private:
 } // namespace
 
 LaunchOperation::LaunchOperation(const Launch &launch, const Memory &memory,
-                                 Kernel kernel, Finish finish)
-    : kernel(kernel), finish(finish), grain(launch.grain) {
+                                 std::vector<Kernel> kernels, Finish finish)
+    : kernels(std::move(kernels)), finish(finish), grain(launch.grain) {
   std::int64_t blocks = 0;
   for (const Segment &segment : launch.segments) {
     segments.emplace_back(segment.operands, memory);
     extents.push_back(segment.extent);
     firstBlock.push_back(blocks);
     blocks += (segment.extent - 1) / grain + 1;
-    items += segment.extent;
   }
   firstBlock.push_back(blocks);
   if (!launch.finishOperands.empty())
@@ -84,12 +83,12 @@ void LaunchOperation::run(const ExecutionContext &context) {
     auto segment = static_cast<std::size_t>(next - firstBlock.begin()) - 1;
     std::int64_t begin = (block - firstBlock[segment]) * grain;
     std::int64_t end = begin + std::min(grain, extents[segment] - begin);
-    kernel(segments[segment].get(), begin, end);
+    kernels[segment](segments[segment].get(), begin, end);
   };
   context.team->parallelFor(context.threads, firstBlock.back(), runBlock);
   if (finish) {
     Operands &operands = finishOperands ? *finishOperands : segments.front();
-    finish(operands.get(context.iteration), items);
+    finish(operands.get(context.iteration), firstBlock.back());
   }
 }
 
@@ -102,9 +101,14 @@ binade::createLaunch(const Launch &launch, const Memory &memory,
     return Error{std::string(where),
                  "the kernels have no function " + quote(symbol)};
   };
-  Result<void *> kernel = find(launch.kernel);
-  if (!kernel)
-    return kernel.takeError();
+  std::vector<Kernel> ofSegments;
+  for (const Segment &segment : launch.segments) {
+    Result<void *> kernel =
+        find(segment.kernel.empty() ? launch.kernel : segment.kernel);
+    if (!kernel)
+      return kernel.takeError();
+    ofSegments.push_back(reinterpret_cast<Kernel>(*kernel));
+  }
   void *finish = nullptr;
   if (launch.finish) {
     Result<void *> found = find(launch.kernel + "_finish");
@@ -113,6 +117,6 @@ binade::createLaunch(const Launch &launch, const Memory &memory,
     finish = *found;
   }
   return std::unique_ptr<Operation>(std::make_unique<LaunchOperation>(
-      launch, memory, reinterpret_cast<Kernel>(*kernel),
+      launch, memory, std::move(ofSegments),
       reinterpret_cast<Finish>(finish)));
 }

@@ -19,6 +19,8 @@ struct KernelShape {
   /// items.
   uint64_t workspaceBytes = 0;
   bool finish = false;
+  /// For each result, the operands whose memory it may take.
+  std::vector<std::vector<unsigned>> inPlace;
 };
 
 struct PlanOptions {
@@ -38,6 +40,9 @@ struct EmittedPlan {
   /// Name in the bundle and value, for `plan::BundleInit`.
   std::vector<std::pair<std::string, DenseElementsAttr>> tensors;
 };
+
+/// How elements of a type are stored; i1 takes a byte.
+::binade::DType getDType(Type element);
 
 /// Gives every value of `@step` (launches, library calls and views) a place in
 /// one arena and writes the calls down as records. A result of the role and

@@ -143,11 +143,11 @@ struct Segment {
 /// segment's operands in `buffers`. Items are independent and are handed out in
 /// blocks of at most `grain`, in any order and on any thread; a block lies in
 /// one segment. With `finish` it also exports
-///   void KERNEL_finish(void *const *buffers, int64_t items)
+///   void KERNEL_finish(void *const *buffers, int64_t blocks)
 /// which is called once, after all items, with the addresses of
-/// `finishOperands` and the number of items of all segments. A reduction
-/// writes one partial per item into a workspace operand and combines them
-/// there, so that its bits do not depend on the number of threads.
+/// `finishOperands` and the number of blocks of all segments. A reduction
+/// writes one partial per item or block into a workspace operand and combines
+/// them there, so that its bits do not depend on the number of threads.
 struct Launch {
   std::string kernel;
   std::vector<Segment> segments;
