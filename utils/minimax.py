@@ -78,6 +78,8 @@ TABLE = {
     # log(1 + f) = f + f^2 q(f)
     "log": (lambda f: (mpmath.log1p(f) - f) / f**2, -0.33334, 0.33334, 8,
             lambda f: f**2 / mpmath.log1p(f), np.float32),
+    "log1p": (lambda f: (mpmath.log1p(f) - f) / f**2, -0.25001, 0.50001, 8,
+              lambda f: f**2 / mpmath.log1p(f), np.float32),
     # log2(1 + f) = f log2(e) + f^2 q(f)
     "log2": (lambda f: (mpmath.log1p(f) - f) / f**2 * LOG2E, -0.33334, 0.33334, 8,
              lambda f: f**2 / mpmath.log1p(f) / LOG2E, np.float32),

@@ -43,7 +43,8 @@ def ExpandFloatCastsPass : Pass<"binade-expand-float-casts"> {
     %y = arith.bitcast %2 : vector<16xi32> to vector<16xf32>
     ```
   }];
-  let dependentDialects = ["::mlir::arith::ArithDialect"];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect"];
 }
 
 #endif // BINADE_CONVERSION_PASSES_TD

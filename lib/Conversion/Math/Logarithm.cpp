@@ -22,6 +22,7 @@ static constexpr double kLog2ELow = 0x1.4ae0bfp-26;
 // Subtracting the bit pattern of 2/3 from that of x leaves n in the exponent
 // field and, once 2/3 is added back to the rest, 2/3 <= x 2^-n < 4/3.
 static constexpr uint64_t kTwoThirds = 0x3f2aaaab;
+static constexpr uint64_t kThreeQuarters = 0x3f400000;
 static constexpr uint64_t kExponent = 0xff800000;
 static constexpr uint64_t kFraction = 0x007fffff;
 
@@ -35,13 +36,6 @@ SplitLog binade::splitLog(FloatLanes x) {
   return {n, m - 1.0};
 }
 
-/// (log(1 + f) - f) / f^2
-static FloatLanes logRest(FloatLanes f) {
-  return polynomial(f, {-0x1.000000p-1, 0x1.555506p-2, -0x1.fffefap-3,
-                        0x1.99d04ep-3, -0x1.559c74p-3, 0x1.1ed582p-3,
-                        -0x1.f33070p-4, 0x1.1e6c56p-3, -0x1.07ca6cp-3});
-}
-
 /// y, but the values of a logarithm with its pole at `pole` for x at and
 /// beyond the ends of its domain: NaN and Inf stay, then -Inf, then NaN.
 static FloatLanes withDomain(FloatLanes x, double pole, FloatLanes y) {
@@ -50,9 +44,17 @@ static FloatLanes withDomain(FloatLanes x, double pole, FloatLanes y) {
   return select(x < pole, kNaN, y);
 }
 
+/// n ln 2 + log(1 + f), where q(f) = (log(1 + f) - f) / f^2.
+static FloatLanes sumLog(FloatLanes n, FloatLanes f, ArrayRef<double> q) {
+  return fma(n, kLn2, fma(f * f, polynomial(f, q), f));
+}
+
 FloatLanes binade::expandLog(FloatLanes x) {
   auto [n, f] = splitLog(x);
-  FloatLanes y = fma(n, kLn2, fma(f * f, logRest(f), f));
+  FloatLanes y = sumLog(n, f,
+                        {-0x1.000000p-1, 0x1.555506p-2, -0x1.fffefap-3,
+                         0x1.99d04ep-3, -0x1.559c74p-3, 0x1.1ed582p-3,
+                         -0x1.f33070p-4, 0x1.1e6c56p-3, -0x1.07ca6cp-3});
   return withDomain(x, 0.0, y);
 }
 
@@ -66,13 +68,17 @@ FloatLanes binade::expandLog2(FloatLanes x) {
 }
 
 FloatLanes binade::expandLog1p(FloatLanes x) {
-  // n comes from the rounded 1 + x; f = x 2^-n + (2^-n - 1) from x itself.
-  // 2^-n is formed as 2^(2-n), which is normal for every n.
-  IntLanes exponent = ((x + 1.0).bits() - kTwoThirds) & kExponent;
+  // n comes from the rounded 1 + x = 2^n (1 + f), -1/4 <= f < 1/2; f from x
+  // itself as x 2^-n + (2^-n - 1). 2^-n is formed as 2^(2-n), which is normal
+  // for every n.
+  IntLanes exponent = ((x + 1.0).bits() - kThreeQuarters) & kExponent;
   FloatLanes scaled = floatFromBits(x.bits() - exponent);
   FloatLanes power = floatFromBits(exponent.constant(0x40800000) - exponent);
   FloatLanes f = scaled + fma(power, 0.25, -1.0);
   FloatLanes n = toFloat(exponent.shiftSigned(23));
-  FloatLanes y = fma(n, kLn2, fma(f * f, logRest(f), f));
+  FloatLanes y = sumLog(n, f,
+                        {-0x1.000000p-1, 0x1.5555a4p-2, -0x1.00004ap-2,
+                         0x1.99699ep-3, -0x1.54ed94p-3, 0x1.288078p-3,
+                         -0x1.0d9918p-3, 0x1.acf590p-4, -0x1.71e48ap-5});
   return select(x == 0.0, x, withDomain(x, -1.0, y));
 }

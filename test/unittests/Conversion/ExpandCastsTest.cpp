@@ -1,0 +1,165 @@
+//===- ExpandCastsTest.cpp - casts from and to 16 bits, bit by bit --------===//
+//
+// The expected patterns are APFloat's, except that a NaN becomes the quiet NaN
+// without payload where our integer code makes it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Sweep.h"
+#include "llvm/ADT/APFloat.h"
+#include "gtest/gtest.h"
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <random>
+
+using namespace binade::test;
+using llvm::APFloat;
+using llvm::APInt;
+
+static APFloat convert(APFloat value, const llvm::fltSemantics &to) {
+  bool lossy;
+  value.convert(to, APFloat::rmNearestTiesToEven, &lossy);
+  return value;
+}
+
+static uint16_t toBits(const APFloat &value, const llvm::fltSemantics &to) {
+  return convert(value, to).bitcastToAPInt().getZExtValue();
+}
+
+static uint16_t toBF16(const APFloat &value) {
+  if (value.isNaN())
+    return value.isNegative() ? 0xffc0 : 0x7fc0;
+  return toBits(value, APFloat::BFloat());
+}
+
+static APFloat fromF32(uint32_t pattern) {
+  return APFloat(std::bit_cast<float>(pattern));
+}
+
+static void expectAllEqual(const char *to, uint16_t (*expected)(uint32_t)) {
+  Kernel kernel("%r = arith.truncf %x : $x to $r", "f32", to);
+  uint32_t at = 0;
+  EXPECT_EQ(countMismatches(kernel, expected, at), 0u)
+      << "first at 0x" << std::hex << at;
+}
+
+TEST(ExpandCasts, RoundsF32ToBF16) {
+  expectAllEqual("bf16", [](uint32_t x) { return toBF16(fromF32(x)); });
+}
+
+// No expansion: the hardware's conversion is what we rely on.
+TEST(ExpandCasts, LeavesF32ToF16Correct) {
+  expectAllEqual("f16", [](uint32_t x) {
+    return toBits(fromF32(x), APFloat::IEEEhalf());
+  });
+}
+
+TEST(ExpandCasts, HasTheSameBitsForAnyWidthAndCPU) {
+  for (const char *to : {"bf16", "f16"}) {
+    const char *op = "%r = arith.truncf %x : $x to $r";
+    Kernel first(op, "f32", to);
+    for (const Variant &variant : allVariants()) {
+      Kernel other(op, "f32", to, variant);
+      uint32_t at = 0;
+      EXPECT_EQ(countDifferences(first, other, 0, sizeof(uint16_t), at), 0u)
+          << "<" << variant.shape << "f32> to " << to << " on " << variant.cpu
+          << " at 0x" << std::hex << at;
+    }
+  }
+}
+
+/// All 2^16 patterns of a format, widened.
+template <typename Wide>
+static void expectExactExtension(const char *from, const char *to,
+                                 const llvm::fltSemantics &semantics,
+                                 const Variant &variant = {}) {
+  Kernel kernel("%r = arith.extf %x : $x to $r", from, to, variant);
+  std::array<uint16_t, Kernel::size> x;
+  std::array<Wide, Kernel::size> r;
+  for (uint32_t begin = 0; begin < 0x10000; begin += Kernel::size) {
+    for (int i = 0; i < Kernel::size; ++i)
+      x[i] = begin + i;
+    kernel(x.data(), x.data(), r.data());
+    for (int i = 0; i < Kernel::size; ++i) {
+      APFloat value(semantics, APInt(16, x[i]));
+      if (value.isNaN()) {
+        EXPECT_TRUE(std::isnan(r[i])) << std::hex << x[i];
+        EXPECT_EQ(value.isNegative(), std::signbit(r[i])) << std::hex << x[i];
+        continue;
+      }
+      double exact = convert(value, APFloat::IEEEdouble()).convertToDouble();
+      EXPECT_EQ(std::bit_cast<uint64_t>(double(r[i])),
+                std::bit_cast<uint64_t>(exact))
+          << std::hex << x[i];
+    }
+  }
+}
+
+TEST(ExpandCasts, ExtendsExactly) {
+  for (const Variant &variant : allVariants()) {
+    expectExactExtension<float>("bf16", "f32", APFloat::BFloat(), variant);
+    expectExactExtension<double>("bf16", "f64", APFloat::BFloat(), variant);
+    expectExactExtension<float>("f16", "f32", APFloat::IEEEhalf(), variant);
+    expectExactExtension<double>("f16", "f64", APFloat::IEEEhalf(), variant);
+  }
+}
+
+/// The values of f64 that rounding twice gets wrong, and any others: each value
+/// of the 16-bit format, the middle between it and the next, and neighbours of
+/// both, one f64 away and about one f32 away.
+static std::vector<double> hardForF64(const llvm::fltSemantics &to) {
+  std::vector<double> values;
+  for (uint32_t pattern = 0; pattern < 0x10000; ++pattern) {
+    APFloat low(to, APInt(16, pattern)),
+        high(to, APInt(16, pattern + 1 & 0xffff));
+    double value = convert(low, APFloat::IEEEdouble()).convertToDouble();
+    double next = convert(high, APFloat::IEEEdouble()).convertToDouble();
+    for (double base : {value, value + (next - value) / 2}) {
+      auto u = std::bit_cast<uint64_t>(base);
+      for (int64_t offset : {0ll, 1ll, -1ll, 1ll << 27, -(1ll << 27), 1ll << 28,
+                             -(1ll << 28), 3ll << 27})
+        values.push_back(std::bit_cast<double>(u + offset));
+    }
+  }
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 1000000; ++i) {
+    uint64_t bits = random();
+    // Any pattern, then exponents around those of the format.
+    values.push_back(std::bit_cast<double>(bits));
+    uint64_t exponent = 1023 - 160 + (bits >> 52) % 320;
+    values.push_back(
+        std::bit_cast<double>((bits & ~(0x7ffull << 52)) | exponent << 52));
+  }
+  return values;
+}
+
+static void expectRoundedOnce(const char *to,
+                              const llvm::fltSemantics &semantics,
+                              const Variant &variant) {
+  Kernel kernel("%r = arith.truncf %x : $x to $r", "f64", to, variant);
+  std::vector<double> values = hardForF64(semantics);
+  values.resize(values.size() / Kernel::size * Kernel::size);
+  std::array<uint16_t, Kernel::size> r;
+  for (size_t begin = 0; begin < values.size(); begin += Kernel::size) {
+    kernel(&values[begin], &values[begin], r.data());
+    for (int i = 0; i < Kernel::size; ++i) {
+      APFloat value(values[begin + i]);
+      APFloat got(semantics, APInt(16, r[i]));
+      if (value.isNaN())
+        ASSERT_TRUE(got.isNaN() && got.isNegative() == value.isNegative());
+      else
+        ASSERT_EQ(r[i], toBits(value, semantics))
+            << testing::PrintToString(values[begin + i]);
+    }
+  }
+}
+
+TEST(ExpandCasts, RoundsF64Once) {
+  for (const Variant &variant :
+       {Variant{"8x", ""}, Variant{"", ""}, Variant{"8x", "haswell"}}) {
+    expectRoundedOnce("bf16", APFloat::BFloat(), variant);
+    expectRoundedOnce("f16", APFloat::IEEEhalf(), variant);
+  }
+}

@@ -1,0 +1,161 @@
+//===- ExpandMathTest.cpp - the error of each function over f32 -----------===//
+//
+// The exact values are those of the C library in f64, whose error is far below
+// what is measured here.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Sweep.h"
+#include "gtest/gtest.h"
+
+#include <chrono>
+#include <cmath>
+#include <random>
+
+using namespace binade::test;
+
+namespace {
+struct Function {
+  const char *name;
+  const char *op;
+  double (*exact)(double x, double y);
+  /// What docs/Math.md promises.
+  double ulps;
+  /// Where the function is worth timing.
+  float low, high;
+};
+void PrintTo(const Function &function, std::ostream *stream) {
+  *stream << function.name;
+}
+} // namespace
+
+static const Function kFunctions[] = {
+    {"exp", "%r = math.exp %x : $x",
+     [](double x, double) { return std::exp(x); }, 0.90, -80, 80},
+    {"exp2", "%r = math.exp2 %x : $x",
+     [](double x, double) { return std::exp2(x); }, 0.88, -120, 120},
+    {"expm1", "%r = math.expm1 %x : $x",
+     [](double x, double) { return std::expm1(x); }, 1.45, -20, 80},
+    {"log", "%r = math.log %x : $x",
+     [](double x, double) { return std::log(x); }, 0.94, 0.01f, 100},
+    {"log2", "%r = math.log2 %x : $x",
+     [](double x, double) { return std::log2(x); }, 1.43, 0.01f, 100},
+    {"log1p", "%r = math.log1p %x : $x",
+     [](double x, double) { return std::log1p(x); }, 1.27, -0.9f, 100},
+    {"tanh", "%r = math.tanh %x : $x",
+     [](double x, double) { return std::tanh(x); }, 1.37, -5, 5},
+    {"erf", "%r = math.erf %x : $x",
+     [](double x, double) { return std::erf(x); }, 1.12, -3, 3},
+    {"sin", "%r = math.sin %x : $x",
+     [](double x, double) { return std::sin(x); }, 0.501, -100, 100},
+    {"cos", "%r = math.cos %x : $x",
+     [](double x, double) { return std::cos(x); }, 0.501, -100, 100},
+    {"rsqrt", "%r = math.rsqrt %x : $x",
+     [](double x, double) { return 1 / std::sqrt(x); }, 1.5, 0.01f, 100},
+    {"powf", "%r = math.powf %x, %y : $x",
+     [](double x, double y) { return std::pow(x, y); }, 0.53, 0.01f, 100},
+};
+
+class ExpandMath : public testing::TestWithParam<Function> {};
+INSTANTIATE_TEST_SUITE_P(, ExpandMath, testing::ValuesIn(kFunctions),
+                         [](const auto &info) { return info.param.name; });
+
+static void expectAccurate(const Accuracy &found, double ulps) {
+  std::printf("  %.4f ulp at %a, %llu inputs\n", found.ulps, found.at,
+              static_cast<unsigned long long>(found.inputs));
+  EXPECT_LE(found.ulps, ulps) << "at " << testing::PrintToString(found.at);
+  EXPECT_EQ(found.wrong, 0u) << "at " << testing::PrintToString(found.wrongAt);
+}
+
+TEST_P(ExpandMath, IsAccurate) {
+  Kernel kernel(GetParam().op, "f32", "f32");
+  expectAccurate(measure(kernel, GetParam().exact, 2.7f), GetParam().ulps);
+}
+
+TEST_P(ExpandMath, HasTheSameBitsForAnyWidthAndCPU) {
+  Kernel first(GetParam().op, "f32", "f32");
+  for (const Variant &variant : allVariants()) {
+    Kernel other(GetParam().op, "f32", "f32", variant);
+    uint32_t at = 0;
+    EXPECT_EQ(countDifferences(first, other, 2.7f, sizeof(float), at), 0u)
+        << "<" << variant.shape << "f32> on " << variant.cpu << " at 0x"
+        << std::hex << at;
+  }
+}
+
+// Every combination of what IEEE 754 and C make special, and numbers between.
+TEST(ExpandPow, HasItsSpecialCases) {
+  const float inf = INFINITY, nan = NAN;
+  const float values[] = {0.0f,    1.0f,     2.0f,     3.0f,     0.5f,
+                          1.5f,    0.99999f, 1.00001f, 7.0f,     1e-45f,
+                          1e-38f,  1e38f,    8388609., 16777215, 16777216,
+                          3.4e38f, 1e10f,    0.25f,    inf,      nan};
+  std::vector<float> x, y;
+  for (float a : values)
+    for (float b : values)
+      for (int signs = 0; signs < 4; ++signs) {
+        x.push_back(signs & 1 ? -a : a);
+        y.push_back(signs & 2 ? -b : b);
+      }
+  Kernel kernel("%r = math.powf %x, %y : $x", "f32", "f32");
+  auto exact = [](double a, double b) { return std::pow(a, b); };
+  expectAccurate(measure(kernel, exact, x, y), 0.53);
+}
+
+TEST(ExpandPow, IsAccurateForPairs) {
+  std::mt19937 random(1);
+  std::uniform_real_distribution<float> exponent(-160, 160), log2(-149, 128);
+  std::vector<float> x, y;
+  // Powers that are finite: the logarithm of the result is drawn, then x.
+  for (int i = 0; i < 2000000; ++i) {
+    x.push_back(std::exp2(i % 2 ? log2(random) : log2(random) / 1000));
+    y.push_back(exponent(random) / std::log2(x.back()));
+  }
+  Kernel kernel("%r = math.powf %x, %y : $x", "f32", "f32");
+  auto exact = [](double a, double b) { return std::pow(a, b); };
+  expectAccurate(measure(kernel, exact, x, y), 0.53);
+}
+
+TEST(ExpandPow, IsAccurateForAllBases) {
+  Kernel kernel("%r = math.powf %x, %y : $x", "f32", "f32");
+  auto exact = [](double x, double y) { return std::pow(x, y); };
+  for (float y : {-1.0f / 3, 7.0f, 100.5f})
+    expectAccurate(measure(kernel, exact, y), 0.53);
+}
+
+// Exponents that a few operations serve, and two that they do not.
+TEST(ExpandPow, IsAccurateForConstantExponents) {
+  auto sweep = [](const char *text, double (*exact)(double, double),
+                  double ulps) {
+    Kernel kernel(std::string("%c = arith.constant dense<") + text +
+                      "> : $x\n%r = math.powf %x, %c : $x",
+                  "f32", "f32");
+    expectAccurate(measure(kernel, exact), ulps);
+  };
+  sweep("1.0", [](double x, double) { return x; }, 0.5);
+  sweep("2.0", [](double x, double) { return x * x; }, 0.5);
+  sweep("3.0", [](double x, double) { return std::pow(x, 3.0); }, 1.5);
+  sweep("-1.0", [](double x, double) { return 1 / x; }, 0.5);
+  sweep("0.5", [](double x, double) { return std::pow(x, 0.5); }, 0.5);
+  sweep("-0.5", [](double x, double) { return std::pow(x, -0.5); }, 1.5);
+  sweep("1.5", [](double x, double) { return std::pow(x, 1.5); }, 0.53);
+  sweep("0.0", [](double, double) { return 1.0; }, 0.5);
+}
+
+// Not a test of anything: prints what docs/Math.md states.
+TEST_P(ExpandMath, DISABLED_Speed) {
+  Kernel kernel(GetParam().op, "f32", "f32");
+  std::vector<float> x(Kernel::size), y(Kernel::size, 2.7f), r(Kernel::size);
+  for (int i = 0; i < Kernel::size; ++i)
+    x[i] = GetParam().low +
+           (GetParam().high - GetParam().low) * float(i) / Kernel::size;
+  double best = INFINITY;
+  for (int repeat = 0; repeat < 2000; ++repeat) {
+    auto begin = std::chrono::steady_clock::now();
+    kernel(x.data(), y.data(), r.data());
+    std::chrono::duration<double, std::nano> spent =
+        std::chrono::steady_clock::now() - begin;
+    best = std::min(best, spent.count());
+  }
+  std::printf("  %.2f elements per ns\n", Kernel::size / best);
+}

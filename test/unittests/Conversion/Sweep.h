@@ -1,0 +1,56 @@
+//===- Sweep.h - run a kernel over all inputs -------------------*- C++ -*-===//
+
+#ifndef BINADE_UNITTESTS_CONVERSION_SWEEP_H
+#define BINADE_UNITTESTS_CONVERSION_SWEEP_H
+
+#include "Kernel.h"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace binade::test {
+
+/// Every how manieth bit pattern is tried: BINADE_SWEEP_STRIDE, else 127. At 1
+/// all are. The patterns around the end of every binade are always tried.
+uint64_t sweepStride();
+
+/// Variants whose results must agree bit by bit.
+std::vector<Variant> allVariants();
+
+/// What a sweep found.
+struct Accuracy {
+  /// The largest distance to the exact value in units of the last place of
+  /// the f32 nearest to it; 0.5 where every result was rounded correctly.
+  double ulps = 0.5;
+  float at = 0;
+  /// Wrong NaN, wrong infinity, or wrong sign of zero.
+  uint64_t wrong = 0;
+  float wrongAt = 0;
+  uint64_t inputs = 0;
+};
+
+/// Compares `kernel`, which maps f32 (and `y`, the same for all lanes) to f32,
+/// with `exact` over f32 bit patterns.
+Accuracy measure(const Kernel &kernel, double (*exact)(double, double),
+                 float y = 0);
+
+/// Compares `kernel` with `exact` for the given pairs of f32.
+Accuracy measure(const Kernel &kernel, double (*exact)(double, double),
+                 const std::vector<float> &x, const std::vector<float> &y);
+
+/// Counts the f32 bit patterns for which `kernel` does not give the 16-bit
+/// pattern of `expected`; `at` is set to the first such.
+uint64_t countMismatches(const Kernel &kernel, uint16_t (*expected)(uint32_t),
+                         uint32_t &at);
+
+/// Counts the f32 bit patterns for which two kernels of f32 to results of
+/// `resultBytes` differ in any bit; `at` is set to the first such. A tenth of
+/// the patterns of a sweep are tried, for there are many variants.
+uint64_t countDifferences(const Kernel &one, const Kernel &other, float y,
+                          int resultBytes, uint32_t &at);
+
+} // namespace binade::test
+
+#endif // BINADE_UNITTESTS_CONVERSION_SWEEP_H
