@@ -2,11 +2,11 @@
 
 #include "binade/Autodiff/Passes.h"
 #include "binade/Conversion/Passes.h"
-#include "binade/Import/Passes.h"
 #include "binade/Kernels/Passes.h"
 #include "binade/Optimizer/Passes.h"
 #include "binade/Pipelines/Pipelines.h"
 #include "binade/Precision/Passes.h"
+#include "binade/Target/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -29,10 +29,10 @@ void mlir::binade::registerAllDialects(DialectRegistry &registry) {
 void mlir::binade::registerAllPasses() {
   registerAutodiffPasses();
   registerConversionPasses();
-  registerImportPasses();
   registerKernelsPasses();
   registerOptimizerPasses();
   registerPrecisionPasses();
+  registerTargetPasses();
   registerTransformsPasses();
 }
 
@@ -73,6 +73,8 @@ static void registerPlain(CompilerPhase phase) {
 }
 
 void mlir::binade::registerPipelines() {
+  registerConversionPipeline();
+  registerTargetCpuPipeline();
   registerPlain(CompilerPhase::Autodiff);
   registerPlain(CompilerPhase::Materialize);
   registerPlain(CompilerPhase::Kernels);

@@ -20,6 +20,11 @@ namespace mlir::binade {
 /// arithmetic; see `binade-expand-math`.
 void populateExpandMathPatterns(RewritePatternSet &patterns);
 
+/// Kernels to loops, functions to arithmetic, casts to integer arithmetic:
+/// `binade-conversion-pipeline`.
+void buildConversionPipeline(OpPassManager &passes);
+void registerConversionPipeline();
+
 /// Patterns that replace conversions from and to bf16, and from f64 to 16 bits,
 /// by integer arithmetic; see `binade-expand-float-casts`.
 void populateExpandCastPatterns(RewritePatternSet &patterns);

@@ -3,6 +3,20 @@
 
 include "mlir/Pass/PassBase.td"
 
+def EmitKernelsPass : Pass<"binade-emit-kernels", "::mlir::ModuleOp"> {
+  let summary = "replace kernels by loops over memory";
+  let description = [{
+    Replaces every function with `binade.kernel` by the functions that `emitKernel`
+    makes of it: `@<kernel>.items`, which does a range of work items, and where
+    partial results have to be put together `@<kernel>.finish`.
+  }];
+  let dependentDialects = [
+      "::mlir::LLVM::LLVMDialect", "::mlir::arith::ArithDialect",
+      "::mlir::func::FuncDialect", "::mlir::math::MathDialect",
+      "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect",
+      "::mlir::vector::VectorDialect"];
+}
+
 def ExpandMathPass : Pass<"binade-expand-math"> {
   let summary = "replace functions of f32 by arithmetic";
   let description = [{

@@ -1,0 +1,51 @@
+//===- EmitKernels.cpp - replace kernels by loops over memory -------------===//
+
+#include "binade/Conversion/EmitKernel.h"
+#include "binade/Conversion/Passes.h"
+#include "binade/IR/Interface.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+
+namespace mlir::binade {
+#define GEN_PASS_DEF_EMITKERNELSPASS
+#include "binade/Conversion/Passes.h.inc"
+
+namespace {
+struct EmitKernelsPass : impl::EmitKernelsPassBase<EmitKernelsPass> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    SmallVector<func::FuncOp> kernels;
+    for (auto function : module.getOps<func::FuncOp>())
+      if (function->hasAttr(kKernelAttr))
+        kernels.push_back(function);
+    for (func::FuncOp kernel : kernels)
+      if (failed(emitKernel(kernel, module)))
+        return signalPassFailure();
+    for (func::FuncOp kernel : kernels)
+      kernel.erase();
+  }
+};
+} // namespace
+
+void buildConversionPipeline(OpPassManager &passes) {
+  passes.addPass(createEmitKernelsPass());
+  passes.addPass(createCanonicalizerPass());
+  passes.addPass(createCSEPass());
+  passes.addPass(createExpandMathPass());
+  passes.addPass(createExpandFloatCastsPass());
+  passes.addPass(createCanonicalizerPass());
+  passes.addPass(createCSEPass());
+}
+
+void registerConversionPipeline() {
+  PassPipelineRegistration<>(
+      "binade-conversion-pipeline",
+      "Kernels of binade ops to loops of arithmetic over memory",
+      buildConversionPipeline);
+}
+} // namespace mlir::binade

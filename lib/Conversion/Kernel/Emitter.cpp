@@ -1,0 +1,420 @@
+//===- Emitter.cpp - loops, memory and the order of code ------------------===//
+
+#include "Emitter.h"
+#include "binade/IR/Build.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+RankedTensorType mlir::binade::getTensor(Value x) {
+  return cast<RankedTensorType>(x.getType());
+}
+
+Type mlir::binade::getStorageType(Type element) {
+  return element.isInteger(1) ? IntegerType::get(element.getContext(), 8)
+                              : element;
+}
+
+Type mlir::binade::getComputeType(Type element) {
+  bool isNarrow = isa<FloatType>(element) && !element.isF64();
+  return isNarrow ? Float32Type::get(element.getContext()) : element;
+}
+
+Emitter::Emitter(func::FuncOp kernel, ModuleOp formulas, ModuleOp module,
+                 StringRef name, TypeRange buffers, unsigned numbers)
+    : kernel(kernel), b(kernel.getLoc(), kernel.getContext()),
+      formulas(formulas), bufferCount(buffers.size()) {
+  SmallVector<Type> types(buffers);
+  types.append(numbers, b.getIndexType());
+  b.setInsertionPointToEnd(module.getBody());
+  target = func::FuncOp::create(b, name, b.getFunctionType(types, {}));
+  target.setPrivate();
+  Block *entry = target.addEntryBlock();
+  b.setInsertionPointToStart(entry);
+  func::ReturnOp::create(b);
+  push(entry, nullptr);
+}
+
+Value Emitter::resultBuffer(unsigned index) {
+  return buffer(kernel.getNumArguments() + index);
+}
+
+Value Emitter::workspace() {
+  return buffer(kernel.getNumArguments() + kernel.getNumResults());
+}
+
+Value Emitter::argument(unsigned index) {
+  return target.getArgument(bufferCount + index);
+}
+
+//===----------------------------------------------------------------------===//
+// Scopes
+//===----------------------------------------------------------------------===//
+
+void Emitter::push(Block *block, Operation *owner) {
+  if (owner)
+    scopes.back().before = owner;
+  Operation *end =
+      block->mightHaveTerminator() ? block->getTerminator() : nullptr;
+  scopes.push_back({block, end, {}, {}});
+  if (end)
+    b.setInsertionPoint(end);
+  else
+    b.setInsertionPointToEnd(block);
+}
+
+void Emitter::pop() {
+  scopes.pop_back();
+  Scope &scope = scopes.back();
+  scope.before = scope.block->mightHaveTerminator()
+                     ? scope.block->getTerminator()
+                     : nullptr;
+  if (scope.before)
+    b.setInsertionPoint(scope.before);
+  else
+    b.setInsertionPointToEnd(scope.block);
+}
+
+Emitter::At::At(Emitter &emitter, unsigned depth) : guard(emitter.b) {
+  Scope &scope = emitter.scopes[depth];
+  if (scope.before)
+    emitter.b.setInsertionPoint(scope.before);
+  else
+    emitter.b.setInsertionPointToEnd(scope.block);
+}
+
+//===----------------------------------------------------------------------===//
+// Loops
+//===----------------------------------------------------------------------===//
+
+SmallVector<Value> Emitter::loop(Value begin, Value end, int64_t step,
+                                 ValueRange carried, Body body) {
+  auto forOp = scf::ForOp::create(b, begin, end, index(step), carried);
+  push(forOp.getBody(), forOp);
+  SmallVector<Value> next =
+      body(forOp.getInductionVar(), forOp.getRegionIterArgs());
+  if (!carried.empty())
+    scf::YieldOp::create(b, next);
+  pop();
+  return llvm::to_vector_of<Value>(forOp.getResults());
+}
+
+SmallVector<Value>
+Emitter::conditional(Value condition, ValueRange carried,
+                     llvm::function_ref<SmallVector<Value>()> body) {
+  auto ifOp = scf::IfOp::create(b, carried.getTypes(), condition,
+                                /*withElseRegion=*/!carried.empty());
+  push(ifOp.thenBlock(), ifOp);
+  SmallVector<Value> next = body();
+  if (!carried.empty())
+    scf::YieldOp::create(b, next);
+  pop();
+  if (!carried.empty()) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToEnd(ifOp.elseBlock());
+    scf::YieldOp::create(b, carried);
+  }
+  return llvm::to_vector_of<Value>(ifOp.getResults());
+}
+
+SmallVector<Value> Emitter::columns(int64_t count, ValueRange carried,
+                                    Columns body) {
+  int64_t whole = count / kLanes * kLanes, tail = count % kLanes;
+  SmallVector<Value> values(carried);
+  if (whole > 0) {
+    laneCount = kLanes;
+    values = loop(index(0), index(whole), kLanes, values,
+                  [&](Value column, ValueRange now) {
+                    Offset offset =
+                        space.counter(column, whole / kLanes, depth(), kLanes) *
+                        kLanes;
+                    return body(offset + space.lanes(kLanes), now);
+                  });
+  }
+  if (tail > 0) {
+    laneCount = tail;
+    values = body(space.lanes(tail) + Offset(whole), values);
+  }
+  laneCount = 1;
+  return values;
+}
+
+SmallVector<Value> Emitter::columnBlock(Value begin, int64_t size,
+                                        int64_t count, ValueRange carried,
+                                        Columns body) {
+  if (size >= count)
+    return columns(count, carried, body);
+  assert(size % kLanes == 0 && "a block holds whole vectors");
+  int64_t whole = count / kLanes * kLanes, tail = count % kLanes;
+  Value last = arith::AddIOp::create(b, begin, index(size));
+  Value end = arith::MinUIOp::create(b, last, index(whole));
+  laneCount = kLanes;
+  SmallVector<Value> values =
+      loop(begin, end, kLanes, carried, [&](Value column, ValueRange now) {
+        Offset offset =
+            space.counter(column, whole / kLanes, depth(), kLanes) * kLanes;
+        return body(offset + space.lanes(kLanes), now);
+      });
+  if (tail > 0) {
+    Value isLast =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::uge, last, index(count));
+    values = conditional(isLast, values, [&] {
+      laneCount = tail;
+      return body(space.lanes(tail) + Offset(whole), values);
+    });
+  }
+  laneCount = 1;
+  return values;
+}
+
+SmallVector<Value> Emitter::dynamicColumns(Value begin, Value end,
+                                           int64_t extent, ValueRange carried,
+                                           Columns body) {
+  Value count = arith::SubIOp::create(b, end, begin);
+  Value tail = arith::RemUIOp::create(b, count, index(kLanes));
+  Value whole = arith::SubIOp::create(b, end, tail);
+  SmallVector<Value> values(carried);
+  auto columns = [&](Value from, Value to, int64_t lanes) {
+    laneCount = lanes;
+    values = loop(from, to, lanes, values, [&](Value column, ValueRange now) {
+      Offset offset = space.counter(column, extent, depth());
+      return body(offset + space.lanes(lanes), now);
+    });
+  };
+  columns(begin, whole, kLanes);
+  columns(whole, end, 1);
+  return values;
+}
+
+//===----------------------------------------------------------------------===//
+// Numbers
+//===----------------------------------------------------------------------===//
+
+Value Emitter::index(int64_t value) {
+  return arith::ConstantIndexOp::create(b, value);
+}
+
+/// The sum of the terms that are equal for all lanes.
+Value Emitter::number(const Offset &offset) {
+  Offset uniform(offset.constant);
+  for (auto term : offset.terms)
+    if (!term.first->variesOverLanes)
+      uniform.terms.push_back(term);
+  if (uniform.terms.empty())
+    return index(uniform.constant);
+  unsigned where = uniform.depth();
+  auto [entry, isNew] = scopes[where].numbers.try_emplace(uniform);
+  if (!isNew)
+    return entry->second;
+  // What is known further out is added up there.
+  Offset outer(uniform.constant);
+  for (auto term : uniform.terms)
+    if (term.first->depth < where)
+      outer.terms.push_back(term);
+  bool hasOuter = outer.constant != 0 || !outer.terms.empty();
+  Value sum = hasOuter ? number(outer) : Value();
+  At at(*this, where);
+  for (auto [variable, coefficient] : uniform.terms) {
+    if (variable->depth < where)
+      continue;
+    Value term;
+    int64_t factor = coefficient;
+    if (coefficient % variable->step == 0) {
+      term = variable->kind == Variable::Kind::Counter
+                 ? variable->value
+                 : variableValue(variable, /*asLanes=*/false);
+      factor = coefficient / variable->step;
+    } else {
+      term = variableValue(variable, /*asLanes=*/false);
+    }
+    if (factor != 1)
+      term = arith::MulIOp::create(b, term, index(factor));
+    sum = sum ? arith::AddIOp::create(b, sum, term).getResult() : term;
+  }
+  scopes[where].numbers[uniform] = sum;
+  return sum;
+}
+
+/// A variable itself, an index or one index per lane.
+Value Emitter::variableValue(const Variable *variable, bool asLanes) {
+  auto of = [&] {
+    return asLanes ? perLane(variable->of) : number(variable->of);
+  };
+  auto like = [&](int64_t value) {
+    Value constant = index(value);
+    return asLanes ? spread(constant) : constant;
+  };
+  switch (variable->kind) {
+  case Variable::Kind::Counter:
+    if (variable->step == 1)
+      return variable->value;
+    return arith::DivUIOp::create(b, variable->value, index(variable->step));
+  case Variable::Kind::Lane:
+    return vector::StepOp::create(
+        b, VectorType::get({variable->extent}, b.getIndexType()));
+  case Variable::Kind::Quotient:
+    return arith::DivUIOp::create(b, of(), like(variable->by));
+  case Variable::Kind::Remainder:
+    return arith::RemUIOp::create(b, of(), like(variable->by));
+  case Variable::Kind::Shifted: {
+    Value moved = arith::SubIOp::create(b, of(), like(variable->by));
+    Value low = arith::MaxSIOp::create(b, moved, like(0));
+    return arith::MinSIOp::create(b, low, like(variable->extent - 1));
+  }
+  case Variable::Kind::Loaded:
+    return variable->value;
+  }
+  llvm_unreachable("covered switch");
+}
+
+Value Emitter::perLane(const Offset &offset) {
+  Value sum = spread(number(offset));
+  for (auto [variable, coefficient] : offset.terms) {
+    if (!variable->variesOverLanes)
+      continue;
+    Value term = variableValue(variable, /*asLanes=*/true);
+    if (coefficient != 1)
+      term = arith::MulIOp::create(b, term, spread(index(coefficient)));
+    sum = arith::AddIOp::create(b, sum, term);
+  }
+  return sum;
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+Value Emitter::spread(Value x) {
+  if (isa<VectorType>(x.getType()))
+    return x;
+  return vector::BroadcastOp::create(
+      b, VectorType::get({laneCount}, x.getType()), x);
+}
+
+Value Emitter::widen(Value x) {
+  Type element = getElementTypeOrSelf(x.getType());
+  Type wide = getComputeType(element);
+  if (wide == element)
+    return x;
+  if (auto vector = dyn_cast<VectorType>(x.getType()))
+    wide = vector.clone(wide);
+  return arith::ExtFOp::create(b, wide, x);
+}
+
+Value Emitter::narrow(Value x, Type element, bool saturate) {
+  if (getElementTypeOrSelf(x.getType()) == element)
+    return x;
+  if (saturate) {
+    double largest =
+        APFloat::getLargest(cast<FloatType>(element).getFloatSemantics())
+            .convertToDouble();
+    auto clamp = [&](arith::CmpFPredicate beyond, double bound) {
+      Value limit = splat(b, x, bound);
+      Value out = arith::CmpFOp::create(b, beyond, x, limit);
+      x = arith::SelectOp::create(b, out, limit, x);
+    };
+    clamp(arith::CmpFPredicate::OGT, largest);
+    clamp(arith::CmpFPredicate::OLT, -largest);
+  }
+  Type type = element;
+  if (auto vector = dyn_cast<VectorType>(x.getType()))
+    type = vector.clone(element);
+  return arith::TruncFOp::create(b, type, x);
+}
+
+/// 0, or false: one per lane where `offset` has lanes.
+Value Emitter::zero(Type element, const Offset &offset) {
+  Type type = element;
+  if (offset.variesOverLanes())
+    type = VectorType::get({laneCount}, element);
+  return arith::ConstantOp::create(b, b.getZeroAttr(type));
+}
+
+Value Emitter::allocate(int64_t count, Type element) {
+  At at(*this, 0);
+  return memref::AllocaOp::create(
+      b, MemRefType::get({count}, getStorageType(element)),
+      b.getI64IntegerAttr(64));
+}
+
+Value Emitter::viewWorkspace(int64_t byte, int64_t count, Type element) {
+  At at(*this, 0);
+  return memref::ViewOp::create(b, MemRefType::get({count}, element),
+                                workspace(), index(byte), ValueRange());
+}
+
+/// How the lanes of an offset follow each other in memory: 0 all equal, 1 side
+/// by side, otherwise nothing simple.
+static int64_t getLaneStride(const Offset &offset) {
+  int64_t stride = 0;
+  for (auto [variable, coefficient] : offset.terms) {
+    if (!variable->variesOverLanes)
+      continue;
+    if (variable->kind != Variable::Kind::Lane)
+      return -1;
+    stride = coefficient;
+  }
+  return stride;
+}
+
+Element Emitter::load(Value memory, Type element, const Offset &offset) {
+  Type storage = getStorageType(element);
+  unsigned where = offset.depth();
+  Value loaded;
+  At at(*this, where);
+  int64_t stride = getLaneStride(offset);
+  auto type = VectorType::get({laneCount}, storage);
+  if (stride == 0) {
+    loaded = memref::LoadOp::create(b, memory, number(offset));
+  } else if (stride == 1) {
+    loaded = vector::LoadOp::create(b, type, memory, number(offset));
+  } else {
+    Value lanes = perLane(offset);
+    Value all = vector::BroadcastOp::create(
+        b, VectorType::get({laneCount}, b.getI1Type()),
+        arith::ConstantIntOp::create(b, 1, 1));
+    Value nothing = arith::ConstantOp::create(b, b.getZeroAttr(type));
+    loaded = vector::GatherOp::create(b, type, memory, index(0), lanes, all,
+                                      nothing);
+  }
+  if (storage != element)
+    loaded = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, loaded,
+                                   splat(b, loaded, 0));
+  return {loaded, where};
+}
+
+void Emitter::store(Value memory, Value element, const Offset &offset) {
+  Type storage = cast<MemRefType>(memory.getType()).getElementType();
+  bool perLane = offset.variesOverLanes();
+  if (perLane)
+    element = spread(element);
+  if (getElementTypeOrSelf(element.getType()) != storage) {
+    Type type = storage;
+    if (auto vector = dyn_cast<VectorType>(element.getType()))
+      type = vector.clone(storage);
+    element = arith::ExtUIOp::create(b, type, element);
+  }
+  if (!perLane) {
+    memref::StoreOp::create(b, element, memory, number(offset));
+    return;
+  }
+  assert(getLaneStride(offset) == 1 && "stores are contiguous");
+  vector::StoreOp::create(b, element, memory, number(offset));
+}
+
+void Emitter::record(Accesses &accesses, unsigned index, const Offset &offset) {
+  using Place = Access::Place;
+  Place place = elementPlace && offset == *elementPlace ? Place::Element
+                : rowPlace && offset == *rowPlace       ? Place::Row
+                                                        : Place::Other;
+  Access access = {place, pass};
+  if (!llvm::is_contained(accesses[index], access))
+    accesses[index].push_back(access);
+}
+
+void Emitter::storeResult(unsigned index, Value element, const Offset &offset) {
+  record(stores, index, offset);
+  store(resultBuffer(index), element, offset);
+}

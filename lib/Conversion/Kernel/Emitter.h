@@ -1,0 +1,205 @@
+//===- Emitter.h - values of tensors, element by element --------*- C++ -*-===//
+//
+// Emits the loops of one kernel. A schedule (Rows.cpp, Columns.cpp ...) opens
+// loops and asks for the values it has to store or to add up; `pull` produces a
+// value at an offset by following its definition back to loads. A value is
+// computed as far out in the loop nest as it can be, and once per offset.
+//
+// Every element has the type that the IR gives it: a bf16 value is rounded to
+// bf16 even where nothing is stored.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef BINADE_LIB_CONVERSION_KERNEL_EMITTER_H
+#define BINADE_LIB_CONVERSION_KERNEL_EMITTER_H
+
+#include "Offset.h"
+#include "binade/IR/Binade.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
+namespace mlir::binade {
+
+/// Lanes of a vector: fixed, so that sums do not depend on the target.
+inline constexpr int64_t kLanes = 16;
+
+RankedTensorType getTensor(Value x);
+/// What a buffer of `element` holds: i1 is stored as a byte of 0 or 1.
+Type getStorageType(Type element);
+/// The format that arithmetic on `element` is done in: f32 for narrow floats.
+Type getComputeType(Type element);
+
+/// One element, or one per lane, and the number of loops around it.
+struct Element {
+  Value value;
+  unsigned depth = 0;
+};
+
+/// When and where a kernel reads an operand or writes a result: decides what a
+/// result may overwrite.
+struct Access {
+  /// The element of the present loops, the one of the present row, or others.
+  enum class Place { Element, Row, Other };
+  Place place;
+  unsigned pass;
+  bool operator==(const Access &other) const {
+    return place == other.place && pass == other.pass;
+  }
+};
+using Accesses = llvm::DenseMap<unsigned, SmallVector<Access, 2>>;
+
+class Emitter {
+public:
+  /// Starts function `name` in `module`, with one memory argument per type of
+  /// `buffers` and `numbers` indices. `kernel` holds the values that will be
+  /// asked for: its arguments are the first buffers, its results the next.
+  /// `formulas` holds the functions that it names.
+  Emitter(func::FuncOp kernel, ModuleOp formulas, ModuleOp module,
+          StringRef name, TypeRange buffers, unsigned numbers);
+
+  ImplicitLocOpBuilder &builder() { return b; }
+  OffsetSpace &offsets() { return space; }
+  func::FuncOp function() const { return target; }
+  func::FuncOp source() const { return kernel; }
+  Value buffer(unsigned index) { return target.getArgument(index); }
+  Value resultBuffer(unsigned index);
+  /// Behind all operands and results.
+  Value workspace();
+  /// Argument `index` behind the buffers.
+  Value argument(unsigned index);
+
+  //===--------------------------------------------------------------------===//
+  // Loops
+  //===--------------------------------------------------------------------===//
+
+  using Body = llvm::function_ref<SmallVector<Value>(Value, ValueRange)>;
+  using Columns =
+      llvm::function_ref<SmallVector<Value>(const Offset &, ValueRange)>;
+
+  /// for (i = begin; i < end; i += step): `body` gets i and the carried
+  /// values, and returns the next ones.
+  SmallVector<Value> loop(Value begin, Value end, int64_t step,
+                          ValueRange carried, Body body);
+  /// Columns [0, count) in vectors of `kLanes`, the last one narrower. `body`
+  /// gets the column of the lanes as offset.
+  SmallVector<Value> columns(int64_t count, ValueRange carried, Columns body);
+  /// The block [begin, begin + size) of columns [0, count).
+  SmallVector<Value> columnBlock(Value begin, int64_t size, int64_t count,
+                                 ValueRange carried, Columns body);
+  /// Columns [begin, end) of up to `extent`; single columns at the end.
+  SmallVector<Value> dynamicColumns(Value begin, Value end, int64_t extent,
+                                    ValueRange carried, Columns body);
+  /// `body` where `condition` holds, otherwise `carried`.
+  SmallVector<Value> conditional(Value condition, ValueRange carried,
+                                 llvm::function_ref<SmallVector<Value>()> body);
+  /// Number of loops around what is emitted next.
+  unsigned depth() const { return scopes.size() - 1; }
+  /// Lanes of the vectors that are emitted next.
+  int64_t lanes() const { return laneCount; }
+
+  //===--------------------------------------------------------------------===//
+  // Values
+  //===--------------------------------------------------------------------===//
+
+  /// `value` at `offset`.
+  Element pull(Value value, const Offset &offset);
+  /// `pull`, one element per lane, in the compute format.
+  Value pullLanes(Value value, const Offset &offset);
+  /// Says that `value` is `known` at `offset` inside the present loops.
+  void define(Value value, const Offset &offset, Value known);
+  /// Says that `value` lies in `memory`, at `offset` - `base`.
+  void place(Value value, Value memory, const Offset &base);
+  void unplace(Value value) { homes.erase(value); }
+  /// Whether pulling `value` again would read memory only.
+  bool isPlaced(Value value) const { return homes.contains(value); }
+
+  /// Stores result `index` of the kernel; `element` as from `pull`.
+  void storeResult(unsigned index, Value element, const Offset &offset);
+  void store(Value memory, Value element, const Offset &offset);
+  /// One element, or one per lane, of `memory` as `element`.
+  Element load(Value memory, Type element, const Offset &offset);
+
+  /// An offset as an index: its part that is equal for all lanes.
+  Value number(const Offset &offset);
+  /// An offset as one index per lane.
+  Value perLane(const Offset &offset);
+  Value index(int64_t value);
+  /// `x` as a vector of the present number of lanes.
+  Value spread(Value x);
+  Value widen(Value x);
+  Value narrow(Value x, Type element, bool saturate = false);
+  /// Memory of this function, `count` elements.
+  Value allocate(int64_t count, Type element);
+  /// The part of the workspace that starts at `byte`.
+  Value viewWorkspace(int64_t byte, int64_t count, Type element);
+
+  /// What the next accesses belong to.
+  void nextPass() { ++pass; }
+  void setPlaces(std::optional<Offset> element, std::optional<Offset> row) {
+    elementPlace = std::move(element);
+    rowPlace = std::move(row);
+  }
+  const Accesses &getLoads() const { return loads; }
+  const Accesses &getStores() const { return stores; }
+
+  /// Whether an index had to be checked: the first word of the workspace is 1
+  /// after a run that met an index out of range.
+  bool checksIndices() const { return hasCheck; }
+  LogicalResult status() const { return success(!hasFailed); }
+
+private:
+  struct Scope {
+    Block *block;
+    Operation *before; ///< Where the scope's code ends for now.
+    std::map<std::pair<void *, Offset>, Value> values;
+    std::map<Offset, Value> numbers;
+  };
+  struct Home {
+    Value memory;
+    Offset base;
+  };
+  /// Emits at the end of the scope at `depth` while it lives.
+  struct At {
+    At(Emitter &emitter, unsigned depth);
+    OpBuilder::InsertionGuard guard;
+  };
+
+  void record(Accesses &accesses, unsigned index, const Offset &offset);
+  void push(Block *block, Operation *owner);
+  void pop();
+  Element remember(Value value, const Offset &offset, Element element);
+  std::optional<Element> recall(Value value, const Offset &offset);
+  Element compute(Value value, const Offset &offset);
+  Element computeElementwise(Operation *op, const Offset &offset);
+  Element computeConcat(ConcatOp op, const Offset &offset);
+  Element computePad(PadOp op, const Offset &offset);
+  Element computeIota(Operation *op, const Offset &offset);
+  Element computeConstant(Operation *op, const Offset &offset);
+  Element computeFormula(Operation *op, unsigned result, const Offset &offset);
+  Offset gatherOffset(GatherOp op, const Offset &offset);
+  Value choose(Value uniform, Value perLane, Value previous,
+               llvm::function_ref<Value()> inside);
+  Element fail(Operation *op, const Twine &reason, Type element);
+  Value zero(Type element, const Offset &offset);
+  Value variableValue(const Variable *variable, bool asLanes);
+  Value checkIndex(Value index, int64_t rows);
+
+  func::FuncOp kernel, target;
+  ImplicitLocOpBuilder b;
+  OffsetSpace space;
+  SmallVector<Scope> scopes;
+  DenseMap<Value, Home> homes;
+  DenseMap<Operation *, Value> tables; ///< Of constants.
+  ModuleOp formulas;                   ///< Holds the optimizers' functions.
+  Accesses loads, stores;
+  std::optional<Offset> elementPlace, rowPlace;
+  int64_t laneCount = 1;
+  unsigned bufferCount;
+  unsigned pass = 0;
+  bool hasCheck = false;
+  bool hasFailed = false;
+};
+
+} // namespace mlir::binade
+
+#endif // BINADE_LIB_CONVERSION_KERNEL_EMITTER_H

@@ -1,0 +1,42 @@
+//===- InPlace.cpp - which results may overwrite which operands -----------===//
+
+#include "Schedules.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+/// Whether every element that is read is read before the same element is
+/// written, and by the same item.
+static bool mayOverwrite(ArrayRef<Access> loads, ArrayRef<Access> stores) {
+  if (stores.size() != 1 || stores.front().place == Access::Place::Other)
+    return false;
+  return llvm::all_of(loads, [&](Access load) {
+    return load.place == stores.front().place &&
+           load.pass <= stores.front().pass;
+  });
+}
+
+void mlir::binade::setInPlace(Emitter &emitter, KernelInfo &info) {
+  func::FuncOp kernel = emitter.source(), function = emitter.function();
+  unsigned operands = kernel.getNumArguments();
+  llvm::SmallDenseSet<unsigned> shared;
+  for (unsigned result = 0; result < kernel.getNumResults(); ++result) {
+    SmallVector<unsigned> &may = info.inPlace.emplace_back();
+    for (unsigned operand = 0; operand < operands; ++operand) {
+      bool sameType = function.getArgumentTypes()[operand] ==
+                      function.getArgumentTypes()[operands + result];
+      if (!sameType || !mayOverwrite(emitter.getLoads().lookup(operand),
+                                     emitter.getStores().lookup(result)))
+        continue;
+      may.push_back(operand);
+      shared.insert(operand);
+      shared.insert(operands + result);
+    }
+  }
+  for (unsigned index = 0; index < function.getNumArguments(); ++index)
+    if (isa<MemRefType>(function.getArgumentTypes()[index]) &&
+        !shared.contains(index))
+      function.setArgAttr(index, LLVM::LLVMDialect::getNoAliasAttrName(),
+                          UnitAttr::get(kernel.getContext()));
+}

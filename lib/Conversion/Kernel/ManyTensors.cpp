@@ -1,0 +1,273 @@
+//===- ManyTensors.cpp - kernels that run over many tensors ---------------===//
+//
+// Written for one vector, called for blocks of elements of tensors of any
+// shape. Scalars are operands of rank 0.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Schedules.h"
+#include "binade/IR/Build.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+/// More elements than any tensor has.
+static constexpr int64_t kMany = int64_t(1) << 40;
+
+namespace {
+class ManyTensorsKernel {
+public:
+  ManyTensorsKernel(const KernelSource &source, int64_t workspace)
+      : results(source.getResults()),
+        emitter(source.function, source.formulas, source.into,
+                source.symbol + ".items",
+                TypeRange(getBuffers(source, workspace)), 2) {}
+
+  /// The vector that the kernel is written for stands for all elements.
+  static SmallVector<Type> getBuffers(const KernelSource &source,
+                                      int64_t workspace) {
+    SmallVector<Type> types = source.getBuffers(workspace);
+    func::FuncOp function = source.function;
+    SmallVector<Type> tensors(function.getArgumentTypes());
+    llvm::append_range(tensors, function.getResultTypes());
+    for (auto [memory, tensor] : llvm::zip(types, tensors))
+      if (cast<RankedTensorType>(tensor).getRank() > 0)
+        memory =
+            MemRefType::get({kMany}, cast<MemRefType>(memory).getElementType());
+    return types;
+  }
+
+  FailureOr<KernelInfo> emit(KernelInfo info, func::FuncOp function) {
+    auto update = getUpdate(function);
+    Value skip = update ? update.getSkip() : Value();
+    if (!skip) {
+      emitLoop({});
+    } else {
+      ImplicitLocOpBuilder &b = emitter.builder();
+      Value condition = emitter.pull(skip, Offset()).value;
+      Value truth = arith::ConstantIntOp::create(b, 1, 1);
+      emitter.conditional(arith::XOrIOp::create(b, condition, truth), {}, [&] {
+        emitLoop({});
+        return SmallVector<Value>();
+      });
+      // What stands in its place already keeps its bits by being left alone.
+      Value moves = arith::AndIOp::create(b, condition, isMoved(update));
+      emitter.conditional(moves, {}, [&] {
+        emitLoop(update);
+        return SmallVector<Value>();
+      });
+    }
+    setInPlace(emitter, info);
+    if (failed(emitter.status()))
+      return failure();
+    return info;
+  }
+
+private:
+  static OptimizerUpdateOp getUpdate(func::FuncOp function) {
+    auto updates = function.front().getOps<OptimizerUpdateOp>();
+    return updates.empty() ? nullptr : *updates.begin();
+  }
+
+  static SmallVector<Value> getOld(OptimizerUpdateOp update) {
+    SmallVector<Value> old = {update.getParameter()};
+    llvm::append_range(old, update.getStates());
+    return old;
+  }
+
+  /// Whether a result of `update` has memory of its own.
+  Value isMoved(OptimizerUpdateOp update) {
+    ImplicitLocOpBuilder &b = emitter.builder();
+    auto addressOf = [&](Value memory) -> Value {
+      return memref::ExtractAlignedPointerAsIndexOp::create(b, memory);
+    };
+    Value moved = arith::ConstantIntOp::create(b, 0, 1);
+    for (auto [index, result] : llvm::enumerate(results)) {
+      // A result that is computed from the update has nothing to stay.
+      Value differs = arith::ConstantIntOp::create(b, 1, 1);
+      for (auto [before, after] :
+           llvm::zip(getOld(update), update->getResults()))
+        if (auto argument = dyn_cast<BlockArgument>(before);
+            argument && after == result)
+          differs = arith::CmpIOp::create(
+              b, arith::CmpIPredicate::ne,
+              addressOf(emitter.buffer(argument.getArgNumber())),
+              addressOf(emitter.resultBuffer(index)));
+      moved = arith::OrIOp::create(b, moved, differs);
+    }
+    return moved;
+  }
+
+  /// With `skipped`, its results are what they were.
+  void emitLoop(OptimizerUpdateOp skipped) {
+    emitter.dynamicColumns(
+        emitter.argument(0), emitter.argument(1), kMany, {},
+        [&](const Offset &column, ValueRange) {
+          emitter.setPlaces(column, std::nullopt);
+          if (skipped)
+            for (auto [before, after] :
+                 llvm::zip(getOld(skipped), skipped->getResults()))
+              emitter.define(after, column, emitter.pull(before, column).value);
+          SmallVector<Value> values;
+          for (Value result : results)
+            values.push_back(emitter.pull(result, column).value);
+          for (auto [index, value] : llvm::enumerate(values))
+            emitter.storeResult(index, value, column);
+          return SmallVector<Value>();
+        });
+  }
+
+  SmallVector<Value> results;
+  Emitter emitter;
+};
+
+//===----------------------------------------------------------------------===//
+// Statistics of gradients
+//===----------------------------------------------------------------------===//
+
+/// A block's partial result: the sum of squares (f64) at byte 0, the largest
+/// magnitude (bits of f32) at byte 8.
+constexpr int64_t kPartialBytes = 16;
+constexpr int32_t kMagnitude = 0x7fffffff, kInfinity = 0x7f800000;
+
+class StatisticsKernel {
+public:
+  StatisticsKernel(const KernelSource &source, GradientStatisticsOp op)
+      : source(source), op(op) {}
+
+  FailureOr<KernelInfo> emit() {
+    KernelInfo info;
+    info.symbol = source.symbol;
+    info.grain = kTensorBlock;
+    info.workspaceBytes = kPartialBytes;
+    info.hasFinish = true;
+    if (op.getGradients().size() != 1)
+      return op.emitOpError("expects one gradient in a kernel over many "
+                            "tensors, got ")
+             << op.getGradients().size();
+    SmallVector<Type> buffers =
+        ManyTensorsKernel::getBuffers(source, kMany * kPartialBytes);
+    Emitter items(source.function, source.formulas, source.into,
+                  source.symbol + ".items", buffers, 2);
+    emitItems(items);
+    setInPlace(items, info);
+    Emitter finish(source.function, source.formulas, source.into,
+                   source.symbol + ".finish", buffers, 1);
+    emitFinish(finish);
+    if (failed(items.status()) || failed(finish.status()))
+      return failure();
+    return info;
+  }
+
+private:
+  static Value getConstant(ImplicitLocOpBuilder &b, Type type,
+                           Attribute value) {
+    if (auto vector = dyn_cast<VectorType>(type))
+      value = DenseElementsAttr::get(vector, value);
+    return arith::ConstantOp::create(b, cast<TypedAttr>(value));
+  }
+
+  static Value view(Emitter &e, Type type, int64_t byte) {
+    return e.viewWorkspace(byte, 2 * kMany, type);
+  }
+
+  void emitItems(Emitter &e) {
+    ImplicitLocOpBuilder &b = e.builder();
+    auto sums = VectorType::get({kLanes}, b.getF64Type());
+    auto words = VectorType::get({kLanes}, b.getI32Type());
+    SmallVector<Value> partials = {
+        getConstant(b, sums, b.getF64FloatAttr(0.0)),
+        getConstant(b, words, b.getI32IntegerAttr(0))};
+    auto fill = [&](Value lanes, Value rest) -> Value {
+      if (lanes.getType() == rest.getType())
+        return lanes;
+      return vector::InsertStridedSliceOp::create(
+          b, lanes, rest, ArrayRef<int64_t>{0}, ArrayRef<int64_t>{1});
+    };
+    Value noSquares = partials[0], noWords = partials[1];
+    partials = e.dynamicColumns(
+        e.argument(0), e.argument(1), kMany, partials,
+        [&](const Offset &column, ValueRange now) {
+          Value x = e.pullLanes(op.getGradients().front(), column);
+          auto type = cast<VectorType>(x.getType());
+          Value wide = arith::ExtFOp::create(b, type.clone(b.getF64Type()), x);
+          Value square = arith::MulFOp::create(b, wide, wide);
+          Value bits =
+              arith::BitcastOp::create(b, type.clone(b.getI32Type()), x);
+          Value magnitude = arith::AndIOp::create(
+              b, bits,
+              getConstant(b, bits.getType(), b.getI32IntegerAttr(kMagnitude)));
+          return SmallVector<Value>{
+              arith::AddFOp::create(b, now[0], fill(square, noSquares)),
+              arith::MaxUIOp::create(b, now[1], fill(magnitude, noWords))};
+        });
+    Value block =
+        arith::DivUIOp::create(b, e.argument(0), e.index(kTensorBlock));
+    Value index = arith::MulIOp::create(b, block, e.index(2));
+    memref::StoreOp::create(b, sumLanes(b, partials[0]),
+                            view(e, b.getF64Type(), 0), index);
+    Value largest = vector::ReductionOp::create(b, vector::CombiningKind::MAXUI,
+                                                partials[1]);
+    Value word = arith::MulIOp::create(b, block, e.index(4));
+    memref::StoreOp::create(b, largest, view(e, b.getI32Type(), 8), word);
+  }
+
+  /// A tree over the lanes.
+  static Value sumLanes(ImplicitLocOpBuilder &b, Value lanes) {
+    for (int64_t half = kLanes / 2; half > 0; half /= 2) {
+      auto part = [&](int64_t from) -> Value {
+        return vector::ExtractStridedSliceOp::create(
+            b, lanes, ArrayRef<int64_t>{from}, ArrayRef<int64_t>{half},
+            ArrayRef<int64_t>{1});
+      };
+      lanes = arith::AddFOp::create(b, part(0), part(half));
+    }
+    return vector::ExtractOp::create(b, lanes, int64_t(0));
+  }
+
+  void emitFinish(Emitter &e) {
+    ImplicitLocOpBuilder &b = e.builder();
+    Value sums = view(e, b.getF64Type(), 0), words = view(e, b.getI32Type(), 8);
+    SmallVector<Value> totals = e.loop(
+        e.index(0), e.argument(0), 1,
+        {getConstant(b, b.getF64Type(), b.getF64FloatAttr(0.0)),
+         getConstant(b, b.getI32Type(), b.getI32IntegerAttr(0))},
+        [&](Value block, ValueRange now) {
+          Value index = arith::MulIOp::create(b, block, e.index(2));
+          Value sum = memref::LoadOp::create(b, sums, index);
+          Value word = memref::LoadOp::create(
+              b, words,
+              arith::MulIOp::create(b, block, e.index(4)).getResult());
+          return SmallVector<Value>{arith::AddFOp::create(b, now[0], sum),
+                                    arith::MaxUIOp::create(b, now[1], word)};
+        });
+    Value found = arith::CmpIOp::create(
+        b, arith::CmpIPredicate::uge, totals[1],
+        getConstant(b, b.getI32Type(), b.getI32IntegerAttr(kInfinity)));
+    e.define(op.getSquares(), Offset(), totals[0]);
+    e.define(op.getFoundInf(), Offset(), found);
+    for (auto [index, result] : llvm::enumerate(source.getResults()))
+      e.storeResult(index, e.pull(result, Offset()).value, Offset());
+  }
+
+  const KernelSource &source;
+  GradientStatisticsOp op;
+};
+} // namespace
+
+FailureOr<KernelInfo>
+mlir::binade::emitManyTensors(const KernelSource &source) {
+  func::FuncOp function = source.function;
+  for (auto op : function.front().getOps<GradientStatisticsOp>())
+    return StatisticsKernel(source, op).emit();
+  for (Type type : function.getResultTypes())
+    if (cast<RankedTensorType>(type).getRank() != 1)
+      return function.emitError("kernel '@")
+             << source.symbol << "' over many tensors returns " << type
+             << "; expected one vector per result";
+  KernelInfo info;
+  info.symbol = source.symbol;
+  info.grain = kTensorBlock;
+  return ManyTensorsKernel(source, 0).emit(info, function);
+}

@@ -1,0 +1,121 @@
+//===- Reduction.cpp - sums and maxima in a fixed order -------------------===//
+
+#include "Reduction.h"
+#include "binade/IR/Build.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+//===----------------------------------------------------------------------===//
+// Loops
+//===----------------------------------------------------------------------===//
+
+Loops Loops::of(ArrayRef<int64_t> shape, ArrayRef<int64_t> reduced) {
+  Loops loops;
+  for (auto [axis, size] : llvm::enumerate(shape)) {
+    bool isReduced = llvm::is_contained(reduced, axis);
+    if (!loops.groups.empty() &&
+        (size == 1 || loops.groups.back().isReduced == isReduced))
+      loops.groups.back().size *= size;
+    else if (!loops.groups.empty() && loops.groups.back().size == 1)
+      loops.groups.back() = {size, isReduced};
+    else
+      loops.groups.push_back({size, isReduced});
+  }
+  // A sum of one element is still a sum.
+  if (llvm::none_of(loops.groups, [](Group g) { return g.isReduced; }))
+    loops.groups.push_back({1, true});
+  return loops;
+}
+
+Loops Loops::rows(int64_t rows, int64_t columns) {
+  return {{{rows, false}, {columns, true}}};
+}
+
+int64_t Loops::getKept() const {
+  int64_t product = 1;
+  for (Group group : groups)
+    product *= group.isReduced ? 1 : group.size;
+  return product;
+}
+
+int64_t Loops::getReduced() const {
+  int64_t product = 1;
+  for (Group group : groups)
+    product *= group.isReduced ? group.size : 1;
+  return product;
+}
+
+Offset Loops::getOffset(OffsetSpace &space, Offset kept, Offset reduced,
+                        const Offset &column) const {
+  Offset offset = column;
+  int64_t stride = groups.back().size;
+  int64_t keptLeft = getKept(), reducedLeft = getReduced();
+  (groups.back().isReduced ? reducedLeft : keptLeft) /= groups.back().size;
+  for (Group group : llvm::reverse(ArrayRef(groups).drop_back())) {
+    Offset &digits = group.isReduced ? reduced : kept;
+    int64_t &left = group.isReduced ? reducedLeft : keptLeft;
+    Offset digit = digits;
+    if (left > group.size)
+      std::tie(digits, digit) = space.divide(digits, group.size).asPair();
+    left /= group.size;
+    offset = offset + digit * stride;
+    stride *= group.size;
+  }
+  return offset;
+}
+
+//===----------------------------------------------------------------------===//
+// Reduction
+//===----------------------------------------------------------------------===//
+
+std::optional<Reduction> Reduction::from(Operation *op) {
+  if (isa<ReduceSumOp, ReduceMaxOp>(op))
+    return Reduction{op};
+  return std::nullopt;
+}
+
+Loops Reduction::getLoops() const {
+  auto sum = dyn_cast<ReduceSumOp>(op);
+  return Loops::of(getTensor(getInput()).getShape(),
+                   sum ? sum.getAxes() : cast<ReduceMaxOp>(op).getAxes());
+}
+
+Type Reduction::getPartialType() const {
+  return getComputeType(getTensor(getInput()).getElementType());
+}
+
+Value Reduction::combine(ImplicitLocOpBuilder &b, Value lhs, Value rhs) const {
+  if (isa<ReduceSumOp>(op))
+    return arith::AddFOp::create(b, lhs, rhs);
+  return arith::MaximumFOp::create(b, lhs, rhs);
+}
+
+Value Reduction::start(ImplicitLocOpBuilder &b) const {
+  auto type = VectorType::get({kLanes}, getPartialType());
+  double neutral = isa<ReduceSumOp>(op) ? 0.0 : -INFINITY;
+  return arith::ConstantOp::create(
+      b, DenseElementsAttr::get(
+             type, Attribute(FloatAttr::get(getPartialType(), neutral))));
+}
+
+Value Reduction::accumulate(ImplicitLocOpBuilder &b, Value partial,
+                            Value lanes) const {
+  if (cast<VectorType>(lanes.getType()).getDimSize(0) < kLanes)
+    lanes = vector::InsertStridedSliceOp::create(
+        b, lanes, start(b), ArrayRef<int64_t>{0}, ArrayRef<int64_t>{1});
+  return combine(b, partial, lanes);
+}
+
+Value Reduction::finish(ImplicitLocOpBuilder &b, Value partial) const {
+  for (int64_t half = kLanes / 2; half > 0; half /= 2) {
+    auto part = [&](int64_t from) -> Value {
+      return vector::ExtractStridedSliceOp::create(
+          b, partial, ArrayRef<int64_t>{from}, ArrayRef<int64_t>{half},
+          ArrayRef<int64_t>{1});
+    };
+    partial = combine(b, part(0), part(half));
+  }
+  return vector::ExtractOp::create(b, partial, int64_t(0));
+}

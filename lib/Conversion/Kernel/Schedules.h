@@ -1,0 +1,41 @@
+//===- Schedules.h - the loop structures of kernels -------------*- C++ -*-===//
+
+#ifndef BINADE_LIB_CONVERSION_KERNEL_SCHEDULES_H
+#define BINADE_LIB_CONVERSION_KERNEL_SCHEDULES_H
+
+#include "Emitter.h"
+#include "binade/Conversion/EmitKernel.h"
+
+namespace mlir::binade {
+
+/// A kernel of primitives only, and where its code goes.
+struct KernelSource {
+  func::FuncOp function;
+  ModuleOp formulas; ///< Holds the functions that it names.
+  ModuleOp into;
+  std::string symbol;
+
+  SmallVector<Value> getResults() const;
+  /// Types of the memory arguments; `workspace` bytes at the end unless 0.
+  SmallVector<Type> getBuffers(int64_t workspace) const;
+  /// Whether an index is read from memory.
+  bool hasIndices() const;
+};
+
+/// Elements with no reduction, or reductions that leave the rows: one item per
+/// row, or per block of a long row.
+FailureOr<KernelInfo> emitRows(const KernelSource &source);
+
+/// Numbers: one item.
+FailureOr<KernelInfo> emitScalars(const KernelSource &source);
+
+/// Written for one vector, runs over any number of elements.
+FailureOr<KernelInfo> emitManyTensors(const KernelSource &source);
+
+/// Says which results may overwrite which operands, and tells the target that
+/// all other memory does not overlap.
+void setInPlace(Emitter &emitter, KernelInfo &info);
+
+} // namespace mlir::binade
+
+#endif // BINADE_LIB_CONVERSION_KERNEL_SCHEDULES_H

@@ -1,0 +1,261 @@
+//===- Values.cpp - an element from its definition ------------------------===//
+
+#include "Emitter.h"
+#include "Movement.h"
+#include "binade/IR/Build.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+//===----------------------------------------------------------------------===//
+// Known values
+//===----------------------------------------------------------------------===//
+
+std::optional<Element> Emitter::recall(Value value, const Offset &offset) {
+  std::pair key(value.getAsOpaquePointer(), offset);
+  for (unsigned where = scopes.size(); where-- > 0;)
+    if (auto found = scopes[where].values.find(key);
+        found != scopes[where].values.end())
+      return Element{found->second, where};
+  return std::nullopt;
+}
+
+Element Emitter::remember(Value value, const Offset &offset, Element element) {
+  scopes[element.depth].values[{value.getAsOpaquePointer(), offset}] =
+      element.value;
+  return element;
+}
+
+void Emitter::define(Value value, const Offset &offset, Value known) {
+  remember(value, offset, {known, depth()});
+}
+
+void Emitter::place(Value value, Value memory, const Offset &base) {
+  homes[value] = {memory, base};
+}
+
+Element Emitter::pull(Value value, const Offset &offset) {
+  if (std::optional<Element> known = recall(value, offset))
+    return *known;
+  return remember(value, offset, compute(value, offset));
+}
+
+Value Emitter::pullLanes(Value value, const Offset &offset) {
+  return spread(widen(pull(value, offset).value));
+}
+
+/// Reports that `op` cannot be emitted, and goes on with zeros.
+Element Emitter::fail(Operation *op, const Twine &reason, Type element) {
+  if (!hasFailed)
+    op->emitOpError(reason);
+  hasFailed = true;
+  At at(*this, 0);
+  return {arith::ConstantOp::create(b, b.getZeroAttr(element)), 0};
+}
+
+Element Emitter::compute(Value value, const Offset &offset) {
+  Type element = getTensor(value).getElementType();
+  if (auto home = homes.find(value); home != homes.end()) {
+    Offset local = offset - home->second.base;
+    if (!local.isNegative())
+      return load(home->second.memory, element, local);
+  }
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    record(loads, argument.getArgNumber(), offset);
+    return load(buffer(argument.getArgNumber()), element, offset);
+  }
+  Operation *op = value.getDefiningOp();
+  if (isa<ElementwiseOpInterface>(op))
+    return computeElementwise(op, offset);
+  if (std::optional<Offset> source = moveOffset(space, op, offset))
+    return pull(op->getOperand(0), *source);
+  if (auto gather = dyn_cast<GatherOp>(op))
+    return pull(gather.getTable(), gatherOffset(gather, offset));
+  if (auto concat = dyn_cast<ConcatOp>(op))
+    return computeConcat(concat, offset);
+  if (auto pad = dyn_cast<PadOp>(op))
+    return computePad(pad, offset);
+  if (isa<IotaOp>(op))
+    return computeIota(op, offset);
+  if (isa<ConstantOp>(op))
+    return computeConstant(op, offset);
+  if (isa<OptimizerUpdateOp, OptimizerScalarsOp>(op))
+    return computeFormula(op, cast<OpResult>(value).getResultNumber(), offset);
+  return fail(op, "cannot be computed at the place where its kernel needs it",
+              element);
+}
+
+//===----------------------------------------------------------------------===//
+// Arithmetic
+//===----------------------------------------------------------------------===//
+
+Element Emitter::computeElementwise(Operation *op, const Offset &offset) {
+  unsigned where = 0;
+  SmallVector<Value> operands;
+  bool hasVector = false;
+  for (Value operand : op->getOperands()) {
+    Element element = pull(operand, offset);
+    where = std::max(where, element.depth);
+    hasVector |= isa<VectorType>(element.value.getType());
+    operands.push_back(element.value);
+  }
+  At at(*this, where);
+  for (Value &operand : operands) {
+    operand = widen(operand);
+    if (hasVector)
+      operand = spread(operand);
+  }
+  Value y = cast<ElementwiseOpInterface>(op).buildScalar(b, operands);
+  auto castOp = dyn_cast<CastOp>(op);
+  y = narrow(y, getTensor(op->getResult(0)).getElementType(),
+             castOp && castOp.getSaturate());
+  return {y, where};
+}
+
+Element Emitter::computeIota(Operation *op, const Offset &offset) {
+  auto iota = cast<IotaOp>(op);
+  RankedTensorType type = getTensor(iota.getY());
+  Offset position = offset;
+  if (std::optional<uint64_t> axis = iota.getAxis()) {
+    int64_t inner = 1;
+    for (int64_t size : type.getShape().drop_front(*axis + 1))
+      inner *= size;
+    position = space.divide(offset, inner).quotient;
+    if (*axis > 0)
+      position = space.divide(position, type.getDimSize(*axis)).remainder;
+  }
+  unsigned where = position.depth();
+  At at(*this, where);
+  bool perLane = position.variesOverLanes();
+  Value number = perLane ? this->perLane(position) : this->number(position);
+  Type target = type.getElementType();
+  if (perLane)
+    target = VectorType::get({laneCount}, target);
+  return {arith::IndexCastOp::create(b, target, number), where};
+}
+
+Element Emitter::computeConstant(Operation *op, const Offset &offset) {
+  Attribute value = cast<ConstantOp>(op).getValue();
+  auto elements = dyn_cast<DenseElementsAttr>(value);
+  RankedTensorType type = getTensor(op->getResult(0));
+  if (!elements)
+    return fail(op, "cannot be part of a kernel: its elements are in a file",
+                type.getElementType());
+  if (elements.isSplat()) {
+    At at(*this, 0);
+    auto number = elements.getSplatValue<TypedAttr>();
+    return {arith::ConstantOp::create(b, number), 0};
+  }
+  // A table in the kernel's object.
+  Value &table = tables[op];
+  if (!table) {
+    auto module = target->getParentOfType<ModuleOp>();
+    auto memory = MemRefType::get({type.getNumElements()},
+                                  getStorageType(type.getElementType()));
+    auto flat = RankedTensorType::get(memory.getShape(), type.getElementType());
+    DenseElementsAttr stored = elements.reshape(flat);
+    if (memory.getElementType() != type.getElementType())
+      stored =
+          stored.mapValues(memory.getElementType(),
+                           llvm::function_ref<APInt(const APInt &)>(
+                               [](const APInt &bit) { return bit.zext(8); }));
+    std::string name =
+        (target.getName() + ".table" + std::to_string(tables.size())).str();
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(module.getBody());
+    memref::GlobalOp::create(b, name, b.getStringAttr("private"), memory,
+                             stored, /*constant=*/true,
+                             b.getI64IntegerAttr(64));
+    At at(*this, 0);
+    table = memref::GetGlobalOp::create(b, memory, name);
+  }
+  return load(table, type.getElementType(), offset);
+}
+
+//===----------------------------------------------------------------------===//
+// Formulas of optimizers
+//===----------------------------------------------------------------------===//
+
+/// Copies the body of `formula`, element by element: each op once, on vectors
+/// where an operand is one.
+static SmallVector<Value>
+inlineFormula(ImplicitLocOpBuilder &b, func::FuncOp formula,
+              ArrayRef<Value> arguments,
+              llvm::function_ref<Value(Value)> spread) {
+  IRMapping inside;
+  inside.map(formula.getArguments(), arguments);
+  for (Operation &op : formula.front().without_terminator()) {
+    SmallVector<Value> operands = llvm::map_to_vector(
+        op.getOperands(), [&](Value x) { return inside.lookup(x); });
+    auto vector = llvm::find_if(
+        operands, [](Value x) { return isa<VectorType>(x.getType()); });
+    SmallVector<Type> types(op.getResultTypes());
+    if (vector != operands.end()) {
+      auto lanes = cast<VectorType>((*vector).getType());
+      for (Value &operand : operands)
+        operand = spread(operand);
+      for (Type &type : types)
+        type = lanes.clone(type);
+    }
+    OperationState state(b.getLoc(), op.getName(), operands, types,
+                         op.getAttrs());
+    Operation *copy = b.create(state);
+    inside.map(op.getResults(), copy->getResults());
+  }
+  return llvm::map_to_vector(formula.front().getTerminator()->getOperands(),
+                             [&](Value x) { return inside.lookup(x); });
+}
+
+Element Emitter::computeFormula(Operation *op, unsigned result,
+                                const Offset &offset) {
+  bool isUpdate = isa<OptimizerUpdateOp>(op);
+  StringAttr name = isUpdate ? cast<OptimizerUpdateOp>(op).getFormula()
+                             : cast<OptimizerScalarsOp>(op).getFormula();
+  auto formula = formulas ? formulas.lookupSymbol<func::FuncOp>(name) : nullptr;
+  if (!formula)
+    return fail(op, "needs function '@" + name.getValue() + "'",
+                getTensor(op->getResult(result)).getElementType());
+  unsigned where = 0;
+  auto get = [&](Value x, const Offset &at) {
+    Element element = pull(x, at);
+    where = std::max(where, element.depth);
+    return element.value;
+  };
+  SmallVector<Value> arguments, factors;
+  if (auto update = dyn_cast<OptimizerUpdateOp>(op)) {
+    arguments.push_back(get(update.getParameter(), offset));
+    arguments.push_back(get(update.getGradient(), offset));
+    for (Value state : update.getStates())
+      arguments.push_back(get(state, offset));
+    for (Value scalar : update.getScalars())
+      arguments.push_back(get(scalar, Offset()));
+    for (Value factor : update.getFactors())
+      factors.push_back(get(factor, Offset()));
+  } else {
+    for (Value operand : op->getOperands())
+      arguments.push_back(get(operand, Offset()));
+  }
+  At at(*this, where);
+  for (Value &argument : arguments)
+    argument = widen(argument);
+  if (isUpdate)
+    for (Value factor : factors) {
+      if (isa<VectorType>(arguments[1].getType()))
+        factor = spread(factor);
+      arguments[1] = arith::MulFOp::create(b, arguments[1], factor);
+    }
+  else
+    // The formula counts from 1; what is known is the number of past steps.
+    arguments[0] =
+        arith::AddIOp::create(b, arguments[0], splat(b, arguments[0], 1));
+  SmallVector<Value> results =
+      inlineFormula(b, formula, arguments, [&](Value x) { return spread(x); });
+  for (auto [index, value] : llvm::enumerate(results)) {
+    Value y = op->getResult(index);
+    Element element{narrow(value, getTensor(y).getElementType()), where};
+    remember(y, offset, element);
+  }
+  return *recall(op->getResult(result), offset);
+}

@@ -1,0 +1,37 @@
+//===- LowerToLLVM.cpp - from loops over memory to the LLVM dialect -------===//
+
+#include "binade/Target/Passes.h"
+#include "mlir/Conversion/Passes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+
+void mlir::binade::buildTargetCpuPipeline(OpPassManager &passes) {
+  passes.addPass(createLowerTransposesPass());
+  passes.addPass(createSCFToControlFlowPass());
+  passes.addPass(createConvertVectorToLLVMPass());
+  passes.addPass(createFinalizeMemRefToLLVMConversionPass());
+  passes.addPass(createArithToLLVMConversionPass());
+  // What LLVM has no intrinsic for is left for libm: functions of f64 only,
+  // f32 having become arithmetic before.
+  ConvertMathToLLVMPassOptions math;
+  math.approximateLog1p = false;
+  passes.addPass(createConvertMathToLLVMPass(math));
+  passes.addPass(createConvertMathToLibmPass());
+  ConvertFuncToLLVMPassOptions function;
+  function.useBarePtrCallConv = true;
+  passes.addPass(createConvertFuncToLLVMPass(function));
+  passes.addPass(createConvertControlFlowToLLVMPass());
+  passes.addPass(createReconcileUnrealizedCastsPass());
+  passes.addPass(createAddEntryPointsPass());
+}
+
+void mlir::binade::registerTargetCpuPipeline() {
+  PassPipelineRegistration<>("binade-target-cpu-pipeline",
+                             "Loops of arithmetic over memory to the LLVM "
+                             "dialect, with entry points",
+                             buildTargetCpuPipeline);
+}

@@ -1,0 +1,149 @@
+//===- ObjectCache.cpp - objects of kernels, kept on disk -----------------===//
+
+#include "ObjectCache.h"
+#include "binade/Container/Sha256.h"
+#include "mlir/IR/Diagnostics.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace mlir;
+using namespace mlir::binade;
+
+static constexpr StringLiteral kMagic = "binade-kernel 1\n";
+
+//===----------------------------------------------------------------------===//
+// An entry as bytes: a line of numbers, then the object
+//===----------------------------------------------------------------------===//
+
+static std::string write(const EmittedCode &code) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  const KernelInfo &info = code.kernels.front();
+  stream << info.extent << ' ' << info.grain << ' ' << info.workspaceBytes
+         << ' ' << info.hasFinish << ' ' << info.hasStatus << ' '
+         << info.inPlace.size();
+  for (const SmallVector<unsigned> &operands : info.inPlace) {
+    stream << ' ' << operands.size();
+    for (unsigned operand : operands)
+      stream << ' ' << operand;
+  }
+  stream << '\n' << code.code;
+  return text;
+}
+
+static std::optional<EmittedCode> read(StringRef text) {
+  auto [line, object] = text.split('\n');
+  bool good = true;
+  auto next = [&, &line = line]() -> int64_t {
+    int64_t value = 0;
+    line = line.ltrim(' ');
+    good &= !line.consumeInteger(10, value);
+    return value;
+  };
+  KernelInfo info;
+  info.extent = next();
+  info.grain = next();
+  info.workspaceBytes = next();
+  info.hasFinish = next();
+  info.hasStatus = next();
+  for (int64_t results = next(); good && results > 0; --results) {
+    SmallVector<unsigned> &operands = info.inPlace.emplace_back();
+    for (int64_t count = next(); good && count > 0; --count)
+      operands.push_back(next());
+  }
+  if (!good)
+    return std::nullopt;
+  return EmittedCode{object.str(), {info}};
+}
+
+//===----------------------------------------------------------------------===//
+// ObjectCache
+//===----------------------------------------------------------------------===//
+
+/// Why `path` is no directory of this user alone; empty if it is one.
+static std::string explainUnsafe(const std::string &path) {
+  struct stat info;
+  if (::lstat(path.c_str(), &info) != 0)
+    return "cannot be read";
+  if (!S_ISDIR(info.st_mode))
+    return "is not a directory";
+  if (info.st_uid != ::geteuid())
+    return "belongs to another user";
+  if (info.st_mode & 077)
+    return "is open to other users (chmod 700 would close it)";
+  return "";
+}
+
+ObjectCache::ObjectCache(StringRef wanted, Location location)
+    : location(location) {
+  if (wanted.empty())
+    return;
+  std::string path = wanted.str();
+  if (std::error_code code = llvm::sys::fs::create_directories(
+          path, /*IgnoreExisting=*/true, llvm::sys::fs::owner_all)) {
+    emitWarning(location) << "cache directory '" << path
+                          << "' cannot be created: " << code.message();
+    return;
+  }
+  std::string problem = explainUnsafe(path);
+  if (problem.empty())
+    directory = path;
+  else
+    emitWarning(location) << "cache directory '" << path << "' " << problem
+                          << "; kernels are compiled without it";
+}
+
+static std::string getPath(StringRef directory, StringRef key) {
+  SmallString<128> path(directory);
+  llvm::sys::path::append(path, key + ".o");
+  return path.str().str();
+}
+
+std::optional<EmittedCode> ObjectCache::find(StringRef key) const {
+  if (directory.empty())
+    return std::nullopt;
+  std::string path = getPath(directory, key);
+  auto file = llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
+                                          /*RequiresNullTerminator=*/false,
+                                          /*IsVolatile=*/true);
+  if (!file)
+    return std::nullopt;
+  StringRef bytes = (*file)->getBuffer();
+  std::optional<EmittedCode> entry;
+  if (bytes.consume_front(kMagic)) {
+    auto [hash, body] = bytes.split('\n');
+    if (::binade::sha256(std::string_view(body)) == hash)
+      entry = read(body);
+  }
+  if (!entry)
+    emitWarning(location) << "cached kernel '" << path
+                          << "' is damaged; it is compiled again";
+  return entry;
+}
+
+void ObjectCache::insert(StringRef key, const EmittedCode &code) const {
+  if (directory.empty())
+    return;
+  // Another process may write the same entry: rename makes it appear whole. A
+  // cache that cannot be written is only slow.
+  std::string path = getPath(directory, key);
+  llvm::Expected<llvm::sys::fs::TempFile> file =
+      llvm::sys::fs::TempFile::create(path + ".%%%%%%", 0600);
+  if (!file)
+    return llvm::consumeError(file.takeError());
+  std::string body = write(code);
+  {
+    llvm::raw_fd_ostream stream(file->FD, /*shouldClose=*/false);
+    stream << kMagic << ::binade::sha256(std::string_view(body)) << '\n'
+           << body;
+    stream.flush();
+    if (stream.has_error()) {
+      stream.clear_error();
+      return llvm::consumeError(file->discard());
+    }
+  }
+  llvm::consumeError(file->keep(path));
+}

@@ -1,0 +1,206 @@
+//===- RowKernelsTest.cpp - elementwise kernels and row reductions --------===//
+
+#include "KernelTest.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+namespace {
+/// Row lengths around one vector, without and with a narrower last one.
+class RowLength : public KernelTest,
+                  public ::testing::WithParamInterface<int64_t> {
+protected:
+  /// `text` with the row length for N, and `element` for T.
+  std::string with(std::string text, StringRef element = "f32") {
+    auto replace = [&](StringRef what, const std::string &by) {
+      for (size_t at; (at = text.find(what.str())) != std::string::npos;)
+        text.replace(at, what.size(), by);
+    };
+    replace("$N", std::to_string(GetParam()));
+    replace("$T", element.str());
+    return text;
+  }
+};
+} // namespace
+
+INSTANTIATE_TEST_SUITE_P(Kernels, RowLength,
+                         ::testing::Values(1, 3, 16, 17, 100, 257));
+
+TEST_P(RowLength, Elementwise) {
+  check(with(R"mlir(
+    func.func private @k(%x: tensor<3x$Nxf32>, %y: tensor<3x$Nxf32>,
+                         %bias: tensor<$Nxf32>) -> tensor<3x$Nxf32>
+        attributes {binade.kernel = #binade.schedule<elementwise>} {
+      %b = binade.broadcast %bias {axes = array<i64: 1>}
+         : (tensor<$Nxf32>) -> tensor<3x$Nxf32>
+      %s = binade.add %x, %b : (tensor<3x$Nxf32>, tensor<3x$Nxf32>) -> tensor<3x$Nxf32>
+      %g = binade.gelu %s : (tensor<3x$Nxf32>) -> tensor<3x$Nxf32>
+      %p = binade.mul %g, %y : (tensor<3x$Nxf32>, tensor<3x$Nxf32>) -> tensor<3x$Nxf32>
+      return %p : tensor<3x$Nxf32>
+    })mlir"));
+}
+
+TEST_P(RowLength, LayerNorm) {
+  for (StringRef element : {"f32", "bf16", "f16"})
+    check(with(R"mlir(
+      func.func private @k(%x: tensor<5x$Nx$T>, %s: tensor<$Nxf32>, %b: tensor<$Nxf32>)
+          -> (tensor<5x$Nx$T>, tensor<5xf32>, tensor<5xf32>)
+          attributes {binade.kernel = #binade.schedule<row_reduction>} {
+        %y:3 = binade.layer_norm %x, %s, %b {epsilon = 1.0e-5 : f64}
+          : (tensor<5x$Nx$T>, tensor<$Nxf32>, tensor<$Nxf32>)
+          -> (tensor<5x$Nx$T>, tensor<5xf32>, tensor<5xf32>)
+        return %y#0, %y#1, %y#2 : tensor<5x$Nx$T>, tensor<5xf32>, tensor<5xf32>
+      })mlir",
+               element));
+}
+
+TEST_P(RowLength, Softmax) {
+  for (StringRef element : {"f32", "bf16"})
+    check(with(R"mlir(
+      func.func private @k(%x: tensor<2x3x$Nx$T>) -> tensor<2x3x$Nx$T>
+          attributes {binade.kernel = #binade.schedule<row_reduction>} {
+        %y = binade.softmax %x : (tensor<2x3x$Nx$T>) -> tensor<2x3x$Nx$T>
+        return %y : tensor<2x3x$Nx$T>
+      })mlir",
+               element));
+}
+
+TEST_P(RowLength, SoftmaxGradients) {
+  check(with(R"mlir(
+    func.func private @k(%dy: tensor<4x$Nxbf16>, %y: tensor<4x$Nxbf16>)
+        -> (tensor<4x$Nxbf16>, tensor<4x$Nxbf16>)
+        attributes {binade.kernel = #binade.schedule<row_reduction>} {
+      %a = binade.softmax_grad %dy, %y
+         : (tensor<4x$Nxbf16>, tensor<4x$Nxbf16>) -> tensor<4x$Nxbf16>
+      %b = binade.log_softmax_grad %dy, %y
+         : (tensor<4x$Nxbf16>, tensor<4x$Nxbf16>) -> tensor<4x$Nxbf16>
+      return %a, %b : tensor<4x$Nxbf16>, tensor<4x$Nxbf16>
+    })mlir"));
+}
+
+TEST_P(RowLength, LogSoftmax) {
+  check(with(R"mlir(
+    func.func private @k(%x: tensor<4x$Nxf32>) -> tensor<4x$Nxf32>
+        attributes {binade.kernel = #binade.schedule<row_reduction>} {
+      %y = binade.log_softmax %x : (tensor<4x$Nxf32>) -> tensor<4x$Nxf32>
+      return %y : tensor<4x$Nxf32>
+    })mlir"));
+}
+
+TEST_P(RowLength, LayerNormGradient) {
+  check(with(R"mlir(
+    func.func private @k(%dy: tensor<4x$Nxbf16>, %x: tensor<4x$Nxbf16>, %s: tensor<$Nxf32>,
+                         %m: tensor<4xf32>, %r: tensor<4xf32>) -> tensor<4x$Nxbf16>
+        attributes {binade.kernel = #binade.schedule<row_reduction>} {
+      %dx = binade.layer_norm_grad %dy, %x, %s, %m, %r
+         : (tensor<4x$Nxbf16>, tensor<4x$Nxbf16>, tensor<$Nxf32>, tensor<4xf32>, tensor<4xf32>)
+         -> tensor<4x$Nxbf16>
+      return %dx : tensor<4x$Nxbf16>
+    })mlir"));
+}
+
+TEST_P(RowLength, CrossEntropy) {
+  check(with(R"mlir(
+    func.func private @k(%x: tensor<6x$Nxbf16>, %t: tensor<6xi64>)
+        -> (tensor<6xf32>, tensor<6xf32>)
+        attributes {binade.kernel = #binade.schedule<row_reduction>} {
+      %y:2 = binade.cross_entropy %x, %t {ignore_index = -100 : i64}
+         : (tensor<6x$Nxbf16>, tensor<6xi64>) -> (tensor<6xf32>, tensor<6xf32>)
+      return %y#0, %y#1 : tensor<6xf32>, tensor<6xf32>
+    })mlir"),
+        {}, GetParam());
+}
+
+TEST_P(RowLength, CrossEntropyGradient) {
+  check(with(R"mlir(
+    func.func private @k(%g: tensor<6xf32>, %x: tensor<6x$Nxbf16>, %t: tensor<6xi64>,
+                         %lse: tensor<6xf32>) -> tensor<6x$Nxbf16>
+        attributes {binade.kernel = #binade.schedule<elementwise>} {
+      %dx = binade.cross_entropy_grad %g, %x, %t, %lse {ignore_index = -100 : i64}
+         : (tensor<6xf32>, tensor<6x$Nxbf16>, tensor<6xi64>, tensor<6xf32>) -> tensor<6x$Nxbf16>
+      return %dx : tensor<6x$Nxbf16>
+    })mlir"),
+        {}, GetParam());
+}
+
+// A narrow value is rounded although the kernel never stores it.
+TEST_P(RowLength, RoundsInside) {
+  check(with(R"mlir(
+    func.func private @k(%x: tensor<3x$Nxbf16>, %y: tensor<3x$Nxbf16>) -> tensor<3x$Nxf32>
+        attributes {binade.kernel = #binade.schedule<elementwise>} {
+      %s = binade.mul %x, %y : (tensor<3x$Nxbf16>, tensor<3x$Nxbf16>) -> tensor<3x$Nxbf16>
+      %d = binade.add %s, %x : (tensor<3x$Nxbf16>, tensor<3x$Nxbf16>) -> tensor<3x$Nxbf16>
+      %w = binade.cast %d : (tensor<3x$Nxbf16>) -> tensor<3x$Nxf32>
+      return %w : tensor<3x$Nxf32>
+    })mlir"));
+}
+
+// The residual is a result, and what the reductions read.
+TEST_P(RowLength, ResidualAndLayerNorm) {
+  check(with(R"mlir(
+    func.func private @k(%x: tensor<5x$Nxf32>, %y: tensor<5x$Nxbf16>, %s: tensor<$Nxf32>)
+        -> (tensor<5x$Nxf32>, tensor<5x$Nxbf16>, tensor<5xf32>)
+        attributes {binade.kernel = #binade.schedule<row_reduction>} {
+      %w = binade.cast %y : (tensor<5x$Nxbf16>) -> tensor<5x$Nxf32>
+      %r = binade.add %x, %w : (tensor<5x$Nxf32>, tensor<5x$Nxf32>) -> tensor<5x$Nxf32>
+      %n:3 = binade.layer_norm %r, %s {epsilon = 1.0e-5 : f64}
+        : (tensor<5x$Nxf32>, tensor<$Nxf32>)
+        -> (tensor<5x$Nxf32>, tensor<5xf32>, tensor<5xf32>)
+      %h = binade.cast %n#0 : (tensor<5x$Nxf32>) -> tensor<5x$Nxbf16>
+      return %r, %h, %n#2 : tensor<5x$Nxf32>, tensor<5x$Nxbf16>, tensor<5xf32>
+    })mlir"));
+}
+
+TEST_P(RowLength, Dropout) {
+  check(with(R"mlir(
+    func.func private @k(%x: tensor<3x$Nxbf16>, %rng: tensor<2xi64>) -> tensor<3x$Nxbf16>
+        attributes {binade.kernel = #binade.schedule<elementwise>} {
+      %y = binade.dropout %x, %rng {ratio = 0.3 : f64, stream = 5 : i64}
+         : (tensor<3x$Nxbf16>, tensor<2xi64>) -> tensor<3x$Nxbf16>
+      return %y : tensor<3x$Nxbf16>
+    })mlir"),
+        {}, int64_t(1) << 40);
+}
+
+// Sums over the batch and the rows of a channel, which is the item.
+TEST_P(RowLength, ChannelStatistics) {
+  check(with(R"mlir(
+    func.func private @k(%x: tensor<4x3x2x$Nxf32>) -> (tensor<3xf32>, tensor<3xf32>)
+        attributes {binade.kernel = #binade.schedule<column_reduction>} {
+      %y:2 = binade.batch_norm_statistics %x {axis = 1 : i64}
+         : (tensor<4x3x2x$Nxf32>) -> (tensor<3xf32>, tensor<3xf32>)
+      return %y#0, %y#1 : tensor<3xf32>, tensor<3xf32>
+    })mlir"));
+}
+
+TEST_P(RowLength, BatchNorm) {
+  check(with(R"mlir(
+    func.func private @k(%x: tensor<4x3x$Nxf32>, %s: tensor<3xf32>, %b: tensor<3xf32>,
+                         %m: tensor<3xf32>, %v: tensor<3xf32>, %dy: tensor<4x3x$Nxf32>)
+        -> (tensor<4x3x$Nxf32>, tensor<4x3x$Nxf32>)
+        attributes {binade.kernel = #binade.schedule<elementwise>} {
+      %vv = binade.mul %v, %v : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+      %y = binade.batch_norm %x, %s, %b, %m, %vv {epsilon = 1.0e-5 : f64, axis = 1 : i64, training}
+         : (tensor<4x3x$Nxf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
+         -> tensor<4x3x$Nxf32>
+      %dx = binade.batch_norm_grad %dy, %x, %s, %m, %vv, %s, %b
+            {epsilon = 1.0e-5 : f64, axis = 1 : i64, training}
+         : (tensor<4x3x$Nxf32>, tensor<4x3x$Nxf32>, tensor<3xf32>, tensor<3xf32>,
+            tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<4x3x$Nxf32>
+      return %y, %dx : tensor<4x3x$Nxf32>, tensor<4x3x$Nxf32>
+    })mlir"));
+}
+
+TEST_F(KernelTest, LongRowsInBlocks) {
+  check(R"mlir(
+    func.func private @k(%x: tensor<3x8191xf32>, %y: tensor<3x8191xbf16>)
+        -> (tensor<3x8191xbf16>, tensor<3x8191xi1>)
+        attributes {binade.kernel = #binade.schedule<elementwise>} {
+      %w = binade.cast %y : (tensor<3x8191xbf16>) -> tensor<3x8191xf32>
+      %s = binade.div %x, %w : (tensor<3x8191xf32>, tensor<3x8191xf32>) -> tensor<3x8191xf32>
+      %c = binade.compare %s, %x {comparison = #binade.comparison<less>}
+         : (tensor<3x8191xf32>, tensor<3x8191xf32>) -> tensor<3x8191xi1>
+      %h = binade.cast %s : (tensor<3x8191xf32>) -> tensor<3x8191xbf16>
+      return %h, %c : tensor<3x8191xbf16>, tensor<3x8191xi1>
+    })mlir");
+}
