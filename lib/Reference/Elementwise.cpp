@@ -18,23 +18,24 @@ struct NormalFit {
 };
 } // namespace
 
+/// By functions that do not cancel in the left tail; an implementation may, and
+/// lose what magnitudes of 1 allow.
 static NormalFit fitNormal(double x, Approximation approximation) {
   if (approximation == Approximation::None) {
-    double e = std::erf(x * M_SQRT1_2);
+    double cdf = 0.5 * std::erfc(-x * M_SQRT1_2);
     double density = std::exp(-0.5 * x * x) / std::sqrt(2.0 * M_PI);
     // The exponent is rounded before it is exponentiated.
-    return {0.5 * (1.0 + e), density, 0.5 * (1.0 + std::fabs(e)),
-            density * (1.0 + x * x)};
+    return {cdf, density, std::fmax(cdf, 1.0 - cdf), density * (1.0 + x * x)};
   }
   double root = std::sqrt(2.0 / M_PI);
   double argument = root * (x + 0.044715 * x * x * x);
-  double t = std::tanh(argument);
+  double cdf = 1.0 / (1.0 + std::exp(-2.0 * argument));
+  double rest = 1.0 / (1.0 + std::exp(2.0 * argument));
   double polynomial = root * (1.0 + 3.0 * 0.044715 * x * x);
-  // A relative error of the argument moves t by argument (1 - t^2) times that.
-  double saturation = 1.0 - t * t;
-  double moved = std::fabs(argument) * saturation;
-  return {0.5 * (1.0 + t), 0.5 * saturation * polynomial,
-          0.5 * (1.0 + std::fabs(t)) + moved, polynomial * (1.0 + moved)};
+  // A relative error of the argument moves the tanh by that times this.
+  double moved = 4.0 * std::fabs(argument) * cdf * rest;
+  return {cdf, 2.0 * cdf * rest * polynomial, std::fmax(cdf, rest) + moved,
+          polynomial * (1.0 + moved)};
 }
 
 static Estimate gelu(GeluOp op, double x) {
