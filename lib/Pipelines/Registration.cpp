@@ -2,6 +2,7 @@
 
 #include "binade/Autodiff/Passes.h"
 #include "binade/Conversion/Passes.h"
+#include "binade/Import/Passes.h"
 #include "binade/Kernels/Passes.h"
 #include "binade/Optimizer/Passes.h"
 #include "binade/Pipelines/Pipelines.h"
@@ -29,6 +30,7 @@ void mlir::binade::registerAllDialects(DialectRegistry &registry) {
 void mlir::binade::registerAllPasses() {
   registerAutodiffPasses();
   registerConversionPasses();
+  registerImportPasses();
   registerKernelsPasses();
   registerOptimizerPasses();
   registerPrecisionPasses();

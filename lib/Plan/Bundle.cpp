@@ -32,8 +32,7 @@ Result<void> binade::writeBundle(const std::string &path,
   for (const auto &[level, object] : bundle.kernels)
     addChecked(std::string(kKernelTensorPrefix) + level, object);
   for (const StoredTensor &tensor : bundle.init)
-    tensors.push_back({std::string(kInitTensorPrefix) + tensor.name,
-                       tensor.dtype, tensor.shape, tensor.bytes});
+    tensors.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.bytes});
   return writeSafetensors(path, tensors, metadata);
 }
 

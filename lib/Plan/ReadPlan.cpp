@@ -201,7 +201,7 @@ static Init readInit(Fields fields) {
                          " is not known");
     init = RandomInit{distribution == "normal" ? RandomInit::Normal
                                                : RandomInit::Uniform,
-                      fields.number("scale")};
+                      fields.number("origin"), fields.number("scale")};
   } else if (kind == "fill") {
     init = FillInit{fields.number("value")};
   } else {

@@ -188,9 +188,9 @@ Result<void> Validator::checkInit(const Port &port, const Buffer &buffer) {
                   " bytes in file " + quote(external->file) + " for " +
                   std::to_string(buffer.bytes));
   } else if (auto *random = std::get_if<RandomInit>(&port.init)) {
-    if (!isContractionType(buffer.dtype) || !std::isfinite(random->scale) ||
-        random->scale < 0)
-      return fail("random values need F32, BF16 or F16 and a finite scale");
+    if (!isContractionType(buffer.dtype) || !std::isfinite(random->origin) ||
+        !std::isfinite(random->scale) || random->scale < 0)
+      return fail("random values need F32, BF16 or F16 and finite numbers");
   } else if (auto *fill = std::get_if<FillInit>(&port.init)) {
     bool integer = !isFloat(buffer.dtype);
     if (!std::isfinite(fill->value) ||

@@ -69,6 +69,7 @@ static json write(const Init &init) {
                             random.distribution == RandomInit::Normal
                                 ? "normal"
                                 : "uniform"},
+                           {"origin", random.origin},
                            {"scale", random.scale}};
                  },
                  [](const FillInit &fill) -> json {

@@ -1,5 +1,6 @@
 //===- InitialValues.cpp - What a program starts from ---------------------===//
 
+#include "InitialValues.h"
 #include "ProgramImplementation.h"
 #include "binade/Container/FloatConversion.h"
 #include "binade/Container/Philox.h"
@@ -46,33 +47,58 @@ static std::size_t countElements(const Tensor &tensor) {
   return tensor.bytes.size() / byteSize(tensor.dtype);
 }
 
-/// Four elements come from one Philox call: key = seed, counter = (index / 4,
-/// first 64 bits of the SHA-256 of the name). Values are formed in f64 and
-/// rounded to f32, then to the tensor's type.
-static void fillRandomly(const Tensor &tensor, const RandomInit &random,
-                         std::uint64_t seed) {
-  Sha256 hash;
-  hash.update(tensor.name);
-  std::array<std::byte, 32> digest = hash.digest();
-  std::array<std::uint32_t, 2> stream;
-  std::memcpy(stream.data(), digest.data(), sizeof(stream));
-  std::size_t count = countElements(tensor);
-  for (std::size_t start = 0; start < count; start += 4) {
-    std::uint64_t group = start / 4;
+namespace {
+/// The random numbers of one tensor; four elements come from one Philox call.
+class InitialValues {
+public:
+  InitialValues(const RandomInit &random, std::string_view name,
+                std::uint64_t seed)
+      : random(random), key(philoxKey(seed)) {
+    Sha256 hash;
+    hash.update(name);
+    std::array<std::byte, 32> digest = hash.digest();
+    std::memcpy(stream.data(), digest.data(), sizeof(stream));
+  }
+
+  /// Elements 4 * group to 4 * group + 3.
+  std::array<double, 4> draw(std::uint64_t group) const {
     auto words =
         philox({static_cast<std::uint32_t>(group),
                 static_cast<std::uint32_t>(group >> 32), stream[0], stream[1]},
-               philoxKey(seed));
+               key);
     std::array<double, 4> values;
     if (random.distribution == RandomInit::Normal) {
       std::tie(values[0], values[1]) = philoxNormal(words[0], words[1]);
       std::tie(values[2], values[3]) = philoxNormal(words[2], words[3]);
     } else {
-      for (std::size_t i = 0; i < 4; ++i)
-        values[i] = 2.0 * philoxUniform(words[i]) - 1.0;
+      std::transform(words.begin(), words.end(), values.begin(), philoxUniform);
     }
+    for (double &value : values)
+      value = random.origin + random.scale * value;
+    return values;
+  }
+
+private:
+  RandomInit random;
+  PhiloxKey key;
+  std::array<std::uint32_t, 2> stream;
+};
+} // namespace
+
+double binade::drawInitial(const RandomInit &random, std::string_view name,
+                           std::uint64_t seed, std::uint64_t index) {
+  return InitialValues(random, name, seed).draw(index / 4)[index % 4];
+}
+
+/// Values are rounded to f32, then to the tensor's type.
+static void fillRandomly(const Tensor &tensor, const RandomInit &random,
+                         std::uint64_t seed) {
+  InitialValues values(random, tensor.name, seed);
+  std::size_t count = countElements(tensor);
+  for (std::size_t start = 0; start < count; start += 4) {
+    std::array<double, 4> four = values.draw(start / 4);
     for (std::size_t i = 0; i < std::min<std::size_t>(4, count - start); ++i)
-      store(tensor, start + i, static_cast<float>(values[i] * random.scale));
+      store(tensor, start + i, static_cast<float>(four[i]));
   }
 }
 
@@ -131,7 +157,7 @@ static Result<void> readStored(const Tensor &tensor, const std::string &name,
                       tensor.shape.end());
   };
   if (file) {
-    const TensorInfo *info = file->find(std::string(kInitTensorPrefix) + name);
+    const TensorInfo *info = file->find(name);
     if (info && matches(info->dtype, info->shape))
       return file->read(*info, tensor.bytes);
   }
@@ -142,9 +168,8 @@ static Result<void> readStored(const Tensor &tensor, const std::string &name,
                   tensor.bytes.size());
       return {};
     }
-  return Error{where, "no tensor " +
-                          quote(std::string(kInitTensorPrefix) + name) +
-                          " of the port's type and shape"};
+  return Error{where,
+               "no tensor " + quote(name) + " of the port's type and shape"};
 }
 
 Result<void> Program::initialize(std::uint64_t seed) {

@@ -15,7 +15,7 @@ constexpr std::int64_t panelRows = BINADE_TILE_ROWS;
 constexpr std::int64_t panelVectors = 2;
 constexpr std::int64_t panelColumns = panelVectors * lanes;
 
-using Vector = float __attribute__((vector_size(lanes * sizeof(float))));
+using Vector = float __attribute__((ext_vector_type(lanes)));
 using Float8 = float __attribute__((vector_size(32)));
 using Word8 = std::uint32_t __attribute__((vector_size(32)));
 using Half8 = std::uint16_t __attribute__((vector_size(16)));
@@ -197,7 +197,7 @@ void multiplyPanels(const float *left, const float *right, std::int64_t depth,
       __builtin_memcpy(&b[j], right + j * lanes, sizeof(Vector));
 #pragma clang loop unroll(full)
     for (std::int64_t i = 0; i < panelRows; ++i) {
-      Vector a = Vector{} + left[i];
+      Vector a = left[i];
 #pragma clang loop unroll(full)
       for (std::int64_t j = 0; j < panelVectors; ++j)
         c[i][j] = __builtin_elementwise_fma(a, b[j], c[i][j]);

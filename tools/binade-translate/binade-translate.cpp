@@ -34,6 +34,9 @@ struct ImportFlags {
   cl::opt<bool> allowLinks{
       "allow-external-data-links", cl::cat(category),
       cl::desc("Read external data from files with more than one name")};
+  cl::opt<bool> noRecognize{
+      "no-recognize", cl::cat(category),
+      cl::desc("Keep composites as the model spells them out")};
   cl::opt<bool> report{
       "report", cl::cat(category),
       cl::desc("Print counts of parameters, buffers and constants to stderr")};
@@ -53,6 +56,7 @@ struct ImportFlags {
     options.freeze.assign(freeze.begin(), freeze.end());
     options.train.assign(train.begin(), train.end());
     options.allowHardLinks = allowLinks;
+    options.recognize = !noRecognize;
     return options;
   }
 };

@@ -14,7 +14,6 @@ namespace binade {
 
 inline constexpr std::string_view kPlanTensor = "plan";
 inline constexpr std::string_view kKernelTensorPrefix = "kernels/";
-inline constexpr std::string_view kInitTensorPrefix = "init/";
 inline constexpr std::string_view kBundleFormat = "binade-bundle";
 inline constexpr std::string_view kBundleVersion = "1";
 

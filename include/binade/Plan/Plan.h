@@ -98,12 +98,13 @@ struct ExternalInit {
 struct BundleInit {
   std::string tensor; ///< Name in the bundle; same type and shape.
 };
-/// `normal`: mean 0, deviation `scale`; `uniform`: in [-scale, scale). Drawn
-/// from (seed, port name, element index).
+/// `origin + scale * x`, x of the standard normal distribution or uniform in
+/// [0, 1). Drawn from (seed, port name, element index).
 struct RandomInit {
   enum Distribution : std::uint8_t { Normal, Uniform };
   Distribution distribution = Normal;
-  double scale = 0;
+  double origin = 0; ///< Mean, or the low end.
+  double scale = 0;  ///< Deviation, or the length of the range.
 };
 struct FillInit {
   double value = 0; ///< Rounded to the buffer's type.
@@ -141,8 +142,9 @@ struct Segment {
 ///   void KERNEL(void *const *buffers, int64_t begin, int64_t end)
 /// which does items [begin, end) of one segment, with the addresses of the
 /// segment's operands in `buffers`. Items are independent and are handed out in
-/// blocks of at most `grain`, in any order and on any thread; a block lies in
-/// one segment. With `finish` it also exports
+/// blocks of `grain` (less at the segment's end), each of which begins at a
+/// multiple of `grain`, in any order and on any thread. With `finish` it also
+/// exports
 ///   void KERNEL_finish(void *const *buffers, int64_t blocks)
 /// which is called once, after all items, with the addresses of
 /// `finishOperands` and the number of blocks of all segments. A reduction

@@ -6,6 +6,7 @@
 #include "Loss.h"
 #include "OpTable.h"
 #include "Order.h"
+#include "binade/Import/Passes.h"
 #include "mlir/IR/Verifier.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/Path.h"
@@ -325,6 +326,8 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run() {
       failed(addBatch(graph)) || failed(importNodes(graph)) ||
       failed(addResults(graph)))
     return failure();
+  if (options.recognize)
+    recognizeComposites(function);
   // Constants that only shape arithmetic read, and results that nothing reads.
   for (Operation &op :
        llvm::make_early_inc_range(llvm::reverse(function.front())))

@@ -23,7 +23,7 @@ TEST(PlanJson, WhatIsWrittenIsRead) {
   EXPECT_EQ(read->buffers[3].dtype, DType::I64);
   EXPECT_EQ(read->ports[3].check->ignored, -100);
   EXPECT_EQ(std::get<ExternalInit>(read->ports[0].init).offset, 96u);
-  EXPECT_EQ(std::get<RandomInit>(read->ports[1].init).scale, 0.5);
+  EXPECT_EQ(std::get<RandomInit>(read->ports[1].init).origin, -0.5);
   EXPECT_EQ(std::get<FillInit>(read->ports[4].init).value, 1e-3);
   const auto &loop = std::get<Loop>(read->records[0].body);
   EXPECT_EQ(std::get<Matmul>(loop.body[0].body).lhs.steps,

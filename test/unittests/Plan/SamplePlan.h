@@ -31,7 +31,11 @@ inline Plan samplePlan() {
   p.ledger = {{Category::Parameter, 256}, {Category::Saved, 512}};
   p.ports = {
       {Role::Parameter, "w", 0, ExternalInit{"w.safetensors", 96, 48, ""}, {}},
-      {Role::Parameter, "kernel", 7, RandomInit{RandomInit::Uniform, 0.5}, {}},
+      {Role::Parameter,
+       "kernel",
+       7,
+       RandomInit{RandomInit::Uniform, -0.5, 1},
+       {}},
       {Role::Batch, "x", 1, {}, {}},
       {Role::Batch, "labels", 3, {}, IndexCheck{0, 3, -100}},
       {Role::Hyper, "lr", 5, FillInit{1e-3}, {}},

@@ -25,6 +25,8 @@ struct ImportOptions {
   std::vector<std::string> freeze, train;
   /// Accept external data in files that have more than one name.
   bool allowHardLinks = false;
+  /// Rewrite spelled-out composites to one op (see `recognizeComposites`).
+  bool recognize = true;
 };
 
 /// What the model's tensors became.

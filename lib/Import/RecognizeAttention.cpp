@@ -1,0 +1,167 @@
+//===- RecognizeAttention.cpp - Scaled dot-product attention --------------===//
+
+#include "Composites.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+namespace {
+enum class Mask { None, Causal, Other };
+} // namespace
+
+static double getDouble(APFloat value) {
+  bool losesInfo;
+  value.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven,
+                &losesInfo);
+  return value.convertToDouble();
+}
+
+/// Whether softmax gives a score with this added a weight of exactly zero.
+static bool hides(double value) { return value <= -1e30; }
+
+/// The constant that `value` is or copies along leading axes; null for others.
+static DenseElementsAttr getConstant(Value value) {
+  if (auto broadcast = value.getDefiningOp<BroadcastOp>()) {
+    auto rank = cast<RankedTensorType>(value.getType()).getRank();
+    int64_t from = cast<RankedTensorType>(broadcast.getX().getType()).getRank();
+    if (!llvm::equal(broadcast.getAxes(),
+                     llvm::seq<int64_t>(rank - from, rank)))
+      return {};
+    value = broadcast.getX();
+  }
+  auto constant = value.getDefiningOp<ConstantOp>();
+  return constant ? dyn_cast<DenseElementsAttr>(constant.getValue())
+                  : DenseElementsAttr();
+}
+
+/// Sorts a mask over scores [..., queries, keys] into kinds, by whether each
+/// position is visible (and adds exactly 0) or hidden; a value that is neither
+/// makes it another kind.
+template <typename T>
+static Mask classify(DenseElementsAttr mask, int64_t queries, int64_t keys,
+                     function_ref<std::optional<bool>(const T &)> isVisible) {
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(mask.getType()).getShape();
+  bool isWhole = shape.size() >= 2 && shape.back() == keys &&
+                 shape[shape.size() - 2] == queries;
+  bool hidesNone = true, isCausal = isWhole && queries == keys;
+  int64_t index = 0;
+  for (const T &value : mask.getValues<T>()) {
+    std::optional<bool> visible = isVisible(value);
+    if (!visible)
+      return Mask::Other;
+    bool isLater = index % keys > index / keys % queries;
+    hidesNone &= *visible;
+    isCausal &= *visible != isLater;
+    if (!hidesNone && !isCausal)
+      return Mask::Other;
+    ++index;
+  }
+  return hidesNone ? Mask::None : Mask::Causal;
+}
+
+/// Splits masked scores into the scores and the kind of mask.
+static std::pair<Value, Mask> takeMask(Composite &composite, Value value) {
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(value.getType()).getShape();
+  int64_t queries = shape[shape.size() - 2], keys = shape.back();
+  if (auto sum = composite.take<AddOp>(value)) {
+    bool isLeft = static_cast<bool>(getConstant(sum.getLhs()));
+    DenseElementsAttr mask = getConstant(isLeft ? sum.getLhs() : sum.getRhs());
+    if (!mask)
+      return {value, Mask::Other};
+    Mask kind = classify<APFloat>(
+        mask, queries, keys, [](const APFloat &x) -> std::optional<bool> {
+          if (x.isZero())
+            return true;
+          return hides(getDouble(x)) ? std::optional(false) : std::nullopt;
+        });
+    return {isLeft ? sum.getRhs() : sum.getLhs(), kind};
+  }
+  if (auto select = composite.take<SelectOp>(value)) {
+    DenseElementsAttr condition = getConstant(select.getCondition());
+    std::optional<APFloat> lhs = getSplat(select.getLhs()),
+                           rhs = getSplat(select.getRhs());
+    bool hidesWhereTrue = lhs && !rhs;
+    std::optional<APFloat> hidden = hidesWhereTrue ? lhs : rhs;
+    if (!condition || !hidden || !hides(getDouble(*hidden)))
+      return {value, Mask::Other};
+    Mask kind = classify<bool>(condition, queries, keys, [&](bool holds) {
+      return std::optional(holds != hidesWhereTrue);
+    });
+    return {hidesWhereTrue ? select.getRhs() : select.getLhs(), kind};
+  }
+  return {value, Mask::None};
+}
+
+/// Splits `value` into a tensor and a constant factor, which may be 1.
+static std::pair<Value, double> takeScale(Composite &composite, Value value) {
+  if (auto product = value.getDefiningOp<MulOp>())
+    for (auto [factor, rest] : {std::pair(product.getLhs(), product.getRhs()),
+                                std::pair(product.getRhs(), product.getLhs())})
+      if (std::optional<APFloat> splat = getSplat(factor);
+          splat && composite.take<MulOp>(value))
+        return {rest, getDouble(*splat)};
+  if (auto quotient = value.getDefiningOp<DivOp>())
+    if (std::optional<APFloat> splat = getSplat(quotient.getRhs());
+        splat && composite.take<DivOp>(value))
+      return {quotient.getLhs(), 1.0 / getDouble(*splat)};
+  return {value, 1.0};
+}
+
+/// `value` with its last two axes swapped: reads through a transpose.
+static Value buildSwapped(ImplicitLocOpBuilder &b, Value value) {
+  int64_t rank = cast<RankedTensorType>(value.getType()).getRank();
+  auto permutation = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+  std::swap(permutation[rank - 2], permutation[rank - 1]);
+  if (auto transpose = value.getDefiningOp<TransposeOp>()) {
+    value = transpose.getX();
+    permutation = applyPermutation(transpose.getPermutation(), permutation);
+  }
+  if (isIdentityPermutation(permutation))
+    return value;
+  return TransposeOp::create(b, value, permutation);
+}
+
+namespace {
+/// softmax(scale q k^T + mask) v
+struct RecognizeAttention : OpRewritePattern<MatmulOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(MatmulOp root,
+                                PatternRewriter &rewriter) const override {
+    Composite composite(root);
+    auto softmax = composite.take<SoftmaxOp>(root.getLhs());
+    if (!softmax || root.getBias() || root.getTransposeLhs() ||
+        root.getPrecisionAttr())
+      return failure();
+    auto [masked, mask] = takeMask(composite, softmax.getX());
+    if (mask == Mask::Other)
+      return failure();
+    auto [scores, scale] = takeScale(composite, masked);
+    auto product = composite.take<MatmulOp>(scores);
+    if (!product || product.getBias())
+      return failure();
+    auto [query, queryScale] = takeScale(composite, product.getLhs());
+    auto [key, keyScale] = takeScale(composite, product.getRhs());
+    scale *= queryScale * keyScale;
+    if (!std::isfinite(scale))
+      return failure();
+    ImplicitLocOpBuilder b(composite.getLoc(), rewriter);
+    if (product.getTransposeLhs())
+      query = buildSwapped(b, query);
+    if (!product.getTransposeRhs())
+      key = buildSwapped(b, key);
+    Value value = root.getRhs();
+    if (root.getTransposeRhs())
+      value = buildSwapped(b, value);
+    auto attention = AttentionOp::create(b, query, key, value, APFloat(scale),
+                                         mask == Mask::Causal, PrecisionAttr());
+    rewriter.replaceOp(root, attention.getY());
+    return success();
+  }
+};
+} // namespace
+
+void mlir::binade::populateAttentionPatterns(RewritePatternSet &patterns) {
+  patterns.add<RecognizeAttention>(patterns.getContext());
+}

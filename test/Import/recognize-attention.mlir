@@ -1,0 +1,144 @@
+// RUN: binade-opt %s --binade-recognize-composites | FileCheck %s
+
+// softmax(q k^T scale + mask) v with a mask that hides exactly what is later. The
+// transpose of the keys is absorbed.
+
+// CHECK-LABEL: func @causal
+// CHECK-SAME:    %[[Q:.*]]: tensor<2x3x4xf32>, %[[K:.*]]: tensor<2x3x4xf32>, %[[V:.*]]: tensor<2x3x5xf32>
+// CHECK-NEXT:    %[[Y:.*]], %{{.*}} = binade.attention %[[Q]], %[[K]], %[[V]] {causal, scale = 5.000000e-01 : f64}
+// CHECK-NEXT:    return %[[Y]]
+func.func @causal(%q: tensor<2x3x4xf32>, %k: tensor<2x3x4xf32>,
+                  %v: tensor<2x3x5xf32>) -> tensor<2x3x5xf32> {
+  %half = binade.constant dense<0.5> : tensor<2x3x3xf32>
+  %mask = binade.constant dense<[[0.0, -1.0e30, 0xFF800000],
+                                 [0.0, 0.0, -3.4e38],
+                                 [0.0, -0.0, 0.0]]> : tensor<3x3xf32>
+  %0 = binade.transpose %k {permutation = array<i64: 0, 2, 1>}
+     : (tensor<2x3x4xf32>) -> tensor<2x4x3xf32>
+  %1 = binade.matmul %q, %0 : (tensor<2x3x4xf32>, tensor<2x4x3xf32>) -> tensor<2x3x3xf32>
+  %2 = binade.mul %1, %half : (tensor<2x3x3xf32>, tensor<2x3x3xf32>) -> tensor<2x3x3xf32>
+  %3 = binade.broadcast %mask {axes = array<i64: 1, 2>} : (tensor<3x3xf32>) -> tensor<2x3x3xf32>
+  %4 = binade.add %2, %3 : (tensor<2x3x3xf32>, tensor<2x3x3xf32>) -> tensor<2x3x3xf32>
+  %5 = binade.softmax %4 : (tensor<2x3x3xf32>) -> tensor<2x3x3xf32>
+  %6 = binade.matmul %5, %v : (tensor<2x3x3xf32>, tensor<2x3x5xf32>) -> tensor<2x3x5xf32>
+  return %6 : tensor<2x3x5xf32>
+}
+
+// A scale on both sides, a selection as mask, and heads that move in the same
+// transpose as the keys.
+
+// CHECK-LABEL: func @causal_by_selection
+// CHECK-SAME:    %[[Q:.*]]: tensor<1x2x2x4xf32>, %[[K:.*]]: tensor<1x2x2x4xf32>, %[[V:.*]]: tensor<1x2x2x4xf32>
+// CHECK-NEXT:    %[[KT:.*]] = binade.transpose %[[K]] {permutation = array<i64: 0, 2, 1, 3>}
+// CHECK-NEXT:    binade.attention %[[Q]], %[[KT]], %[[V]] {causal, scale = 5.000000e-01 : f64}
+func.func @causal_by_selection(%q: tensor<1x2x2x4xf32>, %k: tensor<1x2x2x4xf32>,
+                               %v: tensor<1x2x2x4xf32>) -> tensor<1x2x2x4xf32> {
+  %visible = binade.constant dense<[[[[true, false], [true, true]]]]> : tensor<1x1x2x2xi1>
+  %lowest = binade.constant dense<0xFF800000> : tensor<1x2x2x2xf32>
+  %two = binade.constant dense<2.0> : tensor<1x2x2x4xf32>
+  %quarter = binade.constant dense<0.25> : tensor<1x2x4x2xf32>
+  %one = binade.constant dense<1.0> : tensor<1x2x2x2xf32>
+  %0 = binade.transpose %k {permutation = array<i64: 0, 2, 3, 1>}
+     : (tensor<1x2x2x4xf32>) -> tensor<1x2x4x2xf32>
+  %1 = binade.mul %q, %two : (tensor<1x2x2x4xf32>, tensor<1x2x2x4xf32>) -> tensor<1x2x2x4xf32>
+  %2 = binade.mul %0, %quarter : (tensor<1x2x4x2xf32>, tensor<1x2x4x2xf32>) -> tensor<1x2x4x2xf32>
+  %3 = binade.matmul %1, %2 : (tensor<1x2x2x4xf32>, tensor<1x2x4x2xf32>) -> tensor<1x2x2x2xf32>
+  %4 = binade.broadcast %visible {axes = array<i64: 0, 1, 2, 3>}
+     : (tensor<1x1x2x2xi1>) -> tensor<1x2x2x2xi1>
+  %5 = binade.select %4, %3, %lowest
+     : (tensor<1x2x2x2xi1>, tensor<1x2x2x2xf32>, tensor<1x2x2x2xf32>) -> tensor<1x2x2x2xf32>
+  %6 = binade.softmax %5 : (tensor<1x2x2x2xf32>) -> tensor<1x2x2x2xf32>
+  %7 = binade.matmul %6, %v : (tensor<1x2x2x2xf32>, tensor<1x2x2x4xf32>) -> tensor<1x2x2x4xf32>
+  return %7 : tensor<1x2x2x4xf32>
+}
+
+// CHECK-LABEL: func @without_mask
+// CHECK-NEXT:    binade.attention %arg0, %arg1, %arg2 {scale = 1.250000e-01 : f64}
+func.func @without_mask(%q: tensor<3x4xf32>, %k: tensor<6x4xf32>,
+                        %v: tensor<6x4xf32>) -> tensor<3x4xf32> {
+  %eight = binade.constant dense<8.0> : tensor<3x6xf32>
+  %0 = binade.matmul %q, %k {transpose_rhs} : (tensor<3x4xf32>, tensor<6x4xf32>) -> tensor<3x6xf32>
+  %1 = binade.div %0, %eight : (tensor<3x6xf32>, tensor<3x6xf32>) -> tensor<3x6xf32>
+  %2 = binade.softmax %1 : (tensor<3x6xf32>) -> tensor<3x6xf32>
+  %3 = binade.matmul %2, %v : (tensor<3x6xf32>, tensor<6x4xf32>) -> tensor<3x4xf32>
+  return %3 : tensor<3x4xf32>
+}
+
+//===----------------------------------------------------------------------===//
+// What is not quite attention stays as it is
+//===----------------------------------------------------------------------===//
+
+// The mask adds to a visible score.
+
+// CHECK-LABEL: func @mask_with_a_bias
+// CHECK-NOT:     binade.attention
+// CHECK:         binade.softmax
+func.func @mask_with_a_bias(%q: tensor<2x4xf32>, %k: tensor<2x4xf32>,
+                            %v: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  %mask = binade.constant dense<[[0.0, -1.0e30], [0.1, 0.0]]> : tensor<2x2xf32>
+  %0 = binade.matmul %q, %k {transpose_rhs} : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x2xf32>
+  %1 = binade.add %0, %mask : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+  %2 = binade.softmax %1 : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  %3 = binade.matmul %2, %v : (tensor<2x2xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  return %3 : tensor<2x4xf32>
+}
+
+// -10000 hides in practice, but is not proven to.
+
+// CHECK-LABEL: func @mask_that_hides_a_little
+// CHECK-NOT:     binade.attention
+// CHECK:         binade.softmax
+func.func @mask_that_hides_a_little(%q: tensor<2x4xf32>, %k: tensor<2x4xf32>,
+                                    %v: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  %mask = binade.constant dense<[[0.0, -1.0e4], [0.0, 0.0]]> : tensor<2x2xf32>
+  %0 = binade.matmul %q, %k {transpose_rhs} : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x2xf32>
+  %1 = binade.add %0, %mask : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+  %2 = binade.softmax %1 : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  %3 = binade.matmul %2, %v : (tensor<2x2xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  return %3 : tensor<2x4xf32>
+}
+
+// The second sequence of the batch sees one position less: not causal for all.
+
+// CHECK-LABEL: func @mask_of_one_sequence
+// CHECK-NOT:     binade.attention
+// CHECK:         binade.softmax
+func.func @mask_of_one_sequence(%q: tensor<2x2x4xf32>, %k: tensor<2x2x4xf32>,
+                                %v: tensor<2x2x4xf32>) -> tensor<2x2x4xf32> {
+  %mask = binade.constant dense<[[[0.0, -1.0e30], [0.0, 0.0]],
+                                 [[0.0, -1.0e30], [-1.0e30, 0.0]]]> : tensor<2x2x2xf32>
+  %0 = binade.matmul %q, %k {transpose_rhs}
+     : (tensor<2x2x4xf32>, tensor<2x2x4xf32>) -> tensor<2x2x2xf32>
+  %1 = binade.add %0, %mask : (tensor<2x2x2xf32>, tensor<2x2x2xf32>) -> tensor<2x2x2xf32>
+  %2 = binade.softmax %1 : (tensor<2x2x2xf32>) -> tensor<2x2x2xf32>
+  %3 = binade.matmul %2, %v : (tensor<2x2x2xf32>, tensor<2x2x4xf32>) -> tensor<2x2x4xf32>
+  return %3 : tensor<2x2x4xf32>
+}
+
+// The mask counts from the other end.
+
+// CHECK-LABEL: func @mask_of_earlier_positions
+// CHECK-NOT:     binade.attention
+// CHECK:         binade.softmax
+func.func @mask_of_earlier_positions(%q: tensor<2x4xf32>, %k: tensor<2x4xf32>,
+                                     %v: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  %hidden = binade.constant dense<[[false, false], [true, false]]> : tensor<2x2xi1>
+  %lowest = binade.constant dense<-1.0e38> : tensor<2x2xf32>
+  %0 = binade.matmul %q, %k {transpose_rhs} : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x2xf32>
+  %1 = binade.select %hidden, %lowest, %0
+     : (tensor<2x2xi1>, tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+  %2 = binade.softmax %1 : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  %3 = binade.matmul %2, %v : (tensor<2x2xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  return %3 : tensor<2x4xf32>
+}
+
+// CHECK-LABEL: func @probabilities_are_used
+// CHECK-NOT:     binade.attention
+// CHECK:         binade.softmax
+func.func @probabilities_are_used(%q: tensor<2x4xf32>, %k: tensor<2x4xf32>,
+    %v: tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<2x2xf32>) {
+  %0 = binade.matmul %q, %k {transpose_rhs} : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x2xf32>
+  %1 = binade.softmax %0 : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  %2 = binade.matmul %1, %v : (tensor<2x2xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  return %2, %1 : tensor<2x4xf32>, tensor<2x2xf32>
+}

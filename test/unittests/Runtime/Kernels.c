@@ -1,0 +1,52 @@
+//===- Kernels.c - Kernels written by hand, as the compiler would ---------===//
+
+#include <stdint.h>
+#include <xmmintrin.h>
+
+// to[i] = 1000 * value + i
+void number(void *const *buffers, int64_t begin, int64_t end) {
+  const float *value = buffers[0];
+  float *to = buffers[1];
+  for (int64_t i = begin; i < end; ++i)
+    to[i] += 1000 * *value + (float)i;
+}
+
+// Widths of the blocks, to see how items are handed out.
+void width(void *const *buffers, int64_t begin, int64_t end) {
+  int64_t *to = buffers[0];
+  for (int64_t i = begin; i < end; ++i)
+    to[i] = end - begin;
+}
+
+// partial[i] = sum of row i of a matrix of 4 columns; then all of them.
+void sum(void *const *buffers, int64_t begin, int64_t end) {
+  const float *rows = buffers[0];
+  float *partial = buffers[1];
+  for (int64_t i = begin; i < end; ++i) {
+    partial[i] = 0;
+    for (int64_t j = 0; j < 4; ++j)
+      partial[i] += rows[4 * i + j];
+  }
+}
+void sum_finish(void *const *buffers, int64_t items) {
+  const float *partial = buffers[0];
+  float *total = buffers[1];
+  *total = 0;
+  for (int64_t i = 0; i < items; ++i)
+    *total += partial[i];
+}
+
+// The control word of the thread that did item i, and a subnormal product.
+void mode(void *const *buffers, int64_t begin, int64_t end) {
+  uint32_t *control = buffers[0];
+  volatile float *product = buffers[1];
+  for (int64_t i = begin; i < end; ++i) {
+    control[i] = _mm_getcsr() & ~0x3fu;
+    volatile float small = 1e-30f;
+    product[i] = small * 1e-10f;
+  }
+}
+
+void answer(void *const *buffers, int64_t begin, int64_t end) {
+  *(float *)buffers[0] = ANSWER;
+}
