@@ -1,0 +1,85 @@
+"""Runs the console examples of the documentation and compares their output.
+
+A block fenced as ```console holds commands after `$ ` and what they print. A line
+`...` stands for any lines, `...` inside of a line for any text. All blocks of a page
+run in one empty directory, in order, with the built tools on PATH and the
+repository's root in BINADE_ROOT. Lines of a block fenced as ```file:NAME become the
+file NAME.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("BINADE_BUILD", ROOT / "build/release"))
+FENCE = re.compile(r"^```(console|file:\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+PAGES = sorted(
+    page
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
+    if page.exists() and FENCE.search(page.read_text())
+)
+
+
+def pattern(expected: list[str]) -> re.Pattern[str]:
+    """The regular expression for expected lines with `...` in them."""
+    parts = []
+    for line in expected:
+        if line.strip() == "...":
+            parts.append(r"(?:.*\n)*?")
+        else:
+            parts.append(r".*?".join(map(re.escape, line.split("..."))) + r"\n")
+    return re.compile("".join(parts))
+
+
+def commands(block: str) -> list[tuple[str, list[str]]]:
+    """(command, expected lines) of a console block; `\\` continues a command."""
+    found: list[tuple[str, list[str]]] = []
+    continues = False
+    for line in block.splitlines():
+        if line.startswith("$ "):
+            found.append((line[2:], []))
+        elif continues:
+            found[-1] = (found[-1][0] + "\n" + line.removeprefix("> "), [])
+        else:
+            found[-1][1].append(line)
+        continues = line.endswith("\\")
+    return found
+
+
+def run(command: str, directory: pathlib.Path) -> str:
+    tools = BUILD / "bin"
+    environment = os.environ | {
+        "PATH": f"{tools}:{os.environ['PATH']}",
+        "BINADE_ROOT": str(ROOT),
+        "PYTHONPATH": str(ROOT / "python"),
+        "NO_COLOR": "1",
+    }
+    result = subprocess.run(
+        ["bash", "-c", command], cwd=directory, env=environment, text=True, timeout=300,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+    )
+    return result.stdout
+
+
+@pytest.mark.skipif(not (BUILD / "bin/binade-opt").exists(), reason="the tools are not built")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_examples_print_what_the_page_says(page: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    for kind, block in FENCE.findall(page.read_text()):
+        if kind.startswith("file:"):
+            (tmp_path / kind.removeprefix("file:")).write_text(block)
+            continue
+        for command, expected in commands(block):
+            printed = run(command, tmp_path)
+            if not pattern(expected).fullmatch(printed):
+                difference = difflib.unified_diff(
+                    expected, printed.splitlines(), "the page", "the command", lineterm=""
+                )
+                pytest.fail(f"$ {command}\n" + "\n".join(difference))
