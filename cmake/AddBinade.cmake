@@ -92,12 +92,23 @@ endfunction()
 function(binade_doc source page)
   set(LLVM_TARGET_DEFINITIONS ${source})
   mlir_tablegen(${page} ${ARGN})
-  set(copy ${PROJECT_SOURCE_DIR}/docs/generated/${page})
+  binade_page(${CMAKE_CURRENT_BINARY_DIR}/${page})
+endfunction()
+
+# binade_page(<file>)
+#
+# Makes a generated file a page of docs/generated. It is built with everything
+# else, so that a test can tell whether the copy in the repository is fresh.
+function(binade_page file)
+  get_filename_component(page ${file} NAME)
+  add_custom_target(binade-page-${page} ALL DEPENDS ${file})
   add_custom_target(binade-doc-${page}
     COMMAND ${CMAKE_COMMAND} -E copy_if_different
-            ${CMAKE_CURRENT_BINARY_DIR}/${page} ${copy}
-    DEPENDS ${CMAKE_CURRENT_BINARY_DIR}/${page})
+            ${file} ${PROJECT_SOURCE_DIR}/docs/generated/${page}
+    DEPENDS binade-page-${page})
   add_dependencies(binade-doc binade-doc-${page})
+  add_dependencies(binade-tests binade-page-${page})
+  set_property(GLOBAL APPEND PROPERTY BINADE_PAGES ${file})
 endfunction()
 
 # binade_embed(<library> <variable> <file>...)

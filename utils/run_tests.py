@@ -103,7 +103,12 @@ def list_runners(args: argparse.Namespace, build: pathlib.Path) -> list[Runner]:
         command += ["-m", " and ".join(without)]
         if args.filter:
             command += ["-k", " and ".join(re.findall(r"\w+", args.filter))]
-        add("pytest", [*command, str(ROOT / "test/python")], "--junitxml=", empty_status=5)
+        add(
+            "pytest",
+            [*command, str(ROOT / "test/python")],
+            "--junitxml=",
+            empty_status=5,
+        )
     return runners
 
 
@@ -188,7 +193,9 @@ def read_report(runner: Runner, status: int | None) -> Outcome:
     if status is None:
         outcome.failed.append((runner.name, f"did not end within {LIMIT_S} s"))
     elif status not in (0, runner.empty_status) and not outcome.failed:
-        tail = "\n".join(runner.log.read_text(errors="replace").split("\n")[-LINES_SHOWN:])
+        tail = "\n".join(
+            runner.log.read_text(errors="replace").split("\n")[-LINES_SHOWN:]
+        )
         outcome.failed.append((runner.name, f"ended with status {status}\n{tail}"))
     return outcome
 
@@ -222,7 +229,9 @@ def main() -> int:
     parser.add_argument(
         "--only", action="append", choices=kinds, help="run this kind only; repeatable"
     )
-    parser.add_argument("--filter", default="", help="run tests whose name contains this")
+    parser.add_argument(
+        "--filter", default="", help="run tests whose name contains this"
+    )
     parser.add_argument("--quick", action="store_true", help="leave out slow tests")
     parser.add_argument("--nightly", action="store_true", help="add the longest tests")
     args = parser.parse_args()

@@ -15,7 +15,9 @@ safetensors = pytest.importorskip("safetensors")
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("BINADE_BUILD", ROOT / "build" / "release"))
-MODELS = pathlib.Path(os.environ.get("BINADE_MODELS", ROOT.parent / "shared" / "models"))
+MODELS = pathlib.Path(
+    os.environ.get("BINADE_MODELS", ROOT.parent / "shared" / "models")
+)
 COPY = BUILD / "unittests" / "programs" / "binade-copy-safetensors"
 FIXTURE = ROOT / "test/unittests/Container/Inputs/all_dtypes.safetensors"
 

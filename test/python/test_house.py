@@ -1,0 +1,336 @@
+"""The house rules: layers, formatting, fresh pages, clean text.
+
+BINADE_BUILD names the build directory (default: build/release).
+"""
+
+import importlib.util
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("BINADE_BUILD", ROOT / "build" / "release"))
+LLVM = pathlib.Path("/usr/lib/llvm-22/bin")
+
+
+def load(name):
+    """Imports a program of utils/."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / f"utils/{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def list_sources(*suffixes):
+    return [
+        str(ROOT / name)
+        for name in load("check_words").list_files(ROOT)
+        if name.endswith(suffixes) and (ROOT / name).is_file()
+    ]
+
+
+def write(root, name, text):
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+# --- Layers -------------------------------------------------------------------
+
+
+def test_includes_and_links_follow_the_layers():
+    assert load("check_layers").find_violations(ROOT) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        (
+            "lib/Kernels/X.cpp",
+            '\n#include "binade/Precision/Policy.h"\n',
+            r"X.cpp:2: Kernels may not include Precision",
+        ),
+        (
+            "include/binade/Runtime/X.h",
+            '#include "llvm/ADT/SmallVector.h"\n',
+            r"X.h:1: Runtime is free of MLIR, but has llvm/ADT/SmallVector.h",
+        ),
+        (
+            "lib/Plan/X.cpp",
+            "#include <mlir/IR/Operation.h>\n",
+            r"Plan is free of MLIR, but has mlir/IR/Operation.h",
+        ),
+        (
+            "include/binade/IR/Ops/X.td",
+            'include "binade/Kernels/Passes.td"\n',
+            r"X.td:1: IR may not include Kernels",
+        ),
+        (
+            "lib/Autodiff/X.cpp",
+            '#include "../Optimizer/Settings.h"\n',
+            r"\.\./Optimizer/Settings.h leads out of Autodiff",
+        ),
+        ("lib/Stuff/X.cpp", "int x;\n", r"folder Stuff is not in utils/layers.txt"),
+        (
+            "lib/Import/CMakeLists.txt",
+            "binade_library(BinadeImport SOURCES X.cpp LINKS BinadeAutodiff)\n",
+            r"Import may not link BinadeAutodiff",
+        ),
+    ],
+)
+def test_a_crossed_layer_is_found(tmp_path, name, text, expected):
+    write(tmp_path, "utils/layers.txt", (ROOT / "utils/layers.txt").read_text())
+    write(tmp_path, name, text)
+    (violation,) = load("check_layers").find_violations(tmp_path)
+    assert re.search(expected, violation)
+
+
+@pytest.mark.parametrize(
+    ("table", "expected"),
+    [
+        ("station A:\nstation B: A\n", "layers.txt:2: B names A, which is a station"),
+        ("shared A: B\nshared B:\n", "layers.txt:1: A names B, not in a line above"),
+        ("shared A:\nplain B: A\n", "layers.txt:2: B is plain, but A needs MLIR"),
+        ("shared A:\nplain A:\n", "layers.txt:2: A stands here twice"),
+        ("layer A:\n", "layers.txt:1: expected 'KIND FOLDER: FOLDER...': layer A:"),
+    ],
+)
+def test_the_table_of_layers_obeys_its_own_rules(tmp_path, table, expected):
+    write(tmp_path, "utils/layers.txt", table)
+    assert load("check_layers").find_violations(tmp_path) == [expected]
+
+
+# --- Text ---------------------------------------------------------------------
+
+
+def test_files_are_clean():
+    assert load("check_words").find_violations(ROOT) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("// TO" + "DO: later\n", "unfinished work"),
+        ("see /work" + "/main\n", "a path of one machine"),
+        ("\tx\n", "a tab"),
+        ("x \n", "white space at the end of the line"),
+        ("x\r\n", "white space at the end of the line"),
+        ("x", "no newline at the end of the file"),
+        ("<" * 7 + " HEAD\n", "an unresolved conflict"),
+    ],
+)
+def test_unclean_text_is_found(tmp_path, text, what):
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    (tmp_path / "a.md").write_bytes(text.encode())
+    (violation,) = load("check_words").find_violations(tmp_path)
+    assert violation.startswith("a.md")
+    assert what in violation
+
+
+def test_sources_are_formatted_by_clang_format():
+    program = LLVM / "clang-format"
+    if not program.exists():
+        pytest.skip(f"no {program}")
+    command = [program, "--dry-run", "-Werror", *list_sources(".h", ".cpp")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, f"run `ninja binade-format`\n{done.stderr}"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["format", "--check"],
+        # lit executes its configuration with names that it defines itself.
+        ["check", "--select=E9,F", "--exclude=lit.cfg.py"],
+    ],
+)
+def test_python_is_formatted_by_ruff(command):
+    pytest.importorskip("ruff")
+    command = [sys.executable, "-m", "ruff", *command, "--no-cache", "."]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, f"run `ninja binade-format`\n{done.stdout}"
+
+
+# --- Pages --------------------------------------------------------------------
+
+
+def test_generated_pages_are_fresh():
+    listed = BUILD / "docs/pages.txt"
+    if not listed.exists():
+        pytest.skip(f"{listed} is not built")
+    fresh = {path.name: path for path in map(pathlib.Path, listed.read_text().split())}
+    pages = {path.name: path for path in (ROOT / "docs/generated").iterdir()}
+    assert sorted(pages) == sorted(fresh)
+    for name, page in pages.items():
+        same = page.read_text() == fresh[name].read_text()
+        assert same, f"docs/generated/{name} is stale: run `ninja binade-doc`"
+
+
+def test_links_between_pages_lead_somewhere():
+    broken = []
+    for page in map(pathlib.Path, list_sources(".md")):
+        text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(), flags=re.DOTALL)
+        for target in re.findall(r"\]\(([^)\s]+)\)", text):
+            path, _, anchor = target.partition("#")
+            if re.match(r"\w+:", target):
+                continue
+            linked = page.parent / path if path else page
+            if not linked.exists():
+                broken.append(f"{page.relative_to(ROOT)}: {target}")
+            elif anchor and anchor not in list_anchors(linked):
+                broken.append(f"{page.relative_to(ROOT)}: no heading #{anchor}")
+    assert broken == []
+
+
+def list_anchors(page):
+    titles = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", t.lower()).replace(" ", "-") for t in titles}
+
+
+def run_coverage(root):
+    program = LLVM / "llvm-tblgen"
+    if not program.exists():
+        pytest.skip(f"no {program}")
+    include = LLVM.parent / "include"
+    page = root / "Coverage.md"
+    command = [sys.executable, root / "utils/coverage.py", page, program]
+    command += [root / "include", include]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return done.returncode, done.stdout + done.stderr, page
+
+
+@pytest.fixture
+def sources(tmp_path):
+    """A copy of what the table of coverage is made from."""
+    for name in ("include", "lib/IR", "lib/Import", "lib/Reference", "utils"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    return tmp_path
+
+
+def replace(path, old, new):
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def test_coverage_has_a_row_per_op(sources):
+    status, output, page = run_coverage(sources)
+    assert (status, output) == (0, "")
+    rows = page.read_text()
+    assert "| `tanh` | infer | yes | scalar | yes | Tanh |" in rows
+    assert "| `matmul` | allow | yes | schedule: library | yes | Gemm, MatMul |" in rows
+    assert "| `softmax_grad` | infer | none | decomposed | yes | |" in rows
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "expected"),
+    [
+        (
+            "lib/Reference/Elementwise.cpp",
+            "add<TanhOp>",
+            "add<Gone>",
+            "binade.tanh has no reference",
+        ),
+        (
+            "lib/Import/ONNX/OpTable.cpp",
+            "importUnary<TanhOp>",
+            "importUnary<SqrtOp>",
+            "binade.tanh has no ONNX",
+        ),
+        (
+            "include/binade/IR/Ops/Contraction.td",
+            "DeclareOpInterfaceMethods<DifferentiableOpInterface>,",
+            "",
+            "binade.matmul has no adjoint",
+        ),
+        (
+            "utils/coverage.txt",
+            "pad:       ONNX:",
+            "tanh:      ONNX:",
+            "binade.tanh has a ONNX",
+        ),
+    ],
+)
+def test_a_hole_in_coverage_is_an_error(sources, name, old, new, expected):
+    replace(sources / name, old, new)
+    status, output, page = run_coverage(sources)
+    assert status == 1
+    assert expected in output
+    assert not page.exists()
+
+
+# --- Setup --------------------------------------------------------------------
+
+STUBS = {
+    # Everything is installed but what MISSING names.
+    "dpkg-query": 'for last; do :; done; case " $MISSING " in *" $last "*) exit 1;; esac; echo -n installed',
+    "apt-cache": 'case " $UNKNOWN " in *" $2 "*) exit 0;; esac; echo "  Candidate: 1.0"',
+    "apt-get": 'echo "apt-get $*" >> "$CALLS"',
+}
+
+
+def run_setup(root, *arguments, user=None, **environment):
+    """Runs utils/setup.sh in a tree without Python packages, with a false apt."""
+    shutil.copytree(ROOT / "utils", root / "utils")
+    write(root, "python/requirements.txt", "# nothing\n")
+    stubs = root / "stubs"
+    for name, body in STUBS.items():
+        write(root, f"stubs/{name}", f"#!/bin/sh\n{body}\n")
+        (stubs / name).chmod(0o755)
+    for name in ("bash", "cat", "chmod", "cmp", "cp", "dirname", "env", "sed"):
+        (stubs / name).symlink_to(shutil.which(name))
+    command = [root / "utils/setup.sh", *arguments]
+    if user and os.geteuid() == 0:
+        for path in (root, *root.parents[:2]):
+            path.chmod(0o755)
+        command = [shutil.which("setpriv"), f"--reuid={user}", *command]
+    calls = root / "calls"
+    environment = {"PATH": str(stubs), "CALLS": str(calls), **environment}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    text = calls.read_text() if calls.exists() else ""
+    return done.returncode, done.stdout + done.stderr, text.splitlines()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="installing by apt needs root")
+def test_setup_installs_what_is_missing_in_one_call(tmp_path):
+    status, output, calls = run_setup(tmp_path, MISSING="lld-22 libdnnl-dev")
+    assert status == 0, output
+    install = "apt-get install -y -qq --no-install-recommends lld-22 libdnnl-dev"
+    assert calls == ["apt-get update -qq", install]
+    assert "setup: apt: installing lld-22 libdnnl-dev" in output
+    assert (tmp_path / ".venv/bin/python").exists()
+
+
+def test_setup_leaves_apt_alone_when_nothing_is_missing(tmp_path):
+    status, output, calls = run_setup(tmp_path)
+    assert (status, calls) == (0, []), output
+    assert "packages are installed" in output
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="installing by apt needs root")
+def test_setup_says_where_llvm_comes_from(tmp_path):
+    names = "libmlir-22-dev clang-22"
+    status, output, calls = run_setup(tmp_path, MISSING=names, UNKNOWN=names)
+    assert status == 1
+    assert f"error: apt finds no package for: {names}" in output
+    assert "LLVM's package\nrepository for Debian, branch 22" in output
+    assert calls == ["apt-get update -qq"]
+
+
+def test_setup_without_root_and_sudo_says_what_to_run(tmp_path):
+    status, output, calls = run_setup(tmp_path, user=65534, MISSING="cmake")
+    assert (status, calls) == (1, [])
+    assert "neither root nor is there sudo" in output
+    assert "apt-get install --no-install-recommends cmake" in output
+
+
+def test_setup_names_a_wrong_argument(tmp_path):
+    status, output, _ = run_setup(tmp_path, "--with", "cuda")
+    assert status == 1
+    assert "--with takes 'torch', got 'cuda'" in output
