@@ -32,7 +32,12 @@ def minimax(values, weights, basis, steps=300):
     best, least = None, np.inf
     for _ in range(steps):
         root = np.sqrt(lawson) * weights
-        c = np.linalg.lstsq(root[:, None] * (basis / scale), root * values, rcond=None)[0] / scale
+        c = (
+            np.linalg.lstsq(root[:, None] * (basis / scale), root * values, rcond=None)[
+                0
+            ]
+            / scale
+        )
         error = np.abs(weights * (values - basis @ c))
         if error.max() < least:
             best, least = c, error.max()
@@ -43,8 +48,10 @@ def minimax(values, weights, basis, steps=300):
 
 def fit(function, low, high, degree, weight, round_to, points=1500):
     """Rounded coefficients of degree 0..degree and the largest error."""
-    nodes = [(low + high) / 2 - (high - low) / 2 * float(mpmath.cos(mpmath.pi * k / points))
-             for k in range(points + 1)]
+    nodes = [
+        (low + high) / 2 - (high - low) / 2 * float(mpmath.cos(mpmath.pi * k / points))
+        for k in range(points + 1)
+    ]
     nodes = np.array([x for x in nodes if x != 0.0])
     values = np.array([float(function(mpmath.mpf(x))) for x in nodes])
     weights = np.array([abs(float(weight(mpmath.mpf(x)))) for x in nodes])
@@ -64,6 +71,7 @@ def even(function):
 
 LN2, LOG2E, PI = mpmath.log(2), 1 / mpmath.log(2), mpmath.pi
 
+# fmt: off
 TABLE = {
     # name: (function, low, high, degree, weight, format)
     # exp(r) = 1 + r + r^2 q(r)
@@ -104,6 +112,7 @@ TABLE = {
     "cos-f64": (lambda z: mpmath.cos(2 * PI * mpmath.sqrt(z)), 0, 1 / 64, 4,
                 lambda z: 1 / mpmath.cos(2 * PI * mpmath.sqrt(z)), np.float64),
 }
+# fmt: on
 
 
 def main(names):

@@ -108,8 +108,8 @@ void StorageMap::placeResults(Operation *op) {
   }
 }
 
-/// Whether `result` of a launch may take the memory of `operand`, which the launch
-/// reads: the kernel of its segment says so.
+/// Whether `result` of a launch may take the memory of `operand`, which the
+/// launch reads: the kernel of its segment says so.
 bool StorageMap::mayOverwrite(OpResult result, Value operand) const {
   auto launch = dyn_cast<LaunchOp>(result.getOwner());
   if (!launch)
@@ -122,9 +122,12 @@ bool StorageMap::mayOverwrite(OpResult result, Value operand) const {
     unsigned index = result.getResultNumber() - firstResult;
     if (shape != options.kernels.end() && index < kernel.getNumResults())
       return index < shape->second.inPlace.size() &&
-             llvm::any_of(shape->second.inPlace[index], [&](unsigned candidate) {
-               return launch.getOperands()[firstOperand + candidate] == operand;
-             });
+             llvm::any_of(
+                 shape->second.inPlace[index],
+                 [&](unsigned candidate) {
+                   return launch.getOperands()[firstOperand + candidate] ==
+                          operand;
+                 });
     firstOperand += kernel.getNumArguments();
     firstResult += kernel.getNumResults();
   }
@@ -148,9 +151,9 @@ void StorageMap::placeInArguments(func::FuncOp step) {
     Operation *producer = value.getDefiningOp();
     unsigned made = producer ? getPosition(producer) : 0;
     unsigned lastRead = storages[of(argument)].last;
-    bool isFree = lastRead < made ||
-                  (lastRead == made && isa<OpResult>(value) &&
-                   mayOverwrite(cast<OpResult>(value), argument));
+    bool isFree =
+        lastRead < made || (lastRead == made && isa<OpResult>(value) &&
+                            mayOverwrite(cast<OpResult>(value), argument));
     bool isOwn = producer && !isView(producer) && !storage.persistent;
     if (isFree && isOwn)
       storageOf[value] = of(argument);

@@ -22,7 +22,6 @@ struct Storage {
 /// Bytes of a value in memory.
 uint64_t getByteSize(Type type);
 
-
 /// The storage of every value of `@step`: arguments in place, views on their
 /// operand, results of the role and name of an argument on the argument where
 /// its old value is not read any more.

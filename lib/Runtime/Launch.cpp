@@ -117,6 +117,5 @@ binade::createLaunch(const Launch &launch, const Memory &memory,
     finish = *found;
   }
   return std::unique_ptr<Operation>(std::make_unique<LaunchOperation>(
-      launch, memory, std::move(ofSegments),
-      reinterpret_cast<Finish>(finish)));
+      launch, memory, std::move(ofSegments), reinterpret_cast<Finish>(finish)));
 }

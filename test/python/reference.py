@@ -45,7 +45,10 @@ def run(module, inputs, *flags):
     with tempfile.TemporaryDirectory() as folder:
         source = pathlib.Path(folder) / "module.mlir"
         source.write_text(module)
-        given, out = source.with_name("in.safetensors"), source.with_name("out.safetensors")
+        given, out = (
+            source.with_name("in.safetensors"),
+            source.with_name("out.safetensors"),
+        )
         safetensors.save(given, {k: np.asarray(v) for k, v in inputs.items()})
         process = subprocess.run(
             [EVAL, source, "--inputs", given, "--out", out, *flags],

@@ -2,7 +2,15 @@
 
 import numpy as np
 import pytest
-from reference import BF16, assert_close, differentiate, evaluate_op, random, rounded, wide
+from reference import (
+    BF16,
+    assert_close,
+    differentiate,
+    evaluate_op,
+    random,
+    rounded,
+    wide,
+)
 
 F32 = np.float32
 SCALE = 0.37

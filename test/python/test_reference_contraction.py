@@ -60,14 +60,20 @@ class Convolution:
             for k in itertools.product(*map(range, self.weight[2:])):
                 q = tuple(
                     a * s + b * d - f
-                    for a, s, b, d, f in zip(p, self.strides, k, self.dilations, self.low)
+                    for a, s, b, d, f in zip(
+                        p, self.strides, k, self.dilations, self.low
+                    )
                 )
                 if any(not 0 <= a < size for a, size in zip(q, self.x[2:])):
                     continue
                 for o in range(self.weight[0]):
                     first = o // outputs * inputs
                     rows = slice(first, first + inputs)
-                    yield (slice(None), rows, *q), (o, slice(None), *k), (slice(None), o, *p)
+                    yield (
+                        (slice(None), rows, *q),
+                        (o, slice(None), *k),
+                        (slice(None), o, *p),
+                    )
 
     def forward(self, x, weight):
         y = np.zeros(self.y)
@@ -143,7 +149,9 @@ def test_conv_gradients(name, channels_last):
         unit = np.zeros(x.shape)
         unit[position] = 1
         expected = np.sum(wide_dy * c.forward(unit, wide_w))
-        got = dx[(position[0], *position[2:], position[1]) if channels_last else position]
+        got = dx[
+            (position[0], *position[2:], position[1]) if channels_last else position
+        ]
         assert abs(got - expected) <= 1e-6 * np.abs(dx).max()
     for position in np.ndindex(weight.shape):
         unit = np.zeros(weight.shape)

@@ -79,7 +79,9 @@ def test_pow():
     (z,) = evaluate_op("pow", [x, y], [(x.shape, np.float32)])
     assert_rounded(z, np.power(*wide(x, y)), np.float32)
     square = random(50, seed=6)
-    (z,) = evaluate_op("pow", [square, np.full(50, 2, np.float32)], [((50,), np.float32)])
+    (z,) = evaluate_op(
+        "pow", [square, np.full(50, 2, np.float32)], [((50,), np.float32)]
+    )
     assert_rounded(z, wide(square)[0] ** 2, np.float32)
 
 

@@ -37,7 +37,10 @@ def test_cross_entropy_grad():
     labels = np.array([6, -100, 0, 2])
     _, lse = cross_entropy(*wide(logits), labels)
     (dlogits,) = evaluate_op(
-        "cross_entropy_grad", [dy, logits, labels, rounded(lse, F32)], [((4, 7), F32)], IGNORE
+        "cross_entropy_grad",
+        [dy, logits, labels, rounded(lse, F32)],
+        [((4, 7), F32)],
+        IGNORE,
     )
     expected = differentiate(
         lambda x: [cross_entropy(x, labels)[0]], [logits], 0, [dy], step=1e-5
@@ -52,7 +55,10 @@ def test_labels_out_of_range_are_errors(label):
     message = fail_op(
         "cross_entropy", [logits, labels], [((2,), F32), ((2,), F32)], IGNORE
     )
-    assert f"label {label} of row 1 is neither one of 10 classes nor ignore_index" in message
+    assert (
+        f"label {label} of row 1 is neither one of 10 classes nor ignore_index"
+        in message
+    )
 
 
 def test_label_weight():
@@ -78,13 +84,18 @@ def test_scales_of_the_loss():
 
 
 def test_update_scale_follows_grad_scaler():
-    golden = json.loads((ROOT / "test/data/golden/loss_scale.json").read_text())["cases"]
+    golden = json.loads((ROOT / "test/data/golden/loss_scale.json").read_text())[
+        "cases"
+    ]
     attributes = "growth = 2.0 : f64, backoff = 0.5 : f64, interval = 3 : i64"
     scale, count = F32(65536), np.int32(0)
     for step, expected in enumerate(golden["torch_growth_interval_3"]):
         found = np.bool_(step in golden["overflow_steps"])
         scale, count = evaluate_op(
-            "update_scale", [scale, count, found], [((), F32), ((), np.int32)], attributes
+            "update_scale",
+            [scale, count, found],
+            [((), F32), ((), np.int32)],
+            attributes,
         )
         assert (scale, count) == (expected["scale"], expected["tracker"]), step
 

@@ -37,12 +37,16 @@ def batch_norm(x, scale, bias, axis=1):
 
 def normalize(x, mean, variance, scale, bias, axis=1):
     shape = [-1 if a == axis else 1 for a in range(x.ndim)]
-    mean, variance, scale, bias = (v.reshape(shape) for v in (mean, variance, scale, bias))
+    mean, variance, scale, bias = (
+        v.reshape(shape) for v in (mean, variance, scale, bias)
+    )
     return (x - mean) / np.sqrt(variance + 1e-5) * scale + bias
 
 
 @pytest.mark.parametrize("dtype", [F32, BF16, np.float64])
-@pytest.mark.parametrize("op, function", [("softmax", softmax), ("log_softmax", log_softmax)])
+@pytest.mark.parametrize(
+    "op, function", [("softmax", softmax), ("log_softmax", log_softmax)]
+)
 def test_softmax(op, function, dtype):
     x = random((3, 4, 17), dtype, seed=1, scale=4)
     (y,) = evaluate_op(op, [x], [(x.shape, dtype)])
@@ -110,7 +114,9 @@ def test_layer_norm_gradients():
     assert_close(dbias, differentiate(forward, [x, scale, bias], 2, [dy]))
 
 
-@pytest.mark.parametrize("shape, axis", [((4, 3, 2, 5), 1), ((4, 2, 3), 2), ((6, 3), 1)])
+@pytest.mark.parametrize(
+    "shape, axis", [((4, 3, 2, 5), 1), ((4, 2, 3), 2), ((6, 3), 1)]
+)
 class TestBatchNorm:
     def attributes(self, axis, *more):
         return ", ".join([EPSILON, f"axis = {axis} : i64", *more])
@@ -122,14 +128,21 @@ class TestBatchNorm:
     def test_statistics(self, shape, axis):
         x = random(shape, seed=13, scale=3) + F32(1)
         mean, variance = evaluate_op(
-            "batch_norm_statistics", [x], [((3,), F32), ((3,), F32)], f"axis = {axis} : i64"
+            "batch_norm_statistics",
+            [x],
+            [((3,), F32), ((3,), F32)],
+            f"axis = {axis} : i64",
         )
         expected = self.statistics(x, axis)
         np.testing.assert_array_equal(mean, expected[0])
         np.testing.assert_array_equal(variance, expected[1])
 
     def test_forward(self, shape, axis):
-        x, scale, bias = random(shape, BF16, seed=14), random(3, seed=15), random(3, seed=16)
+        x, scale, bias = (
+            random(shape, BF16, seed=14),
+            random(3, seed=15),
+            random(3, seed=16),
+        )
         mean, variance = random(3, seed=17), np.abs(random(3, seed=18))
         (y,) = evaluate_op(
             "batch_norm", [x, scale, bias, mean, variance], [(shape, BF16)],

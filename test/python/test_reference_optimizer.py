@@ -38,8 +38,10 @@ def step_module(rule, hypers, size, parameter="f32", factors=0, skip=False):
                   for i, f in enumerate(factor_names)]  # fmt: skip
     arguments += ['%skip: tensor<i1> {binade.name = "skip"}'] * skip
     results = ", ".join([p] + [g] * len(states))
-    named = ", ".join([f'{p} {{binade.name = "p"}}']
-                      + [f'{g} {{binade.name = "s{i}"}}' for i in range(len(states))])
+    named = ", ".join(
+        [f'{p} {{binade.name = "p"}}']
+        + [f'{g} {{binade.name = "s{i}"}}' for i in range(len(states))]
+    )
     constants = "\n".join(
         f"  %h{i} = binade.constant dense<{h:.17e}> : tensor<f64>"
         for i, h in enumerate(hypers)
@@ -54,7 +56,9 @@ def step_module(rule, hypers, size, parameter="f32", factors=0, skip=False):
         operand_types.append("tensor<i1>")
     hyper_types = ", ".join(["tensor<i64>"] + ["tensor<f64>"] * len(hypers))
     hyper_names = ", ".join(["%t"] + [f"%h{i}" for i in range(len(hypers))])
-    return (RULES / f"{rule}.mlir").read_text() + f"""
+    return (
+        (RULES / f"{rule}.mlir").read_text()
+        + f"""
 func.func @step({", ".join(arguments)}) -> ({named}) {{
 {constants}
   %k:{len(scalars)} = binade.optimizer_scalars @{rule}({hyper_names})
@@ -64,6 +68,7 @@ func.func @step({", ".join(arguments)}) -> ({named}) {{
   return {", ".join(f"%u#{i}" for i in range(1 + len(states)))} : {results}
 }}
 """
+    )
 
 
 def zeros(rule, like):

@@ -20,7 +20,9 @@ def philox(counter, key):
 
 def uniform(index, seed, step, stream):
     low, high = (lambda x: x & 0xFFFFFFFF), (lambda x: x >> 32 & 0xFFFFFFFF)
-    words = philox([low(index), high(index), low(stream), low(step)], [low(seed), high(seed)])
+    words = philox(
+        [low(index), high(index), low(stream), low(step)], [low(seed), high(seed)]
+    )
     return (words[0] >> 8) * 2.0**-24
 
 
@@ -38,7 +40,9 @@ def test_random_uniform():
     step = np.array([0, 1, 2**31, 7])
     (y,) = evaluate_op("random_uniform", [index, seed, step], [((4,), F32)],
                        "stream = 3 : i64")  # fmt: skip
-    expected = [uniform(int(i), int(s), int(t), 3) for i, s, t in zip(index, seed, step)]
+    expected = [
+        uniform(int(i), int(s), int(t), 3) for i, s, t in zip(index, seed, step)
+    ]
     np.testing.assert_array_equal(y, np.array(expected, F32))
     assert ((0 <= y) & (y < 1)).all()
 

@@ -27,7 +27,9 @@ class TestMovement:
 
     def test_transpose(self, make):
         x = make((2, 3, 4))
-        self.check("transpose", x, x.transpose(2, 0, 1), "permutation = array<i64: 2, 0, 1>")
+        self.check(
+            "transpose", x, x.transpose(2, 0, 1), "permutation = array<i64: 2, 0, 1>"
+        )
 
     def test_broadcast(self, make):
         x = make((3, 1))
@@ -96,7 +98,9 @@ class TestExternal:
     def test_is_read_and_checked(self, tmp_path):
         data = np.array([1, 2.5, -3], F32).tobytes()
         (tmp_path / "data.bin").write_bytes(b"head" + data)
-        done = self.run(tmp_path, self.attribute(digest=hashlib.sha256(data).hexdigest()))
+        done = self.run(
+            tmp_path, self.attribute(digest=hashlib.sha256(data).hexdigest())
+        )
         assert done.stdout.strip().endswith("= 1 2.5 -3"), done
 
     @pytest.mark.parametrize("changed, message", [
@@ -161,5 +165,7 @@ def test_indices_out_of_range_are_errors(index):
 def test_movement_of_nothing():
     x = np.zeros((0, 3), F32)
     assert type_of(x) == "tensor<0x3xf32>"
-    (y,) = evaluate_op("transpose", [x], [((3, 0), F32)], "permutation = array<i64: 1, 0>")
+    (y,) = evaluate_op(
+        "transpose", [x], [((3, 0), F32)], "permutation = array<i64: 1, 0>"
+    )
     assert y.shape == (3, 0)

@@ -32,8 +32,8 @@ mlir::binade::decomposeDropout(ImplicitLocOpBuilder &b, Value x, Value rng,
       b, RankedTensorType::get(shape, b.getF32Type()),
       IotaOp::create(b, indices, IntegerAttr()), word(0), word(1), stream);
   double p = ratio.convertToDouble();
-  // Draws are multiples of 2^-24: the smallest that is kept is an f32, which the
-  // ratio itself need not be.
+  // Draws are multiples of 2^-24: the smallest that is kept is an f32, which
+  // the ratio itself need not be.
   double smallest = std::ceil(p * 0x1.0p24) * 0x1.0p-24;
   Value kept =
       CompareOp::create(b, uniform, buildSplat(b, uniform.getType(), smallest),

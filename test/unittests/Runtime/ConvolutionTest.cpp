@@ -82,7 +82,7 @@ public:
   /// Terms of each written element, in f64: value and magnitude of the sum.
   void expectBound() {
     std::vector<double> sums, magnitudes, terms;
-    std::uint32_t written = direction == Convolution::Forward ? 2
+    std::uint32_t written = direction == Convolution::Forward     ? 2
                             : direction == Convolution::InputGrad ? 0
                                                                   : 1;
     Tensor result = tensorOf(*program, written);
@@ -90,9 +90,8 @@ public:
     sums.resize(count);
     magnitudes.resize(count);
     terms.resize(count);
-    std::array<Tensor, 3> values = {tensorOf(*program, 0),
-                                    tensorOf(*program, 1),
-                                    tensorOf(*program, 2)};
+    std::array<Tensor, 3> values = {
+        tensorOf(*program, 0), tensorOf(*program, 1), tensorOf(*program, 2)};
     forEachTerm([&](std::array<std::int64_t, 3> index) {
       double term = 1;
       for (std::uint32_t t = 0; t < 3; ++t)
@@ -246,9 +245,7 @@ static void expectBounds(Contraction contraction) {
       }
 }
 
-TEST(Convolution, OwnCodeKeepsTheErrorBound) {
-  expectBounds(Contraction::Own);
-}
+TEST(Convolution, OwnCodeKeepsTheErrorBound) { expectBounds(Contraction::Own); }
 
 TEST(Convolution, OneDnnKeepsTheErrorBound) {
   expectBounds(Contraction::OneDnn);
@@ -258,7 +255,8 @@ TEST(Convolution, NarrowTypesAreRoundedOnce) {
   for (DType type : {DType::BF16, DType::F16})
     for (DType written : {type, DType::F32})
       for (Convolution::Direction direction : directions)
-        for (Contraction contraction : {Contraction::Own, Contraction::OneDnn}) {
+        for (Contraction contraction :
+             {Contraction::Own, Contraction::OneDnn}) {
           Case c{"narrow"};
           c.in = c.out = 16;
           c.type = type;
@@ -274,7 +272,7 @@ TEST(Convolution, NarrowTypesAreRoundedOnce) {
 TEST(Convolution, OwnBitsDependOnNeitherThreadsNorLayout) {
   Case c = cases()[8];
   for (Convolution::Direction direction : directions) {
-    std::uint32_t written = direction == Convolution::Forward ? 2
+    std::uint32_t written = direction == Convolution::Forward     ? 2
                             : direction == Convolution::InputGrad ? 0
                                                                   : 1;
     for (bool channelsLast : {false, true}) {
