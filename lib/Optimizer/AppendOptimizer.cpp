@@ -74,7 +74,8 @@ private:
     }
     addResult(function, Role::Metric, "grad_norm",
               buildCast(b, norm, b.getF32Type()));
-    addResult(function, Role::Metric, "found_inf", foundInf);
+    if (guard)
+      addResult(function, Role::Metric, "found_inf", foundInf);
   }
 
   void updateGroup(const Group &group, size_t index) {

@@ -1,19 +1,12 @@
 //===- State.cpp - Training state in files --------------------------------===//
 
+#include "Describe.h"
 #include "ProgramImplementation.h"
 #include "binade/Container/Printable.h"
 #include <algorithm>
 
 using namespace binade;
 using namespace binade::plan;
-
-static std::string describe(DType dtype, std::span<const std::int64_t> shape) {
-  std::string text(name(dtype));
-  text += " [";
-  for (std::size_t d = 0; d < shape.size(); ++d)
-    text += (d ? ", " : "") + std::to_string(shape[d]);
-  return text + "]";
-}
 
 Result<std::size_t> Program::restore(const Safetensors &file) {
   // First everything is checked: a file that does not fit changes nothing.

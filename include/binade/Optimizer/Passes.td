@@ -13,7 +13,7 @@ def AppendOptimizerPass : Pass<"binade-append-optimizer", "::mlir::ModuleOp"> {
     over all gradients, the scalars of the rule once per group of parameters, and one
     `binade.optimizer_update` per parameter. A step whose gradients are not all finite
     changes nothing (`on-nonfinite=continue` leaves that out). Metrics are `loss`,
-    `grad_norm` (before clipping) and `found_inf`.
+    `grad_norm` (before clipping) and, unless left out, `found_inf`.
 
     `optimizer` names a rule that Binade ships, or a rule file. `settings` are
     `key=value` for all parameters, `group` is `GLOB:key=value,...` for those whose

@@ -1,0 +1,36 @@
+//===- Progress.h - Training shown to a person ------------------*- C++ -*-===//
+
+#ifndef BINADE_RUNTIME_PROGRESS_H
+#define BINADE_RUNTIME_PROGRESS_H
+
+#include "binade/Runtime/Training.h"
+#include <iosfwd>
+
+namespace binade {
+
+/// Shows step, loss, loss scale, skipped steps, steps per second and the time
+/// that is left. On a terminal one line is rewritten ten times a second;
+/// elsewhere a line is added every two seconds. The first and the last step are
+/// always shown. Time is that of the steps' own metrics.
+class Progress {
+public:
+  Progress(std::ostream &out, bool isTerminal, std::int64_t steps)
+      : out(out), isTerminal(isTerminal), steps(steps) {}
+
+  void show(const StepMetrics &metrics);
+  /// Ends the line, before something else is printed.
+  void finish();
+
+private:
+  std::string format(const StepMetrics &metrics) const;
+
+  std::ostream &out;
+  bool isTerminal, lineIsOpen = false;
+  std::int64_t steps, done = 0, skipped = 0;
+  double elapsed = 0, shown = 0; ///< In milliseconds.
+  double recent = 0;             ///< Milliseconds per step, averaged.
+};
+
+} // namespace binade
+
+#endif // BINADE_RUNTIME_PROGRESS_H

@@ -1,0 +1,66 @@
+//===- Training.h - Run a training step over data ---------------*- C++ -*-===//
+// The loop that drives a Program: batches in, metrics out, the final state in
+// a file.
+//===----------------------------------------------------------------------===//
+
+#ifndef BINADE_RUNTIME_TRAINING_H
+#define BINADE_RUNTIME_TRAINING_H
+
+#include "binade/Runtime/Data.h"
+#include "binade/Runtime/SampleOrder.h"
+
+namespace binade {
+
+/// What to do about a step whose gradients are not finite when the program has
+/// no loss scaler.
+enum class OnNonFinite : std::uint8_t {
+  Stop,     ///< Keep the state before the step and end with exit code 4.
+  Skip,     ///< Leave the step out.
+  Continue, ///< Apply it; the program has to be compiled so.
+};
+std::optional<OnNonFinite> parseOnNonFinite(std::string_view text);
+
+struct TrainOptions {
+  std::int64_t steps = 0;
+  Order order = Order::Shuffle;
+  std::uint64_t seed = 0; ///< Of the order of samples.
+  /// Directory for metrics.jsonl, final.safetensors and grads-*.safetensors;
+  /// made when it is not there.
+  std::string out;
+  /// Write the gradients of this many first steps.
+  std::int64_t saveGradients = 0;
+  /// Nothing means stop, or skip where there is a loss scaler.
+  std::optional<OnNonFinite> onNonFinite;
+  /// Asked before each step; an exit code other than 0 ends training with it,
+  /// after the state is saved.
+  std::function<int()> interrupted;
+};
+
+/// One step, as in metrics.jsonl.
+struct StepMetrics {
+  std::int64_t step = 0;           ///< From 1.
+  double loss = 0;                 ///< Unscaled, before the update.
+  std::optional<double> gradNorm;  ///< Unscaled, before clipping.
+  std::optional<double> lossScale; ///< With which the step was computed.
+  bool skipped = false;            ///< Nothing was updated.
+  double milliseconds = 0;         ///< Reading the batch and computing.
+};
+
+struct TrainSummary {
+  std::int64_t steps = 0, skipped = 0;
+  double lastLoss = 0;
+  double milliseconds = 0;
+  std::uint32_t epochs = 0;    ///< Begun.
+  int exitCode = ExitCode::Ok; ///< What `interrupted` said.
+};
+
+/// Trains an initialized program; `listener` is told about each step. Errors:
+/// what options (2), data (3), numbers (4) or the file system (5) cause. When
+/// the numbers stop training, final.safetensors holds the last good state.
+Result<TrainSummary>
+train(Program &program, const Data &data, const TrainOptions &options,
+      const std::function<void(const StepMetrics &)> &listener = {});
+
+} // namespace binade
+
+#endif // BINADE_RUNTIME_TRAINING_H

@@ -1,0 +1,61 @@
+//===- Progress.cpp - Training shown to a person --------------------------===//
+
+#include "binade/Runtime/Progress.h"
+#include <algorithm>
+#include <cstdio>
+#include <ostream>
+
+using namespace binade;
+
+/// `0:07`, `12:30`, `1:02:03`.
+static std::string formatDuration(double seconds) {
+  auto whole = static_cast<long long>(seconds + 0.5);
+  char text[64];
+  if (whole < 3600)
+    std::snprintf(text, sizeof(text), "%lld:%02lld", whole / 60, whole % 60);
+  else
+    std::snprintf(text, sizeof(text), "%lld:%02lld:%02lld", whole / 3600,
+                  whole / 60 % 60, whole % 60);
+  return text;
+}
+
+std::string Progress::format(const StepMetrics &metrics) const {
+  char text[64];
+  std::string line =
+      "step " + std::to_string(metrics.step) + "/" + std::to_string(steps);
+  std::snprintf(text, sizeof(text), "  loss %.5g", metrics.loss);
+  line += text;
+  if (metrics.lossScale) {
+    std::snprintf(text, sizeof(text), "  scale %g", *metrics.lossScale);
+    line += text;
+  }
+  line += "  skipped " + std::to_string(skipped);
+  std::snprintf(text, sizeof(text), "  %.3g steps/s", 1000 / recent);
+  line += text;
+  return line + "  ETA " +
+         formatDuration((steps - metrics.step) * recent / 1000);
+}
+
+void Progress::show(const StepMetrics &metrics) {
+  constexpr double kTerminalPeriod = 100, kPlainPeriod = 2000, kWeight = 0.05;
+  double last = std::max(metrics.milliseconds, 1e-3);
+  elapsed += last;
+  skipped += metrics.skipped;
+  // The first step also warms caches and is forgotten by the second.
+  recent = ++done <= 2 ? last : recent + kWeight * (last - recent);
+  bool isEnd = done == 1 || metrics.step == steps;
+  if (!isEnd && elapsed - shown < (isTerminal ? kTerminalPeriod : kPlainPeriod))
+    return;
+  shown = elapsed;
+  if (isTerminal)
+    out << "\r" << format(metrics) << "\033[K" << std::flush;
+  else
+    out << format(metrics) << std::endl;
+  lineIsOpen = isTerminal;
+}
+
+void Progress::finish() {
+  if (lineIsOpen)
+    out << std::endl;
+  lineIsOpen = false;
+}

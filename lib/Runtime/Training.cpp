@@ -1,0 +1,244 @@
+//===- Training.cpp - Run a training step over data -----------------------===//
+
+#include "binade/Runtime/Training.h"
+#include "MetricsFile.h"
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+
+using namespace binade;
+using namespace binade::plan;
+
+std::optional<OnNonFinite> binade::parseOnNonFinite(std::string_view text) {
+  if (text == "stop")
+    return OnNonFinite::Stop;
+  if (text == "skip")
+    return OnNonFinite::Skip;
+  if (text == "continue")
+    return OnNonFinite::Continue;
+  return std::nullopt;
+}
+
+namespace {
+/// What a step changes even when it is skipped: running statistics and the
+/// generator's state.
+class UnguardedState {
+public:
+  explicit UnguardedState(const Program &program) {
+    for (Role role : {Role::Buffer, Role::Rng})
+      for (const Tensor &tensor : program.tensors(role))
+        copies.emplace_back(tensor,
+                            std::vector<std::byte>(tensor.bytes.size()));
+  }
+
+  void keep() {
+    for (auto &[tensor, bytes] : copies)
+      std::memcpy(bytes.data(), tensor.bytes.data(), bytes.size());
+  }
+  void restore() const {
+    for (const auto &[tensor, bytes] : copies)
+      std::memcpy(tensor.bytes.data(), bytes.data(), bytes.size());
+  }
+
+private:
+  std::vector<std::pair<Tensor, std::vector<std::byte>>> copies;
+};
+
+class TrainingLoop {
+public:
+  TrainingLoop(Program &program, const Data &data, const TrainOptions &options)
+      : program(program), data(data), options(options), unguarded(program),
+        order(options.order, data.getNumSamples(), data.getBatch(),
+              options.seed) {}
+
+  Result<void> check();
+  Result<TrainSummary>
+  run(const std::function<void(const StepMetrics &)> &listener);
+
+private:
+  Result<StepMetrics> runStep(std::int64_t step);
+  Result<void> checkIndices(std::int64_t step) const;
+  Result<void> saveGradients(const StepMetrics &metrics) const;
+  Error stop(const StepMetrics &metrics);
+  std::string path(const std::string &name) const {
+    return options.out + "/" + name;
+  }
+  std::optional<double> metric(std::string_view name) const {
+    return readScalar(program, Role::Metric, name);
+  }
+  bool hasScaler() const {
+    return program.find(Role::Scaler, "scale").has_value();
+  }
+
+  Program &program;
+  const Data &data;
+  const TrainOptions &options;
+  OnNonFinite onNonFinite = OnNonFinite::Stop;
+  UnguardedState unguarded;
+  SampleOrder order;
+};
+} // namespace
+
+/// What program and options have to have in common.
+Result<void> TrainingLoop::check() {
+  bool skips = program.getPlan().skipsNonFinite;
+  onNonFinite = options.onNonFinite.value_or(hasScaler() ? OnNonFinite::Skip
+                                                         : OnNonFinite::Stop);
+  constexpr const char *kWhere = "--on-nonfinite";
+  if (!metric("loss"))
+    return Error{kPlanTensor.data(),
+                 "the program has no metric 'loss': it is no training step"};
+  if (hasScaler() && onNonFinite != OnNonFinite::Skip)
+    return Error{kWhere,
+                 "the program scales its loss: steps whose gradients overflow "
+                 "are part of finding the scale and are skipped",
+                 ExitCode::Usage};
+  if (skips && onNonFinite == OnNonFinite::Continue)
+    return Error{kWhere,
+                 "the program was compiled to skip steps that are not finite; "
+                 "'continue' needs the model itself",
+                 ExitCode::Usage};
+  if (!skips && onNonFinite != OnNonFinite::Continue)
+    return Error{kWhere,
+                 "the program was compiled to apply steps that are not finite; "
+                 "use --on-nonfinite continue",
+                 ExitCode::Usage};
+  if (options.saveGradients > 0 && program.tensors(Role::Gradient).empty())
+    return Error{"--save-grads",
+                 "the program does not give its gradients; train the model "
+                 "itself, or compile it with --keep-gradients",
+                 ExitCode::Usage};
+  return {};
+}
+
+/// Kernels leave out accesses beyond a table and report them.
+Result<void> TrainingLoop::checkIndices(std::int64_t step) const {
+  for (const Tensor &tensor : program.tensors(Role::Metric)) {
+    if (!tensor.name.starts_with("out_of_range"))
+      continue;
+    if (readScalar(program, Role::Metric, tensor.name).value_or(0) != 0)
+      return Error{data.getPath(),
+                   "batch " + std::to_string(step) +
+                       " leads to an index or label that is out of range (" +
+                       printable(tensor.name) + ")"};
+  }
+  return {};
+}
+
+Result<StepMetrics> TrainingLoop::runStep(std::int64_t step) {
+  auto start = std::chrono::steady_clock::now();
+  StepMetrics metrics;
+  metrics.step = step;
+  metrics.lossScale = readScalar(program, Role::Scaler, "scale");
+  if (Result<void> filled = data.fill(order.next()); !filled)
+    return filled.takeError();
+  if (onNonFinite == OnNonFinite::Stop)
+    unguarded.keep();
+  program.run();
+  if (Result<void> legal = checkIndices(step); !legal)
+    return legal.takeError();
+  metrics.loss = *metric("loss");
+  metrics.gradNorm = metric("grad_norm");
+  metrics.skipped =
+      program.getPlan().skipsNonFinite && metric("found_inf").value_or(0) != 0;
+  std::chrono::duration<double, std::milli> elapsed =
+      std::chrono::steady_clock::now() - start;
+  metrics.milliseconds = elapsed.count();
+  return metrics;
+}
+
+/// Gradients as the update sees them, but for clipping: in f32, multiplied by
+/// 1 / loss scale.
+Result<void> TrainingLoop::saveGradients(const StepMetrics &metrics) const {
+  auto inverse = static_cast<float>(1.0 / metrics.lossScale.value_or(1.0));
+  std::vector<Tensor> gradients = program.tensors(Role::Gradient);
+  std::vector<std::vector<float>> values;
+  std::vector<TensorBytes> stored;
+  for (const Tensor &tensor : gradients) {
+    std::vector<float> &unscaled = values.emplace_back();
+    for (float value : tensor.as<float>())
+      unscaled.push_back(value * inverse);
+    stored.push_back({std::string(tensor.name),
+                      DType::F32,
+                      {tensor.shape.begin(), tensor.shape.end()},
+                      std::as_bytes(std::span(unscaled))});
+  }
+  char name[64];
+  std::snprintf(name, sizeof(name), "grads-%06lld.safetensors",
+                static_cast<long long>(metrics.step));
+  return writeSafetensors(path(name), stored,
+                          {{"step", std::to_string(metrics.step)}});
+}
+
+/// Where gradients are not finite the update kept what it guards. A loss can be
+/// infinite although they are finite: then the update was sound.
+Error TrainingLoop::stop(const StepMetrics &metrics) {
+  if (metrics.skipped)
+    unguarded.restore();
+  std::string loss = std::isfinite(metrics.loss) ? std::to_string(metrics.loss)
+                     : std::isnan(metrics.loss)  ? "NaN"
+                                                 : "infinite";
+  if (Result<void> saved = program.save(path("final.safetensors")); !saved)
+    return saved.takeError();
+  return Error{"step " + std::to_string(metrics.step),
+               metrics.skipped
+                   ? "the gradients are not finite (the loss is " + loss + ")"
+                   : "the loss is " + loss,
+               ExitCode::NumericGuard}
+      .withNote("the state " +
+                std::string(metrics.skipped ? "before" : "after") +
+                " this step is in " + printable(path("final.safetensors")))
+      .withNote("a smaller --lr or a --clip may help; --on-nonfinite skip "
+                "leaves such steps out");
+}
+
+Result<TrainSummary>
+TrainingLoop::run(const std::function<void(const StepMetrics &)> &listener) {
+  std::error_code failure;
+  std::filesystem::create_directories(options.out, failure);
+  if (failure)
+    return systemError(printable(options.out), "cannot make the directory",
+                       failure.value());
+  Result<MetricsFile> file = MetricsFile::create(path("metrics.jsonl"));
+  if (!file)
+    return file.takeError();
+
+  TrainSummary summary;
+  for (std::int64_t step = 1; step <= options.steps; ++step) {
+    if (options.interrupted)
+      summary.exitCode = options.interrupted();
+    if (summary.exitCode != ExitCode::Ok)
+      break;
+    Result<StepMetrics> metrics = runStep(step);
+    if (!metrics)
+      return metrics.takeError();
+    if (Result<void> written = file->write(*metrics); !written)
+      return written.takeError();
+    if (step <= options.saveGradients)
+      if (Result<void> written = saveGradients(*metrics); !written)
+        return written.takeError();
+    if (listener)
+      listener(*metrics);
+    summary.steps = step;
+    summary.skipped += metrics->skipped;
+    summary.lastLoss = metrics->loss;
+    summary.milliseconds += metrics->milliseconds;
+    summary.epochs = order.getEpoch() + 1;
+    if (onNonFinite == OnNonFinite::Stop &&
+        (metrics->skipped || !std::isfinite(metrics->loss)))
+      return stop(*metrics);
+  }
+  if (Result<void> saved = program.save(path("final.safetensors")); !saved)
+    return saved.takeError();
+  return summary;
+}
+
+Result<TrainSummary>
+binade::train(Program &program, const Data &data, const TrainOptions &options,
+              const std::function<void(const StepMetrics &)> &listener) {
+  TrainingLoop loop(program, data, options);
+  if (Result<void> checked = loop.check(); !checked)
+    return checked.takeError();
+  return loop.run(listener);
+}

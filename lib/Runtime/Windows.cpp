@@ -1,0 +1,57 @@
+//===- Windows.cpp - How inputs are cut from streams ----------------------===//
+
+#include "binade/Container/Printable.h"
+#include "binade/Runtime/Data.h"
+#include <charconv>
+#include <limits>
+
+using namespace binade;
+
+/// Reads a number that is not negative, all of `text`.
+static std::optional<std::int64_t> parseNumber(std::string_view text) {
+  std::optional<std::uint64_t> number = parseDecimal(text);
+  if (!number || *number > std::uint64_t(INT64_MAX))
+    return std::nullopt;
+  return static_cast<std::int64_t>(*number);
+}
+
+/// Reads `INPUT=TENSOR[BEGIN:END]`. Names may hold `=`, `[` and `:`: the
+/// tensor's is what stands before the last bracket, the input's what stands
+/// before the first `=`.
+static std::optional<Window> parseWindow(std::string_view text) {
+  std::size_t equals = text.find('='), bracket = text.rfind('['),
+              colon = text.rfind(':');
+  if (equals == text.npos || bracket == text.npos || colon == text.npos ||
+      equals == 0 || bracket <= equals + 1 || colon < bracket ||
+      text.back() != ']')
+    return std::nullopt;
+  auto begin = parseNumber(text.substr(bracket + 1, colon - bracket - 1));
+  auto end = parseNumber(text.substr(colon + 1, text.size() - colon - 2));
+  if (!begin || !end || *begin >= *end)
+    return std::nullopt;
+  return Window{std::string(text.substr(0, equals)),
+                std::string(text.substr(equals + 1, bracket - equals - 1)),
+                *begin, *end};
+}
+
+Result<std::vector<Window>> binade::parseWindows(std::string_view text) {
+  std::vector<Window> windows;
+  while (true) {
+    // A comma ends a window only behind its bracket.
+    std::size_t comma = text.find("],");
+    std::string_view part =
+        comma == text.npos ? text : text.substr(0, comma + 1);
+    std::optional<Window> window = parseWindow(part);
+    if (!window)
+      return Error{"--window",
+                   "expected INPUT=TENSOR[BEGIN:END] with BEGIN < END, got " +
+                       quote(part),
+                   ExitCode::Usage}
+          .withNote("for example "
+                    "--window 'input_ids=tokens[0:256],labels=tokens[1:257]'");
+    windows.push_back(*std::move(window));
+    if (comma == text.npos)
+      return windows;
+    text.remove_prefix(comma + 2);
+  }
+}
