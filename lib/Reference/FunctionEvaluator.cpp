@@ -87,7 +87,8 @@ LogicalResult FunctionEvaluator::evaluateOp(Operation *op,
     auto type = cast<RankedTensorType>(result);
     types.push_back(length && type.getRank() > 0 ? type.clone(*length) : type);
   }
-  Evaluation evaluation(op, std::move(operands), types, context);
+  Evaluation evaluation(op, std::move(operands), types, context,
+                        /*wantsErrors=*/options.bounds || draw);
   if (failed((*function)(evaluation)))
     return failure();
 

@@ -15,9 +15,11 @@ using namespace mlir::binade;
 static bool isF64(Type type) { return getElementTypeOrSelf(type).isF64(); }
 
 Evaluation::Evaluation(Operation *op, SmallVector<TensorRef> operands,
-                       ArrayRef<RankedTensorType> types, const Context &context)
+                       ArrayRef<RankedTensorType> types, const Context &context,
+                       bool wantsErrors)
     : op(op), operands(std::move(operands)), context(context),
-      finished(op->getNumResults()), errors(op->getNumResults()) {
+      finished(op->getNumResults()), errors(op->getNumResults()),
+      withErrors(wantsErrors) {
   for (RankedTensorType type : types)
     results.emplace_back(type);
   bool isWide = llvm::any_of(op->getOperandTypes(), isF64) ||
@@ -43,7 +45,7 @@ double Evaluation::getAccumulationRoundoff() const {
 }
 
 void Evaluation::setError(unsigned result, int64_t index, double error) {
-  if (error == 0.0)
+  if (!withErrors || error == 0.0)
     return;
   if (errors[result].empty())
     errors[result].resize(results[result].getNumElements());

@@ -37,7 +37,8 @@ public:
   /// `types` are the types of the results: those of the op, or for the body of
   /// a kernel over many tensors those that belong to its operands.
   Evaluation(Operation *op, SmallVector<TensorRef> operands,
-             ArrayRef<RankedTensorType> types, const Context &context);
+             ArrayRef<RankedTensorType> types, const Context &context,
+             bool wantsErrors);
 
   Operation *getOperation() const { return op; }
   const Context &getContext() const { return context; }
@@ -54,6 +55,9 @@ public:
     finished[index] = std::move(value);
   }
 
+  /// Whether `setError` has an effect: what is expensive to bound need not be
+  /// bounded otherwise.
+  bool wantsErrors() const { return withErrors; }
   /// Says by how much an implementation may miss element `index` of a result
   /// before its last rounding. Elements without a mark are exact: the rounding
   /// to the result's format is their only one.
@@ -85,6 +89,7 @@ private:
   SmallVector<TensorRef> finished;
   SmallVector<std::vector<double>> errors; // Empty: exact.
   double roundoff;
+  bool withErrors;
 };
 
 /// c in the bound c u sum|terms| of a sum of `count` terms in any order: the
