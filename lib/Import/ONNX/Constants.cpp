@@ -2,6 +2,7 @@
 
 #include "Evaluate.h"
 #include "OpTable.h"
+#include "mlir/Dialect/Traits.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 
 using namespace mlir;
@@ -145,19 +146,21 @@ LogicalResult mlir::binade::importer::importSin(Node &node) {
   return mapFloats(node, std::sin);
 }
 
-/// Combines two constants of integers, of which one may be a single number.
+/// Combines two constants of integers.
 static LogicalResult
 mapIntegers(Node &node, function_ref<int64_t(int64_t, int64_t)> combine) {
   if (!node.getConstant(0) || !node.getConstant(1) || node.hasFloats(0) ||
       node.getElement(0) != node.getElement(1))
     return node.emitError() << "is supported on integer constants only, got "
                             << node.getType(0) << " and " << node.getType(1);
-  Elements lhs = unpack(node.getConstant(0)), rhs = unpack(node.getConstant(1));
-  bool isScalar = rhs.type.getNumElements() == 1 &&
-                  rhs.type.getRank() <= lhs.type.getRank();
-  if (lhs.type != rhs.type && !isScalar)
-    return node.emitError()
-           << "cannot combine " << lhs.type << " and " << rhs.type;
+  SmallVector<int64_t> shape;
+  if (!OpTrait::util::getBroadcastedShape(node.getShape(0), node.getShape(1),
+                                          shape) ||
+      !node.graph.spend(ShapedType::getNumElements(shape)))
+    return node.emitError() << "cannot combine " << node.getType(0) << " and "
+                            << node.getType(1);
+  Elements lhs = broadcast(unpack(node.getConstant(0)), shape);
+  Elements rhs = broadcast(unpack(node.getConstant(1)), shape);
   Elements result{lhs.type, {}};
   for (int64_t i = 0; i < lhs.type.getNumElements(); ++i) {
     if (rhs[i].i == 0)

@@ -92,6 +92,24 @@ move(const Elements &from, RankedTensorType type,
   return result;
 }
 
+/// Axis i of `from` is axis axes[i] of the result, or has length 1.
+static Elements copyAlong(const Elements &from, RankedTensorType type,
+                          ArrayRef<int64_t> axes) {
+  return move(from, type, [&](ArrayRef<int64_t> index) {
+    SmallVector<int64_t> source;
+    for (auto [axis, size] : llvm::zip_equal(axes, from.type.getShape()))
+      source.push_back(size == 1 ? 0 : index[axis]);
+    return source;
+  });
+}
+
+Elements mlir::binade::importer::broadcast(const Elements &elements,
+                                           ArrayRef<int64_t> shape) {
+  auto axes = llvm::to_vector(
+      llvm::seq<int64_t>(shape.size() - elements.type.getRank(), shape.size()));
+  return copyAlong(elements, elements.type.clone(shape), axes);
+}
+
 static Elements evaluateConcat(ConcatOp op, ArrayRef<Elements> operands) {
   Elements result{op.getType(), {}};
   int64_t axis = op.getAxis();
@@ -136,13 +154,7 @@ static std::optional<Elements> evaluateMovement(Operation *op,
         });
       })
       .Case([&](BroadcastOp op) {
-        ArrayRef<int64_t> from = operands[0].type.getShape();
-        return move(operands[0], type, [&](Index index) {
-          SmallVector<int64_t> source;
-          for (auto [axis, size] : llvm::zip(op.getAxes(), from))
-            source.push_back(size == 1 ? 0 : index[axis]);
-          return source;
-        });
+        return copyAlong(operands[0], type, op.getAxes());
       })
       .Case([&](SliceOp op) {
         return move(operands[0], type, [&](Index index) {

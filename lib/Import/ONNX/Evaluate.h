@@ -34,6 +34,9 @@ Elements unpack(DenseElementsAttr attribute);
 /// Integers wrap to their width, floats are rounded once to their format.
 DenseElementsAttr pack(const Elements &elements);
 
+/// `elements` copied to `shape`, whose trailing axes it has or has as 1.
+Elements broadcast(const Elements &elements, ArrayRef<int64_t> shape);
+
 /// The one result of `op`, or null where this evaluator does not know the op:
 /// every element computed in f64 or i64 and rounded once.
 DenseElementsAttr evaluate(Operation *op, ArrayRef<DenseElementsAttr> operands);

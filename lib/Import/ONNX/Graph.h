@@ -3,7 +3,6 @@
 #ifndef BINADE_LIB_IMPORT_ONNX_GRAPH_H
 #define BINADE_LIB_IMPORT_ONNX_GRAPH_H
 
-#include "Dimensions.h"
 #include "Metadata.h"
 #include "Tensors.h"
 #include "binade/IR/Interface.h"
@@ -14,10 +13,9 @@ namespace mlir::binade::importer {
 class Graph {
 public:
   Graph(const Model &model, const Metadata &metadata, TensorReader &tensors,
-        const Dimensions &dimensions, const llvm::StringSet<> &used,
-        func::FuncOp function)
-      : model(model), metadata(metadata), tensors(tensors),
-        dimensions(dimensions), used(used), function(function) {}
+        const llvm::StringSet<> &used, func::FuncOp function)
+      : model(model), metadata(metadata), tensors(tensors), used(used),
+        function(function) {}
 
   const Model &getModel() const { return model; }
   func::FuncOp getFunction() const { return function; }
@@ -34,12 +32,6 @@ public:
 
   /// Makes `name` an argument of the function.
   void addArgument(Role role, StringRef name, Type type, Attribute init = {});
-
-  /// The static type of a graph input or output, symbolic dimensions bound.
-  FailureOr<RankedTensorType>
-  getInputType(const ::onnx::ValueInfoProto &info) const {
-    return dimensions.getType(model, info);
-  }
 
   /// Seed and counter of random numbers, an argument from the first call on.
   Value getRng();
@@ -65,7 +57,6 @@ private:
   const Model &model;
   const Metadata &metadata;
   TensorReader &tensors;
-  const Dimensions &dimensions;
   const llvm::StringSet<> &used;
   func::FuncOp function;
   llvm::StringMap<Value> values;

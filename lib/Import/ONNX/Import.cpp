@@ -29,7 +29,7 @@ public:
   FailureOr<OwningOpRef<ModuleOp>> run();
 
 private:
-  LogicalResult checkOps();
+  LogicalResult checkOps(const Initializers &initializers);
   void collectUsed();
   void createFunction();
   LogicalResult addBatch(Graph &graph);
@@ -55,18 +55,17 @@ private:
 
 /// Reports every kind of op that cannot be imported, before anything is built.
 /// An op without a counterpart is fine where its operands are constants.
-LogicalResult Importer::checkOps() {
+LogicalResult Importer::checkOps(const Initializers &initializers) {
   const ::onnx::GraphProto &graph = model.getGraph();
   llvm::StringSet<> constants;
-  for (const auto &tensor : graph.initializer())
-    constants.insert(tensor.name());
   llvm::MapVector<StringAttr, SmallVector<unsigned>> unknown;
   for (unsigned index : order) {
     const auto &node = graph.node(index);
     const OpRow *row = findOp(node.domain(), node.op_type(), model.getOpset());
     bool isConstant = node.op_type() == "Shape" || node.op_type() == "Size" ||
                       llvm::all_of(node.input(), [&](const std::string &name) {
-                        return name.empty() || constants.contains(name);
+                        return name.empty() || constants.contains(name) ||
+                               initializers.isConstant(name);
                       });
     if (isConstant)
       for (const std::string &name : node.output())
@@ -101,7 +100,8 @@ LogicalResult Importer::checkOps() {
       note << ", ...";
     if (const OpRow *row = findOp("", name, model.getOpset());
         row && row->operands == Operands::Constants)
-      note << " (known for constant operands only)";
+      note << " (known for constants only; --freeze makes a constant of a "
+              "parameter)";
     if (llvm::any_of(model.getProto().functions(), [&](const auto &function) {
           return function.domain() + "." + function.name() == name;
         }))
@@ -138,7 +138,7 @@ LogicalResult Importer::addBatch(Graph &graph) {
   for (const auto &input : model.getGraph().input()) {
     if (graph.lookup(input.name()))
       continue;
-    FailureOr<RankedTensorType> type = graph.getInputType(input);
+    FailureOr<RankedTensorType> type = dimensions.getType(model, input);
     if (failed(type))
       return failure();
     graph.addArgument(Role::Batch, input.name(), *type);
@@ -316,15 +316,18 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run() {
     return failure();
   order = *sorted;
   FailureOr<Metadata> metadata = readMetadata(model);
-  if (failed(metadata) || failed(checkOps()) ||
-      failed(dimensions.bind(model, options.dims)))
+  if (failed(metadata) || failed(dimensions.bind(model, options.dims)))
     return failure();
   collectUsed();
+  Initializers initializers(model, *metadata);
+  if (failed(initializers.classify(order, used, dimensions, tensors, options,
+                                   report)) ||
+      failed(checkOps(initializers)))
+    return failure();
   createFunction();
-  Graph graph(model, *metadata, tensors, dimensions, used, function);
-  if (failed(addInitializers(graph, *metadata, order, options, report)) ||
-      failed(addBatch(graph)) || failed(importNodes(graph)) ||
-      failed(addResults(graph)))
+  Graph graph(model, *metadata, tensors, used, function);
+  if (failed(initializers.define(graph, report)) || failed(addBatch(graph)) ||
+      failed(importNodes(graph)) || failed(addResults(graph)))
     return failure();
   if (options.recognize)
     recognizeComposites(function);

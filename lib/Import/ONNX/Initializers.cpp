@@ -8,102 +8,59 @@ using namespace mlir::binade;
 using namespace mlir::binade::importer;
 using ::onnx::TensorProto;
 
-namespace {
-/// An initializer, or an input with a rule instead of a value.
-struct Tensor {
-  StringRef name;
-  RankedTensorType type;
-  const TensorProto *proto = nullptr;
-  std::optional<ByteRange> range;
-  bool isBuffer = false;
-  bool isTrained = false;
-
-  bool isTrainable() const {
-    return isa<FloatType>(type.getElementType()) && !isBuffer;
-  }
-};
-
-class Initializers {
-public:
-  Initializers(Graph &graph, const Metadata &metadata, ImportReport &report)
-      : graph(graph), metadata(metadata), model(graph.getModel()),
-        report(report) {}
-
-  LogicalResult collect(ArrayRef<unsigned> order);
-  LogicalResult applyGlobs(ArrayRef<std::string> globs, StringRef flag,
-                           bool isTrained);
-  LogicalResult define();
-
-private:
-  Location getLoc(StringRef name) const {
-    return model.getLoc("initializer " + quote(name));
-  }
-  LogicalResult defineArgument(const Tensor &tensor, Role role);
-  LogicalResult defineConstant(const Tensor &tensor);
-
-  Graph &graph;
-  const Metadata &metadata;
-  const Model &model;
-  ImportReport &report;
-  std::vector<Tensor> tensors;
-  /// The first parameter stored at a place; others at the same place are tied.
-  llvm::DenseMap<Attribute, Value> stored;
-};
-} // namespace
-
 static void count(ImportReport::Group &group, RankedTensorType type) {
   ++group.tensors;
   group.elements += type.getNumElements();
   group.bytes += getBytes(type);
 }
 
-LogicalResult Initializers::collect(ArrayRef<unsigned> order) {
-  const ::onnx::GraphProto &proto = model.getGraph();
-  llvm::StringSet<> statistics, names;
-  for (unsigned index : order)
-    if (const auto &node = proto.node(index);
-        node.op_type() == "BatchNormalization" && node.input_size() == 5) {
-      statistics.insert(node.input(3));
-      statistics.insert(node.input(4));
-    }
-  for (auto [index, tensor] : llvm::enumerate(proto.initializer())) {
+LogicalResult Initializers::collect(const llvm::StringSet<> &statistics,
+                                    const llvm::StringSet<> &used,
+                                    const Dimensions &dimensions,
+                                    TensorReader &reader,
+                                    ImportReport &report) {
+  llvm::StringSet<> names;
+  auto isListed = [&](StringRef name) {
+    return metadata.trainable && metadata.trainable->contains(name);
+  };
+  for (auto [index, proto] : llvm::enumerate(model.getGraph().initializer())) {
     FailureOr<RankedTensorType> type =
-        graph.getTensors().getType(getLoc(tensor.name()), tensor);
+        reader.getType(getLoc(proto.name()), proto);
     if (failed(type))
       return failure();
-    if (!names.insert(tensor.name()).second)
-      return mlir::emitError(getLoc(tensor.name())) << "is defined twice";
-    if (!graph.isUsed(tensor.name())) {
+    if (!names.insert(proto.name()).second)
+      return mlir::emitError(getLoc(proto.name())) << "is defined twice";
+    if (!used.contains(proto.name())) {
       count(report.unused, *type);
       continue;
     }
-    Tensor &entry = tensors.emplace_back();
-    entry.name = tensor.name();
-    entry.type = *type;
-    entry.proto = &tensor;
-    entry.range = model.getRawData(index);
-    entry.isBuffer = statistics.contains(tensor.name());
-    entry.isTrained =
-        entry.isTrainable() &&
-        (metadata.trainable ? metadata.trainable->contains(tensor.name())
-                            : tensor.data_location() == TensorProto::EXTERNAL);
+    Tensor &tensor = tensors.emplace_back();
+    tensor.name = proto.name();
+    tensor.type = *type;
+    tensor.proto = &proto;
+    tensor.range = model.getRawData(index);
+    tensor.isBuffer = statistics.contains(tensor.name);
+    tensor.isTrained =
+        tensor.isTrainable() &&
+        (metadata.trainable ? isListed(tensor.name)
+                            : proto.data_location() == TensorProto::EXTERNAL);
   }
-  for (const auto &input : proto.input())
-    if (metadata.initial.contains(input.name())) {
-      FailureOr<RankedTensorType> type = graph.getInputType(input);
-      if (failed(type))
-        return failure();
-      if (!isa<FloatType>(type->getElementType()))
-        return mlir::emitError(getLoc(input.name()))
-               << "has a rule for its initial value, but holds " << *type;
-      Tensor &entry = tensors.emplace_back();
-      entry.name = input.name();
-      entry.type = *type;
-      entry.isBuffer = statistics.contains(input.name());
-      entry.isTrained =
-          entry.isTrainable() &&
-          (!metadata.trainable || metadata.trainable->contains(input.name()));
-    }
+  for (const auto &input : model.getGraph().input()) {
+    if (!metadata.initial.contains(input.name()))
+      continue;
+    FailureOr<RankedTensorType> type = dimensions.getType(model, input);
+    if (failed(type))
+      return failure();
+    if (!isa<FloatType>(type->getElementType()))
+      return mlir::emitError(getLoc(input.name()))
+             << "has a rule for its initial value, but holds " << *type;
+    Tensor &tensor = tensors.emplace_back();
+    tensor.name = input.name();
+    tensor.type = *type;
+    tensor.isBuffer = statistics.contains(tensor.name);
+    tensor.isTrained =
+        tensor.isTrainable() && (!metadata.trainable || isListed(tensor.name));
+  }
   return success();
 }
 
@@ -128,32 +85,55 @@ LogicalResult Initializers::applyGlobs(ArrayRef<std::string> globs,
   return success();
 }
 
-LogicalResult Initializers::defineArgument(const Tensor &tensor, Role role) {
+LogicalResult
+Initializers::classify(ArrayRef<unsigned> order, const llvm::StringSet<> &used,
+                       const Dimensions &dimensions, TensorReader &reader,
+                       const ImportOptions &options, ImportReport &report) {
+  llvm::StringSet<> statistics;
+  for (unsigned index : order)
+    if (const auto &node = model.getGraph().node(index);
+        node.op_type() == "BatchNormalization" && node.input_size() == 5) {
+      statistics.insert(node.input(3));
+      statistics.insert(node.input(4));
+    }
+  if (failed(collect(statistics, used, dimensions, reader, report)) ||
+      failed(applyGlobs(options.freeze, "--freeze", false)) ||
+      failed(applyGlobs(options.train, "--train", true)))
+    return failure();
+  for (const Tensor &tensor : tensors)
+    if (tensor.isConstant())
+      constants.insert(tensor.name);
+  return success();
+}
+
+LogicalResult Initializers::defineArgument(Graph &graph, const Tensor &tensor,
+                                           Role role,
+                                           ImportReport::Group &group) {
   if (!tensor.proto) {
     const InitialRule &rule = metadata.initial.find(tensor.name)->second;
     graph.addArgument(role, tensor.name, tensor.type,
                       getInitialValue(rule, tensor.type));
-  } else {
-    FailureOr<TypedAttr> value = graph.getTensors().refer(
-        getLoc(tensor.name), *tensor.proto, tensor.range);
-    if (failed(value))
-      return failure();
-    bool canBeTied = role == Role::Parameter && isa<ExternalAttr>(*value) &&
-                     tensor.type.getNumElements() > 0;
-    if (Value first = stored.lookup(*value); first && canBeTied) {
-      graph.define(tensor.name, first);
-      return success();
-    }
-    graph.addArgument(role, tensor.name, tensor.type, *value);
-    if (canBeTied)
-      stored[*value] = graph.lookup(tensor.name);
+    count(group, tensor.type);
+    return success();
   }
-  count(role == Role::Parameter ? report.parameters : report.buffers,
-        tensor.type);
+  FailureOr<TypedAttr> value = graph.getTensors().refer(
+      getLoc(tensor.name), *tensor.proto, tensor.range);
+  if (failed(value))
+    return failure();
+  bool canBeTied = role == Role::Parameter && isa<ExternalAttr>(*value) &&
+                   tensor.type.getNumElements() > 0;
+  if (Value first = stored.lookup(*value); first && canBeTied) {
+    graph.define(tensor.name, first);
+    return success();
+  }
+  graph.addArgument(role, tensor.name, tensor.type, *value);
+  if (canBeTied)
+    stored[*value] = graph.lookup(tensor.name);
+  count(group, tensor.type);
   return success();
 }
 
-LogicalResult Initializers::defineConstant(const Tensor &tensor) {
+LogicalResult Initializers::defineConstant(Graph &graph, const Tensor &tensor) {
   FailureOr<TypedAttr> value = graph.getTensors().readConstant(
       getLoc(tensor.name), *tensor.proto, tensor.range);
   if (failed(value))
@@ -161,31 +141,23 @@ LogicalResult Initializers::defineConstant(const Tensor &tensor) {
   Location loc = NameLoc::get(StringAttr::get(graph.getContext(), tensor.name));
   OpBuilder b(graph.getFunction().front().getTerminator());
   graph.define(tensor.name, ConstantOp::create(b, loc, *value));
-  count(report.constants, tensor.type);
   return success();
 }
 
-LogicalResult Initializers::define() {
+LogicalResult Initializers::define(Graph &graph, ImportReport &report) {
   for (const Tensor &tensor : tensors) {
-    // A tensor without a value cannot be a constant: it is kept like one.
-    bool isKept = tensor.isBuffer || (!tensor.isTrained && !tensor.proto);
-    LogicalResult defined = isKept ? defineArgument(tensor, Role::Buffer)
-                            : tensor.isTrained
-                                ? defineArgument(tensor, Role::Parameter)
-                                : defineConstant(tensor);
+    LogicalResult defined = success();
+    if (tensor.isConstant()) {
+      defined = defineConstant(graph, tensor);
+      count(report.constants, tensor.type);
+    } else if (tensor.isTrained) {
+      defined =
+          defineArgument(graph, tensor, Role::Parameter, report.parameters);
+    } else {
+      defined = defineArgument(graph, tensor, Role::Buffer, report.buffers);
+    }
     if (failed(defined))
       return failure();
   }
   return success();
-}
-
-LogicalResult mlir::binade::importer::addInitializers(
-    Graph &graph, const Metadata &metadata, ArrayRef<unsigned> order,
-    const ImportOptions &options, ImportReport &report) {
-  Initializers initializers(graph, metadata, report);
-  if (failed(initializers.collect(order)) ||
-      failed(initializers.applyGlobs(options.freeze, "--freeze", false)) ||
-      failed(initializers.applyGlobs(options.train, "--train", true)))
-    return failure();
-  return initializers.define();
 }

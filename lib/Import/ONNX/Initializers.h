@@ -3,18 +3,69 @@
 #ifndef BINADE_LIB_IMPORT_ONNX_INITIALIZERS_H
 #define BINADE_LIB_IMPORT_ONNX_INITIALIZERS_H
 
+#include "Dimensions.h"
 #include "Graph.h"
 #include "binade/Import/ONNX/Import.h"
 
 namespace mlir::binade::importer {
 
-/// Gives every initializer that `order` uses a value: parameters and buffers
-/// become arguments, the others constants. Inputs whose initial values follow a
-/// rule become arguments too.
-LogicalResult addInitializers(Graph &graph, const Metadata &metadata,
-                              ArrayRef<unsigned> order,
-                              const ImportOptions &options,
-                              ImportReport &report);
+/// The tensors that a model brings along: initializers, and inputs whose
+/// initial values follow a rule.
+class Initializers {
+public:
+  Initializers(const Model &model, const Metadata &metadata)
+      : model(model), metadata(metadata) {}
+
+  /// Decides which are trained (by storage or metadata, then by the globs of
+  /// `options`), which are running statistics, and which are constants.
+  /// Those that no node of `order` uses are only counted.
+  LogicalResult classify(ArrayRef<unsigned> order,
+                         const llvm::StringSet<> &used,
+                         const Dimensions &dimensions, TensorReader &reader,
+                         const ImportOptions &options, ImportReport &report);
+
+  bool isConstant(StringRef name) const { return constants.contains(name); }
+
+  /// Gives each its value: parameters and buffers become arguments, the others
+  /// constants.
+  LogicalResult define(Graph &graph, ImportReport &report);
+
+private:
+  struct Tensor {
+    StringRef name;
+    RankedTensorType type;
+    const ::onnx::TensorProto *proto = nullptr; ///< Null with a rule.
+    std::optional<ByteRange> range;
+    bool isBuffer = false;
+    bool isTrained = false;
+
+    bool isTrainable() const {
+      return isa<FloatType>(type.getElementType()) && !isBuffer;
+    }
+    /// What has no value in the model cannot be a constant: it is kept.
+    bool isConstant() const { return !isBuffer && !isTrained && proto; }
+  };
+
+  Location getLoc(StringRef name) const {
+    return model.getLoc("initializer " + quote(name));
+  }
+  LogicalResult collect(const llvm::StringSet<> &statistics,
+                        const llvm::StringSet<> &used,
+                        const Dimensions &dimensions, TensorReader &reader,
+                        ImportReport &report);
+  LogicalResult applyGlobs(ArrayRef<std::string> globs, StringRef flag,
+                           bool isTrained);
+  LogicalResult defineArgument(Graph &graph, const Tensor &tensor, Role role,
+                               ImportReport::Group &group);
+  LogicalResult defineConstant(Graph &graph, const Tensor &tensor);
+
+  const Model &model;
+  const Metadata &metadata;
+  std::vector<Tensor> tensors;
+  llvm::StringSet<> constants;
+  /// The first parameter stored at a place; others at the same place are tied.
+  llvm::DenseMap<Attribute, Value> stored;
+};
 
 } // namespace mlir::binade::importer
 
