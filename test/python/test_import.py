@@ -7,6 +7,7 @@ correct result may be from them.
 
 import os
 import pathlib
+import shutil
 import subprocess
 
 import numpy as np
@@ -20,6 +21,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("BINADE_BUILD", ROOT / "build" / "release"))
 TRANSLATE = BUILD / "bin" / "binade-translate"
 EVAL = BUILD / "bin" / "binade-eval"
+MODELS = pathlib.Path(os.environ.get("BINADE_MODELS", ROOT.parent / "shared" / "models"))
+FREEZE = {"llama-tiny": ["--freeze", "*inv_freq"]}
 
 pytestmark = pytest.mark.skipif(
     not (TRANSLATE.exists() and EVAL.exists()), reason="the tools are not built"
@@ -464,3 +467,33 @@ def sort_nodes(model):
         result.graph.node.extend(ready)
         known |= {name for n in ready for name in n.output}
     return result
+
+
+@pytest.mark.skipif(not MODELS.is_dir(), reason=f"{MODELS} is absent")
+@pytest.mark.parametrize(
+    "name", ["mlp-digits", "gpt2-tiny", "llama-tiny", "resnet18-cifar-w8"]
+)
+def test_loss_of_exported_model(name, tmp_path):
+    """The first loss and prediction, against those of PyTorch."""
+    folder = MODELS / name
+    inputs = np.load(folder / "inputs.npz")
+    reference = np.load(folder / "reference.npz")
+    shutil.copy(folder / "weights.safetensors", tmp_path)
+    safetensors.save(
+        tmp_path / "inputs.safetensors", {name: inputs[name][0] for name in inputs}
+    )
+    run(
+        TRANSLATE, "--import-onnx", folder / "loss.onnx", "-o", tmp_path / "m.mlir",
+        *FREEZE.get(name, []),
+    )  # fmt: skip
+    run(
+        EVAL, tmp_path / "m.mlir", "--inputs", tmp_path / "inputs.safetensors",
+        "--out", tmp_path / "results.safetensors",
+    )  # fmt: skip
+    results = safetensors.load(tmp_path / "results.safetensors")
+    np.testing.assert_allclose(
+        results["loss"], reference["loss.adamw.fp64"][0], rtol=2e-6
+    )
+    prediction = reference["prediction"]
+    tolerance = 2e-5 * np.abs(prediction).max()
+    np.testing.assert_allclose(results["prediction"], prediction, atol=tolerance)
