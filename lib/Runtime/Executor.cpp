@@ -12,6 +12,11 @@ using namespace binade::plan;
 
 Result<Executor> Executor::create(const Setup &setup) {
   Executor executor;
+  if (setup.contraction == Contraction::OneDnn && oneDnnVersion().empty())
+    return Error{setup.where,
+                 "oneDNN was asked for, but libdnnl.so.2 (2.6 or newer) was "
+                 "not found",
+                 ExitCode::Device};
   executor.memory = {setup.arena, setup.plan->buffers};
   executor.context.team = &ThreadTeam::get();
   executor.context.threads = setup.threads;
@@ -55,6 +60,15 @@ Result<void> Executor::append(const std::vector<Record> &records,
   return {};
 }
 
+static bool usesF16(const Record &record, const Memory &memory) {
+  auto *matmul = std::get_if<Matmul>(&record.body);
+  auto *convolution = std::get_if<Convolution>(&record.body);
+  const View &left = matmul ? matmul->lhs : convolution->x;
+  const View &right = matmul ? matmul->rhs : convolution->weight;
+  return memory.typeOf(left) == DType::F16 ||
+         memory.typeOf(right) == DType::F16;
+}
+
 Result<std::unique_ptr<Operation>> Executor::prepare(const Record &record,
                                                      const Setup &setup) {
   if (auto *launch = std::get_if<Launch>(&record.body))
@@ -62,6 +76,11 @@ Result<std::unique_ptr<Operation>> Executor::prepare(const Record &record,
   if (auto *copy = std::get_if<Copy>(&record.body))
     return createCopy(*copy, memory);
 
+  if (!emulatesF16 && setup.notify && usesF16(record, memory)) {
+    emulatesF16 = true;
+    setup.notify("remark: products of f16 are computed in f32 and rounded "
+                 "once; the library has none on CPUs");
+  }
   auto operation =
       createContraction(record, memory, setup.threads, setup.contraction);
   std::uint64_t needed = operation->getScratchBytes();

@@ -55,6 +55,7 @@ private:
   Arena extra;
   ExecutionContext context;
   bool profiling = false;
+  bool emulatesF16 = false; ///< And has said so.
 };
 
 } // namespace binade

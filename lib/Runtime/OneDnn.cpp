@@ -2,11 +2,11 @@
 
 #include "OneDnn.h"
 
-#if BINADE_WITH_ONEDNN
-
 #include <dlfcn.h>
 
 using namespace binade;
+
+#if BINADE_WITH_ONEDNN
 
 static const OneDnn *load() {
   void *library =
@@ -180,5 +180,18 @@ void DnnPrimitive::execute() const {
                                    static_cast<int>(arguments.size()),
                                    arguments.data());
 }
+
+std::string binade::oneDnnVersion() {
+  const OneDnn *dnn = OneDnn::get();
+  if (!dnn)
+    return {};
+  const dnnl_version_t &version = *dnn->version();
+  return std::to_string(version.major) + "." + std::to_string(version.minor) +
+         "." + std::to_string(version.patch);
+}
+
+#else
+
+std::string binade::oneDnnVersion() { return {}; }
 
 #endif // BINADE_WITH_ONEDNN

@@ -12,13 +12,16 @@ namespace binade {
 /// Who computes matrix products and convolutions.
 enum class Contraction {
   Auto,   ///< oneDNN where it is found and has a fast primitive, else Own
-  OneDnn, ///< oneDNN is demanded; what it lacks is still computed by Own
+  OneDnn, ///< oneDNN has to be there; what it lacks is computed by Own
   Own,
 };
 
 /// `text` of the environment variable BINADE_CONTRACTION or of a flag:
 /// `auto`, `onednn` or `own`.
 std::optional<Contraction> parseContraction(std::string_view text);
+
+/// The version of oneDNN that was found ("2.6.3"); empty where there is none.
+std::string oneDnnVersion();
 
 struct LibraryUse {
   std::uint64_t scratchBytes = 0;
