@@ -13,6 +13,12 @@ Schedule UnscaleFactorOp::getSchedule() { return Schedule::Scalars; }
 Schedule UpdateScaleOp::getSchedule() { return Schedule::Scalars; }
 
 FailureOr<SmallVector<Value>>
+GradientSeedOp::decompose(ImplicitLocOpBuilder &b) {
+  return SmallVector<Value>{
+      getScale() ? Value(getScale()) : buildSplat(b, getY().getType(), 1.0)};
+}
+
+FailureOr<SmallVector<Value>>
 UnscaleFactorOp::decompose(ImplicitLocOpBuilder &b) {
   if (!getScale())
     return SmallVector<Value>{buildSplat(b, getY().getType(), 1.0)};

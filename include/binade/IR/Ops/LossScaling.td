@@ -7,7 +7,7 @@ include "binade/IR/Ops/Base.td"
 
 def Binade_GradientSeedOp : Binade_Op<"gradient_seed", [
     Pure, NotDifferentiable,
-    DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>]> {
+    DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "decompose"]>]> {
   let summary = "the cotangent of the loss: 1, or the loss scale";
   let description = [{
     Differentiation starts here. Loss scaling hands the scale in as operand, which
