@@ -50,3 +50,31 @@ void mode(void *const *buffers, int64_t begin, int64_t end) {
 void answer(void *const *buffers, int64_t begin, int64_t end) {
   *(float *)buffers[0] = ANSWER;
 }
+
+// One step of w <- w - lr d/dw mean (w x - t)^2 over four samples, keeping
+// everything but `running` and the generator's counter where the gradient is
+// not finite.
+void regression(void *const *buffers, int64_t begin, int64_t end) {
+  float *w = buffers[0];
+  const float *x = buffers[1];
+  const int64_t *t = buffers[2];
+  const double *lr = buffers[3];
+  float *loss = buffers[4], *gradient = buffers[5];
+  uint8_t *foundInf = buffers[6];
+  int64_t *step = buffers[7];
+  float *running = buffers[8];
+  int64_t *rng = buffers[9];
+  *loss = *gradient = 0;
+  for (int64_t i = 0; i < 4; ++i) {
+    float error = *w * x[i] - (float)t[i];
+    *loss += error * error / 4;
+    *gradient += error * x[i] / 2;
+  }
+  *running = *loss;
+  rng[1] += 1;
+  *foundInf = !(*gradient - *gradient == 0);
+  if (*foundInf)
+    return;
+  *w -= (float)*lr * *gradient;
+  *step += 1;
+}

@@ -25,7 +25,7 @@ def shuffle(count, seed, epoch):
     order = list(range(count))
     for i in range(count - 1, 0, -1):
         words = philox([i & MASK, i >> 32, epoch, 0x6F726472], key(seed))
-        j = ((words[0] << 32 | words[1]) * (i + 1)) >> 64
+        j = ((words[1] << 32 | words[0]) * (i + 1)) >> 64
         order[i], order[j] = order[j], order[i]
     return order
 
