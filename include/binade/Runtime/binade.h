@@ -1,0 +1,85 @@
+/*===- binade.h - The runtime for C and what can call C ----------*- C -*-===*\
+|* Loads a bundle, gives access to its tensors, runs its step. Functions that *|
+|* return int give 0 or the exit code that a Binade tool would end with, and  *|
+|* then `binade_last_error` says why. Nothing throws. A program is used by    *|
+|* one thread at a time.                                                      *|
+\*===---------------------------------------------------------------------===*/
+
+#ifndef BINADE_RUNTIME_BINADE_H
+#define BINADE_RUNTIME_BINADE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define BINADE_API __attribute__((visibility("default")))
+
+/* Functions are added, never changed: programs check for at least what they
+ * were written for. */
+#define BINADE_C_API_VERSION 1
+
+typedef struct binade_program binade_program;
+
+/* Memory of the program, dense and row-major. Pointers are valid until the
+ * program is freed. `role` and `dtype` are words of the plan: "parameter",
+ * "F32". */
+typedef struct binade_tensor {
+  const char *role;
+  const char *name;
+  const char *dtype;
+  void *data;
+  size_t bytes;
+  int64_t rank;
+  const int64_t *shape;
+} binade_tensor;
+
+/* "0.1.0" */
+BINADE_API const char *binade_version(void);
+BINADE_API int binade_c_api_version(void);
+
+/* The reason of this thread's last failure: one or more lines without a final
+ * newline; valid until its next call. */
+BINADE_API const char *binade_last_error(void);
+
+/* Loads a bundle and gives all tensors their initial values, random ones from
+ * `seed`. External files are sought beside the bundle. `threads` 0: what the
+ * bundle says. */
+BINADE_API int binade_program_load(const char *path, uint32_t threads,
+                                   uint64_t seed, binade_program **program);
+/* The same for a bundle in memory, which is copied; external files are sought
+ * in `directory`. */
+BINADE_API int binade_program_load_memory(const void *bundle, size_t bytes,
+                                          const char *directory,
+                                          uint32_t threads, uint64_t seed,
+                                          binade_program **program);
+BINADE_API void binade_program_free(binade_program *program);
+
+/* Executes the step once. */
+BINADE_API int binade_program_run(binade_program *program);
+
+BINADE_API size_t binade_program_tensor_count(const binade_program *program);
+BINADE_API int binade_program_tensor_at(const binade_program *program,
+                                        size_t index, binade_tensor *tensor);
+BINADE_API int binade_program_tensor(const binade_program *program,
+                                     const char *role, const char *name,
+                                     binade_tensor *tensor);
+/* Copies a whole tensor into the program; integers of batch inputs that index
+ * something are checked. */
+BINADE_API int binade_program_set(binade_program *program, const char *role,
+                                  const char *name, const void *data,
+                                  size_t bytes);
+
+/* Writes training state to a safetensors file, and reads what matches. */
+BINADE_API int binade_program_save(const binade_program *program,
+                                   const char *path);
+BINADE_API int binade_program_restore(binade_program *program,
+                                      const char *path);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* BINADE_RUNTIME_BINADE_H */

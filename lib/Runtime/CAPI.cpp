@@ -1,0 +1,185 @@
+//===- CAPI.cpp - The runtime for C and what can call C -------------------===//
+
+#include "Integers.h"
+#include "binade/Container/Printable.h"
+#include "binade/Runtime/Program.h"
+#include "binade/Runtime/binade.h"
+#include <cstring>
+#include <new>
+
+using namespace binade;
+using namespace binade::plan;
+
+struct binade_program {
+  Program program;
+  std::vector<std::byte> file; ///< Of a bundle that was in memory.
+};
+
+static thread_local std::string lastError;
+
+static int fail(const Error &error) {
+  lastError = render(error);
+  return error.exitCode;
+}
+
+static int usage(std::string message) {
+  return fail(Error{"binade", std::move(message), ExitCode::Usage});
+}
+
+/// Runs `body`, which gives an exit code, and lets no exception out.
+template <typename Body> static int guard(Body body) {
+  try {
+    return body();
+  } catch (const std::bad_alloc &) {
+    return fail(Error{"binade", "out of memory", ExitCode::Resources});
+  } catch (const std::exception &exception) {
+    return fail(Error{"binade", printable(exception.what()),
+                      ExitCode::Internal});
+  }
+}
+
+static int finishLoading(Result<Program> loaded, std::vector<std::byte> file,
+                         std::uint64_t seed, binade_program **program) {
+  if (!loaded)
+    return fail(loaded.error());
+  if (Result<void> done = loaded->initialize(seed); !done)
+    return fail(done.error());
+  *program = new binade_program{*std::move(loaded), std::move(file)};
+  return ExitCode::Ok;
+}
+
+const char *binade_version(void) { return BINADE_VERSION; }
+
+int binade_c_api_version(void) { return BINADE_C_API_VERSION; }
+
+const char *binade_last_error(void) { return lastError.c_str(); }
+
+int binade_program_load(const char *path, uint32_t threads, uint64_t seed,
+                        binade_program **program) {
+  return guard([&] {
+    if (!path || !program)
+      return usage("null pointer");
+    LoadOptions options;
+    options.threads = threads;
+    return finishLoading(Program::load(path, options), {}, seed, program);
+  });
+}
+
+int binade_program_load_memory(const void *bundle, size_t bytes,
+                               const char *directory, uint32_t threads,
+                               uint64_t seed, binade_program **program) {
+  return guard([&] {
+    if (!bundle || !program)
+      return usage("null pointer");
+    auto *start = static_cast<const std::byte *>(bundle);
+    std::vector<std::byte> file(start, start + bytes);
+    LoadOptions options;
+    options.threads = threads;
+    Result<Program> loaded = Program::load(
+        file, "bundle in memory", directory ? directory : "", options);
+    return finishLoading(std::move(loaded), std::move(file), seed, program);
+  });
+}
+
+void binade_program_free(binade_program *program) { delete program; }
+
+int binade_program_run(binade_program *program) {
+  return guard([&] {
+    program->program.run();
+    return ExitCode::Ok;
+  });
+}
+
+size_t binade_program_tensor_count(const binade_program *program) {
+  return program->program.getPlan().ports.size();
+}
+
+/// Names of roles and types are literals, those of ports belong to the plan.
+static void describe(const Tensor &tensor, binade_tensor *result) {
+  *result = {name(tensor.role).data(),   tensor.name.data(),
+             name(tensor.dtype).data(),  tensor.bytes.data(),
+             tensor.bytes.size(),        static_cast<int64_t>(tensor.shape.size()),
+             tensor.shape.data()};
+}
+
+int binade_program_tensor_at(const binade_program *program, size_t index,
+                             binade_tensor *tensor) {
+  return guard([&] {
+    const std::vector<Port> &ports = program->program.getPlan().ports;
+    if (index >= ports.size())
+      return usage("tensor " + std::to_string(index) + " of " +
+                   std::to_string(ports.size()));
+    describe(*program->program.find(ports[index].role, ports[index].name),
+             tensor);
+    return +ExitCode::Ok;
+  });
+}
+
+/// The tensor of that role and name, or the exit code.
+static std::optional<Tensor> find(const binade_program *program,
+                                  const char *role, const char *tensor) {
+  std::optional<Role> parsed = parseRole(role ? role : "");
+  if (!parsed) {
+    usage("no role is called " + quote(role ? role : ""));
+    return std::nullopt;
+  }
+  std::optional<Tensor> found =
+      program->program.find(*parsed, tensor ? tensor : "");
+  if (!found)
+    usage("the program has no " + std::string(role) + " " +
+          quote(tensor ? tensor : ""));
+  return found;
+}
+
+int binade_program_tensor(const binade_program *program, const char *role,
+                          const char *name, binade_tensor *tensor) {
+  return guard([&] {
+    std::optional<Tensor> found = find(program, role, name);
+    if (!found)
+      return +ExitCode::Usage;
+    describe(*found, tensor);
+    return +ExitCode::Ok;
+  });
+}
+
+int binade_program_set(binade_program *program, const char *role,
+                       const char *name, const void *data, size_t bytes) {
+  return guard([&] {
+    std::optional<Tensor> found = find(program, role, name);
+    if (!found)
+      return +ExitCode::Usage;
+    std::string place = std::string(role) + " " + quote(name);
+    if (bytes != found->bytes.size())
+      return usage(place + " has " + std::to_string(found->bytes.size()) +
+                   " bytes, got " + std::to_string(bytes));
+    std::span<const std::byte> values(static_cast<const std::byte *>(data),
+                                      bytes);
+    const Port *port = program->program.getPlan().findPort(found->role, name);
+    if (port->check)
+      if (auto wrong = findOutOfRange(found->dtype, values, 0, *port->check))
+        return fail(Error{place,
+                          "element " + std::to_string(wrong->index) + " is " +
+                              std::to_string(wrong->value) + ", not in [" +
+                              std::to_string(port->check->low) + ", " +
+                              std::to_string(port->check->high) + ")"});
+    std::memcpy(found->bytes.data(), data, bytes);
+    return +ExitCode::Ok;
+  });
+}
+
+int binade_program_save(const binade_program *program, const char *path) {
+  return guard([&] {
+    Result<void> done = program->program.save(path);
+    return done ? +ExitCode::Ok : fail(done.error());
+  });
+}
+
+int binade_program_restore(binade_program *program, const char *path) {
+  return guard([&] {
+    Result<Safetensors> file = Safetensors::open(path);
+    if (!file)
+      return fail(file.error());
+    Result<std::size_t> count = program->program.restore(*file);
+    return count ? +ExitCode::Ok : fail(count.error());
+  });
+}
