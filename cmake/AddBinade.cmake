@@ -139,8 +139,9 @@ function(binade_unittest name)
     BINADE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   set_target_properties(${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/unittests)
-  add_custom_target(check-${name} COMMAND ${name} --gtest_brief=1
-    DEPENDS ${name} USES_TERMINAL)
+  add_custom_target(check-${name}
+    COMMAND ${name} --gtest_brief=1 --gtest_filter=-*Nightly*
+    DEPENDS ${name} USES_TERMINAL VERBATIM)
   add_dependencies(check-binade-unit check-${name})
   add_dependencies(binade-tests ${name})
 endfunction()

@@ -95,10 +95,10 @@ TABLE = {
     "tanh": (lambda z: (even(mpmath.tanh)(z) - 1) / z, 1e-9, 0.390625, 4,
              lambda z: z / even(mpmath.tanh)(z), np.float32),
     # erf(x) = x + x q(z)
-    "erf": (lambda z: even(mpmath.erf)(z) - 1, 1e-9, 0.7225, 5,
+    "erf": (lambda z: even(mpmath.erf)(z) - 1, 1e-9, 0.712, 5,
             lambda z: 1 / even(mpmath.erf)(z), np.float32),
     # 1 - erf(x) = exp(q(x))
-    "erf-tail": (lambda x: mpmath.log(mpmath.erfc(x)), 0.85, 3.93, 6,
+    "erf-tail": (lambda x: mpmath.log(mpmath.erfc(x)), 0.84, 3.93, 6,
                  lambda x: mpmath.erfc(x) / mpmath.erf(x), np.float32),
     # log2(1 + f) = f q(f), in f64
     "log2-f64": (lambda f: mpmath.log1p(f) / f * LOG2E, -0.33334, 0.33334, 12,

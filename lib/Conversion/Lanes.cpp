@@ -70,10 +70,6 @@ FloatLanes binade::select(BoolLanes condition, FloatOperand x, FloatLanes y) {
       b, arith::SelectOp::create(b, condition.value, x.like(y).value, y.value)};
 }
 
-FloatLanes binade::select(BoolLanes condition, FloatLanes x, double y) {
-  return select(condition, FloatOperand(x), x.constant(y));
-}
-
 IntLanes binade::select(BoolLanes condition, IntLanes x, IntLanes y) {
   ImplicitLocOpBuilder &b = *y.builder;
   return {b, arith::SelectOp::create(b, condition.value, x.value, y.value)};

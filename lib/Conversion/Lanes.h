@@ -164,7 +164,6 @@ FloatLanes fma(FloatLanes x, FloatOperand y, FloatOperand z);
 
 /// Where `condition` holds, x, elsewhere y.
 FloatLanes select(BoolLanes condition, FloatOperand x, FloatLanes y);
-FloatLanes select(BoolLanes condition, FloatLanes x, double y);
 IntLanes select(BoolLanes condition, IntLanes x, IntLanes y);
 
 /// The smaller (larger) of x and a bound; NaN stays.

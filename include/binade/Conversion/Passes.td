@@ -25,7 +25,28 @@ def ExpandMathPass : Pass<"binade-expand-math"> {
     straight-line code of `arith` operations, `math.fma`, `math.sqrt` and the
     like, each of which is one instruction on a CPU with FMA. Nothing calls a
     library, no fast-math flag is set, and a lane's result does not depend on
-    the number of lanes.
+    the number of lanes. `powf` with a constant exponent of 1, 2, 3, -1, 0.5 or
+    -0.5 becomes multiplications or a root. Operations on f64 and on tensors are
+    left alone.
+
+    The largest errors over all inputs, in ulp (`docs/Math.md` says how they were
+    measured):
+
+    | exp  | exp2 | expm1 | log  | log2 | log1p | tanh | erf  | sin, cos | rsqrt | powf |
+    |------|------|-------|------|------|-------|------|------|----------|-------|------|
+    | 0.90 | 0.88 | 1.45  | 0.94 | 1.43 | 1.27  | 1.37 | 1.14 | 0.51     | 1.50  | 0.53 |
+
+    Special values follow IEEE 754 and C; subnormal inputs and results are within
+    the same bounds.
+
+    Example:
+
+    ```mlir
+    %two = arith.constant dense<2.0> : vector<8xf32>
+    %y = math.powf %x, %two : vector<8xf32>
+    // becomes
+    %y = arith.mulf %x, %x : vector<8xf32>
+    ```
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::math::MathDialect"];

@@ -17,7 +17,7 @@ static constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 static constexpr double kLn2 = 0x1.62e430p-1;
 // log2(e) in two parts.
 static constexpr double kLog2E = 0x1.715476p+0;
-static constexpr double kLog2ELow = 0x1.4ae0bfp-26;
+static constexpr double kLog2ELow = 0x1.4ae0c0p-26;
 
 // Subtracting the bit pattern of 2/3 from that of x leaves n in the exponent
 // field and, once 2/3 is added back to the rest, 2/3 <= x 2^-n < 4/3.

@@ -33,18 +33,18 @@ FloatLanes binade::expandErf(FloatLanes x) {
   FloatLanes a = magnitude(x);
   FloatLanes z = x * x;
   FloatLanes q =
-      polynomial(z, {0x1.06eba8p-3, -0x1.812726p-2, 0x1.ce256ap-4,
-                     -0x1.b735eap-6, 0x1.4b7630p-8, -0x1.4cd860p-11});
+      polynomial(z, {0x1.06eba8p-3, -0x1.812728p-2, 0x1.ce25e8p-4,
+                     -0x1.b73f56p-6, 0x1.4bbc2ap-8, -0x1.4e3a76p-11});
   FloatLanes near = fma(q, a, a);
 
   // 1 - e^h, h = log(erfc(a)); it rounds to 1 from 3.93 on.
   FloatLanes h =
-      polynomial(atMost(a, 4.0), {-0x1.b66412p-14, -0x1.20c89cp+0,
-                                  -0x1.45e5cap-1, -0x1.ac239cp-4, 0x1.70f460p-6,
-                                  -0x1.98ab78p-9, 0x1.ab279cp-13});
+      polynomial(atMost(a, 4.0), {-0x1.89e4c6p-14, -0x1.20cba2p+0,
+                                  -0x1.45db1cp-1, -0x1.ac71f8p-4, 0x1.7191aep-6,
+                                  -0x1.99f2eap-9, 0x1.ad4f7ap-13});
   ScaledExp exp = splitExp(h, 127);
   FloatLanes power = floatFromBits(exp.shifted << 23);
   FloatLanes far = fma(-exp.fraction, power, 1.0);
   // A NaN fails the comparison and takes the branch that keeps it.
-  return copySign(select(a > 0.85, far, near), x);
+  return copySign(select(a > 0.84375, far, near), x);
 }

@@ -6,19 +6,12 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <thread>
 
 using namespace binade::test;
 
 static constexpr uint64_t kPatterns = uint64_t(1) << 32;
-
-uint64_t binade::test::sweepStride() {
-  const char *text = std::getenv("BINADE_SWEEP_STRIDE");
-  uint64_t stride = text ? std::strtoull(text, nullptr, 10) : 127;
-  return std::max<uint64_t>(stride, 1);
-}
 
 std::vector<Variant> binade::test::allVariants() {
   return {{"16x", ""},        {"", ""},          {"4x", ""},
@@ -104,10 +97,11 @@ static Accuracy merge(const std::vector<Accuracy> &parts) {
 }
 
 Accuracy binade::test::measure(const Kernel &kernel,
-                               double (*exact)(double, double), float y) {
+                               double (*exact)(double, double), Sweep sweep,
+                               float y) {
   std::vector<Accuracy> found(std::thread::hardware_concurrency() + 1);
   inParallel([&](unsigned part, unsigned parts) {
-    Patterns patterns(sweepStride(), part, parts);
+    Patterns patterns(uint64_t(sweep), part, parts);
     std::array<uint32_t, Kernel::size> x;
     std::array<float, Kernel::size> ys, r;
     ys.fill(y);
@@ -165,9 +159,9 @@ static uint64_t countWhere(uint64_t stride, Run differs, uint32_t &at) {
 
 uint64_t binade::test::countMismatches(const Kernel &kernel,
                                        uint16_t (*expected)(uint32_t),
-                                       uint32_t &at) {
+                                       Sweep sweep, uint32_t &at) {
   return countWhere(
-      sweepStride(),
+      uint64_t(sweep),
       [&](const auto &x, int count, auto report) {
         std::array<uint16_t, Kernel::size> r;
         kernel(x.data(), x.data(), r.data());
@@ -182,7 +176,7 @@ uint64_t binade::test::countDifferences(const Kernel &one, const Kernel &other,
                                         float y, int resultBytes,
                                         uint32_t &at) {
   return countWhere(
-      10 * sweepStride(),
+      10 * uint64_t(Sweep::Part),
       [&](const auto &x, int count, auto report) {
         std::array<float, Kernel::size> ys, r, s;
         ys.fill(y);

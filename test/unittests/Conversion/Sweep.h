@@ -12,9 +12,13 @@
 
 namespace binade::test {
 
-/// Every how manieth bit pattern is tried: BINADE_SWEEP_STRIDE, else 127. At 1
-/// all are. The patterns around the end of every binade are always tried.
-uint64_t sweepStride();
+/// Which f32 bit patterns a sweep tries.
+enum class Sweep : uint64_t {
+  /// All 2^32 of them.
+  All = 1,
+  /// Every 127th, and 256 around the end of every binade.
+  Part = 127,
+};
 
 /// Variants whose results must agree bit by bit.
 std::vector<Variant> allVariants();
@@ -34,7 +38,7 @@ struct Accuracy {
 /// Compares `kernel`, which maps f32 (and `y`, the same for all lanes) to f32,
 /// with `exact` over f32 bit patterns.
 Accuracy measure(const Kernel &kernel, double (*exact)(double, double),
-                 float y = 0);
+                 Sweep sweep, float y = 0);
 
 /// Compares `kernel` with `exact` for the given pairs of f32.
 Accuracy measure(const Kernel &kernel, double (*exact)(double, double),
@@ -43,11 +47,11 @@ Accuracy measure(const Kernel &kernel, double (*exact)(double, double),
 /// Counts the f32 bit patterns for which `kernel` does not give the 16-bit
 /// pattern of `expected`; `at` is set to the first such.
 uint64_t countMismatches(const Kernel &kernel, uint16_t (*expected)(uint32_t),
-                         uint32_t &at);
+                         Sweep sweep, uint32_t &at);
 
 /// Counts the f32 bit patterns for which two kernels of f32 to results of
 /// `resultBytes` differ in any bit; `at` is set to the first such. A tenth of
-/// the patterns of a sweep are tried, for there are many variants.
+/// `Sweep::Part` is tried, for there are many variants.
 uint64_t countDifferences(const Kernel &one, const Kernel &other, float y,
                           int resultBytes, uint32_t &at);
 
