@@ -46,10 +46,11 @@ struct Activation {
   std::int64_t elementBytes() const {
     return static_cast<std::int64_t>(byteSize(dtype));
   }
-  Position split(std::int64_t position) const {
+  static Position split(std::int64_t index,
+                        std::span<const std::int64_t> sizes) {
     Position p = {};
-    for (std::size_t d = spatial.size(); d-- > 0; position /= spatial[d])
-      p[d] = position % spatial[d];
+    for (std::size_t d = sizes.size(); d-- > 0; index /= sizes[d])
+      p[d] = index % sizes[d];
     return p;
   }
 };
@@ -70,17 +71,12 @@ public:
   }
 
 private:
-  std::int64_t tapOffset(std::int64_t tap, std::size_t axis) const {
-    for (std::size_t d = c.kernel.size(); --d > axis;)
-      tap /= c.kernel[d];
-    return tap % c.kernel[axis] * c.dilations[axis];
-  }
-  std::int64_t inputOf(const Position &output, std::int64_t tap) const;
-  std::int64_t outputOf(const Position &input, std::int64_t tap) const;
+  std::int64_t inputOf(const Position &output, const Position &tap) const;
+  std::int64_t outputOf(const Position &input, const Position &tap) const;
   void gather(const Activation &from, const std::byte *sample,
               std::int64_t firstChannel, std::int64_t channels,
-              std::span<const std::int64_t> positions, float *to,
-              std::int64_t pitch) const;
+              std::span<const Position> rows, std::int64_t tap, float *to,
+              std::int64_t pitch, std::int64_t *offsets) const;
   void packWeights(std::int64_t group, float *to) const;
   void computeRows(std::int64_t item, float *memory) const;
   void computeWeights(std::int64_t item, float *memory) const;
@@ -94,6 +90,7 @@ private:
   std::optional<Address> bias;
   DType biasType = DType::F32;
   std::int64_t taps, groupInputs, groupOutputs;
+  std::vector<Position> tapOffsets; ///< With dilation.
   // Over positions: `from` is gathered, `to` is written.
   const Activation *from = nullptr, *to = nullptr;
   std::int64_t fromChannels = 0, toChannels = 0; ///< Per group.
@@ -117,13 +114,22 @@ OwnConvolution::OwnConvolution(const Convolution &convolution,
     bias = memory.addressOf(*c.bias);
     biasType = memory.typeOf(*c.bias);
   }
+  for (std::int64_t tap = 0; tap < taps; ++tap) {
+    Position offset = Activation::split(tap, c.kernel);
+    for (std::size_t d = 0; d < c.kernel.size(); ++d)
+      offset[d] *= c.dilations[d];
+    tapOffsets.push_back(offset);
+  }
   std::int64_t gathered;
+  // A gathered row also has a position and an offset.
+  constexpr auto rowFloats = static_cast<std::int64_t>(
+      (sizeof(Position) + sizeof(std::int64_t)) / sizeof(float));
   if (c.direction == Convolution::WeightGrad) {
     rowBlock = std::min(16 * kernels.rows, roundUp(groupOutputs, kernels.rows));
     columnBlock = std::min<std::int64_t>(8 * kernels.columns,
                                          roundUp(groupInputs, kernels.columns));
     depthBlock = std::min<std::int64_t>(256, roundUp(y.positions, 8));
-    gathered = depthBlock * (columnBlock + 2); // and positions of each row
+    gathered = depthBlock * (columnBlock + rowFloats);
     privateFloats = columnBlock * depthBlock;  // right panels
   } else {
     bool forward = c.direction == Convolution::Forward;
@@ -136,7 +142,7 @@ OwnConvolution::OwnConvolution(const Convolution &convolution,
     std::int64_t pieces = (depth + 383) / 384;
     depthBlock = roundUp((depth + pieces - 1) / pieces, 8);
     rowBlock = std::min(8 * kernels.rows, roundUp(to->positions, kernels.rows));
-    gathered = rowBlock * (depthBlock + 2); // and positions of each row
+    gathered = rowBlock * (depthBlock + rowFloats);
     sharedFloats = roundUp(c.groups * columnBlock * (depth + 1), 16);
   }
   privateFloats += roundUp(rowBlock * depthBlock + 16, 16) // left panels
@@ -147,11 +153,10 @@ OwnConvolution::OwnConvolution(const Convolution &convolution,
 
 /// The input position under kernel position `tap`, or -1.
 std::int64_t OwnConvolution::inputOf(const Position &output,
-                                     std::int64_t tap) const {
+                                     const Position &tap) const {
   std::int64_t index = 0;
   for (std::size_t d = 0; d < c.input.size(); ++d) {
-    std::int64_t at =
-        output[d] * c.strides[d] + tapOffset(tap, d) - c.paddingLow[d];
+    std::int64_t at = output[d] * c.strides[d] + tap[d] - c.paddingLow[d];
     if (at < 0 || at >= c.input[d])
       return -1;
     index = index * c.input[d] + at;
@@ -161,40 +166,42 @@ std::int64_t OwnConvolution::inputOf(const Position &output,
 
 /// The output position that sees `input` at kernel position `tap`, or -1.
 std::int64_t OwnConvolution::outputOf(const Position &input,
-                                      std::int64_t tap) const {
+                                      const Position &tap) const {
   std::int64_t index = 0;
   for (std::size_t d = 0; d < c.input.size(); ++d) {
-    std::int64_t at = input[d] + c.paddingLow[d] - tapOffset(tap, d);
-    if (at < 0 || at % c.strides[d] != 0 || at / c.strides[d] >= c.output[d])
+    std::int64_t at = input[d] + c.paddingLow[d] - tap[d];
+    if (c.strides[d] > 1) {
+      if (at % c.strides[d] != 0)
+        return -1;
+      at /= c.strides[d];
+    }
+    if (at < 0 || at >= c.output[d])
       return -1;
-    index = index * c.output[d] + at / c.strides[d];
+    index = index * c.output[d] + at;
   }
   return index;
 }
 
-/// Channels [firstChannel, firstChannel + channels) at `positions` (zeros where
-/// one is -1) as rows of f32 at `pitch`.
+/// Channels [firstChannel, firstChannel + channels) of what `rows` see at
+/// kernel position `tap`, as rows of f32 at `pitch`; zeros where a window
+/// leaves the activation.
 void OwnConvolution::gather(const Activation &from, const std::byte *sample,
                             std::int64_t firstChannel, std::int64_t channels,
-                            std::span<const std::int64_t> positions, float *to,
-                            std::int64_t pitch) const {
-  for (std::int64_t position : positions) {
-    if (position < 0) {
-      std::fill_n(to, channels, 0.0f);
-    } else {
-      std::int64_t offset =
-          position * from.positionStride + firstChannel * from.channelStride;
-      // A panel of one row is a row of f32; its width is what there is.
-      tile::Source source{sample + offset * from.elementBytes(),
-                          from.dtype,
-                          channels,
-                          from.channelStride,
-                          1,
-                          0};
-      kernels.pack(source, channels, to, 0);
-    }
-    to += pitch;
+                            std::span<const Position> rows, std::int64_t tap,
+                            float *to, std::int64_t pitch,
+                            std::int64_t *offsets) const {
+  const Position &at = tapOffsets[static_cast<std::size_t>(tap)];
+  bool isInput = &from == &x;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    std::int64_t position =
+        isInput ? inputOf(rows[i], at) : outputOf(rows[i], at);
+    offsets[i] = position < 0 ? -1 : position * from.positionStride;
   }
+  kernels.gather({sample + firstChannel * from.channelStride *
+                               from.elementBytes(),
+                  from.dtype, offsets,
+                  static_cast<std::int64_t>(rows.size()), channels,
+                  from.channelStride, to, pitch});
 }
 
 /// Panels of the right side for one group, all taps, then its bias.
@@ -223,8 +230,11 @@ void OwnConvolution::computeRows(std::int64_t item, float *memory) const {
   float *left = memory;
   float *sums = left + roundUp(rowBlock * depthBlock + 16, 16);
   float *gathered = sums + rowBlock * columnBlock;
-  auto *positions =
+  auto *offsets =
       reinterpret_cast<std::int64_t *>(gathered + rowBlock * depthBlock);
+  auto *positions = reinterpret_cast<Position *>(offsets + rowBlock);
+  for (std::int64_t i = 0; i < rows; ++i)
+    positions[i] = Activation::split(row + i, to->spatial);
   const float *right = scratch + group * columnBlock * (depth + 1);
 
   tile::Product product;
@@ -251,14 +261,9 @@ void OwnConvolution::computeRows(std::int64_t item, float *memory) const {
       std::int64_t tap = d / fromChannels, channel = d % fromChannels;
       std::int64_t channels =
           std::min(fromChannels - channel, start + product.depth - d);
-      for (std::int64_t i = 0; i < rows; ++i) {
-        Position at = to->split(row + i);
-        positions[i] = c.direction == Convolution::Forward ? inputOf(at, tap)
-                                                           : outputOf(at, tap);
-      }
       gather(*from, source, group * fromChannels + channel, channels,
-             {positions, static_cast<std::size_t>(rows)},
-             gathered + (d - start), product.depth);
+             {positions, static_cast<std::size_t>(rows)}, tap,
+             gathered + (d - start), product.depth, offsets);
       d += channels;
     }
     tile::Source block{gathered,      DType::F32,    rows,
@@ -284,8 +289,9 @@ void OwnConvolution::computeWeights(std::int64_t item, float *memory) const {
   float *sums = left + roundUp(rowBlock * depthBlock + 16, 16);
   float *right = sums + rowBlock * columnBlock;
   float *gathered = right + columnBlock * depthBlock;
-  auto *positions =
+  auto *offsets =
       reinterpret_cast<std::int64_t *>(gathered + columnBlock * depthBlock);
+  auto *positions = reinterpret_cast<Position *>(offsets + depthBlock);
 
   tile::Product product;
   product.left = left;
@@ -308,10 +314,10 @@ void OwnConvolution::computeWeights(std::int64_t item, float *memory) const {
     for (std::int64_t start = 0; start < y.positions; start += depthBlock) {
       product.depth = std::min(depthBlock, y.positions - start);
       for (std::int64_t i = 0; i < product.depth; ++i)
-        positions[i] = inputOf(y.split(start + i), tap);
+        positions[i] = Activation::split(start + i, y.spatial);
       gather(x, input, group * groupInputs + column, product.columns,
-             {positions, static_cast<std::size_t>(product.depth)}, gathered,
-             product.columns);
+             {positions, static_cast<std::size_t>(product.depth)}, tap,
+             gathered, product.columns, offsets);
       tile::Source columns{gathered, DType::F32,    product.columns,
                            1,        product.depth, product.columns};
       product.rightPitch = product.depth * kernels.columns;

@@ -44,6 +44,17 @@ struct Product {
   Target target;
 };
 
+/// Rows of `channels` elements each, which begin at `offsets` (elements of
+/// `data`); a row at -1 is zeros.
+struct Gather {
+  const void *data = nullptr;
+  DType dtype = DType::F32;
+  const std::int64_t *offsets = nullptr;
+  std::int64_t rows = 0, channels = 0, channelStride = 0;
+  float *to = nullptr;
+  std::int64_t pitch = 0; ///< Of rows of `to`.
+};
+
 struct Kernels {
   const char *name;
   std::int64_t rows, columns; ///< Of one panel of the left, of the right side.
@@ -53,6 +64,7 @@ struct Kernels {
   void (*pack)(const Source &source, std::int64_t width, float *to,
                std::int64_t pitch);
   void (*multiply)(const Product &product);
+  void (*gather)(const Gather &gather);
 };
 
 extern const Kernels avx2, avx512;

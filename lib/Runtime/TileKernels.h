@@ -177,6 +177,36 @@ void pack(const Source &source, std::int64_t width, float *to,
     packAs<F16>(source, width, to, pitch);
 }
 
+template <typename Type> void gatherAs(const Gather &g) {
+  float *to = g.to;
+  for (std::int64_t row = 0; row < g.rows; ++row, to += g.pitch) {
+    auto *from = static_cast<const typename Type::Stored *>(g.data);
+    std::int64_t offset = g.offsets[row], c = 0;
+    if (offset < 0) {
+      for (; c < g.channels; ++c)
+        to[c] = 0;
+      continue;
+    }
+    from += offset;
+    if (g.channelStride == 1)
+      for (; c + 8 <= g.channels; c += 8) {
+        Float8 x = Type::load8(from + c);
+        __builtin_memcpy(to + c, &x, sizeof(x));
+      }
+    for (; c < g.channels; ++c)
+      to[c] = Type::load(from[c * g.channelStride]);
+  }
+}
+
+void gather(const Gather &g) {
+  if (g.dtype == DType::F32)
+    gatherAs<F32>(g);
+  else if (g.dtype == DType::BF16)
+    gatherAs<BF16>(g);
+  else
+    gatherAs<F16>(g);
+}
+
 /// One panel by one panel; all sums stay in registers.
 void multiplyPanels(const float *left, const float *right, std::int64_t depth,
                     float *sums, std::int64_t pitch, bool first) {
