@@ -33,8 +33,8 @@ template <typename Body> static int guard(Body body) {
   } catch (const std::bad_alloc &) {
     return fail(Error{"binade", "out of memory", ExitCode::Resources});
   } catch (const std::exception &exception) {
-    return fail(Error{"binade", printable(exception.what()),
-                      ExitCode::Internal});
+    return fail(
+        Error{"binade", printable(exception.what()), ExitCode::Internal});
   }
 }
 
@@ -75,8 +75,8 @@ int binade_program_load_memory(const void *bundle, size_t bytes,
     std::vector<std::byte> file(start, start + bytes);
     LoadOptions options;
     options.threads = threads;
-    Result<Program> loaded = Program::load(
-        file, "bundle in memory", directory ? directory : "", options);
+    Result<Program> loaded = Program::load(file, "bundle in memory",
+                                           directory ? directory : "", options);
     return finishLoading(std::move(loaded), std::move(file), seed, program);
   });
 }
@@ -96,10 +96,11 @@ size_t binade_program_tensor_count(const binade_program *program) {
 
 /// Names of roles and types are literals, those of ports belong to the plan.
 static void describe(const Tensor &tensor, binade_tensor *result) {
-  *result = {name(tensor.role).data(),   tensor.name.data(),
-             name(tensor.dtype).data(),  tensor.bytes.data(),
-             tensor.bytes.size(),        static_cast<int64_t>(tensor.shape.size()),
-             tensor.shape.data()};
+  *result = {
+      name(tensor.role).data(),  tensor.name.data(),
+      name(tensor.dtype).data(), tensor.bytes.data(),
+      tensor.bytes.size(),       static_cast<int64_t>(tensor.shape.size()),
+      tensor.shape.data()};
 }
 
 int binade_program_tensor_at(const binade_program *program, size_t index,
@@ -157,11 +158,11 @@ int binade_program_set(binade_program *program, const char *role,
     const Port *port = program->program.getPlan().findPort(found->role, name);
     if (port->check)
       if (auto wrong = findOutOfRange(found->dtype, values, 0, *port->check))
-        return fail(Error{place,
-                          "element " + std::to_string(wrong->index) + " is " +
-                              std::to_string(wrong->value) + ", not in [" +
-                              std::to_string(port->check->low) + ", " +
-                              std::to_string(port->check->high) + ")"});
+        return fail(Error{place, "element " + std::to_string(wrong->index) +
+                                     " is " + std::to_string(wrong->value) +
+                                     ", not in [" +
+                                     std::to_string(port->check->low) + ", " +
+                                     std::to_string(port->check->high) + ")"});
     std::memcpy(found->bytes.data(), data, bytes);
     return +ExitCode::Ok;
   });

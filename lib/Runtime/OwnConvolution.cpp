@@ -130,7 +130,7 @@ OwnConvolution::OwnConvolution(const Convolution &convolution,
                                          roundUp(groupInputs, kernels.columns));
     depthBlock = std::min<std::int64_t>(256, roundUp(y.positions, 8));
     gathered = depthBlock * (columnBlock + rowFloats);
-    privateFloats = columnBlock * depthBlock;  // right panels
+    privateFloats = columnBlock * depthBlock; // right panels
   } else {
     bool forward = c.direction == Convolution::Forward;
     from = forward ? &x : &y;
@@ -197,11 +197,10 @@ void OwnConvolution::gather(const Activation &from, const std::byte *sample,
         isInput ? inputOf(rows[i], at) : outputOf(rows[i], at);
     offsets[i] = position < 0 ? -1 : position * from.positionStride;
   }
-  kernels.gather({sample + firstChannel * from.channelStride *
-                               from.elementBytes(),
-                  from.dtype, offsets,
-                  static_cast<std::int64_t>(rows.size()), channels,
-                  from.channelStride, to, pitch});
+  kernels.gather(
+      {sample + firstChannel * from.channelStride * from.elementBytes(),
+       from.dtype, offsets, static_cast<std::int64_t>(rows.size()), channels,
+       from.channelStride, to, pitch});
 }
 
 /// Panels of the right side for one group, all taps, then its bias.

@@ -238,19 +238,20 @@ TEST(Matmul, ScratchIsReservedOrFound) {
     matmul.m = matmul.n = matmul.k = 40;
     for (View *view : {&matmul.lhs, &matmul.rhs, &matmul.out})
       *view = {tensors.add(DType::F32, {40, 40}), 0, {40, 1}, {}};
-    LibraryUse use = queryLibrary(tensors.plan.buffers, {"", matmul}, 2,
-                                  Contraction::Own);
+    LibraryUse use =
+        queryLibrary(tensors.plan.buffers, {"", matmul}, 2, Contraction::Own);
     EXPECT_TRUE(use.implementation.starts_with("own ")) << use.implementation;
     ASSERT_GT(use.scratchBytes, 0u);
     std::uint64_t reserved = use.scratchBytes * percent / 100;
     if (percent > 0)
-      matmul.scratch = View{
-          tensors.add(DType::U8, {static_cast<std::int64_t>(reserved)}), 0, {},
-          {}};
+      matmul.scratch =
+          View{tensors.add(DType::U8, {static_cast<std::int64_t>(reserved)}),
+               0,
+               {},
+               {}};
     tensors.plan.records = {{"matmul", matmul}};
     Program program = tensors.load(Contraction::Own, 2);
-    EXPECT_EQ(program.getExtraBytes(),
-              percent == 100 ? 0u : use.scratchBytes);
+    EXPECT_EQ(program.getExtraBytes(), percent == 100 ? 0u : use.scratchBytes);
     tensorOf(program, 0).as<float>()[0] = 3;
     tensorOf(program, 1).as<float>()[7] = 5;
     program.run();

@@ -5,8 +5,8 @@
 
 #include "KernelBundle.h"
 #include "binade/Runtime/Training.h"
-#include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "gtest/gtest.h"
 #include <cstdlib>
 #include <filesystem>
 
@@ -53,8 +53,8 @@ inline Plan regressionPlan() {
 /// Adds a loss scale that nothing reads.
 inline void addScaler(Plan &plan, double value) {
   auto index = static_cast<std::uint32_t>(plan.buffers.size());
-  plan.buffers.push_back({"scale", plan.arenaBytes, 4, DType::F32, {},
-                          plan::Category::Workspace});
+  plan.buffers.push_back(
+      {"scale", plan.arenaBytes, 4, DType::F32, {}, plan::Category::Workspace});
   plan.ports.push_back(
       {plan::Role::Scaler, "scale", index, plan::FillInit{value}, {}});
   plan.arenaBytes += 64;
@@ -73,17 +73,15 @@ protected:
     options.order = Order::Sequential;
     writeData({{"x", floats}, {"t", targets}});
   }
-  void TearDown() override {
-    std::filesystem::remove_all(directory);
-  }
+  void TearDown() override { std::filesystem::remove_all(directory); }
 
   std::string path(const std::string &name) const {
     return directory + "/" + name;
   }
 
-  using Values = std::variant<std::vector<float>, std::vector<std::uint8_t>,
-                              std::vector<std::int8_t>,
-                              std::vector<std::int64_t>>;
+  using Values =
+      std::variant<std::vector<float>, std::vector<std::uint8_t>,
+                   std::vector<std::int8_t>, std::vector<std::int64_t>>;
   /// Writes one-dimensional tensors.
   void writeData(const std::map<std::string, Values> &values,
                  const std::string &name = "data") {
@@ -112,8 +110,8 @@ protected:
       program->find(plan::Role::Hyper, hyper)->as<double>()[0] = value;
     if (!init.empty()) {
       Result<Safetensors> file = Safetensors::open(init);
-      Result<std::size_t> count =
-          file ? program->restore(*file) : Result<std::size_t>(file.takeError());
+      Result<std::size_t> count = file ? program->restore(*file)
+                                       : Result<std::size_t>(file.takeError());
       if (!count)
         return count.takeError();
     }
@@ -185,8 +183,8 @@ protected:
   std::string init; ///< A file with the state to start from.
   std::function<void(const StepMetrics &)> listener;
   std::optional<Program> program;
-  std::vector<float> floats = {1, 0.5f, -1, 0.25f, 0.75f,
-                               -0.5f, 1, -0.25f, 0.125f, 1};
+  std::vector<float> floats = {1,     0.5f, -1,     0.25f,  0.75f,
+                               -0.5f, 1,    -0.25f, 0.125f, 1};
   std::vector<std::uint8_t> targets = {3, 1, 0, 2, 4, 0, 3, 1, 99, 2};
 };
 

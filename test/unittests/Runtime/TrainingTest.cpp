@@ -13,8 +13,7 @@ TEST_F(TrainingTest, BatchesFollowTheDataAndEpochsDropTheRest) {
   Training result = train();
   ASSERT_TRUE(result) << render(result.error());
   // Samples 8 and 9 make no batch of four.
-  Descent expected =
-      descend({{0, 1, 2, 3}, {4, 5, 6, 7}, {0, 1, 2, 3}}, 0.25f);
+  Descent expected = descend({{0, 1, 2, 3}, {4, 5, 6, 7}, {0, 1, 2, 3}}, 0.25f);
   std::vector<nlohmann::json> lines = metrics();
   ASSERT_EQ(lines.size(), 3u);
   for (std::size_t i = 0; i < 3; ++i) {
@@ -41,8 +40,8 @@ TEST_F(TrainingTest, ShufflingGoesThroughEverySample) {
   options.order = Order::Shuffle;
   ASSERT_TRUE(train());
   // The orders of shuffle.py for 10 samples and seed 7.
-  Descent expected = descend(
-      {{4, 3, 6, 5}, {1, 9, 8, 7}, {1, 9, 5, 0}, {3, 8, 4, 7}});
+  Descent expected =
+      descend({{4, 3, 6, 5}, {1, 9, 8, 7}, {1, 9, 5, 0}, {3, 8, 4, 7}});
   std::vector<nlohmann::json> lines = metrics();
   ASSERT_EQ(lines.size(), 4u);
   for (std::size_t i = 0; i < 4; ++i)
@@ -65,8 +64,8 @@ TEST_F(TrainingTest, StateIsTakenUpAgain) {
   init = path("run/final.safetensors");
   options.out = path("second");
   ASSERT_TRUE(train());
-  Descent expected = descend(
-      {{0, 1, 2, 3}, {4, 5, 6, 7}, {0, 1, 2, 3}, {4, 5, 6, 7}});
+  Descent expected =
+      descend({{0, 1, 2, 3}, {4, 5, 6, 7}, {0, 1, 2, 3}, {4, 5, 6, 7}});
   EXPECT_EQ(saved<float>("w", "second/final.safetensors"),
             std::vector<float>{expected.w});
   EXPECT_EQ(saved<std::int64_t>("step", "second/final.safetensors")[0], 4);
