@@ -15,7 +15,8 @@ config.test_exec_root = os.path.join(config.binade_obj_root, "test")
 llvm_config.use_default_substitutions()  # FileCheck, not, count
 llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
 llvm_config.with_environment("PATH", config.binade_tools_dir, append_path=True)
-config.substitutions.append(("%python", f'"{config.python}"'))
+# Before lit's own %python, which is the interpreter that runs lit.
+config.substitutions.insert(0, ("%python", f'"{config.python}"'))
 
 # Exported models that are not part of the repository.
 models = os.environ.get("BINADE_MODELS") or os.path.join(

@@ -54,12 +54,16 @@ LogicalResult ExternalAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 }
 
 LogicalResult RandomAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                                 StringAttr distribution, FloatAttr scale) {
+                                 StringAttr distribution, FloatAttr origin,
+                                 FloatAttr scale) {
   if (distribution.getValue() != "normal" &&
       distribution.getValue() != "uniform")
     return emitError()
            << "expected distribution \"normal\" or \"uniform\", got "
            << distribution;
+  if (!std::isfinite(origin.getValueAsDouble()))
+    return emitError() << "expected a finite origin, got "
+                       << origin.getValueAsDouble();
   double number = scale.getValueAsDouble();
   if (!(number >= 0.0 && number < INFINITY))
     return emitError() << "expected a finite, non-negative scale, got "

@@ -262,12 +262,12 @@ private:
       return plan::ExternalInit{
           external.getFile().str(), external.getOffset(), external.getBytes(),
           external.getSha256() ? external.getSha256().str() : ""};
-    if (auto random = dyn_cast_if_present<RandomAttr>(attribute)) {
-      double scale = random.getScale().getValueAsDouble();
-      if (random.getDistribution().getValue() == "normal")
-        return plan::RandomInit{plan::RandomInit::Normal, 0, scale};
-      return plan::RandomInit{plan::RandomInit::Uniform, -scale, 2 * scale};
-    }
+    if (auto random = dyn_cast_if_present<RandomAttr>(attribute))
+      return plan::RandomInit{random.getDistribution().getValue() == "normal"
+                                  ? plan::RandomInit::Normal
+                                  : plan::RandomInit::Uniform,
+                              random.getOrigin().getValueAsDouble(),
+                              random.getScale().getValueAsDouble()};
     auto elements = dyn_cast_if_present<DenseElementsAttr>(attribute);
     if (!elements)
       return {};

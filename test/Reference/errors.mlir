@@ -13,7 +13,7 @@ func.func @missing(%x: tensor<2xf32> {binade.name = "weight"}) -> tensor<2xf32> 
 
 // RUN: not binade-eval %s --function random 2>&1 | FileCheck %s --check-prefix=RANDOM
 // RANDOM: input 'arg0' of type 'tensor<2xf32>' is missing; it is drawn at random when training starts
-func.func @random(%x: tensor<2xf32> {binade.init = #binade.random<"normal", 1.0 : f64>}) -> tensor<2xf32> {
+func.func @random(%x: tensor<2xf32> {binade.init = #binade.random<"normal", 0.0 : f64, 1.0 : f64>}) -> tensor<2xf32> {
   return %x : tensor<2xf32>
 }
 

@@ -116,8 +116,11 @@ def test_rules_become_initial_values(tmp_path):
     text = import_model(tmp_path, model, models.images(), rules=rules)
     arguments = text.splitlines()[1]
     assert arguments.count("binade.role<parameter>") == 5
-    assert re.search(r'init = #binade.random<"uniform", [\d.E+-]+ : f64>, '
-                     r'binade.name = "conv.weight"', arguments)  # fmt: skip
+    found = re.search(r'init = #binade.random<"uniform", (\S+) : f64, (\S+) : f64>, '
+                      r'binade.name = "conv.weight"', arguments)  # fmt: skip
+    bound = 1 / np.sqrt(2 * 9)
+    assert float(found[1]) == pytest.approx(-bound)
+    assert float(found[2]) == pytest.approx(2 * bound)
     assert re.search(r"init = dense<1.0+(e\+00)?> : tensor<4xf32>, "
                      r'binade.name = "norm.weight"', arguments)  # fmt: skip
     assert re.search(r"init = dense<0.0+(e\+00)?> : tensor<4xf32>, "

@@ -84,13 +84,19 @@ def Binade_ExternalAttr : Binade_Attr<"External", "external", [TypedAttrInterfac
 def Binade_RandomAttr : Binade_Attr<"Random", "random"> {
   let summary = "random initial values, drawn when training starts";
   let description = [{
-    `distribution` is `normal` (mean 0, standard deviation `scale`) or
-    `uniform` (in [-scale, scale)). The draw depends on the seed and the
-    parameter's name only.
+    `distribution` is `normal` (mean `origin`, standard deviation `scale`) or
+    `uniform` (in [origin, origin + scale)). The draw depends on the seed, the
+    parameter's name and the element's index only.
+
+    Example:
+
+    ```mlir
+    #binade.random<"normal", 0.0, 0.02>
+    ```
   }];
   let parameters = (ins "::mlir::StringAttr":$distribution,
-                        "::mlir::FloatAttr":$scale);
-  let assemblyFormat = "`<` $distribution `,` $scale `>`";
+                        "::mlir::FloatAttr":$origin, "::mlir::FloatAttr":$scale);
+  let assemblyFormat = "`<` $distribution `,` $origin `,` $scale `>`";
   let genVerifyDecl = 1;
 }
 

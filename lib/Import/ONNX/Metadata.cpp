@@ -172,12 +172,10 @@ FailureOr<InitialRule> MetadataReader::readRule(StringRef name,
       (kind == "normal" && *second < 0) ||
       (kind == "uniform" && *first > *second))
     return reject();
-  if ((kind == "normal" && *first != 0.0) ||
-      (kind == "uniform" && *first != -*second))
-    return emitError() << "has the rule " << value.dump() << " for "
-                       << quote(name)
-                       << "; random values are drawn around 0 only";
-  return InitialRule{kind, kind == "constant" ? *first : *second};
+  // A uniform distribution is drawn as its lower end plus a part of its length.
+  if (kind == "uniform")
+    *second -= *first;
+  return InitialRule{kind, *first, *second};
 }
 
 FailureOr<Metadata> mlir::binade::importer::readMetadata(const Model &model) {
@@ -190,8 +188,9 @@ Attribute mlir::binade::importer::getInitialValue(const InitialRule &rule,
   if (rule.kind == "constant") {
     Type element = type.getElementType();
     return DenseElementsAttr::get(
-        type, Attribute(b.getFloatAttr(element, rule.value)));
+        type, Attribute(b.getFloatAttr(element, rule.origin)));
   }
   return RandomAttr::get(type.getContext(), b.getStringAttr(rule.kind),
-                         b.getF64FloatAttr(rule.value));
+                         b.getF64FloatAttr(rule.origin),
+                         b.getF64FloatAttr(rule.scale));
 }

@@ -14,9 +14,9 @@ namespace mlir::binade::importer {
 
 /// The rule for a tensor's initial values.
 struct InitialRule {
-  std::string kind; ///< normal, uniform or constant
-  /// Standard deviation (of mean 0), bound (of [-value, value)), or the value.
-  double value = 0.0;
+  std::string kind;    ///< normal, uniform or constant
+  double origin = 0.0; ///< mean, lower end, or the value
+  double scale = 0.0;  ///< standard deviation, or length
 };
 
 struct Metadata {
