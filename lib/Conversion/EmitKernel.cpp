@@ -10,32 +10,6 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-SmallVector<Value> KernelSource::getResults() const {
-  func::FuncOp f = function;
-  return llvm::to_vector(f.front().getTerminator()->getOperands());
-}
-
-SmallVector<Type> KernelSource::getBuffers(int64_t workspace) const {
-  func::FuncOp f = function;
-  SmallVector<Type> buffers;
-  for (TypeRange types : {f.getArgumentTypes(), f.getResultTypes()})
-    for (Type type : types) {
-      auto tensor = cast<RankedTensorType>(type);
-      buffers.push_back(MemRefType::get(
-          {tensor.getNumElements()}, getStorageType(tensor.getElementType())));
-    }
-  if (workspace > 0)
-    buffers.push_back(
-        MemRefType::get({workspace}, IntegerType::get(f.getContext(), 8)));
-  return buffers;
-}
-
-bool KernelSource::hasIndices() const {
-  func::FuncOp f = function;
-  return !f.front().getOps<GatherOp>().empty() ||
-         !f.front().getOps<GatherGradOp>().empty();
-}
-
 /// Replaces ops by their primitives until only those are left.
 static void decompose(func::FuncOp function) {
   bool changed = true;
@@ -62,6 +36,25 @@ static void decompose(func::FuncOp function) {
   eliminateCommonSubExpressions(rewriter, dominance, function);
 }
 
+/// Whether a reduction is among what `op` is computed from.
+static bool readsReduction(Operation *op) {
+  return llvm::any_of(op->getOperands(), [](Value operand) {
+    Operation *producer = operand.getDefiningOp();
+    return producer && (Reduction::from(producer) || readsReduction(producer));
+  });
+}
+
+/// Whether a result as large as what is reduced depends on a reduction.
+static bool hasLateResults(func::FuncOp function, const Loops &loops) {
+  return llvm::any_of(
+      function.front().getTerminator()->getOperands(), [&](Value result) {
+        Operation *producer = result.getDefiningOp();
+        return producer &&
+               getTensor(result).getNumElements() == loops.getElements() &&
+               readsReduction(producer);
+      });
+}
+
 static FailureOr<KernelInfo> emit(const KernelSource &source,
                                   Schedule schedule) {
   if (schedule == Schedule::MultiTensor)
@@ -71,7 +64,24 @@ static FailureOr<KernelInfo> emit(const KernelSource &source,
   });
   if (schedule == Schedule::Scalars && onlyNumbers)
     return emitScalars(source);
-  return emitRows(source);
+  std::optional<Loops> loops;
+  bool isChain = false;
+  func::FuncOp function = source.function;
+  for (Operation &op : function.front())
+    if (auto reduction = Reduction::from(&op)) {
+      loops = reduction->getLoops();
+      isChain |= readsReduction(&op);
+    }
+  if (!loops)
+    return emitRows(source);
+  if (!loops->groups.back().isReduced)
+    return emitColumns(source);
+  // Few elements, and sums that need sums, are one item's.
+  bool isLarge = loops->getElements() > 2 * kTaskElements;
+  bool isFull = loops->getKept() == 1;
+  return isFull && isLarge && !isChain && !hasLateResults(function, *loops)
+             ? emitFull(source)
+             : emitRows(source);
 }
 
 FailureOr<KernelInfo> mlir::binade::emitKernel(func::FuncOp kernel,

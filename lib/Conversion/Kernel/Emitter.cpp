@@ -359,9 +359,10 @@ static int64_t getLaneStride(const Offset &offset) {
   return stride;
 }
 
-Element Emitter::load(Value memory, Type element, const Offset &offset) {
+Element Emitter::load(Value memory, Type element, const Offset &offset,
+                      unsigned depth) {
   Type storage = getStorageType(element);
-  unsigned where = offset.depth();
+  unsigned where = std::max(offset.depth(), depth);
   Value loaded;
   At at(*this, where);
   int64_t stride = getLaneStride(offset);
@@ -383,6 +384,21 @@ Element Emitter::load(Value memory, Type element, const Offset &offset) {
     loaded = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, loaded,
                                    splat(b, loaded, 0));
   return {loaded, where};
+}
+
+Value Emitter::loadNow(Value memory, const Offset &offset) {
+  Type element = cast<MemRefType>(memory.getType()).getElementType();
+  Value place = number(offset);
+  if (!offset.variesOverLanes())
+    return memref::LoadOp::create(b, memory, place);
+  return vector::LoadOp::create(b, VectorType::get({laneCount}, element),
+                                memory, place);
+}
+
+void Emitter::storeLanes(Value memory, Value lanes, const Offset &offset) {
+  if (!offset.variesOverLanes())
+    lanes = vector::ExtractOp::create(b, lanes, int64_t(0));
+  store(memory, lanes, offset);
 }
 
 void Emitter::store(Value memory, Value element, const Offset &offset) {

@@ -116,8 +116,14 @@ public:
   /// Stores result `index` of the kernel; `element` as from `pull`.
   void storeResult(unsigned index, Value element, const Offset &offset);
   void store(Value memory, Value element, const Offset &offset);
-  /// One element, or one per lane, of `memory` as `element`.
-  Element load(Value memory, Type element, const Offset &offset);
+  /// `store` of a vector, also where it has a single lane.
+  void storeLanes(Value memory, Value lanes, const Offset &offset);
+  /// One element, or one per lane, of `memory` as `element`, loaded outside of
+  /// all loops that the offset does not depend on, but not outside of `depth`.
+  Element load(Value memory, Type element, const Offset &offset,
+               unsigned depth = 0);
+  /// What `memory` holds at this point of the code.
+  Value loadNow(Value memory, const Offset &offset);
 
   /// An offset as an index: its part that is equal for all lanes.
   Value number(const Offset &offset);
@@ -157,6 +163,7 @@ private:
   struct Home {
     Value memory;
     Offset base;
+    unsigned depth; ///< Where the memory was filled: no load goes further out.
   };
   /// Emits at the end of the scope at `depth` while it lives.
   struct At {

@@ -17,7 +17,8 @@ static bool mayOverwrite(ArrayRef<Access> loads, ArrayRef<Access> stores) {
   });
 }
 
-void mlir::binade::setInPlace(Emitter &emitter, KernelInfo &info) {
+void mlir::binade::setInPlace(Emitter &emitter, KernelInfo &info,
+                              const Emitter *finish) {
   func::FuncOp kernel = emitter.source(), function = emitter.function();
   unsigned operands = kernel.getNumArguments();
   llvm::SmallDenseSet<unsigned> shared;
@@ -26,8 +27,10 @@ void mlir::binade::setInPlace(Emitter &emitter, KernelInfo &info) {
     for (unsigned operand = 0; operand < operands; ++operand) {
       bool sameType = function.getArgumentTypes()[operand] ==
                       function.getArgumentTypes()[operands + result];
-      if (!sameType || !mayOverwrite(emitter.getLoads().lookup(operand),
-                                     emitter.getStores().lookup(result)))
+      bool readLate = finish && finish->getLoads().contains(operand);
+      if (!sameType || readLate ||
+          !mayOverwrite(emitter.getLoads().lookup(operand),
+                        emitter.getStores().lookup(result)))
         continue;
       may.push_back(operand);
       shared.insert(operand);

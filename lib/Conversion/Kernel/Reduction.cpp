@@ -92,8 +92,8 @@ Value Reduction::combine(ImplicitLocOpBuilder &b, Value lhs, Value rhs) const {
   return arith::MaximumFOp::create(b, lhs, rhs);
 }
 
-Value Reduction::start(ImplicitLocOpBuilder &b) const {
-  auto type = VectorType::get({kLanes}, getPartialType());
+Value Reduction::start(ImplicitLocOpBuilder &b, int64_t lanes) const {
+  auto type = VectorType::get({lanes}, getPartialType());
   double neutral = isa<ReduceSumOp>(op) ? 0.0 : -INFINITY;
   return arith::ConstantOp::create(
       b, DenseElementsAttr::get(
@@ -118,4 +118,31 @@ Value Reduction::finish(ImplicitLocOpBuilder &b, Value partial) const {
     partial = combine(b, part(0), part(half));
   }
   return vector::ExtractOp::create(b, partial, int64_t(0));
+}
+
+Value Reduction::combineAll(Emitter &emitter, Value partials,
+                            const Offset &first, int64_t stride,
+                            int64_t count) const {
+  ImplicitLocOpBuilder &b = emitter.builder();
+  auto get = [&](const Offset &offset) -> Value {
+    Value x = emitter.loadNow(partials, offset);
+    if (isa<ReduceMaxOp>(op) || getElementTypeOrSelf(x).isF64())
+      return x;
+    Type wide = b.getF64Type();
+    if (auto vector = dyn_cast<VectorType>(x.getType()))
+      wide = vector.clone(wide);
+    return arith::ExtFOp::create(b, wide, x);
+  };
+  Value total = get(first);
+  if (count == 1)
+    return total;
+  return emitter
+      .loop(emitter.index(1), emitter.index(count), 1, total,
+            [&](Value entry, ValueRange now) {
+              Offset at =
+                  emitter.offsets().counter(entry, count, emitter.depth());
+              return SmallVector<Value>{
+                  combine(b, now.front(), get(first + at * stride))};
+            })
+      .front();
 }

@@ -53,9 +53,13 @@ struct Reduction {
   Type getPartialType() const;
   Value combine(ImplicitLocOpBuilder &b, Value lhs, Value rhs) const;
   /// Neutral partial results, one per lane.
-  Value start(ImplicitLocOpBuilder &b) const;
+  Value start(ImplicitLocOpBuilder &b, int64_t lanes = kLanes) const;
   /// `partial` (kLanes) with `lanes` (kLanes or fewer) added to its first ones.
   Value accumulate(ImplicitLocOpBuilder &b, Value partial, Value lanes) const;
+  /// Entries `first`, `first` + `stride` ... of `partials`, `count` of them,
+  /// put together in this order; sums in f64.
+  Value combineAll(Emitter &emitter, Value partials, const Offset &first,
+                   int64_t stride, int64_t count) const;
   /// The result of all lanes.
   Value finish(ImplicitLocOpBuilder &b, Value partial) const;
 };

@@ -11,7 +11,6 @@
 #include "Reduction.h"
 #include "Schedules.h"
 #include "binade/IR/Build.h"
-#include <numeric>
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -19,8 +18,6 @@ using namespace mlir::binade;
 /// Elements of a block of a long row without reductions, and the length from
 /// which a row is long.
 static constexpr int64_t kBlock = 4096, kLongRow = 2 * kBlock;
-/// Elements worth a task.
-static constexpr int64_t kTaskElements = 16384;
 /// What a thread's stack has for rows.
 static constexpr int64_t kBufferBytes = 256 * 1024;
 /// Instructions from which an element is worth keeping.
@@ -86,27 +83,8 @@ private:
     if (!reductions.empty())
       elements = loops.getElements();
     else
-      columns = findColumns();
+      columns = findColumns(source, results, elements);
     return success();
-  }
-
-  /// Length of the longest rows whose vectors need no division of their lanes:
-  /// tries with one row and looks which divisions come up.
-  int64_t findColumns() {
-    OwningOpRef<ModuleOp> scratch = ModuleOp::create(source.into.getLoc());
-    Emitter trial(source.function, source.formulas, *scratch, "trial",
-                  TypeRange(source.getBuffers(kStatusBytes)), 2);
-    trial.columns(elements, {}, [&](const Offset &column, ValueRange) {
-      for (Value result : results)
-        if (getTensor(result).getNumElements() == elements)
-          (void)trial.pull(result, column);
-      return SmallVector<Value>();
-    });
-    int64_t common = elements;
-    for (int64_t cut : trial.offsets().getCuts())
-      if (kLanes % cut != 0) // Otherwise lanes repeat in a constant pattern.
-        common = std::gcd(common, cut);
-    return std::max<int64_t>(common, 1);
   }
 
   //===--------------------------------------------------------------------===//
@@ -246,10 +224,16 @@ private:
       emitPass(pass, row, block);
       e.nextPass();
     }
-    for (auto [index, result] : llvm::enumerate(results))
-      if (!isFull(result) && isPerRow(result) && blocks == 1)
+    SmallVector<unsigned> others;
+    for (auto [index, result] : llvm::enumerate(results)) {
+      if (isFull(result))
+        continue;
+      if (isPerRow(result) && blocks == 1)
         e.storeResult(index, e.pull(result, row).value, row);
-    emitOthers(counter);
+      else
+        others.push_back(index);
+    }
+    emitOthers(e, others, counter);
     for (Value value : placed)
       e.unplace(value);
     placed.clear();
@@ -321,31 +305,6 @@ private:
       e.store(buffer, element, column);
     }
     return next;
-  }
-
-  /// Results of any other size, such as a broadcast of a few numbers: the first
-  /// item does them.
-  void emitOthers(const Offset &item) {
-    Emitter &e = *emitter;
-    SmallVector<unsigned> others;
-    for (auto [index, result] : llvm::enumerate(results))
-      if (!isFull(result) && !(isPerRow(result) && blocks == 1))
-        others.push_back(index);
-    if (others.empty())
-      return;
-    Value isFirst = arith::CmpIOp::create(e.builder(), arith::CmpIPredicate::eq,
-                                          e.number(item), e.index(0));
-    e.conditional(isFirst, {}, [&] {
-      e.setPlaces(std::nullopt, std::nullopt);
-      for (unsigned index : others)
-        e.columns(getTensor(results[index]).getNumElements(), {},
-                  [&](const Offset &column, ValueRange) {
-                    Value value = e.pull(results[index], column).value;
-                    e.storeResult(index, value, column);
-                    return SmallVector<Value>();
-                  });
-      return SmallVector<Value>();
-    });
   }
 
   void place(Value value, Value memory, const Offset &base) {

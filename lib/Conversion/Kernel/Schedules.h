@@ -22,9 +22,29 @@ struct KernelSource {
   bool hasIndices() const;
 };
 
+/// Elements worth a task.
+inline constexpr int64_t kTaskElements = 16384;
+
+/// Length of the longest rows, of tensors of `elements` elements, whose vectors
+/// need no division of their lanes when `values` are computed.
+int64_t findColumns(const KernelSource &source, ArrayRef<Value> values,
+                    int64_t elements);
+
+/// Results of a size that the loops do not have, such as a copy of a few
+/// numbers: stored by item 0.
+void emitOthers(Emitter &emitter, ArrayRef<unsigned> results,
+                const Offset &item);
+
 /// Elements with no reduction, or reductions that leave the rows: one item per
 /// row, or per block of a long row.
 FailureOr<KernelInfo> emitRows(const KernelSource &source);
+
+/// Reductions that leave the last axis: one item per block of rows and of
+/// columns.
+FailureOr<KernelInfo> emitColumns(const KernelSource &source);
+
+/// Reductions of all elements: one item per block of them.
+FailureOr<KernelInfo> emitFull(const KernelSource &source);
 
 /// Numbers: one item.
 FailureOr<KernelInfo> emitScalars(const KernelSource &source);
@@ -33,8 +53,9 @@ FailureOr<KernelInfo> emitScalars(const KernelSource &source);
 FailureOr<KernelInfo> emitManyTensors(const KernelSource &source);
 
 /// Says which results may overwrite which operands, and tells the target that
-/// all other memory does not overlap.
-void setInPlace(Emitter &emitter, KernelInfo &info);
+/// all other memory does not overlap. `finish` is the second part, if any.
+void setInPlace(Emitter &emitter, KernelInfo &info,
+                const Emitter *finish = nullptr);
 
 } // namespace mlir::binade
 

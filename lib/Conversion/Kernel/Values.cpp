@@ -33,7 +33,7 @@ void Emitter::define(Value value, const Offset &offset, Value known) {
 }
 
 void Emitter::place(Value value, Value memory, const Offset &base) {
-  homes[value] = {memory, base};
+  homes[value] = {memory, base, depth()};
 }
 
 Element Emitter::pull(Value value, const Offset &offset) {
@@ -60,7 +60,7 @@ Element Emitter::compute(Value value, const Offset &offset) {
   if (auto home = homes.find(value); home != homes.end()) {
     Offset local = offset - home->second.base;
     if (!local.isNegative())
-      return load(home->second.memory, element, local);
+      return load(home->second.memory, element, local, home->second.depth);
   }
   if (auto argument = dyn_cast<BlockArgument>(value)) {
     record(loads, argument.getArgNumber(), offset);

@@ -1,0 +1,551 @@
+//===- Columns.cpp - reductions that leave the last axis ------------------===//
+//
+// Sums over rows, such as the gradient of a bias. An item reduces a block of
+// rows, whose size depends on the shape only, to one row of partial results in
+// the workspace; `finish` adds those up in order, and computes what depends on
+// the sums, one number per column.
+//
+// A variance needs the mean first. It is found in one pass nevertheless, from
+// sums in f64 of differences to the first row. Whatever else needs sums of sums
+// is done by items that have all rows of some columns.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Reduction.h"
+#include "Schedules.h"
+#include "binade/IR/Build.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+/// Most blocks of rows, fewest rows of one, and about how many elements.
+static constexpr int64_t kMostChunks = 64, kFewestRows = 64,
+                         kChunkElements = 32768;
+/// Columns of an item with a few rows, and with all rows.
+static constexpr int64_t kWideBlock = 1024, kNarrowBlock = 64;
+/// As many columns keep their partial results in registers.
+static constexpr int64_t kRegisterColumns = 64;
+
+namespace {
+/// sum (x - mean)^2 with mean = sum x / count: two reductions that are made
+/// from one pass.
+struct Moments {
+  Reduction sum, squares;
+  Value x;
+};
+
+} // namespace
+
+/// Whether `value` is `sum` divided by `count`.
+static bool isMean(Value value, Value sum, int64_t count) {
+  Operation *op = value.getDefiningOp();
+  if (!op || op->getNumOperands() != 2)
+    return false;
+  auto hasValue = [&](Value x, double number) {
+    DenseElementsAttr elements;
+    return matchPattern(x, m_Constant(&elements)) && elements.isSplat() &&
+           elements.getSplatValue<APFloat>().convertToDouble() == number;
+  };
+  double share = static_cast<float>(1.0 / count);
+  for (unsigned side : {0, 1})
+    if (isa<MulOp>(op) && op->getOperand(side) == sum &&
+        hasValue(op->getOperand(1 - side), share))
+      return true;
+  return isa<DivOp>(op) && op->getOperand(0) == sum &&
+         hasValue(op->getOperand(1), static_cast<double>(count));
+}
+
+static std::optional<Moments> findMoments(Reduction squares,
+                                          ArrayRef<Reduction> reductions) {
+  if (!isa<ReduceSumOp>(squares.op) || !squares.getPartialType().isF32())
+    return std::nullopt;
+  auto product = squares.getInput().getDefiningOp<MulOp>();
+  if (!product || product.getLhs() != product.getRhs())
+    return std::nullopt;
+  auto centred = product.getLhs().getDefiningOp<SubOp>();
+  auto spread =
+      centred ? centred.getRhs().getDefiningOp<BroadcastOp>() : nullptr;
+  if (!spread)
+    return std::nullopt;
+  for (Reduction sum : reductions)
+    if (isa<ReduceSumOp>(sum.op) && sum.getInput() == centred.getLhs() &&
+        isMean(spread.getX(), sum.getResult(), sum.getLoops().getReduced()))
+      return Moments{sum, squares, sum.getInput()};
+  return std::nullopt;
+}
+
+namespace {
+class ColumnKernel {
+public:
+  explicit ColumnKernel(const KernelSource &source)
+      : source(source), results(source.getResults()) {}
+
+  FailureOr<KernelInfo> emit() {
+    if (failed(collect()))
+      return failure();
+    chooseBlocks();
+    KernelInfo info;
+    info.symbol = source.symbol;
+    info.extent = batches * chunks * blocks;
+    info.grain = std::max<int64_t>(
+        1, kTaskElements / std::max<int64_t>(1, rowsPerChunk * blockColumns));
+    info.hasStatus = source.hasIndices();
+    info.hasFinish = chunks > 1;
+    info.workspaceBytes = kStatusBytes + countCells() * getCellBytes();
+    SmallVector<Type> buffers = source.getBuffers(info.workspaceBytes);
+    Emitter items(source.function, source.formulas, source.into,
+                  source.symbol + ".items", buffers, 2);
+    items.loop(items.argument(0), items.argument(1), 1, {},
+               [&](Value item, ValueRange) {
+                 emitItem(items, item, info.extent);
+                 return SmallVector<Value>();
+               });
+    if (!info.hasFinish) {
+      setInPlace(items, info);
+      return failed(items.status()) ? FailureOr<KernelInfo>() : info;
+    }
+    Emitter finish(source.function, source.formulas, source.into,
+                   source.symbol + ".finish", buffers, 1);
+    emitFinish(finish);
+    setInPlace(items, info, &finish);
+    if (failed(items.status()) || failed(finish.status()))
+      return failure();
+    return info;
+  }
+
+private:
+  //===--------------------------------------------------------------------===//
+  // Which loops
+  //===--------------------------------------------------------------------===//
+
+  bool isFull(Value value) const {
+    return getTensor(value).getNumElements() == loops.getElements();
+  }
+  bool isPerColumn(Value value) const {
+    return !isFull(value) &&
+           getTensor(value).getNumElements() == loops.getKept();
+  }
+
+  LogicalResult collect() {
+    if (failed(collect(/*allowMoments=*/true)))
+      return failure();
+    // Items that have all rows go over them as often as they need.
+    return depth > 0 ? collect(/*allowMoments=*/false) : success();
+  }
+
+  LogicalResult collect(bool allowMoments) {
+    reductions.clear();
+    moments.clear();
+    storesAt.clear();
+    depth = 0;
+    DenseMap<Value, unsigned> levels;
+    for (Operation &op : source.function.front().without_terminator()) {
+      unsigned level = 0;
+      for (Value operand : op.getOperands())
+        level = std::max(level, levels.lookup(operand));
+      if (auto reduction = Reduction::from(&op)) {
+        if (reductions.empty())
+          loops = reduction->getLoops();
+        else if (!(reduction->getLoops() == loops))
+          return op.emitOpError("reduces over other axes than ")
+                 << reductions.front().op->getName()
+                 << " of the same kernel: they need kernels of their own";
+        std::optional<Moments> found;
+        if (allowMoments && level == 1)
+          found = findMoments(*reduction, reductions);
+        if (found) {
+          moments.push_back(*found);
+        } else {
+          depth = std::max(depth, level);
+          levelOf[&op] = level++;
+        }
+        reductions.push_back(*reduction);
+      }
+      for (Value result : op.getResults())
+        levels[result] = level;
+    }
+    for (auto [index, result] : llvm::enumerate(results))
+      if (isFull(result)) {
+        unsigned level = levels.lookup(result);
+        storesAt[level].push_back(index);
+        depth = std::max(depth, level);
+      }
+    return success();
+  }
+
+  void chooseBlocks() {
+    columns = loops.getColumns();
+    rows = loops.getReduced();
+    batches = loops.getKept() / columns;
+    blockColumns = kWideBlock;
+    rowsPerChunk = rows;
+    if (depth > 0) {
+      blockColumns = kNarrowBlock;
+    } else {
+      int64_t wanted =
+          llvm::divideCeil(kChunkElements, std::min(columns, kWideBlock));
+      wanted =
+          std::max({wanted, kFewestRows,
+                    static_cast<int64_t>(llvm::divideCeil(rows, kMostChunks))});
+      rowsPerChunk = std::min(rows, wanted);
+    }
+    chunks = llvm::divideCeil(rows, rowsPerChunk);
+    blocks = llvm::divideCeil(columns, blockColumns);
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Partial results
+  //===--------------------------------------------------------------------===//
+
+  /// Of f64 each, so that they have one place per reduction: entry [batch,
+  /// chunk, column].
+  int64_t getCellBytes() const { return batches * chunks * columns * 8; }
+  int64_t countCells() const {
+    int64_t partials = reductions.size() + 2 * moments.size();
+    return partials + (chunks == 1 ? reductions.size() : 0);
+  }
+
+  bool isOfMoments(Reduction reduction) const {
+    return llvm::any_of(moments, [&](const Moments &m) {
+      return m.sum.op == reduction.op || m.squares.op == reduction.op;
+    });
+  }
+
+  Value view(Emitter &e, int64_t cell, Type type) {
+    return e.viewWorkspace(kStatusBytes + cell * getCellBytes(),
+                           batches * chunks * columns, type);
+  }
+  int64_t getCell(Reduction reduction) const {
+    return llvm::find_if(reductions,
+                         [&](Reduction r) { return r.op == reduction.op; }) -
+           reductions.begin();
+  }
+  /// Sums of differences, of their squares, and what they are differences to.
+  Value viewMoments(Emitter &e, unsigned index, unsigned which) {
+    int64_t cell = reductions.size() + 2 * index;
+    if (which < 2)
+      return view(e, cell + which, e.builder().getF64Type());
+    // The sum's own cell is free.
+    return view(e, getCell(moments[index].sum), e.builder().getF32Type());
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Items
+  //===--------------------------------------------------------------------===//
+
+  struct Item {
+    Offset batch, chunk;
+    Value firstRow, endRow, firstColumn;
+    unsigned depth;
+  };
+
+  Item locate(Emitter &e, Value item, int64_t extent) {
+    ImplicitLocOpBuilder &b = e.builder();
+    Offset counter = e.offsets().counter(item, extent, e.depth());
+    auto [rest, block] = e.offsets().divide(counter, blocks).asPair();
+    auto [batch, chunk] = e.offsets().divide(rest, chunks).asPair();
+    Value first = e.number(chunk * rowsPerChunk);
+    Value end = arith::MinUIOp::create(
+        b, arith::AddIOp::create(b, first, e.index(rowsPerChunk)),
+        e.index(rows));
+    return {batch,    chunk, first, end, e.number(block * blockColumns),
+            e.depth()};
+  }
+
+  void forColumns(Emitter &e, const Item &item,
+                  llvm::function_ref<void(const Offset &)> body) {
+    e.columnBlock(item.firstColumn, blockColumns, columns, {},
+                  [&](const Offset &column, ValueRange) {
+                    body(column);
+                    return SmallVector<Value>();
+                  });
+  }
+
+  Offset getPartial(const Item &item, const Offset &column) const {
+    return (item.batch * chunks + item.chunk) * columns + column;
+  }
+
+  void emitItem(Emitter &e, Value number, int64_t extent) {
+    Item item = locate(e, number, extent);
+    for (unsigned level = 0; level <= depth; ++level)
+      emitPass(e, item, level);
+    if (chunks > 1)
+      return;
+    forColumns(e, item, [&](const Offset &column) {
+      emitPerColumn(e, item.batch * columns + column);
+    });
+    emitOthersOnce(e, e.offsets().counter(number, extent, e.depth()));
+    for (Reduction reduction : reductions)
+      e.unplace(reduction.getResult());
+  }
+
+  void emitPass(Emitter &e, const Item &item, unsigned level) {
+    SmallVector<Reduction> own;
+    for (Reduction reduction : reductions)
+      if (levelOf[reduction.op] == level && !isOfMoments(reduction))
+        own.push_back(reduction);
+    bool hasMoments = level == 0 && !moments.empty();
+    if (own.empty() && !hasMoments && storesAt[level].empty())
+      return;
+    if (hasMoments)
+      emitShifts(e, item);
+    if (std::min(columns, blockColumns) <= kRegisterColumns)
+      emitInRegisters(e, item, level, own);
+    else
+      emitInMemory(e, item, level, own);
+    e.nextPass();
+    if (chunks > 1 || (own.empty() && !hasMoments))
+      return;
+    // The partial results are the results.
+    forColumns(e, item, [&](const Offset &column) {
+      defineTotals(e, item.batch, column, own, hasMoments);
+      Offset place = item.batch * columns + column;
+      for (Reduction reduction : own)
+        keep(e, reduction, place);
+      if (hasMoments)
+        for (const Moments &m : moments)
+          for (Reduction reduction : {m.sum, m.squares})
+            keep(e, reduction, place);
+    });
+    for (Reduction reduction : reductions)
+      if (levelOf[reduction.op] == level || isOfMoments(reduction))
+        e.place(reduction.getResult(), viewTotals(e, reduction), Offset());
+  }
+
+  Value viewTotals(Emitter &e, Reduction reduction) {
+    int64_t partials = reductions.size() + 2 * moments.size();
+    return view(e, partials + getCell(reduction),
+                getTensor(reduction.getResult()).getElementType());
+  }
+  void keep(Emitter &e, Reduction reduction, const Offset &place) {
+    Value total = e.pull(reduction.getResult(), place).value;
+    e.store(viewTotals(e, reduction), total, place);
+  }
+
+  SmallVector<Value> start(Emitter &e, ArrayRef<Reduction> own,
+                           bool hasMoments) {
+    ImplicitLocOpBuilder &b = e.builder();
+    SmallVector<Value> values;
+    for (Reduction reduction : own)
+      values.push_back(reduction.start(b, e.lanes()));
+    auto zeros = VectorType::get({e.lanes()}, b.getF64Type());
+    if (hasMoments)
+      values.append(2 * moments.size(),
+                    arith::ConstantOp::create(b, b.getZeroAttr(zeros)));
+    return values;
+  }
+
+  /// Adds the element at `offset` to each value.
+  SmallVector<Value> step(Emitter &e, const Item &item, ArrayRef<Reduction> own,
+                          bool hasMoments, const Offset &offset,
+                          const Offset &column, ValueRange now) {
+    ImplicitLocOpBuilder &b = e.builder();
+    SmallVector<Value> next;
+    for (auto [reduction, value] : llvm::zip(own, now))
+      next.push_back(reduction.combine(
+          b, value, e.pullLanes(reduction.getInput(), offset)));
+    if (!hasMoments)
+      return next;
+    now = now.drop_front(own.size());
+    auto type = VectorType::get({e.lanes()}, b.getF64Type());
+    for (auto [index, m] : llvm::enumerate(moments)) {
+      Value x = arith::ExtFOp::create(b, type, e.pullLanes(m.x, offset));
+      Element shift = e.load(viewMoments(e, index, 2), b.getF32Type(),
+                             getPartial(item, column), item.depth);
+      Value difference = arith::SubFOp::create(
+          b, x, arith::ExtFOp::create(b, type, e.spread(shift.value)));
+      Value square = arith::MulFOp::create(b, difference, difference);
+      next.push_back(arith::AddFOp::create(b, now[2 * index], difference));
+      next.push_back(arith::AddFOp::create(b, now[2 * index + 1], square));
+    }
+    return next;
+  }
+
+  /// Where the values of `step` are kept between rows.
+  SmallVector<Value> getMemories(Emitter &e, ArrayRef<Reduction> own,
+                                 bool hasMoments) {
+    SmallVector<Value> memories;
+    for (Reduction reduction : own)
+      memories.push_back(
+          view(e, getCell(reduction), reduction.getPartialType()));
+    if (hasMoments)
+      for (unsigned index = 0; index < moments.size(); ++index)
+        for (unsigned which : {0, 1})
+          memories.push_back(viewMoments(e, index, which));
+    return memories;
+  }
+
+  void emitStores(Emitter &e, unsigned level, const Offset &offset) {
+    SmallVector<Value> values;
+    for (unsigned index : storesAt[level])
+      values.push_back(e.pull(results[index], offset).value);
+    for (auto [index, value] : llvm::zip(storesAt[level], values))
+      e.storeResult(index, value, offset);
+  }
+
+  Offset getOffset(Emitter &e, const Item &item, const Offset &row,
+                   const Offset &column) {
+    Offset offset = loops.getOffset(e.offsets(), item.batch, row, column);
+    e.setPlaces(offset, std::nullopt);
+    return offset;
+  }
+
+  void emitInRegisters(Emitter &e, const Item &item, unsigned level,
+                       ArrayRef<Reduction> own) {
+    bool hasMoments = level == 0 && !moments.empty();
+    SmallVector<Value> memories = getMemories(e, own, hasMoments);
+    forColumns(e, item, [&](const Offset &column) {
+      SmallVector<Value> values =
+          e.loop(item.firstRow, item.endRow, 1, start(e, own, hasMoments),
+                 [&](Value number, ValueRange now) {
+                   Offset row = e.offsets().counter(number, rows, e.depth());
+                   Offset offset = getOffset(e, item, row, column);
+                   auto next =
+                       step(e, item, own, hasMoments, offset, column, now);
+                   emitStores(e, level, offset);
+                   return next;
+                 });
+      for (auto [memory, value] : llvm::zip(memories, values))
+        e.storeLanes(memory, value, getPartial(item, column));
+    });
+  }
+
+  void emitInMemory(Emitter &e, const Item &item, unsigned level,
+                    ArrayRef<Reduction> own) {
+    bool hasMoments = level == 0 && !moments.empty();
+    SmallVector<Value> memories = getMemories(e, own, hasMoments);
+    forColumns(e, item, [&](const Offset &column) {
+      for (auto [memory, value] :
+           llvm::zip(memories, start(e, own, hasMoments)))
+        e.storeLanes(memory, value, getPartial(item, column));
+    });
+    e.loop(item.firstRow, item.endRow, 1, {}, [&](Value number, ValueRange) {
+      Offset row = e.offsets().counter(number, rows, e.depth());
+      forColumns(e, item, [&](const Offset &column) {
+        Offset offset = getOffset(e, item, row, column);
+        Offset partial = getPartial(item, column);
+        SmallVector<Value> now;
+        for (Value memory : memories)
+          now.push_back(e.spread(e.loadNow(memory, partial)));
+        auto next = step(e, item, own, hasMoments, offset, column, now);
+        emitStores(e, level, offset);
+        for (auto [memory, value] : llvm::zip(memories, next))
+          e.storeLanes(memory, value, partial);
+      });
+      return SmallVector<Value>();
+    });
+  }
+
+  /// The first row, or 0 where it is not finite: close to the mean, so that
+  /// differences lose nothing.
+  void emitShifts(Emitter &e, const Item &item) {
+    ImplicitLocOpBuilder &b = e.builder();
+    forColumns(e, item, [&](const Offset &column) {
+      for (auto [index, m] : llvm::enumerate(moments)) {
+        Offset first =
+            loops.getOffset(e.offsets(), item.batch, Offset(), column);
+        e.setPlaces(std::nullopt, std::nullopt);
+        Value x = e.pullLanes(m.x, first);
+        Value magnitude = math::AbsFOp::create(b, x);
+        Value finite = arith::CmpFOp::create(b, arith::CmpFPredicate::OLT,
+                                             magnitude, splat(b, x, INFINITY));
+        e.storeLanes(viewMoments(e, index, 2),
+                     arith::SelectOp::create(b, finite, x, splat(b, x, 0.0)),
+                     getPartial(item, column));
+      }
+    });
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Totals
+  //===--------------------------------------------------------------------===//
+
+  /// Says what the reductions are at a column, from all chunks in order.
+  void defineTotals(Emitter &e, const Offset &batch, const Offset &column,
+                    ArrayRef<Reduction> own, bool hasMoments) {
+    ImplicitLocOpBuilder &b = e.builder();
+    Offset first = batch * (chunks * columns) + column;
+    Offset place = batch * columns + column;
+    auto define = [&](Reduction reduction, Value total) {
+      Type element = getTensor(reduction.getResult()).getElementType();
+      e.define(reduction.getResult(), place, e.narrow(total, element));
+    };
+    for (Reduction reduction : own)
+      define(reduction,
+             reduction.combineAll(
+                 e, view(e, getCell(reduction), reduction.getPartialType()),
+                 first, columns, chunks));
+    if (!hasMoments)
+      return;
+    for (auto [index, m] : llvm::enumerate(moments)) {
+      Value sum =
+          m.sum.combineAll(e, viewMoments(e, index, 0), first, columns, chunks);
+      Value squares =
+          m.sum.combineAll(e, viewMoments(e, index, 1), first, columns, chunks);
+      Value shift = e.loadNow(viewMoments(e, index, 2), first);
+      Value count = splat(b, sum, static_cast<double>(rows));
+      Value wide = arith::ExtFOp::create(b, sum.getType(), shift);
+      Value total =
+          arith::AddFOp::create(b, arith::MulFOp::create(b, wide, count), sum);
+      Value lost =
+          arith::DivFOp::create(b, arith::MulFOp::create(b, sum, sum), count);
+      Value rest = arith::SubFOp::create(b, squares, lost);
+      Value zero = splat(b, rest, 0.0);
+      Value below =
+          arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, rest, zero);
+      rest = arith::SelectOp::create(b, below, zero, rest);
+      define(m.sum, e.narrow(total, b.getF32Type()));
+      define(m.squares, e.narrow(rest, b.getF32Type()));
+    }
+  }
+
+  /// Stores what there is one of per column.
+  void emitPerColumn(Emitter &e, const Offset &place) {
+    e.setPlaces(std::nullopt, std::nullopt);
+    for (auto [index, result] : llvm::enumerate(results))
+      if (isPerColumn(result))
+        e.storeResult(index, e.pull(result, place).value, place);
+  }
+
+  void emitOthersOnce(Emitter &e, const Offset &item) {
+    SmallVector<unsigned> others;
+    for (auto [index, result] : llvm::enumerate(results))
+      if (!isFull(result) && !isPerColumn(result))
+        others.push_back(index);
+    emitOthers(e, others, item);
+  }
+
+  void emitFinish(Emitter &e) {
+    SmallVector<Reduction> own;
+    for (Reduction reduction : reductions)
+      if (!isOfMoments(reduction))
+        own.push_back(reduction);
+    e.loop(e.index(0), e.index(batches), 1, {}, [&](Value number, ValueRange) {
+      Offset batch = e.offsets().counter(number, batches, e.depth());
+      e.columns(columns, {}, [&](const Offset &column, ValueRange) {
+        defineTotals(e, batch, column, own, !moments.empty());
+        emitPerColumn(e, batch * columns + column);
+        return SmallVector<Value>();
+      });
+      return SmallVector<Value>();
+    });
+    emitOthersOnce(e, Offset());
+  }
+
+  KernelSource source;
+  SmallVector<Value> results;
+  SmallVector<Reduction> reductions;
+  SmallVector<Moments> moments;
+  DenseMap<Operation *, unsigned> levelOf;
+  DenseMap<unsigned, SmallVector<unsigned>> storesAt;
+  Loops loops;
+  unsigned depth = 0; ///< Reductions behind one another, less 1.
+  int64_t columns = 1, rows = 1, batches = 1;
+  int64_t rowsPerChunk = 1, chunks = 1, blockColumns = 1, blocks = 1;
+};
+} // namespace
+
+FailureOr<KernelInfo> mlir::binade::emitColumns(const KernelSource &source) {
+  return ColumnKernel(source).emit();
+}

@@ -1,0 +1,134 @@
+//===- Full.cpp - reductions of all elements ------------------------------===//
+//
+// An item reduces a block of elements, whose size depends on the shape only, to
+// one number in the workspace; `finish` puts the numbers together in order.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Reduction.h"
+#include "Schedules.h"
+#include "binade/IR/Build.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+namespace {
+class FullKernel {
+public:
+  explicit FullKernel(const KernelSource &source)
+      : source(source), results(source.getResults()) {}
+
+  FailureOr<KernelInfo> emit() {
+    SmallVector<Value> values(results);
+    for (Operation &op : source.function.front())
+      if (auto reduction = Reduction::from(&op)) {
+        reductions.push_back(*reduction);
+        values.push_back(reduction->getInput());
+      }
+    elements = getTensor(reductions.front().getInput()).getNumElements();
+    columns = findColumns(source, values, elements);
+    rows = elements / columns;
+    if (columns > kTaskElements)
+      blocks = llvm::divideCeil(columns, kTaskElements);
+    else
+      rowsPerItem = kTaskElements / columns;
+
+    KernelInfo info;
+    info.symbol = source.symbol;
+    info.extent = llvm::divideCeil(rows, rowsPerItem) * blocks;
+    info.hasStatus = source.hasIndices();
+    info.hasFinish = true;
+    info.workspaceBytes = kStatusBytes + reductions.size() * info.extent * 8;
+    SmallVector<Type> buffers = source.getBuffers(info.workspaceBytes);
+    Emitter items(source.function, source.formulas, source.into,
+                  source.symbol + ".items", buffers, 2);
+    items.loop(items.argument(0), items.argument(1), 1, {},
+               [&](Value item, ValueRange) {
+                 emitItem(items, item, info.extent);
+                 return SmallVector<Value>();
+               });
+    Emitter finish(source.function, source.formulas, source.into,
+                   source.symbol + ".finish", buffers, 1);
+    emitFinish(finish, info.extent);
+    setInPlace(items, info, &finish);
+    if (failed(items.status()) || failed(finish.status()))
+      return failure();
+    return info;
+  }
+
+private:
+  bool isFull(Value value) const {
+    return getTensor(value).getNumElements() == elements;
+  }
+
+  /// Partial results of `reduction`, one per item.
+  Value viewPartials(Emitter &e, unsigned reduction, int64_t extent) {
+    return e.viewWorkspace(kStatusBytes + reduction * extent * 8, extent,
+                           reductions[reduction].getPartialType());
+  }
+
+  void emitItem(Emitter &e, Value item, int64_t extent) {
+    Offset counter = e.offsets().counter(item, extent, e.depth());
+    auto [group, block] = e.offsets().divide(counter, blocks).asPair();
+    SmallVector<Value> partials;
+    for (Reduction reduction : reductions)
+      partials.push_back(reduction.start(e.builder()));
+    Value begin = e.number(group * rowsPerItem);
+    Value end = arith::MinUIOp::create(
+        e.builder(),
+        arith::AddIOp::create(e.builder(), begin, e.index(rowsPerItem)),
+        e.index(rows));
+    Value column = e.number(block * kTaskElements);
+    partials = e.loop(begin, end, 1, partials, [&](Value row, ValueRange now) {
+      Offset start = e.offsets().counter(row, rows, e.depth()) * columns;
+      return e.columnBlock(column, kTaskElements, columns, now,
+                           [&](const Offset &offset, ValueRange carried) {
+                             return emitColumns(e, start + offset, carried);
+                           });
+    });
+    for (unsigned index = 0; index < reductions.size(); ++index)
+      e.store(viewPartials(e, index, extent),
+              reductions[index].finish(e.builder(), partials[index]), counter);
+  }
+
+  SmallVector<Value> emitColumns(Emitter &e, const Offset &offset,
+                                 ValueRange carried) {
+    e.setPlaces(offset, std::nullopt);
+    SmallVector<Value> next;
+    for (auto [reduction, partial] : llvm::zip(reductions, carried))
+      next.push_back(reduction.accumulate(
+          e.builder(), partial, e.pullLanes(reduction.getInput(), offset)));
+    SmallVector<std::pair<unsigned, Value>> stored;
+    for (auto [index, result] : llvm::enumerate(results))
+      if (isFull(result))
+        stored.push_back({index, e.pull(result, offset).value});
+    for (auto [index, value] : stored)
+      e.storeResult(index, value, offset);
+    return next;
+  }
+
+  void emitFinish(Emitter &e, int64_t extent) {
+    for (unsigned index = 0; index < reductions.size(); ++index) {
+      Reduction reduction = reductions[index];
+      Value partials = viewPartials(e, index, extent);
+      Value total = reduction.combineAll(e, partials, Offset(), 1, extent);
+      Type element = getTensor(reduction.getResult()).getElementType();
+      e.define(reduction.getResult(), Offset(), e.narrow(total, element));
+    }
+    SmallVector<unsigned> others;
+    for (auto [index, result] : llvm::enumerate(results))
+      if (!isFull(result))
+        others.push_back(index);
+    emitOthers(e, others, Offset());
+  }
+
+  KernelSource source;
+  SmallVector<Value> results;
+  SmallVector<Reduction> reductions;
+  int64_t elements = 0, columns = 1, rows = 1, rowsPerItem = 1, blocks = 1;
+};
+} // namespace
+
+FailureOr<KernelInfo> mlir::binade::emitFull(const KernelSource &source) {
+  return FullKernel(source).emit();
+}

@@ -1,0 +1,78 @@
+//===- Shared.cpp - what schedules have in common -------------------------===//
+
+#include "Schedules.h"
+#include "binade/IR/Build.h"
+#include <numeric>
+
+using namespace mlir;
+using namespace mlir::binade;
+
+SmallVector<Value> KernelSource::getResults() const {
+  func::FuncOp f = function;
+  return llvm::to_vector(f.front().getTerminator()->getOperands());
+}
+
+SmallVector<Type> KernelSource::getBuffers(int64_t workspace) const {
+  func::FuncOp f = function;
+  SmallVector<Type> buffers;
+  for (TypeRange types : {f.getArgumentTypes(), f.getResultTypes()})
+    for (Type type : types) {
+      auto tensor = cast<RankedTensorType>(type);
+      buffers.push_back(MemRefType::get(
+          {tensor.getNumElements()}, getStorageType(tensor.getElementType())));
+    }
+  if (workspace > 0)
+    buffers.push_back(
+        MemRefType::get({workspace}, IntegerType::get(f.getContext(), 8)));
+  return buffers;
+}
+
+bool KernelSource::hasIndices() const {
+  func::FuncOp f = function;
+  return !f.front().getOps<GatherOp>().empty() ||
+         !f.front().getOps<GatherGradOp>().empty();
+}
+
+int64_t mlir::binade::findColumns(const KernelSource &source,
+                                  ArrayRef<Value> values, int64_t elements) {
+  // Tries with one row, and looks which divisions come up.
+  ModuleOp into = source.into;
+  OwningOpRef<ModuleOp> scratch = ModuleOp::create(into.getLoc());
+  Emitter trial(source.function, source.formulas, *scratch, "trial",
+                TypeRange(source.getBuffers(kStatusBytes)), 2);
+  trial.columns(elements, {}, [&](const Offset &column, ValueRange) {
+    for (Value value : values)
+      if (getTensor(value).getNumElements() == elements)
+        (void)trial.pull(value, column);
+    return SmallVector<Value>();
+  });
+  int64_t common = elements;
+  for (int64_t cut : trial.offsets().getCuts())
+    if (kLanes % cut != 0) // Otherwise lanes repeat in a constant pattern.
+      common = std::gcd(common, cut);
+  return std::max<int64_t>(common, 1);
+}
+
+void mlir::binade::emitOthers(Emitter &emitter, ArrayRef<unsigned> results,
+                              const Offset &item) {
+  if (results.empty())
+    return;
+  Value isFirst =
+      arith::CmpIOp::create(emitter.builder(), arith::CmpIPredicate::eq,
+                            emitter.number(item), emitter.index(0));
+  emitter.conditional(isFirst, {}, [&] {
+    emitter.setPlaces(std::nullopt, std::nullopt);
+    func::FuncOp source = emitter.source();
+    Operation *terminator = source.front().getTerminator();
+    for (unsigned index : results) {
+      Value result = terminator->getOperand(index);
+      emitter.columns(getTensor(result).getNumElements(), {},
+                      [&](const Offset &column, ValueRange) {
+                        Value value = emitter.pull(result, column).value;
+                        emitter.storeResult(index, value, column);
+                        return SmallVector<Value>();
+                      });
+    }
+    return SmallVector<Value>();
+  });
+}
