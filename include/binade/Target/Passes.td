@@ -5,6 +5,17 @@
 
 include "mlir/Pass/PassBase.td"
 
+def NarrowFloatsToBitsPass : Pass<"binade-narrow-floats-to-bits", "::mlir::ModuleOp"> {
+  let summary = "hold 16-bit floats as integers";
+  let description = [{
+    Gives every value and memory of f16 or bf16 the type i16, with bitcasts where f16 is
+    widened or rounded. What moves 16-bit floats (loads, selections, shuffles) is left
+    to integer instructions: LLVM would move some of them through f32, by calls of a
+    library or with the subnormals lost. Expects casts of bf16 to be expanded.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
 def LowerTransposesPass : Pass<"binade-lower-transposes"> {
   let summary = "transposes of vectors as shuffles";
   let description = [{

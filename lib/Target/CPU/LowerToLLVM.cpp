@@ -10,6 +10,7 @@
 using namespace mlir;
 
 void mlir::binade::buildTargetCpuPipeline(OpPassManager &passes) {
+  passes.addPass(createNarrowFloatsToBitsPass());
   passes.addPass(createLowerTransposesPass());
   passes.addPass(createSCFToControlFlowPass());
   passes.addPass(createConvertVectorToLLVMPass());
