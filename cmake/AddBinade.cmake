@@ -8,12 +8,15 @@ function(binade_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_include_directories(${name} SYSTEM PUBLIC
-    ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
+    $<BUILD_INTERFACE:${LLVM_INCLUDE_DIRS}>
+    $<BUILD_INTERFACE:${MLIR_INCLUDE_DIRS}>)
   target_compile_definitions(${name} PUBLIC ${BINADE_LLVM_DEFINITIONS})
   target_link_libraries(${name} PUBLIC ${ARG_LINKS} MLIR LLVM)
   add_dependencies(${name} binade-headers)
   binade_precompile(${name})
   binade_export(${name})
+  get_target_property(export_name ${name} EXPORT_NAME)
+  set_property(GLOBAL APPEND PROPERTY BINADE_MLIR_LIBRARIES ${export_name})
 endfunction()
 
 # binade_plain_library(<name> SOURCES ... [LINKS ...])
@@ -26,12 +29,15 @@ function(binade_plain_library name)
   binade_export(${name})
 endfunction()
 
-# Makes <name> part of find_package(Binade).
+# Makes <name>, which is Binade<Folder>, part of find_package(Binade), as
+# Binade::<Folder>.
 function(binade_export name)
   target_include_directories(${name} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
     $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  string(REGEX REPLACE "^Binade" "" export_name ${name})
+  set_target_properties(${name} PROPERTIES EXPORT_NAME ${export_name})
   install(TARGETS ${name} EXPORT BinadeTargets)
 endfunction()
 
