@@ -17,7 +17,6 @@ llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
 llvm_config.with_environment("PATH", config.binade_tools_dir, append_path=True)
 # Before lit's own %python, which is the interpreter that runs lit.
 config.substitutions.insert(0, ("%python", f'"{config.python}"'))
-config.substitutions.append(("%python", f'"{config.python}"'))
 plugin = os.path.join(config.binade_obj_root, "lib", "BinadePlugin.so")
 config.substitutions.append(("%plugin", plugin))
 
