@@ -17,7 +17,9 @@ import sys
 
 def describe(run: pathlib.Path) -> list[str]:
     """The cells of one row."""
-    steps = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    steps = [
+        json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()
+    ]
     about = json.loads((run / "run.json").read_text())
     # The first steps fill caches.
     times = [step["ms"] for step in steps[len(steps) // 10 :]]

@@ -15,8 +15,8 @@ using namespace mlir::binade;
 using ::binade::Bundle;
 
 /// The ISA levels to compile for.
-static FailureOr<SmallVector<CpuLevel>> getLevels(ModuleOp module,
-                                                  const CompileOptions &options) {
+static FailureOr<SmallVector<CpuLevel>>
+getLevels(ModuleOp module, const CompileOptions &options) {
   SmallVector<CpuLevel> levels;
   for (const std::string &name : options.levels) {
     std::optional<CpuLevel> level = parseCpuLevel(name);
@@ -27,16 +27,20 @@ static FailureOr<SmallVector<CpuLevel>> getLevels(ModuleOp module,
   if (levels.empty()) {
     std::optional<CpuLevel> host = getHostLevel();
     if (!host)
-      return module.emitError("this machine lacks AVX2 and FMA; name the levels to "
-                              "compile for");
+      return module.emitError(
+          "this machine lacks AVX2 and FMA; name the levels to "
+          "compile for");
     levels.push_back(*host);
   }
   return levels;
 }
 
 static KernelShape getShape(const KernelInfo &info) {
-  KernelShape shape{info.extent, info.grain,
-                    static_cast<uint64_t>(info.workspaceBytes), info.hasFinish, {}};
+  KernelShape shape{info.extent,
+                    info.grain,
+                    static_cast<uint64_t>(info.workspaceBytes),
+                    info.hasFinish,
+                    {}};
   for (ArrayRef<unsigned> operands : info.inPlace)
     shape.inPlace.emplace_back(operands.begin(), operands.end());
   return shape;
@@ -49,7 +53,8 @@ static std::vector<std::byte> getBytes(StringRef data) {
 }
 
 /// The tensors that ports take from the bundle, in the layout of memory.
-static ::binade::StoredTensor store(StringRef name, DenseElementsAttr elements) {
+static ::binade::StoredTensor store(StringRef name,
+                                    DenseElementsAttr elements) {
   ::binade::StoredTensor tensor;
   tensor.name = name.str();
   tensor.shape = std::vector<int64_t>(elements.getType().getShape());
@@ -84,8 +89,9 @@ FailureOr<Bundle> mlir::binade::compileBundle(ModuleOp module,
   for (CpuLevel level : *levels) {
     CpuOptions cpu;
     cpu.level = level;
-    cpu.cacheDirectory = options.cacheDirectory.empty() ? getDefaultCacheDirectory()
-                                                        : options.cacheDirectory;
+    cpu.cacheDirectory = options.cacheDirectory.empty()
+                             ? getDefaultCacheDirectory()
+                             : options.cacheDirectory;
     FailureOr<CompiledKernels> compiled = compileKernels(module, cpu);
     if (failed(compiled))
       return failure();

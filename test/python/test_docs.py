@@ -23,7 +23,11 @@ FENCE = re.compile(r"^```(console|file:\S+)\n(.*?)^```$", re.MULTILINE | re.DOTA
 
 PAGES = sorted(
     page
-    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
+    for page in [
+        ROOT / "README.md",
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "examples").rglob("*.md"),
+    ]
     if page.exists() and FENCE.search(page.read_text())
 )
 
@@ -63,15 +67,25 @@ def run(command: str, directory: pathlib.Path) -> str:
         "NO_COLOR": "1",
     }
     result = subprocess.run(
-        ["bash", "-c", command], cwd=directory, env=environment, text=True, timeout=300,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+        ["bash", "-c", command],
+        cwd=directory,
+        env=environment,
+        text=True,
+        timeout=300,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
     )
     return result.stdout
 
 
-@pytest.mark.skipif(not (BUILD / "bin/binade-opt").exists(), reason="the tools are not built")
+@pytest.mark.skipif(
+    not (BUILD / "bin/binade-opt").exists(), reason="the tools are not built"
+)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_examples_print_what_the_page_says(page: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_examples_print_what_the_page_says(
+    page: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     for kind, block in FENCE.findall(page.read_text()):
         if kind.startswith("file:"):
             (tmp_path / kind.removeprefix("file:")).write_text(block)
@@ -80,6 +94,10 @@ def test_examples_print_what_the_page_says(page: pathlib.Path, tmp_path: pathlib
             printed = run(command, tmp_path)
             if not pattern(expected).fullmatch(printed):
                 difference = difflib.unified_diff(
-                    expected, printed.splitlines(), "the page", "the command", lineterm=""
+                    expected,
+                    printed.splitlines(),
+                    "the page",
+                    "the command",
+                    lineterm="",
                 )
                 pytest.fail(f"$ {command}\n" + "\n".join(difference))

@@ -21,7 +21,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("BINADE_BUILD", ROOT / "build" / "release"))
 TRANSLATE = BUILD / "bin" / "binade-translate"
 EVAL = BUILD / "bin" / "binade-eval"
-MODELS = pathlib.Path(os.environ.get("BINADE_MODELS", ROOT.parent / "shared" / "models"))
+MODELS = pathlib.Path(
+    os.environ.get("BINADE_MODELS", ROOT.parent / "shared" / "models")
+)
 FREEZE = {"llama-tiny": ["--freeze", "*inv_freq"]}
 
 pytestmark = pytest.mark.skipif(

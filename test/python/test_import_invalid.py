@@ -69,7 +69,11 @@ GRAPHS = {
         "m.onnx:input 'x': error: axis 0 has neither a length nor a name; export the "
         "model with one",
     ),
-    "dimension_without_a_number": (RELU, ["--dim", "batch"], "--dim name=value, got 'batch'"),
+    "dimension_without_a_number": (
+        RELU,
+        ["--dim", "batch"],
+        "--dim name=value, got 'batch'",
+    ),
     "unsupported_type": (
         "g (uint8[2] x) => (uint8[2] y) { y = Identity(x) }",
         [],
@@ -103,7 +107,11 @@ GRAPHS = {
         [],
         "m.onnx: error: the model uses ONNX opset 12, supported are 13 to ",
     ),
-    "new_opset": ("opset 99 " + RELU, [], "m.onnx: error: the model uses ONNX opset 99"),
+    "new_opset": (
+        "opset 99 " + RELU,
+        [],
+        "m.onnx: error: the model uses ONNX opset 99",
+    ),
     "cycle": (
         """g (float[2] x) => (float[2] y) {
           [first] a = Add(x, c)  [second] b = Relu(a)  [third] c = Neg(b)  y = Relu(c)
@@ -460,7 +468,8 @@ def test_links_in_place_of_external_data(tmp_path):
 
 def test_unknown_key_of_external_data_is_a_warning(tmp_path):
     onnx.save(
-        parse(WEIGHT.format('"location": "w.bin", "colour": "red"')), tmp_path / "m.onnx"
+        parse(WEIGHT.format('"location": "w.bin", "colour": "red"')),
+        tmp_path / "m.onnx",
     )
     (tmp_path / "w.bin").write_bytes(bytes(16))
     result = translate(tmp_path / "m.onnx")

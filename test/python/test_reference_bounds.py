@@ -58,7 +58,9 @@ def test_matmul_may_accumulate_as_its_decision_says():
     lhs, rhs = random((8, 64), BF16, seed=3), random((64, 6), BF16, seed=4)
     narrow = [matmul_in(BF16, lhs, rhs).astype(BF16)]
     results = [((8, 6), BF16)]
-    decision = "precision = #binade.precision<compute = bf16, accumulate = {}, result = bf16>"
+    decision = (
+        "precision = #binade.precision<compute = bf16, accumulate = {}, result = bf16>"
+    )
     assert not check("matmul", [lhs, rhs], results, narrow, decision.format("f32"))
     assert check("matmul", [lhs, rhs], results, narrow, decision.format("bf16"))
 

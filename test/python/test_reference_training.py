@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 from reference import BUILD, EVAL, ROOT, safetensors
 
-MODELS = pathlib.Path(os.environ.get("BINADE_MODELS", ROOT.parent / "shared" / "models"))
+MODELS = pathlib.Path(
+    os.environ.get("BINADE_MODELS", ROOT.parent / "shared" / "models")
+)
 OPTIMIZERS = {
     "adamw": "optimizer=adamw settings=lr=1e-3,weight_decay=0.01",
     "sgd": "optimizer=sgd settings=lr=0.05,momentum=0.9",
@@ -53,7 +55,9 @@ class Model:
     def run(self, module, batch, **state):
         """One evaluation on batch number `batch`."""
         given, out = self.folder / "in.safetensors", self.folder / "out.safetensors"
-        arrays = {name: np.ascontiguousarray(a[batch]) for name, a in self.batches.items()}
+        arrays = {
+            name: np.ascontiguousarray(a[batch]) for name, a in self.batches.items()
+        }
         safetensors.save(given, arrays | state)
         call(EVAL, module, "--inputs", given, "--out", out)
         return safetensors.load(out)
@@ -61,8 +65,13 @@ class Model:
 
 def allowed_loss_error(recorded, name, steps):
     """8 times what PyTorch's own f32 misses, and at least 64 last places."""
-    single, double = recorded[f"loss.{name}"][:steps], recorded[f"loss.{name}.fp64"][:steps]
-    return max(8 * np.abs(single - double).max(), 64 * np.spacing(np.float32(single.max())))
+    single, double = (
+        recorded[f"loss.{name}"][:steps],
+        recorded[f"loss.{name}.fp64"][:steps],
+    )
+    return max(
+        8 * np.abs(single - double).max(), 64 * np.spacing(np.float32(single.max()))
+    )
 
 
 @pytest.mark.parametrize("name", STEPS)
@@ -89,14 +98,17 @@ def test_gradients(name, tmp_path):
 def test_training(name, optimizer, tmp_path):
     model, steps = Model(name, tmp_path), STEPS[name]
     module = model.transform(
-        "--binade-autodiff-pipeline", f"--binade-optimizer-pipeline={OPTIMIZERS[optimizer]}"
+        "--binade-autodiff-pipeline",
+        f"--binade-optimizer-pipeline={OPTIMIZERS[optimizer]}",
     )
     arguments = module.read_text().split("func.func @step(")[1].split(") -> (")[0]
     state, losses = {}, []
     for batch in range(steps):
         outputs = model.run(module, batch, **state)
         losses.append(float(outputs["loss"]))
-        state = {n: v for n, v in outputs.items() if f'binade.name = "{n}"' in arguments}
+        state = {
+            n: v for n, v in outputs.items() if f'binade.name = "{n}"' in arguments
+        }
     expected = model.recorded[f"loss.{optimizer}"][:steps]
     allowed = allowed_loss_error(model.recorded, optimizer, steps)
     np.testing.assert_allclose(losses, expected, rtol=0, atol=allowed)

@@ -14,8 +14,8 @@ Schedule UpdateScaleOp::getSchedule() { return Schedule::Scalars; }
 
 FailureOr<SmallVector<Value>>
 GradientSeedOp::decompose(ImplicitLocOpBuilder &b) {
-  return SmallVector<Value>{
-      getScale() ? Value(getScale()) : buildSplat(b, getY().getType(), 1.0)};
+  return SmallVector<Value>{getScale() ? Value(getScale())
+                                       : buildSplat(b, getY().getType(), 1.0)};
 }
 
 FailureOr<SmallVector<Value>>
