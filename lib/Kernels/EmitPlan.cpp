@@ -192,8 +192,10 @@ private:
     for (const plan::Segment &segment : launch.segments)
       total += blocks(segment) * shape.workspaceBytes;
     plan::View view = getScratch(total, op, plan::Category::Workspace);
-    launch.finishOperands = launch.segments.front().operands;
-    launch.finishOperands.push_back(view);
+    if (launch.finish) {
+      launch.finishOperands = launch.segments.front().operands;
+      launch.finishOperands.push_back(view);
+    }
     for (plan::Segment &segment : launch.segments) {
       segment.operands.push_back(view);
       view.offset += blocks(segment) * shape.workspaceBytes;
