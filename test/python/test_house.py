@@ -188,6 +188,13 @@ def test_links_between_pages_lead_somewhere():
     assert broken == []
 
 
+def test_every_page_is_in_the_index():
+    index = (ROOT / "docs/index.md").read_text()
+    pages = [path.relative_to(ROOT / "docs") for path in (ROOT / "docs").rglob("*.md")]
+    missing = [str(page) for page in pages if f"]({page})" not in index]
+    assert missing == ["index.md"]
+
+
 def list_anchors(page):
     titles = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", t.lower()).replace(" ", "-") for t in titles}
