@@ -123,8 +123,14 @@ Program::Implementation::prepare(std::span<const std::byte> object) {
                    ExitCode::Usage};
     options.contraction = *choice;
   }
+#ifdef NDEBUG
+  constexpr bool debug = false;
+#else
+  constexpr bool debug = true;
+#endif
+  poisons = options.poison.value_or(debug);
   if (const char *text = std::getenv("BINADE_POISON"))
-    options.poison |= std::string_view(text) == "1";
+    poisons = std::string_view(text) == "1";
   threads = options.threads ? options.threads
             : plan.threads  ? plan.threads
                             : defaultThreadCount();
@@ -209,7 +215,7 @@ std::vector<Tensor> Program::tensors(Role role) const {
 }
 
 void Program::run() {
-  if (implementation->options.poison)
+  if (implementation->poisons)
     for (std::span<std::byte> span : implementation->transient)
       std::memset(span.data(), 0xff, span.size());
   implementation->executor.run();

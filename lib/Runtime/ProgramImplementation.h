@@ -14,6 +14,7 @@ struct Program::Implementation {
   std::optional<Safetensors> file;
   std::vector<StoredTensor> stored;
   LoadOptions options;
+  bool poisons = false;
   unsigned threads = 1;
   std::string isa;
   Arena arena;

@@ -93,6 +93,8 @@ public:
 
 protected:
   void fork(unsigned count, void (*function)(void *), void *argument) override {
+    // Programs in several threads take turns.
+    std::lock_guard turn(use);
     try {
       while (threads.size() + 1 < count)
         threads.emplace_back([this, id = threads.size(), seen = generation] {
@@ -134,7 +136,7 @@ private:
   }
 
   std::vector<std::thread> threads;
-  std::mutex mutex;
+  std::mutex use, mutex;
   std::condition_variable wake, done;
   std::uint64_t generation = 0;
   std::size_t wanted = 0, running = 0;

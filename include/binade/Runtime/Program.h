@@ -18,9 +18,10 @@ struct LoadOptions {
   unsigned threads = 0;
   /// Overridden by the environment variable BINADE_CONTRACTION.
   Contraction contraction = Contraction::Auto;
-  /// Fill all memory but training state with NaN before each step, so that
-  /// what is read without being written shows. Also BINADE_POISON=1.
-  bool poison = false;
+  /// Fill all memory that holds nothing between steps with NaN before each
+  /// step, so that what is read without being written shows. Absent: in debug
+  /// builds. Overridden by the environment variable BINADE_POISON (0 or 1).
+  std::optional<bool> poison;
   Notify notify;
 };
 

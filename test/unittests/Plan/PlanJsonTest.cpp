@@ -3,6 +3,7 @@
 #include "binade/Plan/PlanJson.h"
 #include "SamplePlan.h"
 #include "binade/Container/Json.h"
+#include "binade/Container/Philox.h"
 #include "gtest/gtest.h"
 
 using namespace binade;
@@ -84,6 +85,29 @@ TEST(PlanJson, BrokenTextIsRejected) {
   for (std::size_t length = 0; length < text.size(); length += 7)
     EXPECT_FALSE(readPlan(text.substr(0, length), "plan"));
   EXPECT_FALSE(readPlan(std::string(100000, '['), "plan"));
+}
+
+TEST(PlanJson, ChangedTextIsReadOrRejected) {
+  // Digits, signs and braces in random places: most plans are wrong, all that
+  // are accepted are valid.
+  const std::string text = writePlan(samplePlan());
+  const std::string_view bytes = "0123456789-{}[],:.eE\"tn";
+  int accepted = 0;
+  for (std::uint32_t trial = 0; trial < 3000; ++trial) {
+    std::string changed = text;
+    auto words = philox({trial, 0, 0, 0}, {5, 6});
+    for (std::uint32_t n = 0; n <= words[0] % 3; ++n)
+      changed[words[n + 1] % changed.size()] =
+          bytes[words[n + 1] / changed.size() % bytes.size()];
+    Result<Plan> read = readPlan(changed, "plan");
+    if (!read)
+      continue;
+    ++accepted;
+    EXPECT_TRUE(validate(*read, "plan"));
+    EXPECT_TRUE(readPlan(writePlan(*read), "plan"));
+  }
+  EXPECT_GT(accepted, 20);
+  EXPECT_LT(accepted, 2500);
 }
 
 TEST(PlanJson, DeepLoopsAreRejected) {

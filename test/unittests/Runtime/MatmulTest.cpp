@@ -3,7 +3,11 @@
 // an error bound.
 //===----------------------------------------------------------------------===//
 
+#include "../../../lib/Runtime/ThreadTeam.h"
 #include "OneRecord.h"
+#include <algorithm>
+#include <thread>
+#include <xmmintrin.h>
 
 using namespace binade;
 using namespace binade::plan;
@@ -207,6 +211,31 @@ TEST(Matmul, OwnCodeTakesEveryMixtureOfTypes) {
           c.bias = c.accumulate = true;
           MatmulRun(c, Contraction::Own, 2).expectChains();
         }
+}
+
+TEST(Matmul, TheLibrarysThreadsKeepSubnormals) {
+  Tensors tensors;
+  Matmul matmul;
+  matmul.m = matmul.n = 256;
+  matmul.k = 4;
+  matmul.lhs = {tensors.add(DType::F32, {256, 4}), 0, {4, 1}, {}};
+  matmul.rhs = {tensors.add(DType::F32, {4, 256}), 0, {256, 1}, {}};
+  matmul.out = {tensors.add(DType::F32, {256, 256}), 0, {256, 1}, {}};
+  tensors.plan.records = {{"matmul", matmul}};
+  Program program = tensors.load(Contraction::Auto, 4);
+  for (float &value : tensorOf(program, 0).as<float>())
+    value = 0x1p-100f;
+  for (float &value : tensorOf(program, 1).as<float>())
+    value = 0x1p-40f;
+  // A host thread that flushes to zero, with a team that it has created so.
+  std::thread host([&] {
+    _mm_setcsr(0x1f80 | 0x8040);
+    ThreadTeam::get().parallelFor(4, 64, [](std::int64_t, unsigned) {});
+    program.run();
+  });
+  host.join();
+  std::span<float> got = tensorOf(program, 2).as<float>();
+  EXPECT_EQ(std::count(got.begin(), got.end(), 0x1p-138f), 65536);
 }
 
 TEST(Matmul, ProductsOfF16AreRemarkedOnce) {

@@ -11,7 +11,8 @@
 
 namespace binade {
 
-/// A program of output ports `t0`, `t1` ..., one per tensor, and any records.
+/// A program of constants `t0`, `t1` ..., which the test fills and records
+/// write, and any records.
 class Tensors {
 public:
   /// Adds a tensor; returns the number of its buffer.
@@ -24,7 +25,7 @@ public:
                             dtype, std::move(shape),
                             plan::Category::Workspace});
     plan.ports.push_back(
-        {plan::Role::Output, "t" + std::to_string(index), index, {}, {}});
+        {plan::Role::Constant, "t" + std::to_string(index), index, {}, {}});
     plan.arenaBytes += (bytes + 63) / 64 * 64;
     return index;
   }
@@ -47,7 +48,7 @@ public:
 };
 
 inline Tensor tensorOf(const Program &program, std::uint32_t tensor) {
-  return *program.find(plan::Role::Output, "t" + std::to_string(tensor));
+  return *program.find(plan::Role::Constant, "t" + std::to_string(tensor));
 }
 
 /// Element `index` as a number.

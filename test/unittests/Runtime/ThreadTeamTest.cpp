@@ -9,6 +9,7 @@
 #include <set>
 #include <thread>
 #include <vector>
+#include <xmmintrin.h>
 
 using namespace binade;
 
@@ -61,6 +62,21 @@ TEST(ThreadTeam, ThreadsRunAtTheSameTimeAndStay) {
     EXPECT_EQ(first.size(), 3u);
     EXPECT_EQ(meet(*team, 3), first);
   }
+}
+
+TEST(ThreadTeam, WorkRunsInTheDefaultFloatingPointMode) {
+  unsigned host = _mm_getcsr();
+  for (ThreadTeam *team :
+       {&ThreadTeam::get(), &ThreadTeam::getWithoutLibgomp()})
+    for (unsigned threads : {1u, 3u}) {
+      _mm_setcsr(0x1f80 | 0x8040); // Subnormals become zero.
+      std::atomic<unsigned> seen = 0;
+      team->parallelFor(threads, threads,
+                        [&](std::int64_t, unsigned) { seen |= _mm_getcsr(); });
+      EXPECT_EQ(seen & 0xffc0, 0x1f80u);
+      EXPECT_EQ(_mm_getcsr() & 0xffc0, 0x1f80u | 0x8040u);
+      _mm_setcsr(host);
+    }
 }
 
 TEST(ThreadTeam, TheDefaultCountIsPositive) {
