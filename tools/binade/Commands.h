@@ -6,8 +6,8 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 
-/// Each adds its subcommand to `app`; when that is given, `run` becomes the command,
-/// which returns the exit code.
+/// Each adds its subcommand to `app`; when that is given, `run` becomes the
+/// command, which returns the exit code.
 using Run = std::function<int()>;
 void addImport(CLI::App &app, Run &run);
 void addCompile(CLI::App &app, Run &run);

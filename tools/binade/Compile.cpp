@@ -43,7 +43,8 @@ struct CompileCommand {
         compileBundle(model.getModule(), step.options, model.getListener());
     if (failed(bundle))
       return ExitCode::Rejected;
-    Result<void> written = write(std::move(*bundle), last, model.getDirectory());
+    Result<void> written =
+        write(std::move(*bundle), last, model.getDirectory());
     return written ? ExitCode::Ok : fail(written.error());
   }
 
@@ -59,7 +60,8 @@ struct CompileCommand {
     if (isModule && from.empty())
       return usageError("a module needs --from=PHASE, the phase that left it");
     if (!isModule && !from.empty())
-      return usageError("--from is for modules; an ONNX file starts with import");
+      return usageError(
+          "--from is for modules; an ONNX file starts with import");
     CompilerPhase first =
         from.empty() ? CompilerPhase::Import : *parsePhase(from);
     if (*parsePhase(to) < first)

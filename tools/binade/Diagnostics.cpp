@@ -14,7 +14,8 @@ Diagnostics::Diagnostics(MLIRContext &context, std::string file,
         return success();
       }) {}
 
-/// File and place of a location: `a.mlir` and `3:7`, or the model and `node 'n'`.
+/// File and place of a location: `a.mlir` and `3:7`, or the model and `node
+/// 'n'`.
 static std::pair<std::string, std::string> describe(Location location,
                                                     std::string file) {
   if (auto found = location->findInstanceOf<FileLineColLoc>()) {

@@ -6,8 +6,9 @@
 #include "binade/Container/Error.h"
 #include "mlir/IR/Diagnostics.h"
 
-/// Prints every diagnostic of a context, and errors of the libraries without MLIR,
-/// in one form: `file[:part]: severity: text`, or JSON with `--diag=json`.
+/// Prints every diagnostic of a context, and errors of the libraries without
+/// MLIR, in one form: `file[:part]: severity: text`, or JSON with
+/// `--diag=json`.
 class Diagnostics {
 public:
   /// `file` stands for locations that name none.

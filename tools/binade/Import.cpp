@@ -32,7 +32,8 @@ struct ImportCommand {
 void addImport(CLI::App &app, Run &run) {
   CLI::App *command =
       app.add_subcommand("import", "Turn an ONNX file into a module");
-  command->footer("Example: binade import model.onnx --dim batch=8 -o model.mlir");
+  command->footer(
+      "Example: binade import model.onnx --dim batch=8 -o model.mlir");
   auto self = std::make_shared<ImportCommand>();
   self->import.add(*command, /*takesModules=*/false);
   self->output.add(*command);

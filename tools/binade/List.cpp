@@ -18,8 +18,9 @@ static void listPolicies() {
     FailureOr<Policy> policy = loadPolicy(name, &context);
     // The first comment of a policy says what it is for.
     StringRef text = StringRef(policy->text).ltrim("# ");
-    llvm::outs() << llvm::formatv("{0,-12} {1}\n", name,
-                                  text.take_until([](char c) { return c == '\n'; }));
+    llvm::outs() << llvm::formatv(
+        "{0,-12} {1}\n", name,
+        text.take_until([](char c) { return c == '\n'; }));
   }
 }
 

@@ -18,8 +18,8 @@ static DialectRegistry makeRegistry() {
 
 Model::Model(std::string path, const OutputArguments &output)
     : path(std::move(path)), timing(output.timing), context(makeRegistry()),
-      diagnostics(context, ::binade::printable(this->path), output.getFormat()) {
-}
+      diagnostics(context, ::binade::printable(this->path),
+                  output.getFormat()) {}
 
 bool Model::isModule() const { return StringRef(path).ends_with(".mlir"); }
 
@@ -32,11 +32,13 @@ PhaseListener Model::getListener() const {
   if (!timing)
     return {};
   return [](CompilerPhase phase, double seconds) {
-    llvm::errs() << llvm::formatv("{0,-12} {1:f3} s\n", getName(phase), seconds);
+    llvm::errs() << llvm::formatv("{0,-12} {1:f3} s\n", getName(phase),
+                                  seconds);
   };
 }
 
-LogicalResult Model::read(const ImportArguments &arguments, CompilerPhase from) {
+LogicalResult Model::read(const ImportArguments &arguments,
+                          CompilerPhase from) {
   context.loadAllAvailableDialects();
   auto start = std::chrono::steady_clock::now();
   if (isModule()) {

@@ -36,12 +36,14 @@ void ImportArguments::add(CLI::App &command, bool takesModules) {
                   "Output of the graph that is the loss")
       ->type_name("NAME");
   command
-      .add_option("--freeze", options.freeze, "Parameters that stay as they are")
+      .add_option("--freeze", options.freeze,
+                  "Parameters that stay as they are")
       ->type_name("GLOB")
       ->allow_extra_args(false);
   command
-      .add_option("--train", options.train,
-                  "Initializers that are trained beside those stored externally")
+      .add_option(
+          "--train", options.train,
+          "Initializers that are trained beside those stored externally")
       ->type_name("GLOB")
       ->allow_extra_args(false);
   command.add_flag("--allow-links", options.allowHardLinks,
@@ -67,9 +69,10 @@ Result<void> ImportArguments::complete() {
 void StepArguments::add(CLI::App &command) {
   this->command = &command;
   command
-      .add_option("--policy", options.policy,
-                  "Precision policy: a name of 'binade list policies' or a .yaml "
-                  "file")
+      .add_option(
+          "--policy", options.policy,
+          "Precision policy: a name of 'binade list policies' or a .yaml "
+          "file")
       ->type_name("POLICY")
       ->capture_default_str();
   command
@@ -79,8 +82,7 @@ void StepArguments::add(CLI::App &command) {
       ->capture_default_str();
   command.add_option("--lr", lr, "Learning rate, the same as --set lr=...");
   command
-      .add_option("--set", options.settings,
-                  "Hyper-parameter of the optimizer")
+      .add_option("--set", options.settings, "Hyper-parameter of the optimizer")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   command
@@ -101,11 +103,14 @@ void StepArguments::add(CLI::App &command) {
 template <typename Names>
 static Result<void> checkName(const std::string &name, llvm::StringRef suffix,
                               llvm::StringRef what, const Names &names) {
-  if (llvm::StringRef(name).ends_with(suffix) || llvm::is_contained(names, name))
+  if (llvm::StringRef(name).ends_with(suffix) ||
+      llvm::is_contained(names, name))
     return {};
   return usageError("no " + what.str() + " is called " + ::binade::quote(name) +
-                    "; there are " + llvm::join(names, ", ") + ", or a file ending "
-                    "in " + suffix.str());
+                    "; there are " + llvm::join(names, ", ") +
+                    ", or a file ending "
+                    "in " +
+                    suffix.str());
 }
 
 Result<void> StepArguments::complete() {
@@ -148,13 +153,15 @@ Result<void> StepArguments::refuseDone(CompilerPhase from) const {
       for (const char *name : names)
         if (command->count(name) > 0)
           return usageError(std::string(name) + " belongs to phase '" +
-                            getName(phase).str() + "', which is done in a module "
-                            "from '" + getName(from).str() + "'");
+                            getName(phase).str() +
+                            "', which is done in a module "
+                            "from '" +
+                            getName(from).str() + "'");
     return {};
   };
-  if (Result<void> ok = refuse(CompilerPhase::Optimizer,
-                               {"--optimizer", "--lr", "--set", "--group",
-                                "--clip"});
+  if (Result<void> ok =
+          refuse(CompilerPhase::Optimizer,
+                 {"--optimizer", "--lr", "--set", "--group", "--clip"});
       !ok)
     return ok;
   return refuse(CompilerPhase::Assign, {"--policy"});
@@ -165,8 +172,7 @@ Result<void> StepArguments::refuseDone(CompilerPhase from) const {
 //===----------------------------------------------------------------------===//
 
 void OutputArguments::add(CLI::App &command) {
-  command
-      .add_option("--diag", diagnostics, "Form of errors and warnings")
+  command.add_option("--diag", diagnostics, "Form of errors and warnings")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
   command.add_flag("--timing", timing, "Print the time of each phase");

@@ -25,7 +25,8 @@ struct StepArguments {
   std::optional<double> lr;
 
   void add(CLI::App &command);
-  /// Checks what the command line can say wrong by itself: preset names, numbers.
+  /// Checks what the command line can say wrong by itself: preset names,
+  /// numbers.
   binade::Result<void> complete();
   /// Refuses options of phases that are done when a module enters after `from`.
   binade::Result<void> refuseDone(mlir::binade::CompilerPhase from) const;

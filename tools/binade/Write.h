@@ -11,6 +11,7 @@
 binade::Result<void> writeText(const std::string &path, std::string_view text);
 
 /// Writes a module with its locations, so that names survive.
-binade::Result<void> writeModule(const std::string &path, mlir::ModuleOp module);
+binade::Result<void> writeModule(const std::string &path,
+                                 mlir::ModuleOp module);
 
 #endif // BINADE_TOOLS_BINADE_WRITE_H

@@ -8,7 +8,8 @@
 
 using binade::ExitCode;
 
-/// Runs `binade-<name>` from this program's directory or from PATH, as git does.
+/// Runs `binade-<name>` from this program's directory or from PATH, as git
+/// does.
 static int runExternal(int argc, char **argv) {
   std::string name = "binade-" + std::string(argv[1]);
   std::error_code ignored;
