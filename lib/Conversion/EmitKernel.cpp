@@ -59,6 +59,8 @@ static FailureOr<KernelInfo> emit(const KernelSource &source,
                                   Schedule schedule) {
   if (schedule == Schedule::MultiTensor)
     return emitManyTensors(source);
+  if (schedule == Schedule::Scatter)
+    return emitScatter(source);
   bool onlyNumbers = llvm::all_of(source.getResults(), [](Value result) {
     return getTensor(result).getRank() == 0;
   });

@@ -139,6 +139,11 @@ public:
   /// The part of the workspace that starts at `byte`.
   Value viewWorkspace(int64_t byte, int64_t count, Type element);
 
+  /// `index` (one, or one per lane), counted from the end where negative, if
+  /// it is one of `rows` rows, otherwise 0; says so in the first word of the
+  /// workspace.
+  Value checkIndex(Value index, int64_t rows);
+
   /// What the next accesses belong to.
   void nextPass() { ++pass; }
   void setPlaces(std::optional<Offset> element, std::optional<Offset> row) {
@@ -189,7 +194,6 @@ private:
   Element fail(Operation *op, const Twine &reason, Type element);
   Value zero(Type element, const Offset &offset);
   Value variableValue(const Variable *variable, bool asLanes);
-  Value checkIndex(Value index, int64_t rows);
 
   func::FuncOp kernel, target;
   ImplicitLocOpBuilder b;

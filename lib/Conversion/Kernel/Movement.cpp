@@ -249,8 +249,6 @@ Element Emitter::computePad(PadOp op, const Offset &offset) {
 // Rows by index
 //===----------------------------------------------------------------------===//
 
-/// `rows` where `index` (one, or one per lane) is a row, otherwise row 0; says
-/// so in the first word of the workspace.
 Value Emitter::checkIndex(Value index, int64_t rows) {
   bool isVector = isa<VectorType>(index.getType());
   auto like = [&](int64_t value) -> Value {

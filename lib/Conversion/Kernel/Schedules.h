@@ -46,6 +46,9 @@ FailureOr<KernelInfo> emitColumns(const KernelSource &source);
 /// Reductions of all elements: one item per block of them.
 FailureOr<KernelInfo> emitFull(const KernelSource &source);
 
+/// Rows added up by index: one item per block of the table.
+FailureOr<KernelInfo> emitScatter(const KernelSource &source);
+
 /// Numbers: one item.
 FailureOr<KernelInfo> emitScalars(const KernelSource &source);
 

@@ -1,0 +1,281 @@
+//===- Scatter.cpp - rows added up by index -------------------------------===//
+//
+// An item owns a block of the table: it clears it, goes over all indices in
+// order and adds the rows that fall into it. No two items share an element, so
+// the bits do not depend on who does what when. Most blocks of a large
+// vocabulary get no row at all: 16 indices at a time are compared with the
+// block's range, and only where one lies inside are they looked at one by one.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Schedules.h"
+#include "binade/IR/Build.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+/// Elements of a block: sums of narrow floats are kept on the stack.
+static constexpr int64_t kBlockElements = 32768;
+/// Columns of a block that has all rows of the table, and of any other.
+static constexpr int64_t kNarrowBlock = 64, kWideBlock = 1024;
+
+namespace {
+class ScatterKernel {
+public:
+  ScatterKernel(const KernelSource &source, GatherGradOp op)
+      : source(source), op(op), table(getTensor(op.getDtable())),
+        tokens(getTensor(op.getIndices()).getNumElements()) {
+    rows = table.getDimSize(0);
+    width = ShapedType::getNumElements(table.getShape().drop_front());
+    bool isSmall = rows * kNarrowBlock <= kBlockElements;
+    blockColumns =
+        std::clamp<int64_t>(width, 1, isSmall ? kNarrowBlock : kWideBlock);
+    blockRows = std::clamp<int64_t>(kBlockElements / blockColumns, 1,
+                                    std::max<int64_t>(rows, 1));
+    columnBlocks = llvm::divideCeil(width, blockColumns);
+  }
+
+  FailureOr<KernelInfo> emit() {
+    KernelInfo info;
+    info.symbol = source.symbol;
+    info.extent = llvm::divideCeil(rows, blockRows) * columnBlocks;
+    info.hasStatus = true;
+    info.workspaceBytes = kStatusBytes;
+    emitter.emplace(source.function, source.formulas, source.into,
+                    source.symbol + ".items",
+                    TypeRange(source.getBuffers(info.workspaceBytes)), 2);
+    if (info.extent > 0)
+      loop(emitter->argument(0), emitter->argument(1), info.extent,
+           [&](const Offset &item) { emitItem(item); });
+    setInPlace(*emitter, info);
+    if (failed(emitter->status()))
+      return failure();
+    return info;
+  }
+
+private:
+  //===--------------------------------------------------------------------===//
+  // Loops
+  //===--------------------------------------------------------------------===//
+
+  /// Counters [begin, end), less than `extent`.
+  void loop(Value begin, Value end, int64_t extent,
+            llvm::function_ref<void(const Offset &)> body) {
+    Emitter &e = *emitter;
+    e.loop(begin, end, 1, {}, [&](Value counter, ValueRange) {
+      body(e.offsets().counter(counter, extent, e.depth()));
+      return SmallVector<Value>();
+    });
+  }
+
+  void forColumns(int64_t count,
+                  llvm::function_ref<void(const Offset &)> body) {
+    emitter->columns(count, {}, [&](const Offset &column, ValueRange) {
+      body(column);
+      return SmallVector<Value>();
+    });
+  }
+
+  void when(Value condition, llvm::function_ref<void()> body) {
+    emitter->conditional(condition, {}, [&] {
+      body();
+      return SmallVector<Value>();
+    });
+  }
+
+  Value is(arith::CmpIPredicate predicate, Value lhs, Value rhs) {
+    return arith::CmpIOp::create(emitter->builder(), predicate, lhs, rhs);
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Items
+  //===--------------------------------------------------------------------===//
+
+  struct Block {
+    Offset firstRow, firstColumn;
+    Value rowCount;
+    int64_t columns;
+  };
+
+  void emitItem(const Offset &item) {
+    Emitter &e = *emitter;
+    auto [rowBlock, columnBlock] =
+        e.offsets().divide(item, columnBlocks).asPair();
+    using Is = arith::CmpIPredicate;
+    when(is(Is::eq, e.number(item), e.index(0)), [&] { reportIndices(); });
+    Block block = {rowBlock * blockRows, columnBlock * blockColumns, Value(),
+                   blockColumns};
+    Value left = arith::SubIOp::create(e.builder(), e.index(rows),
+                                       e.number(block.firstRow));
+    block.rowCount =
+        arith::MinUIOp::create(e.builder(), left, e.index(blockRows));
+    int64_t tail = width % blockColumns;
+    if (tail == 0)
+      return emitBlock(block);
+    Value last = e.index(columnBlocks - 1), column = e.number(columnBlock);
+    when(is(Is::ne, column, last), [&] { emitBlock(block); });
+    block.columns = tail;
+    when(is(Is::eq, column, last), [&] { emitBlock(block); });
+  }
+
+  void emitBlock(const Block &block) {
+    forElements(block, [&](const Offset &row, const Offset &column) {
+      storeSum(block, row, column, zero());
+    });
+    addRows(block);
+    if (isSummedInPlace())
+      return;
+    Emitter &e = *emitter;
+    forElements(block, [&](const Offset &row, const Offset &column) {
+      Value sum = e.loadNow(getSums(), getSumPlace(block, row, column));
+      e.store(e.resultBuffer(0), e.narrow(sum, table.getElementType()),
+              getPlace(block, row, column));
+    });
+  }
+
+  void
+  forElements(const Block &block,
+              llvm::function_ref<void(const Offset &, const Offset &)> body) {
+    loop(emitter->index(0), block.rowCount, blockRows, [&](const Offset &row) {
+      forColumns(block.columns,
+                 [&](const Offset &column) { body(row, column); });
+    });
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Sums
+  //===--------------------------------------------------------------------===//
+
+  Type getSumType() const { return getComputeType(table.getElementType()); }
+  bool isSummedInPlace() const {
+    return getSumType() == table.getElementType();
+  }
+
+  Value getSums() {
+    if (isSummedInPlace())
+      return emitter->resultBuffer(0);
+    if (!sums)
+      sums = emitter->allocate(blockRows * blockColumns, getSumType());
+    return sums;
+  }
+
+  Value zero() {
+    ImplicitLocOpBuilder &b = emitter->builder();
+    return arith::ConstantOp::create(b, b.getZeroAttr(getSumType()));
+  }
+
+  /// Where the table holds an element of the block.
+  Offset getPlace(const Block &block, const Offset &row,
+                  const Offset &column) const {
+    return (block.firstRow + row) * width + block.firstColumn + column;
+  }
+  Offset getSumPlace(const Block &block, const Offset &row,
+                     const Offset &column) const {
+    return isSummedInPlace() ? getPlace(block, row, column)
+                             : row * blockColumns + column;
+  }
+  void storeSum(const Block &block, const Offset &row, const Offset &column,
+                Value sum) {
+    emitter->store(getSums(), sum, getSumPlace(block, row, column));
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Indices
+  //===--------------------------------------------------------------------===//
+
+  /// Index `token` or, for lanes, several.
+  Value pullIndex(const Offset &token) {
+    Emitter &e = *emitter;
+    Value value = e.pull(op.getIndices(), token).value;
+    Type type = e.builder().getIndexType();
+    if (token.variesOverLanes()) {
+      value = e.spread(value);
+      type = cast<VectorType>(value.getType()).clone(type);
+    }
+    return arith::IndexCastOp::create(e.builder(), type, value);
+  }
+
+  void reportIndices() {
+    forColumns(tokens, [&](const Offset &token) {
+      emitter->checkIndex(pullIndex(token), rows);
+    });
+  }
+
+  /// The row inside of the block that `token` belongs to, and whether there is
+  /// one.
+  std::pair<Value, Value> findRow(const Block &block, const Offset &token) {
+    Emitter &e = *emitter;
+    ImplicitLocOpBuilder &b = e.builder();
+    Value index = pullIndex(token);
+    bool isVector = isa<VectorType>(index.getType());
+    auto like = [&](Value x) { return isVector ? e.spread(x) : x; };
+    using Is = arith::CmpIPredicate;
+    Value fromEnd = arith::AddIOp::create(b, index, like(e.index(rows)));
+    index = arith::SelectOp::create(b, is(Is::slt, index, like(e.index(0))),
+                                    fromEnd, index);
+    Value row = arith::SubIOp::create(b, index, like(e.number(block.firstRow)));
+    return {row, is(Is::ult, row, like(block.rowCount))};
+  }
+
+  void addRows(const Block &block) {
+    Emitter &e = *emitter;
+    auto addOneByOne = [&](const Offset &first, int64_t count) {
+      loop(e.index(0), e.index(count), count,
+           [&](const Offset &token) { addRow(block, first + token); });
+    };
+    bool hasAllRows = blockRows == rows;
+    int64_t whole = hasAllRows ? 0 : tokens / kLanes;
+    loop(e.index(0), e.index(whole), whole, [&](const Offset &group) {
+      ImplicitLocOpBuilder &b = e.builder();
+      Value none = arith::ConstantIntOp::create(b, 0, 1);
+      Value any = e.columns(kLanes, none, [&](const Offset &lanes, ValueRange) {
+                     Value inside =
+                         findRow(block, group * kLanes + lanes).second;
+                     return SmallVector<Value>{vector::ReductionOp::create(
+                         b, vector::CombiningKind::OR, inside)};
+                   }).front();
+      when(any, [&] { addOneByOne(group * kLanes, kLanes); });
+    });
+    addOneByOne(whole * kLanes, tokens - whole * kLanes);
+  }
+
+  void addRow(const Block &block, const Offset &token) {
+    Emitter &e = *emitter;
+    auto [found, isInside] = findRow(block, token);
+    when(isInside, [&, found = found] {
+      Offset row =
+          e.offsets().loaded(found, blockRows, e.depth(), /*perLane=*/false);
+      forColumns(block.columns, [&](const Offset &column) {
+        Offset from = token * width + block.firstColumn + column;
+        Value term = e.widen(e.pull(op.getGradient(), from).value);
+        if (column.variesOverLanes())
+          term = e.spread(term);
+        Value sum = e.loadNow(getSums(), getSumPlace(block, row, column));
+        sum = arith::AddFOp::create(e.builder(), sum, term);
+        storeSum(block, row, column, sum);
+      });
+    });
+  }
+
+  KernelSource source;
+  GatherGradOp op;
+  RankedTensorType table;
+  int64_t tokens, rows, width;
+  int64_t blockRows, blockColumns, columnBlocks;
+  std::optional<Emitter> emitter;
+  Value sums;
+};
+} // namespace
+
+FailureOr<KernelInfo> mlir::binade::emitScatter(const KernelSource &source) {
+  SmallVector<Value> results = source.getResults();
+  auto op = results.size() == 1 ? results.front().getDefiningOp<GatherGradOp>()
+                                : nullptr;
+  func::FuncOp function = source.function;
+  if (!op)
+    return function.emitError("kernel '@")
+           << function.getName()
+           << "' adds up rows by index and has to have that as its only result";
+  return ScatterKernel(source, op).emit();
+}
