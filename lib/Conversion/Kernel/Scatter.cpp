@@ -5,6 +5,8 @@
 // the bits do not depend on who does what when. Most blocks of a large
 // vocabulary get no row at all: 16 indices at a time are compared with the
 // block's range, and only where one lies inside are they looked at one by one.
+// Rows of narrow floats are added up in f32 beside the table; those that got
+// any are then rounded into it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -120,27 +122,34 @@ private:
   }
 
   void emitBlock(const Block &block) {
-    forElements(block, [&](const Offset &row, const Offset &column) {
-      storeSum(block, row, column, zero());
+    Emitter &e = *emitter;
+    Type element = table.getElementType();
+    forRows(block, [&](const Offset &row) {
+      forColumns(block.columns, [&](const Offset &column) {
+        e.store(e.resultBuffer(0), zero(element), getPlace(block, row, column));
+      });
     });
+    if (!isSummedInPlace())
+      forRows(block, [&](const Offset &row) {
+        e.store(getMarks(), zero(e.builder().getI8Type()), row);
+      });
     addRows(block);
     if (isSummedInPlace())
       return;
-    Emitter &e = *emitter;
-    forElements(block, [&](const Offset &row, const Offset &column) {
-      Value sum = e.loadNow(getSums(), getSumPlace(block, row, column));
-      e.store(e.resultBuffer(0), e.narrow(sum, table.getElementType()),
-              getPlace(block, row, column));
+    forRows(block, [&](const Offset &row) {
+      when(isMarked(row), [&] {
+        forColumns(block.columns, [&](const Offset &column) {
+          Value sum = e.loadNow(getSums(), getSumPlace(block, row, column));
+          e.store(e.resultBuffer(0), e.narrow(sum, element),
+                  getPlace(block, row, column));
+        });
+      });
     });
   }
 
-  void
-  forElements(const Block &block,
-              llvm::function_ref<void(const Offset &, const Offset &)> body) {
-    loop(emitter->index(0), block.rowCount, blockRows, [&](const Offset &row) {
-      forColumns(block.columns,
-                 [&](const Offset &column) { body(row, column); });
-    });
+  void forRows(const Block &block,
+               llvm::function_ref<void(const Offset &)> body) {
+    loop(emitter->index(0), block.rowCount, blockRows, body);
   }
 
   //===--------------------------------------------------------------------===//
@@ -160,9 +169,32 @@ private:
     return sums;
   }
 
-  Value zero() {
+  /// Of each row, whether it has sums.
+  Value getMarks() {
+    if (!marks)
+      marks = emitter->allocate(blockRows, emitter->builder().getI8Type());
+    return marks;
+  }
+  Value isMarked(const Offset &row) {
+    return is(arith::CmpIPredicate::ne, emitter->loadNow(getMarks(), row),
+              zero(emitter->builder().getI8Type()));
+  }
+  void mark(const Block &block, const Offset &row) {
+    Emitter &e = *emitter;
+    ImplicitLocOpBuilder &b = e.builder();
+    Value isNew = arith::XOrIOp::create(b, isMarked(row),
+                                        arith::ConstantIntOp::create(b, 1, 1));
+    when(isNew, [&] {
+      forColumns(block.columns, [&](const Offset &column) {
+        storeSum(block, row, column, zero(getSumType()));
+      });
+      e.store(getMarks(), arith::ConstantIntOp::create(b, 1, 8), row);
+    });
+  }
+
+  Value zero(Type element) {
     ImplicitLocOpBuilder &b = emitter->builder();
-    return arith::ConstantOp::create(b, b.getZeroAttr(getSumType()));
+    return arith::ConstantOp::create(b, b.getZeroAttr(element));
   }
 
   /// Where the table holds an element of the block.
@@ -246,6 +278,8 @@ private:
     when(isInside, [&, found = found] {
       Offset row =
           e.offsets().loaded(found, blockRows, e.depth(), /*perLane=*/false);
+      if (!isSummedInPlace())
+        mark(block, row);
       forColumns(block.columns, [&](const Offset &column) {
         Offset from = token * width + block.firstColumn + column;
         Value term = e.widen(e.pull(op.getGradient(), from).value);
@@ -264,7 +298,7 @@ private:
   int64_t tokens, rows, width;
   int64_t blockRows, blockColumns, columnBlocks;
   std::optional<Emitter> emitter;
-  Value sums;
+  Value sums, marks;
 };
 } // namespace
 
