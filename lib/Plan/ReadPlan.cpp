@@ -339,6 +339,18 @@ static Record readRecord(Fields fields, std::size_t depth) {
   return record;
 }
 
+/// Numbers by name; none where the key is absent.
+static std::map<std::string, std::int64_t> readCounts(Fields &fields,
+                                                      std::string_view key) {
+  std::map<std::string, std::int64_t> counts;
+  if (const json *object = fields.find(key)) {
+    Fields inner = fields.inner(*object, std::string(key));
+    for (const auto &[name, count] : object->items())
+      counts[name] = inner.toInteger(name, count);
+  }
+  return counts;
+}
+
 static Plan readPlan(Fields fields) {
   std::int64_t version = fields.integer("version");
   if (version != kPlanVersion)
@@ -355,11 +367,9 @@ static Plan readPlan(Fields fields) {
     plan.policyHash = inner.text("hash");
     inner.finish();
   }
-  if (const json *dims = fields.find("dims")) {
-    Fields inner = fields.inner(*dims, "dims");
-    for (const auto &[name, size] : dims->items())
-      plan.dims[name] = inner.toInteger(name, size);
-  }
+  plan.dims = readCounts(fields, "dims");
+  plan.ops = readCounts(fields, "ops");
+  plan.casts = readCounts(fields, "casts");
   plan.threads = fields.index("threads", 0);
   plan.skipsNonFinite = fields.flag("skips_non_finite");
   plan.arenaBytes = fields.size("arena_bytes");

@@ -193,6 +193,8 @@ std::string binade::writePlan(const Plan &plan) {
                  {"model", plan.model},
                  {"policy", {{"name", plan.policy}, {"hash", plan.policyHash}}},
                  {"dims", plan.dims},
+                 {"ops", plan.ops},
+                 {"casts", plan.casts},
                  {"threads", plan.threads},
                  {"arena_bytes", plan.arenaBytes},
                  {"ledger", std::move(ledger)},

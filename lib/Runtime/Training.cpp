@@ -2,6 +2,7 @@
 
 #include "binade/Runtime/Training.h"
 #include "MetricsFile.h"
+#include "RunFile.h"
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -200,6 +201,10 @@ TrainingLoop::run(const std::function<void(const StepMetrics &)> &listener) {
   if (failure)
     return systemError(printable(options.out), "cannot make the directory",
                        failure.value());
+  if (Result<void> written =
+          writeRunFile(path("run.json"), program, data, options);
+      !written)
+    return written.takeError();
   Result<MetricsFile> file = MetricsFile::create(path("metrics.jsonl"));
   if (!file)
     return file.takeError();

@@ -31,16 +31,15 @@ struct CompileCommand {
     CompilerPhase last = *parsePhase(to);
     CompilerPhase first =
         from.empty() ? CompilerPhase::Import : *parsePhase(from);
-    if (failed(model.read(import, first)) ||
-        failed(model.advance(std::min(last, CompilerPhase::Kernels),
-                             step.options)))
-      return ExitCode::Rejected;
+    if (int code = model.read(import, first))
+      return code;
     if (last <= CompilerPhase::Kernels) {
+      if (failed(model.advance(last, step.options)))
+        return ExitCode::Rejected;
       Result<void> written = writeModule(out, model.getModule());
       return written ? ExitCode::Ok : fail(written.error());
     }
-    FailureOr<Bundle> bundle =
-        compileBundle(model.getModule(), step.options, model.getListener());
+    FailureOr<Bundle> bundle = model.compile(step.options);
     if (failed(bundle))
       return ExitCode::Rejected;
     Result<void> written =
@@ -91,7 +90,7 @@ void addCompile(CLI::App &app, Run &run) {
       "  binade compile model.onnx --policy bf16-amp --to=assign -o step.mlir\n"
       "  binade compile step.mlir --from=assign -o step.bnd");
   auto self = std::make_shared<CompileCommand>();
-  self->import.add(*command, /*takesModules=*/true);
+  self->import.add(*command, "ONNX file, or a module (.mlir)");
   self->step.add(*command);
   self->output.add(*command);
   command->add_option("--from", self->from, "Phase that left the module")

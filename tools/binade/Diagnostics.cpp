@@ -1,6 +1,7 @@
 //===- Diagnostics.cpp - Errors in the driver's words ---------------------===//
 
 #include "Diagnostics.h"
+#include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Location.h"
 #include <iostream>
 

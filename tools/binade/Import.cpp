@@ -19,8 +19,8 @@ struct ImportCommand {
     Model model(import.model, output);
     if (Result<void> complete = import.complete(); !complete)
       return model.getDiagnostics().fail(complete.error());
-    if (failed(model.read(import, CompilerPhase::Import)))
-      return ExitCode::Rejected;
+    if (int code = model.read(import, CompilerPhase::Import))
+      return code;
     model.getReport().print(llvm::errs());
     if (Result<void> written = writeModule(out, model.getModule()); !written)
       return model.getDiagnostics().fail(written.error());
@@ -35,7 +35,7 @@ void addImport(CLI::App &app, Run &run) {
   command->footer(
       "Example: binade import model.onnx --dim batch=8 -o model.mlir");
   auto self = std::make_shared<ImportCommand>();
-  self->import.add(*command, /*takesModules=*/false);
+  self->import.add(*command, "ONNX file");
   self->output.add(*command);
   command->add_option("-o,--output", self->out, "Where to; - for the terminal")
       ->capture_default_str();

@@ -6,6 +6,8 @@
 #include "binade/Pipelines/Pipelines.h"
 #include "binade/Precision/Policy.h"
 #include "binade/Runtime/Library.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <iostream>
 
@@ -16,11 +18,14 @@ static void listPolicies() {
   MLIRContext context;
   for (StringRef name : getPolicyNames()) {
     FailureOr<Policy> policy = loadPolicy(name, &context);
-    // The first comment of a policy says what it is for.
-    StringRef text = StringRef(policy->text).ltrim("# ");
-    llvm::outs() << llvm::formatv(
-        "{0,-12} {1}\n", name,
-        text.take_until([](char c) { return c == '\n'; }));
+    // The first sentence of a policy says what it is for.
+    StringRef text = StringRef(policy->text).ltrim("# ").split(".").first;
+    SmallVector<StringRef> words;
+    text.split(words, '\n');
+    for (StringRef &line : words)
+      line = line.ltrim("# ");
+    llvm::outs() << llvm::formatv("{0,-12} {1}\n", name,
+                                  llvm::join(words, " "));
   }
 }
 
@@ -32,8 +37,8 @@ static void listOptimizers() {
     llvm::outs() << llvm::formatv("{0,-12} {1} bytes of state per parameter;",
                                   name, 4 * states);
     for (auto setting : rule->optimizer.getHypers().getAsRange<SettingAttr>())
-      llvm::outs() << llvm::formatv(" {0}={1}", setting.getName().getValue(),
-                                    setting.getDefault());
+      llvm::outs() << " " << setting.getName().getValue() << "="
+                   << llvm::format("%g", setting.getDefault());
     llvm::outs() << "\n";
   }
 }

@@ -1,10 +1,13 @@
 //===- Model.cpp - A model on its way through the phases ------------------===//
 
 #include "Model.h"
+#include "binade/Container/Magic.h"
 #include "binade/IR/ParseModule.h"
+#include "binade/Precision/Summary.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
 #include <chrono>
+#include <fstream>
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -23,6 +26,13 @@ Model::Model(std::string path, const OutputArguments &output)
 
 bool Model::isModule() const { return StringRef(path).ends_with(".mlir"); }
 
+bool Model::isBundle() const {
+  std::array<char, ::binade::kMagicBytes> head = {};
+  std::ifstream(path, std::ios::binary).read(head.data(), head.size());
+  return ::binade::recognizeMagic(std::as_bytes(std::span(head))) ==
+         "a safetensors file";
+}
+
 std::string Model::getDirectory() const {
   StringRef directory = llvm::sys::path::parent_path(path);
   return directory.empty() ? "." : directory.str();
@@ -37,25 +47,26 @@ PhaseListener Model::getListener() const {
   };
 }
 
-LogicalResult Model::read(const ImportArguments &arguments,
-                          CompilerPhase from) {
+int Model::read(const ImportArguments &arguments, CompilerPhase from) {
   context.loadAllAvailableDialects();
   auto start = std::chrono::steady_clock::now();
   if (isModule()) {
-    module = parseModuleFile(path, &context);
+    auto parsed = parseModuleFile(path, context);
+    if (!parsed)
+      return diagnostics.fail(parsed.error());
+    module = std::move(*parsed);
     phase = from;
   } else {
     auto imported = importOnnx(path, arguments.options, &context, &report);
-    if (succeeded(imported))
-      module = std::move(*imported);
+    if (failed(imported))
+      return ExitCode::Rejected;
+    module = std::move(*imported);
   }
-  if (!module)
-    return failure();
   std::chrono::duration<double> elapsed =
       std::chrono::steady_clock::now() - start;
   if (PhaseListener listener = getListener())
     listener(phase, elapsed.count());
-  return success();
+  return ExitCode::Ok;
 }
 
 LogicalResult Model::advance(CompilerPhase to, const CompileOptions &options) {
@@ -63,4 +74,59 @@ LogicalResult Model::advance(CompilerPhase to, const CompileOptions &options) {
     return failure();
   phase = to;
   return success();
+}
+
+FailureOr<::binade::Bundle> Model::compile(const CompileOptions &options) {
+  PrecisionSummary summary;
+  if (phase <= CompilerPhase::Materialize) {
+    if (failed(advance(CompilerPhase::Materialize, options)))
+      return failure();
+    summary = summarizePrecision(module->lookupSymbol<func::FuncOp>("step"));
+  }
+  if (failed(advance(CompilerPhase::Kernels, options)))
+    return failure();
+  FailureOr<::binade::Bundle> bundle =
+      compileBundle(*module, options, getListener());
+  if (succeeded(bundle)) {
+    bundle->plan.ops = std::move(summary.ops);
+    bundle->plan.casts = std::move(summary.casts);
+  }
+  return bundle;
+}
+
+std::variant<::binade::Program, int>
+Model::load(ImportArguments &arguments, StepArguments &step,
+            const ::binade::LoadOptions &options) {
+  auto fail = [&](const ::binade::Error &error) {
+    return diagnostics.fail(error);
+  };
+  for (const ::binade::Result<void> &complete :
+       {arguments.complete(), step.complete()})
+    if (!complete)
+      return fail(complete.error());
+  if (isModule())
+    return fail(
+        usageError("a module has to be compiled first: binade compile " +
+                   ::binade::printable(path) + " --from=PHASE -o step.bnd"));
+  if (isBundle()) {
+    for (const ::binade::Result<void> &legal :
+         {arguments.refuseAll(), step.refuseDone(CompilerPhase::Target)})
+      if (!legal)
+        return fail(legal.error());
+    ::binade::Result<::binade::Program> program =
+        ::binade::Program::load(path, options);
+    if (!program)
+      return fail(program.error());
+    return std::move(*program);
+  }
+  if (int code = read(arguments, CompilerPhase::Import))
+    return code;
+  FailureOr<::binade::Bundle> bundle = compile(step.options);
+  if (failed(bundle))
+    return ExitCode::Rejected;
+  ::binade::Result<::binade::Program> program = ::binade::Program::load(
+      std::move(*bundle), ::binade::printable(path), getDirectory(), options);
+  if (!program)
+    return fail(program.error());
+  return std::move(*program);
 }

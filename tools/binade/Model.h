@@ -5,6 +5,7 @@
 
 #include "Diagnostics.h"
 #include "Options.h"
+#include "binade/Runtime/Program.h"
 #include "mlir/IR/OwningOpRef.h"
 
 /// A module, the context that it lives in, and how its errors are printed.
@@ -13,18 +14,31 @@ public:
   Model(std::string path, const OutputArguments &output);
 
   /// Reads an ONNX file or a module, by the name's ending. A module is taken as
-  /// what the phase `from` left behind.
-  mlir::LogicalResult read(const ImportArguments &arguments,
-                           mlir::binade::CompilerPhase from);
+  /// what the phase `from` left behind. Where that fails it has printed why;
+  /// gives the exit code.
+  int read(const ImportArguments &arguments, mlir::binade::CompilerPhase from);
   /// Runs the phases up to `to`.
   mlir::LogicalResult advance(mlir::binade::CompilerPhase to,
                               const mlir::binade::CompileOptions &options);
+
+  /// Runs the phases from where the module stands to a bundle.
+  mlir::FailureOr<binade::Bundle>
+  compile(const mlir::binade::CompileOptions &options);
+
+  /// Loads a bundle, or compiles the model. Where that fails it has printed why
+  /// and gives the exit code.
+  std::variant<binade::Program, int> load(ImportArguments &arguments,
+                                          StepArguments &step,
+                                          const binade::LoadOptions &options);
 
   mlir::ModuleOp getModule() { return *module; }
   const Diagnostics &getDiagnostics() const { return diagnostics; }
   const mlir::binade::ImportReport &getReport() const { return report; }
   mlir::binade::PhaseListener getListener() const;
   bool isModule() const;
+  /// By its first bytes; what cannot be opened is none.
+  bool isBundle() const;
+  const std::string &getPath() const { return path; }
   /// Where external data are sought: the model's directory.
   std::string getDirectory() const;
 

@@ -17,10 +17,9 @@ using ::binade::Result;
 // ImportArguments
 //===----------------------------------------------------------------------===//
 
-void ImportArguments::add(CLI::App &command, bool takesModules) {
-  command
-      .add_option("model", model,
-                  takesModules ? "ONNX file, or a module (.mlir)" : "ONNX file")
+void ImportArguments::add(CLI::App &command, llvm::StringRef kinds) {
+  this->command = &command;
+  command.add_option("model", model, kinds.str())
       ->required()
       ->type_name("MODEL");
   command.add_option("--dim", dims, "Value of a symbolic dimension")
@@ -60,6 +59,23 @@ Result<void> ImportArguments::complete() {
     options.dims[name] = value;
   }
   return {};
+}
+
+/// Refuses options that come too late for a file of kind `what`.
+static Result<void> refuse(const CLI::App &command, llvm::StringRef phase,
+                           llvm::StringRef what,
+                           std::initializer_list<const char *> names) {
+  for (const char *name : names)
+    if (command.count(name) > 0)
+      return usageError(std::string(name) + " belongs to phase '" +
+                        phase.str() + "', which is done in " + what.str());
+  return {};
+}
+
+Result<void> ImportArguments::refuseAll() const {
+  return refuse(*command, "import", "a bundle",
+                {"--dim", "--loss", "--loss-output", "--freeze", "--train",
+                 "--allow-links"});
 }
 
 //===----------------------------------------------------------------------===//
@@ -147,24 +163,18 @@ Result<void> StepArguments::complete() {
 }
 
 Result<void> StepArguments::refuseDone(CompilerPhase from) const {
-  auto refuse = [&](CompilerPhase phase,
-                    std::initializer_list<const char *> names) -> Result<void> {
-    if (from >= phase)
-      for (const char *name : names)
-        if (command->count(name) > 0)
-          return usageError(std::string(name) + " belongs to phase '" +
-                            getName(phase).str() +
-                            "', which is done in a module "
-                            "from '" +
-                            getName(from).str() + "'");
-    return {};
-  };
-  if (Result<void> ok =
-          refuse(CompilerPhase::Optimizer,
-                 {"--optimizer", "--lr", "--set", "--group", "--clip"});
-      !ok)
-    return ok;
-  return refuse(CompilerPhase::Assign, {"--policy"});
+  std::string what = "a module from '" + getName(from).str() + "'";
+  if (from == CompilerPhase::Target)
+    what = "a bundle";
+  if (from >= CompilerPhase::Optimizer)
+    if (Result<void> ok =
+            refuse(*command, "optimizer", what,
+                   {"--optimizer", "--lr", "--set", "--group", "--clip"});
+        !ok)
+      return ok;
+  if (from >= CompilerPhase::Assign)
+    return refuse(*command, "assign", what, {"--policy"});
+  return {};
 }
 
 //===----------------------------------------------------------------------===//

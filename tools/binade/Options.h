@@ -14,9 +14,15 @@ struct ImportArguments {
   std::vector<std::string> dims;
   mlir::binade::ImportOptions options;
 
-  void add(CLI::App &command, bool takesModules);
+  /// `kinds` says what the model may be, for help.
+  void add(CLI::App &command, llvm::StringRef kinds);
   /// Takes `dims` apart.
   binade::Result<void> complete();
+  /// Refuses what says how to import: a bundle is imported.
+  binade::Result<void> refuseAll() const;
+
+private:
+  CLI::App *command = nullptr;
 };
 
 /// What a training step is made of.

@@ -2,6 +2,7 @@
 
 #include "Commands.h"
 #include "binade/Container/Error.h"
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <unistd.h>
@@ -25,7 +26,7 @@ static int runExternal(int argc, char **argv) {
 int main(int argc, char **argv) {
   CLI::App app("Compiles training graphs, and says why each number has its "
                "format.");
-  app.set_version_flag("--version", "binade 0.1.0");
+  app.set_version_flag("--version", "binade " BINADE_VERSION);
   app.require_subcommand(1);
   std::function<int()> run;
   for (auto *add : {addImport, addCompile, addTrain, addInspect, addList})
@@ -33,8 +34,11 @@ int main(int argc, char **argv) {
   app.footer("Every 'binade-NAME' on PATH is a command too: binade eval.\n"
              "Exit codes: docs/ExitCodes.md.");
 
+  auto isOwn = [&](const CLI::App *command) {
+    return command->get_name() == argv[1];
+  };
   bool isWord = argc > 1 && argv[1][0] != '-';
-  if (isWord && !app.get_subcommand_no_throw(argv[1]))
+  if (isWord && std::ranges::none_of(app.get_subcommands(nullptr), isOwn))
     return runExternal(argc, argv);
   try {
     app.parse(argc, argv);

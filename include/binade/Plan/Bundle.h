@@ -34,6 +34,10 @@ struct Bundle {
   std::vector<StoredTensor> init;
 };
 
+/// Copies the external weights of a bundle, sought in `directory`, into it, so
+/// that it needs no other file.
+Result<void> embedWeights(Bundle &bundle, const std::string &directory);
+
 /// Writes a bundle atomically.
 Result<void> writeBundle(const std::string &path, const Bundle &bundle);
 

@@ -219,6 +219,8 @@ struct Plan {
   std::string model; ///< For people.
   std::string policy, policyHash;
   std::map<std::string, std::int64_t> dims; ///< As bound at import.
+  /// For people: how many ops compute in a format, how many casts lead to it.
+  std::map<std::string, std::int64_t> ops, casts;
   /// Threads of library calls, whose bits may depend on it. 0: as many as
   /// there are cores when the plan is loaded.
   std::uint32_t threads = 0;

@@ -24,8 +24,8 @@ struct TrainOptions {
   std::int64_t steps = 0;
   Order order = Order::Shuffle;
   std::uint64_t seed = 0; ///< Of the order of samples.
-  /// Directory for metrics.jsonl, final.safetensors and grads-*.safetensors;
-  /// made when it is not there.
+  /// Directory for run.json, metrics.jsonl, final.safetensors and
+  /// grads-*.safetensors; made when it is not there.
   std::string out;
   /// Write the gradients of this many first steps.
   std::int64_t saveGradients = 0;

@@ -290,7 +290,7 @@ TEST(Convolution, OwnBitsDependOnNeitherThreadsNorLayout) {
 TEST(Convolution, WhatResNetsNeedIsNotLeftToReferenceCode) {
   if (oneDnnVersion().empty())
     GTEST_SKIP() << "libdnnl.so.2 was not found";
-  for (DType type : {DType::F32, DType::BF16})
+  for (DType type : fastTypes())
     for (Convolution::Direction direction : directions)
       for (std::int64_t stride : {1, 2}) {
         Case c{"resnet"};

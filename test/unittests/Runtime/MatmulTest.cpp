@@ -314,8 +314,8 @@ TEST(Matmul, OneDnnKeepsTheErrorBound) {
 TEST(Matmul, WhatTrainingNeedsIsNotLeftToReferenceCode) {
   if (oneDnnVersion().empty())
     GTEST_SKIP() << "libdnnl.so.2 was not found";
-  // Linear layers (forward, both gradients) and attention, f32 and bf16.
-  for (DType type : {DType::F32, DType::BF16})
+  // Linear layers (forward, both gradients) and attention.
+  for (DType type : fastTypes())
     for (int transposes = 0; transposes < 3; ++transposes)
       for (bool batched : {false, true}) {
         Case c{{}, 256, 384, 128};

@@ -1,0 +1,36 @@
+//===- RunFile.cpp - What a run is made of, as JSON -----------------------===//
+
+#include "RunFile.h"
+#include "nlohmann/json.hpp"
+
+using namespace binade;
+
+Result<void> binade::writeRunFile(const std::string &path,
+                                  const Program &program, const Data &data,
+                                  const TrainOptions &options) {
+  const Plan &plan = program.getPlan();
+  nlohmann::ordered_json ledger = nlohmann::ordered_json::object();
+  for (const auto &[category, bytes] : plan.ledger)
+    ledger[std::string(name(category))] = bytes;
+  nlohmann::ordered_json object = {
+      {"binade", BINADE_VERSION},
+      {"model", plan.model},
+      {"dims", plan.dims},
+      {"policy", plan.policy},
+      {"policy_hash", plan.policyHash},
+      {"ops", plan.ops},
+      {"casts", plan.casts},
+      {"data", data.getPath()},
+      {"samples", data.getNumSamples()},
+      {"batch", data.getBatch()},
+      {"steps", options.steps},
+      {"order", options.order == Order::Shuffle ? "shuffle" : "sequential"},
+      {"seed", options.seed},
+      {"threads", program.getThreads()},
+      {"isa", program.getIsa()},
+      {"onednn", oneDnnVersion()},
+      {"arena_bytes", plan.arenaBytes},
+      {"extra_bytes", program.getExtraBytes()},
+      {"ledger", std::move(ledger)}};
+  return writeTextFile(path, object.dump(2) + "\n");
+}

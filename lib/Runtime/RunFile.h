@@ -1,0 +1,17 @@
+//===- RunFile.h - What a run is made of, as JSON ---------------*- C++ -*-===//
+
+#ifndef BINADE_LIB_RUNTIME_RUNFILE_H
+#define BINADE_LIB_RUNTIME_RUNFILE_H
+
+#include "binade/Runtime/Training.h"
+
+namespace binade {
+
+/// Writes model, policy, seed, memory and formats of a run to `path`, for
+/// tables of runs and for people who find the directory later.
+Result<void> writeRunFile(const std::string &path, const Program &program,
+                          const Data &data, const TrainOptions &options);
+
+} // namespace binade
+
+#endif // BINADE_LIB_RUNTIME_RUNFILE_H

@@ -1,0 +1,54 @@
+//===- Inspect.cpp - binade inspect ---------------------------------------===//
+
+#include "Commands.h"
+#include "Model.h"
+#include "Report.h"
+#include "Write.h"
+#include "binade/Plan/PlanJson.h"
+#include <iostream>
+
+using ::binade::ExitCode;
+using ::binade::Program;
+using ::binade::Result;
+
+namespace {
+struct InspectCommand {
+  ImportArguments import;
+  StepArguments step;
+  OutputArguments output;
+  bool json = false;
+
+  int run() {
+    Model model(import.model, output);
+    auto loaded = model.load(import, step, {});
+    if (auto *code = std::get_if<int>(&loaded))
+      return *code;
+    auto &program = std::get<Program>(loaded);
+    if (json) {
+      Result<void> written =
+          writeText("-", ::binade::writePlan(program.getPlan()) + "\n");
+      return written ? ExitCode::Ok
+                     : model.getDiagnostics().fail(written.error());
+    }
+    printHeading(std::cout, program);
+    printLedger(std::cout, program);
+    printRecords(std::cout, program.getPlan());
+    return ExitCode::Ok;
+  }
+};
+} // namespace
+
+void addInspect(CLI::App &app, Run &run) {
+  CLI::App *command = app.add_subcommand(
+      "inspect", "Show memory, kernels, launches and bytes of a step");
+  command->footer("Examples:\n"
+                  "  binade inspect step.bnd\n"
+                  "  binade inspect model.onnx --policy bf16-amp\n"
+                  "  binade inspect step.bnd --json");
+  auto self = std::make_shared<InspectCommand>();
+  self->import.add(*command, "ONNX file, or a bundle of 'binade compile'");
+  self->step.add(*command);
+  self->output.add(*command);
+  command->add_flag("--json", self->json, "Print the whole plan as JSON");
+  command->callback([&run, self] { run = [self] { return self->run(); }; });
+}

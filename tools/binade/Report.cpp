@@ -1,0 +1,191 @@
+//===- Report.cpp - Compiled steps shown to people ------------------------===//
+
+#include "Report.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <algorithm>
+#include <ostream>
+
+using namespace binade;
+using namespace binade::plan;
+
+std::string formatBytes(std::uint64_t bytes) {
+  static constexpr const char *units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  unsigned unit = 0;
+  for (; value >= 1024 && unit + 1 < std::size(units); ++unit)
+    value /= 1024;
+  return unit == 0 ? std::to_string(bytes) + " B"
+                   : llvm::formatv("{0:f1} {1}", value, units[unit]).str();
+}
+
+void printHeading(std::ostream &out, const Program &program) {
+  const Plan &plan = program.getPlan();
+  out << (plan.model.empty() ? "model" : printable(plan.model)) << ", policy "
+      << printable(plan.policy) << ", " << program.getThreads()
+      << (program.getThreads() == 1 ? " thread" : " threads");
+  if (!program.getIsa().empty())
+    out << ", " << program.getIsa();
+  std::string version = oneDnnVersion();
+  out << (version.empty() ? ", own contractions" : ", oneDNN " + version)
+      << "\n";
+}
+
+void printLedger(std::ostream &out, const Program &program) {
+  const Plan &plan = program.getPlan();
+  out << "memory " << formatBytes(plan.arenaBytes) << ":";
+  const char *separator = " ";
+  for (const auto &[category, bytes] : plan.ledger) {
+    if (bytes == 0)
+      continue;
+    out << separator << name(category) << " " << formatBytes(bytes);
+    separator = ", ";
+  }
+  if (std::uint64_t extra = program.getExtraBytes())
+    out << "; and " << formatBytes(extra)
+        << " that this machine's library adds";
+  out << "\n";
+}
+
+//===----------------------------------------------------------------------===//
+// Records
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// What one kernel or kind of library call does in a step.
+struct Row {
+  std::string kind;
+  std::int64_t calls = 0, segments = 0;
+  std::uint64_t bytes = 0;
+};
+using Rows = std::map<std::string, Row>;
+
+class Counter {
+public:
+  explicit Counter(const Plan &plan) : plan(plan) {}
+
+  void count(const std::vector<Record> &records, std::int64_t times) {
+    for (const Record &record : records)
+      std::visit([&](const auto &body) { add(record, body, times); },
+                 record.body);
+  }
+
+  Rows rows;
+
+private:
+  std::uint64_t bytes(const View &view) const {
+    return plan.buffers[view.buffer].bytes;
+  }
+  /// Elements of the view's type.
+  std::uint64_t bytes(const View &view, std::int64_t elements) const {
+    return byteSize(plan.buffers[view.buffer].dtype) * elements;
+  }
+
+  void add(const std::string &name, const char *kind, std::int64_t times,
+           std::int64_t segments, std::uint64_t bytes) {
+    Row &row = rows[name];
+    row.kind = kind;
+    row.calls += times;
+    row.segments += times * segments;
+    row.bytes += times * bytes;
+  }
+
+  void add(const Record &, const Launch &launch, std::int64_t times) {
+    std::uint64_t sum = 0;
+    for (const Segment &segment : launch.segments)
+      for (const View &view : segment.operands)
+        sum += bytes(view);
+    add(launch.kernel, "launch", times, launch.segments.size(), sum);
+  }
+  void add(const Record &record, const Matmul &matmul, std::int64_t times) {
+    std::int64_t batch = 1;
+    for (std::int64_t size : matmul.batch)
+      batch *= size;
+    add(describe(record), "matmul", times, 1,
+        bytes(matmul.lhs, batch * matmul.m * matmul.k) +
+            bytes(matmul.rhs, batch * matmul.k * matmul.n) +
+            bytes(matmul.out, batch * matmul.m * matmul.n));
+  }
+  void add(const Record &record, const Convolution &convolution,
+           std::int64_t times) {
+    add(describe(record), "convolution", times, 1,
+        bytes(convolution.x) + bytes(convolution.weight) +
+            bytes(convolution.y));
+  }
+  void add(const Record &record, const Copy &copy, std::int64_t times) {
+    add(describe(record), "copy", times, 1, bytes(copy.from) + bytes(copy.to));
+  }
+  void add(const Record &, const Loop &loop, std::int64_t times) {
+    count(loop.body, times * loop.count);
+  }
+
+  /// A label names op and layer; calls of one op are one row.
+  static std::string describe(const Record &record) {
+    return record.label.substr(0, record.label.find(' '));
+  }
+
+  const Plan &plan;
+};
+} // namespace
+
+void printRecords(std::ostream &out, const Plan &plan) {
+  Counter counter(plan);
+  counter.count(plan.records, 1);
+  std::vector<std::pair<std::string, Row>> rows(counter.rows.begin(),
+                                                counter.rows.end());
+  std::stable_sort(rows.begin(), rows.end(), [](const auto &a, const auto &b) {
+    return a.second.bytes > b.second.bytes;
+  });
+  Row all;
+  std::int64_t kernels = 0, launches = 0;
+  for (const auto &[name, row] : rows) {
+    all.calls += row.calls;
+    all.bytes += row.bytes;
+    if (row.kind == "launch") {
+      ++kernels;
+      launches += row.calls;
+    }
+  }
+  out << kernels << " kernels, " << launches << " launches, "
+      << all.calls - launches << " library calls, " << formatBytes(all.bytes)
+      << " of operands per step\n\n";
+  auto line = [&](auto... cells) {
+    out << llvm::formatv("{0,-44} {1,-12} {2,6} {3,8} {4,11}\n", cells...)
+               .str();
+  };
+  line("name", "kind", "calls", "tensors", "bytes");
+  for (const auto &[name, row] : rows)
+    line(printable(name, 44), row.kind, row.calls, row.segments,
+         formatBytes(row.bytes));
+}
+
+//===----------------------------------------------------------------------===//
+// Profile
+//===----------------------------------------------------------------------===//
+
+void printProfile(std::ostream &out, const Program &program) {
+  constexpr std::size_t kMostRows = 40;
+  std::vector<RecordProfile> rows = program.getProfile();
+  std::stable_sort(rows.begin(), rows.end(), [](const auto &a, const auto &b) {
+    return a.seconds > b.seconds;
+  });
+  double all = 0;
+  std::map<std::string, double> kinds;
+  for (const RecordProfile &row : rows) {
+    all += row.seconds;
+    kinds[row.kind] += row.seconds;
+  }
+  out << "profile: " << llvm::formatv("{0:f3} s", all).str();
+  for (const auto &[kind, seconds] : kinds)
+    out << ", " << kind << llvm::formatv(" {0:P1}", seconds / all).str();
+  out << "\n";
+  auto line = [&](auto... cells) {
+    out << llvm::formatv("{0,8} {1,6} {2,-12} {3,-44} {4}\n", cells...).str();
+  };
+  line("share", "calls", "kind", "label", "implementation");
+  for (const RecordProfile &row : rows) {
+    if (&row - rows.data() >= static_cast<std::ptrdiff_t>(kMostRows))
+      break;
+    line(llvm::formatv("{0:P2}", row.seconds / all).str(), row.calls, row.kind,
+         printable(row.label, 44), row.implementation);
+  }
+}

@@ -1,0 +1,25 @@
+//===- Report.h - compiled steps shown to people ----------------*- C++ -*-===//
+
+#ifndef BINADE_TOOLS_BINADE_REPORT_H
+#define BINADE_TOOLS_BINADE_REPORT_H
+
+#include "binade/Runtime/Program.h"
+#include <iosfwd>
+
+/// `12.3 MiB`
+std::string formatBytes(std::uint64_t bytes);
+
+/// One line: model, policy, threads, instruction set.
+void printHeading(std::ostream &out, const binade::Program &program);
+
+/// Memory at the step's peak, by what it is for.
+void printLedger(std::ostream &out, const binade::Program &program);
+
+/// Kernels and library calls: how often each is called in a step and how many
+/// bytes its operands have.
+void printRecords(std::ostream &out, const binade::Plan &plan);
+
+/// Where the time of all steps went, the slowest first.
+void printProfile(std::ostream &out, const binade::Program &program);
+
+#endif // BINADE_TOOLS_BINADE_REPORT_H

@@ -1,0 +1,203 @@
+//===- Train.cpp - binade train -------------------------------------------===//
+
+#include "Commands.h"
+#include "Model.h"
+#include "Report.h"
+#include "binade/Runtime/Progress.h"
+#include <csignal>
+#include <iostream>
+#include <unistd.h>
+
+using ::binade::Data;
+using ::binade::DataOptions;
+using ::binade::ExitCode;
+using ::binade::OnNonFinite;
+using ::binade::Order;
+using ::binade::Program;
+using ::binade::Result;
+using ::binade::Safetensors;
+
+/// The signal that asks for an end; 0 for none.
+static volatile std::sig_atomic_t signalSeen = 0;
+
+/// The first SIGINT or SIGTERM ends training after a step, the second at once.
+static void catchSignals() {
+  struct sigaction action = {};
+  action.sa_handler = [](int number) { signalSeen = number; };
+  action.sa_flags = SA_RESETHAND;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+namespace {
+struct TrainCommand {
+  ImportArguments import;
+  StepArguments step;
+  OutputArguments output;
+  DataOptions data;
+  ::binade::TrainOptions train;
+  std::string windows, init, order = "shuffle", onNonFinite;
+  std::vector<std::string> constants;
+  std::optional<std::uint64_t> initSeed;
+  bool profile = false;
+
+  int run() {
+    Model model(import.model, output);
+    auto fail = [&](const ::binade::Error &error) {
+      return model.getDiagnostics().fail(error);
+    };
+    if (Result<void> complete = this->complete(); !complete)
+      return fail(complete.error());
+    ::binade::LoadOptions load;
+    load.threads = step.options.threads;
+    load.notify = [](std::string_view text) {
+      std::cerr << "binade: " << text << "\n";
+    };
+    auto loaded = model.load(import, step, load);
+    if (auto *code = std::get_if<int>(&loaded))
+      return *code;
+    auto &program = std::get<Program>(loaded);
+    Result<Data> opened = Data::open(program, data);
+    if (!opened)
+      return fail(opened.error());
+    if (Result<void> done = initialize(program); !done)
+      return fail(done.error());
+
+    printHeading(std::cout, program);
+    printLedger(std::cout, program);
+    catchSignals();
+    train.interrupted = [] { return signalSeen ? 128 + signalSeen : 0; };
+    program.setProfiling(profile);
+    ::binade::Progress progress(std::cout, isatty(STDOUT_FILENO), train.steps);
+    Result<::binade::TrainSummary> summary = ::binade::train(
+        program, *opened, train,
+        [&](const ::binade::StepMetrics &metrics) { progress.show(metrics); });
+    progress.finish();
+    if (profile)
+      printProfile(std::cout, program);
+    return summary ? summary->exitCode : fail(summary.error());
+  }
+
+  /// Takes apart what the command line holds as text.
+  Result<void> complete() {
+    if (train.steps < 0)
+      return usageError("--steps must be at least 0");
+    Result<std::vector<::binade::Window>> parsed =
+        ::binade::parseWindows(windows);
+    if (!windows.empty()) {
+      if (!parsed)
+        return parsed.takeError();
+      data.windows = *std::move(parsed);
+    }
+    for (llvm::StringRef text : constants) {
+      auto [name, file] = text.split('=');
+      if (name.empty() || file.empty())
+        return usageError("--const expects NAME=FILE, got " +
+                          ::binade::quote(text.str()));
+      data.constants.emplace_back(name, file);
+    }
+    train.order = order == "shuffle" ? Order::Shuffle : Order::Sequential;
+    if (!onNonFinite.empty())
+      train.onNonFinite = ::binade::parseOnNonFinite(onNonFinite);
+    step.options.skipNonFinite = train.onNonFinite != OnNonFinite::Continue;
+    step.options.keepGradients = train.saveGradients > 0;
+    return {};
+  }
+
+  Result<void> initialize(Program &program) {
+    if (Result<void> done = program.initialize(initSeed.value_or(train.seed));
+        !done || init.empty())
+      return done;
+    Result<Safetensors> file = Safetensors::open(init);
+    if (!file)
+      return file.takeError();
+    Result<std::size_t> restored = program.restore(*file);
+    if (!restored)
+      return restored.takeError();
+    std::cout << "start: " << *restored << " tensors of "
+              << ::binade::printable(init) << "\n";
+    return {};
+  }
+};
+} // namespace
+
+static void addDataOptions(CLI::App &command, TrainCommand &self) {
+  command
+      .add_option("--data", self.data.path,
+                  "Data file: one tensor per batch input, or streams")
+      ->required()
+      ->type_name("FILE.safetensors");
+  command
+      .add_option("--window", self.windows,
+                  "Inputs cut from streams: "
+                  "'ids=tokens[0:256],labels=tokens[1:257]'")
+      ->type_name("SPEC");
+  command
+      .add_option("--stride", self.data.stride,
+                  "Elements between the starts of two windows; 0 for the "
+                  "length of the longest")
+      ->check(CLI::NonNegativeNumber);
+  command
+      .add_option("--const", self.constants,
+                  "Input that is the same in every step")
+      ->type_name("NAME=FILE")
+      ->allow_extra_args(false);
+  command.add_option("--batch", self.data.batch,
+                     "Samples per step; has to be the model's");
+  command.add_option("--order", self.order, "Order of samples in an epoch")
+      ->check(CLI::IsMember({"shuffle", "sequential"}))
+      ->capture_default_str();
+}
+
+static void addRunOptions(CLI::App &command, TrainCommand &self) {
+  command.add_option("--steps", self.train.steps, "Steps to train")->required();
+  command
+      .add_option("--out", self.train.out,
+                  "Directory for metrics, gradients and the final state")
+      ->required()
+      ->type_name("RUN");
+  command
+      .add_option("--seed", self.train.seed,
+                  "Of random initial values, dropout and the samples' order")
+      ->capture_default_str();
+  command.add_option("--init-seed", self.initSeed,
+                     "Of random initial values and dropout, instead of --seed");
+  command
+      .add_option("--init", self.init,
+                  "Start from the tensors of this file with known names, as "
+                  "final.safetensors has them")
+      ->type_name("FILE.safetensors");
+  command
+      .add_option("--save-grads", self.train.saveGradients,
+                  "Write the gradients of the first K steps")
+      ->type_name("K")
+      ->check(CLI::NonNegativeNumber);
+  command
+      .add_option("--on-nonfinite", self.onNonFinite,
+                  "What to do about gradients that are not finite; stop, but "
+                  "skip with loss scaling")
+      ->check(CLI::IsMember({"stop", "skip", "continue"}));
+  command.add_flag("--profile", self.profile,
+                   "Measure every record and print where time went");
+}
+
+void addTrain(CLI::App &app, Run &run) {
+  CLI::App *command =
+      app.add_subcommand("train", "Train a model, or a compiled step");
+  command->footer(
+      "Examples:\n"
+      "  binade train model.onnx --data train.safetensors --policy bf16-amp "
+      "\\\n"
+      "      --optimizer adamw --lr 1e-3 --set weight_decay=0.01 --steps 1000 "
+      "--out run\n"
+      "  binade train step.bnd --data train.safetensors --steps 100 --out run "
+      "\\\n"
+      "      --init run/final.safetensors");
+  auto self = std::make_shared<TrainCommand>();
+  self->import.add(*command, "ONNX file, or a bundle of 'binade compile'");
+  self->step.add(*command);
+  self->output.add(*command);
+  addDataOptions(*command, *self);
+  addRunOptions(*command, *self);
+  command->callback([&run, self] { run = [self] { return self->run(); }; });
+}
