@@ -1,6 +1,7 @@
 //===- EmitPlan.cpp - From launches to a plan -----------------------------===//
 
 #include "binade/Kernels/EmitPlan.h"
+#include "IndexRanges.h"
 #include "LibraryCalls.h"
 #include "Storage.h"
 #include "binade/IR/Interface.h"
@@ -95,8 +96,11 @@ private:
 
   plan::View getScratch(uint64_t bytes, Operation *op,
                         plan::Category category) {
-    unsigned storage =
-        storages.addScratch(bytes, storages.getPosition(op), category);
+    return getBytes(
+        storages.addScratch(bytes, storages.getPosition(op), category), bytes);
+  }
+
+  plan::View getBytes(unsigned storage, uint64_t bytes) {
     Type byte = IntegerType::get(step.getContext(), 8);
     return {getBuffer(storage, byte, static_cast<int64_t>(bytes)), 0, {}, {}};
   }
@@ -191,7 +195,13 @@ private:
     uint64_t total = 0;
     for (const plan::Segment &segment : launch.segments)
       total += blocks(segment) * shape.workspaceBytes;
-    plan::View view = getScratch(total, op, plan::Category::Workspace);
+    // A status is read after the step.
+    unsigned storage = storages.addScratch(total, storages.getPosition(op),
+                                           plan::Category::Workspace,
+                                           /*persistent=*/shape.hasStatus);
+    plan::View view = getBytes(storage, total);
+    if (shape.hasStatus)
+      statuses.push_back({describe(op, launch.kernel), storage});
     if (launch.finish) {
       launch.finishOperands = launch.segments.front().operands;
       launch.finishOperands.push_back(view);
@@ -247,13 +257,32 @@ private:
         addPort(getPlanRole(port->role), port->name,
                 step.front().getTerminator()->getOperand(index), {});
     }
+    llvm::StringMap<unsigned> counts;
+    for (const auto &[label, storage] : statuses) {
+      std::string name = "out_of_range/" + label;
+      if (unsigned count = counts[label]++)
+        name += " #" + std::to_string(count + 1);
+      addPort(plan::Role::Metric, name,
+              getBuffer(storage, IntegerType::get(step.getContext(), 32), {}),
+              {});
+    }
   }
 
   void addPort(plan::Role role, StringRef name, Value value, plan::Init init) {
+    addPort(role, name, getBuffer(value), std::move(init));
+    if (role != plan::Role::Batch)
+      return;
+    if (std::optional<IndexRange> range = findIndexRange(value))
+      plan().ports.back().check =
+          plan::IndexCheck{range->low, range->high, range->ignored};
+  }
+
+  void addPort(plan::Role role, StringRef name, uint32_t buffer,
+               plan::Init init) {
     plan::Port port;
     port.role = role;
     port.name = name.str();
-    port.buffer = getBuffer(value);
+    port.buffer = buffer;
     port.init = std::move(init);
     plan().buffers[port.buffer].name = name.str();
     plan().ports.push_back(std::move(port));
@@ -316,6 +345,8 @@ private:
   DenseMap<std::pair<unsigned, Type>, uint32_t> buffers;
   std::vector<unsigned> storageOfBuffer;
   SmallVector<ConstantOp> constants;
+  /// Labels and workspaces of launches that report indices out of range.
+  std::vector<std::pair<std::string, unsigned>> statuses;
 };
 } // namespace
 

@@ -78,8 +78,8 @@ unsigned StorageMap::add(uint64_t bytes, Category category, bool persistent,
 }
 
 unsigned StorageMap::addScratch(uint64_t bytes, unsigned position,
-                                Category category) {
-  return add(bytes, category, false, position);
+                                Category category, bool persistent) {
+  return add(bytes, category, persistent, position);
 }
 
 void StorageMap::placeArguments(func::FuncOp step) {

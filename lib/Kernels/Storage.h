@@ -31,9 +31,11 @@ public:
 
   unsigned of(Value value) const { return storageOf.lookup(value); }
   const Storage &get(unsigned index) const { return storages[index]; }
-  /// Adds memory that record `position` needs and nothing else.
+  /// Adds memory that record `position` needs and nothing else, `persistent`
+  /// where somebody reads it after the step.
   unsigned addScratch(uint64_t bytes, unsigned position,
-                      ::binade::plan::Category category);
+                      ::binade::plan::Category category,
+                      bool persistent = false);
   unsigned getPosition(Operation *op) const { return position.lookup(op); }
 
   /// Results that could not be written in place: they are copied to their

@@ -40,6 +40,7 @@ static KernelShape getShape(const KernelInfo &info) {
                     info.grain,
                     static_cast<uint64_t>(info.workspaceBytes),
                     info.hasFinish,
+                    info.hasStatus,
                     {}};
   for (ArrayRef<unsigned> operands : info.inPlace)
     shape.inPlace.emplace_back(operands.begin(), operands.end());

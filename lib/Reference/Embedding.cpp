@@ -65,7 +65,24 @@ static LogicalResult evaluateGatherGrad(GatherGradOp op, Evaluation &e) {
   return success();
 }
 
+static LogicalResult evaluateCheckIndex(CheckIndexOp op, Evaluation &e) {
+  const Tensor &x = e[op.getX()];
+  auto low = static_cast<int64_t>(op.getLow()),
+       high = static_cast<int64_t>(op.getHigh());
+  for (auto [position, index] : llvm::enumerate(x.getIntegers())) {
+    bool isIgnored =
+        op.getIgnored() && index == static_cast<int64_t>(*op.getIgnored());
+    if (!isIgnored && (index < low || index >= high))
+      return op->emitOpError("index ")
+             << index << " at position " << position << " is outside of ["
+             << low << ", " << high << ")";
+  }
+  llvm::copy(x.getIntegers(), e.result().getIntegers().begin());
+  return success();
+}
+
 void mlir::binade::addEmbedding(Reference &reference) {
   reference.add<GatherOp>(evaluateGather);
   reference.add<GatherGradOp>(evaluateGatherGrad);
+  reference.add<CheckIndexOp>(evaluateCheckIndex);
 }

@@ -86,7 +86,11 @@ void binade_program_free(binade_program *program) { delete program; }
 int binade_program_run(binade_program *program) {
   return guard([&] {
     program->program.run();
-    return ExitCode::Ok;
+    if (auto launch = program->program.findIndexFault())
+      return fail(Error{"batch",
+                        "leads to an index or label that is out of range, in " +
+                            quote(*launch)});
+    return +ExitCode::Ok;
   });
 }
 

@@ -16,6 +16,9 @@ Program::Program(Program &&) noexcept = default;
 Program &Program::operator=(Program &&) noexcept = default;
 Program::~Program() = default;
 
+/// What the names of metrics start with that report an index out of range.
+static constexpr std::string_view kOutOfRange = "out_of_range/";
+
 static bool hasLaunch(const std::vector<Record> &records) {
   return std::any_of(records.begin(), records.end(), [](const Record &record) {
     auto *loop = std::get_if<Loop>(&record.body);
@@ -153,6 +156,9 @@ Program::Implementation::prepare(std::span<const std::byte> object) {
     return made.takeError();
   executor = *std::move(made);
   findTransient();
+  for (const Port &port : plan.ports)
+    if (port.role == Role::Metric && port.name.starts_with(kOutOfRange))
+      indexFaults.push_back(tensorOf(port));
   return {};
 }
 
@@ -218,7 +224,17 @@ void Program::run() {
   if (implementation->poisons)
     for (std::span<std::byte> span : implementation->transient)
       std::memset(span.data(), 0xff, span.size());
+  for (const Tensor &fault : implementation->indexFaults)
+    std::memset(fault.bytes.data(), 0, fault.bytes.size());
   implementation->executor.run();
+}
+
+std::optional<std::string_view> Program::findIndexFault() const {
+  for (const Tensor &fault : implementation->indexFaults)
+    if (std::any_of(fault.bytes.begin(), fault.bytes.end(),
+                    [](std::byte byte) { return byte != std::byte(0); }))
+      return fault.name.substr(kOutOfRange.size());
+  return std::nullopt;
 }
 
 void Program::setProfiling(bool on) {

@@ -20,6 +20,8 @@ struct Program::Implementation {
   Arena arena;
   KernelObject kernels;
   Executor executor;
+  /// What says that a launch met an index out of range.
+  std::vector<Tensor> indexFaults;
   /// Parts of the arena without a meaning before a step.
   std::vector<std::span<std::byte>> transient;
 

@@ -59,7 +59,6 @@ public:
 
 private:
   Result<StepMetrics> runStep(std::int64_t step);
-  Result<void> checkIndices(std::int64_t step) const;
   Result<void> saveGradients(const StepMetrics &metrics) const;
   Error stop(const StepMetrics &metrics);
   std::string path(const std::string &name) const {
@@ -113,20 +112,6 @@ Result<void> TrainingLoop::check() {
   return {};
 }
 
-/// Kernels leave out accesses beyond a table and report them.
-Result<void> TrainingLoop::checkIndices(std::int64_t step) const {
-  for (const Tensor &tensor : program.tensors(Role::Metric)) {
-    if (!tensor.name.starts_with("out_of_range"))
-      continue;
-    if (readScalar(program, Role::Metric, tensor.name).value_or(0) != 0)
-      return Error{data.getPath(),
-                   "batch " + std::to_string(step) +
-                       " leads to an index or label that is out of range (" +
-                       printable(tensor.name) + ")"};
-  }
-  return {};
-}
-
 Result<StepMetrics> TrainingLoop::runStep(std::int64_t step) {
   auto start = std::chrono::steady_clock::now();
   StepMetrics metrics;
@@ -137,8 +122,11 @@ Result<StepMetrics> TrainingLoop::runStep(std::int64_t step) {
   if (onNonFinite == OnNonFinite::Stop)
     unguarded.keep();
   program.run();
-  if (Result<void> legal = checkIndices(step); !legal)
-    return legal.takeError();
+  if (auto launch = program.findIndexFault())
+    return Error{data.getPath(),
+                 "batch " + std::to_string(step) +
+                     " leads to an index or label that is out of range, in " +
+                     quote(*launch)};
   metrics.loss = *metric("loss");
   metrics.gradNorm = metric("grad_norm");
   metrics.skipped =

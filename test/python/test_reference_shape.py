@@ -162,6 +162,19 @@ def test_indices_out_of_range_are_errors(index):
     assert expected in fail_op("gather_grad", [gradient, indices], [((5, 3), F32)])
 
 
+@pytest.mark.parametrize("integer", [np.int64, np.int32])
+def test_check_index(integer):
+    x, attributes = np.array([[0, 4], [-100, 1]], integer), "low = 0, high = 5"
+    ignored = f"{attributes}, ignored = -100"
+    (y,) = evaluate_op("check_index", [x], [((2, 2), integer)], ignored)
+    np.testing.assert_array_equal(y, x)
+    expected = "index -100 at position 2 is outside of [0, 5)"
+    assert expected in fail_op("check_index", [x], [((2, 2), integer)], attributes)
+    x[0, 1] = 5
+    expected = "index 5 at position 1 is outside of [0, 5)"
+    assert expected in fail_op("check_index", [x], [((2, 2), integer)], ignored)
+
+
 def test_movement_of_nothing():
     x = np.zeros((0, 3), F32)
     assert type_of(x) == "tensor<0x3xf32>"

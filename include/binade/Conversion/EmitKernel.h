@@ -39,7 +39,7 @@ struct KernelInfo {
   bool hasFinish = false;
   /// Whether the first word (i32) of the workspace is a status: to be 0 before
   /// the launch, 1 after it if an index was out of range (row 0 was then read,
-  /// or nothing was added up).
+  /// no row added, no class hit).
   bool hasStatus = false;
   /// For each result, the operands whose buffer it may have as its own.
   SmallVector<SmallVector<unsigned>> inPlace;

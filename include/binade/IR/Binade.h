@@ -27,6 +27,12 @@ template <typename ConcreteOp>
 class NotDifferentiable
     : public OpTrait::TraitBase<ConcreteOp, NotDifferentiable> {};
 
+/// Integers that name rows or classes: [low, high), or `ignored`.
+struct IndexRange {
+  int64_t low = 0, high = 0;
+  std::optional<int64_t> ignored;
+};
+
 /// Floats other than f64 follow decisions; everything else stays as it is.
 FormatRole getDefaultFormatRole(Type type);
 

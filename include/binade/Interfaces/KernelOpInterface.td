@@ -29,6 +29,23 @@ def KernelOpInterface : OpInterface<"KernelOpInterface"> {
       "unsigned", "getSegments", (ins), /*methodBody=*/"",
       /*defaultImplementation=*/"return 1;">,
     InterfaceMethod<[{
+        The integers that operand `index` may hold where it names rows or
+        classes; none for other operands. Kernels report what lies outside;
+        data that reach the operand unchanged are checked before they are used,
+        and may not count rows from the end.
+      }],
+      "::std::optional<::mlir::binade::IndexRange>", "getIndexRange",
+      (ins "unsigned":$index), /*methodBody=*/"",
+      /*defaultImplementation=*/"return ::std::nullopt;">,
+    InterfaceMethod<[{
+        Whether the result holds the integers of operand 0 as they are, all of
+        them and no others: a view does.
+      }],
+      "bool", "keepsIntegers", (ins), /*methodBody=*/"",
+      /*defaultImplementation=*/[{
+        return $_op.getSchedule() == ::mlir::binade::Schedule::View;
+      }]>,
+    InterfaceMethod<[{
         Emits the op's primitives at the builder's insertion point and returns
         the values that replace its results. Intermediate values are f32: the
         only rounding to a narrower format is the cast that the result's type

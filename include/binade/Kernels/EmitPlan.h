@@ -19,6 +19,9 @@ struct KernelShape {
   /// items.
   uint64_t workspaceBytes = 0;
   bool finish = false;
+  /// Whether the first i32 of the workspace says that an index was out of
+  /// range.
+  bool hasStatus = false;
   /// For each result, the operands whose memory it may take.
   std::vector<std::vector<unsigned>> inPlace;
 };

@@ -49,7 +49,10 @@ enum class Role : std::uint8_t {
   Hyper,    ///< F64 scalars
   Constant, ///< big constants of the graph
   Output,
-  Metric, ///< `loss`, `grad_norm`, `found_inf`, `out_of_range`
+  /// `loss`, `grad_norm`, `found_inf`; `out_of_range/<launch>`, which the
+  /// runtime sets to 0 before a step and a kernel that meets an index or label
+  /// out of range to 1.
+  Metric,
   Gradient,
 };
 inline constexpr std::size_t kNumRoles = 12;

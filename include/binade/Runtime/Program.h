@@ -92,6 +92,11 @@ public:
   /// Executes all records once.
   void run();
 
+  /// Which launch of the last run met an index or label out of range, if any
+  /// did: its results mean nothing then, but no memory was touched that is not
+  /// its own.
+  std::optional<std::string_view> findIndexFault() const;
+
   void setProfiling(bool on);
   std::vector<RecordProfile> getProfile() const;
 

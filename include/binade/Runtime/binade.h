@@ -57,7 +57,8 @@ BINADE_API int binade_program_load_memory(const void *bundle, size_t bytes,
                                           binade_program **program);
 BINADE_API void binade_program_free(binade_program *program);
 
-/* Executes the step once. */
+/* Executes the step once. An index or label that a kernel finds out of range is
+ * code 3: what the step changed means nothing then. */
 BINADE_API int binade_program_run(binade_program *program);
 
 BINADE_API size_t binade_program_tensor_count(const binade_program *program);

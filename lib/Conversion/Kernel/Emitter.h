@@ -153,9 +153,6 @@ public:
   const Accesses &getLoads() const { return loads; }
   const Accesses &getStores() const { return stores; }
 
-  /// Whether an index had to be checked: the first word of the workspace is 1
-  /// after a run that met an index out of range.
-  bool checksIndices() const { return hasCheck; }
   LogicalResult status() const { return success(!hasFailed); }
 
 private:
@@ -186,6 +183,7 @@ private:
   Element computeConcat(ConcatOp op, const Offset &offset);
   Element computePad(PadOp op, const Offset &offset);
   Element computeIota(Operation *op, const Offset &offset);
+  Element computeCheck(CheckIndexOp op, const Offset &offset);
   Element computeConstant(Operation *op, const Offset &offset);
   Element computeFormula(Operation *op, unsigned result, const Offset &offset);
   Offset gatherOffset(GatherOp op, const Offset &offset);
@@ -193,6 +191,7 @@ private:
                llvm::function_ref<Value()> inside);
   Element fail(Operation *op, const Twine &reason, Type element);
   Value zero(Type element, const Offset &offset);
+  void reportIndex(Value bad);
   Value variableValue(const Variable *variable, bool asLanes);
 
   func::FuncOp kernel, target;
@@ -207,7 +206,6 @@ private:
   int64_t laneCount = 1;
   unsigned bufferCount;
   unsigned pass = 0;
-  bool hasCheck = false;
   bool hasFailed = false;
 };
 

@@ -249,6 +249,20 @@ Element Emitter::computePad(PadOp op, const Offset &offset) {
 // Rows by index
 //===----------------------------------------------------------------------===//
 
+/// Sets the first word of the workspace where `bad`, or one of its lanes,
+/// holds.
+void Emitter::reportIndex(Value bad) {
+  if (isa<VectorType>(bad.getType()))
+    bad = vector::ReductionOp::create(b, vector::CombiningKind::OR, bad);
+  auto report = scf::IfOp::create(b, bad, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(report.thenBlock());
+  Value word = memref::ViewOp::create(b, MemRefType::get({1}, b.getI32Type()),
+                                      workspace(), index(0), ValueRange());
+  memref::StoreOp::create(b, arith::ConstantIntOp::create(b, 1, 32), word,
+                          index(0));
+}
+
 Value Emitter::checkIndex(Value index, int64_t rows) {
   bool isVector = isa<VectorType>(index.getType());
   auto like = [&](int64_t value) -> Value {
@@ -260,20 +274,7 @@ Value Emitter::checkIndex(Value index, int64_t rows) {
   Value fromEnd = arith::AddIOp::create(b, index, like(rows));
   index = arith::SelectOp::create(b, below, fromEnd, index);
   Value bad = arith::CmpIOp::create(b, Is::uge, index, like(rows));
-  Value any = bad;
-  if (isVector)
-    any = vector::ReductionOp::create(b, vector::CombiningKind::OR, bad);
-  auto report = scf::IfOp::create(b, any, /*withElseRegion=*/false);
-  {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(report.thenBlock());
-    Value word =
-        memref::ViewOp::create(b, MemRefType::get({1}, b.getI32Type()),
-                               workspace(), this->index(0), ValueRange());
-    memref::StoreOp::create(b, arith::ConstantIntOp::create(b, 1, 32), word,
-                            this->index(0));
-  }
-  hasCheck = true;
+  reportIndex(bad);
   return arith::SelectOp::create(b, bad, like(0), index);
 }
 
@@ -293,4 +294,24 @@ Offset Emitter::gatherOffset(GatherOp op, const Offset &offset) {
   return space.loaded(row, rows, index.depth, /*perLane=*/bool(vector)) *
              width +
          within;
+}
+
+Element Emitter::computeCheck(CheckIndexOp op, const Offset &offset) {
+  Element element = pull(op.getX(), offset);
+  At at(*this, element.depth);
+  auto compare = [&](arith::CmpIPredicate predicate, int64_t bound) -> Value {
+    Type type = getElementTypeOrSelf(element.value.getType());
+    Value limit = arith::ConstantOp::create(b, b.getIntegerAttr(type, bound));
+    if (isa<VectorType>(element.value.getType()))
+      limit = spread(limit);
+    return arith::CmpIOp::create(b, predicate, element.value, limit);
+  };
+  IndexRange range = *op.getIndexRange(0);
+  using Is = arith::CmpIPredicate;
+  Value bad = arith::OrIOp::create(b, compare(Is::slt, range.low),
+                                   compare(Is::sge, range.high));
+  if (range.ignored)
+    bad = arith::AndIOp::create(b, bad, compare(Is::ne, *range.ignored));
+  reportIndex(bad);
+  return element;
 }

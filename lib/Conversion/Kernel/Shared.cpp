@@ -29,8 +29,11 @@ SmallVector<Type> KernelSource::getBuffers(int64_t workspace) const {
 
 bool KernelSource::hasIndices() const {
   func::FuncOp f = function;
-  return !f.front().getOps<GatherOp>().empty() ||
-         !f.front().getOps<GatherGradOp>().empty();
+  return llvm::any_of(f.front().getOps<KernelOpInterface>(), [](auto op) {
+    return llvm::any_of(llvm::seq(op->getNumOperands()), [&](unsigned index) {
+      return op.getIndexRange(index).has_value();
+    });
+  });
 }
 
 int64_t mlir::binade::findColumns(const KernelSource &source,

@@ -79,6 +79,8 @@ Element Emitter::compute(Value value, const Offset &offset) {
     return computePad(pad, offset);
   if (isa<IotaOp>(op))
     return computeIota(op, offset);
+  if (auto check = dyn_cast<CheckIndexOp>(op))
+    return computeCheck(check, offset);
   if (isa<ConstantOp>(op))
     return computeConstant(op, offset);
   if (isa<OptimizerUpdateOp, OptimizerScalarsOp>(op))

@@ -16,6 +16,13 @@ bool CastOp::isRecomputed() {
          getElementTypeOrSelf(getY().getType()).getIntOrFloatBitWidth();
 }
 
+/// A narrower type might turn what is out of range into what is not.
+bool CastOp::keepsIntegers() {
+  auto from = dyn_cast<IntegerType>(getElementTypeOrSelf(getX().getType())),
+       to = dyn_cast<IntegerType>(getElementTypeOrSelf(getY().getType()));
+  return from && to && to.getWidth() >= 32;
+}
+
 SmallVector<Value> CastOp::buildAdjoint(ImplicitLocOpBuilder &b,
                                         ArrayRef<Value> cotangents) {
   Type element = getElementTypeOrSelf(getX().getType());

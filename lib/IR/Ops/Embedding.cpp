@@ -10,6 +10,26 @@ using namespace mlir::binade;
 
 Schedule GatherOp::getSchedule() { return Schedule::Gather; }
 Schedule GatherGradOp::getSchedule() { return Schedule::Scatter; }
+Schedule CheckIndexOp::getSchedule() { return Schedule::Elementwise; }
+
+static std::optional<IndexRange> getRows(Value table) {
+  return IndexRange{0, cast<RankedTensorType>(table.getType()).getDimSize(0),
+                    std::nullopt};
+}
+
+std::optional<IndexRange> GatherOp::getIndexRange(unsigned index) {
+  return index == 1 ? getRows(getTable()) : std::nullopt;
+}
+
+std::optional<IndexRange> GatherGradOp::getIndexRange(unsigned index) {
+  return index == 1 ? getRows(getDtable()) : std::nullopt;
+}
+
+std::optional<IndexRange> CheckIndexOp::getIndexRange(unsigned) {
+  std::optional<uint64_t> ignored = getIgnored();
+  return IndexRange{static_cast<int64_t>(getLow()),
+                    static_cast<int64_t>(getHigh()), ignored};
+}
 
 LogicalResult GatherOp::inferReturnTypes(MLIRContext *,
                                          std::optional<Location> location,

@@ -12,6 +12,23 @@ Schedule CrossEntropyOp::getSchedule() { return Schedule::RowReduction; }
 Schedule CrossEntropyGradOp::getSchedule() { return Schedule::Elementwise; }
 Schedule LabelWeightOp::getSchedule() { return Schedule::FullReduction; }
 
+static IndexRange getClasses(Value logits, int64_t ignoreIndex) {
+  return {0, cast<RankedTensorType>(logits.getType()).getDimSize(1),
+          ignoreIndex};
+}
+
+std::optional<IndexRange> CrossEntropyOp::getIndexRange(unsigned index) {
+  if (index != 1)
+    return std::nullopt;
+  return getClasses(getLogits(), getIgnoreIndex());
+}
+
+std::optional<IndexRange> CrossEntropyGradOp::getIndexRange(unsigned index) {
+  if (index != 2)
+    return std::nullopt;
+  return getClasses(getLogits(), getIgnoreIndex());
+}
+
 FormatRole CrossEntropyOp::getResultFormat(unsigned) {
   return FormatRole::Wide;
 }
@@ -107,12 +124,15 @@ CrossEntropyOp::decompose(ImplicitLocOpBuilder &b) {
   Value total =
       ReduceSumOp::create(b, ExpOp::create(b, SubOp::create(b, x, spread)), 1);
   Value lse = AddOp::create(b, maximum, LogOp::create(b, total));
-  Value hits = buildHits(b, getLabels(), type.getShape());
+  Value labels = CheckIndexOp::create(
+      b, getLabels(), 0, type.getDimSize(1),
+      b.getI64IntegerAttr(static_cast<int64_t>(getIgnoreIndex())));
+  Value hits = buildHits(b, labels, type.getShape());
   Value picked = ReduceSumOp::create(
       b, SelectOp::create(b, hits, x, buildSplat(b, type, 0.0)), 1);
-  Value losses = SelectOp::create(
-      b, buildCounts(b, getLabels(), getIgnoreIndex()),
-      SubOp::create(b, lse, picked), buildSplat(b, lse.getType(), 0.0));
+  Value losses = SelectOp::create(b, buildCounts(b, labels, getIgnoreIndex()),
+                                  SubOp::create(b, lse, picked),
+                                  buildSplat(b, lse.getType(), 0.0));
   return SmallVector<Value>{losses, lse};
 }
 

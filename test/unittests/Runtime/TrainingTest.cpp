@@ -162,15 +162,15 @@ TEST_F(TrainingTest, OptionsAndProgramHaveToAgree) {
 
 TEST_F(TrainingTest, IndicesFoundByAKernelAreRejected) {
   Plan plan = regressionPlan();
-  plan.ports[6].name = "out_of_range"; // Says 1 where the gradient is NaN.
+  plan.ports[6].name = "out_of_range/k"; // Says 1 where the gradient is NaN.
   floats[5] = NAN;
   writeData({{"x", floats}, {"t", targets}});
   options.steps = 5;
   Training result = trainPlan(plan);
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().exitCode, 3);
-  EXPECT_EQ(result.error().message.substr(0, 53),
-            "batch 2 leads to an index or label that is out of ran");
+  EXPECT_EQ(result.error().message,
+            "batch 2 leads to an index or label that is out of range, in 'k'");
 }
 
 TEST_F(TrainingTest, AnInterruptedRunSavesItsState) {

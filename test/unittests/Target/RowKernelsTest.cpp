@@ -204,3 +204,42 @@ TEST_F(KernelTest, LongRowsInBlocks) {
       return %h, %c : tensor<3x8191xbf16>, tensor<3x8191xi1>
     })mlir");
 }
+
+// A label that is no class is reported, unless it is to be ignored; the losses
+// of the other rows do not change.
+TEST_F(KernelTest, LabelsAreChecked) {
+  const char *text = R"mlir(
+    func.func private @k(%x: tensor<4x37xf32>, %t: tensor<4xi64>) -> tensor<4xf32>
+        attributes {binade.kernel = #binade.schedule<row_reduction>} {
+      %y:2 = binade.cross_entropy %x, %t {ignore_index = -100 : i64}
+         : (tensor<4x37xf32>, tensor<4xi64>) -> (tensor<4xf32>, tensor<4xf32>)
+      return %y#0 : tensor<4xf32>
+    })mlir";
+  TensorRef logits =
+      draw(RankedTensorType::get({4, 37}, Float32Type::get(&context)));
+  auto labels = [&](ArrayRef<int64_t> values) {
+    Tensor tensor(RankedTensorType::get({4}, IntegerType::get(&context, 64)));
+    llvm::copy(values, tensor.getIntegers().begin());
+    return std::make_shared<Tensor>(tensor);
+  };
+  EXPECT_EQ(check(text, {logits, labels({0, 36, -100, 5})}), 0);
+
+  auto compute = [&](ArrayRef<int64_t> values) {
+    status = 0;
+    parse(text);
+    FailureOr<CompiledKernels> compiled = compileKernels(*module, CpuOptions());
+    EXPECT_TRUE(succeeded(compiled)) << message;
+    LoadedKernels loaded(*compiled);
+    std::vector<char> bytes = run(loaded, loaded.kernels.front(),
+                                  module->lookupSymbol<func::FuncOp>("k"),
+                                  {logits, labels(values)}, 1)
+                                  .front();
+    return std::vector<char>(bytes.begin(), bytes.begin() + 8);
+  };
+  std::vector<char> expected = compute({3, 7, 0, 0});
+  EXPECT_EQ(status, 0);
+  for (int64_t bad : {int64_t(37), int64_t(-1), INT64_MAX, INT64_MIN}) {
+    EXPECT_EQ(compute({3, 7, bad, 0}), expected);
+    EXPECT_EQ(status, 1) << bad;
+  }
+}

@@ -10,7 +10,7 @@ def Binade_CastOp : Binade_Op<"cast", [
     DeclareOpInterfaceMethods<DifferentiableOpInterface>,
     DeclareOpInterfaceMethods<ElementwiseOpInterface>,
     DeclareOpInterfaceMethods<KernelOpInterface,
-                              ["getSchedule", "isRecomputed"]>]> {
+                              ["getSchedule", "isRecomputed", "keepsIntegers"]>]> {
   let summary = "elementwise change of format";
   let description = [{
     Rounds to nearest, ties to even, once. With `saturate` a value beyond the

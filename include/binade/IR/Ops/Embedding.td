@@ -8,7 +8,8 @@ include "binade/IR/Ops/Base.td"
 def Binade_GatherOp : Binade_PrecisionOp<"gather", "Clear", [
     Pure, InferTypeOpAdaptorWithIsCompatible,
     DeclareOpInterfaceMethods<DifferentiableOpInterface>,
-    DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>]> {
+    DeclareOpInterfaceMethods<KernelOpInterface,
+                              ["getSchedule", "getIndexRange"]>]> {
   let summary = "rows of a table by index";
   let description = [{
     `y[i..., :] = table[indices[i...], :]`. Negative indices count from the end;
@@ -23,7 +24,9 @@ def Binade_GatherOp : Binade_PrecisionOp<"gather", "Clear", [
 }
 
 def Binade_GatherGradOp : Binade_PrecisionOp<"gather_grad", "Deny", [
-    Pure, DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>,
+    Pure,
+    DeclareOpInterfaceMethods<KernelOpInterface,
+                              ["getSchedule", "getIndexRange"]>,
     NotDifferentiable]> {
   let summary = "gradient of gather: rows added up by index";
   let description = [{
@@ -34,6 +37,23 @@ def Binade_GatherGradOp : Binade_PrecisionOp<"gather_grad", "Deny", [
                        Binade_PrecisionArg:$precision);
   let results = (outs FloatTensor:$dtable);
   let hasVerifier = 1;
+}
+
+def Binade_CheckIndexOp : Binade_Op<"check_index", [
+    Pure, SameOperandsAndResultType,
+    DeclareOpInterfaceMethods<KernelOpInterface,
+                              ["getSchedule", "getIndexRange"]>,
+    NotDifferentiable]> {
+  let summary = "the same integers, after a look at their range";
+  let description = [{
+    An element outside [`low`, `high`) other than `ignored` is an error at run
+    time. Ops that compare with an index, instead of reading memory at it,
+    decompose into this.
+  }];
+  let arguments = (ins IntegerTensor:$x, I64Attr:$low, I64Attr:$high,
+                       OptionalAttr<I64Attr>:$ignored);
+  let results = (outs IntegerTensor:$y);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 
 #endif // BINADE_IR_OPS_EMBEDDING_TD

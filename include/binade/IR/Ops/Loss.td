@@ -9,7 +9,8 @@ def Binade_CrossEntropyOp : Binade_PrecisionOp<"cross_entropy", "Deny", [
     Pure, InferTypeOpAdaptorWithIsCompatible,
     DeclareOpInterfaceMethods<PrecisionOpInterface, ["getResultFormat"]>,
     DeclareOpInterfaceMethods<DifferentiableOpInterface>,
-    DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "decompose"]>]> {
+    DeclareOpInterfaceMethods<KernelOpInterface,
+                              ["getSchedule", "getIndexRange", "decompose"]>]> {
   let summary = "cross-entropy of each row of logits against its label";
   let description = [{
     For row i with label t: `losses[i] = lse[i] - logits[i, t]`, `lse` the logarithm
@@ -27,7 +28,8 @@ def Binade_CrossEntropyOp : Binade_PrecisionOp<"cross_entropy", "Deny", [
 def Binade_CrossEntropyGradOp : Binade_PrecisionOp<"cross_entropy_grad", "Deny", [
     Pure, InferTypeOpAdaptorWithIsCompatible,
     DeclareOpInterfaceMethods<PrecisionOpInterface, ["getOperandFormat"]>,
-    DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "decompose"]>,
+    DeclareOpInterfaceMethods<KernelOpInterface,
+                              ["getSchedule", "getIndexRange", "decompose"]>,
     NotDifferentiable]> {
   let summary = "gradient of cross_entropy with respect to the logits";
   let description = [{
