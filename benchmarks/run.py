@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""Measures Binade against PyTorch on this machine, in one process, in pairs.
+
+    .venv/bin/python benchmarks/run.py [char-gpt] [adamw] [compile] [--pairs N]
+
+char-gpt  the whole training step of examples/char-gpt against torch.compile, in f32
+          and in bf16 autocast, and the share of contractions
+adamw     the update of GPT-2's 148 tensors (124 million parameters) against
+          torch.optim.AdamW(fused=True)
+compile   import and compilation of a model, by phase (give it by --model)
+
+Without names all are measured. Needs `utils/setup.sh --with torch`. What is reported
+are ratios of times, with quartiles: this is how to compare on a machine that is not
+quiet. docs/performance.md has results and what they mean.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+import platform
+import sys
+
+THREADS = len(os.sched_getaffinity(0))
+os.environ.setdefault("OMP_NUM_THREADS", str(THREADS))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", nargs="*", help="char-gpt, adamw, compile")
+    parser.add_argument("--pairs", type=int, default=15)
+    parser.add_argument("--model", type=pathlib.Path, help="ONNX file for 'compile'")
+    parser.add_argument(
+        "--autotune", action="store_true", help="compare with max-autotune too"
+    )
+    arguments = parser.parse_args()
+    import adamw
+    import char_gpt
+    import compilation
+
+    benchmarks = {
+        "char-gpt": char_gpt.measure,
+        "adamw": adamw.measure,
+        "compile": compilation.measure,
+    }
+    unknown = [name for name in arguments.what if name not in benchmarks]
+    if unknown:
+        parser.error(f"no benchmark is called {unknown[0]}")
+    print(f"{platform.machine()}, {THREADS} threads, {arguments.pairs} pairs")
+    for name in arguments.what or benchmarks:
+        print(f"\n{name}", flush=True)
+        benchmarks[name](arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

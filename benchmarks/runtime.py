@@ -1,0 +1,75 @@
+"""Compiled steps in this process, through the runtime's C interface."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pathlib
+import subprocess
+
+import ml_dtypes
+import numpy as np
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = pathlib.Path(os.environ.get("BINADE_BUILD", ROOT / "build" / "release"))
+DTYPES = {
+    "F64": np.float64, "F32": np.float32, "F16": np.float16,
+    "BF16": ml_dtypes.bfloat16, "I64": np.int64, "I32": np.int32, "BOOL": np.bool_,
+}  # fmt: skip
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = [
+        ("role", ctypes.c_char_p),
+        ("name", ctypes.c_char_p),
+        ("dtype", ctypes.c_char_p),
+        ("data", ctypes.c_void_p),
+        ("bytes", ctypes.c_size_t),
+        ("rank", ctypes.c_int64),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+    ]
+
+
+def compile_step(model: pathlib.Path, out: pathlib.Path, *options: str) -> pathlib.Path:
+    """A bundle of `model`, made by the command that users call."""
+    command = [BUILD / "bin" / "binade", "compile", model, "-o", out, *options]
+    subprocess.run([str(part) for part in command], check=True)
+    return out
+
+
+class Program:
+    """A bundle that is loaded and initialized."""
+
+    def __init__(self, path: pathlib.Path, threads: int = 0, seed: int = 0):
+        self.library = ctypes.CDLL(str(BUILD / "lib" / "libbinade_runtime.so"))
+        self.library.binade_last_error.restype = ctypes.c_char_p
+        self.handle = ctypes.c_void_p()
+        self._check(
+            self.library.binade_program_load(
+                str(path).encode(), ctypes.c_uint32(threads), ctypes.c_uint64(seed),
+                ctypes.byref(self.handle),
+            )
+        )  # fmt: skip
+
+    def __del__(self) -> None:
+        self.library.binade_program_free(self.handle)
+
+    def _check(self, status: int) -> None:
+        if status != 0:
+            raise RuntimeError(self.library.binade_last_error().decode())
+
+    def __getitem__(self, key: tuple[str, str]) -> np.ndarray:
+        """The memory of tensor (role, name)."""
+        tensor = _Tensor()
+        role, name = key
+        self._check(
+            self.library.binade_program_tensor(
+                self.handle, role.encode(), name.encode(), ctypes.byref(tensor)
+            )
+        )
+        shape = [tensor.shape[i] for i in range(tensor.rank)]
+        memory = (ctypes.c_byte * tensor.bytes).from_address(tensor.data)
+        return np.frombuffer(memory, DTYPES[tensor.dtype.decode()]).reshape(shape)
+
+    def run(self) -> None:
+        self._check(self.library.binade_program_run(self.handle))
