@@ -63,6 +63,15 @@ BATCH = {
     "input_ids": np.zeros((16, 128), np.int64),
     "labels": np.zeros((16, 128), np.int64),
 }
+
+
+def with_one(number):
+    """Zeros for a batch, but for one element."""
+    values = np.zeros((16, 128), np.int64)
+    values[5, 7] = number
+    return values
+
+
 WRONG_DATA = {
     "name": ({"ids": BATCH["input_ids"], "labels": BATCH["labels"]}, ["input_ids"]),
     "shape": (BATCH | {"labels": np.zeros((16, 127), np.int64)}, ["127", "128"]),
@@ -71,6 +80,14 @@ WRONG_DATA = {
     "different counts": (
         BATCH | {"labels": np.zeros((32, 128), np.int64)},
         ["16", "32"],
+    ),
+    "label": (
+        BATCH | {"labels": with_one(94)},
+        ["sample 5, element 7 is 94", "'labels' allows 0 to 93 and -100"],
+    ),
+    "token": (
+        BATCH | {"input_ids": with_one(-1)},
+        ["sample 5, element 7 is -1", "'input_ids' allows 0 to 93"],
     ),
 }
 
