@@ -86,6 +86,11 @@ private:
     if (!differentiable)
       return op->emitError("the loss depends on parameters through '")
              << op->getName() << "', which has no derivative";
+    for (auto [index, cotangent] : llvm::enumerate(incoming))
+      if (index > 0 && cotangent)
+        return op->emitError("the loss depends on parameters through result ")
+               << index << " of '" << op->getName()
+               << "', which has no derivative";
     b.setLoc(op->getLoc());
     SmallVector<Value> outgoing = differentiable.buildAdjoint(b, incoming);
     for (auto [operand, gradient] :

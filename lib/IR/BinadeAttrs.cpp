@@ -1,6 +1,7 @@
 //===- BinadeAttrs.cpp - attributes and their checks ----------------------===//
 
 #include "binade/IR/Binade.h"
+#include "binade/IR/Diagnostics.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -63,23 +64,24 @@ LogicalResult RandomAttr::verify(function_ref<InFlightDiagnostic()> emitError,
            << distribution;
   if (!std::isfinite(origin.getValueAsDouble()))
     return emitError() << "expected a finite origin, got "
-                       << origin.getValueAsDouble();
+                       << formatNumber(origin.getValueAsDouble());
   double number = scale.getValueAsDouble();
   if (!(number >= 0.0 && number < INFINITY))
     return emitError() << "expected a finite, non-negative scale, got "
-                       << number;
+                       << formatNumber(number);
   return success();
 }
 
 std::string SettingAttr::explainViolation(double value) const {
   auto explain = [&](StringRef bound, FloatAttr limit) {
     return llvm::formatv("{0} must be {1} {2}, got {3}", getName().getValue(),
-                         bound, limit.getValueAsDouble(), value)
+                         bound, formatNumber(limit.getValueAsDouble()),
+                         formatNumber(value))
         .str();
   };
   if (!std::isfinite(value))
     return llvm::formatv("{0} must be finite, got {1}", getName().getValue(),
-                         value)
+                         formatNumber(value))
         .str();
   if (getMin() && value < getMin().getValueAsDouble())
     return explain("at least", getMin());
@@ -100,6 +102,16 @@ FormatRole mlir::binade::getDefaultFormatRole(Type type) {
                                                      : FormatRole::Fixed;
 }
 
+LogicalResult mlir::binade::verifyOneKindOfElements(Operation *op, Type lhs,
+                                                    Type rhs) {
+  Type l = getElementTypeOrSelf(lhs), r = getElementTypeOrSelf(rhs);
+  if (l == r || (isa<FloatType>(l) && isa<FloatType>(r)))
+    return success();
+  return op->emitOpError("expects floats on both sides, or one element type, "
+                         "got ")
+         << lhs << " and " << rhs;
+}
+
 bool mlir::binade::haveSameShapes(TypeRange lhs, TypeRange rhs) {
   return lhs.size() == rhs.size() &&
          llvm::all_of(llvm::zip(lhs, rhs), [](auto pair) {
@@ -110,4 +122,13 @@ bool mlir::binade::haveSameShapes(TypeRange lhs, TypeRange rhs) {
                    (isa<FloatType>(l.getElementType()) &&
                     isa<FloatType>(r.getElementType())));
          });
+}
+
+LogicalResult mlir::binade::expectShape(std::optional<Location> location,
+                                        StringRef what, Type type,
+                                        ArrayRef<int64_t> shape) {
+  if (cast<RankedTensorType>(type).getShape() == shape)
+    return success();
+  return emitOptionalError(location, "expected ", what, " of shape [", shape,
+                           "], got ", type);
 }

@@ -116,15 +116,20 @@ BinadeDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned index,
   if (attribute.getName().getValue() != kInitAttr)
     return verifyPort(op, attribute);
   Attribute value = attribute.getValue();
-  if (isa<ExternalAttr, RandomAttr>(value))
-    return success();
-  if (auto elements = dyn_cast<ElementsAttr>(value)) {
-    Type type = cast<FunctionOpInterface>(op).getArgumentTypes()[index];
-    if (elements.getType() == type)
+  Type type = cast<FunctionOpInterface>(op).getArgumentTypes()[index];
+  if (isa<RandomAttr>(value)) {
+    if (isa<FloatType>(getElementTypeOrSelf(type)))
+      return success();
+    return op->emitOpError() << "draws argument " << index
+                             << " at random, which has type " << type;
+  }
+  if (isa<ElementsAttr, ExternalAttr>(value)) {
+    Type given = cast<TypedAttr>(value).getType();
+    if (given == type)
       return success();
     return op->emitOpError()
-           << "initial value of argument " << index << " has type "
-           << elements.getType() << ", the argument " << type;
+           << "initial value of argument " << index << " has type " << given
+           << ", the argument " << type;
   }
   return op->emitOpError() << "expects '" << kInitAttr
                            << "' to be elements, #binade.external or "

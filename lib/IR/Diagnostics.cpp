@@ -5,9 +5,17 @@
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
+#include <charconv>
 
 using namespace mlir;
 using namespace mlir::binade;
+
+std::string mlir::binade::formatNumber(double number) {
+  char text[32];
+  auto [end, error] = std::to_chars(text, text + sizeof(text), number);
+  assert(error == std::errc() && "no double is longer");
+  return std::string(text, end);
+}
 
 /// Messages are longer than names, but not endless.
 static constexpr size_t kMessageLimit = 2000;

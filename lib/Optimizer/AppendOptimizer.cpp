@@ -2,6 +2,7 @@
 
 #include "Settings.h"
 #include "binade/IR/Build.h"
+#include "binade/IR/Diagnostics.h"
 #include "binade/IR/Interface.h"
 #include "binade/Optimizer/Passes.h"
 #include "binade/Optimizer/RuleLibrary.h"
@@ -161,7 +162,8 @@ struct AppendOptimizerPass
       return module.emitError("on-nonfinite must be skip or continue, got '")
              << onNonfinite << "'";
     if (!(clip >= 0.0))
-      return module.emitError("clip must be at least 0, got ") << clip;
+      return module.emitError("clip must be at least 0, got ")
+             << formatNumber(clip);
 
     FailureOr<Rule> rule = loadRule(optimizer, module.getContext());
     if (failed(rule))

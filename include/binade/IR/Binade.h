@@ -33,12 +33,30 @@ struct IndexRange {
   std::optional<int64_t> ignored;
 };
 
+/// Checks that two types have float elements both, or the same elements.
+LogicalResult verifyOneKindOfElements(Operation *op, Type lhs, Type rhs);
+
+/// An op whose last two operands are both floats, or of one element type.
+template <typename ConcreteOp>
+class OneKindOfElements
+    : public OpTrait::TraitBase<ConcreteOp, OneKindOfElements> {
+public:
+  static LogicalResult verifyTrait(Operation *op) {
+    ValueRange sides = op->getOperands().take_back(2);
+    return verifyOneKindOfElements(op, sides[0].getType(), sides[1].getType());
+  }
+};
+
 /// Floats other than f64 follow decisions; everything else stays as it is.
 FormatRole getDefaultFormatRole(Type type);
 
 /// Whether both lists hold ranked tensors of pairwise equal shapes whose
 /// element types are both floats, or equal.
 bool haveSameShapes(TypeRange lhs, TypeRange rhs);
+
+/// Fails unless `type` has `shape`; the message calls it `what`.
+LogicalResult expectShape(std::optional<Location> location, StringRef what,
+                          Type type, ArrayRef<int64_t> shape);
 
 } // namespace mlir::binade
 

@@ -39,6 +39,8 @@ LogicalResult inferReduction(std::optional<Location> location, Type type,
                              ArrayRef<int64_t> axes,
                              SmallVectorImpl<Type> &types);
 
+LogicalResult verifyDropout(Operation *op, const APFloat &ratio,
+                            int64_t stream);
 FailureOr<SmallVector<Value>> decomposeDropout(ImplicitLocOpBuilder &b, Value x,
                                                Value rng, const APFloat &ratio,
                                                int64_t stream, Type type);

@@ -9,6 +9,9 @@
 
 namespace mlir::binade {
 
+/// The shortest text that reads back as `number`, for messages.
+std::string formatNumber(double number);
+
 /// The place `part` ("input 'x'"), safe to print, of a file without lines.
 Location getPartLoc(MLIRContext *context, StringRef file, const Twine &part);
 

@@ -14,8 +14,9 @@ def DifferentiableOpInterface : OpInterface<"DifferentiableOpInterface"> {
   let methods = [
     InterfaceMethod<[{
         Emits the adjoint at the builder's insertion point. `cotangents` holds
-        one value per result, null where nothing flows into that result; at
-        least one is not null. The returned vector holds one value per operand,
+        one value per result. Only the first is given: further results
+        (statistics that the adjoint reads) pass no gradient on, and
+        differentiating a loss that depends on one is an error. The returned vector holds one value per operand,
         null where the operand has no gradient. Forward operands and results
         may be used freely: the caller routes them through `binade.save`.
       }],

@@ -25,10 +25,10 @@ static RankedTensorType getTensor(Value x) {
   return cast<RankedTensorType>(x.getType());
 }
 
-LogicalResult AttentionOp::inferReturnTypes(MLIRContext *context,
-                                            std::optional<Location> location,
-                                            Adaptor adaptor,
-                                            SmallVectorImpl<Type> &types) {
+/// The constraints on the three operands of attention.
+template <typename Adaptor>
+static LogicalResult verifyInputs(std::optional<Location> location,
+                                  Adaptor adaptor) {
   RankedTensorType query = getTensor(adaptor.getQuery()),
                    key = getTensor(adaptor.getKey()),
                    value = getTensor(adaptor.getValue());
@@ -49,9 +49,25 @@ LogicalResult AttentionOp::inferReturnTypes(MLIRContext *context,
                              "as keys, got ",
                              query.getDimSize(rank - 2), " and ",
                              key.getDimSize(rank - 2));
-  SmallVector<int64_t> shape(query.getShape());
-  shape.back() = value.getShape().back();
-  types.push_back(query.clone(shape));
+  return success();
+}
+
+/// [..., N, E].
+template <typename Adaptor>
+static SmallVector<int64_t> getResultShape(Adaptor adaptor) {
+  SmallVector<int64_t> shape(getTensor(adaptor.getQuery()).getShape());
+  shape.back() = getTensor(adaptor.getValue()).getShape().back();
+  return shape;
+}
+
+LogicalResult AttentionOp::inferReturnTypes(MLIRContext *context,
+                                            std::optional<Location> location,
+                                            Adaptor adaptor,
+                                            SmallVectorImpl<Type> &types) {
+  if (failed(verifyInputs(location, adaptor)))
+    return failure();
+  RankedTensorType query = getTensor(adaptor.getQuery());
+  types.push_back(query.clone(getResultShape(adaptor)));
   types.push_back(RankedTensorType::get(query.getShape().drop_back(),
                                         Float32Type::get(context)));
   return success();
@@ -69,10 +85,18 @@ SmallVector<Value> AttentionOp::buildAdjoint(ImplicitLocOpBuilder &b,
   return llvm::to_vector_of<Value>(gradients.getResults());
 }
 
-LogicalResult AttentionGradOp::inferReturnTypes(MLIRContext *,
-                                                std::optional<Location>,
-                                                Adaptor adaptor,
-                                                SmallVectorImpl<Type> &types) {
+LogicalResult AttentionGradOp::inferReturnTypes(
+    MLIRContext *, std::optional<Location> location, Adaptor adaptor,
+    SmallVectorImpl<Type> &types) {
+  if (failed(verifyInputs(location, adaptor)))
+    return failure();
+  SmallVector<int64_t> shape = getResultShape(adaptor);
+  ArrayRef<int64_t> rows = ArrayRef(shape).drop_back();
+  if (failed(expectShape(location, "gradient", adaptor.getGradient().getType(),
+                         shape)) ||
+      failed(expectShape(location, "y", adaptor.getY().getType(), shape)) ||
+      failed(expectShape(location, "lse", adaptor.getLse().getType(), rows)))
+    return failure();
   for (Value x : {adaptor.getQuery(), adaptor.getKey(), adaptor.getValue()})
     types.push_back(x.getType());
   return success();

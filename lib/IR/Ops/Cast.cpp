@@ -66,6 +66,13 @@ Value CastOp::buildScalar(ImplicitLocOpBuilder &b, ValueRange operands) {
                 : arith::ExtSIOp::create(b, type, x).getResult();
 }
 
+LogicalResult CastOp::verify() {
+  if (getSaturate() && !isa<FloatType>(getElementTypeOrSelf(getType()))) // C1
+    return emitOpError("saturates to a largest finite float, got result ")
+           << getType();
+  return success();
+}
+
 /// Only a cast that changes no type is removed here: every other change of
 /// value is the IR's business.
 OpFoldResult CastOp::fold(FoldAdaptor) {

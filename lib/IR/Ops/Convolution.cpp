@@ -8,6 +8,9 @@ using namespace mlir::binade;
 #define GET_OP_CLASSES
 #include "binade/IR/Ops/Convolution.cpp.inc"
 
+/// Keeps products of geometry and sizes within 64 bits.
+static constexpr int64_t kLargestGeometry = INT32_MAX;
+
 /// Axis of channels and first spatial axis of an activation.
 static std::pair<int64_t, int64_t> getAxes(int64_t rank, bool channelsLast) {
   return channelsLast ? std::pair(rank - 1, int64_t(1))
@@ -33,10 +36,19 @@ static LogicalResult verifyGeometry(Op op, Value x, Value weight, Value y) {
     if (static_cast<int64_t>(list.size()) != rank - 2)
       return op.emitOpError("expects ")
              << rank - 2 << " numbers per geometry list, got " << list.size();
-  if (llvm::any_of(op.getStrides(), [](int64_t s) { return s <= 0; }) ||
-      llvm::any_of(op.getDilations(), [](int64_t d) { return d <= 0; }) ||
-      static_cast<int64_t>(op.getGroups()) <= 0) // C2
-    return op.emitOpError("expects positive strides, dilations and groups");
+  auto isFactor = [](int64_t n) { return n > 0 && n <= kLargestGeometry; };
+  auto isPadding = [](int64_t n) { return n >= 0 && n <= kLargestGeometry; };
+  if (!llvm::all_of(op.getStrides(), isFactor) ||
+      !llvm::all_of(op.getDilations(), isFactor) ||
+      !isFactor(op.getGroups())) // C2
+    return op.emitOpError("expects positive strides, dilations and groups, "
+                          "got [")
+           << op.getStrides() << "], [" << op.getDilations() << "] and "
+           << op.getGroups();
+  if (!llvm::all_of(op.getPaddingLow(), isPadding) ||
+      !llvm::all_of(op.getPaddingHigh(), isPadding)) // C2
+    return op.emitOpError("expects padding of at least 0, got [")
+           << op.getPaddingLow() << "] and [" << op.getPaddingHigh() << "]";
 
   int64_t groups = op.getGroups();
   auto [channelAxis, spatialAxis] = getAxes(rank, op.getChannelsLast());

@@ -74,11 +74,21 @@ SmallVector<Value> CrossEntropyOp::buildAdjoint(ImplicitLocOpBuilder &b,
           Value()};
 }
 
-LogicalResult
-CrossEntropyGradOp::inferReturnTypes(MLIRContext *, std::optional<Location>,
-                                     Adaptor adaptor,
-                                     SmallVectorImpl<Type> &types) {
-  types.push_back(adaptor.getLogits().getType());
+LogicalResult CrossEntropyGradOp::inferReturnTypes(
+    MLIRContext *, std::optional<Location> location, Adaptor adaptor,
+    SmallVectorImpl<Type> &types) {
+  auto logits = cast<RankedTensorType>(adaptor.getLogits().getType());
+  if (logits.getRank() != 2)
+    return emitOptionalError(location, "expected logits [rows, classes], got ",
+                             logits);
+  ArrayRef<int64_t> rows = logits.getShape().take_front();
+  if (failed(expectShape(location, "gradient", adaptor.getGradient().getType(),
+                         rows)) ||
+      failed(expectShape(location, "labels", adaptor.getLabels().getType(),
+                         rows)) ||
+      failed(expectShape(location, "lse", adaptor.getLse().getType(), rows)))
+    return failure(); // C1
+  types.push_back(logits);
   return success();
 }
 
@@ -87,8 +97,13 @@ bool CrossEntropyGradOp::isCompatibleReturnTypes(TypeRange l, TypeRange r) {
 }
 
 LogicalResult LabelWeightOp::inferReturnTypes(MLIRContext *context,
-                                              std::optional<Location>, Adaptor,
+                                              std::optional<Location> location,
+                                              Adaptor adaptor,
                                               SmallVectorImpl<Type> &types) {
+  auto labels = cast<RankedTensorType>(adaptor.getLabels().getType());
+  if (labels.getRank() != 1) // C1
+    return emitOptionalError(location, "expected one axis of labels, got ",
+                             labels);
   types.push_back(RankedTensorType::get({}, Float32Type::get(context)));
   return success();
 }

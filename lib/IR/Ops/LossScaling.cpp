@@ -1,6 +1,7 @@
 //===- LossScaling.cpp - the scale of the loss and its state --------------===//
 
 #include "binade/IR/Build.h"
+#include "binade/IR/Diagnostics.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -26,6 +27,18 @@ UnscaleFactorOp::decompose(ImplicitLocOpBuilder &b) {
   Value one = buildSplat(b, exact.getType(), 1.0);
   return SmallVector<Value>{
       buildCast(b, DivOp::create(b, one, exact), b.getF32Type())};
+}
+
+LogicalResult UpdateScaleOp::verify() {
+  double growth = getGrowth().convertToDouble();
+  double backoff = getBackoff().convertToDouble();
+  auto interval = static_cast<int64_t>(getInterval());
+  if (growth > 1.0 && backoff > 0.0 && backoff < 1.0 && interval > 0) // C1
+    return success();
+  return emitOpError("expects growth above 1, backoff in (0, 1) and an "
+                     "interval of at least 1, got ")
+         << formatNumber(growth) << ", " << formatNumber(backoff) << " and "
+         << interval;
 }
 
 FailureOr<SmallVector<Value>>

@@ -12,6 +12,14 @@ static RankedTensorType getTensor(Value x) {
   return cast<RankedTensorType>(x.getType());
 }
 
+/// Fails unless `x` has an axis to normalize.
+static LogicalResult expectRows(std::optional<Location> location, Value x) {
+  if (getTensor(x).getRank() > 0)
+    return success();
+  return emitOptionalError(location, "expected at least one axis, got ",
+                           x.getType());
+}
+
 /// Result types of an op whose first result has the type of `x`, and whose
 /// others are f32 of `shape`.
 static LogicalResult inferLike(Value x, ArrayRef<int64_t> shape, unsigned count,
@@ -85,10 +93,23 @@ struct Normalizer {
 // Softmax
 //===----------------------------------------------------------------------===//
 
+/// Types of a gradient with respect to the operand of a function over rows.
+static LogicalResult inferRowGradient(std::optional<Location> location,
+                                      Value gradient, Value y,
+                                      SmallVectorImpl<Type> &types) {
+  if (failed(expectRows(location, y)) ||
+      failed(expectShape(location, "gradient", gradient.getType(),
+                         getTensor(y).getShape())))
+    return failure();
+  return inferLike(gradient, {}, 0, types);
+}
+
 LogicalResult SoftmaxOp::inferReturnTypes(MLIRContext *,
-                                          std::optional<Location>,
+                                          std::optional<Location> location,
                                           Adaptor adaptor,
                                           SmallVectorImpl<Type> &types) {
+  if (failed(expectRows(location, adaptor.getX())))
+    return failure();
   return inferLike(adaptor.getX(), {}, 0, types);
 }
 
@@ -105,10 +126,11 @@ FailureOr<SmallVector<Value>> SoftmaxOp::decompose(ImplicitLocOpBuilder &b) {
 }
 
 LogicalResult SoftmaxGradOp::inferReturnTypes(MLIRContext *,
-                                              std::optional<Location>,
+                                              std::optional<Location> location,
                                               Adaptor adaptor,
                                               SmallVectorImpl<Type> &types) {
-  return inferLike(adaptor.getGradient(), {}, 0, types);
+  return inferRowGradient(location, adaptor.getGradient(), adaptor.getY(),
+                          types);
 }
 
 FailureOr<SmallVector<Value>>
@@ -120,9 +142,11 @@ SoftmaxGradOp::decompose(ImplicitLocOpBuilder &b) {
 }
 
 LogicalResult LogSoftmaxOp::inferReturnTypes(MLIRContext *,
-                                             std::optional<Location>,
+                                             std::optional<Location> location,
                                              Adaptor adaptor,
                                              SmallVectorImpl<Type> &types) {
+  if (failed(expectRows(location, adaptor.getX())))
+    return failure();
   return inferLike(adaptor.getX(), {}, 0, types);
 }
 
@@ -139,11 +163,11 @@ FailureOr<SmallVector<Value>> LogSoftmaxOp::decompose(ImplicitLocOpBuilder &b) {
   return SmallVector<Value>{n.as(n.sub(centred, n.spread(logarithm)), getY())};
 }
 
-LogicalResult LogSoftmaxGradOp::inferReturnTypes(MLIRContext *,
-                                                 std::optional<Location>,
-                                                 Adaptor adaptor,
-                                                 SmallVectorImpl<Type> &types) {
-  return inferLike(adaptor.getGradient(), {}, 0, types);
+LogicalResult LogSoftmaxGradOp::inferReturnTypes(
+    MLIRContext *, std::optional<Location> location, Adaptor adaptor,
+    SmallVectorImpl<Type> &types) {
+  return inferRowGradient(location, adaptor.getGradient(), adaptor.getY(),
+                          types);
 }
 
 FailureOr<SmallVector<Value>>
@@ -162,6 +186,8 @@ LogicalResult LayerNormOp::inferReturnTypes(MLIRContext *,
                                             std::optional<Location> location,
                                             Adaptor adaptor,
                                             SmallVectorImpl<Type> &types) {
+  if (failed(expectRows(location, adaptor.getX())))
+    return failure();
   RankedTensorType type = getTensor(adaptor.getX());
   for (Value parameter : {adaptor.getScale(), adaptor.getBias()})
     if (parameter &&
@@ -206,10 +232,30 @@ FailureOr<SmallVector<Value>> LayerNormOp::decompose(ImplicitLocOpBuilder &b) {
   return SmallVector<Value>{n.as(y, getY()), mean, rstd};
 }
 
-LogicalResult LayerNormGradOp::inferReturnTypes(MLIRContext *,
-                                                std::optional<Location>,
-                                                Adaptor adaptor,
-                                                SmallVectorImpl<Type> &types) {
+/// What both gradients of layer_norm read: one statistic per row.
+template <typename Adaptor>
+static LogicalResult verifyLayerNormGradient(std::optional<Location> location,
+                                             Adaptor adaptor) {
+  if (failed(expectRows(location, adaptor.getX())))
+    return failure();
+  ArrayRef<int64_t> shape = getTensor(adaptor.getX()).getShape();
+  ArrayRef<int64_t> rows = shape.drop_back();
+  return success(
+      succeeded(expectShape(location, "gradient",
+                            adaptor.getGradient().getType(), shape)) &&
+      succeeded(
+          expectShape(location, "mean", adaptor.getMean().getType(), rows)) &&
+      succeeded(
+          expectShape(location, "rstd", adaptor.getRstd().getType(), rows)));
+}
+
+LogicalResult LayerNormGradOp::inferReturnTypes(
+    MLIRContext *, std::optional<Location> location, Adaptor adaptor,
+    SmallVectorImpl<Type> &types) {
+  if (failed(verifyLayerNormGradient(location, adaptor)) ||
+      failed(expectShape(location, "scale", adaptor.getScale().getType(),
+                         getTensor(adaptor.getX()).getShape().take_back(1))))
+    return failure();
   return inferLike(adaptor.getGradient(), {}, 0, types);
 }
 
@@ -229,10 +275,11 @@ LayerNormGradOp::decompose(ImplicitLocOpBuilder &b) {
   return SmallVector<Value>{n.as(dx, getDx())};
 }
 
-LogicalResult
-LayerNormParamGradOp::inferReturnTypes(MLIRContext *context,
-                                       std::optional<Location>, Adaptor adaptor,
-                                       SmallVectorImpl<Type> &types) {
+LogicalResult LayerNormParamGradOp::inferReturnTypes(
+    MLIRContext *context, std::optional<Location> location, Adaptor adaptor,
+    SmallVectorImpl<Type> &types) {
+  if (failed(verifyLayerNormGradient(location, adaptor)))
+    return failure();
   auto type =
       RankedTensorType::get(getTensor(adaptor.getX()).getShape().take_back(1),
                             Float32Type::get(context));
@@ -292,19 +339,29 @@ BatchNormStatisticsOp::decompose(ImplicitLocOpBuilder &b) {
   return SmallVector<Value>{mean, n.mean(n.mul(centred, centred))};
 }
 
+/// The types of two numbers per channel; `parameters` must have that shape.
+static LogicalResult inferChannels(Value x, int64_t axis, ValueRange parameters,
+                                   std::optional<Location> location,
+                                   SmallVectorImpl<Type> &types) {
+  if (failed(inferChannels(x, axis, location, types)))
+    return failure();
+  for (Value parameter : parameters)
+    if (!haveSameShapes(parameter.getType(), types.front()))
+      return emitOptionalError(location, "expected one number per channel, ",
+                               types.front(), ", got ", parameter.getType());
+  return success();
+}
+
 LogicalResult BatchNormOp::inferReturnTypes(MLIRContext *,
                                             std::optional<Location> location,
                                             Adaptor adaptor,
                                             SmallVectorImpl<Type> &types) {
   SmallVector<Type> channels;
-  if (failed(
-          inferChannels(adaptor.getX(), adaptor.getAxis(), location, channels)))
+  if (failed(inferChannels(adaptor.getX(), adaptor.getAxis(),
+                           {adaptor.getScale(), adaptor.getBias(),
+                            adaptor.getMean(), adaptor.getVariance()},
+                           location, channels)))
     return failure();
-  for (Value parameter : {adaptor.getScale(), adaptor.getBias(),
-                          adaptor.getMean(), adaptor.getVariance()})
-    if (!haveSameShapes(parameter.getType(), channels.front()))
-      return emitOptionalError(location, "expected one number per channel, ",
-                               channels.front(), ", got ", parameter.getType());
   return inferLike(adaptor.getX(), {}, 0, types);
 }
 
@@ -338,7 +395,12 @@ FailureOr<SmallVector<Value>> BatchNormOp::decompose(ImplicitLocOpBuilder &b) {
 LogicalResult BatchNormParamGradOp::inferReturnTypes(
     MLIRContext *, std::optional<Location> location, Adaptor adaptor,
     SmallVectorImpl<Type> &types) {
-  return inferChannels(adaptor.getX(), adaptor.getAxis(), location, types);
+  if (failed(expectShape(location, "gradient", adaptor.getGradient().getType(),
+                         getTensor(adaptor.getX()).getShape())))
+    return failure();
+  return inferChannels(adaptor.getX(), adaptor.getAxis(),
+                       {adaptor.getMean(), adaptor.getVariance()}, location,
+                       types);
 }
 
 FormatRole BatchNormParamGradOp::getOperandFormat(unsigned index) {
@@ -359,10 +421,18 @@ BatchNormParamGradOp::decompose(ImplicitLocOpBuilder &b) {
   return SmallVector<Value>{dscale, n.sum(dy)};
 }
 
-LogicalResult BatchNormGradOp::inferReturnTypes(MLIRContext *,
-                                                std::optional<Location>,
-                                                Adaptor adaptor,
-                                                SmallVectorImpl<Type> &types) {
+LogicalResult BatchNormGradOp::inferReturnTypes(
+    MLIRContext *, std::optional<Location> location, Adaptor adaptor,
+    SmallVectorImpl<Type> &types) {
+  SmallVector<Type> channels;
+  if (failed(expectShape(location, "gradient", adaptor.getGradient().getType(),
+                         getTensor(adaptor.getX()).getShape())) ||
+      failed(inferChannels(adaptor.getX(), adaptor.getAxis(),
+                           {adaptor.getScale(), adaptor.getMean(),
+                            adaptor.getVariance(), adaptor.getDscale(),
+                            adaptor.getDbias()},
+                           location, channels)))
+    return failure();
   return inferLike(adaptor.getGradient(), {}, 0, types);
 }
 

@@ -1,6 +1,7 @@
 //===- Random.cpp - dropout and its generator -----------------------------===//
 
 #include "binade/IR/Build.h"
+#include "binade/IR/Diagnostics.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -9,6 +10,25 @@ using namespace mlir::binade;
 #include "binade/IR/Ops/Random.cpp.inc"
 
 Schedule RandomUniformOp::getSchedule() { return Schedule::Elementwise; }
+
+static LogicalResult verifyStream(Operation *op, int64_t stream) {
+  if (stream >= 0 && stream <= UINT32_MAX)
+    return success();
+  return op->emitOpError("expects a stream of 32 bits, got ") << stream;
+}
+
+LogicalResult RandomUniformOp::verify() {
+  return verifyStream(*this, getStream());
+}
+
+LogicalResult mlir::binade::verifyDropout(Operation *op, const APFloat &ratio,
+                                          int64_t stream) {
+  double p = ratio.convertToDouble();
+  if (!(p >= 0.0 && p <= 1.0)) // C1
+    return op->emitOpError("expects a ratio in [0, 1], got ")
+           << formatNumber(p);
+  return verifyStream(op, stream); // C2
+}
 
 SmallVector<Value> DropoutOp::buildAdjoint(ImplicitLocOpBuilder &b,
                                            ArrayRef<Value> cotangents) {

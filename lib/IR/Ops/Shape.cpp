@@ -187,9 +187,11 @@ static LogicalResult verifyBox(Operation *op, Value part, Value whole,
     return op->emitOpError("expects offset, stride and size for each of ")
            << bounds.size() << " axes";
   for (auto [axis, size] : llvm::enumerate(sizes)) {
-    int64_t last = offsets[axis] + (size - 1) * strides[axis];
-    bool inside = offsets[axis] >= 0 && strides[axis] > 0 &&
-                  (size == 0 || last < bounds[axis]);
+    // Steps that fit behind the offset, without products that may overflow.
+    int64_t behind = offsets[axis] < 0 ? -1 : bounds[axis] - 1 - offsets[axis];
+    bool inside =
+        offsets[axis] >= 0 && strides[axis] > 0 &&
+        (size == 0 || (behind >= 0 && behind / strides[axis] >= size - 1));
     if (!inside)
       return op->emitOpError("box leaves axis ")
              << axis << " of length " << bounds[axis] << ": offset "

@@ -15,9 +15,19 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 def Tensor : StaticShapeTensorOf<[AnyFloat, AnySignlessInteger]>;
 def FloatTensor : StaticShapeTensorOf<[AnyFloat]>;
 def StaticF32Tensor : StaticShapeTensorOf<[F32]>;
-def StaticF64Tensor : StaticShapeTensorOf<[F64]>;
 def IntegerTensor : StaticShapeTensorOf<[I32, I64]>;
 def BoolTensor : StaticShapeTensorOf<[I1]>;
+def BitsTensor : StaticShapeTensorOf<[AnySignlessInteger]>;
+
+def F32Scalar : 0DTensorOf<[F32]>;
+def F64Scalar : 0DTensorOf<[F64]>;
+def IntegerScalar : 0DTensorOf<[I32, I64]>;
+def BoolScalar : 0DTensorOf<[I1]>;
+
+// The last two operands are both floats, or of one element type.
+def OneKindOfElements : NativeOpTrait<"OneKindOfElements"> {
+  let cppNamespace = "::mlir::binade";
+}
 
 // An op that a precision decision may be written on. `precisionClass` is a
 // case of PrecisionClass; its facts `arguments` end with `Binade_PrecisionArg`.

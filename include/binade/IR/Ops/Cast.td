@@ -18,6 +18,8 @@ def Binade_CastOp : Binade_Op<"cast", [
     formats without infinity. i1 and integers convert by value; floats convert
     to integers by truncation.
 
+    - (C1) `saturate` needs a float result.
+
     Example:
 
     ```mlir
@@ -28,6 +30,7 @@ def Binade_CastOp : Binade_Op<"cast", [
   let results = (outs Tensor:$y);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasFolder = 1;
+  let hasVerifier = 1;
 }
 
 def Binade_SaveOp : Binade_PrecisionOp<"save", "Clear", [

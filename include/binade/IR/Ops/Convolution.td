@@ -41,7 +41,8 @@ def Binade_ConvOp : Binade_ConvolutionOp<"conv", [
 
     - (C1) `x` and `weight` have one rank of 3, 4 or 5, and each geometry list one
       entry per spatial axis.
-    - (C2) strides, dilations and groups are positive.
+    - (C2) strides, dilations and groups are positive, padding is not negative;
+      none exceeds 31 bits.
     - (C3) channels of `x` = groups times channels of `weight`; groups divide the
       output channels.
     - (C4) the result has the shape that follows.

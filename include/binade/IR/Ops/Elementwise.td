@@ -50,17 +50,19 @@ class Binade_ElementwiseOp<string mnemonic, string precisionClass,
 }
 
 class Binade_UnaryOp<string mnemonic, string precisionClass,
-                     dag attributes = (ins), list<Trait> traits = []>
+                     dag attributes = (ins), list<Trait> traits = [],
+                     Type operand = FloatTensor>
     : Binade_ElementwiseOp<mnemonic, precisionClass,
-          !con((ins Tensor:$x), attributes),
+          !con((ins operand:$x), attributes),
           "Value x = operands[0]; (void)x;", traits>;
 
 class Binade_BinaryOp<string mnemonic, string precisionClass,
-                      dag attributes = (ins), list<Trait> traits = []>
+                      dag attributes = (ins), list<Trait> traits = [],
+                      Type operand = Tensor>
     : Binade_ElementwiseOp<mnemonic, precisionClass,
-          !con((ins Tensor:$lhs, Tensor:$rhs), attributes),
+          !con((ins operand:$lhs, operand:$rhs), attributes),
           "Value lhs = operands[0], rhs = operands[1]; (void)lhs, (void)rhs;",
-          traits>;
+          !listconcat(traits, [OneKindOfElements])>;
 
 //===----------------------------------------------------------------------===//
 // Unary
@@ -229,7 +231,7 @@ def Binade_MulOp : Binade_BinaryOp<"mul", "Infer", (ins), [Commutative]> {
   }];
 }
 
-def Binade_DivOp : Binade_BinaryOp<"div", "Infer"> {
+def Binade_DivOp : Binade_BinaryOp<"div", "Infer", (ins), [], FloatTensor> {
   let summary = "elementwise quotient of floats";
   let scalar = [{ return arith::DivFOp::create(b, lhs, rhs); }];
   let adjoint = [{
@@ -238,7 +240,7 @@ def Binade_DivOp : Binade_BinaryOp<"div", "Infer"> {
   }];
 }
 
-def Binade_PowOp : Binade_BinaryOp<"pow", "Deny"> {
+def Binade_PowOp : Binade_BinaryOp<"pow", "Deny", (ins), [], FloatTensor> {
   let summary = "elementwise power of floats";
   // d lhs = dy rhs lhs^(rhs - 1); d rhs = dy y log(lhs), 0 where lhs is 0.
   let adjoint = [{
@@ -299,17 +301,19 @@ def Binade_CompareOp : Binade_BinaryOp<"compare", "Clear",
   }];
 }
 
-def Binade_AndOp : Binade_BinaryOp<"and", "Clear", (ins), [Commutative]> {
+def Binade_AndOp : Binade_BinaryOp<"and", "Clear", (ins), [Commutative],
+                                   BitsTensor> {
   let summary = "elementwise conjunction of bits";
   let scalar = [{ return arith::AndIOp::create(b, lhs, rhs); }];
 }
 
-def Binade_OrOp : Binade_BinaryOp<"or", "Clear", (ins), [Commutative]> {
+def Binade_OrOp : Binade_BinaryOp<"or", "Clear", (ins), [Commutative],
+                                  BitsTensor> {
   let summary = "elementwise disjunction of bits";
   let scalar = [{ return arith::OrIOp::create(b, lhs, rhs); }];
 }
 
-def Binade_NotOp : Binade_UnaryOp<"not", "Clear"> {
+def Binade_NotOp : Binade_UnaryOp<"not", "Clear", (ins), [], BoolTensor> {
   let summary = "elementwise logical negation";
   let scalar = [{ return arith::XOrIOp::create(b, x, splat(b, x, 1)); }];
 }
@@ -317,7 +321,7 @@ def Binade_NotOp : Binade_UnaryOp<"not", "Clear"> {
 def Binade_SelectOp : Binade_ElementwiseOp<"select", "Clear",
     (ins BoolTensor:$condition, Tensor:$lhs, Tensor:$rhs),
     "Value condition = operands[0], lhs = operands[1], rhs = operands[2];"
-    "(void)condition, (void)lhs, (void)rhs;"> {
+    "(void)condition, (void)lhs, (void)rhs;", [OneKindOfElements]> {
   let summary = "elementwise choice: `lhs` where the condition holds, else `rhs`";
   let scalar = [{ return arith::SelectOp::create(b, condition, lhs, rhs); }];
   let adjoint = [{

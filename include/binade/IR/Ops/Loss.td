@@ -35,6 +35,8 @@ def Binade_CrossEntropyGradOp : Binade_PrecisionOp<"cross_entropy_grad", "Deny",
   let description = [{
     `dlogits[i, j] = gradient[i] (exp(logits[i, j] - lse[i]) - [j = labels[i]])`, 0
     where the label is ignored.
+
+    - (C1) `gradient`, `labels` and `lse` have one entry per row of `logits`.
   }];
   let arguments = (ins StaticF32Tensor:$gradient, FloatTensor:$logits,
                        IntegerTensor:$labels, StaticF32Tensor:$lse,
@@ -50,9 +52,11 @@ def Binade_LabelWeightOp : Binade_Op<"label_weight", [
   let description = [{
     Infinite when every label is ignored, so that their mean loss, 0 times this,
     is NaN, as in PyTorch.
+
+    - (C1) `labels` has rank 1.
   }];
   let arguments = (ins IntegerTensor:$labels, I64Attr:$ignore_index);
-  let results = (outs StaticF32Tensor:$weight);
+  let results = (outs F32Scalar:$weight);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 

@@ -13,8 +13,8 @@ def Binade_GradientSeedOp : Binade_Op<"gradient_seed", [
     Differentiation starts here. Loss scaling hands the scale in as operand, which
     is the gradient of `scale * loss`.
   }];
-  let arguments = (ins Optional<StaticF32Tensor>:$scale);
-  let results = (outs StaticF32Tensor:$y);
+  let arguments = (ins Optional<F32Scalar>:$scale);
+  let results = (outs F32Scalar:$y);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 
@@ -26,25 +26,28 @@ def Binade_UnscaleFactorOp : Binade_Op<"unscale_factor", [
     The counterpart of `gradient_seed`. The quotient is formed in f64 and rounded to
     f32 once.
   }];
-  let arguments = (ins Optional<StaticF32Tensor>:$scale);
-  let results = (outs StaticF32Tensor:$y);
+  let arguments = (ins Optional<F32Scalar>:$scale);
+  let results = (outs F32Scalar:$y);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 
 def Binade_UpdateScaleOp : Binade_Op<"update_scale", [
-    Pure, NotDifferentiable,
+    Pure, NotDifferentiable, AllTypesMatch<["growth_count", "new_growth_count"]>,
     DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "decompose"]>]> {
   let summary = "dynamic loss scaling by PyTorch's GradScaler rule";
   let description = [{
     After a step with a non-finite gradient: scale times `backoff`, growth count 0.
     After `interval` good steps in a row: scale times `growth` where that is finite,
     count 0. Products are formed in f64 and rounded to f32.
+
+    - (C1) `growth` is above 1, `backoff` in (0, 1), `interval` at least 1.
   }];
-  let arguments = (ins StaticF32Tensor:$scale, IntegerTensor:$growth_count,
-                       BoolTensor:$found_inf, F64Attr:$growth, F64Attr:$backoff,
+  let arguments = (ins F32Scalar:$scale, IntegerScalar:$growth_count,
+                       BoolScalar:$found_inf, F64Attr:$growth, F64Attr:$backoff,
                        I64Attr:$interval);
-  let results = (outs StaticF32Tensor:$new_scale, IntegerTensor:$new_growth_count);
+  let results = (outs F32Scalar:$new_scale, IntegerScalar:$new_growth_count);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
 }
 
 #endif // BINADE_IR_OPS_LOSSSCALING_TD

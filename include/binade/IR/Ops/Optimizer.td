@@ -59,9 +59,9 @@ def Binade_OptimizerScalarsOp : Binade_RuleOp<"optimizer_scalars", "Scalars"> {
     Applies `@<optimizer>.scalars` to the number of this step, which is one more than
     the number of applied steps `step`, and to the hyper-parameters.
   }];
-  let arguments = (ins FlatSymbolRefAttr:$optimizer, IntegerTensor:$step,
-                       Variadic<StaticF64Tensor>:$hypers);
-  let results = (outs Variadic<StaticF32Tensor>:$scalars);
+  let arguments = (ins FlatSymbolRefAttr:$optimizer, IntegerScalar:$step,
+                       Variadic<F64Scalar>:$hypers);
+  let results = (outs Variadic<F32Scalar>:$scalars);
   let assemblyFormat = [{
     $optimizer `(` operands `)` attr-dict `:` functional-type(operands, results)
   }];
@@ -77,7 +77,7 @@ def Binade_GradientStatisticsOp : Binade_Op<"gradient_statistics", [
     of infinity: no NaN is lost. `squares` is an f64 sum in a fixed order.
   }];
   let arguments = (ins Variadic<FloatTensor>:$gradients);
-  let results = (outs StaticF64Tensor:$squares, BoolTensor:$found_inf);
+  let results = (outs F64Scalar:$squares, BoolScalar:$found_inf);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 
@@ -94,8 +94,8 @@ def Binade_OptimizerUpdateOp : Binade_RuleOp<"optimizer_update", "MultiTensor", 
   }];
   let arguments = (ins FlatSymbolRefAttr:$optimizer, FloatTensor:$parameter,
                        FloatTensor:$gradient, Variadic<FloatTensor>:$states,
-                       Variadic<StaticF32Tensor>:$scalars, Variadic<StaticF32Tensor>:$factors,
-                       Optional<BoolTensor>:$skip);
+                       Variadic<F32Scalar>:$scalars, Variadic<F32Scalar>:$factors,
+                       Optional<BoolScalar>:$skip);
   let results = (outs FloatTensor:$new_parameter, Variadic<FloatTensor>:$new_states);
   let assemblyFormat = [{
     $optimizer $parameter `,` $gradient (`states` `(` $states^ `)`)?

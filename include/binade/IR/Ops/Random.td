@@ -8,10 +8,12 @@ include "binade/IR/Ops/Base.td"
 // The generator's state is tensor<2xi64>: seed, and number of steps begun. A
 // draw depends on (seed, step, stream, element index) alone: Philox4x32-10 with
 // key = seed, counter = (index, stream, step) (Salmon et al., 2011).
-def RngTensor : StaticShapeTensorOf<[I64]>;
+def RngTensor : ConfinedType<1DTensorOf<[I64]>,
+    [CPred<"::llvm::cast<::mlir::RankedTensorType>($_self).getDimSize(0) == 2">],
+    "tensor<2xi64>, seed and number of steps begun">;
 
 def Binade_RandomUniformOp : Binade_Op<"random_uniform", [
-    Pure, NotDifferentiable,
+    Pure, NotDifferentiable, SameOperandsAndResultShape,
     DeclareOpInterfaceMethods<ElementwiseOpInterface>,
     DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>]> {
   let summary = "uniform numbers in [0, 1) from a counter";
@@ -24,6 +26,7 @@ def Binade_RandomUniformOp : Binade_Op<"random_uniform", [
                        I64Attr:$stream);
   let results = (outs StaticF32Tensor:$y);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
 }
 
 class Binade_DropoutLikeOp<string mnemonic, list<Trait> traits = []>
@@ -34,6 +37,7 @@ class Binade_DropoutLikeOp<string mnemonic, list<Trait> traits = []>
   let arguments = (ins FloatTensor:$x, RngTensor:$rng, F64Attr:$ratio,
                        I64Attr:$stream, Binade_PrecisionArg:$precision);
   let results = (outs FloatTensor:$y);
+  let hasVerifier = 1;
   let extraClassDefinition = classDefinition # [{
     Schedule $cppClass::getSchedule() { return Schedule::Elementwise; }
     LogicalResult $cppClass::inferReturnTypes(
@@ -44,6 +48,9 @@ class Binade_DropoutLikeOp<string mnemonic, list<Trait> traits = []>
     }
     bool $cppClass::isCompatibleReturnTypes(TypeRange l, TypeRange r) {
       return haveSameShapes(l, r);
+    }
+    LogicalResult $cppClass::verify() {
+      return verifyDropout(*this, getRatio(), getStream());
     }
     FailureOr<SmallVector<Value>> $cppClass::decompose(ImplicitLocOpBuilder &b) {
       return decomposeDropout(b, getX(), getRng(), getRatio(), getStream(),
@@ -59,6 +66,9 @@ def Binade_DropoutOp : Binade_DropoutLikeOp<"dropout", [
     An element is kept, times 1 / (1 - ratio), where its uniform number of stream
     `stream` is at least `ratio` (Srivastava et al., 2014). No mask is stored: the
     gradient draws it again.
+
+    - (C1) `ratio` lies in [0, 1].
+    - (C2) `stream` is a word of 32 bits.
   }];
 }
 

@@ -1,0 +1,55 @@
+// RUN: binade-opt %s --binade-build-gradient --verify-diagnostics --split-input-file
+
+// expected-error@+1 {{expected a function '@forward' to differentiate}}
+module {
+  func.func @other() {
+    return
+  }
+}
+
+// -----
+
+// expected-error@+1 {{has no loss: expected a result of role metric and name 'loss'; name an output or add a loss at import}}
+func.func @forward(%w: tensor<f32> {binade.name = "w", binade.role = #binade.role<parameter>})
+    -> (tensor<f32> {binade.name = "accuracy", binade.role = #binade.role<metric>}) {
+  return %w : tensor<f32>
+}
+
+// -----
+
+// expected-error@+1 {{loss has type 'tensor<8xf32>', expected one element}}
+func.func @forward(%w: tensor<8xf32> {binade.name = "w", binade.role = #binade.role<parameter>})
+    -> (tensor<8xf32> {binade.name = "loss", binade.role = #binade.role<metric>}) {
+  return %w : tensor<8xf32>
+}
+
+// -----
+
+func.func @forward(%w: tensor<f32> {binade.name = "w", binade.role = #binade.role<parameter>},
+                   // expected-warning@+1 {{the loss does not depend on parameter 'v'; its gradient is zero}}
+                   %v: tensor<f32> {binade.name = "v", binade.role = #binade.role<parameter>})
+    -> (tensor<f32> {binade.name = "loss", binade.role = #binade.role<metric>}) {
+  return %w : tensor<f32>
+}
+
+// -----
+
+func.func @forward(%w: tensor<f32> {binade.name = "w", binade.role = #binade.role<parameter>})
+    -> (tensor<f32> {binade.name = "loss", binade.role = #binade.role<metric>}) {
+  // expected-error@+1 {{the loss depends on parameters through 'math.absf', which has no derivative}}
+  %loss = math.absf %w : tensor<f32>
+  return %loss : tensor<f32>
+}
+
+// -----
+
+// The logarithm of the sum of exponentials is there for the gradient.
+func.func @forward(%w: tensor<4x8xf32> {binade.name = "w", binade.role = #binade.role<parameter>},
+                   %labels: tensor<4xi64> {binade.name = "labels", binade.role = #binade.role<batch>})
+    -> (tensor<f32> {binade.name = "loss", binade.role = #binade.role<metric>}) {
+  // expected-error@+1 {{the loss depends on parameters through result 1 of 'binade.cross_entropy', which has no derivative}}
+  %losses, %lse = binade.cross_entropy %w, %labels {ignore_index = -100 : i64}
+    : (tensor<4x8xf32>, tensor<4xi64>) -> (tensor<4xf32>, tensor<4xf32>)
+  %loss = binade.reduce_sum %lse {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+  return %loss : tensor<f32>
+}

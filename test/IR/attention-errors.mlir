@@ -1,0 +1,44 @@
+// RUN: binade-opt %s --verify-diagnostics --split-input-file
+
+func.func @heads_differ(%a: tensor<2x5x8xf32>, %b: tensor<3x5x8xf32>, %c: tensor<2x5x8xf32>) {
+  // expected-error@+2 {{expected query [..., N, D], key [..., K, D] and value [..., K, E], got 'tensor<2x5x8xf32>', 'tensor<3x5x8xf32>' and 'tensor<2x5x8xf32>'}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %r:2 = binade.attention %a, %b, %c {scale = 0.5 : f64} : (tensor<2x5x8xf32>, tensor<3x5x8xf32>, tensor<2x5x8xf32>) -> (tensor<2x5x8xf32>, tensor<2x5xf32>)
+  return
+}
+
+// -----
+
+func.func @keys_and_values_differ(%a: tensor<5x8xf32>, %b: tensor<7x8xf32>, %c: tensor<6x8xf32>) {
+  // expected-error@+2 {{got 'tensor<5x8xf32>', 'tensor<7x8xf32>' and 'tensor<6x8xf32>'}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %r:2 = binade.attention %a, %b, %c {scale = 0.5 : f64} : (tensor<5x8xf32>, tensor<7x8xf32>, tensor<6x8xf32>) -> (tensor<5x8xf32>, tensor<5xf32>)
+  return
+}
+
+// -----
+
+func.func @causal_is_square(%a: tensor<5x8xf32>, %b: tensor<7x8xf32>, %c: tensor<7x8xf32>) {
+  // expected-error@+2 {{causal attention needs as many queries as keys, got 5 and 7}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %r:2 = binade.attention %a, %b, %c {scale = 0.5 : f64, causal} : (tensor<5x8xf32>, tensor<7x8xf32>, tensor<7x8xf32>) -> (tensor<5x8xf32>, tensor<5xf32>)
+  return
+}
+
+// -----
+
+func.func @gradient_shape(%a: tensor<5x7xf32>, %b: tensor<5x8xf32>, %c: tensor<6x8xf32>, %d: tensor<6x8xf32>, %e: tensor<5x8xf32>, %f: tensor<5xf32>) {
+  // expected-error@+2 {{expected gradient of shape [5, 8], got 'tensor<5x7xf32>'}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %r:3 = binade.attention_grad %a, %b, %c, %d, %e, %f {scale = 0.5 : f64} : (tensor<5x7xf32>, tensor<5x8xf32>, tensor<6x8xf32>, tensor<6x8xf32>, tensor<5x8xf32>, tensor<5xf32>) -> (tensor<5x8xf32>, tensor<6x8xf32>, tensor<6x8xf32>)
+  return
+}
+
+// -----
+
+func.func @gradient_lse(%a: tensor<5x8xf32>, %b: tensor<5x8xf32>, %c: tensor<6x8xf32>, %d: tensor<6x8xf32>, %e: tensor<5x8xf32>, %f: tensor<6xf32>) {
+  // expected-error@+2 {{expected lse of shape [5], got 'tensor<6xf32>'}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %r:3 = binade.attention_grad %a, %b, %c, %d, %e, %f {scale = 0.5 : f64} : (tensor<5x8xf32>, tensor<5x8xf32>, tensor<6x8xf32>, tensor<6x8xf32>, tensor<5x8xf32>, tensor<6xf32>) -> (tensor<5x8xf32>, tensor<6x8xf32>, tensor<6x8xf32>)
+  return
+}

@@ -1,0 +1,21 @@
+// RUN: binade-opt %s -o %t.once.mlir
+// RUN: binade-opt %t.once.mlir -o %t.twice.mlir && cmp %t.once.mlir %t.twice.mlir
+// RUN: binade-opt %s --mlir-print-op-generic | binade-opt -o %t.generic.mlir
+// RUN: cmp %t.once.mlir %t.generic.mlir
+// RUN: FileCheck %s --input-file %t.once.mlir
+
+// CHECK-LABEL: func.func @attention
+func.func @attention(%q: tensor<2x4x5x8xbf16>, %k: tensor<2x4x5x8xbf16>, %v: tensor<2x4x5x6xbf16>)
+    -> (tensor<2x4x5x8xbf16>, tensor<2x4x5x8xbf16>, tensor<2x4x5x6xbf16>) {
+  // CHECK-NEXT: binade.attention %arg0, %arg1, %arg2 {causal, scale = 1.250000e-01 : f64}
+  // CHECK-SAME: -> (tensor<2x4x5x6xbf16>, tensor<2x4x5xf32>)
+  %y, %lse = binade.attention %q, %k, %v {scale = 0.125 : f64, causal}
+    : (tensor<2x4x5x8xbf16>, tensor<2x4x5x8xbf16>, tensor<2x4x5x6xbf16>)
+      -> (tensor<2x4x5x6xbf16>, tensor<2x4x5xf32>)
+  // CHECK-NEXT: binade.attention_grad %y, %arg0, %arg1, %arg2, %y, %lse {causal, scale = 1.250000e-01 : f64}
+  %dq, %dk, %dv = binade.attention_grad %y, %q, %k, %v, %y, %lse {scale = 0.125 : f64, causal}
+    : (tensor<2x4x5x6xbf16>, tensor<2x4x5x8xbf16>, tensor<2x4x5x8xbf16>, tensor<2x4x5x6xbf16>,
+       tensor<2x4x5x6xbf16>, tensor<2x4x5xf32>)
+      -> (tensor<2x4x5x8xbf16>, tensor<2x4x5x8xbf16>, tensor<2x4x5x6xbf16>)
+  return %dq, %dk, %dv : tensor<2x4x5x8xbf16>, tensor<2x4x5x8xbf16>, tensor<2x4x5x6xbf16>
+}

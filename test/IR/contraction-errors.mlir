@@ -1,0 +1,53 @@
+// RUN: binade-opt %s --verify-diagnostics --split-input-file
+
+func.func @ranks_differ(%a: tensor<2x8x64xf32>, %b: tensor<64x32xf32>) {
+  // expected-error@+2 {{expected sides of one rank of at least 2 and equal leading axes, got 'tensor<2x8x64xf32>' and 'tensor<64x32xf32>'}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %r = binade.matmul %a, %b : (tensor<2x8x64xf32>, tensor<64x32xf32>) -> tensor<2x8x32xf32>
+  return
+}
+
+// -----
+
+func.func @vectors(%a: tensor<64xf32>, %b: tensor<64xf32>) {
+  // expected-error@+2 {{expected sides of one rank of at least 2 and equal leading axes, got 'tensor<64xf32>' and 'tensor<64xf32>'}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %r = binade.matmul %a, %b : (tensor<64xf32>, tensor<64xf32>) -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @leading_axes_differ(%a: tensor<2x8x64xf32>, %b: tensor<3x64x32xf32>) {
+  // expected-error@+2 {{equal leading axes, got 'tensor<2x8x64xf32>' and 'tensor<3x64x32xf32>'}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %r = binade.matmul %a, %b : (tensor<2x8x64xf32>, tensor<3x64x32xf32>) -> tensor<2x8x32xf32>
+  return
+}
+
+// -----
+
+func.func @contracted_dimensions_differ(%a: tensor<8x64xf32>, %b: tensor<64x32xf32>) {
+  // expected-error@+2 {{contracted dimensions differ: lhs has 64, rhs has 32}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %r = binade.matmul %a, %b {transpose_rhs} : (tensor<8x64xf32>, tensor<64x32xf32>) -> tensor<8x64xf32>
+  return
+}
+
+// -----
+
+func.func @bias_of_rows(%a: tensor<8x64xf32>, %b: tensor<64x32xf32>, %c: tensor<8xf32>) {
+  // expected-error@+2 {{expected a bias of 32 numbers, got 'tensor<8xf32>'}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %r = binade.matmul %a, %b, %c : (tensor<8x64xf32>, tensor<64x32xf32>, tensor<8xf32>) -> tensor<8x32xf32>
+  return
+}
+
+// -----
+
+func.func @wrong_result(%a: tensor<64x8xf32>, %b: tensor<64x32xf32>) {
+  // expected-error@+2 {{'binade.matmul' op inferred type(s) 'tensor<8x32xf32>' are incompatible with return type(s) of operation 'tensor<64x32xf32>'}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %r = binade.matmul %a, %b {transpose_lhs} : (tensor<64x8xf32>, tensor<64x32xf32>) -> tensor<64x32xf32>
+  return
+}

@@ -1,0 +1,29 @@
+// RUN: binade-opt %s -o %t.once.mlir
+// RUN: binade-opt %t.once.mlir -o %t.twice.mlir && cmp %t.once.mlir %t.twice.mlir
+// RUN: binade-opt %s --mlir-print-op-generic | binade-opt -o %t.generic.mlir
+// RUN: cmp %t.once.mlir %t.generic.mlir
+// RUN: FileCheck %s --input-file %t.once.mlir
+
+// CHECK-LABEL: func.func @matmul
+func.func @matmul(%x: tensor<8x64xf32>, %w: tensor<64x32xf32>) -> tensor<8x32xf32> {
+  // CHECK-NEXT: binade.matmul %arg0, %arg1 : (tensor<8x64xf32>, tensor<64x32xf32>) -> tensor<8x32xf32>
+  %0 = binade.matmul %x, %w : (tensor<8x64xf32>, tensor<64x32xf32>) -> tensor<8x32xf32>
+  return %0 : tensor<8x32xf32>
+}
+
+// CHECK-LABEL: func.func @transposed_with_bias
+func.func @transposed_with_bias(%x: tensor<64x8xbf16>, %w: tensor<32x64xbf16>, %b: tensor<32xf32>)
+    -> tensor<8x32xf32> {
+  // CHECK-NEXT: binade.matmul %arg0, %arg1, %arg2 {precision = #binade.precision<compute = bf16, accumulate = f32, result = f32>, transpose_lhs, transpose_rhs}
+  %0 = binade.matmul %x, %w, %b {transpose_lhs, transpose_rhs,
+      precision = #binade.precision<compute = bf16, accumulate = f32, result = f32>}
+    : (tensor<64x8xbf16>, tensor<32x64xbf16>, tensor<32xf32>) -> tensor<8x32xf32>
+  return %0 : tensor<8x32xf32>
+}
+
+// CHECK-LABEL: func.func @batched
+func.func @batched(%x: tensor<2x3x8x64xf32>, %w: tensor<2x3x64x4xf32>) -> tensor<2x3x8x4xf32> {
+  // CHECK-NEXT: binade.matmul
+  %0 = binade.matmul %x, %w : (tensor<2x3x8x64xf32>, tensor<2x3x64x4xf32>) -> tensor<2x3x8x4xf32>
+  return %0 : tensor<2x3x8x4xf32>
+}

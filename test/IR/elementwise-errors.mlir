@@ -1,0 +1,80 @@
+// RUN: binade-opt %s --verify-diagnostics --split-input-file
+
+func.func @shapes_differ(%a: tensor<4xf32>, %b: tensor<8xf32>) {
+  // expected-error@+1 {{'binade.add' op requires the same shape for all operands and results}}
+  %r = binade.add %a, %b : (tensor<4xf32>, tensor<8xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @integers_and_floats(%a: tensor<4xf32>, %b: tensor<4xi64>) {
+  // expected-error@+1 {{'binade.mul' op expects floats on both sides, or one element type, got 'tensor<4xf32>' and 'tensor<4xi64>'}}
+  %r = binade.mul %a, %b : (tensor<4xf32>, tensor<4xi64>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @result_is_no_float(%a: tensor<4xf32>, %b: tensor<4xf32>) {
+  // expected-error@+2 {{'binade.sub' op inferred type(s) 'tensor<4xf32>' are incompatible with return type(s) of operation 'tensor<4xi64>'}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %r = binade.sub %a, %b : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi64>
+  return
+}
+
+// -----
+
+func.func @exp_of_integers(%a: tensor<4xi64>) {
+  // expected-error@+1 {{operand #0 must be statically shaped tensor of floating-point values, but got 'tensor<4xi64>'}}
+  %r = binade.exp %a : (tensor<4xi64>) -> tensor<4xi64>
+  return
+}
+
+// -----
+
+func.func @quotient_of_integers(%a: tensor<4xi64>, %b: tensor<4xi64>) {
+  // expected-error@+1 {{operand #0 must be statically shaped tensor of floating-point values, but got 'tensor<4xi64>'}}
+  %r = binade.div %a, %b : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi64>
+  return
+}
+
+// -----
+
+func.func @bits_of_floats(%a: tensor<4xf32>, %b: tensor<4xf32>) {
+  // expected-error@+1 {{operand #0 must be statically shaped tensor of signless integer values, but got 'tensor<4xf32>'}}
+  %r = binade.and %a, %b : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @not_of_a_number(%a: tensor<4xi64>) {
+  // expected-error@+1 {{operand #0 must be statically shaped tensor of 1-bit signless integer values, but got 'tensor<4xi64>'}}
+  %r = binade.not %a : (tensor<4xi64>) -> tensor<4xi64>
+  return
+}
+
+// -----
+
+func.func @condition_is_a_number(%a: tensor<4xf32>, %b: tensor<4xf32>, %c: tensor<4xf32>) {
+  // expected-error@+1 {{operand #0 must be statically shaped tensor of 1-bit signless integer values, but got 'tensor<4xf32>'}}
+  %r = binade.select %a, %b, %c : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @comparison_is_no_bool(%a: tensor<4xf32>, %b: tensor<4xf32>) {
+  // expected-error@+1 {{result #0 must be statically shaped tensor of 1-bit signless integer values, but got 'tensor<4xf32>'}}
+  %r = binade.compare %a, %b {comparison = #binade.comparison<less>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @dynamic_shape(%a: tensor<?xf32>) {
+  // expected-error@+1 {{operand #0 must be statically shaped tensor of floating-point values, but got 'tensor<?xf32>'}}
+  %r = binade.neg %a : (tensor<?xf32>) -> tensor<?xf32>
+  return
+}

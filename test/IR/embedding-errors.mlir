@@ -1,0 +1,24 @@
+// RUN: binade-opt %s --verify-diagnostics --split-input-file
+
+func.func @table_without_rows(%a: tensor<f32>, %b: tensor<3xi64>) {
+  // expected-error@+2 {{expected a table of rows, got 'tensor<f32>'}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %r = binade.gather %a, %b : (tensor<f32>, tensor<3xi64>) -> tensor<3xf32>
+  return
+}
+
+// -----
+
+func.func @indices_are_floats(%a: tensor<9x8xf32>, %b: tensor<3xf32>) {
+  // expected-error@+1 {{operand #1 must be statically shaped tensor of 32-bit signless integer or 64-bit signless integer values, but got 'tensor<3xf32>'}}
+  %r = binade.gather %a, %b : (tensor<9x8xf32>, tensor<3xf32>) -> tensor<3x8xf32>
+  return
+}
+
+// -----
+
+func.func @gradient_of_other_rows(%a: tensor<3x7xf32>, %b: tensor<3xi64>) {
+  // expected-error@+1 {{'binade.gather_grad' op expects a gradient with the shape of the indices and of one row, got 'tensor<3x7xf32>' for indices 'tensor<3xi64>' and table 'tensor<9x8xf32>'}}
+  %r = binade.gather_grad %a, %b : (tensor<3x7xf32>, tensor<3xi64>) -> tensor<9x8xf32>
+  return
+}

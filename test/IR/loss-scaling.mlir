@@ -1,0 +1,28 @@
+// RUN: binade-opt %s -o %t.once.mlir
+// RUN: binade-opt %t.once.mlir -o %t.twice.mlir && cmp %t.once.mlir %t.twice.mlir
+// RUN: binade-opt %s --mlir-print-op-generic | binade-opt -o %t.generic.mlir
+// RUN: cmp %t.once.mlir %t.generic.mlir
+// RUN: FileCheck %s --input-file %t.once.mlir
+
+// CHECK-LABEL: func.func @unscaled
+func.func @unscaled() -> (tensor<f32>, tensor<f32>) {
+  // CHECK-NEXT: binade.gradient_seed : () -> tensor<f32>
+  %seed = binade.gradient_seed : () -> tensor<f32>
+  // CHECK-NEXT: binade.unscale_factor : () -> tensor<f32>
+  %factor = binade.unscale_factor : () -> tensor<f32>
+  return %seed, %factor : tensor<f32>, tensor<f32>
+}
+
+// CHECK-LABEL: func.func @scaled
+func.func @scaled(%scale: tensor<f32>, %count: tensor<i64>, %bad: tensor<i1>)
+    -> (tensor<f32>, tensor<f32>, tensor<f32>, tensor<i64>) {
+  // CHECK-NEXT: binade.gradient_seed %arg0 : (tensor<f32>) -> tensor<f32>
+  %seed = binade.gradient_seed %scale : (tensor<f32>) -> tensor<f32>
+  // CHECK-NEXT: binade.unscale_factor %arg0 : (tensor<f32>) -> tensor<f32>
+  %factor = binade.unscale_factor %scale : (tensor<f32>) -> tensor<f32>
+  // CHECK-NEXT: binade.update_scale %arg0, %arg1, %arg2 {backoff = 5.000000e-01 : f64, growth = 2.000000e+00 : f64, interval = 2000 : i64}
+  %new, %next = binade.update_scale %scale, %count, %bad
+      {growth = 2.0 : f64, backoff = 0.5 : f64, interval = 2000 : i64}
+    : (tensor<f32>, tensor<i64>, tensor<i1>) -> (tensor<f32>, tensor<i64>)
+  return %seed, %factor, %new, %next : tensor<f32>, tensor<f32>, tensor<f32>, tensor<i64>
+}

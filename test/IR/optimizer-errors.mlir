@@ -1,0 +1,121 @@
+// RUN: binade-opt %s --verify-diagnostics --split-input-file
+
+// expected-error@+1 {{'binade.optimizer' op names "lr" twice}}
+binade.optimizer @twice {states = [], hypers = [#binade.setting<"lr" = 0.1>, #binade.setting<"lr" = 0.2>]}
+
+// -----
+
+// expected-error@+1 {{'binade.optimizer' op has an illegal default: lr must be at least 0, got -0.1}}
+binade.optimizer @negative {states = [], hypers = [#binade.setting<"lr" = -0.1 min 0.0>]}
+
+// -----
+
+// expected-error@+1 {{'binade.optimizer' op has an illegal default: beta must be below 1, got 1}}
+binade.optimizer @one {states = [], hypers = [#binade.setting<"beta" = 1.0 min 0.0 below 1.0>]}
+
+// -----
+
+// expected-error@+1 {{'binade.optimizer' op has an illegal default: s must be at most 1, got 2}}
+binade.optimizer @two {states = [#binade.setting<"s" = 2.0 max 1.0>], hypers = []}
+
+// -----
+
+func.func @no_rule(%t: tensor<i64>) {
+  // expected-error@+1 {{'binade.optimizer_scalars' op names optimizer @absent, which this module does not hold}}
+  binade.optimizer_scalars @absent(%t) : (tensor<i64>) -> ()
+  return
+}
+
+// -----
+
+binade.optimizer @half {states = [], hypers = []}
+
+func.func @no_formula(%t: tensor<i64>) {
+  // expected-error@+1 {{'binade.optimizer_scalars' op needs function '@half.scalars', which this module does not hold}}
+  binade.optimizer_scalars @half(%t) : (tensor<i64>) -> ()
+  return
+}
+
+// -----
+
+binade.optimizer @rule {states = [#binade.setting<"s" = 0.0>], hypers = [#binade.setting<"lr" = 0.1>]}
+func.func private @rule.scalars(%step: i64, %lr: f64) -> f64 { return %lr : f64 }
+func.func private @rule.update(%p: f32, %g: f32, %s: f32, %lr: f32) -> (f32, f32) { return %p, %s : f32, f32 }
+
+func.func @hypers_missing(%t: tensor<i64>) {
+  // expected-error@+1 {{'binade.optimizer_scalars' op has 0 hyper-parameters, optimizer @rule has 1}}
+  %s = binade.optimizer_scalars @rule(%t) : (tensor<i64>) -> (tensor<f32>)
+  return
+}
+
+// -----
+
+binade.optimizer @rule {states = [#binade.setting<"s" = 0.0>], hypers = [#binade.setting<"lr" = 0.1>]}
+func.func private @rule.scalars(%step: i64, %lr: f64) -> f64 { return %lr : f64 }
+func.func private @rule.update(%p: f32, %g: f32, %s: f32, %lr: f32) -> (f32, f32) { return %p, %s : f32, f32 }
+
+func.func @scalars_missing(%t: tensor<i64>, %lr: tensor<f64>) {
+  // expected-error@+1 {{'binade.optimizer_scalars' op has 2 results, '@rule.scalars' has 1}}
+  %s:2 = binade.optimizer_scalars @rule(%t, %lr) : (tensor<i64>, tensor<f64>) -> (tensor<f32>, tensor<f32>)
+  return
+}
+
+// -----
+
+binade.optimizer @rule {states = [#binade.setting<"s" = 0.0>], hypers = [#binade.setting<"lr" = 0.1>]}
+func.func private @rule.scalars(%step: i64, %lr: f64) -> f64 { return %lr : f64 }
+func.func private @rule.update(%p: f32, %g: f32, %s: f32, %lr: f32) -> (f32, f32) { return %p, %s : f32, f32 }
+
+func.func @states_missing(%p: tensor<8xf32>, %k: tensor<f32>) {
+  // expected-error@+1 {{'binade.optimizer_update' op has 0 states, optimizer @rule has 1}}
+  %n = binade.optimizer_update @rule %p, %p scalars(%k) : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> (tensor<8xf32>)
+  return
+}
+
+// -----
+
+binade.optimizer @rule {states = [#binade.setting<"s" = 0.0>], hypers = [#binade.setting<"lr" = 0.1>]}
+func.func private @rule.scalars(%step: i64, %lr: f64) -> f64 { return %lr : f64 }
+func.func private @rule.update(%p: f32, %g: f32, %s: f32, %lr: f32) -> (f32, f32) { return %p, %s : f32, f32 }
+
+func.func @too_few_values(%p: tensor<8xf32>) {
+  // expected-error@+1 {{'binade.optimizer_update' op gives 3 values to '@rule.update', which takes 4}}
+  %n:2 = binade.optimizer_update @rule %p, %p states(%p) : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>)
+  return
+}
+
+// -----
+
+binade.optimizer @rule {states = [#binade.setting<"s" = 0.0>], hypers = [#binade.setting<"lr" = 0.1>]}
+func.func private @rule.scalars(%step: i64, %lr: f64) -> f64 { return %lr : f64 }
+func.func private @rule.update(%p: f32, %g: f32, %s: f32, %lr: f32) -> (f32, f32) { return %p, %s : f32, f32 }
+
+func.func @state_shape(%p: tensor<8xf32>, %s: tensor<4xf32>, %k: tensor<f32>) {
+  // expected-error@+1 {{'binade.optimizer_update' op expects gradient and states of the parameter's shape 'tensor<8xf32>'}}
+  %n:2 = binade.optimizer_update @rule %p, %p states(%s) scalars(%k) : (tensor<8xf32>, tensor<8xf32>, tensor<4xf32>, tensor<f32>) -> (tensor<8xf32>, tensor<4xf32>)
+  return
+}
+
+// -----
+
+binade.optimizer @rule {states = [#binade.setting<"s" = 0.0>], hypers = [#binade.setting<"lr" = 0.1>]}
+func.func private @rule.scalars(%step: i64, %lr: f64) -> f64 { return %lr : f64 }
+func.func private @rule.update(%p: f32, %g: f32, %s: f32, %lr: f32) -> (f32, f32) { return %p, %s : f32, f32 }
+
+func.func @parameter_changes_format(%p: tensor<8xf32>, %k: tensor<f32>) {
+  // expected-error@+1 {{'binade.optimizer_update' op expects results of the types of parameter and states}}
+  %n:2 = binade.optimizer_update @rule %p, %p states(%p) scalars(%k) : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> (tensor<8xbf16>, tensor<8xf32>)
+  return
+}
+
+// -----
+
+binade.optimizer @rule {states = [#binade.setting<"s" = 0.0>], hypers = [#binade.setting<"lr" = 0.1>]}
+func.func private @rule.scalars(%step: i64, %lr: f64) -> f64 { return %lr : f64 }
+func.func private @rule.update(%p: f32, %g: f32, %s: f32, %lr: f32) -> (f32, f32) { return %p, %s : f32, f32 }
+
+func.func @skip_per_element(%p: tensor<8xf32>, %k: tensor<f32>, %b: tensor<8xi1>) {
+  // expected-error@+1 {{operand #4 must be 0D tensor of 1-bit signless integer values, but got 'tensor<8xi1>'}}
+  %n:2 = binade.optimizer_update @rule %p, %p states(%p) scalars(%k) skip(%b) : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<8xi1>) -> (tensor<8xf32>, tensor<8xf32>)
+  return
+}

@@ -1,0 +1,36 @@
+// RUN: binade-opt %s -o %t.once.mlir
+// RUN: binade-opt %t.once.mlir -o %t.twice.mlir && cmp %t.once.mlir %t.twice.mlir
+// RUN: binade-opt %s --mlir-print-op-generic | binade-opt -o %t.generic.mlir
+// RUN: cmp %t.once.mlir %t.generic.mlir
+// RUN: FileCheck %s --input-file %t.once.mlir
+
+// CHECK:      binade.optimizer @plain {
+// CHECK-SAME:   hypers = [#binade.setting<"lr" = 1.000000e-03 : f64 min 0.000000e+00 : f64 below 1.000000e+00 : f64>]
+// CHECK-SAME:   states = [#binade.setting<"last" = 0.000000e+00 : f64>]
+binade.optimizer @plain {
+  states = [#binade.setting<"last" = 0.0>],
+  hypers = [#binade.setting<"lr" = 1.0e-3 min 0.0 below 1.0>]}
+
+func.func private @plain.scalars(%step: i64, %lr: f64) -> f64 {
+  return %lr : f64
+}
+
+func.func private @plain.update(%p: f32, %g: f32, %last: f32, %lr: f32) -> (f32, f32) {
+  %d = arith.mulf %lr, %g : f32
+  %new = arith.subf %p, %d : f32
+  return %new, %g : f32, f32
+}
+
+// CHECK-LABEL: func.func @update
+func.func @update(%p: tensor<8xf32>, %g: tensor<8xbf16>, %last: tensor<8xf32>, %step: tensor<i64>,
+                  %lr: tensor<f64>, %factor: tensor<f32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<f64>) {
+  // CHECK-NEXT: %[[S:.*]] = binade.optimizer_scalars @plain(%arg3, %arg4) : (tensor<i64>, tensor<f64>) -> tensor<f32>
+  %s = binade.optimizer_scalars @plain(%step, %lr) : (tensor<i64>, tensor<f64>) -> tensor<f32>
+  // CHECK-NEXT: %squares, %found_inf = binade.gradient_statistics %arg1 : (tensor<8xbf16>) -> (tensor<f64>, tensor<i1>)
+  %squares, %bad = binade.gradient_statistics %g : (tensor<8xbf16>) -> (tensor<f64>, tensor<i1>)
+  // CHECK-NEXT: binade.optimizer_update @plain %arg0, %arg1 states(%arg2) scalars(%[[S]]) factors(%arg5) skip(%found_inf)
+  %new:2 = binade.optimizer_update @plain %p, %g states(%last) scalars(%s) factors(%factor) skip(%bad)
+    : (tensor<8xf32>, tensor<8xbf16>, tensor<8xf32>, tensor<f32>, tensor<f32>, tensor<i1>)
+      -> (tensor<8xf32>, tensor<8xf32>)
+  return %new#0, %new#1, %squares : tensor<8xf32>, tensor<8xf32>, tensor<f64>
+}
