@@ -21,12 +21,14 @@ public:
   Assigner(const Policy &policy, MLIRContext *context)
       : policy(policy), context(context) {}
 
-  void assign(PrecisionOpInterface op) {
+  LogicalResult assign(PrecisionOpInterface op) {
     if (!hasChosenFormat(op))
-      return;
+      return success();
     PrecisionAttr decision = op.getPrecisionAttr();
     if (!decision || !decision.isPin())
       op.setPrecisionAttr(decision = decide(op));
+    if (!decision)
+      return failure();
     auto remark = remark::passed(op.getLoc(), kRemark);
     remark << remark::metric("op", op->getName().getStringRef())
            << remark::metric("compute", text(decision.getCompute()))
@@ -34,6 +36,7 @@ public:
            << remark::metric("rule", decision.isPin()
                                          ? "pin"
                                          : decision.getRule().getValue());
+    return success();
   }
 
 private:
@@ -63,11 +66,19 @@ private:
     FloatType result = settings.result ? settings.result : compute;
     FloatType accumulate;
     if (op.accumulates())
-      accumulate = settings.accumulate ? settings.accumulate : policy.wide;
+      accumulate = settings.accumulate ? settings.accumulate
+                                       : getWider(policy.wide, compute);
     std::string origin =
         rule ? rule->origin : ("class " + stringifyPrecisionClass(kind)).str();
-    return PrecisionAttr::get(context, compute, accumulate, result,
-                              StringAttr::get(context, origin));
+    return PrecisionAttr::getChecked(
+        [&] {
+          return emitError(rule ? Location(rule->location) : op.getLoc());
+        },
+        context, compute, accumulate, result, StringAttr::get(context, origin));
+  }
+
+  static FloatType getWider(FloatType a, FloatType b) {
+    return a.getFPMantissaWidth() < b.getFPMantissaWidth() ? b : a;
   }
 
   bool isNarrow(PrecisionOpInterface op, PrecisionClass kind) const {
@@ -118,7 +129,29 @@ struct AssignPrecisionPass
     if (loaded->isIdentity())
       return;
     Assigner assigner(*loaded, &getContext());
-    step.walk([&](PrecisionOpInterface op) { assigner.assign(op); });
+    WalkResult walked = step.walk([&](PrecisionOpInterface op) {
+      return failed(assigner.assign(op)) ? WalkResult::interrupt()
+                                         : WalkResult::advance();
+    });
+    if (walked.wasInterrupted() || failed(checkRules(*loaded, step)))
+      signalPassFailure();
+  }
+
+  /// A rule of a user's file that matches nothing has a typing error; shipped
+  /// policies name ops that a model may lack.
+  LogicalResult checkRules(const Policy &loaded, func::FuncOp step) {
+    if (!loaded.isFile)
+      return success();
+    for (const PolicyRule &rule : loaded.rules) {
+      WalkResult found = step.walk([&](PrecisionOpInterface op) {
+        return rule.matches(op) ? WalkResult::interrupt()
+                                : WalkResult::advance();
+      });
+      if (!rule.isOptional && !found.wasInterrupted())
+        return emitError(rule.location, "rule matches no op of this model; "
+                                        "'optional: true' allows that");
+    }
+    return success();
   }
 };
 } // namespace

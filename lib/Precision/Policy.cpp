@@ -1,6 +1,7 @@
 //===- Policy.cpp - what a user says about precision ----------------------===//
 
 #include "binade/Precision/Policy.h"
+#include "binade/IR/Diagnostics.h"
 #include "binade/IR/Interface.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "llvm/ADT/StringExtras.h"
@@ -32,6 +33,12 @@ bool PolicyRule::matches(Operation *op) const {
   return (this->op.empty() || op->getName().stripDialect() == this->op) &&
          (!phase || getPhase(op) == *phase) &&
          (!name || name->match(getNodeName(op)));
+}
+
+bool PolicyRule::hasSameSelector(const PolicyRule &other) const {
+  return op == other.op && phase == other.phase &&
+         name.has_value() == other.name.has_value() &&
+         nameText == other.nameText;
 }
 
 const PolicyRule *Policy::findRule(Operation *op) const {
@@ -182,11 +189,36 @@ private:
     std::string word;
     if (!readString(node, word))
       return false;
-    if (StringRef(word).getAsDouble(value) || !(value > low) ||
-        !std::isfinite(value))
-      return error(node) << "expected a number above " << low << ", got '"
+    if (StringRef(word).getAsDouble(value) || !(value > low))
+      return error(node) << "expected a number above " << formatNumber(low)
+                         << ", got '" << word << "'",
+             false;
+    if (!std::isfinite(static_cast<float>(value)))
+      return error(node) << "expected a number that f32 holds, got '" << word
+                         << "'",
+             false;
+    return true;
+  }
+
+  bool readCount(Node &node, int64_t &value) {
+    std::string word;
+    if (!readString(node, word))
+      return false;
+    if (StringRef(word).getAsInteger(10, value) || value < 1)
+      return error(node) << "expected a whole number of at least 1, got '"
                          << word << "'",
              false;
+    return true;
+  }
+
+  bool readFlag(Node &node, bool &value) {
+    std::string word;
+    if (!readString(node, word))
+      return false;
+    if (word != "true" && word != "false")
+      return error(node) << "expected true or false, got '" << word << "'",
+             false;
+    value = word == "true";
     return true;
   }
 
@@ -205,7 +237,6 @@ private:
 
   bool readScaling(Node &node, std::optional<LossScaling> &scaling) {
     scaling.emplace();
-    double interval = static_cast<double>(scaling->interval);
     bool ok = readMap(
         node, "loss_scale",
         {{"init", [&](auto &n) { return readNumber(n, scaling->init, 0.0); }},
@@ -213,10 +244,11 @@ private:
           [&](auto &n) { return readNumber(n, scaling->growth, 1.0); }},
          {"backoff",
           [&](auto &n) { return readNumber(n, scaling->backoff, 0.0); }},
-         {"interval", [&](auto &n) { return readNumber(n, interval, 0.0); }}});
-    scaling->interval = static_cast<int64_t>(interval);
+         {"interval",
+          [&](auto &n) { return readCount(n, scaling->interval); }}});
     if (ok && scaling->backoff >= 1.0)
-      return error(node) << "backoff must be below 1, got " << scaling->backoff,
+      return error(node) << "backoff must be below 1, got "
+                         << formatNumber(scaling->backoff),
              false;
     return ok;
   }
@@ -225,14 +257,24 @@ private:
     auto *list = dyn_cast<llvm::yaml::SequenceNode>(&node);
     if (!list)
       return error(node) << "expected a list of rules", false;
-    for (Node &entry : *list)
-      if (!readRule(entry, rules.emplace_back()))
+    for (Node &entry : *list) {
+      PolicyRule rule;
+      if (!readRule(entry, rule))
         return false;
+      for (const PolicyRule &other : rules)
+        if (rule.hasSameSelector(other) && rule.settings != other.settings)
+          return error(entry) << "matches the same as the rule at "
+                              << other.origin << ", with other settings",
+                 false;
+      rules.push_back(std::move(rule));
+    }
     return true;
   }
 
   bool readRule(Node &node, PolicyRule &rule) {
-    rule.origin = (file + ":" + Twine(position(node).first)).str();
+    auto [line, column] = position(node);
+    rule.origin = (file + ":" + Twine(line)).str();
+    rule.location = at(line, column);
     PolicySettings &settings = rule.settings;
     return readMap(
         node, "a rule",
@@ -245,29 +287,30 @@ private:
          {"compute", [&](auto &n) { return readFormat(n, settings.compute); }},
          {"accumulate",
           [&](auto &n) { return readFormat(n, settings.accumulate); }},
-         {"result", [&](auto &n) { return readFormat(n, settings.result); }}});
+         {"result", [&](auto &n) { return readFormat(n, settings.result); }},
+         {"optional", [&](auto &n) { return readFlag(n, rule.isOptional); }}});
   }
 
   bool readMatch(Node &node, PolicyRule &rule) {
     return readMap(node, "match",
                    {{"op", [&](auto &n) { return readOp(n, rule.op); }},
-                    {"name",
-                     [&](auto &n) {
-                       std::string glob;
-                       if (!readString(n, glob))
-                         return false;
-                       auto pattern = llvm::GlobPattern::create(storage(glob));
-                       if (!pattern)
-                         return error(n) << "'" << glob << "' is not a glob: "
-                                         << llvm::toString(pattern.takeError()),
-                                false;
-                       rule.name = std::move(*pattern);
-                       return true;
-                     }},
+                    {"name", [&](auto &n) { return readGlob(n, rule); }},
                     {"phase", [&](auto &n) {
                        return readEnum(n, rule.phase, symbolizePhase,
                                        "forward, backward or optimizer");
                      }}});
+  }
+
+  bool readGlob(Node &node, PolicyRule &rule) {
+    if (!readString(node, rule.nameText))
+      return false;
+    auto pattern = llvm::GlobPattern::create(storage(rule.nameText));
+    if (!pattern)
+      return error(node) << "'" << rule.nameText << "' is not a glob: "
+                         << llvm::toString(pattern.takeError()),
+             false;
+    rule.name = std::move(*pattern);
+    return true;
   }
 
   /// A glob pattern refers to its text, which lives as long as the context.
@@ -315,7 +358,11 @@ FailureOr<Policy> loadPolicy(StringRef name, MLIRContext *context) {
       return emitError(UnknownLoc::get(context))
              << "cannot read policy file '" << name
              << "': " << buffer.getError().message();
-    return parsePolicy((*buffer)->getBuffer(), name, context);
+    FailureOr<Policy> policy =
+        parsePolicy((*buffer)->getBuffer(), name, context);
+    if (succeeded(policy))
+      policy->isFile = true;
+    return policy;
   }
   for (auto [file, text] : getPolicyFiles())
     if (StringRef(file).drop_back(kSuffix.size()) == name)

@@ -14,6 +14,8 @@ namespace mlir::binade {
 struct PolicySettings {
   std::optional<PrecisionClass> precisionClass;
   FloatType compute, accumulate, result;
+
+  bool operator==(const PolicySettings &) const = default;
 };
 
 /// One entry of a policy's `rules`.
@@ -22,12 +24,17 @@ struct PolicyRule {
   std::string op;
   /// Node name; none for any.
   std::optional<llvm::GlobPattern> name;
+  std::string nameText;
   std::optional<Phase> phase;
   PolicySettings settings;
+  /// A rule of a user's file has to match something unless it says this.
+  bool isOptional = false;
   /// "file:line", kept with each decision.
   std::string origin;
+  LocationAttr location;
 
   bool matches(Operation *op) const;
+  bool hasSameSelector(const PolicyRule &other) const;
 };
 
 /// Dynamic loss scaling; the members are GradScaler's.
@@ -45,6 +52,8 @@ struct Policy {
   std::optional<LossScaling> lossScaling;
   /// The YAML text that this was read from, and its SHA-256.
   std::string text, hash;
+  /// Whether a user wrote it; the others are shipped.
+  bool isFile = false;
 
   bool isIdentity() const { return narrow == wide; }
   /// The last rule that matches `op`, or null.

@@ -1,0 +1,36 @@
+// RUN: binade-opt %s --binade-assign-precision=policy=fp16-amp --binade-materialize-precision | FileCheck %s
+// RUN: binade-opt %s --binade-assign-precision=policy=fp16-amp --binade-materialize-precision \
+// RUN:   --binade-materialize-precision | FileCheck %s --check-prefix=TWICE
+// RUN: binade-opt %s --binade-assign-precision=policy=bf16-amp --binade-materialize-precision | FileCheck %s --check-prefix=BF16
+
+// The scale and its count are state of the program; the backward part starts from the
+// scale, the optimizer divides by it, and what it found decides about the next one.
+
+// CHECK-LABEL: func.func @step(
+// CHECK-SAME:    %[[SCALE:[^:]*]]: tensor<f32> {binade.init = dense<6.553600e+04> : tensor<f32>, binade.name = "scale", binade.role = #binade.role<scaler>}
+// CHECK-SAME:    %[[COUNT:[^:]*]]: tensor<i64> {binade.init = dense<0> : tensor<i64>, binade.name = "growth", binade.role = #binade.role<scaler>}
+// CHECK-SAME:    {binade.name = "scale", binade.role = #binade.role<scaler>}
+// CHECK-SAME:    {binade.name = "growth", binade.role = #binade.role<scaler>}
+// CHECK:         binade.gradient_seed %[[SCALE]] {binade.phase = #binade.phase<backward>}
+// CHECK:         %{{.*}}, %[[BAD:.*]] = binade.gradient_statistics
+// CHECK:         binade.unscale_factor %[[SCALE]]
+// CHECK:         %[[NEW:.*]], %[[NEXT:.*]] = binade.update_scale %[[SCALE]], %[[COUNT]], %[[BAD]] {backoff = 5.000000e-01 : f64, binade.phase = #binade.phase<optimizer>, growth = 2.000000e+00 : f64, interval = 2000 : i64}
+// CHECK:         return {{.*}}, %[[NEW]], %[[NEXT]] :
+
+// TWICE-COUNT-1: binade.update_scale
+// TWICE-NOT:     binade.update_scale
+
+// BF16-LABEL: func.func @step(
+// BF16-NOT:   binade.role<scaler>
+// BF16:       binade.gradient_seed {
+// BF16-NOT:   binade.update_scale
+func.func @step(%w: tensor<f32> {binade.name = "w", binade.role = #binade.role<parameter>})
+    -> (tensor<f32> {binade.name = "loss", binade.role = #binade.role<metric>},
+        tensor<i1> {binade.name = "found_inf", binade.role = #binade.role<metric>},
+        tensor<f32> {binade.name = "w", binade.role = #binade.role<parameter>}) {
+  %seed = binade.gradient_seed {binade.phase = #binade.phase<backward>} : () -> tensor<f32>
+  %squares, %bad = binade.gradient_statistics %seed : (tensor<f32>) -> (tensor<f64>, tensor<i1>)
+  %factor = binade.unscale_factor : () -> tensor<f32>
+  %new = binade.mul %seed, %factor {binade.phase = #binade.phase<optimizer>} : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  return %w, %bad, %new : tensor<f32>, tensor<i1>, tensor<f32>
+}

@@ -1,0 +1,62 @@
+// RUN: binade-opt %s --binade-simplify-casts | FileCheck %s
+
+// CHECK-LABEL: func.func @there_and_back
+func.func @there_and_back(%x: tensor<8xbf16>) -> tensor<8xbf16> {
+  // CHECK-NEXT: return %arg0
+  %0 = binade.cast %x : (tensor<8xbf16>) -> tensor<8xf32>
+  %1 = binade.cast %0 : (tensor<8xf32>) -> tensor<8xbf16>
+  return %1 : tensor<8xbf16>
+}
+
+// Widening first does not change what the second cast rounds.
+// CHECK-LABEL: func.func @through_a_wider_format
+func.func @through_a_wider_format(%x: tensor<8xbf16>) -> tensor<8xf8E4M3FN> {
+  // CHECK-NEXT: %[[Y:.*]] = binade.cast %arg0 {saturate} : (tensor<8xbf16>) -> tensor<8xf8E4M3FN>
+  // CHECK-NEXT: return %[[Y]]
+  %0 = binade.cast %x : (tensor<8xbf16>) -> tensor<8xf32>
+  %1 = binade.cast %0 {saturate} : (tensor<8xf32>) -> tensor<8xf8E4M3FN>
+  return %1 : tensor<8xf8E4M3FN>
+}
+
+// The first cast rounds: it must stay.
+// CHECK-LABEL: func.func @rounded
+func.func @rounded(%x: tensor<8xf32>) -> tensor<8xf32> {
+  // CHECK-NEXT: %[[Y:.*]] = binade.cast %arg0 : (tensor<8xf32>) -> tensor<8xbf16>
+  // CHECK-NEXT: binade.cast %[[Y]] : (tensor<8xbf16>) -> tensor<8xf32>
+  %0 = binade.cast %x : (tensor<8xf32>) -> tensor<8xbf16>
+  %1 = binade.cast %0 : (tensor<8xbf16>) -> tensor<8xf32>
+  return %1 : tensor<8xf32>
+}
+
+// bf16 has exponents that f16 lacks, f16 digits that bf16 lacks.
+// CHECK-LABEL: func.func @neither_holds_the_other
+func.func @neither_holds_the_other(%x: tensor<8xf16>, %y: tensor<8xbf16>) -> (tensor<8xf16>, tensor<8xbf16>) {
+  // CHECK-COUNT-4: binade.cast
+  %0 = binade.cast %x : (tensor<8xf16>) -> tensor<8xbf16>
+  %1 = binade.cast %0 : (tensor<8xbf16>) -> tensor<8xf16>
+  %2 = binade.cast %y : (tensor<8xbf16>) -> tensor<8xf16>
+  %3 = binade.cast %2 : (tensor<8xf16>) -> tensor<8xbf16>
+  return %1, %3 : tensor<8xf16>, tensor<8xbf16>
+}
+
+// f8E5M2 has infinities; f8E4M3FN could not give one back.
+// CHECK-LABEL: func.func @infinities
+func.func @infinities(%x: tensor<8xf8E5M2>, %y: tensor<8xf8E4M3FN>) -> (tensor<8xf8E5M2>, tensor<8xf8E4M3FN>) {
+  // CHECK-NEXT: %[[A:.*]] = binade.cast %arg0 : (tensor<8xf8E5M2>) -> tensor<8xf8E4M3FN>
+  // CHECK-NEXT: %[[B:.*]] = binade.cast %[[A]]
+  // CHECK-NEXT: return %[[B]], %arg1
+  %0 = binade.cast %x : (tensor<8xf8E5M2>) -> tensor<8xf8E4M3FN>
+  %1 = binade.cast %0 : (tensor<8xf8E4M3FN>) -> tensor<8xf8E5M2>
+  %2 = binade.cast %y : (tensor<8xf8E4M3FN>) -> tensor<8xf16>
+  %3 = binade.cast %2 : (tensor<8xf16>) -> tensor<8xf8E4M3FN>
+  return %1, %3 : tensor<8xf8E5M2>, tensor<8xf8E4M3FN>
+}
+
+// Integers are no formats of floats.
+// CHECK-LABEL: func.func @integers
+func.func @integers(%x: tensor<8xi64>) -> tensor<8xi64> {
+  // CHECK-COUNT-2: binade.cast
+  %0 = binade.cast %x : (tensor<8xi64>) -> tensor<8xf32>
+  %1 = binade.cast %0 : (tensor<8xf32>) -> tensor<8xi64>
+  return %1 : tensor<8xi64>
+}
