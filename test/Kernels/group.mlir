@@ -1,0 +1,118 @@
+// RUN: binade-opt %s --binade-form-kernels --split-input-file | FileCheck %s
+
+// What shares a kernel, and what does not.
+
+// Elementwise ops and row reductions of one shape that feed each other are one kernel,
+// which computes what costs nothing (a broadcast, a constant) itself.
+
+// CHECK-LABEL: func.func @step
+// CHECK-NEXT:    %[[Y:.*]] = binade.launch [@[[K:add_mul_0]]](%arg0, %arg1) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+// CHECK-NEXT:    return %[[Y]]
+// CHECK:       func.func private @[[K]](%[[X:.*]]: tensor<4x8xf32>, %[[B:.*]]: tensor<8xf32>) -> tensor<4x8xf32> attributes {binade.kernel = #binade.schedule<row_reduction>}
+// CHECK-NEXT:    %[[SPREAD:.*]] = binade.broadcast %[[B]]
+// CHECK-NEXT:    %[[SUM:.*]] = binade.add %[[X]], %[[SPREAD]]
+// CHECK-NEXT:    %[[SOFT:.*]] = binade.softmax %[[SUM]]
+// CHECK-NEXT:    %[[HALF:.*]] = binade.constant dense<5.000000e-01>
+// CHECK-NEXT:    binade.mul %[[SOFT]], %[[HALF]]
+func.func @step(%x: tensor<4x8xf32>, %b: tensor<8xf32>) -> tensor<4x8xf32> {
+  %half = binade.constant dense<0.5> : tensor<4x8xf32>
+  %0 = binade.broadcast %b {axes = array<i64: 1>} : (tensor<8xf32>) -> tensor<4x8xf32>
+  %1 = binade.add %x, %0 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %2 = binade.softmax %1 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %3 = binade.mul %2, %half : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %3 : tensor<4x8xf32>
+}
+
+// -----
+
+// Library calls stay where they are, and take values from memory: the broadcast gets a
+// kernel of its own.
+
+// CHECK-LABEL: func.func @step
+// CHECK-NEXT:    %[[B:.*]] = binade.launch [@broadcast_0](%arg1) : (tensor<8xf32>) -> tensor<4x8xf32>
+// CHECK-NEXT:    %[[M:.*]] = binade.matmul %arg0, %[[B]]
+// CHECK-NEXT:    %[[R:.*]] = binade.launch [@relu_1](%[[M]])
+// CHECK-NEXT:    return %[[R]]
+func.func @step(%x: tensor<4x4xf32>, %b: tensor<8xf32>) -> tensor<4x8xf32> {
+  %0 = binade.broadcast %b {axes = array<i64: 1>} : (tensor<8xf32>) -> tensor<4x8xf32>
+  %1 = binade.matmul %x, %0 : (tensor<4x4xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %2 = binade.relu %1 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %2 : tensor<4x8xf32>
+}
+
+// -----
+
+// Another shape, a reduction over columns, a permutation, another phase: each ends the
+// kernel.
+
+// CHECK-LABEL: func.func @step
+// CHECK-NEXT:    %[[A:.*]] = binade.launch [@exp_[[#]]](%arg0)
+// CHECK:         binade.launch [@reduce_sum_[[#]]](%[[A]]) : (tensor<4x8xf32>) -> tensor<8xf32>
+// CHECK:         binade.launch [@transpose_[[#]]](%[[A]]) : (tensor<4x8xf32>) -> tensor<8x4xf32>
+// CHECK:         binade.launch [@neg_[[#]]](%[[A]]) {binade.phase = #binade.phase<backward>}
+// CHECK-DAG:   binade.kernel = #binade.schedule<elementwise>
+// CHECK-DAG:   binade.kernel = #binade.schedule<column_reduction>
+// CHECK-DAG:   binade.kernel = #binade.schedule<permute>
+func.func @step(%x: tensor<4x8xf32>) -> (tensor<8xf32>, tensor<8x4xf32>, tensor<4x8xf32>) {
+  %0 = binade.exp %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %1 = binade.reduce_sum %0 {axes = array<i64: 0>} : (tensor<4x8xf32>) -> tensor<8xf32>
+  %2 = binade.transpose %0 {permutation = array<i64: 1, 0>} : (tensor<4x8xf32>) -> tensor<8x4xf32>
+  %3 = binade.neg %0 {binade.phase = #binade.phase<backward>} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %1, %2, %3 : tensor<8xf32>, tensor<8x4xf32>, tensor<4x8xf32>
+}
+
+// -----
+
+// Joining the first kernel would make a cycle: the product reads from it and feeds the
+// sum.
+
+// CHECK-LABEL: func.func @step
+// CHECK-NEXT:    %[[E:.*]] = binade.launch [@exp_0](%arg0)
+// CHECK-NEXT:    %[[M:.*]] = binade.matmul %[[E]], %[[E]]
+// CHECK-NEXT:    %[[S:.*]] = binade.launch [@add_1](%[[E]], %[[M]])
+func.func @step(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %0 = binade.exp %x : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %1 = binade.matmul %0, %0 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %2 = binade.add %0, %1 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %2 : tensor<4x4xf32>
+}
+
+// -----
+
+// Fusion keeps the rounding; decisions are gone, for the types say it all. Narrow values
+// are widened again where they are read, not stored wide.
+
+// CHECK-LABEL: func.func @step
+// CHECK:         %[[L:.*]]:2 = binade.launch [@[[FIRST:.*]]](%arg0) : (tensor<8xf32>) -> (tensor<8xbf16>, tensor<8xf32>)
+// CHECK:         binade.launch [@[[SECOND:.*]]](%[[L]]#0) {binade.phase = #binade.phase<backward>} : (tensor<8xbf16>) -> tensor<8xf32>
+// CHECK:       func.func private @[[FIRST]]
+// CHECK-NOT:     precision
+// CHECK:         %[[N:.*]] = binade.cast %{{.*}} : (tensor<8xf32>) -> tensor<8xbf16>
+// CHECK:         %[[W:.*]] = binade.cast %[[N]] : (tensor<8xbf16>) -> tensor<8xf32>
+// CHECK:         binade.neg %[[W]]
+// CHECK:       func.func private @[[SECOND]]
+// CHECK:         binade.cast {{.*}} : (tensor<8xbf16>) -> tensor<8xf32>
+func.func @step(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  %0 = binade.tanh %x {precision = #binade.precision<compute = f32, result = f32, rule = "r">}
+    : (tensor<8xf32>) -> tensor<8xf32>
+  %1 = binade.cast %0 : (tensor<8xf32>) -> tensor<8xbf16>
+  %2 = binade.cast %1 : (tensor<8xbf16>) -> tensor<8xf32>
+  %3 = binade.neg %2 : (tensor<8xf32>) -> tensor<8xf32>
+  %4 = binade.exp %2 {binade.phase = #binade.phase<backward>} : (tensor<8xf32>) -> tensor<8xf32>
+  return %3, %4 : tensor<8xf32>, tensor<8xf32>
+}
+
+// -----
+
+// Ops on scalars are one kernel.
+
+// CHECK-LABEL: func.func @step
+// CHECK-NEXT:    binade.launch [@mul_add_0](%arg0, %arg1)
+// CHECK-NEXT:    return
+// CHECK:       binade.kernel = #binade.schedule<scalars>
+func.func @step(%x: tensor<f32>, %y: tensor<f32>) -> tensor<f32> {
+  %0 = binade.mul %x, %y : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  %1 = binade.sqrt %0 : (tensor<f32>) -> tensor<f32>
+  %2 = binade.add %1, %x : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  return %2 : tensor<f32>
+}
