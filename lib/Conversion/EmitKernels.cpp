@@ -28,6 +28,27 @@ struct EmitKernelsPass : impl::EmitKernelsPassBase<EmitKernelsPass> {
         return signalPassFailure();
     for (func::FuncOp kernel : kernels)
       kernel.erase();
+    eraseOthers(module);
+  }
+
+  /// The step that launches kernels is a matter of the plan, and formulas of
+  /// optimizers are part of the kernels now.
+  static void eraseOthers(ModuleOp module) {
+    SmallVector<Operation *> others;
+    for (Operation &op : module.getOps()) {
+      if (auto function = dyn_cast<func::FuncOp>(op);
+          function && !function.getOps<LaunchOp>().empty())
+        others.push_back(function);
+      if (auto rule = dyn_cast<OptimizerOp>(op)) {
+        others.push_back(rule);
+        for (StringRef suffix : {".scalars", ".update"})
+          if (auto formula = module.lookupSymbol<func::FuncOp>(
+                  (rule.getSymName() + suffix).str()))
+            others.push_back(formula);
+      }
+    }
+    for (Operation *op : others)
+      op->erase();
   }
 };
 } // namespace

@@ -1,5 +1,6 @@
-//===- binade-translate.cpp - between ONNX and binade ops -----------------===//
+//===- binade-translate.cpp - from ONNX, and to code ----------------------===//
 
+#include "Translations.h"
 #include "binade/IR/Diagnostics.h"
 #include "binade/Import/ONNX/Import.h"
 #include "mlir/Tools/mlir-translate/MlirTranslateMain.h"
@@ -88,5 +89,6 @@ int main(int argc, char **argv) {
       [&](llvm::SourceMgr &sources, MLIRContext *context) {
         return importFile(sources, context, flags);
       });
+  registerKernelTranslations();
   return failed(mlirTranslateMain(argc, argv, "Binade translation driver\n"));
 }

@@ -8,7 +8,8 @@ def EmitKernelsPass : Pass<"binade-emit-kernels", "::mlir::ModuleOp"> {
   let description = [{
     Replaces every function with `binade.kernel` by the functions that `emitKernel`
     makes of it: `@<kernel>.items`, which does a range of work items, and where
-    partial results have to be put together `@<kernel>.finish`.
+    partial results have to be put together `@<kernel>.finish`. The step that launches
+    them and the rules of optimizers are erased: what is left is code.
   }];
   let dependentDialects = [
       "::mlir::LLVM::LLVMDialect", "::mlir::arith::ArithDialect",
