@@ -23,6 +23,7 @@ import xml.etree.ElementTree as xml
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIMIT_S = 3600  # Of one runner; a test that hangs is a failure.
+NIGHTLY_LIMIT_S = 6 * 3600
 LINES_SHOWN = 60  # Of the output of one failed test.
 
 
@@ -137,10 +138,12 @@ class Progress:
         print(f"{clear}{self.title}  {text}  ({seconds:.1f} s)", flush=True)
 
 
-def run(runner: Runner, build: pathlib.Path, progress: Progress) -> int | None:
+def run(
+    runner: Runner, build: pathlib.Path, progress: Progress, limit_s: int
+) -> int | None:
     """Returns the exit status, or None when the runner took too long."""
     environment = dict(os.environ, BINADE_BUILD=str(build))
-    deadline = time.monotonic() + LIMIT_S
+    deadline = time.monotonic() + limit_s
     with runner.log.open("w") as log:
         process = subprocess.Popen(
             runner.command,
@@ -168,7 +171,7 @@ def last_line(log: pathlib.Path) -> str:
     return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
-def read_report(runner: Runner, status: int | None) -> Outcome:
+def read_report(runner: Runner, status: int | None, limit_s: int) -> Outcome:
     outcome = Outcome()
     try:
         cases = list(xml.parse(runner.report).iter("testcase"))
@@ -191,7 +194,7 @@ def read_report(runner: Runner, status: int | None) -> Outcome:
         else:
             outcome.passed += 1
     if status is None:
-        outcome.failed.append((runner.name, f"did not end within {LIMIT_S} s"))
+        outcome.failed.append((runner.name, f"did not end within {limit_s} s"))
     elif status not in (0, runner.empty_status) and not outcome.failed:
         tail = "\n".join(
             runner.log.read_text(errors="replace").split("\n")[-LINES_SHOWN:]
@@ -240,12 +243,14 @@ def main() -> int:
     if not (build / "CMakeCache.txt").exists():
         parser.error(f"{build} is not a build directory: cmake --preset release")
 
+    limit_s = NIGHTLY_LIMIT_S if args.nightly else LIMIT_S
     total = Outcome()
     runners = list_runners(args, build)
     width = max(len(runner.name) for runner in runners)
     for number, runner in enumerate(runners, 1):
         progress = Progress(f"[{number}/{len(runners)}] {runner.name:{width}}")
-        outcome = read_report(runner, run(runner, build, progress))
+        status = run(runner, build, progress, limit_s)
+        outcome = read_report(runner, status, limit_s)
         progress.finish(str(outcome))
         print_failures(outcome)
         total.add(outcome)
