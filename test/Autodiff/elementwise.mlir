@@ -227,12 +227,14 @@ func.func @forward(%x: tensor<f32> {binade.name = "x", binade.role = #binade.rol
 // CHECK-NEXT:    %[[MUL:.*]] = binade.mul %arg1, %[[POW2]] {binade.phase = #binade.phase<backward>}
 // CHECK-NEXT:    %[[MUL2:.*]] = binade.mul %[[DY]], %[[MUL]] {binade.phase = #binade.phase<backward>}
 // CHECK-NEXT:    %[[C2:.*]] = binade.constant dense<0.000000e+00>
-// CHECK-NEXT:    %[[COMPARE:.*]] = binade.compare %arg0, %[[C2]] {binade.phase = #binade.phase<backward>, comparison = #binade.comparison<equal>}
+// CHECK-NEXT:    %[[COMPARE:.*]] = binade.compare %arg1, %[[C2]] {binade.phase = #binade.phase<backward>, comparison = #binade.comparison<equal>}
+// CHECK-NEXT:    %[[SELECT:.*]] = binade.select %[[COMPARE]], %[[C2]], %[[MUL2]] {binade.phase = #binade.phase<backward>}
+// CHECK-NEXT:    %[[COMPARE2:.*]] = binade.compare %arg0, %[[C2]] {binade.phase = #binade.phase<backward>, comparison = #binade.comparison<equal>}
 // CHECK-NEXT:    %[[LOG:.*]] = binade.log %arg0 {binade.phase = #binade.phase<backward>}
 // CHECK-NEXT:    %[[MUL3:.*]] = binade.mul %[[SAVE]], %[[LOG]] {binade.phase = #binade.phase<backward>}
 // CHECK-NEXT:    %[[MUL4:.*]] = binade.mul %[[DY]], %[[MUL3]] {binade.phase = #binade.phase<backward>}
-// CHECK-NEXT:    %[[SELECT:.*]] = binade.select %[[COMPARE]], %[[C2]], %[[MUL4]] {binade.phase = #binade.phase<backward>}
-// CHECK-NEXT:    return %[[POW]], %[[MUL2]], %[[SELECT]]
+// CHECK-NEXT:    %[[SELECT2:.*]] = binade.select %[[COMPARE2]], %[[C2]], %[[MUL4]] {binade.phase = #binade.phase<backward>}
+// CHECK-NEXT:    return %[[POW]], %[[SELECT]], %[[SELECT2]]
 func.func @forward(%x: tensor<f32> {binade.name = "x", binade.role = #binade.role<parameter>},
                    %y: tensor<f32> {binade.name = "y", binade.role = #binade.role<parameter>})
     -> (tensor<f32> {binade.name = "loss", binade.role = #binade.role<metric>}) {

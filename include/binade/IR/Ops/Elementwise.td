@@ -242,7 +242,8 @@ def Binade_DivOp : Binade_BinaryOp<"div", "Infer", (ins), [], FloatTensor> {
 
 def Binade_PowOp : Binade_BinaryOp<"pow", "Deny", (ins), [], FloatTensor> {
   let summary = "elementwise power of floats";
-  // d lhs = dy rhs lhs^(rhs - 1); d rhs = dy y log(lhs), 0 where lhs is 0.
+  // d lhs = dy rhs lhs^(rhs - 1), 0 where rhs is 0; d rhs = dy y log(lhs), 0 where
+  // lhs is 0.
   let adjoint = [{
     Value one = buildSplat(b, rhs.getType(), 1.0);
     Value slope = PowOp::create(b, lhs, SubOp::create(b, rhs, one));
@@ -250,6 +251,8 @@ def Binade_PowOp : Binade_BinaryOp<"pow", "Deny", (ins), [], FloatTensor> {
     if (isConstant(rhs))
       return {dlhs, Value()};
     Value zero = buildSplat(b, lhs.getType(), 0.0);
+    Value isOne = CompareOp::create(b, rhs, zero, Comparison::Equal);
+    dlhs = SelectOp::create(b, isOne, zero, dlhs);
     Value isZero = CompareOp::create(b, lhs, zero, Comparison::Equal);
     Value logarithm = LogOp::create(b, lhs);
     Value drhs = MulOp::create(b, dy, MulOp::create(b, y, logarithm));
