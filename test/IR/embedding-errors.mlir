@@ -22,3 +22,11 @@ func.func @gradient_of_other_rows(%a: tensor<3x7xf32>, %b: tensor<3xi64>) {
   %r = binade.gather_grad %a, %b : (tensor<3x7xf32>, tensor<3xi64>) -> tensor<9x8xf32>
   return
 }
+
+// -----
+
+func.func @check_changes_type(%a: tensor<8xi64>) {
+  // expected-error@+1 {{'binade.check_index' op requires the same type for all operands and results}}
+  %r = binade.check_index %a {low = 0 : i64, high = 10 : i64} : (tensor<8xi64>) -> tensor<8xi32>
+  return
+}

@@ -19,3 +19,12 @@ func.func @one_row(%table: tensor<100xi32>, %index: tensor<i32>) -> tensor<i32> 
   %y = binade.gather %table, %index : (tensor<100xi32>, tensor<i32>) -> tensor<i32>
   return %y : tensor<i32>
 }
+
+// CHECK-LABEL: func.func @check
+func.func @check(%labels: tensor<8xi64>, %rows: tensor<8xi64>) -> (tensor<8xi64>, tensor<8xi64>) {
+  // CHECK-NEXT: binade.check_index %arg0 {high = 10 : i64, ignored = -100 : i64, low = 0 : i64} : (tensor<8xi64>) -> tensor<8xi64>
+  %0 = binade.check_index %labels {low = 0 : i64, high = 10 : i64, ignored = -100 : i64} : (tensor<8xi64>) -> tensor<8xi64>
+  // CHECK-NEXT: binade.check_index %arg1 {high = 5 : i64, low = -5 : i64}
+  %1 = binade.check_index %rows {low = -5 : i64, high = 5 : i64} : (tensor<8xi64>) -> tensor<8xi64>
+  return %0, %1 : tensor<8xi64>, tensor<8xi64>
+}
