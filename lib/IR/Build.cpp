@@ -48,6 +48,43 @@ Value mlir::binade::buildReshape(ImplicitLocOpBuilder &b, Value x,
   return ReshapeOp::create(b, type.clone(shape), x);
 }
 
+SmallVector<Value> mlir::binade::buildTile(
+    ImplicitLocOpBuilder &b, int64_t count, ValueRange sliced, ValueRange whole,
+    function_ref<TileYield(ImplicitLocOpBuilder &, ValueRange)> body) {
+  SmallVector<Value> operands(sliced);
+  llvm::append_range(operands, whole);
+  Region region;
+  Block &block = region.emplaceBlock();
+  for (auto [index, operand] : llvm::enumerate(operands)) {
+    Type type = operand.getType();
+    block.addArgument(
+        index < sliced.size() ? Type(TileOp::getPiece(type, count)) : type,
+        operand.getLoc());
+  }
+  SmallVector<Type> types;
+  TileYield yield;
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(&block);
+    yield = body(b, block.getArguments());
+    for (Value piece : yield.joined) {
+      auto type = cast<RankedTensorType>(piece.getType());
+      SmallVector<int64_t> shape(type.getShape());
+      shape.front() *= count;
+      types.push_back(type.clone(shape));
+    }
+    llvm::append_range(types, ValueRange(yield.added).getTypes());
+    SmallVector<Value> values = yield.joined;
+    llvm::append_range(values, yield.added);
+    YieldOp::create(b, values);
+  }
+  auto tile = TileOp::create(b, types, operands, count,
+                             static_cast<int64_t>(sliced.size()),
+                             static_cast<int64_t>(yield.joined.size()));
+  tile.getBody().takeBody(region);
+  return llvm::to_vector_of<Value>(tile.getResults());
+}
+
 bool mlir::binade::isConstant(Value x) { return x.getDefiningOp<ConstantOp>(); }
 
 SmallVector<Value> mlir::binade::selectGradients(ImplicitLocOpBuilder &b,

@@ -53,9 +53,8 @@ public:
       : step(step), options(options), storages(step, options) {}
 
   FailureOr<EmittedPlan> run() {
-    for (Operation &op : step.front().without_terminator())
-      if (failed(emit(&op)))
-        return failure();
+    if (failed(emit(step.front(), plan().records)))
+      return failure();
     emitCopies();
     addPorts();
     finish();
@@ -92,7 +91,25 @@ private:
     return entry->second;
   }
 
-  plan::View getView(Value value) { return {getBuffer(value), 0, {}, {}}; }
+  /// The place of a value. Values of a tile's body lie in pieces of buffers
+  /// outside, or in buffers of their own.
+  plan::View getView(Value value) {
+    for (Value base = value;; base = base.getDefiningOp()->getOperand(0)) {
+      if (auto found = pieces.find(base); found != pieces.end())
+        return found->second;
+      if (!isView(base.getDefiningOp()))
+        return {getBuffer(value), 0, {}, {}};
+    }
+  }
+
+  /// The part of `whole` that is as long as `piece` and moves with the
+  /// innermost loop.
+  plan::View getPiece(Value whole, Value piece) {
+    plan::View view = getView(whole);
+    view.steps.resize(depth - 1, 0);
+    view.steps.push_back(getNumElements(piece));
+    return view;
+  }
 
   plan::View getScratch(uint64_t bytes, Operation *op,
                         plan::Category category) {
@@ -109,7 +126,19 @@ private:
   // Records
   //===--------------------------------------------------------------------===//
 
+  /// Appends what `block` does to `into`.
+  LogicalResult emit(Block &block, std::vector<plan::Record> &into) {
+    auto *outer = std::exchange(records, &into);
+    for (Operation &op : block.without_terminator())
+      if (failed(emit(&op)))
+        return failure();
+    records = outer;
+    return success();
+  }
+
   LogicalResult emit(Operation *op) {
+    if (auto tile = dyn_cast<TileOp>(op))
+      return emitTile(tile);
     if (auto launch = dyn_cast<LaunchOp>(op))
       return emitLaunch(launch);
     if (auto constant = dyn_cast<ConstantOp>(op)) {
@@ -124,13 +153,81 @@ private:
     if (failed(record))
       return failure();
     record->label = describe(op, op->getName().stripDialect());
+    if (isSummand(op))
+      std::get<plan::Matmul>(record->body).accumulate = true;
     if (options.queryScratch) {
       uint64_t bytes = options.queryScratch(*record, plan());
       if (bytes)
         setScratch(*record, getScratch(bytes, op, plan::Category::Library));
     }
-    plan().records.push_back(std::move(*record));
+    records->push_back(std::move(*record));
     return success();
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Tiles
+  //===--------------------------------------------------------------------===//
+
+  LogicalResult emitTile(TileOp op) {
+    Block &body = op.getBody().front();
+    ++depth;
+    for (auto [index, operand] : llvm::enumerate(op.getOperands())) {
+      BlockArgument argument = body.getArgument(index);
+      pieces[argument] = index < op.getSlices() ? getPiece(operand, argument)
+                                                : getView(operand);
+    }
+    for (OpResult result : op->getResults()) {
+      unsigned index = result.getResultNumber();
+      bool isJoined = index < op.getJoins();
+      Value base = findYielded(op, index);
+      if (!base || !(isJoined || isSummand(base.getDefiningOp())))
+        return op.emitOpError("yields value ")
+               << index
+               << (isJoined ? ", which its body does not compute"
+                            : " to be added up, which is no matrix product of "
+                              "its own");
+      pieces[base] = isJoined ? getPiece(result, base) : getView(result);
+      if (!isJoined)
+        clear(result);
+    }
+    plan::Loop loop;
+    loop.count = op.getCount();
+    if (failed(emit(body, loop.body)))
+      return failure();
+    --depth;
+    records->push_back({describe(op, "tile"), std::move(loop)});
+    return success();
+  }
+
+  /// Whether `op` is a product that is added to what is there already.
+  static bool isSummand(Operation *op) {
+    auto tile = dyn_cast<TileOp>(op->getParentOp());
+    if (!tile || !isa<MatmulOp>(op) || !op->hasOneUse())
+      return false;
+    for (unsigned index = tile.getJoins(); index < tile->getNumResults();
+         ++index)
+      if (findYielded(tile, index) == op->getResult(0))
+        return true;
+    return false;
+  }
+
+  /// Writes zeros: copies of one.
+  void clear(Value sum) {
+    if (!zero) {
+      zero = storages.addScratch(sizeof(float), 0, plan::Category::Constant,
+                                 /*persistent=*/true);
+    }
+    plan::Copy copy;
+    ArrayRef<int64_t> shape = cast<RankedTensorType>(sum.getType()).getShape();
+    copy.from = {getZero(), 0, std::vector<int64_t>(shape.size(), 0), {}};
+    copy.to = getView(sum);
+    copy.to.strides = getStrides(shape);
+    copy.sizes = std::vector<int64_t>(shape);
+    records->push_back({"clear", std::move(copy)});
+  }
+
+  uint32_t getZero() {
+    return getBuffer(*zero, Float32Type::get(step.getContext()), {});
   }
 
   static void setScratch(plan::Record &record, plan::View scratch) {
@@ -182,7 +279,7 @@ private:
       addWorkspace(op, launch, shape->second, overMany);
     plan::Record record{describe(op, symbols.front().getValue()),
                         std::move(launch)};
-    plan().records.push_back(std::move(record));
+    records->push_back(std::move(record));
     return success();
   }
 
@@ -251,6 +348,8 @@ private:
       addPort(plan::Role::Constant, name, constant,
               getInit(constant.getValue(), name));
     }
+    if (zero)
+      addPort(plan::Role::Constant, "zero", getZero(), plan::FillInit{0});
     for (unsigned index = 0; index < step.getNumResults(); ++index) {
       std::optional<Port> port = getResult(step, index);
       if (port && !findArgument(step, port->role, port->name))
@@ -345,6 +444,11 @@ private:
   DenseMap<std::pair<unsigned, Type>, uint32_t> buffers;
   std::vector<unsigned> storageOfBuffer;
   SmallVector<ConstantOp> constants;
+  std::vector<plan::Record> *records = nullptr; ///< Where to append.
+  /// Values of tiles' bodies that lie in buffers from outside.
+  DenseMap<Value, plan::View> pieces;
+  unsigned depth = 0;           ///< Tiles around what is emitted.
+  std::optional<unsigned> zero; ///< Storage of one f32 that is 0.
   /// Labels and workspaces of launches that report indices out of range.
   std::vector<std::pair<std::string, unsigned>> statuses;
 };

@@ -27,23 +27,29 @@ namespace {
 class Outliner {
 public:
   explicit Outliner(func::FuncOp step)
-      : step(step), module(step->getParentOfType<ModuleOp>()),
+      : module(step->getParentOfType<ModuleOp>()),
         b(step.getLoc(), step.getContext()) {}
 
-  void run() {
-    for (const Unit &unit : groupOps(step)) {
-      if (unit.schedule == Schedule::View || unit.schedule == Schedule::Library)
+  /// Forms the kernels of `block` and of the bodies inside.
+  void run(Block &block) {
+    Block *outer = std::exchange(body, &block);
+    for (const Unit &unit : groupOps(block)) {
+      if (unit.schedule == Schedule::View ||
+          unit.schedule == Schedule::Library) {
+        for (Region &region : unit.ops.front()->getRegions())
+          run(region.front());
         unit.ops.front()->moveBefore(end());
-      else if (unit.schedule == Schedule::MultiTensor)
+      } else if (unit.schedule == Schedule::MultiTensor)
         launchOverMany(unit);
       else
         launch(unit);
     }
     eraseDead();
+    body = outer;
   }
 
 private:
-  Operation *end() { return step.front().getTerminator(); }
+  Operation *end() { return body->getTerminator(); }
 
   //===--------------------------------------------------------------------===//
   // One kernel
@@ -138,7 +144,7 @@ private:
     SmallVector<Location> locations;
     for (Operation *op : unit.ops)
       locations.push_back(op->getLoc());
-    return FusedLoc::get(step.getContext(), locations);
+    return FusedLoc::get(module.getContext(), locations);
   }
 
   /// Replaces what others read of `unit` by the results of a launch.
@@ -204,16 +210,16 @@ private:
   }
 
   void eraseDead() {
-    SmallVector<Operation *> ops = llvm::to_vector(
-        llvm::make_pointer_range(step.front().without_terminator()));
+    SmallVector<Operation *> ops =
+        llvm::to_vector(llvm::make_pointer_range(body->without_terminator()));
     for (Operation *op : llvm::reverse(ops))
       if (isOpTriviallyDead(op))
         op->erase();
   }
 
-  func::FuncOp step;
   ModuleOp module;
   ImplicitLocOpBuilder b;
+  Block *body = nullptr; ///< Whose kernels are formed.
   llvm::StringMap<FlatSymbolRefAttr> kernels;
 };
 
@@ -225,7 +231,7 @@ struct FormKernelsPass : impl::FormKernelsPassBase<FormKernelsPass> {
           "expected a function '@step' to form kernels of");
       return signalPassFailure();
     }
-    Outliner(step).run();
+    Outliner(step).run(step.front());
   }
 };
 } // namespace

@@ -22,7 +22,7 @@ static ArrayRef<int64_t> getShape(Value value) {
 namespace {
 class Grouper {
 public:
-  explicit Grouper(func::FuncOp function) : body(function.front()) {}
+  explicit Grouper(Block &body) : body(body) {}
 
   std::vector<Unit> run() {
     for (Operation &op : body.without_terminator())
@@ -202,6 +202,6 @@ private:
 };
 } // namespace
 
-std::vector<Unit> mlir::binade::groupOps(func::FuncOp function) {
-  return Grouper(function).run();
+std::vector<Unit> mlir::binade::groupOps(Block &body) {
+  return Grouper(body).run();
 }

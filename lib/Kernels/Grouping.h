@@ -20,10 +20,11 @@ struct Unit {
   unsigned level = 0;
 };
 
-/// Sorts the ops of `function` into units and the units into an order of
-/// execution. Ops that kernels recompute are in no unit unless something other
-/// than a kernel reads them. Linear in the number of ops.
-std::vector<Unit> groupOps(func::FuncOp function);
+/// Sorts the ops of `body` into units and the units into an order of execution.
+/// An op with a body of its own is one unit. Ops that kernels recompute are in
+/// no unit unless something other than a kernel reads them. Linear in the
+/// number of ops.
+std::vector<Unit> groupOps(Block &body);
 
 /// Whether kernels compute `op` again instead of reading its result.
 bool isRecomputed(Operation *op);

@@ -53,22 +53,52 @@ static Category getCategory(Role role) {
   }
 }
 
-/// A view shows its operand's bytes.
-static bool isView(Operation *op) {
-  auto kernelOp = dyn_cast<KernelOpInterface>(op);
+bool mlir::binade::isView(Operation *op) {
+  auto kernelOp = dyn_cast_or_null<KernelOpInterface>(op);
   return kernelOp && kernelOp.getSchedule() == Schedule::View &&
          op->getNumOperands() == 1;
 }
 
+/// What `value` is a view of, or `value` itself.
+static Value findBase(Value value) {
+  while (isView(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  return value;
+}
+
+Value mlir::binade::findYielded(TileOp tile, unsigned index) {
+  ValueRange yielded = tile.getYield()->getOperands();
+  Value base = findBase(yielded[index]);
+  for (Value before : yielded.take_front(index))
+    if (findBase(before) == base)
+      return {};
+  return base.getDefiningOp() ? base : Value();
+}
+
 StorageMap::StorageMap(func::FuncOp step, const PlanOptions &options)
     : options(options) {
-  for (Operation &op : step.front())
-    position[&op] = end++;
+  count(step.front());
   placeArguments(step);
-  for (Operation &op : step.front().without_terminator())
-    placeResults(&op);
+  place(step.front());
   placeInArguments(step);
+  reuse(step);
   categorize(step);
+}
+
+unsigned StorageMap::of(Value value) const {
+  for (auto found = aliases.find(value); found != aliases.end();
+       found = aliases.find(value))
+    value = found->second;
+  return storageOf.lookup(value);
+}
+
+void StorageMap::count(Block &block) {
+  for (Operation &op : block) {
+    unsigned begin = end++;
+    for (Region &region : op.getRegions())
+      count(region.front());
+    positions[&op] = {begin, op.getNumRegions() ? end++ : begin};
+  }
 }
 
 unsigned StorageMap::add(uint64_t bytes, Category category, bool persistent,
@@ -91,21 +121,44 @@ void StorageMap::placeArguments(func::FuncOp step) {
   }
 }
 
+void StorageMap::place(Block &block) {
+  for (Operation &op : block.without_terminator())
+    placeResults(&op);
+}
+
 void StorageMap::placeResults(Operation *op) {
   if (isView(op)) {
-    storageOf[op->getResult(0)] = of(op->getOperand(0));
+    aliases[op->getResult(0)] = op->getOperand(0);
   } else {
     bool isConstant = op->hasTrait<OpTrait::ConstantLike>();
-    for (Value result : op->getResults())
+    for (Value result : op->getResults()) {
+      if (aliases.contains(result))
+        continue;
       storageOf[result] =
           add(getByteSize(result.getType()),
               isConstant ? Category::Constant : Category::Workspace, isConstant,
               getPosition(op));
+      storages.back().last = positions[op].second;
+    }
   }
   for (Value operand : op->getOperands()) {
     Storage &storage = storages[of(operand)];
-    storage.last = std::max(storage.last, getPosition(op));
+    storage.last = std::max(storage.last, positions[op].second);
   }
+  if (auto tile = dyn_cast<TileOp>(op))
+    placeTile(tile);
+}
+
+/// Pieces lie in the operands, and what is yielded in the results.
+void StorageMap::placeTile(TileOp tile) {
+  Block &body = tile.getBody().front();
+  for (auto [argument, operand] :
+       llvm::zip(body.getArguments(), tile.getOperands()))
+    aliases[argument] = operand;
+  for (OpResult result : tile->getResults())
+    if (Value base = findYielded(tile, result.getResultNumber()))
+      aliases[base] = result;
+  place(body);
 }
 
 /// Whether `result` of a launch may take the memory of `operand`, which the
@@ -149,7 +202,7 @@ void StorageMap::placeInArguments(func::FuncOp step) {
     if (of(argument) == of(value))
       continue;
     Operation *producer = value.getDefiningOp();
-    unsigned made = producer ? getPosition(producer) : 0;
+    unsigned made = producer ? positions[producer].first : 0;
     unsigned lastRead = storages[of(argument)].last;
     bool isFree =
         lastRead < made || (lastRead == made && isa<OpResult>(value) &&
@@ -160,10 +213,32 @@ void StorageMap::placeInArguments(func::FuncOp step) {
     else
       copies.emplace_back(value, argument);
   }
-  // Readers of a value that moved into its argument have to be found there too.
-  for (Operation &op : step.front().without_terminator())
-    if (isView(&op))
-      storageOf[op.getResult(0)] = of(op.getOperand(0));
+}
+
+/// Lets results take the memory of operands that nothing reads afterwards.
+void StorageMap::reuse(func::FuncOp step) {
+  step.walk([&](LaunchOp launch) {
+    for (OpResult result : launch->getResults()) {
+      Storage &own = storages[of(result)];
+      unsigned now = positions[launch].first;
+      if (aliases.contains(result) || own.persistent || own.first != now)
+        continue;
+      for (Value operand : launch.getOperands()) {
+        Storage &other = storages[of(operand)];
+        auto shares = [&](Value x) { return of(x) == of(operand); };
+        if (other.persistent || other.last != now || other.first == now ||
+            other.bytes != own.bytes ||
+            llvm::count_if(launch.getOperands(), shares) != 1 ||
+            !mayOverwrite(result, operand))
+          continue;
+        other.last = own.last;
+        own = Storage();
+        aliases[result] = operand;
+        storageOf.erase(result);
+        break;
+      }
+    }
+  });
 }
 
 void StorageMap::categorize(func::FuncOp step) {
@@ -172,19 +247,20 @@ void StorageMap::categorize(func::FuncOp step) {
     if (!storages[of(value)].persistent)
       storages[of(value)].category = Category::Gradient;
   }
-  for (Operation &op : step.front().without_terminator())
-    for (Value operand : op.getOperands()) {
+  step.walk([&](Operation *op) {
+    for (Value operand : op->getOperands()) {
       Operation *producer = operand.getDefiningOp();
       Storage &storage = storages[of(operand)];
       if (!producer || storage.category != Category::Workspace)
         continue;
       if (getPhase(producer) == Phase::Forward &&
-          getPhase(&op) != Phase::Forward)
+          getPhase(op) != Phase::Forward)
         storage.category = Category::Saved;
       else if (getPhase(producer) == Phase::Backward &&
-               getPhase(&op) == Phase::Optimizer)
+               getPhase(op) == Phase::Optimizer)
         storage.category = Category::Gradient;
     }
+  });
 }
 
 //===----------------------------------------------------------------------===//

@@ -22,6 +22,14 @@ struct Storage {
 /// Bytes of a value in memory.
 uint64_t getByteSize(Type type);
 
+/// Whether `op` shows the bytes of its operand as they are.
+bool isView(Operation *op);
+
+/// The value inside of `tile` that has the memory of result `index`: what is
+/// yielded, or what it is a view of. Null where that is an argument, or has the
+/// memory of another result.
+Value findYielded(TileOp tile, unsigned index);
+
 /// The storage of every value of `@step`: arguments in place, views on their
 /// operand, results of the role and name of an argument on the argument where
 /// its old value is not read any more.
@@ -29,14 +37,16 @@ class StorageMap {
 public:
   StorageMap(func::FuncOp step, const PlanOptions &options);
 
-  unsigned of(Value value) const { return storageOf.lookup(value); }
+  unsigned of(Value value) const;
   const Storage &get(unsigned index) const { return storages[index]; }
   /// Adds memory that record `position` needs and nothing else, `persistent`
   /// where somebody reads it after the step.
   unsigned addScratch(uint64_t bytes, unsigned position,
                       ::binade::plan::Category category,
                       bool persistent = false);
-  unsigned getPosition(Operation *op) const { return position.lookup(op); }
+  unsigned getPosition(Operation *op) const {
+    return positions.lookup(op).first;
+  }
 
   /// Results that could not be written in place: they are copied to their
   /// argument at the end of the step.
@@ -55,16 +65,23 @@ public:
 private:
   unsigned add(uint64_t bytes, ::binade::plan::Category category,
                bool persistent, unsigned position);
+  void count(Block &block);
   void placeArguments(func::FuncOp step);
+  void place(Block &block);
   void placeResults(Operation *op);
+  void placeTile(TileOp tile);
   void placeInArguments(func::FuncOp step);
+  void reuse(func::FuncOp step);
   bool mayOverwrite(OpResult result, Value operand) const;
   void categorize(func::FuncOp step);
 
   const PlanOptions &options;
   std::vector<Storage> storages;
   DenseMap<Value, unsigned> storageOf;
-  DenseMap<Operation *, unsigned> position;
+  /// The value whose memory, or a part of it, a value has.
+  DenseMap<Value, Value> aliases;
+  /// When an op begins and when it ends: later, if it has a body.
+  DenseMap<Operation *, std::pair<unsigned, unsigned>> positions;
   SmallVector<std::pair<Value, Value>> copies;
   unsigned end = 0;
 };

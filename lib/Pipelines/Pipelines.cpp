@@ -51,6 +51,7 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
     pm.addPass(createSimplifyCastsPass());
     break;
   case CompilerPhase::Kernels:
+    pm.addPass(createRecomputePass());
     pm.addPass(createExpandCompositesPass());
     addCleanup(pm);
     pm.addPass(createFormKernelsPass());

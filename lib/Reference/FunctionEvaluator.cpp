@@ -131,21 +131,27 @@ FunctionEvaluator::evaluate(func::FuncOp function,
     return function.emitError("the reference interpreter needs a body of one "
                               "block");
   active.insert(function);
+  FailureOr<SmallVector<TensorRef>> results = evaluate(
+      function.front(), arguments, getVectorLength(function, arguments));
+  active.remove(function);
+  return results;
+}
+
+FailureOr<SmallVector<TensorRef>>
+FunctionEvaluator::evaluate(Block &block, ArrayRef<TensorRef> arguments,
+                            std::optional<int64_t> length) {
   Environment environment;
-  std::optional<int64_t> length = getVectorLength(function, arguments);
-  for (auto [argument, tensor] :
-       llvm::zip(function.getArguments(), arguments)) {
+  for (auto [argument, tensor] : llvm::zip(block.getArguments(), arguments)) {
     RankedTensorType type = tensor->getType();
     if (length && type.getRank() > 0)
       type = type.clone(*length);
     environment.define(argument, Tensor::reshape(tensor, type));
   }
-  for (Operation &op : function.front().without_terminator())
+  for (Operation &op : block.without_terminator())
     if (failed(evaluateOp(&op, environment, length)))
       return failure();
-  active.remove(function);
   SmallVector<TensorRef> results;
-  for (Value value : function.front().getTerminator()->getOperands()) {
+  for (Value value : block.getTerminator()->getOperands()) {
     TensorRef result = environment.use(value);
     auto kept = returned.find(value);
     results.push_back(kept == returned.end() ? result : kept->second.value);

@@ -38,6 +38,9 @@ public:
                        ArrayRef<TensorRef> operands) {
       return call(user, function, operands);
     };
+    context.run = [&](Block &block, ArrayRef<TensorRef> arguments) {
+      return evaluate(block, arguments, std::nullopt);
+    };
     context.load = [&](Operation *user, Attribute value) {
       return load(user, value);
     };
@@ -63,6 +66,10 @@ private:
 
   FailureOr<SmallVector<TensorRef>> call(Operation *user, func::FuncOp function,
                                          ArrayRef<TensorRef> operands);
+  /// The operands of the block's terminator.
+  FailureOr<SmallVector<TensorRef>> evaluate(Block &block,
+                                             ArrayRef<TensorRef> arguments,
+                                             std::optional<int64_t> length);
   LogicalResult evaluateOp(Operation *op, Environment &environment,
                            std::optional<int64_t> length);
 

@@ -1,4 +1,4 @@
-//===- Kernel.cpp - calls of kernels and functions ------------------------===//
+//===- Kernel.cpp - calls of kernels, tiles -------------------------------===//
 
 #include "Families.h"
 #include "binade/IR/Interface.h"
@@ -76,7 +76,67 @@ static LogicalResult evaluateLaunch(LaunchOp op, Evaluation &e) {
   return success();
 }
 
+//===----------------------------------------------------------------------===//
+// Tiles
+//===----------------------------------------------------------------------===//
+
+/// Calls `copy(from, to)` with the elements of either kind.
+template <typename Copy>
+static void forElements(const Tensor &from, Tensor &to, Copy copy) {
+  if (to.isFloat())
+    copy(from.getFloats(), to.getFloats());
+  else
+    copy(from.getIntegers(), to.getIntegers());
+}
+
+static TensorRef cutPiece(const Tensor &whole, RankedTensorType type,
+                          int64_t index) {
+  Tensor piece(type);
+  int64_t size = piece.getNumElements();
+  forElements(whole, piece, [&](auto from, auto to) {
+    llvm::copy(from.slice(index * size, size), to.begin());
+  });
+  return std::make_shared<Tensor>(std::move(piece));
+}
+
+static void joinPiece(const Tensor &piece, Tensor &whole, int64_t index) {
+  int64_t size = piece.getNumElements();
+  forElements(piece, whole, [&](auto from, auto to) {
+    llvm::copy(from, to.begin() + index * size);
+  });
+}
+
+/// Sums are rounded after each addition, as memory holds them.
+static void addPiece(const Tensor &piece, Tensor &sum) {
+  for (int64_t i = 0, count = sum.getNumElements(); i < count; ++i)
+    sum[i] += piece[i];
+  sum.roundElements();
+}
+
+static LogicalResult evaluateTile(TileOp op, Evaluation &e) {
+  Block &body = op.getBody().front();
+  int64_t slices = op.getSlices(), joins = op.getJoins();
+  for (int64_t index = 0; index < static_cast<int64_t>(op.getCount());
+       ++index) {
+    SmallVector<TensorRef> arguments(e.getOperands());
+    for (int64_t i = 0; i < slices; ++i)
+      arguments[i] = cutPiece(
+          *arguments[i], cast<RankedTensorType>(body.getArgument(i).getType()),
+          index);
+    auto pieces = e.getContext().run(body, arguments);
+    if (failed(pieces))
+      return failure();
+    for (auto [i, piece] : llvm::enumerate(*pieces))
+      if (static_cast<int64_t>(i) < joins)
+        joinPiece(*piece, e.result(i), index);
+      else
+        addPiece(*piece, e.result(i));
+  }
+  return success();
+}
+
 void mlir::binade::addKernel(Reference &reference) {
   reference.add<func::CallOp>(evaluateCall);
   reference.add<LaunchOp>(evaluateLaunch);
+  reference.add<TileOp>(evaluateTile);
 }

@@ -134,8 +134,10 @@ def test_16_bit(name, policy, optimizer, tmp_path):
         # A norm that is not finite is None in both, and NaN here.
         single = np.array(wide[column][: model.steps], float)
         narrow = np.array(expected[column][: model.steps], float)
+        change = np.abs(narrow - single)
         # What the narrow format changes, twice.
-        close(run.column(column), narrow, 2 * np.nanmax(np.abs(narrow - single)))
+        allowed = 2 * np.max(change, where=np.isfinite(change), initial=0)
+        close(run.column(column), narrow, allowed)
     assert list(run.column("skipped")) == expected["skipped"][: model.steps]
     if policy == "fp16-amp":
         scales = expected["loss_scale"][: model.steps]

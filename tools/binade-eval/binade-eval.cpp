@@ -1,5 +1,7 @@
 //===- binade-eval.cpp - run a function on given tensors ------------------===//
 
-#include "binade/Reference/RunEval.h"
+#include "CpuBackend.h"
 
-int main(int argc, char **argv) { return mlir::binade::runEval(argc, argv); }
+int main(int argc, char **argv) {
+  return mlir::binade::runEval(argc, argv, {{"cpu", evaluateOnCpu}});
+}

@@ -26,6 +26,18 @@ Value buildBroadcast(ImplicitLocOpBuilder &b, Value x, ArrayRef<int64_t> axes,
 /// `x` under another shape: `x` itself where it has it already.
 Value buildReshape(ImplicitLocOpBuilder &b, Value x, ArrayRef<int64_t> shape);
 
+/// What a tile's body gives: pieces of results, and summands.
+struct TileYield {
+  SmallVector<Value> joined, added;
+};
+
+/// A `binade.tile`: `body` builds its ops from the pieces of `sliced` and from
+/// `whole`. Returns joined results, then sums.
+SmallVector<Value>
+buildTile(ImplicitLocOpBuilder &b, int64_t count, ValueRange sliced,
+          ValueRange whole,
+          function_ref<TileYield(ImplicitLocOpBuilder &, ValueRange)> body);
+
 /// Whether `x` is a `binade.constant`.
 bool isConstant(Value x);
 

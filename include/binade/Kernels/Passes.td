@@ -13,6 +13,17 @@ def ExpandCompositesPass : Pass<"binade-expand-composites", "::mlir::ModuleOp"> 
   }];
 }
 
+def RecomputePass : Pass<"binade-recompute", "::mlir::ModuleOp"> {
+  let summary = "compute again what is cheaper than to keep";
+  let description = [{
+    An elementwise op whose result the backward part reads, through `binade.save`, and
+    whose operands it has anyway, is run again before the first op that reads it; the
+    save goes. The value is the same to the last bit. In a transformer this is the
+    output of the activation function, which only the gradient of the next weight
+    reads.
+  }];
+}
+
 def FormKernelsPass : Pass<"binade-form-kernels", "::mlir::ModuleOp"> {
   let summary = "group ops into kernels and outline them";
   let description = [{

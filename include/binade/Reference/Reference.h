@@ -25,12 +25,15 @@ using TensorRef = std::shared_ptr<const Tensor>;
 /// One op about to be evaluated: operands in, results out.
 class Evaluation {
 public:
-  /// Evaluates a function on tensors (`call`), or reads the elements of an
-  /// attribute that may name a file (`load`).
+  /// Evaluates a function on tensors (`call`) or the body of an op (`run`), or
+  /// reads the elements of an attribute that may name a file (`load`).
   struct Context {
     std::function<FailureOr<SmallVector<TensorRef>>(
         Operation *user, func::FuncOp, ArrayRef<TensorRef>)>
         call;
+    std::function<FailureOr<SmallVector<TensorRef>>(Block &,
+                                                    ArrayRef<TensorRef>)>
+        run;
     std::function<FailureOr<Tensor>(Operation *user, Attribute)> load;
   };
 

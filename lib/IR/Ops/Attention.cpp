@@ -107,12 +107,105 @@ bool AttentionGradOp::isCompatibleReturnTypes(TypeRange l, TypeRange r) {
 }
 
 //===----------------------------------------------------------------------===//
-// Decomposition into matmuls and row reductions
+// Decomposition into matmuls and row reductions, piece by piece
 //===----------------------------------------------------------------------===//
 
-/// scale query key^T in f32, -infinity where the mask hides a key.
+/// Scores of one piece: 1 MiB, so that it stays in a core's cache.
+static constexpr int64_t kMaxScores = 1 << 18;
+
+/// The largest divisor of `count` that is at most `limit`, at least 1.
+static int64_t getLargestDivisor(int64_t count, int64_t limit) {
+  for (int64_t size = std::max<int64_t>(1, std::min(count, limit));; --size)
+    if (count % size == 0)
+      return size;
+}
+
+/// `x` with all but its last `kept` axes joined.
+static Value joinLeading(ImplicitLocOpBuilder &b, Value x, int64_t kept) {
+  ArrayRef<int64_t> shape = getTensor(x).getShape();
+  SmallVector<int64_t> joined = {
+      ShapedType::getNumElements(shape.drop_back(kept))};
+  llvm::append_range(joined, shape.take_back(kept));
+  return buildReshape(b, x, joined);
+}
+
+/// Builds what `body` says of [heads, N, ...] tensors for a few heads at a
+/// time, or where the scores of one head are too many, for some of its queries.
+/// `perQuery` have an axis of queries, `perHead` have not; so have the first
+/// `numPerQuery` results of `body`, which gets the queries' positions too. The
+/// others are summed over the queries.
+using AttentionBody =
+    function_ref<SmallVector<Value>(ImplicitLocOpBuilder &, ValueRange perQuery,
+                                    ValueRange perHead, Value positions)>;
+
+static SmallVector<Value> buildByQueries(ImplicitLocOpBuilder &b,
+                                         ValueRange perQuery,
+                                         ValueRange perHead, int64_t queries,
+                                         int64_t block, unsigned numPerQuery,
+                                         AttentionBody body) {
+  auto drop = [&](Value x) {
+    return buildReshape(b, x, getTensor(x).getShape().drop_front());
+  };
+  SmallVector<Value> sliced = llvm::map_to_vector(perQuery, drop);
+  SmallVector<Value> whole = llvm::map_to_vector(perHead, drop);
+  auto positions = RankedTensorType::get({queries}, b.getI32Type());
+  sliced.push_back(IotaOp::create(b, positions, b.getI64IntegerAttr(0)));
+  SmallVector<Value> results = buildTile(
+      b, queries / block, sliced, whole,
+      [&](ImplicitLocOpBuilder &b, ValueRange pieces) {
+        ValueRange slices = pieces.take_front(sliced.size());
+        SmallVector<Value> values =
+            body(b, slices.drop_back(), pieces.drop_front(sliced.size()),
+                 slices.back());
+        TileYield yield;
+        for (auto [index, value] : llvm::enumerate(values))
+          (index < numPerQuery ? yield.joined : yield.added).push_back(value);
+        return yield;
+      });
+  for (Value &result : results) {
+    SmallVector<int64_t> shape = {1};
+    llvm::append_range(shape, getTensor(result).getShape());
+    result = buildReshape(b, result, shape);
+  }
+  return results;
+}
+
+static SmallVector<Value> buildByHeads(ImplicitLocOpBuilder &b,
+                                       ValueRange perQuery, ValueRange perHead,
+                                       int64_t keys, unsigned numPerQuery,
+                                       AttentionBody body) {
+  int64_t heads = getTensor(perQuery.front()).getDimSize(0);
+  int64_t queries = getTensor(perQuery.front()).getDimSize(1);
+  int64_t some = getLargestDivisor(heads, kMaxScores / (queries * keys));
+  int64_t block = getLargestDivisor(queries, kMaxScores / keys);
+  SmallVector<Value> sliced(perQuery);
+  llvm::append_range(sliced, perHead);
+  auto build = [&](ImplicitLocOpBuilder &b, ValueRange pieces) {
+    ValueRange ofQueries = pieces.take_front(perQuery.size());
+    ValueRange ofHeads = pieces.drop_front(perQuery.size());
+    return TileYield{some == 1 && block < queries
+                         ? buildByQueries(b, ofQueries, ofHeads, queries, block,
+                                          numPerQuery, body)
+                         : body(b, ofQueries, ofHeads, Value()),
+                     {}};
+  };
+  if (some == heads && (heads > 1 || block == queries))
+    return build(b, sliced).joined;
+  return buildTile(b, heads / some, sliced, {}, build);
+}
+
+/// `x`, whose axes are the first ones of `shape`, copied along the last.
+static Value spreadRows(ImplicitLocOpBuilder &b, Value x, Value like) {
+  RankedTensorType type = getTensor(like);
+  return buildBroadcast(
+      b, x, llvm::to_vector(llvm::seq<int64_t>(0, type.getRank() - 1)),
+      type.getShape());
+}
+
+/// scale query key^T in f32, -infinity where the mask hides a key. `positions`
+/// are those of the queries; without, they are counted from 0.
 static Value buildScores(ImplicitLocOpBuilder &b, Value query, Value key,
-                         const APFloat &scale, bool causal) {
+                         const APFloat &scale, bool causal, Value positions) {
   RankedTensorType q = getTensor(query);
   int64_t rank = q.getRank();
   SmallVector<int64_t> shape(q.getShape());
@@ -126,21 +219,17 @@ static Value buildScores(ImplicitLocOpBuilder &b, Value query, Value key,
   if (!causal)
     return scores;
   auto indices = RankedTensorType::get(shape, b.getI32Type());
-  Value row = IotaOp::create(b, indices, b.getI64IntegerAttr(rank - 2));
+  Value row = positions
+                  ? spreadRows(b, positions, scores)
+                  : IotaOp::create(b, indices, b.getI64IntegerAttr(rank - 2));
   Value column = IotaOp::create(b, indices, b.getI64IntegerAttr(rank - 1));
   Value visible = CompareOp::create(b, column, row, Comparison::LessEqual);
   return SelectOp::create(b, visible, scores, buildSplat(b, type, -INFINITY));
 }
 
-static Value spreadRows(ImplicitLocOpBuilder &b, Value x, Value like) {
-  RankedTensorType type = getTensor(like);
-  return buildBroadcast(
-      b, x, llvm::to_vector(llvm::seq<int64_t>(0, type.getRank() - 1)),
-      type.getShape());
-}
-
-FailureOr<SmallVector<Value>> AttentionOp::decompose(ImplicitLocOpBuilder &b) {
-  Value scores = buildScores(b, getQuery(), getKey(), getScale(), getCausal());
+/// {y, lse}
+static SmallVector<Value> buildAttention(ImplicitLocOpBuilder &b, Value scores,
+                                         Value value, Type result) {
   int64_t last = getTensor(scores).getRank() - 1;
   Value maximum = ReduceMaxOp::create(b, scores, last);
   Value e = ExpOp::create(
@@ -148,36 +237,84 @@ FailureOr<SmallVector<Value>> AttentionOp::decompose(ImplicitLocOpBuilder &b) {
   Value total = ReduceSumOp::create(b, e, last);
   Value p = DivOp::create(b, e, spreadRows(b, total, e));
   Value lse = AddOp::create(b, maximum, LogOp::create(b, total));
-  Value narrow = buildCast(b, p, getElementTypeOrSelf(getValue().getType()));
-  Value y = MatmulOp::create(b, getY().getType(), narrow, getValue(), Value(),
-                             false, false);
-  return SmallVector<Value>{y, lse};
+  Value narrow = buildCast(b, p, getElementTypeOrSelf(value.getType()));
+  SmallVector<int64_t> shape(getTensor(scores).getShape());
+  shape.back() = getTensor(value).getShape().back();
+  Value y = MatmulOp::create(b, RankedTensorType::get(shape, result), narrow,
+                             value, Value(), false, false);
+  return {y, lse};
+}
+
+FailureOr<SmallVector<Value>> AttentionOp::decompose(ImplicitLocOpBuilder &b) {
+  Value query = joinLeading(b, getQuery(), 2),
+        key = joinLeading(b, getKey(), 2),
+        value = joinLeading(b, getValue(), 2);
+  Type result = getElementTypeOrSelf(getY().getType());
+  SmallVector<Value> parts = buildByHeads(
+      b, query, {key, value}, getTensor(key).getDimSize(1), /*numPerQuery=*/2,
+      [&](ImplicitLocOpBuilder &b, ValueRange perQuery, ValueRange perHead,
+          Value positions) {
+        Value scores = buildScores(b, perQuery[0], perHead[0], getScale(),
+                                   getCausal(), positions);
+        return buildAttention(b, scores, perHead[1], result);
+      });
+  for (auto [part, whole] : llvm::zip(parts, getResults()))
+    part = buildReshape(b, part, getTensor(whole).getShape());
+  return parts;
 }
 
 FailureOr<SmallVector<Value>>
 AttentionGradOp::decompose(ImplicitLocOpBuilder &b) {
-  Value dy = getGradient();
   Type compute = getElementTypeOrSelf(getQuery().getType());
-  Value scores = buildScores(b, getQuery(), getKey(), getScale(), getCausal());
-  int64_t last = getTensor(scores).getRank() - 1;
-  Value p = ExpOp::create(
-      b, SubOp::create(b, scores, spreadRows(b, getLse(), scores)));
-  Value dvalue = MatmulOp::create(b, getDvalue().getType(),
-                                  buildCast(b, p, compute), dy, Value(),
-                                  /*transpose_lhs=*/true, false);
-  Value dp = MatmulOp::create(b, p.getType(), dy, getValue(), Value(), false,
-                              /*transpose_rhs=*/true);
-  Value product = MulOp::create(b, buildCast(b, dy, b.getF32Type()),
-                                buildCast(b, getY(), b.getF32Type()));
-  Value inner = ReduceSumOp::create(b, product, last);
-  Value ds =
-      MulOp::create(b, p, SubOp::create(b, dp, spreadRows(b, inner, dp)));
-  ds = MulOp::create(b, ds,
-                     buildSplat(b, ds.getType(), getScale().convertToDouble()));
-  ds = buildCast(b, ds, compute);
-  Value dquery = MatmulOp::create(b, getDquery().getType(), ds, getKey(),
-                                  Value(), false, false);
-  Value dkey = MatmulOp::create(b, getDkey().getType(), ds, getQuery(), Value(),
-                                /*transpose_lhs=*/true, false);
-  return SmallVector<Value>{dquery, dkey, dvalue};
+  Value dy = joinLeading(b, getGradient(), 2),
+        query = joinLeading(b, getQuery(), 2), y = joinLeading(b, getY(), 2),
+        lse = joinLeading(b, getLse(), 1), key = joinLeading(b, getKey(), 2),
+        value = joinLeading(b, getValue(), 2);
+  auto product = [](ImplicitLocOpBuilder &b, Value lhs, Value rhs,
+                    bool transposeLhs, bool transposeRhs, Type element) {
+    SmallVector<int64_t> shape(getTensor(lhs).getShape());
+    int64_t rank = shape.size();
+    shape[rank - 2] = getTensor(lhs).getDimSize(rank - (transposeLhs ? 1 : 2));
+    shape[rank - 1] = getTensor(rhs).getDimSize(rank - (transposeRhs ? 2 : 1));
+    return MatmulOp::create(b, RankedTensorType::get(shape, element), lhs, rhs,
+                            Value(), transposeLhs, transposeRhs);
+  };
+  auto body = [&](ImplicitLocOpBuilder &b, ValueRange perQuery,
+                  ValueRange perHead, Value positions) -> SmallVector<Value> {
+    Value dy = perQuery[0], query = perQuery[1], y = perQuery[2];
+    Value key = perHead[0], value = perHead[1];
+    Value scores =
+        buildScores(b, query, key, getScale(), getCausal(), positions);
+    int64_t last = getTensor(scores).getRank() - 1;
+    Value p = ExpOp::create(
+        b, SubOp::create(b, scores, spreadRows(b, perQuery[3], scores)));
+    // What some of the queries add to a key's gradient stays f32.
+    auto ofKeys = [&](Value whole) {
+      return positions ? Type(b.getF32Type())
+                       : getElementTypeOrSelf(whole.getType());
+    };
+    Value dvalue = product(b, buildCast(b, p, compute), dy, true, false,
+                           ofKeys(getDvalue()));
+    Value dp = product(b, dy, value, false, true, b.getF32Type());
+    Value inner =
+        ReduceSumOp::create(b,
+                            MulOp::create(b, buildCast(b, dy, b.getF32Type()),
+                                          buildCast(b, y, b.getF32Type())),
+                            last);
+    Value ds =
+        MulOp::create(b, p, SubOp::create(b, dp, spreadRows(b, inner, dp)));
+    ds = MulOp::create(
+        b, ds, buildSplat(b, ds.getType(), getScale().convertToDouble()));
+    ds = buildCast(b, ds, compute);
+    return {product(b, ds, key, false, false,
+                    getElementTypeOrSelf(getDquery().getType())),
+            product(b, ds, query, true, false, ofKeys(getDkey())), dvalue};
+  };
+  SmallVector<Value> parts =
+      buildByHeads(b, {dy, query, y, lse}, {key, value},
+                   getTensor(key).getDimSize(1), /*numPerQuery=*/1, body);
+  for (auto [part, whole] : llvm::zip(parts, getResults()))
+    part = buildCast(b, buildReshape(b, part, getTensor(whole).getShape()),
+                     getElementTypeOrSelf(whole.getType()));
+  return parts;
 }

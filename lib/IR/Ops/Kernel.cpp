@@ -52,3 +52,57 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
          << getOperandTypes() << ") -> (" << getResultTypes()
          << "), its kernels (" << operands << ") -> (" << results << ")";
 }
+
+//===----------------------------------------------------------------------===//
+// TileOp
+//===----------------------------------------------------------------------===//
+
+RankedTensorType TileOp::getPiece(Type type, int64_t count) {
+  auto whole = cast<RankedTensorType>(type);
+  if (whole.getRank() == 0 || whole.getDimSize(0) % count != 0)
+    return {};
+  SmallVector<int64_t> shape(whole.getShape());
+  shape.front() /= count;
+  return whole.clone(shape);
+}
+
+/// Checks that `inside` are the pieces of the first `pieces` types of `outside`
+/// and the others whole.
+static LogicalResult checkPieces(TileOp op, StringRef what, TypeRange outside,
+                                 TypeRange inside, int64_t pieces) {
+  if (pieces > static_cast<int64_t>(outside.size())) // C1
+    return op.emitOpError("cuts ")
+           << pieces << " " << what << "s, has " << outside.size();
+  if (inside.size() != outside.size())
+    return op.emitOpError("has ")
+           << outside.size() << " " << what << "s, its body " << inside.size();
+  for (auto [index, type] : llvm::enumerate(outside)) {
+    bool isCut = static_cast<int64_t>(index) < pieces;
+    Type expected = isCut ? Type(TileOp::getPiece(type, op.getCount())) : type;
+    if (!expected)
+      return op.emitOpError("cannot cut ")
+             << what << " " << index << " of type " << type << " into "
+             << op.getCount() << " pieces";
+    if (expected != inside[index]) // C2, C3
+      return op.emitOpError("expects ")
+             << what << " " << index << " inside to be " << expected << ", got "
+             << inside[index];
+  }
+  return success();
+}
+
+LogicalResult TileOp::verifyRegions() {
+  if (failed(checkPieces(*this, "operand", getOperandTypes(),
+                         getBody().getArgumentTypes(), getSlices())) ||
+      failed(checkPieces(*this, "result", getResultTypes(),
+                         getYield()->getOperandTypes(), getJoins())))
+    return failure();
+  for (Type type : llvm::drop_begin(getResultTypes(), getJoins()))
+    if (!getElementTypeOrSelf(type).isF32()) // C4
+      return emitOpError("adds up f32 only, got ") << type;
+  return success();
+}
+
+void YieldOp::build(OpBuilder &builder, OperationState &state) {
+  build(builder, state, ValueRange());
+}

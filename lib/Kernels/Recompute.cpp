@@ -1,0 +1,112 @@
+//===- Recompute.cpp - Compute again what is cheaper than to keep ---------===//
+// An elementwise op reads and writes memory once: to run it again when the
+// backward part needs its result costs a fraction of the products around it,
+// and the result need not be kept from forward to backward.
+//===----------------------------------------------------------------------===//
+
+#include "binade/IR/Interface.h"
+#include "binade/Kernels/Passes.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace mlir::binade {
+#define GEN_PASS_DEF_RECOMPUTEPASS
+#include "binade/Kernels/Passes.h.inc"
+
+namespace {
+bool isView(Operation *op) {
+  auto kernelOp = dyn_cast_or_null<KernelOpInterface>(op);
+  return kernelOp && kernelOp.getSchedule() == Schedule::View &&
+         op->getNumOperands() == 1 && !isa<SaveOp>(op);
+}
+
+bool isCheap(Operation *op) {
+  auto kernelOp = dyn_cast_or_null<KernelOpInterface>(op);
+  return isa_and_nonnull<ElementwiseOpInterface>(op) && kernelOp &&
+         kernelOp.getSchedule() == Schedule::Elementwise &&
+         op->getNumResults() == 1;
+}
+
+/// The first op in the block that reads `value`.
+Operation *findFirstUser(Value value) {
+  Operation *first = nullptr;
+  for (Operation *user : value.getUsers())
+    if (!first || user->isBeforeInBlock(first))
+      first = user;
+  return first;
+}
+
+class Recomputer {
+public:
+  explicit Recomputer(Block &body) : body(body) {
+    for (auto save : body.getOps<SaveOp>())
+      saves[save.getX()] = save;
+  }
+
+  void run() {
+    for (auto save : llvm::make_early_inc_range(body.getOps<SaveOp>()))
+      recompute(save);
+  }
+
+private:
+  /// Whether the backward part has `value` anyway.
+  bool isKept(Value value) const {
+    Operation *producer = value.getDefiningOp();
+    return !producer || producer->hasTrait<OpTrait::ConstantLike>() ||
+           saves.contains(value) ||
+           (isView(producer) && isKept(producer->getOperand(0)));
+  }
+
+  /// The value that the backward part has for `value`.
+  Value getKept(OpBuilder &b, Value value) {
+    if (SaveOp save = saves.lookup(value))
+      return save.getResult();
+    Operation *producer = value.getDefiningOp();
+    return producer && isView(producer) ? clone(b, producer) : value;
+  }
+
+  Value clone(OpBuilder &b, Operation *op) {
+    IRMapping kept;
+    for (Value operand : op->getOperands())
+      if (!kept.contains(operand))
+        kept.map(operand, getKept(b, operand));
+    Operation *again = b.clone(*op, kept);
+    setPhase(again, Phase::Backward);
+    return again->getResult(0);
+  }
+
+  void recompute(SaveOp save) {
+    Value value = save.getX();
+    SmallVector<Operation *> views;
+    while (isView(value.getDefiningOp())) {
+      views.push_back(value.getDefiningOp());
+      value = views.back()->getOperand(0);
+    }
+    Operation *producer = value.getDefiningOp();
+    Operation *user = findFirstUser(save.getResult());
+    if (!isCheap(producer) || !user || saves.contains(value) != views.empty() ||
+        !llvm::all_of(producer->getOperands(),
+                      [&](Value operand) { return isKept(operand); }))
+      return;
+    saves.erase(save.getX());
+    OpBuilder b(user);
+    IRMapping again;
+    again.map(value, clone(b, producer));
+    for (Operation *view : llvm::reverse(views))
+      setPhase(b.clone(*view, again), Phase::Backward);
+    save.getResult().replaceAllUsesWith(again.lookup(save.getX()));
+    save.erase();
+  }
+
+  Block &body;
+  /// For each forward value, the op that keeps it.
+  DenseMap<Value, SaveOp> saves;
+};
+
+struct RecomputePass : impl::RecomputePassBase<RecomputePass> {
+  void runOnOperation() override {
+    if (auto step = getOperation().lookupSymbol<func::FuncOp>("step"))
+      Recomputer(step.front()).run();
+  }
+};
+} // namespace
+} // namespace mlir::binade

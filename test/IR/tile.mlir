@@ -1,0 +1,19 @@
+// RUN: binade-opt %s | binade-opt | FileCheck %s
+
+// CHECK-LABEL: func.func @pieces
+// CHECK:         %[[T:.*]]:2 = binade.tile 4 slices 1 joins 1(%arg0, %arg1) {
+// CHECK-NEXT:    ^bb0(%[[X:.*]]: tensor<2x8xf32>, %[[W:.*]]: tensor<8x8xf32>):
+// CHECK-NEXT:      %[[Y:.*]] = binade.matmul %[[X]], %[[W]]
+// CHECK-NEXT:      %[[G:.*]] = binade.matmul %[[X]], %[[X]] {transpose_lhs}
+// CHECK-NEXT:      binade.yield %[[Y]], %[[G]] : tensor<2x8xf32>, tensor<8x8xf32>
+// CHECK-NEXT:    } : (tensor<8x8xf32>, tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>)
+// CHECK-NEXT:    return %[[T]]#0, %[[T]]#1
+func.func @pieces(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
+  %y, %g = binade.tile 4 slices 1 joins 1 (%x, %w) {
+  ^bb0(%piece: tensor<2x8xf32>, %all: tensor<8x8xf32>):
+    %y = binade.matmul %piece, %all : (tensor<2x8xf32>, tensor<8x8xf32>) -> tensor<2x8xf32>
+    %g = binade.matmul %piece, %piece {transpose_lhs} : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<8x8xf32>
+    binade.yield %y, %g : tensor<2x8xf32>, tensor<8x8xf32>
+  } : (tensor<8x8xf32>, tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>)
+  return %y, %g : tensor<8x8xf32>, tensor<8x8xf32>
+}

@@ -1,0 +1,109 @@
+"""`binade eval --backend cpu` runs functions as compiled code, within the bounds that
+the reference gives."""
+
+import subprocess
+
+import numpy as np
+import pytest
+from reference import BF16, BUILD, F16, op_module, safetensors, tensor_type
+
+RNG = np.random.default_rng(1)
+
+
+def check(module, inputs, folder, *flags):
+    """Compares compiled code with the reference; returns the process."""
+    (folder / "module.mlir").write_text(module)
+    safetensors.save(folder / "in.safetensors", inputs)
+    return subprocess.run(
+        [BUILD / "bin" / "binade", "eval", folder / "module.mlir", "--inputs",
+         folder / "in.safetensors", "--backend", "cpu", "--check", *flags],
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+
+
+def normal(*shape, dtype=np.float32):
+    return RNG.standard_normal(shape).astype(dtype)
+
+
+OPS = {
+    "gelu": ([normal(7, 33)], [((7, 33), "f32")], ""),
+    "add": ([normal(5, dtype=BF16), normal(5, dtype=BF16)], [((5,), "bf16")], ""),
+    "reduce_sum": ([normal(3, 70)], [((3,), "f32")], "axes = array<i64: 1>"),
+    "transpose": (
+        [normal(4, 5, 6, dtype=F16)],
+        [((6, 4, 5), "f16")],
+        "permutation = array<i64: 2, 0, 1>",
+    ),
+    "matmul": ([normal(2, 9, 17), normal(2, 17, 5)], [((2, 9, 5), "f32")], ""),
+    "gather": (
+        [normal(11, 6), RNG.integers(0, 11, (2, 3))],
+        [((2, 3, 6), "f32")],
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_single_ops(op, tmp_path):
+    operands, results, attributes = OPS[op]
+    module = op_module(op, operands, results, attributes)
+    inputs = {f"arg{i}": array for i, array in enumerate(operands)}
+    process = check(module, inputs, tmp_path)
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert "of the bound" in process.stdout
+
+
+def attention_module(shape, dtype, attributes):
+    tensor, lse = tensor_type(shape, dtype), tensor_type(shape[:-1], "f32")
+    three = ", ".join([tensor] * 3)
+    return f"""
+func.func @f(%q: {tensor}, %k: {tensor}, %v: {tensor}, %d: {tensor})
+    -> ({tensor}, {lse}, {three}) {{
+  %y, %l = binade.attention %q, %k, %v {{{attributes}}} : ({three}) -> ({tensor}, {lse})
+  %g:3 = binade.attention_grad %d, %q, %k, %v, %y, %l {{{attributes}}}
+    : ({", ".join([tensor] * 5)}, {lse}) -> ({three})
+  return %y, %l, %g#0, %g#1, %g#2 : {tensor}, {lse}, {three}
+}}
+"""
+
+
+# The whole at once; a few heads at a time; a part of one head's queries.
+@pytest.mark.parametrize("shape", [(2, 3, 20, 8), (3, 2, 256, 4), (2, 640, 4)], ids=str)
+@pytest.mark.parametrize("causal", ["", ", causal"])
+@pytest.mark.parametrize("dtype", [np.float32, BF16], ids=["f32", "bf16"])
+def test_attention_in_pieces(shape, causal, dtype, tmp_path):
+    module = attention_module(shape, dtype, "scale = 0.5" + causal)
+    inputs = {f"arg{i}": normal(*shape, dtype=dtype) for i in range(4)}
+    process = check(module, inputs, tmp_path)
+    assert process.returncode == 0, process.stdout + process.stderr
+
+
+def test_scores_are_never_whole(tmp_path):
+    """No buffer of the plan holds all scores of a long sequence."""
+    module = attention_module((2, 2048, 4), np.float32, "scale = 1.0")
+    (tmp_path / "f.mlir").write_text(module.replace("@f", "@step"))
+    process = subprocess.run(
+        [BUILD / "bin" / "binade", "compile", tmp_path / "f.mlir", "--from",
+         "materialize", "--to", "plan", "-o", tmp_path / "plan.json"],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    import json
+
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    largest = max(np.prod(buffer["shape"]) for buffer in plan["buffers"])
+    assert 2048 * 4 * 2 <= largest <= 2048 * 2048 // 8
+
+
+def test_index_out_of_range(tmp_path):
+    operands = [normal(4, 3), np.array([1, 9])]
+    module = op_module("gather", operands, [((2, 3), "f32")])
+    inputs = {f"arg{i}": array for i, array in enumerate(operands)}
+    (tmp_path / "module.mlir").write_text(module)
+    safetensors.save(tmp_path / "in.safetensors", inputs)
+    process = subprocess.run(
+        [BUILD / "bin" / "binade", "eval", tmp_path / "module.mlir", "--inputs",
+         tmp_path / "in.safetensors", "--backend", "cpu"],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert process.returncode == 3 and "out of range" in process.stderr
