@@ -11,8 +11,19 @@ using namespace mlir;
 using namespace mlir::binade;
 
 bool mlir::binade::isRecomputed(Operation *op) {
-  auto kernelOp = dyn_cast_or_null<KernelOpInterface>(op);
-  return kernelOp && kernelOp.isRecomputed();
+  auto saysSo = [](Operation *op) {
+    auto kernelOp = dyn_cast_or_null<KernelOpInterface>(op);
+    return kernelOp && kernelOp.isRecomputed();
+  };
+  if (saysSo(op))
+    return true;
+  // Index arithmetic: what masks are made of.
+  return isa_and_nonnull<ElementwiseOpInterface>(op) &&
+         op->getNumResults() == 1 &&
+         isa<IntegerType>(getElementTypeOrSelf(op->getResult(0).getType())) &&
+         llvm::all_of(op->getOperands(), [&](Value operand) {
+           return saysSo(operand.getDefiningOp());
+         });
 }
 
 static ArrayRef<int64_t> getShape(Value value) {

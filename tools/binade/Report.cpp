@@ -50,6 +50,11 @@ void printLedger(std::ostream &out, const Program &program) {
 // Records
 //===----------------------------------------------------------------------===//
 
+/// A label names op and layer; calls of one op are one row.
+static std::string getOpName(const std::string &label) {
+  return label.substr(0, label.find(' '));
+}
+
 namespace {
 /// What one kernel or kind of library call does in a step.
 struct Row {
@@ -118,9 +123,8 @@ private:
     count(loop.body, times * loop.count);
   }
 
-  /// A label names op and layer; calls of one op are one row.
   static std::string describe(const Record &record) {
-    return record.label.substr(0, record.label.find(' '));
+    return getOpName(record.label);
   }
 
   const Plan &plan;
@@ -163,29 +167,38 @@ void printRecords(std::ostream &out, const Plan &plan) {
 //===----------------------------------------------------------------------===//
 
 void printProfile(std::ostream &out, const Program &program) {
-  constexpr std::size_t kMostRows = 40;
-  std::vector<RecordProfile> rows = program.getProfile();
-  std::stable_sort(rows.begin(), rows.end(), [](const auto &a, const auto &b) {
-    return a.seconds > b.seconds;
-  });
-  double all = 0;
+  struct Sum {
+    std::string kind, implementation;
+    std::int64_t calls = 0;
+    double seconds = 0;
+  };
+  std::map<std::string, Sum> sums;
   std::map<std::string, double> kinds;
-  for (const RecordProfile &row : rows) {
-    all += row.seconds;
-    kinds[row.kind] += row.seconds;
+  double all = 0;
+  for (const RecordProfile &record : program.getProfile()) {
+    Sum &sum = sums[getOpName(record.label)];
+    sum.kind = record.kind;
+    sum.implementation = record.implementation;
+    sum.calls += record.calls;
+    sum.seconds += record.seconds;
+    kinds[record.kind] += record.seconds;
+    all += record.seconds;
   }
+  std::vector<std::pair<std::string, Sum>> rows(sums.begin(), sums.end());
+  std::stable_sort(rows.begin(), rows.end(), [](const auto &a, const auto &b) {
+    return a.second.seconds > b.second.seconds;
+  });
   out << "profile: " << llvm::formatv("{0:f3} s", all).str();
   for (const auto &[kind, seconds] : kinds)
     out << ", " << kind << llvm::formatv(" {0:P1}", seconds / all).str();
   out << "\n";
   auto line = [&](auto... cells) {
-    out << llvm::formatv("{0,8} {1,6} {2,-12} {3,-44} {4}\n", cells...).str();
+    out << llvm::formatv("{0,7} {1,9} {2,7} {3,-12} {4,-40} {5}\n", cells...)
+               .str();
   };
-  line("share", "calls", "kind", "label", "implementation");
-  for (const RecordProfile &row : rows) {
-    if (&row - rows.data() >= static_cast<std::ptrdiff_t>(kMostRows))
-      break;
-    line(llvm::formatv("{0:P2}", row.seconds / all).str(), row.calls, row.kind,
-         printable(row.label, 44), row.implementation);
-  }
+  line("share", "us/call", "calls", "kind", "name", "implementation");
+  for (const auto &[name, sum] : rows)
+    line(llvm::formatv("{0:P1}", sum.seconds / all).str(),
+         llvm::formatv("{0:f1}", 1e6 * sum.seconds / sum.calls).str(),
+         sum.calls, sum.kind, printable(name, 40), sum.implementation);
 }

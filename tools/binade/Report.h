@@ -19,7 +19,8 @@ void printLedger(std::ostream &out, const binade::Program &program);
 /// bytes its operands have.
 void printRecords(std::ostream &out, const binade::Plan &plan);
 
-/// Where the time of all steps went, the slowest first.
+/// Where the time of all steps went, by kernel and library call, the slowest
+/// first.
 void printProfile(std::ostream &out, const binade::Program &program);
 
 #endif // BINADE_TOOLS_BINADE_REPORT_H
