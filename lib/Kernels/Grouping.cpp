@@ -1,7 +1,9 @@
 //===- Grouping.cpp - Which ops share a kernel ----------------------------===//
 // One walk in program order. An op joins the unit of a producer if the loops
-// agree and everything else that it reads has a lower level: then nothing that
-// depends on the unit can be among its inputs, and no cycle can form.
+// agree and everything else that it reads has no higher level: then nothing
+// that depends on the unit can be among its inputs, and no cycle can form. A
+// unit rises above what it comes to read, unless others have been placed above
+// it.
 //===----------------------------------------------------------------------===//
 
 #include "Grouping.h"
@@ -65,8 +67,7 @@ private:
     std::optional<unsigned> host;
     for (unsigned input : inputs) {
       unit.level = std::max(unit.level, units[input].level + 1);
-      if (canJoin(units[input], unit) &&
-          (!host || units[input].level > units[*host].level))
+      if (canJoin(units[input], unit) && (!host || isBetter(input, *host)))
         host = input;
     }
     // Ops over many tensors do not feed each other: equal ones stand side by
@@ -74,14 +75,26 @@ private:
     if (schedule == Schedule::MultiTensor)
       if (auto found = overMany.find(op->getName()); found != overMany.end())
         host = found->second;
-    if (host && llvm::all_of(inputs, [&](unsigned input) {
+    if (host && (!isRead[*host] || llvm::all_of(inputs, [&](unsigned input) {
           return input == *host || units[input].level < units[*host].level;
-        }))
-      return join(op, unit.schedule, *host);
+        })))
+      return join(op, unit.schedule, *host, inputs);
+    for (unsigned input : inputs)
+      isRead[input] = true;
     if (schedule == Schedule::MultiTensor)
       overMany[op->getName()] = units.size();
+    add(op, std::move(unit));
+  }
+
+  bool isBetter(unsigned host, unsigned than) const {
+    return std::pair(!isRead[host], units[host].level) >
+           std::pair(!isRead[than], units[than].level);
+  }
+
+  void add(Operation *op, Unit unit) {
     unitOf[op] = units.size();
     units.push_back(std::move(unit));
+    isRead.push_back(false);
   }
 
   /// The shape that the op's loops run over: for reductions that of the
@@ -106,8 +119,14 @@ private:
            host.shape == guest.shape;
   }
 
-  void join(Operation *op, Schedule schedule, unsigned host) {
+  void join(Operation *op, Schedule schedule, unsigned host,
+            ArrayRef<unsigned> inputs) {
     Unit &unit = units[host];
+    for (unsigned input : inputs)
+      if (input != host) {
+        unit.level = std::max(unit.level, units[input].level + 1);
+        isRead[input] = true;
+      }
     unit.ops.push_back(op);
     if (schedule == Schedule::RowReduction)
       unit.schedule = schedule;
@@ -150,10 +169,11 @@ private:
               0};
     if (unit.shape.empty())
       unit.schedule = Schedule::Scalars;
-    for (unsigned input : getInputs(op))
+    for (unsigned input : getInputs(op)) {
       unit.level = std::max(unit.level, units[input].level + 1);
-    unitOf[op] = units.size();
-    units.push_back(std::move(unit));
+      isRead[input] = true;
+    }
+    add(op, std::move(unit));
   }
 
   //===--------------------------------------------------------------------===//
@@ -206,6 +226,8 @@ private:
 
   Block &body;
   std::vector<Unit> units;
+  /// Whether a unit was placed above: its level was computed from this one's.
+  std::vector<bool> isRead;
   DenseMap<Operation *, unsigned> unitOf;
   DenseMap<Operation *, unsigned> position;
   /// The latest unit of each op over many tensors.

@@ -1,7 +1,9 @@
 """Whatever is wrong with a command, a model or its data is said before the first step,
 with the exit code of docs/ExitCodes.md and without leaving anything behind."""
 
+import json
 import pathlib
+import signal
 import subprocess
 
 import numpy as np
@@ -48,6 +50,9 @@ def test_the_fixture_is_right(step, data, tmp_path):
         "metrics.jsonl",
         "run.json",
     }
+    about = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert sum(about["ledger"].values()) == about["arena_bytes"]
+    assert "memory " in process.stdout and "step 1/1" in process.stdout
 
 
 def refuse(process, code, *words, out):
@@ -184,9 +189,24 @@ def test_numbers_stop_a_run(step, data, tmp_path):
     np.testing.assert_array_equal(kept["token.weight"], state["token.weight"])
 
 
-def test_errors_as_json(tmp_path):
-    import json
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_run_after_its_step(number, step, data, tmp_path):
+    out = tmp_path / "run"
+    command = [BUILD / "bin" / "binade", "train", step, "--data", data, "--window",
+               WINDOW, "--steps", "100000", "--out", out]  # fmt: skip
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            if line.startswith("step 1/"):
+                break
+        process.send_signal(number)
+        process.stdout.read()
+        assert process.wait(60) == 128 + number
+    steps = len((out / "metrics.jsonl").read_text().splitlines())
+    assert 0 < steps < 100000
+    assert safetensors.load(out / "final.safetensors")["step"] == steps
 
+
+def test_errors_as_json(tmp_path):
     process = binade("import", tmp_path / "none.onnx", "--diag", "json")
     record = json.loads(process.stderr)
     assert process.returncode == 3 and record["severity"] == "error"
