@@ -3,40 +3,13 @@
 #include "binade/Kernels/EmitPlan.h"
 #include "IndexRanges.h"
 #include "LibraryCalls.h"
+#include "Ports.h"
 #include "Storage.h"
 #include "binade/IR/Interface.h"
 
 using namespace mlir;
 using namespace mlir::binade;
 namespace plan = ::binade::plan;
-
-static plan::Role getPlanRole(Role role) {
-  switch (role) {
-  case Role::Parameter:
-    return plan::Role::Parameter;
-  case Role::Buffer:
-    return plan::Role::Buffer;
-  case Role::State:
-    return plan::Role::State;
-  case Role::Scaler:
-    return plan::Role::Scaler;
-  case Role::Rng:
-    return plan::Role::Rng;
-  case Role::Step:
-    return plan::Role::Step;
-  case Role::Batch:
-    return plan::Role::Batch;
-  case Role::Hyper:
-    return plan::Role::Hyper;
-  case Role::Output:
-    return plan::Role::Output;
-  case Role::Gradient:
-    return plan::Role::Gradient;
-  case Role::Metric:
-    return plan::Role::Metric;
-  }
-  llvm_unreachable("all roles are listed");
-}
 
 /// What a record is for, in a reader's words: op and node.
 static std::string describe(Operation *op, StringRef what) {
@@ -340,13 +313,14 @@ private:
       if (!port)
         continue;
       unsigned index = argument.getArgNumber();
-      plan::Init init = getInit(step.getArgAttr(index, kInitAttr), port->name);
+      plan::Init init = getInit(step.getArgAttr(index, kInitAttr), port->name,
+                                result.tensors);
       addPort(getPlanRole(port->role), port->name, argument, std::move(init));
     }
     for (auto [index, constant] : llvm::enumerate(constants)) {
       std::string name = "constant" + std::to_string(index);
       addPort(plan::Role::Constant, name, constant,
-              getInit(constant.getValue(), name));
+              getInit(constant.getValue(), name, result.tensors));
     }
     if (zero)
       addPort(plan::Role::Constant, "zero", getZero(), plan::FillInit{0});
@@ -385,35 +359,6 @@ private:
     port.init = std::move(init);
     plan().buffers[port.buffer].name = name.str();
     plan().ports.push_back(std::move(port));
-  }
-
-  plan::Init getInit(Attribute attribute, StringRef name) {
-    if (auto external = dyn_cast_if_present<ExternalAttr>(attribute))
-      return plan::ExternalInit{
-          external.getFile().str(), external.getOffset(), external.getBytes(),
-          external.getSha256() ? external.getSha256().str() : ""};
-    if (auto random = dyn_cast_if_present<RandomAttr>(attribute))
-      return plan::RandomInit{random.getDistribution().getValue() == "normal"
-                                  ? plan::RandomInit::Normal
-                                  : plan::RandomInit::Uniform,
-                              random.getOrigin().getValueAsDouble(),
-                              random.getScale().getValueAsDouble()};
-    auto elements = dyn_cast_if_present<DenseElementsAttr>(attribute);
-    if (!elements)
-      return {};
-    if (elements.isSplat())
-      return plan::FillInit{getNumber(elements.getSplatValue<Attribute>())};
-    std::string tensor = ("init/" + name).str();
-    result.tensors.emplace_back(tensor, elements);
-    return plan::BundleInit{tensor};
-  }
-
-  static double getNumber(Attribute attribute) {
-    if (auto number = dyn_cast<FloatAttr>(attribute))
-      return number.getValueAsDouble();
-    const APInt &value = cast<IntegerAttr>(attribute).getValue();
-    return value.getBitWidth() == 1 ? static_cast<double>(value.getZExtValue())
-                                    : static_cast<double>(value.getSExtValue());
   }
 
   //===--------------------------------------------------------------------===//

@@ -90,6 +90,8 @@ FailureOr<::binade::Bundle> Model::compile(const CompileOptions &options) {
   if (succeeded(bundle)) {
     bundle->plan.ops = std::move(summary.ops);
     bundle->plan.casts = std::move(summary.casts);
+    if (bundle->plan.model.empty())
+      bundle->plan.model = llvm::sys::path::stem(path).str();
   }
   return bundle;
 }

@@ -1,0 +1,66 @@
+//===- Ports.cpp - The step's interface in a plan -------------------------===//
+
+#include "Ports.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+namespace plan = ::binade::plan;
+
+plan::Role mlir::binade::getPlanRole(Role role) {
+  switch (role) {
+  case Role::Parameter:
+    return plan::Role::Parameter;
+  case Role::Buffer:
+    return plan::Role::Buffer;
+  case Role::State:
+    return plan::Role::State;
+  case Role::Scaler:
+    return plan::Role::Scaler;
+  case Role::Rng:
+    return plan::Role::Rng;
+  case Role::Step:
+    return plan::Role::Step;
+  case Role::Batch:
+    return plan::Role::Batch;
+  case Role::Hyper:
+    return plan::Role::Hyper;
+  case Role::Output:
+    return plan::Role::Output;
+  case Role::Gradient:
+    return plan::Role::Gradient;
+  case Role::Metric:
+    return plan::Role::Metric;
+  }
+  llvm_unreachable("all roles are listed");
+}
+
+static double getNumber(Attribute attribute) {
+  if (auto number = dyn_cast<FloatAttr>(attribute))
+    return number.getValueAsDouble();
+  const APInt &value = cast<IntegerAttr>(attribute).getValue();
+  return value.getBitWidth() == 1 ? static_cast<double>(value.getZExtValue())
+                                  : static_cast<double>(value.getSExtValue());
+}
+
+plan::Init mlir::binade::getInit(
+    Attribute init, StringRef name,
+    std::vector<std::pair<std::string, DenseElementsAttr>> &tensors) {
+  if (auto external = dyn_cast_if_present<ExternalAttr>(init))
+    return plan::ExternalInit{
+        external.getFile().str(), external.getOffset(), external.getBytes(),
+        external.getSha256() ? external.getSha256().str() : ""};
+  if (auto random = dyn_cast_if_present<RandomAttr>(init))
+    return plan::RandomInit{random.getDistribution().getValue() == "normal"
+                                ? plan::RandomInit::Normal
+                                : plan::RandomInit::Uniform,
+                            random.getOrigin().getValueAsDouble(),
+                            random.getScale().getValueAsDouble()};
+  auto elements = dyn_cast_if_present<DenseElementsAttr>(init);
+  if (!elements)
+    return {};
+  if (elements.isSplat())
+    return plan::FillInit{getNumber(elements.getSplatValue<Attribute>())};
+  std::string tensor = ("init/" + name).str();
+  tensors.emplace_back(tensor, elements);
+  return plan::BundleInit{tensor};
+}

@@ -1,0 +1,22 @@
+//===- Ports.h - the step's interface in a plan -----------------*- C++ -*-===//
+
+#ifndef BINADE_LIB_KERNELS_PORTS_H
+#define BINADE_LIB_KERNELS_PORTS_H
+
+#include "binade/IR/Interface.h"
+#include "binade/Kernels/EmitPlan.h"
+
+namespace mlir::binade {
+
+::binade::plan::Role getPlanRole(Role role);
+
+/// How a port that is called `name` gets its bytes, from a `binade.init` or a
+/// constant's value; none for null. Elements that the plan cannot describe are
+/// added to `tensors`, which the bundle takes.
+::binade::plan::Init
+getInit(Attribute init, StringRef name,
+        std::vector<std::pair<std::string, DenseElementsAttr>> &tensors);
+
+} // namespace mlir::binade
+
+#endif // BINADE_LIB_KERNELS_PORTS_H
