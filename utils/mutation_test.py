@@ -40,12 +40,6 @@ class Mutation:
 MUTATIONS = [
     # Adjoints.
     Mutation(
-        "include/binade/IR/Ops/Elementwise.td",
-        "let adjoint = [{ return {dy, NegOp::create(b, dy)}; }];",
-        "let adjoint = [{ return {dy, dy}; }];",
-        "sub: no sign in the gradient of what is subtracted",
-    ),
-    Mutation(
         "lib/IR/Ops/Contraction.cpp",
         "tr ? matmul(dc, lhs, true, tl) : matmul(lhs, dc, !tl, false)};",
         "tr ? matmul(dc, lhs, true, tl) : matmul(lhs, dc, tl, false)};",
@@ -199,6 +193,13 @@ MUTATIONS = [
         "      lanes = arith::AddFOp::create(b, part(0), part(0));",
         "the gradient norm misses half of the lanes",
     ),
+    # Last, because everything is built again.
+    Mutation(
+        "include/binade/IR/Ops/Elementwise.td",
+        "let adjoint = [{ return {dy, NegOp::create(b, dy)}; }];",
+        "let adjoint = [{ return {dy, dy}; }];",
+        "sub: no sign in the gradient of what is subtracted",
+    ),
 ]
 
 
@@ -220,7 +221,7 @@ class Copy:
     """A copy of the sources with a build of its own."""
 
     def __init__(self, folder: pathlib.Path):
-        self.root = folder / "tree"
+        self.root = (folder / "tree").resolve()
         self.build = self.root / "build/release"
         self.log = folder / "log.txt"
         self.environment = dict(
