@@ -86,17 +86,19 @@ func.func @forward(%x: tensor<3xf32> {binade.name = "x", binade.role = #binade.r
 // -----
 
 // CHECK-LABEL: func.func @gradient
-// CHECK-NEXT:    %[[CONCAT:.*]] = binade.concat %arg0, %arg1 {axis = 0 : i64}
+// CHECK-NEXT:    %[[CONCAT:.*]] = binade.concat %arg0, %arg1, %arg2 {axis = 0 : i64}
 // CHECK-NEXT:    %[[REDUCE_SUM:.*]] = binade.reduce_sum %[[CONCAT]] {axes = array<i64: 0>}
 // CHECK-NEXT:    %[[DY:.*]] = binade.gradient_seed {binade.phase = #binade.phase<backward>}
 // CHECK-NEXT:    %[[BROADCAST:.*]] = binade.broadcast %[[DY]] {axes = array<i64>, binade.phase = #binade.phase<backward>}
 // CHECK-NEXT:    %[[SLICE:.*]] = binade.slice %[[BROADCAST]] {binade.phase = #binade.phase<backward>, offsets = array<i64: 0>, strides = array<i64: 1>}
 // CHECK-NEXT:    %[[SLICE2:.*]] = binade.slice %[[BROADCAST]] {binade.phase = #binade.phase<backward>, offsets = array<i64: 2>, strides = array<i64: 1>}
-// CHECK-NEXT:    return %[[REDUCE_SUM]], %[[SLICE]], %[[SLICE2]]
+// CHECK-NEXT:    %[[SLICE3:.*]] = binade.slice %[[BROADCAST]] {binade.phase = #binade.phase<backward>, offsets = array<i64: 5>, strides = array<i64: 1>}
+// CHECK-NEXT:    return %[[REDUCE_SUM]], %[[SLICE]], %[[SLICE2]], %[[SLICE3]]
 func.func @forward(%x: tensor<2xf32> {binade.name = "x", binade.role = #binade.role<parameter>},
-                   %y: tensor<3xf32> {binade.name = "y", binade.role = #binade.role<parameter>})
+                   %y: tensor<3xf32> {binade.name = "y", binade.role = #binade.role<parameter>},
+                   %z: tensor<1xf32> {binade.name = "z", binade.role = #binade.role<parameter>})
     -> (tensor<f32> {binade.name = "loss", binade.role = #binade.role<metric>}) {
-  %z = binade.concat %x, %y {axis = 0 : i64} : (tensor<2xf32>, tensor<3xf32>) -> tensor<5xf32>
-  %loss = binade.reduce_sum %z {axes = array<i64: 0>} : (tensor<5xf32>) -> tensor<f32>
+  %u = binade.concat %x, %y, %z {axis = 0 : i64} : (tensor<2xf32>, tensor<3xf32>, tensor<1xf32>) -> tensor<6xf32>
+  %loss = binade.reduce_sum %u {axes = array<i64: 0>} : (tensor<6xf32>) -> tensor<f32>
   return %loss : tensor<f32>
 }

@@ -96,7 +96,7 @@ CASES = [
          "offsets = array<i64: 0, 1>, strides = array<i64: 2, 2>"),
     Case("pad", [numbers(2, 2)], (4, 5),
          "offsets = array<i64: 1, 0>, strides = array<i64: 2, 3>"),
-    Case("concat", [X, numbers(3, 2)], (3, 6), "axis = 1 : i64"),
+    Case("concat", [X, numbers(3, 2), numbers(3, 1)], (3, 7), "axis = 1 : i64"),
     Case("matmul", [X, numbers(4, 5)], (3, 5)),
     Case("matmul", [numbers(4, 3), numbers(4, 5)], (3, 5), "transpose_lhs", "lhs"),
     Case("matmul", [X, numbers(5, 4)], (3, 5), "transpose_rhs", "rhs"),
