@@ -47,13 +47,14 @@ def write_module(path: pathlib.Path) -> None:
     arguments += [
         f"%g{i}: {kind} {port('batch', name)}" for i, (name, kind) in enumerate(tensors)
     ]
-    arguments.append(f"%loss: tensor<f32> {port('batch', 'loss')}")
+    arguments.append(f"%l: tensor<1xf32> {port('batch', 'loss')}")
     results = [f"tensor<f32> {port('metric', 'loss')}"]
     results += [f"{kind} {port('gradient', name)}" for name, kind in tensors]
     values = ", ".join(["%loss"] + [f"%g{i}" for i in range(len(tensors))])
     kinds = ", ".join(["tensor<f32>"] + [kind for _, kind in tensors])
     path.write_text(
         f"func.func @gradient({', '.join(arguments)}) -> ({', '.join(results)}) {{\n"
+        "  %loss = binade.reshape %l : (tensor<1xf32>) -> tensor<f32>\n"
         f"  return {values} : {kinds}\n}}\n"
     )
 

@@ -28,6 +28,7 @@ def normal(*shape, dtype=np.float32):
 OPS = {
     "gelu": ([normal(7, 33)], [((7, 33), "f32")], ""),
     "add": ([normal(5, dtype=BF16), normal(5, dtype=BF16)], [((5,), "bf16")], ""),
+    "neg": ([np.float32(3)], [((), "f32")], ""),
     "reduce_sum": ([normal(3, 70)], [((3,), "f32")], "axes = array<i64: 1>"),
     "transpose": (
         [normal(4, 5, 6, dtype=F16)],

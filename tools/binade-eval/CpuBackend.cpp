@@ -13,8 +13,9 @@ using ::binade::Error;
 using ::binade::Result;
 namespace plan = ::binade::plan;
 
-/// A copy of the module in which `name` is the step: its arguments are inputs
-/// and its results outputs, whatever they are in training.
+/// A copy of the module in which `name` is the step: its arguments are buffers,
+/// which may have any shape, and its results outputs, whatever they are in
+/// training.
 static OwningOpRef<ModuleOp> makeStep(ModuleOp module, StringRef name) {
   OwningOpRef<ModuleOp> copy(module.clone());
   auto function = copy->lookupSymbol<func::FuncOp>(name);
@@ -31,7 +32,7 @@ static OwningOpRef<ModuleOp> makeStep(ModuleOp module, StringRef name) {
   SmallVector<std::string> arguments = getArgumentNames(function),
                            results = getResultNames(function);
   for (auto [index, argument] : llvm::enumerate(arguments))
-    function.setArgAttrs(index, describe(Role::Batch, argument));
+    function.setArgAttrs(index, describe(Role::Buffer, argument));
   for (auto [index, result] : llvm::enumerate(results))
     function.setResultAttrs(index, describe(Role::Output, result));
   return copy;
@@ -73,7 +74,8 @@ Result<NamedTensors> evaluateOnCpu(ModuleOp module, StringRef function,
     return program.takeError();
   for (const auto &[name, tensor] : inputs) {
     std::vector<char> bytes = tensor->toBytes();
-    std::span<std::byte> memory = program->find(plan::Role::Batch, name)->bytes;
+    std::span<std::byte> memory =
+        program->find(plan::Role::Buffer, name)->bytes;
     std::memcpy(memory.data(), bytes.data(), memory.size());
   }
   program->run();
