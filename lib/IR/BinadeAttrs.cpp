@@ -1,11 +1,11 @@
 //===- BinadeAttrs.cpp - attributes and their checks ----------------------===//
 
+#include "binade/Container/Numbers.h"
 #include "binade/IR/Binade.h"
 #include "binade/IR/Diagnostics.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
-#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -73,23 +73,11 @@ LogicalResult RandomAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 }
 
 std::string SettingAttr::explainViolation(double value) const {
-  auto explain = [&](StringRef bound, FloatAttr limit) {
-    return llvm::formatv("{0} must be {1} {2}, got {3}", getName().getValue(),
-                         bound, formatNumber(limit.getValueAsDouble()),
-                         formatNumber(value))
-        .str();
+  auto get = [](FloatAttr bound) {
+    return bound ? std::optional(bound.getValueAsDouble()) : std::nullopt;
   };
-  if (!std::isfinite(value))
-    return llvm::formatv("{0} must be finite, got {1}", getName().getValue(),
-                         formatNumber(value))
-        .str();
-  if (getMin() && value < getMin().getValueAsDouble())
-    return explain("at least", getMin());
-  if (getMax() && value > getMax().getValueAsDouble())
-    return explain("at most", getMax());
-  if (getBelow() && value >= getBelow().getValueAsDouble())
-    return explain("below", getBelow());
-  return "";
+  return ::binade::NumberRange{get(getMin()), get(getMax()), get(getBelow())}
+      .explainViolation(getName().strref(), value);
 }
 
 //===----------------------------------------------------------------------===//

@@ -1,20 +1,17 @@
 //===- Diagnostics.cpp - MLIR's diagnostics as errors ---------------------===//
 
 #include "binade/IR/Diagnostics.h"
+#include "binade/Container/Numbers.h"
 #include "mlir/IR/Location.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
-#include <charconv>
 
 using namespace mlir;
 using namespace mlir::binade;
 
 std::string mlir::binade::formatNumber(double number) {
-  char text[32];
-  auto [end, error] = std::to_chars(text, text + sizeof(text), number);
-  assert(error == std::errc() && "no double is longer");
-  return std::string(text, end);
+  return ::binade::formatNumber(number);
 }
 
 /// Messages are longer than names, but not endless.

@@ -5,18 +5,28 @@
 #include "LibraryCalls.h"
 #include "Ports.h"
 #include "Storage.h"
+#include "binade/IR/Diagnostics.h"
 #include "binade/IR/Interface.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace mlir::binade;
 namespace plan = ::binade::plan;
 
-/// What a record is for, in a reader's words: op and node.
+/// What a record is for, in a reader's words: op, first node, and how many more
+/// nodes there are; a line and column where nodes have no names.
 static std::string describe(Operation *op, StringRef what) {
-  std::string label = what.str();
-  if (auto name = op->getLoc()->findInstanceOf<NameLoc>())
-    label += (" " + name.getName().getValue()).str();
-  return label;
+  llvm::SmallSetVector<StringRef, 4> nodes;
+  op->getLoc()->walk([&](Location location) {
+    if (auto name = dyn_cast<NameLoc>(location))
+      nodes.insert(name.getName());
+    return WalkResult::advance();
+  });
+  std::string place = nodes.empty() ? describeLocation(op->getLoc()).second
+                                    : nodes.front().str();
+  if (nodes.size() > 1)
+    place += " +" + std::to_string(nodes.size() - 1);
+  return place.empty() ? what.str() : (what + " " + place).str();
 }
 
 namespace {
@@ -343,6 +353,8 @@ private:
 
   void addPort(plan::Role role, StringRef name, Value value, plan::Init init) {
     addPort(role, name, getBuffer(value), std::move(init));
+    if (role == plan::Role::Hyper)
+      plan().ports.back().range = findNumberRange(value);
     if (role != plan::Role::Batch)
       return;
     if (std::optional<IndexRange> range = findIndexRange(value))

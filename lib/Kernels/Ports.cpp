@@ -64,3 +64,39 @@ plan::Init mlir::binade::getInit(
   tensors.emplace_back(tensor, elements);
   return plan::BundleInit{tensor};
 }
+
+/// What `use` is inside the kernel of a launch that it enters.
+static Value enter(LaunchOp launch, OpOperand &use) {
+  unsigned operand = use.getOperandNumber();
+  for (auto symbol : launch.getKernels().getAsRange<FlatSymbolRefAttr>()) {
+    auto kernel =
+        SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(launch, symbol);
+    if (operand < kernel.getNumArguments())
+      return kernel.getArgument(operand);
+    operand -= kernel.getNumArguments();
+  }
+  llvm_unreachable("operands of a launch are its kernels' arguments");
+}
+
+std::optional<::binade::NumberRange>
+mlir::binade::findNumberRange(Value hyper) {
+  auto get = [](FloatAttr bound) {
+    return bound ? std::optional(bound.getValueAsDouble()) : std::nullopt;
+  };
+  for (OpOperand &use : hyper.getUses()) {
+    if (auto launch = dyn_cast<LaunchOp>(use.getOwner()))
+      if (auto range = findNumberRange(enter(launch, use)))
+        return range;
+    auto scalars = dyn_cast<OptimizerScalarsOp>(use.getOwner());
+    if (!scalars)
+      continue;
+    auto rule = SymbolTable::lookupNearestSymbolFrom<OptimizerOp>(
+        scalars, scalars.getOptimizerAttr());
+    unsigned index =
+        use.getOperandNumber() - scalars.getHypers().getBeginOperandIndex();
+    auto setting = cast<SettingAttr>(rule.getHypers()[index]);
+    return ::binade::NumberRange{get(setting.getMin()), get(setting.getMax()),
+                                 get(setting.getBelow())};
+  }
+  return std::nullopt;
+}

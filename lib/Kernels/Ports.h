@@ -17,6 +17,10 @@ namespace mlir::binade {
 getInit(Attribute init, StringRef name,
         std::vector<std::pair<std::string, DenseElementsAttr>> &tensors);
 
+/// The numbers that the optimizer's rule allows for a hyper-parameter of
+/// `@step`; none where no rule reads it.
+std::optional<::binade::NumberRange> findNumberRange(Value hyper);
+
 } // namespace mlir::binade
 
 #endif // BINADE_LIB_KERNELS_PORTS_H

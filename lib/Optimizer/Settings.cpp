@@ -1,6 +1,7 @@
 //===- Settings.cpp - hyper-parameters by parameter name ------------------===//
 
 #include "Settings.h"
+#include "binade/Container/Suggest.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/GlobPattern.h"
 
@@ -18,10 +19,10 @@ static HyperValues getDefaults(OptimizerOp rule) {
 static LogicalResult apply(OptimizerOp rule, StringRef text,
                            HyperValues &values, Location location) {
   auto [key, number] = text.split('=');
-  SmallVector<StringRef> names;
+  std::vector<std::string> names;
   for (auto [index, setting] :
        llvm::enumerate(rule.getHypers().getAsRange<SettingAttr>())) {
-    names.push_back(setting.getName());
+    names.push_back(setting.getName().str());
     if (setting.getName() != key)
       continue;
     double value;
@@ -34,9 +35,11 @@ static LogicalResult apply(OptimizerOp rule, StringRef text,
     values[index] = value;
     return success();
   }
-  return emitError(location, "optimizer '")
-         << rule.getSymName() << "' has no setting '" << key << "'; it has "
-         << llvm::join(names, ", ");
+  InFlightDiagnostic error = emitError(location, "optimizer '")
+                             << rule.getSymName() << "' has no setting '" << key
+                             << "'" << ::binade::suggest(key, names);
+  error.attachNote() << "it has " << llvm::join(names, ", ");
+  return error;
 }
 
 FailureOr<SmallVector<Group>>
@@ -80,5 +83,7 @@ mlir::binade::readSettings(OptimizerOp rule, ArrayRef<std::string> settings,
       group = &result.emplace_back(Group{values, {}});
     group->parameters.push_back(parameter);
   }
+  if (result.size() > 1 && result.front().parameters.empty())
+    result.erase(result.begin());
   return result;
 }

@@ -17,8 +17,9 @@ struct Group {
 };
 
 /// Reads `settings` (key=value) and `groups` (GLOB:key=value;...) against
-/// `rule` and sorts `parameters` into groups of equal values, the first of
-/// which has the values without `groups`. Emits what is wrong at `location`.
+/// `rule` and sorts `parameters` into groups of equal values, that of the
+/// values without `groups` first where some parameter has them. Emits what is
+/// wrong at `location`.
 FailureOr<SmallVector<Group>> readSettings(OptimizerOp rule,
                                            ArrayRef<std::string> settings,
                                            ArrayRef<std::string> groups,

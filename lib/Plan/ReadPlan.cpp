@@ -67,11 +67,15 @@ public:
       throw error(key, "an index");
     return static_cast<std::uint32_t>(value);
   }
-  double number(std::string_view key) {
-    const json &value = get(key);
+  double toNumber(std::string_view key, const json &value) const {
     if (!value.is_number())
       throw error(key, "a number");
     return value.get<double>();
+  }
+  double number(std::string_view key) { return toNumber(key, get(key)); }
+  std::optional<double> optionalNumber(std::string_view key) {
+    const json *value = find(key);
+    return value ? std::optional(toNumber(key, *value)) : std::nullopt;
   }
   bool flag(std::string_view key) {
     const json *value = find(key);
@@ -225,6 +229,13 @@ static Port readPort(Fields fields) {
       check.ignored = range.toInteger("ignored", *ignored);
     range.finish();
     port.check = check;
+  }
+  if (const json *value = fields.find("range")) {
+    Fields range = fields.inner(*value, "range");
+    port.range =
+        NumberRange{range.optionalNumber("min"), range.optionalNumber("max"),
+                    range.optionalNumber("below")};
+    range.finish();
   }
   fields.finish();
   return port;

@@ -168,8 +168,6 @@ Result<void> Validator::checkPort(const Port &port) {
     return fail("expected " + std::string(form) + ", found " +
                 std::to_string(buffer.bytes / byteSize(buffer.dtype)) + " " +
                 std::string(name(buffer.dtype)));
-  if (port.role == Role::Batch && buffer.shape.empty())
-    return fail("a batch input needs a first axis of samples");
   if (port.check) {
     if (port.role != Role::Batch ||
         (buffer.dtype != DType::I64 && buffer.dtype != DType::I32))
@@ -177,6 +175,15 @@ Result<void> Validator::checkPort(const Port &port) {
     if (port.check->low >= port.check->high)
       return fail("empty range [" + std::to_string(port.check->low) + ", " +
                   std::to_string(port.check->high) + ")");
+  }
+  if (port.range) {
+    if (port.role != Role::Hyper)
+      return fail("only a hyper-parameter has a range of numbers");
+    if (auto *fill = std::get_if<FillInit>(&port.init))
+      if (std::string wrong =
+              port.range->explainViolation("its initial value", fill->value);
+          !wrong.empty())
+        return fail(wrong);
   }
   return checkInit(port, buffer);
 }

@@ -43,6 +43,12 @@ static void writeOptional(json &object, const char *key,
     object[key] = write(*view);
 }
 
+static void writeOptional(json &object, const char *key,
+                          std::optional<double> number) {
+  if (number)
+    object[key] = *number;
+}
+
 static void writeFlag(json &object, const char *key, bool value) {
   if (value)
     object[key] = true;
@@ -88,6 +94,12 @@ static json write(const Port &port) {
     check = {{"low", port.check->low}, {"high", port.check->high}};
     if (port.check->ignored)
       check["ignored"] = *port.check->ignored;
+  }
+  if (port.range) {
+    json &range = object["range"] = json::object();
+    writeOptional(range, "min", port.range->min);
+    writeOptional(range, "max", port.range->max);
+    writeOptional(range, "below", port.range->below);
   }
   return object;
 }

@@ -118,6 +118,8 @@ Result<Program> Program::load(Bundle bundle, std::string where,
 
 Result<void>
 Program::Implementation::prepare(std::span<const std::byte> object) {
+  if (Result<void> done = applySettings(plan, options.settings, where); !done)
+    return done;
   if (const char *text = std::getenv("BINADE_CONTRACTION")) {
     std::optional<Contraction> choice = parseContraction(text);
     if (!choice)

@@ -12,6 +12,9 @@ Result<void> binade::writeRunFile(const std::string &path,
   nlohmann::ordered_json ledger = nlohmann::ordered_json::object();
   for (const auto &[category, bytes] : plan.ledger)
     ledger[std::string(name(category))] = bytes;
+  nlohmann::ordered_json settings = nlohmann::ordered_json::object();
+  for (const Setting &setting : getSettings(plan))
+    settings[setting.name] = setting.value;
   nlohmann::ordered_json object = {
       {"binade", BINADE_VERSION},
       {"model", plan.model},
@@ -20,6 +23,7 @@ Result<void> binade::writeRunFile(const std::string &path,
       {"policy_hash", plan.policyHash},
       {"ops", plan.ops},
       {"casts", plan.casts},
+      {"settings", std::move(settings)},
       {"data", data.getPath()},
       {"samples", data.getNumSamples()},
       {"batch", data.getBatch()},

@@ -8,7 +8,8 @@
 
 // REDEFINE: %{append} = optimizer=sgd settings=beta1=0.9
 // RUN: %{errors} SETTING
-// SETTING: error: optimizer 'sgd' has no setting 'beta1'; it has lr, momentum, dampening, weight_decay, nesterov
+// SETTING: error: optimizer 'sgd' has no setting 'beta1'
+// SETTING: note: it has lr, momentum, dampening, weight_decay, nesterov
 
 // REDEFINE: %{append} = optimizer=sgd settings=lr=fast
 // RUN: %{errors} NUMBER
@@ -40,7 +41,12 @@
 
 // REDEFINE: %{append} = group=w:decay=0.1
 // RUN: %{errors} GROUPED
-// GROUPED: error: optimizer 'adamw' has no setting 'decay'; it has lr, beta1, beta2, eps, weight_decay
+// GROUPED: error: optimizer 'adamw' has no setting 'decay'
+// GROUPED: note: it has lr, beta1, beta2, eps, weight_decay
+
+// REDEFINE: %{append} = settings=weight_dekay=0.1
+// RUN: %{errors} NEAR
+// NEAR: error: optimizer 'adamw' has no setting 'weight_dekay'; did you mean 'weight_decay'?
 
 // REDEFINE: %{append} = group=[:lr=0.1
 // RUN: %{errors} GLOB

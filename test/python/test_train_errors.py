@@ -143,7 +143,7 @@ def test_wrong_commands(kind, data, tmp_path):
 
 def test_options_that_come_too_late_for_a_bundle(step, data, tmp_path):
     out = tmp_path / "run"
-    for option in (["--policy", "fp32"], ["--lr", "1"], ["--dim", "a=1"]):
+    for option in (["--policy", "fp32"], ["--clip", "1"], ["--dim", "a=1"]):
         process = train(step, data, "--window", WINDOW, *option, out=out)
         refuse(process, 2, option[0], "a bundle", out=out)
     process = train(step, data, "--window", WINDOW, "--save-grads", 1, out=out)
@@ -218,3 +218,42 @@ def test_a_directory_that_cannot_be_made(step, data, tmp_path):
     out = tmp_path / "file" / "run"
     process = train(step, data, "--window", WINDOW, out=out)
     assert process.returncode in (3, 5) and "run" in process.stderr
+
+
+SCALAR_INPUT = """
+func.func @forward(
+    %w: tensor<3x4xf32> {binade.role = #binade.role<parameter>, binade.name = "w",
+                         binade.init = dense<2.0> : tensor<3x4xf32>},
+    %x: tensor<3x4xf32> {binade.role = #binade.role<batch>, binade.name = "x"},
+    %t: tensor<f32> {binade.role = #binade.role<batch>, binade.name = "scale"})
+    -> (tensor<f32> {binade.role = #binade.role<metric>, binade.name = "loss"}) {
+  %y = binade.mul %x, %w : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+  %s = binade.reduce_sum %y {axes = array<i64: 0, 1>}
+     : (tensor<3x4xf32>) -> tensor<f32>
+  %loss = binade.mul %s, %t : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  return %loss : tensor<f32>
+}
+"""
+
+
+def test_an_input_without_samples_is_constant(tmp_path):
+    """A scalar cannot come from a data file, whose tensors have one row per sample."""
+    module, bundle, out = (tmp_path / n for n in ("step.mlir", "step.bnd", "run"))
+    module.write_text(SCALAR_INPUT)
+    arguments = ["--from=import", "--optimizer", "sgd", "-o", bundle]
+    process = binade("compile", module, *arguments)
+    assert process.returncode == 0, process.stderr
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    data, constant = tmp_path / "data.safetensors", tmp_path / "scale.safetensors"
+    safetensors.save(data, {"x": x, "scale": np.float32(3)})
+    process = train(bundle, data, out=out)
+    refuse(process, 3, "data.safetensors", "'scale' []", "--const", out=out)
+    safetensors.save(constant, {"scale": np.ones(1, np.float32)})
+    given = ["--const", f"scale={constant}"]
+    process = train(bundle, data, *given, out=out)
+    refuse(process, 3, "scale.safetensors", "shape [1]", "is []", out=out)
+    safetensors.save(constant, {"scale": np.float32(3)})
+    process = train(bundle, data, *given, out=out)
+    assert process.returncode == 0, process.stderr
+    metrics = json.loads((out / "metrics.jsonl").read_text())
+    assert metrics["loss"] == 3 * (2 * x).sum()

@@ -96,6 +96,29 @@ FailureOr<::binade::Bundle> Model::compile(const CompileOptions &options) {
   return bundle;
 }
 
+/// Of a compiled step only the values of hyper-parameters can be changed.
+std::variant<::binade::Program, int>
+Model::loadBundle(const ImportArguments &arguments, const StepArguments &step,
+                  ::binade::LoadOptions options) {
+  options.settings = step.getSettings();
+  if (::binade::Result<void> legal = arguments.refuseAll(); !legal)
+    return diagnostics.fail(legal.error());
+  if (::binade::Result<void> legal = step.refuseCompiled(); !legal) {
+    ::binade::Error error = legal.takeError();
+    options.settings.clear();
+    if (auto program = ::binade::Program::load(path, options))
+      error = std::move(error).withNote(
+          "--lr and --set change its hyper-parameters, which are " +
+          describeSettings(program->getPlan()));
+    return diagnostics.fail(error);
+  }
+  ::binade::Result<::binade::Program> program =
+      ::binade::Program::load(path, options);
+  if (!program)
+    return diagnostics.fail(program.error());
+  return std::move(*program);
+}
+
 std::variant<::binade::Program, int>
 Model::load(ImportArguments &arguments, StepArguments &step,
             const ::binade::LoadOptions &options) {
@@ -110,17 +133,8 @@ Model::load(ImportArguments &arguments, StepArguments &step,
     return fail(
         usageError("a module has to be compiled first: binade compile " +
                    ::binade::printable(path) + " --from=PHASE -o step.bnd"));
-  if (isBundle()) {
-    for (const ::binade::Result<void> &legal :
-         {arguments.refuseAll(), step.refuseDone(CompilerPhase::Target)})
-      if (!legal)
-        return fail(legal.error());
-    ::binade::Result<::binade::Program> program =
-        ::binade::Program::load(path, options);
-    if (!program)
-      return fail(program.error());
-    return std::move(*program);
-  }
+  if (isBundle())
+    return loadBundle(arguments, step, options);
   if (int code = read(arguments, CompilerPhase::Import))
     return code;
   FailureOr<::binade::Bundle> bundle = compile(step.options);

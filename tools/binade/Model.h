@@ -43,6 +43,10 @@ public:
   std::string getDirectory() const;
 
 private:
+  std::variant<binade::Program, int>
+  loadBundle(const ImportArguments &arguments, const StepArguments &step,
+             binade::LoadOptions options);
+
   std::string path;
   bool timing;
   mlir::MLIRContext context;

@@ -1,6 +1,7 @@
 //===- Options.cpp - What several commands take ---------------------------===//
 
 #include "Options.h"
+#include "binade/Container/Suggest.h"
 #include "binade/Optimizer/RuleLibrary.h"
 #include "binade/Precision/Policy.h"
 #include "llvm/ADT/StringExtras.h"
@@ -122,11 +123,11 @@ static Result<void> checkName(const std::string &name, llvm::StringRef suffix,
   if (llvm::StringRef(name).ends_with(suffix) ||
       llvm::is_contained(names, name))
     return {};
+  std::vector<std::string> known(names.begin(), names.end());
   return usageError("no " + what.str() + " is called " + ::binade::quote(name) +
-                    "; there are " + llvm::join(names, ", ") +
-                    ", or a file ending "
-                    "in " +
-                    suffix.str());
+                    ::binade::suggest(name, known))
+      .withNote("there are " + llvm::join(known, ", ") +
+                ", or a file ending in " + suffix.str());
 }
 
 Result<void> StepArguments::complete() {
@@ -140,7 +141,7 @@ Result<void> StepArguments::complete() {
     return known;
   if (lr)
     options.settings.insert(options.settings.begin(),
-                            "lr=" + CLI::detail::to_string(*lr));
+                            "lr=" + ::binade::formatNumber(*lr));
   for (llvm::StringRef setting : options.settings) {
     double value;
     auto [key, number] = setting.split('=');
@@ -164,8 +165,6 @@ Result<void> StepArguments::complete() {
 
 Result<void> StepArguments::refuseDone(CompilerPhase from) const {
   std::string what = "a module from '" + getName(from).str() + "'";
-  if (from == CompilerPhase::Target)
-    what = "a bundle";
   if (from >= CompilerPhase::Optimizer)
     if (Result<void> ok =
             refuse(*command, "optimizer", what,
@@ -175,6 +174,25 @@ Result<void> StepArguments::refuseDone(CompilerPhase from) const {
   if (from >= CompilerPhase::Assign)
     return refuse(*command, "assign", what, {"--policy"});
   return {};
+}
+
+Result<void> StepArguments::refuseCompiled() const {
+  if (Result<void> ok = refuse(*command, "optimizer", "a bundle",
+                               {"--optimizer", "--group", "--clip"});
+      !ok)
+    return ok;
+  return refuse(*command, "assign", "a bundle", {"--policy"});
+}
+
+std::vector<::binade::Setting> StepArguments::getSettings() const {
+  std::vector<::binade::Setting> result;
+  for (llvm::StringRef setting : options.settings) {
+    auto [key, number] = setting.split('=');
+    ::binade::Setting &added = result.emplace_back();
+    added.name = key.str();
+    (void)number.getAsDouble(added.value);
+  }
+  return result;
 }
 
 //===----------------------------------------------------------------------===//

@@ -6,6 +6,7 @@
 #include "binade/Container/Error.h"
 #include "binade/Import/ONNX/Import.h"
 #include "binade/Pipelines/Pipelines.h"
+#include "binade/Runtime/Settings.h"
 #include <CLI/CLI.hpp>
 
 /// How a model is read.
@@ -36,6 +37,11 @@ struct StepArguments {
   binade::Result<void> complete();
   /// Refuses options of phases that are done when a module enters after `from`.
   binade::Result<void> refuseDone(mlir::binade::CompilerPhase from) const;
+  /// Refuses what a bundle can no longer change, which is all but the values of
+  /// hyper-parameters.
+  binade::Result<void> refuseCompiled() const;
+  /// What --lr and --set say, after `complete`.
+  std::vector<binade::Setting> getSettings() const;
 
 private:
   CLI::App *command = nullptr;

@@ -4,6 +4,7 @@
 #include "llvm/Support/FormatVariadic.h"
 #include <algorithm>
 #include <ostream>
+#include <set>
 
 using namespace binade;
 using namespace binade::plan;
@@ -28,6 +29,8 @@ void printHeading(std::ostream &out, const Program &program) {
   std::string version = oneDnnVersion();
   out << (version.empty() ? ", own contractions" : ", oneDNN " + version)
       << "\n";
+  if (!getSettings(plan).empty())
+    out << "settings " << describeSettings(plan) << "\n";
 }
 
 void printLedger(std::ostream &out, const Program &program) {
@@ -50,15 +53,22 @@ void printLedger(std::ostream &out, const Program &program) {
 // Records
 //===----------------------------------------------------------------------===//
 
-/// A label names op and layer; calls of one op are one row.
+/// A label names op and node; calls of one op are one row.
 static std::string getOpName(const std::string &label) {
   return label.substr(0, label.find(' '));
+}
+
+static std::string getNode(const std::string &label) {
+  std::size_t space = label.find(' ');
+  return space == label.npos ? "" : label.substr(space + 1);
 }
 
 namespace {
 /// What one kernel or kind of library call does in a step.
 struct Row {
   std::string kind;
+  std::string node;            ///< Of the first call.
+  std::set<std::string> nodes; ///< Of all.
   std::int64_t calls = 0, segments = 0;
   std::uint64_t bytes = 0;
 };
@@ -85,46 +95,45 @@ private:
     return byteSize(plan.buffers[view.buffer].dtype) * elements;
   }
 
-  void add(const std::string &name, const char *kind, std::int64_t times,
+  void add(const Record &record, const char *kind, std::int64_t times,
            std::int64_t segments, std::uint64_t bytes) {
-    Row &row = rows[name];
+    Row &row = rows[getOpName(record.label)];
     row.kind = kind;
+    if (row.nodes.empty())
+      row.node = getNode(record.label);
+    row.nodes.insert(getNode(record.label));
     row.calls += times;
     row.segments += times * segments;
     row.bytes += times * bytes;
   }
 
-  void add(const Record &, const Launch &launch, std::int64_t times) {
+  void add(const Record &record, const Launch &launch, std::int64_t times) {
     std::uint64_t sum = 0;
     for (const Segment &segment : launch.segments)
       for (const View &view : segment.operands)
         sum += bytes(view);
-    add(launch.kernel, "launch", times, launch.segments.size(), sum);
+    add(record, "launch", times, launch.segments.size(), sum);
   }
   void add(const Record &record, const Matmul &matmul, std::int64_t times) {
     std::int64_t batch = 1;
     for (std::int64_t size : matmul.batch)
       batch *= size;
-    add(describe(record), "matmul", times, 1,
+    add(record, "matmul", times, 1,
         bytes(matmul.lhs, batch * matmul.m * matmul.k) +
             bytes(matmul.rhs, batch * matmul.k * matmul.n) +
             bytes(matmul.out, batch * matmul.m * matmul.n));
   }
   void add(const Record &record, const Convolution &convolution,
            std::int64_t times) {
-    add(describe(record), "convolution", times, 1,
+    add(record, "convolution", times, 1,
         bytes(convolution.x) + bytes(convolution.weight) +
             bytes(convolution.y));
   }
   void add(const Record &record, const Copy &copy, std::int64_t times) {
-    add(describe(record), "copy", times, 1, bytes(copy.from) + bytes(copy.to));
+    add(record, "copy", times, 1, bytes(copy.from) + bytes(copy.to));
   }
   void add(const Record &, const Loop &loop, std::int64_t times) {
     count(loop.body, times * loop.count);
-  }
-
-  static std::string describe(const Record &record) {
-    return getOpName(record.label);
   }
 
   const Plan &plan;
@@ -153,13 +162,17 @@ void printRecords(std::ostream &out, const Plan &plan) {
       << all.calls - launches << " library calls, " << formatBytes(all.bytes)
       << " of operands per step\n\n";
   auto line = [&](auto... cells) {
-    out << llvm::formatv("{0,-44} {1,-12} {2,6} {3,8} {4,11}\n", cells...)
+    out << llvm::formatv("{0,-32} {1,-12} {2,6} {3,8} {4,11}  {5}\n", cells...)
                .str();
   };
-  line("name", "kind", "calls", "tensors", "bytes");
-  for (const auto &[name, row] : rows)
+  line("name", "kind", "calls", "tensors", "bytes", "node");
+  for (const auto &[name, row] : rows) {
+    std::string node = printable(row.node, 60);
+    if (row.nodes.size() > 1)
+      node += ", " + std::to_string(row.nodes.size() - 1) + " more";
     line(printable(name, 44), row.kind, row.calls, row.segments,
-         formatBytes(row.bytes));
+         formatBytes(row.bytes), node);
+  }
 }
 
 //===----------------------------------------------------------------------===//

@@ -10,6 +10,7 @@
 #define BINADE_PLAN_PLAN_H
 
 #include "binade/Container/DType.h"
+#include "binade/Container/Numbers.h"
 #include <map>
 #include <string>
 #include <variant>
@@ -130,6 +131,7 @@ struct Port {
   std::uint32_t buffer = 0;
   Init init;
   std::optional<IndexCheck> check;
+  std::optional<NumberRange> range = {}; ///< Of a hyper-parameter.
 };
 
 /// Work items [0, extent) over one set of buffers.

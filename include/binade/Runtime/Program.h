@@ -5,6 +5,7 @@
 
 #include "binade/Plan/Bundle.h"
 #include "binade/Runtime/Library.h"
+#include "binade/Runtime/Settings.h"
 #include <functional>
 #include <memory>
 
@@ -22,6 +23,8 @@ struct LoadOptions {
   /// step, so that what is read without being written shows. Absent: in debug
   /// builds. Overridden by the environment variable BINADE_POISON (0 or 1).
   std::optional<bool> poison;
+  /// Hyper-parameters instead of the plan's.
+  std::vector<Setting> settings;
   Notify notify;
 };
 

@@ -77,13 +77,17 @@ TEST(HostilePlan, PortsAreUniqueAndDisjoint) {
             "batch 'x': only a batch input of I64 or I32 has a range");
   EXPECT_EQ(rejection([](Plan &p) { p.ports[3].check->high = 0; }),
             "batch 'labels': empty range [0, 0)");
+  EXPECT_EQ(rejection([](Plan &p) { p.ports[2].range = NumberRange{}; }),
+            "batch 'x': only a hyper-parameter has a range of numbers");
+  EXPECT_EQ(rejection([](Plan &p) { p.ports[4].range->max = 1e-4; }),
+            "hyper 'lr': its initial value must be at most 1e-04, got 0.001");
   EXPECT_EQ(rejection([](Plan &p) {
               std::get<ExternalInit>(p.ports[0].init).bytes = 44;
             }),
             "parameter 'w': external data of 44 bytes in file 'w.safetensors' "
             "for 48");
   EXPECT_EQ(rejection([](Plan &p) { p.ports[4].init = FillInit{1.0 / 0.0}; }),
-            "hyper 'lr': cannot be filled with its initial value");
+            "hyper 'lr': its initial value must be finite, got inf");
 }
 
 TEST(HostilePlan, ViewsStayInTheirBuffersInEveryIteration) {

@@ -23,6 +23,9 @@ TEST(PlanJson, WhatIsWrittenIsRead) {
   EXPECT_EQ(read->buffers[6].shape, (std::vector<std::int64_t>{1, 2, 3, 6}));
   EXPECT_EQ(read->buffers[3].dtype, DType::I64);
   EXPECT_EQ(read->ports[3].check->ignored, -100);
+  EXPECT_EQ(read->ports[4].range->min, 0.0);
+  EXPECT_EQ(read->ports[4].range->max, std::nullopt);
+  EXPECT_EQ(read->ports[4].range->below, 2.5);
   EXPECT_EQ(std::get<ExternalInit>(read->ports[0].init).offset, 96u);
   EXPECT_EQ(std::get<RandomInit>(read->ports[1].init).origin, -0.5);
   EXPECT_EQ(std::get<FillInit>(read->ports[4].init).value, 1e-3);

@@ -38,7 +38,7 @@ inline Plan samplePlan() {
        {}},
       {Role::Batch, "x", 1, {}, {}},
       {Role::Batch, "labels", 3, {}, IndexCheck{0, 3, -100}},
-      {Role::Hyper, "lr", 5, FillInit{1e-3}, {}},
+      {Role::Hyper, "lr", 5, FillInit{1e-3}, {}, NumberRange{0.0, {}, 2.5}},
       {Role::Metric, "loss", 4, {}, {}},
   };
   Matmul matmul;

@@ -1,0 +1,114 @@
+"""Hyper-parameters of a compiled step are set when it is run, without compiling again."""
+
+import json
+import subprocess
+
+import numpy as np
+import pytest
+from reference import BUILD, ROOT, safetensors
+
+MINI = ROOT / "examples" / "char-gpt" / "mini.onnx"
+WINDOW = "input_ids=tokens[0:128],labels=tokens[1:129]"
+GROUP = ["--group", "*.bias:weight_decay=0,beta1=0.5"]
+# More digits than a short form of a number keeps.
+CHANGES = ["--lr", "0.0001234567891", "--set", "weight_decay=0.1"]
+
+
+def binade(*arguments):
+    return subprocess.run(
+        [str(BUILD / "bin" / "binade"), *map(str, arguments)],
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Data, and the small example compiled with default settings."""
+    folder = tmp_path_factory.mktemp("settings")
+    tokens = (np.arange(16 * 128 + 1) ** 2 % 94).astype(np.uint8)
+    safetensors.save(folder / "data.safetensors", {"tokens": tokens})
+    process = binade("compile", MINI, *GROUP, "-o", folder / "step.bnd")
+    assert process.returncode == 0, process.stderr
+    return folder
+
+
+def train(folder, model, run, *more, steps=2):
+    return binade(
+        "train", model, "--data", folder / "data.safetensors", "--window", WINDOW,
+        "--steps", steps, "--out", run, *more,
+    )  # fmt: skip
+
+
+def losses(run):
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    return [json.loads(line)["loss"] for line in lines]
+
+
+def test_a_bundle_with_other_settings_gives_the_bits_of_the_model_with_them(
+    folder, tmp_path
+):
+    model, bundle, plain = (tmp_path / name for name in ("model", "bundle", "plain"))
+    for process in (
+        train(folder, MINI, model, *GROUP, *CHANGES),
+        train(folder, folder / "step.bnd", bundle, *CHANGES),
+        train(folder, folder / "step.bnd", plain),
+    ):
+        assert process.returncode == 0, process.stderr
+    assert losses(bundle) == losses(model) != losses(plain)
+    expected = safetensors.load(model / "final.safetensors")
+    found = safetensors.load(bundle / "final.safetensors")
+    assert found.keys() == expected.keys()
+    for name in expected:
+        np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
+    settings = json.loads((bundle / "run.json").read_text())["settings"]
+    assert settings == json.loads((model / "run.json").read_text())["settings"]
+    # Both the parameters of the group and the others, but for what the group set.
+    assert settings["lr"] == settings["lr@1"] == 0.0001234567891
+    assert (settings["weight_decay"], settings["weight_decay@1"]) == (0.1, 0)
+
+
+def test_a_learning_rate_of_zero_keeps_every_parameter(folder, tmp_path):
+    """As the rule says, whatever was compiled."""
+    step = folder / "step.bnd"
+    assert train(folder, step, tmp_path / "none", steps=0).returncode == 0
+    assert train(folder, step, tmp_path / "still", "--lr", 0).returncode == 0
+    first = safetensors.load(tmp_path / "none" / "final.safetensors")
+    last = safetensors.load(tmp_path / "still" / "final.safetensors")
+    assert (first["step"], last["step"]) == (0, 2)
+    for name in first:
+        if not name.startswith("state/") and name not in ("step", "rng"):
+            np.testing.assert_array_equal(last[name], first[name], err_msg=name)
+
+
+REFUSED = {
+    "unknown": (["--set", "weight_dekay=1"], 3, ["did you mean 'weight_decay'?"]),
+    "negative": (["--lr", "-1"], 3, ["lr must be at least 0, got -1"]),
+    "nan": (["--lr", "nan"], 3, ["lr must be finite"]),
+    "bound": (["--set", "beta1@1=1"], 3, ["beta1@1 must be below 1, got 1"]),
+    "text": (["--set", "lr=fast"], 2, ["--set expects KEY=VALUE"]),
+    "group": (["--group", "*:lr=1"], 2, ["--group belongs to", "lr=0.001, beta1"]),
+    "optimizer": (["--optimizer", "sgd"], 2, ["--optimizer", "lr=0.001, beta1"]),
+    "clip": (["--clip", "1"], 2, ["--clip", "lr=0.001, beta1"]),
+    "policy": (["--policy", "fp32"], 2, ["--policy", "lr=0.001, beta1"]),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_what_cannot_be_set(kind, folder, tmp_path):
+    arguments, code, words = REFUSED[kind]
+    process = train(folder, folder / "step.bnd", tmp_path / "run", *arguments)
+    assert process.returncode == code, process.stderr
+    for word in words:
+        assert word in process.stderr
+    assert process.stderr.count("error:") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_inspect_shows_settings(folder):
+    process = binade("inspect", folder / "step.bnd", "--set", "beta2=0.9")
+    assert process.returncode == 0, process.stderr
+    settings = process.stdout.splitlines()[1]
+    assert settings == (
+        "settings lr=0.001, beta1=0.9, beta2=0.9, eps=1e-08, weight_decay=0.01, "
+        "lr@1=0.001, beta1@1=0.5, beta2@1=0.9, eps@1=1e-08, weight_decay@1=0"
+    )

@@ -1,0 +1,35 @@
+//===- NumbersTest.cpp - Numbers in messages, and which are legal ---------===//
+
+#include "binade/Container/Numbers.h"
+#include "gtest/gtest.h"
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+
+using namespace binade;
+
+TEST(Numbers, AreShortAndReadBackAsThemselves) {
+  EXPECT_EQ(formatNumber(0.1), "0.1");
+  EXPECT_EQ(formatNumber(1e-8), "1e-08");
+  EXPECT_EQ(formatNumber(-3), "-3");
+  for (double number :
+       {1.0 / 3, 0.0001234567891, 5e-324, std::numeric_limits<double>::max()})
+    EXPECT_EQ(std::strtod(formatNumber(number).c_str(), nullptr), number);
+}
+
+TEST(Numbers, RangesSayWhatIsWrong) {
+  NumberRange range{0.0, 1.0, {}};
+  EXPECT_EQ(range.explainViolation("x", 0.0), "");
+  EXPECT_EQ(range.explainViolation("x", 1.0), "");
+  EXPECT_EQ(range.explainViolation("x", -0.5),
+            "x must be at least 0, got -0.5");
+  EXPECT_EQ(range.explainViolation("x", 2), "x must be at most 1, got 2");
+  NumberRange open{{}, {}, 1.0};
+  EXPECT_EQ(open.explainViolation("x", std::nextafter(1.0, 0.0)), "");
+  EXPECT_EQ(open.explainViolation("x", 1.0), "x must be below 1, got 1");
+  EXPECT_EQ(NumberRange().explainViolation("x", -1e300), "");
+  EXPECT_EQ(NumberRange().explainViolation("x", INFINITY),
+            "x must be finite, got inf");
+  EXPECT_EQ(NumberRange().explainViolation("x", std::nan("")),
+            "x must be finite, got nan");
+}

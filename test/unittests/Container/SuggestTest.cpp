@@ -1,0 +1,26 @@
+//===- SuggestTest.cpp - What somebody may have meant ---------------------===//
+
+#include "binade/Container/Suggest.h"
+#include "gtest/gtest.h"
+#include <vector>
+
+using namespace binade;
+
+static const std::vector<std::string> kNames = {"fp32", "bf16-amp", "fp16-amp",
+                                                "weight_decay", "lr"};
+
+TEST(Suggest, NamesTheNearest) {
+  EXPECT_EQ(suggest("weight-decay", kNames), "; did you mean 'weight_decay'?");
+  EXPECT_EQ(suggest("decay", kNames), "");
+  EXPECT_EQ(suggest("bf16amp", kNames), "; did you mean 'bf16-amp'?");
+  EXPECT_EQ(suggest("fp16-amp2", kNames), "; did you mean 'fp16-amp'?");
+  EXPECT_EQ(suggest("rl", kNames), "");
+  EXPECT_EQ(suggest("lr2", kNames), "; did you mean 'lr'?");
+}
+
+TEST(Suggest, IsSilentAboutWhatIsFar) {
+  EXPECT_EQ(suggest("", kNames), "");
+  EXPECT_EQ(suggest("adamw", kNames), "");
+  EXPECT_EQ(suggest(std::string(1000000, 'x'), kNames), "");
+  EXPECT_EQ(suggest("lr", {}), "");
+}
