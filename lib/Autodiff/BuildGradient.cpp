@@ -164,7 +164,8 @@ struct BuildGradientPass : impl::BuildGradientPassBase<BuildGradientPass> {
     if (!loss) {
       function.emitError(
           "has no loss: expected a result of role metric and name "
-          "'loss'; name an output or add a loss at import");
+          "'loss'; name an output (--loss-output) or add a loss (--loss) at "
+          "import");
       return signalPassFailure();
     }
     auto type = cast<RankedTensorType>(function.getResultTypes()[loss->index]);

@@ -3,25 +3,29 @@
 #include "binade/Container/Suggest.h"
 #include "binade/Container/Printable.h"
 #include <algorithm>
-#include <numeric>
-#include <utility>
 #include <vector>
 
 using namespace binade;
 
-/// Letters to insert, delete or replace (Levenshtein).
+/// Letters to insert, delete, replace, or swap with the next (optimal string
+/// alignment).
 static std::size_t countEdits(std::string_view from, std::string_view to) {
-  std::vector<std::size_t> row(to.size() + 1);
-  std::iota(row.begin(), row.end(), 0);
-  for (std::size_t i = 0; i < from.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < to.size(); ++j) {
-      std::size_t replaced = diagonal + (from[i] != to[j]);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
+  std::vector<std::vector<std::size_t>> edits(
+      from.size() + 1, std::vector<std::size_t>(to.size() + 1));
+  for (std::size_t i = 0; i <= from.size(); ++i)
+    for (std::size_t j = 0; j <= to.size(); ++j) {
+      if (i == 0 || j == 0) {
+        edits[i][j] = i + j;
+        continue;
+      }
+      bool differ = from[i - 1] != to[j - 1];
+      edits[i][j] = std::min({edits[i - 1][j - 1] + differ, edits[i - 1][j] + 1,
+                              edits[i][j - 1] + 1});
+      if (i > 1 && j > 1 && from[i - 1] == to[j - 2] &&
+          from[i - 2] == to[j - 1])
+        edits[i][j] = std::min(edits[i][j], edits[i - 2][j - 2] + 1);
     }
-  }
-  return row.back();
+  return edits.back().back();
 }
 
 std::string binade::suggest(std::string_view word,

@@ -171,6 +171,10 @@ struct AppendOptimizerPass
     SmallVector<StringRef> parameters;
     for (const Port &port : getResults(function, Role::Gradient))
       parameters.push_back(port.name);
+    if (parameters.empty())
+      return module.emitError(
+          "has no parameter to train: the loss depends on none, or all are "
+          "frozen");
     FailureOr<SmallVector<Group>> sorted =
         readSettings(rule->optimizer, llvm::to_vector(settings),
                      llvm::to_vector(groups), parameters, module.getLoc());

@@ -1,6 +1,8 @@
 //===- RuleLibrary.cpp - the optimizers that exist ------------------------===//
 
 #include "binade/Optimizer/RuleLibrary.h"
+#include "binade/IR/Diagnostics.h"
+#include "binade/IR/ParseModule.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Parser/Parser.h"
@@ -20,10 +22,24 @@ std::vector<StringRef> getRuleNames() {
   return names;
 }
 
+static OwningOpRef<ModuleOp> parseRuleFile(StringRef path,
+                                           MLIRContext *context) {
+  auto module = parseModuleFile(path.str(), *context);
+  if (module)
+    return *std::move(module);
+  const ::binade::Error &error = module.error();
+  InFlightDiagnostic diagnostic =
+      emitError(getPartLoc(context, error.where, error.part));
+  diagnostic << error.message;
+  for (const std::string &note : error.notes)
+    diagnostic.attachNote() << note;
+  return nullptr;
+}
+
 static OwningOpRef<ModuleOp> parseRule(StringRef name, MLIRContext *context) {
   ParserConfig config(context);
   if (name.ends_with(kSuffix))
-    return parseSourceFile<ModuleOp>(name, config);
+    return parseRuleFile(name, context);
   for (auto [file, text] : getRuleFiles())
     if (StringRef(file).drop_back(kSuffix.size()) == name)
       return parseSourceString<ModuleOp>(StringRef(text), config,

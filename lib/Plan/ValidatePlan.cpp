@@ -78,8 +78,9 @@ private:
   return checked
 
 Result<void> Validator::run() {
-  if (plan.threads > 4096)
-    return fail(std::to_string(plan.threads) + " threads, more than 4096");
+  if (plan.threads > kMaxThreads)
+    return fail(std::to_string(plan.threads) + " threads, more than " +
+                std::to_string(kMaxThreads));
   if (plan.arenaBytes > maxBytes)
     return fail("an arena of " + std::to_string(plan.arenaBytes) + " bytes");
   for (const auto &[dim, size] : plan.dims)

@@ -189,6 +189,11 @@ TrainingLoop::run(const std::function<void(const StepMetrics &)> &listener) {
   if (failure)
     return systemError(printable(options.out), "cannot make the directory",
                        failure.value());
+  // Noticed before the steps, not after them.
+  for (const char *name : {"final.safetensors", "metrics.jsonl", "run.json"})
+    if (std::filesystem::is_directory(path(name), failure))
+      return Error{printable(path(name)), "cannot write: it is a directory",
+                   ExitCode::IO};
   if (Result<void> written =
           writeRunFile(path("run.json"), program, data, options);
       !written)

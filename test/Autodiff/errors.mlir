@@ -9,7 +9,7 @@ module {
 
 // -----
 
-// expected-error@+1 {{has no loss: expected a result of role metric and name 'loss'; name an output or add a loss at import}}
+// expected-error@+1 {{has no loss: expected a result of role metric and name 'loss'; name an output (--loss-output) or add a loss (--loss) at import}}
 func.func @forward(%w: tensor<f32> {binade.name = "w", binade.role = #binade.role<parameter>})
     -> (tensor<f32> {binade.name = "accuracy", binade.role = #binade.role<metric>}) {
   return %w : tensor<f32>

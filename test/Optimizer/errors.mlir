@@ -64,7 +64,7 @@
 
 // REDEFINE: %{append} = optimizer=%t/absent.mlir
 // RUN: %{errors} ABSENT
-// ABSENT: error: {{.*}}absent.mlir
+// ABSENT: absent.mlir{{.*}} error: cannot open: No such file or directory
 
 // REDEFINE: %{append} = optimizer=%t/two.mlir
 // RUN: %{errors} TWO
@@ -84,6 +84,15 @@
 
 // RUN: not binade-opt %t/two.mlir --binade-append-optimizer 2>&1 | FileCheck %s --check-prefix=GRADIENT
 // GRADIENT: error: expected a function '@gradient' to complete
+
+// RUN: not binade-opt %t/frozen.mlir --binade-append-optimizer 2>&1 | FileCheck %s --check-prefix=FROZEN
+// FROZEN: error: has no parameter to train: the loss depends on none, or all are frozen
+
+//--- frozen.mlir
+func.func @gradient(%loss: tensor<f32> {binade.name = "x", binade.role = #binade.role<batch>})
+    -> (tensor<f32> {binade.name = "loss", binade.role = #binade.role<metric>}) {
+  return %loss : tensor<f32>
+}
 
 //--- gradient.mlir
 func.func @gradient(%w: tensor<2xf32> {binade.name = "w", binade.role = #binade.role<parameter>})

@@ -107,28 +107,64 @@ def test_wrong_data(kind, step, tmp_path):
 
 def test_missing_and_damaged_files(step, data, tmp_path):
     out = tmp_path / "run"
-    absent = tmp_path / "absent.safetensors"
-    refuse(train(step, absent, out=out), 3, "absent.safetensors", out=out)
-    cut = tmp_path / "cut.safetensors"
-    cut.write_bytes(data.read_bytes()[:-1])
-    refuse(train(step, cut, out=out), 3, "cut.safetensors", out=out)
-    bundle = tmp_path / "cut.bnd"
-    bundle.write_bytes(step.read_bytes()[:-1])
-    refuse(train(bundle, data, out=out), 3, "cut.bnd", out=out)
-    missing = tmp_path / "none.onnx"
-    refuse(train(missing, data, out=out), 3, "none.onnx", out=out)
+    files = {
+        "absent": None,
+        "folder": None,
+        "empty": b"",
+        "text": b"hello, world\n",
+        "short": data.read_bytes()[:20],
+        "cut": data.read_bytes()[:-1],
+    }
+    (tmp_path / "folder").mkdir()
+    for name, content in files.items():
+        path = tmp_path / name
+        if content is not None:
+            path.write_bytes(content)
+        refuse(train(step, path, out=out), 3, f"{name}: error: ", out=out) if (
+            name != "cut"
+        ) else refuse(train(step, path, out=out), 3, "cut:tensor 'tokens'", out=out)
+        refuse(
+            train(step, data, "--window", WINDOW, "--init", path, out=out),
+            3,
+            name,
+            out=out,
+        )
+    for name, content in files.items():
+        if name not in ("short", "cut"):  # Which are safetensors.
+            refuse(
+                train(tmp_path / name, data, out=out), 3, f"{name}: error: ", out=out
+            )
+    for name, source in (("cut.bnd", step), ("cut.onnx", MINI)):
+        path = tmp_path / name
+        path.write_bytes(source.read_bytes()[:-1])
+        refuse(train(path, data, out=out), 3, name, out=out)
 
 
 WRONG_COMMANDS = {
     "window": (["--window", "input_ids=tokens[5:"], ["--window"]),
-    "policy": (["--policy", "fp17"], ["fp17", "bf16-amp"]),
-    "optimizer": (["--optimizer", "adam"], ["'adam'", "adamw"]),
+    "empty window": (["--window", ""], ["--window", "got ''"]),
+    "backward window": (["--window", "a=b[5:5]"], ["--window", "'a=b[5:5]'"]),
+    "policy": (["--policy", "fp16amp"], ["did you mean 'fp16-amp'?", "bf16-amp"]),
+    "optimizer": (["--optimizer", "adam"], ["'adam'", "did you mean 'adamw'?"]),
     "setting": (["--set", "lr=fast"], ["--set", "lr=fast"]),
     "dim": (["--dim", "batch"], ["--dim", "NAME=N"]),
-    "clip": (["--clip", "-1"], ["--clip"]),
+    "negative dim": (["--dim", "batch=-1"], ["--dim", "NAME=N"]),
+    "clip": (["--clip", "-1"], ["--clip", "at least 0, got -1"]),
     "group": (["--group", "lr=1"], ["--group"]),
-    "steps": (["--steps", "-1"], ["--steps"]),
+    "steps": (["--steps", "-1"], ["--steps", "0 or more, got '-1'"]),
+    "whole steps": (["--steps", "1e3"], ["--steps", "an integer", "'1e3'"]),
+    "endless steps": (["--steps", str(2**63)], ["--steps", str(2**63)]),
     "const": (["--const", "x"], ["--const"]),
+    "lr": (["--lr", "fast"], ["--lr", "expected a number, got 'fast'"]),
+    "nan": (["--lr", "nan"], ["--lr", "finite, got nan"]),
+    "batch": (["--batch", "0"], ["--batch", "1 or more, got '0'"]),
+    "seed": (["--seed", "-1"], ["--seed", "0 or more, got '-1'"]),
+    "threads": (["--threads", "5000"], ["--threads", "0 to 4096, got '5000'"]),
+    "order": (["--order", "shufle"], ["--order", "did you mean 'shuffle'?"]),
+    "nonfinite": (["--on-nonfinite", "go"], ["stop, skip, continue", "'go'"]),
+    "option": (["--polcy", "fp32"], ["'--polcy'; did you mean '--policy'?"]),
+    "word": (["more"], ["unexpected argument 'more'"]),
+    "twice": (["--seed", "1", "--seed", "2"], ["--seed"]),
 }
 
 
@@ -141,6 +177,24 @@ def test_wrong_commands(kind, data, tmp_path):
     refuse(binade(*command, *arguments), 2, *words, out=out)
 
 
+def test_what_is_missing_is_named(data, tmp_path):
+    given = {"--data": data, "--steps": 1, "--out": tmp_path / "run"}
+    for name in given:
+        rest = [word for pair in given.items() if pair[0] != name for word in pair]
+        process = binade("train", MINI, *rest)
+        refuse(process, 2, name, "binade train --help", out=tmp_path / "run")
+    process = train(MINI, data, out="")
+    assert process.returncode == 2 and "--out" in process.stderr
+    for words, expected in (
+        (["trian"], "did you mean 'train'?"),
+        (["list", "policys"], "did you mean 'policies'?"),
+        (["compile", MINI, "--to=asign", "-o", "x"], "did you mean 'assign'?"),
+        ([], "see 'binade --help'"),
+    ):
+        process = binade(*words)
+        assert process.returncode == 2 and expected in process.stderr
+
+
 def test_options_that_come_too_late_for_a_bundle(step, data, tmp_path):
     out = tmp_path / "run"
     for option in (["--policy", "fp32"], ["--clip", "1"], ["--dim", "a=1"]):
@@ -150,26 +204,68 @@ def test_options_that_come_too_late_for_a_bundle(step, data, tmp_path):
     assert process.returncode == 2 and "--save-grads" in process.stderr
 
 
-def test_unknown_settings_name_the_known_ones(data, tmp_path):
+# What the command line says of the model is wrong: code 3.
+REJECTED = {
+    "setting": (["--set", "beta3=0.9"], ["'beta3'; did you mean 'beta1'?", "eps"]),
+    "bound": (["--set", "beta1=1"], ["mini.onnx: error: beta1 must be below 1, got 1"]),
+    "negative": (["--lr", "-1"], ["mini.onnx: error: lr must be at least 0, got -1"]),
+    "group": (["--group", "*.nothing:lr=1"], ["'*.nothing'", "token.weight"]),
+    "group's setting": (["--group", "*:decay=1"], ["'decay'", "weight_decay"]),
+    "glob": (["--group", "[:lr=1"], ["'['"]),
+    "freeze": (["--freeze", "nothing*"], ["--freeze 'nothing*'"]),
+    "train": (["--train", "nothing*"], ["--train 'nothing*'"]),
+    "all frozen": (["--freeze", "*"], ["no parameter to train", "frozen"]),
+    "loss": (["--loss", "l1(loss, x)"], ["cross_entropy(OUTPUT", "'l1(loss, x)'"]),
+    "loss output": (["--loss-output", "lost"], ["no output 'lost'", "'loss'"]),
+    "dim": (["--dim", "time=3"], ["'time'"]),
+    "policy file": (["--policy", "absent.yaml"], ["absent.yaml", "No such file"]),
+    "rule file": (["--optimizer", "absent.mlir"], ["absent.mlir: error: cannot open"]),
+    "init": (["--init", "absent"], ["absent: error: cannot open"]),
+    "constant": (["--const", "x=absent"], ["no batch input 'x'", "'input_ids'"]),
+    "window": (["--window", "x=tokens[0:9]"], ["no batch input 'x'", "'input_ids'"]),
+}
+
+
+@pytest.mark.parametrize("kind", REJECTED)
+def test_wrong_names(kind, data, tmp_path):
+    arguments, words = REJECTED[kind]
+    arguments = [*arguments, *([] if kind == "window" else ["--window", WINDOW])]
     out = tmp_path / "run"
-    process = train(MINI, data, "--set", "momentum=0.9", out=out)
-    refuse(process, 3, "momentum", "beta1", out=out)
-    process = train(MINI, data, "--group", "*.nothing:lr=1", out=out)
-    refuse(process, 3, "*.nothing", out=out)
+    refuse(train(MINI, data, *arguments, out=out), 3, *words, out=out)
 
 
-def test_wrong_batch_and_symbolic_dimensions(step, data, tmp_path):
+@pytest.mark.parametrize("kind", ["optimizer", "policy"])
+def test_damaged_rule_and_policy_files(kind, data, tmp_path):
+    """Deep nesting would exhaust the stack of a careless parser."""
+    file = tmp_path / {"optimizer": "rule.mlir", "policy": "own.yaml"}[kind]
+    out = tmp_path / "run"
+    texts = {
+        "optimizer": ["module {" * 100000, "binade.optimizer @x {", "\0\xff", ""],
+        "policy": ["name: " + "[" * 100000, "name: x\nnarow: f16\n", "\0\xff"],
+    }
+    for text in texts[kind]:
+        file.write_bytes(text.encode("latin-1"))
+        process = train(MINI, data, f"--{kind}", file, out=out)
+        assert process.returncode == 3, (text[:20], process)
+        assert file.name in process.stderr and not out.exists()
+
+
+def test_wrong_batch(step, data, tmp_path):
     out = tmp_path / "run"
     process = train(step, data, "--window", WINDOW, "--batch", 4, out=out)
     refuse(process, 3, "4", "16", out=out)
-    refuse(train(MINI, data, "--dim", "time=3", out=out), 3, "time", out=out)
 
 
-def test_init_file_without_a_known_name(step, data, tmp_path):
+def test_wrong_init_files(step, data, tmp_path):
     other, out = tmp_path / "other.safetensors", tmp_path / "run"
-    safetensors.save(other, {"nothing": np.zeros(3, np.float32)})
-    process = train(step, data, "--window", WINDOW, "--init", other, out=out)
-    refuse(process, 3, "other.safetensors", out=out)
+    for tensors, words in (
+        ({"nothing": np.zeros(3, np.float32)}, ["none of its tensors"]),
+        ({"token.weight": np.zeros((94, 3), np.float32)}, ["F32 [94, 3]", "[94, 128]"]),
+        ({"token.weight": np.zeros((94, 128))}, ["F64 [94, 128]", "F32 [94, 128]"]),
+    ):
+        safetensors.save(other, tensors)
+        process = train(step, data, "--window", WINDOW, "--init", other, out=out)
+        refuse(process, 3, "other.safetensors", *words, out=out)
 
 
 def test_numbers_stop_a_run(step, data, tmp_path):
@@ -211,13 +307,43 @@ def test_errors_as_json(tmp_path):
     record = json.loads(process.stderr)
     assert process.returncode == 3 and record["severity"] == "error"
     assert record["file"].endswith("none.onnx")
+    process = binade("import", tmp_path / "none.onnx", "--diag=json", "--nothing")
+    record = json.loads(process.stderr)
+    assert process.returncode == record["exit_code"] == 2
+    assert "'--nothing'" in record["message"]
 
 
-def test_a_directory_that_cannot_be_made(step, data, tmp_path):
+def test_output_that_cannot_be_written(step, data, tmp_path):
     (tmp_path / "file").write_text("")
-    out = tmp_path / "file" / "run"
-    process = train(step, data, "--window", WINDOW, out=out)
-    assert process.returncode in (3, 5) and "run" in process.stderr
+    for out in (tmp_path / "file", tmp_path / "file" / "run"):
+        process = train(step, data, "--window", WINDOW, out=out)
+        assert process.returncode == 3 and str(out) in process.stderr
+    # Known before the first step, not after the last.
+    (tmp_path / "run" / "final.safetensors").mkdir(parents=True)
+    process = train(step, data, "--window", WINDOW, out=tmp_path / "run")
+    assert process.returncode == 5 and "final.safetensors" in process.stderr
+    assert len(list((tmp_path / "run").iterdir())) == 1
+    for command in ("compile", "import"):
+        for target in (tmp_path / "none" / "x", tmp_path / "run"):
+            process = binade(command, MINI, "-o", target)
+            assert process.returncode == 5 and str(target) in process.stderr
+
+
+def test_modules_and_bundles_where_none_belongs(step, data, tmp_path):
+    module, out = tmp_path / "step.mlir", tmp_path / "x"
+    module.write_text("")
+    for arguments, code, word in (
+        (["import", module, "-o", out], 2, "is a module"),
+        (["import", step, "-o", out], 3, "got a safetensors file"),
+        (["compile", step, "-o", out], 3, "got a safetensors file"),
+        (["compile", module, "-o", out], 2, "--from=PHASE"),
+        (["compile", module, "--from=import", "-o", out], 3, "'@forward'"),
+        (["compile", module, "--from=plan", "--to=kernels", "-o", out], 2, "before"),
+        (["compile", MINI, "--from=import", "-o", out], 2, "--from is for modules"),
+        (["compile", MINI, "-o", "-"], 2, "name a file by -o"),
+        (["train", module, "--data", data, "--steps", 1, "--out", out], 2, "compile"),
+    ):
+        refuse(binade(*arguments), code, word, out=out)
 
 
 SCALAR_INPUT = """

@@ -3,8 +3,10 @@
 #include "Commands.h"
 #include "Model.h"
 #include "Write.h"
+#include "binade/Container/Suggest.h"
 #include "binade/Plan/Bundle.h"
 #include "binade/Plan/PlanJson.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -50,11 +52,12 @@ struct CompileCommand {
   Result<void> checkPhases(bool isModule) {
     for (const std::string &name : {from, to})
       if (!name.empty() && !parsePhase(name)) {
-        std::string names;
+        std::vector<std::string> names;
         for (const PhaseDescription &phase : getPhases())
-          names += (names.empty() ? "" : ", ") + phase.name.str();
+          names.push_back(phase.name.str());
         return usageError("no phase is called " + ::binade::quote(name) +
-                          "; there are " + names);
+                          ::binade::suggest(name, names))
+            .withNote("there are " + llvm::join(names, ", "));
       }
     if (isModule && from.empty())
       return usageError("a module needs --from=PHASE, the phase that left it");

@@ -19,6 +19,10 @@ struct ImportCommand {
     Model model(import.model, output);
     if (Result<void> complete = import.complete(); !complete)
       return model.getDiagnostics().fail(complete.error());
+    if (model.isModule())
+      return model.getDiagnostics().fail(
+          usageError(::binade::printable(model.getPath()) +
+                     " is a module: it is imported already"));
     if (int code = model.read(import, CompilerPhase::Import))
       return code;
     model.getReport().print(llvm::errs());

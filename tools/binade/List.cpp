@@ -1,5 +1,6 @@
 //===- List.cpp - binade list ---------------------------------------------===//
 
+#include "CommandLine.h"
 #include "Commands.h"
 #include "binade/Container/Error.h"
 #include "binade/Optimizer/RuleLibrary.h"
@@ -55,7 +56,7 @@ void addList(CLI::App &app, Run &run) {
   auto what = std::make_shared<std::string>();
   command->add_option("what", *what, "What to list")
       ->required()
-      ->check(CLI::IsMember({"policies", "optimizers", "phases"}));
+      ->check(oneOf({"policies", "optimizers", "phases"}));
   command->callback([&run, what] {
     run = [what] {
       if (*what == "policies")

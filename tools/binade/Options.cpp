@@ -1,6 +1,7 @@
 //===- Options.cpp - What several commands take ---------------------------===//
 
 #include "Options.h"
+#include "CommandLine.h"
 #include "binade/Container/Suggest.h"
 #include "binade/Optimizer/RuleLibrary.h"
 #include "binade/Precision/Policy.h"
@@ -97,7 +98,8 @@ void StepArguments::add(CLI::App &command) {
                   "Rule: a name of 'binade list optimizers' or a .mlir file")
       ->type_name("RULE")
       ->capture_default_str();
-  command.add_option("--lr", lr, "Learning rate, the same as --set lr=...");
+  command.add_option("--lr", lr, "Learning rate, the same as --set lr=...")
+      ->check(number());
   command
       .add_option("--set", options.settings, "Hyper-parameter of the optimizer")
       ->type_name("KEY=VALUE")
@@ -110,10 +112,12 @@ void StepArguments::add(CLI::App &command) {
   command
       .add_option("--clip", options.clip,
                   "Largest global norm of the gradients; 0 for none")
+      ->check(number({0.0}))
       ->capture_default_str();
   command
       .add_option("--threads", options.threads,
                   "Threads of library calls; 0 for one per core")
+      ->check(integer<unsigned>(0, ::binade::plan::kMaxThreads))
       ->capture_default_str();
 }
 
@@ -158,8 +162,6 @@ Result<void> StepArguments::complete() {
                         ::binade::quote(group));
     std::replace(group.begin() + colon, group.end(), ',', ';');
   }
-  if (!(options.clip >= 0.0))
-    return usageError("--clip must be at least 0");
   return {};
 }
 
@@ -201,7 +203,7 @@ std::vector<::binade::Setting> StepArguments::getSettings() const {
 
 void OutputArguments::add(CLI::App &command) {
   command.add_option("--diag", diagnostics, "Form of errors and warnings")
-      ->check(CLI::IsMember({"text", "json"}))
+      ->check(oneOf({"text", "json"}))
       ->capture_default_str();
   command.add_flag("--timing", timing, "Print the time of each phase");
 }

@@ -1,5 +1,6 @@
 //===- Train.cpp - binade train -------------------------------------------===//
 
+#include "CommandLine.h"
 #include "Commands.h"
 #include "Model.h"
 #include "Report.h"
@@ -36,7 +37,8 @@ struct TrainCommand {
   OutputArguments output;
   DataOptions data;
   ::binade::TrainOptions train;
-  std::string windows, init, order = "shuffle", onNonFinite;
+  std::optional<std::string> windows;
+  std::string init, order = "shuffle", onNonFinite;
   std::vector<std::string> constants;
   std::optional<std::uint64_t> initSeed;
   bool profile = false;
@@ -80,11 +82,11 @@ struct TrainCommand {
 
   /// Takes apart what the command line holds as text.
   Result<void> complete() {
-    if (train.steps < 0)
-      return usageError("--steps must be at least 0");
-    Result<std::vector<::binade::Window>> parsed =
-        ::binade::parseWindows(windows);
-    if (!windows.empty()) {
+    if (train.out.empty())
+      return usageError("--out names no directory");
+    if (windows) {
+      Result<std::vector<::binade::Window>> parsed =
+          ::binade::parseWindows(*windows);
       if (!parsed)
         return parsed.takeError();
       data.windows = *std::move(parsed);
@@ -136,21 +138,25 @@ static void addDataOptions(CLI::App &command, TrainCommand &self) {
       .add_option("--stride", self.data.stride,
                   "Elements between the starts of two windows; 0 for the "
                   "length of the longest")
-      ->check(CLI::NonNegativeNumber);
+      ->check(integer<std::int64_t>());
   command
       .add_option("--const", self.constants,
                   "Input that is the same in every step")
       ->type_name("NAME=FILE")
       ->allow_extra_args(false);
-  command.add_option("--batch", self.data.batch,
-                     "Samples per step; has to be the model's");
+  command
+      .add_option("--batch", self.data.batch,
+                  "Samples per step; has to be the model's")
+      ->check(integer<std::int64_t>(1));
   command.add_option("--order", self.order, "Order of samples in an epoch")
-      ->check(CLI::IsMember({"shuffle", "sequential"}))
+      ->check(oneOf({"shuffle", "sequential"}))
       ->capture_default_str();
 }
 
 static void addRunOptions(CLI::App &command, TrainCommand &self) {
-  command.add_option("--steps", self.train.steps, "Steps to train")->required();
+  command.add_option("--steps", self.train.steps, "Steps to train")
+      ->required()
+      ->check(integer<std::int64_t>());
   command
       .add_option("--out", self.train.out,
                   "Directory for metrics, gradients and the final state")
@@ -159,9 +165,12 @@ static void addRunOptions(CLI::App &command, TrainCommand &self) {
   command
       .add_option("--seed", self.train.seed,
                   "Of random initial values, dropout and the samples' order")
+      ->check(integer<std::uint64_t>())
       ->capture_default_str();
-  command.add_option("--init-seed", self.initSeed,
-                     "Of random initial values and dropout, instead of --seed");
+  command
+      .add_option("--init-seed", self.initSeed,
+                  "Of random initial values and dropout, instead of --seed")
+      ->check(integer<std::uint64_t>());
   command
       .add_option("--init", self.init,
                   "Start from the tensors of this file with known names, as "
@@ -171,12 +180,12 @@ static void addRunOptions(CLI::App &command, TrainCommand &self) {
       .add_option("--save-grads", self.train.saveGradients,
                   "Write the gradients of the first K steps")
       ->type_name("K")
-      ->check(CLI::NonNegativeNumber);
+      ->check(integer<std::int64_t>());
   command
       .add_option("--on-nonfinite", self.onNonFinite,
                   "What to do about gradients that are not finite; stop, but "
                   "skip with loss scaling")
-      ->check(CLI::IsMember({"stop", "skip", "continue"}));
+      ->check(oneOf({"stop", "skip", "continue"}));
   command.add_flag("--profile", self.profile,
                    "Measure every record and print where time went");
 }

@@ -1,25 +1,34 @@
 //===- binade.cpp - the driver --------------------------------------------===//
 
+#include "CommandLine.h"
 #include "Commands.h"
 #include "binade/Container/Error.h"
+#include "binade/Container/Suggest.h"
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <unistd.h>
 
-using binade::ExitCode;
+using namespace binade;
 
 /// Runs `binade-<name>` from this program's directory or from PATH, as git
 /// does.
-static int runExternal(int argc, char **argv) {
+static int runExternal(const CLI::App &app, char **argv) {
   std::string name = "binade-" + std::string(argv[1]);
   std::error_code ignored;
   auto here = std::filesystem::read_symlink("/proc/self/exe", ignored);
   std::string beside = (here.parent_path() / name).string();
   execv(beside.c_str(), argv + 1);
   execvp(name.c_str(), argv + 1);
-  std::cerr << "binade: error: no command '" << argv[1]
-            << "'; see 'binade --help'\n";
+  std::vector<std::string> known;
+  for (const CLI::App *command : app.get_subcommands(nullptr))
+    known.push_back(command->get_name());
+  std::cerr << render(Error{"binade",
+                            "no command is called " + quote(argv[1]) +
+                                suggest(argv[1], known),
+                            ExitCode::Usage}
+                          .withNote("see 'binade --help'"))
+            << "\n";
   return ExitCode::Usage;
 }
 
@@ -39,11 +48,12 @@ int main(int argc, char **argv) {
   };
   bool isWord = argc > 1 && argv[1][0] != '-';
   if (isWord && std::ranges::none_of(app.get_subcommands(nullptr), isOwn))
-    return runExternal(argc, argv);
+    return runExternal(app, argv);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
-    return app.exit(error) == 0 ? ExitCode::Ok : ExitCode::Usage;
+    return error.get_exit_code() == 0 ? app.exit(error)
+                                      : reportUsage(app, error, argc, argv);
   }
   return run();
 }

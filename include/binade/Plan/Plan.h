@@ -213,6 +213,8 @@ struct Loop {
 };
 inline constexpr std::size_t kMaxLoopDepth = 4;
 
+inline constexpr std::uint32_t kMaxThreads = 4096;
+
 struct Record {
   std::string label; ///< For people: op and layer.
   std::variant<Launch, Matmul, Convolution, Copy, Loop> body;

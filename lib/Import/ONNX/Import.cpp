@@ -126,8 +126,9 @@ void Importer::collectUsed() {
 void Importer::createFunction() {
   MLIRContext *context = model.getContext();
   OpBuilder b(context);
+  // Errors about the whole module are about the file.
+  module = ModuleOp::create(b, b.getUnknownLoc());
   Location loc = NameLoc::get(b.getStringAttr(model.getGraph().name()));
-  module = ModuleOp::create(b, loc);
   b.setInsertionPointToEnd(module->getBody());
   function = func::FuncOp::create(b, loc, "forward", b.getFunctionType({}, {}));
   b.setInsertionPointToEnd(function.addEntryBlock());

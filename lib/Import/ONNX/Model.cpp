@@ -37,7 +37,9 @@ std::string mlir::binade::importer::getNodeName(const ::onnx::NodeProto &node,
 LogicalResult mlir::binade::importer::emitError(Location loc,
                                                 const ::binade::Error &error) {
   InFlightDiagnostic diagnostic = mlir::emitError(loc);
-  diagnostic << error.where << ": " << error.message;
+  if (error.where != describeLocation(loc).first)
+    diagnostic << error.where << ": ";
+  diagnostic << error.message;
   for (const std::string &note : error.notes)
     diagnostic.attachNote() << note;
   return diagnostic;

@@ -14,7 +14,8 @@ TEST(Suggest, NamesTheNearest) {
   EXPECT_EQ(suggest("decay", kNames), "");
   EXPECT_EQ(suggest("bf16amp", kNames), "; did you mean 'bf16-amp'?");
   EXPECT_EQ(suggest("fp16-amp2", kNames), "; did you mean 'fp16-amp'?");
-  EXPECT_EQ(suggest("rl", kNames), "");
+  EXPECT_EQ(suggest("rl", kNames), "; did you mean 'lr'?");
+  EXPECT_EQ(suggest("wieght_decay", kNames), "; did you mean 'weight_decay'?");
   EXPECT_EQ(suggest("lr2", kNames), "; did you mean 'lr'?");
 }
 

@@ -1,0 +1,77 @@
+//===- CommandLine.cpp - What is legal on the command line ----------------===//
+
+#include "CommandLine.h"
+#include "binade/Container/Error.h"
+#include "binade/Container/Suggest.h"
+#include <algorithm>
+#include <iostream>
+
+using namespace binade;
+
+CLI::Validator number(NumberRange range) {
+  auto check = [range](const std::string &text) -> std::string {
+    char *end;
+    double value = std::strtod(text.c_str(), &end);
+    if (text.empty() || *end)
+      return "expected a number, got " + quote(text);
+    return range.explainViolation("the number", value);
+  };
+  return CLI::Validator(check, "");
+}
+
+CLI::Validator oneOf(std::vector<std::string> names) {
+  auto check = [names](const std::string &text) -> std::string {
+    if (std::find(names.begin(), names.end(), text) != names.end())
+      return "";
+    std::string known;
+    for (const std::string &name : names)
+      known += (known.empty() ? "" : ", ") + name;
+    return "expected one of " + known + ", got " + quote(text) +
+           suggest(text, names);
+  };
+  return CLI::Validator(check, "");
+}
+
+/// The subcommand that was being read, or the program itself.
+static const CLI::App &findCommand(const CLI::App &app) {
+  std::vector<CLI::App *> parsed = app.get_subcommands();
+  return parsed.empty() ? app : *parsed.back();
+}
+
+/// The first of what is left over; options come before their values.
+static std::string describeExtras(const CLI::App &app) {
+  std::vector<std::string> extras = app.remaining(true), options;
+  auto extra = std::find_if(extras.begin(), extras.end(),
+                            [](auto &word) { return word.starts_with("-"); });
+  if (extra == extras.end())
+    return "unexpected argument " + quote(extras.front());
+  for (const CLI::Option *option : findCommand(app).get_options())
+    for (const std::string &name : option->get_lnames())
+      options.push_back("--" + name);
+  return "no option is called " + quote(*extra) +
+         suggest(extra->substr(0, extra->find('=')), options);
+}
+
+static DiagnosticFormat findFormat(int argc, char **argv) {
+  for (int i = 1; i < argc; ++i)
+    if (std::string_view word = argv[i];
+        word == "--diag=json" || (word == "--diag" && i + 1 < argc &&
+                                  std::string_view(argv[i + 1]) == "json"))
+      return DiagnosticFormat::Json;
+  return DiagnosticFormat::Text;
+}
+
+int reportUsage(const CLI::App &app, const CLI::ParseError &error, int argc,
+                char **argv) {
+  bool isExtra =
+      error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
+  std::string message = isExtra ? describeExtras(app) : error.what();
+  const CLI::App &command = findCommand(app);
+  std::string help =
+      &command == &app ? "binade" : "binade " + command.get_name();
+  std::cerr << render(Error{"binade", printable(message, 1000), ExitCode::Usage}
+                          .withNote("see '" + help + " --help'"),
+                      findFormat(argc, argv))
+            << "\n";
+  return ExitCode::Usage;
+}

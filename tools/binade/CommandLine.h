@@ -1,0 +1,43 @@
+//===- CommandLine.h - what is legal on the command line --------*- C++ -*-===//
+
+#ifndef BINADE_TOOLS_BINADE_COMMANDLINE_H
+#define BINADE_TOOLS_BINADE_COMMANDLINE_H
+
+#include "binade/Container/Numbers.h"
+#include "binade/Container/Printable.h"
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <limits>
+
+/// Accepts a decimal integer of [low, high].
+template <typename Int>
+CLI::Validator integer(Int low = 0,
+                       Int high = std::numeric_limits<Int>::max()) {
+  auto check = [low, high](const std::string &text) -> std::string {
+    Int value;
+    auto [end, error] =
+        std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error == std::errc() && end == text.data() + text.size() &&
+        value >= low && value <= high)
+      return "";
+    std::string expected = high == std::numeric_limits<Int>::max()
+                               ? " or more"
+                               : " to " + std::to_string(high);
+    return "expected an integer, " + std::to_string(low) + expected + ", got " +
+           binade::quote(text);
+  };
+  return CLI::Validator(check, "");
+}
+
+/// Accepts a finite number of `range`; where it does not matter, what follows
+/// decides.
+CLI::Validator number(binade::NumberRange range = {});
+
+/// Accepts one of `names`.
+CLI::Validator oneOf(std::vector<std::string> names);
+
+/// Prints what CLI11 found wrong in a driver's words and returns the exit code.
+int reportUsage(const CLI::App &app, const CLI::ParseError &error, int argc,
+                char **argv);
+
+#endif // BINADE_TOOLS_BINADE_COMMANDLINE_H
