@@ -135,7 +135,7 @@ def test_every_record_names_the_node_it_comes_from(folder):
     nodes = {label[1].split(" +")[0] for label in labels}
     assert nodes <= {
         *("MatMul_0", "Add_1", "SoftmaxCrossEntropyLoss_2"),
-        *("weight", "bias", "step"),
+        *("weight", "bias", "g"),  # Parameters, and the graph for the rest of the step.
     }
     # One launch updates both parameters.
     update = [rest for kernel, rest in labels if kernel.startswith("optimizer_update")]
