@@ -196,6 +196,11 @@ int mlir::binade::runEval(int argc, char **argv,
                           const std::map<std::string, EvalBackend> &backends) {
   Options options;
   CLI::App app("Runs a function of a module on given tensors.", "binade eval");
+  app.footer("Examples:\n"
+             "  binade eval module.mlir --inputs x.safetensors\n"
+             "  binade eval module.mlir --function f --inputs x.safetensors "
+             "--backend cpu \\\n"
+             "      --check --out y.safetensors");
   app.add_option("module", options.module, "a module of binade ops (.mlir)")
       ->required();
   app.add_option("--function", options.function,

@@ -20,16 +20,16 @@ CLI::Validator number(NumberRange range) {
 }
 
 CLI::Validator oneOf(std::vector<std::string> names) {
-  auto check = [names](const std::string &text) -> std::string {
+  std::string known;
+  for (const std::string &name : names)
+    known += (known.empty() ? "" : ", ") + name;
+  auto check = [names, known](const std::string &text) -> std::string {
     if (std::find(names.begin(), names.end(), text) != names.end())
       return "";
-    std::string known;
-    for (const std::string &name : names)
-      known += (known.empty() ? "" : ", ") + name;
     return "expected one of " + known + ", got " + quote(text) +
            suggest(text, names);
   };
-  return CLI::Validator(check, "");
+  return CLI::Validator(check, "{" + known + "}");
 }
 
 /// The subcommand that was being read, or the program itself.

@@ -36,8 +36,11 @@ struct ImportCommand {
 void addImport(CLI::App &app, Run &run) {
   CLI::App *command =
       app.add_subcommand("import", "Turn an ONNX file into a module");
-  command->footer(
-      "Example: binade import model.onnx --dim batch=8 -o model.mlir");
+  command->footer("Examples:\n"
+                  "  binade import model.onnx -o model.mlir\n"
+                  "  binade import model.onnx --dim batch=8 "
+                  "--loss 'cross_entropy(logits, labels)' \\\n"
+                  "      -o model.mlir");
   auto self = std::make_shared<ImportCommand>();
   self->import.add(*command, "ONNX file");
   self->output.add(*command);

@@ -52,7 +52,10 @@ static void listPhases() {
 void addList(CLI::App &app, Run &run) {
   CLI::App *command =
       app.add_subcommand("list", "List policies, optimizers or phases");
-  command->footer("Example: binade list policies");
+  command->footer("Examples:\n"
+                  "  binade list policies\n"
+                  "  binade list optimizers\n"
+                  "  binade list phases");
   auto what = std::make_shared<std::string>();
   command->add_option("what", *what, "What to list")
       ->required()

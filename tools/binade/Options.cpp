@@ -101,7 +101,8 @@ void StepArguments::add(CLI::App &command) {
   command.add_option("--lr", lr, "Learning rate, the same as --set lr=...")
       ->check(number());
   command
-      .add_option("--set", options.settings, "Hyper-parameter of the optimizer")
+      .add_option("--set", options.settings,
+                  "Hyper-parameter of the optimizer; a bundle's too")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   command

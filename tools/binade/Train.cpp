@@ -183,8 +183,8 @@ static void addRunOptions(CLI::App &command, TrainCommand &self) {
       ->check(integer<std::int64_t>());
   command
       .add_option("--on-nonfinite", self.onNonFinite,
-                  "What to do about gradients that are not finite; stop, but "
-                  "skip with loss scaling")
+                  "What to do about gradients that are not finite; if not "
+                  "given stop, or skip with loss scaling")
       ->check(oneOf({"stop", "skip", "continue"}));
   command.add_flag("--profile", self.profile,
                    "Measure every record and print where time went");
@@ -201,7 +201,7 @@ void addTrain(CLI::App &app, Run &run) {
       "--out run\n"
       "  binade train step.bnd --data train.safetensors --steps 100 --out run "
       "\\\n"
-      "      --init run/final.safetensors");
+      "      --init run/final.safetensors --lr 3e-4");
   auto self = std::make_shared<TrainCommand>();
   self->import.add(*command, "ONNX file, or a bundle of 'binade compile'");
   self->step.add(*command);

@@ -34,13 +34,19 @@ static int runExternal(const CLI::App &app, char **argv) {
 
 int main(int argc, char **argv) {
   CLI::App app("Compiles training graphs, and says why each number has its "
-               "format.");
+               "format.",
+               "binade");
   app.set_version_flag("--version", "binade " BINADE_VERSION);
   app.require_subcommand(1);
   std::function<int()> run;
   for (auto *add : {addImport, addCompile, addTrain, addInspect, addList})
     add(app, run);
-  app.footer("Every 'binade-NAME' on PATH is a command too: binade eval.\n"
+  app.footer("Examples:\n"
+             "  binade train model.onnx --data train.safetensors --steps 100 "
+             "--out run\n"
+             "  binade compile --help\n"
+             "  binade eval --help\n"
+             "Every 'binade-NAME' on PATH is a command too, as eval is.\n"
              "Exit codes: docs/ExitCodes.md.");
 
   auto isOwn = [&](const CLI::App *command) {

@@ -1,0 +1,115 @@
+"""The examples that help and README give are run, as they are written."""
+
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+from reference import BUILD, ROOT, safetensors
+
+onnx = pytest.importorskip("onnx")
+
+BINADE = BUILD / "bin" / "binade"
+COMMANDS = ["import", "compile", "train", "inspect", "list", "eval"]
+# Symbolic, with a loss to add; the static one has its loss inside.
+GRAPH = """
+<ir_version: 9, opset_import: ["" : 20]>
+g ({inputs}) => ({outputs})
+  <float[2, 3] weight = {{0.5, -1.0, 0.25, 2.0, 0.125, -0.75}}> {{
+  logits = MatMul(x, weight)
+  {loss}
+}}
+"""
+STATIC = GRAPH.format(
+    inputs="float[8, 2] x, int64[8] labels",
+    outputs="float loss",
+    loss="loss = SoftmaxCrossEntropyLoss(logits, labels)",
+)
+SYMBOLIC = GRAPH.format(
+    inputs="float[batch, 2] x", outputs="float[batch, 3] logits", loss=""
+)
+# Named in `binade eval --help`.
+MODULE = """
+func.func @f(%x: tensor<2xf32> {binade.name = "x"}) -> tensor<2xf32> {
+  %y = binade.exp %x : (tensor<2xf32>) -> tensor<2xf32>
+  return %y : tensor<2xf32>
+}
+"""
+
+
+def examples(text):
+    """Commands of `text`, joined where a line ends in a backslash."""
+    joined = re.sub(r"\\\n\s*", "", text)
+    return re.findall(r"^ *((?:build/release/bin/)?binade .*)$", joined, re.MULTILINE)
+
+
+def help_of(*command):
+    done = subprocess.run(
+        [BINADE, *command, "--help"], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0 and not done.stderr
+    return done.stdout
+
+
+def save(text, path):
+    model = onnx.parser.parse_model(text)
+    model.metadata_props.add(key="binade.trainable", value='["weight"]')
+    onnx.save(model, path)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    x = np.random.default_rng(1).standard_normal((16, 2), np.float32)
+    data = {"x": x, "labels": np.arange(16) % 3}
+    safetensors.save(tmp_path / "train.safetensors", data)
+    safetensors.save(tmp_path / "x.safetensors", {"x": np.float32([1, 2])})
+    (tmp_path / "module.mlir").write_text(MODULE)
+    return tmp_path
+
+
+def run(command, folder):
+    """Runs an example with few steps, on the model that fits its options."""
+    is_symbolic = "--dim" in command
+    save(SYMBOLIC if is_symbolic else STATIC, folder / "model.onnx")
+    words = shlex.split(re.sub(r"--steps \d+", "--steps 3", command))
+    assert pathlib.Path(words[0]).name == "binade"
+    done = subprocess.run(
+        [BINADE, *words[1:]], cwd=folder, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, (command, done.stderr)
+    return done.stdout
+
+
+def test_examples_of_help(folder):
+    texts = {name: help_of(name) for name in COMMANDS}
+    for name, text in texts.items():
+        found = examples(text.split("Example", 1)[1])
+        assert found, name
+        for command in found:
+            assert command.split()[1] == name
+            assert run(command, folder) or "-o" in command or "--out" in command
+    y = safetensors.load(folder / "y.safetensors")["result0"]
+    np.testing.assert_allclose(y, np.exp([1, 2]), rtol=1e-6)
+    assert safetensors.load(folder / "run" / "final.safetensors")["step"] == 6
+
+
+def test_help_names_every_command_and_choice(folder):
+    overview = help_of()
+    for name in COMMANDS:
+        assert re.search(rf"\b{name}\b", overview)
+    for command in examples(overview):
+        run(command, folder)
+    assert "{shuffle, sequential}" in help_of("train")
+    shutil.rmtree(folder / "run")
+
+
+def test_commands_of_the_readme(folder):
+    text = (ROOT / "README.md").read_text()
+    found = examples(text)
+    assert len(found) == 1
+    run(found[0], folder)
+    lines = (folder / "run" / "metrics.jsonl").read_text().splitlines()
+    assert len(lines) == 3
