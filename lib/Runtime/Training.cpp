@@ -107,7 +107,7 @@ Result<void> TrainingLoop::check() {
   if (options.saveGradients > 0 && program.tensors(Role::Gradient).empty())
     return Error{"--save-grads",
                  "the program does not give its gradients; train the model "
-                 "itself, or compile it with --keep-gradients",
+                 "itself",
                  ExitCode::Usage};
   return {};
 }
