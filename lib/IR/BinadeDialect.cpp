@@ -15,6 +15,7 @@ using namespace mlir::binade;
 #include "binade/Interfaces/DifferentiableOpInterface.cpp.inc"
 #include "binade/Interfaces/ElementwiseOpInterface.cpp.inc"
 #include "binade/Interfaces/KernelOpInterface.cpp.inc"
+#include "binade/Interfaces/LayoutOpInterface.cpp.inc"
 #include "binade/Interfaces/PrecisionOpInterface.cpp.inc"
 
 void BinadeDialect::initialize() {

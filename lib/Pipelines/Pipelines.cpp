@@ -53,6 +53,7 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
   case CompilerPhase::Kernels:
     pm.addPass(createRecomputePass());
     pm.addPass(createExpandCompositesPass());
+    pm.addPass(createChooseLayoutsPass());
     addCleanup(pm);
     pm.addPass(createFormKernelsPass());
     break;

@@ -3,6 +3,7 @@
 #ifndef BINADE_IR_BINADE_H
 #define BINADE_IR_BINADE_H
 
+#include "binade/IR/Layout.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinAttributeInterfaces.h"
 #include "mlir/IR/BuiltinTypes.h"
@@ -64,6 +65,7 @@ LogicalResult expectShape(std::optional<Location> location, StringRef what,
 #include "binade/Interfaces/DifferentiableOpInterface.h.inc"
 #include "binade/Interfaces/ElementwiseOpInterface.h.inc"
 #include "binade/Interfaces/KernelOpInterface.h.inc"
+#include "binade/Interfaces/LayoutOpInterface.h.inc"
 #include "binade/Interfaces/PrecisionOpInterface.h.inc"
 
 #define GET_OP_CLASSES

@@ -13,6 +13,22 @@ def ExpandCompositesPass : Pass<"binade-expand-composites", "::mlir::ModuleOp"> 
   }];
 }
 
+def ChooseLayoutsPass : Pass<"binade-choose-layouts", "::mlir::ModuleOp"> {
+  let summary = "put axes into the order that ops prefer";
+  let description = [{
+    Walks `@step` once. An op that prefers an order of axes gets it (a convolution
+    wants the channel last); ops that commute with a permutation follow their operands:
+    elementwise ops as they are, reductions, broadcasts, slices and batch norms with
+    their axes renamed. Where an op takes row-major order only, or a value comes from
+    outside, there is one `binade.transpose` per value and layout, and a view where
+    only axes of length 1 move. What costs nothing to compute again is built in each
+    layout that is asked for.
+
+    The interface of the step does not change, nor does any rounding. Sums of a
+    reduction may be added up in another order.
+  }];
+}
+
 def RecomputePass : Pass<"binade-recompute", "::mlir::ModuleOp"> {
   let summary = "compute again what is cheaper than to keep";
   let description = [{

@@ -5,6 +5,24 @@
 using namespace mlir;
 using namespace mlir::binade;
 
+/// The channel last in the first operands, and in the result if it is an
+/// activation too; as it is where it is last already.
+static Layouts chooseChannelsLast(Operation *op, bool isLast,
+                                  unsigned activations, bool givesActivation) {
+  Layouts chosen(op);
+  if (isLast)
+    return chosen;
+  int64_t rank = cast<RankedTensorType>(op->getOperandTypes()[0]).getRank();
+  Layout last = {0};
+  llvm::append_range(last, llvm::seq<int64_t>(2, rank));
+  last.push_back(1);
+  for (unsigned index = 0; index < activations; ++index)
+    chosen.operands[index] = last;
+  if (givesActivation)
+    chosen.results.front() = last;
+  return chosen;
+}
+
 #define GET_OP_CLASSES
 #include "binade/IR/Ops/Convolution.cpp.inc"
 

@@ -5,6 +5,18 @@
 using namespace mlir;
 using namespace mlir::binade;
 
+/// The operand's layout as it comes; the kept axes stay in its order.
+static Layouts chooseReduced(Operation *op, const Layouts &known,
+                             ArrayRef<int64_t> reduced) {
+  Layouts chosen(op);
+  const Layout &from = chosen.operands.front() = known.operands.front();
+  for (int64_t axis : from)
+    if (!llvm::is_contained(reduced, axis))
+      chosen.results.front().push_back(
+          axis - llvm::count_if(reduced, [&](int64_t r) { return r < axis; }));
+  return chosen;
+}
+
 #define GET_OP_CLASSES
 #include "binade/IR/Ops/Reduction.cpp.inc"
 

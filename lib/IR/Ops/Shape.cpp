@@ -115,6 +115,12 @@ OpFoldResult TransposeOp::fold(FoldAdaptor adaptor) {
     return getX();
   if (auto splat = dyn_cast_if_present<SplatElementsAttr>(adaptor.getX()))
     return splat.resizeSplat(cast<ShapedType>(getType()));
+  if (auto before = getX().getDefiningOp<TransposeOp>();
+      before && !before.getPrecisionAttr()) {
+    setPermutation(applyPermutation(before.getPermutation(), getPermutation()));
+    getXMutable().assign(before.getX());
+    return getResult();
+  }
   return {};
 }
 
@@ -159,6 +165,22 @@ SmallVector<Value> BroadcastOp::buildAdjoint(ImplicitLocOpBuilder &b,
   if (!reduced.empty())
     dx = ReduceSumOp::create(b, dx, reduced);
   return {buildReshape(b, dx, from)};
+}
+
+/// Built for one reader in the layout that it wants; the operand's axes then
+/// stand in the order in which the result has them.
+Layouts BroadcastOp::chooseLayouts(const Layouts &known) {
+  Layouts chosen(*this);
+  const Layout &to = chosen.results.front() = known.results.front();
+  for (int64_t axis : to)
+    if (const int64_t *found = llvm::find(getAxes(), axis);
+        found != getAxes().end())
+      chosen.operands.front().push_back(found - getAxes().begin());
+  return chosen;
+}
+
+void BroadcastOp::applyLayouts(const Layouts &chosen) {
+  setAxes(findAxes(chosen.results.front(), getAxes()));
 }
 
 OpFoldResult BroadcastOp::fold(FoldAdaptor adaptor) {
@@ -221,6 +243,16 @@ SmallVector<Value> PadOp::buildAdjoint(ImplicitLocOpBuilder &b,
                           getStrides())};
 }
 
+void SliceOp::applyLayouts(const Layouts &chosen) {
+  setOffsets(reorder(chosen.results.front(), getOffsets()));
+  setStrides(reorder(chosen.results.front(), getStrides()));
+}
+
+void PadOp::applyLayouts(const Layouts &chosen) {
+  setOffsets(reorder(chosen.results.front(), getOffsets()));
+  setStrides(reorder(chosen.results.front(), getStrides()));
+}
+
 OpFoldResult SliceOp::fold(FoldAdaptor adaptor) {
   if (getX().getType() == getType())
     return getX();
@@ -257,6 +289,10 @@ LogicalResult ConcatOp::verify() {
            << total << " entries along axis " << axis << ", the result "
            << type.getDimSize(axis);
   return verifySameElements(*this);
+}
+
+void ConcatOp::applyLayouts(const Layouts &chosen) {
+  setAxis(findAxis(chosen.results.front(), getAxis()));
 }
 
 SmallVector<Value> ConcatOp::buildAdjoint(ImplicitLocOpBuilder &b,

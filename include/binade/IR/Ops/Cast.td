@@ -10,7 +10,8 @@ def Binade_CastOp : Binade_Op<"cast", [
     DeclareOpInterfaceMethods<DifferentiableOpInterface>,
     DeclareOpInterfaceMethods<ElementwiseOpInterface>,
     DeclareOpInterfaceMethods<KernelOpInterface,
-                              ["getSchedule", "isRecomputed", "keepsIntegers"]>]> {
+                              ["getSchedule", "isRecomputed", "keepsIntegers"]>,
+    DeclareOpInterfaceMethods<LayoutOpInterface>]> {
   let summary = "elementwise change of format";
   let description = [{
     Rounds to nearest, ties to even, once. With `saturate` a value beyond the
@@ -36,6 +37,7 @@ def Binade_CastOp : Binade_Op<"cast", [
 def Binade_SaveOp : Binade_PrecisionOp<"save", "Clear", [
     Pure, SameOperandsAndResultShape, InferTypeOpAdaptorWithIsCompatible,
     DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>,
+    DeclareOpInterfaceMethods<LayoutOpInterface>,
     NotDifferentiable]> {
   let summary = "a forward value that the backward part reads";
   let description = [{

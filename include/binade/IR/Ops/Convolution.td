@@ -18,7 +18,12 @@ class Binade_ConvolutionOp<string mnemonic, list<Trait> traits = []>
           Pure,
           DeclareOpInterfaceMethods<PrecisionOpInterface,
                                     ["accumulates", "getOperandFormat"]>,
-          DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>])> {
+          DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>,
+          DeclareOpInterfaceMethods<LayoutOpInterface,
+                                    ["chooseLayouts", "applyLayouts"]>])> {
+  // How many of the first operands are activations, and whether the result is.
+  int activations = 1;
+  bit givesActivation = 1;
   let results = (outs FloatTensor:$y);
   let hasVerifier = 1;
   let extraClassDefinition = classDefinition # [{
@@ -27,6 +32,14 @@ class Binade_ConvolutionOp<string mnemonic, list<Trait> traits = []>
       return index < 2 ? FormatRole::Chosen : FormatRole::Wide; // bias
     }
     Schedule $cppClass::getSchedule() { return Schedule::Library; }
+    // Libraries are fast where the channels of a position stand side by side.
+    Layouts $cppClass::chooseLayouts(const Layouts &) {
+      return chooseChannelsLast(*this, getChannelsLast(), }]
+          # activations # ", " # givesActivation # [{);
+    }
+    void $cppClass::applyLayouts(const Layouts &chosen) {
+      setChannelsLast(getChannelsLast() || !chosen.operands.front().empty());
+    }
   }];
 }
 
@@ -61,6 +74,8 @@ def Binade_ConvInputGradOp : Binade_ConvolutionOp<"conv_input_grad",
 
 def Binade_ConvWeightGradOp : Binade_ConvolutionOp<"conv_weight_grad",
     [NotDifferentiable]> {
+  let activations = 2;
+  let givesActivation = 0;
   let summary = "gradient of conv with respect to its weight";
   let arguments = !con((ins FloatTensor:$gradient, FloatTensor:$x),
                        ConvolutionGeometry, (ins Binade_PrecisionArg:$precision));

@@ -16,7 +16,8 @@ class Binade_ElementwiseOp<string mnemonic, string precisionClass,
           Pure, SameOperandsAndResultShape, InferTypeOpAdaptorWithIsCompatible,
           DeclareOpInterfaceMethods<DifferentiableOpInterface>,
           DeclareOpInterfaceMethods<ElementwiseOpInterface>,
-          DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>])> {
+          DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>,
+          DeclareOpInterfaceMethods<LayoutOpInterface>])> {
   code scalar = ?;
   code adjoint = [{ return SmallVector<Value>(operands.size()); }];
   code resultType = [{ return operands.front().getType(); }];

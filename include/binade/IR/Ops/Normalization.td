@@ -13,12 +13,13 @@ class Binade_NormalizationOp<string mnemonic, string precisionClass,
           DeclareOpInterfaceMethods<KernelOpInterface,
                                     ["getSchedule", "decompose"]>])> {
   code schedule = ?;
-  let extraClassDefinition = classDefinition # [{
+  code normalizationDefinition = classDefinition # [{
     Schedule $cppClass::getSchedule() { return Schedule::}] # schedule # [{; }
     bool $cppClass::isCompatibleReturnTypes(TypeRange l, TypeRange r) {
       return haveSameShapes(l, r);
     }
   }];
+  let extraClassDefinition = normalizationDefinition;
 }
 
 //===----------------------------------------------------------------------===//
@@ -113,8 +114,20 @@ def Binade_LayerNormParamGradOp
 // Batch normalization over all axes but `axis`
 //===----------------------------------------------------------------------===//
 
+// Works on the entries of `axis`, wherever it stands.
+class Binade_PerChannelOp<string mnemonic, string precisionClass,
+                          list<Trait> traits = []>
+    : Binade_NormalizationOp<mnemonic, precisionClass, !listconcat(traits, [
+          DeclareOpInterfaceMethods<LayoutOpInterface, ["applyLayouts"]>])> {
+  let extraClassDefinition = normalizationDefinition # [{
+    void $cppClass::applyLayouts(const Layouts &chosen) {
+      setAxis(findAxis(chosen.operands.front(), getAxis()));
+    }
+  }];
+}
+
 def Binade_BatchNormStatisticsOp
-    : Binade_NormalizationOp<"batch_norm_statistics", "Infer", [
+    : Binade_PerChannelOp<"batch_norm_statistics", "Infer", [
           DeclareOpInterfaceMethods<PrecisionOpInterface, ["getResultFormat"]>,
           NotDifferentiable]> {
   let summary = "mean and population variance of each channel of a batch";
@@ -127,7 +140,7 @@ def Binade_BatchNormStatisticsOp
   let schedule = "ColumnReduction";
 }
 
-def Binade_BatchNormOp : Binade_NormalizationOp<"batch_norm", "Infer", [
+def Binade_BatchNormOp : Binade_PerChannelOp<"batch_norm", "Infer", [
     DeclareOpInterfaceMethods<PrecisionOpInterface, ["getOperandFormat"]>,
     DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
   let summary = "batch normalization with given statistics";
@@ -145,7 +158,7 @@ def Binade_BatchNormOp : Binade_NormalizationOp<"batch_norm", "Infer", [
 }
 
 def Binade_BatchNormParamGradOp
-    : Binade_NormalizationOp<"batch_norm_param_grad", "Infer", [
+    : Binade_PerChannelOp<"batch_norm_param_grad", "Infer", [
           DeclareOpInterfaceMethods<PrecisionOpInterface,
                                     ["getOperandFormat", "getResultFormat"]>,
           NotDifferentiable]> {
@@ -157,7 +170,7 @@ def Binade_BatchNormParamGradOp
   let schedule = "ColumnReduction";
 }
 
-def Binade_BatchNormGradOp : Binade_NormalizationOp<"batch_norm_grad", "Infer", [
+def Binade_BatchNormGradOp : Binade_PerChannelOp<"batch_norm_grad", "Infer", [
     DeclareOpInterfaceMethods<PrecisionOpInterface, ["getOperandFormat"]>,
     NotDifferentiable]> {
   let summary = "gradient of batch_norm with respect to its input";

@@ -9,7 +9,9 @@ class Binade_ReduceOp<string mnemonic, string precisionClass>
     : Binade_PrecisionOp<mnemonic, precisionClass, [
           Pure, InferTypeOpAdaptorWithIsCompatible,
           DeclareOpInterfaceMethods<DifferentiableOpInterface>,
-          DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>]> {
+          DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>,
+          DeclareOpInterfaceMethods<LayoutOpInterface,
+                                    ["chooseLayouts", "applyLayouts"]>]> {
   let arguments = (ins FloatTensor:$x, DenseI64ArrayAttr:$axes,
                        Binade_PrecisionArg:$precision);
   let results = (outs FloatTensor:$y);
@@ -20,6 +22,12 @@ class Binade_ReduceOp<string mnemonic, string precisionClass>
   let extraClassDefinition = classDefinition # [{
     Schedule $cppClass::getSchedule() {
       return getReductionSchedule(getX().getType(), getAxes());
+    }
+    Layouts $cppClass::chooseLayouts(const Layouts &known) {
+      return chooseReduced(*this, known, getAxes());
+    }
+    void $cppClass::applyLayouts(const Layouts &chosen) {
+      setAxes(findAxes(chosen.operands.front(), getAxes()));
     }
     LogicalResult $cppClass::inferReturnTypes(
         MLIRContext *, std::optional<Location> location, Adaptor adaptor,

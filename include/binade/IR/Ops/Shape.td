@@ -27,12 +27,13 @@ def Binade_ConstantOp : Binade_Op<"constant", [
 }
 
 // Moves elements and does no arithmetic: one operand, one result, one format.
-class Binade_MovementOp<string mnemonic, list<string> kernelMethods = []>
-    : Binade_PrecisionOp<mnemonic, "Clear", [
+class Binade_MovementOp<string mnemonic, list<string> kernelMethods = [],
+                        list<Trait> traits = []>
+    : Binade_PrecisionOp<mnemonic, "Clear", !listconcat(traits, [
           Pure,
           DeclareOpInterfaceMethods<DifferentiableOpInterface>,
           DeclareOpInterfaceMethods<KernelOpInterface,
-              !listconcat(["getSchedule"], kernelMethods)>]> {
+              !listconcat(["getSchedule"], kernelMethods)>])> {
   let results = (outs Tensor:$y);
   let hasVerifier = 1;
 }
@@ -52,7 +53,9 @@ def Binade_TransposeOp : Binade_MovementOp<"transpose"> {
                                  "::llvm::ArrayRef<int64_t>":$permutation)>];
 }
 
-def Binade_BroadcastOp : Binade_MovementOp<"broadcast", ["isRecomputed"]> {
+def Binade_BroadcastOp : Binade_MovementOp<"broadcast", ["isRecomputed"], [
+    DeclareOpInterfaceMethods<LayoutOpInterface,
+                              ["chooseLayouts", "applyLayouts"]>]> {
   let summary = "copies along new or unit axes";
   let description = [{
     Axis i of the operand is axis `axes[i]` of the result and has its length, or
@@ -74,7 +77,8 @@ def Binade_BroadcastOp : Binade_MovementOp<"broadcast", ["isRecomputed"]> {
   let hasFolder = 1;
 }
 
-def Binade_SliceOp : Binade_MovementOp<"slice"> {
+def Binade_SliceOp : Binade_MovementOp<"slice", [], [
+    DeclareOpInterfaceMethods<LayoutOpInterface, ["applyLayouts"]>]> {
   let summary = "a strided box: element i is element offset + i stride, per axis";
   let arguments = (ins Tensor:$x, DenseI64ArrayAttr:$offsets,
                        DenseI64ArrayAttr:$strides,
@@ -87,7 +91,8 @@ def Binade_SliceOp : Binade_MovementOp<"slice"> {
   let hasFolder = 1;
 }
 
-def Binade_PadOp : Binade_MovementOp<"pad"> {
+def Binade_PadOp : Binade_MovementOp<"pad", [], [
+    DeclareOpInterfaceMethods<LayoutOpInterface, ["applyLayouts"]>]> {
   let summary = "the operand as a strided box in zeros: the adjoint of slice";
   let arguments = (ins Tensor:$x, DenseI64ArrayAttr:$offsets,
                        DenseI64ArrayAttr:$strides,
@@ -99,7 +104,8 @@ def Binade_PadOp : Binade_MovementOp<"pad"> {
   }]>];
 }
 
-def Binade_ConcatOp : Binade_MovementOp<"concat"> {
+def Binade_ConcatOp : Binade_MovementOp<"concat", [], [
+    DeclareOpInterfaceMethods<LayoutOpInterface, ["applyLayouts"]>]> {
   let summary = "operands one after the other along an axis";
   let arguments = (ins Variadic<Tensor>:$inputs, I64Attr:$axis,
                        Binade_PrecisionArg:$precision);

@@ -1,0 +1,124 @@
+//===- ChooseLayouts.cpp - Put axes into the order that ops prefer --------===//
+// One walk in program order. Ops change in place: a value keeps its identity
+// while its type becomes that of its layout. A reader that wants another layout
+// gets a form of the value, made once, right behind it.
+//===----------------------------------------------------------------------===//
+
+#include "binade/IR/Interface.h"
+#include "binade/Kernels/Passes.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
+#include <map>
+
+namespace mlir::binade {
+#define GEN_PASS_DEF_CHOOSELAYOUTSPASS
+#include "binade/Kernels/Passes.h.inc"
+
+namespace {
+class LayoutChooser {
+public:
+  void run(Block &block) {
+    for (Operation &op : llvm::make_early_inc_range(block)) {
+      Layouts known(&op);
+      for (auto [operand, layout] : llvm::zip(op.getOperands(), known.operands))
+        layout = layoutOf.lookup(operand);
+      apply(&op, choose(&op, known));
+    }
+  }
+
+private:
+  static Layouts choose(Operation *op, const Layouts &known) {
+    auto layoutOp = dyn_cast<LayoutOpInterface>(op);
+    if (!layoutOp)
+      return Layouts(op);
+    Layouts chosen = layoutOp.chooseLayouts(known);
+    for (auto *side : {&chosen.operands, &chosen.results})
+      for (Layout &layout : *side)
+        if (isIdentityPermutation(layout))
+          layout.clear();
+    return chosen;
+  }
+
+  /// Rewrites `op`, which is row-major, for the layouts chosen.
+  void apply(Operation *op, const Layouts &chosen) {
+    for (auto [operand, layout] :
+         llvm::zip(op->getOpOperands(), chosen.operands))
+      operand.set(get(operand.get(), layout, getPhase(op)));
+    for (auto [result, layout] : llvm::zip(op->getResults(), chosen.results)) {
+      if (layout.empty())
+        continue;
+      auto type = cast<RankedTensorType>(result.getType());
+      result.setType(type.clone(reorder(layout, type.getShape())));
+      layoutOf[result] = layout;
+    }
+    if (auto layoutOp = dyn_cast<LayoutOpInterface>(op))
+      layoutOp.applyLayouts(chosen);
+  }
+
+  /// `value` in the layout `wanted`, for a reader of `phase`.
+  Value get(Value value, const Layout &wanted, Phase phase) {
+    if (layoutOf.lookup(value) == wanted)
+      return value;
+    if (Value form = forms[value][wanted])
+      return form;
+    Value form = rebuild(value, wanted);
+    if (!form)
+      form = move(value, wanted, phase);
+    return forms[value][wanted] = form;
+  }
+
+  /// What costs nothing is computed in `wanted` at once, if it can be.
+  Value rebuild(Value value, const Layout &wanted) {
+    auto producer = value.getDefiningOp<KernelOpInterface>();
+    if (!producer || !producer.isRecomputed() || layoutOf.contains(value))
+      return {};
+    Layouts known(producer);
+    known.results.front() = wanted;
+    Layouts chosen = choose(producer, known);
+    if (chosen.results.front() != wanted)
+      return {};
+    OpBuilder b(producer->getContext());
+    b.setInsertionPointAfter(producer);
+    Operation *again = b.clone(*producer);
+    apply(again, chosen);
+    return again->getResult(0);
+  }
+
+  /// A permutation of the elements in memory; none where only axes of length 1
+  /// move.
+  Value move(Value value, const Layout &wanted, Phase phase) {
+    auto type = cast<RankedTensorType>(value.getType());
+    Layout from = layoutOf.lookup(value);
+    SmallVector<int64_t> permutation, longAxes;
+    for (int64_t axis = 0; axis < type.getRank(); ++axis)
+      permutation.push_back(
+          findAxis(from, wanted.empty() ? axis : wanted[axis]));
+    llvm::copy_if(permutation, std::back_inserter(longAxes),
+                  [&](int64_t axis) { return type.getDimSize(axis) != 1; });
+
+    ImplicitLocOpBuilder b(value.getLoc(), value.getContext());
+    b.setInsertionPointAfterValue(value);
+    Value form;
+    if (llvm::is_sorted(longAxes))
+      form = ReshapeOp::create(
+          b, type.clone(applyPermutation(type.getShape(), permutation)), value);
+    else
+      form = TransposeOp::create(b, value, permutation);
+    Operation *producer = value.getDefiningOp();
+    setPhase(form.getDefiningOp(), producer ? getPhase(producer) : phase);
+    return form;
+  }
+
+  /// Of values that are not row-major.
+  DenseMap<Value, Layout> layoutOf;
+  /// Other forms of values, by layout.
+  DenseMap<Value, std::map<Layout, Value>> forms;
+};
+
+struct ChooseLayoutsPass : impl::ChooseLayoutsPassBase<ChooseLayoutsPass> {
+  void runOnOperation() override {
+    if (auto step = getOperation().lookupSymbol<func::FuncOp>("step"))
+      LayoutChooser().run(step.front());
+  }
+};
+} // namespace
+} // namespace mlir::binade
