@@ -100,6 +100,15 @@ LogicalResult mlir::binade::verifyOneKindOfElements(Operation *op, Type lhs,
          << lhs << " and " << rhs;
 }
 
+std::optional<Rows> mlir::binade::getRowsOfElements(Operation *op) {
+  auto kernelOp = dyn_cast<KernelOpInterface>(op);
+  bool isView = kernelOp && kernelOp.getSchedule() == Schedule::View &&
+                op->getNumOperands() == 1;
+  if (!isView && !isa<ElementwiseOpInterface>(op))
+    return std::nullopt;
+  return Rows{SmallVector<bool>(op->getNumOperands(), true)};
+}
+
 bool mlir::binade::haveSameShapes(TypeRange lhs, TypeRange rhs) {
   return lhs.size() == rhs.size() &&
          llvm::all_of(llvm::zip(lhs, rhs), [](auto pair) {

@@ -8,6 +8,7 @@
 #include "binade/IR/Diagnostics.h"
 #include "binade/IR/Interface.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/Support/SaveAndRestore.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -58,7 +59,16 @@ private:
                      type.getShape());
   }
 
+  /// Where there are slots, the shape is that of one; it becomes one axis, as
+  /// long as a slot, after that of the slots.
   uint32_t getBuffer(unsigned storage, Type element, ArrayRef<int64_t> shape) {
+    const Storage &where = storages.get(storage);
+    int64_t lengths[2];
+    if (where.slot) {
+      lengths[1] = getSlotLength(where, element);
+      lengths[0] = where.bytes / where.slot;
+      shape = lengths;
+    }
     auto type = RankedTensorType::get(shape, element);
     auto [entry, isNew] =
         buffers.try_emplace({storage, type}, plan().buffers.size());
@@ -67,11 +77,15 @@ private:
       buffer.dtype = getDType(element);
       buffer.shape = std::vector<int64_t>(shape);
       buffer.bytes = getByteSize(type);
-      buffer.category = storages.get(storage).category;
+      buffer.category = where.category;
       plan().buffers.push_back(std::move(buffer));
       storageOfBuffer.push_back(storage);
     }
     return entry->second;
+  }
+
+  static int64_t getSlotLength(const Storage &storage, Type element) {
+    return storage.slot / llvm::divideCeil(element.getIntOrFloatBitWidth(), 8);
   }
 
   /// The place of a value. Values of a tile's body lie in pieces of buffers
@@ -80,8 +94,14 @@ private:
     for (Value base = value;; base = base.getDefiningOp()->getOperand(0)) {
       if (auto found = pieces.find(base); found != pieces.end())
         return found->second;
-      if (!isView(base.getDefiningOp()))
-        return {getBuffer(value), 0, {}, {}};
+      if (!isView(base.getDefiningOp())) {
+        Type element = getElementTypeOrSelf(value.getType());
+        return {getBuffer(value),
+                0,
+                {},
+                {},
+                getSlotLength(storages.get(storages.of(value)), element)};
+      }
     }
   }
 
@@ -96,13 +116,16 @@ private:
 
   plan::View getScratch(uint64_t bytes, Operation *op,
                         plan::Category category) {
-    return getBytes(
-        storages.addScratch(bytes, storages.getPosition(op), category), bytes);
+    return getBytes(storages.addScratch(bytes, op, category), bytes);
   }
 
   plan::View getBytes(unsigned storage, uint64_t bytes) {
     Type byte = IntegerType::get(step.getContext(), 8);
-    return {getBuffer(storage, byte, static_cast<int64_t>(bytes)), 0, {}, {}};
+    return {getBuffer(storage, byte, static_cast<int64_t>(bytes)),
+            0,
+            {},
+            {},
+            getSlotLength(storages.get(storage), byte)};
   }
 
   //===--------------------------------------------------------------------===//
@@ -139,7 +162,7 @@ private:
     if (isSummand(op))
       std::get<plan::Matmul>(record->body).accumulate = true;
     if (options.queryScratch) {
-      uint64_t bytes = options.queryScratch(*record, plan());
+      uint64_t bytes = options.queryScratch(*record, plan(), isAlone);
       if (bytes)
         setScratch(*record, getScratch(bytes, op, plan::Category::Library));
     }
@@ -175,8 +198,12 @@ private:
     }
     plan::Loop loop;
     loop.count = op.getCount();
-    if (failed(emit(body, loop.body)))
-      return failure();
+    loop.slots = storages.getSlots(op);
+    {
+      llvm::SaveAndRestore alone(isAlone, isAlone || loop.slots > 0);
+      if (failed(emit(body, loop.body)))
+        return failure();
+    }
     --depth;
     records->push_back({describe(op, "tile"), std::move(loop)});
     return success();
@@ -197,7 +224,7 @@ private:
   /// Writes zeros: copies of one.
   void clear(Value sum) {
     if (!zero) {
-      zero = storages.addScratch(sizeof(float), 0, plan::Category::Constant,
+      zero = storages.addScratch(sizeof(float), step, plan::Category::Constant,
                                  /*persistent=*/true);
     }
     plan::Copy copy;
@@ -276,8 +303,7 @@ private:
     for (const plan::Segment &segment : launch.segments)
       total += blocks(segment) * shape.workspaceBytes;
     // A status is read after the step.
-    unsigned storage = storages.addScratch(total, storages.getPosition(op),
-                                           plan::Category::Workspace,
+    unsigned storage = storages.addScratch(total, op, plan::Category::Workspace,
                                            /*persistent=*/shape.hasStatus);
     plan::View view = getBytes(storage, total);
     if (shape.hasStatus)
@@ -405,6 +431,7 @@ private:
   /// Values of tiles' bodies that lie in buffers from outside.
   DenseMap<Value, plan::View> pieces;
   unsigned depth = 0;           ///< Tiles around what is emitted.
+  bool isAlone = false;         ///< One of them runs in parallel.
   std::optional<unsigned> zero; ///< Storage of one f32 that is 0.
   /// Labels and workspaces of launches that report indices out of range.
   std::vector<std::pair<std::string, unsigned>> statuses;

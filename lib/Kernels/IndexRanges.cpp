@@ -31,6 +31,8 @@ public:
       Operation *user = use.getOwner();
       if (auto launch = dyn_cast<LaunchOp>(user))
         enter(launch, use.getOperandNumber());
+      else if (auto tile = dyn_cast<TileOp>(user))
+        visit(tile.getBody().getArgument(use.getOperandNumber()));
       else if (isa<func::ReturnOp>(user) && segment.launch)
         visit(segment.launch.getResult(segment.firstResult +
                                        use.getOperandNumber()));

@@ -102,14 +102,44 @@ void StorageMap::count(Block &block) {
 }
 
 unsigned StorageMap::add(uint64_t bytes, Category category, bool persistent,
-                         unsigned position) {
-  storages.push_back({bytes, category, persistent, position, position, 0});
+                         unsigned position, int64_t slots) {
+  Storage storage = {bytes, category, persistent, position, position};
+  if (slots > 0) {
+    storage.slot = llvm::alignTo(bytes, kAlignment);
+    storage.bytes = slots * storage.slot;
+  }
+  storages.push_back(storage);
   return storages.size() - 1;
 }
 
-unsigned StorageMap::addScratch(uint64_t bytes, unsigned position,
+unsigned StorageMap::addScratch(uint64_t bytes, Operation *op,
                                 Category category, bool persistent) {
-  return add(bytes, category, persistent, position);
+  return add(bytes, category, persistent, getPosition(op), getSlotsAround(op));
+}
+
+/// Whether iterations of `tile` write nothing in common: no sums, no status.
+bool StorageMap::mayRunInParallel(TileOp tile) const {
+  if (tile.getJoins() != tile->getNumResults() || getSlotsAround(tile) > 0)
+    return false;
+  auto hasStatus = [&](LaunchOp launch) {
+    return llvm::any_of(
+        launch.getKernels().getAsRange<FlatSymbolRefAttr>(), [&](auto symbol) {
+          auto shape = options.kernels.find(symbol.getValue());
+          return shape != options.kernels.end() && shape->second.hasStatus;
+        });
+  };
+  WalkResult walked = tile->walk([&](LaunchOp launch) {
+    return hasStatus(launch) ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  return !walked.wasInterrupted();
+}
+
+int64_t StorageMap::getSlotsAround(Operation *op) const {
+  for (auto tile = op->getParentOfType<TileOp>(); tile;
+       tile = tile->getParentOfType<TileOp>())
+    if (int64_t count = getSlots(tile))
+      return count;
+  return 0;
 }
 
 void StorageMap::placeArguments(func::FuncOp step) {
@@ -137,7 +167,7 @@ void StorageMap::placeResults(Operation *op) {
       storageOf[result] =
           add(getByteSize(result.getType()),
               isConstant ? Category::Constant : Category::Workspace, isConstant,
-              getPosition(op));
+              getPosition(op), isConstant ? 0 : getSlotsAround(op));
       storages.back().last = positions[op].second;
     }
   }
@@ -151,6 +181,8 @@ void StorageMap::placeResults(Operation *op) {
 
 /// Pieces lie in the operands, and what is yielded in the results.
 void StorageMap::placeTile(TileOp tile) {
+  if (mayRunInParallel(tile))
+    slots[tile] = std::min<int64_t>(tile.getCount(), options.threads);
   Block &body = tile.getBody().front();
   for (auto [argument, operand] :
        llvm::zip(body.getArguments(), tile.getOperands()))
@@ -227,7 +259,7 @@ void StorageMap::reuse(func::FuncOp step) {
         Storage &other = storages[of(operand)];
         auto shares = [&](Value x) { return of(x) == of(operand); };
         if (other.persistent || other.last != now || other.first == now ||
-            other.bytes != own.bytes ||
+            other.bytes != own.bytes || other.slot != own.slot ||
             llvm::count_if(launch.getOperands(), shares) != 1 ||
             !mayOverwrite(result, operand))
           continue;

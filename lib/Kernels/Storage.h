@@ -12,11 +12,13 @@ namespace mlir::binade {
 /// Memory of one or more values, live from step `first` to step `last` of the
 /// schedule; what is persistent lives always.
 struct Storage {
-  uint64_t bytes = 0;
+  uint64_t bytes = 0; ///< Of all slots.
   ::binade::plan::Category category = ::binade::plan::Category::Workspace;
   bool persistent = false;
   unsigned first = 0, last = 0;
   uint64_t offset = 0;
+  /// 0, or bytes from one slot of the parallel loop around to the next.
+  uint64_t slot = 0;
 };
 
 /// Bytes of a value in memory.
@@ -39,15 +41,14 @@ public:
 
   unsigned of(Value value) const;
   const Storage &get(unsigned index) const { return storages[index]; }
-  /// Adds memory that record `position` needs and nothing else, `persistent`
-  /// where somebody reads it after the step.
-  unsigned addScratch(uint64_t bytes, unsigned position,
+  /// Adds memory that `op` needs and nothing else, `persistent` where somebody
+  /// reads it after the step.
+  unsigned addScratch(uint64_t bytes, Operation *op,
                       ::binade::plan::Category category,
                       bool persistent = false);
-  unsigned getPosition(Operation *op) const {
-    return positions.lookup(op).first;
-  }
-
+  /// How many iterations of `tile` run at the same time; 0 where they follow
+  /// each other.
+  int64_t getSlots(TileOp tile) const { return slots.lookup(tile); }
   /// Results that could not be written in place: they are copied to their
   /// argument at the end of the step.
   ArrayRef<std::pair<Value, Value>> getCopies() const { return copies; }
@@ -63,8 +64,13 @@ public:
   getLedger(uint64_t arenaBytes) const;
 
 private:
+  unsigned getPosition(Operation *op) const {
+    return positions.lookup(op).first;
+  }
   unsigned add(uint64_t bytes, ::binade::plan::Category category,
-               bool persistent, unsigned position);
+               bool persistent, unsigned position, int64_t slots = 0);
+  bool mayRunInParallel(TileOp tile) const;
+  int64_t getSlotsAround(Operation *op) const;
   void count(Block &block);
   void placeArguments(func::FuncOp step);
   void place(Block &block);
@@ -82,6 +88,7 @@ private:
   DenseMap<Value, Value> aliases;
   /// When an op begins and when it ends: later, if it has a body.
   DenseMap<Operation *, std::pair<unsigned, unsigned>> positions;
+  DenseMap<Operation *, int64_t> slots; ///< Of parallel tiles.
   SmallVector<std::pair<Value, Value>> copies;
   unsigned end = 0;
 };

@@ -105,8 +105,9 @@ FailureOr<Bundle> mlir::binade::compileBundle(ModuleOp module,
   planOptions.threads =
       options.threads ? options.threads : ::binade::defaultThreadCount();
   planOptions.queryScratch = [&](const ::binade::plan::Record &record,
-                                 const ::binade::Plan &plan) {
-    return ::binade::queryLibrary(plan.buffers, record, planOptions.threads)
+                                 const ::binade::Plan &plan, bool alone) {
+    return ::binade::queryLibrary(plan.buffers, record,
+                                  alone ? 1 : planOptions.threads)
         .scratchBytes;
   };
   FailureOr<EmittedPlan> emitted = emitPlan(module, planOptions);

@@ -51,10 +51,13 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
     pm.addPass(createSimplifyCastsPass());
     break;
   case CompilerPhase::Kernels:
+    pm.addPass(createMoveSavesPass());
     pm.addPass(createRecomputePass());
     pm.addPass(createExpandCompositesPass());
     pm.addPass(createChooseLayoutsPass());
     addCleanup(pm);
+    pm.addPass(createTileRowsPass());
+    pm.addPass(createGrowTilesPass());
     pm.addPass(createFormKernelsPass());
     break;
   case CompilerPhase::Import:

@@ -162,6 +162,7 @@ static View readView(Fields fields) {
   view.offset = fields.integer("offset", 0);
   view.strides = fields.integers("strides");
   view.steps = fields.integers("steps");
+  view.slot = fields.integer("slot", 0);
   fields.finish();
   return view;
 }
@@ -341,6 +342,7 @@ static Record readRecord(Fields fields, std::size_t depth) {
                          std::to_string(kMaxLoopDepth));
     Loop loop;
     loop.count = fields.integer("count");
+    loop.slots = fields.integer("slots", 0);
     loop.body = readRecords(fields, "body", depth + 1);
     record.body = std::move(loop);
   } else {

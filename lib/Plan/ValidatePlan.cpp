@@ -41,6 +41,7 @@ private:
   Result<void> checkPortsAreDisjoint();
   Result<void> checkRecords(const std::vector<Record> &records,
                             const std::string &prefix);
+  Result<void> check(const Loop &loop, const std::string &place);
   Result<void> check(const Launch &launch);
   Result<void> check(const Matmul &matmul);
   Result<void> check(const Convolution &convolution);
@@ -70,6 +71,11 @@ private:
   std::string where;
   std::string part;
   std::vector<std::int64_t> loops; ///< Counts of the loops around a record.
+  struct Parallel {
+    std::size_t depth;
+    std::int64_t slots;
+  };
+  std::optional<Parallel> parallel; ///< The parallel loop among them.
 };
 } // namespace
 
@@ -238,14 +244,7 @@ Result<void> Validator::checkRecords(const std::vector<Record> &records,
     std::string place = prefix + std::to_string(i);
     part = place + " " + quote(record.label);
     if (auto *loop = std::get_if<Loop>(&record.body)) {
-      if (loop->count < 1 || loop->count > (std::int64_t(1) << 31))
-        return fail("a loop of " + std::to_string(loop->count) + " iterations");
-      if (loops.size() == kMaxLoopDepth)
-        return fail("loops nested deeper than " +
-                    std::to_string(kMaxLoopDepth));
-      loops.push_back(loop->count);
-      BINADE_CHECK(checkRecords(loop->body, place + "."));
-      loops.pop_back();
+      BINADE_CHECK(check(*loop, place));
     } else if (auto *launch = std::get_if<Launch>(&record.body)) {
       BINADE_CHECK(check(*launch));
     } else if (auto *matmul = std::get_if<Matmul>(&record.body)) {
@@ -256,6 +255,25 @@ Result<void> Validator::checkRecords(const std::vector<Record> &records,
       BINADE_CHECK(check(std::get<Copy>(record.body)));
     }
   }
+  return {};
+}
+
+Result<void> Validator::check(const Loop &loop, const std::string &place) {
+  if (loop.count < 1 || loop.count > (std::int64_t(1) << 31))
+    return fail("a loop of " + std::to_string(loop.count) + " iterations");
+  if (loops.size() == kMaxLoopDepth)
+    return fail("loops nested deeper than " + std::to_string(kMaxLoopDepth));
+  if (loop.slots < 0 || loop.slots > kMaxSlots)
+    return fail("a loop with " + std::to_string(loop.slots) + " slots");
+  if (loop.slots > 0 && parallel)
+    return fail("a parallel loop inside of another");
+  if (loop.slots > 0)
+    parallel = Parallel{loops.size(), loop.slots};
+  loops.push_back(loop.count);
+  BINADE_CHECK(checkRecords(loop.body, place + "."));
+  loops.pop_back();
+  if (parallel && parallel->depth == loops.size())
+    parallel.reset();
   return {};
 }
 
@@ -413,6 +431,11 @@ Result<void> Validator::checkWritten(const View &view, std::string_view what,
       return fail(std::string(what) + " writes one element " +
                   std::to_string(sizes[d]) + " times along axis " +
                   std::to_string(d));
+  if (parallel && view.slot == 0 &&
+      (view.steps.size() <= parallel->depth ||
+       view.steps[parallel->depth] == 0))
+    return fail(std::string(what) +
+                " is written by all iterations of a parallel loop");
   return {};
 }
 
@@ -446,7 +469,8 @@ Result<void> Validator::checkView(const View &view, std::string_view what,
   if (std::any_of(sizes.begin(), sizes.end(),
                   [](std::int64_t size) { return size < 1; }))
     return fail(std::string(what) + " has an axis of less than one element");
-  std::optional<std::int64_t> last = lastElement(view, strides, sizes, loops);
+  std::optional<std::int64_t> last =
+      lastElement(view, strides, sizes, loops, parallel ? parallel->slots : 1);
   if (!last)
     return fail(std::string(what) + " has a negative or overflowing offset, "
                                     "stride or step, or more steps than loops");

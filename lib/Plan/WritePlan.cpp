@@ -27,6 +27,8 @@ static json write(const View &view) {
     object["strides"] = view.strides;
   if (!view.steps.empty())
     object["steps"] = view.steps;
+  if (view.slot != 0)
+    object["slot"] = view.slot;
   return object;
 }
 
@@ -174,7 +176,11 @@ static json write(const Copy &copy) {
 static json write(const std::vector<Record> &records);
 
 static json write(const Loop &loop) {
-  return {{"kind", "loop"}, {"count", loop.count}, {"body", write(loop.body)}};
+  json object = {
+      {"kind", "loop"}, {"count", loop.count}, {"body", write(loop.body)}};
+  if (loop.slots != 0)
+    object["slots"] = loop.slots;
+  return object;
 }
 
 static json write(const std::vector<Record> &records) {

@@ -5,6 +5,7 @@
 #include "FloatMode.h"
 #include "Launch.h"
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 
 using namespace binade;
@@ -17,13 +18,16 @@ Result<Executor> Executor::create(const Setup &setup) {
                  "oneDNN was asked for, but libdnnl.so.2 (2.6 or newer) was "
                  "not found",
                  ExitCode::Device};
-  executor.memory = {setup.arena, setup.plan->buffers};
   executor.context.team = &ThreadTeam::get();
   executor.context.threads = setup.threads;
   IeeeMode mode;
   OpenMPThreads openMP(setup.threads);
-  if (Result<void> done = executor.append(setup.plan->records, setup); !done)
-    return done.takeError();
+  Memory memory{setup.arena, setup.plan->buffers};
+  Result<Steps> steps =
+      executor.prepare(setup.plan->records, memory, setup.threads, setup);
+  if (!steps)
+    return steps.takeError();
+  executor.steps = *std::move(steps);
   if (Result<void> done = executor.provideScratch(setup); !done)
     return done.takeError();
   return executor;
@@ -35,29 +39,51 @@ static std::string_view kindOf(const Record &record) {
   return kinds[record.body.index()];
 }
 
-Result<void> Executor::append(const std::vector<Record> &records,
-                              const Setup &setup) {
+Result<Executor::Steps> Executor::prepare(const std::vector<Record> &records,
+                                          const Memory &memory,
+                                          unsigned threads,
+                                          const Setup &setup) {
+  Steps prepared;
   for (const Record &record : records) {
     Step step;
+    if (auto *loop = std::get_if<Loop>(&record.body)) {
+      Result<Step> whole = prepare(*loop, memory, threads, setup);
+      if (!whole)
+        return whole.takeError();
+      step = *std::move(whole);
+    } else {
+      Result<std::unique_ptr<Operation>> operation =
+          prepare(record, memory, threads, setup);
+      if (!operation)
+        return std::move(operation).takeError().withPart("record '" +
+                                                         record.label + "'");
+      step.operation = *std::move(operation);
+    }
     step.label = record.label;
     step.kind = kindOf(record);
-    if (auto *loop = std::get_if<Loop>(&record.body)) {
-      step.count = loop->count;
-      std::size_t index = steps.size();
-      steps.push_back(std::move(step));
-      if (Result<void> done = append(loop->body, setup); !done)
-        return done;
-      steps[index].end = steps.size();
-      continue;
-    }
-    Result<std::unique_ptr<Operation>> operation = prepare(record, setup);
-    if (!operation)
-      return std::move(operation).takeError().withPart("record '" +
-                                                       record.label + "'");
-    step.operation = *std::move(operation);
-    steps.push_back(std::move(step));
+    prepared.push_back(std::move(step));
   }
-  return {};
+  return prepared;
+}
+
+Result<Executor::Step> Executor::prepare(const Loop &loop, const Memory &memory,
+                                         unsigned threads, const Setup &setup) {
+  Step step;
+  step.count = loop.count;
+  step.isParallel = loop.slots > 0;
+  // Operations keep addresses: each slot has its own.
+  std::int64_t slots = std::min<std::int64_t>(loop.slots, threads);
+  if (step.isParallel)
+    threads = 1;
+  OpenMPThreads openMP(threads);
+  Memory inside = memory;
+  do {
+    Result<Steps> body = prepare(loop.body, inside, threads, setup);
+    if (!body)
+      return body.takeError();
+    step.bodies.push_back(*std::move(body));
+  } while (++inside.slot < slots);
+  return step;
 }
 
 static bool usesF16(const Record &record, const Memory &memory) {
@@ -70,6 +96,8 @@ static bool usesF16(const Record &record, const Memory &memory) {
 }
 
 Result<std::unique_ptr<Operation>> Executor::prepare(const Record &record,
+                                                     const Memory &memory,
+                                                     unsigned threads,
                                                      const Setup &setup) {
   if (auto *launch = std::get_if<Launch>(&record.body))
     return createLaunch(*launch, memory, *setup.kernels, setup.where);
@@ -82,7 +110,7 @@ Result<std::unique_ptr<Operation>> Executor::prepare(const Record &record,
                  "once; the library has none on CPUs");
   }
   auto operation =
-      createContraction(record, memory, setup.threads, setup.contraction);
+      createContraction(record, memory, threads, setup.contraction);
   std::uint64_t needed = operation->getScratchBytes();
   if (needed == 0)
     return operation;
@@ -90,29 +118,40 @@ Result<std::unique_ptr<Operation>> Executor::prepare(const Record &record,
   std::uint64_t reserved = 0;
   if (scratch) {
     const Buffer &buffer = memory.buffers[scratch->buffer];
-    auto offset =
-        static_cast<std::uint64_t>(scratch->offset) * byteSize(buffer.dtype);
+    // A slot ends where the next begins.
+    std::int64_t begin = scratch->offset + memory.slot * scratch->slot;
+    std::uint64_t size = byteSize(buffer.dtype),
+                  offset = static_cast<std::uint64_t>(begin) * size;
     reserved = buffer.bytes - std::min(buffer.bytes, offset);
+    if (scratch->slot > 0)
+      reserved =
+          std::min(reserved, static_cast<std::uint64_t>(scratch->slot) * size);
+    else if (memory.slot > 0)
+      reserved = 0;
   }
   if (scratch && scratch->steps.empty() && reserved >= needed)
     operation->setScratch(memory.addressOf(*scratch).at({}));
   else
-    withoutScratch.push_back(operation.get());
+    needs.push_back({operation.get(), memory.slot});
   return operation;
 }
 
 Result<void> Executor::provideScratch(const Setup &setup) {
   std::uint64_t bytes = 0;
-  for (const Operation *operation : withoutScratch)
-    bytes = std::max(bytes, operation->getScratchBytes());
+  std::int64_t slots = 0;
+  for (const Need &need : needs) {
+    bytes = std::max(bytes, need.operation->getScratchBytes());
+    slots = std::max(slots, need.slot + 1);
+  }
   if (bytes == 0)
     return {};
-  Result<Arena> arena = Arena::allocate(bytes, setup.where);
+  bytes = (bytes + 63) / 64 * 64;
+  Result<Arena> arena = Arena::allocate(bytes * slots, setup.where);
   if (!arena)
     return arena.takeError();
   extra = *std::move(arena);
-  for (Operation *operation : withoutScratch)
-    operation->setScratch(extra.data());
+  for (const Need &need : needs)
+    need.operation->setScratch(extra.data() + need.slot * bytes);
   return {};
 }
 
@@ -122,23 +161,21 @@ void Executor::run() {
   // oneDNN forks the same team without asking for a mode: its threads get it
   // here and keep it. (They are created with that of the process's first fork.)
   context.team->setModeOfTeam(context.threads);
-  run(0, steps.size());
+  run(steps, context);
 }
 
-void Executor::run(std::size_t begin, std::size_t end) {
-  for (std::size_t i = begin; i < end;) {
-    Step &step = steps[i];
-    if (!step.operation) {
+void Executor::run(Steps &steps, ExecutionContext &context) const {
+  for (Step &step : steps) {
+    if (step.isParallel) {
+      runParallel(step, context);
+    } else if (!step.operation) {
       context.iteration.push_back(0);
       for (std::int64_t n = 0; n < step.count; ++n) {
         context.iteration.back() = n;
-        run(i + 1, step.end);
+        run(step.bodies.front(), context);
       }
       context.iteration.pop_back();
-      i = step.end;
-      continue;
-    }
-    if (!profiling) {
+    } else if (!profiling) {
       step.operation->run(context);
     } else {
       auto start = std::chrono::steady_clock::now();
@@ -148,16 +185,40 @@ void Executor::run(std::size_t begin, std::size_t end) {
       step.seconds += time.count();
       ++step.calls;
     }
-    ++i;
+  }
+}
+
+/// Each slot takes the next iteration until none is left.
+void Executor::runParallel(Step &loop, const ExecutionContext &outer) const {
+  std::atomic<std::int64_t> next{0};
+  auto work = [&](std::int64_t slot, unsigned) {
+    ExecutionContext context = outer;
+    context.threads = 1;
+    context.iteration.push_back(0);
+    for (std::int64_t n; (n = next.fetch_add(1)) < loop.count;) {
+      context.iteration.back() = n;
+      run(loop.bodies[static_cast<std::size_t>(slot)], context);
+    }
+  };
+  auto slots = static_cast<std::int64_t>(loop.bodies.size());
+  outer.team->parallelFor(outer.threads, slots, work);
+}
+
+/// Operations of a parallel loop share the time with those of its other slots.
+void Executor::addTo(std::vector<RecordProfile> &profile, const Steps &steps,
+                     double share) {
+  for (const Step &step : steps) {
+    if (step.operation)
+      profile.push_back({step.label, std::string(step.kind),
+                         step.operation->getImplementation(), step.calls,
+                         step.seconds * share});
+    for (const Steps &body : step.bodies)
+      addTo(profile, body, share / static_cast<double>(step.bodies.size()));
   }
 }
 
 std::vector<RecordProfile> Executor::getProfile() const {
   std::vector<RecordProfile> profile;
-  for (const Step &step : steps)
-    if (step.operation)
-      profile.push_back({step.label, std::string(step.kind),
-                         step.operation->getImplementation(), step.calls,
-                         step.seconds});
+  addTo(profile, steps, 1);
   return profile;
 }

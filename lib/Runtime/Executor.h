@@ -31,27 +31,42 @@ public:
   std::vector<RecordProfile> getProfile() const;
 
 private:
-  /// A record, or the end of a loop.
   struct Step {
     std::unique_ptr<Operation> operation; ///< Null for a loop.
     std::int64_t count = 0;               ///< Of a loop.
-    std::size_t end = 0;                  ///< Step behind the loop's body.
+    /// Of a loop; of a parallel loop one for each slot.
+    std::vector<std::vector<Step>> bodies;
+    bool isParallel = false;
     std::string label;
     std::string_view kind;
     std::int64_t calls = 0;
     double seconds = 0;
   };
+  using Steps = std::vector<Step>;
+  /// An operation for whose scratch memory the plan reserved too little.
+  struct Need {
+    Operation *operation;
+    std::int64_t slot;
+  };
 
-  Result<void> append(const std::vector<plan::Record> &records,
-                      const Setup &setup);
+  /// `memory` says in which slot, `threads` how many execute the records.
+  Result<Steps> prepare(const std::vector<plan::Record> &records,
+                        const Memory &memory, unsigned threads,
+                        const Setup &setup);
+  Result<Step> prepare(const plan::Loop &loop, const Memory &memory,
+                       unsigned threads, const Setup &setup);
   Result<std::unique_ptr<Operation>> prepare(const plan::Record &record,
+                                             const Memory &memory,
+                                             unsigned threads,
                                              const Setup &setup);
   Result<void> provideScratch(const Setup &setup);
-  void run(std::size_t begin, std::size_t end);
+  void run(Steps &steps, ExecutionContext &context) const;
+  void runParallel(Step &loop, const ExecutionContext &context) const;
+  static void addTo(std::vector<RecordProfile> &profile, const Steps &steps,
+                    double share);
 
-  Memory memory;
-  std::vector<Step> steps;
-  std::vector<Operation *> withoutScratch;
+  Steps steps;
+  std::vector<Need> needs;
   Arena extra;
   ExecutionContext context;
   bool profiling = false;

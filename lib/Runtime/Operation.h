@@ -24,7 +24,7 @@ class Address {
 public:
   Address() = default;
   Address(std::byte *arena, std::span<const plan::Buffer> buffers,
-          const plan::View &view);
+          const plan::View &view, std::int64_t slot);
 
   std::byte *at(std::span<const std::int64_t> iteration) const {
     std::byte *address = base;
@@ -52,16 +52,17 @@ public:
 };
 
 /// The arena and the types that views refer to. `arena` may be null where only
-/// needs are asked for.
+/// needs are asked for. `slot` is that of the parallel loop around a record.
 struct Memory {
   std::byte *arena = nullptr;
   std::span<const plan::Buffer> buffers;
+  std::int64_t slot = 0;
 
   DType typeOf(const plan::View &view) const {
     return buffers[view.buffer].dtype;
   }
   Address addressOf(const plan::View &view) const {
-    return Address(arena, buffers, view);
+    return Address(arena, buffers, view, slot);
   }
 };
 

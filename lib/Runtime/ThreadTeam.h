@@ -28,7 +28,8 @@ public:
   /// Calls `body(index, thread)` for every index in [0, count), each once, in
   /// any order, on up to `threads` threads; `thread` < `threads` tells those
   /// apart. The calling thread takes part. All run in the default
-  /// floating-point mode. `body` does not throw and does not call this.
+  /// floating-point mode. `body` does not throw; where it calls this itself,
+  /// one thread does the work.
   template <typename Body>
   void parallelFor(unsigned threads, std::int64_t count, Body &&body) {
     using Plain = std::remove_reference_t<Body>;

@@ -35,6 +35,18 @@ struct IndexRange {
   std::optional<int64_t> ignored;
 };
 
+/// How an op is done for some of its rows, elements of the first axis, at a
+/// time: which operands are cut into pieces of rows, the others being read
+/// whole, and whether the pieces of its results are added up instead of joined.
+struct Rows {
+  SmallVector<bool> cut;
+  bool added = false;
+};
+
+/// The rows of an op whose row i depends on row i of every operand alone;
+/// nothing for other ops.
+std::optional<Rows> getRowsOfElements(Operation *op);
+
 /// Checks that two types have float elements both, or the same elements.
 LogicalResult verifyOneKindOfElements(Operation *op, Type lhs, Type rhs);
 

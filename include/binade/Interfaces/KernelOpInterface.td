@@ -46,6 +46,13 @@ def KernelOpInterface : OpInterface<"KernelOpInterface"> {
         return $_op.getSchedule() == ::mlir::binade::Schedule::View;
       }]>,
     InterfaceMethod<[{
+        How the op is done for some rows at a time; nothing where it cannot be.
+      }],
+      "::std::optional<::mlir::binade::Rows>", "getRows", (ins),
+      /*methodBody=*/"", /*defaultImplementation=*/[{
+        return ::mlir::binade::getRowsOfElements($_op);
+      }]>,
+    InterfaceMethod<[{
         Emits the op's primitives at the builder's insertion point and returns
         the values that replace its results. Intermediate values are f32: the
         only rounding to a narrower format is the cast that the result's type

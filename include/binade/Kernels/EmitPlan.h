@@ -30,11 +30,12 @@ struct PlanOptions {
   /// By symbol of the kernel.
   llvm::StringMap<KernelShape> kernels;
   /// Bytes of scratch memory that the library wants for a record, whose buffers
-  /// are those of the plan; may be empty.
-  std::function<uint64_t(const ::binade::plan::Record &,
-                         const ::binade::Plan &)>
+  /// are those of the plan, when it runs `alone` on one thread or on all; may
+  /// be empty.
+  std::function<uint64_t(const ::binade::plan::Record &, const ::binade::Plan &,
+                         bool alone)>
       queryScratch;
-  uint32_t threads = 0;
+  uint32_t threads = 1;
 };
 
 /// A plan, and the tensors that its ports take from the bundle.

@@ -29,6 +29,17 @@ def ChooseLayoutsPass : Pass<"binade-choose-layouts", "::mlir::ModuleOp"> {
   }];
 }
 
+def MoveSavesPass : Pass<"binade-move-saves", "::mlir::ModuleOp"> {
+  let summary = "keep a value once, not its rearranged copies";
+  let description = [{
+    Where the backward part reads slices or transposes of one forward value, through
+    `binade.save`, and together they are as large as the value, the value is kept and
+    they are made from it once more. Where the value itself is kept beside a transposed
+    copy with all its elements, it is made from that. In a transformer queries, keys and
+    values become one product's result, and attention's output is kept once.
+  }];
+}
+
 def RecomputePass : Pass<"binade-recompute", "::mlir::ModuleOp"> {
   let summary = "compute again what is cheaper than to keep";
   let description = [{
@@ -37,6 +48,32 @@ def RecomputePass : Pass<"binade-recompute", "::mlir::ModuleOp"> {
     save goes. The value is the same to the last bit. In a transformer this is the
     output of the activation function, which only the gradient of the next weight
     reads.
+  }];
+}
+
+def TileRowsPass : Pass<"binade-tile-rows", "::mlir::ModuleOp"> {
+  let summary = "do large short-lived values a few rows at a time";
+  let description = [{
+    Where a value of `@step` is large, and the ops that make it, those that read it and
+    all between can be done for some rows at a time, they become the body of a
+    `binade.tile`. In a language model these are the logits: last product,
+    cross-entropy, its gradient, and the two products that consume it, whose sum over
+    rows stays f32 and is rounded once. Nothing is computed twice.
+  }];
+  let options = [
+    Option<"elements", "elements", "int64_t", /*default=*/"1 << 22",
+           "most elements of a value that may exist whole, and of a piece">,
+    Option<"rows", "rows", "int64_t", /*default=*/"128",
+           "fewest rows of a piece: products of fewer are slow">,
+  ];
+}
+
+def GrowTilesPass : Pass<"binade-grow-tiles", "::mlir::ModuleOp"> {
+  let summary = "move slices and transposes into the tiles that they feed";
+  let description = [{
+    An op that only moves elements, and not from row to row, is taken into the tile
+    that alone reads its result, or whose results alone it reads: it is done for each
+    piece, whose copies are small and stay in a cache.
   }];
 }
 

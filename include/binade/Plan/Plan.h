@@ -82,13 +82,15 @@ struct Buffer {
 /// Elements of a buffer: element i, j... of the view is element
 /// `offset + i * strides[0] + j * strides[1] + ...` of the buffer, counted
 /// from its first element. Inside of loops, `steps[d] * iteration(d)` is added
-/// for each enclosing loop d, outermost first; missing steps are 0. Nothing is
-/// negative.
+/// for each enclosing loop d, outermost first; missing steps are 0. Inside of a
+/// parallel loop, `slot` is added for each slot before the one that executes
+/// the iteration. Nothing is negative.
 struct View {
   std::uint32_t buffer = 0;
   std::int64_t offset = 0;
   std::vector<std::int64_t> strides; ///< Empty where only an address is meant.
   std::vector<std::int64_t> steps;
+  std::int64_t slot = 0;
 };
 
 // How a port gets its bytes before the first step.
@@ -210,7 +212,13 @@ struct Record;
 struct Loop {
   std::int64_t count = 1;
   std::vector<Record> body;
+  /// 0: one iteration after the other, each on all threads. Otherwise the loop
+  /// is parallel: iterations are independent, up to `slots` of them are
+  /// executed at the same time, each on one thread. No parallel loop is inside
+  /// of another.
+  std::int64_t slots = 0;
 };
+inline constexpr std::int64_t kMaxSlots = 4096;
 inline constexpr std::size_t kMaxLoopDepth = 4;
 
 inline constexpr std::uint32_t kMaxThreads = 4096;

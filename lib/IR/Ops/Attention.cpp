@@ -110,8 +110,9 @@ bool AttentionGradOp::isCompatibleReturnTypes(TypeRange l, TypeRange r) {
 // Decomposition into matmuls and row reductions, piece by piece
 //===----------------------------------------------------------------------===//
 
-/// Scores of one piece: 1 MiB, so that it stays in a core's cache.
-static constexpr int64_t kMaxScores = 1 << 18;
+/// Scores of one piece: 256 KiB, so that a few such matrices stay in a core's
+/// cache.
+static constexpr int64_t kMaxScores = 1 << 16;
 
 /// The largest divisor of `count` that is at most `limit`, at least 1.
 static int64_t getLargestDivisor(int64_t count, int64_t limit) {
@@ -194,6 +195,23 @@ static SmallVector<Value> buildByHeads(ImplicitLocOpBuilder &b,
   return buildTile(b, heads / some, sliced, {}, build);
 }
 
+/// Builds what `body` says of a few elements of the first axis, which in models
+/// is that of samples, for one after the other: slices and transposes that keep
+/// samples apart can then be done for one at a time too. Few samples would
+/// leave threads without work; their heads are the pieces then.
+static SmallVector<Value> buildBySamples(
+    ImplicitLocOpBuilder &b, ValueRange operands,
+    function_ref<SmallVector<Value>(ImplicitLocOpBuilder &, ValueRange)> body) {
+  constexpr int64_t kManySamples = 8;
+  RankedTensorType type = getTensor(operands.front());
+  if (type.getRank() < 4 || type.getDimSize(0) < kManySamples)
+    return body(b, operands);
+  return buildTile(b, type.getDimSize(0), operands, {},
+                   [&](ImplicitLocOpBuilder &b, ValueRange pieces) {
+                     return TileYield{body(b, pieces), {}};
+                   });
+}
+
 /// `x`, whose axes are the first ones of `shape`, copied along the last.
 static Value spreadRows(ImplicitLocOpBuilder &b, Value x, Value like) {
   RankedTensorType type = getTensor(like);
@@ -245,31 +263,40 @@ static SmallVector<Value> buildAttention(ImplicitLocOpBuilder &b, Value scores,
   return {y, lse};
 }
 
+/// `part` in the shape of `whole`, but for the first axis.
+static Value restoreAxes(ImplicitLocOpBuilder &b, Value part, Value whole) {
+  ArrayRef<int64_t> shape = getTensor(whole).getShape();
+  int64_t rows = ShapedType::getNumElements(shape.drop_front());
+  SmallVector<int64_t> restored(shape);
+  restored.front() = getTensor(part).getNumElements() / rows;
+  return buildReshape(b, part, restored);
+}
+
 FailureOr<SmallVector<Value>> AttentionOp::decompose(ImplicitLocOpBuilder &b) {
-  Value query = joinLeading(b, getQuery(), 2),
-        key = joinLeading(b, getKey(), 2),
-        value = joinLeading(b, getValue(), 2);
   Type result = getElementTypeOrSelf(getY().getType());
-  SmallVector<Value> parts = buildByHeads(
-      b, query, {key, value}, getTensor(key).getDimSize(1), /*numPerQuery=*/2,
-      [&](ImplicitLocOpBuilder &b, ValueRange perQuery, ValueRange perHead,
-          Value positions) {
-        Value scores = buildScores(b, perQuery[0], perHead[0], getScale(),
-                                   getCausal(), positions);
-        return buildAttention(b, scores, perHead[1], result);
+  auto ofScores = [&](ImplicitLocOpBuilder &b, ValueRange perQuery,
+                      ValueRange perHead, Value positions) {
+    Value scores = buildScores(b, perQuery[0], perHead[0], getScale(),
+                               getCausal(), positions);
+    return buildAttention(b, scores, perHead[1], result);
+  };
+  return buildBySamples(
+      b, getOperands(), [&](ImplicitLocOpBuilder &b, ValueRange operands) {
+        Value query = joinLeading(b, operands[0], 2),
+              key = joinLeading(b, operands[1], 2),
+              value = joinLeading(b, operands[2], 2);
+        SmallVector<Value> parts =
+            buildByHeads(b, query, {key, value}, getTensor(key).getDimSize(1),
+                         /*numPerQuery=*/2, ofScores);
+        for (auto [part, whole] : llvm::zip(parts, getResults()))
+          part = restoreAxes(b, part, whole);
+        return parts;
       });
-  for (auto [part, whole] : llvm::zip(parts, getResults()))
-    part = buildReshape(b, part, getTensor(whole).getShape());
-  return parts;
 }
 
 FailureOr<SmallVector<Value>>
 AttentionGradOp::decompose(ImplicitLocOpBuilder &b) {
   Type compute = getElementTypeOrSelf(getQuery().getType());
-  Value dy = joinLeading(b, getGradient(), 2),
-        query = joinLeading(b, getQuery(), 2), y = joinLeading(b, getY(), 2),
-        lse = joinLeading(b, getLse(), 1), key = joinLeading(b, getKey(), 2),
-        value = joinLeading(b, getValue(), 2);
   auto product = [](ImplicitLocOpBuilder &b, Value lhs, Value rhs,
                     bool transposeLhs, bool transposeRhs, Type element) {
     SmallVector<int64_t> shape(getTensor(lhs).getShape());
@@ -310,11 +337,20 @@ AttentionGradOp::decompose(ImplicitLocOpBuilder &b) {
                     getElementTypeOrSelf(getDquery().getType())),
             product(b, ds, query, true, false, ofKeys(getDkey())), dvalue};
   };
-  SmallVector<Value> parts =
-      buildByHeads(b, {dy, query, y, lse}, {key, value},
-                   getTensor(key).getDimSize(1), /*numPerQuery=*/1, body);
-  for (auto [part, whole] : llvm::zip(parts, getResults()))
-    part = buildCast(b, buildReshape(b, part, getTensor(whole).getShape()),
-                     getElementTypeOrSelf(whole.getType()));
-  return parts;
+  return buildBySamples(
+      b, getOperands(), [&](ImplicitLocOpBuilder &b, ValueRange operands) {
+        Value dy = joinLeading(b, operands[0], 2),
+              query = joinLeading(b, operands[1], 2),
+              key = joinLeading(b, operands[2], 2),
+              value = joinLeading(b, operands[3], 2),
+              y = joinLeading(b, operands[4], 2),
+              lse = joinLeading(b, operands[5], 1);
+        SmallVector<Value> parts =
+            buildByHeads(b, {dy, query, y, lse}, {key, value},
+                         getTensor(key).getDimSize(1), /*numPerQuery=*/1, body);
+        for (auto [part, whole] : llvm::zip(parts, getResults()))
+          part = buildCast(b, restoreAxes(b, part, whole),
+                           getElementTypeOrSelf(whole.getType()));
+        return parts;
+      });
 }

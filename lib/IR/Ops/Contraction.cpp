@@ -16,6 +16,22 @@ FormatRole MatmulOp::getOperandFormat(unsigned index) {
 
 Schedule MatmulOp::getSchedule() { return Schedule::Library; }
 
+/// Rows of the result are rows of an lhs that is not transposed. Otherwise rows
+/// are what is summed over, or, with leading axes, independent products.
+std::optional<Rows> MatmulOp::getRows() {
+  SmallVector<bool> cut(getNumOperands(), false);
+  cut[0] = true;
+  bool isBatched = cast<RankedTensorType>(getType()).getRank() > 2;
+  if (!isBatched && !getTransposeLhs())
+    return Rows{cut};
+  cut[1] = true;
+  if (isBatched)
+    return Rows{cut};
+  if (getTransposeRhs() || getBias())
+    return std::nullopt;
+  return Rows{cut, /*added=*/true};
+}
+
 LogicalResult MatmulOp::inferReturnTypes(MLIRContext *,
                                          std::optional<Location> location,
                                          Adaptor adaptor,

@@ -12,17 +12,17 @@ Schedule GatherOp::getSchedule() { return Schedule::Gather; }
 Schedule GatherGradOp::getSchedule() { return Schedule::Scatter; }
 Schedule CheckIndexOp::getSchedule() { return Schedule::Elementwise; }
 
-static std::optional<IndexRange> getRows(Value table) {
+static std::optional<IndexRange> getRowIndices(Value table) {
   return IndexRange{0, cast<RankedTensorType>(table.getType()).getDimSize(0),
                     std::nullopt};
 }
 
 std::optional<IndexRange> GatherOp::getIndexRange(unsigned index) {
-  return index == 1 ? getRows(getTable()) : std::nullopt;
+  return index == 1 ? getRowIndices(getTable()) : std::nullopt;
 }
 
 std::optional<IndexRange> GatherGradOp::getIndexRange(unsigned index) {
-  return index == 1 ? getRows(getDtable()) : std::nullopt;
+  return index == 1 ? getRowIndices(getDtable()) : std::nullopt;
 }
 
 std::optional<IndexRange> CheckIndexOp::getIndexRange(unsigned) {

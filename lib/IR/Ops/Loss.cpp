@@ -29,6 +29,14 @@ std::optional<IndexRange> CrossEntropyGradOp::getIndexRange(unsigned index) {
   return getClasses(getLogits(), getIgnoreIndex());
 }
 
+/// Losses of different rows do not know each other.
+static Rows cutAll(Operation *op) {
+  return {SmallVector<bool>(op->getNumOperands(), true)};
+}
+
+std::optional<Rows> CrossEntropyOp::getRows() { return cutAll(*this); }
+std::optional<Rows> CrossEntropyGradOp::getRows() { return cutAll(*this); }
+
 FormatRole CrossEntropyOp::getResultFormat(unsigned) {
   return FormatRole::Wide;
 }

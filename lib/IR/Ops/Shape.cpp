@@ -1,6 +1,7 @@
 //===- Shape.cpp - constants and movement of elements ---------------------===//
 
 #include "binade/IR/Build.h"
+#include "binade/IR/Interface.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 
 using namespace mlir;
@@ -63,6 +64,9 @@ SmallVector<Value> ReshapeOp::buildAdjoint(ImplicitLocOpBuilder &b,
   return {buildReshape(b, cotangents.front(), getTensor(getX()).getShape())};
 }
 
+/// A piece of rows is one of elements where the first axes divide alike.
+std::optional<Rows> ReshapeOp::getRows() { return getRowsOfElements(*this); }
+
 OpFoldResult ReshapeOp::fold(FoldAdaptor adaptor) {
   if (getX().getType() == getType())
     return getX();
@@ -108,6 +112,12 @@ SmallVector<Value> TransposeOp::buildAdjoint(ImplicitLocOpBuilder &b,
                                              ArrayRef<Value> cotangents) {
   return {TransposeOp::create(b, cotangents.front(),
                               invertPermutationVector(getPermutation()))};
+}
+
+std::optional<Rows> TransposeOp::getRows() {
+  if (getPermutation().empty() || getPermutation().front() != 0)
+    return std::nullopt;
+  return Rows{{true}};
 }
 
 OpFoldResult TransposeOp::fold(FoldAdaptor adaptor) {
@@ -183,6 +193,13 @@ void BroadcastOp::applyLayouts(const Layouts &chosen) {
   setAxes(findAxes(chosen.results.front(), getAxes()));
 }
 
+std::optional<Rows> BroadcastOp::getRows() {
+  bool hasRows =
+      !getAxes().empty() && getAxes().front() == 0 &&
+      getTensor(getX()).getDimSize(0) == getTensor(getY()).getDimSize(0);
+  return Rows{{hasRows}};
+}
+
 OpFoldResult BroadcastOp::fold(FoldAdaptor adaptor) {
   if (getX().getType() == getType())
     return getX();
@@ -253,12 +270,77 @@ void PadOp::applyLayouts(const Layouts &chosen) {
   setStrides(reorder(chosen.results.front(), getStrides()));
 }
 
+/// Rows stay rows in a box that has all of them.
+static std::optional<Rows> getRowsOfBox(Value part, Value whole) {
+  ArrayRef<int64_t> sizes = getTensor(part).getShape();
+  if (sizes.empty() || sizes.front() != getTensor(whole).getDimSize(0))
+    return std::nullopt;
+  return Rows{{true}};
+}
+
+std::optional<Rows> SliceOp::getRows() { return getRowsOfBox(getY(), getX()); }
+std::optional<Rows> PadOp::getRows() { return getRowsOfBox(getX(), getY()); }
+
 OpFoldResult SliceOp::fold(FoldAdaptor adaptor) {
   if (getX().getType() == getType())
     return getX();
   if (auto splat = dyn_cast_if_present<SplatElementsAttr>(adaptor.getX()))
     return splat.resizeSplat(cast<ShapedType>(getType()));
   return {};
+}
+
+OpFoldResult PadOp::fold(FoldAdaptor) {
+  return getX().getType() == getType() ? getX() : Value();
+}
+
+/// The axis along which the boxes of two pads lie side by side, `l` first.
+static std::optional<int64_t> findSharedFace(PadOp l, PadOp r) {
+  RankedTensorType left = getTensor(l.getX()), right = getTensor(r.getX());
+  std::optional<int64_t> found;
+  for (int64_t axis = 0; axis < left.getRank(); ++axis) {
+    if (l.getStrides()[axis] != 1 || r.getStrides()[axis] != 1)
+      return std::nullopt;
+    int64_t from = l.getOffsets()[axis], to = r.getOffsets()[axis];
+    if (from == to && left.getDimSize(axis) == right.getDimSize(axis))
+      continue;
+    if (found || from + left.getDimSize(axis) != to)
+      return std::nullopt;
+    found = axis;
+  }
+  return found;
+}
+
+/// Boxes side by side, each in zeros, and their sum: both in zeros. This is how
+/// the gradients of slices add up. (x + 0 is x, and a zero keeps its sign.)
+static LogicalResult joinPads(AddOp add, PatternRewriter &rewriter) {
+  auto l = add.getLhs().getDefiningOp<PadOp>();
+  auto r = add.getRhs().getDefiningOp<PadOp>();
+  if (!l || !r || add.getPrecisionAttr() || l.getPrecisionAttr() ||
+      r.getPrecisionAttr() || !l->hasOneUse() || !r->hasOneUse())
+    return failure();
+  std::optional<int64_t> axis = findSharedFace(l, r);
+  if (!axis) {
+    std::swap(l, r);
+    axis = findSharedFace(l, r);
+  }
+  if (!axis)
+    return failure();
+  Phase phase = getPhase(add);
+  RankedTensorType type = getTensor(l.getX());
+  SmallVector<int64_t> shape(type.getShape());
+  shape[*axis] += getTensor(r.getX()).getDimSize(*axis);
+  auto joined = ConcatOp::create(rewriter, add.getLoc(), type.clone(shape),
+                                 ValueRange{l.getX(), r.getX()}, *axis);
+  auto pad = rewriter.replaceOpWithNewOp<PadOp>(add, add.getType(), joined,
+                                                l.getOffsets(), l.getStrides());
+  for (Operation *op : {joined.getOperation(), pad.getOperation()})
+    setPhase(op, phase);
+  return success();
+}
+
+void PadOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
+                                        MLIRContext *) {
+  patterns.add(joinPads);
 }
 
 //===----------------------------------------------------------------------===//
@@ -293,6 +375,29 @@ LogicalResult ConcatOp::verify() {
 
 void ConcatOp::applyLayouts(const Layouts &chosen) {
   setAxis(findAxis(chosen.results.front(), getAxis()));
+}
+
+std::optional<Rows> ConcatOp::getRows() {
+  if (getAxis() == 0)
+    return std::nullopt;
+  return Rows{SmallVector<bool>(getNumOperands(), true)};
+}
+
+/// A concat of concats along one axis is one.
+LogicalResult ConcatOp::canonicalize(ConcatOp op, PatternRewriter &rewriter) {
+  SmallVector<Value> inputs;
+  for (Value input : op.getInputs()) {
+    auto inner = input.getDefiningOp<ConcatOp>();
+    if (inner && inner.getAxis() == op.getAxis() && inner->hasOneUse() &&
+        !inner.getPrecisionAttr())
+      llvm::append_range(inputs, inner.getInputs());
+    else
+      inputs.push_back(input);
+  }
+  if (inputs.size() == op.getInputs().size())
+    return failure();
+  rewriter.modifyOpInPlace(op, [&] { op.getInputsMutable().assign(inputs); });
+  return success();
 }
 
 SmallVector<Value> ConcatOp::buildAdjoint(ImplicitLocOpBuilder &b,

@@ -128,6 +128,41 @@ TEST(HostilePlan, ViewsStayInTheirBuffersInEveryIteration) {
             row + "operand of type I32, expected F32, BF16 or F16");
 }
 
+TEST(HostilePlan, SlotsOfAParallelLoopStayInTheirBuffersAndApart) {
+  auto loopOf = [](Plan &p) -> Loop & {
+    return std::get<Loop>(p.records[0].body);
+  };
+  const std::string rows = "record 0 'rows': ", row = "record 0.0 'row': ";
+  EXPECT_EQ(rejection([&](Plan &p) { loopOf(p).slots = 2; }), "accepted");
+  EXPECT_EQ(rejection([&](Plan &p) { loopOf(p).slots = -1; }),
+            rows + "a loop with -1 slots");
+  EXPECT_EQ(rejection([&](Plan &p) { loopOf(p).slots = 5000; }),
+            rows + "a loop with 5000 slots");
+  EXPECT_EQ(rejection([&](Plan &p) {
+              loopOf(p).slots = 2;
+              Loop inner{1, loopOf(p).body, 2};
+              loopOf(p).body = {{"inner", inner}};
+            }),
+            "record 0.0 'inner': a parallel loop inside of another");
+  EXPECT_EQ(rejection([&](Plan &p) {
+              loopOf(p).slots = 3;
+              matmulOf(p).lhs.steps = {};
+              matmulOf(p).lhs.slot = 6;
+            }),
+            "accepted");
+  EXPECT_EQ(rejection([&](Plan &p) {
+              loopOf(p).slots = 3;
+              matmulOf(p).lhs.steps = {};
+              matmulOf(p).lhs.slot = 7;
+            }),
+            row + "lhs reaches element 17 of buffer 'x', which has 16");
+  EXPECT_EQ(rejection([&](Plan &p) {
+              loopOf(p).slots = 2;
+              matmulOf(p).out.steps = {};
+            }),
+            row + "out is written by all iterations of a parallel loop");
+}
+
 TEST(HostilePlan, LaunchesAreChecked) {
   const std::string mean = "record 1 'mean': ";
   EXPECT_EQ(rejection([](Plan &p) { launchOf(p).kernel = "a b"; }),

@@ -41,6 +41,21 @@ TEST(PlanJson, WhatIsWrittenIsRead) {
   EXPECT_EQ(writePlan(*read), writePlan(plan));
 }
 
+TEST(PlanJson, ParallelLoopsAreWrittenAndRead) {
+  Plan plan = samplePlan();
+  auto &loop = std::get<Loop>(plan.records[0].body);
+  loop.slots = 3;
+  View &lhs = std::get<Matmul>(loop.body[0].body).lhs;
+  lhs.steps.clear();
+  lhs.slot = 2;
+  Result<Plan> read = readPlan(writePlan(plan), "plan");
+  ASSERT_TRUE(read) << render(read.error());
+  const auto &again = std::get<Loop>(read->records[0].body);
+  EXPECT_EQ(again.slots, 3);
+  EXPECT_EQ(std::get<Matmul>(again.body[0].body).lhs.slot, 2);
+  EXPECT_EQ(std::get<Matmul>(again.body[0].body).rhs.slot, 0);
+}
+
 TEST(PlanJson, PortsAreFoundByRoleAndName) {
   Plan plan = samplePlan();
   ASSERT_NE(plan.findPort(Role::Hyper, "lr"), nullptr);

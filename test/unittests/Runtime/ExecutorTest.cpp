@@ -112,6 +112,43 @@ TEST(Executor, LoopsMoveViews) {
     EXPECT_EQ(got[i], static_cast<float>(1000 * (i / 15 + 1) + i % 5)) << i;
 }
 
+// What an iteration writes for itself lies in its slot: 200 iterations on two
+// threads would otherwise read each other's numbers.
+TEST(Executor, IterationsOfAParallelLoopUseTheirSlots) {
+  constexpr std::int64_t count = 200, width = 1000;
+  for (std::int64_t slots : {1, 2, 5}) {
+    Tensors tensors;
+    std::uint32_t values = tensors.add(DType::F32, {count});
+    std::uint32_t own = tensors.add(DType::F32, {slots, width});
+    std::uint32_t out = tensors.add(DType::F32, {count, width});
+    std::uint32_t zero = tensors.add(DType::F32, {});
+    View mine = at(own);
+    mine.slot = width;
+    Launch launch;
+    launch.kernel = "number";
+    launch.segments = {{"", {at(values, 0, {1}), mine}, width}};
+    mine.strides = {1};
+    Copy clear, copy; // The kernel adds to what is there.
+    clear.from = {zero, 0, {0}, {}};
+    clear.to = mine;
+    copy.from = mine;
+    copy.to = {out, 0, {1}, {width}};
+    clear.sizes = copy.sizes = {width};
+    Loop loop{
+        count, {{"clear", clear}, {"number", launch}, {"copy", copy}}, slots};
+    tensors.plan.records = {{"loop", loop}};
+    Program program = load(tensors, 2);
+    for (std::int64_t n = 0; n < count; ++n)
+      tensorOf(program, values).as<float>()[n] = static_cast<float>(n);
+    program.run();
+    std::span<float> got = tensorOf(program, out).as<float>();
+    for (std::int64_t n = 0; n < count; ++n)
+      for (std::int64_t i = 0; i < width; ++i)
+        ASSERT_EQ(got[n * width + i], static_cast<float>(1000 * n + i))
+            << slots << " slots, iteration " << n;
+  }
+}
+
 TEST(Executor, CopiesPermute) {
   // [2, 70, 3, 90] to its axes in order 0, 3, 1, 2, in every element size.
   for (DType type : {DType::U8, DType::BF16, DType::F32, DType::F64}) {

@@ -10,7 +10,7 @@ def Binade_MatmulOp : Binade_PrecisionOp<"matmul", "Allow", [
     DeclareOpInterfaceMethods<PrecisionOpInterface,
                               ["accumulates", "getOperandFormat"]>,
     DeclareOpInterfaceMethods<DifferentiableOpInterface>,
-    DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>]> {
+    DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "getRows"]>]> {
   let summary = "batched matrix product, optionally with a bias";
   let description = [{
     `lhs * rhs` over the last two axes, optionally transposing either side

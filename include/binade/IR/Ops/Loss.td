@@ -10,7 +10,8 @@ def Binade_CrossEntropyOp : Binade_PrecisionOp<"cross_entropy", "Deny", [
     DeclareOpInterfaceMethods<PrecisionOpInterface, ["getResultFormat"]>,
     DeclareOpInterfaceMethods<DifferentiableOpInterface>,
     DeclareOpInterfaceMethods<KernelOpInterface,
-                              ["getSchedule", "getIndexRange", "decompose"]>]> {
+                              ["getSchedule", "getIndexRange", "getRows",
+                               "decompose"]>]> {
   let summary = "cross-entropy of each row of logits against its label";
   let description = [{
     For row i with label t: `losses[i] = lse[i] - logits[i, t]`, `lse` the logarithm
@@ -29,7 +30,8 @@ def Binade_CrossEntropyGradOp : Binade_PrecisionOp<"cross_entropy_grad", "Deny",
     Pure, InferTypeOpAdaptorWithIsCompatible,
     DeclareOpInterfaceMethods<PrecisionOpInterface, ["getOperandFormat"]>,
     DeclareOpInterfaceMethods<KernelOpInterface,
-                              ["getSchedule", "getIndexRange", "decompose"]>,
+                              ["getSchedule", "getIndexRange", "getRows",
+                               "decompose"]>,
     NotDifferentiable]> {
   let summary = "gradient of cross_entropy with respect to the logits";
   let description = [{

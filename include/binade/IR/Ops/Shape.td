@@ -33,7 +33,7 @@ class Binade_MovementOp<string mnemonic, list<string> kernelMethods = [],
           Pure,
           DeclareOpInterfaceMethods<DifferentiableOpInterface>,
           DeclareOpInterfaceMethods<KernelOpInterface,
-              !listconcat(["getSchedule"], kernelMethods)>])> {
+              !listconcat(["getSchedule", "getRows"], kernelMethods)>])> {
   let results = (outs Tensor:$y);
   let hasVerifier = 1;
 }
@@ -102,6 +102,8 @@ def Binade_PadOp : Binade_MovementOp<"pad", [], [
                                  "::llvm::ArrayRef<int64_t>":$strides), [{
     build($_builder, $_state, y, x, offsets, strides, PrecisionAttr());
   }]>];
+  let hasFolder = 1;
+  let hasCanonicalizer = 1;
 }
 
 def Binade_ConcatOp : Binade_MovementOp<"concat", [], [
@@ -109,6 +111,12 @@ def Binade_ConcatOp : Binade_MovementOp<"concat", [], [
   let summary = "operands one after the other along an axis";
   let arguments = (ins Variadic<Tensor>:$inputs, I64Attr:$axis,
                        Binade_PrecisionArg:$precision);
+  let builders = [OpBuilder<(ins "::mlir::Type":$y, "::mlir::ValueRange":$inputs,
+                                 "int64_t":$axis), [{
+    build($_builder, $_state, y, inputs,
+          $_builder.getI64IntegerAttr(axis), PrecisionAttr());
+  }]>];
+  let hasCanonicalizeMethod = 1;
 }
 
 def Binade_IotaOp : Binade_Op<"iota", [

@@ -1,0 +1,150 @@
+//===- GrowTiles.cpp - Movement inside of tiles ---------------------------===//
+// Slices and transposes that feed a tile, or rearrange what it makes, can be
+// done for each of its pieces: the copies then are small, stay in a cache, and
+// cost no pass over memory of their own.
+//===----------------------------------------------------------------------===//
+
+#include "binade/IR/Interface.h"
+#include "binade/Kernels/Passes.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace mlir::binade {
+#define GEN_PASS_DEF_GROWTILESPASS
+#include "binade/Kernels/Passes.h.inc"
+
+namespace {
+bool divides(int64_t count, Value value) {
+  return TileOp::getPiece(value.getType(), count) != nullptr;
+}
+
+/// Whether `op` only moves elements, and does so within rows that a tile of
+/// `count` pieces does not cut.
+bool movesWithin(Operation *op, int64_t count) {
+  auto kernelOp = dyn_cast_or_null<KernelOpInterface>(op);
+  if (!kernelOp || isa<SaveOp>(op) || op->getNumOperands() == 0 ||
+      (kernelOp.getSchedule() != Schedule::View &&
+       kernelOp.getSchedule() != Schedule::Permute))
+    return false;
+  std::optional<Rows> rows = kernelOp.getRows();
+  auto isDivided = [&](Value value) { return divides(count, value); };
+  return rows && !rows->added && llvm::all_of(rows->cut, llvm::identity()) &&
+         llvm::all_of(op->getOperands(), isDivided) &&
+         llvm::all_of(op->getResults(), isDivided);
+}
+
+/// `op` on pieces, which `pieces` has for its operands.
+Value clonePiece(OpBuilder &b, Operation *op, IRMapping &pieces,
+                 int64_t count) {
+  Operation *piece = b.clone(*op, pieces);
+  piece->getResult(0).setType(
+      TileOp::getPiece(op->getResult(0).getType(), count));
+  return piece->getResult(0);
+}
+
+/// Moves the op that makes operand `index` inside.
+bool takeProducer(TileOp tile, unsigned index) {
+  Value operand = tile.getOperands()[index];
+  Operation *producer = operand.getDefiningOp();
+  auto isTile = [&](Operation *user) { return user == tile; };
+  if (!movesWithin(producer, tile.getCount()) ||
+      producer->getNumOperands() != 1 ||
+      !llvm::all_of(operand.getUsers(), isTile) ||
+      llvm::count(tile.getOperands(), operand) != 1)
+    return false;
+  Block &body = tile.getBody().front();
+  Value source = producer->getOperand(0);
+  BlockArgument piece = body.getArgument(index);
+  ValueRange slices = tile.getOperands().take_front(tile.getSlices());
+  auto same = llvm::find(slices, source);
+  bool isNew = same == slices.end();
+  BlockArgument of = piece;
+  if (isNew) {
+    of = body.insertArgument(
+        index, TileOp::getPiece(source.getType(), tile.getCount()),
+        piece.getLoc());
+    tile->setOperand(index, source);
+  } else {
+    of = body.getArgument(std::distance(slices.begin(), same));
+    tile->eraseOperand(index);
+    tile.setSlices(tile.getSlices() - 1);
+  }
+  IRMapping pieces;
+  pieces.map(source, of);
+  OpBuilder b = OpBuilder::atBlockBegin(&body);
+  piece.replaceAllUsesWith(clonePiece(b, producer, pieces, tile.getCount()));
+  body.eraseArgument(piece.getArgNumber());
+  producer->erase();
+  return true;
+}
+
+/// The op that alone reads the joined result, if it reads nothing but such.
+Operation *findConsumer(TileOp tile, OpResult result) {
+  if (result.getResultNumber() >= tile.getJoins() || !result.hasOneUse())
+    return nullptr;
+  Operation *consumer = *result.getUsers().begin();
+  auto isOwn = [&](Value operand) {
+    return operand.getDefiningOp() == tile && operand.hasOneUse() &&
+           cast<OpResult>(operand).getResultNumber() < tile.getJoins();
+  };
+  return movesWithin(consumer, tile.getCount()) &&
+                 llvm::all_of(consumer->getOperands(), isOwn)
+             ? consumer
+             : nullptr;
+}
+
+/// Moves `consumer` inside: its result takes the place of what it reads.
+/// Returns the tile that replaces `tile`.
+TileOp takeConsumer(TileOp tile, Operation *consumer) {
+  Operation *yield = tile.getYield();
+  IRMapping pieces;
+  for (Value operand : consumer->getOperands())
+    pieces.map(operand,
+               yield->getOperand(cast<OpResult>(operand).getResultNumber()));
+  OpBuilder inside(yield);
+  SmallVector<Value> yielded = {
+      clonePiece(inside, consumer, pieces, tile.getCount())};
+  SmallVector<Value> results = {consumer->getResult(0)};
+  for (OpResult result : tile->getResults())
+    if (!llvm::is_contained(consumer->getOperands(), result)) {
+      yielded.push_back(yield->getOperand(result.getResultNumber()));
+      results.push_back(result);
+    }
+  yield->setOperands(yielded);
+
+  OpBuilder b(tile);
+  int64_t joins = tile.getJoins() + 1 - consumer->getNumOperands();
+  auto grown = TileOp::create(b, tile.getLoc(), ValueRange(results).getTypes(),
+                              tile.getOperands(), tile.getCount(),
+                              tile.getSlices(), joins);
+  setPhase(grown, getPhase(tile));
+  grown.getBody().takeBody(tile.getBody());
+  for (auto [from, to] : llvm::zip(results, grown.getResults()))
+    from.replaceAllUsesWith(to);
+  consumer->erase();
+  tile.erase();
+  return grown;
+}
+
+void grow(TileOp tile) {
+  for (unsigned index = 0; index < tile.getSlices();)
+    if (!takeProducer(tile, index))
+      ++index;
+  for (unsigned index = 0; index < tile->getNumResults();) {
+    Operation *consumer = findConsumer(tile, tile->getResult(index));
+    if (consumer)
+      tile = takeConsumer(tile, consumer);
+    index = consumer ? 0 : index + 1;
+  }
+}
+
+struct GrowTilesPass : impl::GrowTilesPassBase<GrowTilesPass> {
+  void runOnOperation() override {
+    auto step = getOperation().lookupSymbol<func::FuncOp>("step");
+    if (!step)
+      return;
+    for (auto tile : llvm::make_early_inc_range(step.front().getOps<TileOp>()))
+      grow(tile);
+  }
+};
+} // namespace
+} // namespace mlir::binade

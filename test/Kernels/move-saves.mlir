@@ -1,0 +1,77 @@
+// RUN: binade-opt %s --split-input-file --binade-move-saves | FileCheck %s
+
+// Two halves of one value: the value is kept, and cut again where they are read.
+
+// CHECK-LABEL: func.func @step
+// CHECK:         %[[E:.*]] = binade.exp %arg0
+// CHECK-NEXT:    %[[S:.*]] = binade.save %[[E]]
+// CHECK-NEXT:    %[[L:.*]] = binade.slice %[[E]] {offsets = array<i64: 0, 0>
+// CHECK-NEXT:    %[[R:.*]] = binade.slice %[[E]] {offsets = array<i64: 0, 4>
+// CHECK-NEXT:    %[[M:.*]] = binade.mul %[[L]], %[[R]]
+// CHECK-NEXT:    %[[RB:.*]] = binade.slice %[[S]] {binade.phase = #binade.phase<backward>, offsets = array<i64: 0, 4>
+// CHECK-NEXT:    %[[DL:.*]] = binade.mul %[[M]], %[[RB]]
+// CHECK-NEXT:    %[[LB:.*]] = binade.slice %[[S]] {binade.phase = #binade.phase<backward>, offsets = array<i64: 0, 0>
+// CHECK-NEXT:    %[[DR:.*]] = binade.mul %[[M]], %[[LB]]
+// CHECK-NOT:     binade.save
+func.func @step(%x: tensor<2x8xf32>) -> (tensor<2x4xf32>, tensor<2x4xf32>) {
+  %e = binade.exp %x : (tensor<2x8xf32>) -> tensor<2x8xf32>
+  %l = binade.slice %e {offsets = array<i64: 0, 0>, strides = array<i64: 1, 1>}
+    : (tensor<2x8xf32>) -> tensor<2x4xf32>
+  %sl = binade.save %l : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %r = binade.slice %e {offsets = array<i64: 0, 4>, strides = array<i64: 1, 1>}
+    : (tensor<2x8xf32>) -> tensor<2x4xf32>
+  %sr = binade.save %r : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %m = binade.mul %l, %r : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  %dl = binade.mul %m, %sr {binade.phase = #binade.phase<backward>}
+    : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  %dr = binade.mul %m, %sl {binade.phase = #binade.phase<backward>}
+    : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  return %dl, %dr : tensor<2x4xf32>, tensor<2x4xf32>
+}
+
+// -----
+
+// A value beside its transposed copy: the copy is kept, for what reads it wants it as
+// it is, and turned back.
+
+// CHECK-LABEL: func.func @step
+// CHECK:         %[[E:.*]] = binade.exp %arg0
+// CHECK-NEXT:    %[[T:.*]] = binade.transpose %[[E]]
+// CHECK-NEXT:    %[[R:.*]] = binade.reshape %[[T]]
+// CHECK-NEXT:    %[[S:.*]] = binade.save %[[R]]
+// CHECK-NEXT:    %[[RB:.*]] = binade.reshape %[[S]] {binade.phase = #binade.phase<backward>} : (tensor<24xf32>) -> tensor<4x3x2xf32>
+// CHECK-NEXT:    %[[TB:.*]] = binade.transpose %[[RB]] {binade.phase = #binade.phase<backward>, permutation = array<i64: 1, 2, 0>}
+// CHECK-NEXT:    %[[A:.*]] = binade.exp %[[TB]]
+// CHECK-NEXT:    %[[B:.*]] = binade.exp %[[S]]
+// CHECK-NEXT:    return %[[A]], %[[B]]
+func.func @step(%x: tensor<3x2x4xf32>) -> (tensor<3x2x4xf32>, tensor<24xf32>) {
+  %e = binade.exp %x : (tensor<3x2x4xf32>) -> tensor<3x2x4xf32>
+  %se = binade.save %e : (tensor<3x2x4xf32>) -> tensor<3x2x4xf32>
+  %t = binade.transpose %e {permutation = array<i64: 2, 0, 1>}
+    : (tensor<3x2x4xf32>) -> tensor<4x3x2xf32>
+  %r = binade.reshape %t : (tensor<4x3x2xf32>) -> tensor<24xf32>
+  %sr = binade.save %r : (tensor<24xf32>) -> tensor<24xf32>
+  %a = binade.exp %se {binade.phase = #binade.phase<backward>}
+    : (tensor<3x2x4xf32>) -> tensor<3x2x4xf32>
+  %b = binade.exp %sr {binade.phase = #binade.phase<backward>}
+    : (tensor<24xf32>) -> tensor<24xf32>
+  return %a, %b : tensor<3x2x4xf32>, tensor<24xf32>
+}
+
+// -----
+
+// A part that is less than the value stays what is kept.
+
+// CHECK-LABEL: func.func @step
+// CHECK:         %[[L:.*]] = binade.slice
+// CHECK-NEXT:    binade.save %[[L]]
+// CHECK-NOT:     binade.save
+func.func @step(%x: tensor<2x8xf32>) -> tensor<2x3xf32> {
+  %e = binade.exp %x : (tensor<2x8xf32>) -> tensor<2x8xf32>
+  %l = binade.slice %e {offsets = array<i64: 0, 0>, strides = array<i64: 1, 1>}
+    : (tensor<2x8xf32>) -> tensor<2x3xf32>
+  %sl = binade.save %l : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %y = binade.exp %sl {binade.phase = #binade.phase<backward>}
+    : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %y : tensor<2x3xf32>
+}
