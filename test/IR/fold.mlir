@@ -76,6 +76,52 @@ func.func @pad_adds_zeros() -> tensor<8xf32> {
 
 // -----
 
+// Boxes side by side add up to one box; here, in any order, to the whole.
+// CHECK-LABEL: func.func @pads_side_by_side
+func.func @pads_side_by_side(%a: tensor<2x3xf32>, %b: tensor<2x1xf32>, %c: tensor<2x4xf32>)
+    -> tensor<2x8xf32> {
+  // CHECK-NEXT: %[[C:.*]] = binade.concat %arg0, %arg1, %arg2 {axis = 1 : i64, binade.phase = #binade.phase<backward>}
+  // CHECK-NEXT: return %[[C]]
+  %0 = binade.pad %c {offsets = array<i64: 0, 4>, strides = array<i64: 1, 1>}
+    : (tensor<2x4xf32>) -> tensor<2x8xf32>
+  %1 = binade.pad %b {offsets = array<i64: 0, 3>, strides = array<i64: 1, 1>}
+    : (tensor<2x1xf32>) -> tensor<2x8xf32>
+  %2 = binade.add %0, %1 {binade.phase = #binade.phase<backward>}
+    : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<2x8xf32>
+  %3 = binade.pad %a {offsets = array<i64: 0, 0>, strides = array<i64: 1, 1>}
+    : (tensor<2x3xf32>) -> tensor<2x8xf32>
+  %4 = binade.add %2, %3 {binade.phase = #binade.phase<backward>}
+    : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<2x8xf32>
+  return %4 : tensor<2x8xf32>
+}
+
+// -----
+
+// Boxes that overlap, or leave a gap, or differ in another axis are added.
+// CHECK-LABEL: func.func @pads_apart
+// CHECK-NOT: binade.concat
+func.func @pads_apart(%a: tensor<2x3xf32>, %b: tensor<1x3xf32>)
+    -> (tensor<2x8xf32>, tensor<2x8xf32>, tensor<2x8xf32>) {
+  %0 = binade.pad %a {offsets = array<i64: 0, 0>, strides = array<i64: 1, 1>}
+    : (tensor<2x3xf32>) -> tensor<2x8xf32>
+  %1 = binade.pad %a {offsets = array<i64: 0, 2>, strides = array<i64: 1, 1>}
+    : (tensor<2x3xf32>) -> tensor<2x8xf32>
+  %overlap = binade.add %0, %1 : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<2x8xf32>
+  %2 = binade.pad %a {offsets = array<i64: 0, 0>, strides = array<i64: 1, 1>}
+    : (tensor<2x3xf32>) -> tensor<2x8xf32>
+  %3 = binade.pad %a {offsets = array<i64: 0, 4>, strides = array<i64: 1, 1>}
+    : (tensor<2x3xf32>) -> tensor<2x8xf32>
+  %gap = binade.add %2, %3 : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<2x8xf32>
+  %4 = binade.pad %a {offsets = array<i64: 0, 0>, strides = array<i64: 1, 1>}
+    : (tensor<2x3xf32>) -> tensor<2x8xf32>
+  %5 = binade.pad %b {offsets = array<i64: 0, 3>, strides = array<i64: 1, 1>}
+    : (tensor<1x3xf32>) -> tensor<2x8xf32>
+  %other = binade.add %4, %5 : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<2x8xf32>
+  return %overlap, %gap, %other : tensor<2x8xf32>, tensor<2x8xf32>, tensor<2x8xf32>
+}
+
+// -----
+
 // Rounding is the IR's business: these casts change values.
 // CHECK-LABEL: func.func @casts_that_round
 func.func @casts_that_round(%x: tensor<4xf32>) -> tensor<4xf32> {

@@ -19,7 +19,7 @@ ROWS, WIDTH, CLASSES = 512, 8, 20000
 def binade(*arguments):
     process = subprocess.run(
         [str(BUILD / "bin" / "binade"), *map(str, arguments)],
-        capture_output=True, text=True, timeout=300,
+        capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
     assert process.returncode == 0, process.stderr
     return process.stdout
@@ -85,8 +85,9 @@ def records(plan):
         yield from records(record.get("body", []))
 
 
-# The largest of 160000 sums of 512 products; measured 3e-9 and 2e-5 of the largest.
-@pytest.mark.parametrize(("policy", "allowed"), [("fp32", 1e-6), ("bf16-amp", 1e-2)])
+# Relative to the largest; logits of magnitude 10 in bf16 are off by up to 0.03, and
+# so, relatively, are their exponentials.
+@pytest.mark.parametrize(("policy", "allowed"), [("fp32", 1e-5), ("bf16-amp", 5e-2)])
 def test_logits_in_pieces(model, policy, allowed, tmp_path):
     folder, weight, data = model
     binade(
