@@ -59,16 +59,7 @@ private:
                      type.getShape());
   }
 
-  /// Where there are slots, the shape is that of one; it becomes one axis, as
-  /// long as a slot, after that of the slots.
   uint32_t getBuffer(unsigned storage, Type element, ArrayRef<int64_t> shape) {
-    const Storage &where = storages.get(storage);
-    int64_t lengths[2];
-    if (where.slot) {
-      lengths[1] = getSlotLength(where, element);
-      lengths[0] = where.bytes / where.slot;
-      shape = lengths;
-    }
     auto type = RankedTensorType::get(shape, element);
     auto [entry, isNew] =
         buffers.try_emplace({storage, type}, plan().buffers.size());
@@ -77,15 +68,11 @@ private:
       buffer.dtype = getDType(element);
       buffer.shape = std::vector<int64_t>(shape);
       buffer.bytes = getByteSize(type);
-      buffer.category = where.category;
+      buffer.category = storages.get(storage).category;
       plan().buffers.push_back(std::move(buffer));
       storageOfBuffer.push_back(storage);
     }
     return entry->second;
-  }
-
-  static int64_t getSlotLength(const Storage &storage, Type element) {
-    return storage.slot / llvm::divideCeil(element.getIntOrFloatBitWidth(), 8);
   }
 
   /// The place of a value. Values of a tile's body lie in pieces of buffers
@@ -94,14 +81,8 @@ private:
     for (Value base = value;; base = base.getDefiningOp()->getOperand(0)) {
       if (auto found = pieces.find(base); found != pieces.end())
         return found->second;
-      if (!isView(base.getDefiningOp())) {
-        Type element = getElementTypeOrSelf(value.getType());
-        return {getBuffer(value),
-                0,
-                {},
-                {},
-                getSlotLength(storages.get(storages.of(value)), element)};
-      }
+      if (!isView(base.getDefiningOp()))
+        return {getBuffer(value), 0, {}, {}};
     }
   }
 
@@ -121,11 +102,7 @@ private:
 
   plan::View getBytes(unsigned storage, uint64_t bytes) {
     Type byte = IntegerType::get(step.getContext(), 8);
-    return {getBuffer(storage, byte, static_cast<int64_t>(bytes)),
-            0,
-            {},
-            {},
-            getSlotLength(storages.get(storage), byte)};
+    return {getBuffer(storage, byte, static_cast<int64_t>(bytes)), 0, {}, {}};
   }
 
   //===--------------------------------------------------------------------===//
@@ -406,8 +383,10 @@ private:
   void finish() {
     plan().arenaBytes = storages.assignOffsets();
     plan().ledger = storages.getLedger(plan().arenaBytes);
-    for (auto [buffer, storage] : llvm::zip(plan().buffers, storageOfBuffer))
+    for (auto [buffer, storage] : llvm::zip(plan().buffers, storageOfBuffer)) {
       buffer.offset = storages.get(storage).offset;
+      buffer.slot = storages.get(storage).slot;
+    }
     plan().threads = options.threads;
     plan().skipsNonFinite =
         findResult(step, Role::Metric, "found_inf").has_value();

@@ -1,6 +1,7 @@
 //===- Storage.cpp - Where values live ------------------------------------===//
 
 #include "Storage.h"
+#include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -102,24 +103,21 @@ void StorageMap::count(Block &block) {
 }
 
 unsigned StorageMap::add(uint64_t bytes, Category category, bool persistent,
-                         unsigned position, int64_t slots) {
-  Storage storage = {bytes, category, persistent, position, position};
-  if (slots > 0) {
-    storage.slot = llvm::alignTo(bytes, kAlignment);
-    storage.bytes = slots * storage.slot;
-  }
-  storages.push_back(storage);
+                         unsigned position, TileOp around) {
+  storages.push_back(
+      {bytes, category, persistent, position, position, 0, around, 0});
   return storages.size() - 1;
 }
 
 unsigned StorageMap::addScratch(uint64_t bytes, Operation *op,
                                 Category category, bool persistent) {
-  return add(bytes, category, persistent, getPosition(op), getSlotsAround(op));
+  return add(bytes, category, persistent, getPosition(op),
+             findParallelAround(op));
 }
 
 /// Whether iterations of `tile` write nothing in common: no sums, no status.
 bool StorageMap::mayRunInParallel(TileOp tile) const {
-  if (tile.getJoins() != tile->getNumResults() || getSlotsAround(tile) > 0)
+  if (tile.getJoins() != tile->getNumResults() || findParallelAround(tile))
     return false;
   auto hasStatus = [&](LaunchOp launch) {
     return llvm::any_of(
@@ -134,12 +132,11 @@ bool StorageMap::mayRunInParallel(TileOp tile) const {
   return !walked.wasInterrupted();
 }
 
-int64_t StorageMap::getSlotsAround(Operation *op) const {
-  for (auto tile = op->getParentOfType<TileOp>(); tile;
-       tile = tile->getParentOfType<TileOp>())
-    if (int64_t count = getSlots(tile))
-      return count;
-  return 0;
+TileOp StorageMap::findParallelAround(Operation *op) const {
+  auto tile = op->getParentOfType<TileOp>();
+  while (tile && getSlots(tile) == 0)
+    tile = tile->getParentOfType<TileOp>();
+  return tile;
 }
 
 void StorageMap::placeArguments(func::FuncOp step) {
@@ -167,7 +164,7 @@ void StorageMap::placeResults(Operation *op) {
       storageOf[result] =
           add(getByteSize(result.getType()),
               isConstant ? Category::Constant : Category::Workspace, isConstant,
-              getPosition(op), isConstant ? 0 : getSlotsAround(op));
+              getPosition(op), isConstant ? TileOp() : findParallelAround(op));
       storages.back().last = positions[op].second;
     }
   }
@@ -259,7 +256,7 @@ void StorageMap::reuse(func::FuncOp step) {
         Storage &other = storages[of(operand)];
         auto shares = [&](Value x) { return of(x) == of(operand); };
         if (other.persistent || other.last != now || other.first == now ||
-            other.bytes != own.bytes || other.slot != own.slot ||
+            other.bytes != own.bytes || other.tile != own.tile ||
             llvm::count_if(launch.getOperands(), shares) != 1 ||
             !mayOverwrite(result, operand))
           continue;
@@ -299,31 +296,13 @@ void StorageMap::categorize(func::FuncOp step) {
 // Packing
 //===----------------------------------------------------------------------===//
 
-uint64_t StorageMap::assignOffsets() {
-  // Values that moved into an argument leave their own storage unused.
-  DenseSet<unsigned> used;
-  for (auto [value, storage] : storageOf)
-    used.insert(storage);
-  uint64_t top = 0;
-  std::vector<unsigned> moving;
-  for (auto [index, storage] : llvm::enumerate(storages)) {
-    bool isScratch = storage.first == storage.last && !used.contains(index);
-    if (!used.contains(index) && !isScratch)
-      storage.bytes = 0;
-    if (storage.bytes == 0)
-      continue;
-    if (!storage.persistent) {
-      moving.push_back(index);
-      continue;
-    }
-    storage.offset = top;
-    top += llvm::alignTo(storage.bytes, kAlignment);
-  }
+/// Gives each of `moving` the lowest offset from `base` that is free while it
+/// lives, the largest first. Returns where they end.
+uint64_t StorageMap::pack(std::vector<unsigned> moving, uint64_t base) {
   llvm::stable_sort(moving, [&](unsigned l, unsigned r) {
     return storages[l].bytes > storages[r].bytes;
   });
-
-  uint64_t base = top;
+  uint64_t top = base;
   std::vector<unsigned> placed;
   for (unsigned index : moving) {
     Storage &storage = storages[index];
@@ -349,10 +328,53 @@ uint64_t StorageMap::assignOffsets() {
   return top;
 }
 
+uint64_t StorageMap::assignOffsets() {
+  // Values that moved into an argument leave their own storage unused.
+  DenseSet<unsigned> used;
+  for (auto [value, storage] : storageOf)
+    used.insert(storage);
+  uint64_t top = 0;
+  std::vector<unsigned> moving;
+  // Iterations of a parallel tile are at different ops at the same time: what
+  // is inside of it shares memory within its slot only.
+  llvm::MapVector<Operation *, std::vector<unsigned>> inside;
+  for (auto [index, storage] : llvm::enumerate(storages)) {
+    bool isScratch = storage.first == storage.last && !used.contains(index);
+    if (!used.contains(index) && !isScratch)
+      storage.bytes = 0;
+    if (storage.bytes == 0)
+      continue;
+    if (storage.tile) {
+      inside[storage.tile].push_back(index);
+    } else if (!storage.persistent) {
+      moving.push_back(index);
+    } else {
+      storage.offset = top;
+      top += llvm::alignTo(storage.bytes, kAlignment);
+    }
+  }
+  SmallVector<unsigned> frames;
+  for (auto &[tile, members] : inside) {
+    uint64_t slot = pack(members, 0);
+    auto [begin, finish] = positions.lookup(tile);
+    frames.push_back(add(slot * slots.lookup(tile), Category::Workspace,
+                         /*persistent=*/false, begin));
+    storages.back().last = finish;
+    for (unsigned member : members)
+      storages[member].slot = slot;
+    moving.push_back(frames.back());
+  }
+  top = pack(std::move(moving), top);
+  for (auto [frame, members] : llvm::zip(frames, inside))
+    for (unsigned member : members.second)
+      storages[member].offset += storages[frame].offset;
+  return top;
+}
+
 std::map<Category, uint64_t> StorageMap::getLedger(uint64_t arenaBytes) const {
   std::vector<int64_t> change(end + 2, 0);
   for (const Storage &storage : storages)
-    if (!storage.persistent) {
+    if (!storage.persistent && !storage.tile) {
       change[storage.first] += storage.bytes;
       change[storage.last + 1] -= storage.bytes;
     }
@@ -366,8 +388,9 @@ std::map<Category, uint64_t> StorageMap::getLedger(uint64_t arenaBytes) const {
   std::map<Category, uint64_t> ledger;
   uint64_t total = 0;
   for (const Storage &storage : storages)
-    if (storage.bytes && (storage.persistent || (storage.first <= fullest &&
-                                                 fullest <= storage.last))) {
+    if (storage.bytes && !storage.tile &&
+        (storage.persistent ||
+         (storage.first <= fullest && fullest <= storage.last))) {
       ledger[storage.category] += storage.bytes;
       total += storage.bytes;
     }

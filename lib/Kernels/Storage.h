@@ -12,12 +12,14 @@ namespace mlir::binade {
 /// Memory of one or more values, live from step `first` to step `last` of the
 /// schedule; what is persistent lives always.
 struct Storage {
-  uint64_t bytes = 0; ///< Of all slots.
+  uint64_t bytes = 0;
   ::binade::plan::Category category = ::binade::plan::Category::Workspace;
   bool persistent = false;
   unsigned first = 0, last = 0;
   uint64_t offset = 0;
-  /// 0, or bytes from one slot of the parallel loop around to the next.
+  /// The parallel tile that has this memory once per slot, and the bytes from
+  /// one slot to the next.
+  Operation *tile = nullptr;
   uint64_t slot = 0;
 };
 
@@ -68,9 +70,10 @@ private:
     return positions.lookup(op).first;
   }
   unsigned add(uint64_t bytes, ::binade::plan::Category category,
-               bool persistent, unsigned position, int64_t slots = 0);
+               bool persistent, unsigned position, TileOp around = {});
   bool mayRunInParallel(TileOp tile) const;
-  int64_t getSlotsAround(Operation *op) const;
+  TileOp findParallelAround(Operation *op) const;
+  uint64_t pack(std::vector<unsigned> moving, uint64_t base);
   void count(Block &block);
   void placeArguments(func::FuncOp step);
   void place(Block &block);

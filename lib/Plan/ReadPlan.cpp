@@ -55,8 +55,8 @@ public:
     const json *value = find(key);
     return value ? toInteger(key, *value) : absent;
   }
-  std::uint64_t size(std::string_view key) {
-    std::int64_t value = integer(key);
+  std::uint64_t size(std::string_view key, std::int64_t absent = -1) {
+    std::int64_t value = absent < 0 ? integer(key) : integer(key, absent);
     if (value < 0)
       throw error(key, "a size");
     return static_cast<std::uint64_t>(value);
@@ -152,6 +152,7 @@ static Buffer readBuffer(Fields fields) {
   buffer.shape = fields.integers("shape");
   buffer.category =
       fields.named<Category>("category", parseCategory, "category");
+  buffer.slot = fields.size("slot", 0);
   fields.finish();
   return buffer;
 }
@@ -162,7 +163,6 @@ static View readView(Fields fields) {
   view.offset = fields.integer("offset", 0);
   view.strides = fields.integers("strides");
   view.steps = fields.integers("steps");
-  view.slot = fields.integer("slot", 0);
   fields.finish();
   return view;
 }

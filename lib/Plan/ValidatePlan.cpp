@@ -142,6 +142,9 @@ Result<void> Validator::checkBuffer(const Buffer &buffer) {
   if (buffer.offset % size != 0)
     return fail("offset " + std::to_string(buffer.offset) +
                 " is not a multiple of the element size");
+  if (buffer.slot != 0 && (buffer.slot < buffer.bytes || buffer.slot % size))
+    return fail("a slot of " + std::to_string(buffer.slot) + " bytes for " +
+                std::to_string(buffer.bytes));
   return {};
 }
 
@@ -431,7 +434,7 @@ Result<void> Validator::checkWritten(const View &view, std::string_view what,
       return fail(std::string(what) + " writes one element " +
                   std::to_string(sizes[d]) + " times along axis " +
                   std::to_string(d));
-  if (parallel && view.slot == 0 &&
+  if (parallel && plan.buffers[view.buffer].slot == 0 &&
       (view.steps.size() <= parallel->depth ||
        view.steps[parallel->depth] == 0))
     return fail(std::string(what) +
@@ -464,13 +467,19 @@ Result<void> Validator::checkView(const View &view, std::string_view what,
                 std::to_string(view.buffer) + " of " +
                 std::to_string(plan.buffers.size()));
   const Buffer &buffer = plan.buffers[view.buffer];
+  std::uint64_t beyond;
+  if (parallel &&
+      (__builtin_mul_overflow(buffer.slot, parallel->slots - 1, &beyond) ||
+       beyond > plan.arenaBytes - buffer.offset - buffer.bytes))
+    return fail(std::string(what) + " is in buffer " + quote(buffer.name) +
+                ", whose slot " + std::to_string(parallel->slots) +
+                " leaves the arena of " + std::to_string(plan.arenaBytes));
   std::int64_t elements =
       static_cast<std::int64_t>(buffer.bytes / byteSize(buffer.dtype));
   if (std::any_of(sizes.begin(), sizes.end(),
                   [](std::int64_t size) { return size < 1; }))
     return fail(std::string(what) + " has an axis of less than one element");
-  std::optional<std::int64_t> last =
-      lastElement(view, strides, sizes, loops, parallel ? parallel->slots : 1);
+  std::optional<std::int64_t> last = lastElement(view, strides, sizes, loops);
   if (!last)
     return fail(std::string(what) + " has a negative or overflowing offset, "
                                     "stride or step, or more steps than loops");

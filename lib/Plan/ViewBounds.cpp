@@ -33,7 +33,7 @@ static bool extend(std::int64_t &last, std::int64_t count,
 std::optional<std::int64_t>
 plan::lastElement(const View &view, std::span<const std::int64_t> strides,
                   std::span<const std::int64_t> sizes,
-                  std::span<const std::int64_t> counts, std::int64_t slots) {
+                  std::span<const std::int64_t> counts) {
   if (view.offset < 0 || view.steps.size() > counts.size())
     return std::nullopt;
   std::int64_t last = view.offset;
@@ -43,7 +43,5 @@ plan::lastElement(const View &view, std::span<const std::int64_t> strides,
   for (std::size_t d = 0; d < view.steps.size(); ++d)
     if (!extend(last, counts[d], view.steps[d]))
       return std::nullopt;
-  if (!extend(last, slots, view.slot))
-    return std::nullopt;
   return last;
 }

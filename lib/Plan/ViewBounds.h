@@ -12,13 +12,12 @@ namespace binade::plan {
 std::optional<std::int64_t> countElements(std::span<const std::int64_t> sizes);
 
 /// The largest element index of `view` with `sizes` at `strides`, in any
-/// iteration of loops of `counts` and in any of `slots`; nothing when a number
+/// iteration of loops of `counts`; nothing when a number
 /// is negative or the sum overflows, or when there are more steps than loops.
 std::optional<std::int64_t> lastElement(const View &view,
                                         std::span<const std::int64_t> strides,
                                         std::span<const std::int64_t> sizes,
-                                        std::span<const std::int64_t> counts,
-                                        std::int64_t slots);
+                                        std::span<const std::int64_t> counts);
 
 } // namespace binade::plan
 

@@ -14,9 +14,12 @@ template <typename... Alternatives>
 Overloaded(Alternatives...) -> Overloaded<Alternatives...>;
 
 static json write(const Buffer &buffer) {
-  return {{"name", buffer.name},   {"offset", buffer.offset},
-          {"bytes", buffer.bytes}, {"dtype", name(buffer.dtype)},
-          {"shape", buffer.shape}, {"category", name(buffer.category)}};
+  json object = {{"name", buffer.name},   {"offset", buffer.offset},
+                 {"bytes", buffer.bytes}, {"dtype", name(buffer.dtype)},
+                 {"shape", buffer.shape}, {"category", name(buffer.category)}};
+  if (buffer.slot != 0)
+    object["slot"] = buffer.slot;
+  return object;
 }
 
 static json write(const View &view) {
@@ -27,8 +30,6 @@ static json write(const View &view) {
     object["strides"] = view.strides;
   if (!view.steps.empty())
     object["steps"] = view.steps;
-  if (view.slot != 0)
-    object["slot"] = view.slot;
   return object;
 }
 

@@ -72,7 +72,8 @@ Result<Executor::Step> Executor::prepare(const Loop &loop, const Memory &memory,
   step.count = loop.count;
   step.isParallel = loop.slots > 0;
   // Operations keep addresses: each slot has its own.
-  std::int64_t slots = std::min<std::int64_t>(loop.slots, threads);
+  auto slots =
+      static_cast<std::uint64_t>(std::min<std::int64_t>(loop.slots, threads));
   if (step.isParallel)
     threads = 1;
   OpenMPThreads openMP(threads);
@@ -118,16 +119,10 @@ Result<std::unique_ptr<Operation>> Executor::prepare(const Record &record,
   std::uint64_t reserved = 0;
   if (scratch) {
     const Buffer &buffer = memory.buffers[scratch->buffer];
-    // A slot ends where the next begins.
-    std::int64_t begin = scratch->offset + memory.slot * scratch->slot;
-    std::uint64_t size = byteSize(buffer.dtype),
-                  offset = static_cast<std::uint64_t>(begin) * size;
-    reserved = buffer.bytes - std::min(buffer.bytes, offset);
-    if (scratch->slot > 0)
-      reserved =
-          std::min(reserved, static_cast<std::uint64_t>(scratch->slot) * size);
-    else if (memory.slot > 0)
-      reserved = 0;
+    auto offset =
+        static_cast<std::uint64_t>(scratch->offset) * byteSize(buffer.dtype);
+    bool isOwn = memory.slot == 0 || buffer.slot > 0;
+    reserved = isOwn ? buffer.bytes - std::min(buffer.bytes, offset) : 0;
   }
   if (scratch && scratch->steps.empty() && reserved >= needed)
     operation->setScratch(memory.addressOf(*scratch).at({}));
@@ -137,8 +132,7 @@ Result<std::unique_ptr<Operation>> Executor::prepare(const Record &record,
 }
 
 Result<void> Executor::provideScratch(const Setup &setup) {
-  std::uint64_t bytes = 0;
-  std::int64_t slots = 0;
+  std::uint64_t bytes = 0, slots = 0;
   for (const Need &need : needs) {
     bytes = std::max(bytes, need.operation->getScratchBytes());
     slots = std::max(slots, need.slot + 1);

@@ -46,7 +46,7 @@ private:
   /// An operation for whose scratch memory the plan reserved too little.
   struct Need {
     Operation *operation;
-    std::int64_t slot;
+    std::uint64_t slot;
   };
 
   /// `memory` says in which slot, `threads` how many execute the records.

@@ -24,7 +24,7 @@ class Address {
 public:
   Address() = default;
   Address(std::byte *arena, std::span<const plan::Buffer> buffers,
-          const plan::View &view, std::int64_t slot);
+          const plan::View &view, std::uint64_t slot);
 
   std::byte *at(std::span<const std::int64_t> iteration) const {
     std::byte *address = base;
@@ -56,7 +56,7 @@ public:
 struct Memory {
   std::byte *arena = nullptr;
   std::span<const plan::Buffer> buffers;
-  std::int64_t slot = 0;
+  std::uint64_t slot = 0;
 
   DType typeOf(const plan::View &view) const {
     return buffers[view.buffer].dtype;

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from reference import BUILD, safetensors
+from reference import BUILD, ROOT, safetensors
 
 ROWS, WIDTH, CLASSES = 512, 8, 20000
 
@@ -113,3 +113,40 @@ def test_the_plan_holds_no_logits(model):
     assert max(sizes) == ROWS // 4 * CLASSES
     labels = next(p for p in plan["ports"] if p["name"] == "labels")
     assert labels["check"] == {"low": 0, "high": CLASSES, "ignored": -100}
+
+
+def views(record):
+    """Everything in a record, and in those inside of it, that names a buffer."""
+    if isinstance(record, dict):
+        if "buffer" in record:
+            yield record
+        record = record.values()
+    if not isinstance(record, (str, int, float, bool, type(None))):
+        for part in record:
+            yield from views(part)
+
+
+@pytest.mark.parametrize("policy", ["fp32", "bf16-amp"])
+def test_threads_of_a_parallel_loop_share_no_memory(policy):
+    """One iteration may be anywhere in the body while another is somewhere else."""
+    mini = ROOT / "examples" / "char-gpt" / "mini.onnx"
+    plan = json.loads(
+        binade("inspect", mini, "--json", "--policy", policy, "--threads", 3)
+    )
+    parallel = [r for r in records(plan["records"]) if r.get("slots", 0)]
+    assert len(parallel) == 8  # Four layers, forward and backward.
+    for loop in parallel:
+        assert loop["slots"] == 3
+        used = {view["buffer"] for view in views(loop["body"])}
+        own = [b for b in map(plan["buffers"].__getitem__, used) if "slot" in b]
+        first = min(buffer["offset"] for buffer in own)
+        last = max(buffer["offset"] + buffer["bytes"] for buffer in own)
+        assert {buffer["slot"] for buffer in own} == {own[0]["slot"]}
+        assert last - first <= own[0]["slot"]
+        # And nobody else has this memory while the loop runs.
+        end = first + 3 * own[0]["slot"]
+        for buffer in map(plan["buffers"].__getitem__, used):
+            if "slot" not in buffer:
+                assert buffer["offset"] + buffer["bytes"] <= first or (
+                    buffer["offset"] >= end
+                )

@@ -77,20 +77,21 @@ struct Buffer {
   DType dtype = DType::F32;
   std::vector<std::int64_t> shape;
   Category category = Category::Workspace;
+  /// Bytes from the buffer of one slot of a parallel loop to that of the next;
+  /// 0: all slots have the same. Not less than `bytes` otherwise.
+  std::uint64_t slot = 0;
 };
 
 /// Elements of a buffer: element i, j... of the view is element
 /// `offset + i * strides[0] + j * strides[1] + ...` of the buffer, counted
 /// from its first element. Inside of loops, `steps[d] * iteration(d)` is added
-/// for each enclosing loop d, outermost first; missing steps are 0. Inside of a
-/// parallel loop, `slot` is added for each slot before the one that executes
-/// the iteration. Nothing is negative.
+/// for each enclosing loop d, outermost first; missing steps are 0. Nothing is
+/// negative.
 struct View {
   std::uint32_t buffer = 0;
   std::int64_t offset = 0;
   std::vector<std::int64_t> strides; ///< Empty where only an address is meant.
   std::vector<std::int64_t> steps;
-  std::int64_t slot = 0;
 };
 
 // How a port gets its bytes before the first step.

@@ -144,18 +144,22 @@ TEST(HostilePlan, SlotsOfAParallelLoopStayInTheirBuffersAndApart) {
               loopOf(p).body = {{"inner", inner}};
             }),
             "record 0.0 'inner': a parallel loop inside of another");
-  EXPECT_EQ(rejection([&](Plan &p) {
-              loopOf(p).slots = 3;
-              matmulOf(p).lhs.steps = {};
-              matmulOf(p).lhs.slot = 6;
-            }),
-            "accepted");
-  EXPECT_EQ(rejection([&](Plan &p) {
-              loopOf(p).slots = 3;
-              matmulOf(p).lhs.steps = {};
-              matmulOf(p).lhs.slot = 7;
-            }),
-            row + "lhs reaches element 17 of buffer 'x', which has 16");
+  auto give = [&](Plan &p, std::uint64_t slot) {
+    loopOf(p).slots = 3;
+    matmulOf(p).out.steps = {};
+    Buffer &out = p.buffers[matmulOf(p).out.buffer];
+    out.slot = slot;
+    p.ledger[Category::Workspace] += 2 * out.bytes;
+    p.arenaBytes += 2 * out.bytes;
+    out.offset = p.arenaBytes - 3 * out.bytes;
+  };
+  Plan sample = samplePlan();
+  std::uint64_t bytes = sample.buffers[matmulOf(sample).out.buffer].bytes;
+  EXPECT_EQ(rejection([&](Plan &p) { give(p, bytes); }), "accepted");
+  EXPECT_EQ(rejection([&](Plan &p) { give(p, bytes + 4); }),
+            row + "out is in buffer 'y', whose slot 3 leaves the arena of 864");
+  EXPECT_EQ(rejection([&](Plan &p) { give(p, bytes - 4); }),
+            "buffer 2 'y': a slot of 44 bytes for 48");
   EXPECT_EQ(rejection([&](Plan &p) {
               loopOf(p).slots = 2;
               matmulOf(p).out.steps = {};

@@ -122,8 +122,10 @@ TEST(Executor, IterationsOfAParallelLoopUseTheirSlots) {
     std::uint32_t own = tensors.add(DType::F32, {slots, width});
     std::uint32_t out = tensors.add(DType::F32, {count, width});
     std::uint32_t zero = tensors.add(DType::F32, {});
+    tensors.plan.buffers[own].shape = {width};
+    tensors.plan.buffers[own].bytes = width * sizeof(float);
+    tensors.plan.buffers[own].slot = width * sizeof(float);
     View mine = at(own);
-    mine.slot = width;
     Launch launch;
     launch.kernel = "number";
     launch.segments = {{"", {at(values, 0, {1}), mine}, width}};
