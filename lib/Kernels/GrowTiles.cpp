@@ -4,6 +4,7 @@
 // cost no pass over memory of their own.
 //===----------------------------------------------------------------------===//
 
+#include "Movement.h"
 #include "binade/IR/Interface.h"
 #include "binade/Kernels/Passes.h"
 #include "mlir/IR/IRMapping.h"
@@ -20,12 +21,9 @@ bool divides(int64_t count, Value value) {
 /// Whether `op` only moves elements, and does so within rows that a tile of
 /// `count` pieces does not cut.
 bool movesWithin(Operation *op, int64_t count) {
-  auto kernelOp = dyn_cast_or_null<KernelOpInterface>(op);
-  if (!kernelOp || isa<SaveOp>(op) || op->getNumOperands() == 0 ||
-      (kernelOp.getSchedule() != Schedule::View &&
-       kernelOp.getSchedule() != Schedule::Permute))
+  if (!isMovement(op))
     return false;
-  std::optional<Rows> rows = kernelOp.getRows();
+  std::optional<Rows> rows = cast<KernelOpInterface>(op).getRows();
   auto isDivided = [&](Value value) { return divides(count, value); };
   return rows && !rows->added && llvm::all_of(rows->cut, llvm::identity()) &&
          llvm::all_of(op->getOperands(), isDivided) &&

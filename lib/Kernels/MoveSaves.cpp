@@ -5,6 +5,7 @@
 // its elements is kept anyway, the value is made from that.
 //===----------------------------------------------------------------------===//
 
+#include "Movement.h"
 #include "binade/IR/Interface.h"
 #include "binade/Kernels/Passes.h"
 #include "mlir/IR/IRMapping.h"
@@ -17,19 +18,6 @@ namespace mlir::binade {
 namespace {
 int64_t getNumElements(Value value) {
   return cast<RankedTensorType>(value.getType()).getNumElements();
-}
-
-/// Whether `op` has the elements of its operand, or some, in another place.
-bool isMovement(Operation *op) {
-  auto kernelOp = dyn_cast_or_null<KernelOpInterface>(op);
-  return kernelOp && op->getNumOperands() == 1 && op->getNumResults() == 1 &&
-         !isa<SaveOp>(op) &&
-         (kernelOp.getSchedule() == Schedule::View ||
-          kernelOp.getSchedule() == Schedule::Permute);
-}
-
-bool isView(Operation *op) {
-  return cast<KernelOpInterface>(op).getSchedule() == Schedule::View;
 }
 
 /// A value that is kept, and the movements that lead to it, first to last.
@@ -135,7 +123,8 @@ struct MoveSavesPass : impl::MoveSavesPassBase<MoveSavesPass> {
         continue; // Its format is part of what is kept.
       Kept kept{save, {}};
       Value root = save.getX();
-      for (; isMovement(root.getDefiningOp());
+      for (; isMovement(root.getDefiningOp()) &&
+             root.getDefiningOp()->getNumOperands() == 1;
            root = root.getDefiningOp()->getOperand(0))
         kept.steps.push_back(root.getDefiningOp());
       std::reverse(kept.steps.begin(), kept.steps.end());

@@ -4,6 +4,7 @@
 // and the result need not be kept from forward to backward.
 //===----------------------------------------------------------------------===//
 
+#include "Movement.h"
 #include "binade/IR/Interface.h"
 #include "binade/Kernels/Passes.h"
 #include "mlir/IR/IRMapping.h"
@@ -13,11 +14,8 @@ namespace mlir::binade {
 #include "binade/Kernels/Passes.h.inc"
 
 namespace {
-bool isView(Operation *op) {
-  auto kernelOp = dyn_cast_or_null<KernelOpInterface>(op);
-  return kernelOp && kernelOp.getSchedule() == Schedule::View &&
-         op->getNumOperands() == 1 && !isa<SaveOp>(op);
-}
+/// A view, but not one that keeps a value.
+bool isPlainView(Operation *op) { return isView(op) && isMovement(op); }
 
 bool isCheap(Operation *op) {
   auto kernelOp = dyn_cast_or_null<KernelOpInterface>(op);
@@ -53,7 +51,7 @@ private:
     Operation *producer = value.getDefiningOp();
     return !producer || producer->hasTrait<OpTrait::ConstantLike>() ||
            saves.contains(value) ||
-           (isView(producer) && isKept(producer->getOperand(0)));
+           (isPlainView(producer) && isKept(producer->getOperand(0)));
   }
 
   /// The value that the backward part has for `value`.
@@ -61,7 +59,7 @@ private:
     if (SaveOp save = saves.lookup(value))
       return save.getResult();
     Operation *producer = value.getDefiningOp();
-    return producer && isView(producer) ? clone(b, producer) : value;
+    return producer && isPlainView(producer) ? clone(b, producer) : value;
   }
 
   Value clone(OpBuilder &b, Operation *op) {
@@ -77,7 +75,7 @@ private:
   void recompute(SaveOp save) {
     Value value = save.getX();
     SmallVector<Operation *> views;
-    while (isView(value.getDefiningOp())) {
+    while (isPlainView(value.getDefiningOp())) {
       views.push_back(value.getDefiningOp());
       value = views.back()->getOperand(0);
     }

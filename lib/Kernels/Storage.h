@@ -3,6 +3,7 @@
 #ifndef BINADE_LIB_KERNELS_STORAGE_H
 #define BINADE_LIB_KERNELS_STORAGE_H
 
+#include "Movement.h"
 #include "binade/IR/Interface.h"
 #include "binade/Kernels/EmitPlan.h"
 #include "binade/Plan/Plan.h"
@@ -25,9 +26,6 @@ struct Storage {
 
 /// Bytes of a value in memory.
 uint64_t getByteSize(Type type);
-
-/// Whether `op` shows the bytes of its operand as they are.
-bool isView(Operation *op);
 
 /// The value inside of `tile` that has the memory of result `index`: what is
 /// yielded, or what it is a view of. Null where that is an argument, or has the

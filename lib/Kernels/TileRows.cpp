@@ -6,13 +6,11 @@
 // rows at a time, so that the value never exists whole and stays in a cache.
 //===----------------------------------------------------------------------===//
 
+#include "RowRegion.h"
 #include "binade/IR/Build.h"
 #include "binade/IR/Interface.h"
 #include "binade/Kernels/Passes.h"
 #include "mlir/IR/IRMapping.h"
-#include "mlir/IR/Matchers.h"
-#include "llvm/ADT/SetVector.h"
-#include <numeric>
 
 namespace mlir::binade {
 #define GEN_PASS_DEF_TILEROWSPASS
@@ -23,198 +21,58 @@ RankedTensorType getTensor(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-std::optional<Rows> getRows(Operation *op) {
-  auto kernelOp = dyn_cast<KernelOpInterface>(op);
-  return kernelOp ? kernelOp.getRows() : std::nullopt;
-}
-
-SplatElementsAttr getSplat(Value value) {
-  SplatElementsAttr splat;
-  matchPattern(value, m_Constant(&splat));
-  return splat;
-}
-
-/// Ops that are done together, a few rows at a time: those around one large
-/// value and all others of its size that they make or read.
-class Region {
+/// Replaces the ops of a region by a tile.
+class Tiler {
 public:
-  explicit Region(Value large)
-      : large(large), least(getTensor(large).getNumElements() / 2),
-        block(large.getParentBlock()) {}
+  explicit Tiler(const RowRegion &region) : region(region) {}
 
-  /// Finds the ops; fails where one of them needs all rows at once.
-  bool grow() { return addValue(large) && close(); }
-
-  ArrayRef<Operation *> getOps() const { return ops.getArrayRef(); }
-
-  /// Replaces the ops by a tile whose pieces have at most `elements` elements
-  /// of the large value, but no fewer than `rows` rows.
+  /// Makes pieces of at most `elements` elements of the large value, but of no
+  /// fewer than `rows` rows; fails where that is one piece.
   bool tile(int64_t elements, int64_t rows);
 
 private:
-  bool isLarge(Value value) const {
-    return getTensor(value).getNumElements() >= least;
-  }
-  bool contains(Operation *op) const { return op && ops.contains(op); }
-  bool isUsedOutside(Value value) const {
-    return !llvm::all_of(value.getUsers(),
-                         [&](Operation *user) { return contains(user); });
-  }
-
-  bool addValue(Value value);
-  bool addOp(Operation *op);
-  bool close();
-  bool isConsistent() const;
-  std::optional<int64_t> getLength() const;
-  void sort();
+  int64_t countPieces(int64_t elements, int64_t rows) const;
+  void findOperands();
   TileYield build(ImplicitLocOpBuilder &b, ValueRange pieces);
   void replace(ImplicitLocOpBuilder &b, ArrayRef<Value> results);
 
-  Value large;
-  int64_t least; ///< Elements of a value that must not exist whole.
-  Block *block;
-  SetVector<Operation *> ops;
-  DenseSet<Value> inside; ///< Large values.
-  /// Ops that read what these make, and stand between them.
-  SmallVector<Operation *> later;
+  const RowRegion &region;
   int64_t count = 1;
   SetVector<Value> cut, whole;      ///< Operands of the tile.
   SmallVector<Value> joined, added; ///< Its results.
 };
 
-bool Region::addValue(Value value) {
-  if (!inside.insert(value).second)
-    return true;
-  Operation *producer = value.getDefiningOp();
-  return producer && addOp(producer) &&
-         llvm::all_of(value.getUsers(),
-                      [&](Operation *user) { return addOp(user); });
+int64_t Tiler::countPieces(int64_t elements, int64_t rows) const {
+  RankedTensorType type = getTensor(region.getLarge());
+  int64_t size = type.getNumElements();
+  int64_t length = region.getLength().value_or(1);
+  int64_t most = std::min(length, size / type.getShape().back() / rows);
+  int64_t found = 1;
+  for (int64_t pieces = 1; pieces <= most && size / found > elements; ++pieces)
+    if (length % pieces == 0)
+      found = pieces;
+  return found;
 }
 
-bool Region::addOp(Operation *op) {
-  constexpr unsigned kMostOps = 64;
-  if (op->getBlock() != block || ops.size() > kMostOps)
-    return false;
-  if (!ops.insert(op))
-    return true;
-  std::optional<Rows> rows = getRows(op);
-  if (!rows)
-    return false;
-  for (auto [operand, isCut] : llvm::zip(op->getOperands(), rows->cut))
-    if (isCut && isLarge(operand) && operand.getDefiningOp() &&
-        !getSplat(operand) && !addValue(operand))
-      return false;
-  return rows->added || llvm::all_of(op->getResults(), [&](Value result) {
-           return !isLarge(result) || addValue(result);
-         });
-}
-
-/// Adds what stands between the ops: reads what they make, and is read by them.
-bool Region::close() {
-  // Ops far apart, as the two halves of a step are, share nothing short-lived.
-  constexpr unsigned kWindow = 256;
-  for (;;) {
-    sort();
-    SmallVector<Operation *> window;
-    for (Operation *op = ops.front(); window.size() < kWindow;
-         op = op->getNextNode()) {
-      window.push_back(op);
-      if (op == ops.back())
-        break;
-    }
-    if (window.back() != ops.back())
-      return false;
-    DenseSet<Operation *> after, before;
-    for (Operation *op : window)
-      if (llvm::any_of(op->getOperands(), [&](Value operand) {
-            Operation *producer = operand.getDefiningOp();
-            return contains(producer) || after.contains(producer);
-          }))
-        after.insert(op);
-    for (Operation *op : llvm::reverse(window))
-      if (llvm::any_of(op->getUsers(), [&](Operation *user) {
-            return contains(user) || before.contains(user);
-          }))
-        before.insert(op);
-    size_t size = ops.size();
-    later.clear();
-    for (Operation *op : window) {
-      if (contains(op) || !after.contains(op))
-        continue;
-      if (!before.contains(op))
-        later.push_back(op);
-      else if (!addOp(op))
-        return false;
-    }
-    if (ops.size() == size)
-      return isConsistent();
-  }
-}
-
-/// Whether nobody reads rows of others, or sums before they are complete.
-bool Region::isConsistent() const {
-  return llvm::all_of(ops, [&](Operation *op) {
-    std::optional<Rows> rows = getRows(op);
-    for (auto [operand, isCut] : llvm::zip(op->getOperands(), rows->cut)) {
-      Operation *producer = operand.getDefiningOp();
-      if (contains(producer) && (!isCut || getRows(producer)->added))
-        return false;
-    }
-    return true;
-  });
-}
-
-void Region::sort() {
-  SmallVector<Operation *> sorted = ops.takeVector();
-  llvm::sort(sorted,
-             [](Operation *l, Operation *r) { return l->isBeforeInBlock(r); });
-  ops.insert_range(sorted);
-}
-
-/// The greatest common divisor of all first axes that are cut.
-std::optional<int64_t> Region::getLength() const {
-  int64_t length = 0;
-  auto add = [&](Value value) {
-    if (getTensor(value).getRank() == 0)
-      return false;
-    length = std::gcd(length, getTensor(value).getDimSize(0));
-    return true;
-  };
-  for (Operation *op : ops) {
+void Tiler::findOperands() {
+  for (Operation *op : region.getOps()) {
     std::optional<Rows> rows = getRows(op);
     for (auto [operand, isCut] : llvm::zip(op->getOperands(), rows->cut))
-      if (isCut && !add(operand))
-        return std::nullopt;
-    if (!rows->added && !llvm::all_of(op->getResults(), add))
-      return std::nullopt;
-  }
-  return length;
-}
-
-bool Region::tile(int64_t elements, int64_t rows) {
-  std::optional<int64_t> length = getLength();
-  if (!length)
-    return false;
-  int64_t size = getTensor(large).getNumElements();
-  int64_t numRows = size / getTensor(large).getShape().back();
-  for (int64_t pieces = 1;
-       pieces <= std::min(*length, numRows / rows) && size / count > elements;
-       ++pieces)
-    if (*length % pieces == 0)
-      count = pieces;
-  if (count == 1)
-    return false;
-
-  for (Operation *op : ops) {
-    std::optional<Rows> opRows = getRows(op);
-    for (auto [operand, isCut] : llvm::zip(op->getOperands(), opRows->cut))
-      if (!contains(operand.getDefiningOp()) && !(isCut && getSplat(operand)))
+      if (!region.contains(operand.getDefiningOp()) &&
+          !(isCut && getSplatElements(operand)))
         (isCut ? cut : whole).insert(operand);
     for (Value result : op->getResults())
-      if (opRows->added || isUsedOutside(result))
-        (opRows->added ? added : joined).push_back(result);
+      if (rows->added || region.isUsedOutside(result))
+        (rows->added ? added : joined).push_back(result);
   }
-  ImplicitLocOpBuilder b(large.getLoc(), ops.back());
+}
+
+bool Tiler::tile(int64_t elements, int64_t rows) {
+  count = countPieces(elements, rows);
+  if (count == 1)
+    return false;
+  findOperands();
+  ImplicitLocOpBuilder b(region.getLarge().getLoc(), region.getOps().back());
   SmallVector<Value> results =
       buildTile(b, count, cut.getArrayRef(), whole.getArrayRef(),
                 [this](ImplicitLocOpBuilder &b, ValueRange pieces) {
@@ -225,14 +83,14 @@ bool Region::tile(int64_t elements, int64_t rows) {
 }
 
 /// The ops on pieces.
-TileYield Region::build(ImplicitLocOpBuilder &b, ValueRange pieces) {
+TileYield Tiler::build(ImplicitLocOpBuilder &b, ValueRange pieces) {
   IRMapping ofCut, ofWhole;
   ofCut.map(cut.getArrayRef(), pieces.take_front(cut.size()));
   ofWhole.map(whole.getArrayRef(), pieces.drop_front(cut.size()));
-  for (Operation *op : ops) {
+  for (Operation *op : region.getOps()) {
     std::optional<Rows> rows = getRows(op);
     for (auto [operand, isCut] : llvm::zip(op->getOperands(), rows->cut))
-      if (SplatElementsAttr splat = getSplat(operand); splat && isCut)
+      if (SplatElementsAttr splat = getSplatElements(operand); splat && isCut)
         ofCut.map(operand,
                   ConstantOp::create(b, splat.resizeSplat(TileOp::getPiece(
                                             operand.getType(), count))));
@@ -249,8 +107,8 @@ TileYield Region::build(ImplicitLocOpBuilder &b, ValueRange pieces) {
 }
 
 /// Sums, which are f32, are rounded as the ops' results were.
-void Region::replace(ImplicitLocOpBuilder &b, ArrayRef<Value> results) {
-  Operation *last = ops.back();
+void Tiler::replace(ImplicitLocOpBuilder &b, ArrayRef<Value> results) {
+  Operation *last = region.getOps().back();
   setPhase(results.front().getDefiningOp(), getPhase(last));
   SmallVector<Value> old = joined;
   llvm::append_range(old, added);
@@ -258,12 +116,13 @@ void Region::replace(ImplicitLocOpBuilder &b, ArrayRef<Value> results) {
     Value rounded = buildCast(b, to, getElementTypeOrSelf(from.getType()));
     if (rounded != to)
       setPhase(rounded.getDefiningOp(), getPhase(last));
-    from.replaceUsesWithIf(
-        rounded, [&](OpOperand &use) { return !contains(use.getOwner()); });
+    from.replaceUsesWithIf(rounded, [&](OpOperand &use) {
+      return !region.contains(use.getOwner());
+    });
   }
-  for (Operation *op : later)
+  for (Operation *op : region.getReaders())
     op->moveBefore(last);
-  for (Operation *op : llvm::reverse(ops))
+  for (Operation *op : llvm::reverse(region.getOps()))
     op->erase();
 }
 
@@ -290,11 +149,11 @@ struct TileRowsPass : impl::TileRowsPassBase<TileRowsPass> {
     for (auto [op, candidate] : candidates) {
       if (replaced.contains(op))
         continue;
-      Region region(candidate);
+      RowRegion region(candidate);
       if (!region.grow())
         continue;
       SmallVector<Operation *> old(region.getOps());
-      if (region.tile(elements, rows))
+      if (Tiler(region).tile(elements, rows))
         replaced.insert_range(old);
     }
   }

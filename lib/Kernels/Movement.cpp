@@ -1,0 +1,19 @@
+//===- Movement.cpp - Ops that compute nothing ----------------------------===//
+
+#include "Movement.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+static bool hasSchedule(Operation *op, Schedule schedule) {
+  auto kernelOp = dyn_cast_or_null<KernelOpInterface>(op);
+  return kernelOp && kernelOp.getSchedule() == schedule;
+}
+
+bool mlir::binade::isView(Operation *op) {
+  return hasSchedule(op, Schedule::View) && op->getNumOperands() == 1;
+}
+
+bool mlir::binade::isMovement(Operation *op) {
+  return (isView(op) && !isa<SaveOp>(op)) || hasSchedule(op, Schedule::Permute);
+}

@@ -1,0 +1,19 @@
+//===- Movement.h - ops that compute nothing --------------------*- C++ -*-===//
+
+#ifndef BINADE_LIB_KERNELS_MOVEMENT_H
+#define BINADE_LIB_KERNELS_MOVEMENT_H
+
+#include "binade/IR/Binade.h"
+
+namespace mlir::binade {
+
+/// Whether `op` shows the bytes of its operand as they are. Null is no view.
+bool isView(Operation *op);
+
+/// Whether `op` has the elements of its operands, or some, in another place or
+/// shape, and is not there to keep them. Null does not move.
+bool isMovement(Operation *op);
+
+} // namespace mlir::binade
+
+#endif // BINADE_LIB_KERNELS_MOVEMENT_H

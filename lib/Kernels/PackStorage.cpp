@@ -1,0 +1,112 @@
+//===- PackStorage.cpp - Offsets in the arena -----------------------------===//
+
+#include "Storage.h"
+#include "llvm/ADT/MapVector.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+using ::binade::plan::Category;
+
+static constexpr uint64_t kAlignment = 64;
+
+/// Gives each of `moving` the lowest offset from `base` that is free while it
+/// lives, the largest first. Returns where they end.
+uint64_t StorageMap::pack(std::vector<unsigned> moving, uint64_t base) {
+  llvm::stable_sort(moving, [&](unsigned l, unsigned r) {
+    return storages[l].bytes > storages[r].bytes;
+  });
+  uint64_t top = base;
+  std::vector<unsigned> placed;
+  for (unsigned index : moving) {
+    Storage &storage = storages[index];
+    SmallVector<std::pair<uint64_t, uint64_t>> taken;
+    for (unsigned other : placed)
+      if (storages[other].first <= storage.last &&
+          storage.first <= storages[other].last)
+        taken.emplace_back(
+            storages[other].offset,
+            storages[other].offset +
+                llvm::alignTo(storages[other].bytes, kAlignment));
+    llvm::sort(taken);
+    uint64_t offset = base;
+    for (auto [begin, finish] : taken) {
+      if (begin >= offset + storage.bytes)
+        break;
+      offset = std::max(offset, finish);
+    }
+    storage.offset = offset;
+    top = std::max(top, offset + llvm::alignTo(storage.bytes, kAlignment));
+    placed.push_back(index);
+  }
+  return top;
+}
+
+uint64_t StorageMap::assignOffsets() {
+  // Values that moved into an argument leave their own storage unused.
+  DenseSet<unsigned> used;
+  for (auto [value, storage] : storageOf)
+    used.insert(storage);
+  uint64_t top = 0;
+  std::vector<unsigned> moving;
+  // Iterations of a parallel tile are at different ops at the same time: what
+  // is inside of it shares memory within its slot only.
+  llvm::MapVector<Operation *, std::vector<unsigned>> inside;
+  for (auto [index, storage] : llvm::enumerate(storages)) {
+    bool isScratch = storage.first == storage.last && !used.contains(index);
+    if (!used.contains(index) && !isScratch)
+      storage.bytes = 0;
+    if (storage.bytes == 0)
+      continue;
+    if (storage.tile) {
+      inside[storage.tile].push_back(index);
+    } else if (!storage.persistent) {
+      moving.push_back(index);
+    } else {
+      storage.offset = top;
+      top += llvm::alignTo(storage.bytes, kAlignment);
+    }
+  }
+  SmallVector<unsigned> frames;
+  for (auto &[tile, members] : inside) {
+    uint64_t slot = pack(members, 0);
+    auto [begin, finish] = positions.lookup(tile);
+    frames.push_back(add(slot * slots.lookup(tile), Category::Workspace,
+                         /*persistent=*/false, begin));
+    storages.back().last = finish;
+    for (unsigned member : members)
+      storages[member].slot = slot;
+    moving.push_back(frames.back());
+  }
+  top = pack(std::move(moving), top);
+  for (auto [frame, members] : llvm::zip(frames, inside))
+    for (unsigned member : members.second)
+      storages[member].offset += storages[frame].offset;
+  return top;
+}
+
+std::map<Category, uint64_t> StorageMap::getLedger(uint64_t arenaBytes) const {
+  std::vector<int64_t> change(end + 2, 0);
+  for (const Storage &storage : storages)
+    if (!storage.persistent && !storage.tile) {
+      change[storage.first] += storage.bytes;
+      change[storage.last + 1] -= storage.bytes;
+    }
+  unsigned fullest = 0;
+  int64_t live = 0, most = 0;
+  for (unsigned moment = 0; moment <= end; ++moment)
+    if ((live += change[moment]) > most) {
+      most = live;
+      fullest = moment;
+    }
+  std::map<Category, uint64_t> ledger;
+  uint64_t total = 0;
+  for (const Storage &storage : storages)
+    if (storage.bytes && !storage.tile &&
+        (storage.persistent ||
+         (storage.first <= fullest && fullest <= storage.last))) {
+      ledger[storage.category] += storage.bytes;
+      total += storage.bytes;
+    }
+  ledger[Category::Workspace] += arenaBytes - total;
+  return ledger;
+}

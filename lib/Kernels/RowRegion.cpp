@@ -1,0 +1,145 @@
+//===- RowRegion.cpp - Ops that can be done a few rows at a time ----------===//
+
+#include "RowRegion.h"
+#include "mlir/IR/Matchers.h"
+#include <numeric>
+
+using namespace mlir;
+using namespace mlir::binade;
+
+std::optional<Rows> mlir::binade::getRows(Operation *op) {
+  auto kernelOp = dyn_cast<KernelOpInterface>(op);
+  return kernelOp ? kernelOp.getRows() : std::nullopt;
+}
+
+SplatElementsAttr mlir::binade::getSplatElements(Value value) {
+  SplatElementsAttr splat;
+  matchPattern(value, m_Constant(&splat));
+  return splat;
+}
+
+static RankedTensorType getTensor(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+RowRegion::RowRegion(Value large)
+    : large(large), least(getTensor(large).getNumElements() / 2),
+      block(large.getParentBlock()) {}
+
+bool RowRegion::isLarge(Value value) const {
+  return getTensor(value).getNumElements() >= least;
+}
+
+bool RowRegion::isUsedOutside(Value value) const {
+  return !llvm::all_of(value.getUsers(),
+                       [&](Operation *user) { return contains(user); });
+}
+
+bool RowRegion::addValue(Value value) {
+  if (!inside.insert(value).second)
+    return true;
+  Operation *producer = value.getDefiningOp();
+  return producer && addOp(producer) &&
+         llvm::all_of(value.getUsers(),
+                      [&](Operation *user) { return addOp(user); });
+}
+
+bool RowRegion::addOp(Operation *op) {
+  constexpr unsigned kMostOps = 64;
+  if (op->getBlock() != block || ops.size() > kMostOps)
+    return false;
+  if (!ops.insert(op))
+    return true;
+  std::optional<Rows> rows = getRows(op);
+  if (!rows)
+    return false;
+  for (auto [operand, isCut] : llvm::zip(op->getOperands(), rows->cut))
+    if (isCut && isLarge(operand) && operand.getDefiningOp() &&
+        !getSplatElements(operand) && !addValue(operand))
+      return false;
+  return rows->added || llvm::all_of(op->getResults(), [&](Value result) {
+           return !isLarge(result) || addValue(result);
+         });
+}
+
+/// Adds what stands between the ops: reads what they make, and is read by them.
+bool RowRegion::close() {
+  // Ops far apart, as the two halves of a step are, share nothing short-lived.
+  constexpr unsigned kWindow = 256;
+  for (;;) {
+    sort();
+    SmallVector<Operation *> window;
+    for (Operation *op = ops.front(); window.size() < kWindow;
+         op = op->getNextNode()) {
+      window.push_back(op);
+      if (op == ops.back())
+        break;
+    }
+    if (window.back() != ops.back())
+      return false;
+    DenseSet<Operation *> after, before;
+    for (Operation *op : window)
+      if (llvm::any_of(op->getOperands(), [&](Value operand) {
+            Operation *producer = operand.getDefiningOp();
+            return contains(producer) || after.contains(producer);
+          }))
+        after.insert(op);
+    for (Operation *op : llvm::reverse(window))
+      if (llvm::any_of(op->getUsers(), [&](Operation *user) {
+            return contains(user) || before.contains(user);
+          }))
+        before.insert(op);
+    size_t size = ops.size();
+    readers.clear();
+    for (Operation *op : window) {
+      if (contains(op) || !after.contains(op))
+        continue;
+      if (!before.contains(op))
+        readers.push_back(op);
+      else if (!addOp(op))
+        return false;
+    }
+    if (ops.size() == size)
+      return isConsistent();
+  }
+}
+
+/// Whether nobody reads rows of others, or sums before they are complete.
+bool RowRegion::isConsistent() const {
+  return llvm::all_of(ops, [&](Operation *op) {
+    std::optional<Rows> rows = getRows(op);
+    for (auto [operand, isCut] : llvm::zip(op->getOperands(), rows->cut)) {
+      Operation *producer = operand.getDefiningOp();
+      if (contains(producer) && (!isCut || getRows(producer)->added))
+        return false;
+    }
+    return true;
+  });
+}
+
+void RowRegion::sort() {
+  SmallVector<Operation *> sorted = ops.takeVector();
+  llvm::sort(sorted,
+             [](Operation *l, Operation *r) { return l->isBeforeInBlock(r); });
+  ops.insert_range(sorted);
+}
+
+/// The greatest common divisor of all first axes that are cut.
+std::optional<int64_t> RowRegion::getLength() const {
+  int64_t length = 0;
+  auto add = [&](Value value) {
+    if (getTensor(value).getRank() == 0)
+      return false;
+    length = std::gcd(length, getTensor(value).getDimSize(0));
+    return true;
+  };
+  for (Operation *op : ops) {
+    std::optional<Rows> rows = getRows(op);
+    for (auto [operand, isCut] : llvm::zip(op->getOperands(), rows->cut))
+      if (isCut && !add(operand))
+        return std::nullopt;
+    if (!rows->added && !llvm::all_of(op->getResults(), add))
+      return std::nullopt;
+  }
+  return length;
+}
