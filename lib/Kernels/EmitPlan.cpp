@@ -189,7 +189,13 @@ private:
   /// Whether `op` is a product that is added to what is there already.
   static bool isSummand(Operation *op) {
     auto tile = dyn_cast<TileOp>(op->getParentOp());
-    if (!tile || !isa<MatmulOp>(op) || !op->hasOneUse())
+    if (!tile || !isa<MatmulOp>(op))
+      return false;
+    // Nobody else may see the sum before it is complete.
+    Operation *user = op;
+    while (user->hasOneUse() && (user == op || isView(user)))
+      user = *user->getUsers().begin();
+    if (user != tile.getYield())
       return false;
     for (unsigned index = tile.getJoins(); index < tile->getNumResults();
          ++index)

@@ -127,6 +127,8 @@ struct MoveSavesPass : impl::MoveSavesPassBase<MoveSavesPass> {
              root.getDefiningOp()->getNumOperands() == 1;
            root = root.getDefiningOp()->getOperand(0))
         kept.steps.push_back(root.getDefiningOp());
+      if (root.getDefiningOp<SaveOp>())
+        continue; // It is made from what is kept.
       std::reverse(kept.steps.begin(), kept.steps.end());
       byRoot[root].push_back(std::move(kept));
     }

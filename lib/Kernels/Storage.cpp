@@ -64,7 +64,9 @@ Value mlir::binade::findYielded(TileOp tile, unsigned index) {
   for (Value before : yielded.take_front(index))
     if (findBase(before) == base)
       return {};
-  return base.getDefiningOp() ? base : Value();
+  Operation *producer = base.getDefiningOp();
+  return producer && !producer->hasTrait<OpTrait::ConstantLike>() ? base
+                                                                  : Value();
 }
 
 StorageMap::StorageMap(func::FuncOp step, const PlanOptions &options)
@@ -106,9 +108,20 @@ unsigned StorageMap::addScratch(uint64_t bytes, Operation *op,
              findParallelAround(op));
 }
 
-/// Whether iterations of `tile` write nothing in common: no sums, no status.
+/// How many iterations of `tile` could run at the same time: 1 if they add up.
+int64_t StorageMap::getConcurrency(TileOp tile) const {
+  if (tile.getJoins() != tile->getNumResults())
+    return 1;
+  return std::min<int64_t>(tile.getCount(), options.threads);
+}
+
+/// Whether iterations of `tile` write nothing in common, sums or a status, and
+/// no tile inside would give work to more threads.
 bool StorageMap::mayRunInParallel(TileOp tile) const {
-  if (tile.getJoins() != tile->getNumResults() || findParallelAround(tile))
+  int64_t own = getConcurrency(tile), inner = 1;
+  tile.getBody().walk(
+      [&](TileOp op) { inner = std::max(inner, getConcurrency(op)); });
+  if (own == 1 || inner > own || findParallelAround(tile))
     return false;
   auto hasStatus = [&](LaunchOp launch) {
     return llvm::any_of(
@@ -170,7 +183,7 @@ void StorageMap::placeResults(Operation *op) {
 /// Pieces lie in the operands, and what is yielded in the results.
 void StorageMap::placeTile(TileOp tile) {
   if (mayRunInParallel(tile))
-    slots[tile] = std::min<int64_t>(tile.getCount(), options.threads);
+    slots[tile] = getConcurrency(tile);
   Block &body = tile.getBody().front();
   for (auto [argument, operand] :
        llvm::zip(body.getArguments(), tile.getOperands()))
@@ -182,10 +195,12 @@ void StorageMap::placeTile(TileOp tile) {
 }
 
 /// Whether `result` of a launch may take the memory of `operand`, which the
-/// launch reads: the kernel of its segment says so.
+/// launch reads: the kernel of its segment says so, and no other segment reads
+/// it too.
 bool StorageMap::mayOverwrite(OpResult result, Value operand) const {
   auto launch = dyn_cast<LaunchOp>(result.getOwner());
-  if (!launch)
+  auto shares = [&](Value x) { return of(x) == of(operand); };
+  if (!launch || llvm::count_if(launch.getOperands(), shares) != 1)
     return false;
   unsigned firstOperand = 0, firstResult = 0;
   for (auto symbol : launch.getKernels().getAsRange<FlatSymbolRefAttr>()) {
@@ -209,10 +224,11 @@ bool StorageMap::mayOverwrite(OpResult result, Value operand) const {
 
 void StorageMap::placeInArguments(func::FuncOp step) {
   auto *terminator = step.front().getTerminator();
+  for (Value value : terminator->getOperands())
+    storages[of(value)].last = end; // Read after the step.
   for (unsigned index = 0; index < step.getNumResults(); ++index) {
     Value value = terminator->getOperand(index);
     Storage &storage = storages[of(value)];
-    storage.last = end; // Read after the step.
     std::optional<Port> port = getResult(step, index);
     std::optional<Port> target =
         port ? findArgument(step, port->role, port->name) : std::nullopt;
@@ -241,14 +257,13 @@ void StorageMap::reuse(func::FuncOp step) {
     for (OpResult result : launch->getResults()) {
       Storage &own = storages[of(result)];
       unsigned now = positions[launch].first;
-      if (aliases.contains(result) || own.persistent || own.first != now)
+      if (aliases.contains(result) || own.persistent || own.first != now ||
+          own.last == now)
         continue;
       for (Value operand : launch.getOperands()) {
         Storage &other = storages[of(operand)];
-        auto shares = [&](Value x) { return of(x) == of(operand); };
         if (other.persistent || other.last != now || other.first == now ||
             other.bytes != own.bytes || other.tile != own.tile ||
-            llvm::count_if(launch.getOperands(), shares) != 1 ||
             !mayOverwrite(result, operand))
           continue;
         other.last = own.last;

@@ -69,6 +69,7 @@ private:
   }
   unsigned add(uint64_t bytes, ::binade::plan::Category category,
                bool persistent, unsigned position, TileOp around = {});
+  int64_t getConcurrency(TileOp tile) const;
   bool mayRunInParallel(TileOp tile) const;
   TileOp findParallelAround(Operation *op) const;
   uint64_t pack(std::vector<unsigned> moving, uint64_t base);

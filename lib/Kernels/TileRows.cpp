@@ -46,7 +46,8 @@ int64_t Tiler::countPieces(int64_t elements, int64_t rows) const {
   RankedTensorType type = getTensor(region.getLarge());
   int64_t size = type.getNumElements();
   int64_t length = region.getLength().value_or(1);
-  int64_t most = std::min(length, size / type.getShape().back() / rows);
+  int64_t most = std::min(length, size / type.getShape().back() /
+                                      std::max<int64_t>(rows, 1));
   int64_t found = 1;
   for (int64_t pieces = 1; pieces <= most && size / found > elements; ++pieces)
     if (length % pieces == 0)
@@ -72,6 +73,8 @@ bool Tiler::tile(int64_t elements, int64_t rows) {
   if (count == 1)
     return false;
   findOperands();
+  if (joined.empty() && added.empty())
+    return false;
   ImplicitLocOpBuilder b(region.getLarge().getLoc(), region.getOps().back());
   SmallVector<Value> results =
       buildTile(b, count, cut.getArrayRef(), whole.getArrayRef(),

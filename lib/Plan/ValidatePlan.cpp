@@ -59,6 +59,7 @@ private:
   /// A strided view each element of which is written once.
   Result<void> checkWritten(const View &view, std::string_view what,
                             std::span<const std::int64_t> sizes);
+  Result<void> checkApart(const View &view, std::string_view what);
   Result<void> checkDense(const View &view, std::string_view what,
                           std::span<const std::int64_t> sizes);
   Result<void> checkAddresses(const std::vector<View> &views,
@@ -384,6 +385,8 @@ Result<void> Validator::check(const Convolution &c) {
   BINADE_CHECK(checkDense(c.x, "x", x));
   BINADE_CHECK(checkDense(c.weight, "weight", weight));
   BINADE_CHECK(checkDense(c.y, "y", y));
+  const View *written[] = {&c.y, &c.x, &c.weight}; // By direction.
+  BINADE_CHECK(checkApart(*written[c.direction], "the result"));
   if (c.bias) {
     if (c.direction != Convolution::Forward)
       return fail("only a forward convolution has a bias");
@@ -434,6 +437,11 @@ Result<void> Validator::checkWritten(const View &view, std::string_view what,
       return fail(std::string(what) + " writes one element " +
                   std::to_string(sizes[d]) + " times along axis " +
                   std::to_string(d));
+  return checkApart(view, what);
+}
+
+/// A written view that moves with the iteration of the parallel loop, if any.
+Result<void> Validator::checkApart(const View &view, std::string_view what) {
   if (parallel && plan.buffers[view.buffer].slot == 0 &&
       (view.steps.size() <= parallel->depth ||
        view.steps[parallel->depth] == 0))

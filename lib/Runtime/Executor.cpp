@@ -186,6 +186,7 @@ void Executor::run(Steps &steps, ExecutionContext &context) const {
 void Executor::runParallel(Step &loop, const ExecutionContext &outer) const {
   std::atomic<std::int64_t> next{0};
   auto work = [&](std::int64_t slot, unsigned) {
+    OpenMPThreads openMP(1); // As when the operations were prepared.
     ExecutionContext context = outer;
     context.threads = 1;
     context.iteration.push_back(0);

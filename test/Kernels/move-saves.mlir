@@ -75,3 +75,24 @@ func.func @step(%x: tensor<2x8xf32>) -> tensor<2x3xf32> {
     : (tensor<2x3xf32>) -> tensor<2x3xf32>
   return %y : tensor<2x3xf32>
 }
+
+// -----
+
+// What is kept of what is kept stays as it is.
+
+// CHECK-LABEL: func.func @step
+// CHECK:         %[[T:.*]] = binade.transpose %arg0 {binade.phase = #binade.phase<backward>
+// CHECK-NEXT:    %[[U:.*]] = binade.transpose %[[T]]
+// CHECK-NEXT:    %[[S:.*]] = binade.save %[[U]]
+// CHECK-NEXT:    binade.exp %[[S]]
+func.func @step(%x: tensor<2x8xf32>) -> tensor<2x8xf32> {
+  %t = binade.transpose %x {permutation = array<i64: 1, 0>}
+    : (tensor<2x8xf32>) -> tensor<8x2xf32>
+  %s = binade.save %t : (tensor<8x2xf32>) -> tensor<8x2xf32>
+  %u = binade.transpose %s {permutation = array<i64: 1, 0>}
+    : (tensor<8x2xf32>) -> tensor<2x8xf32>
+  %v = binade.save %u : (tensor<2x8xf32>) -> tensor<2x8xf32>
+  %y = binade.exp %v {binade.phase = #binade.phase<backward>}
+    : (tensor<2x8xf32>) -> tensor<2x8xf32>
+  return %y : tensor<2x8xf32>
+}

@@ -91,3 +91,15 @@ func.func @step(%x: tensor<15x32xf32>, %labels: tensor<15xi64>) -> tensor<15xf32
     : (tensor<15x32xf32>, tensor<15xi64>) -> (tensor<15xf32>, tensor<15xf32>)
   return %losses : tensor<15xf32>
 }
+
+// -----
+
+// What nobody reads is left alone.
+
+// CHECK-LABEL: func.func @step
+// CHECK-NOT:     binade.tile
+func.func @step(%x: tensor<16x32xf32>) {
+  %y = binade.exp %x : (tensor<16x32xf32>) -> tensor<16x32xf32>
+  %z = binade.exp %y : (tensor<16x32xf32>) -> tensor<16x32xf32>
+  return
+}

@@ -69,7 +69,11 @@ func.func @f(%q: {tensor}, %k: {tensor}, %v: {tensor}, %d: {tensor})
 
 
 # The whole at once; a few heads at a time; a part of one head's queries.
-@pytest.mark.parametrize("shape", [(2, 3, 20, 8), (3, 2, 256, 4), (2, 640, 4)], ids=str)
+@pytest.mark.parametrize(
+    "shape",
+    [(2, 3, 20, 8), (3, 2, 256, 4), (2, 640, 4), (1, 1, 512, 4), (9, 2, 24, 4)],
+    ids=str,
+)
 @pytest.mark.parametrize("causal", ["", ", causal"])
 @pytest.mark.parametrize("dtype", [np.float32, BF16], ids=["f32", "bf16"])
 def test_attention_in_pieces(shape, causal, dtype, tmp_path):

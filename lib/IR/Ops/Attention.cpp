@@ -177,8 +177,11 @@ static SmallVector<Value> buildByHeads(ImplicitLocOpBuilder &b,
                                        AttentionBody body) {
   int64_t heads = getTensor(perQuery.front()).getDimSize(0);
   int64_t queries = getTensor(perQuery.front()).getDimSize(1);
-  int64_t some = getLargestDivisor(heads, kMaxScores / (queries * keys));
-  int64_t block = getLargestDivisor(queries, kMaxScores / keys);
+  auto fit = [](int64_t scores) {
+    return kMaxScores / std::max<int64_t>(scores, 1);
+  };
+  int64_t some = getLargestDivisor(heads, fit(queries * keys));
+  int64_t block = getLargestDivisor(queries, fit(keys));
   SmallVector<Value> sliced(perQuery);
   llvm::append_range(sliced, perHead);
   auto build = [&](ImplicitLocOpBuilder &b, ValueRange pieces) {
