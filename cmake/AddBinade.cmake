@@ -60,11 +60,27 @@ function(binade_precompile name)
   target_precompile_headers(${name} REUSE_FROM binade-precompiled)
 endfunction()
 
+# The same for a program that links <library>..., if one of these speaks MLIR. A
+# precompiled header is shared by code of one kind: the program is compiled as
+# position-independent as a library.
+function(binade_precompile_program name)
+  get_property(mlir GLOBAL PROPERTY BINADE_MLIR_LIBRARIES)
+  foreach(library IN LISTS ARGN)
+    string(REGEX REPLACE "^Binade" "" library ${library})
+    if(library IN_LIST mlir)
+      target_compile_options(${name} PRIVATE -fPIC)
+      binade_precompile(${name})
+      return()
+    endif()
+  endforeach()
+endfunction()
+
 # binade_tool(<name> SOURCES ... LINKS ...)
 function(binade_tool name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LINKS})
+  binade_precompile_program(${name} ${ARG_LINKS})
   set_target_properties(${name} PROPERTIES
     INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR};${LLVM_LIBRARY_DIRS}")
   install(TARGETS ${name})
@@ -140,6 +156,7 @@ function(binade_unittest name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} GTest::gtest_main)
+  binade_precompile_program(${name} ${ARG_LINKS})
   target_compile_definitions(${name} PRIVATE
     BINADE_TEST_INPUTS="${CMAKE_CURRENT_SOURCE_DIR}/Inputs"
     BINADE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
