@@ -90,10 +90,7 @@ private:
                const Kept *source) {
     for (const Kept &kept : all) {
       auto save = kept.value.getDefiningOp<SaveOp>();
-      Operation *first = nullptr;
-      for (Operation *user : save->getUsers())
-        if (!first || user->isBeforeInBlock(first))
-          first = user;
+      Operation *first = findFirstUser(save);
       if (&kept == source || !first)
         continue;
       BackwardMarker marker;

@@ -17,3 +17,11 @@ bool mlir::binade::isView(Operation *op) {
 bool mlir::binade::isMovement(Operation *op) {
   return (isView(op) && !isa<SaveOp>(op)) || hasSchedule(op, Schedule::Permute);
 }
+
+Operation *mlir::binade::findFirstUser(Value value) {
+  Operation *first = nullptr;
+  for (Operation *user : value.getUsers())
+    if (!first || user->isBeforeInBlock(first))
+      first = user;
+  return first;
+}

@@ -14,6 +14,9 @@ bool isView(Operation *op);
 /// shape, and is not there to keep them. Null does not move.
 bool isMovement(Operation *op);
 
+/// The first op in its block that reads `value`; null if none does.
+Operation *findFirstUser(Value value);
+
 } // namespace mlir::binade
 
 #endif // BINADE_LIB_KERNELS_MOVEMENT_H

@@ -24,15 +24,6 @@ bool isCheap(Operation *op) {
          op->getNumResults() == 1;
 }
 
-/// The first op in the block that reads `value`.
-Operation *findFirstUser(Value value) {
-  Operation *first = nullptr;
-  for (Operation *user : value.getUsers())
-    if (!first || user->isBeforeInBlock(first))
-      first = user;
-  return first;
-}
-
 class Recomputer {
 public:
   explicit Recomputer(Block &body) : body(body) {
