@@ -163,3 +163,11 @@ def assert_close(actual, expected, tolerance=1e-6):
     np.testing.assert_allclose(
         np.asarray(actual).astype(np.float64), expected, rtol=0, atol=tolerance * scale
     )
+
+
+def binade(*arguments, **options):
+    """What the driver did, as a completed process; nothing is checked."""
+    return subprocess.run(
+        [str(BUILD / "bin" / "binade"), *map(str, arguments)],
+        capture_output=True, text=True, check=False, timeout=300, **options,
+    )  # fmt: skip

@@ -1,11 +1,10 @@
 """A compiled step says what it holds, and its hyper-parameters are set when it is run."""
 
 import json
-import subprocess
 
 import numpy as np
 import pytest
-from reference import BUILD, safetensors
+from reference import binade, safetensors
 
 onnx = pytest.importorskip("onnx")
 
@@ -23,13 +22,6 @@ IMPORT = ["--loss-output", "loss", "--train", "*"]
 GROUP = ["--group", "bias:weight_decay=0,beta1=0.5"]
 # More digits than a short form of a number keeps.
 CHANGES = ["--lr", "0.0001234567891", "--set", "weight_decay=0.1"]
-
-
-def binade(*arguments):
-    return subprocess.run(
-        [str(BUILD / "bin" / "binade"), *map(str, arguments)],
-        capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -5,22 +5,18 @@ buffers that hold more than a piece.
 """
 
 import json
-import subprocess
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from reference import BUILD, ROOT, safetensors
+from reference import ROOT, binade, safetensors
 
 ROWS, WIDTH, CLASSES = 512, 8, 20000
 
 
-def binade(*arguments):
-    process = subprocess.run(
-        [str(BUILD / "bin" / "binade"), *map(str, arguments)],
-        capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
+def run(*arguments):
+    process = binade(*arguments)
     assert process.returncode == 0, process.stderr
     return process.stdout
 
@@ -90,7 +86,7 @@ def records(plan):
 @pytest.mark.parametrize(("policy", "allowed"), [("fp32", 1e-5), ("bf16-amp", 5e-2)])
 def test_logits_in_pieces(model, policy, allowed, tmp_path):
     folder, weight, data = model
-    binade(
+    run(
         "train", folder / "model.onnx", "--data", folder / "data.safetensors",
         "--order", "sequential", "--policy", policy, "--optimizer", "sgd",
         "--steps", 1, "--save-grads", 1, "--out", tmp_path / "run",
@@ -105,7 +101,7 @@ def test_logits_in_pieces(model, policy, allowed, tmp_path):
 
 def test_the_plan_holds_no_logits(model):
     folder, *_ = model
-    text = binade("inspect", folder / "model.onnx", "--optimizer", "sgd", "--json")
+    text = run("inspect", folder / "model.onnx", "--optimizer", "sgd", "--json")
     plan = json.loads(text)
     loops = [r for r in records(plan["records"]) if r["kind"] == "loop"]
     assert [loop["count"] for loop in loops] == [4]
@@ -131,7 +127,7 @@ def test_threads_of_a_parallel_loop_share_no_memory(policy):
     """One iteration may be anywhere in the body while another is somewhere else."""
     mini = ROOT / "examples" / "char-gpt" / "mini.onnx"
     plan = json.loads(
-        binade("inspect", mini, "--json", "--policy", policy, "--threads", 3)
+        run("inspect", mini, "--json", "--policy", policy, "--threads", 3)
     )
     parallel = [r for r in records(plan["records"]) if r.get("slots", 0)]
     assert len(parallel) == 8  # Four layers, forward and backward.

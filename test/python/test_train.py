@@ -9,11 +9,10 @@ import json
 import os
 import pathlib
 import shutil
-import subprocess
 
 import numpy as np
 import pytest
-from reference import BUILD, ROOT, safetensors
+from reference import ROOT, binade, safetensors
 
 MODELS = pathlib.Path(
     os.environ.get("BINADE_MODELS", ROOT.parent / "shared" / "models")
@@ -30,13 +29,6 @@ LOSS = {
     "gpt2-tiny": "cross_entropy(prediction, labels)",
     "resnet18-cifar-w8": "cross_entropy(prediction, labels)",
 }
-
-
-def binade(*arguments, **options):
-    return subprocess.run(
-        [str(BUILD / "bin" / "binade"), *map(str, arguments)],
-        capture_output=True, text=True, timeout=300, **options,
-    )  # fmt: skip
 
 
 class Model:

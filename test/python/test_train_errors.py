@@ -8,17 +8,10 @@ import subprocess
 
 import numpy as np
 import pytest
-from reference import BUILD, ROOT, safetensors
+from reference import BUILD, ROOT, binade, safetensors
 
 MINI = ROOT / "examples" / "char-gpt" / "mini.onnx"
 WINDOW = "input_ids=tokens[0:128],labels=tokens[1:129]"
-
-
-def binade(*arguments):
-    return subprocess.run(
-        [str(BUILD / "bin" / "binade"), *map(str, arguments)],
-        capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
 
 
 @pytest.fixture(scope="session")
