@@ -72,12 +72,15 @@ LogicalResult RandomAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
-std::string SettingAttr::explainViolation(double value) const {
+::binade::NumberRange SettingAttr::getRange() const {
   auto get = [](FloatAttr bound) {
     return bound ? std::optional(bound.getValueAsDouble()) : std::nullopt;
   };
-  return ::binade::NumberRange{get(getMin()), get(getMax()), get(getBelow())}
-      .explainViolation(getName().strref(), value);
+  return {get(getMin()), get(getMax()), get(getBelow())};
+}
+
+std::string SettingAttr::explainViolation(double value) const {
+  return getRange().explainViolation(getName().strref(), value);
 }
 
 //===----------------------------------------------------------------------===//

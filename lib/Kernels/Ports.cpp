@@ -80,9 +80,6 @@ static Value enter(LaunchOp launch, OpOperand &use) {
 
 std::optional<::binade::NumberRange>
 mlir::binade::findNumberRange(Value hyper) {
-  auto get = [](FloatAttr bound) {
-    return bound ? std::optional(bound.getValueAsDouble()) : std::nullopt;
-  };
   for (OpOperand &use : hyper.getUses()) {
     if (auto launch = dyn_cast<LaunchOp>(use.getOwner()))
       if (auto range = findNumberRange(enter(launch, use)))
@@ -94,9 +91,7 @@ mlir::binade::findNumberRange(Value hyper) {
         scalars, scalars.getOptimizerAttr());
     unsigned index =
         use.getOperandNumber() - scalars.getHypers().getBeginOperandIndex();
-    auto setting = cast<SettingAttr>(rule.getHypers()[index]);
-    return ::binade::NumberRange{get(setting.getMin()), get(setting.getMax()),
-                                 get(setting.getBelow())};
+    return cast<SettingAttr>(rule.getHypers()[index]).getRange();
   }
   return std::nullopt;
 }

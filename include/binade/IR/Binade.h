@@ -19,6 +19,10 @@
 #include "binade/IR/BinadeDialect.h.inc"
 #include "binade/IR/BinadeEnums.h.inc"
 
+namespace binade {
+struct NumberRange;
+} // namespace binade
+
 #define GET_ATTRDEF_CLASSES
 #include "binade/IR/BinadeAttrs.h.inc"
 

@@ -121,6 +121,8 @@ def Binade_SettingAttr : Binade_Attr<"Setting", "setting"> {
   let extraClassDeclaration = [{
     /// The default.
     double getDefault() const { return getValue().getValueAsDouble(); }
+    /// The legal values.
+    ::binade::NumberRange getRange() const;
     /// What is wrong with `value`, or an empty string.
     std::string explainViolation(double value) const;
   }];
