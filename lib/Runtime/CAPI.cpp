@@ -3,6 +3,7 @@
 #include "Integers.h"
 #include "binade/Container/Printable.h"
 #include "binade/Runtime/Program.h"
+#include "binade/Runtime/Settings.h"
 #include "binade/Runtime/binade.h"
 #include <cstring>
 #include <new>
@@ -167,6 +168,12 @@ int binade_program_set(binade_program *program, const char *role,
                                      ", not in [" +
                                      std::to_string(port->check->low) + ", " +
                                      std::to_string(port->check->high) + ")"});
+    if (found->role == Role::Hyper) {
+      double value;
+      std::memcpy(&value, data, sizeof(value));
+      if (auto wrong = explainViolation(*port, value); !wrong.empty())
+        return fail(Error{place, wrong});
+    }
     std::memcpy(found->bytes.data(), data, bytes);
     return +ExitCode::Ok;
   });

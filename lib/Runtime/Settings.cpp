@@ -28,6 +28,11 @@ std::string binade::describeSettings(const Plan &plan) {
   return text.empty() ? "none" : text;
 }
 
+std::string binade::explainViolation(const Port &hyper, double value) {
+  return hyper.range.value_or(NumberRange())
+      .explainViolation(hyper.name, value);
+}
+
 /// The hyper-parameters of `compiled` that `name` stands for.
 static std::vector<std::string> resolve(const std::vector<Setting> &compiled,
                                         const std::string &name) {
@@ -48,7 +53,13 @@ Result<void> binade::applySettings(Plan &plan,
                                    const std::vector<Setting> &settings,
                                    const std::string &where) {
   const std::vector<Setting> compiled = getSettings(plan);
-  for (const Setting &setting : settings) {
+  // Those of one group come last, and so win.
+  std::vector<Setting> ordered = settings;
+  std::stable_partition(ordered.begin(), ordered.end(),
+                        [](const Setting &setting) {
+                          return setting.name.find('@') == setting.name.npos;
+                        });
+  for (const Setting &setting : ordered) {
     std::vector<std::string> names = resolve(compiled, setting.name);
     if (names.empty()) {
       std::vector<std::string> known;
@@ -63,9 +74,7 @@ Result<void> binade::applySettings(Plan &plan,
       if (port.role != Role::Hyper ||
           std::find(names.begin(), names.end(), port.name) == names.end())
         continue;
-      std::string wrong = port.range.value_or(NumberRange())
-                              .explainViolation(port.name, setting.value);
-      if (!wrong.empty())
+      if (auto wrong = explainViolation(port, setting.value); !wrong.empty())
         return Error{where, wrong};
       port.init = FillInit{setting.value};
     }

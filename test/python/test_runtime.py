@@ -163,6 +163,7 @@ def regression_plan():
         port = {"role": role, "name": name, "buffer": index}
         ports.append(port | {"init": init} if init else port)
     ports[2]["check"] = {"low": 0, "high": 100, "ignored": -1}
+    ports[3]["range"] = {"min": 0, "below": 1}
     operands = [{"buffer": index} for index in range(10)]
     return {
         "version": 1,
@@ -266,6 +267,19 @@ def test_wrong_calls_are_explained(program, runtime):
     assert program.assign("batch", "t", np.int64([1, 2, 100, 3])) == 3
     assert runtime.error() == "batch 't': error: element 2 is 100, not in [0, 100)"
     assert program.assign("batch", "t", np.int64([1, 2, -1, 3])) == 0
+
+
+def test_hyper_parameters_out_of_range_are_refused(program, runtime):
+    for value, wrong in [
+        (-0.5, "at least 0, got -0.5"),
+        (1.0, "below 1, got 1"),
+        (np.nan, "finite, got nan"),
+    ]:
+        assert program.assign("hyper", "lr", np.array(value)) == 3
+        assert runtime.error() == f"hyper 'lr': error: lr must be {wrong}"
+    assert program.find("hyper", "lr") == 0.5
+    assert program.assign("hyper", "lr", np.array(0.0)) == 0
+    assert program.find("hyper", "lr") == 0
 
 
 def test_wrong_bundles_are_explained(runtime, tmp_path):

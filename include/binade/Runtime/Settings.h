@@ -23,9 +23,13 @@ std::vector<Setting> getSettings(const Plan &plan);
 /// `getSettings` as text: `lr=0.001, beta1=0.9`.
 std::string describeSettings(const Plan &plan);
 
+/// What is wrong with `value` for a hyper-parameter, or an empty string.
+std::string explainViolation(const plan::Port &hyper, double value);
+
 /// Gives hyper-parameters other values. A name without `@` also stands for
-/// those groups whose value was the common one. Refused are unknown names and
-/// values out of range; `where` names the plan's file in errors.
+/// those groups whose value was the common one, unless the group is named
+/// itself, before or after; of equal names the last counts. Refused are unknown
+/// names and values out of range; `where` names the plan's file in errors.
 Result<void> applySettings(Plan &plan, const std::vector<Setting> &settings,
                            const std::string &where);
 

@@ -67,8 +67,8 @@ BINADE_API int binade_program_tensor_at(const binade_program *program,
 BINADE_API int binade_program_tensor(const binade_program *program,
                                      const char *role, const char *name,
                                      binade_tensor *tensor);
-/* Copies a whole tensor into the program; integers of batch inputs that index
- * something are checked. */
+/* Copies a whole tensor into the program. Integers of batch inputs that index
+ * something, and hyper-parameters, are refused with code 3 if out of range. */
 BINADE_API int binade_program_set(binade_program *program, const char *role,
                                   const char *name, const void *data,
                                   size_t bytes);
