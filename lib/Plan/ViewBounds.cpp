@@ -1,6 +1,7 @@
 //===- ViewBounds.cpp - How far a view reaches ----------------------------===//
 
 #include "ViewBounds.h"
+#include <algorithm>
 
 using namespace binade;
 using namespace binade::plan;
@@ -44,4 +45,42 @@ plan::lastElement(const View &view, std::span<const std::int64_t> strides,
     if (!extend(last, counts[d], view.steps[d]))
       return std::nullopt;
   return last;
+}
+
+bool plan::movesApart(const View &view, std::span<const std::int64_t> strides,
+                      std::span<const std::int64_t> sizes,
+                      std::span<const std::int64_t> counts, std::size_t depth) {
+  if (counts[depth] == 1)
+    return true;
+  struct Axis {
+    std::int64_t distance, count;
+    std::int64_t reach() const { return (count - 1) * distance; }
+  };
+  auto stepOf = [&](std::size_t loop) {
+    return loop < view.steps.size() ? view.steps[loop] : 0;
+  };
+  std::vector<Axis> axes; // What one iteration covers.
+  for (std::size_t d = 0; d < sizes.size(); ++d)
+    axes.push_back({strides[d], sizes[d]});
+  for (std::size_t d = depth + 1; d < counts.size(); ++d)
+    axes.push_back({stepOf(d), counts[d]});
+  std::erase_if(axes, [](const Axis &axis) { return axis.count == 1; });
+  std::sort(axes.begin(), axes.end(), [](const Axis &a, const Axis &b) {
+    return a.distance < b.distance;
+  });
+  // Shorter distances stay below the loop's step, longer ones step over all of
+  // its iterations.
+  const Axis loop{stepOf(depth), counts[depth]};
+  std::int64_t reach = 0;
+  auto axis = axes.begin();
+  for (; axis != axes.end() && axis->distance <= loop.distance; ++axis)
+    reach += axis->reach();
+  if (loop.distance <= reach)
+    return false;
+  for (reach += loop.reach(); axis != axes.end(); ++axis) {
+    if (axis->distance <= reach)
+      return false;
+    reach += axis->reach();
+  }
+  return true;
 }

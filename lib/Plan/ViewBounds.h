@@ -19,6 +19,14 @@ std::optional<std::int64_t> lastElement(const View &view,
                                         std::span<const std::int64_t> sizes,
                                         std::span<const std::int64_t> counts);
 
+/// Whether no element of `view` with `sizes` at `strides`, all of which are
+/// legal, belongs to two iterations of the loop at `depth` among those of
+/// `counts`. Says no where distances do not nest, even if they happen to miss
+/// each other.
+bool movesApart(const View &view, std::span<const std::int64_t> strides,
+                std::span<const std::int64_t> sizes,
+                std::span<const std::int64_t> counts, std::size_t depth);
+
 } // namespace binade::plan
 
 #endif // BINADE_PLAN_VIEWBOUNDS_H

@@ -164,7 +164,58 @@ TEST(HostilePlan, SlotsOfAParallelLoopStayInTheirBuffersAndApart) {
               loopOf(p).slots = 2;
               matmulOf(p).out.steps = {};
             }),
-            row + "out is written by all iterations of a parallel loop");
+            row + "out has elements that several iterations of a parallel loop "
+                  "write");
+}
+
+TEST(HostilePlan, IterationsOfAParallelLoopWriteApart) {
+  // Copies `sizes` elements to `strides` of 'y', which has 12, in `count`
+  // iterations of a parallel loop and `inner` of one inside.
+  auto copyTo = [](std::vector<std::int64_t> strides,
+                   std::vector<std::int64_t> sizes, std::int64_t count,
+                   std::int64_t inner, std::vector<std::int64_t> steps) {
+    return rejection([&](Plan &p) {
+      Copy copy{{0, 0, std::vector<std::int64_t>(sizes.size(), 0), {}},
+                {2, 0, strides, steps},
+                sizes};
+      p.records[0] = {
+          "rows", Loop{count, {{"inner", Loop{inner, {{"copy", copy}}}}}, 2}};
+    });
+  };
+  const std::string wrong =
+      "record 0.0.0 'copy': destination has elements that "
+      "several iterations of a parallel loop write";
+  // One piece after the other.
+  EXPECT_EQ(copyTo({1}, {3}, 4, 1, {3}), "accepted");
+  EXPECT_EQ(copyTo({1}, {3}, 4, 1, {2}), wrong);
+  EXPECT_EQ(copyTo({1}, {3}, 1, 1, {0}), "accepted");
+  // Columns side by side.
+  EXPECT_EQ(copyTo({4}, {3}, 4, 1, {1}), "accepted");
+  EXPECT_EQ(copyTo({3}, {3}, 4, 1, {1}), wrong);
+  EXPECT_EQ(copyTo({4, 1}, {3, 2}, 2, 1, {2}), "accepted");
+  EXPECT_EQ(copyTo({4, 1}, {3, 2}, 3, 1, {1}), wrong);
+  // What the inner loop adds belongs to one iteration.
+  EXPECT_EQ(copyTo({1}, {2}, 3, 2, {4, 2}), "accepted");
+  EXPECT_EQ(copyTo({1}, {2}, 3, 2, {4, 0}), "accepted");
+  EXPECT_EQ(copyTo({1}, {2}, 3, 2, {2, 4}), wrong);
+  EXPECT_EQ(copyTo({1}, {2}, 3, 2, {2, 6}), "accepted");
+  EXPECT_EQ(copyTo({1}, {2}, 3, 2, {2, 2}), wrong);
+
+  // The result of a convolution is dense.
+  auto convolve = [](std::int64_t step) {
+    return rejection([&](Plan &p) {
+      p.buffers[8].offset = 768;
+      p.buffers[8].bytes *= 2;
+      p.buffers[8].shape.front() = 2;
+      p.arenaBytes += 192;
+      p.ledger[Category::Saved] += 192;
+      convolutionOf(p).y.steps = {step};
+      p.records[2] = {"rows", Loop{2, {p.records[2]}, 2}};
+    });
+  };
+  EXPECT_EQ(convolve(24), "accepted");
+  EXPECT_EQ(convolve(23), "record 2.0 'conv': the result has elements that "
+                          "several iterations of a parallel loop write");
 }
 
 TEST(HostilePlan, LaunchesAreChecked) {

@@ -1,0 +1,27 @@
+//===- Validate.h - Everything that the runtime relies on -------*- C++ -*-===//
+
+#ifndef BINADE_PLAN_VALIDATE_H
+#define BINADE_PLAN_VALIDATE_H
+
+#include "binade/Plan/PlanJson.h"
+
+/// Returns what is wrong, if anything is.
+#define BINADE_CHECK(expression)                                               \
+  if (Result<void> checked = (expression); !checked)                           \
+  return checked
+
+namespace binade::plan {
+
+/// More than any machine's address space; keeps all later sums in range.
+inline constexpr std::uint64_t maxBytes = std::uint64_t(1) << 47;
+
+inline bool isContractionType(DType type) {
+  return type == DType::F32 || type == DType::BF16 || type == DType::F16;
+}
+
+/// Checks the records of a plan whose buffers are legal.
+Result<void> validateRecords(const Plan &plan, std::string_view where);
+
+} // namespace binade::plan
+
+#endif // BINADE_PLAN_VALIDATE_H

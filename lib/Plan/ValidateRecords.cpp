@@ -1,0 +1,340 @@
+//===- ValidateRecords.cpp - What records read and write ------------------===//
+// Every view of every iteration stays inside of its buffer, and iterations that
+// are executed at the same time write nothing in common.
+//===----------------------------------------------------------------------===//
+
+#include "Validate.h"
+#include "ViewBounds.h"
+#include "binade/Container/Printable.h"
+#include <algorithm>
+#include <array>
+
+using namespace binade;
+using namespace binade::plan;
+
+namespace {
+class RecordValidator {
+public:
+  RecordValidator(const Plan &plan, std::string_view where)
+      : plan(plan), where(where) {}
+
+  Result<void> checkRecords(const std::vector<Record> &records,
+                            const std::string &prefix);
+
+private:
+  Error fail(std::string message) const {
+    return Error{where, std::move(message), ExitCode::Rejected, part};
+  }
+  Result<void> check(const Loop &loop, const std::string &place);
+  Result<void> check(const Launch &launch);
+  Result<void> check(const Matmul &matmul);
+  Result<void> check(const Convolution &convolution);
+  Result<void> checkGeometry(const Convolution &convolution);
+  Result<void> check(const Copy &copy);
+
+  /// The view as an address, or with `sizes` as elements at `strides`.
+  Result<void> checkView(const View &view, std::string_view what,
+                         std::span<const std::int64_t> strides = {},
+                         std::span<const std::int64_t> sizes = {});
+  /// Sizes whose product can be counted, even where strides are 0.
+  Result<void> checkWork(std::span<const std::int64_t> sizes);
+  Result<void> checkStrided(const View &view, std::string_view what,
+                            std::span<const std::int64_t> sizes);
+  /// A strided view each element of which is written once.
+  Result<void> checkWritten(const View &view, std::string_view what,
+                            std::span<const std::int64_t> sizes);
+  /// A written view that is another one in each iteration of the parallel loop.
+  Result<void> checkApart(const View &view, std::string_view what,
+                          std::span<const std::int64_t> strides,
+                          std::span<const std::int64_t> sizes);
+  Result<void> checkDense(const View &view, std::string_view what,
+                          std::span<const std::int64_t> sizes);
+  Result<void> checkAddresses(const std::vector<View> &views,
+                              std::string_view what);
+  DType typeOf(const View &view) const {
+    return plan.buffers[view.buffer].dtype;
+  }
+
+  const Plan &plan;
+  std::string where;
+  std::string part;
+  std::vector<std::int64_t> loops; ///< Counts of the loops around a record.
+  struct Parallel {
+    std::size_t depth;
+    std::int64_t slots;
+  };
+  std::optional<Parallel> parallel; ///< The parallel loop among them.
+};
+} // namespace
+
+Result<void> RecordValidator::checkRecords(const std::vector<Record> &records,
+                                           const std::string &prefix) {
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    const Record &record = records[i];
+    std::string place = prefix + std::to_string(i);
+    part = place + " " + quote(record.label);
+    if (auto *loop = std::get_if<Loop>(&record.body)) {
+      BINADE_CHECK(check(*loop, place));
+    } else if (auto *launch = std::get_if<Launch>(&record.body)) {
+      BINADE_CHECK(check(*launch));
+    } else if (auto *matmul = std::get_if<Matmul>(&record.body)) {
+      BINADE_CHECK(check(*matmul));
+    } else if (auto *convolution = std::get_if<Convolution>(&record.body)) {
+      BINADE_CHECK(check(*convolution));
+    } else {
+      BINADE_CHECK(check(std::get<Copy>(record.body)));
+    }
+  }
+  return {};
+}
+
+Result<void> RecordValidator::check(const Loop &loop,
+                                    const std::string &place) {
+  if (loop.count < 1 || loop.count > (std::int64_t(1) << 31))
+    return fail("a loop of " + std::to_string(loop.count) + " iterations");
+  if (loops.size() == kMaxLoopDepth)
+    return fail("loops nested deeper than " + std::to_string(kMaxLoopDepth));
+  if (loop.slots < 0 || loop.slots > kMaxSlots)
+    return fail("a loop with " + std::to_string(loop.slots) + " slots");
+  if (loop.slots > 0 && parallel)
+    return fail("a parallel loop inside of another");
+  if (loop.slots > 0)
+    parallel = Parallel{loops.size(), loop.slots};
+  loops.push_back(loop.count);
+  BINADE_CHECK(checkRecords(loop.body, place + "."));
+  loops.pop_back();
+  if (parallel && parallel->depth == loops.size())
+    parallel.reset();
+  return {};
+}
+
+Result<void> RecordValidator::check(const Launch &launch) {
+  auto legal = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '$';
+  };
+  auto isName = [&](const std::string &name) {
+    return !name.empty() && name.size() <= 200 &&
+           std::all_of(name.begin(), name.end(), legal);
+  };
+  if (!isName(launch.kernel))
+    return fail("kernel name " + quote(launch.kernel));
+  if (launch.segments.empty() || launch.grain < 1)
+    return fail(std::to_string(launch.segments.size()) +
+                " segments in blocks of " + std::to_string(launch.grain));
+  std::int64_t items = 0;
+  for (const Segment &segment : launch.segments) {
+    if (segment.operands.size() != launch.segments.front().operands.size())
+      return fail("segments differ in their number of operands");
+    if (!segment.kernel.empty() && !isName(segment.kernel))
+      return fail("kernel name " + quote(segment.kernel));
+    if (segment.extent < 1 ||
+        __builtin_add_overflow(items, segment.extent, &items) ||
+        items > static_cast<std::int64_t>(maxBytes))
+      return fail("a segment of " + std::to_string(segment.extent) + " items");
+    BINADE_CHECK(checkAddresses(segment.operands, "operand"));
+  }
+  if (!launch.finish && !launch.finishOperands.empty())
+    return fail("operands for a finish that is not there");
+  return checkAddresses(launch.finishOperands, "finish operand");
+}
+
+Result<void> RecordValidator::check(const Matmul &matmul) {
+  if (matmul.batch.size() > kMaxBatchAxes)
+    return fail(std::to_string(matmul.batch.size()) + " batch axes");
+  std::vector<std::int64_t> sizes = matmul.batch;
+  auto with = [&](std::int64_t rows, std::int64_t columns) {
+    std::vector<std::int64_t> all = sizes;
+    all.insert(all.end(), {rows, columns});
+    return all;
+  };
+  for (const auto &all : {with(matmul.m, matmul.k), with(matmul.k, matmul.n),
+                          with(matmul.m, matmul.n)})
+    BINADE_CHECK(checkWork(all));
+  BINADE_CHECK(checkStrided(matmul.lhs, "lhs", with(matmul.m, matmul.k)));
+  BINADE_CHECK(checkStrided(matmul.rhs, "rhs", with(matmul.k, matmul.n)));
+  BINADE_CHECK(checkWritten(matmul.out, "out", with(matmul.m, matmul.n)));
+  if (matmul.bias)
+    BINADE_CHECK(checkStrided(*matmul.bias, "bias", std::array{matmul.n}));
+  if (matmul.scratch)
+    BINADE_CHECK(checkView(*matmul.scratch, "scratch"));
+  for (const View *view : {&matmul.lhs, &matmul.rhs, &matmul.out,
+                           matmul.bias ? &*matmul.bias : &matmul.out})
+    if (!isContractionType(typeOf(*view)))
+      return fail("operand of type " + std::string(name(typeOf(*view))) +
+                  ", expected F32, BF16 or F16");
+  return {};
+}
+
+Result<void> RecordValidator::checkGeometry(const Convolution &c) {
+  std::size_t axes = c.input.size();
+  if (axes < 1 || axes > kMaxSpatialAxes)
+    return fail(std::to_string(axes) + " spatial axes");
+  for (const auto *list : {&c.kernel, &c.output, &c.strides, &c.dilations,
+                           &c.paddingLow, &c.paddingHigh})
+    if (list->size() != axes)
+      return fail("geometry of " + std::to_string(list->size()) + " axes for " +
+                  std::to_string(axes));
+  constexpr std::int64_t limit = std::int64_t(1) << 31;
+  auto positive = [](std::int64_t n) { return n >= 1 && n <= limit; };
+  if (!positive(c.groups) || !positive(c.batch) || !positive(c.inChannels) ||
+      !positive(c.outChannels) || c.inChannels % c.groups != 0 ||
+      c.outChannels % c.groups != 0)
+    return fail("batch " + std::to_string(c.batch) + ", channels " +
+                std::to_string(c.inChannels) + " and " +
+                std::to_string(c.outChannels) + " in " +
+                std::to_string(c.groups) + " groups");
+  for (std::size_t d = 0; d < axes; ++d) {
+    if (!positive(c.input[d]) || !positive(c.kernel[d]) ||
+        !positive(c.output[d]) || !positive(c.strides[d]) ||
+        !positive(c.dilations[d]) || c.paddingLow[d] < 0 ||
+        c.paddingLow[d] > limit || c.paddingHigh[d] < 0 ||
+        c.paddingHigh[d] > limit)
+      return fail("geometry of axis " + std::to_string(d));
+    std::int64_t window, span = c.input[d] + c.paddingLow[d] + c.paddingHigh[d];
+    if (__builtin_mul_overflow(c.kernel[d] - 1, c.dilations[d], &window) ||
+        span <= window || (span - window - 1) / c.strides[d] + 1 != c.output[d])
+      return fail("axis " + std::to_string(d) + " of the output has " +
+                  std::to_string(c.output[d]) +
+                  " elements, which does not follow from the geometry");
+  }
+  return {};
+}
+
+Result<void> RecordValidator::check(const Convolution &c) {
+  BINADE_CHECK(checkGeometry(c));
+  std::vector<std::int64_t> x = {c.batch, c.inChannels};
+  std::vector<std::int64_t> y = {c.batch, c.outChannels};
+  std::vector<std::int64_t> weight = {c.outChannels, c.inChannels / c.groups};
+  x.insert(x.end(), c.input.begin(), c.input.end());
+  y.insert(y.end(), c.output.begin(), c.output.end());
+  weight.insert(weight.end(), c.kernel.begin(), c.kernel.end());
+  BINADE_CHECK(checkDense(c.x, "x", x));
+  BINADE_CHECK(checkDense(c.weight, "weight", weight));
+  BINADE_CHECK(checkDense(c.y, "y", y));
+  // By direction.
+  const std::pair<const View *, const std::vector<std::int64_t> *> written[] = {
+      {&c.y, &y}, {&c.x, &x}, {&c.weight, &weight}};
+  auto [result, sizes] = written[c.direction];
+  BINADE_CHECK(checkApart(*result, "the result", std::array{std::int64_t(1)},
+                          std::array{*countElements(*sizes)}));
+  if (c.bias) {
+    if (c.direction != Convolution::Forward)
+      return fail("only a forward convolution has a bias");
+    BINADE_CHECK(checkDense(*c.bias, "bias", std::array{c.outChannels}));
+  }
+  if (c.scratch)
+    BINADE_CHECK(checkView(*c.scratch, "scratch"));
+  for (const View *view : {&c.x, &c.weight, &c.y, c.bias ? &*c.bias : &c.x})
+    if (!isContractionType(typeOf(*view)))
+      return fail("operand of type " + std::string(name(typeOf(*view))) +
+                  ", expected F32, BF16 or F16");
+  return {};
+}
+
+Result<void> RecordValidator::check(const Copy &copy) {
+  if (copy.sizes.size() > kMaxCopyAxes)
+    return fail("a copy over " + std::to_string(copy.sizes.size()) + " axes");
+  BINADE_CHECK(checkWork(copy.sizes));
+  BINADE_CHECK(checkStrided(copy.from, "source", copy.sizes));
+  BINADE_CHECK(checkWritten(copy.to, "destination", copy.sizes));
+  if (typeOf(copy.from) != typeOf(copy.to))
+    return fail("a copy from " + std::string(name(typeOf(copy.from))) + " to " +
+                std::string(name(typeOf(copy.to))));
+  return {};
+}
+
+Result<void> RecordValidator::checkWork(std::span<const std::int64_t> sizes) {
+  std::optional<std::int64_t> elements = countElements(sizes);
+  if (!elements || *elements > static_cast<std::int64_t>(maxBytes))
+    return fail("negative or overflowing sizes");
+  return {};
+}
+
+Result<void>
+RecordValidator::checkStrided(const View &view, std::string_view what,
+                              std::span<const std::int64_t> sizes) {
+  if (view.strides.size() != sizes.size())
+    return fail(std::string(what) + " has " +
+                std::to_string(view.strides.size()) + " strides for " +
+                std::to_string(sizes.size()) + " axes");
+  return checkView(view, what, view.strides, sizes);
+}
+
+Result<void>
+RecordValidator::checkWritten(const View &view, std::string_view what,
+                              std::span<const std::int64_t> sizes) {
+  BINADE_CHECK(checkStrided(view, what, sizes));
+  for (std::size_t d = 0; d < sizes.size(); ++d)
+    if (sizes[d] > 1 && view.strides[d] == 0)
+      return fail(std::string(what) + " writes one element " +
+                  std::to_string(sizes[d]) + " times along axis " +
+                  std::to_string(d));
+  return checkApart(view, what, view.strides, sizes);
+}
+
+Result<void> RecordValidator::checkApart(const View &view,
+                                         std::string_view what,
+                                         std::span<const std::int64_t> strides,
+                                         std::span<const std::int64_t> sizes) {
+  if (parallel && plan.buffers[view.buffer].slot == 0 &&
+      !movesApart(view, strides, sizes, loops, parallel->depth))
+    return fail(std::string(what) +
+                " has elements that several iterations of a parallel loop "
+                "write");
+  return {};
+}
+
+Result<void> RecordValidator::checkDense(const View &view,
+                                         std::string_view what,
+                                         std::span<const std::int64_t> sizes) {
+  std::optional<std::int64_t> elements = countElements(sizes);
+  if (!elements)
+    return fail(std::string(what) + " overflows");
+  return checkView(view, what, std::array{std::int64_t(1)},
+                   std::array{*elements});
+}
+
+Result<void> RecordValidator::checkAddresses(const std::vector<View> &views,
+                                             std::string_view what) {
+  for (std::size_t i = 0; i < views.size(); ++i)
+    BINADE_CHECK(
+        checkView(views[i], std::string(what) + " " + std::to_string(i)));
+  return {};
+}
+
+Result<void> RecordValidator::checkView(const View &view, std::string_view what,
+                                        std::span<const std::int64_t> strides,
+                                        std::span<const std::int64_t> sizes) {
+  if (view.buffer >= plan.buffers.size())
+    return fail(std::string(what) + " is in buffer " +
+                std::to_string(view.buffer) + " of " +
+                std::to_string(plan.buffers.size()));
+  const Buffer &buffer = plan.buffers[view.buffer];
+  std::uint64_t beyond;
+  if (parallel &&
+      (__builtin_mul_overflow(buffer.slot, parallel->slots - 1, &beyond) ||
+       beyond > plan.arenaBytes - buffer.offset - buffer.bytes))
+    return fail(std::string(what) + " is in buffer " + quote(buffer.name) +
+                ", whose slot " + std::to_string(parallel->slots) +
+                " leaves the arena of " + std::to_string(plan.arenaBytes));
+  std::int64_t elements =
+      static_cast<std::int64_t>(buffer.bytes / byteSize(buffer.dtype));
+  if (std::any_of(sizes.begin(), sizes.end(),
+                  [](std::int64_t size) { return size < 1; }))
+    return fail(std::string(what) + " has an axis of less than one element");
+  std::optional<std::int64_t> last = lastElement(view, strides, sizes, loops);
+  if (!last)
+    return fail(std::string(what) + " has a negative or overflowing offset, "
+                                    "stride or step, or more steps than loops");
+  // The address of an empty buffer is legal, its elements are not.
+  if (*last >= elements && !(sizes.empty() && *last == 0))
+    return fail(std::string(what) + " reaches element " +
+                std::to_string(*last) + " of buffer " + quote(buffer.name) +
+                ", which has " + std::to_string(elements));
+  return {};
+}
+
+Result<void> plan::validateRecords(const Plan &plan, std::string_view where) {
+  return RecordValidator(plan, where).checkRecords(plan.records, "record ");
+}
