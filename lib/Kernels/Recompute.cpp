@@ -28,7 +28,8 @@ class Recomputer {
 public:
   explicit Recomputer(Block &body) : body(body) {
     for (auto save : body.getOps<SaveOp>())
-      saves[save.getX()] = save;
+      if (save.getX().getType() == save.getType())
+        saves[save.getX()] = save;
   }
 
   void run() {
@@ -72,22 +73,29 @@ private:
     }
     Operation *producer = value.getDefiningOp();
     Operation *user = findFirstUser(save.getResult());
-    if (!isCheap(producer) || !user || saves.contains(value) != views.empty() ||
+    if (!isCheap(producer) || !user ||
+        (!views.empty() && saves.contains(value)) ||
         !llvm::all_of(producer->getOperands(),
                       [&](Value operand) { return isKept(operand); }))
       return;
-    saves.erase(save.getX());
-    OpBuilder b(user);
+    if (saves.lookup(save.getX()) == save)
+      saves.erase(save.getX());
+    ImplicitLocOpBuilder b(save.getLoc(), user);
     IRMapping again;
     again.map(value, clone(b, producer));
     for (Operation *view : llvm::reverse(views))
       setPhase(b.clone(*view, again), Phase::Backward);
-    save.getResult().replaceAllUsesWith(again.lookup(save.getX()));
+    Value same = again.lookup(save.getX());
+    if (same.getType() != save.getType()) {
+      same = CastOp::create(b, save.getType(), same);
+      setPhase(same.getDefiningOp(), Phase::Backward);
+    }
+    save.getResult().replaceAllUsesWith(same);
     save.erase();
   }
 
   Block &body;
-  /// For each forward value, the op that keeps it.
+  /// For each forward value, the op that keeps it as it is.
   DenseMap<Value, SaveOp> saves;
 };
 

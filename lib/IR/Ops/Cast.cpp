@@ -78,3 +78,21 @@ LogicalResult CastOp::verify() {
 OpFoldResult CastOp::fold(FoldAdaptor) {
   return getX().getType() == getY().getType() ? getX() : Value();
 }
+
+//===----------------------------------------------------------------------===//
+// SaveOp
+//===----------------------------------------------------------------------===//
+
+/// Bytes as they are, or parts: what changes the format is no view.
+Schedule SaveOp::getSchedule() {
+  return getX().getType() == getY().getType() ? Schedule::View
+                                              : Schedule::Library;
+}
+
+/// The cast joins the kernel that makes the value.
+FailureOr<SmallVector<Value>> SaveOp::decompose(ImplicitLocOpBuilder &b) {
+  if (getX().getType() == getY().getType())
+    return failure();
+  Value rounded = CastOp::create(b, getY().getType(), getX());
+  return SmallVector<Value>{SaveOp::create(b, rounded)};
+}

@@ -36,19 +36,19 @@ def Binade_CastOp : Binade_Op<"cast", [
 
 def Binade_SaveOp : Binade_PrecisionOp<"save", "Clear", [
     Pure, SameOperandsAndResultShape, InferTypeOpAdaptorWithIsCompatible,
-    DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>,
+    DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "decompose"]>,
     DeclareOpInterfaceMethods<LayoutOpInterface>,
     NotDifferentiable]> {
   let summary = "a forward value that the backward part reads";
   let description = [{
     Everything that crosses from forward to backward, other than arguments and
     constants, passes through one `save`: what is here is what a training step
-    has to remember. A decision may name another storage format by `result`.
+    has to remember. A decision may name another storage format by `result`: then
+    the value is rounded as by `cast`, and what is kept has that format.
   }];
   let arguments = (ins Tensor:$x, Binade_PrecisionArg:$precision);
   let results = (outs Tensor:$y);
   let extraClassDefinition = classDefinition # [{
-    Schedule $cppClass::getSchedule() { return Schedule::View; }
     LogicalResult $cppClass::inferReturnTypes(
         MLIRContext *, std::optional<Location>, Adaptor adaptor,
         SmallVectorImpl<Type> &types) {
