@@ -24,12 +24,18 @@ struct Storage {
   uint64_t slot = 0;
 };
 
+/// A copy after everything else, between memory of two storages.
+struct FinalCopy {
+  RankedTensorType type;
+  unsigned from, to;
+};
+
 /// Bytes of a value in memory.
 uint64_t getByteSize(Type type);
 
 /// The value inside of `tile` that has the memory of result `index`: what is
-/// yielded, or what it is a view of. Null where that is an argument, or has the
-/// memory of another result.
+/// yielded, or what it is a view of. Null where that is an argument or a
+/// constant, or has the memory of another result: then it is copied.
 Value findYielded(TileOp tile, unsigned index);
 
 /// The storage of every value of `@step`: arguments in place, views on their
@@ -49,9 +55,12 @@ public:
   /// How many iterations of `tile` run at the same time; 0 where they follow
   /// each other.
   int64_t getSlots(TileOp tile) const { return slots.lookup(tile); }
-  /// Results that could not be written in place: they are copied to their
-  /// argument at the end of the step.
-  ArrayRef<std::pair<Value, Value>> getCopies() const { return copies; }
+  /// Where result `index` of the step is after it.
+  unsigned ofResult(unsigned index) const { return results[index]; }
+  /// What is copied at the end of the step, in this order: results that could
+  /// not be written in place, to their argument; before that, what lies in such
+  /// an argument and is read afterwards.
+  ArrayRef<FinalCopy> getCopies() const { return copies; }
 
   /// Assigns offsets: what persists first, then the rest, largest first, each
   /// at the lowest offset that is free while it lives. Returns the arena's
@@ -79,8 +88,9 @@ private:
   void placeResults(Operation *op);
   void placeTile(TileOp tile);
   void placeInArguments(func::FuncOp step);
-  void reuse(func::FuncOp step);
   bool mayOverwrite(OpResult result, Value operand) const;
+  void reuse(func::FuncOp step);
+  void orderCopies(func::FuncOp step);
   void categorize(func::FuncOp step);
 
   const PlanOptions &options;
@@ -91,8 +101,11 @@ private:
   /// When an op begins and when it ends: later, if it has a body.
   DenseMap<Operation *, std::pair<unsigned, unsigned>> positions;
   DenseMap<Operation *, int64_t> slots; ///< Of parallel tiles.
-  SmallVector<std::pair<Value, Value>> copies;
-  unsigned end = 0;
+  /// Results that could not be written in place, and their arguments.
+  SmallVector<std::pair<Value, Value>> displaced;
+  SmallVector<FinalCopy> copies;
+  SmallVector<unsigned> results; ///< Storages of the step's results.
+  unsigned end = 1; ///< Arguments are there before the first op, at 0.
 };
 
 } // namespace mlir::binade

@@ -100,6 +100,73 @@ def test_scores_are_never_whole(tmp_path):
     assert 2048 * 4 * 2 <= largest <= 2048 * 2048 // 8
 
 
+def test_a_tile_yields_what_it_has_already(tmp_path):
+    """Two views of one value, an operand's piece, a whole operand, a constant."""
+    module = """
+func.func @f(%x: tensor<8x6xf32>, %w: tensor<5xf32>)
+    -> (tensor<8x6xf32>, tensor<24x2xf32>, tensor<8x3x2xf32>, tensor<20xf32>, tensor<8xf32>) {
+  %r:5 = binade.tile 4 slices 1 joins 5 (%x, %w) {
+  ^bb0(%piece: tensor<2x6xf32>, %all: tensor<5xf32>):
+    %e = binade.exp %piece : (tensor<2x6xf32>) -> tensor<2x6xf32>
+    %v = binade.reshape %e : (tensor<2x6xf32>) -> tensor<6x2xf32>
+    %p = binade.reshape %piece : (tensor<2x6xf32>) -> tensor<2x3x2xf32>
+    %c = binade.constant dense<[1.0, 2.0]> : tensor<2xf32>
+    binade.yield %e, %v, %p, %all, %c
+      : tensor<2x6xf32>, tensor<6x2xf32>, tensor<2x3x2xf32>, tensor<5xf32>, tensor<2xf32>
+  } : (tensor<8x6xf32>, tensor<5xf32>)
+    -> (tensor<8x6xf32>, tensor<24x2xf32>, tensor<8x3x2xf32>, tensor<20xf32>, tensor<8xf32>)
+  return %r#0, %r#1, %r#2, %r#3, %r#4
+    : tensor<8x6xf32>, tensor<24x2xf32>, tensor<8x3x2xf32>, tensor<20xf32>, tensor<8xf32>
+}
+"""
+    x, w = normal(8, 6), normal(5)
+    out = tmp_path / "out.safetensors"
+    process = check(module, {"arg0": x, "arg1": w}, tmp_path, "--out", out)
+    assert process.returncode == 0, process.stdout + process.stderr
+    found = safetensors.load(out)
+    np.testing.assert_array_equal(found["result1"], found["result0"].reshape(24, 2))
+    np.testing.assert_array_equal(found["result2"], x.reshape(8, 3, 2))
+    np.testing.assert_array_equal(found["result3"], np.tile(w, 4))
+    np.testing.assert_array_equal(found["result4"], np.tile(np.float32([1, 2]), 4))
+
+
+# What makes the value: an elementwise op, which has the save's cast in its kernel, and a
+# library call, which has not.
+@pytest.mark.parametrize(
+    "producer",
+    ["binade.exp %x : (tensor<6x6xf32>)",
+     "binade.matmul %x, %x : (tensor<6x6xf32>, tensor<6x6xf32>)"],
+)  # fmt: skip
+@pytest.mark.parametrize("kept", ["bf16", "f16", "f64"])
+def test_saves_in_another_format(producer, kept, tmp_path):
+    wide, narrow = "tensor<6x6xf32>", f"tensor<6x6x{kept}>"
+    module = f"""
+func.func @f(%x: {wide}) -> ({wide}, {wide}) {{
+  %h = {producer} -> {wide}
+  %s = binade.save %h : ({wide}) -> {narrow}
+  %t = binade.tanh %h : ({wide}) -> {wide}
+  %w = binade.cast %s {{binade.phase = #binade.phase<backward>}} : ({narrow}) -> {wide}
+  %g = binade.mul %w, %w {{binade.phase = #binade.phase<backward>}}
+    : ({wide}, {wide}) -> {wide}
+  return %t, %g : {wide}, {wide}
+}}
+"""
+    process = check(module, {"arg0": normal(6, 6)}, tmp_path)
+    assert process.returncode == 0, process.stdout + process.stderr
+
+
+def test_constants_that_library_calls_read(tmp_path):
+    module = """
+func.func @f(%x: tensor<3x2xf32>) -> (tensor<3x2xf32>, tensor<2x2xf32>) {
+  %c = binade.constant dense<[[1.0, 2.0], [3.0, 4.0]]> : tensor<2x2xf32>
+  %y = binade.matmul %x, %c : (tensor<3x2xf32>, tensor<2x2xf32>) -> tensor<3x2xf32>
+  return %y, %c : tensor<3x2xf32>, tensor<2x2xf32>
+}
+"""
+    process = check(module, {"arg0": normal(3, 2)}, tmp_path)
+    assert process.returncode == 0, process.stdout + process.stderr
+
+
 def test_index_out_of_range(tmp_path):
     operands = [normal(4, 3), np.array([1, 9])]
     module = op_module("gather", operands, [((2, 3), "f32")])

@@ -72,6 +72,8 @@ Result<NamedTensors> evaluateOnCpu(ModuleOp module, StringRef function,
   Result<::binade::Program> program = compile(*copy, where);
   if (!program)
     return program.takeError();
+  if (Result<void> done = program->initialize(/*seed=*/0); !done)
+    return done.takeError(); // Constants have their values.
   for (const auto &[name, tensor] : inputs) {
     std::vector<char> bytes = tensor->toBytes();
     std::span<std::byte> memory =
