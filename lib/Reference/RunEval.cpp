@@ -1,13 +1,13 @@
 //===- RunEval.cpp - the command `eval` -----------------------------------===//
 
 #include "binade/Reference/RunEval.h"
+#include "binade/CommandLine/CommandLine.h"
 #include "binade/IR/Diagnostics.h"
 #include "binade/IR/ParseModule.h"
 #include "binade/Reference/TensorFile.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
-#include <CLI/CLI.hpp>
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -216,7 +216,7 @@ int mlir::binade::runEval(int argc, char **argv,
   for (const auto &[name, backend] : backends)
     names.push_back(name);
   app.add_option("--backend", options.backend, "what computes the results")
-      ->check(CLI::IsMember(names));
+      ->check(::binade::oneOf(names));
   app.add_option("--results", options.results,
                  "safetensors file of results computed elsewhere, to take in "
                  "place of computing them");
@@ -227,12 +227,13 @@ int mlir::binade::runEval(int argc, char **argv,
                "compare the results with the reference; exit code 1 where one "
                "is farther from it than its bound");
   app.add_option("--diag", options.diagnostics, "form of error messages")
-      ->check(CLI::IsMember({"text", "json"}));
+      ->check(::binade::oneOf({"text", "json"}));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
-    int code = app.exit(error);
-    return code == 0 ? ExitCode::Ok : ExitCode::Usage;
+    return error.get_exit_code() == 0
+               ? app.exit(error)
+               : ::binade::reportUsage(app, error, argc, argv);
   }
   auto fail = [&](const Error &error) {
     auto format = options.diagnostics == "json"

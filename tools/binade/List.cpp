@@ -1,7 +1,7 @@
 //===- List.cpp - binade list ---------------------------------------------===//
 
-#include "CommandLine.h"
 #include "Commands.h"
+#include "binade/CommandLine/CommandLine.h"
 #include "binade/Container/Error.h"
 #include "binade/Optimizer/RuleLibrary.h"
 #include "binade/Pipelines/Pipelines.h"
@@ -14,6 +14,7 @@
 
 using namespace mlir;
 using namespace mlir::binade;
+using ::binade::oneOf;
 
 static void listPolicies() {
   MLIRContext context;

@@ -1,7 +1,7 @@
 //===- Options.cpp - What several commands take ---------------------------===//
 
 #include "Options.h"
-#include "CommandLine.h"
+#include "binade/CommandLine/CommandLine.h"
 #include "binade/Container/Suggest.h"
 #include "binade/Optimizer/RuleLibrary.h"
 #include "binade/Precision/Policy.h"
@@ -9,6 +9,9 @@
 
 using namespace mlir::binade;
 using ::binade::ExitCode;
+using ::binade::integer;
+using ::binade::number;
+using ::binade::oneOf;
 using ::binade::Result;
 
 ::binade::Error usageError(std::string message) {

@@ -1,9 +1,9 @@
 //===- Train.cpp - binade train -------------------------------------------===//
 
-#include "CommandLine.h"
 #include "Commands.h"
 #include "Model.h"
 #include "Report.h"
+#include "binade/CommandLine/CommandLine.h"
 #include "binade/Runtime/Progress.h"
 #include <csignal>
 #include <iostream>
@@ -12,6 +12,8 @@
 using ::binade::Data;
 using ::binade::DataOptions;
 using ::binade::ExitCode;
+using ::binade::integer;
+using ::binade::oneOf;
 using ::binade::OnNonFinite;
 using ::binade::Order;
 using ::binade::Program;

@@ -1,7 +1,7 @@
 //===- binade.cpp - the driver --------------------------------------------===//
 
-#include "CommandLine.h"
 #include "Commands.h"
+#include "binade/CommandLine/CommandLine.h"
 #include "binade/Container/Error.h"
 #include "binade/Container/Suggest.h"
 #include <algorithm>

@@ -1,6 +1,6 @@
 //===- CommandLine.cpp - What is legal on the command line ----------------===//
 
-#include "CommandLine.h"
+#include "binade/CommandLine/CommandLine.h"
 #include "binade/Container/Error.h"
 #include "binade/Container/Suggest.h"
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 using namespace binade;
 
-CLI::Validator number(NumberRange range) {
+CLI::Validator binade::number(NumberRange range) {
   auto check = [range](const std::string &text) -> std::string {
     char *end;
     double value = std::strtod(text.c_str(), &end);
@@ -19,7 +19,7 @@ CLI::Validator number(NumberRange range) {
   return CLI::Validator(check, "");
 }
 
-CLI::Validator oneOf(std::vector<std::string> names) {
+CLI::Validator binade::oneOf(std::vector<std::string> names) {
   std::string known;
   for (const std::string &name : names)
     known += (known.empty() ? "" : ", ") + name;
@@ -61,14 +61,15 @@ static DiagnosticFormat findFormat(int argc, char **argv) {
   return DiagnosticFormat::Text;
 }
 
-int reportUsage(const CLI::App &app, const CLI::ParseError &error, int argc,
-                char **argv) {
+int binade::reportUsage(const CLI::App &app, const CLI::ParseError &error,
+                        int argc, char **argv) {
   bool isExtra =
       error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
   std::string message = isExtra ? describeExtras(app) : error.what();
   const CLI::App &command = findCommand(app);
-  std::string help =
-      &command == &app ? "binade" : "binade " + command.get_name();
+  std::string help = app.get_name();
+  if (&command != &app)
+    help += " " + command.get_name();
   std::cerr << render(Error{"binade", printable(message, 1000), ExitCode::Usage}
                           .withNote("see '" + help + " --help'"),
                       findFormat(argc, argv))

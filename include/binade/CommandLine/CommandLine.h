@@ -1,13 +1,15 @@
 //===- CommandLine.h - what is legal on the command line --------*- C++ -*-===//
 
-#ifndef BINADE_TOOLS_BINADE_COMMANDLINE_H
-#define BINADE_TOOLS_BINADE_COMMANDLINE_H
+#ifndef BINADE_COMMANDLINE_COMMANDLINE_H
+#define BINADE_COMMANDLINE_COMMANDLINE_H
 
 #include "binade/Container/Numbers.h"
 #include "binade/Container/Printable.h"
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <limits>
+
+namespace binade {
 
 /// Accepts a decimal integer of [low, high].
 template <typename Int>
@@ -24,20 +26,23 @@ CLI::Validator integer(Int low = 0,
                                ? " or more"
                                : " to " + std::to_string(high);
     return "expected an integer, " + std::to_string(low) + expected + ", got " +
-           binade::quote(text);
+           quote(text);
   };
   return CLI::Validator(check, "");
 }
 
 /// Accepts a finite number of `range`; where it does not matter, what follows
 /// decides.
-CLI::Validator number(binade::NumberRange range = {});
+CLI::Validator number(NumberRange range = {});
 
 /// Accepts one of `names`.
 CLI::Validator oneOf(std::vector<std::string> names);
 
-/// Prints what CLI11 found wrong in a driver's words and returns the exit code.
+/// Prints what CLI11 found wrong in the drivers' words and returns the exit
+/// code. The name of `app` is how it is called.
 int reportUsage(const CLI::App &app, const CLI::ParseError &error, int argc,
                 char **argv);
 
-#endif // BINADE_TOOLS_BINADE_COMMANDLINE_H
+} // namespace binade
+
+#endif // BINADE_COMMANDLINE_COMMANDLINE_H
