@@ -13,7 +13,7 @@ function(binade_library name)
   target_compile_definitions(${name} PUBLIC ${BINADE_LLVM_DEFINITIONS})
   target_link_libraries(${name} PUBLIC ${ARG_LINKS} MLIR LLVM)
   add_dependencies(${name} binade-headers)
-  binade_precompile(${name})
+  binade_precompile(${name} library)
   binade_export(${name})
   get_target_property(export_name ${name} EXPORT_NAME)
   set_property(GLOBAL APPEND PROPERTY BINADE_MLIR_LIBRARIES ${export_name})
@@ -21,11 +21,12 @@ endfunction()
 
 # binade_plain_library(<name> SOURCES ... [LINKS ...])
 #
-# A library that a machine without LLVM can run: the C++ standard library only.
+# A library that a machine without LLVM can run: no MLIR, no LLVM.
 function(binade_plain_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_link_libraries(${name} PUBLIC ${ARG_LINKS})
+  binade_precompile(${name} plain-library nlohmann_json::nlohmann_json)
   binade_export(${name})
 endfunction()
 
@@ -41,46 +42,43 @@ function(binade_export name)
   install(TARGETS ${name} EXPORT BinadeTargets)
 endfunction()
 
-# The MLIR headers that every file includes take longer to parse than the file:
-# they are precompiled once and shared by all libraries that speak MLIR.
-function(binade_precompile name)
-  if(NOT TARGET binade-precompiled)
-    file(WRITE ${PROJECT_BINARY_DIR}/precompiled.cpp "")
-    add_library(binade-precompiled STATIC ${PROJECT_BINARY_DIR}/precompiled.cpp)
-    target_include_directories(binade-precompiled SYSTEM PUBLIC
-      ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
-    target_compile_definitions(binade-precompiled PUBLIC
-      ${BINADE_LLVM_DEFINITIONS})
-    target_compile_options(binade-precompiled PUBLIC
-      "SHELL:-Xclang -fno-pch-timestamp")
-    target_precompile_headers(binade-precompiled PRIVATE
-      ${PROJECT_SOURCE_DIR}/cmake/Precompiled.h)
+# binade_precompile(<name> <kind> [<library>...])
+#
+# The headers that nearly every file includes take longer to parse than the
+# file: cmake/Precompiled/<kind>.h, which needs <library>..., is compiled once
+# and shared by all code of that kind. A precompiled header asks for the same
+# flags wherever it is used: programs are compiled as position-independent as
+# libraries are. What programs do themselves takes little time: a release
+# optimizes libraries more, and tools and tests build faster.
+function(binade_precompile name kind)
+  set(options -fPIC "SHELL:-Xclang -fno-pch-timestamp")
+  if(NOT kind MATCHES "library$")
+    list(APPEND options $<$<CONFIG:Release>:-O1>)
   endif()
-  target_compile_options(${name} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
-  target_precompile_headers(${name} REUSE_FROM binade-precompiled)
-endfunction()
-
-# The same for a program that links <library>..., if one of these speaks MLIR. A
-# precompiled header is shared by code of one kind: the program is compiled as
-# position-independent as a library.
-function(binade_precompile_program name)
-  get_property(mlir GLOBAL PROPERTY BINADE_MLIR_LIBRARIES)
-  foreach(library IN LISTS ARGN)
-    string(REGEX REPLACE "^Binade" "" library ${library})
-    if(library IN_LIST mlir)
-      target_compile_options(${name} PRIVATE -fPIC)
-      binade_precompile(${name})
-      return()
+  set(precompiled binade-precompiled-${kind})
+  if(NOT TARGET ${precompiled})
+    file(WRITE ${PROJECT_BINARY_DIR}/precompiled.cpp "")
+    add_library(${precompiled} STATIC ${PROJECT_BINARY_DIR}/precompiled.cpp)
+    target_compile_options(${precompiled} PRIVATE ${options})
+    target_link_libraries(${precompiled} PRIVATE ${ARGN})
+    target_precompile_headers(${precompiled} PRIVATE
+      ${PROJECT_SOURCE_DIR}/cmake/Precompiled/${kind}.h)
+    if(NOT kind MATCHES "^plain")
+      target_compile_definitions(${precompiled} PRIVATE
+        ${BINADE_LLVM_DEFINITIONS})
+      add_dependencies(${precompiled} binade-headers)
     endif()
-  endforeach()
+  endif()
+  target_compile_options(${name} PRIVATE ${options})
+  target_precompile_headers(${name} REUSE_FROM ${precompiled})
 endfunction()
 
 # binade_tool(<name> SOURCES ... LINKS ...)
 function(binade_tool name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE ${ARG_LINKS})
-  binade_precompile_program(${name} ${ARG_LINKS})
+  target_link_libraries(${name} PRIVATE ${ARG_LINKS} CLI11::CLI11)
+  binade_precompile(${name} tool CLI11::CLI11)
   set_target_properties(${name} PROPERTIES
     INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR};${LLVM_LIBRARY_DIRS}")
   install(TARGETS ${name})
@@ -156,7 +154,15 @@ function(binade_unittest name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} GTest::gtest_main)
-  binade_precompile_program(${name} ${ARG_LINKS})
+  get_property(mlir GLOBAL PROPERTY BINADE_MLIR_LIBRARIES)
+  set(kind plain-test)
+  foreach(library IN LISTS ARG_LINKS)
+    string(REGEX REPLACE "^Binade" "" library ${library})
+    if(library IN_LIST mlir)
+      set(kind test)
+    endif()
+  endforeach()
+  binade_precompile(${name} ${kind} GTest::gtest)
   target_compile_definitions(${name} PRIVATE
     BINADE_TEST_INPUTS="${CMAKE_CURRENT_SOURCE_DIR}/Inputs"
     BINADE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")

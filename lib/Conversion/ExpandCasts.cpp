@@ -97,6 +97,6 @@ struct ExpandFloatCastsPass
 };
 } // namespace
 
-void binade::populateExpandCastPatterns(RewritePatternSet &patterns) {
+void mlir::binade::populateExpandCastPatterns(RewritePatternSet &patterns) {
   patterns.add<ExpandTruncF, ExpandExtF>(patterns.getContext());
 }

@@ -64,7 +64,7 @@ struct ExpandMathPass : mlir::binade::impl::ExpandMathPassBase<ExpandMathPass> {
 };
 } // namespace
 
-void binade::populateExpandMathPatterns(RewritePatternSet &patterns) {
+void mlir::binade::populateExpandMathPatterns(RewritePatternSet &patterns) {
   patterns.add<ExpandUnary<math::ExpOp, expandExp>,
                ExpandUnary<math::Exp2Op, expandExp2>,
                ExpandUnary<math::ExpM1Op, expandExpm1>,

@@ -47,48 +47,50 @@ FloatLanes FloatLanes::resize(unsigned width) const {
   return {*builder, create<arith::ExtFOp>(type, value)};
 }
 
-FloatLanes binade::floatFromBits(IntLanes pattern) {
+FloatLanes mlir::binade::floatFromBits(IntLanes pattern) {
   ImplicitLocOpBuilder &b = *pattern.builder;
   Type type = pattern.typeWith(floatOfWidth(b.getContext(), pattern.width()));
   return {b, arith::BitcastOp::create(b, type, pattern.value)};
 }
 
-FloatLanes binade::toFloat(IntLanes x) {
+FloatLanes mlir::binade::toFloat(IntLanes x) {
   ImplicitLocOpBuilder &b = *x.builder;
   Type type = x.typeWith(floatOfWidth(b.getContext(), x.width()));
   return {b, arith::SIToFPOp::create(b, type, x.value)};
 }
 
-FloatLanes binade::fma(FloatLanes x, FloatOperand y, FloatOperand z) {
+FloatLanes mlir::binade::fma(FloatLanes x, FloatOperand y, FloatOperand z) {
   ImplicitLocOpBuilder &b = *x.builder;
   return {b, math::FmaOp::create(b, x.value, y.like(x).value, z.like(x).value)};
 }
 
-FloatLanes binade::select(BoolLanes condition, FloatOperand x, FloatLanes y) {
+FloatLanes mlir::binade::select(BoolLanes condition, FloatOperand x,
+                                FloatLanes y) {
   ImplicitLocOpBuilder &b = *y.builder;
   return {
       b, arith::SelectOp::create(b, condition.value, x.like(y).value, y.value)};
 }
 
-IntLanes binade::select(BoolLanes condition, IntLanes x, IntLanes y) {
+IntLanes mlir::binade::select(BoolLanes condition, IntLanes x, IntLanes y) {
   ImplicitLocOpBuilder &b = *y.builder;
   return {b, arith::SelectOp::create(b, condition.value, x.value, y.value)};
 }
 
-FloatLanes binade::atMost(FloatLanes x, double bound) {
+FloatLanes mlir::binade::atMost(FloatLanes x, double bound) {
   return select(x > bound, bound, x);
 }
 
-FloatLanes binade::atLeast(FloatLanes x, double bound) {
+FloatLanes mlir::binade::atLeast(FloatLanes x, double bound) {
   return select(x < bound, bound, x);
 }
 
-FloatLanes binade::copySign(FloatLanes x, FloatLanes sign) {
+FloatLanes mlir::binade::copySign(FloatLanes x, FloatLanes sign) {
   return {*x.builder,
           math::CopySignOp::create(*x.builder, x.value, sign.value)};
 }
 
-FloatLanes binade::polynomial(FloatLanes x, ArrayRef<double> coefficients) {
+FloatLanes mlir::binade::polynomial(FloatLanes x,
+                                    ArrayRef<double> coefficients) {
   FloatLanes sum = x.constant(coefficients.back());
   for (double c : llvm::reverse(coefficients.drop_back()))
     sum = fma(sum, x, c);

@@ -6,6 +6,7 @@
 #include "binade/IR/Binade.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/TypeUtilities.h"
 
 namespace mlir::binade {
 

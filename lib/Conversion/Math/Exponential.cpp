@@ -46,7 +46,7 @@ static FloatLanes scaleInTwoSteps(FloatLanes fraction, IntLanes shifted) {
   return fraction * powerOfTwo(half) * powerOfTwo(shifted - half);
 }
 
-ScaledExp binade::splitExp(FloatLanes x, int bias) {
+ScaledExp mlir::binade::splitExp(FloatLanes x, int bias) {
   Reduced reduced = reduce(x, bias);
   FloatLanes r = reduced.r;
   FloatLanes q = polynomial(r, {0x1.fffffcp-2, 0x1.555492p-3, 0x1.5558acp-5,
@@ -54,14 +54,14 @@ ScaledExp binade::splitExp(FloatLanes x, int bias) {
   return {fma(fma(q, r, 1.0), r, 1.0), reduced.shifted};
 }
 
-FloatLanes binade::expandExp(FloatLanes x) {
+FloatLanes mlir::binade::expandExp(FloatLanes x) {
   // Beyond these bounds the result is Inf or 0 already.
   FloatLanes bounded = atLeast(atMost(x, 89.0), -104.0);
   ScaledExp exp = splitExp(bounded, 254);
   return scaleInTwoSteps(exp.fraction, exp.shifted);
 }
 
-FloatLanes binade::expandExp2(FloatLanes x) {
+FloatLanes mlir::binade::expandExp2(FloatLanes x) {
   FloatLanes bounded = atLeast(atMost(x, 129.0), -151.0);
   FloatLanes shifted = bounded + (kRound + 254);
   FloatLanes r = bounded - (shifted - (kRound + 254));
@@ -70,7 +70,7 @@ FloatLanes binade::expandExp2(FloatLanes x) {
   return scaleInTwoSteps(fma(q, r, 1.0), shifted.bits());
 }
 
-FloatLanes binade::expandExpm1(FloatLanes x) {
+FloatLanes mlir::binade::expandExpm1(FloatLanes x) {
   FloatLanes bounded = atLeast(atMost(x, 89.0), -26.0);
   Reduced reduced = reduce(bounded, 126);
   FloatLanes r = reduced.r;

@@ -26,7 +26,7 @@ static constexpr uint64_t kThreeQuarters = 0x3f400000;
 static constexpr uint64_t kExponent = 0xff800000;
 static constexpr uint64_t kFraction = 0x007fffff;
 
-SplitLog binade::splitLog(FloatLanes x) {
+SplitLog mlir::binade::splitLog(FloatLanes x) {
   BoolLanes subnormal = x < 0x1p-126;
   FloatLanes normal = select(subnormal, x * 0x1p23, x);
   FloatLanes correction = select(subnormal, -23.0, x.constant(0.0));
@@ -49,7 +49,7 @@ static FloatLanes sumLog(FloatLanes n, FloatLanes f, ArrayRef<double> q) {
   return fma(n, kLn2, fma(f * f, polynomial(f, q), f));
 }
 
-FloatLanes binade::expandLog(FloatLanes x) {
+FloatLanes mlir::binade::expandLog(FloatLanes x) {
   auto [n, f] = splitLog(x);
   FloatLanes y = sumLog(n, f,
                         {-0x1.000000p-1, 0x1.555506p-2, -0x1.fffefap-3,
@@ -58,7 +58,7 @@ FloatLanes binade::expandLog(FloatLanes x) {
   return withDomain(x, 0.0, y);
 }
 
-FloatLanes binade::expandLog2(FloatLanes x) {
+FloatLanes mlir::binade::expandLog2(FloatLanes x) {
   auto [n, f] = splitLog(x);
   FloatLanes q = polynomial(f, {-0x1.715476p-1, 0x1.ec7030p-2, -0x1.7153e0p-2,
                                 0x1.279d70p-2, -0x1.ecd0bcp-3, 0x1.9de5b4p-3,
@@ -67,7 +67,7 @@ FloatLanes binade::expandLog2(FloatLanes x) {
   return withDomain(x, 0.0, fma(f, kLog2E, rest) + n);
 }
 
-FloatLanes binade::expandLog1p(FloatLanes x) {
+FloatLanes mlir::binade::expandLog1p(FloatLanes x) {
   // n comes from the rounded 1 + x = 2^n (1 + f), -1/4 <= f < 1/2; f from x
   // itself as x 2^-n + (2^-n - 1). 2^-n is formed as 2^(2-n), which is normal
   // for every n.

@@ -18,7 +18,7 @@ static constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 // of the sum together with the exponent bias of f64.
 static constexpr double kRound = 0x1.8p52 + 1023;
 
-FloatLanes binade::expandRsqrt(FloatLanes x) {
+FloatLanes mlir::binade::expandRsqrt(FloatLanes x) {
   return x.constant(1.0) / x.apply<math::SqrtOp>();
 }
 
@@ -50,7 +50,7 @@ static FloatLanes exp2FromF64(FloatLanes x) {
   return (fma(q, r, 1.0) * scale).resize(32);
 }
 
-FloatLanes binade::expandPow(FloatLanes x, FloatLanes y) {
+FloatLanes mlir::binade::expandPow(FloatLanes x, FloatLanes y) {
   FloatLanes magnitude = x.apply<math::AbsFOp>();
   // Beyond 2^40 every power of a number other than 1 is Inf or 0 already, and
   // a finite exponent keeps 1^Inf from being Inf * 0.
@@ -68,8 +68,8 @@ FloatLanes binade::expandPow(FloatLanes x, FloatLanes y) {
   return select((x == 1.0) | (y == 0.0), 1.0, z);
 }
 
-std::optional<FloatLanes> binade::expandPowConstant(FloatLanes x,
-                                                    const APFloat &exponent) {
+std::optional<FloatLanes>
+mlir::binade::expandPowConstant(FloatLanes x, const APFloat &exponent) {
   auto is = [&](double value) { return exponent.isExactlyValue(value); };
   if (is(1.0))
     return x;

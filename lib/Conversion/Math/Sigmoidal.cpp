@@ -13,7 +13,7 @@ using namespace mlir::binade;
 
 static FloatLanes magnitude(FloatLanes x) { return x.apply<math::AbsFOp>(); }
 
-FloatLanes binade::expandTanh(FloatLanes x) {
+FloatLanes mlir::binade::expandTanh(FloatLanes x) {
   FloatLanes a = magnitude(x);
   FloatLanes z = x * x;
   FloatLanes q = polynomial(z, {-0x1.555532p-2, 0x1.1106f6p-3, -0x1.b835a4p-5,
@@ -29,7 +29,7 @@ FloatLanes binade::expandTanh(FloatLanes x) {
   return copySign(select(a < 0.625, near, far), x);
 }
 
-FloatLanes binade::expandErf(FloatLanes x) {
+FloatLanes mlir::binade::expandErf(FloatLanes x) {
   FloatLanes a = magnitude(x);
   FloatLanes z = x * x;
   FloatLanes q =

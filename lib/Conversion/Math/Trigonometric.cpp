@@ -66,12 +66,12 @@ static FloatLanes sinOfAngle(FloatLanes r, IntLanes quarter) {
   return floatFromBits(flipped).resize(32);
 }
 
-FloatLanes binade::expandSin(FloatLanes x) {
+FloatLanes mlir::binade::expandSin(FloatLanes x) {
   Angle angle = reduce(x);
   return select(x == 0.0, x, sinOfAngle(angle.r, angle.quarter));
 }
 
-FloatLanes binade::expandCos(FloatLanes x) {
+FloatLanes mlir::binade::expandCos(FloatLanes x) {
   Angle angle = reduce(x);
   return sinOfAngle(angle.r, angle.quarter + 1);
 }
