@@ -48,11 +48,13 @@ endfunction()
 # file: cmake/Precompiled/<kind>.h, which needs <library>..., is compiled once
 # and shared by all code of that kind. A precompiled header asks for the same
 # flags wherever it is used: programs are compiled as position-independent as
-# libraries are. What programs do themselves takes little time: a release
-# optimizes libraries more, and tools and tests build faster.
+# libraries are. What a tool does by itself takes no time, and what a test does
+# takes little: a release optimizes them less than libraries, and builds faster.
 function(binade_precompile name kind)
   set(options -fPIC "SHELL:-Xclang -fno-pch-timestamp")
-  if(NOT kind MATCHES "library$")
+  if(kind STREQUAL "tool")
+    list(APPEND options $<$<CONFIG:Release>:-O0>)
+  elseif(kind MATCHES "test$")
     list(APPEND options $<$<CONFIG:Release>:-O1>)
   endif()
   set(precompiled binade-precompiled-${kind})

@@ -35,7 +35,24 @@ CLI::Validator binade::oneOf(std::vector<std::string> names) {
 /// The subcommand that was being read, or the program itself.
 static const CLI::App &findCommand(const CLI::App &app) {
   std::vector<CLI::App *> parsed = app.get_subcommands();
-  return parsed.empty() ? app : *parsed.back();
+  return parsed.empty() ? app : findCommand(*parsed.back());
+}
+
+/// As it is called: `binade policy check`.
+static std::string getFullName(const CLI::App &command) {
+  const CLI::App *parent = command.get_parent();
+  return parent ? getFullName(*parent) + " " + command.get_name()
+                : command.get_name();
+}
+
+/// What stands where the name of a subcommand is expected.
+static std::string describeUnknown(const CLI::App &command,
+                                   const std::string &word) {
+  std::vector<std::string> names;
+  for (const CLI::App *known : command.get_subcommands(nullptr))
+    names.push_back(known->get_name());
+  return "no command of '" + getFullName(command) + "' is called " +
+         quote(word) + suggest(word, names);
 }
 
 /// The first of what is left over; options come before their values.
@@ -63,13 +80,15 @@ static DiagnosticFormat findFormat(int argc, char **argv) {
 
 int binade::reportUsage(const CLI::App &app, const CLI::ParseError &error,
                         int argc, char **argv) {
-  bool isExtra =
-      error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
-  std::string message = isExtra ? describeExtras(app) : error.what();
   const CLI::App &command = findCommand(app);
-  std::string help = app.get_name();
-  if (&command != &app)
-    help += " " + command.get_name();
+  std::vector<std::string> extras = command.remaining();
+  std::string message = error.what();
+  if (!command.get_subcommands(nullptr).empty() && !extras.empty())
+    message = describeUnknown(command, extras.front());
+  else if (error.get_exit_code() ==
+           static_cast<int>(CLI::ExitCodes::ExtrasError))
+    message = describeExtras(app);
+  std::string help = getFullName(command);
   std::cerr << render(Error{"binade", printable(message, 1000), ExitCode::Usage}
                           .withNote("see '" + help + " --help'"),
                       findFormat(argc, argv))

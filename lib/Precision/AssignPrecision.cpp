@@ -2,6 +2,7 @@
 // One forward walk: producers of an `infer` op are decided before the op.
 //===----------------------------------------------------------------------===//
 
+#include "binade/Container/Suggest.h"
 #include "binade/IR/Interface.h"
 #include "binade/Precision/Passes.h"
 #include "binade/Precision/Policy.h"
@@ -18,8 +19,8 @@ static constexpr auto kRemark =
 namespace {
 class Assigner {
 public:
-  Assigner(const Policy &policy, MLIRContext *context)
-      : policy(policy), context(context) {}
+  Assigner(const Policy &policy, const OpRoles &roles)
+      : policy(policy), roles(roles) {}
 
   LogicalResult assign(PrecisionOpInterface op) {
     if (!hasChosenFormat(op))
@@ -46,19 +47,19 @@ private:
     return result;
   }
 
-  static bool hasChosenFormat(PrecisionOpInterface op) {
-    for (unsigned i = 0, e = op->getNumOperands(); i < e; ++i)
-      if (op.getOperandFormat(i) == FormatRole::Chosen)
-        return true;
-    for (unsigned i = 0, e = op->getNumResults(); i < e; ++i)
-      if (op.getResultFormat(i) == FormatRole::Chosen)
-        return true;
-    return false;
-  }
-
   PrecisionAttr decide(PrecisionOpInterface op) {
-    const PolicyRule *rule = policy.findRule(op);
+    const PolicyRule *rule = policy.findRule(op, roles);
     PolicySettings settings = rule ? rule->settings : PolicySettings();
+    if (auto save = dyn_cast<SaveOp>(*op); save && !settings.result) {
+      // How a value waits is said where it is made.
+      Operation *producer = save.getX().getDefiningOp();
+      const PolicyRule *made =
+          producer ? policy.findRule(producer, roles) : nullptr;
+      if (made && made->settings.saved) {
+        rule = made;
+        settings.result = made->settings.saved;
+      }
+    }
     PrecisionClass kind =
         settings.precisionClass.value_or(op.getPrecisionClass());
     FloatType format = isNarrow(op, kind) ? policy.narrow : policy.wide;
@@ -74,7 +75,8 @@ private:
         [&] {
           return emitError(rule ? Location(rule->location) : op.getLoc());
         },
-        context, compute, accumulate, result, StringAttr::get(context, origin));
+        op.getContext(), compute, accumulate, result,
+        StringAttr::get(op.getContext(), origin));
   }
 
   static FloatType getWider(FloatType a, FloatType b) {
@@ -96,10 +98,13 @@ private:
     return asked;
   }
 
-  /// The format that `value` will have.
+  /// The format that `value` will have. In which format it waited does not say
+  /// how it is computed with.
   Type getFormat(Value value) const {
     auto op = value.getDefiningOp<PrecisionOpInterface>();
     if (op && op.getPrecisionAttr()) {
+      if (isa<SaveOp>(*op))
+        return op.getPrecisionAttr().getCompute();
       unsigned index = cast<OpResult>(value).getResultNumber();
       if (op.getResultFormat(index) == FormatRole::Chosen)
         return op.getPrecisionAttr().getResult();
@@ -108,7 +113,7 @@ private:
   }
 
   const Policy &policy;
-  MLIRContext *context;
+  const OpRoles &roles;
 };
 
 struct AssignPrecisionPass
@@ -125,33 +130,46 @@ struct AssignPrecisionPass
       module.emitError("expected a function '@step' to assign formats to");
       return signalPassFailure();
     }
-    module->setAttr(kPolicyAttr, loaded->toAttribute(&getContext()));
+    module->setAttr(kPolicyAttr, loaded->source);
     if (loaded->isIdentity())
       return;
-    Assigner assigner(*loaded, &getContext());
+    OpRoles roles(step);
+    Assigner assigner(*loaded, roles);
     WalkResult walked = step.walk([&](PrecisionOpInterface op) {
       return failed(assigner.assign(op)) ? WalkResult::interrupt()
                                          : WalkResult::advance();
     });
-    if (walked.wasInterrupted() || failed(checkRules(*loaded, step)))
+    if (walked.wasInterrupted() || failed(checkRules(*loaded, roles, step)))
       signalPassFailure();
   }
 
   /// A rule of a user's file that matches nothing has a typing error; shipped
   /// policies name ops that a model may lack.
-  LogicalResult checkRules(const Policy &loaded, func::FuncOp step) {
-    if (!loaded.isFile)
-      return success();
+  LogicalResult checkRules(const Policy &loaded, const OpRoles &roles,
+                           func::FuncOp step) {
     for (const PolicyRule &rule : loaded.rules) {
+      if (!rule.isUser || rule.isOptional)
+        continue;
       WalkResult found = step.walk([&](PrecisionOpInterface op) {
-        return rule.matches(op) ? WalkResult::interrupt()
-                                : WalkResult::advance();
+        return rule.matches(op, roles) ? WalkResult::interrupt()
+                                       : WalkResult::advance();
       });
-      if (!rule.isOptional && !found.wasInterrupted())
-        return emitError(rule.location, "rule matches no op of this model; "
-                                        "'optional: true' allows that");
+      if (!found.wasInterrupted())
+        return emitError(rule.location)
+               << "rule matches no op of this model; 'optional: true' allows "
+                  "that"
+               << suggestName(rule.match, step);
     }
     return success();
+  }
+
+  /// The name of the model's that looks most like what a selector asks for.
+  static std::string suggestName(const PolicySelector &match,
+                                 func::FuncOp step) {
+    llvm::SetVector<StringRef> names;
+    step.walk([&](PrecisionOpInterface op) { names.insert(getNodeName(op)); });
+    return ::binade::suggest(
+        match.name.text, std::vector<std::string>(names.begin(), names.end()));
   }
 };
 } // namespace

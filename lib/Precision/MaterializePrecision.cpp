@@ -136,8 +136,7 @@ struct MaterializePrecisionPass
       module.emitError("expected '@step' and a policy; assign precision first");
       return signalPassFailure();
     }
-    FailureOr<Policy> read = parsePolicy(
-        policy.getText(), policy.getName().getValue(), &getContext());
+    FailureOr<Policy> read = readPolicy(policy);
     if (failed(read))
       return signalPassFailure();
     bool isScaled = !getArguments(step, Role::Scaler).empty();

@@ -13,7 +13,7 @@ from reference import BUILD, ROOT, safetensors
 onnx = pytest.importorskip("onnx")
 
 BINADE = BUILD / "bin" / "binade"
-COMMANDS = ["import", "compile", "train", "inspect", "list", "eval"]
+COMMANDS = ["import", "compile", "train", "inspect", "policy", "list", "eval"]
 # Symbolic, with a loss to add; the static one has its loss inside.
 GRAPH = """
 <ir_version: 9, opset_import: ["" : 20]>
@@ -94,6 +94,16 @@ def test_examples_of_help(folder):
     y = safetensors.load(folder / "y.safetensors")["result0"]
     np.testing.assert_allclose(y, np.exp([1, 2]), rtol=1e-6)
     assert safetensors.load(folder / "run" / "final.safetensors")["step"] == 6
+
+
+@pytest.mark.parametrize("name", ["show", "check"])
+def test_examples_of_policies(folder, name):
+    (folder / "mine.yaml").write_text("name: mine\nextends: bf16-amp\n")
+    found = examples(help_of("policy", name).split("Example", 1)[1])
+    assert len(found) == 2
+    for command in found:
+        assert command.split()[1:3] == ["policy", name]
+        assert run(command, folder)
 
 
 def test_help_names_every_command_and_choice(folder):

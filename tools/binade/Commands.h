@@ -14,5 +14,6 @@ void addCompile(CLI::App &app, Run &run);
 void addTrain(CLI::App &app, Run &run);
 void addInspect(CLI::App &app, Run &run);
 void addList(CLI::App &app, Run &run);
+void addPolicy(CLI::App &app, Run &run);
 
 #endif // BINADE_TOOLS_BINADE_COMMANDS_H

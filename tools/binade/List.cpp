@@ -1,11 +1,11 @@
 //===- List.cpp - binade list ---------------------------------------------===//
 
 #include "Commands.h"
+#include "Policy.h"
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/Container/Error.h"
 #include "binade/Optimizer/RuleLibrary.h"
 #include "binade/Pipelines/Pipelines.h"
-#include "binade/Precision/Policy.h"
 #include "binade/Runtime/Library.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
@@ -15,21 +15,6 @@
 using namespace mlir;
 using namespace mlir::binade;
 using ::binade::oneOf;
-
-static void listPolicies() {
-  MLIRContext context;
-  for (StringRef name : getPolicyNames()) {
-    FailureOr<Policy> policy = loadPolicy(name, &context);
-    // The first sentence of a policy says what it is for.
-    StringRef text = StringRef(policy->text).ltrim("# ").split(".").first;
-    SmallVector<StringRef> words;
-    text.split(words, '\n');
-    for (StringRef &line : words)
-      line = line.ltrim("# ");
-    llvm::outs() << llvm::formatv("{0,-12} {1}\n", name,
-                                  llvm::join(words, " "));
-  }
-}
 
 static void listOptimizers() {
   MLIRContext context;

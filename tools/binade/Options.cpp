@@ -22,9 +22,10 @@ using ::binade::Result;
 // ImportArguments
 //===----------------------------------------------------------------------===//
 
-void ImportArguments::add(CLI::App &command, llvm::StringRef kinds) {
+void ImportArguments::add(CLI::App &command, llvm::StringRef kinds,
+                          const std::string &option) {
   this->command = &command;
-  command.add_option("model", model, kinds.str())
+  command.add_option(option, model, kinds.str())
       ->required()
       ->type_name("MODEL");
   command.add_option("--dim", dims, "Value of a symbolic dimension")

@@ -15,8 +15,10 @@ struct ImportArguments {
   std::vector<std::string> dims;
   mlir::binade::ImportOptions options;
 
-  /// `kinds` says what the model may be, for help.
-  void add(CLI::App &command, llvm::StringRef kinds);
+  /// `kinds` says what the model may be, for help; `option` is how it is named,
+  /// by position unless said otherwise.
+  void add(CLI::App &command, llvm::StringRef kinds,
+           const std::string &option = "model");
   /// Takes `dims` apart.
   binade::Result<void> complete();
   /// Refuses what says how to import: a bundle is imported.

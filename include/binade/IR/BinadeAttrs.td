@@ -52,11 +52,12 @@ def Binade_PolicyAttr : Binade_Attr<"Policy", "policy"> {
   let summary = "the precision policy that a module was compiled with";
   let description = [{
     Stays on the module (`binade.policy`) from assignment on, so that IR and
-    bundle name the policy; `hash` is the SHA-256 of `text`, the policy's
-    resolved text.
+    bundle name the policy. `text` is what its file says, `extends` the policy
+    that it changes, `hash` the SHA-256 of all these texts.
   }];
   let parameters = (ins "::mlir::StringAttr":$name, "::mlir::StringAttr":$hash,
-                        "::mlir::StringAttr":$text);
+                        "::mlir::StringAttr":$text,
+                        OptionalParameter<"::mlir::binade::PolicyAttr">:$extends);
   let assemblyFormat = "`<` struct(params) `>`";
 }
 

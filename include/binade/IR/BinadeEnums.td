@@ -40,6 +40,25 @@ def Binade_Phase : Binade_Enum<"Phase", "the part of a training step", [
     ]>;
 def Binade_PhaseAttr : Binade_EnumAttr<Binade_Phase, "phase">;
 
+// What an op is to the model, in the words of somebody who reads the model.
+def Binade_TensorRole : Binade_Enum<"TensorRole",
+    "what kind of tensors an op reads or makes", [
+      I32EnumCase<"Weight", 0, "weight">,
+      I32EnumCase<"Bias", 1, "bias">,
+      I32EnumCase<"Norm", 2, "norm">,
+      I32EnumCase<"Embedding", 3, "embedding">,
+      I32EnumCase<"Activation", 4, "activation">,
+      I32EnumCase<"Gradient", 5, "gradient">,
+      I32EnumCase<"State", 6, "state">,
+      I32EnumCase<"Logits", 7, "logits">,
+    ]>;
+
+def Binade_LayerPosition : Binade_Enum<"LayerPosition",
+    "where a layer stands in the forward part", [
+      I32EnumCase<"First", 0, "first">,
+      I32EnumCase<"Last", 1, "last">,
+    ]>;
+
 // What a function argument or result is. Arguments stand in this order.
 def Binade_Role : Binade_Enum<"Role", "what a value of the step's interface is", [
       I32EnumCase<"Parameter", 0, "parameter">, // trained

@@ -41,6 +41,14 @@ def PrecisionOpInterface : OpInterface<"PrecisionOpInterface"> {
             $_op->getResult(index).getType());
       }]>,
     InterfaceMethod<[{
+        What operand `index` is to the model, where the op knows: the table of
+        an embedding, parameters of a norm, logits. Nothing where it depends on
+        where the operand comes from.
+      }],
+      "::std::optional<::mlir::binade::TensorRole>", "getOperandRole",
+      (ins "unsigned":$index), /*methodBody=*/"",
+      /*defaultImplementation=*/"return ::std::nullopt;">,
+    InterfaceMethod<[{
         Whether the op sums products, so that its decision names an
         accumulation format.
       }],

@@ -33,6 +33,7 @@ def AssignPrecisionPass : Pass<"binade-assign-precision", "::mlir::ModuleOp"> {
     Option<"policy", "policy", "std::string", /*default=*/"\"fp32\"",
            "Name of a policy, or path of a policy file">,
   ];
+  let dependentDialects = ["::mlir::binade::BinadeDialect"];
 }
 
 def MaterializePrecisionPass

@@ -4,37 +4,66 @@
 #define BINADE_PRECISION_POLICY_H
 
 #include "binade/IR/Binade.h"
+#include "binade/Precision/OpRoles.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/Support/GlobPattern.h"
 
 namespace mlir::binade {
+
+/// Whether a decision says the format of an operand or a result of `op`.
+bool hasChosenFormat(PrecisionOpInterface op);
+
+/// Name of the node that `op` came from, as its location says; empty for none.
+StringRef getNodeName(Operation *op);
 
 /// What a rule says about the ops that it matches: a class, or formats. Absent
 /// members leave the op's own class, or what the class decides, as it is.
 struct PolicySettings {
   std::optional<PrecisionClass> precisionClass;
   FloatType compute, accumulate, result;
+  /// What the backward part reads of the results is kept in this format.
+  FloatType saved;
 
   bool operator==(const PolicySettings &) const = default;
 };
 
+/// A glob over names; one without text matches all.
+struct NameGlob {
+  std::string text;
+  std::optional<llvm::GlobPattern> pattern;
+
+  bool matches(StringRef name) const {
+    return !pattern || pattern->match(name);
+  }
+  bool operator==(const NameGlob &other) const { return text == other.text; }
+};
+
+/// Which ops a rule speaks of; absent members match any.
+struct PolicySelector {
+  /// Op names without the dialect prefix.
+  std::vector<std::string> ops;
+  /// Over the names of nodes.
+  NameGlob name;
+  std::optional<Phase> phase;
+  std::optional<TensorRole> role;
+  std::optional<LayerPosition> layer;
+
+  bool operator==(const PolicySelector &) const = default;
+};
+
 /// One entry of a policy's `rules`.
 struct PolicyRule {
-  /// Op name without the dialect prefix; empty for any.
-  std::string op;
-  /// Node name; none for any.
-  std::optional<llvm::GlobPattern> name;
-  std::string nameText;
-  std::optional<Phase> phase;
+  PolicySelector match;
   PolicySettings settings;
   /// A rule of a user's file has to match something unless it says this.
   bool isOptional = false;
+  /// Whether it stands in a user's file; the others are shipped.
+  bool isUser = false;
   /// "file:line", kept with each decision.
   std::string origin;
   LocationAttr location;
 
-  bool matches(Operation *op) const;
-  bool hasSameSelector(const PolicyRule &other) const;
+  bool matches(Operation *op, const OpRoles &roles) const;
 };
 
 /// Dynamic loss scaling; the members are GradScaler's.
@@ -44,33 +73,38 @@ struct LossScaling {
 };
 
 /// A precision policy: two formats, deviations from the ops' classes, and loss
-/// scaling. A policy whose two formats are equal decides nothing.
+/// scaling. One whose two formats are equal and that has no rules decides
+/// nothing.
 struct Policy {
   std::string name;
+  /// The policy that this one changes, as the file names it; empty for none.
+  std::string extends;
+  LocationAttr extendsLocation;
   FloatType narrow, wide;
+  /// Those of the policy that this one extends come first.
   std::vector<PolicyRule> rules;
   std::optional<LossScaling> lossScaling;
-  /// The YAML text that this was read from, and its SHA-256.
-  std::string text, hash;
-  /// Whether a user wrote it; the others are shipped.
-  bool isFile = false;
+  /// All texts that this was read from; null until it was read whole.
+  PolicyAttr source;
 
-  bool isIdentity() const { return narrow == wide; }
+  bool isIdentity() const { return narrow == wide && rules.empty(); }
   /// The last rule that matches `op`, or null.
-  const PolicyRule *findRule(Operation *op) const;
-  PolicyAttr toAttribute(MLIRContext *context) const;
+  const PolicyRule *findRule(Operation *op, const OpRoles &roles) const;
 };
 
 /// Names of the policies that Binade ships, sorted.
 std::vector<StringRef> getPolicyNames();
 
 /// The policy called `name`, or the one in the file `name` (when it ends in
-/// .yaml). Emits diagnostics with file, line and column.
+/// .yaml); what it extends is found beside it. Emits diagnostics with file,
+/// line and column.
 FailureOr<Policy> loadPolicy(StringRef name, MLIRContext *context);
 
-/// Reads policy text; `file` stands in diagnostics and in the rules' origins.
-FailureOr<Policy> parsePolicy(StringRef text, StringRef file,
-                              MLIRContext *context);
+/// Reads a policy from the texts that a module keeps.
+FailureOr<Policy> readPolicy(PolicyAttr source);
+
+/// JSON schema of policy files, for editors.
+std::string getPolicySchema();
 
 } // namespace mlir::binade
 

@@ -12,6 +12,12 @@ Schedule GatherOp::getSchedule() { return Schedule::Gather; }
 Schedule GatherGradOp::getSchedule() { return Schedule::Scatter; }
 Schedule CheckIndexOp::getSchedule() { return Schedule::Elementwise; }
 
+std::optional<TensorRole> GatherOp::getOperandRole(unsigned index) {
+  if (index == 0)
+    return TensorRole::Embedding;
+  return std::nullopt;
+}
+
 static std::optional<IndexRange> getRowIndices(Value table) {
   return IndexRange{0, cast<RankedTensorType>(table.getType()).getDimSize(0),
                     std::nullopt};

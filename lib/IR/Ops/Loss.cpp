@@ -41,6 +41,12 @@ FormatRole CrossEntropyOp::getResultFormat(unsigned) {
   return FormatRole::Wide;
 }
 
+std::optional<TensorRole> CrossEntropyOp::getOperandRole(unsigned index) {
+  if (index == 0)
+    return TensorRole::Logits;
+  return std::nullopt;
+}
+
 FormatRole CrossEntropyGradOp::getOperandFormat(unsigned index) {
   switch (index) {
   case 1:
@@ -50,6 +56,12 @@ FormatRole CrossEntropyGradOp::getOperandFormat(unsigned index) {
   default:
     return FormatRole::Wide;
   }
+}
+
+std::optional<TensorRole> CrossEntropyGradOp::getOperandRole(unsigned index) {
+  if (index == 1)
+    return TensorRole::Logits;
+  return std::nullopt;
 }
 
 LogicalResult CrossEntropyOp::inferReturnTypes(MLIRContext *context,

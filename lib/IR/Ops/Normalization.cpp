@@ -203,6 +203,12 @@ FormatRole LayerNormOp::getOperandFormat(unsigned index) {
   return index == 0 ? FormatRole::Chosen : FormatRole::Wide;
 }
 
+std::optional<TensorRole> LayerNormOp::getOperandRole(unsigned index) {
+  if (index > 0)
+    return TensorRole::Norm;
+  return std::nullopt;
+}
+
 FormatRole LayerNormOp::getResultFormat(unsigned index) {
   return index == 0 ? FormatRole::Chosen : FormatRole::Wide;
 }
@@ -261,6 +267,12 @@ LogicalResult LayerNormGradOp::inferReturnTypes(
 
 FormatRole LayerNormGradOp::getOperandFormat(unsigned index) {
   return index <= 1 ? FormatRole::Chosen : FormatRole::Wide;
+}
+
+std::optional<TensorRole> LayerNormGradOp::getOperandRole(unsigned index) {
+  if (index == 2)
+    return TensorRole::Norm;
+  return std::nullopt;
 }
 
 FailureOr<SmallVector<Value>>
@@ -369,6 +381,12 @@ FormatRole BatchNormOp::getOperandFormat(unsigned index) {
   return index == 0 ? FormatRole::Chosen : FormatRole::Wide;
 }
 
+std::optional<TensorRole> BatchNormOp::getOperandRole(unsigned index) {
+  if (index > 0)
+    return TensorRole::Norm;
+  return std::nullopt;
+}
+
 SmallVector<Value> BatchNormOp::buildAdjoint(ImplicitLocOpBuilder &b,
                                              ArrayRef<Value> cotangents) {
   Value dy = cotangents.front();
@@ -438,6 +456,12 @@ LogicalResult BatchNormGradOp::inferReturnTypes(
 
 FormatRole BatchNormGradOp::getOperandFormat(unsigned index) {
   return index <= 1 ? FormatRole::Chosen : FormatRole::Wide;
+}
+
+std::optional<TensorRole> BatchNormGradOp::getOperandRole(unsigned index) {
+  if (index == 2)
+    return TensorRole::Norm;
+  return std::nullopt;
 }
 
 FailureOr<SmallVector<Value>>

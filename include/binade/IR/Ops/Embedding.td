@@ -7,6 +7,7 @@ include "binade/IR/Ops/Base.td"
 
 def Binade_GatherOp : Binade_PrecisionOp<"gather", "Clear", [
     Pure, InferTypeOpAdaptorWithIsCompatible,
+    DeclareOpInterfaceMethods<PrecisionOpInterface, ["getOperandRole"]>,
     DeclareOpInterfaceMethods<DifferentiableOpInterface>,
     DeclareOpInterfaceMethods<KernelOpInterface,
                               ["getSchedule", "getIndexRange"]>]> {

@@ -7,7 +7,8 @@ include "binade/IR/Ops/Base.td"
 
 def Binade_CrossEntropyOp : Binade_PrecisionOp<"cross_entropy", "Deny", [
     Pure, InferTypeOpAdaptorWithIsCompatible,
-    DeclareOpInterfaceMethods<PrecisionOpInterface, ["getResultFormat"]>,
+    DeclareOpInterfaceMethods<PrecisionOpInterface,
+                              ["getResultFormat", "getOperandRole"]>,
     DeclareOpInterfaceMethods<DifferentiableOpInterface>,
     DeclareOpInterfaceMethods<KernelOpInterface,
                               ["getSchedule", "getIndexRange", "getRows",
@@ -28,7 +29,8 @@ def Binade_CrossEntropyOp : Binade_PrecisionOp<"cross_entropy", "Deny", [
 
 def Binade_CrossEntropyGradOp : Binade_PrecisionOp<"cross_entropy_grad", "Deny", [
     Pure, InferTypeOpAdaptorWithIsCompatible,
-    DeclareOpInterfaceMethods<PrecisionOpInterface, ["getOperandFormat"]>,
+    DeclareOpInterfaceMethods<PrecisionOpInterface,
+                              ["getOperandFormat", "getOperandRole"]>,
     DeclareOpInterfaceMethods<KernelOpInterface,
                               ["getSchedule", "getIndexRange", "getRows",
                                "decompose"]>,

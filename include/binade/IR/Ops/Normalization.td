@@ -67,7 +67,8 @@ def Binade_LogSoftmaxGradOp : Binade_NormalizationOp<"log_softmax_grad", "Deny",
 
 def Binade_LayerNormOp : Binade_NormalizationOp<"layer_norm", "Infer", [
     DeclareOpInterfaceMethods<PrecisionOpInterface,
-                              ["getOperandFormat", "getResultFormat"]>,
+                              ["getOperandFormat", "getResultFormat",
+                               "getOperandRole"]>,
     DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
   let summary = "layer normalization over the last axis";
   let description = [{
@@ -83,7 +84,8 @@ def Binade_LayerNormOp : Binade_NormalizationOp<"layer_norm", "Infer", [
 }
 
 def Binade_LayerNormGradOp : Binade_NormalizationOp<"layer_norm_grad", "Infer", [
-    DeclareOpInterfaceMethods<PrecisionOpInterface, ["getOperandFormat"]>,
+    DeclareOpInterfaceMethods<PrecisionOpInterface,
+                              ["getOperandFormat", "getOperandRole"]>,
     NotDifferentiable]> {
   let summary = "gradient of layer_norm with respect to its input";
   let description = [{
@@ -141,7 +143,8 @@ def Binade_BatchNormStatisticsOp
 }
 
 def Binade_BatchNormOp : Binade_PerChannelOp<"batch_norm", "Infer", [
-    DeclareOpInterfaceMethods<PrecisionOpInterface, ["getOperandFormat"]>,
+    DeclareOpInterfaceMethods<PrecisionOpInterface,
+                              ["getOperandFormat", "getOperandRole"]>,
     DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
   let summary = "batch normalization with given statistics";
   let description = [{
@@ -171,7 +174,8 @@ def Binade_BatchNormParamGradOp
 }
 
 def Binade_BatchNormGradOp : Binade_PerChannelOp<"batch_norm_grad", "Infer", [
-    DeclareOpInterfaceMethods<PrecisionOpInterface, ["getOperandFormat"]>,
+    DeclareOpInterfaceMethods<PrecisionOpInterface,
+                              ["getOperandFormat", "getOperandRole"]>,
     NotDifferentiable]> {
   let summary = "gradient of batch_norm with respect to its input";
   let description = [{

@@ -1,0 +1,28 @@
+//===- MatchRules.h - what the rules of a policy match ----------*- C++ -*-===//
+
+#ifndef BINADE_PRECISION_MATCHRULES_H
+#define BINADE_PRECISION_MATCHRULES_H
+
+#include "binade/Precision/Policy.h"
+
+namespace mlir::binade {
+
+/// The ops of a training step that one rule speaks of, or that no rule speaks
+/// of and that have one class.
+struct RuleMatches {
+  /// "file:line", or "class NAME".
+  std::string origin;
+  /// Null for a class.
+  const PolicyRule *rule = nullptr;
+  /// Ops that match, and of these the ones that no later rule matches.
+  int64_t matched = 0, decided = 0;
+  /// Names of the first ops decided: "matmul at 'node'".
+  std::vector<std::string> examples;
+};
+
+/// One entry per rule in their order, then one per class that decides.
+std::vector<RuleMatches> matchRules(const Policy &policy, func::FuncOp step);
+
+} // namespace mlir::binade
+
+#endif // BINADE_PRECISION_MATCHRULES_H

@@ -1,0 +1,160 @@
+//===- OpRoles.cpp - What ops are to the model ----------------------------===//
+
+#include "binade/Precision/OpRoles.h"
+#include "binade/IR/Interface.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+static uint8_t toBit(TensorRole role) { return 1 << static_cast<int>(role); }
+
+/// The operand that `value` shows in another shape, order or format; null where
+/// it is something of its own.
+static Value getMoved(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (!op || op->getNumOperands() != 1 || op->getNumResults() != 1)
+    return {};
+  auto kernel = dyn_cast<KernelOpInterface>(op);
+  bool moves = isa<CastOp>(op) ||
+               (kernel && (kernel.getSchedule() == Schedule::View ||
+                           kernel.getSchedule() == Schedule::Permute));
+  return moves ? op->getOperand(0) : Value();
+}
+
+static std::optional<TensorRole> getOperandRole(OpOperand &operand) {
+  if (auto op = dyn_cast<PrecisionOpInterface>(operand.getOwner()))
+    return op.getOperandRole(operand.getOperandNumber());
+  return std::nullopt;
+}
+
+OpRoles::OpRoles(func::FuncOp step) {
+  addParameters(step);
+  addGradients(step);
+  addStates(step);
+  addLogits(step);
+}
+
+void OpRoles::addParameters(func::FuncOp step) {
+  for (Port port : getArguments(step, Role::Parameter)) {
+    Value parameter = step.getArgument(port.index);
+    bool isWeight = cast<ShapedType>(parameter.getType()).getRank() >= 2;
+    tensors[parameter] = {
+        toBit(isWeight ? TensorRole::Weight : TensorRole::Bias),
+        isWeight ? parameter : Value()};
+  }
+  // Operands are defined before their readers: one walk carries roles along.
+  step.walk([&](Operation *op) {
+    if (getPhase(op) == Phase::Optimizer)
+      return;
+    for (OpOperand &operand : op->getOpOperands()) {
+      Tensor tensor = getOperand(operand);
+      if (op->getNumResults() == 1 &&
+          getMoved(op->getResult(0)) == operand.get()) {
+        if (tensor.roles)
+          tensors[op->getResult(0)] = tensor;
+        continue;
+      }
+      if (getPhase(op) != Phase::Forward || !tensor.roles)
+        continue;
+      Value parameter = operand.get();
+      while (Value moved = getMoved(parameter))
+        parameter = moved;
+      uses[parameter] |= tensor.roles;
+      if (tensor.weight) {
+        if (!firstWeight)
+          firstWeight = tensor.weight;
+        lastWeight = tensor.weight;
+      }
+    }
+  });
+}
+
+void OpRoles::addGradients(func::FuncOp step) {
+  for (Port port : getResults(step, Role::Gradient))
+    if (auto argument = findArgument(step, Role::Parameter, port.name))
+      addGradient(getResultValue(step, port.index),
+                  step.getArgument(argument->index));
+  // An update reads one parameter and what the backward part made for it.
+  step.walk([&](Operation *op) {
+    if (getPhase(op) != Phase::Optimizer)
+      return;
+    SmallVector<Value> parameters, gradients;
+    for (Value operand : op->getOperands()) {
+      auto argument = dyn_cast<BlockArgument>(operand);
+      auto port = argument ? getArgument(step, argument.getArgNumber())
+                           : std::optional<Port>();
+      if (port && port->role == Role::Parameter)
+        parameters.push_back(operand);
+      if (Operation *producer = operand.getDefiningOp();
+          producer && getPhase(producer) == Phase::Backward)
+        gradients.push_back(operand);
+    }
+    if (parameters.size() == 1 && gradients.size() == 1)
+      addGradient(gradients.front(), parameters.front());
+  });
+}
+
+void OpRoles::addGradient(Value gradient, Value parameter) {
+  Tensor tensor = tensors.lookup(parameter);
+  if (Set used = uses.lookup(parameter))
+    tensor.roles = used;
+  tensor.roles |= toBit(TensorRole::Gradient);
+  for (; gradient; gradient = getMoved(gradient))
+    tensors[gradient] = tensor;
+}
+
+void OpRoles::addStates(func::FuncOp step) {
+  for (Port port : getArguments(step, Role::State))
+    tensors[step.getArgument(port.index)].roles |= toBit(TensorRole::State);
+  for (Port port : getResults(step, Role::State))
+    tensors[getResultValue(step, port.index)].roles |= toBit(TensorRole::State);
+}
+
+void OpRoles::addLogits(func::FuncOp step) {
+  step.walk([&](Operation *op) {
+    for (OpOperand &operand : op->getOpOperands())
+      if (getOperandRole(operand) == TensorRole::Logits)
+        for (Value logits = operand.get(); logits; logits = getMoved(logits))
+          tensors[logits].roles |= toBit(TensorRole::Logits);
+  });
+}
+
+/// The tensor as the op reads it: a table that is a weight elsewhere is none
+/// where rows are looked up.
+OpRoles::Tensor OpRoles::getOperand(OpOperand &operand) const {
+  Tensor tensor = tensors.lookup(operand.get());
+  std::optional<TensorRole> role = getOperandRole(operand);
+  if (role && tensor.roles)
+    return {toBit(*role), {}};
+  return tensor;
+}
+
+bool OpRoles::has(Operation *op, TensorRole role) const {
+  auto isOfRole = [role](Set roles, Type type) {
+    if (role == TensorRole::Activation)
+      return roles == 0 && isa<FloatType>(getElementTypeOrSelf(type));
+    return (roles & toBit(role)) != 0;
+  };
+  for (OpOperand &operand : op->getOpOperands())
+    if (isOfRole(getOperand(operand).roles, operand.get().getType()))
+      return true;
+  return llvm::any_of(op->getResults(), [&](Value result) {
+    return isOfRole(tensors.lookup(result).roles, result.getType());
+  });
+}
+
+bool OpRoles::isAt(Operation *op, LayerPosition position) const {
+  Value weight = position == LayerPosition::First ? firstWeight : lastWeight;
+  if (!weight)
+    return false;
+  auto isOfWeight = [&](const Tensor &tensor) {
+    return tensor.weight == weight;
+  };
+  return llvm::any_of(op->getOpOperands(),
+                      [&](OpOperand &operand) {
+                        return isOfWeight(getOperand(operand));
+                      }) ||
+         llvm::any_of(op->getResults(), [&](Value result) {
+           return isOfWeight(tensors.lookup(result));
+         });
+}

@@ -1,0 +1,221 @@
+//===- PolicyForm.cpp - What may stand in a policy file -------------------===//
+
+#include "PolicyForm.h"
+#include "binade/Container/Suggest.h"
+#include "binade/IR/Diagnostics.h"
+#include "mlir/AsmParser/AsmParser.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+using Node = YamlReader::Node;
+
+static constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+//===----------------------------------------------------------------------===//
+// Words that depend on what is registered
+//===----------------------------------------------------------------------===//
+
+/// The word may be anything: MLIR's parser must not print its own diagnostic.
+static FloatType parseFormat(StringRef word, MLIRContext *context) {
+  ScopedDiagnosticHandler quiet(context,
+                                [](Diagnostic &) { return success(); });
+  return dyn_cast_if_present<FloatType>(parseType(word, context));
+}
+
+static YamlForm<FloatType> formatForm() {
+  auto read = [](YamlReader &reader, Node &node,
+                 FloatType &format) -> LogicalResult {
+    StringRef expected = "a float format such as f32, bf16 or f16";
+    FailureOr<std::string> word = reader.readScalar(node, expected);
+    if (failed(word))
+      return failure();
+    format = parseFormat(*word, reader.getContext());
+    if (!format)
+      return reader.error(node,
+                          "expected " + expected + ", got '" + *word + "'");
+    return success();
+  };
+  return {read, llvm::json::Object{{"type", "string"}}};
+}
+
+static YamlForm<NameGlob> globForm() {
+  auto read = [](YamlReader &reader, Node &node,
+                 NameGlob &glob) -> LogicalResult {
+    FailureOr<std::string> text = reader.readScalar(node, "a name");
+    if (failed(text))
+      return failure();
+    // A pattern refers to its text, which lives as long as the context.
+    auto pattern = llvm::GlobPattern::create(
+        StringAttr::get(reader.getContext(), *text).getValue());
+    if (!pattern)
+      return reader.error(node, "'" + *text + "' is not a glob: " +
+                                    llvm::toString(pattern.takeError()));
+    glob = {std::move(*text), std::move(*pattern)};
+    return success();
+  };
+  return {read, llvm::json::Object{{"type", "string"}}};
+}
+
+/// Names of the ops whose formats a policy may choose, without the prefix.
+static std::vector<std::string> getOpNames(MLIRContext *context) {
+  std::vector<std::string> names;
+  for (RegisteredOperationName name : context->getRegisteredOperations())
+    if (name.hasInterface<PrecisionOpInterface>())
+      names.push_back(name.stripDialect().str());
+  return names;
+}
+
+static YamlForm<std::string> opForm() {
+  auto read = [](YamlReader &reader, Node &node,
+                 std::string &op) -> LogicalResult {
+    FailureOr<std::string> word = reader.readScalar(node, "the name of an op");
+    if (failed(word))
+      return failure();
+    std::vector<std::string> names = getOpNames(reader.getContext());
+    if (!llvm::is_contained(names, *word))
+      return reader.error(node, "no op whose format can be chosen is called '" +
+                                    *word + "'" +
+                                    ::binade::suggest(*word, names));
+    op = std::move(*word);
+    return success();
+  };
+  return {read, llvm::json::Object{{"type", "string"}}};
+}
+
+//===----------------------------------------------------------------------===//
+// Rules
+//===----------------------------------------------------------------------===//
+
+static YamlForm<PolicySelector> selectorForm() {
+  return yamlMapping<PolicySelector>(
+      "match",
+      {yamlKey("op", "Name of an op, or a list of names", &PolicySelector::ops,
+               yamlOneOrMore(opForm())),
+       yamlKey("name", "Name of a node, with * for any letters",
+               &PolicySelector::name, globForm()),
+       yamlKey("phase", "Part of the training step", &PolicySelector::phase,
+               yamlEnum(stringifyPhase, getMaxEnumValForPhase())),
+       yamlKey("role", "Tensors that the op reads or makes",
+               &PolicySelector::role,
+               yamlEnum(stringifyTensorRole, getMaxEnumValForTensorRole())),
+       yamlKey(
+           "layer", "The first or the last layer with a weight",
+           &PolicySelector::layer,
+           yamlEnum(stringifyLayerPosition, getMaxEnumValForLayerPosition()))});
+}
+
+/// A key of a rule that is a setting.
+template <typename Member, typename U>
+static YamlKey<PolicyRule> settingKey(StringRef name, StringRef help,
+                                      Member PolicySettings::*member,
+                                      YamlForm<U> form) {
+  form.schema["description"] = help;
+  return {name.str(),
+          [member, read = form.read](YamlReader &reader, Node &node,
+                                     PolicyRule &rule) -> LogicalResult {
+            U value{};
+            if (failed(read(reader, node, value)))
+              return failure();
+            rule.settings.*member = value;
+            return success();
+          },
+          std::move(form.schema)};
+}
+
+static LogicalResult finishRule(YamlReader &reader, Node &node,
+                                PolicyRule &rule) {
+  rule.origin = reader.getOrigin(node);
+  rule.location = reader.getLoc(node);
+  if (rule.settings == PolicySettings())
+    return reader.error(node, "rule sets nothing; expected class, compute, "
+                              "accumulate, result or saved");
+  return success();
+}
+
+static YamlForm<PolicyRule> ruleForm() {
+  return yamlMapping<PolicyRule>(
+      "a rule",
+      {yamlKey("match", "The ops that the rule speaks of", &PolicyRule::match,
+               selectorForm()),
+       settingKey(
+           "class", "How the ops tolerate the narrow format",
+           &PolicySettings::precisionClass,
+           yamlEnum(stringifyPrecisionClass, getMaxEnumValForPrecisionClass())),
+       settingKey("compute", "Format that operands are rounded to",
+                  &PolicySettings::compute, formatForm()),
+       settingKey("accumulate", "Format of partial sums",
+                  &PolicySettings::accumulate, formatForm()),
+       settingKey("result", "Format of the results", &PolicySettings::result,
+                  formatForm()),
+       settingKey("saved",
+                  "Format in which the results wait for the backward "
+                  "part",
+                  &PolicySettings::saved, formatForm()),
+       yamlKey("optional", "Whether the rule may match nothing",
+               &PolicyRule::isOptional, yamlFlag())},
+      finishRule);
+}
+
+/// Two rules for the same ops would hide one another.
+static LogicalResult checkRules(YamlReader &, Node &, Policy &policy) {
+  for (auto [index, rule] : llvm::enumerate(policy.rules))
+    for (const PolicyRule &other : ArrayRef(policy.rules).take_front(index))
+      if (rule.match == other.match && rule.settings != other.settings)
+        return emitError(rule.location)
+               << "matches the same as the rule at " << other.origin
+               << ", with other settings";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The policy
+//===----------------------------------------------------------------------===//
+
+static YamlForm<LossScaling> lossScalingForm() {
+  return yamlMapping<LossScaling>(
+      "loss_scale",
+      {yamlKey("init", "The first scale", &LossScaling::init,
+               yamlNumber(0, kInfinity)),
+       yamlKey("growth", "Factor after `interval` good steps in a row",
+               &LossScaling::growth, yamlNumber(1, kInfinity)),
+       yamlKey("backoff", "Factor after a step whose gradients overflowed",
+               &LossScaling::backoff, yamlNumber(0, 1)),
+       yamlKey("interval", "Good steps before the scale grows",
+               &LossScaling::interval, yamlCount(1))});
+}
+
+static YamlKey<Policy> extendsKey() {
+  YamlKey<Policy> key =
+      yamlKey("extends",
+              "Policy that this one changes: a name of 'binade policy list', "
+              "or a file beside this one",
+              &Policy::extends, yamlString());
+  key.read = [read = key.read](YamlReader &reader, Node &node, Policy &policy) {
+    policy.extendsLocation = reader.getLoc(node);
+    return read(reader, node, policy);
+  };
+  return key;
+}
+
+const YamlForm<Policy> &mlir::binade::getPolicyForm() {
+  static const YamlForm<Policy> form = yamlMapping<Policy>(
+      "a policy",
+      {yamlKey("name", "Name in reports", &Policy::name, yamlString()),
+       extendsKey(),
+       yamlKey("narrow", "Format of ops that tolerate it", &Policy::narrow,
+               formatForm()),
+       yamlKey("wide", "Format of all others", &Policy::wide, formatForm()),
+       yamlKey("rules", "Deviations; the last that matches an op wins",
+               &Policy::rules, yamlList(ruleForm())),
+       yamlKey("loss_scale", "Dynamic scaling of the loss",
+               &Policy::lossScaling, lossScalingForm())},
+      checkRules);
+  return form;
+}
+
+std::string mlir::binade::getPolicySchema() {
+  llvm::json::Object schema = getPolicyForm().schema;
+  schema["$schema"] = "https://json-schema.org/draft/2020-12/schema";
+  schema["title"] = "Binade precision policy";
+  return llvm::formatv("{0:2}\n", llvm::json::Value(std::move(schema)));
+}

@@ -1,0 +1,17 @@
+//===- PolicyForm.h - what may stand in a policy file -----------*- C++ -*-===//
+
+#ifndef BINADE_LIB_PRECISION_POLICYFORM_H
+#define BINADE_LIB_PRECISION_POLICYFORM_H
+
+#include "YamlForm.h"
+#include "binade/Precision/Policy.h"
+
+namespace mlir::binade {
+
+/// The one definition of policy files: what reads them, and what editors are
+/// told. Rules refer to the reader's context.
+const YamlForm<Policy> &getPolicyForm();
+
+} // namespace mlir::binade
+
+#endif // BINADE_LIB_PRECISION_POLICYFORM_H

@@ -1,0 +1,112 @@
+"""Policies as people write, show and check them."""
+
+import collections
+import json
+import re
+
+import jsonschema
+import pytest
+import yaml
+from reference import ROOT, binade
+
+MODEL = ROOT / "examples/char-gpt/mini.onnx"
+PRESETS = sorted((ROOT / "lib/Precision/Policies").glob("*.yaml"))
+HEAD = "name: mine\nnarrow: bf16\nwide: f32\n"
+RULE = HEAD + "rules:\n- "
+
+ACCEPTED = {
+    "extends": "name: mine\nextends: fp16-amp\n",
+    "every_key_of_a_rule": RULE
+    + "{match: {op: [matmul, attention], name: '*', phase: forward, role: weight, "
+    "layer: last}, compute: f32, accumulate: f32, result: bf16, saved: bf16, "
+    "optional: true}\n",
+    "class": RULE + "{match: {op: softmax}, class: deny, optional: true}\n",
+    "loss_scale": HEAD
+    + "loss_scale: {init: 8, growth: 1.5, backoff: 0.25, interval: 3}\n",
+}
+REFUSED = {
+    "key": HEAD + "narow: bf16\n",
+    "list_for_a_mapping": "[1, 2]\n",
+    "rules_as_a_mapping": HEAD + "rules: {op: matmul}\n",
+    "class": RULE + "{class: narrow}\n",
+    "phase": RULE + "{match: {phase: forwards}, class: deny}\n",
+    "role": RULE + "{match: {role: table}, class: deny}\n",
+    "layer": RULE + "{match: {layer: second}, class: deny}\n",
+    "flag": RULE + "{match: {op: matmul}, class: deny, optional: perhaps}\n",
+    "negative_scale": HEAD + "loss_scale: {init: -1}\n",
+    "shrinking_growth": HEAD + "loss_scale: {growth: 1}\n",
+    "growing_backoff": HEAD + "loss_scale: {backoff: 1}\n",
+    "interval": HEAD + "loss_scale: {interval: 0}\n",
+}
+
+
+@pytest.fixture(scope="module")
+def schema():
+    schema = json.loads(binade("policy", "schema").stdout)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+@pytest.mark.parametrize("path", PRESETS, ids=lambda path: path.stem)
+def test_the_schema_accepts_what_is_shipped(schema, path):
+    schema.validate(yaml.safe_load(path.read_text()))
+
+
+@pytest.mark.parametrize("case", ACCEPTED)
+def test_schema_and_reader_accept(schema, tmp_path, case):
+    (tmp_path / "mine.yaml").write_text(ACCEPTED[case])
+    schema.validate(yaml.safe_load(ACCEPTED[case]))
+    shown = binade("policy", "show", tmp_path / "mine.yaml")
+    assert shown.returncode == 0 and shown.stdout.startswith("mine")
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_schema_and_reader_refuse(schema, tmp_path, case):
+    (tmp_path / "mine.yaml").write_text(REFUSED[case])
+    assert not schema.is_valid(yaml.safe_load(REFUSED[case]))
+    shown = binade("policy", "show", tmp_path / "mine.yaml")
+    assert shown.returncode == 3 and not shown.stdout
+    assert re.match(r"\S+mine\.yaml:\d+:\d+: error: .*expected", shown.stderr)
+
+
+def test_check_counts_what_assignment_decides(tmp_path):
+    """The decisions that the compiler writes, counted by the line that made them."""
+    policy = tmp_path / "mine.yaml"
+    policy.write_text(
+        "name: mine\nextends: bf16-amp\nrules:\n"
+        "- {match: {role: logits, phase: forward}, class: deny}\n"
+        "- {match: {op: [layer_norm, gelu]}, class: deny}\n"
+        "- {match: {name: 'blocks.1.*', op: matmul}, compute: f32}\n"
+    )
+    module = tmp_path / "step.mlir"
+    done = binade("compile", MODEL, "--policy", policy, "--to=assign", "-o", module)
+    assert done.returncode == 0, done.stderr
+    rules = re.findall(r'rule = "([^"]*)"', module.read_text())
+    decided = collections.Counter(rule.rsplit("/", 1)[-1] for rule in rules)
+
+    done = binade("policy", "check", policy, "--model", MODEL)
+    assert done.returncode == 0, done.stderr
+    rows = re.findall(r"^ +(\d+) +(\d+)  ([^\n]*)$", done.stdout, re.MULTILINE)
+    counted = {
+        re.match(r".*?(mine\.yaml:\d+|bf16-amp\.yaml:\d+|class \w+)", text)[1]: int(
+            count
+        )
+        for count, _, text in rows
+    }
+    assert {rule: n for rule, n in counted.items() if n} == decided
+    assert all(int(count) <= int(matched) for count, matched, _ in rows)
+    for line in range(4, 7):
+        assert counted[f"mine.yaml:{line}"] > 0
+
+
+def test_a_policy_that_extends_nothing_more_decides_the_same(tmp_path):
+    (tmp_path / "mine.yaml").write_text("name: bf16-amp\nextends: bf16-amp\n")
+    texts = []
+    for policy in ("bf16-amp", tmp_path / "mine.yaml"):
+        module = tmp_path / "step.mlir"
+        assert not binade(
+            "compile", MODEL, "--policy", policy, "--to=materialize", "-o", module
+        ).returncode
+        text = module.read_text()
+        texts.append(re.sub(r"#binade\.policy<.*", "", text))
+    assert texts[0] == texts[1]

@@ -1,0 +1,221 @@
+//===- Policy.cpp - binade policy -----------------------------------------===//
+
+#include "Policy.h"
+#include "Commands.h"
+#include "Diagnostics.h"
+#include "Model.h"
+#include "binade/Container/Printable.h"
+#include "binade/IR/Diagnostics.h"
+#include "binade/Precision/MatchRules.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+using ::binade::ExitCode;
+using ::binade::Result;
+
+//===----------------------------------------------------------------------===//
+// list
+//===----------------------------------------------------------------------===//
+
+/// The first sentence of a policy says what it is for.
+static std::string getPurpose(StringRef text) {
+  SmallVector<StringRef> lines;
+  text.ltrim("# ").split(".").first.split(lines, '\n');
+  for (StringRef &line : lines)
+    line = line.ltrim("# ");
+  return llvm::join(lines, " ");
+}
+
+void listPolicies() {
+  MLIRContext context;
+  for (StringRef name : getPolicyNames()) {
+    FailureOr<Policy> policy = loadPolicy(name, &context);
+    llvm::outs() << llvm::formatv("{0,-12} {1}\n", name,
+                                  getPurpose(policy->source.getText()));
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// show
+//===----------------------------------------------------------------------===//
+
+static std::string print(Type type) {
+  std::string text;
+  llvm::raw_string_ostream(text) << type;
+  return text;
+}
+
+static std::string describe(const PolicySelector &match) {
+  SmallVector<std::string> parts;
+  if (!match.ops.empty())
+    parts.push_back("op " + llvm::join(match.ops, "|"));
+  if (!match.name.text.empty())
+    parts.push_back("name " + ::binade::quote(match.name.text));
+  if (match.phase)
+    parts.push_back("phase " + stringifyPhase(*match.phase).str());
+  if (match.role)
+    parts.push_back("role " + stringifyTensorRole(*match.role).str());
+  if (match.layer)
+    parts.push_back("layer " + stringifyLayerPosition(*match.layer).str());
+  return parts.empty() ? "every op" : llvm::join(parts, ", ");
+}
+
+static std::string describe(const PolicySettings &settings) {
+  SmallVector<std::string> parts;
+  if (settings.precisionClass)
+    parts.push_back("class " +
+                    stringifyPrecisionClass(*settings.precisionClass).str());
+  for (auto [key, format] : {std::pair("compute", settings.compute),
+                             std::pair("accumulate", settings.accumulate),
+                             std::pair("result", settings.result),
+                             std::pair("saved", settings.saved)})
+    if (format)
+      parts.push_back((key + Twine(" ") + print(format)).str());
+  return llvm::join(parts, ", ");
+}
+
+/// What a policy says, with all that it extends.
+static void show(const Policy &policy) {
+  llvm::outs() << policy.name;
+  for (PolicyAttr base = policy.source.getExtends(); base;
+       base = base.getExtends())
+    llvm::outs() << " extends " << base.getName().getValue();
+  llvm::outs() << "\n  narrow      " << policy.narrow << "\n  wide        "
+               << policy.wide << "\n  loss scale  ";
+  if (const auto &scaling = policy.lossScaling)
+    llvm::outs() << "starts at " << formatNumber(scaling->init) << ", times "
+                 << formatNumber(scaling->growth) << " after "
+                 << scaling->interval << " good steps, times "
+                 << formatNumber(scaling->backoff) << " after an overflow";
+  else
+    llvm::outs() << "none";
+  llvm::outs() << "\n  hash        " << policy.source.getHash().getValue()
+               << "\n";
+  if (policy.rules.empty())
+    return;
+  llvm::outs() << "  rules, of which the last that matches an op wins:\n";
+  for (const PolicyRule &rule : policy.rules)
+    llvm::outs() << "    " << ::binade::printable(rule.origin) << ": "
+                 << describe(rule.match) << " -> " << describe(rule.settings)
+                 << "\n";
+}
+
+//===----------------------------------------------------------------------===//
+// check
+//===----------------------------------------------------------------------===//
+
+static void report(const RuleMatches &matches) {
+  llvm::outs() << llvm::formatv("  {0,6} {1,8}  {2}", matches.decided,
+                                matches.matched,
+                                ::binade::printable(matches.origin));
+  if (matches.rule)
+    llvm::outs() << ": " << describe(matches.rule->match) << " -> "
+                 << describe(matches.rule->settings);
+  llvm::outs() << "\n";
+  for (const std::string &example : matches.examples)
+    llvm::outs() << "                   " << ::binade::printable(example)
+                 << "\n";
+}
+
+namespace {
+struct CheckCommand {
+  std::string policy;
+  ImportArguments import;
+  OutputArguments output;
+
+  int run() {
+    Model model(import.model, output);
+    if (Result<void> complete = import.complete(); !complete)
+      return model.getDiagnostics().fail(complete.error());
+    if (int code = model.read(import, CompilerPhase::Import))
+      return code;
+    MLIRContext *context = model.getModule().getContext();
+    FailureOr<Policy> loaded = loadPolicy(policy, context);
+    if (failed(loaded) || failed(model.advance(CompilerPhase::Optimizer, {})))
+      return ExitCode::Rejected;
+    std::vector<RuleMatches> all = matchRules(
+        *loaded, model.getModule().lookupSymbol<func::FuncOp>("step"));
+    llvm::outs() << loaded->name << " on " << ::binade::printable(import.model)
+                 << "\n decides  matches\n";
+    for (const RuleMatches &matches : all)
+      report(matches);
+    return ExitCode::Ok;
+  }
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// The command line
+//===----------------------------------------------------------------------===//
+
+static void addShow(CLI::App &app, Run &run) {
+  CLI::App *command =
+      app.add_subcommand("show", "Print what a policy and its bases say");
+  command->footer("Examples:\n"
+                  "  binade policy show fp16-amp\n"
+                  "  binade policy show mine.yaml");
+  auto name = std::make_shared<std::string>();
+  command->add_option("policy", *name, "Name of a policy, or a YAML file")
+      ->required()
+      ->type_name("POLICY");
+  command->callback([&run, name] {
+    run = [name]() -> int {
+      MLIRContext context;
+      Diagnostics diagnostics(context, "binade",
+                              ::binade::DiagnosticFormat::Text);
+      FailureOr<Policy> policy = loadPolicy(*name, &context);
+      if (failed(policy))
+        return ExitCode::Rejected;
+      show(*policy);
+      return ExitCode::Ok;
+    };
+  });
+}
+
+static void addCheck(CLI::App &app, Run &run) {
+  CLI::App *command = app.add_subcommand(
+      "check", "Print what each rule of a policy matches in a model");
+  command->footer("Examples:\n"
+                  "  binade policy check mine.yaml --model model.onnx\n"
+                  "  binade policy check bf16-amp --model model.onnx --dim "
+                  "batch=8 \\\n"
+                  "      --loss 'cross_entropy(logits, labels)'");
+  auto self = std::make_shared<CheckCommand>();
+  command
+      ->add_option("policy", self->policy, "Name of a policy, or a YAML file")
+      ->required()
+      ->type_name("POLICY");
+  self->import.add(*command, "ONNX file", "--model");
+  self->output.add(*command);
+  command->callback([&run, self] { run = [self] { return self->run(); }; });
+}
+
+void addPolicy(CLI::App &app, Run &run) {
+  CLI::App *command =
+      app.add_subcommand("policy", "List, show or check precision policies");
+  command->footer("Examples:\n"
+                  "  binade policy list\n"
+                  "  binade policy show bf16-amp\n"
+                  "  binade policy schema");
+  command->require_subcommand(1);
+  command->add_subcommand("list", "List the policies that Binade ships")
+      ->callback([&run] {
+        run = []() -> int {
+          listPolicies();
+          return ExitCode::Ok;
+        };
+      });
+  addShow(*command, run);
+  addCheck(*command, run);
+  command
+      ->add_subcommand("schema", "Print the JSON schema of policy files, for "
+                                 "editors")
+      ->callback([&run] {
+        run = []() -> int {
+          llvm::outs() << getPolicySchema();
+          return ExitCode::Ok;
+        };
+      });
+}
