@@ -161,7 +161,7 @@ void PlanEmitter::addPorts() {
     addPort(plan::Role::Constant, "zero", getZero(), plan::FillInit{0});
   for (unsigned index = 0; index < step.getNumResults(); ++index) {
     std::optional<Port> port = getResult(step, index);
-    if (port && !findArgument(step, port->role, port->name))
+    if (port && !replaced[index])
       addPort(getPlanRole(port->role), port->name,
               getBuffer(storages.ofResult(index),
                         cast<RankedTensorType>(step.getResultTypes()[index])),
@@ -240,5 +240,8 @@ FailureOr<EmittedPlan> mlir::binade::emitPlan(ModuleOp module,
   auto step = module.lookupSymbol<func::FuncOp>("step");
   if (!step)
     return module.emitError("expected a function '@step' to plan");
-  return PlanEmitter(step, options).run();
+  FailureOr<Replaced> replaced = findReplaced(step);
+  if (failed(replaced))
+    return failure();
+  return PlanEmitter(step, std::move(*replaced), options).run();
 }

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Storage.h"
+#include "llvm/ADT/BitVector.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -45,12 +46,9 @@ void StorageMap::placeInArguments(func::FuncOp step) {
   for (unsigned index = 0; index < step.getNumResults(); ++index) {
     Value value = terminator->getOperand(index);
     Storage &storage = storages[of(value)];
-    std::optional<Port> port = getResult(step, index);
-    std::optional<Port> target =
-        port ? findArgument(step, port->role, port->name) : std::nullopt;
-    if (!target)
+    if (!replaced[index])
       continue;
-    Value argument = step.getArgument(target->index);
+    Value argument = step.getArgument(*replaced[index]);
     if (of(argument) == of(value))
       continue;
     Operation *producer = value.getDefiningOp();
@@ -96,45 +94,61 @@ void StorageMap::reuse(func::FuncOp step) {
 /// read after the step.
 void StorageMap::orderCopies(func::FuncOp step) {
   SmallVector<FinalCopy> pending;
-  DenseMap<unsigned, unsigned> readers;
-  DenseSet<unsigned> written;
+  DenseMap<unsigned, unsigned> writers; // By storage: which copy overwrites it,
+  DenseMap<unsigned, SmallVector<unsigned>> readers; // and which ones read it.
   auto addCopy = [&](Value value, unsigned to) {
+    writers[to] = pending.size();
+    readers[of(value)].push_back(pending.size());
     auto type = cast<RankedTensorType>(value.getType());
     pending.push_back({type, of(value), to});
-    ++readers[of(value)];
-    written.insert(to);
   };
   for (auto [value, argument] : displaced)
     addCopy(value, of(argument));
   for (auto [index, value] :
        llvm::enumerate(step.front().getTerminator()->getOperands())) {
+    if (replaced[index]) {
+      results.push_back(of(step.getArgument(*replaced[index])));
+      continue;
+    }
     results.push_back(of(value));
-    std::optional<Port> port = getResult(step, index);
-    if (!port || findArgument(step, port->role, port->name) ||
-        !written.contains(of(value)))
+    if (!getResult(step, index) || !writers.contains(of(value)))
       continue;
     results.back() =
         add(getByteSize(value.getType()), Category::Workspace, false, end);
     addCopy(value, results.back());
   }
-  while (!pending.empty()) {
-    auto *next = llvm::find_if(pending, [&](const FinalCopy &copy) {
-      return readers.lookup(copy.to) == 0;
-    });
-    if (next != pending.end()) {
-      --readers[next->from];
-      copies.push_back(*next);
-      pending.erase(next);
+
+  llvm::BitVector made(pending.size());
+  SmallVector<unsigned> ready;
+  for (auto [index, copy] : llvm::enumerate(pending))
+    if (!readers.contains(copy.to))
+      ready.push_back(index);
+  // Whoever still reads what was in `from` finds it in `now`.
+  auto release = [&](unsigned from, unsigned now) {
+    auto writer = writers.find(from);
+    if (writer == writers.end() || made[writer->second])
+      return;
+    for (unsigned reader : readers[from])
+      if (!made[reader])
+        pending[reader].from = now;
+    ready.push_back(writer->second);
+  };
+  for (unsigned first = 0; first < pending.size();) {
+    if (ready.empty() && made[first]) {
+      ++first;
       continue;
     }
-    // All that are left go in circles: set aside what the first one overwrites.
-    unsigned old = pending.front().to;
-    RankedTensorType type = pending.front().type;
-    unsigned aside = add(getByteSize(type), Category::Workspace, false, end);
-    copies.push_back({type, old, aside});
-    readers[aside] = std::exchange(readers[old], 0);
-    for (FinalCopy &copy : pending)
-      if (copy.from == old)
-        copy.from = aside;
+    if (ready.empty()) {
+      // All that are left go in circles: set aside what this one overwrites.
+      const FinalCopy &copy = pending[first];
+      unsigned aside =
+          add(getByteSize(copy.type), Category::Workspace, false, end);
+      copies.push_back({copy.type, copy.to, aside});
+      release(copy.to, aside);
+    }
+    unsigned next = ready.pop_back_val();
+    made.set(next);
+    copies.push_back(pending[next]);
+    release(pending[next].from, pending[next].to);
   }
 }

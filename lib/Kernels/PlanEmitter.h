@@ -10,8 +10,9 @@ namespace mlir::binade {
 /// Writes down what `@step` does, op by op; see emitPlan.
 class PlanEmitter {
 public:
-  PlanEmitter(func::FuncOp step, const PlanOptions &options)
-      : step(step), options(options), storages(step, options) {}
+  PlanEmitter(func::FuncOp step, Replaced replaced, const PlanOptions &options)
+      : step(step), replaced(std::move(replaced)), options(options),
+        storages(step, this->replaced, options) {}
 
   FailureOr<EmittedPlan> run();
 
@@ -66,6 +67,7 @@ private:
   void finish();
 
   func::FuncOp step;
+  const Replaced replaced;
   const PlanOptions &options;
   StorageMap storages;
   EmittedPlan result;

@@ -6,6 +6,41 @@ using namespace mlir;
 using namespace mlir::binade;
 namespace plan = ::binade::plan;
 
+static std::string describe(const Port &port) {
+  return (stringifyRole(port.role) + " '" + port.name + "'").str();
+}
+
+FailureOr<Replaced> mlir::binade::findReplaced(func::FuncOp step) {
+  using Key = std::pair<unsigned, StringRef>;
+  auto keyOf = [](const Port &port) {
+    return Key(static_cast<unsigned>(port.role), port.name);
+  };
+  DenseMap<Key, unsigned> arguments;
+  for (unsigned index = 0; index < step.getNumArguments(); ++index)
+    if (std::optional<Port> port = getArgument(step, index);
+        port && !arguments.try_emplace(keyOf(*port), index).second)
+      return step.emitError("two arguments are ") << describe(*port);
+  DenseSet<Key> results;
+  Replaced replaced(step.getNumResults());
+  for (auto [index, target] : llvm::enumerate(replaced)) {
+    std::optional<Port> port = getResult(step, index);
+    if (!port)
+      continue;
+    if (!results.insert(keyOf(*port)).second)
+      return step.emitError("two results are ") << describe(*port);
+    auto found = arguments.find(keyOf(*port));
+    if (found == arguments.end())
+      continue;
+    target = found->second;
+    Type expected = step.getArgumentTypes()[*target];
+    if (step.getResultTypes()[index] != expected)
+      return step.emitError("expected the result that replaces ")
+             << describe(*port) << " to have its type " << expected
+             << ", but got " << step.getResultTypes()[index];
+  }
+  return replaced;
+}
+
 plan::Role mlir::binade::getPlanRole(Role role) {
   switch (role) {
   case Role::Parameter:

@@ -8,6 +8,12 @@
 
 namespace mlir::binade {
 
+/// For each result of `step` the argument that it replaces, which has its role
+/// and name. Reports what would have two meanings, and results that would not
+/// fit.
+using Replaced = SmallVector<std::optional<unsigned>>;
+FailureOr<Replaced> findReplaced(func::FuncOp step);
+
 ::binade::plan::Role getPlanRole(Role role);
 
 /// How a port that is called `name` gets its bytes, from a `binade.init` or a

@@ -69,8 +69,9 @@ Value mlir::binade::findYielded(TileOp tile, unsigned index) {
                                                                   : Value();
 }
 
-StorageMap::StorageMap(func::FuncOp step, const PlanOptions &options)
-    : options(options) {
+StorageMap::StorageMap(func::FuncOp step, const Replaced &replaced,
+                       const PlanOptions &options)
+    : replaced(replaced), options(options) {
   count(step.front());
   placeArguments(step);
   place(step.front());

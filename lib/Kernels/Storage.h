@@ -4,8 +4,7 @@
 #define BINADE_LIB_KERNELS_STORAGE_H
 
 #include "Movement.h"
-#include "binade/IR/Interface.h"
-#include "binade/Kernels/EmitPlan.h"
+#include "Ports.h"
 #include "binade/Plan/Plan.h"
 
 namespace mlir::binade {
@@ -43,7 +42,8 @@ Value findYielded(TileOp tile, unsigned index);
 /// its old value is not read any more.
 class StorageMap {
 public:
-  StorageMap(func::FuncOp step, const PlanOptions &options);
+  StorageMap(func::FuncOp step, const Replaced &replaced,
+             const PlanOptions &options);
 
   unsigned of(Value value) const;
   const Storage &get(unsigned index) const { return storages[index]; }
@@ -93,6 +93,7 @@ private:
   void orderCopies(func::FuncOp step);
   void categorize(func::FuncOp step);
 
+  const Replaced &replaced;
   const PlanOptions &options;
   std::vector<Storage> storages;
   DenseMap<Value, unsigned> storageOf;

@@ -57,56 +57,62 @@ STEPS = {
     "swap": (
         "",
         {"a": ("%b", ROW), "b": ("%a", ROW)},
-        lambda a, b, c: {"a": b, "b": a},
+        lambda a, b, c, d: {"a": b, "b": a},
         3,
     ),
     "rotation": (
         "",
         {"a": ("%b", ROW), "b": ("%c", ROW), "c": ("%a", ROW)},
-        lambda a, b, c: {"a": b, "b": c, "c": a},
+        lambda a, b, c, d: {"a": b, "b": c, "c": a},
         4,
     ),
     "chain": (
         NEG,
         {"a": ("%n", ROW), "b": ("%a", ROW), "c": ("%b", ROW)},
-        lambda a, b, c: {"a": -a, "b": a, "c": b},
+        lambda a, b, c, d: {"a": -a, "b": a, "c": b},
         3,
     ),
     "fan": (
         "",
         {"a": ("%c", ROW), "b": ("%a", ROW), "c": ("%a", ROW)},
-        lambda a, b, c: {"a": c, "b": a, "c": a},
-        4,
+        lambda a, b, c, d: {"a": c, "b": a, "c": a},
+        3,  # What b received is there for c too.
     ),
     "swap_beside_a_sum": (
         SUM,
         {"a": ("%b", ROW), "b": ("%a", ROW), "c": ("%s", ROW), "sum": ("%s", ROW)},
-        lambda a, b, c: {"a": b, "b": a, "c": a + b, "sum": a + b},
+        lambda a, b, c, d: {"a": b, "b": a, "c": a + b, "sum": a + b},
         3,
     ),
     "output_of_an_argument": (
         NEG,
         {"a": ("%n", ROW), "old": ("%a", ROW)},
-        lambda a, b, c: {"a": -a, "old": a},
+        lambda a, b, c, d: {"a": -a, "old": a},
         2,
     ),
     "output_of_a_view": (
         f"{VIEW}\n{NEG}",
         {"old": ("%v", SQUARE), "a": ("%n", ROW), "again": ("%a", ROW)},
-        lambda a, b, c: {"old": a.reshape(2, 2), "a": -a, "again": a},
+        lambda a, b, c, d: {"old": a.reshape(2, 2), "a": -a, "again": a},
         3,
+    ),
+    "two_circles": (
+        "",
+        {"b": ("%d", ROW), "a": ("%c", ROW), "c": ("%a", ROW), "d": ("%b", ROW)},
+        lambda a, b, c, d: {"a": c, "b": d, "c": a, "d": b},
+        6,
     ),
     "view_of_the_new": (
         f"{NEG}\n  %v = binade.reshape %n : ({ROW}) -> {SQUARE}",
         {"a": ("%n", ROW), "new": ("%v", SQUARE)},
-        lambda a, b, c: {"a": -a, "new": -a.reshape(2, 2)},
+        lambda a, b, c, d: {"a": -a, "new": -a.reshape(2, 2)},
         0,
     ),
     "swap_and_outputs": (
         VIEW,
         {"old": ("%v", SQUARE), "a": ("%b", ROW), "b": ("%a", ROW)},
-        lambda a, b, c: {"old": a.reshape(2, 2), "a": b, "b": a},
-        4,
+        lambda a, b, c, d: {"old": a.reshape(2, 2), "a": b, "b": a},
+        3,
     ),
 }
 
@@ -114,11 +120,11 @@ STEPS = {
 @pytest.mark.parametrize("kind", STEPS)
 def test_every_value_is_the_one_that_is_named(kind, tmp_path):
     body, results, expected, copies = STEPS[kind]
-    program, plan = compile_step(tmp_path, "abc", body, results)
+    program, plan = compile_step(tmp_path, "abcd", body, results)
     assert sum(record["kind"] == "copy" for record in plan["records"]) == copies
     state = {
         name: np.arange(4, dtype=np.float32) + 10 * i + 1
-        for i, name in enumerate("abc")
+        for i, name in enumerate("abcd")
     }
     for name, array in state.items():
         assert program.assign("buffer", name, array) == 0
@@ -127,5 +133,60 @@ def test_every_value_is_the_one_that_is_named(kind, tmp_path):
         values = {name: array.copy() for name, array in expected(**state).items()}
         state |= {name: values[name] for name in values if name in state}
         for name, array in values.items():
-            role = "buffer" if name in "abc" else "output"
+            role = "buffer" if name in "abcd" else "output"
             np.testing.assert_array_equal(program.find(role, name), array, name)
+
+
+LONG = "tensor<64xf32>"
+# Each: types and ports of the arguments, of the results, which argument all of these
+# return, and what is wrong.
+UNFIT = {
+    "other_type": (
+        [(ROW, "buffer", "a"), (LONG, "batch", "x")],
+        [(LONG, "buffer", "a")],
+        "%1",
+        f"expected the result that replaces buffer 'a' to have its type '{ROW}', "
+        f"but got '{LONG}'",
+    ),
+    "two_successors": (
+        [(ROW, "buffer", "a")],
+        [(ROW, "buffer", "a"), (ROW, "buffer", "a")],
+        "%0",
+        "two results are buffer 'a'",
+    ),
+    "two_outputs": (
+        [(ROW, "buffer", "a")],
+        [(ROW, "output", "y"), (ROW, "output", "y")],
+        "%0",
+        "two results are output 'y'",
+    ),
+    "two_arguments": (
+        [(ROW, "buffer", "a"), (ROW, "buffer", "a")],
+        [(ROW, "buffer", "a")],
+        "%1",
+        "two arguments are buffer 'a'",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", UNFIT)
+def test_a_result_fits_the_argument_that_it_replaces(kind, tmp_path):
+    arguments, results, returned, message = UNFIT[kind]
+    inputs = ", ".join(
+        f"%{i}: {type_} {port(role, name)}"
+        for i, (type_, role, name) in enumerate(arguments)
+    )
+    outputs = ", ".join(f"{type_} {port(role, name)}" for type_, role, name in results)
+    values = ", ".join(returned for _ in results)
+    types = ", ".join(type_ for type_, _, _ in results)
+    (tmp_path / "step.mlir").write_text(
+        f"func.func @step({inputs}) -> ({outputs}) {{\n"
+        f"  return {values} : {types}\n}}\n"
+    )
+    process = binade(
+        "compile", tmp_path / "step.mlir", "--from", "materialize", "-o",
+        tmp_path / "step.bnd",
+    )  # fmt: skip
+    assert process.returncode == 3, process.stderr
+    assert f"step.mlir:1:1: error: {message}" in process.stderr
+    assert not (tmp_path / "step.bnd").exists()
