@@ -6,10 +6,6 @@ using namespace mlir;
 using namespace mlir::binade;
 namespace plan = ::binade::plan;
 
-static int64_t getNumElements(Value value) {
-  return cast<RankedTensorType>(value.getType()).getNumElements();
-}
-
 static func::FuncOp lookUp(Operation *op, FlatSymbolRefAttr symbol) {
   return SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(op, symbol);
 }

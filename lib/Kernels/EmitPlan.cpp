@@ -134,7 +134,8 @@ void PlanEmitter::emitCopies() {
   for (const FinalCopy &copy : storages.getCopies()) {
     plan::View from{getBuffer(copy.from, copy.type), 0, {}, {}};
     plan::View to{getBuffer(copy.to, copy.type), 0, {}, {}};
-    plan().records.push_back({"copy", buildCopy(from, to, copy.type)});
+    plan().records.push_back(
+        {"copy " + copy.name, buildCopy(from, to, copy.type)});
   }
 }
 

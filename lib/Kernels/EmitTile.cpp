@@ -8,10 +8,6 @@ using namespace mlir;
 using namespace mlir::binade;
 namespace plan = ::binade::plan;
 
-static int64_t getNumElements(Value value) {
-  return cast<RankedTensorType>(value.getType()).getNumElements();
-}
-
 plan::View PlanEmitter::getPiece(Value whole, Value piece) {
   plan::View view = getView(whole);
   view.steps.resize(depth - 1, 0);
@@ -73,7 +69,8 @@ LogicalResult PlanEmitter::emitTile(TileOp op) {
     Value piece = op.getYield()->getOperand(result.getResultNumber());
     auto type = cast<RankedTensorType>(piece.getType());
     loop.body.push_back(
-        {"copy", buildCopy(getView(piece), getPiece(result, piece), type)});
+        {describe(op, "copy"),
+         buildCopy(getView(piece), getPiece(result, piece), type)});
   }
   --depth;
   records->push_back({describe(op, "tile"), std::move(loop)});

@@ -61,7 +61,7 @@ void StorageMap::placeInArguments(func::FuncOp step) {
     if (isFree && isOwn)
       storageOf[value] = of(argument);
     else
-      displaced.emplace_back(value, argument);
+      displaced.push_back(index);
   }
 }
 
@@ -96,16 +96,18 @@ void StorageMap::orderCopies(func::FuncOp step) {
   SmallVector<FinalCopy> pending;
   DenseMap<unsigned, unsigned> writers; // By storage: which copy overwrites it,
   DenseMap<unsigned, SmallVector<unsigned>> readers; // and which ones read it.
-  auto addCopy = [&](Value value, unsigned to) {
+  ValueRange values = step.front().getTerminator()->getOperands();
+  auto addCopy = [&](unsigned index, unsigned to) {
+    unsigned from = of(values[index]);
     writers[to] = pending.size();
-    readers[of(value)].push_back(pending.size());
-    auto type = cast<RankedTensorType>(value.getType());
-    pending.push_back({type, of(value), to});
+    readers[from].push_back(pending.size());
+    pending.push_back({getResult(step, index)->name.str(),
+                       cast<RankedTensorType>(values[index].getType()), from,
+                       to});
   };
-  for (auto [value, argument] : displaced)
-    addCopy(value, of(argument));
-  for (auto [index, value] :
-       llvm::enumerate(step.front().getTerminator()->getOperands())) {
+  for (unsigned index : displaced)
+    addCopy(index, of(step.getArgument(*replaced[index])));
+  for (auto [index, value] : llvm::enumerate(values)) {
     if (replaced[index]) {
       results.push_back(of(step.getArgument(*replaced[index])));
       continue;
@@ -115,7 +117,7 @@ void StorageMap::orderCopies(func::FuncOp step) {
       continue;
     results.back() =
         add(getByteSize(value.getType()), Category::Workspace, false, end);
-    addCopy(value, results.back());
+    addCopy(index, results.back());
   }
 
   llvm::BitVector made(pending.size());
@@ -143,7 +145,7 @@ void StorageMap::orderCopies(func::FuncOp step) {
       const FinalCopy &copy = pending[first];
       unsigned aside =
           add(getByteSize(copy.type), Category::Workspace, false, end);
-      copies.push_back({copy.type, copy.to, aside});
+      copies.push_back({copy.name, copy.type, copy.to, aside});
       release(copy.to, aside);
     }
     unsigned next = ready.pop_back_val();

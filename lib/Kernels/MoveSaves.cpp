@@ -16,10 +16,6 @@ namespace mlir::binade {
 #include "binade/Kernels/Passes.h.inc"
 
 namespace {
-int64_t getNumElements(Value value) {
-  return cast<RankedTensorType>(value.getType()).getNumElements();
-}
-
 /// A value that is kept, and the movements that lead to it, first to last.
 struct Kept {
   Value value; ///< Of the save.

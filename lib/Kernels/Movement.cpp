@@ -18,6 +18,10 @@ bool mlir::binade::isMovement(Operation *op) {
   return (isView(op) && !isa<SaveOp>(op)) || hasSchedule(op, Schedule::Permute);
 }
 
+int64_t mlir::binade::getNumElements(Value value) {
+  return cast<RankedTensorType>(value.getType()).getNumElements();
+}
+
 Operation *mlir::binade::findFirstUser(Value value) {
   Operation *first = nullptr;
   for (Operation *user : value.getUsers())

@@ -7,6 +7,8 @@
 
 namespace mlir::binade {
 
+int64_t getNumElements(Value value);
+
 /// Whether `op` shows the bytes of its operand as they are. Null is no view.
 bool isView(Operation *op);
 

@@ -25,6 +25,7 @@ struct Storage {
 
 /// A copy after everything else, between memory of two storages.
 struct FinalCopy {
+  std::string name; ///< Of the result that it is for.
   RankedTensorType type;
   unsigned from, to;
 };
@@ -102,8 +103,7 @@ private:
   /// When an op begins and when it ends: later, if it has a body.
   DenseMap<Operation *, std::pair<unsigned, unsigned>> positions;
   DenseMap<Operation *, int64_t> slots; ///< Of parallel tiles.
-  /// Results that could not be written in place, and their arguments.
-  SmallVector<std::pair<Value, Value>> displaced;
+  SmallVector<unsigned> displaced;      ///< Results not written in place.
   SmallVector<FinalCopy> copies;
   SmallVector<unsigned> results; ///< Storages of the step's results.
   unsigned end = 1; ///< Arguments are there before the first op, at 0.

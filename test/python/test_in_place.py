@@ -121,7 +121,9 @@ STEPS = {
 def test_every_value_is_the_one_that_is_named(kind, tmp_path):
     body, results, expected, copies = STEPS[kind]
     program, plan = compile_step(tmp_path, "abcd", body, results)
-    assert sum(record["kind"] == "copy" for record in plan["records"]) == copies
+    labels = [r["label"] for r in plan["records"] if r["kind"] == "copy"]
+    assert len(labels) == copies
+    assert set(labels) <= {f"copy {name}" for name in results}
     state = {
         name: np.arange(4, dtype=np.float32) + 10 * i + 1
         for i, name in enumerate("abcd")
