@@ -23,6 +23,37 @@ std::string getKernelKey(func::FuncOp kernel) {
   return key;
 }
 
+/// Numbers that an op over many tensors treats as tensors become tensors of one
+/// element: what has rank 0 in such a kernel belongs to all tensors.
+static void liftNumbers(Operation *op) {
+  auto update = dyn_cast<OptimizerUpdateOp>(op);
+  if (!update && !isa<GradientStatisticsOp>(op))
+    return;
+  ImplicitLocOpBuilder b(op->getLoc(), op);
+  auto reshape = [&](Value x, ArrayRef<int64_t> shape) {
+    Value view = buildReshape(b, x, shape);
+    setPhase(view.getDefiningOp(), getPhase(op));
+    return view;
+  };
+  auto isNumber = [](Value x) {
+    return cast<RankedTensorType>(x.getType()).getRank() == 0;
+  };
+  unsigned tensors =
+      update ? 2 + update.getStates().size() : op->getNumOperands();
+  for (OpOperand &operand : op->getOpOperands().take_front(tensors))
+    if (isNumber(operand.get()))
+      operand.set(reshape(operand.get(), {1}));
+  if (!update)
+    return;
+  b.setInsertionPointAfter(op);
+  for (Value result : op->getResults())
+    if (isNumber(result)) {
+      result.setType(cast<RankedTensorType>(result.getType()).clone({1}));
+      Value number = reshape(result, {});
+      result.replaceAllUsesExcept(number, number.getDefiningOp());
+    }
+}
+
 namespace {
 class Outliner {
 public:
@@ -231,6 +262,7 @@ struct FormKernelsPass : impl::FormKernelsPassBase<FormKernelsPass> {
           "expected a function '@step' to form kernels of");
       return signalPassFailure();
     }
+    step.walk(liftNumbers);
     Outliner(step).run(step.front());
   }
 };

@@ -30,8 +30,8 @@ bool StorageMap::mayOverwrite(OpResult result, Value operand) const {
              llvm::any_of(
                  shape->second.inPlace[index],
                  [&](unsigned candidate) {
-                   return launch.getOperands()[firstOperand + candidate] ==
-                          operand;
+                   return shares(
+                       launch.getOperands()[firstOperand + candidate]);
                  });
     firstOperand += kernel.getNumArguments();
     firstResult += kernel.getNumResults();
@@ -51,15 +51,13 @@ void StorageMap::placeInArguments(func::FuncOp step) {
     Value argument = step.getArgument(*replaced[index]);
     if (of(argument) == of(value))
       continue;
-    Operation *producer = value.getDefiningOp();
-    unsigned made = producer ? positions[producer].first : 0;
+    auto result = dyn_cast<OpResult>(findBase(value));
+    unsigned made = result ? positions[result.getOwner()].first : 0;
     unsigned lastRead = storages[of(argument)].last;
-    bool isFree =
-        lastRead < made || (lastRead == made && isa<OpResult>(value) &&
-                            mayOverwrite(cast<OpResult>(value), argument));
-    bool isOwn = producer && !isView(producer) && !storage.persistent;
-    if (isFree && isOwn)
-      storageOf[value] = of(argument);
+    bool isFree = lastRead < made || (lastRead == made && result &&
+                                      mayOverwrite(result, argument));
+    if (isFree && result && !storage.persistent)
+      storageOf[result] = of(argument);
     else
       displaced.push_back(index);
   }

@@ -14,6 +14,12 @@ bool mlir::binade::isView(Operation *op) {
   return hasSchedule(op, Schedule::View) && op->getNumOperands() == 1;
 }
 
+Value mlir::binade::findBase(Value value) {
+  while (isView(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  return value;
+}
+
 bool mlir::binade::isMovement(Operation *op) {
   return (isView(op) && !isa<SaveOp>(op)) || hasSchedule(op, Schedule::Permute);
 }

@@ -12,6 +12,9 @@ int64_t getNumElements(Value value);
 /// Whether `op` shows the bytes of its operand as they are. Null is no view.
 bool isView(Operation *op);
 
+/// What `value` is a view of, or `value` itself.
+Value findBase(Value value);
+
 /// Whether `op` has the elements of its operands, or some, in another place or
 /// shape, and is not there to keep them. Null does not move.
 bool isMovement(Operation *op);

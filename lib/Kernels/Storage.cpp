@@ -51,13 +51,6 @@ static Category getCategory(Role role) {
   }
 }
 
-/// What `value` is a view of, or `value` itself.
-static Value findBase(Value value) {
-  while (isView(value.getDefiningOp()))
-    value = value.getDefiningOp()->getOperand(0);
-  return value;
-}
-
 Value mlir::binade::findYielded(TileOp tile, unsigned index) {
   ValueRange yielded = tile.getYield()->getOperands();
   Value base = findBase(yielded[index]);
