@@ -1,8 +1,10 @@
 //===- ValidateRecords.cpp - What records read and write ------------------===//
-// Every view of every iteration stays inside of its buffer, and iterations that
-// are executed at the same time write nothing in common.
+// Every view of every iteration stays inside of its buffer, and copies,
+// products and convolutions of iterations that are executed at the same time
+// write nothing in common. What kernels do with addresses is not known here.
 //===----------------------------------------------------------------------===//
 
+#include "ParallelWrites.h"
 #include "Validate.h"
 #include "ViewBounds.h"
 #include "binade/Container/Printable.h"
@@ -62,6 +64,7 @@ private:
   struct Parallel {
     std::size_t depth;
     std::int64_t slots;
+    ParallelWrites writes;
   };
   std::optional<Parallel> parallel; ///< The parallel loop among them.
 };
@@ -99,12 +102,19 @@ Result<void> RecordValidator::check(const Loop &loop,
   if (loop.slots > 0 && parallel)
     return fail("a parallel loop inside of another");
   if (loop.slots > 0)
-    parallel = Parallel{loops.size(), loop.slots};
+    parallel = Parallel{loops.size(), loop.slots, {}};
   loops.push_back(loop.count);
   BINADE_CHECK(checkRecords(loop.body, place + "."));
   loops.pop_back();
-  if (parallel && parallel->depth == loops.size())
-    parallel.reset();
+  if (!parallel || parallel->depth != loops.size())
+    return {};
+  auto clash = parallel->writes.findClash();
+  parallel.reset();
+  if (clash) {
+    part = clash->second;
+    return fail("may write in one iteration of a parallel loop what " +
+                clash->first + " writes in another");
+  }
   return {};
 }
 
@@ -277,11 +287,15 @@ Result<void> RecordValidator::checkApart(const View &view,
                                          std::string_view what,
                                          std::span<const std::int64_t> strides,
                                          std::span<const std::int64_t> sizes) {
-  if (parallel && plan.buffers[view.buffer].slot == 0 &&
-      !movesApart(view, strides, sizes, loops, parallel->depth))
+  const Buffer &buffer = plan.buffers[view.buffer];
+  if (!parallel || buffer.slot != 0)
+    return {};
+  if (!movesApart(view, strides, sizes, loops, parallel->depth))
     return fail(std::string(what) +
                 " has elements that several iterations of a parallel loop "
                 "write");
+  parallel->writes.add(buffer, view, strides, sizes, loops, parallel->depth,
+                       part);
   return {};
 }
 

@@ -218,6 +218,35 @@ TEST(HostilePlan, IterationsOfAParallelLoopWriteApart) {
                           "several iterations of a parallel loop write");
 }
 
+TEST(HostilePlan, RecordsOfAParallelLoopWriteApart) {
+  // Two copies to 'y', which has 12 elements, in `count` iterations.
+  auto copyTwice = [](View first, View second, std::int64_t size,
+                      std::int64_t count) {
+    return rejection([&](Plan &p) {
+      View from{0, 0, {0}, {}};
+      p.records[0] = {"rows", Loop{count,
+                                   {{"one", Copy{from, first, {size}}},
+                                    {"two", Copy{from, second, {size}}}},
+                                   2}};
+    });
+  };
+  const std::string wrong =
+      "record 0.1 'two': may write in one iteration of a parallel loop what "
+      "record 0.0 'one' writes in another";
+  // The second one is an iteration ahead.
+  EXPECT_EQ(copyTwice({2, 0, {1}, {3}}, {2, 3, {1}, {3}}, 3, 3), wrong);
+  EXPECT_EQ(copyTwice({2, 0, {1}, {3}}, {2, 9, {1}, {0}}, 3, 1), "accepted");
+  // Halves of one piece, and the piece again.
+  EXPECT_EQ(copyTwice({2, 0, {1}, {4}}, {2, 2, {1}, {4}}, 2, 3), "accepted");
+  EXPECT_EQ(copyTwice({2, 0, {1}, {4}}, {2, 3, {1}, {4}}, 2, 2), wrong);
+  EXPECT_EQ(copyTwice({2, 0, {1}, {4}}, {2, 0, {1}, {4}}, 4, 3), "accepted");
+  EXPECT_EQ(copyTwice({2, 0, {4}, {1}}, {2, 0, {4}, {1}}, 3, 4), "accepted");
+  // At different speeds.
+  EXPECT_EQ(copyTwice({2, 0, {1}, {2}}, {2, 0, {1}, {3}}, 2, 3), wrong);
+  // Elsewhere.
+  EXPECT_EQ(copyTwice({2, 0, {1}, {2}}, {2, 6, {1}, {3}}, 2, 2), "accepted");
+}
+
 TEST(HostilePlan, LaunchesAreChecked) {
   const std::string mean = "record 1 'mean': ";
   EXPECT_EQ(rejection([](Plan &p) { launchOf(p).kernel = "a b"; }),
