@@ -48,13 +48,12 @@ endfunction()
 # file: cmake/Precompiled/<kind>.h, which needs <library>..., is compiled once
 # and shared by all code of that kind. A precompiled header asks for the same
 # flags wherever it is used: programs are compiled as position-independent as
-# libraries are. What a tool does by itself takes no time, and what a test does
-# takes little: a release optimizes them less than libraries, and builds faster.
+# libraries are. Tests by themselves take little time: a release optimizes them
+# less, and builds faster. Tools it does not: of an inline function that both have
+# the linker keeps the tool's, for the libraries too.
 function(binade_precompile name kind)
   set(options -fPIC "SHELL:-Xclang -fno-pch-timestamp")
-  if(kind STREQUAL "tool")
-    list(APPEND options $<$<CONFIG:Release>:-O0>)
-  elseif(kind MATCHES "test$")
+  if(kind MATCHES "test$")
     list(APPEND options $<$<CONFIG:Release>:-O1>)
   endif()
   set(precompiled binade-precompiled-${kind})
@@ -164,7 +163,8 @@ function(binade_unittest name)
       set(kind test)
     endif()
   endforeach()
-  binade_precompile(${name} ${kind} GTest::gtest)
+  binade_precompile(${name} ${kind} GTest::gtest
+    nlohmann_json::nlohmann_json)
   target_compile_definitions(${name} PRIVATE
     BINADE_TEST_INPUTS="${CMAKE_CURRENT_SOURCE_DIR}/Inputs"
     BINADE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")

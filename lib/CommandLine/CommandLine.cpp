@@ -32,6 +32,16 @@ CLI::Validator binade::oneOf(std::vector<std::string> names) {
   return CLI::Validator(check, "{" + known + "}");
 }
 
+void binade::addDiagnosticFormat(CLI::App &app, DiagnosticFormat &format) {
+  auto set = [&format](const std::string &text) {
+    format = text == "json" ? DiagnosticFormat::Json : DiagnosticFormat::Text;
+  };
+  app.add_option_function<std::string>("--diag", set,
+                                       "Form of errors and warnings")
+      ->check(oneOf({"text", "json"}))
+      ->default_str("text");
+}
+
 /// The subcommand that was being read, or the program itself.
 static const CLI::App &findCommand(const CLI::App &app) {
   std::vector<CLI::App *> parsed = app.get_subcommands();

@@ -38,12 +38,13 @@ public:
   }
 
 private:
-  /// Whether the backward part has `value` anyway.
-  bool isKept(Value value) const {
+  /// Whether `user`, of the backward part, has `value` anyway.
+  bool isKept(Value value, Operation *user) const {
     Operation *producer = value.getDefiningOp();
+    SaveOp save = saves.lookup(value);
     return !producer || producer->hasTrait<OpTrait::ConstantLike>() ||
-           saves.contains(value) ||
-           (isPlainView(producer) && isKept(producer->getOperand(0)));
+           (save && save->isBeforeInBlock(user)) ||
+           (isPlainView(producer) && isKept(producer->getOperand(0), user));
   }
 
   /// The value that the backward part has for `value`.
@@ -76,7 +77,7 @@ private:
     if (!isCheap(producer) || !user ||
         (!views.empty() && saves.contains(value)) ||
         !llvm::all_of(producer->getOperands(),
-                      [&](Value operand) { return isKept(operand); }))
+                      [&](Value operand) { return isKept(operand, user); }))
       return;
     if (saves.lookup(save.getX()) == save)
       saves.erase(save.getX());

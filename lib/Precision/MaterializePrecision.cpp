@@ -33,9 +33,9 @@ private:
     for (OpOperand &operand : op->getOpOperands()) {
       FormatRole role = op.getOperandFormat(operand.getOperandNumber());
       if (role != FormatRole::Fixed)
-        operand.set(cast(operand.get(), role == FormatRole::Chosen
-                                            ? decision.getCompute()
-                                            : b.getF32Type()));
+        operand.set(cast(operand, role == FormatRole::Chosen
+                                      ? decision.getCompute()
+                                      : b.getF32Type()));
     }
     for (OpResult result : op->getResults()) {
       FormatRole role = op.getResultFormat(result.getResultNumber());
@@ -50,7 +50,7 @@ private:
   void keepWide(Operation *op) {
     for (OpOperand &operand : op->getOpOperands())
       if (Type before = original.lookup(operand.get()))
-        operand.set(cast(operand.get(), before));
+        operand.set(cast(operand, before));
   }
 
   void setFormat(Value value, Type format) {
@@ -61,8 +61,10 @@ private:
     value.setType(type.clone(format));
   }
 
-  /// `value` in `format`: cast once, right behind its definition.
-  Value cast(Value value, Type format) {
+  /// `operand` in `format`: cast once, right behind the definition. What was
+  /// saved waits as it is: it is cast where it is first read.
+  Value cast(OpOperand &operand, Type format) {
+    Value value = operand.get();
     auto type = mlir::cast<RankedTensorType>(value.getType());
     if (type.getElementType() == format)
       return value;
@@ -70,15 +72,21 @@ private:
     if (result)
       return result;
     b.setLoc(value.getLoc());
-    b.setInsertionPointAfterValue(value);
+    Operation *producer = value.getDefiningOp();
+    bool waits = isa_and_present<SaveOp>(producer);
+    if (waits)
+      b.setInsertionPoint(operand.getOwner());
+    else
+      b.setInsertionPointAfterValue(value);
     if (auto constant = value.getDefiningOp<ConstantOp>())
       if (auto splat = dyn_cast<SplatElementsAttr>(constant.getValue()))
         return result =
                    buildSplat(b, type.clone(format),
                               round(splat.getSplatValue<APFloat>(), format));
     result = buildCast(b, value, format);
-    if (Operation *producer = value.getDefiningOp())
-      setPhase(result.getDefiningOp(), getPhase(producer));
+    if (producer)
+      setPhase(result.getDefiningOp(),
+               getPhase(waits ? operand.getOwner() : producer));
     return result;
   }
 

@@ -59,7 +59,7 @@ module attributes {binade.policy = #binade.policy<name = "p", hash = "0", text =
 // CHECK:         %[[Y:.*]] = binade.tanh %arg0
 // CHECK:         %[[N:.*]] = binade.cast %[[Y]] : (tensor<8xf32>) -> tensor<8xbf16>
 // CHECK:         %[[SAVED:.*]] = binade.save %[[N]] {{.*}} : (tensor<8xbf16>) -> tensor<8xbf16>
-// CHECK:         %[[W:.*]] = binade.cast %[[SAVED]] : (tensor<8xbf16>) -> tensor<8xf32>
+// CHECK:         %[[W:.*]] = binade.cast %[[SAVED]] {binade.phase = #binade.phase<backward>} : (tensor<8xbf16>) -> tensor<8xf32>
 // CHECK:         binade.mul %[[W]], %[[W]]
 module attributes {binade.policy = #binade.policy<name = "p", hash = "0", text = "{name: p, narrow: bf16, wide: f32}">} {
   func.func @step(%x: tensor<8xf32>) -> tensor<8xf32> {

@@ -167,6 +167,26 @@ func.func @f(%x: tensor<3x2xf32>) -> (tensor<3x2xf32>, tensor<2x2xf32>) {
     assert process.returncode == 0, process.stdout + process.stderr
 
 
+def test_constants_beside_the_module(tmp_path, monkeypatch):
+    """Not those of the same name in the working directory."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "c.bin").write_bytes(np.float32([1, 2, 3]).tobytes())
+    (tmp_path / "c.bin").write_bytes(np.float32([4, 5, 6]).tobytes())
+    monkeypatch.chdir(tmp_path)
+    module = """
+func.func @f(%x: tensor<3xf32>) -> tensor<3xf32> {
+  %c = binade.constant #binade.external<"c.bin", 0, 12> : tensor<3xf32>
+  %y = binade.mul %x, %c : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+  return %y : tensor<3xf32>
+}
+"""
+    out = folder / "out.safetensors"
+    process = check(module, {"arg0": np.float32([1, 1, 1])}, folder, "--out", out)
+    assert process.returncode == 0, process.stdout + process.stderr
+    np.testing.assert_array_equal(safetensors.load(out)["result0"], [1, 2, 3])
+
+
 def test_index_out_of_range(tmp_path):
     operands = [normal(4, 3), np.array([1, 9])]
     module = op_module("gather", operands, [((2, 3), "f32")])

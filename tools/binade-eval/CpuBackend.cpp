@@ -38,7 +38,8 @@ static OwningOpRef<ModuleOp> makeStep(ModuleOp module, StringRef name) {
   return copy;
 }
 
-static Result<::binade::Program> compile(ModuleOp module, StringRef where) {
+static Result<::binade::Program> compile(ModuleOp module, StringRef where,
+                                         StringRef directory) {
   DiagnosticCollector diagnostics(module.getContext());
   auto fail = [&] {
     return diagnostics.takeError(where.str(), "cannot be compiled");
@@ -54,11 +55,13 @@ static Result<::binade::Program> compile(ModuleOp module, StringRef where) {
     return fail();
   ::binade::LoadOptions load;
   load.poison = true;
-  return ::binade::Program::load(std::move(*bundle), where.str(), "", load);
+  return ::binade::Program::load(std::move(*bundle), where.str(),
+                                 directory.str(), load);
 }
 
 Result<NamedTensors> evaluateOnCpu(ModuleOp module, StringRef function,
-                                   const NamedTensors &inputs) {
+                                   const NamedTensors &inputs,
+                                   StringRef directory) {
   std::string where = ("@" + function).str();
   DialectRegistry registry;
   registerAllDialects(registry);
@@ -69,7 +72,7 @@ Result<NamedTensors> evaluateOnCpu(ModuleOp module, StringRef function,
   SmallVector<std::string> results = getResultNames(step);
   SmallVector<Type> types(step.getResultTypes());
 
-  Result<::binade::Program> program = compile(*copy, where);
+  Result<::binade::Program> program = compile(*copy, where, directory);
   if (!program)
     return program.takeError();
   if (Result<void> done = program->initialize(/*seed=*/0); !done)

@@ -1,7 +1,61 @@
 //===- binade-eval.cpp - run a function on given tensors ------------------===//
 
-#include "CpuBackend.h"
+#include "Eval.h"
+#include "binade/CommandLine/CommandLine.h"
+#include <iostream>
+
+using namespace binade;
 
 int main(int argc, char **argv) {
-  return mlir::binade::runEval(argc, argv, {{"cpu", evaluateOnCpu}});
+  EvalOptions options;
+  DiagnosticFormat format = DiagnosticFormat::Text;
+  CLI::App app("Runs a function of a module on given tensors.", "binade eval");
+  app.footer("Examples:\n"
+             "  binade eval module.mlir --inputs x.safetensors\n"
+             "  binade eval module.mlir --function f --inputs x.safetensors "
+             "--backend cpu \\\n"
+             "      --check --out y.safetensors");
+  app.add_option("module", options.module, "a module of binade ops (.mlir)")
+      ->required();
+  app.add_option("--function", options.function,
+                 "function to run; may be left out where there is only one");
+  app.add_option("--inputs", options.inputs,
+                 "safetensors file of arguments by name (binade.name, else "
+                 "arg0, arg1, ...); arguments that it lacks take their "
+                 "binade.init");
+  app.add_option("--out", options.out,
+                 "safetensors file to write results to by name (binade.name, "
+                 "else result0, ...); without it they are printed");
+  app.add_option("--backend", options.backend, "what computes the results")
+      ->check(oneOf({"reference", "cpu"}));
+  app.add_option("--results", options.results,
+                 "safetensors file of results computed elsewhere, to take in "
+                 "place of computing them");
+  app.add_option("--bounds", options.bounds,
+                 "safetensors file to write to how far correct results may be "
+                 "from the reference");
+  app.add_flag("--check", options.check,
+               "compare the results with the reference; exit code 1 where one "
+               "is farther from it than its bound");
+  addDiagnosticFormat(app, format);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    return error.get_exit_code() == 0 ? app.exit(error)
+                                      : reportUsage(app, error, argc, argv);
+  }
+  auto fail = [&](const Error &error) {
+    std::cerr << render(error, format) << "\n";
+    return error.exitCode;
+  };
+  try {
+    Result<int> code = runEval(options);
+    return code ? *code : fail(code.error());
+  } catch (const std::bad_alloc &) {
+    return fail({options.module, "not enough memory to evaluate it",
+                 ExitCode::Resources});
+  } catch (const std::length_error &) {
+    return fail({options.module, "a tensor is too large to be evaluated",
+                 ExitCode::Resources});
+  }
 }

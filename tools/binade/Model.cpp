@@ -21,8 +21,7 @@ static DialectRegistry makeRegistry() {
 
 Model::Model(std::string path, const OutputArguments &output)
     : path(std::move(path)), timing(output.timing), context(makeRegistry()),
-      diagnostics(context, ::binade::printable(this->path),
-                  output.getFormat()) {}
+      diagnostics(context, ::binade::printable(this->path), output.format) {}
 
 bool Model::isModule() const { return StringRef(path).ends_with(".mlir"); }
 

@@ -207,13 +207,6 @@ std::vector<::binade::Setting> StepArguments::getSettings() const {
 //===----------------------------------------------------------------------===//
 
 void OutputArguments::add(CLI::App &command) {
-  command.add_option("--diag", diagnostics, "Form of errors and warnings")
-      ->check(oneOf({"text", "json"}))
-      ->capture_default_str();
+  ::binade::addDiagnosticFormat(command, format);
   command.add_flag("--timing", timing, "Print the time of each phase");
-}
-
-::binade::DiagnosticFormat OutputArguments::getFormat() const {
-  return diagnostics == "json" ? ::binade::DiagnosticFormat::Json
-                               : ::binade::DiagnosticFormat::Text;
 }

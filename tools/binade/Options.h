@@ -51,11 +51,10 @@ private:
 
 /// Form of diagnostics, and whether phases report their time.
 struct OutputArguments {
-  std::string diagnostics = "text";
+  binade::DiagnosticFormat format = binade::DiagnosticFormat::Text;
   bool timing = false;
 
   void add(CLI::App &command);
-  binade::DiagnosticFormat getFormat() const;
 };
 
 /// An error of the command line: exit code 2.

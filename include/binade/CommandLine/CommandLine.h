@@ -3,6 +3,7 @@
 #ifndef BINADE_COMMANDLINE_COMMANDLINE_H
 #define BINADE_COMMANDLINE_COMMANDLINE_H
 
+#include "binade/Container/Error.h"
 #include "binade/Container/Numbers.h"
 #include "binade/Container/Printable.h"
 #include <CLI/CLI.hpp>
@@ -37,6 +38,9 @@ CLI::Validator number(NumberRange range = {});
 
 /// Accepts one of `names`.
 CLI::Validator oneOf(std::vector<std::string> names);
+
+/// Adds --diag, the form of errors and warnings.
+void addDiagnosticFormat(CLI::App &app, DiagnosticFormat &format);
 
 /// Prints what CLI11 found wrong in the drivers' words and returns the exit
 /// code. The name of `app` is how it is called.

@@ -89,7 +89,7 @@ Schedule SaveOp::getSchedule() {
                                               : Schedule::Library;
 }
 
-/// The cast joins the kernel that makes the value.
+/// The cast joins the kernel that makes the value, where a kernel does.
 FailureOr<SmallVector<Value>> SaveOp::decompose(ImplicitLocOpBuilder &b) {
   if (getX().getType() == getY().getType())
     return failure();

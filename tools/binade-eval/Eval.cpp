@@ -1,7 +1,8 @@
-//===- RunEval.cpp - the command `eval` -----------------------------------===//
+//===- Eval.cpp - one run of the command `eval` ---------------------------===//
 
-#include "binade/Reference/RunEval.h"
-#include "binade/CommandLine/CommandLine.h"
+#include "Eval.h"
+#include "CpuBackend.h"
+#include "binade/Container/Printable.h"
 #include "binade/IR/Diagnostics.h"
 #include "binade/IR/ParseModule.h"
 #include "binade/Reference/TensorFile.h"
@@ -16,18 +17,10 @@ using ::binade::ExitCode;
 using ::binade::Result;
 
 namespace {
-struct Options {
-  std::string module, function, inputs, out, bounds, results;
-  std::string backend = "reference", diagnostics = "text";
-  bool check = false;
-};
-
 /// One run of the command.
 class Eval {
 public:
-  Eval(const Options &options,
-       const std::map<std::string, EvalBackend> &backends)
-      : options(options), backends(backends) {}
+  explicit Eval(const EvalOptions &options) : options(options) {}
 
   /// The exit code, 0 or 1, or what went wrong.
   Result<int> run();
@@ -40,8 +33,7 @@ private:
     return diagnostics->takeError(options.module, fallback);
   }
 
-  const Options &options;
-  const std::map<std::string, EvalBackend> &backends;
+  const EvalOptions &options;
   MLIRContext context;
   OwningOpRef<ModuleOp> module;
   func::FuncOp function;
@@ -99,7 +91,8 @@ Result<Outputs> Eval::evaluateReference() {
 /// The outputs of another implementation than the reference.
 Result<NamedTensors> Eval::compute() {
   if (options.results.empty())
-    return backends.at(options.backend)(*module, function.getName(), inputs);
+    return evaluateOnCpu(*module, function.getName(), inputs,
+                         evaluation.directory);
   SmallVector<std::string> names = getResultNames(function);
   auto results = readTensors(options.results, &context,
                              getTypes(names, function.getResultTypes()));
@@ -192,64 +185,4 @@ Result<int> Eval::run() {
   return static_cast<int>(ExitCode::Ok);
 }
 
-int mlir::binade::runEval(int argc, char **argv,
-                          const std::map<std::string, EvalBackend> &backends) {
-  Options options;
-  CLI::App app("Runs a function of a module on given tensors.", "binade eval");
-  app.footer("Examples:\n"
-             "  binade eval module.mlir --inputs x.safetensors\n"
-             "  binade eval module.mlir --function f --inputs x.safetensors "
-             "--backend cpu \\\n"
-             "      --check --out y.safetensors");
-  app.add_option("module", options.module, "a module of binade ops (.mlir)")
-      ->required();
-  app.add_option("--function", options.function,
-                 "function to run; may be left out where there is only one");
-  app.add_option("--inputs", options.inputs,
-                 "safetensors file of arguments by name (binade.name, else "
-                 "arg0, arg1, ...); arguments that it lacks take their "
-                 "binade.init");
-  app.add_option("--out", options.out,
-                 "safetensors file to write results to by name (binade.name, "
-                 "else result0, ...); without it they are printed");
-  std::vector<std::string> names = {"reference"};
-  for (const auto &[name, backend] : backends)
-    names.push_back(name);
-  app.add_option("--backend", options.backend, "what computes the results")
-      ->check(::binade::oneOf(names));
-  app.add_option("--results", options.results,
-                 "safetensors file of results computed elsewhere, to take in "
-                 "place of computing them");
-  app.add_option("--bounds", options.bounds,
-                 "safetensors file to write to how far correct results may be "
-                 "from the reference");
-  app.add_flag("--check", options.check,
-               "compare the results with the reference; exit code 1 where one "
-               "is farther from it than its bound");
-  app.add_option("--diag", options.diagnostics, "form of error messages")
-      ->check(::binade::oneOf({"text", "json"}));
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError &error) {
-    return error.get_exit_code() == 0
-               ? app.exit(error)
-               : ::binade::reportUsage(app, error, argc, argv);
-  }
-  auto fail = [&](const Error &error) {
-    auto format = options.diagnostics == "json"
-                      ? ::binade::DiagnosticFormat::Json
-                      : ::binade::DiagnosticFormat::Text;
-    llvm::errs() << ::binade::render(error, format) << "\n";
-    return error.exitCode;
-  };
-  try {
-    Result<int> code = Eval(options, backends).run();
-    return code ? *code : fail(code.error());
-  } catch (const std::bad_alloc &) {
-    return fail({options.module, "not enough memory to evaluate it",
-                 ExitCode::Resources});
-  } catch (const std::length_error &) {
-    return fail({options.module, "a tensor is too large to be evaluated",
-                 ExitCode::Resources});
-  }
-}
+Result<int> runEval(const EvalOptions &options) { return Eval(options).run(); }
