@@ -61,6 +61,13 @@ def train_with_pytorch(trained, data, skipped):
     return losses, norms, {name: values[name].detach().numpy() for name in trained}
 
 
+def save_model(trained, path):
+    weight = ", ".join(repr(float(v)) for v in WEIGHT.flat)
+    model = onnx.parser.parse_model(GRAPH.format(weight=weight))
+    model.metadata_props.add(key="binade.trainable", value=json.dumps(trained))
+    onnx.save(model, path)
+
+
 @pytest.mark.parametrize(
     "trained",
     [
@@ -73,10 +80,7 @@ def train_with_pytorch(trained, data, skipped):
 )
 @pytest.mark.parametrize("policy", ["fp32", "fp16-amp"])
 def test_numbers_are_trained_like_tensors(trained, policy, tmp_path):
-    weight = ", ".join(repr(float(v)) for v in WEIGHT.flat)
-    model = onnx.parser.parse_model(GRAPH.format(weight=weight))
-    model.metadata_props.add(key="binade.trainable", value=json.dumps(trained))
-    onnx.save(model, tmp_path / "model.onnx")
+    save_model(trained, tmp_path / "model.onnx")
     data = make_data()
     safetensors.save(tmp_path / "data.safetensors", data)
     process = binade(
@@ -100,3 +104,14 @@ def test_numbers_are_trained_like_tensors(trained, policy, tmp_path):
     for name, value in expected.items():
         assert final[name].shape == value.shape
         np.testing.assert_allclose(final[name], value, atol=allowed, err_msg=name)
+
+
+def test_numbers_are_updated_in_place(tmp_path):
+    save_model(["weight", "scale"], tmp_path / "model.onnx")
+    process = binade(
+        "compile", tmp_path / "model.onnx", "--optimizer", "adamw", "--to", "plan",
+        "-o", tmp_path / "plan.json",
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    records = json.loads((tmp_path / "plan.json").read_text())["records"]
+    assert [r["label"] for r in records if r["kind"] == "copy"] == []
