@@ -8,6 +8,7 @@
 #include "binade/Precision/Policy.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/Remarks.h"
+#include "llvm/Support/ScopedPrinter.h"
 
 namespace mlir::binade {
 #define GEN_PASS_DEF_ASSIGNPRECISIONPASS
@@ -32,8 +33,8 @@ public:
       return failure();
     auto remark = remark::passed(op.getLoc(), kRemark);
     remark << remark::metric("op", op->getName().getStringRef())
-           << remark::metric("compute", text(decision.getCompute()))
-           << remark::metric("result", text(decision.getResult()))
+           << remark::metric("compute", llvm::to_string(decision.getCompute()))
+           << remark::metric("result", llvm::to_string(decision.getResult()))
            << remark::metric("rule", decision.isPin()
                                          ? "pin"
                                          : decision.getRule().getValue());
@@ -41,12 +42,6 @@ public:
   }
 
 private:
-  static std::string text(Type type) {
-    std::string result;
-    llvm::raw_string_ostream(result) << type;
-    return result;
-  }
-
   PrecisionAttr decide(PrecisionOpInterface op) {
     const PolicyRule *rule = policy.findRule(op, roles);
     PolicySettings settings = rule ? rule->settings : PolicySettings();

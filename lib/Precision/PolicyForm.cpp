@@ -104,22 +104,13 @@ static YamlForm<PolicySelector> selectorForm() {
            yamlEnum(stringifyLayerPosition, getMaxEnumValForLayerPosition()))});
 }
 
-/// A key of a rule that is a setting.
-template <typename Member, typename U>
-static YamlKey<PolicyRule> settingKey(StringRef name, StringRef help,
-                                      Member PolicySettings::*member,
-                                      YamlForm<U> form) {
-  form.schema["description"] = help;
-  return {name.str(),
-          [member, read = form.read](YamlReader &reader, Node &node,
-                                     PolicyRule &rule) -> LogicalResult {
-            U value{};
-            if (failed(read(reader, node, value)))
-              return failure();
-            rule.settings.*member = value;
-            return success();
-          },
-          std::move(form.schema)};
+/// A key of a rule's settings stands in the rule itself.
+static YamlKey<PolicyRule> settingKey(YamlKey<PolicySettings> key) {
+  auto read = [read = std::move(key.read)](YamlReader &reader, Node &node,
+                                           PolicyRule &rule) {
+    return read(reader, node, rule.settings);
+  };
+  return {std::move(key.name), std::move(read), std::move(key.schema)};
 }
 
 static LogicalResult finishRule(YamlReader &reader, Node &node,
@@ -137,20 +128,20 @@ static YamlForm<PolicyRule> ruleForm() {
       "a rule",
       {yamlKey("match", "The ops that the rule speaks of", &PolicyRule::match,
                selectorForm()),
-       settingKey(
-           "class", "How the ops tolerate the narrow format",
-           &PolicySettings::precisionClass,
-           yamlEnum(stringifyPrecisionClass, getMaxEnumValForPrecisionClass())),
-       settingKey("compute", "Format that operands are rounded to",
-                  &PolicySettings::compute, formatForm()),
-       settingKey("accumulate", "Format of partial sums",
-                  &PolicySettings::accumulate, formatForm()),
-       settingKey("result", "Format of the results", &PolicySettings::result,
-                  formatForm()),
-       settingKey("saved",
-                  "Format in which the results wait for the backward "
-                  "part",
-                  &PolicySettings::saved, formatForm()),
+       settingKey(yamlKey("class", "How the ops tolerate the narrow format",
+                          &PolicySettings::precisionClass,
+                          yamlEnum(stringifyPrecisionClass,
+                                   getMaxEnumValForPrecisionClass()))),
+       settingKey(yamlKey("compute", "Format that operands are rounded to",
+                          &PolicySettings::compute, formatForm())),
+       settingKey(yamlKey("accumulate", "Format of partial sums",
+                          &PolicySettings::accumulate, formatForm())),
+       settingKey(yamlKey("result", "Format of the results",
+                          &PolicySettings::result, formatForm())),
+       settingKey(yamlKey("saved",
+                          "Format in which the results wait for the backward "
+                          "part",
+                          &PolicySettings::saved, formatForm())),
        yamlKey("optional", "Whether the rule may match nothing",
                &PolicyRule::isOptional, yamlFlag())},
       finishRule);

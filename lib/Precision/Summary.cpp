@@ -2,6 +2,7 @@
 
 #include "binade/Precision/Summary.h"
 #include "binade/IR/Binade.h"
+#include "llvm/Support/ScopedPrinter.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -17,20 +18,15 @@ static Type getChosenFormat(PrecisionOpInterface op) {
   return {};
 }
 
-static std::string print(Type type) {
-  std::string text;
-  llvm::raw_string_ostream(text) << type;
-  return text;
-}
-
 PrecisionSummary mlir::binade::summarizePrecision(func::FuncOp function) {
   PrecisionSummary summary;
   function.walk([&](Operation *op) {
     if (isa<CastOp>(op))
-      ++summary.casts[print(getElementTypeOrSelf(op->getResult(0).getType()))];
+      ++summary.casts[llvm::to_string(
+          getElementTypeOrSelf(op->getResult(0).getType()))];
     else if (auto decided = dyn_cast<PrecisionOpInterface>(op))
       if (Type format = getChosenFormat(decided))
-        ++summary.ops[print(format)];
+        ++summary.ops[llvm::to_string(format)];
   });
   return summary;
 }

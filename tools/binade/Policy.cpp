@@ -9,6 +9,7 @@
 #include "binade/Precision/MatchRules.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/ScopedPrinter.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -41,12 +42,6 @@ void listPolicies() {
 // show
 //===----------------------------------------------------------------------===//
 
-static std::string print(Type type) {
-  std::string text;
-  llvm::raw_string_ostream(text) << type;
-  return text;
-}
-
 static std::string describe(const PolicySelector &match) {
   SmallVector<std::string> parts;
   if (!match.ops.empty())
@@ -72,7 +67,7 @@ static std::string describe(const PolicySettings &settings) {
                              std::pair("result", settings.result),
                              std::pair("saved", settings.saved)})
     if (format)
-      parts.push_back((key + Twine(" ") + print(format)).str());
+      parts.push_back((key + Twine(" ") + llvm::to_string(format)).str());
   return llvm::join(parts, ", ");
 }
 
