@@ -96,6 +96,8 @@ static Policy extend(const Policy &base, Policy change) {
     change.narrow = base.narrow;
   if (!change.wide)
     change.wide = base.wide;
+  if (!change.propagate)
+    change.propagate = base.propagate;
   if (!change.lossScaling)
     change.lossScaling = base.lossScaling;
   change.rules.insert(change.rules.begin(), base.rules.begin(),

@@ -2,6 +2,7 @@
 
 #include "binade/Precision/MatchRules.h"
 #include "binade/IR/Interface.h"
+#include "binade/Precision/RuleMatcher.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -26,13 +27,13 @@ std::vector<RuleMatches> mlir::binade::matchRules(const Policy &policy,
     classes.push_back(
         {("class " + stringifyPrecisionClass(PrecisionClass(i))).str()});
 
-  OpRoles roles(step);
+  RuleMatcher matcher(policy.rules, step);
   step.walk([&](PrecisionOpInterface op) {
     if (!hasChosenFormat(op))
       return;
     RuleMatches *last = nullptr;
     for (RuleMatches &matches : rules)
-      if (matches.rule->matches(op, roles)) {
+      if (matcher.matches(*matches.rule, op)) {
         ++matches.matched;
         last = &matches;
       }

@@ -196,6 +196,11 @@ const YamlForm<Policy> &mlir::binade::getPolicyForm() {
        yamlKey("narrow", "Format of ops that tolerate it", &Policy::narrow,
                formatForm()),
        yamlKey("wide", "Format of all others", &Policy::wide, formatForm()),
+       yamlKey("propagate",
+               "How ops follow the ops around them: PyTorch's operand rule, "
+               "or Grappler's painting",
+               &Policy::propagate,
+               yamlEnum(stringifyPropagation, getMaxEnumValForPropagation())),
        yamlKey("rules", "Deviations; the last that matches an op wins",
                &Policy::rules, yamlList(ruleForm())),
        yamlKey("loss_scale", "Dynamic scaling of the loss",

@@ -78,7 +78,10 @@ static void show(const Policy &policy) {
        base = base.getExtends())
     llvm::outs() << " extends " << base.getName().getValue();
   llvm::outs() << "\n  narrow      " << policy.narrow << "\n  wide        "
-               << policy.wide << "\n  loss scale  ";
+               << policy.wide << "\n  propagate   "
+               << stringifyPropagation(
+                      policy.propagate.value_or(Propagation::Operands))
+               << "\n  loss scale  ";
   if (const auto &scaling = policy.lossScaling)
     llvm::outs() << "starts at " << formatNumber(scaling->init) << ", times "
                  << formatNumber(scaling->growth) << " after "

@@ -16,13 +16,22 @@ class Binade_EnumAttr<EnumInfo enum, string mnemonic>
   let assemblyFormat = "`<` $value `>`";
 }
 
-// The four classes of automatic mixed precision (AMP).
+// The four classes of automatic mixed precision (AMP), and that of ops which a
+// list of ops does not name.
 def Binade_PrecisionClass : Binade_Enum<"PrecisionClass",
     "how an op tolerates a narrow compute format", [
-      I32EnumCase<"Allow", 0, "allow">, // fast and safe when narrow
-      I32EnumCase<"Infer", 1, "infer">, // narrow when its operands are
-      I32EnumCase<"Clear", 2, "clear">, // moves bits, does no arithmetic
-      I32EnumCase<"Deny", 3, "deny">,   // must stay in f32
+      I32EnumCase<"Allow", 0, "allow">,       // fast and safe when narrow
+      I32EnumCase<"Infer", 1, "infer">,       // narrow when its operands are
+      I32EnumCase<"Clear", 2, "clear">,       // moves bits, does no arithmetic
+      I32EnumCase<"Deny", 3, "deny">,         // must stay in f32
+      I32EnumCase<"Unlisted", 4, "unlisted">, // stays in f32, and tells no other
+    ]>;
+
+// How classes of ops become formats.
+def Binade_Propagation : Binade_Enum<"Propagation",
+    "how ops follow the ops around them", [
+      I32EnumCase<"Operands", 0, "operands">, // PyTorch's: as what they read
+      I32EnumCase<"Painting", 1, "painting">, // Grappler's: as what they touch
     ]>;
 
 // What a precision decision says about one operand or result.

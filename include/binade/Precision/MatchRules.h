@@ -17,7 +17,7 @@ struct RuleMatches {
   /// Ops that match, and of these the ones that no later rule matches.
   int64_t matched = 0, decided = 0;
   /// Names of the first ops decided: "matmul at 'node'".
-  std::vector<std::string> examples;
+  std::vector<std::string> examples = {};
 };
 
 /// One entry per rule in their order, then one per class that decides.

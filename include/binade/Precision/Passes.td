@@ -14,9 +14,12 @@ def AssignPrecisionPass : Pass<"binade-assign-precision", "::mlir::ModuleOp"> {
 
     In this order: a decision that is there without a rule is a user's pin and stays;
     then the last rule of the policy that matches; then the op's class. `allow` ops
-    are narrow, `deny` ops wide, `infer` and `clear` ops narrow when all their
-    floating-point operands are (constants with one value everywhere do not count),
-    which is the operand rule of PyTorch.
+    are narrow, `deny` and `unlisted` ops wide. What `infer` and `clear` ops are, the
+    policy's `propagate` says: `operands` makes them narrow when all floating-point
+    values are that they read, constants aside, which is the rule of PyTorch;
+    `painting` makes them narrow between two `allow` ops, and `clear` ops beside
+    narrow ones, while `deny` spreads forward, which is the way of TensorFlow's
+    Grappler.
 
     A policy whose two formats are equal decides nothing.
 

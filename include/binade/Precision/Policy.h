@@ -62,8 +62,6 @@ struct PolicyRule {
   /// "file:line", kept with each decision.
   std::string origin;
   LocationAttr location;
-
-  bool matches(Operation *op, const OpRoles &roles) const;
 };
 
 /// Dynamic loss scaling; the members are GradScaler's.
@@ -81,6 +79,8 @@ struct Policy {
   std::string extends;
   LocationAttr extendsLocation;
   FloatType narrow, wide;
+  /// How classes become formats; by operands where nothing is said.
+  std::optional<Propagation> propagate;
   /// Those of the policy that this one extends come first.
   std::vector<PolicyRule> rules;
   std::optional<LossScaling> lossScaling;
@@ -88,8 +88,6 @@ struct Policy {
   PolicyAttr source;
 
   bool isIdentity() const { return narrow == wide && rules.empty(); }
-  /// The last rule that matches `op`, or null.
-  const PolicyRule *findRule(Operation *op, const OpRoles &roles) const;
 };
 
 /// Names of the policies that Binade ships, sorted.

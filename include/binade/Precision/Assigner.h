@@ -1,0 +1,51 @@
+//===- Assigner.h - how formats are chosen ----------------------*- C++ -*-===//
+
+#ifndef BINADE_PRECISION_ASSIGNER_H
+#define BINADE_PRECISION_ASSIGNER_H
+
+#include "binade/Precision/PrecisionGraph.h"
+#include <memory>
+
+namespace mlir::binade {
+
+/// What an assigner says about one node.
+struct Choice {
+  /// One of the policy's formats.
+  FloatType format;
+  /// Why, where the node's class alone does not say: "reads f32 from". A
+  /// literal.
+  StringRef reason;
+  /// The value that `reason` speaks of, if it speaks of one.
+  Value from;
+};
+
+/// Chooses a format for each node of a graph: one of the policy's, whatever
+/// pins and rules settle. The same for the same graph, whatever its names.
+class Assigner {
+public:
+  virtual ~Assigner() = default;
+
+  /// One choice per node.
+  virtual std::vector<Choice> assign(const PrecisionGraph &graph) const = 0;
+};
+
+/// PyTorch's operand rule: `infer` and `clear` ops are narrow where all that
+/// they read is.
+std::unique_ptr<Assigner> createOperandRule();
+
+/// The painting of TensorFlow's Grappler (auto_mixed_precision.cc): `deny`
+/// spreads forward, `infer` and `clear` ops are narrow between `allow` ops, and
+/// `clear` ops beside narrow ones. The order of the ops does not matter.
+std::unique_ptr<Assigner> createPainting();
+
+/// The one that `policy` asks for.
+std::unique_ptr<Assigner> createAssigner(const Policy &policy);
+
+/// The decision that `choice` makes of `node`: formats settled by the policy go
+/// before the chosen one. Emits an error for formats that do not fit.
+PrecisionAttr buildDecision(const PrecisionGraph &graph, unsigned node,
+                            const Choice &choice);
+
+} // namespace mlir::binade
+
+#endif // BINADE_PRECISION_ASSIGNER_H

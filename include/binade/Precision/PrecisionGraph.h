@@ -1,0 +1,70 @@
+//===- PrecisionGraph.h - what an assigner decides about --------*- C++ -*-===//
+
+#ifndef BINADE_PRECISION_PRECISIONGRAPH_H
+#define BINADE_PRECISION_PRECISIONGRAPH_H
+
+#include "binade/Precision/Policy.h"
+#include "binade/Precision/RuleMatcher.h"
+
+namespace mlir::binade {
+
+/// An op of the training step whose format is chosen.
+struct PrecisionNode {
+  PrecisionOpInterface op;
+  /// What the policy says about it; null where only its class does.
+  const PolicyRule *rule = nullptr;
+  /// Of a saved value: the rule about its producer that says how it waits.
+  const PolicyRule *savedRule = nullptr;
+  /// The rule's class, else the op's own.
+  PrecisionClass precisionClass = PrecisionClass::Unlisted;
+  /// A user wrote the decision into the module.
+  bool isPinned = false;
+  /// Formats that a pin or the rule settles; null where they are chosen.
+  FloatType compute, accumulate, result;
+};
+
+/// A floating-point operand of a node whose format follows the decision.
+/// Constants have none: they take any format.
+struct PrecisionInput {
+  Value value;
+  /// The node that makes it in its result format; none where its format is not
+  /// chosen.
+  std::optional<unsigned> producer;
+};
+
+/// The ops of a training step whose formats are chosen, in order, and how they
+/// read one another. Built in linear time.
+class PrecisionGraph {
+public:
+  PrecisionGraph(func::FuncOp step, const Policy &policy);
+
+  const Policy &getPolicy() const { return policy; }
+  ArrayRef<PrecisionNode> getNodes() const { return nodes; }
+  ArrayRef<PrecisionInput> getInputs(unsigned node) const;
+  /// Nodes that read `node`, in order, once for each operand.
+  ArrayRef<unsigned> getReaders(unsigned node) const;
+
+  /// The format in which readers find what `node` made, where the policy
+  /// settles it. In which format a saved value waits does not say how it is
+  /// computed with.
+  FloatType getSettledFormat(unsigned node) const;
+
+  /// Lets `rule` decide about a node that is not pinned. Formats in which its
+  /// results wait follow.
+  void setRule(unsigned node, const PolicyRule *rule);
+
+private:
+  void settle(unsigned node);
+  void addInputs(const DenseMap<Operation *, unsigned> &indices);
+  void addReaders();
+
+  const Policy &policy;
+  std::vector<PrecisionNode> nodes;
+  /// Inputs of node i are [firstInput[i], firstInput[i + 1]); so with readers.
+  std::vector<PrecisionInput> inputs;
+  std::vector<unsigned> firstInput, readers, firstReader;
+};
+
+} // namespace mlir::binade
+
+#endif // BINADE_PRECISION_PRECISIONGRAPH_H

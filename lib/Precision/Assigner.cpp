@@ -1,0 +1,45 @@
+//===- Assigner.cpp - How formats are chosen ------------------------------===//
+
+#include "binade/Precision/Assigner.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+std::unique_ptr<Assigner> mlir::binade::createAssigner(const Policy &policy) {
+  return policy.propagate == Propagation::Painting ? createPainting()
+                                                   : createOperandRule();
+}
+
+static FloatType getWider(FloatType a, FloatType b) {
+  return a.getFPMantissaWidth() < b.getFPMantissaWidth() ? b : a;
+}
+
+static std::string getOrigin(const PrecisionNode &node) {
+  if (node.savedRule)
+    return node.savedRule->origin;
+  if (node.rule)
+    return node.rule->origin;
+  return ("class " + stringifyPrecisionClass(node.precisionClass)).str();
+}
+
+PrecisionAttr mlir::binade::buildDecision(const PrecisionGraph &graph,
+                                          unsigned index,
+                                          const Choice &choice) {
+  const PrecisionNode &node = graph.getNodes()[index];
+  PrecisionOpInterface op = node.op;
+  if (node.isPinned)
+    return op.getPrecisionAttr();
+  FloatType compute = node.compute ? node.compute : choice.format;
+  FloatType result = node.result ? node.result : compute;
+  FloatType accumulate;
+  if (op.accumulates())
+    accumulate = node.accumulate ? node.accumulate
+                                 : getWider(graph.getPolicy().wide, compute);
+  return PrecisionAttr::getChecked(
+      [&] {
+        return emitError(node.rule ? Location(node.rule->location)
+                                   : op.getLoc());
+      },
+      op.getContext(), compute, accumulate, result,
+      StringAttr::get(op.getContext(), getOrigin(node)));
+}

@@ -1,0 +1,58 @@
+//===- OperandRule.cpp - An op follows what it reads ----------------------===//
+// One forward walk: producers of an op are decided before the op.
+//===----------------------------------------------------------------------===//
+
+#include "binade/Precision/Assigner.h"
+#include "mlir/IR/TypeUtilities.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+namespace {
+class OperandRule : public Assigner {
+public:
+  std::vector<Choice> assign(const PrecisionGraph &graph) const override {
+    std::vector<Choice> choices;
+    // In which format readers find each node's results.
+    std::vector<FloatType> found;
+    for (unsigned i = 0, e = graph.getNodes().size(); i < e; ++i) {
+      choices.push_back(choose(graph, i, found));
+      FloatType settled = graph.getSettledFormat(i);
+      found.push_back(settled ? settled : choices.back().format);
+    }
+    return choices;
+  }
+
+private:
+  static Choice choose(const PrecisionGraph &graph, unsigned node,
+                       ArrayRef<FloatType> found) {
+    const Policy &policy = graph.getPolicy();
+    switch (graph.getNodes()[node].precisionClass) {
+    case PrecisionClass::Allow:
+      return {policy.narrow, "", {}};
+    case PrecisionClass::Deny:
+    case PrecisionClass::Unlisted:
+      return {policy.wide, "", {}};
+    case PrecisionClass::Infer:
+    case PrecisionClass::Clear:
+      break;
+    }
+    ArrayRef<PrecisionInput> inputs = graph.getInputs(node);
+    if (inputs.empty())
+      return {policy.wide, "reads no value in a chosen format", {}};
+    for (const PrecisionInput &input : inputs) {
+      Type format = input.producer
+                        ? Type(found[*input.producer])
+                        : getElementTypeOrSelf(input.value.getType());
+      if (format != policy.narrow)
+        return {policy.wide, "reads a wide value from", input.value};
+    }
+    return {policy.narrow, "reads narrow values alone, as from",
+            inputs.front().value};
+  }
+};
+} // namespace
+
+std::unique_ptr<Assigner> mlir::binade::createOperandRule() {
+  return std::make_unique<OperandRule>();
+}
