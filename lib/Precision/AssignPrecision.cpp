@@ -1,8 +1,8 @@
 //===- AssignPrecision.cpp - Decide the formats of every op ---------------===//
 
-#include "binade/Container/Suggest.h"
 #include "binade/IR/Interface.h"
-#include "binade/Precision/Assigner.h"
+#include "binade/Precision/Explain.h"
+#include "binade/Precision/MatchRules.h"
 #include "binade/Precision/Passes.h"
 #include "mlir/IR/Remarks.h"
 #include "llvm/Support/ScopedPrinter.h"
@@ -14,17 +14,28 @@ namespace mlir::binade {
 static constexpr auto kRemark =
     remark::RemarkOpts::name("AssignPrecision").category("precision");
 
-/// Tells whoever listens; nobody pays who does not.
-static void report(PrecisionOpInterface op, PrecisionAttr decision) {
-  if (!op.getContext()->getRemarkEngine())
-    return;
-  auto remark = remark::passed(op.getLoc(), kRemark);
-  remark << remark::metric("op", op->getName().getStringRef())
-         << remark::metric("compute", llvm::to_string(decision.getCompute()))
-         << remark::metric("result", llvm::to_string(decision.getResult()))
-         << remark::metric("rule", decision.isPin()
-                                       ? "pin"
-                                       : decision.getRule().getValue());
+/// Tells whoever listens what `binade explain` tells.
+static void report(const Explanation &explanation) {
+  for (auto [index, node] :
+       llvm::enumerate(explanation.getGraph().getNodes())) {
+    PrecisionOpInterface op = node.op;
+    PrecisionAttr decision = explanation.getDecision(index);
+    auto remark = remark::passed(op.getLoc(), kRemark);
+    remark << remark::metric("op", op->getName().getStringRef())
+           << remark::metric("compute", llvm::to_string(decision.getCompute()))
+           << remark::metric("result", llvm::to_string(decision.getResult()))
+           << remark::metric("rule", decision.isPin()
+                                         ? "pin"
+                                         : decision.getRule().getValue());
+    if (std::string reason = explanation.getReason(index); !reason.empty())
+      remark << remark::reason("{0}", reason);
+    int64_t bytes = 0;
+    std::vector<const CastReport *> casts = explanation.getCasts(op);
+    for (const CastReport *cast : casts)
+      bytes += cast->getBytes();
+    remark << remark::metric("casts", casts.size())
+           << remark::metric("cast_bytes", bytes);
+  }
 }
 
 namespace {
@@ -53,40 +64,14 @@ struct AssignPrecisionPass
         return signalPassFailure();
       PrecisionOpInterface op = node.op;
       op.setPrecisionAttr(decision);
-      report(op, decision);
     }
-    if (failed(checkRules(graph, step)))
-      signalPassFailure();
-  }
-
-  /// A rule of a user's file that matches nothing has a typing error; shipped
-  /// policies name ops that a model may lack.
-  static LogicalResult checkRules(const PrecisionGraph &graph,
-                                  func::FuncOp step) {
-    const Policy &policy = graph.getPolicy();
-    RuleMatcher matcher(policy.rules, step);
-    for (const PolicyRule &rule : policy.rules) {
-      if (!rule.isUser || rule.isOptional)
-        continue;
-      if (llvm::none_of(graph.getNodes(), [&](const PrecisionNode &node) {
-            return matcher.matches(rule, node.op);
-          }))
-        return emitError(rule.location)
-               << "rule matches no op of this model; 'optional: true' allows "
-                  "that"
-               << suggestName(rule.match, graph);
-    }
-    return success();
-  }
-
-  /// The name of the model's that looks most like what a selector asks for.
-  static std::string suggestName(const PolicySelector &match,
-                                 const PrecisionGraph &graph) {
-    llvm::SetVector<StringRef> names;
-    for (const PrecisionNode &node : graph.getNodes())
-      names.insert(getNodeName(node.op));
-    return ::binade::suggest(
-        match.name.text, std::vector<std::string>(names.begin(), names.end()));
+    if (failed(checkRules(graph)))
+      return signalPassFailure();
+    if (!getContext().getRemarkEngine())
+      return;
+    FailureOr<Explanation> explanation = Explanation::create(step, *loaded);
+    if (succeeded(explanation))
+      report(*explanation);
   }
 };
 } // namespace

@@ -22,6 +22,27 @@ static std::string getOrigin(const PrecisionNode &node) {
   return ("class " + stringifyPrecisionClass(node.precisionClass)).str();
 }
 
+Formats mlir::binade::getFormats(const PrecisionGraph &graph, unsigned index,
+                                 const Choice &choice) {
+  const PrecisionNode &node = graph.getNodes()[index];
+  PrecisionOpInterface op = node.op;
+  if (node.isPinned)
+    return getFormats(op.getPrecisionAttr());
+  Formats formats;
+  formats.compute = node.compute ? node.compute : choice.format;
+  formats.result = node.result ? node.result : formats.compute;
+  if (op.accumulates())
+    formats.accumulate =
+        node.accumulate ? node.accumulate
+                        : getWider(graph.getPolicy().wide, formats.compute);
+  return formats;
+}
+
+Formats mlir::binade::getFormats(PrecisionAttr decision) {
+  return {decision.getCompute(), decision.getAccumulate(),
+          decision.getResult()};
+}
+
 PrecisionAttr mlir::binade::buildDecision(const PrecisionGraph &graph,
                                           unsigned index,
                                           const Choice &choice) {
@@ -29,17 +50,12 @@ PrecisionAttr mlir::binade::buildDecision(const PrecisionGraph &graph,
   PrecisionOpInterface op = node.op;
   if (node.isPinned)
     return op.getPrecisionAttr();
-  FloatType compute = node.compute ? node.compute : choice.format;
-  FloatType result = node.result ? node.result : compute;
-  FloatType accumulate;
-  if (op.accumulates())
-    accumulate = node.accumulate ? node.accumulate
-                                 : getWider(graph.getPolicy().wide, compute);
+  Formats formats = getFormats(graph, index, choice);
   return PrecisionAttr::getChecked(
       [&] {
         return emitError(node.rule ? Location(node.rule->location)
                                    : op.getLoc());
       },
-      op.getContext(), compute, accumulate, result,
+      op.getContext(), formats.compute, formats.accumulate, formats.result,
       StringAttr::get(op.getContext(), getOrigin(node)));
 }

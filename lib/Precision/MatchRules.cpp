@@ -1,39 +1,27 @@
 //===- MatchRules.cpp - What the rules of a policy match ------------------===//
 
 #include "binade/Precision/MatchRules.h"
-#include "binade/IR/Interface.h"
-#include "binade/Precision/RuleMatcher.h"
+#include "binade/Container/Suggest.h"
+#include "binade/Precision/Names.h"
 
 using namespace mlir;
 using namespace mlir::binade;
 
-static std::string describe(Operation *op) {
-  std::string text = op->getName().stripDialect().str();
-  if (StringRef node = getNodeName(op); !node.empty())
-    text += (" at '" + node + "'").str();
-  if (Phase phase = getPhase(op); phase != Phase::Forward)
-    text += (", " + stringifyPhase(phase)).str();
-  return text;
-}
-
-std::vector<RuleMatches> mlir::binade::matchRules(const Policy &policy,
-                                                  func::FuncOp step) {
+std::vector<RuleMatches> mlir::binade::matchRules(const PrecisionGraph &graph) {
   constexpr size_t kExamples = 3;
   std::vector<RuleMatches> rules;
-  for (const PolicyRule &rule : policy.rules)
+  for (const PolicyRule &rule : graph.getPolicy().rules)
     rules.push_back({rule.origin, &rule});
   std::vector<RuleMatches> classes;
   for (unsigned i = 0; i <= getMaxEnumValForPrecisionClass(); ++i)
     classes.push_back(
         {("class " + stringifyPrecisionClass(PrecisionClass(i))).str()});
 
-  RuleMatcher matcher(policy.rules, step);
-  step.walk([&](PrecisionOpInterface op) {
-    if (!hasChosenFormat(op))
-      return;
+  for (const PrecisionNode &node : graph.getNodes()) {
+    PrecisionOpInterface op = node.op;
     RuleMatches *last = nullptr;
     for (RuleMatches &matches : rules)
-      if (matcher.matches(*matches.rule, op)) {
+      if (graph.getMatcher().matches(*matches.rule, op)) {
         ++matches.matched;
         last = &matches;
       }
@@ -43,9 +31,34 @@ std::vector<RuleMatches> mlir::binade::matchRules(const Policy &policy,
     }
     ++last->decided;
     if (last->examples.size() < kExamples)
-      last->examples.push_back(describe(op));
-  });
+      last->examples.push_back(describe(op.getOperation()));
+  }
   llvm::copy_if(classes, std::back_inserter(rules),
                 [](const RuleMatches &matches) { return matches.matched > 0; });
   return rules;
+}
+
+/// The name of the model's that looks most like what a selector asks for.
+static std::string suggestName(const PolicySelector &match,
+                               const PrecisionGraph &graph) {
+  llvm::SetVector<StringRef> names;
+  for (const PrecisionNode &node : graph.getNodes())
+    names.insert(getNodeName(node.op));
+  return ::binade::suggest(
+      match.name.text, std::vector<std::string>(names.begin(), names.end()));
+}
+
+LogicalResult mlir::binade::checkRules(const PrecisionGraph &graph) {
+  LogicalResult result = success();
+  for (const PolicyRule &rule : graph.getPolicy().rules) {
+    if (!rule.isUser || rule.isOptional ||
+        llvm::any_of(graph.getNodes(), [&](const PrecisionNode &node) {
+          return graph.getMatcher().matches(rule, node.op);
+        }))
+      continue;
+    result = emitError(rule.location)
+             << "rule matches no op of this model; 'optional: true' allows that"
+             << suggestName(rule.match, graph);
+  }
+  return result;
 }

@@ -14,9 +14,3 @@ bool mlir::binade::hasChosenFormat(PrecisionOpInterface op) {
       return true;
   return false;
 }
-
-StringRef mlir::binade::getNodeName(Operation *op) {
-  if (auto name = op->getLoc()->findInstanceOf<NameLoc>())
-    return name.getName();
-  return "";
-}

@@ -7,27 +7,25 @@ using namespace mlir;
 using namespace mlir::binade;
 
 PrecisionGraph::PrecisionGraph(func::FuncOp step, const Policy &policy)
-    : policy(policy) {
-  DenseMap<Operation *, unsigned> indices;
-  RuleMatcher matcher(policy.rules, step);
+    : policy(policy), matcher(policy.rules, step) {
   step.walk([&](PrecisionOpInterface op) {
     if (!hasChosenFormat(op))
       return;
     PrecisionAttr decision = op.getPrecisionAttr();
-    PrecisionNode node{op};
+    PrecisionNode node;
+    node.op = op;
     node.isPinned = decision && decision.isPin();
-    if (!node.isPinned)
-      node.rule = matcher.find(op);
+    node.rule = matcher.find(op);
     indices[op] = nodes.size();
     nodes.push_back(node);
   });
-  addInputs(indices);
+  addInputs();
   addReaders();
   for (unsigned i = 0, e = nodes.size(); i < e; ++i)
     settle(i);
 }
 
-void PrecisionGraph::addInputs(const DenseMap<Operation *, unsigned> &indices) {
+void PrecisionGraph::addInputs() {
   firstInput.reserve(nodes.size() + 1);
   for (PrecisionNode &node : nodes) {
     firstInput.push_back(inputs.size());
@@ -66,6 +64,11 @@ void PrecisionGraph::addReaders() {
         readers[next[*input.producer]++] = i;
 }
 
+std::optional<unsigned> PrecisionGraph::find(Operation *op) const {
+  auto found = indices.find(op);
+  return found == indices.end() ? std::nullopt : std::optional(found->second);
+}
+
 ArrayRef<PrecisionInput> PrecisionGraph::getInputs(unsigned node) const {
   return ArrayRef(inputs).slice(firstInput[node],
                                 firstInput[node + 1] - firstInput[node]);
@@ -83,12 +86,16 @@ FloatType PrecisionGraph::getSettledFormat(unsigned index) const {
 }
 
 void PrecisionGraph::setRule(unsigned index, const PolicyRule *rule) {
-  assert(!nodes[index].isPinned && "a pin wins over every rule");
   nodes[index].rule = rule;
   settle(index);
   for (unsigned reader : getReaders(index))
     if (isa<SaveOp>(*nodes[reader].op))
       settle(reader);
+}
+
+void PrecisionGraph::setPin(unsigned index, bool isPinned) {
+  nodes[index].isPinned = isPinned;
+  settle(index);
 }
 
 void PrecisionGraph::settle(unsigned index) {

@@ -12,6 +12,8 @@ using Run = std::function<int()>;
 void addImport(CLI::App &app, Run &run);
 void addCompile(CLI::App &app, Run &run);
 void addTrain(CLI::App &app, Run &run);
+void addExplain(CLI::App &app, Run &run);
+void addDiff(CLI::App &app, Run &run);
 void addInspect(CLI::App &app, Run &run);
 void addList(CLI::App &app, Run &run);
 void addPolicy(CLI::App &app, Run &run);

@@ -2,6 +2,7 @@
 
 #include "Model.h"
 #include "binade/Container/Magic.h"
+#include "binade/IR/Interface.h"
 #include "binade/IR/ParseModule.h"
 #include "binade/Precision/Summary.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -75,12 +76,45 @@ LogicalResult Model::advance(CompilerPhase to, const CompileOptions &options) {
   return success();
 }
 
+int Model::readStep(ImportArguments &arguments, const CompileOptions &options) {
+  if (::binade::Result<void> complete = arguments.complete(); !complete)
+    return diagnostics.fail(complete.error());
+  if (int code = read(arguments, isModule() ? CompilerPhase::Optimizer
+                                            : CompilerPhase::Import))
+    return code;
+  if (failed(advance(CompilerPhase::Optimizer, options)))
+    return ExitCode::Rejected;
+  if (getStep())
+    return ExitCode::Ok;
+  module->emitError("expected a function '@step'");
+  return ExitCode::Rejected;
+}
+
+int Model::readStep(ImportArguments &arguments, StepArguments &step) {
+  ::binade::Result<void> legal = step.complete();
+  if (legal && isModule())
+    legal = step.refuseDone(CompilerPhase::Optimizer);
+  return legal ? readStep(arguments, step.options)
+               : diagnostics.fail(legal.error());
+}
+
+func::FuncOp Model::getStep() {
+  return module->lookupSymbol<func::FuncOp>("step");
+}
+
+FailureOr<Policy> Model::loadPolicy(const StepArguments &step) {
+  auto kept = (*module)->getAttrOfType<PolicyAttr>(kPolicyAttr);
+  if (kept && !step.namesPolicy())
+    return readPolicy(kept);
+  return mlir::binade::loadPolicy(step.options.policy, &context);
+}
+
 FailureOr<::binade::Bundle> Model::compile(const CompileOptions &options) {
   PrecisionSummary summary;
   if (phase <= CompilerPhase::Materialize) {
     if (failed(advance(CompilerPhase::Materialize, options)))
       return failure();
-    summary = summarizePrecision(module->lookupSymbol<func::FuncOp>("step"));
+    summary = summarizePrecision(getStep());
   }
   if (failed(advance(CompilerPhase::Kernels, options)))
     return failure();

@@ -5,6 +5,7 @@
 
 #include "Diagnostics.h"
 #include "Options.h"
+#include "binade/Precision/Policy.h"
 #include "binade/Runtime/Program.h"
 #include "mlir/IR/OwningOpRef.h"
 
@@ -20,6 +21,17 @@ public:
   /// Runs the phases up to `to`.
   mlir::LogicalResult advance(mlir::binade::CompilerPhase to,
                               const mlir::binade::CompileOptions &options);
+
+  /// Reads a model and runs the phases up to a training step without formats; a
+  /// module is taken as one. Where that fails it has printed why; gives the
+  /// exit code.
+  int readStep(ImportArguments &arguments, StepArguments &step);
+  int readStep(ImportArguments &arguments,
+               const mlir::binade::CompileOptions &options);
+  /// After `readStep`.
+  mlir::func::FuncOp getStep();
+  /// The policy of the command line; without one, that of the module.
+  mlir::FailureOr<mlir::binade::Policy> loadPolicy(const StepArguments &step);
 
   /// Runs the phases from where the module stands to a bundle.
   mlir::FailureOr<binade::Bundle>

@@ -139,10 +139,12 @@ static Result<void> checkName(const std::string &name, llvm::StringRef suffix,
                 ", or a file ending in " + suffix.str());
 }
 
+Result<void> checkPolicyName(const std::string &name) {
+  return checkName(name, ".yaml", "policy", getPolicyNames());
+}
+
 Result<void> StepArguments::complete() {
-  if (Result<void> known =
-          checkName(options.policy, ".yaml", "policy", getPolicyNames());
-      !known)
+  if (Result<void> known = checkPolicyName(options.policy); !known)
     return known;
   if (Result<void> known =
           checkName(options.optimizer, ".mlir", "optimizer", getRuleNames());
@@ -189,6 +191,10 @@ Result<void> StepArguments::refuseCompiled() const {
       !ok)
     return ok;
   return refuse(*command, "assign", "a bundle", {"--policy"});
+}
+
+bool StepArguments::namesPolicy() const {
+  return command->count("--policy") > 0;
 }
 
 std::vector<::binade::Setting> StepArguments::getSettings() const {

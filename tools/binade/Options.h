@@ -9,6 +9,9 @@
 #include "binade/Runtime/Settings.h"
 #include <CLI/CLI.hpp>
 
+/// An error for what is no policy's name and no file's either.
+binade::Result<void> checkPolicyName(const std::string &name);
+
 /// How a model is read.
 struct ImportArguments {
   std::string model;
@@ -42,6 +45,8 @@ struct StepArguments {
   /// Refuses what a bundle can no longer change, which is all but the values of
   /// hyper-parameters.
   binade::Result<void> refuseCompiled() const;
+  /// Whether the command line names a policy.
+  bool namesPolicy() const;
   /// What --lr and --set say, after `complete`.
   std::vector<binade::Setting> getSettings() const;
 

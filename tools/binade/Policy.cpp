@@ -125,19 +125,16 @@ struct CheckCommand {
 
   int run() {
     Model model(import.model, output);
-    if (Result<void> complete = import.complete(); !complete)
-      return model.getDiagnostics().fail(complete.error());
-    if (int code = model.read(import, CompilerPhase::Import))
+    if (int code = model.readStep(import, CompileOptions()))
       return code;
-    MLIRContext *context = model.getModule().getContext();
-    FailureOr<Policy> loaded = loadPolicy(policy, context);
-    if (failed(loaded) || failed(model.advance(CompilerPhase::Optimizer, {})))
+    FailureOr<Policy> loaded =
+        loadPolicy(policy, model.getModule().getContext());
+    if (failed(loaded))
       return ExitCode::Rejected;
-    std::vector<RuleMatches> all = matchRules(
-        *loaded, model.getModule().lookupSymbol<func::FuncOp>("step"));
+    PrecisionGraph graph(model.getStep(), *loaded);
     llvm::outs() << loaded->name << " on " << ::binade::printable(import.model)
                  << "\n decides  matches\n";
-    for (const RuleMatches &matches : all)
+    for (const RuleMatches &matches : matchRules(graph))
       report(matches);
     return ExitCode::Ok;
   }

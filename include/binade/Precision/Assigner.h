@@ -41,8 +41,20 @@ std::unique_ptr<Assigner> createPainting();
 /// The one that `policy` asks for.
 std::unique_ptr<Assigner> createAssigner(const Policy &policy);
 
-/// The decision that `choice` makes of `node`: formats settled by the policy go
-/// before the chosen one. Emits an error for formats that do not fit.
+/// The formats of a decision. `accumulate` is null for ops that sum nothing.
+struct Formats {
+  FloatType compute, accumulate, result;
+  bool operator==(const Formats &) const = default;
+};
+
+/// The formats that `choice` gives `node`: those settled by the policy go
+/// before the chosen one.
+Formats getFormats(const PrecisionGraph &graph, unsigned node,
+                   const Choice &choice);
+Formats getFormats(PrecisionAttr decision);
+
+/// The decision that `choice` makes of `node`. Emits an error for formats that
+/// do not fit.
 PrecisionAttr buildDecision(const PrecisionGraph &graph, unsigned node,
                             const Choice &choice);
 

@@ -3,7 +3,7 @@
 #ifndef BINADE_PRECISION_MATCHRULES_H
 #define BINADE_PRECISION_MATCHRULES_H
 
-#include "binade/Precision/Policy.h"
+#include "binade/Precision/PrecisionGraph.h"
 
 namespace mlir::binade {
 
@@ -21,7 +21,12 @@ struct RuleMatches {
 };
 
 /// One entry per rule in their order, then one per class that decides.
-std::vector<RuleMatches> matchRules(const Policy &policy, func::FuncOp step);
+std::vector<RuleMatches> matchRules(const PrecisionGraph &graph);
+
+/// An error for each rule of a user's file that matches nothing and does not
+/// say that it may: it has a typing error. Shipped policies name ops that a
+/// model may lack.
+LogicalResult checkRules(const PrecisionGraph &graph);
 
 } // namespace mlir::binade
 

@@ -25,6 +25,12 @@ public:
   /// or makes its gradient.
   bool isAt(Operation *op, LayerPosition position) const;
 
+  /// The gradient of each parameter that has one, in the order of the step.
+  struct Gradient {
+    Value gradient, parameter;
+  };
+  ArrayRef<Gradient> getGradients() const { return gradients; }
+
 private:
   /// A bit for each TensorRole.
   using Set = uint8_t;
@@ -45,6 +51,7 @@ private:
   /// All roles in which each parameter is read.
   DenseMap<Value, Set> uses;
   Value firstWeight, lastWeight;
+  std::vector<Gradient> gradients;
 };
 
 } // namespace mlir::binade

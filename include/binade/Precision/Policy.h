@@ -13,9 +13,6 @@ namespace mlir::binade {
 /// Whether a decision says the format of an operand or a result of `op`.
 bool hasChosenFormat(PrecisionOpInterface op);
 
-/// Name of the node that `op` came from, as its location says; empty for none.
-StringRef getNodeName(Operation *op);
-
 /// What a rule says about the ops that it matches: a class, or formats. Absent
 /// members leave the op's own class, or what the class decides, as it is.
 struct PolicySettings {

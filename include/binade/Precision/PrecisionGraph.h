@@ -11,7 +11,8 @@ namespace mlir::binade {
 /// An op of the training step whose format is chosen.
 struct PrecisionNode {
   PrecisionOpInterface op;
-  /// What the policy says about it; null where only its class does.
+  /// What the policy says about it, pinned or not; null where only its class
+  /// does.
   const PolicyRule *rule = nullptr;
   /// Of a saved value: the rule about its producer that says how it waits.
   const PolicyRule *savedRule = nullptr;
@@ -39,10 +40,14 @@ public:
   PrecisionGraph(func::FuncOp step, const Policy &policy);
 
   const Policy &getPolicy() const { return policy; }
+  const RuleMatcher &getMatcher() const { return matcher; }
   ArrayRef<PrecisionNode> getNodes() const { return nodes; }
   ArrayRef<PrecisionInput> getInputs(unsigned node) const;
   /// Nodes that read `node`, in order, once for each operand.
   ArrayRef<unsigned> getReaders(unsigned node) const;
+
+  /// The node of `op`; none for other ops, and for null.
+  std::optional<unsigned> find(Operation *op) const;
 
   /// The format in which readers find what `node` made, where the policy
   /// settles it. In which format a saved value waits does not say how it is
@@ -52,14 +57,18 @@ public:
   /// Lets `rule` decide about a node that is not pinned. Formats in which its
   /// results wait follow.
   void setRule(unsigned node, const PolicyRule *rule);
+  /// Lets the decision of a module that a user wrote hold, or not.
+  void setPin(unsigned node, bool isPinned);
 
 private:
   void settle(unsigned node);
-  void addInputs(const DenseMap<Operation *, unsigned> &indices);
+  void addInputs();
   void addReaders();
 
   const Policy &policy;
+  RuleMatcher matcher;
   std::vector<PrecisionNode> nodes;
+  DenseMap<Operation *, unsigned> indices;
   /// Inputs of node i are [firstInput[i], firstInput[i + 1]); so with readers.
   std::vector<PrecisionInput> inputs;
   std::vector<unsigned> firstInput, readers, firstReader;

@@ -1,0 +1,259 @@
+//===- Explain.cpp - binade explain ---------------------------------------===//
+
+#include "Explain.h"
+#include "Commands.h"
+#include "Model.h"
+#include "Report.h"
+#include "binade/CommandLine/CommandLine.h"
+#include "binade/Container/Printable.h"
+#include "binade/IR/Interface.h"
+#include "binade/Precision/MatchRules.h"
+#include "binade/Precision/Names.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/ScopedPrinter.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+using ::binade::ExitCode;
+using ::binade::Result;
+
+void addReportFormat(CLI::App &app, ReportFormat &format) {
+  auto set = [&format](const std::string &text) {
+    format = text == "json" ? ReportFormat::Json : ReportFormat::Text;
+  };
+  app.add_option_function<std::string>("--format", set, "Form of the report")
+      ->check(::binade::oneOf({"text", "json"}))
+      ->default_str("text");
+}
+
+std::string describe(PrecisionAttr decision) {
+  std::string text = llvm::to_string(decision.getCompute());
+  if (FloatType sums = decision.getAccumulate();
+      sums && sums != decision.getCompute())
+    text += ", sums " + llvm::to_string(sums);
+  if (decision.getResult() != decision.getCompute())
+    text += ", result " + llvm::to_string(decision.getResult());
+  return text;
+}
+
+std::string describeCause(const Explanation &explanation, unsigned node) {
+  PrecisionAttr decision = explanation.getDecision(node);
+  std::string text = decision.isPin() ? "pin of the module"
+                                      : decision.getRule().getValue().str();
+  if (std::string reason = explanation.getReason(node); !reason.empty())
+    text += ": " + reason;
+  return text;
+}
+
+//===----------------------------------------------------------------------===//
+// Text
+//===----------------------------------------------------------------------===//
+
+static void printLine(const Explanation &explanation, unsigned node) {
+  PrecisionOpInterface op = explanation.getGraph().getNodes()[node].op;
+  llvm::outs() << llvm::formatv(
+      "{0,-24} {1}  <- {2}\n", describe(explanation.getDecision(node)),
+      ::binade::printable(describe(op.getOperation())),
+      ::binade::printable(describeCause(explanation, node)));
+}
+
+static void printCasts(const Explanation &explanation, Operation *op) {
+  for (const CastReport *report : explanation.getCasts(op)) {
+    bool isMaker = report->value.getDefiningOp() == op;
+    size_t others = report->readers.size() - (isMaker ? 0 : 1);
+    llvm::outs() << "    cast   " << (isMaker ? "its result" : "of ")
+                 << (isMaker ? std::string()
+                             : ::binade::printable(describe(report->value)))
+                 << ", " << report->from << " to " << report->to << ", "
+                 << formatBytes(report->getBytes());
+    if (isMaker)
+      llvm::outs() << ", for " << others
+                   << (others == 1 ? " reader" : " readers");
+    else if (others > 0)
+      llvm::outs() << ", shared with " << others
+                   << (others == 1 ? " other" : " others");
+    llvm::outs() << "\n";
+  }
+}
+
+static void printFlip(Explanation &explanation, unsigned node) {
+  constexpr size_t kShown = 8;
+  std::optional<Flip> flip = explanation.findFlip(node);
+  if (!flip) {
+    llvm::outs() << "    flip   no class gives it another format\n";
+    return;
+  }
+  llvm::outs() << "    flip   "
+               << (flip->line.empty() ? "take the pin from the module"
+                                      : "- " + flip->line)
+               << "\n           changes " << flip->flipped.size()
+               << (flip->flipped.size() == 1 ? " op" : " ops");
+  const char *separator = ": ";
+  for (unsigned changed : ArrayRef(flip->flipped).take_front(kShown)) {
+    PrecisionOpInterface op = explanation.getGraph().getNodes()[changed].op;
+    llvm::outs() << separator
+                 << ::binade::printable(describe(op.getOperation()));
+    separator = "; ";
+  }
+  if (flip->flipped.size() > kShown)
+    llvm::outs() << "; and " << flip->flipped.size() - kShown << " more";
+  llvm::outs() << "\n";
+}
+
+static void printSummary(const Explanation &explanation,
+                         ArrayRef<RuleCost> rules) {
+  StepCost cost = explanation.getCost();
+  llvm::outs() << "phase      format      ops      results  casts    cast "
+                  "traffic\n";
+  auto line = [](StringRef phase, StringRef format,
+                 const StepCost::Count &count) {
+    llvm::outs() << llvm::formatv(
+        "{0,-10} {1,-8} {2,6} {3,12} {4,6} {5,15}\n", phase, format, count.ops,
+        formatBytes(count.bytes), count.casts, formatBytes(count.castBytes));
+  };
+  for (const auto &[key, count] : cost.counts)
+    line(stringifyPhase(key.first), key.second, count);
+  line("all", "", cost.total);
+  if (rules.empty())
+    return;
+  llvm::outs() << "\nWhat each rule does, against the policy without it:\n"
+                  "  changes  narrow  casts    cast traffic         results\n";
+  auto signedBytes = [](int64_t bytes) {
+    return (bytes < 0 ? "-" : "+") + formatBytes(std::abs(bytes));
+  };
+  for (const RuleCost &rule : rules)
+    llvm::outs() << llvm::formatv(
+        "  {0,7} {1,7} {2,6} {3,15} {4,15}  {5}\n", rule.changed,
+        llvm::formatv("{0}{1}", rule.narrowOps < 0 ? "" : "+", rule.narrowOps),
+        llvm::formatv("{0}{1}", rule.casts < 0 ? "" : "+", rule.casts),
+        signedBytes(rule.castBytes), signedBytes(rule.bytes),
+        ::binade::printable(rule.rule->origin));
+}
+
+//===----------------------------------------------------------------------===//
+// The command
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct ExplainCommand {
+  ImportArguments import;
+  StepArguments step;
+  OutputArguments output;
+  std::string glob;
+  ReportFormat format = ReportFormat::Text;
+  bool summary = false;
+
+  int run() {
+    Model model(import.model, output);
+    if (int code = model.readStep(import, step))
+      return code;
+    FailureOr<Policy> policy = model.loadPolicy(step);
+    if (failed(policy))
+      return ExitCode::Rejected;
+    NameGlob selected;
+    if (Result<void> legal = parseGlob(selected); !legal)
+      return model.getDiagnostics().fail(legal.error());
+    func::FuncOp function = model.getStep();
+    FailureOr<Explanation> explanation = Explanation::create(function, *policy);
+    if (failed(explanation) || failed(checkRules(explanation->getGraph())))
+      return ExitCode::Rejected;
+    std::vector<unsigned> nodes = select(*explanation, selected);
+    if (nodes.empty() && !glob.empty())
+      return model.getDiagnostics().fail(::binade::Error{
+          import.model, "no op or node is called " + ::binade::quote(glob),
+          ExitCode::Rejected});
+    FailureOr<std::vector<RuleCost>> rules = std::vector<RuleCost>();
+    if (summary || format == ReportFormat::Json)
+      rules = getRuleCosts(function, *explanation);
+    if (failed(rules))
+      return ExitCode::Rejected;
+    if (format == ReportFormat::Json)
+      llvm::outs() << llvm::formatv(
+          "{0:2}\n",
+          toJson(import.model, *explanation, nodes, *rules, function));
+    else if (summary)
+      printSummary(*explanation, *rules);
+    else
+      print(*explanation, nodes, function);
+    return ExitCode::Ok;
+  }
+
+  Result<void> parseGlob(NameGlob &selected) const {
+    if (glob.empty())
+      return {};
+    auto pattern = llvm::GlobPattern::create(glob);
+    if (!pattern)
+      return usageError("--op " + ::binade::quote(glob) + " is not a glob: " +
+                        llvm::toString(pattern.takeError()));
+    selected = {glob, std::move(*pattern)};
+    return {};
+  }
+
+  static std::vector<unsigned> select(const Explanation &explanation,
+                                      const NameGlob &selected) {
+    std::vector<unsigned> nodes;
+    for (auto [index, node] :
+         llvm::enumerate(explanation.getGraph().getNodes()))
+      if (selected.matches(getNodeName(node.op)) ||
+          selected.matches(node.op->getName().stripDialect()))
+        nodes.push_back(index);
+    return nodes;
+  }
+
+  /// All ops a line each, or the chosen ones with all that is known.
+  void print(Explanation &explanation, ArrayRef<unsigned> nodes,
+             func::FuncOp function) {
+    for (unsigned node : nodes) {
+      printLine(explanation, node);
+      if (glob.empty())
+        continue;
+      printCasts(explanation, explanation.getGraph().getNodes()[node].op);
+      printFlip(explanation, node);
+    }
+    if (!glob.empty())
+      return;
+    OpRoles roles(function);
+    llvm::outs() << "\ngradients\n";
+    for (const OpRoles::Gradient &gradient : roles.getGradients())
+      llvm::outs() << llvm::formatv(
+          "{0,-24} of {1}  <- {2}\n",
+          llvm::to_string(explanation.getFormat(gradient.gradient)),
+          ::binade::printable(describe(gradient.parameter)),
+          ::binade::printable(describe(gradient.gradient)));
+    llvm::outs() << "\nstates\n";
+    for (Port port : getArguments(function, Role::State))
+      llvm::outs() << llvm::formatv("{0,-24} {1}\n",
+                                    llvm::to_string(getElementTypeOrSelf(
+                                        function.getArgument(port.index))),
+                                    ::binade::printable(port.name.str()));
+  }
+};
+} // namespace
+
+void addExplain(CLI::App &app, Run &run) {
+  CLI::App *command = app.add_subcommand(
+      "explain", "Say why each op has its format, and what would change it");
+  command->footer(
+      "Examples:\n"
+      "  binade explain model.onnx --policy bf16-amp\n"
+      "  binade explain model.onnx --policy bf16-amp --op 'blocks.0.*'\n"
+      "  binade explain model.onnx --policy mine.yaml --summary\n"
+      "  binade explain step.mlir --policy bf16-amp --format json");
+  auto self = std::make_shared<ExplainCommand>();
+  self->import.add(*command,
+                   "ONNX file, or a module (.mlir) of phase 'optimizer' or "
+                   "'assign'");
+  self->step.add(*command);
+  self->output.add(*command);
+  command
+      ->add_option("--op", self->glob,
+                   "Only ops or nodes of this name, with casts and what would "
+                   "flip them")
+      ->type_name("GLOB");
+  command->add_flag("--summary", self->summary,
+                    "Ops, casts and bytes per format and phase, and what each "
+                    "rule costs");
+  addReportFormat(*command, self->format);
+  command->callback([&run, self] { run = [self] { return self->run(); }; });
+}

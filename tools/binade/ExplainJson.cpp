@@ -1,0 +1,129 @@
+//===- ExplainJson.cpp - Precision decisions as JSON ----------------------===//
+
+#include "Explain.h"
+#include "binade/IR/Interface.h"
+#include "binade/Precision/Names.h"
+#include "llvm/Support/ScopedPrinter.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+static llvm::json::Array writeCasts(const Explanation &explanation,
+                                    Operation *op) {
+  llvm::json::Array casts;
+  for (const CastReport *report : explanation.getCasts(op))
+    casts.push_back(llvm::json::Object{
+        {"of", report->value.getDefiningOp() == op
+                   ? std::string("result")
+                   : llvm::json::fixUTF8(describe(report->value))},
+        {"from", llvm::to_string(report->from)},
+        {"to", llvm::to_string(report->to)},
+        {"bytes", report->getBytes()},
+        {"readers", static_cast<int64_t>(report->readers.size())}});
+  return casts;
+}
+
+static llvm::json::Value writeFlip(Explanation &explanation, unsigned node) {
+  std::optional<Flip> flip = explanation.findFlip(node);
+  if (!flip)
+    return nullptr;
+  llvm::json::Object object{
+      {"ops", llvm::json::Array(ArrayRef(flip->flipped))}};
+  if (flip->line.empty())
+    object["pin"] = "remove";
+  else
+    object["rule"] = llvm::json::fixUTF8(flip->line);
+  return object;
+}
+
+static llvm::json::Object writeOp(Explanation &explanation, unsigned node) {
+  PrecisionOpInterface op = explanation.getGraph().getNodes()[node].op;
+  PrecisionAttr decision = explanation.getDecision(node);
+  llvm::json::Object object{
+      {"id", node},
+      {"op", op->getName().stripDialect()},
+      {"name", llvm::json::fixUTF8(getNodeName(op))},
+      {"phase", stringifyPhase(getPhase(op))},
+      {"format", llvm::to_string(decision.getCompute())},
+      {"result", llvm::to_string(decision.getResult())},
+      {"rule", decision.isPin()
+                   ? "pin"
+                   : llvm::json::fixUTF8(decision.getRule().getValue())},
+      {"class", stringifyPrecisionClass(
+                    explanation.getGraph().getNodes()[node].precisionClass)},
+      {"casts", writeCasts(explanation, op)},
+      {"flip", writeFlip(explanation, node)}};
+  if (FloatType sums = decision.getAccumulate())
+    object["accumulate"] = llvm::to_string(sums);
+  if (std::string reason = explanation.getReason(node); !reason.empty())
+    object["reason"] = llvm::json::fixUTF8(reason);
+  if (Value from = explanation.getChoice(node).from)
+    if (auto producer = explanation.getGraph().find(from.getDefiningOp()))
+      object["from"] = *producer;
+  return object;
+}
+
+static llvm::json::Object writeCount(const StepCost::Count &count) {
+  return llvm::json::Object{{"ops", count.ops},
+                            {"casts", count.casts},
+                            {"cast_bytes", count.castBytes},
+                            {"result_bytes", count.bytes}};
+}
+
+static llvm::json::Object writeSummary(const Explanation &explanation,
+                                       ArrayRef<RuleCost> rules) {
+  StepCost cost = explanation.getCost();
+  llvm::json::Array counts, lines;
+  for (const auto &[key, count] : cost.counts) {
+    llvm::json::Object object = writeCount(count);
+    object["phase"] = stringifyPhase(key.first);
+    object["format"] = key.second;
+    counts.push_back(std::move(object));
+  }
+  for (const RuleCost &rule : rules)
+    lines.push_back(
+        llvm::json::Object{{"rule", llvm::json::fixUTF8(rule.rule->origin)},
+                           {"changes", rule.changed},
+                           {"narrow_ops", rule.narrowOps},
+                           {"casts", rule.casts},
+                           {"cast_bytes", rule.castBytes},
+                           {"result_bytes", rule.bytes}});
+  return llvm::json::Object{{"formats", std::move(counts)},
+                            {"total", writeCount(cost.total)},
+                            {"rules", std::move(lines)}};
+}
+
+llvm::json::Value toJson(StringRef model, Explanation &explanation,
+                         ArrayRef<unsigned> nodes, ArrayRef<RuleCost> rules,
+                         func::FuncOp function) {
+  const Policy &policy = explanation.getGraph().getPolicy();
+  llvm::json::Array ops, gradients, states;
+  for (unsigned node : nodes)
+    ops.push_back(writeOp(explanation, node));
+  OpRoles roles(function);
+  for (const OpRoles::Gradient &gradient : roles.getGradients()) {
+    auto port = getArgument(
+        function, cast<BlockArgument>(gradient.parameter).getArgNumber());
+    llvm::json::Object object{
+        {"parameter", llvm::json::fixUTF8(port->name)},
+        {"format", llvm::to_string(explanation.getFormat(gradient.gradient))}};
+    if (auto node =
+            explanation.getGraph().find(gradient.gradient.getDefiningOp()))
+      object["op"] = *node;
+    gradients.push_back(std::move(object));
+  }
+  for (Port port : getArguments(function, Role::State))
+    states.push_back(
+        llvm::json::Object{{"name", llvm::json::fixUTF8(port.name)},
+                           {"format", llvm::to_string(getElementTypeOrSelf(
+                                          function.getArgument(port.index)))}});
+  return llvm::json::Object{
+      {"model", llvm::json::fixUTF8(model)},
+      {"policy",
+       llvm::json::Object{{"name", policy.name},
+                          {"hash", policy.source.getHash().getValue()}}},
+      {"ops", std::move(ops)},
+      {"gradients", std::move(gradients)},
+      {"states", std::move(states)},
+      {"summary", writeSummary(explanation, rules)}};
+}
