@@ -4,8 +4,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "binade/Autodiff/Passes.h"
+#include "binade/IR/AddPorts.h"
 #include "binade/IR/Build.h"
-#include "binade/IR/Interface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 namespace mlir::binade {
@@ -101,6 +101,7 @@ private:
   }
 
   void addGradients() {
+    SmallVector<NewResult> gradients;
     for (const Port &port : getArguments(function, Role::Parameter)) {
       Value parameter = function.getArgument(port.index);
       Value gradient = cotangents.lookup(parameter);
@@ -111,8 +112,9 @@ private:
         b.setLoc(parameter.getLoc());
         gradient = buildSplat(b, parameter.getType(), 0.0);
       }
-      addResult(function, Role::Gradient, port.name, gradient);
+      gradients.push_back({Role::Gradient, port.name.str(), gradient});
     }
+    addResults(function, gradients);
   }
 
   /// Adjoints emit gradients of all operands; nobody asked for some.

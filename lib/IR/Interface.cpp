@@ -1,6 +1,6 @@
 //===- Interface.cpp - arguments and results of a training step -----------===//
 
-#include "binade/IR/Interface.h"
+#include "binade/IR/AddPorts.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -82,9 +82,8 @@ static DictionaryAttr portAttributes(MLIRContext *context, Role role,
   return attributes.getDictionary(context);
 }
 
-Value mlir::binade::addArgument(func::FuncOp function, Role role,
-                                StringRef name, Type type, Location loc,
-                                Attribute init) {
+SmallVector<Value> mlir::binade::addArguments(func::FuncOp function, Role role,
+                                              ArrayRef<NewArgument> arguments) {
   unsigned index = function.getNumArguments();
   while (index > 0) {
     std::optional<Port> before = getArgument(function, index - 1);
@@ -92,23 +91,51 @@ Value mlir::binade::addArgument(func::FuncOp function, Role role,
       break;
     --index;
   }
-  (void)function.insertArgument(
-      index, type, portAttributes(function.getContext(), role, name, init),
-      loc);
-  return function.getArgument(index);
+  SmallVector<Type> types;
+  SmallVector<DictionaryAttr> attributes;
+  SmallVector<Location> locations;
+  for (const NewArgument &argument : arguments) {
+    types.push_back(argument.type);
+    attributes.push_back(portAttributes(function.getContext(), role,
+                                        argument.name, argument.init));
+    locations.push_back(argument.loc);
+  }
+  SmallVector<unsigned> indices(arguments.size(), index);
+  (void)function.insertArguments(indices, types, attributes, locations);
+  return llvm::to_vector_of<Value>(
+      function.getArguments().slice(index, arguments.size()));
+}
+
+Value mlir::binade::addArgument(func::FuncOp function, Role role,
+                                StringRef name, Type type, Location loc,
+                                Attribute init) {
+  return addArguments(function, role, {{name.str(), type, loc, init}}).front();
 }
 
 static func::ReturnOp getReturn(func::FuncOp function) {
   return cast<func::ReturnOp>(function.front().getTerminator());
 }
 
+void mlir::binade::addResults(func::FuncOp function,
+                              ArrayRef<NewResult> results) {
+  SmallVector<Type> types;
+  SmallVector<DictionaryAttr> attributes;
+  SmallVector<Value> values;
+  for (const NewResult &result : results) {
+    types.push_back(result.value.getType());
+    attributes.push_back(
+        portAttributes(function.getContext(), result.role, result.name, {}));
+    values.push_back(result.value);
+  }
+  unsigned index = function.getNumResults();
+  SmallVector<unsigned> indices(results.size(), index);
+  (void)function.insertResults(indices, types, attributes);
+  getReturn(function)->insertOperands(index, values);
+}
+
 void mlir::binade::addResult(func::FuncOp function, Role role, StringRef name,
                              Value value) {
-  unsigned index = function.getNumResults();
-  (void)function.insertResult(
-      index, value.getType(),
-      portAttributes(function.getContext(), role, name, {}));
-  getReturn(function)->insertOperands(index, value);
+  addResults(function, {{role, name.str(), value}});
 }
 
 void mlir::binade::setResult(func::FuncOp function, unsigned index,

@@ -1,9 +1,9 @@
 //===- AppendOptimizer.cpp - Append the update of every parameter ---------===//
 
 #include "Settings.h"
+#include "binade/IR/AddPorts.h"
 #include "binade/IR/Build.h"
 #include "binade/IR/Diagnostics.h"
-#include "binade/IR/Interface.h"
 #include "binade/Optimizer/Passes.h"
 #include "binade/Optimizer/RuleLibrary.h"
 
@@ -21,16 +21,22 @@ public:
       : function(function), rule(rule), clip(clip), guard(guard),
         b(function.getLoc(), function.getContext()) {
     b.setInsertionPoint(function.front().getTerminator());
+    for (const Port &port : getArguments(function, Role::Parameter))
+      parameters[port.name] = function.getArgument(port.index);
+    for (const Port &port : getResults(function, Role::Gradient))
+      gradients[port.name] = getResultValue(function, port.index);
   }
 
   void run(ArrayRef<Group> groups) {
     Operation *before = b.getInsertionBlock()->getTerminator()->getPrevNode();
     step = addArgument(function, Role::Step, "step", scalar(b.getI64Type()),
                        function.getLoc(), zeros(scalar(b.getI64Type())));
+    addStates(groups);
     measureGradients();
     for (auto [index, group] : llvm::enumerate(groups))
       updateGroup(group, index);
     countStep();
+    addResults(function, results);
     for (Operation *op = before ? before->getNextNode()
                                 : &function.front().front();
          op; op = op->getNextNode())
@@ -46,19 +52,32 @@ private:
   TypedAttr zeros(RankedTensorType type) {
     return cast<TypedAttr>(b.getZeroAttr(type));
   }
-  Value gradientOf(StringRef parameter) {
-    auto port = findResult(function, Role::Gradient, parameter);
-    return getResultValue(function, port->index);
+  void addStates(ArrayRef<Group> groups) {
+    SmallVector<NewArgument> arguments;
+    for (const Group &group : groups)
+      for (StringRef name : group.parameters) {
+        Value parameter = parameters.lookup(name);
+        auto type = cast<RankedTensorType>(parameter.getType());
+        for (auto state : rule.getStates().getAsRange<SettingAttr>())
+          arguments.push_back(
+              {(state.getName().getValue() + "/" + name).str(), type,
+               parameter.getLoc(),
+               DenseElementsAttr::get(type,
+                                      static_cast<float>(state.getDefault()))});
+      }
+    SmallVector<Value> values = addArguments(function, Role::State, arguments);
+    for (auto [argument, value] : llvm::zip(arguments, values))
+      states.emplace_back(argument.name, value);
   }
 
   /// Norm and finiteness of all gradients, and what every gradient is
   /// multiplied by: the unscaling factor, then the clipping factor.
   void measureGradients() {
-    SmallVector<Value> gradients;
+    SmallVector<Value> all;
     for (const Port &port : getResults(function, Role::Gradient))
-      gradients.push_back(getResultValue(function, port.index));
-    auto statistics = GradientStatisticsOp::create(
-        b, scalar(b.getF64Type()), scalar(b.getI1Type()), gradients);
+      all.push_back(getResultValue(function, port.index));
+    auto statistics = GradientStatisticsOp::create(b, scalar(b.getF64Type()),
+                                                   scalar(b.getI1Type()), all);
     foundInf = statistics.getFoundInf();
     Value unscale = UnscaleFactorOp::create(b, scalar(b.getF32Type()), Value());
     factors.push_back(unscale);
@@ -73,10 +92,10 @@ private:
       Value factor = MinOp::create(b, DivOp::create(b, limit, shifted), one);
       factors.push_back(buildCast(b, factor, b.getF32Type()));
     }
-    addResult(function, Role::Metric, "grad_norm",
-              buildCast(b, norm, b.getF32Type()));
+    results.push_back(
+        {Role::Metric, "grad_norm", buildCast(b, norm, b.getF32Type())});
     if (guard)
-      addResult(function, Role::Metric, "found_inf", foundInf);
+      results.push_back({Role::Metric, "found_inf", foundInf});
   }
 
   void updateGroup(const Group &group, size_t index) {
@@ -104,26 +123,22 @@ private:
   }
 
   void updateParameter(StringRef name, ValueRange scalars) {
-    Value parameter = function.getArgument(
-        findArgument(function, Role::Parameter, name)->index);
-    auto type = cast<RankedTensorType>(parameter.getType());
-    SmallVector<Value> states;
-    SmallVector<std::string> names;
-    for (auto state : rule.getStates().getAsRange<SettingAttr>()) {
-      names.push_back((state.getName().getValue() + "/" + name).str());
-      states.push_back(addArgument(
-          function, Role::State, names.back(), type, parameter.getLoc(),
-          DenseElementsAttr::get(type,
-                                 static_cast<float>(state.getDefault()))));
-    }
+    Value parameter = parameters.lookup(name);
+    ArrayRef<std::pair<std::string, Value>> own =
+        ArrayRef(states).slice(updated, rule.getStates().size());
+    updated += own.size();
+    SmallVector<Value> old;
+    for (const auto &[stateName, value] : own)
+      old.push_back(value);
+    Type type = parameter.getType();
     b.setLoc(parameter.getLoc());
     auto update = OptimizerUpdateOp::create(
-        b, type, SmallVector<Type>(states.size(), type), rule.getSymName(),
-        parameter, gradientOf(name), states, scalars, factors,
+        b, type, SmallVector<Type>(old.size(), type), rule.getSymName(),
+        parameter, gradients.lookup(name), old, scalars, factors,
         guard ? foundInf : Value());
-    addResult(function, Role::Parameter, name, update.getNewParameter());
-    for (auto [stateName, value] : llvm::zip(names, update.getNewStates()))
-      addResult(function, Role::State, stateName, value);
+    results.push_back({Role::Parameter, name.str(), update.getNewParameter()});
+    for (auto [state, value] : llvm::zip(own, update.getNewStates()))
+      results.push_back({Role::State, state.first, value});
   }
 
   /// A step that was skipped is not counted.
@@ -132,7 +147,7 @@ private:
     Value next = AddOp::create(b, step, buildSplat(b, step.getType(), 1));
     if (guard)
       next = SelectOp::create(b, foundInf, step, next);
-    addResult(function, Role::Step, "step", next);
+    results.push_back({Role::Step, "step", next});
   }
 
   func::FuncOp function;
@@ -140,6 +155,11 @@ private:
   double clip;
   bool guard;
   ImplicitLocOpBuilder b;
+  llvm::StringMap<Value> parameters, gradients;
+  /// Of all parameters in the order of their updates, of which `updated` count.
+  SmallVector<std::pair<std::string, Value>> states;
+  size_t updated = 0;
+  SmallVector<NewResult> results;
   Value step, foundInf;
   SmallVector<Value> factors;
 };
@@ -192,14 +212,15 @@ struct AppendOptimizerPass
   }
 
   void dropResults(func::FuncOp function) {
-    for (unsigned index = function.getNumResults(); index-- > 0;) {
+    llvm::BitVector dropped(function.getNumResults());
+    for (unsigned index = 0; index < dropped.size(); ++index) {
       std::optional<Port> port = getResult(function, index);
-      if (!port || (port->role == Role::Gradient && !keepGradients) ||
-          (port->role == Role::Output && !keepOutputs)) {
-        function.front().getTerminator()->eraseOperand(index);
-        (void)function.eraseResult(index);
-      }
+      dropped[index] = !port ||
+                       (port->role == Role::Gradient && !keepGradients) ||
+                       (port->role == Role::Output && !keepOutputs);
     }
+    function.front().getTerminator()->eraseOperands(dropped);
+    (void)function.eraseResults(dropped);
   }
 };
 } // namespace
