@@ -8,16 +8,41 @@ namespace mlir::binade {
 #define GEN_PASS_DEF_SIMPLIFYCASTSPASS
 #include "binade/Precision/Passes.h.inc"
 
-/// Whether `wide` holds every value of `narrow`, infinities and NaN included.
+/// Whether `wide` holds every value of `narrow`: infinities, NaN, and zeros of
+/// either sign included.
 static bool holdsAll(FloatType wide, FloatType narrow) {
   const llvm::fltSemantics &w = wide.getFloatSemantics();
   const llvm::fltSemantics &n = narrow.getFloatSemantics();
-  return APFloat::isRepresentableBy(n, w) &&
-         (APFloat::semanticsHasInf(w) || !APFloat::semanticsHasInf(n)) &&
-         (APFloat::semanticsHasNaN(w) || !APFloat::semanticsHasNaN(n));
+  auto hasAll = [&](auto has) { return has(w) || !has(n); };
+  return APFloat::isRepresentableBy(n, w) && hasAll(APFloat::semanticsHasInf) &&
+         hasAll(APFloat::semanticsHasNaN) &&
+         hasAll(APFloat::semanticsHasSignedRepr) &&
+         hasAll(APFloat::semanticsHasZero) &&
+         hasAll([](const llvm::fltSemantics &semantics) {
+           return APFloat::semanticsHasZero(semantics) &&
+                  APFloat::getZero(semantics, /*Negative=*/true).isNegative();
+         });
+}
+
+static bool hasInf(FloatType type) {
+  return APFloat::semanticsHasInf(type.getFloatSemantics());
+}
+
+/// Whether a cast makes of the largest number what it makes of infinity.
+static bool isInfinityToo(FloatType from, FloatType to, bool saturate) {
+  const llvm::fltSemantics &t = to.getFloatSemantics();
+  APFloat value = APFloat::getLargest(from.getFloatSemantics());
+  bool losesInfo;
+  value.convert(t, APFloat::rmNearestTiesToEven, &losesInfo);
+  bool isBounded = saturate || (!APFloat::semanticsHasInf(t) &&
+                                !APFloat::semanticsHasNaN(t));
+  return !value.isFinite() ||
+         (isBounded && value.bitwiseIsEqual(APFloat::getLargest(t)));
 }
 
 namespace {
+/// A cast through a format that holds the source is no stop on the way, but
+/// that a saturating first cast makes infinities finite.
 struct MergeCasts : OpRewritePattern<CastOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -29,15 +54,16 @@ struct MergeCasts : OpRewritePattern<CastOp> {
     auto element = [](Value x) {
       return dyn_cast<FloatType>(getElementTypeOrSelf(x.getType()));
     };
-    FloatType source = element(before.getX()), middle = element(op.getX());
-    // A cast through a format that holds the source is no stop on the way.
-    if (!source || !middle || !element(op.getY()) || !holdsAll(middle, source))
+    FloatType source = element(before.getX()), middle = element(op.getX()),
+              target = element(op.getY());
+    if (!source || !middle || !target || !holdsAll(middle, source))
       return failure();
-    if (before.getX().getType() == op.getType())
-      rewriter.replaceOp(op, before.getX());
-    else
-      rewriter.replaceOpWithNewOp<CastOp>(op, op.getType(), before.getX(),
-                                          op.getSaturate());
+    if (before.getSaturate() && hasInf(source) &&
+        !isInfinityToo(middle, target, op.getSaturate()))
+      return failure();
+    auto merged = rewriter.replaceOpWithNewOp<CastOp>(
+        op, op.getType(), before.getX(), op.getSaturate());
+    merged->setDiscardableAttrs(op->getDiscardableAttrDictionary());
     return success();
   }
 };

@@ -60,3 +60,29 @@ func.func @integers(%x: tensor<8xi64>) -> tensor<8xi64> {
   %1 = binade.cast %0 : (tensor<8xf32>) -> tensor<8xi64>
   return %1 : tensor<8xi64>
 }
+
+// A cast that saturates makes infinity finite, there and on the way.
+// CHECK-LABEL: func.func @saturated
+func.func @saturated(%x: tensor<8xbf16>, %y: tensor<8xf16>, %z: tensor<8xf8E4M3FN>) -> (tensor<8xbf16>, tensor<8xf64>, tensor<8xf8E4M3FN>) {
+  // CHECK-NEXT: %[[A:.*]] = binade.cast %arg0 {saturate} : (tensor<8xbf16>) -> tensor<8xbf16>
+  // CHECK-NEXT: %[[B:.*]] = binade.cast %arg1 {saturate} : (tensor<8xf16>) -> tensor<8xf32>
+  // CHECK-NEXT: %[[C:.*]] = binade.cast %[[B]] : (tensor<8xf32>) -> tensor<8xf64>
+  // CHECK-NEXT: return %[[A]], %[[C]], %arg2
+  %0 = binade.cast %x : (tensor<8xbf16>) -> tensor<8xf32>
+  %1 = binade.cast %0 {saturate} : (tensor<8xf32>) -> tensor<8xbf16>
+  %2 = binade.cast %y {saturate} : (tensor<8xf16>) -> tensor<8xf32>
+  %3 = binade.cast %2 : (tensor<8xf32>) -> tensor<8xf64>
+  // f8E4M3FN has no infinity that could become finite.
+  %4 = binade.cast %z {saturate} : (tensor<8xf8E4M3FN>) -> tensor<8xf32>
+  %5 = binade.cast %4 {saturate} : (tensor<8xf32>) -> tensor<8xf8E4M3FN>
+  return %1, %3, %5 : tensor<8xbf16>, tensor<8xf64>, tensor<8xf8E4M3FN>
+}
+
+// The phase of a cast is that of the cast that is left.
+// CHECK-LABEL: func.func @phase
+func.func @phase(%x: tensor<8xbf16>) -> tensor<8xf16> {
+  // CHECK-NEXT: binade.cast %arg0 {binade.phase = #binade.phase<backward>}
+  %0 = binade.cast %x : (tensor<8xbf16>) -> tensor<8xf32>
+  %1 = binade.cast %0 {binade.phase = #binade.phase<backward>} : (tensor<8xf32>) -> tensor<8xf16>
+  return %1 : tensor<8xf16>
+}

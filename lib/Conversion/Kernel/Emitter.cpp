@@ -304,8 +304,6 @@ Value Emitter::widen(Value x) {
 }
 
 Value Emitter::narrow(Value x, Type element, bool saturate) {
-  if (getElementTypeOrSelf(x.getType()) == element)
-    return x;
   if (saturate) {
     double largest =
         APFloat::getLargest(cast<FloatType>(element).getFloatSemantics())
@@ -318,6 +316,8 @@ Value Emitter::narrow(Value x, Type element, bool saturate) {
     clamp(arith::CmpFPredicate::OGT, largest);
     clamp(arith::CmpFPredicate::OLT, -largest);
   }
+  if (getElementTypeOrSelf(x.getType()) == element)
+    return x;
   Type type = element;
   if (auto vector = dyn_cast<VectorType>(x.getType()))
     type = vector.clone(element);

@@ -32,6 +32,29 @@ SmallVector<Value> CastOp::buildAdjoint(ImplicitLocOpBuilder &b,
   return {buildCast(b, cotangents.front(), element)};
 }
 
+/// `x` in f32 so that rounding it further gives what rounding `x` gives: what
+/// f32 cannot hold leaves its trace in the last bit (rounding to odd).
+static Value truncateToOdd(ImplicitLocOpBuilder &b, Value x, Type type) {
+  using arith::CmpFPredicate;
+  Type bitsType = b.getI32Type();
+  if (auto vector = dyn_cast<VectorType>(type))
+    bitsType = vector.clone(bitsType);
+  Value nearest = arith::TruncFOp::create(b, type, x);
+  Value back = arith::ExtFOp::create(b, x.getType(), nearest);
+  Value bits = arith::BitcastOp::create(b, bitsType, nearest);
+  Value one =
+      arith::ConstantOp::create(b, cast<TypedAttr>(b.getOneAttr(bitsType)));
+  Value isFarther = arith::CmpFOp::create(b, CmpFPredicate::OGT,
+                                          math::AbsFOp::create(b, back),
+                                          math::AbsFOp::create(b, x));
+  Value below = arith::SubIOp::create(b, bits, one);
+  Value odd = arith::OrIOp::create(
+      b, arith::SelectOp::create(b, isFarther, below, bits), one);
+  Value isInexact = arith::CmpFOp::create(b, CmpFPredicate::ONE, back, x);
+  return arith::BitcastOp::create(
+      b, type, arith::SelectOp::create(b, isInexact, odd, bits));
+}
+
 /// Between f32, f64 and integers; the caller widens and rounds narrow floats.
 Value CastOp::buildScalar(ImplicitLocOpBuilder &b, ValueRange operands) {
   Value x = operands.front();
@@ -44,6 +67,9 @@ Value CastOp::buildScalar(ImplicitLocOpBuilder &b, ValueRange operands) {
   Type type = to;
   if (auto vector = dyn_cast<VectorType>(x.getType()))
     type = vector.clone(to);
+  if (from.isF64() && isa<FloatType>(to) &&
+      !getElementTypeOrSelf(getY().getType()).isF32())
+    return truncateToOdd(b, x, type);
   if (isa<FloatType>(from) && isa<FloatType>(to))
     return to.isF64() ? arith::ExtFOp::create(b, type, x).getResult()
                       : arith::TruncFOp::create(b, type, x).getResult();
@@ -73,10 +99,15 @@ LogicalResult CastOp::verify() {
   return success();
 }
 
-/// Only a cast that changes no type is removed here: every other change of
-/// value is the IR's business.
+/// Only a cast that changes no value of its type is removed here: every other
+/// change of value is the IR's business.
 OpFoldResult CastOp::fold(FoldAdaptor) {
-  return getX().getType() == getY().getType() ? getX() : Value();
+  if (getX().getType() != getY().getType())
+    return {};
+  auto type = dyn_cast<FloatType>(getElementTypeOrSelf(getType()));
+  bool isBounded =
+      getSaturate() && APFloat::semanticsHasInf(type.getFloatSemantics());
+  return isBounded ? Value() : getX();
 }
 
 //===----------------------------------------------------------------------===//
