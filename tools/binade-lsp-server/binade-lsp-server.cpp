@@ -1,0 +1,14 @@
+//===- binade-lsp-server.cpp - training graphs in an editor ---------------===//
+//
+// Speaks the Language Server Protocol on stdin and stdout: docs/Editor.md.
+//
+//===----------------------------------------------------------------------===//
+
+#include "binade/Pipelines/Pipelines.h"
+#include "mlir/Tools/mlir-lsp-server/MlirLspServerMain.h"
+
+int main(int argc, char **argv) {
+  mlir::DialectRegistry registry;
+  mlir::binade::registerAllDialects(registry);
+  return mlir::failed(mlir::MlirLspServerMain(argc, argv, registry));
+}

@@ -1,0 +1,15 @@
+//===- binade-reduce.cpp - shrink a module that shows a failure -----------===//
+
+#include "ReduceOps.h"
+#include "binade/Pipelines/Pipelines.h"
+#include "mlir/Tools/mlir-reduce/MlirReduceMain.h"
+
+int main(int argc, char **argv) {
+  mlir::DialectRegistry registry;
+  mlir::binade::registerAllDialects(registry);
+  mlir::binade::registerAllPasses();
+  mlir::binade::registerPipelines();
+  mlir::binade::registerReduceOps();
+  mlir::MLIRContext context(registry);
+  return mlir::failed(mlir::mlirReduceMain(argc, argv, context));
+}
