@@ -164,7 +164,7 @@ def test_the_order_of_independent_ops_decides_nothing(case, get_step):
 
 # --- More and less ------------------------------------------------------------
 
-PROPAGATE = {"operands": ""}
+PROPAGATE = {"operands": "", "painting": "propagate: painting\n"}
 
 
 def write_policy(path, classes, more=""):
