@@ -30,6 +30,11 @@ PrecisionAttr::verify(function_ref<InFlightDiagnostic()> emitError,
       accumulate.getFPMantissaWidth() < compute.getFPMantissaWidth())
     return emitError() << "accumulation format " << accumulate
                        << " is narrower than compute format " << compute;
+  for (auto [what, format] :
+       {std::pair("accumulation", accumulate), std::pair("result", result)})
+    if (format && getStorageFormat(format) != format)
+      return emitError() << what << " format " << format
+                         << " is no format of memory, only of operands";
   return success();
 }
 
@@ -86,6 +91,20 @@ std::string SettingAttr::explainViolation(double value) const {
 //===----------------------------------------------------------------------===//
 // Facts about types that the interfaces ask for
 //===----------------------------------------------------------------------===//
+
+FloatType mlir::binade::getStorageFormat(FloatType format) {
+  return isa<FloatTF32Type>(format) ? Float32Type::get(format.getContext())
+                                    : format;
+}
+
+FloatType mlir::binade::getComputeFormat(PrecisionOpInterface op,
+                                         Type operand) {
+  auto stored = cast<FloatType>(getElementTypeOrSelf(operand));
+  PrecisionAttr decision = op.getPrecisionAttr();
+  return decision && getStorageFormat(decision.getCompute()) == stored
+             ? decision.getCompute()
+             : stored;
+}
 
 FormatRole mlir::binade::getDefaultFormatRole(Type type) {
   Type element = getElementTypeOrSelf(type);

@@ -31,6 +31,13 @@ Value mlir::binade::buildCast(ImplicitLocOpBuilder &b, Value x, Type element) {
   return CastOp::create(b, type.clone(element), x, /*saturate=*/false);
 }
 
+Value mlir::binade::buildRounded(ImplicitLocOpBuilder &b, Value x,
+                                 FloatType format) {
+  FloatType storage = getStorageFormat(format);
+  x = buildCast(b, x, storage);
+  return storage == format ? x : b.createOrFold<RoundToOp>(x, format);
+}
+
 Value mlir::binade::buildBroadcast(ImplicitLocOpBuilder &b, Value x,
                                    ArrayRef<int64_t> axes,
                                    ArrayRef<int64_t> shape) {

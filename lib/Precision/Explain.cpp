@@ -12,7 +12,7 @@ using namespace mlir::binade;
 
 static int64_t getBytes(Type type, FloatType element) {
   return cast<ShapedType>(type).getNumElements() *
-         llvm::divideCeil(element.getWidth(), 8);
+         llvm::divideCeil(getStorageFormat(element).getWidth(), 8);
 }
 
 int64_t CastReport::getBytes() const {

@@ -18,6 +18,7 @@ std::vector<StringRef> getPolicyNames() {
   std::vector<StringRef> names;
   for (auto [file, text] : getPolicyFiles())
     names.push_back(StringRef(file).drop_back(kSuffix.size()));
+  llvm::sort(names);
   return names;
 }
 
@@ -40,12 +41,12 @@ struct PolicyFile {
 static FailureOr<PolicyFile> findPolicy(StringRef name, StringRef folder,
                                         Location location) {
   if (!name.ends_with(kSuffix)) {
-    std::vector<std::string> names;
-    for (auto [file, text] : getPolicyFiles()) {
-      names.push_back(StringRef(file).drop_back(kSuffix.size()).str());
-      if (names.back() == name)
+    for (auto [file, text] : getPolicyFiles())
+      if (StringRef(file).drop_back(kSuffix.size()) == name)
         return PolicyFile{std::string(file), std::string(text), false};
-    }
+    std::vector<std::string> names;
+    for (StringRef shipped : getPolicyNames())
+      names.push_back(shipped.str());
     return emitError(location)
            << "unknown policy '" << name << "'; expected one of "
            << llvm::join(names, ", ") << ", or a file ending in " << kSuffix

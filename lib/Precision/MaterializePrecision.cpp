@@ -80,21 +80,27 @@ private:
       b.setInsertionPointAfterValue(value);
     if (auto constant = value.getDefiningOp<ConstantOp>())
       if (auto splat = dyn_cast<SplatElementsAttr>(constant.getValue()))
-        return result =
-                   buildSplat(b, type.clone(format),
-                              round(splat.getSplatValue<APFloat>(), format));
-    result = buildCast(b, value, format);
+        return result = round(constant, splat.getSplatValue<APFloat>(),
+                              mlir::cast<FloatType>(format));
+    result = buildRounded(b, value, mlir::cast<FloatType>(format));
     if (producer)
-      setPhase(result.getDefiningOp(),
-               getPhase(waits ? operand.getOwner() : producer));
+      for (Operation *op = result.getDefiningOp(); op != producer;
+           op = op->getOperand(0).getDefiningOp())
+        setPhase(op, getPhase(waits ? operand.getOwner() : producer));
     return result;
   }
 
-  static double round(APFloat value, Type format) {
+  /// `constant`, which is `value` everywhere, in `format`.
+  Value round(ConstantOp constant, APFloat value, FloatType format) {
+    APFloat rounded = value;
     bool losesInfo;
-    value.convert(mlir::cast<FloatType>(format).getFloatSemantics(),
-                  APFloat::rmNearestTiesToEven, &losesInfo);
-    return value.convertToDouble();
+    rounded.convert(format.getFloatSemantics(), APFloat::rmNearestTiesToEven,
+                    &losesInfo);
+    auto type = mlir::cast<RankedTensorType>(constant.getType());
+    auto result = type.clone(getStorageFormat(format));
+    if (type == result && !losesInfo)
+      return constant;
+    return buildSplat(b, result, rounded.convertToDouble());
   }
 
   func::FuncOp function;

@@ -22,9 +22,11 @@ static FloatType parseFormat(StringRef word, MLIRContext *context) {
   return dyn_cast_if_present<FloatType>(parseType(word, context));
 }
 
-static YamlForm<FloatType> formatForm() {
-  auto read = [](YamlReader &reader, Node &node,
-                 FloatType &format) -> LogicalResult {
+/// A format of memory; with `ofOperands` also one that operands are rounded to
+/// and memory has not.
+static YamlForm<FloatType> formatForm(bool ofOperands = false) {
+  auto read = [ofOperands](YamlReader &reader, Node &node,
+                           FloatType &format) -> LogicalResult {
     StringRef expected = "a float format such as f32, bf16 or f16";
     FailureOr<std::string> word = reader.readScalar(node, expected);
     if (failed(word))
@@ -33,9 +35,15 @@ static YamlForm<FloatType> formatForm() {
     if (!format)
       return reader.error(node,
                           "expected " + expected + ", got '" + *word + "'");
+    if (!ofOperands && getStorageFormat(format) != format)
+      return reader.error(node, "expected a format of memory, got '" + *word +
+                                    "', which only 'compute' may be");
     return success();
   };
-  return {read, llvm::json::Object{{"type", "string"}}};
+  llvm::json::Object schema{{"type", "string"}};
+  if (!ofOperands)
+    schema["not"] = llvm::json::Object{{"const", "tf32"}};
+  return {read, std::move(schema)};
 }
 
 static YamlForm<NameGlob> globForm() {
@@ -133,7 +141,8 @@ static YamlForm<PolicyRule> ruleForm() {
                           yamlEnum(stringifyPrecisionClass,
                                    getMaxEnumValForPrecisionClass()))),
        settingKey(yamlKey("compute", "Format that operands are rounded to",
-                          &PolicySettings::compute, formatForm())),
+                          &PolicySettings::compute,
+                          formatForm(/*ofOperands=*/true))),
        settingKey(yamlKey("accumulate", "Format of partial sums",
                           &PolicySettings::accumulate, formatForm())),
        settingKey(yamlKey("result", "Format of the results",

@@ -7,11 +7,12 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// The type that the first value with a chosen format has; null if none has.
+/// What the first operand with a chosen format is rounded to, or the type of
+/// the first such result; null if there is none.
 static Type getChosenFormat(PrecisionOpInterface op) {
   for (auto [index, operand] : llvm::enumerate(op->getOperands()))
     if (op.getOperandFormat(index) == FormatRole::Chosen)
-      return getElementTypeOrSelf(operand.getType());
+      return getComputeFormat(op, operand.getType());
   for (auto [index, result] : llvm::enumerate(op->getResults()))
     if (op.getResultFormat(index) == FormatRole::Chosen)
       return getElementTypeOrSelf(result.getType());
@@ -24,6 +25,8 @@ PrecisionSummary mlir::binade::summarizePrecision(func::FuncOp function) {
     if (isa<CastOp>(op))
       ++summary.casts[llvm::to_string(
           getElementTypeOrSelf(op->getResult(0).getType()))];
+    else if (auto round = dyn_cast<RoundToOp>(op))
+      ++summary.casts[llvm::to_string(round.getFormat())];
     else if (auto decided = dyn_cast<PrecisionOpInterface>(op))
       if (Type format = getChosenFormat(decided))
         ++summary.ops[llvm::to_string(format)];

@@ -8,6 +8,12 @@
 using namespace mlir;
 using namespace mlir::binade;
 
+/// What probabilities are rounded to beside `operand`.
+static FloatFormat getFormat(PrecisionOpInterface op, const Tensor &operand) {
+  return FloatFormat(
+      getComputeFormat(op, operand.getType()).getFloatSemantics());
+}
+
 namespace {
 /// One head: rows of query, key, value and of what belongs to them.
 struct Head {
@@ -18,8 +24,7 @@ struct Head {
         keys(key.getDimSize(rank - 2)), depth(query.getDimSize(rank - 1)),
         width(value.getDimSize(rank - 1)),
         scale(op.getScale().convertToDouble()), causal(op.getCausal()) {
-    FloatFormat format(
-        cast<FloatType>(query.getType().getElementType()).getFloatSemantics());
+    FloatFormat format = getFormat(op, query);
     // A factor that is rounded on both sides may differ by two roundings.
     if (format.getRoundoff() > e.getRoundoff())
       computeError = 2.0 * format.getRoundoff() / e.getRoundoff();
@@ -63,8 +68,7 @@ struct Head {
 
 static void evaluateAttention(AttentionOp op, Evaluation &e) {
   Head h(op, e);
-  FloatFormat compute(
-      cast<FloatType>(h.value.getType().getElementType()).getFloatSemantics());
+  FloatFormat compute = getFormat(op, h.value);
   Tensor &y = e.result(0), &lse = e.result(1);
   double u = e.getRoundoff();
   for (; h.head < h.countHeads(); ++h.head)

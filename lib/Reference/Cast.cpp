@@ -63,6 +63,13 @@ static void evaluateCast(CastOp op, Evaluation &e) {
   }
 }
 
+static void evaluateRoundTo(RoundToOp op, Evaluation &e) {
+  FloatFormat format(op.getFloatFormat().getFloatSemantics());
+  for (auto [x, y] :
+       llvm::zip(e[op.getX()].getFloats(), e.result().getFloats()))
+    y = format.round(x);
+}
+
 /// The operand, in the storage format of the result.
 static void evaluateSave(SaveOp op, Evaluation &e) {
   if (op.getX().getType() == op.getY().getType())
@@ -72,5 +79,6 @@ static void evaluateSave(SaveOp op, Evaluation &e) {
 
 void mlir::binade::addCast(Reference &reference) {
   reference.add<CastOp>(evaluateCast);
+  reference.add<RoundToOp>(evaluateRoundTo);
   reference.add<SaveOp>(evaluateSave);
 }

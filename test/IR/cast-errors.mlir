@@ -22,3 +22,36 @@ func.func @save_changes_kind(%a: tensor<4xf32>) {
   %r = binade.save %a : (tensor<4xf32>) -> tensor<4xi64>
   return
 }
+
+// -----
+
+func.func @round_to_wider(%a: tensor<4xf32>) {
+  // expected-error@+1 {{'binade.round_to' op rounds to formats with the exponents of f32 and fewer bits of mantissa, got 'f64'}}
+  %r = binade.round_to %a {format = f64} : tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @round_to_itself(%a: tensor<4xf32>) {
+  // expected-error@+1 {{'binade.round_to' op rounds to formats with the exponents of f32 and fewer bits of mantissa, got 'f32'}}
+  %r = binade.round_to %a {format = f32} : tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @round_to_fewer_exponents(%a: tensor<4xf32>) {
+  // expected-error@+1 {{'binade.round_to' op rounds to formats with the exponents of f32 and fewer bits of mantissa, got 'f16'}}
+  %r = binade.round_to %a {format = f16} : tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @results_lie_in_memory(%a: tensor<4x4xf32>) {
+  // expected-error@+1 {{result format 'tf32' is no format of memory, only of operands}}
+  %r = binade.matmul %a, %a {precision = #binade.precision<compute = tf32, accumulate = f32, result = tf32>}
+    : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return
+}

@@ -22,6 +22,13 @@ func.func @numbers(%x: tensor<8xi1>) -> tensor<8xi64> {
   return %1 : tensor<8xi64>
 }
 
+// CHECK-LABEL: func.func @round_to
+func.func @round_to(%x: tensor<8xf32>) -> tensor<8xf32> {
+  // CHECK-NEXT: binade.round_to %arg0 {format = tf32} : tensor<8xf32>
+  %0 = binade.round_to %x {format = tf32} : tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+
 // CHECK-LABEL: func.func @save
 func.func @save(%x: tensor<8xf32>) -> tensor<8xf32> {
   // CHECK-NEXT: binade.save %arg0 {precision = #binade.precision<compute = f32, result = bf16>}

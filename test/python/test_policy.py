@@ -21,6 +21,8 @@ ACCEPTED = {
     "layer: last}, compute: f32, accumulate: f32, result: bf16, saved: bf16, "
     "optional: true}\n",
     "class": RULE + "{match: {op: softmax}, class: deny, optional: true}\n",
+    "tf32_of_operands": RULE
+    + "{match: {op: matmul}, compute: tf32, result: f32, optional: true}\n",
     "loss_scale": HEAD
     + "loss_scale: {init: 8, growth: 1.5, backoff: 0.25, interval: 3}\n",
 }
@@ -36,6 +38,7 @@ REFUSED = {
     "negative_scale": HEAD + "loss_scale: {init: -1}\n",
     "shrinking_growth": HEAD + "loss_scale: {growth: 1}\n",
     "growing_backoff": HEAD + "loss_scale: {backoff: 1}\n",
+    "tf32_in_memory": RULE + "{match: {op: matmul}, result: tf32}\n",
     "interval": HEAD + "loss_scale: {interval: 0}\n",
 }
 

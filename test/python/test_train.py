@@ -115,6 +115,27 @@ def test_fp32(name, optimizer, graph, tmp_path):
     assert compared or optimizer == "sgd" or steps != 10
 
 
+def check_first_gradients(run, wide, expected):
+    """Each tensor's norm, within twice what the narrow format changes in PyTorch."""
+    norms = {
+        parameter: (of_wide["norm"], expected["step1_gradients"][parameter]["norm"])
+        for parameter, of_wide in wide["step1_gradients"].items()
+    }
+    finite = {p: pair for p, pair in norms.items() if pair[1] is not None}
+    # A gradient of zero by mathematics is noise.
+    largest = max(single for single, _ in norms.values())
+    changes = [
+        abs(narrow / single - 1)
+        for single, narrow in finite.values()
+        if single > 1e-6 * largest
+    ]
+    for parameter, (_, narrow) in finite.items():
+        norm = np.linalg.norm(run.gradients[parameter].astype(np.float64))
+        close(norm, narrow, 2 * max(changes) * narrow + 1e-6 * largest)
+    for parameter in norms.keys() - finite.keys():
+        assert not np.isfinite(run.gradients[parameter]).all(), parameter
+
+
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("policy", ["bf16-amp", "fp16-amp"])
 @pytest.mark.parametrize("name", STEPS)
@@ -137,23 +158,16 @@ def test_16_bit(name, policy, optimizer, tmp_path):
     else:
         assert run.metrics[0]["loss_scale"] is None
 
-    norms = {
-        parameter: (of_wide["norm"], expected["step1_gradients"][parameter]["norm"])
-        for parameter, of_wide in wide["step1_gradients"].items()
-    }
-    finite = {p: pair for p, pair in norms.items() if pair[1] is not None}
-    # A gradient of zero by mathematics is noise.
-    largest = max(single for single, _ in norms.values())
-    changes = [
-        abs(narrow / single - 1)
-        for single, narrow in finite.values()
-        if single > 1e-6 * largest
-    ]
-    for parameter, (_, narrow) in finite.items():
-        norm = np.linalg.norm(run.gradients[parameter].astype(np.float64))
-        close(norm, narrow, 2 * max(changes) * narrow + 1e-6 * largest)
-    for parameter in norms.keys() - finite.keys():
-        assert not np.isfinite(run.gradients[parameter]).all(), parameter
+    check_first_gradients(run, wide, expected)
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_the_policy_after_autocast(name, tmp_path):
+    """Its first gradients, before f32's own chaos takes part."""
+    model = Model(name, tmp_path)
+    run = model.train("torch-cpu-bf16", "sgd")
+    wide, expected = (model.autocast[p]["sgd"] for p in ("fp32", "bf16-amp"))
+    check_first_gradients(run, wide, expected)
 
 
 def test_loss_scale_follows_grad_scaler(tmp_path):

@@ -22,8 +22,12 @@ using ::binade::Result;
 
 /// The first sentence of a policy says what it is for.
 static std::string getPurpose(StringRef text) {
+  text = text.ltrim("# ");
+  size_t end = text.find('.');
+  while (end != StringRef::npos && !text.substr(end + 1, 1).trim().empty())
+    end = text.find('.', end + 1);
   SmallVector<StringRef> lines;
-  text.ltrim("# ").split(".").first.split(lines, '\n');
+  text.take_front(end).split(lines, '\n');
   for (StringRef &line : lines)
     line = line.ltrim("# ");
   return llvm::join(lines, " ");
@@ -33,7 +37,7 @@ void listPolicies() {
   MLIRContext context;
   for (StringRef name : getPolicyNames()) {
     FailureOr<Policy> policy = loadPolicy(name, &context);
-    llvm::outs() << llvm::formatv("{0,-12} {1}\n", name,
+    llvm::outs() << llvm::formatv("{0,-15} {1}\n", name,
                                   getPurpose(policy->source.getText()));
   }
 }

@@ -65,6 +65,10 @@ public:
   }
 };
 
+/// The format in which numbers of `format` lie in memory: f32 for tf32, which
+/// only registers have.
+FloatType getStorageFormat(FloatType format);
+
 /// Floats other than f64 follow decisions; everything else stays as it is.
 FormatRole getDefaultFormatRole(Type type);
 
@@ -83,6 +87,14 @@ LogicalResult expectShape(std::optional<Location> location, StringRef what,
 #include "binade/Interfaces/KernelOpInterface.h.inc"
 #include "binade/Interfaces/LayoutOpInterface.h.inc"
 #include "binade/Interfaces/PrecisionOpInterface.h.inc"
+
+namespace mlir::binade {
+
+/// What `op` computes in, given the type of an operand: the format of its
+/// decision where the operand is how that lies in memory, else the operand's.
+FloatType getComputeFormat(PrecisionOpInterface op, Type operand);
+
+} // namespace mlir::binade
 
 #define GET_OP_CLASSES
 #include "binade/IR/Ops/Elementwise.h.inc"

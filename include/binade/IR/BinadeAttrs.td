@@ -22,6 +22,9 @@ def Binade_PrecisionAttr : Binade_Attr<"Precision", "precision"> {
     policy, or which class, decided; a decision without a rule was written by a
     user: a pin, which wins over everything.
 
+    `compute` may be tf32, which lies in memory as f32: then operands are rounded
+    and change no type. The other two are formats of memory.
+
     Example:
 
     ```mlir

@@ -20,6 +20,9 @@ Value buildSplat(ImplicitLocOpBuilder &b, Type type, double value);
 /// `x` in `element` format: `x` itself where it is so already.
 Value buildCast(ImplicitLocOpBuilder &b, Value x, Type element);
 
+/// `x` in `format`, or where memory has not that format, rounded to it.
+Value buildRounded(ImplicitLocOpBuilder &b, Value x, FloatType format);
+
 /// `x` copied to the shape of `like`; axis i of `x` is axis `axes[i]`.
 Value buildBroadcast(ImplicitLocOpBuilder &b, Value x, ArrayRef<int64_t> axes,
                      ArrayRef<int64_t> shape);

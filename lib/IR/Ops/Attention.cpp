@@ -250,7 +250,8 @@ static Value buildScores(ImplicitLocOpBuilder &b, Value query, Value key,
 
 /// {y, lse}
 static SmallVector<Value> buildAttention(ImplicitLocOpBuilder &b, Value scores,
-                                         Value value, Type result) {
+                                         Value value, FloatType compute,
+                                         Type result) {
   int64_t last = getTensor(scores).getRank() - 1;
   Value maximum = ReduceMaxOp::create(b, scores, last);
   Value e = ExpOp::create(
@@ -258,7 +259,7 @@ static SmallVector<Value> buildAttention(ImplicitLocOpBuilder &b, Value scores,
   Value total = ReduceSumOp::create(b, e, last);
   Value p = DivOp::create(b, e, spreadRows(b, total, e));
   Value lse = AddOp::create(b, maximum, LogOp::create(b, total));
-  Value narrow = buildCast(b, p, getElementTypeOrSelf(value.getType()));
+  Value narrow = buildRounded(b, p, compute);
   SmallVector<int64_t> shape(getTensor(scores).getShape());
   shape.back() = getTensor(value).getShape().back();
   Value y = MatmulOp::create(b, RankedTensorType::get(shape, result), narrow,
@@ -276,12 +277,13 @@ static Value restoreAxes(ImplicitLocOpBuilder &b, Value part, Value whole) {
 }
 
 FailureOr<SmallVector<Value>> AttentionOp::decompose(ImplicitLocOpBuilder &b) {
+  FloatType compute = getComputeFormat(*this, getValue().getType());
   Type result = getElementTypeOrSelf(getY().getType());
   auto ofScores = [&](ImplicitLocOpBuilder &b, ValueRange perQuery,
                       ValueRange perHead, Value positions) {
     Value scores = buildScores(b, perQuery[0], perHead[0], getScale(),
                                getCausal(), positions);
-    return buildAttention(b, scores, perHead[1], result);
+    return buildAttention(b, scores, perHead[1], compute, result);
   };
   return buildBySamples(
       b, getOperands(), [&](ImplicitLocOpBuilder &b, ValueRange operands) {
@@ -299,7 +301,7 @@ FailureOr<SmallVector<Value>> AttentionOp::decompose(ImplicitLocOpBuilder &b) {
 
 FailureOr<SmallVector<Value>>
 AttentionGradOp::decompose(ImplicitLocOpBuilder &b) {
-  Type compute = getElementTypeOrSelf(getQuery().getType());
+  FloatType compute = getComputeFormat(*this, getQuery().getType());
   auto product = [](ImplicitLocOpBuilder &b, Value lhs, Value rhs,
                     bool transposeLhs, bool transposeRhs, Type element) {
     SmallVector<int64_t> shape(getTensor(lhs).getShape());
@@ -323,7 +325,7 @@ AttentionGradOp::decompose(ImplicitLocOpBuilder &b) {
       return positions ? Type(b.getF32Type())
                        : getElementTypeOrSelf(whole.getType());
     };
-    Value dvalue = product(b, buildCast(b, p, compute), dy, true, false,
+    Value dvalue = product(b, buildRounded(b, p, compute), dy, true, false,
                            ofKeys(getDvalue()));
     Value dp = product(b, dy, value, false, true, b.getF32Type());
     Value inner =
@@ -335,7 +337,7 @@ AttentionGradOp::decompose(ImplicitLocOpBuilder &b) {
         MulOp::create(b, p, SubOp::create(b, dp, spreadRows(b, inner, dp)));
     ds = MulOp::create(
         b, ds, buildSplat(b, ds.getType(), getScale().convertToDouble()));
-    ds = buildCast(b, ds, compute);
+    ds = buildRounded(b, ds, compute);
     return {product(b, ds, key, false, false,
                     getElementTypeOrSelf(getDquery().getType())),
             product(b, ds, query, true, false, ofKeys(getDkey())), dvalue};

@@ -111,6 +111,62 @@ OpFoldResult CastOp::fold(FoldAdaptor) {
 }
 
 //===----------------------------------------------------------------------===//
+// RoundToOp
+//===----------------------------------------------------------------------===//
+
+Schedule RoundToOp::getSchedule() { return Schedule::Elementwise; }
+
+/// Adds half of the last kept bit, or a little less where that bit is even, and
+/// clears what is dropped. A carry goes on into the exponent. NaN stays NaN.
+Value RoundToOp::buildScalar(ImplicitLocOpBuilder &b, ValueRange operands) {
+  Value x = operands.front();
+  unsigned dropped = b.getF32Type().getFPMantissaWidth() -
+                     getFloatFormat().getFPMantissaWidth();
+  Type type = b.getI32Type();
+  if (auto vector = dyn_cast<VectorType>(x.getType()))
+    type = vector.clone(type);
+  Value bits = arith::BitcastOp::create(b, type, x);
+  auto number = [&](int64_t value) {
+    return splat(b, bits, static_cast<double>(value));
+  };
+  Value last = arith::AndIOp::create(
+      b, arith::ShRUIOp::create(b, bits, number(dropped)), number(1));
+  Value half =
+      arith::AddIOp::create(b, last, number((int64_t(1) << (dropped - 1)) - 1));
+  constexpr int64_t kQuiet = int64_t(1) << 22;
+  Value isNaN = arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, x, x);
+  Value kept = arith::SelectOp::create(
+      b, isNaN, arith::OrIOp::create(b, bits, number(kQuiet)),
+      arith::AddIOp::create(b, bits, half));
+  kept = arith::AndIOp::create(b, kept, number(-(int64_t(1) << dropped)));
+  return arith::BitcastOp::create(b, x.getType(), kept);
+}
+
+LogicalResult RoundToOp::verify() {
+  const llvm::fltSemantics &to = getFloatFormat().getFloatSemantics();
+  const llvm::fltSemantics &from = APFloat::IEEEsingle();
+  if (APFloat::semanticsMinExponent(to) !=
+          APFloat::semanticsMinExponent(from) ||
+      APFloat::semanticsMaxExponent(to) !=
+          APFloat::semanticsMaxExponent(from) ||
+      APFloat::semanticsPrecision(to) >=
+          APFloat::semanticsPrecision(from)) // C1
+    return emitOpError("rounds to formats with the exponents of f32 and fewer "
+                       "bits of mantissa, got ")
+           << getFormat();
+  return success();
+}
+
+/// What is rounded already is left as it is.
+OpFoldResult RoundToOp::fold(FoldAdaptor) {
+  auto before = getX().getDefiningOp<RoundToOp>();
+  return before && before.getFloatFormat().getFPMantissaWidth() <=
+                       getFloatFormat().getFPMantissaWidth()
+             ? getX()
+             : Value();
+}
+
+//===----------------------------------------------------------------------===//
 // SaveOp
 //===----------------------------------------------------------------------===//
 

@@ -34,6 +34,38 @@ def Binade_CastOp : Binade_Op<"cast", [
   let hasVerifier = 1;
 }
 
+def Binade_RoundToOp : Binade_Op<"round_to", [
+    Pure, SameOperandsAndResultType, NotDifferentiable,
+    DeclareOpInterfaceMethods<ElementwiseOpInterface>,
+    DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>,
+    DeclareOpInterfaceMethods<LayoutOpInterface>]> {
+  let summary = "f32 numbers rounded to those of a format that memory has not";
+  let description = [{
+    Rounds to nearest, ties to even; the rounded numbers are kept as f32. So the
+    operands of a contraction in tf32 are exactly what a tensor core multiplies,
+    whatever the core does with the bits that tf32 lacks.
+
+    - (C1) `format` has the exponents of f32 and fewer bits of mantissa.
+
+    Example:
+
+    ```mlir
+    %t = binade.round_to %x {format = tf32} : tensor<8x64xf32>
+    ```
+  }];
+  let arguments = (ins StaticF32Tensor:$x, TypeAttrOf<AnyFloat>:$format);
+  let results = (outs StaticF32Tensor:$y);
+  let assemblyFormat = "$x attr-dict `:` type($y)";
+  let builders = [OpBuilder<(ins "::mlir::Value":$x, "::mlir::FloatType":$format), [{
+    build($_builder, $_state, x.getType(), x, ::mlir::TypeAttr::get(format));
+  }]>];
+  let extraClassDeclaration = [{
+    FloatType getFloatFormat() { return cast<FloatType>(getFormat()); }
+  }];
+  let hasFolder = 1;
+  let hasVerifier = 1;
+}
+
 def Binade_SaveOp : Binade_PrecisionOp<"save", "Clear", [
     Pure, SameOperandsAndResultShape, InferTypeOpAdaptorWithIsCompatible,
     DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "decompose"]>,
