@@ -172,3 +172,26 @@ def test_the_page_has_a_row_per_preset():
     assert [line.split()[0] for line in listed] == sorted(shipped)
     # The first sentence of each, whole.
     assert all(len(line) > 30 for line in listed)
+
+
+def test_the_block_list_of_the_converters():
+    """What ONNX's converters keep in f32, of the ops that Binade has."""
+    float16 = pytest.importorskip("onnxruntime.transformers.float16")
+    coverage = (ROOT / "docs/generated/Coverage.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| \w+ \|.*\| ([^|]*) \|$", coverage, re.MULTILINE)
+    listed = set(float16.DEFAULT_OP_BLOCK_LIST)
+    blocked = {op for op, nodes in rows if listed & set(nodes.split(", "))}
+    assert len(rows) > 40 and blocked
+    steps = [
+        make_step(op, call, dict.fromkeys("01", "f16"), "forward")
+        for op, call in FORWARD.items()
+        if set(call[0].split()) <= {"$0", "$1", "%m", "%s", "%b"} and op != "compare"
+    ]
+    decided = choose("autocast-onnx", steps)
+    wide = {
+        re.search(r"binade\.(\w+) .*phase", step)[1]
+        for step, (compute, result) in zip(steps, decided)
+        if compute == "f32" and result == "f16"
+    }
+    assert wide == blocked
+    assert {result for _, result in decided} == {"f16"}
