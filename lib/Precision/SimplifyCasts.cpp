@@ -68,10 +68,29 @@ struct MergeCasts : OpRewritePattern<CastOp> {
   }
 };
 
+/// Rounding to a format that holds what the operand was cast from rounds
+/// nothing.
+struct DropRounding : OpRewritePattern<RoundToOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(RoundToOp op,
+                                PatternRewriter &rewriter) const override {
+    auto before = op.getX().getDefiningOp<CastOp>();
+    auto source =
+        before
+            ? dyn_cast<FloatType>(getElementTypeOrSelf(before.getX().getType()))
+            : FloatType();
+    if (!source || !holdsAll(op.getFloatFormat(), source))
+      return failure();
+    rewriter.replaceOp(op, before.getY());
+    return success();
+  }
+};
+
 struct SimplifyCastsPass : impl::SimplifyCastsPassBase<SimplifyCastsPass> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<MergeCasts>(&getContext());
+    patterns.add<MergeCasts, DropRounding>(&getContext());
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
       signalPassFailure();
   }

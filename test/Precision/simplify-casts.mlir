@@ -86,3 +86,22 @@ func.func @phase(%x: tensor<8xbf16>) -> tensor<8xf16> {
   %1 = binade.cast %0 {binade.phase = #binade.phase<backward>} : (tensor<8xf32>) -> tensor<8xf16>
   return %1 : tensor<8xf16>
 }
+
+// A bf16 number is a TF32 number: rounding it to TF32 changes nothing.
+// CHECK-LABEL: func.func @rounded_already
+func.func @rounded_already(%x: tensor<8xbf16>) -> tensor<8xf32> {
+  // CHECK-NEXT: %[[Y:.*]] = binade.cast %arg0
+  // CHECK-NEXT: return %[[Y]]
+  %0 = binade.cast %x : (tensor<8xbf16>) -> tensor<8xf32>
+  %1 = binade.round_to %0 {format = tf32} : tensor<8xf32>
+  return %1 : tensor<8xf32>
+}
+
+// f64 has numbers between those of TF32.
+// CHECK-LABEL: func.func @rounded_here
+func.func @rounded_here(%x: tensor<8xf64>) -> tensor<8xf32> {
+  // CHECK: binade.round_to
+  %0 = binade.cast %x : (tensor<8xf64>) -> tensor<8xf32>
+  %1 = binade.round_to %0 {format = tf32} : tensor<8xf32>
+  return %1 : tensor<8xf32>
+}

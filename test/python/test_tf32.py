@@ -8,7 +8,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from reference import BUILD, EVAL, ROOT, binade, evaluate, random, safetensors
+from reference import BUILD, ELEMENTS, EVAL, ROOT, binade, evaluate, random, safetensors
 
 MODELS = pathlib.Path(
     os.environ.get("BINADE_MODELS", ROOT.parent / "shared" / "models")
@@ -48,6 +48,31 @@ func.func @f(%x: {tensor}) -> {tensor} {{
     assert not (y.view(np.uint32) & 0x1FFF).any()
     # Ties go to even, not away from zero as cvt.rna.tf32 sends them.
     assert to_tf32(1 + 2**-11) == 1 and to_tf32(1 + 3 * 2**-11) == 1 + 2**-9
+
+
+@pytest.mark.parametrize("source", ["f8E4M3FN", "f8E5M2", "f16", "bf16", "f64"])
+def test_rounding_goes_where_it_rounds_nothing(source):
+    """It stays for what lies between TF32's numbers, and for no other format."""
+    module = f"""
+func.func @f(%x: tensor<4x{source}>) -> tensor<4xf32> {{
+  %0 = binade.cast %x : (tensor<4x{source}>) -> tensor<4xf32>
+  %1 = binade.round_to %0 {{format = tf32}} : tensor<4xf32>
+  return %1 : tensor<4xf32>
+}}"""
+    simplified = subprocess.run(
+        [BUILD / "bin" / "binade-opt", "-", "--binade-simplify-casts"],
+        input=module, capture_output=True, text=True, check=True, timeout=60,
+    ).stdout  # fmt: skip
+    dtype = np.dtype(ELEMENTS[source])
+    if source == "f64":
+        x = random(1000, np.float64)
+    else:
+        unsigned = np.dtype(f"u{dtype.itemsize}")
+        x = np.arange(1 << 8 * dtype.itemsize).astype(unsigned).view(dtype)
+    with np.errstate(all="ignore"):
+        x = x.astype(np.float32)
+    rounds = not np.array_equal(x, to_tf32(x), equal_nan=True)
+    assert rounds == (source == "f64") == ("round_to" in simplified)
 
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])

@@ -55,7 +55,8 @@ def SimplifyCastsPass : Pass<"binade-simplify-casts", "::mlir::ModuleOp"> {
   let summary = "remove casts that change no value";
   let description = [{
     A cast to a format that holds every value of the operand's, followed by the cast
-    back, is the operand; a cast of such a cast is one cast. No other cast goes.
+    back, is the operand; a cast of such a cast is one cast. Rounding to a format that
+    holds every value of what the operand was cast from goes. No other cast does.
   }];
 }
 
