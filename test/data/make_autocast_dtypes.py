@@ -13,13 +13,15 @@ device: they pass through the same dispatcher, and its autocast key, and need no
 PyTorch differentiates tensors of CUDA only where it was built for CUDA: their gradients
 are recorded on the CPU, with operands in the format that autocast gave the kernel.
 
-    python3 test/data/make_autocast_dtypes.py
+    python3 test/data/make_autocast_dtypes.py            # writes the record
+    python3 test/data/make_autocast_dtypes.py --print    # prints it
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -307,7 +309,11 @@ def main() -> None:
         records = record_all(device, narrow)
         ops = ",\n".join(f'"{op}": {json.dumps(records[op])}' for op in records)
         lines.append(f',\n"{policy}": {{\n{ops}}}')
-    OUT.write_text("".join(lines) + "}\n")
+    text = "".join(lines) + "}\n"
+    if sys.argv[1:] == ["--print"]:
+        print(text, end="")
+    else:
+        OUT.write_text(text)
 
 
 if __name__ == "__main__":

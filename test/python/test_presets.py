@@ -6,6 +6,7 @@ Recorded by data/make_autocast_dtypes.py; nothing here needs PyTorch.
 import json
 import re
 import subprocess
+import sys
 
 import pytest
 from reference import BUILD, ROOT, binade
@@ -161,6 +162,16 @@ def test_autocast(policy):
         if formats != (record["compute"], record["result"])
     }
     assert different == {entry for entry in DIFFERENT if entry[0] == policy}
+
+
+def test_the_record_is_what_pytorch_does():
+    """The script makes the same record again, where its PyTorch is installed."""
+    torch = pytest.importorskip("torch")
+    if torch.__version__ != RECORDS["torch"]:
+        pytest.skip(f"the record is of PyTorch {RECORDS['torch']}")
+    command = [sys.executable, ROOT / "test/data/make_autocast_dtypes.py", "--print"]
+    again = subprocess.run(command, capture_output=True, check=True, timeout=120).stdout
+    assert json.loads(again) == RECORDS
 
 
 def test_the_page_has_a_row_per_preset():
