@@ -117,8 +117,8 @@ MUTATIONS = [
     # Precision.
     Mutation(
         "lib/Precision/SimplifyCasts.cpp",
-        "if (!source || !middle || !element(op.getY()) || !holdsAll(middle, source))",
-        "if (!source || !middle || !element(op.getY()))",
+        "if (!source || !middle || !target || !holdsAll(middle, source))",
+        "if (!source || !middle || !target)",
         "casts that round are dropped",
     ),
     Mutation(
