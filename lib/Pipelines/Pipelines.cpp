@@ -47,8 +47,9 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
   }
   case CompilerPhase::Materialize:
     pm.addPass(createMaterializePrecisionPass());
-    pm.addPass(createCSEPass());
+    pm.addNestedPass<func::FuncOp>(createPlaceCastsPass());
     pm.addPass(createSimplifyCastsPass());
+    pm.addPass(createCSEPass());
     break;
   case CompilerPhase::Kernels:
     pm.addPass(createMoveSavesPass());

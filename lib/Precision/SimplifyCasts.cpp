@@ -2,7 +2,6 @@
 
 #include "binade/IR/Build.h"
 #include "binade/Precision/Passes.h"
-#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 namespace mlir::binade {
 #define GEN_PASS_DEF_SIMPLIFYCASTSPASS
@@ -40,59 +39,74 @@ static bool isInfinityToo(FloatType from, FloatType to, bool saturate) {
          (isBounded && value.bitwiseIsEqual(APFloat::getLargest(t)));
 }
 
-namespace {
+/// What `op` may be replaced by; null where it has to stay.
+///
 /// A cast through a format that holds the source is no stop on the way, but
 /// that a saturating first cast makes infinities finite.
-struct MergeCasts : OpRewritePattern<CastOp> {
-  using OpRewritePattern::OpRewritePattern;
-
-  LogicalResult matchAndRewrite(CastOp op,
-                                PatternRewriter &rewriter) const override {
-    auto before = op.getX().getDefiningOp<CastOp>();
-    if (!before)
-      return failure();
-    auto element = [](Value x) {
-      return dyn_cast<FloatType>(getElementTypeOrSelf(x.getType()));
-    };
-    FloatType source = element(before.getX()), middle = element(op.getX()),
-              target = element(op.getY());
-    if (!source || !middle || !target || !holdsAll(middle, source))
-      return failure();
-    if (before.getSaturate() && hasInf(source) &&
-        !isInfinityToo(middle, target, op.getSaturate()))
-      return failure();
-    auto merged = rewriter.replaceOpWithNewOp<CastOp>(
-        op, op.getType(), before.getX(), op.getSaturate());
-    merged->setDiscardableAttrs(op->getDiscardableAttrDictionary());
-    return success();
-  }
-};
+static Value merge(CastOp op) {
+  auto before = op.getX().getDefiningOp<CastOp>();
+  if (!before)
+    return {};
+  auto element = [](Value x) {
+    return dyn_cast<FloatType>(getElementTypeOrSelf(x.getType()));
+  };
+  FloatType source = element(before.getX()), middle = element(op.getX()),
+            target = element(op.getY());
+  if (!source || !middle || !target || !holdsAll(middle, source))
+    return {};
+  if (before.getSaturate() && hasInf(source) &&
+      !isInfinityToo(middle, target, op.getSaturate()))
+    return {};
+  if (source == target && !(op.getSaturate() && hasInf(source)))
+    return before.getX();
+  OpBuilder b(op);
+  auto merged = CastOp::create(b, op.getLoc(), op.getType(), before.getX(),
+                               op.getSaturate());
+  merged->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+  return merged;
+}
 
 /// Rounding to a format that holds what the operand was cast from rounds
 /// nothing.
-struct DropRounding : OpRewritePattern<RoundToOp> {
-  using OpRewritePattern::OpRewritePattern;
+static Value dropRounding(RoundToOp op) {
+  auto before = op.getX().getDefiningOp<CastOp>();
+  auto source =
+      before
+          ? dyn_cast<FloatType>(getElementTypeOrSelf(before.getX().getType()))
+          : FloatType();
+  if (!source || !holdsAll(op.getFloatFormat(), source) ||
+      (before.getSaturate() && hasInf(source)))
+    return {};
+  return before.getY();
+}
 
-  LogicalResult matchAndRewrite(RoundToOp op,
-                                PatternRewriter &rewriter) const override {
-    auto before = op.getX().getDefiningOp<CastOp>();
-    auto source =
-        before
-            ? dyn_cast<FloatType>(getElementTypeOrSelf(before.getX().getType()))
-            : FloatType();
-    if (!source || !holdsAll(op.getFloatFormat(), source))
-      return failure();
-    rewriter.replaceOp(op, before.getY());
-    return success();
-  }
-};
-
+namespace {
 struct SimplifyCastsPass : impl::SimplifyCastsPassBase<SimplifyCastsPass> {
   void runOnOperation() override {
-    RewritePatternSet patterns(&getContext());
-    patterns.add<MergeCasts, DropRounding>(&getContext());
-    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
-      signalPassFailure();
+    // What a cast reads is simplified before it.
+    SmallVector<Operation *> casts, unread;
+    getOperation()->walk([&](Operation *op) {
+      if (isa<CastOp, RoundToOp>(op))
+        casts.push_back(op);
+    });
+    for (Operation *op : casts) {
+      auto cast = dyn_cast<CastOp>(op);
+      Value value =
+          cast ? merge(cast) : dropRounding(mlir::cast<RoundToOp>(op));
+      if (!value)
+        continue;
+      op->getResult(0).replaceAllUsesWith(value);
+      unread.push_back(op);
+    }
+    for (Operation *op : llvm::reverse(unread))
+      eraseUnread(op);
+  }
+
+  static void eraseUnread(Operation *op) {
+    auto before = op->getOperand(0).getDefiningOp<CastOp>();
+    op->erase();
+    if (before && before->use_empty())
+      eraseUnread(before);
   }
 };
 } // namespace

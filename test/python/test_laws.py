@@ -5,6 +5,7 @@ breaks is a bug, whatever the graph. More seeds run at night.
 """
 
 import itertools
+import math
 import os
 import pathlib
 import random
@@ -226,6 +227,39 @@ def test_a_power_of_two_scales_no_bit(case, tmp_path):
         assert set(plain) < set(outputs) and "loss" in plain
         for name, value in plain.items():
             np.testing.assert_array_equal(outputs[name], value, err_msg=name)
+
+
+# --- Places of casts ----------------------------------------------------------
+
+
+def count_bits(step):
+    """What casts and ops that move data read and write: a view nothing."""
+    total = 0
+    movers = r"binade\.(cast|transpose|slice|pad|gather|broadcast) "
+    types = r": \(tensor<([\dx]*)[a-z]+(\d+)>.*\) -> tensor<([\dx]*)[a-z]+(\d+)>"
+    for line in step.ops:
+        if kind := re.search(movers, line):
+            x, x_bits, y, y_bits = re.search(types, line).groups()
+            read, written = (
+                math.prod(int(n) for n in shape.split("x") if n) for shape in (x, y)
+            )
+            if kind[1] != "cast":
+                read = min(read, written)
+            total += read * int(x_bits) + written * int(y_bits)
+    return total
+
+
+@on_graphs(8, models=False)
+def test_placing_casts_changes_no_bit_and_moves_less(case, get_step):
+    policy = choose(case, ["bf16-amp", "fp16-amp", "grappler-bf16"])
+    passes = [assign(policy), "--binade-materialize-precision", "--cse"]
+    before = opt(str(get_step(case)), *passes)
+    place = "--pass-pipeline=builtin.module(func.func(binade-place-casts))"
+    after = opt(before, place)
+    assert count_bits(Step(after)) <= count_bits(Step(before))
+    expected = reference.evaluate(before, case.draw())
+    for name, value in reference.evaluate(after, case.draw()).items():
+        np.testing.assert_array_equal(value, expected[name], err_msg=name)
 
 
 # --- Size ---------------------------------------------------------------------

@@ -4,6 +4,7 @@
 #define BINADE_PRECISION_PASSES_H
 
 #include "binade/IR/Binade.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 

@@ -60,4 +60,27 @@ def SimplifyCastsPass : Pass<"binade-simplify-casts", "::mlir::ModuleOp"> {
   }];
 }
 
+def PlaceCastsPass : Pass<"binade-place-casts", "::mlir::func::FuncOp"> {
+  let summary = "cast where the fewest bytes move";
+  let description = [{
+    A cast and an op that only moves data (a reshape, transpose, slice, pad, gather
+    or broadcast) give the same bits in either order. Casts move past such ops where
+    that reads and writes fewer bytes: narrowing casts up, widening casts down, and
+    none to where more elements would be cast than that saves. Movers of one value
+    to one format share a cast. No cast moves across arithmetic, a `binade.save`, an
+    op without a decision or one whose decision is a pin; decisions of ops that now
+    move another format say so.
+
+    Example:
+
+    ```mlir
+    %0 = binade.transpose %x : (tensor<8x64xf32>) -> tensor<64x8xf32>
+    %1 = binade.cast %0 : (tensor<64x8xf32>) -> tensor<64x8xbf16>
+    // becomes
+    %0 = binade.cast %x : (tensor<8x64xf32>) -> tensor<8x64xbf16>
+    %1 = binade.transpose %0 : (tensor<8x64xbf16>) -> tensor<64x8xbf16>
+    ```
+  }];
+}
+
 #endif // BINADE_PRECISION_PASSES_TD
