@@ -32,6 +32,11 @@ CLI::Validator binade::oneOf(std::vector<std::string> names) {
   return CLI::Validator(check, "{" + known + "}");
 }
 
+CLI::App *binade::addCommand(CLI::App &app, std::string name,
+                             std::string help) {
+  return app.add_subcommand(std::move(name), std::move(help));
+}
+
 void binade::addDiagnosticFormat(CLI::App &app, DiagnosticFormat &format) {
   auto set = [&format](const std::string &text) {
     format = text == "json" ? DiagnosticFormat::Json : DiagnosticFormat::Text;

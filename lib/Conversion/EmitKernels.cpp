@@ -3,7 +3,6 @@
 #include "binade/Conversion/EmitKernel.h"
 #include "binade/Conversion/Passes.h"
 #include "binade/IR/Interface.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"

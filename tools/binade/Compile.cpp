@@ -3,6 +3,7 @@
 #include "Commands.h"
 #include "Model.h"
 #include "Write.h"
+#include "binade/CommandLine/CommandLine.h"
 #include "binade/Container/Suggest.h"
 #include "binade/Plan/Bundle.h"
 #include "binade/Plan/PlanJson.h"
@@ -85,8 +86,8 @@ struct CompileCommand {
 } // namespace
 
 void addCompile(CLI::App &app, Run &run) {
-  CLI::App *command = app.add_subcommand(
-      "compile", "Compile a model to a training step, or part of the way");
+  CLI::App *command = ::binade::addCommand(
+      app, "compile", "Compile a model to a training step, or part of the way");
   command->footer(
       "Examples:\n"
       "  binade compile model.onnx --policy bf16-amp -o step.bnd\n"

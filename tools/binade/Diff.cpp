@@ -3,6 +3,7 @@
 #include "Commands.h"
 #include "Explain.h"
 #include "Model.h"
+#include "binade/CommandLine/CommandLine.h"
 #include "binade/Container/Printable.h"
 #include "binade/IR/Interface.h"
 #include "binade/Precision/MatchRules.h"
@@ -123,8 +124,8 @@ struct DiffCommand {
 } // namespace
 
 void addDiff(CLI::App &app, Run &run) {
-  CLI::App *command = app.add_subcommand(
-      "diff", "Say where two policies differ on a model, and why");
+  CLI::App *command = ::binade::addCommand(
+      app, "diff", "Say where two policies differ on a model, and why");
   command->footer("Examples:\n"
                   "  binade diff model.onnx --policy bf16-amp --policy "
                   "grappler-bf16\n"

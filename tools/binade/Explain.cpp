@@ -232,8 +232,9 @@ struct ExplainCommand {
 } // namespace
 
 void addExplain(CLI::App &app, Run &run) {
-  CLI::App *command = app.add_subcommand(
-      "explain", "Say why each op has its format, and what would change it");
+  CLI::App *command = ::binade::addCommand(
+      app, "explain",
+      "Say why each op has its format, and what would change it");
   command->footer(
       "Examples:\n"
       "  binade explain model.onnx --policy bf16-amp\n"

@@ -3,6 +3,7 @@
 #include "Commands.h"
 #include "Model.h"
 #include "Write.h"
+#include "binade/CommandLine/CommandLine.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -35,7 +36,7 @@ struct ImportCommand {
 
 void addImport(CLI::App &app, Run &run) {
   CLI::App *command =
-      app.add_subcommand("import", "Turn an ONNX file into a module");
+      ::binade::addCommand(app, "import", "Turn an ONNX file into a module");
   command->footer("Examples:\n"
                   "  binade import model.onnx -o model.mlir\n"
                   "  binade import model.onnx --dim batch=8 "

@@ -4,6 +4,7 @@
 #include "Model.h"
 #include "Report.h"
 #include "Write.h"
+#include "binade/CommandLine/CommandLine.h"
 #include "binade/Plan/PlanJson.h"
 #include <iostream>
 
@@ -39,8 +40,8 @@ struct InspectCommand {
 } // namespace
 
 void addInspect(CLI::App &app, Run &run) {
-  CLI::App *command = app.add_subcommand(
-      "inspect", "Show memory, kernels, launches and bytes of a step");
+  CLI::App *command = ::binade::addCommand(
+      app, "inspect", "Show memory, kernels, launches and bytes of a step");
   command->footer("Examples:\n"
                   "  binade inspect step.bnd\n"
                   "  binade inspect model.onnx --policy bf16-amp\n"

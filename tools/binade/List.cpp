@@ -37,7 +37,7 @@ static void listPhases() {
 
 void addList(CLI::App &app, Run &run) {
   CLI::App *command =
-      app.add_subcommand("list", "List policies, optimizers or phases");
+      ::binade::addCommand(app, "list", "List policies, optimizers or phases");
   command->footer("Examples:\n"
                   "  binade list policies\n"
                   "  binade list optimizers\n"

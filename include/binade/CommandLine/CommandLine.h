@@ -39,6 +39,10 @@ CLI::Validator number(NumberRange range = {});
 /// Accepts one of `names`.
 CLI::Validator oneOf(std::vector<std::string> names);
 
+/// Adds a subcommand. CLI11's function of that purpose makes every file that
+/// calls it compile all of CLI11, which takes seconds.
+CLI::App *addCommand(CLI::App &app, std::string name, std::string help);
+
 /// Adds --diag, the form of errors and warnings.
 void addDiagnosticFormat(CLI::App &app, DiagnosticFormat &format);
 

@@ -12,7 +12,7 @@ def EmitKernelsPass : Pass<"binade-emit-kernels", "::mlir::ModuleOp"> {
     them and the rules of optimizers are erased: what is left is code.
   }];
   let dependentDialects = [
-      "::mlir::LLVM::LLVMDialect", "::mlir::arith::ArithDialect",
+      "::mlir::arith::ArithDialect",
       "::mlir::func::FuncDialect", "::mlir::math::MathDialect",
       "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect",
       "::mlir::vector::VectorDialect"];

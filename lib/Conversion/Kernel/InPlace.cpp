@@ -1,10 +1,12 @@
 //===- InPlace.cpp - which results may overwrite which operands -----------===//
 
 #include "Schedules.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
 using namespace mlir;
 using namespace mlir::binade;
+
+/// The LLVM dialect's; its header takes seconds to compile.
+static constexpr StringLiteral kNoAliasAttr = "llvm.noalias";
 
 /// Whether every element that is read is read before the same element is
 /// written, and by the same item.
@@ -40,6 +42,6 @@ void mlir::binade::setInPlace(Emitter &emitter, KernelInfo &info,
   for (unsigned index = 0; index < function.getNumArguments(); ++index)
     if (isa<MemRefType>(function.getArgumentTypes()[index]) &&
         !shared.contains(index))
-      function.setArgAttr(index, LLVM::LLVMDialect::getNoAliasAttrName(),
+      function.setArgAttr(index, kNoAliasAttr,
                           UnitAttr::get(kernel.getContext()));
 }

@@ -4,6 +4,7 @@
 #include "OpTable.h"
 #include "mlir/Dialect/Traits.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
+#include "onnx-ml.pb.h"
 
 using namespace mlir;
 using namespace mlir::binade;

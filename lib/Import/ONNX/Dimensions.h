@@ -5,6 +5,7 @@
 
 #include "Model.h"
 #include "mlir/IR/BuiltinTypes.h"
+#include "onnx-ml.pb.h"
 
 namespace mlir::binade::importer {
 

@@ -8,6 +8,7 @@
 #include "Order.h"
 #include "binade/Import/Passes.h"
 #include "mlir/IR/Verifier.h"
+#include "onnx-ml.pb.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/Path.h"
 

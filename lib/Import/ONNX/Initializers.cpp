@@ -1,6 +1,7 @@
 //===- Initializers.cpp - Parameters, buffers and constants ---------------===//
 
 #include "Initializers.h"
+#include "onnx-ml.pb.h"
 #include "llvm/Support/GlobPattern.h"
 
 using namespace mlir;

@@ -85,7 +85,7 @@ mlir::binade::importer::importSoftmaxCrossEntropyLoss(Node &node) {
   Value scores = node.getInput(0), labels = flatten(b, node.getInput(1));
   auto entropy = CrossEntropyOp::create(b, flattenRows(b, scores, 1), labels,
                                         ignoreIndex, PrecisionAttr());
-  if (node.hasOutput(1) && node.graph.isUsed(node.getProto().output(1))) {
+  if (node.hasOutput(1) && node.graph.isUsed(node.getOutputName(1))) {
     SmallVector<int64_t> last = getAxisLast(node.getRank(0), 1);
     Value logarithms = LogSoftmaxOp::create(b, buildTranspose(b, scores, last),
                                             PrecisionAttr());

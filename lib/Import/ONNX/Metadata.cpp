@@ -3,6 +3,7 @@
 #include "Metadata.h"
 #include "binade/Container/Json.h"
 #include "binade/IR/Binade.h"
+#include "onnx-ml.pb.h"
 #include "llvm/ADT/ScopeExit.h"
 
 using namespace mlir;

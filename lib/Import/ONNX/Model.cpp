@@ -5,6 +5,7 @@
 #include "binade/Container/Printable.h"
 #include "binade/IR/Diagnostics.h"
 #include "mlir/IR/Location.h"
+#include "onnx-ml.pb.h"
 #include "llvm/Support/Path.h"
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
@@ -48,7 +49,12 @@ LogicalResult mlir::binade::importer::emitError(Location loc,
 Model::Model(MLIRContext *context, StringRef path)
     : context(context), path(path),
       directory(llvm::sys::path::parent_path(path)),
-      fileName(llvm::sys::path::filename(path)) {}
+      fileName(llvm::sys::path::filename(path)),
+      proto(std::make_unique<::onnx::ModelProto>()) {}
+
+Model::~Model() = default;
+
+const ::onnx::GraphProto &Model::getGraph() const { return proto->graph(); }
 
 Location Model::getLoc() const {
   return FileLineColLoc::get(context, path, 0, 0);
@@ -80,9 +86,9 @@ LogicalResult Model::parse(StringRef bytes) {
   CodedInputStream input(&stream);
   input.SetTotalBytesLimit(static_cast<int>(kMaxFileSize));
   input.SetRecursionLimit(kMaxNesting);
-  bool isParsed = !bytes.empty() && proto.ParseFromCodedStream(&input) &&
+  bool isParsed = !bytes.empty() && proto->ParseFromCodedStream(&input) &&
                   input.ConsumedEntireMessage();
-  if (!isParsed || !proto.has_graph()) {
+  if (!isParsed || !proto->has_graph()) {
     auto head = std::as_bytes(
         std::span(bytes.data(), std::min(bytes.size(), ::binade::kMagicBytes)));
     std::string_view kind = ::binade::recognizeMagic(head);
@@ -113,7 +119,7 @@ LogicalResult Model::parse(StringRef bytes) {
 }
 
 LogicalResult Model::checkOperatorSets() {
-  for (const ::onnx::OperatorSetIdProto &set : proto.opset_import())
+  for (const ::onnx::OperatorSetIdProto &set : proto->opset_import())
     if (set.domain().empty() || set.domain() == "ai.onnx")
       opset = std::max(opset, set.version());
   if (opset >= kOldestOpset && opset <= kNewestOpset)

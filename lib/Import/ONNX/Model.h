@@ -5,9 +5,17 @@
 
 #include "binade/Container/ExternalFile.h"
 #include "mlir/IR/Diagnostics.h"
-#include "onnx-ml.pb.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/MemoryBufferRef.h"
+
+// onnx-ml.pb.h, which few files need, takes a second to compile.
+namespace onnx {
+class AttributeProto;
+class GraphProto;
+class ModelProto;
+class NodeProto;
+class TensorProto;
+} // namespace onnx
 
 namespace mlir::binade::importer {
 
@@ -21,14 +29,15 @@ struct ByteRange {
 class Model {
 public:
   Model(MLIRContext *context, StringRef path);
+  ~Model();
 
   /// Parses `bytes`. Refused: what is no ONNX model, operator sets that are too
   /// old or too new, and parts of the format that hold no plain graph.
   LogicalResult parse(StringRef bytes);
 
   MLIRContext *getContext() const { return context; }
-  const ::onnx::GraphProto &getGraph() const { return proto.graph(); }
-  const ::onnx::ModelProto &getProto() const { return proto; }
+  const ::onnx::GraphProto &getGraph() const;
+  const ::onnx::ModelProto &getProto() const { return *proto; }
   int64_t getOpset() const { return opset; }
   /// The model's directory, to which external data are relative.
   const std::string &getDirectory() const { return directory; }
@@ -55,7 +64,7 @@ private:
 
   MLIRContext *context;
   std::string path, directory, fileName;
-  ::onnx::ModelProto proto;
+  std::unique_ptr<::onnx::ModelProto> proto;
   int64_t opset = 0;
   std::vector<std::optional<ByteRange>> rawData;
 };

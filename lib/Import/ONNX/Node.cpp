@@ -1,6 +1,7 @@
 //===- Node.cpp - One ONNX node while its ops are built -------------------===//
 
 #include "Node.h"
+#include "onnx-ml.pb.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -26,6 +27,12 @@ Node::Node(Graph &graph, unsigned index)
 //===----------------------------------------------------------------------===//
 // Inputs
 //===----------------------------------------------------------------------===//
+
+unsigned Node::getNumInputs() const { return proto.input_size(); }
+
+StringRef Node::getInputName(unsigned index) const {
+  return proto.input(index);
+}
 
 bool Node::hasInput(unsigned index) const {
   return index < getNumInputs() && !proto.input(index).empty();
@@ -135,6 +142,12 @@ LogicalResult Node::checkAttributes() {
 //===----------------------------------------------------------------------===//
 // Outputs
 //===----------------------------------------------------------------------===//
+
+unsigned Node::getNumOutputs() const { return proto.output_size(); }
+
+StringRef Node::getOutputName(unsigned index) const {
+  return proto.output(index);
+}
 
 bool Node::hasOutput(unsigned index) const {
   return index < getNumOutputs() && !proto.output(index).empty();

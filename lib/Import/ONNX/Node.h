@@ -25,9 +25,9 @@ public:
   // Inputs
   //===--------------------------------------------------------------------===//
 
-  unsigned getNumInputs() const { return proto.input_size(); }
+  unsigned getNumInputs() const;
   bool hasInput(unsigned index) const;
-  StringRef getInputName(unsigned index) const { return proto.input(index); }
+  StringRef getInputName(unsigned index) const;
   /// Null for an input that the node leaves out.
   Value getInput(unsigned index) const;
   SmallVector<Value> getInputs() const;
@@ -74,8 +74,9 @@ public:
   // Outputs
   //===--------------------------------------------------------------------===//
 
-  unsigned getNumOutputs() const { return proto.output_size(); }
+  unsigned getNumOutputs() const;
   bool hasOutput(unsigned index) const;
+  StringRef getOutputName(unsigned index) const;
   void setOutput(unsigned index, Value value);
   /// The only output that matters.
   LogicalResult setResult(Value value) {

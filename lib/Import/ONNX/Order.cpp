@@ -1,6 +1,7 @@
 //===- Order.cpp - The nodes to import, producers first -------------------===//
 
 #include "Order.h"
+#include "onnx-ml.pb.h"
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/StringSet.h"
 #include <queue>

@@ -3,6 +3,7 @@
 #include "Tensors.h"
 #include "binade/Container/Magic.h"
 #include "binade/IR/Binade.h"
+#include "onnx-ml.pb.h"
 #include "llvm/Support/CheckedArithmetic.h"
 
 using namespace mlir;

@@ -5,7 +5,6 @@
 #include "binade/IR/Binade.h"
 #include "binade/IR/Interface.h"
 #include "binade/Target/Passes.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -15,11 +14,11 @@
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "mlir/Transforms/Passes.h"
-#include "llvm/IR/LegacyPassManager.h"
-#include "llvm/MC/TargetRegistry.h"
-#include "llvm/Passes/PassBuilder.h"
-#include "llvm/Support/TargetSelect.h"
-#include "llvm/Target/TargetMachine.h"
+#include "llvm-c/Core.h"
+#include "llvm-c/Target.h"
+#include "llvm-c/TargetMachine.h"
+#include "llvm-c/Transforms/PassBuilder.h"
+#include "llvm/IR/Module.h"
 #include <mutex>
 
 using namespace mlir;
@@ -33,8 +32,9 @@ static DialectRegistry getRegistry() {
   DialectRegistry registry;
   registry.insert<BinadeDialect, func::FuncDialect, arith::ArithDialect,
                   math::MathDialect, memref::MemRefDialect, scf::SCFDialect,
-                  vector::VectorDialect, LLVM::LLVMDialect>();
+                  vector::VectorDialect>();
   registerBuiltinDialectTranslation(registry);
+  // Adds the LLVM dialect too.
   registerLLVMDialectTranslation(registry);
   return registry;
 }
@@ -66,10 +66,14 @@ static FailureOr<SmallVector<KernelInfo>> lower(ModuleOp module) {
 }
 
 //===----------------------------------------------------------------------===//
-// LLVM
+// LLVM, by its interface for C: the headers of the other take seconds
 //===----------------------------------------------------------------------===//
 
-static std::unique_ptr<llvm::TargetMachine> createTarget(CpuLevel level) {
+using TargetMachine =
+    std::unique_ptr<LLVMOpaqueTargetMachine,
+                    decltype([](auto *it) { LLVMDisposeTargetMachine(it); })>;
+
+static TargetMachine createTarget(CpuLevel level) {
   static std::once_flag once;
   std::call_once(once, [] {
     LLVMInitializeX86TargetInfo();
@@ -77,52 +81,66 @@ static std::unique_ptr<llvm::TargetMachine> createTarget(CpuLevel level) {
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
   });
-  llvm::Triple triple("x86_64-unknown-linux-gnu");
-  std::string error;
-  const llvm::Target *target =
-      llvm::TargetRegistry::lookupTarget(triple, error);
-  assert(target && "LLVM was built without its x86 target");
-  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
-      triple, getName(level), "", llvm::TargetOptions(), llvm::Reloc::PIC_,
-      std::nullopt, llvm::CodeGenOptLevel::Default));
+  constexpr const char *kTriple = "x86_64-unknown-linux-gnu";
+  LLVMTargetRef target = nullptr;
+  [[maybe_unused]] bool missing =
+      LLVMGetTargetFromTriple(kTriple, &target, nullptr);
+  assert(!missing && "LLVM was built without its x86 target");
+  return TargetMachine(LLVMCreateTargetMachine(
+      target, kTriple, getName(level).str().c_str(), "",
+      LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelDefault));
 }
 
-static void optimize(llvm::Module &module, llvm::TargetMachine &target) {
-  // Loops are vector loops already.
-  llvm::PipelineTuningOptions tuning;
-  tuning.LoopVectorization = false;
-  tuning.SLPVectorization = false;
-  tuning.LoopInterleaving = false;
-  tuning.LoopUnrolling = false;
-  llvm::PassBuilder builder(&target, tuning);
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager components;
-  llvm::ModuleAnalysisManager modules;
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(components);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, components, modules);
-  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2)
-      .run(module, modules);
-}
-
-static std::string generate(llvm::Module &module, llvm::TargetMachine &target,
-                            CpuOutput output) {
-  SmallString<0> code;
-  llvm::raw_svector_ostream stream(code);
-  if (output == CpuOutput::LLVM) {
-    module.print(stream, nullptr);
-  } else {
-    llvm::legacy::PassManager passes;
-    target.addPassesToEmitFile(passes, stream, nullptr,
-                               output == CpuOutput::Object
-                                   ? llvm::CodeGenFileType::ObjectFile
-                                   : llvm::CodeGenFileType::AssemblyFile);
-    passes.run(module);
+/// What code is generated for.
+static void setTarget(llvm::Module &module, CpuLevel level,
+                      LLVMTargetMachineRef machine) {
+  LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
+  LLVMSetModuleDataLayout(wrap(&module), layout);
+  LLVMDisposeTargetData(layout);
+  char *triple = LLVMGetTargetMachineTriple(machine);
+  LLVMSetTarget(wrap(&module), triple);
+  LLVMDisposeMessage(triple);
+  for (llvm::Function &function : module) {
+    if (function.isDeclaration())
+      continue;
+    function.addFnAttr("target-cpu", getName(level));
+    function.addFnAttr("prefer-vector-width",
+                       level == CpuLevel::V4 ? "512" : "256");
+    function.addFnAttr("no-trapping-math", "true");
+    function.addFnAttr(llvm::Attribute::NoUnwind);
   }
-  return code.str().str();
+}
+
+static void optimize(llvm::Module &module, LLVMTargetMachineRef machine) {
+  LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+  // Loops are vector loops already.
+  LLVMPassBuilderOptionsSetLoopVectorization(options, false);
+  LLVMPassBuilderOptionsSetSLPVectorization(options, false);
+  LLVMPassBuilderOptionsSetLoopInterleaving(options, false);
+  LLVMPassBuilderOptionsSetLoopUnrolling(options, false);
+  [[maybe_unused]] LLVMErrorRef error =
+      LLVMRunPasses(wrap(&module), "default<O2>", machine, options);
+  assert(!error && "LLVM knows no such pipeline");
+  LLVMDisposePassBuilderOptions(options);
+}
+
+static std::string generate(llvm::Module &module, LLVMTargetMachineRef machine,
+                            CpuOutput output) {
+  if (output == CpuOutput::LLVM) {
+    std::string text;
+    llvm::raw_string_ostream(text) << module;
+    return text;
+  }
+  LLVMMemoryBufferRef buffer = nullptr;
+  char *error = nullptr;
+  [[maybe_unused]] bool failed = LLVMTargetMachineEmitToMemoryBuffer(
+      machine, wrap(&module),
+      output == CpuOutput::Object ? LLVMObjectFile : LLVMAssemblyFile, &error,
+      &buffer);
+  assert(!failed && "LLVM emits code for its x86 target");
+  std::string code(LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer));
+  LLVMDisposeMemoryBuffer(buffer);
+  return code;
 }
 
 static FailureOr<EmittedCode> emitModule(ModuleOp module, CpuLevel level,
@@ -135,20 +153,10 @@ static FailureOr<EmittedCode> emitModule(ModuleOp module, CpuLevel level,
       translateModuleToLLVMIR(module, context, "kernel");
   if (!code)
     return failure();
-  std::unique_ptr<llvm::TargetMachine> target = createTarget(level);
-  code->setDataLayout(target->createDataLayout());
-  code->setTargetTriple(target->getTargetTriple());
-  for (llvm::Function &function : *code) {
-    if (function.isDeclaration())
-      continue;
-    function.addFnAttr("target-cpu", getName(level));
-    function.addFnAttr("prefer-vector-width",
-                       level == CpuLevel::V4 ? "512" : "256");
-    function.addFnAttr("no-trapping-math", "true");
-    function.addFnAttr(llvm::Attribute::NoUnwind);
-  }
-  optimize(*code, *target);
-  return EmittedCode{generate(*code, *target, output), std::move(*infos)};
+  TargetMachine machine = createTarget(level);
+  setTarget(*code, level, machine.get());
+  optimize(*code, machine.get());
+  return EmittedCode{generate(*code, machine.get(), output), std::move(*infos)};
 }
 
 FailureOr<EmittedCode> mlir::binade::emitCode(StringRef text, CpuLevel level,

@@ -12,23 +12,22 @@
 #include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
 #include "mlir/Conversion/UBToLLVM/UBToLLVM.h"
 #include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVMPass.h"
-#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/UB/IR/UBOps.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
-#include "llvm/ExecutionEngine/Orc/LLJIT.h"
-#include "llvm/ExecutionEngine/Orc/ThreadSafeModule.h"
-#include "llvm/Passes/PassBuilder.h"
-#include "llvm/Support/TargetSelect.h"
-#include "llvm/Target/TargetMachine.h"
+#include "llvm-c/Core.h"
+#include "llvm-c/Error.h"
+#include "llvm-c/LLJIT.h"
+#include "llvm-c/Target.h"
+#include "llvm-c/TargetMachine.h"
+#include "llvm-c/Transforms/PassBuilder.h"
+#include "llvm/IR/Module.h"
 
 using namespace binade::test;
 using namespace mlir;
@@ -105,33 +104,49 @@ static void lower(ModuleOp module) {
     llvm::report_fatal_error("the operation does not lower to LLVM");
 }
 
-static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
-  module.setDataLayout(machine.createDataLayout());
-  module.setTargetTriple(machine.getTargetTriple());
-  llvm::PassBuilder builder(&machine);
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager graphs;
-  llvm::ModuleAnalysisManager modules;
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(graphs);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, graphs, modules);
-  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2)
-      .run(module, modules);
+static void check(LLVMErrorRef error) {
+  if (error)
+    llvm::report_fatal_error(LLVMGetErrorMessage(error));
+}
+
+/// This machine's, but for the CPU if one is named.
+static LLVMTargetMachineRef createMachine(const std::string &cpu) {
+  LLVMInitializeNativeTarget();
+  LLVMInitializeNativeAsmPrinter();
+  char *triple = LLVMGetDefaultTargetTriple();
+  LLVMTargetRef target;
+  if (LLVMGetTargetFromTriple(triple, &target, nullptr))
+    llvm::report_fatal_error("LLVM has no code for this machine");
+  char *host = LLVMGetHostCPUName(), *features = LLVMGetHostCPUFeatures();
+  LLVMTargetMachineRef machine = LLVMCreateTargetMachine(
+      target, triple, cpu.empty() ? host : cpu.c_str(),
+      cpu.empty() ? features : "", LLVMCodeGenLevelDefault, LLVMRelocPIC,
+      LLVMCodeModelJITDefault);
+  for (char *text : {triple, host, features})
+    LLVMDisposeMessage(text);
+  return machine;
+}
+
+static void optimize(LLVMModuleRef module, LLVMTargetMachineRef machine) {
+  LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
+  LLVMSetModuleDataLayout(module, layout);
+  LLVMDisposeTargetData(layout);
+  char *triple = LLVMGetTargetMachineTriple(machine);
+  LLVMSetTarget(module, triple);
+  LLVMDisposeMessage(triple);
+  LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+  check(LLVMRunPasses(module, "default<O2>", machine, options));
+  LLVMDisposePassBuilderOptions(options);
 }
 
 Kernel::Kernel(const std::string &op, const std::string &x,
                const std::string &r, const Variant &variant) {
-  llvm::InitializeNativeTarget();
-  llvm::InitializeNativeTargetAsmPrinter();
   DialectRegistry registry;
   registry
-      .insert<arith::ArithDialect, cf::ControlFlowDialect, func::FuncDialect,
-              LLVM::LLVMDialect, math::MathDialect, memref::MemRefDialect,
-              scf::SCFDialect, vector::VectorDialect>();
+      .insert<arith::ArithDialect, func::FuncDialect, math::MathDialect,
+              memref::MemRefDialect, scf::SCFDialect, vector::VectorDialect>();
   registerBuiltinDialectTranslation(registry);
+  // Adds the LLVM dialect, whose own header takes seconds to compile.
   registerLLVMDialectTranslation(registry);
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   OwningOpRef<ModuleOp> module =
@@ -140,20 +155,22 @@ Kernel::Kernel(const std::string &op, const std::string &x,
     llvm::report_fatal_error("the operation does not parse");
   lower(*module);
 
-  auto target = cantFail(llvm::orc::JITTargetMachineBuilder::detectHost());
-  if (!variant.cpu.empty()) {
-    target.setCPU(variant.cpu);
-    target.getFeatures() = llvm::SubtargetFeatures();
-  }
-  auto machine = cantFail(target.createTargetMachine());
-  auto llvmContext = std::make_unique<llvm::LLVMContext>();
-  auto llvmModule = translateModuleToLLVMIR(*module, *llvmContext);
-  optimize(*llvmModule, *machine);
-  jit = cantFail(
-      llvm::orc::LLJITBuilder().setJITTargetMachineBuilder(target).create());
-  cantFail(jit->addIRModule({std::move(llvmModule), std::move(llvmContext)}));
-  run = cantFail(jit->lookup("run"))
-            .toPtr<void (*)(const void *, const void *, void *)>();
+  llvm::LLVMContext llvmContext;
+  LLVMTargetMachineRef machine = createMachine(variant.cpu);
+  auto llvmModule = translateModuleToLLVMIR(*module, llvmContext);
+  optimize(wrap(llvmModule.get()), machine);
+  LLVMMemoryBufferRef object;
+  if (LLVMTargetMachineEmitToMemoryBuffer(machine, wrap(llvmModule.get()),
+                                          LLVMObjectFile, nullptr, &object))
+    llvm::report_fatal_error("LLVM emits no object code");
+  LLVMDisposeTargetMachine(machine);
+
+  check(LLVMOrcCreateLLJIT(&jit, nullptr));
+  check(
+      LLVMOrcLLJITAddObjectFile(jit, LLVMOrcLLJITGetMainJITDylib(jit), object));
+  LLVMOrcExecutorAddress address;
+  check(LLVMOrcLLJITLookup(jit, &address, "run"));
+  run = reinterpret_cast<void (*)(const void *, const void *, void *)>(address);
 }
 
-Kernel::~Kernel() = default;
+Kernel::~Kernel() { LLVMConsumeError(LLVMOrcDisposeLLJIT(jit)); }

@@ -3,12 +3,9 @@
 #ifndef BINADE_UNITTESTS_CONVERSION_KERNEL_H
 #define BINADE_UNITTESTS_CONVERSION_KERNEL_H
 
-#include <memory>
 #include <string>
 
-namespace llvm::orc {
-class LLJIT;
-} // namespace llvm::orc
+struct LLVMOrcOpaqueLLJIT;
 
 namespace binade::test {
 
@@ -30,6 +27,7 @@ public:
   Kernel(const std::string &op, const std::string &x, const std::string &r,
          const Variant &variant = {});
   ~Kernel();
+  Kernel(const Kernel &) = delete;
 
   /// The elements that one call reads from each input and writes.
   static constexpr int size = 4096;
@@ -37,7 +35,7 @@ public:
   void operator()(const void *x, const void *y, void *r) const { run(x, y, r); }
 
 private:
-  std::unique_ptr<llvm::orc::LLJIT> jit;
+  LLVMOrcOpaqueLLJIT *jit;
   void (*run)(const void *, const void *, void *);
 };
 
