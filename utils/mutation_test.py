@@ -172,9 +172,15 @@ MUTATIONS = [
     ),
     Mutation(
         "lib/IR/Ops/LossScaling.cpp",
-        "return SmallVector<Value>{SelectOp::create(b, bad, times(getBackoff()), good),",
-        "return SmallVector<Value>{SelectOp::create(b, bad, times(getGrowth()), good),",
+        "Value grown = times(getGrowth()), lowered = times(getBackoff());",
+        "Value grown = times(getGrowth()), lowered = times(getGrowth());",
         "the loss scale grows after an overflow",
+    ),
+    Mutation(
+        "lib/IR/Ops/LossScaling.cpp",
+        "    lowered = SelectOp::create(b, last, lowered, scale);",
+        "    lowered = SelectOp::create(b, last, scale, lowered);",
+        "the first of several overflows lowers the loss scale",
     ),
     # Kernels.
     Mutation(

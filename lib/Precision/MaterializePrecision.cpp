@@ -1,5 +1,6 @@
-//===- MaterializePrecision.cpp - Decisions to types, casts, scaling ------===//
+//===- MaterializePrecision.cpp - Decisions to types and casts -----------===//
 
+#include "ScaleLoss.h"
 #include "binade/IR/Build.h"
 #include "binade/IR/Interface.h"
 #include "binade/Precision/Passes.h"
@@ -109,37 +110,6 @@ private:
   DenseMap<std::pair<Value, Type>, Value> casts;
 };
 
-/// Adds the scale's state, starts the backward part from it and lets the
-/// optimizer unscale.
-void scaleLoss(func::FuncOp function, const LossScaling &scaling) {
-  ImplicitLocOpBuilder b(function.getLoc(), function.getContext());
-  auto argument = [&](StringRef name, Type element, double init) {
-    auto type = RankedTensorType::get({}, element);
-    Attribute value =
-        isa<FloatType>(element)
-            ? Attribute(FloatAttr::get(element, init))
-            : IntegerAttr::get(element, static_cast<int64_t>(init));
-    return addArgument(function, Role::Scaler, name, type, function.getLoc(),
-                       DenseElementsAttr::get(type, value));
-  };
-  Value scale = argument("scale", b.getF32Type(), scaling.init);
-  Value growth = argument("growth", b.getI64Type(), 0);
-  function.walk([&](GradientSeedOp op) { op.getScaleMutable().assign(scale); });
-  function.walk(
-      [&](UnscaleFactorOp op) { op.getScaleMutable().assign(scale); });
-
-  std::optional<Port> found = findResult(function, Role::Metric, "found_inf");
-  b.setInsertionPoint(function.front().getTerminator());
-  auto update = UpdateScaleOp::create(
-      b, scale.getType(), growth.getType(), scale, growth,
-      getResultValue(function, found->index), b.getF64FloatAttr(scaling.growth),
-      b.getF64FloatAttr(scaling.backoff),
-      b.getI64IntegerAttr(scaling.interval));
-  setPhase(update, Phase::Optimizer);
-  addResult(function, Role::Scaler, "scale", update.getNewScale());
-  addResult(function, Role::Scaler, "growth", update.getNewGrowthCount());
-}
-
 struct MaterializePrecisionPass
     : impl::MaterializePrecisionPassBase<MaterializePrecisionPass> {
   void runOnOperation() override {
@@ -153,14 +123,8 @@ struct MaterializePrecisionPass
     FailureOr<Policy> read = readPolicy(policy);
     if (failed(read))
       return signalPassFailure();
-    bool isScaled = !getArguments(step, Role::Scaler).empty();
-    if (read->lossScaling && !isScaled) {
-      if (!findResult(step, Role::Metric, "found_inf")) {
-        step.emitError("loss scaling needs the metric 'found_inf'");
-        return signalPassFailure();
-      }
-      scaleLoss(step, *read->lossScaling);
-    }
+    if (read->lossScaling && failed(scaleLoss(step, *read->lossScaling)))
+      return signalPassFailure();
     Materializer(step).run();
   }
 };

@@ -171,17 +171,51 @@ static LogicalResult checkRules(YamlReader &, Node &, Policy &policy) {
 // The policy
 //===----------------------------------------------------------------------===//
 
+static LogicalResult checkLossScaling(YamlReader &reader, Node &node,
+                                      LossScaling &scaling) {
+  LossScaling plain;
+  plain.fixed = scaling.fixed;
+  if (scaling.fixed && scaling != plain)
+    return reader.error(node, "a static scale does not change; expected no "
+                              "key beside 'static'");
+  if (scaling.consecutiveHysteresis && scaling.hysteresis == 1)
+    return reader.error(node, "consecutive_hysteresis needs a hysteresis above "
+                              "1");
+  double min = scaling.min.value_or(0.0), max = scaling.max.value_or(kInfinity);
+  if (min <= scaling.init && scaling.init <= max)
+    return success();
+  return reader.error(node, "the first scale, " + formatNumber(scaling.init) +
+                                ", is not within min and max");
+}
+
 static YamlForm<LossScaling> lossScalingForm() {
   return yamlMapping<LossScaling>(
       "loss_scale",
-      {yamlKey("init", "The first scale", &LossScaling::init,
+      {yamlKey("static", "A scale that never changes", &LossScaling::fixed,
+               yamlNumber(0, kInfinity)),
+       yamlKey("init", "The first scale", &LossScaling::init,
                yamlNumber(0, kInfinity)),
        yamlKey("growth", "Factor after `interval` good steps in a row",
                &LossScaling::growth, yamlNumber(1, kInfinity)),
        yamlKey("backoff", "Factor after a step whose gradients overflowed",
                &LossScaling::backoff, yamlNumber(0, 1)),
        yamlKey("interval", "Good steps before the scale grows",
-               &LossScaling::interval, yamlCount(1))});
+               &LossScaling::interval, yamlCount(1)),
+       yamlKey("min", "The smallest scale", &LossScaling::min,
+               yamlNumber(0, kInfinity)),
+       yamlKey("max", "The largest scale", &LossScaling::max,
+               yamlNumber(0, kInfinity)),
+       yamlKey("delay",
+               "Good steps after the start and after an overflow that do not "
+               "count; 1 in DeepSpeed",
+               &LossScaling::delay, yamlCount(0)),
+       yamlKey("hysteresis", "Overflows before the scale is lowered",
+               &LossScaling::hysteresis, yamlCount(1)),
+       yamlKey("consecutive_hysteresis",
+               "Whether a good step makes all of them due again, not only "
+               "growth",
+               &LossScaling::consecutiveHysteresis, yamlFlag())},
+      checkLossScaling);
 }
 
 static YamlKey<Policy> extendsKey() {
@@ -212,8 +246,8 @@ const YamlForm<Policy> &mlir::binade::getPolicyForm() {
                yamlEnum(stringifyPropagation, getMaxEnumValForPropagation())),
        yamlKey("rules", "Deviations; the last that matches an op wins",
                &Policy::rules, yamlList(ruleForm())),
-       yamlKey("loss_scale", "Dynamic scaling of the loss",
-               &Policy::lossScaling, lossScalingForm())},
+       yamlKey("loss_scale", "Scaling of the loss", &Policy::lossScaling,
+               lossScalingForm())},
       checkRules);
   return form;
 }

@@ -17,21 +17,40 @@ static void evaluateUnscaleFactor(UnscaleFactorOp op, Evaluation &e) {
   e.result()[0] = op.getScale() ? 1.0 / e[op.getScale()][0] : 1.0;
 }
 
-/// GradScaler's update, with products in f64 that are rounded to f32.
+/// Products are formed in f64 and rounded to f32.
 static void evaluateUpdateScale(UpdateScaleOp op, Evaluation &e) {
   FloatFormat f32(APFloat::IEEEsingle());
   double scale = e[op.getScale()][0];
   int64_t count = e[op.getGrowthCount()].getIntegers()[0] + 1;
+  auto full = static_cast<int64_t>(op.getHysteresis());
+  Value state = op.getHysteresisLeft();
+  int64_t left = state ? e[state].getIntegers()[0] : 1;
   if (e[op.getFoundInf()].getIntegers()[0]) {
-    scale = f32.round(scale * op.getBackoff().convertToDouble());
-    count = 0;
-  } else if (count == static_cast<int64_t>(op.getInterval())) {
-    double grown = f32.round(scale * op.getGrowth().convertToDouble());
-    scale = std::isfinite(grown) ? grown : scale;
-    count = 0;
+    if (left > 1) {
+      --left;
+    } else {
+      scale = f32.round(scale * op.getBackoff().convertToDouble());
+      if (op.getMin())
+        scale = std::max(scale, f32.round(op.getMin()->convertToDouble()));
+    }
+    count = -static_cast<int64_t>(op.getDelay());
+  } else {
+    bool grows = count == static_cast<int64_t>(op.getInterval());
+    if (grows) {
+      double grown = f32.round(scale * op.getGrowth().convertToDouble());
+      if (std::isfinite(grown))
+        scale = op.getMax()
+                    ? std::min(grown, f32.round(op.getMax()->convertToDouble()))
+                    : grown;
+      count = 0;
+    }
+    if (grows || op.getConsecutiveHysteresis())
+      left = full;
   }
   e.result(0)[0] = scale;
   e.result(1).getIntegers()[0] = count;
+  if (state)
+    e.result(2).getIntegers()[0] = left;
 }
 
 void mlir::binade::addLossScaling(Reference &reference) {

@@ -158,27 +158,41 @@ void Executor::run() {
   run(steps, context);
 }
 
+void Executor::run(const std::function<bool(std::size_t)> &after) {
+  IeeeMode mode;
+  OpenMPThreads openMP(context.threads);
+  context.team->setModeOfTeam(context.threads);
+  for (std::size_t number = 0; number < steps.size(); ++number) {
+    run(steps[number], context);
+    if (!after(number))
+      return;
+  }
+}
+
 void Executor::run(Steps &steps, ExecutionContext &context) const {
-  for (Step &step : steps) {
-    if (step.isParallel) {
-      runParallel(step, context);
-    } else if (!step.operation) {
-      context.iteration.push_back(0);
-      for (std::int64_t n = 0; n < step.count; ++n) {
-        context.iteration.back() = n;
-        run(step.bodies.front(), context);
-      }
-      context.iteration.pop_back();
-    } else if (!profiling) {
-      step.operation->run(context);
-    } else {
-      auto start = std::chrono::steady_clock::now();
-      step.operation->run(context);
-      std::chrono::duration<double> time =
-          std::chrono::steady_clock::now() - start;
-      step.seconds += time.count();
-      ++step.calls;
+  for (Step &step : steps)
+    run(step, context);
+}
+
+void Executor::run(Step &step, ExecutionContext &context) const {
+  if (step.isParallel) {
+    runParallel(step, context);
+  } else if (!step.operation) {
+    context.iteration.push_back(0);
+    for (std::int64_t n = 0; n < step.count; ++n) {
+      context.iteration.back() = n;
+      run(step.bodies.front(), context);
     }
+    context.iteration.pop_back();
+  } else if (!profiling) {
+    step.operation->run(context);
+  } else {
+    auto start = std::chrono::steady_clock::now();
+    step.operation->run(context);
+    std::chrono::duration<double> time =
+        std::chrono::steady_clock::now() - start;
+    step.seconds += time.count();
+    ++step.calls;
   }
 }
 

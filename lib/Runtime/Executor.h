@@ -24,6 +24,9 @@ public:
   static Result<Executor> create(const Setup &setup);
 
   void run();
+  /// Calls `after` with the number of each record of the plan that was
+  /// executed, until it says false: then the rest is left out.
+  void run(const std::function<bool(std::size_t)> &after);
 
   /// Scratch memory beyond what the plan reserved.
   std::uint64_t getExtraBytes() const { return extra.size(); }
@@ -60,6 +63,7 @@ private:
                                              unsigned threads,
                                              const Setup &setup);
   Result<void> provideScratch(const Setup &setup);
+  void run(Step &step, ExecutionContext &context) const;
   void run(Steps &steps, ExecutionContext &context) const;
   void runParallel(Step &loop, const ExecutionContext &context) const;
   static void addTo(std::vector<RecordProfile> &profile, const Steps &steps,

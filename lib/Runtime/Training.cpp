@@ -22,12 +22,12 @@ std::optional<OnNonFinite> binade::parseOnNonFinite(std::string_view text) {
 }
 
 namespace {
-/// What a step changes even when it is skipped: running statistics and the
-/// generator's state.
+/// What a step changes even when it is skipped: running statistics, the
+/// generator's state, and the loss scale.
 class UnguardedState {
 public:
   explicit UnguardedState(const Program &program) {
-    for (Role role : {Role::Buffer, Role::Rng})
+    for (Role role : {Role::Buffer, Role::Rng, Role::Scaler})
       for (const Tensor &tensor : program.tensors(role))
         copies.emplace_back(tensor,
                             std::vector<std::byte>(tensor.bytes.size()));
@@ -61,11 +61,17 @@ private:
   Result<StepMetrics> runStep(std::int64_t step);
   Result<void> saveGradients(const StepMetrics &metrics) const;
   Error stop(const StepMetrics &metrics);
+  Error stopSkipping(const StepMetrics &metrics);
   std::string path(const std::string &name) const {
     return options.out + "/" + name;
   }
   std::optional<double> metric(std::string_view name) const {
     return readScalar(program, Role::Metric, name);
+  }
+  /// Whether training stops should the next step be skipped, too.
+  bool isLastSkip() const {
+    return onNonFinite == OnNonFinite::Skip && options.maxSkipped > 0 &&
+           skippedInRow + 1 >= options.maxSkipped;
   }
   bool hasScaler() const {
     return program.find(Role::Scaler, "scale").has_value();
@@ -77,6 +83,8 @@ private:
   OnNonFinite onNonFinite = OnNonFinite::Stop;
   UnguardedState unguarded;
   SampleOrder order;
+  std::span<const std::uint64_t> samples; ///< Of the step's batch.
+  std::int64_t skippedInRow = 0;
 };
 } // namespace
 
@@ -117,9 +125,10 @@ Result<StepMetrics> TrainingLoop::runStep(std::int64_t step) {
   StepMetrics metrics;
   metrics.step = step;
   metrics.lossScale = readScalar(program, Role::Scaler, "scale");
-  if (Result<void> filled = data.fill(order.next()); !filled)
+  samples = order.next();
+  if (Result<void> filled = data.fill(samples); !filled)
     return filled.takeError();
-  if (onNonFinite == OnNonFinite::Stop)
+  if (onNonFinite == OnNonFinite::Stop || isLastSkip())
     unguarded.keep();
   program.run();
   if (auto launch = program.findIndexFault())
@@ -128,6 +137,8 @@ Result<StepMetrics> TrainingLoop::runStep(std::int64_t step) {
                      " leads to an index or label that is out of range, in " +
                      quote(*launch)};
   metrics.loss = *metric("loss");
+  if (!metrics.lossScale)
+    metrics.lossScale = metric("loss_scale"); // One that never changes.
   metrics.gradNorm = metric("grad_norm");
   metrics.skipped =
       program.getPlan().skipsNonFinite && metric("found_inf").value_or(0) != 0;
@@ -182,6 +193,70 @@ Error TrainingLoop::stop(const StepMetrics &metrics) {
                 "leaves such steps out");
 }
 
+/// The node of a record's label, "op node +2"; empty for none.
+static std::string nodeOf(std::string_view label) {
+  std::size_t start = label.find(' '), end = label.rfind(" +");
+  if (start == label.npos)
+    return "";
+  return std::string(label.substr(start + 1, end - start - 1));
+}
+
+static std::string describe(const Overflow &overflow) {
+  auto format = [](const char *text, double number) {
+    char line[64];
+    std::snprintf(line, sizeof(line), text, number);
+    return std::string(line);
+  };
+  std::string text = "first not finite: " + std::to_string(overflow.notFinite) +
+                     " of " + std::to_string(overflow.elements) +
+                     " elements in " + std::string(name(overflow.dtype)) +
+                     ", made by " + quote(overflow.label);
+  if (overflow.notFinite < overflow.elements)
+    text += format("; the others reach %g", overflow.largest);
+  return text + format("; what it read reaches %g", overflow.operands);
+}
+
+/// Which precision would have helped.
+static std::string advise(const Overflow &overflow) {
+  std::string node = nodeOf(overflow.label);
+  if (overflow.dtype == DType::F32 || overflow.dtype == DType::F64)
+    return "no policy helps, for it is a wide format already; a smaller --lr "
+           "or a --clip may, or other data";
+  if (node.empty())
+    return "a policy whose narrow format is bf16 may help";
+  return "as a rule of the policy this keeps it wide: - {match: {name: " +
+         quote(node) + "}, class: deny}";
+}
+
+/// The step is computed again, up to what went wrong.
+Error TrainingLoop::stopSkipping(const StepMetrics &metrics) {
+  char scale[64] = "";
+  if (metrics.lossScale)
+    std::snprintf(scale, sizeof(scale), ", with a loss scale of %g at last",
+                  *metrics.lossScale);
+  Error error{"step " + std::to_string(metrics.step),
+              std::to_string(skippedInRow) +
+                  " steps in a row were skipped, for their gradients are not "
+                  "finite" +
+                  scale,
+              ExitCode::NumericGuard};
+  unguarded.restore();
+  if (Result<void> filled = data.fill(samples); !filled)
+    return filled.takeError();
+  std::optional<Overflow> overflow = program.findOverflow();
+  unguarded.restore();
+  if (Result<void> saved = program.save(path("final.safetensors")); !saved)
+    return saved.takeError();
+  if (overflow)
+    error = std::move(error)
+                .withNote(describe(*overflow))
+                .withNote(advise(*overflow));
+  return std::move(error)
+      .withNote("the state before this step is in " +
+                printable(path("final.safetensors")))
+      .withNote("--max-skipped says after how many steps training stops");
+}
+
 Result<TrainSummary>
 TrainingLoop::run(const std::function<void(const StepMetrics &)> &listener) {
   std::error_code failure;
@@ -220,12 +295,15 @@ TrainingLoop::run(const std::function<void(const StepMetrics &)> &listener) {
       listener(*metrics);
     summary.steps = step;
     summary.skipped += metrics->skipped;
+    skippedInRow = metrics->skipped ? skippedInRow + 1 : 0;
     summary.lastLoss = metrics->loss;
     summary.milliseconds += metrics->milliseconds;
     summary.epochs = order.getEpoch() + 1;
     if (onNonFinite == OnNonFinite::Stop &&
         (metrics->skipped || !std::isfinite(metrics->loss)))
       return stop(*metrics);
+    if (options.maxSkipped > 0 && skippedInRow >= options.maxSkipped)
+      return stopSkipping(*metrics);
   }
   if (Result<void> saved = program.save(path("final.safetensors")); !saved)
     return saved.takeError();

@@ -37,3 +37,43 @@ func.func @count_changes_type(%a: tensor<f32>, %b: tensor<i64>, %c: tensor<i1>) 
   %r:2 = binade.update_scale %a, %b, %c {growth = 2.0 : f64, backoff = 0.5 : f64, interval = 1 : i64} : (tensor<f32>, tensor<i64>, tensor<i1>) -> (tensor<f32>, tensor<i32>)
   return
 }
+
+// -----
+
+func.func @floor_above_ceiling(%a: tensor<f32>, %b: tensor<i64>, %c: tensor<i1>) {
+  // expected-error@+1 {{expects 0 <= min <= max, got 4 and 2}}
+  %r:2 = binade.update_scale %a, %b, %c {growth = 2.0 : f64, backoff = 0.5 : f64, interval = 1 : i64, min = 4.0 : f64, max = 2.0 : f64} : (tensor<f32>, tensor<i64>, tensor<i1>) -> (tensor<f32>, tensor<i64>)
+  return
+}
+
+// -----
+
+func.func @negative_delay(%a: tensor<f32>, %b: tensor<i64>, %c: tensor<i1>) {
+  // expected-error@+1 {{expects a delay of at least 0 and a hysteresis of at least 1, got -1 and 1}}
+  %r:2 = binade.update_scale %a, %b, %c {growth = 2.0 : f64, backoff = 0.5 : f64, interval = 1 : i64, delay = -1 : i64} : (tensor<f32>, tensor<i64>, tensor<i1>) -> (tensor<f32>, tensor<i64>)
+  return
+}
+
+// -----
+
+func.func @hysteresis_without_a_count(%a: tensor<f32>, %b: tensor<i64>, %c: tensor<i1>) {
+  // expected-error@+1 {{expects the count of overflows to let pass}}
+  %r:2 = binade.update_scale %a, %b, %c {growth = 2.0 : f64, backoff = 0.5 : f64, interval = 1 : i64, hysteresis = 2 : i64} : (tensor<f32>, tensor<i64>, tensor<i1>) -> (tensor<f32>, tensor<i64>)
+  return
+}
+
+// -----
+
+func.func @count_without_its_successor(%a: tensor<f32>, %b: tensor<i64>, %c: tensor<i1>) {
+  // expected-error@+1 {{expects the count of overflows to let pass}}
+  %r:2 = binade.update_scale %a, %b, %c, %b {growth = 2.0 : f64, backoff = 0.5 : f64, interval = 1 : i64, hysteresis = 2 : i64} : (tensor<f32>, tensor<i64>, tensor<i1>, tensor<i64>) -> (tensor<f32>, tensor<i64>)
+  return
+}
+
+// -----
+
+func.func @count_without_hysteresis(%a: tensor<f32>, %b: tensor<i64>, %c: tensor<i1>) {
+  // expected-error@+1 {{expects the count of overflows to let pass}}
+  %r:2 = binade.update_scale %a, %b, %c, %b {growth = 2.0 : f64, backoff = 0.5 : f64, interval = 1 : i64, hysteresis = 1 : i64} : (tensor<f32>, tensor<i64>, tensor<i1>, tensor<i64>) -> (tensor<f32>, tensor<i64>)
+  return
+}

@@ -26,3 +26,14 @@ func.func @scaled(%scale: tensor<f32>, %count: tensor<i64>, %bad: tensor<i1>)
     : (tensor<f32>, tensor<i64>, tensor<i1>) -> (tensor<f32>, tensor<i64>)
   return %seed, %factor, %new, %next : tensor<f32>, tensor<f32>, tensor<f32>, tensor<i64>
 }
+
+// CHECK-LABEL: func.func @with_hysteresis
+func.func @with_hysteresis(%scale: tensor<f32>, %count: tensor<i64>, %bad: tensor<i1>, %left: tensor<i64>)
+    -> (tensor<f32>, tensor<i64>, tensor<i64>) {
+  // CHECK-NEXT: binade.update_scale %arg0, %arg1, %arg2, %arg3 {backoff = 5.000000e-01 : f64, consecutive_hysteresis, delay = 1 : i64, growth = 2.000000e+00 : f64, hysteresis = 2 : i64, interval = 2000 : i64, max = 6.553600e+04 : f64, min = 1.000000e+00 : f64}
+  %new, %next, %fewer = binade.update_scale %scale, %count, %bad, %left
+      {growth = 2.0 : f64, backoff = 0.5 : f64, interval = 2000 : i64, delay = 1 : i64,
+       min = 1.0 : f64, max = 65536.0 : f64, hysteresis = 2 : i64, consecutive_hysteresis}
+    : (tensor<f32>, tensor<i64>, tensor<i1>, tensor<i64>) -> (tensor<f32>, tensor<i64>, tensor<i64>)
+  return %new, %next, %fewer : tensor<f32>, tensor<i64>, tensor<i64>
+}

@@ -2,6 +2,12 @@
 // RUN: binade-opt %s --binade-assign-precision=policy=fp16-amp --binade-materialize-precision \
 // RUN:   --binade-materialize-precision | FileCheck %s --check-prefix=TWICE
 // RUN: binade-opt %s --binade-assign-precision=policy=bf16-amp --binade-materialize-precision | FileCheck %s --check-prefix=BF16
+// RUN: echo "{name: p, narrow: f16, wide: f32, loss_scale: {static: 1024}}" > %t.static.yaml
+// RUN: binade-opt %s --binade-assign-precision=policy=%t.static.yaml --binade-materialize-precision \
+// RUN:   --binade-materialize-precision | FileCheck %s --check-prefix=STATIC
+// RUN: echo "{name: p, narrow: f16, wide: f32, loss_scale: {delay: 1, hysteresis: 2, min: 1, max: 65536}}" > %t.deepspeed.yaml
+// RUN: binade-opt %s --binade-assign-precision=policy=%t.deepspeed.yaml --binade-materialize-precision \
+// RUN:   | FileCheck %s --check-prefix=DEEPSPEED
 
 // The scale and its count are state of the program; the backward part starts from the
 // scale, the optimizer divides by it, and what it found decides about the next one.
@@ -19,6 +25,23 @@
 
 // TWICE-COUNT-1: binade.update_scale
 // TWICE-NOT:     binade.update_scale
+
+// A scale that never changes is a constant, which the step reports.
+
+// STATIC-LABEL: func.func @step(
+// STATIC-NOT:     binade.role<scaler>
+// STATIC-SAME:    {binade.name = "loss_scale", binade.role = #binade.role<metric>}
+// STATIC:         %[[SCALE:.*]] = binade.constant dense<1.024000e+03> : tensor<f32>
+// STATIC:         binade.gradient_seed %[[SCALE]]
+// STATIC:         binade.unscale_factor %[[SCALE]]
+// STATIC-NOT:     binade.update_scale
+// STATIC:         return {{.*}}, %[[SCALE]] :
+
+// DEEPSPEED-LABEL: func.func @step(
+// DEEPSPEED-SAME:    %[[COUNT:[^:]*]]: tensor<i64> {binade.init = dense<-1> : tensor<i64>, binade.name = "growth"
+// DEEPSPEED-SAME:    %[[LEFT:[^:]*]]: tensor<i64> {binade.init = dense<2> : tensor<i64>, binade.name = "hysteresis"
+// DEEPSPEED:         %[[NEW:.*]], %[[NEXT:.*]], %[[FEWER:.*]] = binade.update_scale %{{.*}}, %[[COUNT]], %{{.*}}, %[[LEFT]] {{.*}}delay = 1 : i64{{.*}}hysteresis = 2 : i64{{.*}}max = 6.553600e+04 : f64, min = 1.000000e+00 : f64
+// DEEPSPEED:         return {{.*}}, %[[NEW]], %[[NEXT]], %[[FEWER]] :
 
 // BF16-LABEL: func.func @step(
 // BF16-NOT:   binade.role<scaler>

@@ -24,7 +24,9 @@ ACCEPTED = {
     "tf32_of_operands": RULE
     + "{match: {op: matmul}, compute: tf32, result: f32, optional: true}\n",
     "loss_scale": HEAD
-    + "loss_scale: {init: 8, growth: 1.5, backoff: 0.25, interval: 3}\n",
+    + "loss_scale: {init: 8, growth: 1.5, backoff: 0.25, interval: 3, min: 1, max: 16, "
+    "delay: 1, hysteresis: 2, consecutive_hysteresis: true}\n",
+    "static": HEAD + "loss_scale: {static: 0.125}\n",
 }
 REFUSED = {
     "key": HEAD + "narow: bf16\n",
@@ -40,6 +42,9 @@ REFUSED = {
     "growing_backoff": HEAD + "loss_scale: {backoff: 1}\n",
     "tf32_in_memory": RULE + "{match: {op: matmul}, result: tf32}\n",
     "interval": HEAD + "loss_scale: {interval: 0}\n",
+    "hysteresis": HEAD + "loss_scale: {hysteresis: 0}\n",
+    "negative_delay": HEAD + "loss_scale: {delay: -1}\n",
+    "no_static_scale": HEAD + "loss_scale: {static: 0}\n",
 }
 
 

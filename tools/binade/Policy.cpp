@@ -4,6 +4,7 @@
 #include "Commands.h"
 #include "Diagnostics.h"
 #include "Model.h"
+#include "binade/CommandLine/CommandLine.h"
 #include "binade/Container/Printable.h"
 #include "binade/IR/Diagnostics.h"
 #include "binade/Precision/MatchRules.h"
@@ -75,6 +76,23 @@ static std::string describe(const PolicySettings &settings) {
   return llvm::join(parts, ", ");
 }
 
+static std::string describe(const LossScaling &scaling) {
+  if (scaling.fixed)
+    return formatNumber(*scaling.fixed) + ", which never changes";
+  std::string text = "starts at " + formatNumber(scaling.init) + ", times " +
+                     formatNumber(scaling.growth) + " after " +
+                     std::to_string(scaling.interval) + " good steps, times " +
+                     formatNumber(scaling.backoff) + " after " +
+                     (scaling.hysteresis > 1
+                          ? std::to_string(scaling.hysteresis) + " overflows"
+                          : "an overflow");
+  if (scaling.min)
+    text += ", at least " + formatNumber(*scaling.min);
+  if (scaling.max)
+    text += ", at most " + formatNumber(*scaling.max);
+  return text;
+}
+
 /// What a policy says, with all that it extends.
 static void show(const Policy &policy) {
   llvm::outs() << policy.name;
@@ -86,13 +104,7 @@ static void show(const Policy &policy) {
                << stringifyPropagation(
                       policy.propagate.value_or(Propagation::Operands))
                << "\n  loss scale  ";
-  if (const auto &scaling = policy.lossScaling)
-    llvm::outs() << "starts at " << formatNumber(scaling->init) << ", times "
-                 << formatNumber(scaling->growth) << " after "
-                 << scaling->interval << " good steps, times "
-                 << formatNumber(scaling->backoff) << " after an overflow";
-  else
-    llvm::outs() << "none";
+  llvm::outs() << (policy.lossScaling ? describe(*policy.lossScaling) : "none");
   llvm::outs() << "\n  hash        " << policy.source.getHash().getValue()
                << "\n";
   if (policy.rules.empty())
@@ -150,8 +162,8 @@ struct CheckCommand {
 //===----------------------------------------------------------------------===//
 
 static void addShow(CLI::App &app, Run &run) {
-  CLI::App *command =
-      app.add_subcommand("show", "Print what a policy and its bases say");
+  CLI::App *command = ::binade::addCommand(
+      app, "show", "Print what a policy and its bases say");
   command->footer("Examples:\n"
                   "  binade policy show fp16-amp\n"
                   "  binade policy show mine.yaml");
@@ -174,8 +186,8 @@ static void addShow(CLI::App &app, Run &run) {
 }
 
 static void addCheck(CLI::App &app, Run &run) {
-  CLI::App *command = app.add_subcommand(
-      "check", "Print what each rule of a policy matches in a model");
+  CLI::App *command = ::binade::addCommand(
+      app, "check", "Print what each rule of a policy matches in a model");
   command->footer("Examples:\n"
                   "  binade policy check mine.yaml --model model.onnx\n"
                   "  binade policy check bf16-amp --model model.onnx --dim "
@@ -192,14 +204,14 @@ static void addCheck(CLI::App &app, Run &run) {
 }
 
 void addPolicy(CLI::App &app, Run &run) {
-  CLI::App *command =
-      app.add_subcommand("policy", "List, show or check precision policies");
+  CLI::App *command = ::binade::addCommand(
+      app, "policy", "List, show or check precision policies");
   command->footer("Examples:\n"
                   "  binade policy list\n"
                   "  binade policy show bf16-amp\n"
                   "  binade policy schema");
   command->require_subcommand(1);
-  command->add_subcommand("list", "List the policies that Binade ships")
+  ::binade::addCommand(*command, "list", "List the policies that Binade ships")
       ->callback([&run] {
         run = []() -> int {
           listPolicies();
@@ -208,9 +220,8 @@ void addPolicy(CLI::App &app, Run &run) {
       });
   addShow(*command, run);
   addCheck(*command, run);
-  command
-      ->add_subcommand("schema", "Print the JSON schema of policy files, for "
-                                 "editors")
+  ::binade::addCommand(*command, "schema",
+                       "Print the JSON schema of policy files, for editors")
       ->callback([&run] {
         run = []() -> int {
           llvm::outs() << getPolicySchema();

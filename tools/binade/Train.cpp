@@ -188,13 +188,20 @@ static void addRunOptions(CLI::App &command, TrainCommand &self) {
                   "What to do about gradients that are not finite; if not "
                   "given stop, or skip with loss scaling")
       ->check(oneOf({"stop", "skip", "continue"}));
+  command
+      .add_option("--max-skipped", self.train.maxSkipped,
+                  "Skipped steps in a row after which training stops; 0 for "
+                  "never")
+      ->type_name("N")
+      ->check(integer<std::int64_t>())
+      ->capture_default_str();
   command.add_flag("--profile", self.profile,
                    "Measure every record and print where time went");
 }
 
 void addTrain(CLI::App &app, Run &run) {
   CLI::App *command =
-      app.add_subcommand("train", "Train a model, or a compiled step");
+      ::binade::addCommand(app, "train", "Train a model, or a compiled step");
   command->footer(
       "Examples:\n"
       "  binade train model.onnx --data train.safetensors --policy bf16-amp "

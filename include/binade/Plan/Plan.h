@@ -43,7 +43,7 @@ enum class Role : std::uint8_t {
   Parameter,
   Buffer,
   State,  ///< named `<state>/<parameter>`
-  Scaler, ///< `scale` (F32) and `growth` (I64)
+  Scaler, ///< `scale` (F32), `growth` and `hysteresis` (I64)
   Rng,    ///< I64 [2]: seed, number of steps begun
   Step,   ///< I64: number of applied updates
   Batch,

@@ -46,8 +46,8 @@ def MaterializePrecisionPass
     Gives operands and results of `@step`'s ops the formats of their decisions, with
     a `binade.cast` wherever two formats meet; a value is cast once per format. The
     results of the function keep their types. With a policy that scales the loss, the
-    scale and its growth count become arguments, the backward part starts from the
-    scale, and the optimizer unscales.
+    backward part starts from the scale and the optimizer unscales: a constant, or an
+    argument with the counters by which it changes.
   }];
 }
 

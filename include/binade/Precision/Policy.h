@@ -61,10 +61,18 @@ struct PolicyRule {
   LocationAttr location;
 };
 
-/// Dynamic loss scaling; the members are GradScaler's.
+/// Loss scaling. Without changes the dynamic one of GradScaler; `UpdateScaleOp`
+/// says what the others mean.
 struct LossScaling {
+  /// A scale that never changes: the others mean nothing then.
+  std::optional<double> fixed;
   double init = 65536.0, growth = 2.0, backoff = 0.5;
   int64_t interval = 2000;
+  std::optional<double> min, max;
+  int64_t delay = 0, hysteresis = 1;
+  bool consecutiveHysteresis = false;
+
+  bool operator==(const LossScaling &) const = default;
 };
 
 /// A precision policy: two formats, deviations from the ops' classes, and loss

@@ -47,6 +47,15 @@ struct RecordProfile {
   double seconds = 0;
 };
 
+/// Where a step first left the numbers.
+struct Overflow {
+  std::string label; ///< Of the record: op and node.
+  DType dtype;       ///< Of the value that is not finite.
+  std::uint64_t elements = 0, notFinite = 0;
+  double largest = 0;  ///< Finite magnitude in that value.
+  double operands = 0; ///< Finite magnitude in what the record read.
+};
+
 /// A compiled step with its memory. Not thread-safe.
 class Program {
 public:
@@ -99,6 +108,11 @@ public:
   /// did: its results mean nothing then, but no memory was touched that is not
   /// its own.
   std::optional<std::string_view> findIndexFault() const;
+
+  /// Executes the records once more, up to the first that makes a NaN or an
+  /// infinity; minus infinities, which masks are made of, count where there is
+  /// nothing else. Ports have to hold what they held before the step.
+  std::optional<Overflow> findOverflow();
 
   void setProfiling(bool on);
   std::vector<RecordProfile> getProfile() const;

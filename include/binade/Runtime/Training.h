@@ -31,6 +31,8 @@ struct TrainOptions {
   std::int64_t saveGradients = 0;
   /// Nothing means stop, or skip where there is a loss scaler.
   std::optional<OnNonFinite> onNonFinite;
+  /// Skipped steps in a row that end training with exit code 4; 0 for none.
+  std::int64_t maxSkipped = 50;
   /// Asked before each step; an exit code other than 0 ends training with it,
   /// after the state is saved.
   std::function<int()> interrupted;

@@ -33,35 +33,75 @@ LogicalResult UpdateScaleOp::verify() {
   double growth = getGrowth().convertToDouble();
   double backoff = getBackoff().convertToDouble();
   auto interval = static_cast<int64_t>(getInterval());
-  if (growth > 1.0 && backoff > 0.0 && backoff < 1.0 && interval > 0) // C1
-    return success();
-  return emitOpError("expects growth above 1, backoff in (0, 1) and an "
-                     "interval of at least 1, got ")
-         << formatNumber(growth) << ", " << formatNumber(backoff) << " and "
-         << interval;
+  if (!(growth > 1.0 && backoff > 0.0 && backoff < 1.0 && interval > 0)) // C1
+    return emitOpError("expects growth above 1, backoff in (0, 1) and an "
+                       "interval of at least 1, got ")
+           << formatNumber(growth) << ", " << formatNumber(backoff) << " and "
+           << interval;
+  double least = getMin().value_or(APFloat(0.0)).convertToDouble();
+  double most = getMax().value_or(APFloat(INFINITY)).convertToDouble();
+  if (!(0.0 <= least && least <= most)) // C2
+    return emitOpError("expects 0 <= min <= max, got ")
+           << formatNumber(least) << " and " << formatNumber(most);
+  auto delay = static_cast<int64_t>(getDelay());
+  auto hysteresis = static_cast<int64_t>(getHysteresis());
+  if (delay < 0 || hysteresis < 1) // C3
+    return emitOpError("expects a delay of at least 0 and a hysteresis of at "
+                       "least 1, got ")
+           << delay << " and " << hysteresis;
+  Value left = getHysteresisLeft(), next = getNewHysteresisLeft();
+  bool counts = hysteresis > 1;
+  if (bool(left) != counts || bool(next) != counts || // C4
+      (counts && left.getType() != next.getType()))
+    return emitOpError("expects the count of overflows to let pass, and its "
+                       "successor of the same type, if hysteresis is above 1");
+  return success();
 }
 
 FailureOr<SmallVector<Value>>
 UpdateScaleOp::decompose(ImplicitLocOpBuilder &b) {
   Value scale = getScale(), count = getGrowthCount(), bad = getFoundInf();
+  auto number = [&](double value) {
+    return buildSplat(b, scale.getType(), value);
+  };
+  auto counter = [&](int64_t value) {
+    return buildSplat(b, count.getType(), value);
+  };
   auto times = [&](const APFloat &factor) {
     Value exact = buildCast(b, scale, b.getF64Type());
-    Value number = buildSplat(b, exact.getType(), factor.convertToDouble());
-    return buildCast(b, MulOp::create(b, exact, number), b.getF32Type());
+    Value other = buildSplat(b, exact.getType(), factor.convertToDouble());
+    return buildCast(b, MulOp::create(b, exact, other), b.getF32Type());
   };
-  Value one = buildSplat(b, count.getType(), 1);
-  Value none = buildSplat(b, count.getType(), 0);
-  Value next = AddOp::create(b, count, one);
+  Value next = AddOp::create(b, count, counter(1));
   Value full =
-      CompareOp::create(b, next, buildSplat(b, count.getType(), getInterval()),
-                        Comparison::Equal);
+      CompareOp::create(b, next, counter(getInterval()), Comparison::Equal);
+  Value grown = times(getGrowth()), lowered = times(getBackoff());
+  Value finite =
+      CompareOp::create(b, grown, number(INFINITY), Comparison::Less);
+  if (getMax())
+    grown = MinOp::create(b, grown, number(getMax()->convertToDouble()));
+  if (getMin())
+    lowered = MaxOp::create(b, lowered, number(getMin()->convertToDouble()));
 
-  Value grown = times(getGrowth());
-  Value infinity = buildSplat(b, grown.getType(), INFINITY);
-  Value finite = CompareOp::create(b, grown, infinity, Comparison::Less);
+  Value left = getHysteresisLeft(), last, fewer;
+  if (left) {
+    Value one = buildSplat(b, left.getType(), 1);
+    last = CompareOp::create(b, left, one, Comparison::Equal);
+    lowered = SelectOp::create(b, last, lowered, scale);
+    fewer = SelectOp::create(b, last, one, SubOp::create(b, left, one));
+  }
   Value good =
       SelectOp::create(b, AndOp::create(b, full, finite), grown, scale);
-  Value goodCount = SelectOp::create(b, full, none, next);
-  return SmallVector<Value>{SelectOp::create(b, bad, times(getBackoff()), good),
-                            SelectOp::create(b, bad, none, goodCount)};
+  Value goodCount = SelectOp::create(b, full, counter(0), next);
+  SmallVector<Value> values = {
+      SelectOp::create(b, bad, lowered, good),
+      SelectOp::create(b, bad, counter(-int64_t(getDelay())), goodCount)};
+  if (left) {
+    Value all = buildSplat(b, left.getType(), getHysteresis());
+    Value refilled = getConsecutiveHysteresis()
+                         ? all
+                         : Value(SelectOp::create(b, full, all, left));
+    values.push_back(SelectOp::create(b, bad, fewer, refilled));
+  }
+  return values;
 }

@@ -34,18 +34,36 @@ def Binade_UnscaleFactorOp : Binade_Op<"unscale_factor", [
 def Binade_UpdateScaleOp : Binade_Op<"update_scale", [
     Pure, NotDifferentiable, AllTypesMatch<["growth_count", "new_growth_count"]>,
     DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "decompose"]>]> {
-  let summary = "dynamic loss scaling by PyTorch's GradScaler rule";
+  let summary = "dynamic loss scaling: the scale of the next step";
   let description = [{
-    After a step with a non-finite gradient: scale times `backoff`, growth count 0.
-    After `interval` good steps in a row: scale times `growth` where that is finite,
-    count 0. Products are formed in f64 and rounded to f32.
+    After a step with a non-finite gradient: scale times `backoff`, growth count
+    -`delay`. After `interval` counted good steps: scale times `growth` where that is
+    finite, count 0. Products are formed in f64 and rounded to f32; then the scale is
+    kept within `min` and `max`. Without the optional parts this is the rule of
+    PyTorch's GradScaler.
+
+    With a `hysteresis` above 1 only that overflow lowers the scale before which
+    `hysteresis` - 1 others were let pass; `hysteresis_left` counts down to 1 and is
+    full again when the scale grows, or after every good step with
+    `consecutive_hysteresis`. A `delay` of 1 does not count the first good step after
+    the start or after an overflow. Both are DeepSpeed's.
 
     - (C1) `growth` is above 1, `backoff` in (0, 1), `interval` at least 1.
+    - (C2) 0 <= `min` <= `max`.
+    - (C3) `delay` is at least 0, `hysteresis` at least 1.
+    - (C4) `hysteresis_left` and its successor are there if `hysteresis` is above 1,
+      and of one type.
   }];
   let arguments = (ins F32Scalar:$scale, IntegerScalar:$growth_count,
-                       BoolScalar:$found_inf, F64Attr:$growth, F64Attr:$backoff,
-                       I64Attr:$interval);
-  let results = (outs F32Scalar:$new_scale, IntegerScalar:$new_growth_count);
+                       BoolScalar:$found_inf,
+                       Optional<IntegerScalar>:$hysteresis_left,
+                       F64Attr:$growth, F64Attr:$backoff, I64Attr:$interval,
+                       DefaultValuedAttr<I64Attr, "0">:$delay,
+                       OptionalAttr<F64Attr>:$min, OptionalAttr<F64Attr>:$max,
+                       DefaultValuedAttr<I64Attr, "1">:$hysteresis,
+                       UnitAttr:$consecutive_hysteresis);
+  let results = (outs F32Scalar:$new_scale, IntegerScalar:$new_growth_count,
+                      Optional<IntegerScalar>:$new_hysteresis_left);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }

@@ -1,0 +1,100 @@
+//===- ScaleLoss.cpp - The scale of the loss in a step --------------------===//
+
+#include "ScaleLoss.h"
+#include "binade/IR/Build.h"
+#include "binade/IR/Interface.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+namespace {
+class LossScaler {
+public:
+  LossScaler(func::FuncOp step, const LossScaling &scaling)
+      : step(step), scaling(scaling), b(step.getLoc(), step.getContext()) {}
+
+  bool isScaled();
+  /// A constant, which runs report like the scale that is state.
+  void scaleStatically(double factor);
+  /// State, which `foundInf` changes.
+  void scaleDynamically(Value foundInf);
+
+private:
+  Value addState(StringRef name, Type element, double init);
+  void multiply(Value scale);
+
+  func::FuncOp step;
+  const LossScaling &scaling;
+  ImplicitLocOpBuilder b;
+};
+} // namespace
+
+bool LossScaler::isScaled() {
+  bool found = false;
+  step.walk([&](GradientSeedOp op) { found |= bool(op.getScale()); });
+  return found;
+}
+
+void LossScaler::multiply(Value scale) {
+  step.walk([&](GradientSeedOp op) { op.getScaleMutable().assign(scale); });
+  step.walk([&](UnscaleFactorOp op) { op.getScaleMutable().assign(scale); });
+}
+
+void LossScaler::scaleStatically(double factor) {
+  b.setInsertionPointToStart(&step.front());
+  Value scale =
+      buildSplat(b, RankedTensorType::get({}, b.getF32Type()), factor);
+  multiply(scale);
+  addResult(step, Role::Metric, "loss_scale", scale);
+}
+
+Value LossScaler::addState(StringRef name, Type element, double init) {
+  auto type = RankedTensorType::get({}, element);
+  Attribute value = isa<FloatType>(element)
+                        ? Attribute(FloatAttr::get(element, init))
+                        : IntegerAttr::get(element, static_cast<int64_t>(init));
+  return addArgument(step, Role::Scaler, name, type, step.getLoc(),
+                     DenseElementsAttr::get(type, value));
+}
+
+void LossScaler::scaleDynamically(Value foundInf) {
+  Value scale = addState("scale", b.getF32Type(), scaling.init);
+  Value growth = addState("growth", b.getI64Type(), -scaling.delay);
+  Value left;
+  if (scaling.hysteresis > 1)
+    left = addState("hysteresis", b.getI64Type(), scaling.hysteresis);
+  multiply(scale);
+
+  auto number = [&](std::optional<double> value) {
+    return value ? b.getF64FloatAttr(*value) : FloatAttr();
+  };
+  b.setInsertionPoint(step.front().getTerminator());
+  auto update = UpdateScaleOp::create(
+      b, scale.getType(), growth.getType(), left ? left.getType() : Type(),
+      scale, growth, foundInf, left, number(scaling.growth),
+      number(scaling.backoff), b.getI64IntegerAttr(scaling.interval),
+      b.getI64IntegerAttr(scaling.delay), number(scaling.min),
+      number(scaling.max), b.getI64IntegerAttr(scaling.hysteresis),
+      scaling.consecutiveHysteresis ? b.getUnitAttr() : UnitAttr());
+  setPhase(update, Phase::Optimizer);
+  addResult(step, Role::Scaler, "scale", update.getNewScale());
+  addResult(step, Role::Scaler, "growth", update.getNewGrowthCount());
+  if (left)
+    addResult(step, Role::Scaler, "hysteresis", update.getNewHysteresisLeft());
+}
+
+LogicalResult mlir::binade::scaleLoss(func::FuncOp step,
+                                      const LossScaling &scaling) {
+  LossScaler scaler(step, scaling);
+  if (scaler.isScaled())
+    return success();
+  if (scaling.fixed) {
+    scaler.scaleStatically(*scaling.fixed);
+    return success();
+  }
+  std::optional<Port> found = findResult(step, Role::Metric, "found_inf");
+  if (!found)
+    return step.emitError("dynamic loss scaling needs the metric 'found_inf'");
+  scaler.scaleDynamically(getResultValue(step, found->index));
+  return success();
+}
