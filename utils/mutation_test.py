@@ -123,14 +123,14 @@ MUTATIONS = [
     ),
     Mutation(
         "lib/Precision/MaterializePrecision.cpp",
-        "                  APFloat::rmNearestTiesToEven, &losesInfo);",
-        "                  APFloat::rmTowardZero, &losesInfo);",
+        "    rounded.convert(format.getFloatSemantics(), APFloat::rmNearestTiesToEven,",
+        "    rounded.convert(format.getFloatSemantics(), APFloat::rmTowardZero,",
         "constants are rounded toward zero",
     ),
     Mutation(
-        "lib/Precision/AssignPrecision.cpp",
-        "      if (getFormat(operand) != policy.narrow)",
-        "      if (getFormat(operand) == policy.narrow)",
+        "lib/Precision/OperandRule.cpp",
+        "      if (format != policy.narrow)",
+        "      if (format == policy.narrow)",
         "the operand rule is reversed",
     ),
     Mutation(
