@@ -6,6 +6,8 @@ using namespace mlir;
 using namespace mlir::binade;
 
 std::unique_ptr<Assigner> mlir::binade::createAssigner(const Policy &policy) {
+  if (policy.cut)
+    return createCut();
   return policy.propagate == Propagation::Painting ? createPainting()
                                                    : createOperandRule();
 }

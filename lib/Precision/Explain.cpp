@@ -214,20 +214,30 @@ std::vector<unsigned> Explanation::getNamesakes(StringRef kind, StringRef name,
   return found;
 }
 
-Flip Explanation::tryRule(unsigned about, PrecisionClass precisionClass) {
+Flip Explanation::tryRule(unsigned about, FloatType format) {
   PrecisionOpInterface op = graph.getNodes()[about].op;
   StringRef kind = op->getName().stripDialect(), name = getNodeName(op);
   Phase phase = getPhase(op);
+  const Policy &policy = graph.getPolicy();
+  PolicyRule rule;
+  std::string setting;
+  if (policy.cut) { // To which allow is a licence, no order.
+    rule.settings.compute = format;
+    setting = "compute: " + llvm::to_string(format);
+  } else {
+    rule.settings.precisionClass =
+        format == policy.narrow ? PrecisionClass::Allow : PrecisionClass::Deny;
+    setting =
+        ("class: " + stringifyPrecisionClass(*rule.settings.precisionClass))
+            .str();
+  }
   Flip flip;
   flip.line =
       ("{ match: { op: " + kind + ", phase: " + stringifyPhase(phase)).str();
   if (!name.empty())
     flip.line += ", name: " + quoteName(name);
-  flip.line +=
-      (" }, class: " + stringifyPrecisionClass(precisionClass) + " }").str();
+  flip.line += " }, " + setting + " }";
 
-  PolicyRule rule;
-  rule.settings.precisionClass = precisionClass;
   std::vector<std::pair<unsigned, const PolicyRule *>> before;
   for (unsigned node : getNamesakes(kind, name, phase)) {
     before.emplace_back(node, graph.getNodes()[node].rule);
@@ -253,9 +263,9 @@ std::optional<Flip> Explanation::findFlip(unsigned index) {
   if (node.isPinned) {
     flips.push_back(tryWithoutPin(index));
   } else {
-    bool isNarrow = decisions[index].getCompute() == graph.getPolicy().narrow;
-    PrecisionClass other =
-        isNarrow ? PrecisionClass::Deny : PrecisionClass::Allow;
+    SmallVector<FloatType> formats = getFormatChoices(graph.getPolicy());
+    bool isWide = decisions[index].getCompute() == formats.front();
+    FloatType other = formats[isWide ? 1 : 0];
     flips.push_back(tryRule(index, other));
     if (Value from = choices[index].from)
       if (std::optional<unsigned> producer = graph.find(from.getDefiningOp());

@@ -10,17 +10,21 @@
 namespace mlir::binade {
 using DataFiles = std::vector<std::pair<std::string_view, std::string_view>>;
 const DataFiles &getPolicyFiles();
+const DataFiles &getCostFiles();
 
 static constexpr StringLiteral kSuffix = ".yaml";
 static constexpr size_t kLargestFile = 8 << 20;
 
-std::vector<StringRef> getPolicyNames() {
+static std::vector<StringRef> getNames(const DataFiles &files) {
   std::vector<StringRef> names;
-  for (auto [file, text] : getPolicyFiles())
+  for (auto [file, text] : files)
     names.push_back(StringRef(file).drop_back(kSuffix.size()));
   llvm::sort(names);
   return names;
 }
+
+std::vector<StringRef> getPolicyNames() { return getNames(getPolicyFiles()); }
+std::vector<StringRef> getCostNames() { return getNames(getCostFiles()); }
 
 //===----------------------------------------------------------------------===//
 // One file
@@ -36,19 +40,24 @@ struct PolicyFile {
 };
 } // namespace
 
-/// The policy called `name`, or in the file `name`, which is looked for in
+/// A kind of files: what one is called, and the shipped ones.
+struct FileKind {
+  StringRef name;
+  const DataFiles &shipped;
+};
+
+/// The file of `kind` called `name`, or the file `name`, which is looked for in
 /// `folder`. Errors are reported at `location`.
-static FailureOr<PolicyFile> findPolicy(StringRef name, StringRef folder,
-                                        Location location) {
+static FailureOr<PolicyFile> findFile(FileKind kind, StringRef name,
+                                      StringRef folder, Location location) {
   if (!name.ends_with(kSuffix)) {
-    for (auto [file, text] : getPolicyFiles())
+    for (auto [file, text] : kind.shipped)
       if (StringRef(file).drop_back(kSuffix.size()) == name)
         return PolicyFile{std::string(file), std::string(text), false};
-    std::vector<std::string> names;
-    for (StringRef shipped : getPolicyNames())
-      names.push_back(shipped.str());
+    std::vector<StringRef> shipped = getNames(kind.shipped);
+    std::vector<std::string> names(shipped.begin(), shipped.end());
     return emitError(location)
-           << "unknown policy '" << name << "'; expected one of "
+           << "unknown " << kind.name << " '" << name << "'; expected one of "
            << llvm::join(names, ", ") << ", or a file ending in " << kSuffix
            << ::binade::suggest(name.str(), names);
   }
@@ -59,32 +68,55 @@ static FailureOr<PolicyFile> findPolicy(StringRef name, StringRef folder,
   }
   auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
   if (!buffer)
-    return emitError(location) << "cannot read policy file '" << path
-                               << "': " << buffer.getError().message();
+    return emitError(location) << "cannot read " << kind.name << " file '"
+                               << path << "': " << buffer.getError().message();
   StringRef text = (*buffer)->getBuffer();
   if (text.size() > kLargestFile)
     return emitError(FileLineColLoc::get(location->getContext(), path, 1, 1))
-           << "a policy of " << text.size() << " bytes; at most "
+           << "a " << kind.name << " of " << text.size() << " bytes; at most "
            << kLargestFile << " are read";
   return PolicyFile{path.str().str(), text.str(), true};
 }
 
-/// What one file says by itself.
-static FailureOr<Policy> parsePolicy(const PolicyFile &file,
-                                     MLIRContext *context) {
+static FileKind policies() { return {"policy", getPolicyFiles()}; }
+
+/// Reads one file by `form`; `what` names its contents.
+template <typename T>
+static FailureOr<T> parseFile(const PolicyFile &file, StringRef what,
+                              const YamlForm<T> &form, MLIRContext *context) {
   YamlReader reader(file.text, file.file, context);
   if (reader.hasFailed())
     return failure();
   if (!reader.getRoot())
     return emitError(FileLineColLoc::get(context, file.file, 1, 1))
-           << "expected a policy, found nothing";
-  Policy policy;
-  if (failed(getPolicyForm().read(reader, *reader.getRoot(), policy)) ||
-      reader.hasFailed())
+           << "expected " << what << ", found nothing";
+  T value;
+  if (failed(form.read(reader, *reader.getRoot(), value)) || reader.hasFailed())
     return failure();
-  for (PolicyRule &rule : policy.rules)
+  return value;
+}
+
+/// What one file says by itself.
+static FailureOr<Policy> parsePolicy(const PolicyFile &file,
+                                     MLIRContext *context) {
+  FailureOr<Policy> policy =
+      parseFile(file, "a policy", getPolicyForm(), context);
+  if (failed(policy))
+    return failure();
+  for (PolicyRule &rule : policy->rules)
     rule.isUser = file.isUser;
   return policy;
+}
+
+/// Takes the costs from their text.
+static LogicalResult completeCut(Policy &policy, const PolicyFile &costs,
+                                 MLIRContext *context) {
+  FailureOr<TargetCosts> target =
+      parseFile(costs, "costs", getCostsForm(), context);
+  if (failed(target))
+    return failure();
+  policy.cut->target = std::move(*target);
+  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -101,6 +133,8 @@ static Policy extend(const Policy &base, Policy change) {
     change.propagate = base.propagate;
   if (!change.lossScaling)
     change.lossScaling = base.lossScaling;
+  if (!change.cut)
+    change.cut = base.cut;
   change.rules.insert(change.rules.begin(), base.rules.begin(),
                       base.rules.end());
   return change;
@@ -117,20 +151,29 @@ static LogicalResult checkPolicy(const Policy &policy, Location start) {
   if (narrow.getFPMantissaWidth() > wide.getFPMantissaWidth())
     return emitError(start) << "narrow format " << policy.narrow
                             << " is wider than " << policy.wide;
+  if (policy.cut)
+    for (FloatType format : getFormatChoices(policy))
+      if (!policy.cut->target.find(format))
+        return emitError(policy.cut->location)
+               << "costs of '" << policy.cut->target.target
+               << "' do not know format " << format;
   return success();
 }
 
 /// `source` of a policy whose file has `text`.
 static PolicyAttr buildSource(MLIRContext *context, StringRef name,
-                              StringRef text, PolicyAttr base) {
+                              StringRef text, StringAttr costs,
+                              PolicyAttr base) {
   std::string hashed = text.str();
+  if (costs)
+    hashed += costs.getValue();
   if (base)
     hashed += base.getHash().getValue();
   std::string hash = llvm::toHex(
       llvm::SHA256::hash(llvm::arrayRefFromStringRef(hashed)), true);
   return PolicyAttr::get(context, StringAttr::get(context, name),
                          StringAttr::get(context, hash),
-                         StringAttr::get(context, text), base);
+                         StringAttr::get(context, text), costs, base);
 }
 
 /// `readers` are the files that led here, each extending the next.
@@ -142,9 +185,9 @@ static FailureOr<Policy> load(const PolicyFile &file, MLIRContext *context,
   PolicyAttr base;
   if (!policy->extends.empty()) {
     readers.push_back(file.file);
-    FailureOr<PolicyFile> found =
-        findPolicy(policy->extends, llvm::sys::path::parent_path(file.file),
-                   policy->extendsLocation);
+    FailureOr<PolicyFile> found = findFile(
+        policies(), policy->extends, llvm::sys::path::parent_path(file.file),
+        policy->extendsLocation);
     if (failed(found))
       return failure();
     if (llvm::is_contained(readers, found->file))
@@ -157,16 +200,25 @@ static FailureOr<Policy> load(const PolicyFile &file, MLIRContext *context,
     base = extended->source;
     policy = extend(*extended, std::move(*policy));
   }
+  StringAttr costs;
+  if (policy->cut && policy->cut->target.formats.empty()) {
+    FailureOr<PolicyFile> found = findFile(
+        {"costs", getCostFiles()}, policy->cut->costs,
+        llvm::sys::path::parent_path(file.file), policy->cut->location);
+    if (failed(found) || failed(completeCut(*policy, *found, context)))
+      return failure();
+    costs = StringAttr::get(context, found->text);
+  }
   if (failed(
           checkPolicy(*policy, FileLineColLoc::get(context, file.file, 1, 1))))
     return failure();
-  policy->source = buildSource(context, policy->name, file.text, base);
+  policy->source = buildSource(context, policy->name, file.text, costs, base);
   return policy;
 }
 
 FailureOr<Policy> loadPolicy(StringRef name, MLIRContext *context) {
   FailureOr<PolicyFile> file =
-      findPolicy(name, /*folder=*/"", UnknownLoc::get(context));
+      findFile(policies(), name, /*folder=*/"", UnknownLoc::get(context));
   if (failed(file))
     return failure();
   // A pass has loaded it before, which may not do so itself.
@@ -188,6 +240,11 @@ FailureOr<Policy> readPolicy(PolicyAttr source) {
       return failure();
     policy = extend(*extended, std::move(*policy));
   }
+  if (StringAttr costs = source.getCosts())
+    if (failed(completeCut(*policy,
+                           {"costs of " + name, costs.getValue().str(), false},
+                           context)))
+      return failure();
   if (failed(checkPolicy(*policy, FileLineColLoc::get(context, name, 1, 1))))
     return failure();
   policy->source = source;

@@ -14,3 +14,14 @@ bool mlir::binade::hasChosenFormat(PrecisionOpInterface op) {
       return true;
   return false;
 }
+
+SmallVector<FloatType> mlir::binade::getFormatChoices(const Policy &policy) {
+  SmallVector<FloatType> formats = {policy.wide};
+  if (!policy.cut || policy.cut->formats.empty())
+    formats.push_back(policy.narrow);
+  else
+    for (const CutFormat &choice : policy.cut->formats)
+      if (!llvm::is_contained(formats, choice.format))
+        formats.push_back(choice.format);
+  return formats;
+}

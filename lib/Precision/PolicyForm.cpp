@@ -10,6 +10,8 @@ using namespace mlir::binade;
 using Node = YamlReader::Node;
 
 static constexpr double kInfinity = std::numeric_limits<double>::infinity();
+/// Numbers above its negative are those from zero on.
+static constexpr double kTiny = std::numeric_limits<double>::denorm_min();
 
 //===----------------------------------------------------------------------===//
 // Words that depend on what is registered
@@ -22,9 +24,7 @@ static FloatType parseFormat(StringRef word, MLIRContext *context) {
   return dyn_cast_if_present<FloatType>(parseType(word, context));
 }
 
-/// A format of memory; with `ofOperands` also one that operands are rounded to
-/// and memory has not.
-static YamlForm<FloatType> formatForm(bool ofOperands = false) {
+YamlForm<FloatType> mlir::binade::yamlFormat(bool ofOperands) {
   auto read = [ofOperands](YamlReader &reader, Node &node,
                            FloatType &format) -> LogicalResult {
     StringRef expected = "a float format such as f32, bf16 or f16";
@@ -142,15 +142,15 @@ static YamlForm<PolicyRule> ruleForm() {
                                    getMaxEnumValForPrecisionClass()))),
        settingKey(yamlKey("compute", "Format that operands are rounded to",
                           &PolicySettings::compute,
-                          formatForm(/*ofOperands=*/true))),
+                          yamlFormat(/*ofOperands=*/true))),
        settingKey(yamlKey("accumulate", "Format of partial sums",
-                          &PolicySettings::accumulate, formatForm())),
+                          &PolicySettings::accumulate, yamlFormat())),
        settingKey(yamlKey("result", "Format of the results",
-                          &PolicySettings::result, formatForm())),
+                          &PolicySettings::result, yamlFormat())),
        settingKey(yamlKey("saved",
                           "Format in which the results wait for the backward "
                           "part",
-                          &PolicySettings::saved, formatForm())),
+                          &PolicySettings::saved, yamlFormat())),
        yamlKey("optional", "Whether the rule may match nothing",
                &PolicyRule::isOptional, yamlFlag())},
       finishRule);
@@ -218,6 +218,40 @@ static YamlForm<LossScaling> lossScalingForm() {
       checkLossScaling);
 }
 
+static YamlForm<CutSettings> cutForm() {
+  auto rememberPlace = [](YamlReader &reader, Node &node, CutSettings &cut) {
+    cut.location = reader.getLoc(node);
+    if (cut.costs.empty())
+      return reader.error(node, "cut has no 'costs'");
+    return success();
+  };
+  YamlForm<CutFormat> format = yamlMapping<CutFormat>(
+      "a format to choose",
+      {yamlKey("format", "The format", &CutFormat::format, yamlFormat()),
+       yamlKey("penalty",
+               "Seconds that each infer op in it is charged, for what it does "
+               "to the numbers",
+               &CutFormat::penalty, yamlNumber(-kTiny, kInfinity))},
+      [](YamlReader &reader, Node &node, CutFormat &format) {
+        return format.format ? success()
+                             : reader.error(node, "expected a 'format'");
+      });
+  return yamlMapping<CutSettings>(
+      "cut",
+      {yamlKey("costs",
+               "Target whose costs are minimized: a shipped name, or a file "
+               "of 'binade costs' beside this one",
+               &CutSettings::costs, yamlString()),
+       yamlKey("formats",
+               "Formats to choose beside the wide one; the narrow one where "
+               "none is named",
+               &CutSettings::formats, yamlList(std::move(format))),
+       yamlKey("memory",
+               "Seconds that a GiB is worth which waits for the backward part",
+               &CutSettings::memory, yamlNumber(-kTiny, kInfinity))},
+      rememberPlace);
+}
+
 static YamlKey<Policy> extendsKey() {
   YamlKey<Policy> key =
       yamlKey("extends",
@@ -237,8 +271,8 @@ const YamlForm<Policy> &mlir::binade::getPolicyForm() {
       {yamlKey("name", "Name in reports", &Policy::name, yamlString()),
        extendsKey(),
        yamlKey("narrow", "Format of ops that tolerate it", &Policy::narrow,
-               formatForm()),
-       yamlKey("wide", "Format of all others", &Policy::wide, formatForm()),
+               yamlFormat()),
+       yamlKey("wide", "Format of all others", &Policy::wide, yamlFormat()),
        yamlKey("propagate",
                "How ops follow the ops around them: PyTorch's operand rule, "
                "or Grappler's painting",
@@ -247,7 +281,9 @@ const YamlForm<Policy> &mlir::binade::getPolicyForm() {
        yamlKey("rules", "Deviations; the last that matches an op wins",
                &Policy::rules, yamlList(ruleForm())),
        yamlKey("loss_scale", "Scaling of the loss", &Policy::lossScaling,
-               lossScalingForm())},
+               lossScalingForm()),
+       yamlKey("cut", "Formats of least cost on a target", &Policy::cut,
+               cutForm())},
       checkRules);
   return form;
 }

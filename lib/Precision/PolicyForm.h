@@ -12,6 +12,13 @@ namespace mlir::binade {
 /// told. Rules refer to the reader's context.
 const YamlForm<Policy> &getPolicyForm();
 
+/// The same of files of costs.
+const YamlForm<TargetCosts> &getCostsForm();
+
+/// A format of memory by its name in MLIR; with `ofOperands` also one that
+/// operands are rounded to and memory has not.
+YamlForm<FloatType> yamlFormat(bool ofOperands = false);
+
 } // namespace mlir::binade
 
 #endif // BINADE_LIB_PRECISION_POLICYFORM_H

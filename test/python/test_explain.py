@@ -30,6 +30,19 @@ def formats(report):
     return [tuple(op.get(key) for key in keys) for op in report["ops"]]
 
 
+CUT = """name: cut
+narrow: bf16
+wide: f32
+cut: { costs: costs.yaml }
+"""
+COSTS = """target: a machine that is fast in bf16
+launch: 1.0e-6
+formats:
+- { format: f32, products: 1.0e+10, elements: 1.0e+10 }
+- { format: bf16, products: 2.0e+10, elements: 1.9e+10 }
+"""
+
+
 def binade_opt(*arguments):
     done = subprocess.run(
         [BUILD / "bin/binade-opt", *arguments], capture_output=True, text=True
@@ -66,13 +79,19 @@ def count_casts(text):
     )
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", [*POLICIES, "cut"])
 @pytest.mark.parametrize(
     "model", ["mini", "mlp-digits", "gpt2-tiny", "resnet18-cifar-w8"]
 )
 def test_the_printed_change_flips_the_printed_ops(tmp_path, model, policy):
     path = find_model(model)
-    before = explain(path, policy)
+    if policy == "cut":
+        (tmp_path / "costs.yaml").write_text(COSTS)
+        (tmp_path / "cut.yaml").write_text(CUT)
+        policy = "cut.yaml"
+    before = explain(path, tmp_path / policy if policy == "cut.yaml" else policy)
+    if policy == "cut.yaml":
+        assert {op["format"] for op in before["ops"]} == {"f32", "bf16"}
     ids = [op["id"] for op in before["ops"]]
     assert ids == list(range(len(ids)))
     chosen = random.Random(f"{model} {policy}").sample(before["ops"], 3)

@@ -20,6 +20,9 @@ ACCEPTED = {
     + "{match: {op: [matmul, attention], name: '*', phase: forward, role: weight, "
     "layer: last}, compute: f32, accumulate: f32, result: bf16, saved: bf16, "
     "optional: true}\n",
+    "painting": HEAD + "propagate: painting\n",
+    "cut": HEAD
+    + "cut: {costs: x86-64-v3, memory: 0, formats: [{format: bf16, penalty: 0.5}]}\n",
     "class": RULE + "{match: {op: softmax}, class: deny, optional: true}\n",
     "tf32_of_operands": RULE
     + "{match: {op: matmul}, compute: tf32, result: f32, optional: true}\n",
@@ -41,6 +44,8 @@ REFUSED = {
     "shrinking_growth": HEAD + "loss_scale: {growth: 1}\n",
     "growing_backoff": HEAD + "loss_scale: {backoff: 1}\n",
     "tf32_in_memory": RULE + "{match: {op: matmul}, result: tf32}\n",
+    "propagate": HEAD + "propagate: backwards\n",
+    "memory": HEAD + "cut: {costs: x86-64-v3, memory: -1}\n",
     "interval": HEAD + "loss_scale: {interval: 0}\n",
     "hysteresis": HEAD + "loss_scale: {hysteresis: 0}\n",
     "negative_delay": HEAD + "loss_scale: {delay: -1}\n",

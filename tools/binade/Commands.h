@@ -11,6 +11,7 @@
 using Run = std::function<int()>;
 void addImport(CLI::App &app, Run &run);
 void addCompile(CLI::App &app, Run &run);
+void addCosts(CLI::App &app, Run &run);
 void addTrain(CLI::App &app, Run &run);
 void addExplain(CLI::App &app, Run &run);
 void addDiff(CLI::App &app, Run &run);

@@ -40,7 +40,7 @@ int main(int argc, char **argv) {
   app.require_subcommand(1);
   std::function<int()> run;
   for (auto *add : {addImport, addCompile, addTrain, addInspect, addExplain,
-                    addDiff, addPolicy, addList})
+                    addDiff, addPolicy, addCosts, addList})
     add(app, run);
   app.footer("Examples:\n"
              "  binade train model.onnx --data train.safetensors --steps 100 "

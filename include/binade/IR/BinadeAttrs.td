@@ -56,10 +56,12 @@ def Binade_PolicyAttr : Binade_Attr<"Policy", "policy"> {
   let description = [{
     Stays on the module (`binade.policy`) from assignment on, so that IR and
     bundle name the policy. `text` is what its file says, `extends` the policy
-    that it changes, `hash` the SHA-256 of all these texts.
+    that it changes, `costs` the text of the costs that its cut minimizes, `hash`
+    the SHA-256 of all these texts.
   }];
   let parameters = (ins "::mlir::StringAttr":$name, "::mlir::StringAttr":$hash,
                         "::mlir::StringAttr":$text,
+                        OptionalParameter<"::mlir::StringAttr">:$costs,
                         OptionalParameter<"::mlir::binade::PolicyAttr">:$extends);
   let assemblyFormat = "`<` struct(params) `>`";
 }

@@ -49,12 +49,16 @@ def PrecisionOpInterface : OpInterface<"PrecisionOpInterface"> {
       (ins "unsigned":$index), /*methodBody=*/"",
       /*defaultImplementation=*/"return ::std::nullopt;">,
     InterfaceMethod<[{
-        Whether the op sums products, so that its decision names an
-        accumulation format.
+        How many products the op sums in all; nothing for ops that sum none.
       }],
-      "bool", "accumulates", (ins), /*methodBody=*/"",
-      /*defaultImplementation=*/"return false;">,
+      "::std::optional<int64_t>", "countProducts", (ins), /*methodBody=*/"",
+      /*defaultImplementation=*/"return ::std::nullopt;">,
   ];
+  let extraClassDeclaration = [{
+    /// Whether the op sums products, so that its decision names an accumulation
+    /// format.
+    bool accumulates() { return countProducts().has_value(); }
+  }];
 }
 
 #endif // BINADE_INTERFACES_PRECISIONOPINTERFACE_TD

@@ -38,6 +38,11 @@ std::unique_ptr<Assigner> createOperandRule();
 /// `clear` ops beside narrow ones. The order of the ops does not matter.
 std::unique_ptr<Assigner> createPainting();
 
+/// A minimum cut by the costs of the policy's target: `allow`, `infer` and
+/// `clear` ops have whichever format makes the step cheapest, the time of casts
+/// included. A format that is not faster anywhere is not chosen.
+std::unique_ptr<Assigner> createCut();
+
 /// The one that `policy` asks for.
 std::unique_ptr<Assigner> createAssigner(const Policy &policy);
 

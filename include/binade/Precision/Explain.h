@@ -74,7 +74,7 @@ private:
   void findCasts();
   std::vector<unsigned> getNamesakes(StringRef kind, StringRef name,
                                      Phase phase) const;
-  Flip tryRule(unsigned about, PrecisionClass precisionClass);
+  Flip tryRule(unsigned about, FloatType format);
   Flip tryWithoutPin(unsigned node);
   std::vector<unsigned> compare() const;
 

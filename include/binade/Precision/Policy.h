@@ -4,6 +4,7 @@
 #define BINADE_PRECISION_POLICY_H
 
 #include "binade/IR/Binade.h"
+#include "binade/Precision/Costs.h"
 #include "binade/Precision/OpRoles.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/Support/GlobPattern.h"
@@ -75,6 +76,28 @@ struct LossScaling {
   bool operator==(const LossScaling &) const = default;
 };
 
+/// A format that the cut may choose beside the wide one.
+struct CutFormat {
+  FloatType format;
+  /// Seconds that each `infer` op in the format is charged, for what it does to
+  /// the numbers.
+  double penalty = 0;
+};
+
+/// Formats of least cost instead of by classes alone: `allow`, `infer` and
+/// `clear` ops have whichever is cheapest.
+struct CutSettings {
+  /// Name of shipped costs, or a file beside the policy.
+  std::string costs;
+  LocationAttr location;
+  /// The narrow format without penalty where none is named.
+  std::vector<CutFormat> formats;
+  /// Seconds that a GiB is worth which waits for the backward part.
+  double memory = 0;
+  /// What `costs` says.
+  TargetCosts target;
+};
+
 /// A precision policy: two formats, deviations from the ops' classes, and loss
 /// scaling. One whose two formats are equal and that has no rules decides
 /// nothing.
@@ -89,11 +112,15 @@ struct Policy {
   /// Those of the policy that this one extends come first.
   std::vector<PolicyRule> rules;
   std::optional<LossScaling> lossScaling;
+  std::optional<CutSettings> cut;
   /// All texts that this was read from; null until it was read whole.
   PolicyAttr source;
 
   bool isIdentity() const { return narrow == wide && rules.empty(); }
 };
+
+/// The formats that an assigner may choose: the wide one first.
+SmallVector<FloatType> getFormatChoices(const Policy &policy);
 
 /// Names of the policies that Binade ships, sorted.
 std::vector<StringRef> getPolicyNames();
@@ -105,6 +132,12 @@ FailureOr<Policy> loadPolicy(StringRef name, MLIRContext *context);
 
 /// Reads a policy from the texts that a module keeps.
 FailureOr<Policy> readPolicy(PolicyAttr source);
+
+/// Names of the targets whose costs Binade ships, sorted.
+std::vector<StringRef> getCostNames();
+
+/// `costs` as a file that `loadPolicy` reads.
+std::string writeCosts(const TargetCosts &costs);
 
 /// JSON schema of policy files, for editors.
 std::string getPolicySchema();

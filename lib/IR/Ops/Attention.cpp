@@ -8,8 +8,25 @@ using namespace mlir::binade;
 #define GET_OP_CLASSES
 #include "binade/IR/Ops/Attention.cpp.inc"
 
-bool AttentionOp::accumulates() { return true; }
-bool AttentionGradOp::accumulates() { return true; }
+/// Products of one pass over query and key.
+static int64_t countScoreProducts(Value query, Value key) {
+  auto keys = cast<RankedTensorType>(key.getType());
+  return cast<RankedTensorType>(query.getType()).getNumElements() *
+         keys.getDimSize(keys.getRank() - 2);
+}
+
+/// Scores, and values weighted by them.
+std::optional<int64_t> AttentionOp::countProducts() {
+  return countScoreProducts(getQuery(), getKey()) +
+         countScoreProducts(getY(), getKey());
+}
+
+/// Scores again; their gradients, those of the values; those of query and key.
+std::optional<int64_t> AttentionGradOp::countProducts() {
+  return 3 * countScoreProducts(getQuery(), getKey()) +
+         2 * countScoreProducts(getGradient(), getKey());
+}
+
 Schedule AttentionOp::getSchedule() { return Schedule::Library; }
 Schedule AttentionGradOp::getSchedule() { return Schedule::Library; }
 

@@ -8,7 +8,11 @@ using namespace mlir::binade;
 #define GET_OP_CLASSES
 #include "binade/IR/Ops/Contraction.cpp.inc"
 
-bool MatmulOp::accumulates() { return true; }
+std::optional<int64_t> MatmulOp::countProducts() {
+  auto lhs = cast<RankedTensorType>(getLhs().getType());
+  int64_t summed = lhs.getDimSize(lhs.getRank() - (getTransposeLhs() ? 2 : 1));
+  return getType().getNumElements() * summed;
+}
 
 FormatRole MatmulOp::getOperandFormat(unsigned index) {
   return index < 2 ? FormatRole::Chosen : FormatRole::Wide;

@@ -23,6 +23,16 @@ static Layouts chooseChannelsLast(Operation *op, bool isLast,
   return chosen;
 }
 
+/// Each output is a sum over a filter, whichever of the three is the result.
+static int64_t countConvolutionProducts(Operation *op) {
+  Value output = isa<ConvOp>(op) ? op->getResult(0) : op->getOperand(0);
+  Value filters =
+      isa<ConvWeightGradOp>(op) ? op->getResult(0) : op->getOperand(1);
+  auto type = cast<RankedTensorType>(filters.getType());
+  return cast<RankedTensorType>(output.getType()).getNumElements() *
+         (type.getNumElements() / std::max<int64_t>(type.getDimSize(0), 1));
+}
+
 #define GET_OP_CLASSES
 #include "binade/IR/Ops/Convolution.cpp.inc"
 

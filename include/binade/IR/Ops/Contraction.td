@@ -8,7 +8,7 @@ include "binade/IR/Ops/Base.td"
 def Binade_MatmulOp : Binade_PrecisionOp<"matmul", "Allow", [
     Pure, InferTypeOpAdaptorWithIsCompatible,
     DeclareOpInterfaceMethods<PrecisionOpInterface,
-                              ["accumulates", "getOperandFormat"]>,
+                              ["countProducts", "getOperandFormat"]>,
     DeclareOpInterfaceMethods<DifferentiableOpInterface>,
     DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "getRows"]>]> {
   let summary = "batched matrix product, optionally with a bias";

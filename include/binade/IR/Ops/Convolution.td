@@ -17,7 +17,7 @@ class Binade_ConvolutionOp<string mnemonic, list<Trait> traits = []>
     : Binade_PrecisionOp<mnemonic, "Allow", !listconcat(traits, [
           Pure,
           DeclareOpInterfaceMethods<PrecisionOpInterface,
-                                    ["accumulates", "getOperandFormat"]>,
+                                    ["countProducts", "getOperandFormat"]>,
           DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>,
           DeclareOpInterfaceMethods<LayoutOpInterface,
                                     ["chooseLayouts", "applyLayouts"]>])> {
@@ -27,7 +27,9 @@ class Binade_ConvolutionOp<string mnemonic, list<Trait> traits = []>
   let results = (outs FloatTensor:$y);
   let hasVerifier = 1;
   let extraClassDefinition = classDefinition # [{
-    bool $cppClass::accumulates() { return true; }
+    std::optional<int64_t> $cppClass::countProducts() {
+      return countConvolutionProducts(*this);
+    }
     FormatRole $cppClass::getOperandFormat(unsigned index) {
       return index < 2 ? FormatRole::Chosen : FormatRole::Wide; // bias
     }

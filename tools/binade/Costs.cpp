@@ -1,0 +1,195 @@
+//===- Costs.cpp - binade costs -------------------------------------------===//
+
+#include "Commands.h"
+#include "Diagnostics.h"
+#include "Options.h"
+#include "Write.h"
+#include "binade/CommandLine/CommandLine.h"
+#include "binade/Container/Printable.h"
+#include "binade/IR/Diagnostics.h"
+#include "binade/Precision/Policy.h"
+#include "binade/Runtime/Library.h"
+#include "binade/Runtime/Program.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/ScopedPrinter.h"
+#include <chrono>
+
+using namespace mlir;
+using namespace mlir::binade;
+using ::binade::ExitCode;
+using ::binade::Result;
+
+//===----------------------------------------------------------------------===//
+// Measuring
+//===----------------------------------------------------------------------===//
+
+/// A step that computes one op on two buffers of `type`.
+static std::string makeStep(StringRef op, StringRef type) {
+  return llvm::formatv(
+      R"(func.func @step(
+    %a: tensor<{1}> {{binade.name = "a", binade.role = #binade.role<buffer>},
+    %b: tensor<{1}> {{binade.name = "b", binade.role = #binade.role<buffer>})
+    -> (tensor<{1}> {{binade.name = "y", binade.role = #binade.role<output>}) {{
+  %y = binade.{0} %a, %b : (tensor<{1}>, tensor<{1}>) -> tensor<{1}>
+  return %y : tensor<{1}>
+}
+)",
+      op, type);
+}
+
+static double median(std::vector<double> values) {
+  auto middle = values.begin() + values.size() / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// Median seconds of a run.
+static double time(::binade::Program &program) {
+  constexpr unsigned kWarm = 2, kLeast = 15;
+  constexpr double kSeconds = 0.5;
+  std::vector<double> times;
+  double sum = 0;
+  for (unsigned i = 0; i < kWarm; ++i)
+    program.run();
+  while (times.size() < kLeast || sum < kSeconds) {
+    auto start = std::chrono::steady_clock::now();
+    program.run();
+    std::chrono::duration<double> elapsed =
+        std::chrono::steady_clock::now() - start;
+    times.push_back(elapsed.count());
+    sum += elapsed.count();
+  }
+  return median(std::move(times));
+}
+
+namespace {
+/// Runs small steps on this machine.
+class Meter {
+public:
+  explicit Meter(const CompileOptions &options)
+      : options(options), context(makeRegistry()) {
+    context.loadAllAvailableDialects();
+  }
+
+  Result<TargetCosts> measure() {
+    TargetCosts costs;
+    const FloatType formats[] = {Float32Type::get(&context),
+                                 BFloat16Type::get(&context),
+                                 Float16Type::get(&context)};
+    for (FloatType format : formats) {
+      // Beyond every cache, and large enough for a library's best.
+      constexpr int64_t kElements = 1 << 24, kSide = 1024;
+      FormatRates rates;
+      rates.format = format;
+      std::string name = llvm::to_string(format);
+      Result<double> products =
+          run("matmul", llvm::formatv("{0}x{0}x{1}", kSide, name).str(), costs);
+      if (!products)
+        return products.takeError();
+      rates.products = double(kSide * kSide * kSide) / *products;
+      Result<double> sums =
+          run("add", llvm::formatv("{0}x{1}", kElements, name).str(), costs);
+      if (!sums)
+        return sums.takeError();
+      rates.elements = 3.0 * kElements / *sums;
+      costs.formats.push_back(rates);
+      llvm::errs() << llvm::formatv(
+          "{0,-5} {1:e2} products/s, {2:e2} elements/s\n", name, rates.products,
+          rates.elements);
+    }
+    Result<double> launch = run("add", "8xf32", costs);
+    if (!launch)
+      return launch.takeError();
+    costs.launch = *launch;
+    return costs;
+  }
+
+private:
+  static DialectRegistry makeRegistry() {
+    DialectRegistry registry;
+    registerAllDialects(registry);
+    return registry;
+  }
+
+  Result<double> run(StringRef op, const std::string &type,
+                     TargetCosts &costs) {
+    DiagnosticCollector diagnostics(&context);
+    auto fail = [&] {
+      return diagnostics.takeError(op.str() + " of " + type,
+                                   "cannot be measured");
+    };
+    auto module = parseSourceString<ModuleOp>(makeStep(op, type), &context);
+    if (!module || failed(runPhases(*module, CompilerPhase::Materialize,
+                                    CompilerPhase::Kernels, options)))
+      return fail();
+    FailureOr<::binade::Bundle> bundle = compileBundle(*module, options);
+    if (failed(bundle))
+      return fail();
+    auto program =
+        ::binade::Program::load(std::move(*bundle), "costs", ".", {});
+    if (!program)
+      return program.takeError();
+    if (Result<void> done = program->initialize(/*seed=*/0); !done)
+      return done.takeError();
+    std::string library = ::binade::oneDnnVersion();
+    costs.target = llvm::formatv(
+        "{0}, {1} threads, {2}",
+        program->getIsa().empty() ? "no kernels" : program->getIsa(),
+        program->getThreads(),
+        library.empty() ? "own contractions" : "oneDNN " + library);
+    return time(*program);
+  }
+
+  CompileOptions options;
+  MLIRContext context;
+};
+
+//===----------------------------------------------------------------------===//
+// The command
+//===----------------------------------------------------------------------===//
+
+struct CostsCommand {
+  CompileOptions options;
+  ::binade::DiagnosticFormat form = ::binade::DiagnosticFormat::Text;
+  std::string out = "-";
+  bool measure = false;
+
+  int run() {
+    MLIRContext context;
+    Diagnostics diagnostics(context, "binade", form);
+    if (!measure) {
+      for (StringRef name : getCostNames())
+        llvm::outs() << name << "\n";
+      return ExitCode::Ok;
+    }
+    Meter meter(options);
+    Result<TargetCosts> costs = meter.measure();
+    if (!costs)
+      return diagnostics.fail(costs.error());
+    Result<void> written = writeText(out, writeCosts(*costs));
+    return written ? ExitCode::Ok : diagnostics.fail(written.error());
+  }
+};
+} // namespace
+
+void addCosts(CLI::App &app, Run &run) {
+  CLI::App *command = app.add_subcommand(
+      "costs", "Measure what formats cost on this machine, for policies that "
+               "cut by cost");
+  command->footer("Examples:\n"
+                  "  binade costs\n"
+                  "  binade costs --measure -o here.yaml");
+  auto self = std::make_shared<CostsCommand>();
+  command->add_flag("--measure", self->measure,
+                    "Measure; without it the shipped costs are listed");
+  command
+      ->add_option("--threads", self->options.threads,
+                   "Threads of library calls; 0 for one per core")
+      ->check(::binade::integer<unsigned>(0, ::binade::plan::kMaxThreads))
+      ->capture_default_str();
+  command->add_option("-o,--output", self->out, "Where to")
+      ->capture_default_str();
+  ::binade::addDiagnosticFormat(*command, self->form);
+  command->callback([&run, self] { run = [self] { return self->run(); }; });
+}
