@@ -15,6 +15,10 @@ const YamlForm<Policy> &getPolicyForm();
 /// The same of files of costs.
 const YamlForm<TargetCosts> &getCostsForm();
 
+/// Parts of a policy.
+YamlForm<PolicyRule> yamlRule();
+YamlForm<CutSettings> yamlCut();
+
 /// A format of memory by its name in MLIR; with `ofOperands` also one that
 /// operands are rounded to and memory has not.
 YamlForm<FloatType> yamlFormat(bool ofOperands = false);

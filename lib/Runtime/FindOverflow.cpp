@@ -66,6 +66,7 @@ public:
 private:
   std::set<std::uint32_t> findBuffers(const Record &record) const;
   Range measure(std::uint32_t buffer) const;
+  std::string findReader(std::size_t writer, std::uint32_t buffer) const;
 
   const Plan &plan;
   const std::byte *arena;
@@ -140,6 +141,14 @@ Range OverflowFinder::measure(std::uint32_t index) const {
   }
 }
 
+std::string OverflowFinder::findReader(std::size_t writer,
+                                       std::uint32_t buffer) const {
+  for (const Record &record : std::span(plan.records).subspan(writer + 1))
+    if (findBuffers(record).contains(buffer))
+      return record.label;
+  return "";
+}
+
 bool OverflowFinder::visit(std::size_t number) {
   const Record &record = plan.records[number];
   std::optional<std::uint32_t> bad;
@@ -155,12 +164,18 @@ bool OverflowFinder::visit(std::size_t number) {
     }
     isOverflow = range.isOverflow();
     bad = buffer;
-    found = Overflow{record.label,   plan.buffers[buffer].dtype,
-                     range.elements, range.notFinite,
-                     range.largest,  0};
+    found = Overflow{record.label,
+                     plan.buffers[buffer].dtype,
+                     "",
+                     range.elements,
+                     range.notFinite,
+                     range.largest,
+                     0};
   }
-  if (bad)
+  if (bad) {
     found->operands = operands;
+    found->reader = findReader(number, *bad);
+  }
   return isOverflow;
 }
 

@@ -224,8 +224,14 @@ static std::string advise(const Overflow &overflow) {
            "or a --clip may, or other data";
   if (node.empty())
     return "a policy whose narrow format is bf16 may help";
-  return "as a rule of the policy this keeps it wide: - {match: {name: " +
-         quote(node) + "}, class: deny}";
+  std::string text =
+      "as a rule of the policy this keeps it wide: - {match: {name: " +
+      quote(node) + "}, class: deny}";
+  // The value is beyond the format for its readers, too.
+  if (std::string reader = nodeOf(overflow.reader);
+      !reader.empty() && reader != node)
+    text += ", with one for " + quote(reader) + ", which reads it";
+  return text;
 }
 
 /// The step is computed again, up to what went wrong.

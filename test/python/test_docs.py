@@ -14,6 +14,7 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 
 import pytest
 
@@ -61,7 +62,8 @@ def commands(block: str) -> list[tuple[str, list[str]]]:
 def run(command: str, directory: pathlib.Path) -> str:
     tools = BUILD / "bin"
     environment = os.environ | {
-        "PATH": f"{tools}:{os.environ['PATH']}",
+        # `python3` is what runs the tests.
+        "PATH": f"{tools}:{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
         "BINADE_ROOT": str(ROOT),
         "PYTHONPATH": str(ROOT / "python"),
         "NO_COLOR": "1",

@@ -49,8 +49,9 @@ struct RecordProfile {
 
 /// Where a step first left the numbers.
 struct Overflow {
-  std::string label; ///< Of the record: op and node.
-  DType dtype;       ///< Of the value that is not finite.
+  std::string label;  ///< Of the record: op and node.
+  DType dtype;        ///< Of the value that is not finite.
+  std::string reader; ///< Label of the next record that reads it, if any.
   std::uint64_t elements = 0, notFinite = 0;
   double largest = 0;  ///< Finite magnitude in that value.
   double operands = 0; ///< Finite magnitude in what the record read.

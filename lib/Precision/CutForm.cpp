@@ -1,4 +1,4 @@
-//===- CostsForm.cpp - What may stand in a file of costs ------------------===//
+//===- CutForm.cpp - What a cut minimizes, in files -----------------------===//
 
 #include "PolicyForm.h"
 #include "binade/IR/Diagnostics.h"
@@ -9,9 +9,15 @@ using namespace mlir;
 using namespace mlir::binade;
 using Node = YamlReader::Node;
 
-static YamlForm<double> rate() {
-  return yamlNumber(0, std::numeric_limits<double>::infinity());
-}
+static constexpr double kInfinity = std::numeric_limits<double>::infinity();
+/// Numbers above its negative are those from zero on.
+static constexpr double kTiny = std::numeric_limits<double>::denorm_min();
+
+//===----------------------------------------------------------------------===//
+// Costs
+//===----------------------------------------------------------------------===//
+
+static YamlForm<double> rate() { return yamlNumber(0, kInfinity); }
 
 static YamlForm<FormatRates> ratesForm() {
   auto check = [](YamlReader &reader, Node &node, FormatRates &rates) {
@@ -61,4 +67,42 @@ std::string mlir::binade::writeCosts(const TargetCosts &costs) {
         "- {{ format: {0}, products: {1:e3}, elements: {2:e3} }\n",
         llvm::to_string(rates.format), rates.products, rates.elements);
   return text;
+}
+
+//===----------------------------------------------------------------------===//
+// The cut
+//===----------------------------------------------------------------------===//
+
+YamlForm<CutSettings> mlir::binade::yamlCut() {
+  auto rememberPlace = [](YamlReader &reader, Node &node, CutSettings &cut) {
+    cut.location = reader.getLoc(node);
+    if (cut.costs.empty())
+      return reader.error(node, "cut has no 'costs'");
+    return success();
+  };
+  YamlForm<CutFormat> format = yamlMapping<CutFormat>(
+      "a format to choose",
+      {yamlKey("format", "The format", &CutFormat::format, yamlFormat()),
+       yamlKey("penalty",
+               "Seconds that each infer op in it is charged, for what it does "
+               "to the numbers",
+               &CutFormat::penalty, yamlNumber(-kTiny, kInfinity))},
+      [](YamlReader &reader, Node &node, CutFormat &format) {
+        return format.format ? success()
+                             : reader.error(node, "expected a 'format'");
+      });
+  return yamlMapping<CutSettings>(
+      "cut",
+      {yamlKey("costs",
+               "Target whose costs are minimized: a shipped name, or a file "
+               "of 'binade costs' beside this one",
+               &CutSettings::costs, yamlString()),
+       yamlKey("formats",
+               "Formats to choose beside the wide one; the narrow one where "
+               "none is named",
+               &CutSettings::formats, yamlList(std::move(format))),
+       yamlKey("memory",
+               "Seconds that a GiB is worth which waits for the backward part",
+               &CutSettings::memory, yamlNumber(-kTiny, kInfinity))},
+      rememberPlace);
 }
