@@ -14,28 +14,44 @@ namespace mlir::binade {
 static constexpr auto kRemark =
     remark::RemarkOpts::name("AssignPrecision").category("precision");
 
-/// Tells whoever listens what `binade explain` tells.
-static void report(const Explanation &explanation) {
-  for (auto [index, node] :
-       llvm::enumerate(explanation.getGraph().getNodes())) {
-    PrecisionOpInterface op = node.op;
-    PrecisionAttr decision = explanation.getDecision(index);
-    auto remark = remark::passed(op.getLoc(), kRemark);
-    remark << remark::metric("op", op->getName().getStringRef())
-           << remark::metric("compute", llvm::to_string(decision.getCompute()))
-           << remark::metric("result", llvm::to_string(decision.getResult()))
-           << remark::metric("rule", decision.isPin()
-                                         ? "pin"
-                                         : decision.getRule().getValue());
-    if (std::string reason = explanation.getReason(index); !reason.empty())
-      remark << remark::reason("{0}", reason);
-    int64_t bytes = 0;
-    std::vector<const CastReport *> casts = explanation.getCasts(op);
-    for (const CastReport *cast : casts)
-      bytes += cast->getBytes();
-    remark << remark::metric("casts", casts.size())
-           << remark::metric("cast_bytes", bytes);
+static void describe(const Explanation &explanation, unsigned node,
+                     remark::detail::InFlightRemark &remark) {
+  PrecisionOpInterface op = explanation.getGraph().getNodes()[node].op;
+  PrecisionAttr decision = explanation.getDecision(node);
+  remark << remark::metric("op", op->getName().getStringRef())
+         << remark::metric("compute", llvm::to_string(decision.getCompute()))
+         << remark::metric("result", llvm::to_string(decision.getResult()))
+         << remark::metric("rule", decision.isPin()
+                                       ? "pin"
+                                       : decision.getRule().getValue());
+  if (std::string reason = explanation.getReason(node); !reason.empty())
+    remark << remark::reason("{0}", reason);
+  int64_t bytes = 0;
+  std::vector<const CastReport *> casts = explanation.getCasts(op);
+  for (const CastReport *cast : casts)
+    bytes += cast->getBytes();
+  remark << remark::metric("casts", casts.size())
+         << remark::metric("cast_bytes", bytes);
+}
+
+/// Tells whoever listens what `binade explain` tells. Where nobody does,
+/// nothing is explained.
+static LogicalResult report(func::FuncOp step, const PrecisionGraph &graph) {
+  std::optional<Explanation> explanation;
+  for (auto [index, node] : llvm::enumerate(graph.getNodes())) {
+    auto remark = remark::passed(node.op->getLoc(), kRemark);
+    if (!remark)
+      return success();
+    if (!explanation) {
+      FailureOr<Explanation> created =
+          Explanation::create(step, graph.getPolicy());
+      if (failed(created))
+        return failure();
+      explanation.emplace(std::move(*created));
+    }
+    describe(*explanation, index, remark);
   }
+  return success();
 }
 
 namespace {
@@ -58,20 +74,16 @@ struct AssignPrecisionPass
       return;
     PrecisionGraph graph(step, *loaded);
     std::vector<Choice> choices = createAssigner(*loaded)->assign(graph);
+    DecisionBuilder builder(graph);
     for (auto [index, node] : llvm::enumerate(graph.getNodes())) {
-      PrecisionAttr decision = buildDecision(graph, index, choices[index]);
+      PrecisionAttr decision = builder.build(index, choices[index]);
       if (!decision)
         return signalPassFailure();
       PrecisionOpInterface op = node.op;
       op.setPrecisionAttr(decision);
     }
-    if (failed(checkRules(graph)))
-      return signalPassFailure();
-    if (!getContext().getRemarkEngine())
-      return;
-    FailureOr<Explanation> explanation = Explanation::create(step, *loaded);
-    if (succeeded(explanation))
-      report(*explanation);
+    if (failed(checkRules(graph)) || failed(report(step, graph)))
+      signalPassFailure();
   }
 };
 } // namespace

@@ -16,14 +16,6 @@ static FloatType getWider(FloatType a, FloatType b) {
   return a.getFPMantissaWidth() < b.getFPMantissaWidth() ? b : a;
 }
 
-static std::string getOrigin(const PrecisionNode &node) {
-  if (node.savedRule)
-    return node.savedRule->origin;
-  if (node.rule)
-    return node.rule->origin;
-  return ("class " + stringifyPrecisionClass(node.precisionClass)).str();
-}
-
 Formats mlir::binade::getFormats(const PrecisionGraph &graph, unsigned index,
                                  const Choice &choice) {
   const PrecisionNode &node = graph.getNodes()[index];
@@ -45,19 +37,26 @@ Formats mlir::binade::getFormats(PrecisionAttr decision) {
           decision.getResult()};
 }
 
-PrecisionAttr mlir::binade::buildDecision(const PrecisionGraph &graph,
-                                          unsigned index,
-                                          const Choice &choice) {
+PrecisionAttr DecisionBuilder::build(unsigned index, const Choice &choice) {
   const PrecisionNode &node = graph.getNodes()[index];
   PrecisionOpInterface op = node.op;
   if (node.isPinned)
     return op.getPrecisionAttr();
+  const PolicyRule *rule = node.savedRule ? node.savedRule : node.rule;
   Formats formats = getFormats(graph, index, choice);
-  return PrecisionAttr::getChecked(
-      [&] {
-        return emitError(node.rule ? Location(node.rule->location)
-                                   : op.getLoc());
-      },
-      op.getContext(), formats.compute, formats.accumulate, formats.result,
-      StringAttr::get(op.getContext(), getOrigin(node)));
+  PrecisionAttr &decision =
+      known[{rule, static_cast<unsigned>(node.precisionClass), formats.compute,
+             formats.accumulate, formats.result}];
+  if (decision)
+    return decision;
+  std::string origin =
+      rule ? rule->origin
+           : ("class " + stringifyPrecisionClass(node.precisionClass)).str();
+  return decision = PrecisionAttr::getChecked(
+             [&] {
+               return emitError(node.rule ? Location(node.rule->location)
+                                          : op.getLoc());
+             },
+             op.getContext(), formats.compute, formats.accumulate,
+             formats.result, StringAttr::get(op.getContext(), origin));
 }

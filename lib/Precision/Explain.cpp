@@ -24,9 +24,9 @@ FailureOr<Explanation> Explanation::create(func::FuncOp step,
   Explanation explanation(step, policy);
   const PrecisionGraph &graph = explanation.graph;
   explanation.choices = explanation.assigner->assign(graph);
+  DecisionBuilder builder(graph);
   for (auto [index, node] : llvm::enumerate(graph.getNodes())) {
-    PrecisionAttr decision =
-        buildDecision(graph, index, explanation.choices[index]);
+    PrecisionAttr decision = builder.build(index, explanation.choices[index]);
     if (!decision)
       return failure();
     explanation.decisions.push_back(decision);

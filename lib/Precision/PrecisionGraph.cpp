@@ -8,6 +8,9 @@ using namespace mlir::binade;
 
 PrecisionGraph::PrecisionGraph(func::FuncOp step, const Policy &policy)
     : policy(policy), matcher(policy.rules, step) {
+  size_t ops = llvm::range_size(step.front().getOperations());
+  nodes.reserve(ops);
+  indices.reserve(ops);
   step.walk([&](PrecisionOpInterface op) {
     if (!hasChosenFormat(op))
       return;

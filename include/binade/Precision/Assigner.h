@@ -58,10 +58,22 @@ Formats getFormats(const PrecisionGraph &graph, unsigned node,
                    const Choice &choice);
 Formats getFormats(PrecisionAttr decision);
 
-/// The decision that `choice` makes of `node`. Emits an error for formats that
-/// do not fit.
-PrecisionAttr buildDecision(const PrecisionGraph &graph, unsigned node,
-                            const Choice &choice);
+/// Makes decisions of choices. A step has few that differ.
+class DecisionBuilder {
+public:
+  explicit DecisionBuilder(const PrecisionGraph &graph) : graph(graph) {}
+
+  /// The decision that `choice` makes of `node`. Emits an error and gives null
+  /// for formats that do not fit.
+  PrecisionAttr build(unsigned node, const Choice &choice);
+
+private:
+  const PrecisionGraph &graph;
+  /// By rule, class, and the three formats.
+  DenseMap<std::tuple<const PolicyRule *, unsigned, Type, Type, Type>,
+           PrecisionAttr>
+      known;
+};
 
 } // namespace mlir::binade
 
