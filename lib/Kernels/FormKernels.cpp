@@ -102,8 +102,7 @@ private:
       if (Value known = inside.lookupOrNull(value))
         return known;
       Operation *producer = value.getDefiningOp();
-      if (isRecomputed(producer) &&
-          (!overMany || isa<ElementwiseOpInterface>(producer))) {
+      if (overMany ? isRecomputedOverMany(producer) : isRecomputed(producer)) {
         clone(producer);
         return inside.lookup(value);
       }

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Grouping.h"
+#include "binade/IR/Build.h"
 #include <queue>
 
 using namespace mlir;
@@ -26,6 +27,10 @@ bool mlir::binade::isRecomputed(Operation *op) {
          llvm::all_of(op->getOperands(), [&](Value operand) {
            return saysSo(operand.getDefiningOp());
          });
+}
+
+bool mlir::binade::isRecomputedOverMany(Operation *op) {
+  return isRecomputed(op) && isa<ElementwiseOpInterface>(op);
 }
 
 static ArrayRef<int64_t> getShape(Value value) {
@@ -59,8 +64,10 @@ private:
     Unit unit{{op}, schedule, getLoopShape(op, schedule), getPhase(op), 0};
     if (unit.shape.empty() && schedule == Schedule::Elementwise)
       unit.schedule = Schedule::Scalars;
-    if (!isKernel(op))
-      for (Value operand : op->getOperands())
+    for (Value operand : op->getOperands())
+      if (!isKernel(op) ||
+          (schedule == Schedule::MultiTensor && !isConstant(operand) &&
+           !isRecomputedOverMany(operand.getDefiningOp())))
         materialize(operand);
 
     SmallVector<unsigned> inputs = getInputs(op);
@@ -139,16 +146,23 @@ private:
            kernelOp.getSchedule() != Schedule::Library;
   }
 
+  static bool isMultiTensor(Operation *op) {
+    auto kernelOp = dyn_cast<KernelOpInterface>(op);
+    return kernelOp && kernelOp.getSchedule() == Schedule::MultiTensor;
+  }
+
   /// Units that `op` reads from; a kernel looks through what it recomputes.
   SmallVector<unsigned> getInputs(Operation *op) {
     llvm::SetVector<unsigned> inputs;
     bool looksThrough = isKernel(op) || isRecomputed(op);
+    bool isOverMany = isMultiTensor(op);
     SmallVector<Value> pending(op->getOperands());
     while (!pending.empty()) {
       Operation *producer = pending.pop_back_val().getDefiningOp();
       if (!producer)
         continue;
-      if (looksThrough && isRecomputed(producer))
+      if (looksThrough && (isOverMany ? isRecomputedOverMany(producer)
+                                      : isRecomputed(producer)))
         llvm::append_range(pending, producer->getOperands());
       else if (auto found = unitOf.find(producer); found != unitOf.end())
         inputs.insert(found->second);

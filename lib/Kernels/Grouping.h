@@ -29,6 +29,9 @@ std::vector<Unit> groupOps(Block &body);
 /// Whether kernels compute `op` again instead of reading its result.
 bool isRecomputed(Operation *op);
 
+/// The same for kernels over many tensors, which look at one element.
+bool isRecomputedOverMany(Operation *op);
+
 } // namespace mlir::binade
 
 #endif // BINADE_LIB_KERNELS_GROUPING_H
