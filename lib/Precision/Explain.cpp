@@ -63,10 +63,8 @@ FloatType Explanation::getFormat(Value value) const {
 /// What `binade-materialize-precision` will have to cast.
 void Explanation::findCasts() {
   auto wide = FloatType(Float32Type::get(step.getContext()));
-  DenseMap<Operation *, PrecisionAttr> decided;
   for (auto [node, decision] : llvm::zip(graph.getNodes(), decisions)) {
     PrecisionOpInterface op = node.op;
-    decided[op] = decision;
     for (OpResult result : op->getResults()) {
       FormatRole role = op.getResultFormat(result.getResultNumber());
       if (role != FormatRole::Fixed)
@@ -76,7 +74,8 @@ void Explanation::findCasts() {
   }
   DenseMap<std::pair<Value, FloatType>, unsigned> known;
   step.walk([&](Operation *op) {
-    PrecisionAttr decision = decided.lookup(op);
+    std::optional<unsigned> node = graph.find(op);
+    PrecisionAttr decision = node ? decisions[*node] : PrecisionAttr();
     for (OpOperand &operand : op->getOpOperands()) {
       Value value = operand.get();
       auto type = dyn_cast<FloatType>(getElementTypeOrSelf(value.getType()));

@@ -95,10 +95,7 @@ void OpRoles::addGradients(func::FuncOp step) {
 }
 
 void OpRoles::addGradient(Value gradient, Value parameter) {
-  if (llvm::none_of(gradients, [&](const Gradient &known) {
-        return known.gradient == gradient && known.parameter == parameter;
-      }))
-    gradients.push_back({gradient, parameter});
+  gradients.insert({gradient, parameter});
   Tensor tensor = tensors.lookup(parameter);
   if (Set used = uses.lookup(parameter))
     tensor.roles = used;

@@ -215,12 +215,12 @@ struct ExplainCommand {
       return;
     OpRoles roles(function);
     llvm::outs() << "\ngradients\n";
-    for (const OpRoles::Gradient &gradient : roles.getGradients())
+    for (auto [gradient, parameter] : roles.getGradients())
       llvm::outs() << llvm::formatv(
           "{0,-24} of {1}  <- {2}\n",
-          llvm::to_string(explanation.getFormat(gradient.gradient)),
-          ::binade::printable(describe(gradient.parameter)),
-          ::binade::printable(describe(gradient.gradient)));
+          llvm::to_string(explanation.getFormat(gradient)),
+          ::binade::printable(describe(parameter)),
+          ::binade::printable(describe(gradient)));
     llvm::outs() << "\nstates\n";
     for (Port port : getArguments(function, Role::State))
       llvm::outs() << llvm::formatv("{0,-24} {1}\n",

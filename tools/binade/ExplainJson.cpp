@@ -101,14 +101,13 @@ llvm::json::Value toJson(StringRef model, Explanation &explanation,
   for (unsigned node : nodes)
     ops.push_back(writeOp(explanation, node));
   OpRoles roles(function);
-  for (const OpRoles::Gradient &gradient : roles.getGradients()) {
-    auto port = getArgument(
-        function, cast<BlockArgument>(gradient.parameter).getArgNumber());
+  for (auto [gradient, parameter] : roles.getGradients()) {
+    auto port =
+        getArgument(function, cast<BlockArgument>(parameter).getArgNumber());
     llvm::json::Object object{
         {"parameter", llvm::json::fixUTF8(port->name)},
-        {"format", llvm::to_string(explanation.getFormat(gradient.gradient))}};
-    if (auto node =
-            explanation.getGraph().find(gradient.gradient.getDefiningOp()))
+        {"format", llvm::to_string(explanation.getFormat(gradient))}};
+    if (auto node = explanation.getGraph().find(gradient.getDefiningOp()))
       object["op"] = *node;
     gradients.push_back(std::move(object));
   }

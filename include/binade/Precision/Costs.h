@@ -15,8 +15,6 @@ struct FormatRates {
   double products = 0;
   /// Elements a second that an elementwise kernel reads or writes in memory.
   double elements = 0;
-
-  bool operator==(const FormatRates &) const = default;
 };
 
 /// What a target takes for the work of a training step, as `binade costs`

@@ -56,7 +56,6 @@ public:
   /// The element format that `value` will have.
   FloatType getFormat(Value value) const;
 
-  ArrayRef<CastReport> getCasts() const { return casts; }
   /// The casts that `op` reads or whose value it makes.
   std::vector<const CastReport *> getCasts(Operation *op) const;
 

@@ -25,11 +25,10 @@ public:
   /// or makes its gradient.
   bool isAt(Operation *op, LayerPosition position) const;
 
-  /// The gradient of each parameter that has one, in the order of the step.
-  struct Gradient {
-    Value gradient, parameter;
-  };
-  ArrayRef<Gradient> getGradients() const { return gradients; }
+  /// The gradient of each parameter that has one, and the parameter, in the
+  /// order of the step.
+  using Gradient = std::pair<Value, Value>;
+  ArrayRef<Gradient> getGradients() const { return gradients.getArrayRef(); }
 
 private:
   /// A bit for each TensorRole.
@@ -51,7 +50,7 @@ private:
   /// All roles in which each parameter is read.
   DenseMap<Value, Set> uses;
   Value firstWeight, lastWeight;
-  std::vector<Gradient> gradients;
+  llvm::SetVector<Gradient> gradients;
 };
 
 } // namespace mlir::binade
