@@ -6,12 +6,13 @@
 #include "binade/Precision/Assigner.h"
 #include "mlir/IR/TypeUtilities.h"
 #include <cmath>
+#include <numeric>
 
 using namespace mlir;
 using namespace mlir::binade;
 
 static int64_t countElements(Value value) {
-  return cast<ShapedType>(value.getType()).getNumElements();
+  return cast<RankedTensorType>(value.getType()).getNumElements();
 }
 
 static Cost toCost(double seconds) {
@@ -26,23 +27,33 @@ public:
   explicit Pricing(const PrecisionGraph &graph)
       : graph(graph), policy(graph.getPolicy()),
         formats(getFormatChoices(policy)), chosen(formats.size()) {
-    for (unsigned i = 0, e = graph.getNodes().size(); i < e; ++i) {
-      if (FloatType compute = graph.getNodes()[i].compute)
-        addFormat(compute);
-      if (FloatType settled = graph.getSettledFormat(i))
-        addFormat(settled);
-      for (const PrecisionInput &input : graph.getInputs(i))
-        addFormat(cast<FloatType>(getElementTypeOrSelf(input.value.getType())));
+    for (const PrecisionNode &node : graph.getNodes()) {
+      addFormat(node.compute);
+      addFormat(node.settled);
+    }
+    forEachInput([&](unsigned, const PrecisionInput &input) {
+      if (!input.producer)
+        addFormat(getElementFormat(input.value));
+    });
+    // Formats that only pins have are as fast as the wide one.
+    const TargetCosts &target = policy.cut->target;
+    for (FloatType format : formats) {
+      const FormatRates *found = target.find(format);
+      rates.push_back(found ? *found : *target.find(policy.wide));
     }
   }
 
   std::vector<Choice> solve() const {
     FormatCosts problem(formats.size(), chosen);
-    for (unsigned i = 0, e = graph.getNodes().size(); i < e; ++i)
-      problem.addNode(getPrices(i));
-    for (FormatCosts::Value &value : getValues())
-      problem.addValue(std::move(value));
+    problem.reserve(graph.getNodes().size(), graph.getNumValues());
+    std::vector<Cost> prices;
+    for (unsigned i = 0, e = graph.getNodes().size(); i < e; ++i) {
+      findPrices(i, prices);
+      problem.addNode(prices);
+    }
+    addValues(problem);
     std::vector<Choice> choices;
+    choices.reserve(graph.getNodes().size());
     for (auto [node, format] : llvm::zip(graph.getNodes(), problem.minimize()))
       choices.push_back(
           {formats[format],
@@ -52,8 +63,12 @@ public:
   }
 
 private:
+  static FloatType getElementFormat(Value value) {
+    return cast<FloatType>(getElementTypeOrSelf(value.getType()));
+  }
+
   void addFormat(FloatType format) {
-    if (!llvm::is_contained(formats, format))
+    if (format && !llvm::is_contained(formats, format))
       formats.push_back(format);
   }
 
@@ -66,12 +81,6 @@ private:
            node.precisionClass != PrecisionClass::Unlisted;
   }
 
-  /// Formats that only pins have are as fast as the wide one.
-  const FormatRates &getRates(FloatType format) const {
-    const FormatRates *rates = policy.cut->target.find(format);
-    return rates ? *rates : *policy.cut->target.find(policy.wide);
-  }
-
   double getPenalty(FloatType format) const {
     for (const CutFormat &choice : policy.cut->formats)
       if (choice.format == format)
@@ -79,32 +88,35 @@ private:
     return 0;
   }
 
-  std::vector<Cost> getPrices(unsigned index) const {
+  void findPrices(unsigned index, std::vector<Cost> &prices) const {
     const PrecisionNode &node = graph.getNodes()[index];
-    std::vector<Cost> prices(formats.size(), kForbidden);
-    if (isFree(node))
-      for (unsigned format = 0; format < chosen; ++format)
-        prices[format] = getPrice(node, formats[format]);
-    else
+    prices.assign(formats.size(), kForbidden);
+    if (!isFree(node)) {
       prices[node.compute ? getIndex(node.compute) : 0] = 0;
-    return prices;
+      return;
+    }
+    PrecisionOpInterface op = node.op;
+    double traffic = countTraffic(op);
+    std::optional<int64_t> products = op.countProducts();
+    bool waits = isa<SaveOp>(*op) && !node.result;
+    for (unsigned i = 0; i < chosen; ++i) {
+      double seconds = traffic / rates[i].elements;
+      if (products)
+        seconds += *products / rates[i].products;
+      if (node.precisionClass == PrecisionClass::Infer && i > 0)
+        seconds += getPenalty(formats[i]);
+      if (waits)
+        seconds += getWaitingCost(op->getResult(0), formats[i]);
+      prices[i] = toCost(seconds);
+    }
   }
 
-  Cost getPrice(const PrecisionNode &node, FloatType format) const {
-    PrecisionOpInterface op = node.op;
-    const FormatRates &rates = getRates(format);
-    double seconds = countTraffic(op) / rates.elements;
-    if (std::optional<int64_t> products = op.countProducts())
-      seconds += *products / rates.products;
-    if (node.precisionClass == PrecisionClass::Infer && format != policy.wide)
-      seconds += getPenalty(format);
-    if (isa<SaveOp>(*op) && !node.result) {
-      constexpr double kGiB = 1 << 30;
-      seconds += policy.cut->memory / kGiB *
-                 llvm::divideCeil(format.getIntOrFloatBitWidth(), 8) *
-                 countElements(op->getResult(0));
-    }
-    return toCost(seconds);
+  /// What the memory is worth in which a value waits for the backward part.
+  double getWaitingCost(Value value, FloatType format) const {
+    constexpr double kGiB = 1 << 30;
+    return policy.cut->memory / kGiB *
+           llvm::divideCeil(format.getIntOrFloatBitWidth(), 8) *
+           countElements(value);
   }
 
   /// Elements that the op moves in the chosen format; views move none.
@@ -122,47 +134,53 @@ private:
     return elements;
   }
 
-  /// Every value that a node reads, in the order of first reading.
-  std::vector<FormatCosts::Value> getValues() const {
-    std::vector<FormatCosts::Value> values;
-    DenseMap<Value, unsigned> known;
+  template <typename Visit> void forEachInput(Visit visit) const {
     for (unsigned i = 0, e = graph.getNodes().size(); i < e; ++i)
-      for (const PrecisionInput &input : graph.getInputs(i)) {
-        auto [entry, isNew] = known.try_emplace(input.value, values.size());
-        if (isNew)
-          values.push_back(describe(input));
-        std::vector<unsigned> &readers = values[entry->second].readers;
-        if (readers.empty() || readers.back() != i)
-          readers.push_back(i);
+      for (const PrecisionInput &input : graph.getInputs(i))
+        visit(i, input);
+  }
+
+  /// Every value that a node reads.
+  void addValues(FormatCosts &problem) const {
+    std::vector<const PrecisionInput *> values(graph.getNumValues());
+    std::vector<unsigned> first(values.size() + 1);
+    forEachInput([&](unsigned, const PrecisionInput &input) {
+      values[input.number] = &input;
+      ++first[input.number + 1];
+    });
+    std::partial_sum(first.begin(), first.end(), first.begin());
+    std::vector<unsigned> readers(first.back()), end(first);
+    forEachInput([&](unsigned reader, const PrecisionInput &input) {
+      unsigned &next = end[input.number];
+      if (next == first[input.number] || readers[next - 1] != reader)
+        readers[next++] = reader;
+    });
+    for (size_t i = 0; i < values.size(); ++i)
+      if (values[i])
+        addValue(problem, *values[i],
+                 ArrayRef(readers).slice(first[i], end[i] - first[i]));
+  }
+
+  void addValue(FormatCosts &problem, const PrecisionInput &input,
+                ArrayRef<unsigned> readers) const {
+    FloatType settled = input.producer
+                            ? graph.getNodes()[*input.producer].settled
+                            : getElementFormat(input.value);
+    double elements = countElements(input.value);
+    // A cast of what an op makes is written by that op's kernel; one of an
+    // argument is a kernel of its own.
+    bool isOwnKernel = isa<BlockArgument>(input.value);
+    SmallVector<Cost> casts;
+    for (unsigned from = 0; from < formats.size(); ++from)
+      for (unsigned to = 0; to < formats.size(); ++to) {
+        double seconds = elements / rates[to].elements;
+        if (isOwnKernel)
+          seconds +=
+              policy.cut->target.launch + elements / rates[from].elements;
+        casts.push_back(from == to ? 0 : toCost(seconds));
       }
-    return values;
-  }
-
-  FormatCosts::Value describe(const PrecisionInput &input) const {
-    FormatCosts::Value value;
-    FloatType settled =
-        input.producer
-            ? graph.getSettledFormat(*input.producer)
-            : cast<FloatType>(getElementTypeOrSelf(input.value.getType()));
-    if (settled)
-      value.format = getIndex(settled);
-    else
-      value.producer = input.producer;
-    for (FloatType from : formats)
-      for (FloatType to : formats)
-        value.casts.push_back(
-            from == to ? 0 : toCost(getCastTime(input.value, from, to)));
-    return value;
-  }
-
-  /// A cast of what an op makes is written by that op's kernel; one of an
-  /// argument is a kernel of its own.
-  double getCastTime(Value value, FloatType from, FloatType to) const {
-    double elements = countElements(value);
-    double seconds = elements / getRates(to).elements;
-    if (isa<BlockArgument>(value))
-      seconds += policy.cut->target.launch + elements / getRates(from).elements;
-    return seconds;
+    problem.addValue(settled ? std::nullopt : input.producer,
+                     settled ? getIndex(settled) : 0, readers, casts);
   }
 
   const PrecisionGraph &graph;
@@ -170,6 +188,7 @@ private:
   /// Those to choose from, then those that are settled somewhere.
   SmallVector<FloatType> formats;
   unsigned chosen;
+  SmallVector<FormatRates> rates;
 };
 
 class Cut : public Assigner {

@@ -6,176 +6,191 @@
 
 #include "FormatCosts.h"
 #include "MinimumCut.h"
-#include <algorithm>
 #include <cassert>
 
 using namespace mlir::binade;
+using Choice = std::vector<unsigned>;
 
-unsigned FormatCosts::addNode(const std::vector<Cost> &added) {
-  assert(added.size() == formats && "one price for each format");
-  prices.insert(prices.end(), added.begin(), added.end());
-  return getNumNodes() - 1;
+void FormatCosts::reserve(unsigned nodes, unsigned numValues) {
+  prices.reserve(size_t(nodes) * formats);
+  values.reserve(numValues);
+  casts.reserve(size_t(numValues) * formats * formats);
 }
 
-Cost FormatCosts::evaluate(const std::vector<unsigned> &choice) const {
+void FormatCosts::addNode(std::span<const Cost> added) {
+  assert(added.size() == formats && "one price for each format");
+  prices.insert(prices.end(), added.begin(), added.end());
+}
+
+void FormatCosts::addValue(std::optional<unsigned> producer, unsigned format,
+                           std::span<const unsigned> added,
+                           std::span<const Cost> priced) {
+  assert(priced.size() == formats * formats && "one price for each cast");
+  values.push_back({producer, format, readers.size(), added.size()});
+  readers.insert(readers.end(), added.begin(), added.end());
+  casts.insert(casts.end(), priced.begin(), priced.end());
+}
+
+Cost FormatCosts::evaluate(const Choice &choice) const {
   Cost sum = 0;
   for (unsigned node = 0; node < getNumNodes(); ++node)
     sum += getPrice(node, choice[node]);
   std::vector<bool> read(formats);
   for (const Value &value : values) {
-    std::fill(read.begin(), read.end(), false);
-    for (unsigned reader : value.readers)
+    read.assign(formats, false);
+    for (unsigned reader : getReaders(value))
       read[choice[reader]] = true;
-    for (unsigned format : value.read)
-      read[format] = true;
-    unsigned from = value.producer ? choice[*value.producer] : value.format;
     for (unsigned to = 0; to < formats; ++to)
-      if (read[to] && to != from)
-        sum += value.casts[from * formats + to];
+      if (read[to])
+        sum += getCast(value, value.getFormat(choice), to);
   }
   return sum;
 }
 
-namespace {
-/// The network of one move.
-class Move {
+/// The network of one move. Nodes that have the format, or may not have it, are
+/// no part of it.
+class FormatCosts::Move {
 public:
-  Move(unsigned formats, const std::vector<unsigned> &choice, unsigned format)
-      : formats(formats), choice(choice), format(format), cut(choice.size()),
-        bound(choice.size()) {}
-
-  void addPrices(unsigned node, Cost taken, Cost kept) {
-    bound[node] = bound[node] || taken >= kForbidden;
-    // What both cost alike moves nothing.
-    Cost common = std::min(taken, kept);
-    cut.addTerminal(node, kept - common, taken - common);
-  }
-
-  void addValue(const FormatCosts::Value &value) {
-    auto price = [&](unsigned from, unsigned to) {
-      return from == to ? 0 : value.casts[from * formats + to];
-    };
-    unsigned from = value.producer ? choice[*value.producer] : value.format;
-    bool mayTake = value.producer && from != format;
-    for (unsigned to = 0; to < formats; ++to) {
-      if (to == format)
+  Move(const FormatCosts &costs, const Choice &choice, unsigned format)
+      : costs(costs), choice(choice), format(format), movers(choice.size()) {
+    for (unsigned node = 0; node < choice.size(); ++node) {
+      Cost taken = costs.getPrice(node, format);
+      if (choice[node] == format || taken >= kForbidden)
         continue;
-      // Read in `to` by those that keep it, and perhaps by others always.
-      Cost before = price(from, to), after = price(format, to);
-      bool always = std::count(value.read.begin(), value.read.end(), to) > 0;
-      std::vector<unsigned> keepers;
-      for (unsigned reader : value.readers)
-        if (choice[reader] == to) {
-          keepers.push_back(reader);
-          always |= bound[reader];
-        }
-      if (always && mayTake)
-        addPrices(*value.producer, after, before);
-      else if (keepers.empty() || always)
-        continue;
-      else if (!mayTake)
-        addIfAnyKeeps({}, keepers, before);
-      else {
-        // A cast that gets cheaper when its producer takes the format is
-        // charged in full: its saving is not submodular.
-        addIfAnyKeeps({}, keepers, before);
-        if (after > before)
-          addIfAnyKeeps(value.producer, keepers, after - before);
-      }
+      movers[node] = cut.addNode();
+      cut.addTerminal(*movers[node], costs.getPrice(node, choice[node]), taken);
     }
-    addReadInFormat(value, price(from, format), mayTake);
+    for (const Value &value : costs.values) {
+      for (unsigned to = 0; to < costs.formats; ++to)
+        if (to != format)
+          addReadAsKept(value, to);
+      addReadAsTaken(value);
+    }
   }
 
-  std::vector<unsigned> solve() {
+  Choice solve() const {
     std::vector<bool> taken = cut.solve();
-    std::vector<unsigned> moved = choice;
+    Choice moved = choice;
     for (unsigned node = 0; node < moved.size(); ++node)
-      if (taken[node])
+      if (movers[node] && taken[*movers[node]])
         moved[node] = format;
     return moved;
   }
 
 private:
-  /// The cast of a value into the format, unless its producer takes that too.
-  void addReadInFormat(const FormatCosts::Value &value, Cost price,
-                       bool mayTake) {
-    if (price == 0)
-      return;
-    bool always = std::count(value.read.begin(), value.read.end(), format) > 0;
-    std::vector<unsigned> takers;
-    for (unsigned reader : value.readers)
-      if (choice[reader] == format)
-        always = true;
-      else
-        takers.push_back(reader);
-    if (always) {
-      if (mayTake)
-        addPrices(*value.producer, 0, price);
-    } else if (!takers.empty()) {
-      addIfAnyTakes(mayTake ? value.producer : std::nullopt, takers, price);
-    }
+  std::optional<unsigned> getMaker(const Value &value) const {
+    return value.producer ? movers[*value.producer] : std::nullopt;
   }
 
-  /// `cost` if one of `readers` keeps its format, and `producer`, where there
+  /// Collects the readers that may take the format of those for which `reads`
+  /// holds; tells whether there is one that may not.
+  template <typename Reads> bool collect(const Value &value, Reads reads) {
+    bool always = false;
+    readers.clear();
+    for (unsigned reader : costs.getReaders(value)) {
+      if (!reads(reader))
+        continue;
+      if (movers[reader])
+        readers.push_back(*movers[reader]);
+      else
+        always = true;
+    }
+    return always;
+  }
+
+  /// The cast of a value to `to`, for those that keep this format.
+  void addReadAsKept(const Value &value, unsigned to) {
+    bool always =
+        collect(value, [&](unsigned reader) { return choice[reader] == to; });
+    std::optional<unsigned> maker = getMaker(value);
+    Cost before = costs.getCast(value, value.getFormat(choice), to);
+    Cost after = costs.getCast(value, format, to);
+    if (always) {
+      if (maker)
+        cut.addTerminal(*maker, before, after);
+      return;
+    }
+    // A cast that gets cheaper when its producer takes the format is charged in
+    // full: its saving is not submodular.
+    addIfAnyKeeps(std::nullopt, before);
+    if (maker && after > before)
+      addIfAnyKeeps(maker, after - before);
+  }
+
+  /// The cast of a value into the format, unless its producer takes that too.
+  void addReadAsTaken(const Value &value) {
+    Cost price = costs.getCast(value, value.getFormat(choice), format);
+    if (price == 0)
+      return;
+    bool always = false;
+    collect(value, [&](unsigned reader) {
+      always |= choice[reader] == format;
+      return choice[reader] != format;
+    });
+    std::optional<unsigned> maker = getMaker(value);
+    if (!always)
+      addIfAnyTakes(maker, price);
+    else if (maker)
+      cut.addTerminal(*maker, price, 0);
+  }
+
+  /// `cost` if one of the readers keeps its format, and `producer`, where there
   /// is one, takes the new one.
-  void addIfAnyKeeps(std::optional<unsigned> producer,
-                     const std::vector<unsigned> &readers, Cost cost) {
-    unsigned any = cut.addNode();
+  void addIfAnyKeeps(std::optional<unsigned> producer, Cost cost) {
+    if (readers.empty() || cost == 0)
+      return;
+    unsigned any = readers.front();
+    if (readers.size() > 1) {
+      any = cut.addNode();
+      for (unsigned reader : readers)
+        cut.addEdge(any, reader, MinimumCut::kUncut);
+    }
     if (producer)
       cut.addEdge(*producer, any, cost);
     else
       cut.addTerminal(any, cost, 0);
-    for (unsigned reader : readers)
-      cut.addEdge(any, reader, MinimumCut::kUncut);
   }
 
-  /// `cost` if one of `readers` takes the new format, and `producer`, where
+  /// `cost` if one of the readers takes the new format, and `producer`, where
   /// there is one, keeps its own.
-  void addIfAnyTakes(std::optional<unsigned> producer,
-                     const std::vector<unsigned> &readers, Cost cost) {
-    unsigned any = cut.addNode();
+  void addIfAnyTakes(std::optional<unsigned> producer, Cost cost) {
+    if (readers.empty())
+      return;
+    unsigned any = readers.front();
+    if (readers.size() > 1) {
+      any = cut.addNode();
+      for (unsigned reader : readers)
+        cut.addEdge(reader, any, MinimumCut::kUncut);
+    }
     if (producer)
       cut.addEdge(any, *producer, cost);
     else
       cut.addTerminal(any, 0, cost);
-    for (unsigned reader : readers)
-      cut.addEdge(reader, any, MinimumCut::kUncut);
   }
 
-  unsigned formats;
-  const std::vector<unsigned> &choice;
+  const FormatCosts &costs;
+  const Choice &choice;
   unsigned format;
   MinimumCut cut;
-  /// Nodes that may not take the format.
-  std::vector<bool> bound;
+  /// The node of the network for each node that may take the format.
+  std::vector<std::optional<unsigned>> movers;
+  /// Of the value at hand.
+  std::vector<unsigned> readers;
 };
-} // namespace
 
-std::vector<unsigned> FormatCosts::expand(const std::vector<unsigned> &choice,
-                                          unsigned format) const {
-  Move move(formats, choice, format);
-  for (unsigned node = 0; node < getNumNodes(); ++node)
-    if (choice[node] != format)
-      move.addPrices(node, getPrice(node, format),
-                     getPrice(node, choice[node]));
-  for (const Value &value : values)
-    move.addValue(value);
-  return move.solve();
-}
-
-std::vector<unsigned> FormatCosts::minimize() const {
+Choice FormatCosts::minimize() const {
   // Each node starts in its first format that is not forbidden.
-  std::vector<unsigned> best(getNumNodes());
+  Choice best(getNumNodes());
   for (unsigned node = 0; node < best.size(); ++node)
     while (best[node] + 1 < formats && getPrice(node, best[node]) >= kForbidden)
       ++best[node];
   if (chosen == 2)
-    return expand(best, 1);
+    return Move(*this, best, 1).solve();
   Cost cost = evaluate(best);
   for (bool improved = true; improved;) {
     improved = false;
     for (unsigned format = 0; format < chosen; ++format) {
-      std::vector<unsigned> moved = expand(best, format);
+      Choice moved = Move(*this, best, format).solve();
       Cost less = evaluate(moved);
       if (less >= cost)
         continue;

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace mlir::binade {
@@ -27,21 +28,17 @@ public:
   FormatCosts(unsigned formats, unsigned chosen)
       : formats(formats), chosen(chosen) {}
 
-  /// `prices` has one entry for each format.
-  unsigned addNode(const std::vector<Cost> &prices);
+  /// Makes room for as many.
+  void reserve(unsigned nodes, unsigned values);
 
-  struct Value {
-    /// The node whose format it has; else `format`.
-    std::optional<unsigned> producer;
-    unsigned format = 0;
-    /// Nodes that read it in their formats.
-    std::vector<unsigned> readers;
-    /// Formats in which others read it.
-    std::vector<unsigned> read;
-    /// Price of a cast, from format * formats + to.
-    std::vector<Cost> casts;
-  };
-  void addValue(Value value) { values.push_back(std::move(value)); }
+  /// `prices` has one entry for each format.
+  void addNode(std::span<const Cost> prices);
+
+  /// A value has the format of the node that makes it, or else `format`; each
+  /// of `readers`, which differ, reads it in its own. `casts` are the prices,
+  /// from format * formats + to.
+  void addValue(std::optional<unsigned> producer, unsigned format,
+                std::span<const unsigned> readers, std::span<const Cost> casts);
 
   unsigned getNumNodes() const { return prices.size() / formats; }
   Cost getPrice(unsigned node, unsigned format) const {
@@ -60,12 +57,30 @@ public:
   std::vector<unsigned> minimize() const;
 
 private:
-  std::vector<unsigned> expand(const std::vector<unsigned> &choice,
-                               unsigned format) const;
+  class Move;
+
+  struct Value {
+    std::optional<unsigned> producer;
+    unsigned format;
+    /// Into the readers of all values.
+    size_t firstReader, numReaders;
+
+    unsigned getFormat(const std::vector<unsigned> &choice) const {
+      return producer ? choice[*producer] : format;
+    }
+  };
+  std::span<const unsigned> getReaders(const Value &value) const {
+    return {readers.data() + value.firstReader, value.numReaders};
+  }
+  Cost getCast(const Value &value, unsigned from, unsigned to) const {
+    size_t number = &value - values.data();
+    return from == to ? 0 : casts[(number * formats + from) * formats + to];
+  }
 
   unsigned formats, chosen;
-  std::vector<Cost> prices;
+  std::vector<Cost> prices, casts;
   std::vector<Value> values;
+  std::vector<unsigned> readers;
 };
 
 } // namespace mlir::binade

@@ -4,82 +4,65 @@
 //===----------------------------------------------------------------------===//
 
 #include "MinimumCut.h"
-#include <algorithm>
 #include <boost/graph/boykov_kolmogorov_max_flow.hpp>
 #include <boost/graph/compressed_sparse_row_graph.hpp>
+#include <numeric>
 
 using namespace mlir::binade;
 
 namespace {
-struct Arc {
-  unsigned from, to;
-  int64_t capacity;
-  size_t reverse;
+using Graph =
+    boost::compressed_sparse_row_graph<boost::directedS, boost::no_property,
+                                       boost::no_property, boost::no_property,
+                                       unsigned, unsigned>;
+
+/// Arcs in pairs, each with its reverse one, laid out by where they start.
+struct Arcs {
+  std::vector<std::pair<unsigned, unsigned>> ends;
+  std::vector<int64_t> capacities;
+  std::vector<Graph::edge_descriptor> reverses;
 };
 } // namespace
 
-/// All arcs with their reverse ones, by where they start.
-static std::vector<Arc> sortArcs(std::vector<Arc> arcs, unsigned nodes) {
-  std::vector<size_t> next(nodes + 1), place(arcs.size());
-  for (const Arc &arc : arcs)
-    ++next[arc.from + 1];
-  for (unsigned node = 0; node < nodes; ++node)
-    next[node + 1] += next[node];
-  for (size_t i = 0; i < arcs.size(); ++i)
-    place[i] = next[arcs[i].from]++;
-  std::vector<Arc> sorted(arcs.size());
-  for (size_t i = 0; i < arcs.size(); ++i) {
-    sorted[place[i]] = arcs[i];
-    sorted[place[i]].reverse = place[arcs[i].reverse];
-  }
-  return sorted;
-}
-
 std::vector<bool> MinimumCut::solve() const {
-  const unsigned source = nodes, sink = nodes + 1;
-  std::vector<Arc> arcs;
-  auto add = [&](unsigned from, unsigned to, int64_t capacity, int64_t back) {
-    arcs.push_back({from, to, capacity, arcs.size() + 1});
-    arcs.push_back({to, from, back, arcs.size() - 1});
+  const unsigned nodes = balances.size(), source = nodes, sink = nodes + 1;
+  auto forEach = [&](auto visit) {
+    for (unsigned node = 0; node < nodes; ++node)
+      if (int64_t balance = balances[node]; balance > 0)
+        visit(source, node, balance, 0);
+      else if (balance < 0)
+        visit(node, sink, -balance, 0);
+    for (const Edge &edge : edges)
+      visit(edge.from, edge.to, edge.capacity, edge.back);
   };
-  std::vector<std::pair<int64_t, int64_t>> ends(nodes);
-  for (const Terminal &terminal : terminals) {
-    ends[terminal.node].first += terminal.source;
-    ends[terminal.node].second += terminal.sink;
-  }
-  for (unsigned node = 0; node < nodes; ++node) {
-    auto [first, second] = ends[node];
-    if (first > second)
-      add(source, node, first - second, 0);
-    else if (second > first)
-      add(node, sink, second - first, 0);
-  }
-  for (const Edge &edge : edges)
-    add(edge.from, edge.to, edge.capacity, 0);
-  arcs = sortArcs(std::move(arcs), nodes + 2);
-
-  using Graph =
-      boost::compressed_sparse_row_graph<boost::directedS, boost::no_property,
-                                         boost::no_property, boost::no_property,
-                                         unsigned, size_t>;
-  std::vector<std::pair<unsigned, unsigned>> ways;
-  std::vector<int64_t> capacities, residuals(arcs.size());
-  for (const Arc &arc : arcs) {
-    ways.emplace_back(arc.from, arc.to);
-    capacities.push_back(arc.capacity);
-  }
-  Graph graph(boost::edges_are_sorted, ways.begin(), ways.end(), nodes + 2);
-  std::vector<Graph::edge_descriptor> descriptors, reverses;
-  for (auto [edge, end] = boost::edges(graph); edge != end; ++edge)
-    descriptors.push_back(*edge);
-  for (const Arc &arc : arcs)
-    reverses.push_back(descriptors[arc.reverse]);
+  std::vector<unsigned> next(nodes + 3);
+  forEach([&](unsigned from, unsigned to, int64_t, int64_t) {
+    ++next[from + 1];
+    ++next[to + 1];
+  });
+  std::partial_sum(next.begin(), next.end(), next.begin());
+  const unsigned count = next.back();
+  Arcs arcs{std::vector<std::pair<unsigned, unsigned>>(count),
+            std::vector<int64_t>(count),
+            std::vector<Graph::edge_descriptor>(count)};
+  forEach([&](unsigned from, unsigned to, int64_t capacity, int64_t back) {
+    unsigned there = next[from]++, here = next[to]++;
+    arcs.ends[there] = {from, to};
+    arcs.ends[here] = {to, from};
+    arcs.capacities[there] = capacity;
+    arcs.capacities[here] = back;
+    arcs.reverses[there] = {to, here};
+    arcs.reverses[here] = {from, there};
+  });
+  Graph graph(boost::edges_are_sorted, arcs.ends.begin(), arcs.ends.end(),
+              nodes + 2);
 
   auto edgeIndex = get(boost::edge_index, graph);
   auto nodeIndex = get(boost::vertex_index, graph);
+  std::vector<int64_t> residuals(count);
   std::vector<Graph::edge_descriptor> predecessors(nodes + 2);
   std::vector<boost::default_color_type> colors(nodes + 2);
-  std::vector<long> distances(nodes + 2);
+  std::vector<unsigned> distances(nodes + 2);
   auto onEdges = [&](auto &values) {
     return boost::make_iterator_property_map(values.begin(), edgeIndex);
   };
@@ -87,9 +70,9 @@ std::vector<bool> MinimumCut::solve() const {
     return boost::make_iterator_property_map(values.begin(), nodeIndex);
   };
   boost::boykov_kolmogorov_max_flow(
-      graph, onEdges(capacities), onEdges(residuals), onEdges(reverses),
-      onNodes(predecessors), onNodes(colors), onNodes(distances), nodeIndex,
-      source, sink);
+      graph, onEdges(arcs.capacities), onEdges(residuals),
+      onEdges(arcs.reverses), onNodes(predecessors), onNodes(colors),
+      onNodes(distances), nodeIndex, source, sink);
   std::vector<bool> side(nodes);
   for (unsigned node = 0; node < nodes; ++node)
     side[node] = colors[node] == boost::black_color;

@@ -14,17 +14,23 @@ public:
   /// A capacity that no minimum cut pays.
   static constexpr int64_t kUncut = int64_t(1) << 58;
 
-  explicit MinimumCut(unsigned nodes) : nodes(nodes) {}
-
-  unsigned addNode() { return nodes++; }
+  unsigned addNode() {
+    balances.push_back(0);
+    return balances.size() - 1;
+  }
   /// Cut when `from` is on the source's side and `to` on the sink's.
   void addEdge(unsigned from, unsigned to, int64_t capacity) {
-    edges.push_back({from, to, capacity});
+    // Two ways between the same nodes are one edge with both capacities.
+    if (!edges.empty() && edges.back().from == to && edges.back().to == from)
+      edges.back().back += capacity;
+    else
+      edges.push_back({from, to, capacity, 0});
   }
   /// `source` is paid when `node` is on the sink's side, `sink` when it is on
   /// the source's.
   void addTerminal(unsigned node, int64_t source, int64_t sink) {
-    terminals.push_back({node, source, sink});
+    // What both sides cost alike moves nothing.
+    balances[node] += source - sink;
   }
 
   /// For each node whether it is on the source's side of the minimum cut with
@@ -34,16 +40,12 @@ public:
 private:
   struct Edge {
     unsigned from, to;
-    int64_t capacity;
-  };
-  struct Terminal {
-    unsigned node;
-    int64_t source, sink;
+    int64_t capacity, back;
   };
 
-  unsigned nodes;
   std::vector<Edge> edges;
-  std::vector<Terminal> terminals;
+  /// For each node what the sink's side costs more than the source's.
+  std::vector<int64_t> balances;
 };
 
 } // namespace mlir::binade

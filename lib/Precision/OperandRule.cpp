@@ -17,7 +17,7 @@ public:
     std::vector<FloatType> found;
     for (unsigned i = 0, e = graph.getNodes().size(); i < e; ++i) {
       choices.push_back(choose(graph, i, found));
-      FloatType settled = graph.getSettledFormat(i);
+      FloatType settled = graph.getNodes()[i].settled;
       found.push_back(settled ? settled : choices.back().format);
     }
     return choices;

@@ -8,48 +8,59 @@ using namespace mlir::binade;
 
 PrecisionGraph::PrecisionGraph(func::FuncOp step, const Policy &policy)
     : policy(policy), matcher(policy.rules, step) {
-  size_t ops = llvm::range_size(step.front().getOperations());
-  nodes.reserve(ops);
-  indices.reserve(ops);
-  step.walk([&](PrecisionOpInterface op) {
-    if (!hasChosenFormat(op))
-      return;
-    PrecisionAttr decision = op.getPrecisionAttr();
-    PrecisionNode node;
-    node.op = op;
-    node.isPinned = decision && decision.isPin();
-    node.rule = matcher.find(op);
-    indices[op] = nodes.size();
-    nodes.push_back(node);
-  });
+  addNodes(step);
   addInputs();
   addReaders();
   for (unsigned i = 0, e = nodes.size(); i < e; ++i)
     settle(i);
 }
 
+void PrecisionGraph::addNodes(func::FuncOp step) {
+  Block &block = step.front();
+  nodes.reserve(llvm::range_size(block.getOperations()));
+  for (auto op : block.getOps<PrecisionOpInterface>()) {
+    if (!hasChosenFormat(op))
+      continue;
+    PrecisionAttr decision = op.getPrecisionAttr();
+    PrecisionNode node;
+    node.op = op;
+    node.isPinned = decision && decision.isPin();
+    node.rule = matcher.find(op);
+    nodes.push_back(node);
+  }
+}
+
 void PrecisionGraph::addInputs() {
   firstInput.reserve(nodes.size() + 1);
-  for (PrecisionNode &node : nodes) {
+  inputs.reserve(2 * nodes.size());
+  DenseMap<Value, unsigned> numbers;
+  numbers.reserve(nodes.size());
+  std::vector<std::optional<unsigned>> producers;
+  producers.reserve(nodes.size());
+  auto number = [&](Value value, std::optional<unsigned> producer) {
+    auto [entry, isNew] = numbers.try_emplace(value, producers.size());
+    if (isNew)
+      producers.push_back(producer);
+    return entry->second;
+  };
+  for (unsigned i = 0, e = nodes.size(); i < e; ++i) {
+    PrecisionOpInterface op = nodes[i].op;
     firstInput.push_back(inputs.size());
-    for (OpOperand &operand : node.op->getOpOperands()) {
+    for (OpOperand &operand : op->getOpOperands()) {
       Value value = operand.get();
-      if (node.op.getOperandFormat(operand.getOperandNumber()) !=
+      if (op.getOperandFormat(operand.getOperandNumber()) !=
               FormatRole::Chosen ||
           matchPattern(value, m_Constant()))
         continue;
-      PrecisionInput input{value, std::nullopt};
-      if (auto result = dyn_cast<OpResult>(value)) {
-        auto found = indices.find(result.getOwner());
-        if (found != indices.end() &&
-            nodes[found->second].op.getResultFormat(result.getResultNumber()) ==
-                FormatRole::Chosen)
-          input.producer = found->second;
-      }
-      inputs.push_back(input);
+      unsigned found = number(value, std::nullopt);
+      inputs.push_back({value, found, producers[found]});
     }
+    for (OpResult result : op->getResults())
+      if (op.getResultFormat(result.getResultNumber()) == FormatRole::Chosen)
+        number(result, i);
   }
   firstInput.push_back(inputs.size());
+  numValues = producers.size();
 }
 
 void PrecisionGraph::addReaders() {
@@ -68,8 +79,14 @@ void PrecisionGraph::addReaders() {
 }
 
 std::optional<unsigned> PrecisionGraph::find(Operation *op) const {
-  auto found = indices.find(op);
-  return found == indices.end() ? std::nullopt : std::optional(found->second);
+  if (nodes.empty() || !op || op->getBlock() != nodes.front().op->getBlock())
+    return std::nullopt;
+  auto found = llvm::partition_point(nodes, [&](const PrecisionNode &node) {
+    return const_cast<PrecisionNode &>(node).op->isBeforeInBlock(op);
+  });
+  if (found == nodes.end() || found->op != op)
+    return std::nullopt;
+  return found - nodes.begin();
 }
 
 ArrayRef<PrecisionInput> PrecisionGraph::getInputs(unsigned node) const {
@@ -80,12 +97,6 @@ ArrayRef<PrecisionInput> PrecisionGraph::getInputs(unsigned node) const {
 ArrayRef<unsigned> PrecisionGraph::getReaders(unsigned node) const {
   return ArrayRef(readers).slice(firstReader[node],
                                  firstReader[node + 1] - firstReader[node]);
-}
-
-FloatType PrecisionGraph::getSettledFormat(unsigned index) const {
-  const PrecisionNode &node = nodes[index];
-  bool waits = isa<SaveOp>(*node.op);
-  return node.result && !waits ? node.result : node.compute;
 }
 
 void PrecisionGraph::setRule(unsigned index, const PolicyRule *rule) {
@@ -101,18 +112,17 @@ void PrecisionGraph::setPin(unsigned index, bool isPinned) {
   settle(index);
 }
 
-void PrecisionGraph::settle(unsigned index) {
+PolicySettings PrecisionGraph::findSettings(unsigned index) {
   PrecisionNode &node = nodes[index];
-  node.precisionClass = node.op.getPrecisionClass();
   if (node.isPinned) {
     PrecisionAttr pin = node.op.getPrecisionAttr();
-    node.compute = pin.getCompute();
-    node.accumulate = pin.getAccumulate();
-    node.result = pin.getResult();
-    return;
+    PolicySettings settings;
+    settings.compute = pin.getCompute();
+    settings.accumulate = pin.getAccumulate();
+    settings.result = pin.getResult();
+    return settings;
   }
   PolicySettings settings = node.rule ? node.rule->settings : PolicySettings();
-  node.savedRule = nullptr;
   if (isa<SaveOp>(*node.op) && !settings.result)
     // How a value waits is said where it is made.
     for (const PrecisionInput &input : getInputs(index))
@@ -122,9 +132,18 @@ void PrecisionGraph::settle(unsigned index) {
         node.savedRule = made;
         settings.result = made->settings.saved;
       }
-  if (settings.precisionClass)
-    node.precisionClass = *settings.precisionClass;
+  return settings;
+}
+
+void PrecisionGraph::settle(unsigned index) {
+  PrecisionNode &node = nodes[index];
+  node.savedRule = nullptr;
+  PolicySettings settings = findSettings(index);
+  node.precisionClass =
+      settings.precisionClass.value_or(node.op.getPrecisionClass());
   node.compute = settings.compute;
   node.accumulate = settings.accumulate;
   node.result = settings.result;
+  bool isRead = node.result && !isa<SaveOp>(*node.op);
+  node.settled = isRead ? node.result : node.compute;
 }

@@ -22,12 +22,17 @@ struct PrecisionNode {
   bool isPinned = false;
   /// Formats that a pin or the rule settles; null where they are chosen.
   FloatType compute, accumulate, result;
+  /// The format in which readers find what it makes, where that is settled. In
+  /// which format a saved value waits does not say how it is computed with.
+  FloatType settled;
 };
 
 /// A floating-point operand of a node whose format follows the decision.
 /// Constants have none: they take any format.
 struct PrecisionInput {
   Value value;
+  /// Counts the values that nodes make or read: equal for one value alone.
+  unsigned number;
   /// The node that makes it in its result format; none where its format is not
   /// chosen.
   std::optional<unsigned> producer;
@@ -45,14 +50,11 @@ public:
   ArrayRef<PrecisionInput> getInputs(unsigned node) const;
   /// Nodes that read `node`, in order, once for each operand.
   ArrayRef<unsigned> getReaders(unsigned node) const;
+  /// Numbers of inputs are below it.
+  unsigned getNumValues() const { return numValues; }
 
   /// The node of `op`; none for other ops, and for null.
   std::optional<unsigned> find(Operation *op) const;
-
-  /// The format in which readers find what `node` made, where the policy
-  /// settles it. In which format a saved value waits does not say how it is
-  /// computed with.
-  FloatType getSettledFormat(unsigned node) const;
 
   /// Lets `rule` decide about a node that is not pinned. Formats in which its
   /// results wait follow.
@@ -61,14 +63,16 @@ public:
   void setPin(unsigned node, bool isPinned);
 
 private:
+  PolicySettings findSettings(unsigned node);
   void settle(unsigned node);
+  void addNodes(func::FuncOp step);
   void addInputs();
   void addReaders();
 
   const Policy &policy;
   RuleMatcher matcher;
   std::vector<PrecisionNode> nodes;
-  DenseMap<Operation *, unsigned> indices;
+  unsigned numValues = 0;
   /// Inputs of node i are [firstInput[i], firstInput[i + 1]); so with readers.
   std::vector<PrecisionInput> inputs;
   std::vector<unsigned> firstInput, readers, firstReader;

@@ -3,7 +3,6 @@
 #include "../../../lib/Precision/FormatCosts.h"
 #include "../../../lib/Precision/MinimumCut.h"
 #include "gtest/gtest.h"
-#include <chrono>
 #include <functional>
 #include <limits>
 #include <random>
@@ -13,18 +12,26 @@ using namespace mlir::binade;
 using Choice = std::vector<unsigned>;
 
 namespace {
+/// What `FormatCosts::addValue` is given.
+struct Value {
+  std::optional<unsigned> producer;
+  unsigned format = 0;
+  std::vector<unsigned> readers;
+  std::vector<Cost> casts;
+};
+
 /// A problem as plain lists, with its own idea of what a choice costs.
 struct Problem {
   unsigned formats, chosen;
   std::vector<std::vector<Cost>> prices;
-  std::vector<FormatCosts::Value> values;
+  std::vector<Value> values;
 
   FormatCosts build() const {
     FormatCosts costs(formats, chosen);
     for (const std::vector<Cost> &price : prices)
       costs.addNode(price);
-    for (const FormatCosts::Value &value : values)
-      costs.addValue(value);
+    for (const Value &value : values)
+      costs.addValue(value.producer, value.format, value.readers, value.casts);
     return costs;
   }
 
@@ -32,9 +39,9 @@ struct Problem {
     Cost sum = 0;
     for (size_t node = 0; node < prices.size(); ++node)
       sum += prices[node][choice[node]];
-    for (const FormatCosts::Value &value : values) {
+    for (const Value &value : values) {
       unsigned from = value.producer ? choice[*value.producer] : value.format;
-      std::set<unsigned> needed(value.read.begin(), value.read.end());
+      std::set<unsigned> needed;
       for (unsigned reader : value.readers)
         needed.insert(choice[reader]);
       needed.erase(from);
@@ -87,7 +94,7 @@ Problem makeRandom(std::mt19937 &random, unsigned chosen, bool hasOther) {
     problem.prices.push_back(price);
   }
   for (int made = -2; made < nodes - 1; ++made) {
-    FormatCosts::Value value;
+    Value value;
     if (made >= 0)
       value.producer = made;
     else
@@ -95,8 +102,6 @@ Problem makeRandom(std::mt19937 &random, unsigned chosen, bool hasOther) {
     for (int node = std::max(made + 1, 0); node < nodes; ++node)
       if (upTo(2) == 0)
         value.readers.push_back(node);
-    if (upTo(3) == 0)
-      value.read.push_back(upTo(problem.formats - 1));
     int size = 1 + upTo(6);
     for (unsigned from = 0; from < problem.formats; ++from)
       for (unsigned to = 0; to < problem.formats; ++to)
@@ -171,7 +176,9 @@ TEST(FormatCosts, ComesCloseWithThreeFormats) {
 }
 
 TEST(MinimumCut, PartsAChainAtItsWeakestLink) {
-  MinimumCut cut(4);
+  MinimumCut cut;
+  for (int node = 0; node < 4; ++node)
+    cut.addNode();
   cut.addTerminal(0, 9, 0);
   cut.addEdge(0, 1, 5);
   cut.addEdge(1, 2, 3);
