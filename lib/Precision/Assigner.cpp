@@ -49,9 +49,7 @@ PrecisionAttr DecisionBuilder::build(unsigned index, const Choice &choice) {
              formats.accumulate, formats.result}];
   if (decision)
     return decision;
-  std::string origin =
-      rule ? rule->origin
-           : ("class " + stringifyPrecisionClass(node.precisionClass)).str();
+  std::string origin = rule ? rule->origin : getOrigin(node.precisionClass);
   return decision = PrecisionAttr::getChecked(
              [&] {
                return emitError(node.rule ? Location(node.rule->location)

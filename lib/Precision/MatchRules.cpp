@@ -14,8 +14,7 @@ std::vector<RuleMatches> mlir::binade::matchRules(const PrecisionGraph &graph) {
     rules.push_back({rule.origin, &rule});
   std::vector<RuleMatches> classes;
   for (unsigned i = 0; i <= getMaxEnumValForPrecisionClass(); ++i)
-    classes.push_back(
-        {("class " + stringifyPrecisionClass(PrecisionClass(i))).str()});
+    classes.push_back({getOrigin(PrecisionClass(i))});
 
   for (const PrecisionNode &node : graph.getNodes()) {
     PrecisionOpInterface op = node.op;

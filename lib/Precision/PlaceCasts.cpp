@@ -7,6 +7,7 @@
 #include "binade/IR/Build.h"
 #include "binade/IR/Interface.h"
 #include "binade/Precision/Passes.h"
+#include "binade/Precision/Policy.h"
 
 namespace mlir::binade {
 #define GEN_PASS_DEF_PLACECASTSPASS
@@ -22,7 +23,7 @@ struct Mover {
   static std::optional<Mover> get(Operation *op) {
     auto precision = dyn_cast_or_null<PrecisionOpInterface>(op);
     auto kernel = dyn_cast_or_null<KernelOpInterface>(op);
-    if (!precision || !kernel || isa<SaveOp>(op) || op->getNumResults() != 1 ||
+    if (!precision || !kernel || op->getNumResults() != 1 ||
         precision.getPrecisionClass() != PrecisionClass::Clear)
       return std::nullopt;
     Schedule schedule = kernel.getSchedule();
@@ -34,6 +35,10 @@ struct Mover {
          !isa<ElementwiseOpInterface>(op));
     PrecisionAttr decision = precision.getPrecisionAttr();
     if (!moves || !decision || decision.isPin())
+      return std::nullopt;
+    // A rule says how a value waits; a class leaves that to those who read it.
+    if (isa<SaveOp>(op) &&
+        decision.getRule() != getOrigin(PrecisionClass::Clear))
       return std::nullopt;
     Mover mover{op};
     for (OpOperand &operand : op->getOpOperands()) {
@@ -52,10 +57,14 @@ struct Mover {
 
   Value getResult() const { return op->getResult(0); }
 
+  bool isView() const {
+    return cast<KernelOpInterface>(op).getSchedule() == Schedule::View;
+  }
+
   /// Bits that it reads and writes in a format: a view none, a slice only what
   /// it takes.
   int64_t getBits(Type format) const {
-    if (cast<KernelOpInterface>(op).getSchedule() == Schedule::View)
+    if (isView())
       return 0;
     int64_t width = format.getIntOrFloatBitWidth();
     int64_t from = getElements(operand->get()), to = getElements(getResult());
@@ -101,16 +110,41 @@ bool isNarrower(Type lhs, Type rhs) {
   return lhs.getIntOrFloatBitWidth() < rhs.getIntOrFloatBitWidth();
 }
 
-/// How all users of a value cast it; nothing where one does not.
-std::optional<Rounding> getOnlyRounding(Value value) {
-  std::optional<Rounding> rounding;
-  for (Operation *user : value.getUsers()) {
-    std::optional<Rounding> found = getRounding(user);
-    if (!found || (rounding && *rounding != *found))
-      return std::nullopt;
-    rounding = found;
+/// Casts of what a mover makes, alike, that may be done before it moves.
+struct Ascent {
+  Mover mover;
+  SmallVector<Operation *> casts;
+
+  /// The mover for these casts alone: others read a view of their own.
+  Mover split() const {
+    if (llvm::range_size(mover.getResult().getUsers()) == casts.size())
+      return mover;
+    OpBuilder b(mover.op);
+    Operation *copy = b.clone(*mover.op);
+    for (Operation *cast : casts)
+      cast->setOperand(0, copy->getResult(0));
+    return *Mover::get(copy);
   }
-  return rounding;
+};
+
+/// By what the casts round to. All readers have to cast alike, but for those of
+/// a view, of which there may be two. Nothing that waits is widened before.
+llvm::MapVector<Rounding, Ascent> getAscents(Mover mover) {
+  Value y = mover.getResult();
+  bool waits = isa<SaveOp>(mover.op), isShared = false;
+  llvm::MapVector<Rounding, Ascent> ascents;
+  for (Operation *user : y.getUsers()) {
+    std::optional<Rounding> rounding = getRounding(user);
+    if (rounding &&
+        !(waits && !isNarrower(rounding->first, getElementTypeOrSelf(y))))
+      ascents.try_emplace(*rounding, Ascent{mover, {}})
+          .first->second.casts.push_back(user);
+    else
+      isShared = true;
+  }
+  if ((isShared || ascents.size() > 1) && (waits || !mover.isView()))
+    ascents.clear();
+  return ascents;
 }
 
 CastOp createCast(OpBuilder &b, Value x, Rounding rounding, Phase phase) {
@@ -127,13 +161,13 @@ bool moveUp(Value x) {
   if (!wide)
     return false;
   bool changed = false;
-  llvm::MapVector<Rounding, SmallVector<Mover>> movers;
+  llvm::MapVector<Rounding, SmallVector<Ascent>> groups;
   for (OpOperand &use : x.getUses())
     if (std::optional<Mover> mover = Mover::get(use.getOwner());
         mover && mover->operand == &use)
-      if (auto rounding = getOnlyRounding(mover->getResult()))
-        movers[*rounding].push_back(*mover);
-  for (auto &[rounding, group] : movers) {
+      for (auto &[rounding, ascent] : getAscents(*mover))
+        groups[rounding].push_back(ascent);
+  for (auto &[rounding, group] : groups) {
     Type narrow = rounding.first;
     auto found = llvm::find_if(x.getUsers(), [&](Operation *user) {
       return getRounding(user) == rounding;
@@ -141,7 +175,8 @@ bool moveUp(Value x) {
     auto there = found == x.user_end() ? CastOp() : cast<CastOp>(*found);
     int64_t before = 0;
     int64_t after = there ? 0 : getCastBits(x, wide, narrow);
-    for (const Mover &mover : group) {
+    for (const Ascent &ascent : group) {
+      const Mover &mover = ascent.mover;
       before +=
           mover.getBits(wide) + getCastBits(mover.getResult(), wide, narrow);
       after += mover.getBits(narrow);
@@ -154,11 +189,11 @@ bool moveUp(Value x) {
     OpBuilder b(x.getContext());
     b.setInsertionPointAfterValue(x);
     if (isa_and_present<SaveOp>(producer)) {
-      // What was saved waits as it is, and is cast where it is read.
-      origin = group.front().op;
-      for (const Mover &mover : group)
-        if (mover.op->isBeforeInBlock(origin))
-          origin = mover.op;
+      // What waits in its own format is cast where it is read.
+      origin = group.front().mover.op;
+      for (const Ascent &ascent : group)
+        if (ascent.mover.op->isBeforeInBlock(origin))
+          origin = ascent.mover.op;
       if (there && there->isBeforeInBlock(origin))
         origin = there;
       b.setInsertionPoint(origin);
@@ -168,16 +203,22 @@ bool moveUp(Value x) {
                          origin ? getPhase(origin) : Phase::Forward);
     else if (b.getInsertionPoint() != there->getIterator())
       there->moveBefore(b.getInsertionBlock(), b.getInsertionPoint());
-    for (const Mover &mover : group) {
-      SmallVector<Operation *> casts(mover.getResult().getUsers());
+    for (const Ascent &ascent : group) {
+      Mover mover = ascent.split();
       mover.setOperand(there);
-      for (Operation *op : casts) {
+      for (Operation *op : ascent.casts) {
         op->replaceAllUsesWith(ValueRange(mover.getResult()));
         op->erase();
       }
     }
   }
   return changed;
+}
+
+bool isKernel(Operation *op) {
+  auto kernel = dyn_cast<KernelOpInterface>(op);
+  return kernel && kernel.getSchedule() != Schedule::View &&
+         kernel.getSchedule() != Schedule::Library;
 }
 
 /// Casts what a mover makes, instead of what it reads.
@@ -187,17 +228,29 @@ bool moveDown(Mover mover) {
   if (!rounding)
     return false;
   Value x = before.getX(), y = mover.getResult();
+  if (y.use_empty())
+    return false;
   Type from = getElementTypeOrSelf(x.getType()), to = rounding->first;
   int64_t early = mover.getBits(to), late = mover.getBits(from);
   if (before->hasOneUse())
     early += getCastBits(x, from, to);
-  late += getCastBits(y, from, to);
+  // A kernel that reads what waits narrow widens it on its own.
+  if (!isa<SaveOp>(mover.op) || !llvm::all_of(y.getUsers(), isKernel))
+    late += getCastBits(y, from, to);
   if (late > early || (late == early && !isNarrower(from, to)))
     return false;
   mover.setOperand(x);
   OpBuilder b(mover.op->getContext());
   b.setInsertionPointAfter(mover.op);
-  CastOp cast = createCast(b, y, *rounding, getPhase(mover.op));
+  Operation *origin = mover.op;
+  if (isa<SaveOp>(origin)) {
+    // Cast where it is read.
+    origin = *llvm::min_element(y.getUsers(), [](Operation *a, Operation *b) {
+      return a->isBeforeInBlock(b);
+    });
+    b.setInsertionPoint(origin);
+  }
+  CastOp cast = createCast(b, y, *rounding, getPhase(origin));
   y.replaceAllUsesExcept(cast.getY(), cast);
   if (before->use_empty())
     before.erase();
@@ -215,17 +268,19 @@ struct PlaceCastsPass : impl::PlaceCastsPassBase<PlaceCastsPass> {
   }
 
   bool place(Block &body) {
+    // Casts come and go; movers stay.
+    SmallVector<Operation *> ops;
+    for (Operation &op : body)
+      if (Mover::get(&op))
+        ops.push_back(&op);
     bool changed = false;
-    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
-      if (!op.use_empty() && isa<CastOp>(*op.user_begin()))
-        if (std::optional<Mover> mover = Mover::get(&op))
+    for (Operation *op : llvm::reverse(ops))
+      if (llvm::any_of(op->getUsers(), llvm::IsaPred<CastOp>))
+        if (std::optional<Mover> mover = Mover::get(op))
           changed |= moveUp(mover->operand->get());
-    for (Operation &op : llvm::make_early_inc_range(body))
-      if (llvm::any_of(op.getOperands(), [](Value operand) {
-            return isa_and_present<CastOp>(operand.getDefiningOp());
-          }))
-        if (std::optional<Mover> mover = Mover::get(&op))
-          changed |= moveDown(*mover);
+    for (Operation *op : ops)
+      if (std::optional<Mover> mover = Mover::get(op))
+        changed |= moveDown(*mover);
     return changed;
   }
 };

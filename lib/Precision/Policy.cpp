@@ -15,6 +15,10 @@ bool mlir::binade::hasChosenFormat(PrecisionOpInterface op) {
   return false;
 }
 
+std::string mlir::binade::getOrigin(PrecisionClass precisionClass) {
+  return ("class " + stringifyPrecisionClass(precisionClass)).str();
+}
+
 SmallVector<FloatType> mlir::binade::getFormatChoices(const Policy &policy) {
   SmallVector<FloatType> formats = {policy.wide};
   if (!policy.cut || policy.cut->formats.empty())

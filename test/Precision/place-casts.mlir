@@ -106,15 +106,54 @@ func.func @undecided(%x: tensor<8x64xf32>) -> tensor<64x8xbf16> {
   return %1 : tensor<64x8xbf16>
 }
 
-// What was saved waits as it is.
-// CHECK-LABEL: func.func @saved
-func.func @saved(%x: tensor<8x64xf32>) -> tensor<64x8xbf16> {
-  // CHECK-NEXT: %[[S:.*]] = binade.save %arg0 : (tensor<8x64xf32>) -> tensor<8x64xf32>
+// What a rule says waits as it says.
+// CHECK-LABEL: func.func @saved_by_rule
+func.func @saved_by_rule(%x: tensor<8x64xf32>) -> tensor<64x8xbf16> {
+  // CHECK-NEXT: %[[S:.*]] = binade.save %arg0 {{.*}} : (tensor<8x64xf32>) -> tensor<8x64xf32>
   // CHECK-NEXT: %[[N:.*]] = binade.neg %arg0
   // CHECK-NEXT: binade.cast %[[S]]
-  %0 = binade.save %x : (tensor<8x64xf32>) -> tensor<8x64xf32>
+  %0 = binade.save %x {precision = #binade.precision<compute = f32, result = f32, rule = "mine.yaml:7">} : (tensor<8x64xf32>) -> tensor<8x64xf32>
   %1 = binade.neg %x : (tensor<8x64xf32>) -> tensor<8x64xf32>
   %2 = binade.transpose %0 {permutation = array<i64: 1, 0>, precision = #d} : (tensor<8x64xf32>) -> tensor<64x8xf32>
   %3 = binade.cast %2 : (tensor<64x8xf32>) -> tensor<64x8xbf16>
   return %3 : tensor<64x8xbf16>
+}
+
+// What readers narrow waits narrow, and is narrowed once.
+// CHECK-LABEL: func.func @saved
+func.func @saved(%x: tensor<8x64xf32>) -> (tensor<8x64xbf16>, tensor<64x8xbf16>) {
+  // CHECK-NEXT: %[[Y:.*]] = binade.neg %arg0
+  // CHECK-NEXT: %[[C:.*]] = binade.cast %[[Y]] : (tensor<8x64xf32>) -> tensor<8x64xbf16>
+  // CHECK-NEXT: %[[S:.*]] = binade.save %[[C]] {{.*}}result = bf16{{.*}} -> tensor<8x64xbf16>
+  // CHECK-NEXT: %[[T:.*]] = binade.transpose %[[S]] {{.*}}result = bf16
+  // CHECK-NEXT: return %[[C]], %[[T]]
+  %0 = binade.neg %x : (tensor<8x64xf32>) -> tensor<8x64xf32>
+  %1 = binade.cast %0 : (tensor<8x64xf32>) -> tensor<8x64xbf16>
+  %2 = binade.save %0 {precision = #d} : (tensor<8x64xf32>) -> tensor<8x64xf32>
+  %3 = binade.transpose %2 {binade.phase = #binade.phase<backward>, permutation = array<i64: 1, 0>, precision = #d} : (tensor<8x64xf32>) -> tensor<64x8xf32>
+  %4 = binade.cast %3 {binade.phase = #binade.phase<backward>} : (tensor<64x8xf32>) -> tensor<64x8xbf16>
+  return %1, %4 : tensor<8x64xbf16>, tensor<64x8xbf16>
+}
+
+// What some read wide waits wide.
+// CHECK-LABEL: func.func @saved_for_both
+func.func @saved_for_both(%x: tensor<8x64xf32>) -> (tensor<8x64xbf16>, tensor<8x64xf32>) {
+  // CHECK-NEXT: %[[S:.*]] = binade.save %arg0 {{.*}}result = f32
+  // CHECK-NEXT: binade.cast %[[S]]
+  %0 = binade.save %x {precision = #d} : (tensor<8x64xf32>) -> tensor<8x64xf32>
+  %1 = binade.cast %0 {binade.phase = #binade.phase<backward>} : (tensor<8x64xf32>) -> tensor<8x64xbf16>
+  %2 = binade.neg %0 {binade.phase = #binade.phase<backward>} : (tensor<8x64xf32>) -> tensor<8x64xf32>
+  return %1, %2 : tensor<8x64xbf16>, tensor<8x64xf32>
+}
+
+// What is made narrow waits narrow, and is widened where it is read.
+// CHECK-LABEL: func.func @widened
+func.func @widened(%x: tensor<8x64xbf16>) -> tensor<8x64xf32> {
+  // CHECK-NEXT: %[[S:.*]] = binade.save %arg0 {{.*}}result = bf16
+  // CHECK-NEXT: %[[C:.*]] = binade.cast %[[S]] {binade.phase = #binade.phase<backward>}
+  // CHECK-NEXT: binade.neg %[[C]]
+  %0 = binade.cast %x : (tensor<8x64xbf16>) -> tensor<8x64xf32>
+  %1 = binade.save %0 {precision = #d} : (tensor<8x64xf32>) -> tensor<8x64xf32>
+  %3 = binade.neg %1 {binade.phase = #binade.phase<backward>} : (tensor<8x64xf32>) -> tensor<8x64xf32>
+  return %3 : tensor<8x64xf32>
 }

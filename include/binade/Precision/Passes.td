@@ -63,13 +63,13 @@ def SimplifyCastsPass : Pass<"binade-simplify-casts", "::mlir::ModuleOp"> {
 def PlaceCastsPass : Pass<"binade-place-casts", "::mlir::func::FuncOp"> {
   let summary = "cast where the fewest bytes move";
   let description = [{
-    A cast and an op that only moves data (a reshape, transpose, slice, pad, gather
-    or broadcast) give the same bits in either order. Casts move past such ops where
+    A cast and an op that only moves data (a reshape, transpose, slice, pad, gather,
+    broadcast or save) give the same bits in either order. Casts move past such ops where
     that reads and writes fewer bytes: narrowing casts up, widening casts down, and
     none to where more elements would be cast than that saves. Movers of one value
-    to one format share a cast. No cast moves across arithmetic, a `binade.save`, an
-    op without a decision or one whose decision is a pin; decisions of ops that now
-    move another format say so.
+    to one format share a cast. No cast moves across arithmetic, an op without a
+    decision, one whose decision is a pin, or a `binade.save` whose format a rule
+    says; decisions of ops that now move another format say so.
 
     Example:
 

@@ -14,6 +14,9 @@ namespace mlir::binade {
 /// Whether a decision says the format of an operand or a result of `op`.
 bool hasChosenFormat(PrecisionOpInterface op);
 
+/// What a decision keeps as its rule when the op's class alone decided.
+std::string getOrigin(PrecisionClass precisionClass);
+
 /// What a rule says about the ops that it matches: a class, or formats. Absent
 /// members leave the op's own class, or what the class decides, as it is.
 struct PolicySettings {
