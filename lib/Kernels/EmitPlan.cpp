@@ -222,9 +222,27 @@ void PlanEmitter::finish() {
   if (auto policy = module->getAttrOfType<PolicyAttr>(kPolicyAttr)) {
     plan().policy = policy.getName().str();
     plan().policyHash = policy.getHash().str();
+    for (PolicyAttr text = policy; text; text = text.getExtends())
+      plan().policyTexts.push_back(
+          {text.getName().str(), text.getHash().str(), text.getText().str(),
+           text.getCosts() ? text.getCosts().str() : std::string()});
   }
   if (std::optional<StringRef> name = module.getSymName())
     plan().model = name->str();
+}
+
+/// Texts are edited in files, not in modules: there the hash would tell a lie.
+LogicalResult PlanEmitter::checkPolicy() {
+  StringRef base;
+  for (const plan::PolicyText &text : llvm::reverse(plan().policyTexts)) {
+    if (plan::hashPolicy(text, base) != text.hash)
+      return step->getParentOfType<ModuleOp>().emitError()
+             << "policy '" << text.name
+             << "' was edited in the module: its text does not have the "
+                "SHA-256 beside it";
+    base = text.hash;
+  }
+  return success();
 }
 
 FailureOr<EmittedPlan> PlanEmitter::run() {
@@ -233,6 +251,8 @@ FailureOr<EmittedPlan> PlanEmitter::run() {
   emitCopies();
   addPorts();
   finish();
+  if (failed(checkPolicy()))
+    return failure();
   return std::move(result);
 }
 

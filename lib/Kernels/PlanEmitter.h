@@ -65,6 +65,7 @@ private:
   void addPort(::binade::plan::Role role, StringRef name, uint32_t buffer,
                ::binade::plan::Init init);
   void finish();
+  LogicalResult checkPolicy();
 
   func::FuncOp step;
   const Replaced replaced;

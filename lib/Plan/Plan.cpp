@@ -1,6 +1,7 @@
 //===- Plan.cpp - Names and look-ups of a plan ----------------------------===//
 
 #include "binade/Plan/Plan.h"
+#include "binade/Container/Sha256.h"
 #include <algorithm>
 #include <array>
 
@@ -38,6 +39,14 @@ std::string_view plan::name(Role role) {
 
 std::optional<Role> plan::parseRole(std::string_view name) {
   return parse<Role>(roleNames, name);
+}
+
+std::string plan::hashPolicy(const PolicyText &policy, std::string_view base) {
+  Sha256 hash;
+  hash.update(policy.text);
+  hash.update(policy.costs);
+  hash.update(base);
+  return hash.hexDigest();
 }
 
 bool plan::isTrainingState(Role role) { return role <= Role::Step; }

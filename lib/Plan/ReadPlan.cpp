@@ -378,6 +378,13 @@ static Plan readPlan(Fields fields) {
     Fields inner = fields.inner(*policy, "policy");
     plan.policy = inner.text("name");
     plan.policyHash = inner.text("hash");
+    inner.each("texts", [&](const json &value, std::size_t i) {
+      Fields text = inner.inner(value, "policy text " + std::to_string(i));
+      plan.policyTexts.push_back({text.text("name"), text.text("hash"),
+                                  text.text("text"),
+                                  text.optionalText("costs")});
+      text.finish();
+    });
     inner.finish();
   }
   plan.dims = readCounts(fields, "dims");

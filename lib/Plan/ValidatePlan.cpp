@@ -25,6 +25,7 @@ private:
   Error fail(std::string message) const {
     return Error{where, std::move(message), ExitCode::Rejected, part};
   }
+  Result<void> checkPolicy();
   Result<void> checkLedger();
   Result<void> checkBuffer(const Buffer &buffer);
   Result<void> checkPort(const Port &port);
@@ -46,6 +47,7 @@ Result<void> Validator::run() {
   for (const auto &[dim, size] : plan.dims)
     if (size < 1)
       return fail("dimension " + quote(dim) + " is " + std::to_string(size));
+  BINADE_CHECK(checkPolicy());
   BINADE_CHECK(checkLedger());
   for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
     part = "buffer " + std::to_string(i) + " " + quote(plan.buffers[i].name);
@@ -66,6 +68,22 @@ Result<void> Validator::run() {
   }
   BINADE_CHECK(checkPortsAreDisjoint());
   return validateRecords(plan, where);
+}
+
+Result<void> Validator::checkPolicy() {
+  const std::vector<PolicyText> &texts = plan.policyTexts;
+  if (!texts.empty() && (texts.front().name != plan.policy ||
+                         texts.front().hash != plan.policyHash))
+    return fail("policy " + quote(plan.policy) +
+                " is not the one whose text follows, " +
+                quote(texts.front().name));
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    bool extends = i + 1 < texts.size();
+    if (hashPolicy(texts[i], extends ? texts[i + 1].hash : "") != texts[i].hash)
+      return fail("the text of policy " + quote(texts[i].name) +
+                  " does not have the SHA-256 that the plan says");
+  }
+  return {};
 }
 
 Result<void> Validator::checkLedger() {

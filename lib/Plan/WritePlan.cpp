@@ -196,6 +196,14 @@ static json write(const std::vector<Record> &records) {
   return list;
 }
 
+static json write(const PolicyText &policy) {
+  json object = {
+      {"name", policy.name}, {"hash", policy.hash}, {"text", policy.text}};
+  if (!policy.costs.empty())
+    object["costs"] = policy.costs;
+  return object;
+}
+
 template <typename Element>
 static json writeAll(const std::vector<Element> &elements) {
   json list = json::array();
@@ -210,7 +218,10 @@ std::string binade::writePlan(const Plan &plan) {
     ledger[std::string(name(category))] = bytes;
   json object = {{"version", kPlanVersion},
                  {"model", plan.model},
-                 {"policy", {{"name", plan.policy}, {"hash", plan.policyHash}}},
+                 {"policy",
+                  {{"name", plan.policy},
+                   {"hash", plan.policyHash},
+                   {"texts", writeAll(plan.policyTexts)}}},
                  {"dims", plan.dims},
                  {"ops", plan.ops},
                  {"casts", plan.casts},

@@ -1,6 +1,7 @@
 """Policies as people write, show and check them."""
 
 import collections
+import hashlib
 import json
 import re
 
@@ -10,6 +11,7 @@ import yaml
 from reference import ROOT, binade
 
 MODEL = ROOT / "examples/char-gpt/mini.onnx"
+POLICIES = ROOT / "lib/Precision/Policies"
 PRESETS = sorted((ROOT / "lib/Precision/Policies").glob("*.yaml"))
 HEAD = "name: mine\nnarrow: bf16\nwide: f32\n"
 RULE = HEAD + "rules:\n- "
@@ -123,3 +125,69 @@ def test_a_policy_that_extends_nothing_more_decides_the_same(tmp_path):
         text = module.read_text()
         texts.append(re.sub(r"#binade\.policy<.*", "", text))
     assert texts[0] == texts[1]
+
+
+# --- In the bundle ------------------------------------------------------------
+
+
+def sha256(*texts):
+    return hashlib.sha256("".join(texts).encode()).hexdigest()
+
+
+def test_a_bundle_holds_the_texts_of_its_policy(tmp_path):
+    mine = "# Mine.\nname: mine\nextends: base.yaml\ncut: { costs: here.yaml }\n"
+    base = 'name: base\nextends: bf16-amp # "quoted"\n'
+    costs = (POLICIES.parent / "Costs" / "x86-64-v3.yaml").read_text()
+    shipped = (POLICIES / "bf16-amp.yaml").read_text()
+    for name, text in [("mine", mine), ("base", base), ("here", costs)]:
+        (tmp_path / f"{name}.yaml").write_text(text)
+    bundle = tmp_path / "step.bnd"
+    done = binade("compile", MODEL, "--policy", tmp_path / "mine.yaml", "-o", bundle)
+    assert done.returncode == 0, done.stderr
+
+    # Each hash is that of a text and of what stands behind it.
+    hashes = [sha256(shipped)]
+    hashes.insert(0, sha256(base, hashes[0]))
+    hashes.insert(0, sha256(mine, costs, hashes[0]))
+    policy = json.loads(binade("inspect", bundle, "--json").stdout)["policy"]
+    assert policy == {
+        "name": "mine",
+        "hash": hashes[0],
+        "texts": [
+            {"name": "mine", "hash": hashes[0], "text": mine, "costs": costs},
+            {"name": "base", "hash": hashes[1], "text": base},
+            {"name": "bf16-amp", "hash": hashes[2], "text": shipped},
+        ],
+    }
+    shown = binade("inspect", bundle, "--policy-text").stdout
+    heads = [
+        f"# policy '{name}', SHA-256 {key}\n"
+        for name, key in zip(("mine", "base", "bf16-amp"), hashes, strict=True)
+    ]
+    assert shown == "".join(
+        [heads[0], mine, "# its costs\n", costs, heads[1], base, heads[2], shipped]
+    )
+    # The IR says the same.
+    module = tmp_path / "step.mlir"
+    binade(
+        "compile",
+        MODEL,
+        "--policy",
+        tmp_path / "mine.yaml",
+        "--to=assign",
+        "-o",
+        module,
+    )
+    text = module.read_text()
+    assert re.findall(r'hash = "(\w+)"', text) == hashes
+
+
+def test_a_text_edited_in_the_module_is_refused(tmp_path):
+    module = tmp_path / "step.mlir"
+    binade("compile", MODEL, "--policy", "bf16-amp", "--to=assign", "-o", module)
+    text = module.read_text()
+    module.write_text(text.replace("narrow: bf16", "narrow: f16 ", 1))
+    assert module.read_text() != text
+    done = binade("compile", module, "--from=assign", "-o", tmp_path / "step.bnd")
+    assert done.returncode == 3
+    assert "policy 'bf16-amp' was edited in the module" in done.stderr

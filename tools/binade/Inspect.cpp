@@ -17,7 +17,7 @@ struct InspectCommand {
   ImportArguments import;
   StepArguments step;
   OutputArguments output;
-  bool json = false;
+  bool json = false, policy = false;
 
   int run() {
     Model model(import.model, output);
@@ -25,6 +25,10 @@ struct InspectCommand {
     if (auto *code = std::get_if<int>(&loaded))
       return *code;
     auto &program = std::get<Program>(loaded);
+    if (policy) {
+      printPolicy(std::cout, program.getPlan());
+      return ExitCode::Ok;
+    }
     if (json) {
       Result<void> written =
           writeText("-", ::binade::writePlan(program.getPlan()) + "\n");
@@ -45,11 +49,17 @@ void addInspect(CLI::App &app, Run &run) {
   command->footer("Examples:\n"
                   "  binade inspect step.bnd\n"
                   "  binade inspect model.onnx --policy bf16-amp\n"
-                  "  binade inspect step.bnd --json");
+                  "  binade inspect step.bnd --json\n"
+                  "  binade inspect step.bnd --policy-text");
   auto self = std::make_shared<InspectCommand>();
   self->import.add(*command, "ONNX file, or a bundle of 'binade compile'");
   self->step.add(*command);
   self->output.add(*command);
-  command->add_flag("--json", self->json, "Print the whole plan as JSON");
+  auto *json =
+      command->add_flag("--json", self->json, "Print the whole plan as JSON");
+  command
+      ->add_flag("--policy-text", self->policy,
+                 "Print what the policy says, and those that it extends")
+      ->excludes(json);
   command->callback([&run, self] { run = [self] { return self->run(); }; });
 }

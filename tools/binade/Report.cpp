@@ -140,6 +140,27 @@ private:
 };
 } // namespace
 
+/// A text from a file, line by line.
+static void printText(std::ostream &out, std::string_view text) {
+  while (!text.empty()) {
+    std::size_t end = std::min(text.find('\n'), text.size());
+    out << printable(text.substr(0, end), text.size()) << '\n';
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+
+void printPolicy(std::ostream &out, const Plan &plan) {
+  for (const plan::PolicyText &policy : plan.policyTexts) {
+    out << "# policy " << quote(policy.name) << ", SHA-256 "
+        << printable(policy.hash) << '\n';
+    printText(out, policy.text);
+    if (policy.costs.empty())
+      continue;
+    out << "# its costs\n";
+    printText(out, policy.costs);
+  }
+}
+
 void printRecords(std::ostream &out, const Plan &plan) {
   Counter counter(plan);
   counter.count(plan.records, 1);

@@ -19,6 +19,9 @@ void printLedger(std::ostream &out, const binade::Program &program);
 /// bytes its operands have.
 void printRecords(std::ostream &out, const binade::Plan &plan);
 
+/// What the policy's file says, and those of the policies that it extends.
+void printPolicy(std::ostream &out, const binade::Plan &plan);
+
 /// Where the time of all steps went, by kernel and library call, the slowest
 /// first.
 void printProfile(std::ostream &out, const binade::Program &program);

@@ -224,6 +224,19 @@ inline constexpr std::size_t kMaxLoopDepth = 4;
 
 inline constexpr std::uint32_t kMaxThreads = 4096;
 
+/// A precision policy as its file says it.
+struct PolicyText {
+  std::string name;
+  /// SHA-256 of `text`, `costs`, and the hash of the policy that it extends.
+  std::string hash;
+  std::string text;
+  /// What the costs' file says that a cut minimizes; empty for none.
+  std::string costs;
+};
+
+/// The hash of a policy that extends the one with the hash `base`, if any.
+std::string hashPolicy(const PolicyText &policy, std::string_view base);
+
 struct Record {
   std::string label; ///< For people: op and layer.
   std::variant<Launch, Matmul, Convolution, Copy, Loop> body;
@@ -234,6 +247,9 @@ struct Record {
 struct Plan {
   std::string model; ///< For people.
   std::string policy, policyHash;
+  /// The policy, then what it extends, each the one before; empty where no
+  /// policy's text is known.
+  std::vector<plan::PolicyText> policyTexts;
   std::map<std::string, std::int64_t> dims; ///< As bound at import.
   /// For people: how many ops compute in a format, how many casts lead to it.
   std::map<std::string, std::int64_t> ops, casts;

@@ -94,6 +94,54 @@ TEST(PlanJson, TypesAndKeysAreChecked) {
             "plan:port 0 init: error: expected an object");
 }
 
+/// A policy that extends another one; the hashes are those of sha256sum.
+static Plan planWithPolicies() {
+  Plan plan = samplePlan();
+  plan.policy = "mine";
+  plan.policyHash =
+      "6d269c691866c4d678f6e079ff6452b72b65504c8260970fb4f51f6da80d2b14";
+  plan.policyTexts = {
+      {"mine", plan.policyHash, "name: mine\n", "target: t\n"},
+      {"base",
+       "c40748063e56a281e9f5652098c899bc50bc2ff28577991b6a8a529be0e73f24",
+       "name: base\n", ""}};
+  return plan;
+}
+
+TEST(PlanJson, TextsOfPoliciesAreRead) {
+  Plan plan = planWithPolicies();
+  Result<Plan> read = readPlan(writePlan(plan), "plan");
+  ASSERT_TRUE(read) << render(read.error());
+  ASSERT_EQ(read->policyTexts.size(), 2u);
+  EXPECT_EQ(read->policyTexts[0].text, "name: mine\n");
+  EXPECT_EQ(read->policyTexts[0].costs, "target: t\n");
+  EXPECT_EQ(read->policyTexts[1].name, "base");
+  EXPECT_EQ(writePlan(*read), writePlan(plan));
+}
+
+TEST(PlanJson, TextsOfPoliciesHaveTheirHashes) {
+  auto reject = [](auto change) {
+    Plan plan = planWithPolicies();
+    change(plan);
+    Result<Plan> read = readPlan(writePlan(plan), "plan");
+    return read ? "accepted" : render(read.error());
+  };
+  const std::string mine = "plan: error: the text of policy 'mine' does not "
+                           "have the SHA-256 that the plan says";
+  EXPECT_EQ(reject([](Plan &p) { p.policyTexts[0].text += " "; }), mine);
+  EXPECT_EQ(reject([](Plan &p) { p.policyTexts[0].costs = ""; }), mine);
+  EXPECT_EQ(reject([](Plan &p) { p.policyTexts.pop_back(); }), mine);
+  EXPECT_EQ(reject([](Plan &p) { p.policyTexts[1].text = ""; }),
+            "plan: error: the text of policy 'base' does not have the SHA-256 "
+            "that the plan says");
+  EXPECT_EQ(reject([](Plan &p) { p.policyHash = "00ff"; }),
+            "plan: error: policy 'mine' is not the one whose text follows, "
+            "'mine'");
+  EXPECT_EQ(reject([](Plan &p) { p.policy = "other"; }),
+            "plan: error: policy 'other' is not the one whose text follows, "
+            "'mine'");
+}
+
 TEST(PlanJson, BrokenTextIsRejected) {
   std::string text = writePlan(samplePlan());
   // Every truncation is an error, none a crash.
