@@ -91,7 +91,8 @@ static FailureOr<T> parseFile(const PolicyFile &file, StringRef what,
     return emitError(FileLineColLoc::get(context, file.file, 1, 1))
            << "expected " << what << ", found nothing";
   T value;
-  if (failed(form.read(reader, *reader.getRoot(), value)) || reader.hasFailed())
+  if (failed(form.read(reader, *reader.getRoot(), value)) ||
+      reader.hasFailed() || failed(reader.finish()))
     return failure();
   return value;
 }

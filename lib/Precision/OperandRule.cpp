@@ -15,6 +15,8 @@ public:
     std::vector<Choice> choices;
     // In which format readers find each node's results.
     std::vector<FloatType> found;
+    choices.reserve(graph.getNodes().size());
+    found.reserve(graph.getNodes().size());
     for (unsigned i = 0, e = graph.getNodes().size(); i < e; ++i) {
       choices.push_back(choose(graph, i, found));
       FloatType settled = graph.getNodes()[i].settled;

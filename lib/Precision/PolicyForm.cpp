@@ -2,6 +2,7 @@
 
 #include "PolicyForm.h"
 #include "binade/IR/Diagnostics.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -9,14 +10,27 @@ using Node = YamlReader::Node;
 
 static constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
+/// Equal for equal selectors alone.
+static std::string getKey(const PolicySelector &match) {
+  auto number = [](auto member) {
+    return std::to_string(member ? static_cast<int>(*member) : -1);
+  };
+  // No name of an op has a space.
+  return llvm::join(match.ops, " ") + "\n" + number(match.phase) + " " +
+         number(match.role) + " " + number(match.layer) + " " + match.name.text;
+}
+
 /// Two rules for the same ops would hide one another.
 static LogicalResult checkRules(YamlReader &, Node &, Policy &policy) {
-  for (auto [index, rule] : llvm::enumerate(policy.rules))
-    for (const PolicyRule &other : ArrayRef(policy.rules).take_front(index))
-      if (rule.match == other.match && rule.settings != other.settings)
-        return emitError(rule.location)
-               << "matches the same as the rule at " << other.origin
-               << ", with other settings";
+  llvm::StringMap<const PolicyRule *> known;
+  for (const PolicyRule &rule : policy.rules) {
+    const PolicyRule *other =
+        known.try_emplace(getKey(rule.match), &rule).first->second;
+    if (rule.settings != other->settings)
+      return emitError(rule.location)
+             << "matches the same as the rule at " << other->origin
+             << ", with other settings";
+  }
   return success();
 }
 

@@ -23,9 +23,17 @@ YamlReader::YamlReader(StringRef text, StringRef file, MLIRContext *context)
             << diagnostic.getMessage();
       },
       this);
-  auto document = stream.begin(); // May be asked for once.
+  document = stream.begin(); // May be asked for once.
   if (document != stream.end())
     root = document->getRoot();
+}
+
+LogicalResult YamlReader::finish() {
+  if (++document == stream.end())
+    return failure(stream.failed());
+  Node *second = document->getRoot();
+  return second ? error(*second, "a second document in a file of one")
+                : failure();
 }
 
 std::pair<unsigned, unsigned> YamlReader::getPosition(Node &node) {

@@ -27,6 +27,8 @@ public:
 
   /// The root of the only document; null where there is none.
   Node *getRoot() { return root; }
+  /// Reports a second document. The nodes of the first are gone afterwards.
+  LogicalResult finish();
   /// Whether the text is not YAML, which was reported.
   bool hasFailed() { return stream.failed(); }
 
@@ -45,6 +47,7 @@ private:
   MLIRContext *context;
   llvm::SourceMgr sources;
   llvm::yaml::Stream stream;
+  llvm::yaml::document_iterator document;
   Node *root = nullptr;
 };
 

@@ -127,6 +127,26 @@ def test_a_policy_that_extends_nothing_more_decides_the_same(tmp_path):
     assert texts[0] == texts[1]
 
 
+def test_errors_of_show_are_records_for_machines(tmp_path):
+    (tmp_path / "mine.yaml").write_text("name: mine\nnarow: bf16\n")
+    done = binade("policy", "show", tmp_path / "mine.yaml", "--diag", "json")
+    assert done.returncode == 3
+    record = json.loads(done.stderr.splitlines()[0])
+    assert record["severity"] == "error" and "narow" in record["message"]
+
+
+def test_many_rules_are_read_in_linear_time(tmp_path):
+    rules = [f"  - {{ match: {{ name: n{i} }}, class: deny }}\n" for i in range(40000)]
+    path = tmp_path / "mine.yaml"
+    path.write_text("name: mine\nextends: bf16-amp\nrules:\n" + "".join(rules))
+    # Compared in pairs, these took minutes.
+    assert binade("policy", "show", path).returncode == 0
+    path.write_text(path.read_text() + rules[7].replace("deny", "allow"))
+    done = binade("policy", "show", path)
+    assert done.returncode == 3
+    assert "mine.yaml:40004:" in done.stderr and "mine.yaml:11," in done.stderr
+
+
 # --- In the bundle ------------------------------------------------------------
 
 

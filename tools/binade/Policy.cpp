@@ -167,16 +167,21 @@ static void addShow(CLI::App &app, Run &run) {
   command->footer("Examples:\n"
                   "  binade policy show fp16-amp\n"
                   "  binade policy show mine.yaml");
-  auto name = std::make_shared<std::string>();
-  command->add_option("policy", *name, "Name of a policy, or a YAML file")
+  struct ShowCommand {
+    std::string policy;
+    ::binade::DiagnosticFormat format = ::binade::DiagnosticFormat::Text;
+  };
+  auto self = std::make_shared<ShowCommand>();
+  command
+      ->add_option("policy", self->policy, "Name of a policy, or a YAML file")
       ->required()
       ->type_name("POLICY");
-  command->callback([&run, name] {
-    run = [name]() -> int {
+  ::binade::addDiagnosticFormat(*command, self->format);
+  command->callback([&run, self] {
+    run = [self]() -> int {
       MLIRContext context;
-      Diagnostics diagnostics(context, "binade",
-                              ::binade::DiagnosticFormat::Text);
-      FailureOr<Policy> policy = loadPolicy(*name, &context);
+      Diagnostics diagnostics(context, "binade", self->format);
+      FailureOr<Policy> policy = loadPolicy(self->policy, &context);
       if (failed(policy))
         return ExitCode::Rejected;
       show(*policy);
