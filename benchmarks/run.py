@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Measures Binade against PyTorch on this machine, in one process, in pairs.
 
-    .venv/bin/python benchmarks/run.py [char-gpt] [adamw] [compile] [--pairs N]
+    .venv/bin/python benchmarks/run.py [char-gpt] [cut] [adamw] [compile] [--pairs N]
 
 char-gpt  the whole training step of examples/char-gpt against torch.compile, in f32
           and in bf16 autocast, and the share of contractions
+cut       the same step under a policy that cuts by costs measured here, against presets
 adamw     the update of GPT-2's 148 tensors (124 million parameters) against
           torch.optim.AdamW(fused=True)
 compile   import and compilation of a model, by phase (give it by --model)
@@ -30,7 +31,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", nargs="*", help="char-gpt, adamw, compile")
+    parser.add_argument("what", nargs="*", help="char-gpt, cut, adamw, compile")
     parser.add_argument("--pairs", type=int, default=15)
     parser.add_argument("--model", type=pathlib.Path, help="ONNX file for 'compile'")
     parser.add_argument(
@@ -40,9 +41,11 @@ def main() -> None:
     import adamw
     import char_gpt
     import compilation
+    import cut
 
     benchmarks = {
         "char-gpt": char_gpt.measure,
+        "cut": cut.measure,
         "adamw": adamw.measure,
         "compile": compilation.measure,
     }

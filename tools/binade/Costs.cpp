@@ -14,6 +14,7 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/ScopedPrinter.h"
 #include <chrono>
+#include <cmath>
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -38,29 +39,22 @@ static std::string makeStep(StringRef op, StringRef type) {
       op, type);
 }
 
-static double median(std::vector<double> values) {
-  auto middle = values.begin() + values.size() / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-/// Median seconds of a run.
-static double time(::binade::Program &program) {
-  constexpr unsigned kWarm = 2, kLeast = 15;
-  constexpr double kSeconds = 0.5;
-  std::vector<double> times;
-  double sum = 0;
-  for (unsigned i = 0; i < kWarm; ++i)
-    program.run();
-  while (times.size() < kLeast || sum < kSeconds) {
-    auto start = std::chrono::steady_clock::now();
-    program.run();
-    std::chrono::duration<double> elapsed =
-        std::chrono::steady_clock::now() - start;
-    times.push_back(elapsed.count());
-    sum += elapsed.count();
-  }
-  return median(std::move(times));
+/// Seconds of each program's fastest run. They take turns, so that whoever else
+/// uses the machine slows all of them, and the fastest run is one that nobody
+/// disturbed.
+static std::vector<double> time(std::vector<::binade::Program> &programs) {
+  constexpr unsigned kWarm = 2, kRounds = 30;
+  using Clock = std::chrono::steady_clock;
+  std::vector<double> least(programs.size(), HUGE_VAL);
+  for (unsigned round = 0; round < kWarm + kRounds; ++round)
+    for (auto [program, fastest] : llvm::zip(programs, least)) {
+      Clock::time_point start = Clock::now();
+      program.run();
+      std::chrono::duration<double> elapsed = Clock::now() - start;
+      if (round >= kWarm)
+        fastest = std::min(fastest, elapsed.count());
+    }
+  return least;
 }
 
 namespace {
@@ -73,35 +67,43 @@ public:
   }
 
   Result<TargetCosts> measure() {
-    TargetCosts costs;
+    // Beyond every cache, and large enough for a library's best.
+    constexpr int64_t kElements = 1 << 24, kSide = 1024;
     const FloatType formats[] = {Float32Type::get(&context),
                                  BFloat16Type::get(&context),
                                  Float16Type::get(&context)};
+    TargetCosts costs;
+    std::vector<::binade::Program> programs;
+    auto add = [&](StringRef op, const Twine &type) -> Result<void> {
+      Result<::binade::Program> program = prepare(op, type.str(), costs);
+      if (!program)
+        return program.takeError();
+      programs.push_back(std::move(*program));
+      return {};
+    };
     for (FloatType format : formats) {
-      // Beyond every cache, and large enough for a library's best.
-      constexpr int64_t kElements = 1 << 24, kSide = 1024;
+      std::string name = llvm::to_string(format);
+      if (Result<void> done =
+              add("matmul", llvm::formatv("{0}x{0}x{1}", kSide, name).str());
+          !done)
+        return done.takeError();
+      if (Result<void> done = add("add", Twine(kElements) + "x" + name); !done)
+        return done.takeError();
+    }
+    if (Result<void> done = add("add", "8xf32"); !done)
+      return done.takeError();
+    std::vector<double> seconds = time(programs);
+    for (auto [index, format] : llvm::enumerate(formats)) {
       FormatRates rates;
       rates.format = format;
-      std::string name = llvm::to_string(format);
-      Result<double> products =
-          run("matmul", llvm::formatv("{0}x{0}x{1}", kSide, name).str(), costs);
-      if (!products)
-        return products.takeError();
-      rates.products = double(kSide * kSide * kSide) / *products;
-      Result<double> sums =
-          run("add", llvm::formatv("{0}x{1}", kElements, name).str(), costs);
-      if (!sums)
-        return sums.takeError();
-      rates.elements = 3.0 * kElements / *sums;
+      rates.products = double(kSide * kSide * kSide) / seconds[2 * index];
+      rates.elements = 3.0 * kElements / seconds[2 * index + 1];
       costs.formats.push_back(rates);
       llvm::errs() << llvm::formatv(
-          "{0,-5} {1:e2} products/s, {2:e2} elements/s\n", name, rates.products,
-          rates.elements);
+          "{0,-5} {1:e2} products/s, {2:e2} elements/s\n",
+          llvm::to_string(format), rates.products, rates.elements);
     }
-    Result<double> launch = run("add", "8xf32", costs);
-    if (!launch)
-      return launch.takeError();
-    costs.launch = *launch;
+    costs.launch = seconds.back();
     return costs;
   }
 
@@ -112,8 +114,8 @@ private:
     return registry;
   }
 
-  Result<double> run(StringRef op, const std::string &type,
-                     TargetCosts &costs) {
+  Result<::binade::Program> prepare(StringRef op, const std::string &type,
+                                    TargetCosts &costs) {
     DiagnosticCollector diagnostics(&context);
     auto fail = [&] {
       return diagnostics.takeError(op.str() + " of " + type,
@@ -138,7 +140,7 @@ private:
         program->getIsa().empty() ? "no kernels" : program->getIsa(),
         program->getThreads(),
         library.empty() ? "own contractions" : "oneDNN " + library);
-    return time(*program);
+    return program;
   }
 
   CompileOptions options;

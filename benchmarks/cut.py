@@ -1,0 +1,50 @@
+"""A policy that cuts by the costs of this machine, against presets, on char-gpt."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import subprocess
+import tempfile
+
+from char_gpt import EXAMPLE, OPTIONS, load_batch
+from pairs import compare
+from runtime import BUILD, Program, compile_step
+
+PRESETS = ["fp32", "bf16-amp", "fp16-amp", "bf16"]
+POLICY = """\
+name: cut
+narrow: bf16
+wide: f32
+cut: { costs: here.yaml, formats: [{ format: bf16 }, { format: f16 }] }
+"""
+
+
+def write_policy(folder: pathlib.Path) -> pathlib.Path:
+    """A policy of two 16-bit formats to choose from, and the costs of this machine."""
+    command = [BUILD / "bin" / "binade", "costs", "--measure"]
+    costs = folder / "here.yaml"
+    subprocess.run([*command, "-o", costs], check=True)
+    print("  " + costs.read_text().replace("\n", "\n  ").rstrip())
+    policy = folder / "cut.yaml"
+    policy.write_text(POLICY)
+    return policy
+
+
+def load(folder: pathlib.Path, policy: str | pathlib.Path) -> Program:
+    bundle = folder / f"{pathlib.Path(policy).stem}.bnd"
+    model = EXAMPLE / "char-gpt.onnx"
+    program = Program(compile_step(model, bundle, "--policy", str(policy), *OPTIONS))
+    for name, array in load_batch().items():
+        program["batch", name][...] = array
+    return program
+
+
+def measure(arguments: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        cut = load(folder, write_policy(folder))
+        for preset in PRESETS:
+            program = load(folder, preset)
+            ratio = compare(("cut", cut.run), (preset, program.run), arguments.pairs)
+            print(f"  {ratio}", flush=True)
