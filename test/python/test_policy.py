@@ -147,6 +147,23 @@ def test_many_rules_are_read_in_linear_time(tmp_path):
     assert "mine.yaml:40004:" in done.stderr and "mine.yaml:11," in done.stderr
 
 
+@pytest.mark.nightly
+def test_measured_costs_are_costs_that_a_policy_reads(tmp_path):
+    done = binade("costs", "--measure", "-o", tmp_path / "here.yaml")
+    assert done.returncode == 0, done.stderr
+    costs = yaml.safe_load((tmp_path / "here.yaml").read_text())
+    rates = {rates.pop("format"): rates for rates in costs["formats"]}
+    assert list(rates) == ["f32", "bf16", "f16"]
+    # A machine of our days, give or take a hundred.
+    for each in rates.values():
+        assert 1e8 < each["products"] < 1e14
+        assert 1e7 < each["elements"] < 1e13
+    assert 1e-8 < costs["launch"] < 1e-2
+    policy = tmp_path / "mine.yaml"
+    policy.write_text("name: mine\nextends: bf16-amp\ncut: { costs: here.yaml }\n")
+    assert binade("policy", "show", policy).returncode == 0
+
+
 # --- In the bundle ------------------------------------------------------------
 
 
