@@ -37,9 +37,12 @@ public:
     });
     // Formats that only pins have are as fast as the wide one.
     const TargetCosts &target = policy.cut->target;
+    const FormatRates &wide = *target.find(policy.wide);
     for (FloatType format : formats) {
       const FormatRates *found = target.find(format);
-      rates.push_back(found ? *found : *target.find(policy.wide));
+      rates.push_back(found ? *found : wide);
+      rates.back().products = judge(rates.back().products, wide.products);
+      rates.back().elements = judge(rates.back().elements, wide.elements);
     }
   }
 
@@ -63,6 +66,13 @@ public:
   }
 
 private:
+  /// A rate that differs from the wide format's by more than such measurements
+  /// do from one another, else that one.
+  static double judge(double rate, double wide) {
+    constexpr double kNoise = 0.1;
+    return std::abs(rate - wide) < kNoise * wide ? wide : rate;
+  }
+
   static FloatType getElementFormat(Value value) {
     return cast<FloatType>(getElementTypeOrSelf(value.getType()));
   }
