@@ -6,6 +6,7 @@
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/ScopedPrinter.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -35,6 +36,34 @@ PrecisionAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     if (format && getStorageFormat(format) != format)
       return emitError() << what << " format " << format
                          << " is no format of memory, only of operands";
+  return success();
+}
+
+std::string StorageAttr::explainViolation(FloatType parameter, Master master,
+                                          FloatType states) {
+  auto print = [](FloatType format) { return llvm::to_string(format); };
+  for (auto [what, format] :
+       {std::pair("parameters", parameter), std::pair("states", states)})
+    if (format && !format.isF32() && !format.isBF16() && !format.isF16())
+      return std::string(what) + " are kept in f32, bf16 or f16, not in " +
+             print(format);
+  if (master == Master::None)
+    return "";
+  std::string name = "'" + stringifyMaster(master).str() + "'";
+  if (!parameter || parameter.isF32())
+    return name + " keeps what 16 bits lose; the parameter is f32";
+  if (master != Master::F32 && master != Master::Kahan && !parameter.isBF16())
+    return name + " works on the upper half of an f32, which is bf16, not " +
+           print(parameter);
+  return "";
+}
+
+LogicalResult StorageAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                  FloatType parameter, Master master,
+                                  FloatType states, StringAttr) {
+  if (std::string wrong = explainViolation(parameter, master, states);
+      !wrong.empty())
+    return emitError() << wrong;
   return success();
 }
 

@@ -124,17 +124,31 @@ BinadeDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned index,
     return op->emitOpError() << "draws argument " << index
                              << " at random, which has type " << type;
   }
+  if (auto beside = dyn_cast<BesideAttr>(value)) {
+    Master master = beside.getMaster();
+    if (master == Master::None || master == Master::Stochastic)
+      return op->emitOpError() << "starts argument " << index << " with what '"
+                               << stringifyMaster(master)
+                               << "' keeps beside a parameter: nothing";
+    return success();
+  }
   if (isa<ElementsAttr, ExternalAttr>(value)) {
     Type given = cast<TypedAttr>(value).getType();
-    if (given == type)
+    // An f32 is rounded to 16 bits.
+    Type element = getElementTypeOrSelf(type);
+    auto tensor = dyn_cast<RankedTensorType>(given);
+    bool isRounded = tensor && tensor.getElementType().isF32() &&
+                     (element.isBF16() || element.isF16()) &&
+                     tensor.clone(element) == type;
+    if (given == type || isRounded)
       return success();
     return op->emitOpError()
            << "initial value of argument " << index << " has type " << given
            << ", the argument " << type;
   }
   return op->emitOpError() << "expects '" << kInitAttr
-                           << "' to be elements, #binade.external or "
-                              "#binade.random, got "
+                           << "' to be elements, #binade.external, "
+                              "#binade.random or #binade.beside, got "
                            << value;
 }
 

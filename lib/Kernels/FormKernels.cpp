@@ -122,6 +122,8 @@ private:
       copy->removeAttr(kPhaseAttr);
       if (auto decided = dyn_cast<PrecisionOpInterface>(copy))
         decided.setPrecisionAttr({}); // By now the types say it all.
+      if (auto update = dyn_cast<OptimizerUpdateOp>(copy))
+        update.removeStorageAttr();
       if (operands.size() != op->getNumOperands())
         copy->setOperands(llvm::map_to_vector(
             operands, [&](Value x) { return inside.lookup(x); }));

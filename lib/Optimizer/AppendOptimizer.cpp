@@ -133,7 +133,7 @@ private:
     Type type = parameter.getType();
     b.setLoc(parameter.getLoc());
     auto update = OptimizerUpdateOp::create(
-        b, type, SmallVector<Type>(old.size(), type), rule.getSymName(),
+        b, SmallVector<Type>(1 + old.size(), type), rule.getSymName(),
         parameter, gradients.lookup(name), old, scalars, factors,
         guard ? foundInf : Value());
     results.push_back({Role::Parameter, name.str(), update.getNewParameter()});

@@ -2,6 +2,7 @@
 
 #include "binade/Reference/Interpreter.h"
 #include "FunctionEvaluator.h"
+#include "Storage.h"
 #include "binade/IR/Interface.h"
 #include "llvm/ADT/StringExtras.h"
 #include <cmath>
@@ -9,6 +10,82 @@
 
 using namespace mlir;
 using namespace mlir::binade;
+
+namespace {
+/// What arguments start from that nobody gave.
+class InitialValues {
+public:
+  InitialValues(func::FuncOp function, const NamedTensors &inputs,
+                FunctionEvaluator &evaluator)
+      : function(function), inputs(inputs), evaluator(evaluator) {}
+
+  FailureOr<Tensor> get(unsigned index, StringRef name) {
+    if (auto beside = function.getArgAttrOfType<BesideAttr>(index, kInitAttr))
+      return getBeside(index, beside);
+    FailureOr<Tensor> tensor = load(index, name);
+    RankedTensorType type = getType(index);
+    if (failed(tensor) || tensor->getType() == type)
+      return tensor;
+    Tensor rounded(type);
+    ParameterStorage storage(findMaster(name), getFormat(index));
+    for (int64_t i = 0, count = rounded.getNumElements(); i < count; ++i)
+      storage.start(static_cast<float>((*tensor)[i]), i, &rounded, nullptr);
+    return rounded;
+  }
+
+private:
+  RankedTensorType getType(unsigned index) {
+    return cast<RankedTensorType>(function.getArgumentTypes()[index]);
+  }
+  FloatType getFormat(unsigned index) {
+    return cast<FloatType>(getType(index).getElementType());
+  }
+
+  FailureOr<Tensor> load(unsigned index, StringRef name) {
+    Attribute init = function.getArgAttr(index, kInitAttr);
+    if (!init || isa<RandomAttr>(init))
+      return function.emitError("input '")
+             << name << "' of type " << getType(index) << " is missing"
+             << (init ? "; it is drawn at random when training starts" : "");
+    return evaluator.load(function, init);
+  }
+
+  FailureOr<Tensor> getBeside(unsigned index, BesideAttr init) {
+    StringRef name = init.getParameter();
+    std::optional<Port> port = findArgument(function, Role::Parameter, name);
+    RankedTensorType type = getType(index);
+    if (!port || getType(port->index).getShape() != type.getShape())
+      return function.emitError("no parameter '")
+             << name << "' of shape " << type << " to be kept beside";
+    Tensor kept(type);
+    ParameterStorage storage(init.getMaster(), getFormat(port->index));
+    auto keep = [&](const Tensor &parameter) {
+      for (int64_t i = 0, count = kept.getNumElements(); i < count; ++i)
+        storage.start(static_cast<float>(parameter[i]), i, nullptr, &kept);
+      return kept;
+    };
+    if (auto given = inputs.find(name.str()); given != inputs.end())
+      return keep(*given->second);
+    FailureOr<Tensor> parameter = load(port->index, name);
+    if (failed(parameter))
+      return failure();
+    return keep(*parameter);
+  }
+
+  /// How the parameter of that name is kept.
+  Master findMaster(StringRef name) {
+    for (unsigned index = 0; index < function.getNumArguments(); ++index)
+      if (auto beside = function.getArgAttrOfType<BesideAttr>(index, kInitAttr);
+          beside && beside.getParameter() == name)
+        return beside.getMaster();
+    return Master::None;
+  }
+
+  func::FuncOp function;
+  const NamedTensors &inputs;
+  FunctionEvaluator &evaluator;
+};
+} // namespace
 
 FailureOr<NamedTensors>
 mlir::binade::completeInputs(func::FuncOp function, const NamedTensors &inputs,
@@ -30,12 +107,8 @@ mlir::binade::completeInputs(func::FuncOp function, const NamedTensors &inputs,
                << given->second->getType();
       continue;
     }
-    Attribute init = function.getArgAttr(index, kInitAttr);
-    if (!init || isa<RandomAttr>(init))
-      return function.emitError("input '")
-             << name << "' of type " << type << " is missing"
-             << (init ? "; it is drawn at random when training starts" : "");
-    FailureOr<Tensor> tensor = evaluator.load(function, init);
+    FailureOr<Tensor> tensor =
+        InitialValues(function, inputs, evaluator).get(index, name);
     if (failed(tensor))
       return failure();
     complete[name] = std::make_shared<Tensor>(std::move(*tensor));

@@ -2,6 +2,8 @@
 
 #include "Families.h"
 #include "Formula.h"
+#include "Random.h"
+#include "Storage.h"
 #include <cmath>
 
 using namespace mlir;
@@ -53,6 +55,15 @@ static void evaluateGradientStatistics(GradientStatisticsOp op, Evaluation &e) {
   e.result(1).getIntegers()[0] = !isFinite;
 }
 
+/// The word for element `index`; any where nothing is drawn.
+static uint32_t drawRandom(OptimizerUpdateOp op, Evaluation &e, int64_t index) {
+  if (op.getRandom().empty())
+    return 0;
+  int64_t seed = e[op.getRandom()[0]].getIntegers()[0],
+          place = e[op.getRandom()[1]].getIntegers()[0];
+  return drawBits(index, seed, place, static_cast<uint64_t>(place) >> 32);
+}
+
 static LogicalResult evaluateUpdate(OptimizerUpdateOp op, Evaluation &e) {
   if (op.getSkip() && e[op.getSkip()].getIntegers()[0]) {
     e.setResult(0, e.getOperands()[0]);
@@ -63,23 +74,32 @@ static LogicalResult evaluateUpdate(OptimizerUpdateOp op, Evaluation &e) {
   FailureOr<Formula> formula = compileFormula(op);
   if (failed(formula))
     return failure();
-  SmallVector<const Tensor *> tensors = {&e[op.getParameter()],
-                                         &e[op.getGradient()]};
-  for (Value state : op.getStates())
+  const Tensor &parameter = e[op.getParameter()];
+  const Tensor *beside = op.getBeside() ? &e[op.getBeside()] : nullptr;
+  Tensor *newBeside = beside ? &e.result(op.getStates().size()) : nullptr;
+  ParameterStorage storage(
+      op.getMaster(), cast<FloatType>(parameter.getType().getElementType()));
+  SmallVector<const Tensor *> tensors = {&e[op.getGradient()]};
+  for (Value state : op.getRuleStates())
     tensors.push_back(&e[state]);
-  SmallVector<Number> arguments(tensors.size());
+  SmallVector<Number> arguments(1 + tensors.size());
   for (Value scalar : op.getScalars())
     arguments.push_back({.real = e[scalar][0]});
-  for (int64_t i = 0, count = tensors[0]->getNumElements(); i < count; ++i) {
-    for (auto [argument, tensor] : llvm::zip(arguments, tensors))
+  for (int64_t i = 0, count = parameter.getNumElements(); i < count; ++i) {
+    arguments[0].real = storage.decode(parameter, beside, i);
+    for (auto [argument, tensor] :
+         llvm::zip(MutableArrayRef(arguments).drop_front(), tensors))
       argument.real = (*tensor)[i];
     for (Value factor : op.getFactors())
       arguments[1].real = static_cast<float>(arguments[1].real * e[factor][0]);
-    for (auto [index, result] : llvm::enumerate((*formula)(arguments))) {
-      e.result(index)[i] = result.real;
-      if (!formula->isExact())
+    ArrayRef<Number> results = (*formula)(arguments);
+    storage.update(static_cast<float>(results[0].real), parameter, beside,
+                   drawRandom(op, e, i), i, e.result(0), newBeside);
+    for (auto [index, state] : llvm::enumerate(results.drop_front()))
+      e.result(1 + index)[i] = state.real;
+    if (!formula->isExact())
+      for (auto [index, result] : llvm::enumerate(results))
         e.setError(index, i, 16.0 * e.getRoundoff() * std::fabs(result.real));
-    }
   }
   return success();
 }

@@ -1,5 +1,6 @@
 //===- Random.cpp - dropout and its generator -----------------------------===//
 
+#include "Random.h"
 #include "Families.h"
 #include <array>
 #include <cmath>
@@ -24,15 +25,20 @@ static uint32_t drawWord(std::array<uint32_t, 4> counter,
   return counter[0];
 }
 
-/// A multiple of 2^-24 in [0, 1).
-static double drawUniform(int64_t index, int64_t seed, int64_t step,
-                          int64_t stream) {
+uint32_t mlir::binade::drawBits(int64_t index, int64_t seed, int64_t step,
+                                int64_t stream) {
   auto low = [](int64_t x) { return static_cast<uint32_t>(x); };
   auto high = [](int64_t x) {
     return static_cast<uint32_t>(static_cast<uint64_t>(x) >> 32);
   };
-  uint32_t word = drawWord({low(index), high(index), low(stream), low(step)},
-                           {low(seed), high(seed)});
+  return drawWord({low(index), high(index), low(stream), low(step)},
+                  {low(seed), high(seed)});
+}
+
+/// A multiple of 2^-24 in [0, 1).
+static double drawUniform(int64_t index, int64_t seed, int64_t step,
+                          int64_t stream) {
+  uint32_t word = drawBits(index, seed, step, stream);
   return static_cast<double>(word >> 8) * 0x1p-24;
 }
 

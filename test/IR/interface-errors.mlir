@@ -35,7 +35,21 @@ func.func @initial_shape(%x: tensor<2xf32> {binade.init = dense<0.0> : tensor<3x
 
 // -----
 
-// expected-error@+1 {{expects 'binade.init' to be elements, #binade.external or #binade.random, got "zeros"}}
+// expected-error@+1 {{initial value of argument 0 has type 'tensor<2xf64>', the argument 'tensor<2xbf16>'}}
+func.func @initial_rounded(%x: tensor<2xbf16> {binade.init = dense<0.0> : tensor<2xf64>}) {
+  return
+}
+
+// -----
+
+// expected-error@+1 {{starts argument 0 with what 'stochastic' keeps beside a parameter: nothing}}
+func.func @initial_beside(%x: tensor<2xf32> {binade.init = #binade.beside<"w", stochastic>}) {
+  return
+}
+
+// -----
+
+// expected-error@+1 {{expects 'binade.init' to be elements, #binade.external, #binade.random or #binade.beside, got "zeros"}}
 func.func @initial_word(%x: tensor<2xf32> {binade.init = "zeros"}) {
   return
 }

@@ -119,3 +119,74 @@ func.func @skip_per_element(%p: tensor<8xf32>, %k: tensor<f32>, %b: tensor<8xi1>
   %n:2 = binade.optimizer_update @rule %p, %p states(%p) scalars(%k) skip(%b) : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<8xi1>) -> (tensor<8xf32>, tensor<8xf32>)
   return
 }
+
+// -----
+
+binade.optimizer @rule {states = [#binade.setting<"s" = 0.0>], hypers = []}
+func.func private @rule.update(%p: f32, %g: f32, %s: f32) -> (f32, f32) { return %p, %s : f32, f32 }
+
+func.func @copy_missing(%p: tensor<8xbf16>, %g: tensor<8xf32>, %s: tensor<8xf32>) {
+  // expected-error@+1 {{'binade.optimizer_update' op has 0 states, optimizer @rule has 1}}
+  %n:2 = binade.optimizer_update @rule %p, %g states(%s) {master = #binade.master<f32>} : (tensor<8xbf16>, tensor<8xf32>, tensor<8xf32>) -> (tensor<8xbf16>, tensor<8xf32>)
+  return
+}
+
+// -----
+
+binade.optimizer @rule {states = [#binade.setting<"s" = 0.0>], hypers = []}
+func.func private @rule.update(%p: f32, %g: f32, %s: f32) -> (f32, f32) { return %p, %s : f32, f32 }
+
+func.func @rest_of_floats(%p: tensor<8xbf16>, %g: tensor<8xf32>, %s: tensor<8xf32>) {
+  // expected-error@+1 {{'binade.optimizer_update' op expects 'i16' in the last state, which 'split_trunc' keeps, got 'f32'}}
+  %n:3 = binade.optimizer_update @rule %p, %g states(%s, %s) {master = #binade.master<split_trunc>} : (tensor<8xbf16>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<8xbf16>, tensor<8xf32>, tensor<8xf32>)
+  return
+}
+
+// -----
+
+binade.optimizer @rule {states = [#binade.setting<"s" = 0.0>], hypers = []}
+func.func private @rule.update(%p: f32, %g: f32, %s: f32) -> (f32, f32) { return %p, %s : f32, f32 }
+
+func.func @split_half(%p: tensor<8xf16>, %g: tensor<8xf32>, %s: tensor<8xf32>, %r: tensor<8xi16>) {
+  // expected-error@+1 {{'binade.optimizer_update' op 'split_round' works on the upper half of an f32, which is bf16, not f16}}
+  %n:3 = binade.optimizer_update @rule %p, %g states(%s, %r) {master = #binade.master<split_round>} : (tensor<8xf16>, tensor<8xf32>, tensor<8xf32>, tensor<8xi16>) -> (tensor<8xf16>, tensor<8xf32>, tensor<8xi16>)
+  return
+}
+
+// -----
+
+binade.optimizer @rule {states = [#binade.setting<"s" = 0.0>], hypers = []}
+func.func private @rule.update(%p: f32, %g: f32, %s: f32) -> (f32, f32) { return %p, %s : f32, f32 }
+
+func.func @kahan_of_f32(%p: tensor<8xf32>) {
+  // expected-error@+1 {{'binade.optimizer_update' op 'kahan' keeps what 16 bits lose; the parameter is f32}}
+  %n:3 = binade.optimizer_update @rule %p, %p states(%p, %p) {master = #binade.master<kahan>} : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>)
+  return
+}
+
+// -----
+
+binade.optimizer @rule {states = [#binade.setting<"s" = 0.0>], hypers = []}
+func.func private @rule.update(%p: f32, %g: f32, %s: f32) -> (f32, f32) { return %p, %s : f32, f32 }
+
+func.func @state_of_integers(%p: tensor<8xf32>, %s: tensor<8xi16>) {
+  // expected-error@+1 {{'binade.optimizer_update' op expects states of floats, got 'tensor<8xi16>'}}
+  %n:2 = binade.optimizer_update @rule %p, %p states(%s) : (tensor<8xf32>, tensor<8xf32>, tensor<8xi16>) -> (tensor<8xf32>, tensor<8xi16>)
+  return
+}
+
+// -----
+
+binade.optimizer @rule {states = [#binade.setting<"s" = 0.0>], hypers = []}
+func.func private @rule.update(%p: f32, %g: f32, %s: f32) -> (f32, f32) { return %p, %s : f32, f32 }
+
+func.func @nothing_to_draw_from(%p: tensor<8xbf16>, %g: tensor<8xf32>, %s: tensor<8xf32>) {
+  // expected-error@+1 {{'binade.optimizer_update' op has 0 random numbers, 'stochastic' takes 2}}
+  %n:2 = binade.optimizer_update @rule %p, %g states(%s) {master = #binade.master<stochastic>} : (tensor<8xbf16>, tensor<8xf32>, tensor<8xf32>) -> (tensor<8xbf16>, tensor<8xf32>)
+  return
+}
+
+// -----
+
+// expected-error@+1 {{parameters are kept in f32, bf16 or f16, not in f64}}
+func.func @storage_format() attributes {storage = #binade.storage<parameter = f64>} { return }

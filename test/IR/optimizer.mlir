@@ -34,3 +34,17 @@ func.func @update(%p: tensor<8xf32>, %g: tensor<8xbf16>, %last: tensor<8xf32>, %
       -> (tensor<8xf32>, tensor<8xf32>)
   return %new#0, %new#1, %squares : tensor<8xf32>, tensor<8xf32>, tensor<f64>
 }
+
+// CHECK-LABEL: func.func @kept
+// CHECK-SAME:    %[[R:[^:]*]]: tensor<8xi16> {binade.init = #binade.beside<"p", split_round>}
+func.func @kept(%p: tensor<8xbf16>, %g: tensor<8xf32>, %last: tensor<8xf16>, %lr: tensor<f32>,
+                %rest: tensor<8xi16> {binade.init = #binade.beside<"p", split_round>}, %n: tensor<i64>) {
+  // CHECK-NEXT: binade.optimizer_update @plain %arg0, %arg1 states(%arg2, %[[R]]) scalars(%arg3) {master = #binade.master<split_round>, storage = #binade.storage<parameter = bf16, master = split_round, states = f16, rule = "a.yaml:4">}
+  %new:3 = binade.optimizer_update @plain %p, %g states(%last, %rest) scalars(%lr)
+    {master = #binade.master<split_round>, storage = #binade.storage<parameter = bf16, master = split_round, states = f16, rule = "a.yaml:4">}
+    : (tensor<8xbf16>, tensor<8xf32>, tensor<8xf16>, tensor<8xi16>, tensor<f32>) -> (tensor<8xbf16>, tensor<8xf16>, tensor<8xi16>)
+  // CHECK-NEXT: binade.optimizer_update @plain %arg0, %arg1 states(%arg2) scalars(%arg3) random(%arg5, %arg5) {master = #binade.master<stochastic>}
+  %drawn:2 = binade.optimizer_update @plain %p, %g states(%last) scalars(%lr) random(%n, %n) {master = #binade.master<stochastic>}
+    : (tensor<8xbf16>, tensor<8xf32>, tensor<8xf16>, tensor<f32>, tensor<i64>, tensor<i64>) -> (tensor<8xbf16>, tensor<8xf16>)
+  return
+}

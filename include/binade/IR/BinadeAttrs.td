@@ -51,6 +51,61 @@ def Binade_PrecisionArg
   let constBuilderCall = "$0";
 }
 
+def Binade_MasterParameter : EnumParameter<Binade_Master> {
+  let defaultValue = "::mlir::binade::Master::None";
+}
+
+def Binade_StorageAttr : Binade_Attr<"Storage", "storage"> {
+  let summary = "the formats in which a parameter and its states are kept";
+  let description = [{
+    A decision about one `optimizer_update`. `parameter` is the format in which the
+    parameter waits for its readers, `master` what keeps the updates that this
+    format would lose, `states` the format of all states of the optimizer; f32 where
+    nothing is said. `rule` is as in `#binade.precision`.
+
+    Formats are f32 and formats of 16 bits. `master` needs a parameter of 16 bits;
+    `split_round`, `split_trunc` and `stochastic` work on the upper half of an f32,
+    which is bf16.
+
+    Example:
+
+    ```mlir
+    #binade.storage<parameter = bf16, master = kahan, states = bf16,
+                    rule = "mine.yaml:4">
+    ```
+  }];
+  let parameters = (ins OptionalParameter<"::mlir::FloatType">:$parameter,
+                        Binade_MasterParameter:$master,
+                        OptionalParameter<"::mlir::FloatType">:$states,
+                        OptionalParameter<"::mlir::StringAttr">:$rule);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Whether a user wrote this decision.
+    bool isPin() const { return !getRule(); }
+    /// What is wrong with these formats, or an empty string.
+    static std::string explainViolation(FloatType parameter, Master master,
+                                        FloatType states);
+  }];
+}
+
+def Binade_BesideAttr : Binade_Attr<"Beside", "beside"> {
+  let summary = "the initial value of what is kept beside a parameter";
+  let description = [{
+    What `master` keeps when the parameter called `parameter` takes its initial
+    value, an f32, in a format of 16 bits: the f32, or its low bits, or zeros.
+
+    Example:
+
+    ```mlir
+    #binade.beside<"fc1.weight", split_round>
+    ```
+  }];
+  let parameters = (ins "::mlir::StringAttr":$parameter,
+                        EnumParameter<Binade_Master>:$master);
+  let assemblyFormat = "`<` $parameter `,` $master `>`";
+}
+
 def Binade_PolicyAttr : Binade_Attr<"Policy", "policy"> {
   let summary = "the precision policy that a module was compiled with";
   let description = [{

@@ -68,6 +68,18 @@ def Binade_LayerPosition : Binade_Enum<"LayerPosition",
       I32EnumCase<"Last", 1, "last">,
     ]>;
 
+// What remembers the part of an update that a parameter's format cannot hold.
+def Binade_Master : Binade_Enum<"Master",
+    "what keeps the updates that a parameter's format would lose", [
+      I32EnumCase<"None", 0, "none">,              // nothing: rounds to nearest
+      I32EnumCase<"F32", 1, "f32">,                // a copy in f32
+      I32EnumCase<"SplitRound", 2, "split_round">, // low bits of a rounded f32
+      I32EnumCase<"SplitTrunc", 3, "split_trunc">, // low bits of a cut f32
+      I32EnumCase<"Stochastic", 4, "stochastic">,  // nothing: rounds by chance
+      I32EnumCase<"Kahan", 5, "kahan">,            // what the last sum lost
+    ]>;
+def Binade_MasterAttr : Binade_EnumAttr<Binade_Master, "master">;
+
 // What a function argument or result is. Arguments stand in this order.
 def Binade_Role : Binade_Enum<"Role", "what a value of the step's interface is", [
       I32EnumCase<"Parameter", 0, "parameter">, // trained

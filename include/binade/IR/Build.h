@@ -61,9 +61,17 @@ FailureOr<SmallVector<Value>> decomposeDropout(ImplicitLocOpBuilder &b, Value x,
                                                Value rng, const APFloat &ratio,
                                                int64_t stream, Type type);
 
+/// Number `index` of a generator's state, a tensor of two: seed or step.
+Value buildRngWord(ImplicitLocOpBuilder &b, Value rng, int64_t index);
+
 //===----------------------------------------------------------------------===//
 // On elements: scalars or vectors
 //===----------------------------------------------------------------------===//
+
+/// The 32 bits that Philox4x32-10 draws first, in an i64 as all operands are.
+/// Of `stream` and `step` the low 32 bits count.
+Value buildRandomBits(ImplicitLocOpBuilder &b, Value index, Value stream,
+                      Value step, Value seed);
 
 /// A constant of the type of `like` (float or integer, scalar or vector).
 Value splat(ImplicitLocOpBuilder &b, Value like, double value);

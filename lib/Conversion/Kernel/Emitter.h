@@ -186,6 +186,13 @@ private:
   Element computeCheck(CheckIndexOp op, const Offset &offset);
   Element computeConstant(Operation *op, const Offset &offset);
   Element computeFormula(Operation *op, unsigned result, const Offset &offset);
+  Element computeScalars(OptimizerScalarsOp op, func::FuncOp formula,
+                         unsigned result);
+  Element computeUpdate(OptimizerUpdateOp op, func::FuncOp formula,
+                        unsigned result, const Offset &offset);
+  Value drawBits(Value seed, Value place, const Offset &offset);
+  SmallVector<Value> inlineFormula(func::FuncOp formula,
+                                   ArrayRef<Value> arguments);
   Offset gatherOffset(GatherOp op, const Offset &offset);
   Value choose(Value uniform, Value perLane, Value previous,
                llvm::function_ref<Value()> inside);

@@ -4,7 +4,6 @@
 #include "Movement.h"
 #include "binade/IR/Build.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -174,90 +173,4 @@ Element Emitter::computeConstant(Operation *op, const Offset &offset) {
     table = memref::GetGlobalOp::create(b, memory, name);
   }
   return load(table, type.getElementType(), offset);
-}
-
-//===----------------------------------------------------------------------===//
-// Formulas of optimizers
-//===----------------------------------------------------------------------===//
-
-/// Copies the body of `formula`, element by element: each op once, on vectors
-/// where an operand is one.
-static SmallVector<Value>
-inlineFormula(ImplicitLocOpBuilder &b, func::FuncOp formula,
-              ArrayRef<Value> arguments,
-              llvm::function_ref<Value(Value)> spread) {
-  IRMapping inside;
-  inside.map(formula.getArguments(), arguments);
-  for (Operation &op : formula.front().without_terminator()) {
-    SmallVector<Value> operands = llvm::map_to_vector(
-        op.getOperands(), [&](Value x) { return inside.lookup(x); });
-    auto vector = llvm::find_if(
-        operands, [](Value x) { return isa<VectorType>(x.getType()); });
-    SmallVector<Type> types(op.getResultTypes());
-    if (vector != operands.end()) {
-      auto lanes = cast<VectorType>((*vector).getType());
-      for (Value &operand : operands)
-        operand = spread(operand);
-      for (Type &type : types)
-        type = lanes.clone(type);
-    }
-    OperationState state(b.getLoc(), op.getName(), operands, types,
-                         op.getAttrs());
-    Operation *copy = b.create(state);
-    inside.map(op.getResults(), copy->getResults());
-  }
-  return llvm::map_to_vector(formula.front().getTerminator()->getOperands(),
-                             [&](Value x) { return inside.lookup(x); });
-}
-
-Element Emitter::computeFormula(Operation *op, unsigned result,
-                                const Offset &offset) {
-  bool isUpdate = isa<OptimizerUpdateOp>(op);
-  StringAttr name = isUpdate ? cast<OptimizerUpdateOp>(op).getFormula()
-                             : cast<OptimizerScalarsOp>(op).getFormula();
-  auto formula = formulas ? formulas.lookupSymbol<func::FuncOp>(name) : nullptr;
-  if (!formula)
-    return fail(op, "needs function '@" + name.getValue() + "'",
-                getTensor(op->getResult(result)).getElementType());
-  unsigned where = 0;
-  auto get = [&](Value x, const Offset &at) {
-    Element element = pull(x, at);
-    where = std::max(where, element.depth);
-    return element.value;
-  };
-  SmallVector<Value> arguments, factors;
-  if (auto update = dyn_cast<OptimizerUpdateOp>(op)) {
-    arguments.push_back(get(update.getParameter(), offset));
-    arguments.push_back(get(update.getGradient(), offset));
-    for (Value state : update.getStates())
-      arguments.push_back(get(state, offset));
-    for (Value scalar : update.getScalars())
-      arguments.push_back(get(scalar, Offset()));
-    for (Value factor : update.getFactors())
-      factors.push_back(get(factor, Offset()));
-  } else {
-    for (Value operand : op->getOperands())
-      arguments.push_back(get(operand, Offset()));
-  }
-  At at(*this, where);
-  for (Value &argument : arguments)
-    argument = widen(argument);
-  if (isUpdate)
-    for (Value factor : factors) {
-      if (isa<VectorType>(arguments[1].getType()))
-        factor = spread(factor);
-      arguments[1] = arith::MulFOp::create(b, arguments[1], factor);
-    }
-  else
-    // The formula counts from 1; what is known is the number of past steps.
-    arguments[0] =
-        arith::AddIOp::create(b, arguments[0], splat(b, arguments[0], 1));
-  SmallVector<Value> results =
-      inlineFormula(b, formula, arguments, [&](Value x) { return spread(x); });
-  for (auto [index, value] : llvm::enumerate(results)) {
-    Value y = op->getResult(index);
-    Element element{narrow(value, getTensor(y).getElementType()), where};
-    remember(y, offset, element);
-  }
-  return *recall(op->getResult(result), offset);
 }

@@ -57,17 +57,39 @@ OptimizerScalarsOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return success();
 }
 
+void OptimizerUpdateOp::build(OpBuilder &b, OperationState &state,
+                              TypeRange types, StringRef optimizer,
+                              Value parameter, Value gradient,
+                              ValueRange states, ValueRange scalars,
+                              ValueRange factors, Value skip) {
+  build(b, state, types, optimizer, parameter, gradient, states, scalars,
+        factors, skip, ValueRange(), Master::None, StorageAttr());
+}
+
+/// Whether `master` keeps a tensor beside the parameter.
+static bool keepsTensor(Master master) {
+  return master != Master::None && master != Master::Stochastic;
+}
+
+Value OptimizerUpdateOp::getBeside() {
+  return keepsTensor(getMaster()) ? getStates().back() : Value();
+}
+
+OperandRange OptimizerUpdateOp::getRuleStates() {
+  return getStates().drop_back(keepsTensor(getMaster()));
+}
+
 LogicalResult
 OptimizerUpdateOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto found = lookUpRule(*this, getOptimizerAttr(), getFormula(), symbols);
   if (failed(found))
     return failure();
   auto [rule, function] = *found;
-  if (getStates().size() != rule.getStates().size()) // C2
+  if (getRuleStates().size() != rule.getStates().size()) // C2
     return emitOpError("has ")
-           << getStates().size() << " states, optimizer " << getOptimizerAttr()
-           << " has " << rule.getStates().size();
-  size_t expected = 2 + getStates().size() + getScalars().size();
+           << getRuleStates().size() << " states, optimizer "
+           << getOptimizerAttr() << " has " << rule.getStates().size();
+  size_t expected = 2 + getRuleStates().size() + getScalars().size();
   if (function.getNumArguments() != expected)
     return emitOpError("gives ")
            << expected << " values to '@" << getFormula().getValue()
@@ -75,7 +97,41 @@ OptimizerUpdateOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return success();
 }
 
+static LogicalResult verifyMaster(OptimizerUpdateOp op) {
+  Master master = op.getMaster();
+  auto parameter = cast<FloatType>(getElementTypeOrSelf(op.getParameter()));
+  if (master != Master::None) // C3
+    if (std::string wrong =
+            StorageAttr::explainViolation(parameter, master, FloatType());
+        !wrong.empty())
+      return op.emitOpError(wrong);
+  Builder b(op.getContext());
+  Type kept = parameter;
+  if (master == Master::F32)
+    kept = b.getF32Type();
+  else if (master != Master::Kahan)
+    kept = b.getIntegerType(16);
+  if (Value beside = op.getBeside();
+      beside && getElementTypeOrSelf(beside) != kept) // C3
+    return op.emitOpError("expects ")
+           << kept << " in the last state, which '" << stringifyMaster(master)
+           << "' keeps, got " << getElementTypeOrSelf(beside);
+  for (Value state : op.getRuleStates())
+    if (!isa<FloatType>(getElementTypeOrSelf(state)))
+      return op.emitOpError("expects states of floats, got ")
+             << state.getType();
+  size_t numbers = master == Master::Stochastic ? 2 : 0;
+  if (op.getRandom().size() != numbers) // C4
+    return op.emitOpError("has ")
+           << op.getRandom().size() << " random numbers, '"
+           << stringifyMaster(master) << "' takes " << numbers;
+  return success();
+}
+
 LogicalResult OptimizerUpdateOp::verify() {
+  if (getStates().empty() && keepsTensor(getMaster())) // C2
+    return emitOpError("has no state for what '")
+           << stringifyMaster(getMaster()) << "' keeps";
   auto parameter = cast<RankedTensorType>(getParameter().getType());
   auto sameShape = [&](Value x) { // C1
     return cast<RankedTensorType>(x.getType()).getShape() ==
@@ -87,5 +143,5 @@ LogicalResult OptimizerUpdateOp::verify() {
   if (getNewParameter().getType() != parameter ||
       getNewStates().getTypes() != getStates().getTypes())
     return emitOpError("expects results of the types of parameter and states");
-  return success();
+  return verifyMaster(*this);
 }

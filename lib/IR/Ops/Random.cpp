@@ -37,16 +37,21 @@ SmallVector<Value> DropoutOp::buildAdjoint(ImplicitLocOpBuilder &b,
           Value()};
 }
 
+Value mlir::binade::buildRngWord(ImplicitLocOpBuilder &b, Value rng,
+                                 int64_t index) {
+  Value one = SliceOp::create(b, RankedTensorType::get({1}, b.getI64Type()),
+                              rng, index, int64_t(1));
+  return buildReshape(b, one, {});
+}
+
 FailureOr<SmallVector<Value>>
 mlir::binade::decomposeDropout(ImplicitLocOpBuilder &b, Value x, Value rng,
                                const APFloat &ratio, int64_t stream,
                                Type type) {
   ArrayRef<int64_t> shape = cast<RankedTensorType>(type).getShape();
   auto indices = RankedTensorType::get(shape, b.getI64Type());
-  auto word = [&](int64_t offset) -> Value {
-    Value one = SliceOp::create(b, RankedTensorType::get({1}, b.getI64Type()),
-                                rng, offset, int64_t(1));
-    return buildBroadcast(b, buildReshape(b, one, {}), {}, shape);
+  auto word = [&](int64_t which) {
+    return buildBroadcast(b, buildRngWord(b, rng, which), {}, shape);
   };
   Value uniform = RandomUniformOp::create(
       b, RankedTensorType::get(shape, b.getF32Type()),
@@ -95,11 +100,10 @@ struct Words {
 };
 } // namespace
 
-Value RandomUniformOp::buildScalar(ImplicitLocOpBuilder &b,
-                                   ValueRange operands) {
-  Value index = operands[0], seed = operands[1], step = operands[2];
+Value mlir::binade::buildRandomBits(ImplicitLocOpBuilder &b, Value index,
+                                    Value stream, Value step, Value seed) {
   Words w{b, index};
-  Value c0 = w.low(index), c1 = w.high(index), c2 = w.number(getStream()),
+  Value c0 = w.low(index), c1 = w.high(index), c2 = w.low(stream),
         c3 = w.low(step);
   Value k0 = w.low(seed), k1 = w.high(seed);
   for (int round = 0; round < 10; ++round) {
@@ -113,7 +117,15 @@ Value RandomUniformOp::buildScalar(ImplicitLocOpBuilder &b,
     k0 = w.add(k0, 0x9E3779B9);
     k1 = w.add(k1, 0xBB67AE85);
   }
-  Value bits = arith::ShRUIOp::create(b, c0, w.number(8));
+  return c0;
+}
+
+Value RandomUniformOp::buildScalar(ImplicitLocOpBuilder &b,
+                                   ValueRange operands) {
+  Value index = operands[0], seed = operands[1], step = operands[2];
+  Words w{b, index};
+  Value word = buildRandomBits(b, index, w.number(getStream()), step, seed);
+  Value bits = arith::ShRUIOp::create(b, word, w.number(8));
   Type type = b.getF32Type();
   if (auto vector = dyn_cast<VectorType>(index.getType()))
     type = vector.clone(type);

@@ -21,6 +21,7 @@ def BoolTensor : StaticShapeTensorOf<[I1]>;
 def BitsTensor : StaticShapeTensorOf<[AnySignlessInteger]>;
 
 def F32Scalar : 0DTensorOf<[F32]>;
+def I64Scalar : 0DTensorOf<[I64]>;
 def F64Scalar : 0DTensorOf<[F64]>;
 def IntegerScalar : 0DTensorOf<[I32, I64]>;
 def BoolScalar : 0DTensorOf<[I1]>;

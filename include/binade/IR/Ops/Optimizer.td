@@ -87,20 +87,59 @@ def Binade_OptimizerUpdateOp : Binade_RuleOp<"optimizer_update", "MultiTensor", 
   let description = [{
     Multiplies the gradient by `factors` one after the other (unscaling, clipping),
     applies `@<optimizer>.update` to every element, and keeps the old bits of
-    parameter and states where `skip` holds. All f32 inside.
+    parameter and states where `skip` holds. All f32 inside: `p` is the parameter
+    before, `q` behind the rule. States are rounded to nearest, ties to even, as `q`
+    is where `master` says nothing else:
+
+    | `master` | `p` is | the last state | the parameter becomes |
+    |---|---|---|---|
+    | `none` | the parameter | | `q` |
+    | `f32` | the last state | f32: `q` | `q` |
+    | `split_round` | both joined | i16: the low half of `q` | the upper half of `q`, plus one if the low half is negative |
+    | `split_trunc` | both joined | i16: the low half of `q` | the upper half of `q` |
+    | `stochastic` | the parameter | | `q` with the upper half one further from zero if the low half exceeds a random number |
+    | `kahan` | the parameter | `c = (w - parameter) - y` | `w = parameter + y`, `y = (q - p) - c` |
+
+    Differences and sums of `kahan` are computed in f32 and, all but `q - p`, rounded
+    to the parameter's format, which is that of `c`. The random number of `stochastic` is the upper half of the word
+    that Philox4x32-10 draws from the counter (index low, index high, stream, step)
+    with `random` = (seed, step + 2^32 stream); infinities and NaN are not moved.
+
+    `storage` is a decision that has not been carried out, or was: types say which.
 
     - (C1) parameter, gradient and states have one shape.
-    - (C2) states and scalars are as many as the rule says.
+    - (C2) states and scalars are as many as the rule says, and one state more where
+      `master` keeps one.
+    - (C3) what `master` keeps has the type above; it needs a parameter of 16 bits,
+      and bf16 but for `f32` and `kahan`.
+    - (C4) `stochastic` has two numbers as `random`, the others none.
   }];
   let arguments = (ins FlatSymbolRefAttr:$optimizer, FloatTensor:$parameter,
-                       FloatTensor:$gradient, Variadic<FloatTensor>:$states,
+                       FloatTensor:$gradient, Variadic<Tensor>:$states,
                        Variadic<F32Scalar>:$scalars, Variadic<F32Scalar>:$factors,
-                       Optional<BoolScalar>:$skip);
-  let results = (outs FloatTensor:$new_parameter, Variadic<FloatTensor>:$new_states);
+                       Optional<BoolScalar>:$skip, Variadic<I64Scalar>:$random,
+                       DefaultValuedOptionalAttr<Binade_MasterAttr,
+                           "::mlir::binade::Master::None">:$master,
+                       OptionalAttr<Binade_StorageAttr>:$storage);
+  let results = (outs FloatTensor:$new_parameter, Variadic<Tensor>:$new_states);
   let assemblyFormat = [{
     $optimizer $parameter `,` $gradient (`states` `(` $states^ `)`)?
     (`scalars` `(` $scalars^ `)`)? (`factors` `(` $factors^ `)`)?
-    (`skip` `(` $skip^ `)`)? attr-dict `:` functional-type(operands, results)
+    (`skip` `(` $skip^ `)`)? (`random` `(` $random^ `)`)? attr-dict `:`
+    functional-type(operands, results)
+  }];
+  let builders = [OpBuilder<(ins "::mlir::TypeRange":$types,
+      "::llvm::StringRef":$optimizer, "::mlir::Value":$parameter,
+      "::mlir::Value":$gradient, "::mlir::ValueRange":$states,
+      "::mlir::ValueRange":$scalars, "::mlir::ValueRange":$factors,
+      "::mlir::Value":$skip)>];
+  let extraClassDeclaration = [{
+    /// The function of the rule that this op applies, by name.
+    StringAttr getFormula();
+    /// What `master` keeps beside the parameter; null where it keeps nothing.
+    Value getBeside();
+    /// The states that the rule speaks of.
+    OperandRange getRuleStates();
   }];
   let formula = "update";
   let hasVerifier = 1;

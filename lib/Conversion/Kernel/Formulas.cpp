@@ -1,0 +1,139 @@
+//===- Formulas.cpp - rules of optimizers, and what they read -------------===//
+
+#include "Emitter.h"
+#include "ParameterStorage.h"
+#include "binade/IR/Build.h"
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+/// Copies the body of `formula`, element by element: each op once, on vectors
+/// where an operand is one.
+SmallVector<Value> Emitter::inlineFormula(func::FuncOp formula,
+                                          ArrayRef<Value> arguments) {
+  IRMapping inside;
+  inside.map(formula.getArguments(), arguments);
+  for (Operation &op : formula.front().without_terminator()) {
+    SmallVector<Value> operands = llvm::map_to_vector(
+        op.getOperands(), [&](Value x) { return inside.lookup(x); });
+    auto vector = llvm::find_if(
+        operands, [](Value x) { return isa<VectorType>(x.getType()); });
+    SmallVector<Type> types(op.getResultTypes());
+    if (vector != operands.end()) {
+      auto lanes = cast<VectorType>((*vector).getType());
+      for (Value &operand : operands)
+        operand = spread(operand);
+      for (Type &type : types)
+        type = lanes.clone(type);
+    }
+    OperationState state(b.getLoc(), op.getName(), operands, types,
+                         op.getAttrs());
+    Operation *copy = b.create(state);
+    inside.map(op.getResults(), copy->getResults());
+  }
+  return llvm::map_to_vector(formula.front().getTerminator()->getOperands(),
+                             [&](Value x) { return inside.lookup(x); });
+}
+
+Element Emitter::computeFormula(Operation *op, unsigned result,
+                                const Offset &offset) {
+  auto update = dyn_cast<OptimizerUpdateOp>(op);
+  StringAttr name =
+      update ? update.getFormula() : cast<OptimizerScalarsOp>(op).getFormula();
+  auto formula = formulas ? formulas.lookupSymbol<func::FuncOp>(name) : nullptr;
+  if (!formula)
+    return fail(op, "needs function '@" + name.getValue() + "'",
+                getTensor(op->getResult(result)).getElementType());
+  return update ? computeUpdate(update, formula, result, offset)
+                : computeScalars(cast<OptimizerScalarsOp>(op), formula, result);
+}
+
+Element Emitter::computeScalars(OptimizerScalarsOp op, func::FuncOp formula,
+                                unsigned result) {
+  unsigned where = 0;
+  SmallVector<Value> arguments;
+  for (Value operand : op->getOperands()) {
+    Element element = pull(operand, Offset());
+    where = std::max(where, element.depth);
+    arguments.push_back(element.value);
+  }
+  At at(*this, where);
+  // The formula counts from 1; what is known is the number of past steps.
+  arguments[0] =
+      arith::AddIOp::create(b, arguments[0], splat(b, arguments[0], 1));
+  for (auto [scalar, value] :
+       llvm::zip(op.getScalars(), inlineFormula(formula, arguments)))
+    remember(scalar, Offset(),
+             {narrow(value, getTensor(scalar).getElementType()), where});
+  return *recall(op->getResult(result), Offset());
+}
+
+Element Emitter::computeUpdate(OptimizerUpdateOp op, func::FuncOp formula,
+                               unsigned result, const Offset &offset) {
+  unsigned where = 0;
+  auto get = [&](Value x, const Offset &at) {
+    Element element = pull(x, at);
+    where = std::max(where, element.depth);
+    return element.value;
+  };
+  ParameterStorage storage(*this, op);
+  Value parameter, beside;
+  if (storage.readsParameter())
+    parameter = get(op.getParameter(), offset);
+  if (Value kept = op.getBeside())
+    beside = get(kept, offset);
+  SmallVector<Value> arguments = {Value(), get(op.getGradient(), offset)};
+  for (Value state : op.getRuleStates())
+    arguments.push_back(get(state, offset));
+  for (Value scalar : op.getScalars())
+    arguments.push_back(get(scalar, Offset()));
+  SmallVector<Value> factors, random;
+  for (Value factor : op.getFactors())
+    factors.push_back(get(factor, Offset()));
+  for (Value number : op.getRandom())
+    random.push_back(get(number, Offset()));
+  if (!random.empty())
+    where = std::max(where, offset.depth());
+
+  At at(*this, where);
+  arguments[0] = storage.decode(parameter, beside);
+  for (Value &argument : MutableArrayRef(arguments).drop_front())
+    argument = widen(argument);
+  for (Value factor : factors) {
+    if (isa<VectorType>(arguments[1].getType()))
+      factor = spread(factor);
+    arguments[1] = arith::MulFOp::create(b, arguments[1], factor);
+  }
+  SmallVector<Value> results = inlineFormula(formula, arguments);
+  Value bits;
+  if (!random.empty())
+    bits = drawBits(random[0], random[1], offset);
+  auto [stored, keptNow] =
+      storage.encode(arguments[0], results[0], beside, bits);
+  auto define = [&](Value y, Value value) {
+    remember(y, offset, {narrow(value, getTensor(y).getElementType()), where});
+  };
+  define(op.getNewParameter(), stored);
+  for (auto [state, value] :
+       llvm::zip(op.getNewStates(), ArrayRef(results).drop_front()))
+    define(state, value);
+  if (keptNow)
+    define(op.getNewStates().back(), keptNow);
+  return *recall(op->getResult(result), offset);
+}
+
+/// A word per element; `place` is the step with the stream above it.
+Value Emitter::drawBits(Value seed, Value place, const Offset &offset) {
+  bool hasLanes = offset.variesOverLanes();
+  Value number = hasLanes ? perLane(offset) : this->number(offset);
+  Type word = b.getI64Type();
+  if (hasLanes) {
+    word = VectorType::get({laneCount}, word);
+    seed = spread(seed);
+    place = spread(place);
+  }
+  Value index = arith::IndexCastOp::create(b, word, number);
+  Value stream = arith::ShRUIOp::create(b, place, splat(b, place, 32));
+  return buildRandomBits(b, index, stream, place, seed);
+}

@@ -1,0 +1,74 @@
+//===- Storage.cpp - parameters in 16 bits --------------------------------===//
+
+#include "Storage.h"
+#include "llvm/ADT/bit.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::binade;
+
+/// The f32 whose upper half is `high`, with `low` below.
+static float join(uint16_t high, uint16_t low) {
+  return llvm::bit_cast<float>(uint32_t(high) << 16 | low);
+}
+
+static uint16_t getHigh(float x) { return llvm::bit_cast<uint32_t>(x) >> 16; }
+static uint16_t getLow(float x) { return llvm::bit_cast<uint32_t>(x); }
+
+float ParameterStorage::decode(const Tensor &parameter, const Tensor *beside,
+                               int64_t index) const {
+  auto p = static_cast<float>(parameter[index]);
+  switch (master) {
+  case Master::F32:
+    return static_cast<float>((*beside)[index]);
+  case Master::SplitRound: {
+    auto low = static_cast<int16_t>(beside->getIntegers()[index]);
+    return join(getHigh(p) - (low < 0 ? 1 : 0), low);
+  }
+  case Master::SplitTrunc:
+    return join(getHigh(p), beside->getIntegers()[index]);
+  default:
+    return p;
+  }
+}
+
+void ParameterStorage::start(float value, int64_t index, Tensor *parameter,
+                             Tensor *beside) const {
+  auto low = static_cast<int16_t>(getLow(value));
+  double rounded = format.round(value);
+  if (master == Master::SplitTrunc)
+    rounded = join(getHigh(value), 0);
+  if (master == Master::SplitRound)
+    rounded = join(getHigh(value) + (low < 0 ? 1 : 0), 0);
+  if (parameter)
+    (*parameter)[index] = rounded;
+  if (!beside)
+    return;
+  if (!beside->isFloat())
+    beside->getIntegers()[index] = low;
+  else
+    (*beside)[index] = master == Master::F32 ? value : 0.0;
+}
+
+void ParameterStorage::update(float value, const Tensor &old,
+                              const Tensor *oldBeside, uint32_t random,
+                              int64_t index, Tensor &parameter,
+                              Tensor *beside) const {
+  if (master == Master::Stochastic) {
+    bool up = std::isfinite(value) && (random >> 16) < getLow(value);
+    parameter[index] =
+        std::isnan(value) ? value : join(getHigh(value) + (up ? 1 : 0), 0);
+    return;
+  }
+  if (master != Master::Kahan)
+    return start(value, index, &parameter, beside);
+  auto round = [&](float x) { return static_cast<float>(format.round(x)); };
+  auto w = static_cast<float>(old[index]);
+  auto c = static_cast<float>((*oldBeside)[index]);
+  float change = value - w;
+  float y = round(change - c);
+  float t = round(w + y);
+  float gained = round(t - w);
+  parameter[index] = t;
+  (*beside)[index] = round(gained - y);
+}

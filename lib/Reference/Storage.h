@@ -1,0 +1,39 @@
+//===- Storage.h - parameters in 16 bits ------------------------*- C++ -*-===//
+
+#ifndef BINADE_LIB_REFERENCE_STORAGE_H
+#define BINADE_LIB_REFERENCE_STORAGE_H
+
+#include "binade/IR/Binade.h"
+#include "binade/Reference/FloatFormat.h"
+#include "binade/Reference/Tensor.h"
+
+namespace mlir::binade {
+
+/// A parameter of few bits, and what `master` keeps beside it.
+class ParameterStorage {
+public:
+  ParameterStorage(Master master, FloatType format)
+      : master(master), format(format.getFloatSemantics()) {}
+
+  /// Element `index` as the rule reads it; `beside` may be null.
+  float decode(const Tensor &parameter, const Tensor *beside,
+               int64_t index) const;
+
+  /// Element `index` of a new value. What `master` needs of the old one is in
+  /// `old` and `oldBeside`; `random` is a word for `stochastic`.
+  void update(float value, const Tensor &old, const Tensor *oldBeside,
+              uint32_t random, int64_t index, Tensor &parameter,
+              Tensor *beside) const;
+
+  /// Element `index` of an initial value: either tensor may be null.
+  void start(float value, int64_t index, Tensor *parameter,
+             Tensor *beside) const;
+
+private:
+  Master master;
+  FloatFormat format;
+};
+
+} // namespace mlir::binade
+
+#endif // BINADE_LIB_REFERENCE_STORAGE_H
