@@ -90,6 +90,10 @@ plan::Init mlir::binade::getInit(
                                 : plan::RandomInit::Uniform,
                             random.getOrigin().getValueAsDouble(),
                             random.getScale().getValueAsDouble()};
+  if (auto beside = dyn_cast_if_present<BesideAttr>(init))
+    return plan::BesideInit{
+        beside.getParameter().str(),
+        *plan::parseMaster(stringifyMaster(beside.getMaster()).str())};
   auto elements = dyn_cast_if_present<DenseElementsAttr>(init);
   if (!elements)
     return {};

@@ -37,8 +37,8 @@ Result<void> binade::embedWeights(Bundle &bundle,
                                         quote(port.name));
     const Buffer &buffer = bundle.plan.buffers[port.buffer];
     std::string tensor = "init/" + stateName(port.role, port.name);
-    bundle.init.push_back(
-        {tensor, buffer.dtype, buffer.shape, *std::move(bytes)});
+    DType dtype = external->bytes == buffer.bytes ? buffer.dtype : DType::F32;
+    bundle.init.push_back({tensor, dtype, buffer.shape, *std::move(bytes)});
     port.init = BundleInit{std::move(tensor)};
   }
   return {};

@@ -16,6 +16,9 @@ static constexpr std::array<std::string_view, kNumRoles> roleNames = {
     "parameter", "buffer", "state",    "scaler", "rng",    "step",
     "batch",     "hyper",  "constant", "output", "metric", "gradient"};
 
+static constexpr std::array<std::string_view, kNumMasters> masterNames = {
+    "f32", "split_round", "split_trunc", "kahan"};
+
 template <typename Enum, std::size_t N>
 static std::optional<Enum> parse(const std::array<std::string_view, N> &names,
                                  std::string_view name) {
@@ -49,6 +52,14 @@ std::string plan::hashPolicy(const PolicyText &policy, std::string_view base) {
   return hash.hexDigest();
 }
 
+std::string_view plan::name(Master master) {
+  return masterNames[static_cast<std::size_t>(master)];
+}
+
+std::optional<Master> plan::parseMaster(std::string_view name) {
+  return parse<Master>(masterNames, name);
+}
+
 bool plan::isTrainingState(Role role) { return role <= Role::Step; }
 
 std::string plan::stateName(Role role, std::string_view name) {
@@ -71,4 +82,19 @@ const Port *Plan::findPort(Role role, std::string_view name) const {
     return port.role == role && port.name == name;
   });
   return it == ports.end() ? nullptr : &*it;
+}
+
+const Port *Plan::findBeside(const Port &parameter) const {
+  auto it = std::find_if(ports.begin(), ports.end(), [&](const Port &port) {
+    auto *beside = std::get_if<BesideInit>(&port.init);
+    return beside && parameter.role == Role::Parameter &&
+           beside->parameter == parameter.name;
+  });
+  return it == ports.end() ? nullptr : &*it;
+}
+
+std::optional<Master> Plan::findMaster(const Port &parameter) const {
+  const Port *port = findBeside(parameter);
+  return port ? std::optional(std::get<BesideInit>(port->init).master)
+              : std::nullopt;
 }

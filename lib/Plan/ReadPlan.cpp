@@ -209,6 +209,10 @@ static Init readInit(Fields fields) {
                       fields.number("origin"), fields.number("scale")};
   } else if (kind == "fill") {
     init = FillInit{fields.number("value")};
+  } else if (kind == "beside") {
+    init =
+        BesideInit{fields.text("parameter"),
+                   fields.named<plan::Master>("master", parseMaster, "remedy")};
   } else {
     throw fields.error("initial value " + quote(kind) + " is not known");
   }

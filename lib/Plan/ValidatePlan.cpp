@@ -30,6 +30,7 @@ private:
   Result<void> checkBuffer(const Buffer &buffer);
   Result<void> checkPort(const Port &port);
   Result<void> checkInit(const Port &port, const Buffer &buffer);
+  Result<void> checkBeside(const BesideInit &beside, const Buffer &buffer);
   Result<void> checkPortsAreDisjoint();
 
   const Plan &plan;
@@ -172,7 +173,10 @@ Result<void> Validator::checkPort(const Port &port) {
 
 Result<void> Validator::checkInit(const Port &port, const Buffer &buffer) {
   if (auto *external = std::get_if<ExternalInit>(&port.init)) {
-    if (external->file.empty() || external->bytes != buffer.bytes)
+    bool isNarrow = buffer.dtype == DType::BF16 || buffer.dtype == DType::F16;
+    if (external->file.empty() ||
+        (external->bytes != buffer.bytes &&
+         !(isNarrow && external->bytes == 2 * buffer.bytes)))
       return fail("external data of " + std::to_string(external->bytes) +
                   " bytes in file " + quote(external->file) + " for " +
                   std::to_string(buffer.bytes));
@@ -186,7 +190,30 @@ Result<void> Validator::checkInit(const Port &port, const Buffer &buffer) {
         (integer && (fill->value != std::nearbyint(fill->value) ||
                      std::abs(fill->value) > 0x1p53)))
       return fail("cannot be filled with its initial value");
+  } else if (auto *beside = std::get_if<BesideInit>(&port.init)) {
+    return checkBeside(*beside, buffer);
   }
+  return {};
+}
+
+/// What is kept beside a parameter has its shape and the type that the remedy
+/// says.
+Result<void> Validator::checkBeside(const BesideInit &beside,
+                                    const Buffer &buffer) {
+  const Port *port = plan.findPort(Role::Parameter, beside.parameter);
+  if (!port || port->buffer >= plan.buffers.size())
+    return fail("no parameter " + quote(beside.parameter) +
+                " to be kept beside");
+  const Buffer &parameter = plan.buffers[port->buffer];
+  bool isSplit = beside.master == Master::SplitRound ||
+                 beside.master == Master::SplitTrunc;
+  DType expected = isSplit                          ? DType::I16
+                   : beside.master == Master::Kahan ? parameter.dtype
+                                                    : DType::F32;
+  if ((parameter.dtype != DType::BF16 &&
+       (isSplit || parameter.dtype != DType::F16)) ||
+      buffer.dtype != expected || buffer.shape != parameter.shape)
+    return fail("does not fit beside parameter " + quote(beside.parameter));
   return {};
 }
 

@@ -83,6 +83,11 @@ static json write(const Init &init) {
                  },
                  [](const FillInit &fill) -> json {
                    return {{"kind", "fill"}, {"value", fill.value}};
+                 },
+                 [](const BesideInit &beside) -> json {
+                   return {{"kind", "beside"},
+                           {"parameter", beside.parameter},
+                           {"master", name(beside.master)}};
                  }},
       init);
 }

@@ -1,6 +1,7 @@
 //===- InitialValues.cpp - What a program starts from ---------------------===//
 
 #include "InitialValues.h"
+#include "ParameterStorage.h"
 #include "ProgramImplementation.h"
 #include "binade/Container/FloatConversion.h"
 #include "binade/Container/Philox.h"
@@ -172,22 +173,93 @@ static Result<void> readStored(const Tensor &tensor, const std::string &name,
                "no tensor " + quote(name) + " of the port's type and shape"};
 }
 
+//===----------------------------------------------------------------------===//
+// All ports
+//===----------------------------------------------------------------------===//
+
+/// Fills `tensor`, which is the port's, or F32 of its shape.
+Result<void> Program::Implementation::fill(const Port &port,
+                                           const Tensor &tensor,
+                                           std::uint64_t seed) const {
+  if (auto *external = std::get_if<ExternalInit>(&port.init))
+    return readExternal(tensor, *external, directory);
+  if (auto *bundled = std::get_if<BundleInit>(&port.init))
+    return readStored(tensor, bundled->tensor, file, stored, where);
+  if (auto *random = std::get_if<RandomInit>(&port.init))
+    fillRandomly(tensor, *random, seed);
+  else if (auto *fill = std::get_if<FillInit>(&port.init))
+    for (std::size_t i = 0; i < countElements(tensor); ++i)
+      store(tensor, i, fill->value);
+  else if (port.role == Role::Rng)
+    std::memset(tensor.bytes.data(), 0, tensor.bytes.size());
+  return {};
+}
+
+/// Whether the port starts from F32, whatever its type.
+bool Program::Implementation::startsWide(const Port &port) const {
+  const Buffer &buffer = plan.buffers[port.buffer];
+  if (auto *external = std::get_if<ExternalInit>(&port.init))
+    return external->bytes != buffer.bytes;
+  if (auto *bundled = std::get_if<BundleInit>(&port.init)) {
+    if (const TensorInfo *info = file ? file->find(bundled->tensor) : nullptr)
+      return info->dtype == DType::F32;
+    return std::any_of(
+        stored.begin(), stored.end(), [&](const StoredTensor &tensor) {
+          return tensor.name == bundled->tensor && tensor.dtype == DType::F32;
+        });
+  }
+  return !std::holds_alternative<NoInit>(port.init);
+}
+
+/// The initial value of a port whose type is narrow, before it is rounded.
+Result<std::vector<float>>
+Program::Implementation::readWide(const Port &port, std::uint64_t seed) const {
+  Tensor tensor = tensorOf(port);
+  std::size_t count = countElements(tensor);
+  std::vector<float> values(count);
+  std::vector<std::byte> narrow;
+  if (startsWide(port)) {
+    tensor.dtype = DType::F32;
+    tensor.bytes = std::as_writable_bytes(std::span(values));
+  } else {
+    narrow.resize(tensor.bytes.size());
+    tensor.bytes = narrow;
+  }
+  if (Result<void> done = fill(port, tensor, seed); !done)
+    return std::move(done).takeError();
+  return narrow.empty() ? values : widen(tensor);
+}
+
+void Program::Implementation::keep(const Port &parameter,
+                                   std::span<const float> values) const {
+  storeRounded(values, plan.findMaster(parameter), tensorOf(parameter));
+  if (const Port *beside = plan.findBeside(parameter))
+    storeBeside(values, std::get<BesideInit>(beside->init).master,
+                tensorOf(*beside));
+}
+
+Result<void> Program::Implementation::start(const Port &port,
+                                            std::uint64_t seed) const {
+  Tensor tensor = tensorOf(port);
+  auto *beside = std::get_if<BesideInit>(&port.init);
+  if (!beside && !(isNarrow(tensor.dtype) && startsWide(port)))
+    return fill(port, tensor, seed);
+  const Port &parameter =
+      beside ? *plan.findPort(Role::Parameter, beside->parameter) : port;
+  Result<std::vector<float>> values = readWide(parameter, seed);
+  if (!values)
+    return values.takeError();
+  if (beside)
+    storeBeside(*values, beside->master, tensor);
+  else
+    storeRounded(*values, plan.findMaster(port), tensor);
+  return {};
+}
+
 Result<void> Program::initialize(std::uint64_t seed) {
   for (const Port &port : implementation->plan.ports) {
     Tensor tensor = implementation->tensorOf(port);
-    Result<void> done;
-    if (auto *external = std::get_if<ExternalInit>(&port.init))
-      done = readExternal(tensor, *external, implementation->directory);
-    else if (auto *bundled = std::get_if<BundleInit>(&port.init))
-      done = readStored(tensor, bundled->tensor, implementation->file,
-                        implementation->stored, implementation->where);
-    else if (auto *random = std::get_if<RandomInit>(&port.init))
-      fillRandomly(tensor, *random, seed);
-    else if (auto *fill = std::get_if<FillInit>(&port.init))
-      for (std::size_t i = 0; i < countElements(tensor); ++i)
-        store(tensor, i, fill->value);
-    else if (port.role == Role::Rng)
-      std::memset(tensor.bytes.data(), 0, tensor.bytes.size());
+    Result<void> done = implementation->start(port, seed);
     std::string place = std::string(name(port.role)) + " " + quote(port.name);
     if (!done)
       return std::move(done).takeError().withPart(place);

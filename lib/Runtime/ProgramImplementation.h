@@ -28,6 +28,17 @@ struct Program::Implementation {
   Result<void> prepare(std::span<const std::byte> object);
   void findTransient();
   Tensor tensorOf(const plan::Port &port) const;
+
+  // Initial values.
+  Result<void> start(const plan::Port &port, std::uint64_t seed) const;
+  Result<void> fill(const plan::Port &port, const Tensor &tensor,
+                    std::uint64_t seed) const;
+  bool startsWide(const plan::Port &port) const;
+  Result<std::vector<float>> readWide(const plan::Port &port,
+                                      std::uint64_t seed) const;
+  /// Gives a parameter of 16 bits, and what is kept beside it, `values`.
+  void keep(const plan::Port &parameter, std::span<const float> values) const;
+
   void notify(std::string_view text) const {
     if (options.notify)
       options.notify(text);

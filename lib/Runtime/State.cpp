@@ -1,6 +1,7 @@
 //===- State.cpp - Training state in files --------------------------------===//
 
 #include "Describe.h"
+#include "ParameterStorage.h"
 #include "ProgramImplementation.h"
 #include "binade/Container/Printable.h"
 #include <algorithm>
@@ -8,22 +9,41 @@
 using namespace binade;
 using namespace binade::plan;
 
+/// What a file says about a port.
+namespace {
+struct Match {
+  const Port *port;
+  Tensor tensor;
+  const TensorInfo *info;
+
+  /// A parameter of F32 is rounded as its initial value would be.
+  bool isRounded() const {
+    return port->role == Role::Parameter && isNarrow(tensor.dtype) &&
+           info->dtype == DType::F32;
+  }
+  bool fits() const {
+    return (info->dtype == tensor.dtype || isRounded()) &&
+           std::equal(info->shape.begin(), info->shape.end(),
+                      tensor.shape.begin(), tensor.shape.end());
+  }
+};
+} // namespace
+
 Result<std::size_t> Program::restore(const Safetensors &file) {
   // First everything is checked: a file that does not fit changes nothing.
-  std::vector<std::pair<Tensor, const TensorInfo *>> matches;
-  for (const Tensor &tensor : tensors()) {
-    if (!isTrainingState(tensor.role))
+  std::vector<Match> matches;
+  for (const Port &port : getPlan().ports) {
+    if (!isTrainingState(port.role))
       continue;
-    const TensorInfo *info = file.find(stateName(tensor.role, tensor.name));
+    const TensorInfo *info = file.find(stateName(port.role, port.name));
     if (!info)
       continue;
-    if (info->dtype != tensor.dtype ||
-        !std::equal(info->shape.begin(), info->shape.end(),
-                    tensor.shape.begin(), tensor.shape.end()))
-      return file.errorAt(*info, describe(info->dtype, info->shape) +
-                                     ", the program has " +
-                                     describe(tensor.dtype, tensor.shape));
-    matches.emplace_back(tensor, info);
+    Match match{&port, implementation->tensorOf(port), info};
+    if (!match.fits())
+      return file.errorAt(
+          *info, describe(info->dtype, info->shape) + ", the program has " +
+                     describe(match.tensor.dtype, match.tensor.shape));
+    matches.push_back(match);
   }
   if (matches.empty()) {
     std::vector<Tensor> parameters = tensors(Role::Parameter);
@@ -34,9 +54,24 @@ Result<std::size_t> Program::restore(const Safetensors &file) {
                                       : "parameters such as " +
                                             quote(parameters.front().name)));
   }
-  for (auto &[tensor, info] : matches)
-    if (Result<void> done = file.read(*info, tensor.bytes); !done)
-      return done.takeError();
+  for (const Match &match : matches)
+    if (!match.isRounded())
+      if (Result<void> done = file.read(*match.info, match.tensor.bytes); !done)
+        return done.takeError();
+  for (const Match &match : matches) {
+    if (match.isRounded()) {
+      std::vector<float> values(match.tensor.as<std::uint16_t>().size());
+      if (Result<void> done =
+              file.read(*match.info, std::as_writable_bytes(std::span(values)));
+          !done)
+        return done.takeError();
+      implementation->keep(*match.port, values);
+    } else if (const Port *beside = getPlan().findBeside(*match.port);
+               beside && !file.find(stateName(beside->role, beside->name))) {
+      // The parameter is all that is known.
+      implementation->keep(*match.port, widen(match.tensor));
+    }
+  }
   return matches.size();
 }
 

@@ -99,11 +99,14 @@ struct NoInit {}; ///< by the user, each step (batch, output, ...)
 struct ExternalInit {
   std::string file; ///< Relative to the directory of the bundle.
   std::uint64_t offset = 0;
-  std::uint64_t bytes = 0; ///< Equal to the buffer's.
-  std::string sha256;      ///< Checked unless empty.
+  /// Equal to the buffer's; or its elements as F32, which are rounded, where
+  /// the buffer is BF16 or F16.
+  std::uint64_t bytes = 0;
+  std::string sha256; ///< Checked unless empty.
 };
 struct BundleInit {
-  std::string tensor; ///< Name in the bundle; same type and shape.
+  /// Name in the bundle; same type and shape, or F32 as above.
+  std::string tensor;
 };
 /// `origin + scale * x`, x of the standard normal distribution or uniform in
 /// [0, 1). Drawn from (seed, port name, element index).
@@ -116,8 +119,21 @@ struct RandomInit {
 struct FillInit {
   double value = 0; ///< Rounded to the buffer's type.
 };
-using Init =
-    std::variant<NoInit, ExternalInit, BundleInit, RandomInit, FillInit>;
+/// What keeps the updates that a parameter of 16 bits would lose: its f32, the
+/// low half of that, or what the last sum lost.
+enum class Master : std::uint8_t { F32, SplitRound, SplitTrunc, Kahan };
+inline constexpr std::size_t kNumMasters = 4;
+std::string_view name(Master master);
+std::optional<Master> parseMaster(std::string_view name);
+
+/// Of a state: what `master` keeps when the parameter of that name takes its
+/// initial value, which is thought of as F32.
+struct BesideInit {
+  std::string parameter;
+  Master master = Master::F32;
+};
+using Init = std::variant<NoInit, ExternalInit, BundleInit, RandomInit,
+                          FillInit, BesideInit>;
 
 /// Legal integers of a batch input: [low, high), or `ignored`. Present where
 /// the input reaches a gather or a loss unmodified; data are checked against
@@ -268,6 +284,10 @@ struct Plan {
 
   /// Null when there is none.
   const plan::Port *findPort(plan::Role role, std::string_view name) const;
+  /// What is kept beside the parameter of that name, or null.
+  const plan::Port *findBeside(const plan::Port &parameter) const;
+  /// How that is kept; nothing where nothing is.
+  std::optional<plan::Master> findMaster(const plan::Port &parameter) const;
 };
 
 } // namespace binade

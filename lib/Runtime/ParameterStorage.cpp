@@ -1,0 +1,57 @@
+//===- ParameterStorage.cpp - F32 kept in 16 bits -------------------------===//
+
+#include "ParameterStorage.h"
+#include "binade/Container/FloatConversion.h"
+#include <algorithm>
+#include <bit>
+
+using namespace binade;
+using plan::Master;
+
+static std::int16_t getLowHalf(float value) {
+  return static_cast<std::int16_t>(std::bit_cast<std::uint32_t>(value));
+}
+
+/// The bits of `value` in the format of a parameter.
+static std::uint16_t encode(float value, std::optional<Master> master,
+                            DType dtype) {
+  auto upper =
+      static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16);
+  if (master == Master::SplitTrunc)
+    return upper;
+  if (master == Master::SplitRound)
+    return upper + (getLowHalf(value) < 0 ? 1 : 0);
+  return dtype == DType::BF16 ? floatToBF16(value) : floatToF16(value);
+}
+
+std::vector<float> binade::widen(const Tensor &tensor) {
+  std::span<const std::uint16_t> bits = tensor.as<std::uint16_t>();
+  std::vector<float> values(bits.size());
+  std::transform(bits.begin(), bits.end(), values.begin(),
+                 tensor.dtype == DType::BF16 ? bf16ToFloat : f16ToFloat);
+  return values;
+}
+
+void binade::storeRounded(std::span<const float> values,
+                          std::optional<Master> master,
+                          const Tensor &parameter) {
+  std::transform(
+      values.begin(), values.end(), parameter.as<std::uint16_t>().begin(),
+      [&](float value) { return encode(value, master, parameter.dtype); });
+}
+
+void binade::storeBeside(std::span<const float> values, Master master,
+                         const Tensor &beside) {
+  switch (master) {
+  case Master::F32:
+    std::copy(values.begin(), values.end(), beside.as<float>().begin());
+    return;
+  case Master::SplitRound:
+  case Master::SplitTrunc:
+    std::transform(values.begin(), values.end(),
+                   beside.as<std::int16_t>().begin(), getLowHalf);
+    return;
+  case Master::Kahan: // Nothing is lost yet.
+    std::fill(beside.bytes.begin(), beside.bytes.end(), std::byte(0));
+  }
+}
