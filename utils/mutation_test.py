@@ -201,6 +201,18 @@ MUTATIONS = [
         "      lanes = arith::AddFOp::create(b, part(0), part(0));",
         "the gradient norm misses half of the lanes",
     ),
+    Mutation(
+        "lib/Conversion/Kernel/ParameterStorage.cpp",
+        "  return {sum, subtract(gained, y)};",
+        "  return {sum, subtract(y, gained)};",
+        "Kahan's compensation has the wrong sign",
+    ),
+    Mutation(
+        "lib/Runtime/ParameterStorage.cpp",
+        "    return upper + (getLowHalf(value) < 0 ? 1 : 0);",
+        "    return upper;",
+        "the first step reads weights that are cut, not rounded",
+    ),
     # Last, because everything is built again.
     Mutation(
         "include/binade/IR/Ops/Elementwise.td",

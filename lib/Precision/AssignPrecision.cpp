@@ -1,5 +1,6 @@
 //===- AssignPrecision.cpp - Decide the formats of every op ---------------===//
 
+#include "StoreParameters.h"
 #include "binade/IR/Interface.h"
 #include "binade/Precision/Explain.h"
 #include "binade/Precision/MatchRules.h"
@@ -82,6 +83,14 @@ struct AssignPrecisionPass
       PrecisionOpInterface op = node.op;
       op.setPrecisionAttr(decision);
     }
+    for (const StorageNode &node : graph.getStorages()) {
+      OptimizerUpdateOp op = node.op;
+      if (node.decision)
+        op.setStorageAttr(node.decision);
+      else
+        op.removeStorageAttr();
+    }
+    warnOfLostUpdates(graph);
     if (failed(checkRules(graph)) || failed(report(step, graph)))
       signalPassFailure();
   }

@@ -175,7 +175,9 @@ private:
                 ArrayRef<unsigned> readers) const {
     FloatType settled = input.producer
                             ? graph.getNodes()[*input.producer].settled
-                            : getElementFormat(input.value);
+                            : graph.getStoredFormat(input.value);
+    if (!input.producer && !llvm::is_contained(formats, settled))
+      settled = getElementFormat(input.value);
     double elements = countElements(input.value);
     // A cast of what an op makes is written by that op's kernel; one of an
     // argument is a kernel of its own.

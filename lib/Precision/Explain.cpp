@@ -57,7 +57,7 @@ std::string Explanation::getReason(unsigned node) const {
 FloatType Explanation::getFormat(Value value) const {
   if (FloatType format = formats.lookup(value))
     return format;
-  return dyn_cast<FloatType>(getElementTypeOrSelf(value.getType()));
+  return graph.getStoredFormat(value);
 }
 
 /// What `binade-materialize-precision` will have to cast.
@@ -76,12 +76,18 @@ void Explanation::findCasts() {
   step.walk([&](Operation *op) {
     std::optional<unsigned> node = graph.find(op);
     PrecisionAttr decision = node ? decisions[*node] : PrecisionAttr();
+    // An update reads what it replaces in any format.
+    auto update = dyn_cast<OptimizerUpdateOp>(op);
     for (OpOperand &operand : op->getOpOperands()) {
       Value value = operand.get();
+      if (update && (value == update.getParameter() ||
+                     llvm::is_contained(update.getStates(), value)))
+        continue;
       auto type = dyn_cast<FloatType>(getElementTypeOrSelf(value.getType()));
       if (!type || !isa<ShapedType>(value.getType()))
         continue;
-      FloatType to = type;
+      FloatType to =
+          isa<func::ReturnOp>(op) ? graph.getStoredFormat(value) : type;
       if (decision) {
         FormatRole role = cast<PrecisionOpInterface>(op).getOperandFormat(
             operand.getOperandNumber());

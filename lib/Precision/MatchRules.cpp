@@ -16,22 +16,32 @@ std::vector<RuleMatches> mlir::binade::matchRules(const PrecisionGraph &graph) {
   for (unsigned i = 0; i <= getMaxEnumValForPrecisionClass(); ++i)
     classes.push_back({getOrigin(PrecisionClass(i))});
 
-  for (const PrecisionNode &node : graph.getNodes()) {
-    PrecisionOpInterface op = node.op;
+  auto findLast = [&](Operation *op) {
     RuleMatches *last = nullptr;
     for (RuleMatches &matches : rules)
       if (graph.getMatcher().matches(*matches.rule, op)) {
         ++matches.matched;
         last = &matches;
       }
+    return last;
+  };
+  auto decide = [&](RuleMatches &matches, Operation *op) {
+    ++matches.decided;
+    if (matches.examples.size() < kExamples)
+      matches.examples.push_back(describe(op));
+  };
+  for (const PrecisionNode &node : graph.getNodes()) {
+    PrecisionOpInterface op = node.op;
+    RuleMatches *last = findLast(op);
     if (!last) {
       last = &classes[static_cast<unsigned>(op.getPrecisionClass())];
       ++last->matched;
     }
-    ++last->decided;
-    if (last->examples.size() < kExamples)
-      last->examples.push_back(describe(op.getOperation()));
+    decide(*last, op);
   }
+  for (const StorageNode &node : graph.getStorages())
+    if (RuleMatches *last = findLast(node.op))
+      decide(*last, node.op);
   llvm::copy_if(classes, std::back_inserter(rules),
                 [](const RuleMatches &matches) { return matches.matched > 0; });
   return rules;
@@ -43,6 +53,8 @@ static std::string suggestName(const PolicySelector &match,
   llvm::SetVector<StringRef> names;
   for (const PrecisionNode &node : graph.getNodes())
     names.insert(getNodeName(node.op));
+  for (const StorageNode &node : graph.getStorages())
+    names.insert(getNodeName(node.op));
   return ::binade::suggest(
       match.name.text, std::vector<std::string>(names.begin(), names.end()));
 }
@@ -50,10 +62,12 @@ static std::string suggestName(const PolicySelector &match,
 LogicalResult mlir::binade::checkRules(const PrecisionGraph &graph) {
   LogicalResult result = success();
   for (const PolicyRule &rule : graph.getPolicy().rules) {
+    auto isMatched = [&](const auto &node) {
+      return graph.getMatcher().matches(rule, node.op);
+    };
     if (!rule.isUser || rule.isOptional ||
-        llvm::any_of(graph.getNodes(), [&](const PrecisionNode &node) {
-          return graph.getMatcher().matches(rule, node.op);
-        }))
+        llvm::any_of(graph.getNodes(), isMatched) ||
+        llvm::any_of(graph.getStorages(), isMatched))
       continue;
     result = emitError(rule.location)
              << "rule matches no op of this model; 'optional: true' allows that"

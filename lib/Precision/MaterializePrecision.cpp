@@ -1,6 +1,7 @@
 //===- MaterializePrecision.cpp - Decisions to types and casts -----------===//
 
 #include "ScaleLoss.h"
+#include "StoreParameters.h"
 #include "binade/IR/Build.h"
 #include "binade/IR/Interface.h"
 #include "binade/Precision/Passes.h"
@@ -17,7 +18,12 @@ public:
   explicit Materializer(func::FuncOp function)
       : function(function), b(function.getLoc(), function.getContext()) {}
 
-  void run() {
+  LogicalResult run() {
+    auto store = [&](Value argument, FloatType format) {
+      setFormat(argument, format);
+    };
+    if (failed(storeParameters(function, store)))
+      return failure();
     SmallVector<Operation *> ops = llvm::to_vector(
         llvm::make_pointer_range(function.front().getOperations()));
     for (Operation *op : ops)
@@ -26,6 +32,7 @@ public:
         apply(decided);
       else
         keepWide(op);
+    return success();
   }
 
 private:
@@ -49,8 +56,12 @@ private:
 
   /// An op without a decision reads and returns what it did before.
   void keepWide(Operation *op) {
+    auto update = dyn_cast<OptimizerUpdateOp>(op);
     for (OpOperand &operand : op->getOpOperands())
-      if (Type before = original.lookup(operand.get()))
+      if (update && (operand.get() == update.getParameter() ||
+                     llvm::is_contained(update.getStates(), operand.get())))
+        continue; // Read in the format that they are kept in.
+      else if (Type before = original.lookup(operand.get()))
         operand.set(cast(operand, before));
   }
 
@@ -125,7 +136,8 @@ struct MaterializePrecisionPass
       return signalPassFailure();
     if (read->lossScaling && failed(scaleLoss(step, *read->lossScaling)))
       return signalPassFailure();
-    Materializer(step).run();
+    if (failed(Materializer(step).run()))
+      signalPassFailure();
   }
 };
 } // namespace

@@ -127,10 +127,16 @@ OpRoles::Tensor OpRoles::getOperand(OpOperand &operand) const {
   std::optional<TensorRole> role = getOperandRole(operand);
   if (role && tensor.roles)
     return {toBit(*role), {}};
+  // To its update a parameter is what it is used as.
+  if (isa<OptimizerUpdateOp>(operand.getOwner()))
+    if (Set used = uses.lookup(operand.get()))
+      tensor.roles = used;
   return tensor;
 }
 
 bool OpRoles::has(Operation *op, TensorRole role) const {
+  if (role == TensorRole::Activation && getPhase(op) == Phase::Optimizer)
+    return false;
   auto isOfRole = [role](Set roles, Type type) {
     if (role == TensorRole::Activation)
       return roles == 0 && isa<FloatType>(getElementTypeOrSelf(type));

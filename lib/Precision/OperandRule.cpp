@@ -3,7 +3,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "binade/Precision/Assigner.h"
-#include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -43,9 +42,8 @@ private:
     if (inputs.empty())
       return {policy.wide, "reads no value in a chosen format", {}};
     for (const PrecisionInput &input : inputs) {
-      Type format = input.producer
-                        ? Type(found[*input.producer])
-                        : getElementTypeOrSelf(input.value.getType());
+      FloatType format = input.producer ? found[*input.producer]
+                                        : graph.getStoredFormat(input.value);
       if (format != policy.narrow)
         return {policy.wide, "reads a wide value from", input.value};
     }

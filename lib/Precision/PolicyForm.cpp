@@ -10,22 +10,24 @@ using Node = YamlReader::Node;
 
 static constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// Equal for equal selectors alone.
-static std::string getKey(const PolicySelector &match) {
+/// Equal for equal selectors of one kind of rules alone.
+static std::string getKey(const PolicyRule &rule) {
+  const PolicySelector &match = rule.match;
   auto number = [](auto member) {
     return std::to_string(member ? static_cast<int>(*member) : -1);
   };
   // No name of an op has a space.
-  return llvm::join(match.ops, " ") + "\n" + number(match.phase) + " " +
+  return (rule.settings.areOfUpdates() ? "updates " : "") +
+         llvm::join(match.ops, " ") + "\n" + number(match.phase) + " " +
          number(match.role) + " " + number(match.layer) + " " + match.name.text;
 }
 
-/// Two rules for the same ops would hide one another.
+/// Two rules for the same ops, or for the same updates, would hide one another.
 static LogicalResult checkRules(YamlReader &, Node &, Policy &policy) {
   llvm::StringMap<const PolicyRule *> known;
   for (const PolicyRule &rule : policy.rules) {
     const PolicyRule *other =
-        known.try_emplace(getKey(rule.match), &rule).first->second;
+        known.try_emplace(getKey(rule), &rule).first->second;
     if (rule.settings != other->settings)
       return emitError(rule.location)
              << "matches the same as the rule at " << other->origin

@@ -2,6 +2,7 @@
 
 #include "binade/Precision/PrecisionGraph.h"
 #include "mlir/IR/Matchers.h"
+#include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -9,6 +10,7 @@ using namespace mlir::binade;
 PrecisionGraph::PrecisionGraph(func::FuncOp step, const Policy &policy)
     : policy(policy), matcher(policy.rules, step) {
   addNodes(step);
+  step.walk([&](OptimizerUpdateOp op) { addStorage(op); });
   addInputs();
   addReaders();
   for (unsigned i = 0, e = nodes.size(); i < e; ++i)
@@ -28,6 +30,38 @@ void PrecisionGraph::addNodes(func::FuncOp step) {
     node.rule = matcher.find(op);
     nodes.push_back(node);
   }
+}
+
+void PrecisionGraph::addStorage(OptimizerUpdateOp op) {
+  StorageNode node{op, nullptr, op.getStorageAttr()};
+  if (!node.decision || !node.decision.isPin()) {
+    node.rule = matcher.find(op);
+    node.decision = {};
+  }
+  if (node.rule) {
+    const PolicySettings &settings = node.rule->settings;
+    node.decision =
+        StorageAttr::get(op.getContext(), settings.parameter,
+                         settings.master.value_or(Master::None), settings.state,
+                         StringAttr::get(op.getContext(), node.rule->origin));
+  }
+  auto keep = [&](Value before, Value after, FloatType format) {
+    if (format)
+      stored[before] = stored[after] = format;
+  };
+  if (node.decision) {
+    keep(op.getParameter(), op.getNewParameter(), node.decision.getParameter());
+    for (auto [before, after] :
+         llvm::zip(op.getRuleStates(), op.getNewStates()))
+      keep(before, after, node.decision.getStates());
+  }
+  storages.push_back(node);
+}
+
+FloatType PrecisionGraph::getStoredFormat(Value value) const {
+  if (FloatType format = stored.lookup(value))
+    return format;
+  return dyn_cast<FloatType>(getElementTypeOrSelf(value.getType()));
 }
 
 void PrecisionGraph::addInputs() {

@@ -60,11 +60,15 @@ static YamlForm<NameGlob> globForm() {
   return {read, llvm::json::Object{{"type", "string"}}};
 }
 
+static bool isUpdate(OperationName name) {
+  return name.getStringRef() == OptimizerUpdateOp::getOperationName();
+}
+
 /// Names of the ops whose formats a policy may choose, without the prefix.
 static std::vector<std::string> getOpNames(MLIRContext *context) {
   std::vector<std::string> names;
   for (RegisteredOperationName name : context->getRegisteredOperations())
-    if (name.hasInterface<PrecisionOpInterface>())
+    if (name.hasInterface<PrecisionOpInterface>() || isUpdate(name))
       names.push_back(name.stripDialect().str());
   return names;
 }
@@ -117,14 +121,44 @@ static YamlKey<PolicyRule> settingKey(YamlKey<PolicySettings> key) {
   return {std::move(key.name), std::move(read), std::move(key.schema)};
 }
 
+/// A rule speaks of updates of parameters, or of what is computed.
+static LogicalResult checkKind(YamlReader &reader, Node &node,
+                               const PolicyRule &rule) {
+  PolicySettings settings = rule.settings;
+  bool ofUpdates = settings.areOfUpdates();
+  std::string update =
+      OperationName(OptimizerUpdateOp::getOperationName(), reader.getContext())
+          .stripDialect()
+          .str();
+  for (const std::string &op : rule.match.ops)
+    if ((op == update) != ofUpdates)
+      return reader.error(
+          node, ofUpdates ? "parameter, master and state are settings of '" +
+                                update + "', not of '" + op + "'"
+                          : "expected parameter, master or state for '" + op +
+                                "', which computes in f32");
+  if (!ofUpdates)
+    return success();
+  settings.parameter = settings.state = {};
+  settings.master.reset();
+  if (settings != PolicySettings())
+    return reader.error(node, "a rule with parameter, master or state is about "
+                              "updates and sets nothing else");
+  std::string wrong = StorageAttr::explainViolation(
+      rule.settings.parameter, rule.settings.master.value_or(Master::None),
+      rule.settings.state);
+  return wrong.empty() ? success() : reader.error(node, wrong);
+}
+
 static LogicalResult finishRule(YamlReader &reader, Node &node,
                                 PolicyRule &rule) {
   rule.origin = reader.getOrigin(node);
   rule.location = reader.getLoc(node);
   if (rule.settings == PolicySettings())
     return reader.error(node, "rule sets nothing; expected class, compute, "
-                              "accumulate, result or saved");
-  return success();
+                              "accumulate, result, saved, parameter, master or "
+                              "state");
+  return checkKind(reader, node, rule);
 }
 
 YamlForm<PolicyRule> mlir::binade::yamlRule() {
@@ -147,6 +181,18 @@ YamlForm<PolicyRule> mlir::binade::yamlRule() {
                           "Format in which the results wait for the backward "
                           "part",
                           &PolicySettings::saved, yamlFormat())),
+       settingKey(yamlKey("parameter",
+                          "Format in which a parameter is kept, of "
+                          "optimizer_update",
+                          &PolicySettings::parameter, yamlFormat())),
+       settingKey(yamlKey("master",
+                          "What keeps the updates that this format would lose",
+                          &PolicySettings::master,
+                          yamlEnum(stringifyMaster, getMaxEnumValForMaster()))),
+       settingKey(yamlKey("state",
+                          "Format of what the optimizer keeps, of "
+                          "optimizer_update",
+                          &PolicySettings::state, yamlFormat())),
        yamlKey("optional", "Whether the rule may match nothing",
                &PolicyRule::isOptional, yamlFlag())},
       finishRule);

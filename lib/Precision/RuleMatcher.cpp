@@ -15,9 +15,12 @@ RuleMatcher::RuleMatcher(ArrayRef<PolicyRule> rules, func::FuncOp step)
     roles.emplace(step);
 }
 
-static bool matchesKind(const PolicySelector &match, OperationName name) {
-  return match.ops.empty() ||
-         llvm::is_contained(match.ops, name.stripDialect());
+/// A rule speaks of updates or of ops that are computed: by what it sets.
+static bool matchesKind(const PolicyRule &rule, OperationName name) {
+  bool isUpdate = name.getStringRef() == OptimizerUpdateOp::getOperationName();
+  ArrayRef<std::string> ops = rule.match.ops;
+  return rule.settings.areOfUpdates() == isUpdate &&
+         (ops.empty() || llvm::is_contained(ops, name.stripDialect()));
 }
 
 /// What the kind of the op leaves open.
@@ -30,15 +33,14 @@ static bool matchesRest(const PolicySelector &match, Operation *op,
 }
 
 bool RuleMatcher::matches(const PolicyRule &rule, Operation *op) const {
-  return matchesKind(rule.match, op->getName()) &&
-         matchesRest(rule.match, op, roles);
+  return matchesKind(rule, op->getName()) && matchesRest(rule.match, op, roles);
 }
 
 ArrayRef<const PolicyRule *> RuleMatcher::getCandidates(OperationName name) {
   auto [entry, isNew] = candidates.try_emplace(name);
   if (isNew)
     for (const PolicyRule &rule : llvm::reverse(rules))
-      if (matchesKind(rule.match, name))
+      if (matchesKind(rule, name))
         entry->second.push_back(&rule);
   return entry->second;
 }

@@ -46,6 +46,18 @@ std::string describeCause(const Explanation &explanation, unsigned node) {
   return text;
 }
 
+DenseMap<Value, StorageAttr>
+getStorageDecisions(const Explanation &explanation) {
+  DenseMap<Value, StorageAttr> decisions;
+  for (const StorageNode &node : explanation.getGraph().getStorages()) {
+    OptimizerUpdateOp op = node.op;
+    decisions[op.getParameter()] = node.decision;
+    for (Value state : op.getRuleStates())
+      decisions[state] = node.decision;
+  }
+  return decisions;
+}
+
 //===----------------------------------------------------------------------===//
 // Text
 //===----------------------------------------------------------------------===//
@@ -221,12 +233,29 @@ struct ExplainCommand {
           llvm::to_string(explanation.getFormat(gradient)),
           ::binade::printable(describe(parameter)),
           ::binade::printable(describe(gradient)));
-    llvm::outs() << "\nstates\n";
-    for (Port port : getArguments(function, Role::State))
-      llvm::outs() << llvm::formatv("{0,-24} {1}\n",
-                                    llvm::to_string(getElementTypeOrSelf(
-                                        function.getArgument(port.index))),
-                                    ::binade::printable(port.name.str()));
+    DenseMap<Value, StorageAttr> decided = getStorageDecisions(explanation);
+    for (Role role : {Role::Parameter, Role::State}) {
+      llvm::outs() << "\n" << stringifyRole(role) << "s\n";
+      for (Port port : getArguments(function, role)) {
+        Value value = function.getArgument(port.index);
+        std::string format = llvm::to_string(explanation.getFormat(value));
+        StorageAttr storage = decided[value];
+        if (storage && role == Role::Parameter &&
+            storage.getMaster() != Master::None)
+          format += ", master " + stringifyMaster(storage.getMaster()).str();
+        llvm::outs() << llvm::formatv(
+            "{0,-24} {1}{2}\n", format, ::binade::printable(port.name.str()),
+            ::binade::printable(describeRule(storage)));
+      }
+    }
+  }
+
+  /// Where the decision came from, if there is one.
+  static std::string describeRule(StorageAttr storage) {
+    if (!storage)
+      return "";
+    return storage.isPin() ? "  <- pin of the module"
+                           : "  <- " + storage.getRule().getValue().str();
   }
 };
 } // namespace

@@ -18,6 +18,10 @@ std::string describe(mlir::binade::PrecisionAttr decision);
 std::string describeCause(const mlir::binade::Explanation &explanation,
                           unsigned node);
 
+/// How parameters and states are kept, where a rule or a pin says so.
+llvm::DenseMap<mlir::Value, mlir::binade::StorageAttr>
+getStorageDecisions(const mlir::binade::Explanation &explanation);
+
 /// What `binade explain --format json` prints.
 llvm::json::Value toJson(llvm::StringRef model,
                          mlir::binade::Explanation &explanation,

@@ -97,7 +97,7 @@ llvm::json::Value toJson(StringRef model, Explanation &explanation,
                          ArrayRef<unsigned> nodes, ArrayRef<RuleCost> rules,
                          func::FuncOp function) {
   const Policy &policy = explanation.getGraph().getPolicy();
-  llvm::json::Array ops, gradients, states;
+  llvm::json::Array ops, gradients, parameters, states;
   for (unsigned node : nodes)
     ops.push_back(writeOp(explanation, node));
   OpRoles roles(function);
@@ -111,11 +111,23 @@ llvm::json::Value toJson(StringRef model, Explanation &explanation,
       object["op"] = *node;
     gradients.push_back(std::move(object));
   }
-  for (Port port : getArguments(function, Role::State))
-    states.push_back(
-        llvm::json::Object{{"name", llvm::json::fixUTF8(port.name)},
-                           {"format", llvm::to_string(getElementTypeOrSelf(
-                                          function.getArgument(port.index)))}});
+  DenseMap<Value, StorageAttr> decided = getStorageDecisions(explanation);
+  for (Role role : {Role::Parameter, Role::State})
+    for (Port port : getArguments(function, role)) {
+      Value value = function.getArgument(port.index);
+      llvm::json::Object object{
+          {"name", llvm::json::fixUTF8(port.name)},
+          {"format", llvm::to_string(explanation.getFormat(value))}};
+      if (StorageAttr storage = decided[value]) {
+        object["rule"] =
+            storage.isPin() ? "pin"
+                            : llvm::json::fixUTF8(storage.getRule().getValue());
+        if (role == Role::Parameter)
+          object["master"] = stringifyMaster(storage.getMaster());
+      }
+      (role == Role::Parameter ? parameters : states)
+          .push_back(std::move(object));
+    }
   return llvm::json::Object{
       {"model", llvm::json::fixUTF8(model)},
       {"policy",
@@ -123,6 +135,7 @@ llvm::json::Value toJson(StringRef model, Explanation &explanation,
                           {"hash", policy.source.getHash().getValue()}}},
       {"ops", std::move(ops)},
       {"gradients", std::move(gradients)},
+      {"parameters", std::move(parameters)},
       {"states", std::move(states)},
       {"summary", writeSummary(explanation, rules)}};
 }

@@ -70,9 +70,13 @@ static std::string describe(const PolicySettings &settings) {
   for (auto [key, format] : {std::pair("compute", settings.compute),
                              std::pair("accumulate", settings.accumulate),
                              std::pair("result", settings.result),
-                             std::pair("saved", settings.saved)})
+                             std::pair("saved", settings.saved),
+                             std::pair("parameter", settings.parameter),
+                             std::pair("state", settings.state)})
     if (format)
       parts.push_back((key + Twine(" ") + llvm::to_string(format)).str());
+  if (settings.master)
+    parts.push_back("master " + stringifyMaster(*settings.master).str());
   return llvm::join(parts, ", ");
 }
 

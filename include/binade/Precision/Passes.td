@@ -9,7 +9,8 @@ def AssignPrecisionPass : Pass<"binade-assign-precision", "::mlir::ModuleOp"> {
   let summary = "decide the formats of every op";
   let description = [{
     Writes a decision (`#binade.precision`) on each op of `@step` that implements
-    `PrecisionOpInterface`, and the policy on the module. No type changes; see
+    `PrecisionOpInterface`, `#binade.storage` on updates of parameters that a rule is
+    about, and the policy on the module. No type changes; see
     `binade-materialize-precision`.
 
     In this order: a decision that is there without a rule is a user's pin and stays;
@@ -45,7 +46,10 @@ def MaterializePrecisionPass
   let description = [{
     Gives operands and results of `@step`'s ops the formats of their decisions, with
     a `binade.cast` wherever two formats meet; a value is cast once per format. The
-    results of the function keep their types. With a policy that scales the loss, the
+    results of the function keep their types, but for parameters and states: these get
+    the formats of their updates' decisions, and what `master` keeps beside a parameter
+    becomes a state of the function, `master/<name>`, `remainder/<name>` or
+    `compensation/<name>`. With a policy that scales the loss, the
     backward part starts from the scale and the optimizer unscales: a constant, or an
     argument with the counters by which it changes.
   }];

@@ -24,6 +24,12 @@ struct PolicySettings {
   FloatType compute, accumulate, result;
   /// What the backward part reads of the results is kept in this format.
   FloatType saved;
+  /// How updates keep the parameter and what the optimizer remembers.
+  FloatType parameter, state;
+  std::optional<Master> master;
+
+  /// Whether this is about updates of parameters; all other ops are computed.
+  bool areOfUpdates() const { return parameter || state || master; }
 
   bool operator==(const PolicySettings &) const = default;
 };

@@ -38,6 +38,15 @@ struct PrecisionInput {
   std::optional<unsigned> producer;
 };
 
+/// The update of a parameter, and how that is kept.
+struct StorageNode {
+  OptimizerUpdateOp op;
+  /// What decided, unless it was a pin; null where nothing did.
+  const PolicyRule *rule = nullptr;
+  /// The pin, or what the rule says; null where parameter and states stay f32.
+  StorageAttr decision;
+};
+
 /// The ops of a training step whose formats are chosen, in order, and how they
 /// read one another. Built in linear time.
 class PrecisionGraph {
@@ -53,6 +62,10 @@ public:
   /// Numbers of inputs are below it.
   unsigned getNumValues() const { return numValues; }
 
+  ArrayRef<StorageNode> getStorages() const { return storages; }
+  /// The format in which an argument of the step, or what replaces it, is kept.
+  FloatType getStoredFormat(Value value) const;
+
   /// The node of `op`; none for other ops, and for null.
   std::optional<unsigned> find(Operation *op) const;
 
@@ -66,6 +79,7 @@ private:
   PolicySettings findSettings(unsigned node);
   void settle(unsigned node);
   void addNodes(func::FuncOp step);
+  void addStorage(OptimizerUpdateOp op);
   void addInputs();
   void addReaders();
 
@@ -73,6 +87,8 @@ private:
   RuleMatcher matcher;
   std::vector<PrecisionNode> nodes;
   unsigned numValues = 0;
+  std::vector<StorageNode> storages;
+  DenseMap<Value, FloatType> stored;
   /// Inputs of node i are [firstInput[i], firstInput[i + 1]); so with readers.
   std::vector<PrecisionInput> inputs;
   std::vector<unsigned> firstInput, readers, firstReader;
