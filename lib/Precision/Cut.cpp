@@ -33,7 +33,7 @@ public:
     }
     forEachInput([&](unsigned, const PrecisionInput &input) {
       if (!input.producer)
-        addFormat(getElementFormat(input.value));
+        addFormat(graph.getStoredFormat(input.value));
     });
     // Formats that only pins have are as fast as the wide one.
     const TargetCosts &target = policy.cut->target;
@@ -71,10 +71,6 @@ private:
   static double judge(double rate, double wide) {
     constexpr double kNoise = 0.1;
     return std::abs(rate - wide) < kNoise * wide ? wide : rate;
-  }
-
-  static FloatType getElementFormat(Value value) {
-    return cast<FloatType>(getElementTypeOrSelf(value.getType()));
   }
 
   void addFormat(FloatType format) {
@@ -176,8 +172,6 @@ private:
     FloatType settled = input.producer
                             ? graph.getNodes()[*input.producer].settled
                             : graph.getStoredFormat(input.value);
-    if (!input.producer && !llvm::is_contained(formats, settled))
-      settled = getElementFormat(input.value);
     double elements = countElements(input.value);
     // A cast of what an op makes is written by that op's kernel; one of an
     // argument is a kernel of its own.

@@ -171,6 +171,10 @@ mlir::binade::getRuleCosts(func::FuncOp step, const Explanation &explanation) {
          ++node)
       cost.changed += getFormats(explanation.getDecision(node)) !=
                       getFormats(other->getDecision(node));
+    for (auto [node, otherNode] :
+         llvm::zip(explanation.getGraph().getStorages(),
+                   other->getGraph().getStorages()))
+      cost.changed += !areAlike(node.decision, otherNode.decision);
     cost.narrowOps = with.narrowOps - without.narrowOps;
     cost.casts = with.total.casts - without.total.casts;
     cost.castBytes = with.total.castBytes - without.total.castBytes;

@@ -10,7 +10,8 @@ using namespace mlir::binade;
 PrecisionGraph::PrecisionGraph(func::FuncOp step, const Policy &policy)
     : policy(policy), matcher(policy.rules, step) {
   addNodes(step);
-  step.walk([&](OptimizerUpdateOp op) { addStorage(op); });
+  for (auto op : step.front().getOps<OptimizerUpdateOp>())
+    addStorage(op);
   addInputs();
   addReaders();
   for (unsigned i = 0, e = nodes.size(); i < e; ++i)
@@ -30,6 +31,19 @@ void PrecisionGraph::addNodes(func::FuncOp step) {
     node.rule = matcher.find(op);
     nodes.push_back(node);
   }
+}
+
+bool mlir::binade::areAlike(StorageAttr lhs, StorageAttr rhs) {
+  auto getFormats = [](StorageAttr decision) {
+    auto unlessWide = [](FloatType format) {
+      return !format || format.isF32() ? FloatType() : format;
+    };
+    if (!decision)
+      return std::tuple(FloatType(), Master::None, FloatType());
+    return std::tuple(unlessWide(decision.getParameter()), decision.getMaster(),
+                      unlessWide(decision.getStates()));
+  };
+  return getFormats(lhs) == getFormats(rhs);
 }
 
 void PrecisionGraph::addStorage(OptimizerUpdateOp op) {

@@ -3,6 +3,7 @@ go on, and that they learn what PyTorch does in f32 (shared recordings)."""
 
 import json
 import os
+import re
 import shutil
 
 import numpy as np
@@ -209,3 +210,22 @@ def test_explain_says_how_each_is_kept(tmp_path):
     counted = binade("policy", "check", policy, "--model", model, "--loss", LOSS)
     assert counted.returncode == 0, counted.stderr
     assert "fc1_weight" in counted.stdout and "master kahan" in counted.stdout
+
+    asked = binade("explain", model, *flags, "--op", "fc1_bias")
+    assert re.search(
+        r"^f32, states bf16 +optimizer_update at 'fc1_bias', optimizer  <- .*mixed.yaml:5",
+        asked.stdout, re.MULTILINE,
+    )  # fmt: skip
+    # Four parameters, of which the second rule takes one from the first.
+    summary = binade("explain", model, *flags, "--summary").stdout
+    changes = re.findall(r"^ +(\d+) .*mixed\.yaml:(\d)$", summary, re.MULTILINE)
+    assert changes == [("3", "4"), ("1", "5")]
+
+    flags = ["--loss", LOSS, "--policy", "bf16-amp", "--policy", policy]
+    differs = binade("diff", model, *flags)
+    assert differs.returncode == 1
+    assert re.search(r"^updates that differ +0 -> +4$", differs.stdout, re.MULTILINE)
+    told = json.loads(binade("diff", model, *flags, "--format", "json").stdout)
+    bias = next(update for update in told["updates"] if update["name"] == "fc1_bias")
+    assert bias["first"] == {"format": "f32, states f32", "cause": "no rule"}
+    assert bias["second"]["format"] == "f32, states bf16"

@@ -28,6 +28,23 @@ static std::vector<unsigned> findDifferences(const Explanation &first,
   return nodes;
 }
 
+/// Updates that keep something in another way, by their place in both graphs.
+static std::vector<unsigned> findUpdates(const Explanation &first,
+                                         const Explanation &second) {
+  std::vector<unsigned> updates;
+  for (unsigned i = 0, e = first.getGraph().getStorages().size(); i < e; ++i)
+    if (!areAlike(first.getGraph().getStorages()[i].decision,
+                  second.getGraph().getStorages()[i].decision))
+      updates.push_back(i);
+  return updates;
+}
+
+static void printSide(StorageAttr decision, char mark) {
+  llvm::outs() << llvm::formatv("  {0} {1,-24} <- {2}\n", mark,
+                                describe(decision),
+                                ::binade::printable(describeCause(decision)));
+}
+
 static void printSide(const Explanation &explanation, unsigned node,
                       char mark) {
   llvm::outs() << llvm::formatv(
@@ -36,19 +53,27 @@ static void printSide(const Explanation &explanation, unsigned node,
 }
 
 static void print(const Explanation &first, const Explanation &second,
-                  ArrayRef<unsigned> nodes) {
+                  ArrayRef<unsigned> nodes, ArrayRef<unsigned> updates) {
   for (unsigned node : nodes) {
     PrecisionOpInterface op = first.getGraph().getNodes()[node].op;
     llvm::outs() << ::binade::printable(describe(op.getOperation())) << "\n";
     printSide(first, node, '-');
     printSide(second, node, '+');
   }
+  for (unsigned update : updates) {
+    const StorageNode &node = first.getGraph().getStorages()[update];
+    llvm::outs() << ::binade::printable(describe(node.op)) << "\n";
+    printSide(node.decision, '-');
+    printSide(second.getGraph().getStorages()[update].decision, '+');
+  }
   StepCost a = first.getCost(), b = second.getCost();
   auto line = [](StringRef what, int64_t before, int64_t after) {
     llvm::outs() << llvm::formatv("{0,-26} {1,12} -> {2,12}\n", what, before,
                                   after);
   };
-  llvm::outs() << (nodes.empty() ? "" : "\n");
+  llvm::outs() << (nodes.empty() && updates.empty() ? "" : "\n");
+  if (!updates.empty())
+    line("updates that differ", 0, updates.size());
   line("ops that differ", 0, nodes.size());
   line("narrow ops", a.narrowOps, b.narrowOps);
   line("casts", a.total.casts, b.total.casts);
@@ -63,10 +88,17 @@ static llvm::json::Object writeSide(const Explanation &explanation,
       {"cause", llvm::json::fixUTF8(describeCause(explanation, node))}};
 }
 
+static llvm::json::Object writeSide(StorageAttr decision) {
+  return llvm::json::Object{
+      {"format", describe(decision)},
+      {"cause", llvm::json::fixUTF8(describeCause(decision))}};
+}
+
 static llvm::json::Value toJson(const Explanation &first,
                                 const Explanation &second,
-                                ArrayRef<unsigned> nodes) {
-  llvm::json::Array ops;
+                                ArrayRef<unsigned> nodes,
+                                ArrayRef<unsigned> updates) {
+  llvm::json::Array ops, changed;
   for (unsigned node : nodes) {
     PrecisionOpInterface op = first.getGraph().getNodes()[node].op;
     ops.push_back(
@@ -77,7 +109,16 @@ static llvm::json::Value toJson(const Explanation &first,
                            {"first", writeSide(first, node)},
                            {"second", writeSide(second, node)}});
   }
-  return llvm::json::Object{{"ops", std::move(ops)}};
+  for (unsigned update : updates) {
+    const StorageNode &node = first.getGraph().getStorages()[update];
+    changed.push_back(llvm::json::Object{
+        {"name", llvm::json::fixUTF8(getNodeName(node.op))},
+        {"first", writeSide(node.decision)},
+        {"second",
+         writeSide(second.getGraph().getStorages()[update].decision)}});
+  }
+  return llvm::json::Object{{"ops", std::move(ops)},
+                            {"updates", std::move(changed)}};
 }
 
 //===----------------------------------------------------------------------===//
@@ -114,11 +155,14 @@ struct DiffCommand {
         failed(checkRules(second->getGraph())))
       return ExitCode::Rejected;
     std::vector<unsigned> nodes = findDifferences(*first, *second);
+    std::vector<unsigned> updates = findUpdates(*first, *second);
     if (format == ReportFormat::Json)
-      llvm::outs() << llvm::formatv("{0:2}\n", toJson(*first, *second, nodes));
+      llvm::outs() << llvm::formatv("{0:2}\n",
+                                    toJson(*first, *second, nodes, updates));
     else
-      print(*first, *second, nodes);
-    return nodes.empty() ? ExitCode::Ok : ExitCode::Difference;
+      print(*first, *second, nodes, updates);
+    return nodes.empty() && updates.empty() ? ExitCode::Ok
+                                            : ExitCode::Difference;
   }
 };
 } // namespace

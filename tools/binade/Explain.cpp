@@ -46,6 +46,25 @@ std::string describeCause(const Explanation &explanation, unsigned node) {
   return text;
 }
 
+std::string describe(StorageAttr decision) {
+  auto print = [](FloatType format) {
+    return format ? llvm::to_string(format) : "f32";
+  };
+  if (!decision)
+    return "f32, states f32";
+  std::string text = print(decision.getParameter());
+  if (decision.getMaster() != Master::None)
+    text += ", master " + stringifyMaster(decision.getMaster()).str();
+  return text + ", states " + print(decision.getStates());
+}
+
+std::string describeCause(StorageAttr decision) {
+  if (!decision)
+    return "no rule";
+  return decision.isPin() ? "pin of the module"
+                          : decision.getRule().getValue().str();
+}
+
 DenseMap<Value, StorageAttr>
 getStorageDecisions(const Explanation &explanation) {
   DenseMap<Value, StorageAttr> decisions;
@@ -155,6 +174,7 @@ struct ExplainCommand {
   std::string glob;
   ReportFormat format = ReportFormat::Text;
   bool summary = false;
+  std::vector<StorageNode> updates; ///< That are asked about.
 
   int run() {
     Model model(import.model, output);
@@ -171,7 +191,8 @@ struct ExplainCommand {
     if (failed(explanation) || failed(checkRules(explanation->getGraph())))
       return ExitCode::Rejected;
     std::vector<unsigned> nodes = select(*explanation, selected);
-    if (nodes.empty() && !glob.empty())
+    updates = selectUpdates(*explanation, selected);
+    if (nodes.empty() && updates.empty() && !glob.empty())
       return model.getDiagnostics().fail(::binade::Error{
           import.model, "no op or node is called " + ::binade::quote(glob),
           ExitCode::Rejected});
@@ -202,15 +223,28 @@ struct ExplainCommand {
     return {};
   }
 
+  static bool matches(const NameGlob &selected, Operation *op) {
+    return selected.matches(getNodeName(op)) ||
+           selected.matches(op->getName().stripDialect());
+  }
+
   static std::vector<unsigned> select(const Explanation &explanation,
                                       const NameGlob &selected) {
     std::vector<unsigned> nodes;
     for (auto [index, node] :
          llvm::enumerate(explanation.getGraph().getNodes()))
-      if (selected.matches(getNodeName(node.op)) ||
-          selected.matches(node.op->getName().stripDialect()))
+      if (matches(selected, node.op))
         nodes.push_back(index);
     return nodes;
+  }
+
+  static std::vector<StorageNode> selectUpdates(const Explanation &explanation,
+                                                const NameGlob &selected) {
+    std::vector<StorageNode> updates;
+    for (const StorageNode &node : explanation.getGraph().getStorages())
+      if (matches(selected, node.op))
+        updates.push_back(node);
+    return updates;
   }
 
   /// All ops a line each, or the chosen ones with all that is known.
@@ -223,8 +257,14 @@ struct ExplainCommand {
       printCasts(explanation, explanation.getGraph().getNodes()[node].op);
       printFlip(explanation, node);
     }
-    if (!glob.empty())
+    if (!glob.empty()) {
+      for (const StorageNode &node : updates)
+        llvm::outs() << llvm::formatv(
+            "{0,-24} {1}  <- {2}\n", describe(node.decision),
+            ::binade::printable(describe(node.op)),
+            ::binade::printable(describeCause(node.decision)));
       return;
+    }
     OpRoles roles(function);
     llvm::outs() << "\ngradients\n";
     for (auto [gradient, parameter] : roles.getGradients())
@@ -243,19 +283,12 @@ struct ExplainCommand {
         if (storage && role == Role::Parameter &&
             storage.getMaster() != Master::None)
           format += ", master " + stringifyMaster(storage.getMaster()).str();
-        llvm::outs() << llvm::formatv(
-            "{0,-24} {1}{2}\n", format, ::binade::printable(port.name.str()),
-            ::binade::printable(describeRule(storage)));
+        std::string cause = storage ? "  <- " + describeCause(storage) : "";
+        llvm::outs() << llvm::formatv("{0,-24} {1}{2}\n", format,
+                                      ::binade::printable(port.name.str()),
+                                      ::binade::printable(cause));
       }
     }
-  }
-
-  /// Where the decision came from, if there is one.
-  static std::string describeRule(StorageAttr storage) {
-    if (!storage)
-      return "";
-    return storage.isPin() ? "  <- pin of the module"
-                           : "  <- " + storage.getRule().getValue().str();
   }
 };
 } // namespace

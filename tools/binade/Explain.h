@@ -14,6 +14,12 @@ void addReportFormat(CLI::App &command, ReportFormat &format);
 /// "bf16", "bf16, sums f32", "bf16, result f32".
 std::string describe(mlir::binade::PrecisionAttr decision);
 
+/// "bf16, master kahan, states f32"; null where nothing was decided.
+std::string describe(mlir::binade::StorageAttr decision);
+
+/// Rule or pin that decided.
+std::string describeCause(mlir::binade::StorageAttr decision);
+
 /// Rule, class or pin that decided, with what it followed.
 std::string describeCause(const mlir::binade::Explanation &explanation,
                           unsigned node);

@@ -95,7 +95,7 @@ private:
 /// one.
 struct RuleCost {
   const PolicyRule *rule;
-  /// Ops whose formats are others without the rule.
+  /// Ops, updates among them, whose formats are others without the rule.
   int64_t changed = 0;
   /// With the rule minus without it.
   int64_t narrowOps = 0, casts = 0, castBytes = 0, bytes = 0;

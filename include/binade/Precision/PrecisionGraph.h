@@ -47,6 +47,9 @@ struct StorageNode {
   StorageAttr decision;
 };
 
+/// Whether two decisions, which may be null, keep everything alike.
+bool areAlike(StorageAttr lhs, StorageAttr rhs);
+
 /// The ops of a training step whose formats are chosen, in order, and how they
 /// read one another. Built in linear time.
 class PrecisionGraph {
