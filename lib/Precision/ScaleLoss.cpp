@@ -32,6 +32,8 @@ private:
 bool LossScaler::isScaled() {
   bool found = false;
   step.walk([&](GradientSeedOp op) { found |= bool(op.getScale()); });
+  // A seed goes where gradients turn out to be constants.
+  step.walk([&](UnscaleFactorOp op) { found |= bool(op.getScale()); });
   return found;
 }
 
