@@ -61,6 +61,9 @@ static FailureOr<KernelInfo> emit(const KernelSource &source,
     return emitManyTensors(source);
   if (schedule == Schedule::Scatter)
     return emitScatter(source);
+  func::FuncOp function = source.function;
+  if (!function.front().getOps<StatisticsOp>().empty())
+    return emitStatistics(source);
   bool onlyNumbers = llvm::all_of(source.getResults(), [](Value result) {
     return getTensor(result).getRank() == 0;
   });
@@ -68,7 +71,6 @@ static FailureOr<KernelInfo> emit(const KernelSource &source,
     return emitScalars(source);
   std::optional<Loops> loops;
   bool isChain = false;
-  func::FuncOp function = source.function;
   for (Operation &op : function.front())
     if (auto reduction = Reduction::from(&op)) {
       loops = reduction->getLoops();

@@ -61,6 +61,9 @@ void BinadeDialect::initialize() {
 #include "binade/IR/Ops/Optimizer.cpp.inc"
       ,
 #define GET_OP_LIST
+#include "binade/IR/Ops/Monitor.cpp.inc"
+      ,
+#define GET_OP_LIST
 #include "binade/IR/Ops/Kernel.cpp.inc"
       >();
 }

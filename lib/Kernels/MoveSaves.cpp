@@ -89,6 +89,8 @@ private:
       Operation *first = findFirstUser(save);
       if (&kept == source || !first)
         continue;
+      if (source && first->isBeforeInBlock(source->value.getDefiningOp()))
+        continue; // Read before that is kept.
       BackwardMarker marker;
       ImplicitLocOpBuilder b(save.getLoc(), first);
       b.setListener(&marker);

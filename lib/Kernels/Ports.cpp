@@ -65,6 +65,8 @@ plan::Role mlir::binade::getPlanRole(Role role) {
     return plan::Role::Gradient;
   case Role::Metric:
     return plan::Role::Metric;
+  case Role::Statistic:
+    return plan::Role::Statistic;
   }
   llvm_unreachable("all roles are listed");
 }

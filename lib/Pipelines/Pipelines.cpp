@@ -3,6 +3,7 @@
 #include "binade/Pipelines/Pipelines.h"
 #include "binade/Autodiff/Passes.h"
 #include "binade/Kernels/Passes.h"
+#include "binade/Monitor/Passes.h"
 #include "binade/Optimizer/Passes.h"
 #include "binade/Precision/Passes.h"
 #include "mlir/Transforms/Passes.h"
@@ -42,6 +43,7 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
   case CompilerPhase::Assign: {
     AssignPrecisionPassOptions assign;
     assign.policy = options.policy;
+    assign.ranges = options.ranges;
     pm.addPass(createAssignPrecisionPass(std::move(assign)));
     break;
   }
@@ -51,6 +53,12 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
     pm.addPass(createSimplifyCastsPass());
     pm.addPass(createCSEPass());
     break;
+  case CompilerPhase::Monitor: {
+    InsertStatisticsPassOptions insert;
+    insert.statistics = options.statistics;
+    pm.addPass(createInsertStatisticsPass(std::move(insert)));
+    break;
+  }
   case CompilerPhase::Kernels:
     pm.addPass(createMoveSavesPass());
     pm.addPass(createRecomputePass());

@@ -4,6 +4,7 @@
 #include "binade/Conversion/Passes.h"
 #include "binade/Import/Passes.h"
 #include "binade/Kernels/Passes.h"
+#include "binade/Monitor/Passes.h"
 #include "binade/Optimizer/Passes.h"
 #include "binade/Pipelines/Pipelines.h"
 #include "binade/Precision/Passes.h"
@@ -34,6 +35,7 @@ void mlir::binade::registerAllPasses() {
   registerConversionPasses();
   registerImportPasses();
   registerKernelsPasses();
+  registerMonitorPasses();
   registerOptimizerPasses();
   registerPrecisionPasses();
   registerTargetPasses();
@@ -58,6 +60,13 @@ struct AssignPipelineOptions : PassPipelineOptions<AssignPipelineOptions> {
   Option<std::string> policy{*this, "policy",
                              llvm::cl::desc("policy or policy file"),
                              llvm::cl::init("fp32")};
+  Option<std::string> ranges{*this, "ranges",
+                             llvm::cl::desc("ranges that a run recorded")};
+};
+
+struct MonitorPipelineOptions : PassPipelineOptions<MonitorPipelineOptions> {
+  Option<std::string> statistics{
+      *this, "statistics", llvm::cl::desc("what to count: amax|zeros|...")};
 };
 } // namespace
 
@@ -98,6 +107,15 @@ void mlir::binade::registerPipelines() {
       [](OpPassManager &pm, const AssignPipelineOptions &parsed) {
         CompileOptions options;
         options.policy = parsed.policy;
+        options.ranges = parsed.ranges;
         buildPipeline(pm, CompilerPhase::Assign, options);
+      });
+  PassPipelineRegistration<MonitorPipelineOptions>(
+      getPipelineName(CompilerPhase::Monitor),
+      getSummary(CompilerPhase::Monitor),
+      [](OpPassManager &pm, const MonitorPipelineOptions &parsed) {
+        CompileOptions options;
+        options.statistics = parsed.statistics;
+        buildPipeline(pm, CompilerPhase::Monitor, options);
       });
 }

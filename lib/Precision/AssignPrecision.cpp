@@ -63,7 +63,7 @@ struct AssignPrecisionPass
   void runOnOperation() override {
     ModuleOp module = getOperation();
     FailureOr<Policy> loaded = loadPolicy(policy, &getContext());
-    if (failed(loaded))
+    if (failed(loaded) || failed(addEvidence(*loaded, ranges, &getContext())))
       return signalPassFailure();
     auto step = module.lookupSymbol<func::FuncOp>("step");
     if (!step) {

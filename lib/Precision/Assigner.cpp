@@ -45,11 +45,15 @@ PrecisionAttr DecisionBuilder::build(unsigned index, const Choice &choice) {
   const PolicyRule *rule = node.savedRule ? node.savedRule : node.rule;
   Formats formats = getFormats(graph, index, choice);
   PrecisionAttr &decision =
-      known[{rule, static_cast<unsigned>(node.precisionClass), formats.compute,
+      known[{node.evidence.empty() ? static_cast<const void *>(rule)
+                                   : node.evidence.data(),
+             static_cast<unsigned>(node.precisionClass), formats.compute,
              formats.accumulate, formats.result}];
   if (decision)
     return decision;
-  std::string origin = rule ? rule->origin : getOrigin(node.precisionClass);
+  std::string origin = !node.evidence.empty() ? node.evidence.str()
+                       : rule                 ? rule->origin
+                              : getOrigin(node.precisionClass);
   return decision = PrecisionAttr::getChecked(
              [&] {
                return emitError(node.rule ? Location(node.rule->location)

@@ -2,7 +2,7 @@
 
 #include "binade/Precision/Explain.h"
 #include "binade/IR/Interface.h"
-#include "binade/Precision/Names.h"
+#include "binade/IR/Names.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/Support/ScopedPrinter.h"
 #include "llvm/Support/YAMLParser.h"
@@ -229,6 +229,7 @@ Flip Explanation::tryRule(unsigned about, FloatType format) {
   Phase phase = getPhase(op);
   const Policy &policy = graph.getPolicy();
   PolicyRule rule;
+  rule.isUser = true;
   std::string setting;
   if (policy.cut) { // To which allow is a licence, no order.
     rule.settings.compute = format;

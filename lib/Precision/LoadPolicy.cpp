@@ -136,6 +136,8 @@ static Policy extend(const Policy &base, Policy change) {
     change.lossScaling = base.lossScaling;
   if (!change.cut)
     change.cut = base.cut;
+  if (!change.limits)
+    change.limits = base.limits;
   change.rules.insert(change.rules.begin(), base.rules.begin(),
                       base.rules.end());
   return change;
@@ -226,6 +228,17 @@ FailureOr<Policy> loadPolicy(StringRef name, MLIRContext *context) {
   context->getOrLoadDialect<BinadeDialect>();
   SmallVector<std::string> readers;
   return load(*file, context, readers);
+}
+
+LogicalResult addEvidence(Policy &policy, StringRef file,
+                          MLIRContext *context) {
+  if (file.empty())
+    return success();
+  FailureOr<Evidence> evidence = readEvidence(file, context);
+  if (failed(evidence))
+    return failure();
+  policy.evidence = std::make_shared<Evidence>(std::move(*evidence));
+  return success();
 }
 
 FailureOr<Policy> readPolicy(PolicyAttr source) {

@@ -2,7 +2,7 @@
 
 #include "binade/Precision/MatchRules.h"
 #include "binade/Container/Suggest.h"
-#include "binade/Precision/Names.h"
+#include "binade/IR/Names.h"
 
 using namespace mlir;
 using namespace mlir::binade;

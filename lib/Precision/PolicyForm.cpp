@@ -83,6 +83,18 @@ static YamlForm<LossScaling> lossScalingForm() {
       checkLossScaling);
 }
 
+static YamlForm<EvidenceLimits> limitsForm() {
+  return yamlMapping<EvidenceLimits>(
+      "evidence",
+      {yamlKey(
+           "underflow",
+           "Largest share of the elements of a narrow value that may become "
+           "0 and were not",
+           &EvidenceLimits::underflow, yamlShare()),
+       yamlKey("overflow", "Largest share that may become infinite",
+               &EvidenceLimits::overflow, yamlShare())});
+}
+
 static YamlKey<Policy> extendsKey() {
   YamlKey<Policy> key =
       yamlKey("extends",
@@ -114,7 +126,10 @@ const YamlForm<Policy> &mlir::binade::getPolicyForm() {
        yamlKey("loss_scale", "Scaling of the loss", &Policy::lossScaling,
                lossScalingForm()),
        yamlKey("cut", "Formats of least cost on a target", &Policy::cut,
-               yamlCut())},
+               yamlCut()),
+       yamlKey("evidence",
+               "What recorded ranges may show of a value that is narrow",
+               &Policy::limits, limitsForm())},
       checkRules);
   return form;
 }

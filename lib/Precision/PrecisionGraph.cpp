@@ -1,8 +1,13 @@
 //===- PrecisionGraph.cpp - What an assigner decides about ----------------===//
 
 #include "binade/Precision/PrecisionGraph.h"
+#include "binade/IR/Interface.h"
+#include "binade/IR/Names.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/ScopedPrinter.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -14,6 +19,11 @@ PrecisionGraph::PrecisionGraph(func::FuncOp step, const Policy &policy)
     addStorage(op);
   addInputs();
   addReaders();
+  if (policy.evidence) {
+    addRanges(step);
+    lossScale = findLossScale();
+    findEvidence();
+  }
   for (unsigned i = 0, e = nodes.size(); i < e; ++i)
     settle(i);
 }
@@ -192,6 +202,107 @@ void PrecisionGraph::settle(unsigned index) {
   node.compute = settings.compute;
   node.accumulate = settings.accumulate;
   node.result = settings.result;
+  node.evidence = findMisfit(index);
+  if (!node.evidence.empty()) {
+    node.precisionClass = PrecisionClass::Deny;
+    node.compute = node.accumulate = node.result = {};
+  }
   bool isRead = node.result && !isa<SaveOp>(*node.op);
   node.settled = isRead ? node.result : node.compute;
+}
+
+//===----------------------------------------------------------------------===//
+// Evidence
+//===----------------------------------------------------------------------===//
+
+/// Pins and the rules of a user go before what was recorded.
+StringRef PrecisionGraph::findMisfit(unsigned index) const {
+  const PrecisionNode &node = nodes[index];
+  auto isUsers = [](const PolicyRule *rule) { return rule && rule->isUser; };
+  return node.isPinned || isUsers(node.rule) || isUsers(node.savedRule)
+             ? StringRef()
+             : misfits.lookup(index);
+}
+
+void PrecisionGraph::addRanges(func::FuncOp step) {
+  for (const NamedValue &named : nameValues(step))
+    if (auto found = policy.evidence->ranges.find(named.name);
+        found != policy.evidence->ranges.end())
+      ranges[named.value] = &found->second;
+}
+
+/// Whether `value` is a gradient, which the scale of the loss multiplies.
+static bool isScaled(Value value) {
+  Operation *producer = value.getDefiningOp();
+  return producer && getPhase(producer) == Phase::Backward;
+}
+
+double PrecisionGraph::findLossScale() const {
+  if (!policy.lossScaling)
+    return 1.0;
+  if (policy.lossScaling->fixed)
+    return *policy.lossScaling->fixed;
+  double scale = policy.lossScaling->init;
+  for (auto [value, range] : ranges)
+    while (isScaled(value) && range->nonFinite == 0 && scale > 0 &&
+           range->getOverflow(policy.narrow, scale) > 0)
+      scale *= policy.lossScaling->backoff;
+  return scale;
+}
+
+static std::string formatShare(double share) {
+  return llvm::formatv("{0}%", llvm::format("%.3g", 100 * share));
+}
+
+SmallVector<FormatEvidence, 1> PrecisionGraph::getEvidence(Value value) const {
+  SmallVector<FormatEvidence, 1> evidence;
+  if (auto save = value.getDefiningOp<SaveOp>())
+    value = save.getX();
+  const RecordedRange *range = ranges.lookup(value);
+  if (!range)
+    return evidence;
+  double scale = isScaled(value) ? lossScale : 1.0;
+  for (FloatType format : ArrayRef(getFormatChoices(policy)).drop_front())
+    evidence.push_back({format, range, scale,
+                        range->getUnderflow(format, scale),
+                        range->getOverflow(format, scale)});
+  return evidence;
+}
+
+/// How `value` does not fit into a narrow format, in words; empty where it
+/// does, or where nothing is known.
+std::string PrecisionGraph::explainMisfit(Value value) const {
+  EvidenceLimits limits = policy.limits.value_or(EvidenceLimits());
+  for (const FormatEvidence &seen : getEvidence(value))
+    for (auto [what, share, limit] :
+         {std::tuple("overflows", seen.overflow, limits.overflow),
+          std::tuple("underflows", seen.underflow, limits.underflow)})
+      if (share > limit)
+        return llvm::formatv("{0}: {1} of {2} {3} in {4}, more than {5}",
+                             policy.evidence->name, formatShare(share),
+                             describe(value), what, seen.format,
+                             formatShare(limit));
+  return "";
+}
+
+void PrecisionGraph::findEvidence() {
+  DenseMap<Value, StringRef> reasons;
+  auto explain = [&](Value value) {
+    auto [entry, isNew] = reasons.try_emplace(value);
+    if (isNew)
+      entry->second =
+          StringAttr::get(value.getContext(), explainMisfit(value)).getValue();
+    return entry->second;
+  };
+  for (unsigned i = 0, e = nodes.size(); i < e; ++i) {
+    StringRef reason;
+    for (OpResult result : nodes[i].op->getResults())
+      if (reason.empty())
+        reason = explain(result);
+    for (const PrecisionInput &input : getInputs(i))
+      if (reason.empty())
+        reason = explain(input.value);
+    if (!reason.empty())
+      misfits[i] = reason;
+  }
 }

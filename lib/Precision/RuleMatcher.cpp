@@ -2,7 +2,7 @@
 
 #include "binade/Precision/RuleMatcher.h"
 #include "binade/IR/Interface.h"
-#include "binade/Precision/Names.h"
+#include "binade/IR/Names.h"
 
 using namespace mlir;
 using namespace mlir::binade;

@@ -117,6 +117,15 @@ YamlForm<double> mlir::binade::yamlNumber(double low, double high) {
   return scalar<double>(std::move(expected), parse, std::move(schema));
 }
 
+YamlForm<double> mlir::binade::yamlShare() {
+  auto parse = [](StringRef text, double &value) {
+    return !text.getAsDouble(value) && value >= 0 && value <= 1;
+  };
+  return scalar<double>(
+      "a share from 0 to 1", parse,
+      llvm::json::Object{{"type", "number"}, {"minimum", 0}, {"maximum", 1}});
+}
+
 YamlForm<int64_t> mlir::binade::yamlCount(int64_t low) {
   auto parse = [low](StringRef text, int64_t &value) {
     return !text.getAsInteger(10, value) && value >= low;

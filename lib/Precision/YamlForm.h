@@ -64,6 +64,8 @@ YamlForm<std::string> yamlString();
 YamlForm<bool> yamlFlag();
 /// A finite number that f32 holds, in (low, high).
 YamlForm<double> yamlNumber(double low, double high);
+/// A number in [0, 1].
+YamlForm<double> yamlShare();
 YamlForm<int64_t> yamlCount(int64_t low);
 
 /// One of `words`, as an index.

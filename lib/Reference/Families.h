@@ -20,6 +20,7 @@ void addEmbedding(Reference &reference);
 void addKernel(Reference &reference);
 void addLoss(Reference &reference);
 void addLossScaling(Reference &reference);
+void addMonitor(Reference &reference);
 void addNormalization(Reference &reference);
 void addOptimizer(Reference &reference);
 void addRandom(Reference &reference);

@@ -169,8 +169,8 @@ const Reference &Reference::get() {
     Reference all;
     for (auto *addFamily :
          {addAttention, addCast, addContraction, addConvolution, addElementwise,
-          addEmbedding, addKernel, addLoss, addLossScaling, addNormalization,
-          addOptimizer, addRandom, addReduction, addShape})
+          addEmbedding, addKernel, addLoss, addLossScaling, addMonitor,
+          addNormalization, addOptimizer, addRandom, addReduction, addShape})
       addFamily(all);
     return all;
   }();

@@ -166,9 +166,7 @@ Program::Implementation::prepare(std::span<const std::byte> object) {
 
 /// A batch is rewritten before each step by who sets it, and constants and
 /// hyper-parameters keep their values: what remains is the step's own memory.
-static bool keepsValue(Role role) {
-  return role != Role::Output && role != Role::Metric && role != Role::Gradient;
-}
+static bool keepsValue(Role role) { return role < Role::Output; }
 
 void Program::Implementation::findTransient() {
   std::vector<std::span<std::byte>> kept;

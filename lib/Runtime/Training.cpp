@@ -2,6 +2,7 @@
 
 #include "binade/Runtime/Training.h"
 #include "MetricsFile.h"
+#include "RangeRecorder.h"
 #include "RunFile.h"
 #include <chrono>
 #include <cmath>
@@ -56,6 +57,9 @@ public:
   Result<void> check();
   Result<TrainSummary>
   run(const std::function<void(const StepMetrics &)> &listener);
+  Result<void> writeRecords() const {
+    return recorder ? recorder->write() : Result<void>();
+  }
 
 private:
   Result<StepMetrics> runStep(std::int64_t step);
@@ -85,6 +89,7 @@ private:
   SampleOrder order;
   std::span<const std::uint64_t> samples; ///< Of the step's batch.
   std::int64_t skippedInRow = 0;
+  std::optional<RangeRecorder> recorder;
 };
 } // namespace
 
@@ -117,6 +122,13 @@ Result<void> TrainingLoop::check() {
                  "the program does not give its gradients; train the model "
                  "itself",
                  ExitCode::Usage};
+  if (!options.recordRanges.empty()) {
+    Result<RangeRecorder> made =
+        RangeRecorder::create(program, options.recordRanges);
+    if (!made)
+      return made.takeError();
+    recorder = *std::move(made);
+  }
   return {};
 }
 
@@ -297,6 +309,8 @@ TrainingLoop::run(const std::function<void(const StepMetrics &)> &listener) {
     if (step <= options.saveGradients)
       if (Result<void> written = saveGradients(*metrics); !written)
         return written.takeError();
+    if (recorder)
+      recorder->add(*metrics);
     if (listener)
       listener(*metrics);
     summary.steps = step;
@@ -322,5 +336,10 @@ binade::train(Program &program, const Data &data, const TrainOptions &options,
   TrainingLoop loop(program, data, options);
   if (Result<void> checked = loop.check(); !checked)
     return checked.takeError();
-  return loop.run(listener);
+  Result<TrainSummary> summary = loop.run(listener);
+  // What was seen before something went wrong may say why it did.
+  Result<void> recorded = loop.writeRecords();
+  if (summary && !recorded)
+    return recorded.takeError();
+  return summary;
 }

@@ -96,3 +96,24 @@ func.func @step(%x: tensor<2x8xf32>) -> tensor<2x8xf32> {
     : (tensor<2x8xf32>) -> tensor<2x8xf32>
   return %y : tensor<2x8xf32>
 }
+
+// -----
+
+// A value that is read before its copy is kept cannot be made from the copy.
+
+// CHECK-LABEL: func.func @step
+// CHECK:         %[[SE:.*]] = binade.save
+// CHECK-NEXT:    binade.neg %[[SE]]
+// CHECK:         binade.transpose
+// CHECK-NEXT:    binade.save
+func.func @step(%x: tensor<2x8xf32>) -> (tensor<2x8xf32>, tensor<8x2xf32>) {
+  %e = binade.exp %x : (tensor<2x8xf32>) -> tensor<2x8xf32>
+  %se = binade.save %e : (tensor<2x8xf32>) -> tensor<2x8xf32>
+  %n = binade.neg %se : (tensor<2x8xf32>) -> tensor<2x8xf32>
+  %t = binade.transpose %e {permutation = array<i64: 1, 0>}
+    : (tensor<2x8xf32>) -> tensor<8x2xf32>
+  %st = binade.save %t : (tensor<8x2xf32>) -> tensor<8x2xf32>
+  %b = binade.exp %st {binade.phase = #binade.phase<backward>}
+    : (tensor<8x2xf32>) -> tensor<8x2xf32>
+  return %n, %b : tensor<2x8xf32>, tensor<8x2xf32>
+}

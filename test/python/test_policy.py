@@ -25,6 +25,7 @@ ACCEPTED = {
     "painting": HEAD + "propagate: painting\n",
     "cut": HEAD
     + "cut: {costs: x86-64-v3, memory: 0, formats: [{format: bf16, penalty: 0.5}]}\n",
+    "evidence": HEAD + "evidence: {underflow: 0.5, overflow: 0}\n",
     "class": RULE + "{match: {op: softmax}, class: deny, optional: true}\n",
     "tf32_of_operands": RULE
     + "{match: {op: matmul}, compute: tf32, result: f32, optional: true}\n",
@@ -47,6 +48,7 @@ REFUSED = {
     "growing_backoff": HEAD + "loss_scale: {backoff: 1}\n",
     "tf32_in_memory": RULE + "{match: {op: matmul}, result: tf32}\n",
     "propagate": HEAD + "propagate: backwards\n",
+    "share": HEAD + "evidence: {underflow: 1.5}\n",
     "memory": HEAD + "cut: {costs: x86-64-v3, memory: -1}\n",
     "interval": HEAD + "loss_scale: {interval: 0}\n",
     "hysteresis": HEAD + "loss_scale: {hysteresis: 0}\n",

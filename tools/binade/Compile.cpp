@@ -21,6 +21,7 @@ struct CompileCommand {
   StepArguments step;
   OutputArguments output;
   std::string from, to = "target", out;
+  std::string record;
 
   int run() {
     Model model(import.model, output);
@@ -31,6 +32,8 @@ struct CompileCommand {
          {import.complete(), step.complete(), checkPhases(model.isModule())})
       if (!complete)
         return fail(complete.error());
+    if (!record.empty())
+      step.options.statistics = kRangeStatistics.str();
     CompilerPhase last = *parsePhase(to);
     CompilerPhase first =
         from.empty() ? CompilerPhase::Import : *parsePhase(from);
@@ -102,6 +105,11 @@ void addCompile(CLI::App &app, Run &run) {
   command->add_option("--to", self->to, "Last phase; see 'binade list phases'")
       ->type_name("PHASE")
       ->capture_default_str();
+  command
+      ->add_option("--record", self->record,
+                   "What the bundle counts: ranges, for 'binade train "
+                   "--record'")
+      ->check(::binade::oneOf({"ranges"}));
   command->add_option("-o,--output", self->out, "Where to; - for the terminal")
       ->required();
   command->callback([&run, self] { run = [self] { return self->run(); }; });

@@ -6,8 +6,8 @@
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/Container/Printable.h"
 #include "binade/IR/Interface.h"
+#include "binade/IR/Names.h"
 #include "binade/Precision/MatchRules.h"
-#include "binade/Precision/Names.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
@@ -130,6 +130,7 @@ struct DiffCommand {
   ImportArguments import;
   OutputArguments output;
   std::vector<std::string> policies;
+  std::string ranges;
   ReportFormat format = ReportFormat::Text;
 
   int run() {
@@ -146,7 +147,8 @@ struct DiffCommand {
     MLIRContext *context = model.getModule().getContext();
     FailureOr<Policy> a = loadPolicy(policies[0], context);
     FailureOr<Policy> b = loadPolicy(policies[1], context);
-    if (failed(a) || failed(b))
+    if (failed(a) || failed(b) || failed(addEvidence(*a, ranges, context)) ||
+        failed(addEvidence(*b, ranges, context)))
       return ExitCode::Rejected;
     FailureOr<Explanation> first = Explanation::create(model.getStep(), *a);
     FailureOr<Explanation> second = Explanation::create(model.getStep(), *b);
@@ -187,6 +189,10 @@ void addDiff(CLI::App &app, Run &run) {
       ->type_name("POLICY")
       ->allow_extra_args(false)
       ->required();
+  command
+      ->add_option("--ranges", self->ranges,
+                   "Ranges that 'binade train --record' wrote, for both")
+      ->type_name("FILE.json");
   addReportFormat(*command, self->format);
   command->callback([&run, self] { run = [self] { return self->run(); }; });
 }

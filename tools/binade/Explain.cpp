@@ -7,8 +7,8 @@
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/Container/Printable.h"
 #include "binade/IR/Interface.h"
+#include "binade/IR/Names.h"
 #include "binade/Precision/MatchRules.h"
-#include "binade/Precision/Names.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/ScopedPrinter.h"
@@ -106,6 +106,22 @@ static void printCasts(const Explanation &explanation, Operation *op) {
                    << (others == 1 ? " other" : " others");
     llvm::outs() << "\n";
   }
+}
+
+/// What a run saw of the results, where that is known.
+static void printEvidence(const PrecisionGraph &graph, Operation *op) {
+  for (Value result : op->getResults())
+    for (const FormatEvidence &seen : graph.getEvidence(result))
+      llvm::outs() << llvm::formatv(
+          "    seen   {0} to {1}{2}; in {3} {4}% underflow, {5}% overflow\n",
+          llvm::format("%.3g", seen.range->smallest),
+          llvm::format("%.3g", seen.range->amax),
+          seen.scale == 1.0
+              ? std::string()
+              : llvm::formatv(", times {0}", llvm::format("%g", seen.scale))
+                    .str(),
+          seen.format, llvm::format("%.3g", 100 * seen.underflow),
+          llvm::format("%.3g", 100 * seen.overflow));
 }
 
 static void printFlip(Explanation &explanation, unsigned node) {
@@ -255,6 +271,8 @@ struct ExplainCommand {
       if (glob.empty())
         continue;
       printCasts(explanation, explanation.getGraph().getNodes()[node].op);
+      printEvidence(explanation.getGraph(),
+                    explanation.getGraph().getNodes()[node].op);
       printFlip(explanation, node);
     }
     if (!glob.empty()) {

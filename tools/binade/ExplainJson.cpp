@@ -2,7 +2,7 @@
 
 #include "Explain.h"
 #include "binade/IR/Interface.h"
-#include "binade/Precision/Names.h"
+#include "binade/IR/Names.h"
 #include "llvm/Support/ScopedPrinter.h"
 
 using namespace mlir;
@@ -21,6 +21,21 @@ static llvm::json::Array writeCasts(const Explanation &explanation,
         {"bytes", report->getBytes()},
         {"readers", static_cast<int64_t>(report->readers.size())}});
   return casts;
+}
+
+static llvm::json::Array writeEvidence(const PrecisionGraph &graph,
+                                       Operation *op) {
+  llvm::json::Array array;
+  for (Value result : op->getResults())
+    for (const FormatEvidence &seen : graph.getEvidence(result))
+      array.push_back(
+          llvm::json::Object{{"smallest", seen.range->smallest},
+                             {"amax", seen.range->amax},
+                             {"scale", seen.scale},
+                             {"format", llvm::to_string(seen.format)},
+                             {"underflow", seen.underflow},
+                             {"overflow", seen.overflow}});
+  return array;
 }
 
 static llvm::json::Value writeFlip(Explanation &explanation, unsigned node) {
@@ -55,6 +70,9 @@ static llvm::json::Object writeOp(Explanation &explanation, unsigned node) {
       {"flip", writeFlip(explanation, node)}};
   if (FloatType sums = decision.getAccumulate())
     object["accumulate"] = llvm::to_string(sums);
+  if (llvm::json::Array seen = writeEvidence(explanation.getGraph(), op);
+      !seen.empty())
+    object["evidence"] = std::move(seen);
   if (std::string reason = explanation.getReason(node); !reason.empty())
     object["reason"] = llvm::json::fixUTF8(reason);
   if (Value from = explanation.getChoice(node).from)

@@ -104,9 +104,14 @@ func::FuncOp Model::getStep() {
 
 FailureOr<Policy> Model::loadPolicy(const StepArguments &step) {
   auto kept = (*module)->getAttrOfType<PolicyAttr>(kPolicyAttr);
-  if (kept && !step.namesPolicy())
-    return readPolicy(kept);
-  return mlir::binade::loadPolicy(step.options.policy, &context);
+  FailureOr<Policy> policy =
+      kept && !step.namesPolicy()
+          ? readPolicy(kept)
+          : mlir::binade::loadPolicy(step.options.policy, &context);
+  if (failed(policy) ||
+      failed(addEvidence(*policy, step.options.ranges, &context)))
+    return failure();
+  return policy;
 }
 
 FailureOr<::binade::Bundle> Model::compile(const CompileOptions &options) {

@@ -98,6 +98,11 @@ void StepArguments::add(CLI::App &command) {
       ->type_name("POLICY")
       ->capture_default_str();
   command
+      .add_option("--ranges", options.ranges,
+                  "Ranges that 'binade train --record' wrote: values that a "
+                  "narrow format does not hold are kept wide")
+      ->type_name("FILE.json");
+  command
       .add_option("--optimizer", options.optimizer,
                   "Rule: a name of 'binade list optimizers' or a .mlir file")
       ->type_name("RULE")
@@ -181,7 +186,7 @@ Result<void> StepArguments::refuseDone(CompilerPhase from) const {
         !ok)
       return ok;
   if (from >= CompilerPhase::Assign)
-    return refuse(*command, "assign", what, {"--policy"});
+    return refuse(*command, "assign", what, {"--policy", "--ranges"});
   return {};
 }
 
@@ -190,7 +195,7 @@ Result<void> StepArguments::refuseCompiled() const {
                                {"--optimizer", "--group", "--clip"});
       !ok)
     return ok;
-  return refuse(*command, "assign", "a bundle", {"--policy"});
+  return refuse(*command, "assign", "a bundle", {"--policy", "--ranges"});
 }
 
 bool StepArguments::namesPolicy() const {

@@ -40,7 +40,7 @@ struct TrainCommand {
   DataOptions data;
   ::binade::TrainOptions train;
   std::optional<std::string> windows;
-  std::string init, order = "shuffle", onNonFinite;
+  std::string init, order = "shuffle", onNonFinite, record;
   std::vector<std::string> constants;
   std::optional<std::uint64_t> initSeed;
   bool profile = false;
@@ -105,6 +105,14 @@ struct TrainCommand {
       train.onNonFinite = ::binade::parseOnNonFinite(onNonFinite);
     step.options.skipNonFinite = train.onNonFinite != OnNonFinite::Continue;
     step.options.keepGradients = train.saveGradients > 0;
+    if (!record.empty()) {
+      llvm::StringRef file = record;
+      if (!file.consume_front("ranges=") || file.empty())
+        return usageError("--record expects ranges=FILE, got " +
+                          ::binade::quote(record));
+      train.recordRanges = file.str();
+      step.options.statistics = mlir::binade::kRangeStatistics.str();
+    }
     return {};
   }
 
@@ -183,6 +191,10 @@ static void addRunOptions(CLI::App &command, TrainCommand &self) {
                   "Write the gradients of the first K steps")
       ->type_name("K")
       ->check(integer<std::int64_t>());
+  command
+      .add_option("--record", self.record,
+                  "Write what the values of all steps were like, for --ranges")
+      ->type_name("ranges=FILE.json");
   command
       .add_option("--on-nonfinite", self.onNonFinite,
                   "What to do about gradients that are not finite; if not "

@@ -123,6 +123,8 @@ FloatType getComputeFormat(PrecisionOpInterface op, Type operand);
 #define GET_OP_CLASSES
 #include "binade/IR/Ops/Optimizer.h.inc"
 #define GET_OP_CLASSES
+#include "binade/IR/Ops/Monitor.h.inc"
+#define GET_OP_CLASSES
 #include "binade/IR/Ops/Kernel.h.inc"
 
 #endif // BINADE_IR_BINADE_H

@@ -93,8 +93,23 @@ def Binade_Role : Binade_Enum<"Role", "what a value of the step's interface is",
       I32EnumCase<"Output", 8, "output">,       // a result of the graph
       I32EnumCase<"Gradient", 9, "gradient">,   // of the parameter of that name
       I32EnumCase<"Metric", 10, "metric">,      // loss, grad_norm, found_inf
+      I32EnumCase<"Statistic", 11, "statistic">, // of a value of the step
     ]>;
 def Binade_RoleAttr : Binade_EnumAttr<Binade_Role, "role">;
+
+// What may be asked about the elements of a tensor. Magnitudes are compared as
+// bits, so that no NaN is lost.
+def Binade_Statistic : I32BitEnumAttr<"Statistic", "what is counted of a tensor", [
+      I32BitEnumAttrCase<"Amax", 1, "amax">,         // largest magnitude
+      I32BitEnumAttrCase<"Smallest", 2, "smallest">, // that is not 0
+      I32BitEnumAttrCase<"Zeros", 4, "zeros">,
+      I32BitEnumAttrCase<"NonFinite", 8, "nonfinite">,
+      I32BitEnumAttrCase<"Exponents", 16, "exponents">, // histogram
+    ]> {
+  let cppNamespace = "::mlir::binade";
+  let genSpecializedAttr = 0;
+}
+def Binade_StatisticAttr : Binade_EnumAttr<Binade_Statistic, "statistic">;
 
 // The loop structure of a kernel, the same for every target.
 def Binade_Schedule : Binade_Enum<"Schedule", "the loop structure of a kernel", [

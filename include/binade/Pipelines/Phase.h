@@ -17,6 +17,7 @@ enum class CompilerPhase {
   Optimizer,
   Assign,
   Materialize,
+  Monitor,
   Kernels,
   Plan,
   Target,

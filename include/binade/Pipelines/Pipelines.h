@@ -14,6 +14,10 @@ struct Bundle;
 
 namespace mlir::binade {
 
+/// The statistics that ranges of values are made of.
+inline constexpr llvm::StringLiteral kRangeStatistics =
+    "amax|smallest|zeros|exponents";
+
 /// What a user decides about a compilation, beside the model.
 struct CompileOptions {
   std::string optimizer = "adamw";
@@ -24,6 +28,10 @@ struct CompileOptions {
   bool skipNonFinite = true;
   bool keepGradients = false, keepOutputs = false;
   std::string policy = "fp32";
+  /// File of ranges that a run recorded; empty for none.
+  std::string ranges;
+  /// What to count of the step's values, "amax|zeros"; empty for nothing.
+  std::string statistics;
 
   /// Threads of library calls; 0 for as many as the machine that runs has.
   unsigned threads = 0;

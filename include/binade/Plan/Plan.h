@@ -37,8 +37,8 @@ std::string_view name(Category category);
 std::optional<Category> parseCategory(std::string_view name);
 
 /// What a port is to the world. The first nine keep their bits between steps
-/// unless a record writes them; output, gradient and metric hold the result of
-/// the last step.
+/// unless a record writes them; output and what follows hold the result of the
+/// last step.
 enum class Role : std::uint8_t {
   Parameter,
   Buffer,
@@ -55,8 +55,11 @@ enum class Role : std::uint8_t {
   /// out of range to 1.
   Metric,
   Gradient,
+  /// Of a value of the step: named by statistic and value, "amax forward
+  /// matmul /h.0/MatMul".
+  Statistic,
 };
-inline constexpr std::size_t kNumRoles = 12;
+inline constexpr std::size_t kNumRoles = 13;
 std::string_view name(Role role);
 std::optional<Role> parseRole(std::string_view name);
 

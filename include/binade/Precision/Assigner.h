@@ -69,9 +69,8 @@ public:
 
 private:
   const PrecisionGraph &graph;
-  /// By rule, class, and the three formats.
-  DenseMap<std::tuple<const PolicyRule *, unsigned, Type, Type, Type>,
-           PrecisionAttr>
+  /// By rule or evidence, class, and the three formats.
+  DenseMap<std::tuple<const void *, unsigned, Type, Type, Type>, PrecisionAttr>
       known;
 };
 

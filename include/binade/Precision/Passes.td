@@ -36,6 +36,8 @@ def AssignPrecisionPass : Pass<"binade-assign-precision", "::mlir::ModuleOp"> {
   let options = [
     Option<"policy", "policy", "std::string", /*default=*/"\"fp32\"",
            "Name of a policy, or path of a policy file">,
+    Option<"ranges", "ranges", "std::string", /*default=*/"\"\"",
+           "File of the ranges of values that a run recorded">,
   ];
   let dependentDialects = ["::mlir::binade::BinadeDialect"];
 }

@@ -5,6 +5,7 @@
 
 #include "binade/IR/Binade.h"
 #include "binade/Precision/Costs.h"
+#include "binade/Precision/Evidence.h"
 #include "binade/Precision/OpRoles.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/Support/GlobPattern.h"
@@ -122,6 +123,9 @@ struct Policy {
   std::vector<PolicyRule> rules;
   std::optional<LossScaling> lossScaling;
   std::optional<CutSettings> cut;
+  std::optional<EvidenceLimits> limits;
+  /// What a run recorded, where a user gave that; it is no part of `source`.
+  std::shared_ptr<const Evidence> evidence;
   /// All texts that this was read from; null until it was read whole.
   PolicyAttr source;
 
@@ -141,6 +145,9 @@ FailureOr<Policy> loadPolicy(StringRef name, MLIRContext *context);
 
 /// Reads a policy from the texts that a module keeps.
 FailureOr<Policy> readPolicy(PolicyAttr source);
+
+/// Lets `policy` know the ranges in `file`; nothing for an empty name.
+LogicalResult addEvidence(Policy &policy, StringRef file, MLIRContext *context);
 
 /// Names of the targets whose costs Binade ships, sorted.
 std::vector<StringRef> getCostNames();

@@ -25,6 +25,9 @@ struct PrecisionNode {
   /// The format in which readers find what it makes, where that is settled. In
   /// which format a saved value waits does not say how it is computed with.
   FloatType settled;
+  /// Why it is wide whatever class and shipped rules say, in words: a recorded
+  /// value that it reads or makes does not fit. Interned; empty for none.
+  StringRef evidence;
 };
 
 /// A floating-point operand of a node whose format follows the decision.
@@ -49,6 +52,17 @@ struct StorageNode {
 
 /// Whether two decisions, which may be null, keep everything alike.
 bool areAlike(StorageAttr lhs, StorageAttr rhs);
+
+/// What a run saw of a value, and what a format would have done to it.
+struct FormatEvidence {
+  FloatType format;
+  const RecordedRange *range;
+  /// Of the loss, for gradients: the one that dynamic scaling starts from,
+  /// lowered until no recorded gradient overflows.
+  double scale = 1.0;
+  /// Shares of the elements.
+  double underflow = 0.0, overflow = 0.0;
+};
 
 /// The ops of a training step whose formats are chosen, in order, and how they
 /// read one another. Built in linear time.
@@ -78,6 +92,9 @@ public:
   /// Lets the decision of a module that a user wrote hold, or not.
   void setPin(unsigned node, bool isPinned);
 
+  /// What was recorded of `value`, for each narrow format of the policy.
+  SmallVector<FormatEvidence, 1> getEvidence(Value value) const;
+
 private:
   PolicySettings findSettings(unsigned node);
   void settle(unsigned node);
@@ -85,6 +102,11 @@ private:
   void addStorage(OptimizerUpdateOp op);
   void addInputs();
   void addReaders();
+  void addRanges(func::FuncOp step);
+  double findLossScale() const;
+  void findEvidence();
+  StringRef findMisfit(unsigned node) const;
+  std::string explainMisfit(Value value) const;
 
   const Policy &policy;
   RuleMatcher matcher;
@@ -95,6 +117,10 @@ private:
   /// Inputs of node i are [firstInput[i], firstInput[i + 1]); so with readers.
   std::vector<PrecisionInput> inputs;
   std::vector<unsigned> firstInput, readers, firstReader;
+  DenseMap<Value, const RecordedRange *> ranges;
+  double lossScale = 1.0;
+  /// Of nodes that read or make a value which does not fit.
+  DenseMap<unsigned, StringRef> misfits;
 };
 
 } // namespace mlir::binade

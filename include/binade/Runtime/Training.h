@@ -29,6 +29,8 @@ struct TrainOptions {
   std::string out;
   /// Write the gradients of this many first steps.
   std::int64_t saveGradients = 0;
+  /// File for the ranges of the values of all steps; empty for none.
+  std::string recordRanges;
   /// Nothing means stop, or skip where there is a loss scaler.
   std::optional<OnNonFinite> onNonFinite;
   /// Skipped steps in a row that end training with exit code 4; 0 for none.

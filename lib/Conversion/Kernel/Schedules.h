@@ -49,6 +49,9 @@ FailureOr<KernelInfo> emitFull(const KernelSource &source);
 /// Rows added up by index: one item per block of the table.
 FailureOr<KernelInfo> emitScatter(const KernelSource &source);
 
+/// What the elements of one tensor are like: one item per block of them.
+FailureOr<KernelInfo> emitStatistics(const KernelSource &source);
+
 /// Numbers: one item.
 FailureOr<KernelInfo> emitScalars(const KernelSource &source);
 

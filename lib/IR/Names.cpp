@@ -1,6 +1,6 @@
 //===- Names.cpp - Ops and values as people call them ---------------------===//
 
-#include "binade/Precision/Names.h"
+#include "binade/IR/Names.h"
 #include "binade/IR/Interface.h"
 
 using namespace mlir;
@@ -29,4 +29,31 @@ std::string mlir::binade::describe(Value value) {
   if (auto port = getArgument(function, argument.getArgNumber()))
     return (stringifyRole(port->role) + " '" + port->name + "'").str();
   return "argument " + std::to_string(argument.getArgNumber());
+}
+
+SmallVector<NamedValue> mlir::binade::nameValues(func::FuncOp step) {
+  SmallVector<NamedValue> named;
+  llvm::StringMap<unsigned> counts;
+  auto add = [&](Value value, std::string name) {
+    if (unsigned count = ++counts[name]; count > 1)
+      name += " #" + std::to_string(count);
+    named.push_back({value, std::move(name)});
+  };
+  for (Role role : {Role::Parameter, Role::Batch})
+    for (const Port &port : getArguments(step, role)) {
+      Value value = step.getArgument(port.index);
+      if (getDefaultFormatRole(value.getType()) == FormatRole::Chosen)
+        add(value, (stringifyRole(role) + " " + port.name).str());
+    }
+  step.walk([&](PrecisionOpInterface op) {
+    if (isa<SaveOp>(*op))
+      return;
+    std::string name = (stringifyPhase(getPhase(op)) + " " +
+                        op->getName().stripDialect() + " " + getNodeName(op))
+                           .str();
+    for (OpResult result : op->getResults())
+      if (op.getResultFormat(result.getResultNumber()) == FormatRole::Chosen)
+        add(result, name);
+  });
+  return named;
 }
