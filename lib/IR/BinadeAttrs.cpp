@@ -26,7 +26,7 @@ void BinadeDialect::registerAttributes() {
 LogicalResult
 PrecisionAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                       FloatType compute, FloatType accumulate, FloatType result,
-                      StringAttr rule) {
+                      ClampAttr, StringAttr) {
   if (accumulate &&
       accumulate.getFPMantissaWidth() < compute.getFPMantissaWidth())
     return emitError() << "accumulation format " << accumulate

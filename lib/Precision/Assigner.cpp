@@ -25,10 +25,12 @@ Formats mlir::binade::getFormats(const PrecisionGraph &graph, unsigned index,
   Formats formats;
   formats.compute = node.compute ? node.compute : choice.format;
   formats.result = node.result ? node.result : formats.compute;
+  // Sums are narrower than f32 where a rule asks for that.
   if (op.accumulates())
     formats.accumulate =
-        node.accumulate ? node.accumulate
-                        : getWider(graph.getPolicy().wide, formats.compute);
+        node.accumulate
+            ? node.accumulate
+            : getWider(Float32Type::get(op.getContext()), formats.compute);
   return formats;
 }
 
@@ -53,12 +55,15 @@ PrecisionAttr DecisionBuilder::build(unsigned index, const Choice &choice) {
     return decision;
   std::string origin = !node.evidence.empty() ? node.evidence.str()
                        : rule                 ? rule->origin
-                              : getOrigin(node.precisionClass);
+                                              : getOrigin(node.precisionClass);
+  ClampAttr clamp;
+  if (node.rule && node.rule->settings.clamp && node.evidence.empty())
+    clamp = ClampAttr::get(op.getContext(), *node.rule->settings.clamp);
   return decision = PrecisionAttr::getChecked(
              [&] {
                return emitError(node.rule ? Location(node.rule->location)
                                           : op.getLoc());
              },
              op.getContext(), formats.compute, formats.accumulate,
-             formats.result, StringAttr::get(op.getContext(), origin));
+             formats.result, clamp, StringAttr::get(op.getContext(), origin));
 }

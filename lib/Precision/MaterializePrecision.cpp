@@ -1,5 +1,7 @@
 //===- MaterializePrecision.cpp - Decisions to types and casts -----------===//
 
+#include "ClampResults.h"
+#include "ScaleLayers.h"
 #include "ScaleLoss.h"
 #include "StoreParameters.h"
 #include "binade/IR/Build.h"
@@ -52,6 +54,23 @@ private:
       else if (role == FormatRole::Wide)
         setFormat(result, b.getF32Type());
     }
+    if (decision.getClamp())
+      clamp(op);
+  }
+
+  /// What is done is decided no more.
+  void clamp(PrecisionOpInterface op) {
+    PrecisionAttr decision = op.getPrecisionAttr();
+    for (OpResult result : op->getResults())
+      if (op.getResultFormat(result.getResultNumber()) == FormatRole::Chosen) {
+        Type before = original.lookup(result);
+        Value clamped = clampResult(result, decision.getClamp().getValue());
+        if (before)
+          original[clamped] = before;
+      }
+    op.setPrecisionAttr(PrecisionAttr::get(
+        op.getContext(), decision.getCompute(), decision.getAccumulate(),
+        decision.getResult(), ClampAttr(), decision.getRule()));
   }
 
   /// An op without a decision reads and returns what it did before.
@@ -91,9 +110,9 @@ private:
     else
       b.setInsertionPointAfterValue(value);
     if (auto constant = value.getDefiningOp<ConstantOp>())
-      if (auto splat = dyn_cast<SplatElementsAttr>(constant.getValue()))
-        return result = round(constant, splat.getSplatValue<APFloat>(),
-                              mlir::cast<FloatType>(format));
+      if (auto elements = dyn_cast<DenseFPElementsAttr>(constant.getValue()))
+        return result =
+                   round(constant, elements, mlir::cast<FloatType>(format));
     result = buildRounded(b, value, mlir::cast<FloatType>(format));
     if (producer)
       for (Operation *op = result.getDefiningOp(); op != producer;
@@ -102,17 +121,34 @@ private:
     return result;
   }
 
-  /// `constant`, which is `value` everywhere, in `format`.
-  Value round(ConstantOp constant, APFloat value, FloatType format) {
-    APFloat rounded = value;
-    bool losesInfo;
-    rounded.convert(format.getFloatSemantics(), APFloat::rmNearestTiesToEven,
+  /// `constant` in `format`. Finite elements stay finite: a mask of -1e9 shall
+  /// not become one of infinities, of which rows of only masked elements are
+  /// NaN.
+  Value round(ConstantOp constant, DenseFPElementsAttr elements,
+              FloatType format) {
+    FloatType storage = getStorageFormat(format);
+    const llvm::fltSemantics &kept = storage.getFloatSemantics();
+    bool isChanged = elements.getElementType() != storage, overflows = false;
+    auto roundOne = [&](APFloat value) {
+      bool losesInfo, isFinite = value.isFinite();
+      value.convert(format.getFloatSemantics(), APFloat::rmNearestTiesToEven,
                     &losesInfo);
-    auto type = mlir::cast<RankedTensorType>(constant.getType());
-    auto result = type.clone(getStorageFormat(format));
-    if (type == result && !losesInfo)
-      return constant;
-    return buildSplat(b, result, rounded.convertToDouble());
+      if (isFinite && !value.isFinite()) {
+        overflows = true;
+        value =
+            APFloat::getLargest(format.getFloatSemantics(), value.isNegative());
+      }
+      isChanged |= losesInfo;
+      bool isExact;
+      value.convert(kept, APFloat::rmNearestTiesToEven, &isExact);
+      return value.bitcastToAPInt();
+    };
+    DenseElementsAttr rounded = elements.mapValues(storage, roundOne);
+    if (overflows)
+      constant.emitWarning("constant is beyond the range of ")
+          << format << ", and becomes its largest finite number there";
+    return isChanged ? ConstantOp::create(b, rounded.getType(), rounded)
+                     : constant;
   }
 
   func::FuncOp function;
@@ -136,6 +172,8 @@ struct MaterializePrecisionPass
       return signalPassFailure();
     if (read->lossScaling && failed(scaleLoss(step, *read->lossScaling)))
       return signalPassFailure();
+    if (read->lossScaling && read->lossScaling->layers)
+      scaleLayers(step, *read->lossScaling->layers, read->narrow);
     if (failed(Materializer(step).run()))
       signalPassFailure();
   }

@@ -40,9 +40,10 @@ static LogicalResult checkLossScaling(YamlReader &reader, Node &node,
                                       LossScaling &scaling) {
   LossScaling plain;
   plain.fixed = scaling.fixed;
+  plain.layers = scaling.layers;
   if (scaling.fixed && scaling != plain)
     return reader.error(node, "a static scale does not change; expected no "
-                              "key beside 'static'");
+                              "key beside 'static' but 'per_layer'");
   if (scaling.consecutiveHysteresis && scaling.hysteresis == 1)
     return reader.error(node, "consecutive_hysteresis needs a hysteresis above "
                               "1");
@@ -51,6 +52,19 @@ static LogicalResult checkLossScaling(YamlReader &reader, Node &node,
     return success();
   return reader.error(node, "the first scale, " + formatNumber(scaling.init) +
                                 ", is not within min and max");
+}
+
+static YamlForm<LayerScaling> layerScalingForm() {
+  return yamlMapping<LayerScaling>(
+      "per_layer",
+      {yamlKey("underflow",
+               "Share of what a layer passes on that may vanish, by the normal "
+               "distribution",
+               &LayerScaling::underflow, yamlNumber(0, 1)),
+       yamlKey("bound", "The largest scale of a layer", &LayerScaling::bound,
+               yamlNumber(1, kInfinity)),
+       yamlKey("gathered", "The largest product of the scales of layers",
+               &LayerScaling::gathered, yamlNumber(1, kInfinity))});
 }
 
 static YamlForm<LossScaling> lossScalingForm() {
@@ -79,7 +93,17 @@ static YamlForm<LossScaling> lossScalingForm() {
        yamlKey("consecutive_hysteresis",
                "Whether a good step makes all of them due again, not only "
                "growth",
-               &LossScaling::consecutiveHysteresis, yamlFlag())},
+               &LossScaling::consecutiveHysteresis, yamlFlag()),
+       yamlKey("underflow",
+               "Share of the nonzero gradients that may become 0 when they are "
+               "rounded; above it the scale grows if the largest allows it",
+               &LossScaling::underflow, yamlShare()),
+       yamlKey("check", "Good steps between two looks at this share",
+               &LossScaling::check, yamlCount(1)),
+       yamlKey("per_layer",
+               "Scales by which each layer with a weight multiplies the "
+               "gradient that it passes on",
+               &LossScaling::layers, layerScalingForm())},
       checkLossScaling);
 }
 

@@ -156,8 +156,8 @@ static LogicalResult finishRule(YamlReader &reader, Node &node,
   rule.location = reader.getLoc(node);
   if (rule.settings == PolicySettings())
     return reader.error(node, "rule sets nothing; expected class, compute, "
-                              "accumulate, result, saved, parameter, master or "
-                              "state");
+                              "accumulate, result, saved, clamp, parameter, "
+                              "master or state");
   return checkKind(reader, node, rule);
 }
 
@@ -193,6 +193,12 @@ YamlForm<PolicyRule> mlir::binade::yamlRule() {
                           "Format of what the optimizer keeps, of "
                           "optimizer_update",
                           &PolicySettings::state, yamlFormat())),
+       settingKey(yamlKey(
+           "clamp",
+           "What becomes of results that overflow: infinities become the "
+           "largest finite numbers, or a tensor that has any stays below them",
+           &PolicySettings::clamp,
+           yamlEnum(stringifyClamp, getMaxEnumValForClamp()))),
        yamlKey("optional", "Whether the rule may match nothing",
                &PolicyRule::isOptional, yamlFlag())},
       finishRule);

@@ -1,6 +1,7 @@
 //===- ScaleLoss.cpp - The scale of the loss in a step --------------------===//
 
 #include "ScaleLoss.h"
+#include "WatchRounding.h"
 #include "binade/IR/Build.h"
 #include "binade/IR/Interface.h"
 
@@ -17,11 +18,12 @@ public:
   /// A constant, which runs report like the scale that is state.
   void scaleStatically(double factor);
   /// State, which `foundInf` changes.
-  void scaleDynamically(Value foundInf);
+  LogicalResult scaleDynamically(Value foundInf);
 
 private:
   Value addState(StringRef name, Type element, double init);
   void multiply(Value scale);
+  FailureOr<RaiseScaleOp> raise(UpdateScaleOp update);
 
   func::FuncOp step;
   const LossScaling &scaling;
@@ -59,7 +61,32 @@ Value LossScaler::addState(StringRef name, Type element, double init) {
                      DenseElementsAttr::get(type, value));
 }
 
-void LossScaler::scaleDynamically(Value foundInf) {
+/// Lets the scale grow where rounding takes too many gradients.
+FailureOr<RaiseScaleOp> LossScaler::raise(UpdateScaleOp update) {
+  std::optional<RoundedGradients> rounded = watchRounding(step);
+  if (!rounded)
+    return step.emitError("the policy watches how many gradients become 0 when "
+                          "they are rounded, but all gradients are ")
+           << b.getF32Type();
+  // The next rounds of growth shall not overflow at once.
+  constexpr double kHeadroom = 4.0;
+  double largest = APFloat::getLargest(rounded->format.getFloatSemantics())
+                       .convertToDouble();
+  Value scale = update.getNewScale(), count = update.getNewGrowthCount();
+  auto op = RaiseScaleOp::create(
+      b,
+      TypeRange{scale.getType(), count.getType(),
+                update.getFoundInf().getType()},
+      scale, count, rounded->vanished, rounded->nonzero, rounded->amax,
+      b.getF64FloatAttr(scaling.growth), b.getI64IntegerAttr(scaling.check),
+      b.getF64FloatAttr(*scaling.underflow),
+      b.getF64FloatAttr(largest / kHeadroom));
+  setPhase(op, Phase::Optimizer);
+  addResult(step, Role::Metric, "no_feasible_scale", op.getInfeasible());
+  return op;
+}
+
+LogicalResult LossScaler::scaleDynamically(Value foundInf) {
   Value scale = addState("scale", b.getF32Type(), scaling.init);
   Value growth = addState("growth", b.getI64Type(), -scaling.delay);
   Value left;
@@ -79,10 +106,19 @@ void LossScaler::scaleDynamically(Value foundInf) {
       number(scaling.max), b.getI64IntegerAttr(scaling.hysteresis),
       scaling.consecutiveHysteresis ? b.getUnitAttr() : UnitAttr());
   setPhase(update, Phase::Optimizer);
-  addResult(step, Role::Scaler, "scale", update.getNewScale());
-  addResult(step, Role::Scaler, "growth", update.getNewGrowthCount());
+  Value newScale = update.getNewScale(), newGrowth = update.getNewGrowthCount();
+  if (scaling.underflow) {
+    FailureOr<RaiseScaleOp> raised = raise(update);
+    if (failed(raised))
+      return failure();
+    newScale = raised->getNewScale();
+    newGrowth = raised->getNewGrowthCount();
+  }
+  addResult(step, Role::Scaler, "scale", newScale);
+  addResult(step, Role::Scaler, "growth", newGrowth);
   if (left)
     addResult(step, Role::Scaler, "hysteresis", update.getNewHysteresisLeft());
+  return success();
 }
 
 LogicalResult mlir::binade::scaleLoss(func::FuncOp step,
@@ -97,6 +133,5 @@ LogicalResult mlir::binade::scaleLoss(func::FuncOp step,
   std::optional<Port> found = findResult(step, Role::Metric, "found_inf");
   if (!found)
     return step.emitError("dynamic loss scaling needs the metric 'found_inf'");
-  scaler.scaleDynamically(getResultValue(step, found->index));
-  return success();
+  return scaler.scaleDynamically(getResultValue(step, found->index));
 }

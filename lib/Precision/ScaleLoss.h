@@ -8,9 +8,10 @@
 
 namespace mlir::binade {
 
-/// Starts the backward part of `step` from the scale and lets the optimizer
-/// divide by it. A dynamic scale becomes state of the program, a static one a
-/// constant. Does nothing where the loss is scaled already.
+/// Starts the backward part of `step`, whose decisions are not types yet, from
+/// the scale and lets the optimizer divide by it. A dynamic scale becomes state
+/// of the program, a static one a constant. Does nothing where the loss is
+/// scaled already.
 LogicalResult scaleLoss(func::FuncOp step, const LossScaling &scaling);
 
 } // namespace mlir::binade

@@ -53,8 +53,23 @@ static void evaluateUpdateScale(UpdateScaleOp op, Evaluation &e) {
     e.result(2).getIntegers()[0] = left;
 }
 
+static void evaluateRaiseScale(RaiseScaleOp op, Evaluation &e) {
+  FloatFormat f32(APFloat::IEEEsingle());
+  double scale = e[op.getScale()][0], growth = op.getGrowth().convertToDouble();
+  int64_t count = e[op.getGrowthCount()].getIntegers()[0];
+  auto vanished = static_cast<double>(e[op.getVanished()].getIntegers()[0]),
+       nonzero = static_cast<double>(e[op.getNonzero()].getIntegers()[0]);
+  bool isDue = count > 0 && count % static_cast<int64_t>(op.getCheck()) == 0 &&
+               vanished > op.getLimit().convertToDouble() * nonzero;
+  bool fits = e[op.getAmax()][0] * growth <= op.getLargest().convertToDouble();
+  e.result(0)[0] = isDue && fits ? f32.round(scale * growth) : scale;
+  e.result(1).getIntegers()[0] = isDue && fits ? 0 : count;
+  e.result(2).getIntegers()[0] = isDue && !fits;
+}
+
 void mlir::binade::addLossScaling(Reference &reference) {
   reference.add<GradientSeedOp>(evaluateGradientSeed);
   reference.add<UnscaleFactorOp>(evaluateUnscaleFactor);
   reference.add<UpdateScaleOp>(evaluateUpdateScale);
+  reference.add<RaiseScaleOp>(evaluateRaiseScale);
 }

@@ -39,11 +39,12 @@ Result<RangeRecorder> RangeRecorder::create(const Program &program,
     else if (statistic == "exponents")
       range.exponents = tensor.as<std::int64_t>();
   }
-  bool isWhole = !recorder.ranges.empty();
-  for (const Range &range : recorder.ranges)
-    isWhole &= range.amax.size() == 1 && range.smallest.size() == 1 &&
-               range.zeros.size() == 1 && range.exponents.size() == kExponents;
-  if (!isWhole)
+  // Of some values a step counts less, for itself.
+  std::erase_if(recorder.ranges, [](const Range &range) {
+    return range.amax.size() != 1 || range.smallest.size() != 1 ||
+           range.zeros.size() != 1 || range.exponents.size() != kExponents;
+  });
+  if (recorder.ranges.empty())
     return Error{"--record",
                  "the program does not count the ranges of its values; compile "
                  "it with --record ranges, or train the model itself",

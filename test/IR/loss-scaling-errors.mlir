@@ -77,3 +77,11 @@ func.func @count_without_hysteresis(%a: tensor<f32>, %b: tensor<i64>, %c: tensor
   %r:2 = binade.update_scale %a, %b, %c, %b {growth = 2.0 : f64, backoff = 0.5 : f64, interval = 1 : i64, hysteresis = 1 : i64} : (tensor<f32>, tensor<i64>, tensor<i1>, tensor<i64>) -> (tensor<f32>, tensor<i64>)
   return
 }
+
+// -----
+
+func.func @limit_is_a_share(%a: tensor<f32>, %b: tensor<i64>) {
+  // expected-error@+1 {{'binade.raise_scale' op expects growth above 1, a check of at least 1, a limit from 0 to 1 and a largest above 0, got 2, 100, 1.5 and 1}}
+  %r:3 = binade.raise_scale %a, %b, %b, %b, %a {growth = 2.0 : f64, check = 100 : i64, limit = 1.5 : f64, largest = 1.0 : f64} : (tensor<f32>, tensor<i64>, tensor<i64>, tensor<i64>, tensor<f32>) -> (tensor<f32>, tensor<i64>, tensor<i1>)
+  return
+}

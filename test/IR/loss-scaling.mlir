@@ -37,3 +37,15 @@ func.func @with_hysteresis(%scale: tensor<f32>, %count: tensor<i64>, %bad: tenso
     : (tensor<f32>, tensor<i64>, tensor<i1>, tensor<i64>) -> (tensor<f32>, tensor<i64>, tensor<i64>)
   return %new, %next, %fewer : tensor<f32>, tensor<i64>, tensor<i64>
 }
+
+// CHECK-LABEL: func.func @raised
+func.func @raised(%scale: tensor<f32>, %count: tensor<i64>, %v: tensor<i64>,
+                  %n: tensor<i64>, %amax: tensor<f32>)
+    -> (tensor<f32>, tensor<i64>, tensor<i1>) {
+  // CHECK-NEXT: binade.raise_scale %arg0, %arg1, %arg2, %arg3, %arg4 {check = 100 : i64, growth = 2.000000e+00 : f64, largest = 1.637600e+04 : f64, limit = 1.000000e-02 : f64}
+  %r:3 = binade.raise_scale %scale, %count, %v, %n, %amax
+    {growth = 2.0 : f64, check = 100 : i64, limit = 0.01 : f64, largest = 16376.0 : f64}
+    : (tensor<f32>, tensor<i64>, tensor<i64>, tensor<i64>, tensor<f32>)
+    -> (tensor<f32>, tensor<i64>, tensor<i1>)
+  return %r#0, %r#1, %r#2 : tensor<f32>, tensor<i64>, tensor<i1>
+}

@@ -25,6 +25,10 @@ ACCEPTED = {
     "painting": HEAD + "propagate: painting\n",
     "cut": HEAD
     + "cut: {costs: x86-64-v3, memory: 0, formats: [{format: bf16, penalty: 0.5}]}\n",
+    "clamp": RULE + "{match: {op: matmul}, clamp: tensor, optional: true}\n",
+    "watched": HEAD + "loss_scale: {underflow: 0, check: 3, per_layer: {}}\n",
+    "per_layer": HEAD + "loss_scale: {static: 1, per_layer: {underflow: 0.01, bound: 4, "
+    "gathered: 8}}\n",
     "evidence": HEAD + "evidence: {underflow: 0.5, overflow: 0}\n",
     "class": RULE + "{match: {op: softmax}, class: deny, optional: true}\n",
     "tf32_of_operands": RULE
@@ -48,6 +52,8 @@ REFUSED = {
     "growing_backoff": HEAD + "loss_scale: {backoff: 1}\n",
     "tf32_in_memory": RULE + "{match: {op: matmul}, result: tf32}\n",
     "propagate": HEAD + "propagate: backwards\n",
+    "no_clamp": RULE + "{match: {op: matmul}, clamp: all}\n",
+    "bound": HEAD + "loss_scale: {per_layer: {bound: 0.5}}\n",
     "share": HEAD + "evidence: {underflow: 1.5}\n",
     "memory": HEAD + "cut: {costs: x86-64-v3, memory: -1}\n",
     "interval": HEAD + "loss_scale: {interval: 0}\n",

@@ -34,6 +34,8 @@ std::string describe(PrecisionAttr decision) {
     text += ", sums " + llvm::to_string(sums);
   if (decision.getResult() != decision.getCompute())
     text += ", result " + llvm::to_string(decision.getResult());
+  if (ClampAttr clamp = decision.getClamp())
+    text += (", clamp " + stringifyClamp(clamp.getValue())).str();
   return text;
 }
 

@@ -77,12 +77,18 @@ static std::string describe(const PolicySettings &settings) {
       parts.push_back((key + Twine(" ") + llvm::to_string(format)).str());
   if (settings.master)
     parts.push_back("master " + stringifyMaster(*settings.master).str());
+  if (settings.clamp)
+    parts.push_back(("clamp " + stringifyClamp(*settings.clamp)).str());
   return llvm::join(parts, ", ");
 }
 
 static std::string describe(const LossScaling &scaling) {
+  std::string layers =
+      scaling.layers ? ", and one for each layer of at most " +
+                           formatNumber(scaling.layers->bound)
+                     : "";
   if (scaling.fixed)
-    return formatNumber(*scaling.fixed) + ", which never changes";
+    return formatNumber(*scaling.fixed) + ", which never changes" + layers;
   std::string text = "starts at " + formatNumber(scaling.init) + ", times " +
                      formatNumber(scaling.growth) + " after " +
                      std::to_string(scaling.interval) + " good steps, times " +
@@ -94,7 +100,10 @@ static std::string describe(const LossScaling &scaling) {
     text += ", at least " + formatNumber(*scaling.min);
   if (scaling.max)
     text += ", at most " + formatNumber(*scaling.max);
-  return text;
+  if (scaling.underflow)
+    text += ", more where over " + formatNumber(100 * *scaling.underflow) +
+            "% of the gradients vanish";
+  return text + layers;
 }
 
 /// What a policy says, with all that it extends.

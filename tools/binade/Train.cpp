@@ -71,6 +71,9 @@ struct TrainCommand {
     printLedger(std::cout, program);
     catchSignals();
     train.interrupted = [] { return signalSeen ? 128 + signalSeen : 0; };
+    train.warn = [](std::string_view text) {
+      std::cerr << "binade: warning: " << text << "\n";
+    };
     program.setProfiling(profile);
     ::binade::Progress progress(std::cout, isatty(STDOUT_FILENO), train.steps);
     Result<::binade::TrainSummary> summary = ::binade::train(

@@ -22,6 +22,10 @@ def Binade_PrecisionAttr : Binade_Attr<"Precision", "precision"> {
     policy, or which class, decided; a decision without a rule was written by a
     user: a pin, which wins over everything.
 
+    `clamp` keeps results finite that have less range than f32: `infinities` become
+    the largest finite numbers; with `tensor` nothing exceeds the largest finite number
+    less 1000 where any element is infinite. Gradients pass as if nothing were clamped.
+
     `compute` may be tf32, which lies in memory as f32: then operands are rounded
     and change no type. The other two are formats of memory.
 
@@ -35,6 +39,7 @@ def Binade_PrecisionAttr : Binade_Attr<"Precision", "precision"> {
   let parameters = (ins "::mlir::FloatType":$compute,
                         OptionalParameter<"::mlir::FloatType">:$accumulate,
                         "::mlir::FloatType":$result,
+                        OptionalParameter<"::mlir::binade::ClampAttr">:$clamp,
                         OptionalParameter<"::mlir::StringAttr">:$rule);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;

@@ -34,6 +34,15 @@ def Binade_Propagation : Binade_Enum<"Propagation",
       I32EnumCase<"Painting", 1, "painting">, // Grappler's: as what they touch
     ]>;
 
+// The remedy of T5 in f16: what overflows there stays finite.
+def Binade_Clamp : Binade_Enum<"Clamp", "what becomes of infinities in a result", [
+      // The largest finite numbers.
+      I32EnumCase<"Infinities", 0, "infinities">,
+      // Where there is any, no magnitude exceeds the largest finite one - 1000.
+      I32EnumCase<"Tensor", 1, "tensor">,
+    ]>;
+def Binade_ClampAttr : Binade_EnumAttr<Binade_Clamp, "clamp">;
+
 // What a precision decision says about one operand or result.
 def Binade_FormatRole : Binade_Enum<"FormatRole",
     "which format of a decision an operand or result follows", [

@@ -25,6 +25,8 @@ struct PolicySettings {
   FloatType compute, accumulate, result;
   /// What the backward part reads of the results is kept in this format.
   FloatType saved;
+  /// How results that overflow stay finite.
+  std::optional<Clamp> clamp;
   /// How updates keep the parameter and what the optimizer remembers.
   FloatType parameter, state;
   std::optional<Master> master;
@@ -72,6 +74,17 @@ struct PolicyRule {
   LocationAttr location;
 };
 
+/// A scale of gradients for each layer; see `scaleLayers`.
+struct LayerScaling {
+  /// Share of the elements that a layer passes on which may vanish, where they
+  /// are normally distributed.
+  double underflow = 1e-3;
+  /// Largest scale of a layer, and of all layers up to it.
+  double bound = 16.0, gathered = 1024.0;
+
+  bool operator==(const LayerScaling &) const = default;
+};
+
 /// Loss scaling. Without changes the dynamic one of GradScaler; `UpdateScaleOp`
 /// says what the others mean.
 struct LossScaling {
@@ -82,6 +95,11 @@ struct LossScaling {
   std::optional<double> min, max;
   int64_t delay = 0, hysteresis = 1;
   bool consecutiveHysteresis = false;
+  /// Share of narrow gradients that may become 0; see `RaiseScaleOp`. Good
+  /// steps between two looks at it.
+  std::optional<double> underflow;
+  int64_t check = 100;
+  std::optional<LayerScaling> layers;
 
   bool operator==(const LossScaling &) const = default;
 };

@@ -38,6 +38,8 @@ struct TrainOptions {
   /// Asked before each step; an exit code other than 0 ends training with it,
   /// after the state is saved.
   std::function<int()> interrupted;
+  /// Told what a user should know of a run that goes on.
+  std::function<void(std::string_view)> warn;
 };
 
 /// One step, as in metrics.jsonl.

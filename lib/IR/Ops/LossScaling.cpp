@@ -12,6 +12,7 @@ using namespace mlir::binade;
 Schedule GradientSeedOp::getSchedule() { return Schedule::Scalars; }
 Schedule UnscaleFactorOp::getSchedule() { return Schedule::Scalars; }
 Schedule UpdateScaleOp::getSchedule() { return Schedule::Scalars; }
+Schedule RaiseScaleOp::getSchedule() { return Schedule::Scalars; }
 
 FailureOr<SmallVector<Value>>
 GradientSeedOp::decompose(ImplicitLocOpBuilder &b) {
@@ -104,4 +105,56 @@ UpdateScaleOp::decompose(ImplicitLocOpBuilder &b) {
     values.push_back(SelectOp::create(b, bad, fewer, refilled));
   }
   return values;
+}
+
+LogicalResult RaiseScaleOp::verify() {
+  double growth = getGrowth().convertToDouble(),
+         limit = getLimit().convertToDouble(),
+         largest = getLargest().convertToDouble();
+  auto check = static_cast<int64_t>(getCheck());
+  if (!(growth > 1.0 && check > 0 && limit >= 0.0 && limit <= 1.0 &&
+        largest > 0.0)) // C1
+    return emitOpError("expects growth above 1, a check of at least 1, a limit "
+                       "from 0 to 1 and a largest above 0, got ")
+           << formatNumber(growth) << ", " << check << ", "
+           << formatNumber(limit) << " and " << formatNumber(largest);
+  return success();
+}
+
+FailureOr<SmallVector<Value>> RaiseScaleOp::decompose(ImplicitLocOpBuilder &b) {
+  Value scale = getScale(), count = getGrowthCount();
+  Type real = b.getF64Type();
+  auto counter = [&](int64_t value) {
+    return buildSplat(b, count.getType(), value);
+  };
+  auto times = [&](Value x, const APFloat &factor) -> Value {
+    Value exact = buildCast(b, x, real);
+    return MulOp::create(
+        b, exact, buildSplat(b, exact.getType(), factor.convertToDouble()));
+  };
+  Value exact = buildCast(b, count, real);
+  Value check = buildSplat(b, exact.getType(), static_cast<double>(getCheck()));
+  // Casts to integers round toward 0.
+  Value rounds = buildCast(b, DivOp::create(b, exact, check),
+                           getElementTypeOrSelf(count.getType()));
+  Value isMultiple =
+      CompareOp::create(b, MulOp::create(b, rounds, counter(getCheck())), count,
+                        Comparison::Equal);
+  Value due = AndOp::create(
+      b, isMultiple,
+      CompareOp::create(b, count, counter(0), Comparison::Greater));
+  Value vanishes =
+      CompareOp::create(b, buildCast(b, getVanished(), real),
+                        times(getNonzero(), getLimit()), Comparison::Greater);
+  due = AndOp::create(b, due, vanishes);
+  Value reached = times(getAmax(), getGrowth());
+  Value fits = CompareOp::create(
+      b, reached,
+      buildSplat(b, reached.getType(), getLargest().convertToDouble()),
+      Comparison::LessEqual);
+  Value raises = AndOp::create(b, due, fits);
+  Value grown = buildCast(b, times(scale, getGrowth()), b.getF32Type());
+  return SmallVector<Value>{SelectOp::create(b, raises, grown, scale),
+                            SelectOp::create(b, raises, counter(0), count),
+                            AndOp::create(b, due, NotOp::create(b, fits))};
 }

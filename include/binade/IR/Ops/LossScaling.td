@@ -68,4 +68,30 @@ def Binade_UpdateScaleOp : Binade_Op<"update_scale", [
   let hasVerifier = 1;
 }
 
+def Binade_RaiseScaleOp : Binade_Op<"raise_scale", [
+    Pure, NotDifferentiable, AllTypesMatch<["growth_count", "new_growth_count"]>,
+    DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "decompose"]>]> {
+  let summary = "raises a loss scale at which too many gradients vanish";
+  let description = [{
+    Follows `update_scale`. When `growth_count` is a positive multiple of `check`:
+    where more than `limit` of the elements that were not 0 have become 0, the scale
+    is multiplied by `growth` and counting starts again, provided that the largest
+    scaled gradient `amax` times `growth` is at most `largest`. Where it is not, no
+    scale is feasible: the step says so and the scale stays.
+
+    `vanished` elements became 0 when gradients were rounded, out of `nonzero`.
+
+    - (C1) `growth` is above 1, `check` at least 1, `limit` in [0, 1], `largest`
+      above 0.
+  }];
+  let arguments = (ins F32Scalar:$scale, IntegerScalar:$growth_count,
+                       IntegerScalar:$vanished, IntegerScalar:$nonzero,
+                       F32Scalar:$amax, F64Attr:$growth, I64Attr:$check,
+                       F64Attr:$limit, F64Attr:$largest);
+  let results = (outs F32Scalar:$new_scale, IntegerScalar:$new_growth_count,
+                      BoolScalar:$infeasible);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
 #endif // BINADE_IR_OPS_LOSSSCALING_TD

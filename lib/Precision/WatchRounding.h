@@ -1,0 +1,29 @@
+//===- WatchRounding.h - What rounding does to gradients --------*- C++ -*-===//
+
+#ifndef BINADE_LIB_PRECISION_WATCHROUNDING_H
+#define BINADE_LIB_PRECISION_WATCHROUNDING_H
+
+#include "binade/IR/Binade.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace mlir::binade {
+
+/// The gradients of a step that are rounded to a format narrower than f32.
+struct RoundedGradients {
+  /// The one with the least range.
+  FloatType format;
+  /// Over all of them, numbers: elements that became 0, elements that were not
+  /// 0 before (i64), and the largest magnitude (f32), all as scaled.
+  Value vanished, nonzero, amax;
+};
+
+/// Counts what the rounding of the gradients that parameters are updated with
+/// does, and returns it for each as results of role `statistic`: "vanished
+/// gradient w", "nonzero gradient w", "amax gradient w". The op that makes such
+/// a gradient computes the same bits, in f32 and then rounded. Nothing where no
+/// gradient is rounded. Decisions must not be types yet.
+std::optional<RoundedGradients> watchRounding(func::FuncOp step);
+
+} // namespace mlir::binade
+
+#endif // BINADE_LIB_PRECISION_WATCHROUNDING_H
