@@ -8,6 +8,8 @@
 using namespace mlir;
 using namespace mlir::binade;
 
+static constexpr StringLiteral kScale = "scale", kStaticScale = "loss_scale";
+
 namespace {
 class LossScaler {
 public:
@@ -32,11 +34,8 @@ private:
 } // namespace
 
 bool LossScaler::isScaled() {
-  bool found = false;
-  step.walk([&](GradientSeedOp op) { found |= bool(op.getScale()); });
-  // A seed goes where gradients turn out to be constants.
-  step.walk([&](UnscaleFactorOp op) { found |= bool(op.getScale()); });
-  return found;
+  return findArgument(step, Role::Scaler, kScale) ||
+         findResult(step, Role::Metric, kStaticScale);
 }
 
 void LossScaler::multiply(Value scale) {
@@ -49,7 +48,7 @@ void LossScaler::scaleStatically(double factor) {
   Value scale =
       buildSplat(b, RankedTensorType::get({}, b.getF32Type()), factor);
   multiply(scale);
-  addResult(step, Role::Metric, "loss_scale", scale);
+  addResult(step, Role::Metric, kStaticScale, scale);
 }
 
 Value LossScaler::addState(StringRef name, Type element, double init) {
@@ -87,7 +86,7 @@ FailureOr<RaiseScaleOp> LossScaler::raise(UpdateScaleOp update) {
 }
 
 LogicalResult LossScaler::scaleDynamically(Value foundInf) {
-  Value scale = addState("scale", b.getF32Type(), scaling.init);
+  Value scale = addState(kScale, b.getF32Type(), scaling.init);
   Value growth = addState("growth", b.getI64Type(), -scaling.delay);
   Value left;
   if (scaling.hysteresis > 1)
@@ -114,7 +113,7 @@ LogicalResult LossScaler::scaleDynamically(Value foundInf) {
     newScale = raised->getNewScale();
     newGrowth = raised->getNewGrowthCount();
   }
-  addResult(step, Role::Scaler, "scale", newScale);
+  addResult(step, Role::Scaler, kScale, newScale);
   addResult(step, Role::Scaler, "growth", newGrowth);
   if (left)
     addResult(step, Role::Scaler, "hysteresis", update.getNewHysteresisLeft());
