@@ -100,6 +100,10 @@ static YamlForm<LossScaling> lossScalingForm() {
                &LossScaling::underflow, yamlShare()),
        yamlKey("check", "Good steps between two looks at this share",
                &LossScaling::check, yamlCount(1)),
+       yamlKey("per_tensor",
+               "Whether the gradient of each parameter has a scale of its own, "
+               "which 'underflow' and 'check' then speak of",
+               &LossScaling::perTensor, yamlFlag()),
        yamlKey("per_layer",
                "Scales by which each layer with a weight multiplies the "
                "gradient that it passes on",

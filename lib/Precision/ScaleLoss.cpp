@@ -25,7 +25,7 @@ public:
 private:
   Value addState(StringRef name, Type element, double init);
   void multiply(Value scale);
-  FailureOr<RaiseScaleOp> raise(UpdateScaleOp update);
+  RaiseScaleOp raise(UpdateScaleOp update, const RoundedGradients &rounded);
 
   func::FuncOp step;
   const LossScaling &scaling;
@@ -61,31 +61,31 @@ Value LossScaler::addState(StringRef name, Type element, double init) {
 }
 
 /// Lets the scale grow where rounding takes too many gradients.
-FailureOr<RaiseScaleOp> LossScaler::raise(UpdateScaleOp update) {
-  std::optional<RoundedGradients> rounded = watchRounding(step);
-  if (!rounded)
-    return step.emitError("the policy watches how many gradients become 0 when "
-                          "they are rounded, but all gradients are ")
-           << b.getF32Type();
-  // The next rounds of growth shall not overflow at once.
-  constexpr double kHeadroom = 4.0;
-  double largest = APFloat::getLargest(rounded->format.getFloatSemantics())
-                       .convertToDouble();
+RaiseScaleOp LossScaler::raise(UpdateScaleOp update,
+                               const RoundedGradients &rounded) {
   Value scale = update.getNewScale(), count = update.getNewGrowthCount();
   auto op = RaiseScaleOp::create(
       b,
       TypeRange{scale.getType(), count.getType(),
                 update.getFoundInf().getType()},
-      scale, count, rounded->vanished, rounded->nonzero, rounded->amax,
+      scale, count, rounded.vanished, rounded.nonzero, rounded.amax,
       b.getF64FloatAttr(scaling.growth), b.getI64IntegerAttr(scaling.check),
       b.getF64FloatAttr(*scaling.underflow),
-      b.getF64FloatAttr(largest / kHeadroom));
+      b.getF64FloatAttr(getGrowthLimit(rounded.format)));
   setPhase(op, Phase::Optimizer);
   addResult(step, Role::Metric, "no_feasible_scale", op.getInfeasible());
   return op;
 }
 
 LogicalResult LossScaler::scaleDynamically(Value foundInf) {
+  std::optional<RoundedGradients> rounded;
+  if (scaling.underflow || scaling.perTensor) {
+    rounded = watchRounding(step, scaling);
+    if (!rounded)
+      return step.emitError("the policy watches the rounding of gradients, but "
+                            "all gradients are ")
+             << b.getF32Type();
+  }
   Value scale = addState(kScale, b.getF32Type(), scaling.init);
   Value growth = addState("growth", b.getI64Type(), -scaling.delay);
   Value left;
@@ -97,6 +97,13 @@ LogicalResult LossScaler::scaleDynamically(Value foundInf) {
     return value ? b.getF64FloatAttr(*value) : FloatAttr();
   };
   b.setInsertionPoint(step.front().getTerminator());
+  // An infinity that the scale of a tensor made says nothing of the loss.
+  if (rounded && rounded->overflows) {
+    Value others = NotOp::create(b, rounded->overflows);
+    setPhase(others.getDefiningOp(), Phase::Optimizer);
+    foundInf = AndOp::create(b, foundInf, others);
+    setPhase(foundInf.getDefiningOp(), Phase::Optimizer);
+  }
   auto update = UpdateScaleOp::create(
       b, scale.getType(), growth.getType(), left ? left.getType() : Type(),
       scale, growth, foundInf, left, number(scaling.growth),
@@ -106,12 +113,10 @@ LogicalResult LossScaler::scaleDynamically(Value foundInf) {
       scaling.consecutiveHysteresis ? b.getUnitAttr() : UnitAttr());
   setPhase(update, Phase::Optimizer);
   Value newScale = update.getNewScale(), newGrowth = update.getNewGrowthCount();
-  if (scaling.underflow) {
-    FailureOr<RaiseScaleOp> raised = raise(update);
-    if (failed(raised))
-      return failure();
-    newScale = raised->getNewScale();
-    newGrowth = raised->getNewGrowthCount();
+  if (rounded && !scaling.perTensor) {
+    RaiseScaleOp raised = raise(update, *rounded);
+    newScale = raised.getNewScale();
+    newGrowth = raised.getNewGrowthCount();
   }
   addResult(step, Role::Scaler, kScale, newScale);
   addResult(step, Role::Scaler, "growth", newGrowth);

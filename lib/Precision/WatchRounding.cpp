@@ -10,8 +10,8 @@ using namespace mlir::binade;
 namespace {
 class Watcher {
 public:
-  explicit Watcher(func::FuncOp step)
-      : step(step), b(step.getLoc(), step.getContext()) {}
+  Watcher(func::FuncOp step, const LossScaling &scaling)
+      : step(step), scaling(scaling), b(step.getLoc(), step.getContext()) {}
 
   std::optional<RoundedGradients> run() {
     for (auto update :
@@ -47,38 +47,79 @@ private:
     producer.setPrecisionAttr(PrecisionAttr::get(
         old.getContext(), old.getCompute(), old.getAccumulate(), b.getF32Type(),
         old.getClamp(), old.getRule()));
+    std::string name = getName(update.getParameter());
+    TensorScale tensor;
+    if (scaling.perTensor)
+      tensor = addScale(name);
+    Phase phase = getPhase(producer);
     b.setInsertionPointAfterValue(exact);
     b.setLoc(exact.getLoc());
-    Value rounded = mark(buildCast(b, exact, format), getPhase(producer));
-    Value widened =
-        mark(buildCast(b, rounded, b.getF32Type()), getPhase(producer));
-    exact.replaceAllUsesExcept(widened, rounded.getDefiningOp());
-    addCounts(update, exact, rounded);
+    Value scaled = multiply(exact, tensor.scale, phase);
+    Value rounded = mark(buildCast(b, scaled, format), phase);
+    Value widened = mark(buildCast(b, rounded, b.getF32Type()), phase);
+    if (tensor.scale)
+      widened = multiply(
+          widened, mark(ReciprocalOp::create(b, tensor.scale), phase), phase);
+    exact.replaceUsesWithIf(widened, [&](OpOperand &use) {
+      Operation *reader = use.getOwner();
+      return reader != scaled.getDefiningOp() &&
+             reader != rounded.getDefiningOp();
+    });
+    addCounts(update, name, exact, rounded, tensor, format);
     if (!all.format ||
         APFloat::semanticsMaxExponent(format.getFloatSemantics()) <
             APFloat::semanticsMaxExponent(all.format.getFloatSemantics()))
       all.format = format;
   }
 
-  void addCounts(OptimizerUpdateOp update, Value exact, Value rounded) {
+  /// A scale of one tensor and the count of its good steps; null for none.
+  struct TensorScale {
+    Value scale, growth;
+  };
+
+  TensorScale addScale(StringRef name) {
+    auto add = [&](StringRef what, Type element, Attribute value) {
+      auto type = RankedTensorType::get({}, element);
+      return addArgument(step, Role::Scaler, (what + "/" + name).str(), type,
+                         step.getLoc(), DenseElementsAttr::get(type, value));
+    };
+    return {add("scale", b.getF32Type(), b.getF32FloatAttr(1.0f)),
+            add("growth", b.getI64Type(), b.getI64IntegerAttr(0))};
+  }
+
+  /// `x` times `factor`, a number; `x` itself without.
+  Value multiply(Value x, Value factor, Phase phase) {
+    if (!factor)
+      return x;
+    auto type = cast<RankedTensorType>(x.getType());
+    Value all =
+        type.getRank() == 0
+            ? factor
+            : mark(buildBroadcast(b, factor, {}, type.getShape()), phase);
+    return mark(MulOp::create(b, x, all), phase);
+  }
+
+  void addCounts(OptimizerUpdateOp update, StringRef name, Value exact,
+                 Value rounded, TensorScale tensor, FloatType format) {
     b.setInsertionPoint(update);
-    auto before = StatisticsOp::create(b, Statistic::Zeros, exact);
+    auto before =
+        StatisticsOp::create(b, Statistic::Amax | Statistic::Zeros, exact);
     auto after =
         StatisticsOp::create(b, Statistic::Amax | Statistic::Zeros, rounded);
     setPhase(before, Phase::Optimizer);
     setPhase(after, Phase::Optimizer);
-    Value zeros = before.getValues().front(), amax = after.getValues().front();
+    Value zeros = before.getValues().back(), amax = after.getValues().front();
     Value count =
         buildSplat(b, zeros.getType(),
                    cast<RankedTensorType>(exact.getType()).getNumElements());
     Value vanished = subtract(after.getValues().back(), zeros);
     Value nonzero = subtract(count, zeros);
-    std::string name = getName(update.getParameter());
     for (auto [statistic, value] :
          {std::pair("vanished", vanished), std::pair("nonzero", nonzero),
           std::pair("amax", amax)})
-      results.push_back(
-          {Role::Statistic, statistic + (" gradient " + name), value});
+      results.push_back({Role::Statistic,
+                         (statistic + Twine(" gradient ") + name).str(),
+                         value});
     auto join = [&](Value &total, Value value, auto combine) {
       total = total ? mark(combine(total, value), Phase::Optimizer) : value;
     };
@@ -91,6 +132,48 @@ private:
     join(all.vanished, vanished, add);
     join(all.nonzero, nonzero, add);
     join(all.amax, amax, max);
+    if (tensor.scale)
+      join(all.overflows,
+           updateScale(name, tensor, format, before.getValues().front(), amax,
+                       vanished, nonzero),
+           [&](Value l, Value r) -> Value { return OrOp::create(b, l, r); });
+  }
+
+  /// Returns whether the scale made an infinity.
+  Value updateScale(StringRef name, TensorScale tensor, FloatType format,
+                    Value exactAmax, Value amax, Value vanished,
+                    Value nonzero) {
+    // A count that no run reaches: only what vanishes lets such scales grow.
+    constexpr int64_t kNever = int64_t(1) << 62;
+    constexpr double kShare = 0.01;
+    Value infinity = buildSplat(b, amax.getType(), INFINITY);
+    auto compare = [&](Value x, Comparison comparison) {
+      return mark(CompareOp::create(b, x, infinity, comparison),
+                  Phase::Optimizer);
+    };
+    Value overflows = mark(AndOp::create(b, compare(amax, Comparison::Equal),
+                                         compare(exactAmax, Comparison::Less)),
+                           Phase::Optimizer);
+    Type scale = tensor.scale.getType(), count = tensor.growth.getType();
+    auto lowered = UpdateScaleOp::create(
+        b, scale, count, Type(), tensor.scale, tensor.growth, overflows,
+        Value(), b.getF64FloatAttr(scaling.growth),
+        b.getF64FloatAttr(scaling.backoff), b.getI64IntegerAttr(kNever),
+        b.getI64IntegerAttr(0), FloatAttr(), FloatAttr(),
+        b.getI64IntegerAttr(1), UnitAttr());
+    auto raised = RaiseScaleOp::create(
+        b, TypeRange{scale, count, overflows.getType()}, lowered.getNewScale(),
+        lowered.getNewGrowthCount(), vanished, nonzero, amax,
+        b.getF64FloatAttr(scaling.growth), b.getI64IntegerAttr(scaling.check),
+        b.getF64FloatAttr(scaling.underflow.value_or(kShare)),
+        b.getF64FloatAttr(getGrowthLimit(format)));
+    setPhase(lowered, Phase::Optimizer);
+    setPhase(raised, Phase::Optimizer);
+    results.push_back(
+        {Role::Scaler, ("scale/" + name).str(), raised.getNewScale()});
+    results.push_back(
+        {Role::Scaler, ("growth/" + name).str(), raised.getNewGrowthCount()});
+    return overflows;
   }
 
   Value subtract(Value l, Value r) {
@@ -109,12 +192,21 @@ private:
   }
 
   func::FuncOp step;
+  const LossScaling &scaling;
   ImplicitLocOpBuilder b;
   RoundedGradients all;
   std::vector<NewResult> results;
 };
 } // namespace
 
-std::optional<RoundedGradients> mlir::binade::watchRounding(func::FuncOp step) {
-  return Watcher(step).run();
+double mlir::binade::getGrowthLimit(FloatType format) {
+  // The next growth shall not overflow at once.
+  constexpr double kHeadroom = 4.0;
+  return APFloat::getLargest(format.getFloatSemantics()).convertToDouble() /
+         kHeadroom;
+}
+
+std::optional<RoundedGradients>
+mlir::binade::watchRounding(func::FuncOp step, const LossScaling &scaling) {
+  return Watcher(step, scaling).run();
 }

@@ -3,7 +3,7 @@
 #ifndef BINADE_LIB_PRECISION_WATCHROUNDING_H
 #define BINADE_LIB_PRECISION_WATCHROUNDING_H
 
-#include "binade/IR/Binade.h"
+#include "binade/Precision/Policy.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace mlir::binade {
@@ -15,6 +15,9 @@ struct RoundedGradients {
   /// Over all of them, numbers: elements that became 0, elements that were not
   /// 0 before (i64), and the largest magnitude (f32), all as scaled.
   Value vanished, nonzero, amax;
+  /// Whether a scale of one tensor made a gradient infinite (i1); null without
+  /// such scales.
+  Value overflows;
 };
 
 /// Counts what the rounding of the gradients that parameters are updated with
@@ -22,7 +25,15 @@ struct RoundedGradients {
 /// gradient w", "nonzero gradient w", "amax gradient w". The op that makes such
 /// a gradient computes the same bits, in f32 and then rounded. Nothing where no
 /// gradient is rounded. Decisions must not be types yet.
-std::optional<RoundedGradients> watchRounding(func::FuncOp step);
+///
+/// With scales per tensor each such gradient is multiplied by its own before it
+/// is rounded, and divided by it in f32 behind. These start at 1, shrink when
+/// they made an infinity, and grow where too much of their tensor vanishes.
+std::optional<RoundedGradients> watchRounding(func::FuncOp step,
+                                              const LossScaling &scaling);
+
+/// How far growth leaves the largest gradient below the end of `format`.
+double getGrowthLimit(FloatType format);
 
 } // namespace mlir::binade
 

@@ -100,6 +100,9 @@ struct LossScaling {
   std::optional<double> underflow;
   int64_t check = 100;
   std::optional<LayerScaling> layers;
+  /// Whether each gradient has a scale of its own besides, which `underflow`
+  /// and `check` then speak of.
+  bool perTensor = false;
 
   bool operator==(const LossScaling &) const = default;
 };
