@@ -26,8 +26,10 @@ ACCEPTED = {
     "cut": HEAD
     + "cut: {costs: x86-64-v3, memory: 0, formats: [{format: bf16, penalty: 0.5}]}\n",
     "clamp": RULE + "{match: {op: matmul}, clamp: tensor, optional: true}\n",
-    "watched": HEAD + "loss_scale: {underflow: 0, check: 3, per_tensor: true, per_layer: {}}\n",
-    "per_layer": HEAD + "loss_scale: {static: 1, per_layer: {underflow: 0.01, bound: 4, "
+    "watched": HEAD
+    + "loss_scale: {underflow: 0, check: 3, per_tensor: true, per_layer: {}}\n",
+    "per_layer": HEAD
+    + "loss_scale: {static: 1, per_layer: {underflow: 0.01, bound: 4, "
     "gathered: 8}}\n",
     "evidence": HEAD + "evidence: {underflow: 0.5, overflow: 0}\n",
     "class": RULE + "{match: {op: softmax}, class: deny, optional: true}\n",

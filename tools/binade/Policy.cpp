@@ -83,10 +83,9 @@ static std::string describe(const PolicySettings &settings) {
 }
 
 static std::string describe(const LossScaling &scaling) {
-  std::string layers =
-      scaling.layers ? ", and one for each layer of at most " +
-                           formatNumber(scaling.layers->bound)
-                     : "";
+  std::string layers = scaling.layers ? ", and one for each layer of at most " +
+                                            formatNumber(scaling.layers->bound)
+                                      : "";
   if (scaling.fixed)
     return formatNumber(*scaling.fixed) + ", which never changes" + layers;
   std::string text = "starts at " + formatNumber(scaling.init) + ", times " +
