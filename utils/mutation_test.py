@@ -123,8 +123,8 @@ MUTATIONS = [
     ),
     Mutation(
         "lib/Precision/MaterializePrecision.cpp",
-        "    rounded.convert(format.getFloatSemantics(), APFloat::rmNearestTiesToEven,",
-        "    rounded.convert(format.getFloatSemantics(), APFloat::rmTowardZero,",
+        "      value.convert(format.getFloatSemantics(), APFloat::rmNearestTiesToEven,",
+        "      value.convert(format.getFloatSemantics(), APFloat::rmTowardZero,",
         "constants are rounded toward zero",
     ),
     Mutation(
