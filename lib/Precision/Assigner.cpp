@@ -31,12 +31,16 @@ Formats mlir::binade::getFormats(const PrecisionGraph &graph, unsigned index,
         node.accumulate
             ? node.accumulate
             : getWider(Float32Type::get(op.getContext()), formats.compute);
+  // What is saved was clamped where it was made.
+  bool makes = node.evidence.empty() && !isa<SaveOp>(*op);
+  if (makes && node.rule && node.rule->settings.clamp)
+    formats.clamp = ClampAttr::get(op.getContext(), *node.rule->settings.clamp);
   return formats;
 }
 
 Formats mlir::binade::getFormats(PrecisionAttr decision) {
-  return {decision.getCompute(), decision.getAccumulate(),
-          decision.getResult()};
+  return {decision.getCompute(), decision.getAccumulate(), decision.getResult(),
+          decision.getClamp()};
 }
 
 PrecisionAttr DecisionBuilder::build(unsigned index, const Choice &choice) {
@@ -56,14 +60,12 @@ PrecisionAttr DecisionBuilder::build(unsigned index, const Choice &choice) {
   std::string origin = !node.evidence.empty() ? node.evidence.str()
                        : rule                 ? rule->origin
                                               : getOrigin(node.precisionClass);
-  ClampAttr clamp;
-  if (node.rule && node.rule->settings.clamp && node.evidence.empty())
-    clamp = ClampAttr::get(op.getContext(), *node.rule->settings.clamp);
   return decision = PrecisionAttr::getChecked(
              [&] {
                return emitError(node.rule ? Location(node.rule->location)
                                           : op.getLoc());
              },
              op.getContext(), formats.compute, formats.accumulate,
-             formats.result, clamp, StringAttr::get(op.getContext(), origin));
+             formats.result, formats.clamp,
+             StringAttr::get(op.getContext(), origin));
 }

@@ -116,6 +116,31 @@ def test_a_clamp_is_made_once(tmp_path):
     assert again.stdout == module and module.count("binade.reduce_max") == 1
 
 
+def test_a_clamp_is_part_of_what_is_explained_and_compared(tmp_path):
+    model = write_model(tmp_path)
+    (tmp_path / "plain.yaml").write_text(policy("{match: {op: matmul}, class: allow}"))
+    (tmp_path / "clamped.yaml").write_text(
+        policy(
+            "{match: {op: matmul}, class: allow}, "
+            "{match: {name: hidden, phase: forward}, class: allow, clamp: tensor}"
+        )
+    )
+    done = binade("explain", model, "--policy", tmp_path / "clamped.yaml", "--op",
+                  "hidden", "--format", "json")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    clamps = {
+        op["phase"]: op.get("clamp")
+        for op in json.loads(done.stdout)["ops"]
+        if op["op"] == "matmul"
+    }
+    assert clamps == {"forward": "tensor", "backward": None}
+    done = binade("diff", model, "--policy", tmp_path / "plain.yaml", "--policy",
+                  tmp_path / "clamped.yaml")  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    assert "+ f16, sums f32, clamp tensor" in done.stdout
+    assert done.stdout.count("\n  + ") == 1
+
+
 #
 # Constants.
 #
@@ -216,12 +241,17 @@ g (float[2, 4] x) => (float loss) <float[4, 4] weight = {WEIGHT}> {
 WEIGHT = np.linspace(-1, 1, 16, dtype=F32).reshape(4, 4)
 
 
-def train(folder, row, scaling, steps=12):
+def write_model(folder):
     onnx = pytest.importorskip("onnx")
     weight = ", ".join(str(v) for v in WEIGHT.ravel())
     model = onnx.parser.parse_model(MODEL.replace("WEIGHT", weight))
     model.metadata_props.add(key="binade.trainable", value='["weight"]')
     onnx.save(model, folder / "model.onnx")
+    return folder / "model.onnx"
+
+
+def train(folder, row, scaling, steps=12):
+    model = write_model(folder)
     x = np.tile(F32(row), (steps, 1))
     safetensors.save(folder / "data.safetensors", {"x": x})
     (folder / "policy.yaml").write_text(
@@ -229,7 +259,7 @@ def train(folder, row, scaling, steps=12):
         "rules: [{match: {op: mul}, class: deny}]}"
     )
     done = binade(
-        "train", folder / "model.onnx", "--data", folder / "data.safetensors",
+        "train", model, "--data", folder / "data.safetensors",
         "--steps", steps, "--policy", folder / "policy.yaml", "--optimizer", "sgd",
         "--lr", 0, "--out", folder / "run",
     )  # fmt: skip

@@ -70,6 +70,8 @@ static llvm::json::Object writeOp(Explanation &explanation, unsigned node) {
       {"flip", writeFlip(explanation, node)}};
   if (FloatType sums = decision.getAccumulate())
     object["accumulate"] = llvm::to_string(sums);
+  if (ClampAttr clamp = decision.getClamp())
+    object["clamp"] = stringifyClamp(clamp.getValue());
   if (llvm::json::Array seen = writeEvidence(explanation.getGraph(), op);
       !seen.empty())
     object["evidence"] = std::move(seen);

@@ -46,9 +46,11 @@ std::unique_ptr<Assigner> createCut();
 /// The one that `policy` asks for.
 std::unique_ptr<Assigner> createAssigner(const Policy &policy);
 
-/// The formats of a decision. `accumulate` is null for ops that sum nothing.
+/// The formats of a decision. `accumulate` is null for ops that sum nothing,
+/// `clamp` where infinities stay.
 struct Formats {
   FloatType compute, accumulate, result;
+  ClampAttr clamp;
   bool operator==(const Formats &) const = default;
 };
 
