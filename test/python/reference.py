@@ -171,3 +171,25 @@ def binade(*arguments, **options):
         [str(BUILD / "bin" / "binade"), *map(str, arguments)],
         capture_output=True, text=True, check=False, timeout=300, **options,
     )  # fmt: skip
+
+
+ONE_WEIGHT = """
+<ir_version: 10, opset_import: ["" : 18]>
+g (float[2, 4] x) => (float loss) <float[4, 4] weight = {WEIGHT}> {
+  [hidden] product = MatMul(x, weight)
+  [square] squares = Mul(product, product)
+  [mean] loss = ReduceMean <keepdims = 0> (squares)
+}
+"""
+
+
+def write_model(folder, text, trainable, weight):
+    """Writes `text`, ONNX in which {WEIGHT} stands for `weight`, as model.onnx."""
+    import onnx  # Not every test has it.
+
+    numbers = ", ".join(str(value) for value in np.ravel(weight))
+    model = onnx.parser.parse_model(text.replace("WEIGHT", numbers))
+    names = ", ".join(f'"{name}"' for name in trainable)
+    model.metadata_props.add(key="binade.trainable", value=f"[{names}]")
+    onnx.save(model, folder / "model.onnx")
+    return folder / "model.onnx"

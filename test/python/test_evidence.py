@@ -7,9 +7,18 @@ import math
 
 import numpy as np
 import pytest
-from reference import BF16, F16, binade, evaluate, safetensors, type_of
+from reference import (
+    BF16,
+    F16,
+    ONE_WEIGHT,
+    binade,
+    evaluate,
+    safetensors,
+    type_of,
+    write_model,
+)
 
-onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnx")
 
 F32 = np.float32
 MEMBERS = ["amax", "smallest", "zeros", "nonfinite", "exponents"]
@@ -89,28 +98,12 @@ def test_some_statistics(members):
 # Recorded by a run.
 #
 
-MODEL = """
-<ir_version: 10, opset_import: ["" : 18]>
-g (float[2, 4] x) => (float loss) <float[4, 4] weight = {WEIGHT}> {
-  [hidden] product = MatMul(x, weight)
-  [square] squares = Mul(product, product)
-  [mean] loss = ReduceMean <keepdims = 0> (squares)
-}
-"""
 WEIGHT = np.linspace(-1, 1, 16, dtype=F32).reshape(4, 4)
-
-
-def write_model(folder):
-    weight = ", ".join(str(v) for v in WEIGHT.ravel())
-    model = onnx.parser.parse_model(MODEL.replace("WEIGHT", weight))
-    model.metadata_props.add(key="binade.trainable", value='["weight"]')
-    onnx.save(model, folder / "model.onnx")
-    return folder / "model.onnx"
 
 
 def train(folder, x, *more, model=None, record="ranges.json", lr=0):
     safetensors.save(folder / "data.safetensors", {"x": x})
-    model = model or write_model(folder)
+    model = model or write_model(folder, ONE_WEIGHT, ["weight"], WEIGHT)
     process = binade(
         "train", model, "--data", folder / "data.safetensors", "--order", "sequential",
         "--steps", len(x) // 2, "--lr", lr, "--out", folder / "run",
@@ -173,7 +166,7 @@ def test_a_run_records_what_its_values_were(x, tmp_path):
 
 
 def test_a_bundle_records_when_it_was_compiled_so(x, tmp_path):
-    model = write_model(tmp_path)
+    model = write_model(tmp_path, ONE_WEIGHT, ["weight"], WEIGHT)
     for flags in [("--record", "ranges"), ()]:
         done = binade("compile", model, "--optimizer", "sgd", *flags, "-o",
                       tmp_path / "step.bnd")  # fmt: skip
@@ -371,7 +364,7 @@ WRONG = {
 @pytest.mark.parametrize("text", WRONG)
 def test_a_wrong_file_is_refused(text, tmp_path):
     (tmp_path / "ranges.json").write_text(text)
-    done = binade("explain", write_model(tmp_path), "--policy", "fp16-amp", "--ranges",
+    done = binade("explain", write_model(tmp_path, ONE_WEIGHT, ["weight"], WEIGHT), "--policy", "fp16-amp", "--ranges",
                   tmp_path / "ranges.json")  # fmt: skip
     assert done.returncode == 3, done.stderr
     assert WRONG[text] in done.stderr and "ranges.json" in done.stderr
@@ -379,14 +372,19 @@ def test_a_wrong_file_is_refused(text, tmp_path):
 
 
 def test_a_missing_file_is_named(tmp_path):
-    done = binade("explain", write_model(tmp_path), "--ranges", tmp_path / "no.json")
+    done = binade(
+        "explain",
+        write_model(tmp_path, ONE_WEIGHT, ["weight"], WEIGHT),
+        "--ranges",
+        tmp_path / "no.json",
+    )
     assert done.returncode == 3
     assert "cannot read ranges" in done.stderr and "no.json" in done.stderr
 
 
 def test_a_record_has_a_kind(x, tmp_path):
     safetensors.save(tmp_path / "data.safetensors", {"x": x})
-    done = binade("train", write_model(tmp_path), "--data",
+    done = binade("train", write_model(tmp_path, ONE_WEIGHT, ["weight"], WEIGHT), "--data",
                   tmp_path / "data.safetensors", "--steps", 1, "--out", tmp_path / "run",
                   "--record", "file.json")  # fmt: skip
     assert done.returncode == 2

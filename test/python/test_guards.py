@@ -6,7 +6,16 @@ import subprocess
 
 import numpy as np
 import pytest
-from reference import BUILD, F16, binade, evaluate, evaluate_op, safetensors
+from reference import (
+    BUILD,
+    F16,
+    ONE_WEIGHT,
+    binade,
+    evaluate,
+    evaluate_op,
+    safetensors,
+    write_model,
+)
 
 F32 = np.float32
 
@@ -117,7 +126,8 @@ def test_a_clamp_is_made_once(tmp_path):
 
 
 def test_a_clamp_is_part_of_what_is_explained_and_compared(tmp_path):
-    model = write_model(tmp_path)
+    pytest.importorskip("onnx")
+    model = write_model(tmp_path, ONE_WEIGHT, ["weight"], WEIGHT)
     (tmp_path / "plain.yaml").write_text(policy("{match: {op: matmul}, class: allow}"))
     (tmp_path / "clamped.yaml").write_text(
         policy(
@@ -230,28 +240,12 @@ def test_when_a_scale_is_raised(case, expected):
     )  # fmt: skip
 
 
-MODEL = """
-<ir_version: 10, opset_import: ["" : 18]>
-g (float[2, 4] x) => (float loss) <float[4, 4] weight = {WEIGHT}> {
-  [hidden] product = MatMul(x, weight)
-  squares = Mul(product, product)
-  loss = ReduceMean <keepdims = 0> (squares)
-}
-"""
 WEIGHT = np.linspace(-1, 1, 16, dtype=F32).reshape(4, 4)
 
 
-def write_model(folder):
-    onnx = pytest.importorskip("onnx")
-    weight = ", ".join(str(v) for v in WEIGHT.ravel())
-    model = onnx.parser.parse_model(MODEL.replace("WEIGHT", weight))
-    model.metadata_props.add(key="binade.trainable", value='["weight"]')
-    onnx.save(model, folder / "model.onnx")
-    return folder / "model.onnx"
-
-
 def train(folder, row, scaling, steps=12):
-    model = write_model(folder)
+    pytest.importorskip("onnx")
+    model = write_model(folder, ONE_WEIGHT, ["weight"], WEIGHT)
     x = np.tile(F32(row), (steps, 1))
     safetensors.save(folder / "data.safetensors", {"x": x})
     (folder / "policy.yaml").write_text(
@@ -311,7 +305,6 @@ def test_without_the_setting_nothing_grows(tmp_path):
 
 
 def test_gradients_that_are_not_rounded_cannot_be_watched(tmp_path):
-    pytest.importorskip("onnx")
     with pytest.raises(AssertionError, match="but all gradients are 'f32'"):
         train(tmp_path, [[1, 1, 1, 1]] * 2, "underflow: 0.01}, narrow: f32, "
               "evidence: {overflow: 0")  # fmt: skip

@@ -8,9 +8,9 @@ import json
 
 import numpy as np
 import pytest
-from reference import ROOT, binade, evaluate_op, safetensors
+from reference import ONE_WEIGHT, ROOT, binade, evaluate_op, safetensors, write_model
 
-onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnx")
 
 F32 = np.float32
 GOLDEN = json.loads((ROOT / "test/data/golden/loss_scale.json").read_text())["cases"]
@@ -26,15 +26,6 @@ RULES = {
         GOLDEN["deepspeed_window_3_shift_2"],
     ),
 }
-# A convolution-free model of one weight; f16 ends at 65504.
-MODEL = """
-<ir_version: 10, opset_import: ["" : 18]>
-g (float[2, 4] x) => (float loss) <float[4, 4] weight = {WEIGHT}> {
-  [hidden] product = MatMul(x, weight)
-  squares = Mul(product, product)
-  loss = ReduceMean <keepdims = 0> (squares)
-}
-"""
 
 
 def attributes(interval=3, **more):
@@ -126,10 +117,8 @@ def test_floor_and_ceiling():
 def train(
     tmp_path, scaling, steps, *more, narrow="f16", x=None, overflows=(), end="}}"
 ):
-    weight = ", ".join(str(v) for v in np.linspace(-1, 1, 16))
-    model = onnx.parser.parse_model(MODEL.replace("WEIGHT", weight))
-    model.metadata_props.add(key="binade.trainable", value='["weight"]')
-    onnx.save(model, tmp_path / "model.onnx")
+    # f16 ends at 65504.
+    model = write_model(tmp_path, ONE_WEIGHT, ["weight"], np.linspace(-1, 1, 16))
     if x is None:
         x = np.full((2 * steps, 4), 2.0**-12, F32)
         for step in overflows:
@@ -139,7 +128,7 @@ def train(
     text = f"{{name: p, narrow: {narrow}, wide: f32"
     policy.write_text(text + (f", loss_scale: {{{scaling}{end}" if scaling else "}"))
     process = binade(
-        "train", tmp_path / "model.onnx", "--data", tmp_path / "data.safetensors",
+        "train", model, "--data", tmp_path / "data.safetensors",
         "--order", "sequential", "--steps", steps, "--policy", policy,
         "--optimizer", "sgd", "--lr", 0.5, "--out", tmp_path / "run", *more,
     )  # fmt: skip

@@ -4,9 +4,9 @@ import json
 
 import numpy as np
 import pytest
-from reference import F16, binade, safetensors
+from reference import F16, binade, safetensors, write_model
 
-onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnx")
 
 F32 = np.float32
 STEPS, CHECK = 12, 2
@@ -28,10 +28,7 @@ U = np.tile(F32([1e-6, 1e-7, 1e-6, 3e-7]), (2, 1))
 
 
 def train(folder, scaling, *more, x=X, u=U, steps=STEPS, lr=0):
-    weight = ", ".join(str(v) for v in WEIGHT.ravel())
-    model = onnx.parser.parse_model(MODEL.replace("WEIGHT", weight))
-    model.metadata_props.add(key="binade.trainable", value='["loud", "quiet"]')
-    onnx.save(model, folder / "model.onnx")
+    model = write_model(folder, MODEL, ["loud", "quiet"], WEIGHT)
     data = {"x": np.tile(x, (steps, 1)), "u": np.tile(u, (steps, 1))}
     if x.ndim == 3:
         data = {"x": x.reshape(-1, 4), "u": np.tile(u, (len(x), 1))}
@@ -42,7 +39,7 @@ def train(folder, scaling, *more, x=X, u=U, steps=STEPS, lr=0):
         "rules: [{match: {op: [mul, add]}, class: deny}]}"
     )
     done = binade(
-        "train", folder / "model.onnx", "--data", folder / "data.safetensors",
+        "train", model, "--data", folder / "data.safetensors",
         "--order", "sequential", "--steps", steps, "--policy", folder / "policy.yaml",
         "--optimizer", "sgd", "--lr", lr, "--out", folder / "run", *more,
     )  # fmt: skip
