@@ -1,6 +1,7 @@
 //===- OpRoles.cpp - What ops are to the model ----------------------------===//
 
 #include "binade/Precision/OpRoles.h"
+#include "Movement.h"
 #include "binade/IR/Interface.h"
 
 using namespace mlir;
@@ -8,9 +9,7 @@ using namespace mlir::binade;
 
 static uint8_t toBit(TensorRole role) { return 1 << static_cast<int>(role); }
 
-/// The operand that `value` shows in another shape, order or format; null where
-/// it is something of its own.
-static Value getMoved(Value value) {
+Value mlir::binade::getMoved(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op || op->getNumOperands() != 1 || op->getNumResults() != 1)
     return {};

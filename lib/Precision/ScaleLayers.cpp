@@ -4,6 +4,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ScaleLayers.h"
+#include "Movement.h"
 #include "binade/IR/AddPorts.h"
 #include "binade/IR/Build.h"
 #include "binade/IR/Names.h"
@@ -26,16 +27,13 @@ static double invertErf(double p) {
 
 /// What `value` is kept, moved or cast of.
 static Value getSource(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    auto kernel = dyn_cast<KernelOpInterface>(op);
-    bool moves = isa<CastOp, SaveOp>(op) ||
-                 (kernel && (kernel.getSchedule() == Schedule::View ||
-                             kernel.getSchedule() == Schedule::Permute));
-    if (!moves || op->getNumOperands() != 1)
+  while (true) {
+    auto save = value.getDefiningOp<SaveOp>();
+    Value from = save ? save.getX() : getMoved(value);
+    if (!from)
       return value;
-    value = op->getOperand(0);
+    value = from;
   }
-  return value;
 }
 
 namespace {
