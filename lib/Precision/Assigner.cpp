@@ -32,7 +32,7 @@ Formats mlir::binade::getFormats(const PrecisionGraph &graph, unsigned index,
             ? node.accumulate
             : getWider(Float32Type::get(op.getContext()), formats.compute);
   // What is saved was clamped where it was made.
-  bool makes = node.evidence.empty() && !isa<SaveOp>(*op);
+  bool makes = !node.fitsNowhere && !isa<SaveOp>(*op);
   if (makes && node.rule && node.rule->settings.clamp)
     formats.clamp = ClampAttr::get(op.getContext(), *node.rule->settings.clamp);
   return formats;
@@ -51,15 +51,15 @@ PrecisionAttr DecisionBuilder::build(unsigned index, const Choice &choice) {
   const PolicyRule *rule = node.savedRule ? node.savedRule : node.rule;
   Formats formats = getFormats(graph, index, choice);
   PrecisionAttr &decision =
-      known[{node.evidence.empty() ? static_cast<const void *>(rule)
-                                   : node.evidence.data(),
+      known[{node.fitsNowhere ? node.getEvidence().data()
+                              : static_cast<const void *>(rule),
              static_cast<unsigned>(node.precisionClass), formats.compute,
              formats.accumulate, formats.result}];
   if (decision)
     return decision;
-  std::string origin = !node.evidence.empty() ? node.evidence.str()
-                       : rule                 ? rule->origin
-                                              : getOrigin(node.precisionClass);
+  std::string origin = node.fitsNowhere ? node.getEvidence().str()
+                       : rule           ? rule->origin
+                                        : getOrigin(node.precisionClass);
   return decision = PrecisionAttr::getChecked(
              [&] {
                return emitError(node.rule ? Location(node.rule->location)

@@ -40,13 +40,13 @@ static Value findLimit(ImplicitLocOpBuilder &b, Value x, double limit,
   return buildBroadcast(b, NegOp::create(b, found), {}, type.getShape());
 }
 
-Value mlir::binade::clampResult(OpResult result, Clamp clamp) {
+void mlir::binade::clampResult(OpResult result, Clamp clamp) {
   auto type = cast<RankedTensorType>(result.getType());
   const llvm::fltSemantics &format =
       cast<FloatType>(type.getElementType()).getFloatSemantics();
   if (APFloat::semanticsMaxExponent(format) >=
       APFloat::semanticsMaxExponent(APFloat::IEEEsingle()))
-    return result;
+    return;
   Inserted inserted(getPhase(result.getOwner()));
   ImplicitLocOpBuilder b(result.getLoc(), result.getContext());
   b.setInsertionPointAfterValue(result);
@@ -60,5 +60,4 @@ Value mlir::binade::clampResult(OpResult result, Clamp clamp) {
   result.replaceUsesWithIf(clamped, [&](OpOperand &use) {
     return !inserted.ops.contains(use.getOwner());
   });
-  return clamped;
 }

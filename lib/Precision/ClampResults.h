@@ -8,8 +8,8 @@
 namespace mlir::binade {
 
 /// Puts the remedy `clamp` between `result` and its readers where its format
-/// has less range than f32, and returns what they read.
-Value clampResult(OpResult result, Clamp clamp);
+/// has less range than f32.
+void clampResult(OpResult result, Clamp clamp);
 
 } // namespace mlir::binade
 

@@ -66,11 +66,11 @@ public:
   }
 
 private:
-  /// A rate that differs from the wide format's by more than such measurements
-  /// do from one another, else that one.
+  /// A format has to be faster than the wide one by more than what such
+  /// measurements differ by from one another; slower is what was measured.
   static double judge(double rate, double wide) {
     constexpr double kNoise = 0.1;
-    return std::abs(rate - wide) < kNoise * wide ? wide : rate;
+    return rate > wide && rate < (1 + kNoise) * wide ? wide : rate;
   }
 
   void addFormat(FloatType format) {
@@ -106,6 +106,8 @@ private:
     std::optional<int64_t> products = op.countProducts();
     bool waits = isa<SaveOp>(*op) && !node.result;
     for (unsigned i = 0; i < chosen; ++i) {
+      if (!node.fits(formats[i]))
+        continue;
       double seconds = traffic / rates[i].elements;
       if (products)
         seconds += *products / rates[i].products;

@@ -47,6 +47,9 @@ std::string Explanation::getReason(unsigned node) const {
   std::string text = choice.reason.str();
   if (choice.from)
     text += " " + describe(choice.from);
+  if (!graph.getNodes()[node].fitsNowhere)
+    for (const Misfit &misfit : graph.getNodes()[node].misfits)
+      text += ("; " + misfit.reason).str();
   return text;
 }
 

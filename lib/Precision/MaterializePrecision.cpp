@@ -21,31 +21,47 @@ public:
       : function(function), b(function.getLoc(), function.getContext()) {}
 
   LogicalResult run() {
+    DenseMap<Value, Type> stored;
     auto store = [&](Value argument, FloatType format) {
+      stored[argument] = getElementTypeOrSelf(argument);
       setFormat(argument, format);
     };
     if (failed(storeParameters(function, store)))
       return failure();
     SmallVector<Operation *> ops = llvm::to_vector(
         llvm::make_pointer_range(function.front().getOperations()));
+    // An op without a decision reads what it did before.
+    std::vector<Type> before;
     for (Operation *op : ops)
-      if (auto decided = dyn_cast<PrecisionOpInterface>(op);
-          decided && decided.getPrecisionAttr())
-        apply(decided);
-      else
-        keepWide(op);
+      if (!isDecided(op))
+        for (Value operand : op->getOperands()) {
+          Type format = stored.lookup(operand);
+          before.push_back(format ? format : getElementTypeOrSelf(operand));
+        }
+    ArrayRef<Type> kept = before;
+    for (Operation *op : ops)
+      if (isDecided(op)) {
+        apply(mlir::cast<PrecisionOpInterface>(op));
+      } else {
+        keep(op, kept.take_front(op->getNumOperands()));
+        kept = kept.drop_front(op->getNumOperands());
+      }
     return success();
   }
 
 private:
+  static bool isDecided(Operation *op) {
+    auto decided = dyn_cast<PrecisionOpInterface>(op);
+    return decided && decided.getPrecisionAttr();
+  }
+
   void apply(PrecisionOpInterface op) {
     PrecisionAttr decision = op.getPrecisionAttr();
     for (OpOperand &operand : op->getOpOperands()) {
       FormatRole role = op.getOperandFormat(operand.getOperandNumber());
       if (role != FormatRole::Fixed)
-        operand.set(cast(operand, role == FormatRole::Chosen
-                                      ? decision.getCompute()
-                                      : b.getF32Type()));
+        read(operand, role == FormatRole::Chosen ? Type(decision.getCompute())
+                                                 : b.getF32Type());
     }
     for (OpResult result : op->getResults()) {
       FormatRole role = op.getResultFormat(result.getResultNumber());
@@ -62,43 +78,40 @@ private:
   void clamp(PrecisionOpInterface op) {
     PrecisionAttr decision = op.getPrecisionAttr();
     for (OpResult result : op->getResults())
-      if (op.getResultFormat(result.getResultNumber()) == FormatRole::Chosen) {
-        Type before = original.lookup(result);
-        Value clamped = clampResult(result, decision.getClamp().getValue());
-        if (before)
-          original[clamped] = before;
-      }
+      if (op.getResultFormat(result.getResultNumber()) == FormatRole::Chosen)
+        clampResult(result, decision.getClamp().getValue());
     op.setPrecisionAttr(PrecisionAttr::get(
         op.getContext(), decision.getCompute(), decision.getAccumulate(),
         decision.getResult(), ClampAttr(), decision.getRule()));
   }
 
-  /// An op without a decision reads and returns what it did before.
-  void keepWide(Operation *op) {
+  void keep(Operation *op, ArrayRef<Type> formats) {
     auto update = dyn_cast<OptimizerUpdateOp>(op);
-    for (OpOperand &operand : op->getOpOperands())
-      if (update && (operand.get() == update.getParameter() ||
-                     llvm::is_contained(update.getStates(), operand.get())))
-        continue; // Read in the format that they are kept in.
-      else if (Type before = original.lookup(operand.get()))
-        operand.set(cast(operand, before));
+    for (auto [operand, format] : llvm::zip(op->getOpOperands(), formats)) {
+      // Read in the format that they are kept in.
+      bool isKept =
+          update && (operand.get() == update.getParameter() ||
+                     llvm::is_contained(update.getStates(), operand.get()));
+      if (!isKept)
+        read(operand, format);
+    }
   }
 
-  void setFormat(Value value, Type format) {
+  static void setFormat(Value value, Type format) {
     auto type = mlir::cast<RankedTensorType>(value.getType());
-    if (type.getElementType() == format)
-      return;
-    original[value] = type.getElementType();
-    value.setType(type.clone(format));
+    if (type.getElementType() != format)
+      value.setType(type.clone(format));
+  }
+
+  void read(OpOperand &operand, Type format) {
+    if (getElementTypeOrSelf(operand.get()) != format)
+      operand.set(cast(operand, format));
   }
 
   /// `operand` in `format`: cast once, right behind the definition. What was
   /// saved waits as it is: it is cast where it is first read.
   Value cast(OpOperand &operand, Type format) {
     Value value = operand.get();
-    auto type = mlir::cast<RankedTensorType>(value.getType());
-    if (type.getElementType() == format)
-      return value;
     Value &result = casts[{value, format}];
     if (result)
       return result;
@@ -153,7 +166,6 @@ private:
 
   func::FuncOp function;
   ImplicitLocOpBuilder b;
-  DenseMap<Value, Type> original;
   DenseMap<std::pair<Value, Type>, Value> casts;
 };
 

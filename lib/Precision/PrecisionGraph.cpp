@@ -5,42 +5,69 @@
 #include "binade/IR/Names.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
-#include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/ScopedPrinter.h"
-#include <cmath>
 
 using namespace mlir;
 using namespace mlir::binade;
 
-PrecisionGraph::PrecisionGraph(func::FuncOp step, const Policy &policy)
-    : policy(policy), matcher(policy.rules, step) {
-  addNodes(step);
-  for (auto op : step.front().getOps<OptimizerUpdateOp>())
-    addStorage(op);
-  addInputs();
-  addReaders();
-  if (policy.evidence) {
-    addRanges(step);
-    lossScale = findLossScale();
-    findEvidence();
+/// Numbers of the values that nodes make or read, and the nodes that make them.
+struct PrecisionGraph::ValueNumbers {
+  unsigned add(Value value, std::optional<unsigned> producer) {
+    numbers[value] = producers.size();
+    producers.push_back(producer);
+    return producers.size() - 1;
   }
-  for (unsigned i = 0, e = nodes.size(); i < e; ++i)
-    settle(i);
+
+  /// None for constants.
+  std::optional<unsigned> find(Value value) {
+    auto found = numbers.find(value);
+    if (found != numbers.end())
+      return found->second;
+    if (matchPattern(value, m_Constant()))
+      return std::nullopt;
+    return add(value, std::nullopt);
+  }
+
+  DenseMap<Value, unsigned> numbers;
+  std::vector<std::optional<unsigned>> producers;
+};
+
+PrecisionGraph::PrecisionGraph(func::FuncOp step, const Policy &policy)
+    : policy(policy), matcher(policy.rules, step),
+      numNarrow(getFormatChoices(policy).size() - 1) {
+  if (policy.evidence)
+    evidence.emplace(step, policy);
+  ValueNumbers numbers;
+  // One walk: a large step does not fit into a cache.
+  for (Operation &op : step.front())
+    if (auto update = dyn_cast<OptimizerUpdateOp>(op))
+      addStorage(update);
+    else if (auto computed = dyn_cast<PrecisionOpInterface>(op);
+             computed && hasChosenFormat(computed))
+      addNode(computed, numbers);
+  numValues = numbers.producers.size();
+  addReaders();
 }
 
-void PrecisionGraph::addNodes(func::FuncOp step) {
-  Block &block = step.front();
-  nodes.reserve(llvm::range_size(block.getOperations()));
-  for (auto op : block.getOps<PrecisionOpInterface>()) {
-    if (!hasChosenFormat(op))
+void PrecisionGraph::addNode(PrecisionOpInterface op, ValueNumbers &numbers) {
+  unsigned index = nodes.size();
+  PrecisionAttr decision = op.getPrecisionAttr();
+  PrecisionNode &node = nodes.emplace_back();
+  node.op = op;
+  node.isPinned = decision && decision.isPin();
+  node.rule = matcher.find(op);
+  for (OpOperand &operand : op->getOpOperands()) {
+    if (op.getOperandFormat(operand.getOperandNumber()) != FormatRole::Chosen)
       continue;
-    PrecisionAttr decision = op.getPrecisionAttr();
-    PrecisionNode node;
-    node.op = op;
-    node.isPinned = decision && decision.isPin();
-    node.rule = matcher.find(op);
-    nodes.push_back(node);
+    if (std::optional<unsigned> number = numbers.find(operand.get()))
+      inputs.push_back({operand.get(), *number, numbers.producers[*number]});
   }
+  firstInput.push_back(inputs.size());
+  for (OpResult result : op->getResults())
+    if (op.getResultFormat(result.getResultNumber()) == FormatRole::Chosen)
+      numbers.add(result, index);
+  if (evidence)
+    addMisfits(index);
+  settle(index);
 }
 
 bool mlir::binade::areAlike(StorageAttr lhs, StorageAttr rhs) {
@@ -86,39 +113,6 @@ FloatType PrecisionGraph::getStoredFormat(Value value) const {
   if (FloatType format = stored.lookup(value))
     return format;
   return dyn_cast<FloatType>(getElementTypeOrSelf(value.getType()));
-}
-
-void PrecisionGraph::addInputs() {
-  firstInput.reserve(nodes.size() + 1);
-  inputs.reserve(2 * nodes.size());
-  DenseMap<Value, unsigned> numbers;
-  numbers.reserve(nodes.size());
-  std::vector<std::optional<unsigned>> producers;
-  producers.reserve(nodes.size());
-  auto number = [&](Value value, std::optional<unsigned> producer) {
-    auto [entry, isNew] = numbers.try_emplace(value, producers.size());
-    if (isNew)
-      producers.push_back(producer);
-    return entry->second;
-  };
-  for (unsigned i = 0, e = nodes.size(); i < e; ++i) {
-    PrecisionOpInterface op = nodes[i].op;
-    firstInput.push_back(inputs.size());
-    for (OpOperand &operand : op->getOpOperands()) {
-      Value value = operand.get();
-      if (op.getOperandFormat(operand.getOperandNumber()) !=
-              FormatRole::Chosen ||
-          matchPattern(value, m_Constant()))
-        continue;
-      unsigned found = number(value, std::nullopt);
-      inputs.push_back({value, found, producers[found]});
-    }
-    for (OpResult result : op->getResults())
-      if (op.getResultFormat(result.getResultNumber()) == FormatRole::Chosen)
-        number(result, i);
-  }
-  firstInput.push_back(inputs.size());
-  numValues = producers.size();
 }
 
 void PrecisionGraph::addReaders() {
@@ -170,139 +164,75 @@ void PrecisionGraph::setPin(unsigned index, bool isPinned) {
   settle(index);
 }
 
-PolicySettings PrecisionGraph::findSettings(unsigned index) {
-  PrecisionNode &node = nodes[index];
-  if (node.isPinned) {
-    PrecisionAttr pin = node.op.getPrecisionAttr();
-    PolicySettings settings;
-    settings.compute = pin.getCompute();
-    settings.accumulate = pin.getAccumulate();
-    settings.result = pin.getResult();
-    return settings;
-  }
-  PolicySettings settings = node.rule ? node.rule->settings : PolicySettings();
-  if (isa<SaveOp>(*node.op) && !settings.result)
-    // How a value waits is said where it is made.
-    for (const PrecisionInput &input : getInputs(index))
-      if (const PolicyRule *made =
-              input.producer ? nodes[*input.producer].rule : nullptr;
-          made && made->settings.saved) {
-        node.savedRule = made;
-        settings.result = made->settings.saved;
-      }
-  return settings;
+/// What a node reads or makes keeps it out of the formats that do not fit.
+void PrecisionGraph::addMisfits(unsigned index) {
+  std::vector<Misfit> found;
+  auto add = [&](Value value) {
+    for (const Misfit &misfit : evidence->findMisfits(value))
+      if (llvm::none_of(found, [&](const Misfit &other) {
+            return other.format == misfit.format;
+          }))
+        found.push_back(misfit);
+  };
+  llvm::for_each(nodes[index].op->getResults(), add);
+  for (const PrecisionInput &input : getInputs(index))
+    add(input.value);
+  if (!found.empty())
+    misfits[index] = std::move(found);
+}
+
+SmallVector<FormatEvidence, 1> PrecisionGraph::getEvidence(Value value) const {
+  return evidence ? evidence->find(value) : SmallVector<FormatEvidence, 1>();
+}
+
+/// How a saved value waits is said where it is made.
+void PrecisionGraph::settleWaiting(unsigned index) {
+  for (const PrecisionInput &input : getInputs(index))
+    if (const PolicyRule *made =
+            input.producer ? nodes[*input.producer].rule : nullptr;
+        made && made->settings.saved) {
+      nodes[index].savedRule = made;
+      nodes[index].result = made->settings.saved;
+    }
 }
 
 void PrecisionGraph::settle(unsigned index) {
+  static const PolicySettings kNone;
   PrecisionNode &node = nodes[index];
+  const PolicySettings &settings =
+      node.rule && !node.isPinned ? node.rule->settings : kNone;
   node.savedRule = nullptr;
-  PolicySettings settings = findSettings(index);
   node.precisionClass =
       settings.precisionClass.value_or(node.op.getPrecisionClass());
   node.compute = settings.compute;
   node.accumulate = settings.accumulate;
   node.result = settings.result;
-  node.evidence = findMisfit(index);
-  if (!node.evidence.empty()) {
-    node.precisionClass = PrecisionClass::Deny;
-    node.compute = node.accumulate = node.result = {};
+  if (node.isPinned) {
+    PrecisionAttr pin = node.op.getPrecisionAttr();
+    node.compute = pin.getCompute();
+    node.accumulate = pin.getAccumulate();
+    node.result = pin.getResult();
+  } else if (isa<SaveOp>(*node.op) && !node.result) {
+    settleWaiting(index);
   }
+  if (evidence)
+    heedEvidence(index);
   bool isRead = node.result && !isa<SaveOp>(*node.op);
   node.settled = isRead ? node.result : node.compute;
 }
 
-//===----------------------------------------------------------------------===//
-// Evidence
-//===----------------------------------------------------------------------===//
-
 /// Pins and the rules of a user go before what was recorded.
-StringRef PrecisionGraph::findMisfit(unsigned index) const {
-  const PrecisionNode &node = nodes[index];
+void PrecisionGraph::heedEvidence(unsigned index) {
+  PrecisionNode &node = nodes[index];
   auto isUsers = [](const PolicyRule *rule) { return rule && rule->isUser; };
-  return node.isPinned || isUsers(node.rule) || isUsers(node.savedRule)
-             ? StringRef()
-             : misfits.lookup(index);
-}
-
-void PrecisionGraph::addRanges(func::FuncOp step) {
-  for (const NamedValue &named : nameValues(step))
-    if (auto found = policy.evidence->ranges.find(named.name);
-        found != policy.evidence->ranges.end())
-      ranges[named.value] = &found->second;
-}
-
-/// Whether `value` is a gradient, which the scale of the loss multiplies.
-static bool isScaled(Value value) {
-  Operation *producer = value.getDefiningOp();
-  return producer && getPhase(producer) == Phase::Backward;
-}
-
-double PrecisionGraph::findLossScale() const {
-  if (!policy.lossScaling)
-    return 1.0;
-  if (policy.lossScaling->fixed)
-    return *policy.lossScaling->fixed;
-  double scale = policy.lossScaling->init;
-  for (auto [value, range] : ranges)
-    while (isScaled(value) && range->nonFinite == 0 && scale > 0 &&
-           range->getOverflow(policy.narrow, scale) > 0)
-      scale *= policy.lossScaling->backoff;
-  return scale;
-}
-
-static std::string formatShare(double share) {
-  return llvm::formatv("{0}%", llvm::format("%.3g", 100 * share));
-}
-
-SmallVector<FormatEvidence, 1> PrecisionGraph::getEvidence(Value value) const {
-  SmallVector<FormatEvidence, 1> evidence;
-  if (auto save = value.getDefiningOp<SaveOp>())
-    value = save.getX();
-  const RecordedRange *range = ranges.lookup(value);
-  if (!range)
-    return evidence;
-  double scale = isScaled(value) ? lossScale : 1.0;
-  for (FloatType format : ArrayRef(getFormatChoices(policy)).drop_front())
-    evidence.push_back({format, range, scale,
-                        range->getUnderflow(format, scale),
-                        range->getOverflow(format, scale)});
-  return evidence;
-}
-
-/// How `value` does not fit into a narrow format, in words; empty where it
-/// does, or where nothing is known.
-std::string PrecisionGraph::explainMisfit(Value value) const {
-  EvidenceLimits limits = policy.limits.value_or(EvidenceLimits());
-  for (const FormatEvidence &seen : getEvidence(value))
-    for (auto [what, share, limit] :
-         {std::tuple("overflows", seen.overflow, limits.overflow),
-          std::tuple("underflows", seen.underflow, limits.underflow)})
-      if (share > limit)
-        return llvm::formatv("{0}: {1} of {2} {3} in {4}, more than {5}",
-                             policy.evidence->name, formatShare(share),
-                             describe(value), what, seen.format,
-                             formatShare(limit));
-  return "";
-}
-
-void PrecisionGraph::findEvidence() {
-  DenseMap<Value, StringRef> reasons;
-  auto explain = [&](Value value) {
-    auto [entry, isNew] = reasons.try_emplace(value);
-    if (isNew)
-      entry->second =
-          StringAttr::get(value.getContext(), explainMisfit(value)).getValue();
-    return entry->second;
-  };
-  for (unsigned i = 0, e = nodes.size(); i < e; ++i) {
-    StringRef reason;
-    for (OpResult result : nodes[i].op->getResults())
-      if (reason.empty())
-        reason = explain(result);
-    for (const PrecisionInput &input : getInputs(i))
-      if (reason.empty())
-        reason = explain(input.value);
-    if (!reason.empty())
-      misfits[i] = reason;
-  }
+  bool isFree =
+      !node.isPinned && !isUsers(node.rule) && !isUsers(node.savedRule);
+  node.misfits = {};
+  if (auto found = misfits.find(index); isFree && found != misfits.end())
+    node.misfits = found->second;
+  node.fitsNowhere = !node.misfits.empty() && node.misfits.size() == numNarrow;
+  if (node.fitsNowhere)
+    node.precisionClass = PrecisionClass::Deny;
+  if (node.fitsNowhere || !node.fits(node.compute) || !node.fits(node.result))
+    node.compute = node.accumulate = node.result = {};
 }

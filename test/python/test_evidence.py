@@ -303,6 +303,41 @@ def test_the_printed_change_overrules_the_evidence(x, tmp_path):
     assert changed == op["flip"]["ops"] and op["id"] in changed
 
 
+CUT = """
+name: cut
+narrow: f16
+wide: f32
+cut: {{ costs: costs.yaml, formats: [{formats}] }}
+"""
+COSTS = """
+target: a machine on which narrow is fast
+launch: 1e-9
+formats:
+- { format: f32, products: 1e+3, elements: 1e+9 }
+- { format: bf16, products: 2e+3, elements: 1e+9 }
+- { format: f16, products: 4e+3, elements: 1e+9 }
+"""
+
+
+@pytest.mark.parametrize(
+    "formats, chosen, reason",
+    [
+        ("{format: f16}", "f32", "rule"),
+        ("{format: f16}, {format: bf16}", "bf16", "reason"),
+    ],
+)
+def test_a_cut_has_the_formats_that_fit_left(formats, chosen, reason, x, tmp_path):
+    record(tmp_path, x)
+    policy = tmp_path / "cut.yaml"
+    policy.write_text(CUT.format(formats=formats))
+    (tmp_path / "costs.yaml").write_text(COSTS)
+    name = "forward matmul hidden"
+    assert explain(tmp_path, policy)[name]["format"] == "f16"
+    op = explain(tmp_path, policy, "--ranges", tmp_path / "ranges.json")[name]
+    assert op["format"] == chosen
+    assert "of matmul at 'hidden' underflows in f16, more than 1%" in op[reason]
+
+
 def test_gradients_are_judged_at_the_scale_of_the_loss(tmp_path):
     x = np.full((4, 4), 2.0**-12, F32)
     record(tmp_path, x)

@@ -3,8 +3,8 @@
 #ifndef BINADE_PRECISION_PRECISIONGRAPH_H
 #define BINADE_PRECISION_PRECISIONGRAPH_H
 
-#include "binade/Precision/Policy.h"
 #include "binade/Precision/RuleMatcher.h"
+#include "binade/Precision/StepEvidence.h"
 
 namespace mlir::binade {
 
@@ -25,9 +25,22 @@ struct PrecisionNode {
   /// The format in which readers find what it makes, where that is settled. In
   /// which format a saved value waits does not say how it is computed with.
   FloatType settled;
-  /// Why it is wide whatever class and shipped rules say, in words: a recorded
-  /// value that it reads or makes does not fit. Interned; empty for none.
-  StringRef evidence;
+  /// Narrow formats that it may not have, whatever class and shipped rules say:
+  /// a recorded value that it reads or makes does not fit.
+  ArrayRef<Misfit> misfits;
+  /// Whether none is left.
+  bool fitsNowhere = false;
+
+  /// Why it is wide, in words, if none is left; interned, and empty otherwise.
+  StringRef getEvidence() const {
+    return fitsNowhere ? misfits.front().reason : StringRef();
+  }
+
+  /// Whether what was recorded allows `format`.
+  bool fits(FloatType format) const {
+    return llvm::none_of(
+        misfits, [&](const Misfit &misfit) { return misfit.format == format; });
+  }
 };
 
 /// A floating-point operand of a node whose format follows the decision.
@@ -52,17 +65,6 @@ struct StorageNode {
 
 /// Whether two decisions, which may be null, keep everything alike.
 bool areAlike(StorageAttr lhs, StorageAttr rhs);
-
-/// What a run saw of a value, and what a format would have done to it.
-struct FormatEvidence {
-  FloatType format;
-  const RecordedRange *range;
-  /// Of the loss, for gradients: the one that dynamic scaling starts from,
-  /// lowered until no recorded gradient overflows.
-  double scale = 1.0;
-  /// Shares of the elements.
-  double underflow = 0.0, overflow = 0.0;
-};
 
 /// The ops of a training step whose formats are chosen, in order, and how they
 /// read one another. Built in linear time.
@@ -96,17 +98,15 @@ public:
   SmallVector<FormatEvidence, 1> getEvidence(Value value) const;
 
 private:
-  PolicySettings findSettings(unsigned node);
-  void settle(unsigned node);
-  void addNodes(func::FuncOp step);
+  struct ValueNumbers;
+
+  void addNode(PrecisionOpInterface op, ValueNumbers &numbers);
   void addStorage(OptimizerUpdateOp op);
-  void addInputs();
+  void addMisfits(unsigned node);
   void addReaders();
-  void addRanges(func::FuncOp step);
-  double findLossScale() const;
-  void findEvidence();
-  StringRef findMisfit(unsigned node) const;
-  std::string explainMisfit(Value value) const;
+  void settle(unsigned node);
+  void settleWaiting(unsigned node);
+  void heedEvidence(unsigned node);
 
   const Policy &policy;
   RuleMatcher matcher;
@@ -116,11 +116,11 @@ private:
   DenseMap<Value, FloatType> stored;
   /// Inputs of node i are [firstInput[i], firstInput[i + 1]); so with readers.
   std::vector<PrecisionInput> inputs;
-  std::vector<unsigned> firstInput, readers, firstReader;
-  DenseMap<Value, const RecordedRange *> ranges;
-  double lossScale = 1.0;
-  /// Of nodes that read or make a value which does not fit.
-  DenseMap<unsigned, StringRef> misfits;
+  std::vector<unsigned> firstInput = {0}, readers, firstReader;
+  std::optional<StepEvidence> evidence;
+  unsigned numNarrow;
+  /// Of nodes that read or make a value which does not fit somewhere.
+  DenseMap<unsigned, std::vector<Misfit>> misfits;
 };
 
 } // namespace mlir::binade
