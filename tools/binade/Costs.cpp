@@ -15,6 +15,7 @@
 #include "llvm/Support/ScopedPrinter.h"
 #include <chrono>
 #include <cmath>
+#include <numeric>
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -25,18 +26,25 @@ using ::binade::Result;
 // Measuring
 //===----------------------------------------------------------------------===//
 
-/// A step that computes one op on two buffers of `type`.
-static std::string makeStep(StringRef op, StringRef type) {
+/// An op of two operands to measure.
+struct Probe {
+  std::string op, attributes;
+  /// Shapes as types write them: "2x3".
+  std::string lhs, rhs, result;
+};
+
+static std::string makeStep(const Probe &probe, StringRef format) {
   return llvm::formatv(
       R"(func.func @step(
-    %a: tensor<{1}> {{binade.name = "a", binade.role = #binade.role<buffer>},
-    %b: tensor<{1}> {{binade.name = "b", binade.role = #binade.role<buffer>})
-    -> (tensor<{1}> {{binade.name = "y", binade.role = #binade.role<output>}) {{
-  %y = binade.{0} %a, %b : (tensor<{1}>, tensor<{1}>) -> tensor<{1}>
-  return %y : tensor<{1}>
+    %a: tensor<{0}x{3}> {{binade.name = "a", binade.role = #binade.role<buffer>},
+    %b: tensor<{1}x{3}> {{binade.name = "b", binade.role = #binade.role<buffer>})
+    -> (tensor<{2}x{3}> {{binade.name = "y", binade.role = #binade.role<output>}) {{
+  %y = binade.{4} %a, %b {5}
+      : (tensor<{0}x{3}>, tensor<{1}x{3}>) -> tensor<{2}x{3}>
+  return %y : tensor<{2}x{3}>
 }
 )",
-      op, type);
+      probe.lhs, probe.rhs, probe.result, format, probe.op, probe.attributes);
 }
 
 /// Seconds of each program's fastest run. They take turns, so that whoever else
@@ -67,37 +75,46 @@ public:
   }
 
   Result<TargetCosts> measure() {
-    // Beyond every cache, and large enough for a library's best.
-    constexpr int64_t kElements = 1 << 24, kSide = 1024;
+    // The products of a layer of a transformer, forward and backward; elements
+    // beyond every cache; next to nothing.
+    const Probe products[] = {
+        {"matmul", "{transpose_rhs}", "2048x384", "1536x384", "2048x1536"},
+        {"matmul", "", "2048x1536", "1536x384", "2048x384"},
+        {"matmul", "{transpose_lhs}", "2048x1536", "2048x384", "1536x384"}};
+    const double kProducts = 3.0 * 2048 * 1536 * 384;
+    const Probe elements = {"add", "", "16777216", "16777216", "16777216"};
+    const Probe launch = {"add", "", "8", "8", "8"};
     const FloatType formats[] = {Float32Type::get(&context),
                                  BFloat16Type::get(&context),
                                  Float16Type::get(&context)};
     TargetCosts costs;
     std::vector<::binade::Program> programs;
-    auto add = [&](StringRef op, const Twine &type) -> Result<void> {
-      Result<::binade::Program> program = prepare(op, type.str(), costs);
+    auto add = [&](const Probe &probe, FloatType format) -> Result<void> {
+      Result<::binade::Program> program = prepare(probe, format, costs);
       if (!program)
         return program.takeError();
       programs.push_back(std::move(*program));
       return {};
     };
     for (FloatType format : formats) {
-      std::string name = llvm::to_string(format);
-      if (Result<void> done =
-              add("matmul", llvm::formatv("{0}x{0}x{1}", kSide, name).str());
-          !done)
-        return done.takeError();
-      if (Result<void> done = add("add", Twine(kElements) + "x" + name); !done)
+      for (const Probe &product : products)
+        if (Result<void> done = add(product, format); !done)
+          return done.takeError();
+      if (Result<void> done = add(elements, format); !done)
         return done.takeError();
     }
-    if (Result<void> done = add("add", "8xf32"); !done)
+    if (Result<void> done = add(launch, formats[0]); !done)
       return done.takeError();
     std::vector<double> seconds = time(programs);
-    for (auto [index, format] : llvm::enumerate(formats)) {
+    ArrayRef<double> rest = seconds;
+    for (FloatType format : formats) {
+      ArrayRef<double> taken = rest.take_front(std::size(products));
       FormatRates rates;
       rates.format = format;
-      rates.products = double(kSide * kSide * kSide) / seconds[2 * index];
-      rates.elements = 3.0 * kElements / seconds[2 * index + 1];
+      rates.products =
+          kProducts / std::accumulate(taken.begin(), taken.end(), 0.0);
+      rates.elements = 3.0 * (1 << 24) / rest[taken.size()];
+      rest = rest.drop_front(taken.size() + 1);
       costs.formats.push_back(rates);
       llvm::errs() << llvm::formatv(
           "{0,-5} {1:e2} products/s, {2:e2} elements/s\n",
@@ -114,14 +131,15 @@ private:
     return registry;
   }
 
-  Result<::binade::Program> prepare(StringRef op, const std::string &type,
+  Result<::binade::Program> prepare(const Probe &probe, FloatType format,
                                     TargetCosts &costs) {
     DiagnosticCollector diagnostics(&context);
     auto fail = [&] {
-      return diagnostics.takeError(op.str() + " of " + type,
+      return diagnostics.takeError(probe.op + " in " + llvm::to_string(format),
                                    "cannot be measured");
     };
-    auto module = parseSourceString<ModuleOp>(makeStep(op, type), &context);
+    auto module = parseSourceString<ModuleOp>(
+        makeStep(probe, llvm::to_string(format)), &context);
     if (!module || failed(runPhases(*module, CompilerPhase::Materialize,
                                     CompilerPhase::Kernels, options)))
       return fail();
