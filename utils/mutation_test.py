@@ -291,7 +291,7 @@ class Copy:
         return self.run("cmake", "--preset", "release") and self.make()
 
     def make(self) -> bool:
-        return self.run("ninja", "-C", self.build)
+        return self.run("ninja", "-C", self.build, "all", "binade-tests")
 
     def find_failure(self) -> str:
         """Which of the quick tests fails first; empty when all pass."""
