@@ -3,75 +3,9 @@
 #include "StoreParameters.h"
 #include "binade/IR/AddPorts.h"
 #include "binade/IR/Build.h"
-#include "llvm/Support/FormatVariadic.h"
-#include <cmath>
 
 using namespace mlir;
 using namespace mlir::binade;
-
-//===----------------------------------------------------------------------===//
-// Warnings
-//===----------------------------------------------------------------------===//
-
-/// A power of two: what is less, relative to a number, is less than half a unit
-/// in the number's last place, whatever the number.
-static int getLostExponent(FloatType format) {
-  return -static_cast<int>(format.getFPMantissaWidth()) - 1;
-}
-
-static void warnOfRounding(InFlightDiagnostic warning, FloatType format) {
-  std::string remedies =
-      format.isBF16() ? "f32, kahan, stochastic, split_round or split_trunc"
-                      : "f32 or kahan";
-  warning << "a parameter in " << format << " that is rounded to nearest loses "
-          << "updates below 2^" << getLostExponent(format)
-          << " of it; 'master' keeps them: " << remedies;
-}
-
-/// Squares of gradients, as the rules that Binade ships call them.
-static constexpr StringLiteral kSquares = "exp_avg_sq";
-
-static void warnOfSquares(InFlightDiagnostic warning) {
-  APFloat half = APFloat::getSmallest(APFloat::IEEEhalf());
-  double smallest = half.convertToDouble() / 2;
-  warning << "state '" << kSquares << "' in f16 is 0 where gradients are below "
-          << llvm::formatv("{0:e2}", std::sqrt(smallest)).str()
-          << ", whose squares f16 does not hold; bf16 and f32 do";
-}
-
-/// Whether an optimizer keeps squares.
-static bool keepsSquares(OptimizerUpdateOp update) {
-  auto rule = SymbolTable::lookupNearestSymbolFrom<OptimizerOp>(
-      update, update.getOptimizerAttr());
-  return rule && llvm::any_of(rule.getStates().getAsRange<SettingAttr>(),
-                              [](SettingAttr state) {
-                                return state.getName().getValue() == kSquares;
-                              });
-}
-
-void mlir::binade::warnOfLostUpdates(const PrecisionGraph &graph) {
-  llvm::SmallPtrSet<const PolicyRule *, 4> told;
-  for (const StorageNode &node : graph.getStorages()) {
-    StorageAttr decision = node.decision;
-    if (!decision || (node.rule && !told.insert(node.rule).second))
-      continue;
-    auto warn = [&] {
-      Location loc = node.rule ? Location(node.rule->location)
-                               : OptimizerUpdateOp(node.op).getLoc();
-      return emitWarning(loc);
-    };
-    FloatType parameter = decision.getParameter();
-    if (parameter && !parameter.isF32() && decision.getMaster() == Master::None)
-      warnOfRounding(warn(), parameter);
-    if (FloatType states = decision.getStates();
-        states && states.isF16() && keepsSquares(node.op))
-      warnOfSquares(warn());
-  }
-}
-
-//===----------------------------------------------------------------------===//
-// What is kept
-//===----------------------------------------------------------------------===//
 
 /// Name and format of what is kept beside a parameter: no name for nothing.
 static std::pair<StringRef, Type> getBeside(StorageAttr storage) {

@@ -1,0 +1,91 @@
+//===- WarnOfStorage.cpp - What narrow parameters and states lose ---------===//
+
+#include "StoreParameters.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::binade;
+
+/// A power of two: what is less, relative to a number, is less than half a unit
+/// in the number's last place, whatever the number.
+static int getLostExponent(FloatType format) {
+  return -static_cast<int>(format.getFPMantissaWidth()) - 1;
+}
+
+static void warnOfRounding(InFlightDiagnostic warning, FloatType format) {
+  std::string remedies =
+      format.isBF16() ? "f32, kahan, stochastic, split_round or split_trunc"
+                      : "f32 or kahan";
+  warning << "a parameter in " << format << " that is rounded to nearest loses "
+          << "updates below 2^" << getLostExponent(format)
+          << " of it; 'master' keeps them: " << remedies;
+}
+
+/// Squares of gradients, and what is added to their root before an update is
+/// divided by it, as the rules that Binade ships call them.
+static constexpr StringLiteral kSquares = "exp_avg_sq", kAdded = "eps";
+
+static std::optional<double> findSetting(ArrayAttr settings, StringRef name) {
+  for (auto setting : settings.getAsRange<SettingAttr>())
+    if (setting.getName().getValue() == name)
+      return setting.getValue().getValueAsDouble();
+  return std::nullopt;
+}
+
+/// The rule of `update`, if it keeps squares.
+static OptimizerOp findKeeperOfSquares(OptimizerUpdateOp update) {
+  auto rule = SymbolTable::lookupNearestSymbolFrom<OptimizerOp>(
+      update, update.getOptimizerAttr());
+  return rule && findSetting(rule.getStates(), kSquares) ? rule : OptimizerOp();
+}
+
+static void warnOfSquares(InFlightDiagnostic warning, OptimizerOp rule,
+                          int64_t elements) {
+  APFloat half = APFloat::getSmallest(APFloat::IEEEhalf());
+  double smallest = half.convertToDouble() / 2;
+  warning << "state '" << kSquares << "' in f16 is 0 where gradients are below "
+          << llvm::formatv("{0:e2}", std::sqrt(smallest)).str()
+          << ", whose squares f16 does not hold";
+  if (std::optional<double> added = findSetting(rule.getHypers(), kAdded))
+    warning << "; their updates are divided by '" << kAdded << "' alone ("
+            << llvm::formatv("{0}", llvm::format("%g", *added)).str()
+            << " unless set)";
+  warning << "; bf16 holds them in as much memory, f32 in " << 2 * elements
+          << " bytes more";
+}
+
+void mlir::binade::warnOfLostUpdates(const PrecisionGraph &graph) {
+  // A pin speaks of one update, a rule of many.
+  llvm::MapVector<const void *, SmallVector<const StorageNode *>> decided;
+  for (const StorageNode &node : graph.getStorages())
+    if (node.decision)
+      decided[node.rule ? static_cast<const void *>(node.rule) : &node]
+          .push_back(&node);
+  for (const auto &[key, nodes] : decided) {
+    const StorageNode &first = *nodes.front();
+    OptimizerUpdateOp update = first.op;
+    auto warn = [&] {
+      return emitWarning(first.rule ? Location(first.rule->location)
+                                    : update.getLoc());
+    };
+    FloatType parameter = first.decision.getParameter();
+    if (parameter && !parameter.isF32() &&
+        first.decision.getMaster() == Master::None)
+      warnOfRounding(warn(), parameter);
+    FloatType states = first.decision.getStates();
+    if (!states || !states.isF16())
+      continue;
+    OptimizerOp keeper;
+    int64_t elements = 0;
+    for (const StorageNode *node : nodes)
+      if (OptimizerOp rule = findKeeperOfSquares(node->op)) {
+        keeper = rule;
+        elements += cast<ShapedType>(
+                        OptimizerUpdateOp(node->op).getParameter().getType())
+                        .getNumElements();
+      }
+    if (keeper)
+      warnOfSquares(warn(), keeper, elements);
+  }
+}
