@@ -95,6 +95,29 @@ std::string quote(std::string_view bytes) {
   return "'" + escape(bytes, 200, /*quotes=*/true) + "'";
 }
 
+std::string quoteGlob(std::string_view name) {
+  constexpr std::string_view kSpecial = "*?[{\\";
+  std::string text;
+  while (!name.empty()) {
+    Character c = firstCharacter(name);
+    name.remove_prefix(c.bytes.size());
+    std::string digits = hex(c.number);
+    if (!c.valid)
+      text += '?';
+    else if (disturbsTerminal(c.number))
+      text += "\\u" + std::string(4 - digits.size(), '0') + digits;
+    else if (c.number == '"')
+      text += "\\\"";
+    else if (c.number == '\\')
+      text += "\\\\\\\\";
+    else if (kSpecial.find(c.bytes) != kSpecial.npos)
+      text += "\\\\" + std::string(c.bytes);
+    else
+      text += c.bytes;
+  }
+  return '"' + text + '"';
+}
+
 bool isUtf8(std::string_view bytes) {
   while (!bytes.empty()) {
     Character c = firstCharacter(bytes);

@@ -1,11 +1,11 @@
 //===- Explain.cpp - Why each op has its format ---------------------------===//
 
 #include "binade/Precision/Explain.h"
+#include "binade/Container/Printable.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Names.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/Support/ScopedPrinter.h"
-#include "llvm/Support/YAMLParser.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -191,17 +191,6 @@ mlir::binade::getRuleCosts(func::FuncOp step, const Explanation &explanation) {
 // Flips
 //===----------------------------------------------------------------------===//
 
-/// A glob that matches `name` alone, as YAML.
-static std::string quoteName(StringRef name) {
-  std::string glob;
-  for (char c : name) {
-    if (StringRef("*?[{\\").contains(c))
-      glob += '\\';
-    glob += c;
-  }
-  return '"' + llvm::yaml::escape(glob, /*EscapePrintable=*/false) + '"';
-}
-
 std::vector<unsigned> Explanation::compare() const {
   std::vector<Choice> changed = assigner->assign(graph);
   std::vector<unsigned> different;
@@ -248,7 +237,7 @@ Flip Explanation::tryRule(unsigned about, FloatType format) {
   flip.line =
       ("{ match: { op: " + kind + ", phase: " + stringifyPhase(phase)).str();
   if (!name.empty())
-    flip.line += ", name: " + quoteName(name);
+    flip.line += ", name: " + ::binade::quoteGlob(name);
   flip.line += " }, " + setting + " }";
 
   std::vector<std::pair<unsigned, const PolicyRule *>> before;

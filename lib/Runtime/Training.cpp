@@ -240,11 +240,11 @@ static std::string advise(const Overflow &overflow) {
     return "a policy whose narrow format is bf16 may help";
   std::string text =
       "as a rule of the policy this keeps it wide: - {match: {name: " +
-      quote(node) + "}, class: deny}";
+      quoteGlob(node) + "}, class: deny}";
   // The value is beyond the format for its readers, too.
   if (std::string reader = nodeOf(overflow.reader);
       !reader.empty() && reader != node)
-    text += ", with one for " + quote(reader) + ", which reads it";
+    text += ", with one for " + quoteGlob(reader) + ", which reads it";
   return text;
 }
 

@@ -17,6 +17,10 @@ std::string printable(std::string_view bytes, std::size_t limit = 200);
 /// `printable` between single quotes, with quotes inside escaped.
 std::string quote(std::string_view bytes);
 
+/// A glob that matches `name` alone, between double quotes as YAML has them.
+/// Bytes that are not UTF-8, which YAML cannot hold, are any byte.
+std::string quoteGlob(std::string_view name);
+
 /// True for well-formed UTF-8 (no surrogates, no overlong forms).
 bool isUtf8(std::string_view bytes);
 

@@ -17,6 +17,13 @@ TEST(Printable, WhatDisturbsATerminalIsEscaped) {
   EXPECT_EQ(quote("it's"), "'it\\'s'");
 }
 
+TEST(Printable, GlobsOfNamesAreYaml) {
+  EXPECT_EQ(quoteGlob("h.0/MatMul"), R"("h.0/MatMul")");
+  EXPECT_EQ(quoteGlob("it's größe"), R"("it's größe")");
+  EXPECT_EQ(quoteGlob(R"(a*b?[0]{c}\")"), R"("a\\*b\\?\\[0]\\{c}\\\\\"")");
+  EXPECT_EQ(quoteGlob("a\nb\xff"), R"("a\u000ab?")");
+}
+
 TEST(Printable, BytesThatAreNotUtf8AreEscaped) {
   EXPECT_EQ(printable("\xff\xc3"), "\\xff\\xc3");
   EXPECT_EQ(printable("\xc0\xaf"), "\\xc0\\xaf");          // overlong
