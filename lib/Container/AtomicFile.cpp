@@ -1,43 +1,12 @@
 //===- AtomicFile.cpp - Write a file completely or not at all -------------===//
 
 #include "binade/Container/AtomicFile.h"
-#include <atomic>
+#include "Atomic.h"
 #include <cerrno>
-#include <cstdio>
 #include <fcntl.h>
-#include <filesystem>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 
 namespace binade {
-
-static std::string directoryOf(const std::string &path) {
-  std::string parent = std::filesystem::path(path).parent_path();
-  return parent.empty() ? "." : parent;
-}
-
-/// `path` with an ending that no other process and no other thread uses. A
-/// long name is cut, so that the ending does not make it too long.
-static std::string temporaryName(const std::string &path) {
-  static std::atomic<unsigned> count = 0;
-  std::filesystem::path target(path);
-  return target.parent_path() /
-         (target.filename().string().substr(0, 200) + ".tmp-" +
-          std::to_string(::getpid()) + "-" + std::to_string(++count));
-}
-
-static Error writeError(const std::string &path, std::string_view what,
-                        int number) {
-  Error error = systemError(printable(path), what, number);
-  if (error.exitCode == ExitCode::Rejected)
-    error.exitCode = ExitCode::IO; // Nothing that was given is wrong.
-  struct statvfs info;
-  if ((number == ENOSPC || number == EDQUOT) &&
-      ::statvfs(directoryOf(path).c_str(), &info) == 0)
-    error.notes.push_back(std::to_string(info.f_bavail * info.f_frsize) +
-                          " bytes are free in " + printable(directoryOf(path)));
-  return error;
-}
 
 Result<AtomicFile> AtomicFile::create(const std::string &path) {
   mode_t mode = 0666; // As the umask allows.
@@ -107,20 +76,11 @@ Result<void> AtomicFile::commit() {
     return failure("cannot bring the file to disk", errno);
   if (::close(descriptor.release()) != 0 && errno != EINTR)
     return failure("cannot close the file", errno);
-  if (::rename(temporary.c_str(), path.c_str()) != 0)
-    return failure("cannot rename " + quote(temporary), errno);
-  temporary.clear();
-
-  // The new name itself has to survive a power failure.
-  std::string parent = directoryOf(path);
-  Descriptor directory(
-      ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!directory)
-    return failure("written, but cannot open the directory to sync it", errno);
-  // Some network file systems cannot do this and say so.
-  if (::fsync(directory.get()) != 0 && errno != EINVAL && errno != ENOTSUP)
-    return failure("written, but cannot bring the directory to disk", errno);
-  return {};
+  bool isRenamed = false;
+  Result<void> done = commitName(temporary, path, isRenamed);
+  if (isRenamed)
+    temporary.clear();
+  return done;
 }
 
 Result<void> writeTextFile(const std::string &path, std::string_view text) {
