@@ -1,10 +1,11 @@
 //===- MetricsFile.cpp - Metrics as JSON lines ----------------------------===//
 
 #include "MetricsFile.h"
-#include "nlohmann/json.hpp"
+#include "binade/Container/Json.h"
 #include <cerrno>
 #include <cmath>
 #include <fcntl.h>
+#include <fstream>
 
 using namespace binade;
 
@@ -14,6 +15,37 @@ Result<MetricsFile> MetricsFile::create(const std::string &path) {
   if (!descriptor)
     return systemError(printable(path), "cannot create", errno);
   return MetricsFile(std::move(descriptor), path);
+}
+
+Result<MetricsFile> MetricsFile::resume(const std::string &path,
+                                        std::int64_t step, const Notify &warn) {
+  Descriptor descriptor(
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  if (!descriptor)
+    return systemError(printable(path), "cannot open", errno);
+  std::ifstream file(path, std::ios::binary);
+  std::int64_t lines = 0;
+  off_t end = 0;
+  for (std::string line; lines < step && std::getline(file, line); ++lines) {
+    // A line that a dying process began has no end.
+    Result<nlohmann::json> object = parseJson(line, printable(path));
+    if (file.eof() || !object || !object->is_object() ||
+        object->value("step", nlohmann::json()) != lines + 1)
+      break;
+    end += static_cast<off_t>(line.size() + 1);
+  }
+  if (lines < step && warn)
+    warn(printable(path) + " lacks lines of the steps from " +
+         std::to_string(lines + 1) + " to " + std::to_string(step));
+  if (::ftruncate(descriptor.get(), end) != 0)
+    return systemError(printable(path), "cannot cut off its end", errno);
+  return MetricsFile(std::move(descriptor), path);
+}
+
+Result<void> MetricsFile::sync() {
+  if (::fsync(descriptor.get()) != 0 && errno != EINVAL)
+    return systemError(printable(path), "cannot bring the file to disk", errno);
+  return {};
 }
 
 static nlohmann::ordered_json number(std::optional<double> value) {

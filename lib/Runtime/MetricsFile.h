@@ -15,7 +15,12 @@ namespace binade {
 class MetricsFile {
 public:
   static Result<MetricsFile> create(const std::string &path);
+  /// Cuts off what follows `step`. Where lines are missing, `warn` hears of it.
+  static Result<MetricsFile> resume(const std::string &path, std::int64_t step,
+                                    const Notify &warn);
   Result<void> write(const StepMetrics &metrics);
+  /// Brings all lines to disk.
+  Result<void> sync();
 
 private:
   MetricsFile(Descriptor descriptor, std::string path)

@@ -39,14 +39,26 @@ SampleOrder::SampleOrder(Order order, std::uint64_t count, std::uint64_t batch,
   std::iota(samples.begin(), samples.end(), std::uint64_t(0));
 }
 
+void SampleOrder::startEpoch(std::uint64_t number) {
+  epoch = static_cast<std::uint32_t>(number);
+  position = 0;
+  if (order == Order::Shuffle)
+    samples = shuffle(samples.size(), seed, epoch);
+}
+
 std::span<const std::uint64_t> SampleOrder::next() {
-  if (samples.size() - position < batch) {
-    ++epoch;
-    position = 0;
-    if (order == Order::Shuffle)
-      samples = shuffle(samples.size(), seed, epoch);
-  }
+  if (samples.size() - position < batch)
+    startEpoch(epoch + 1);
   std::span<const std::uint64_t> result(samples.data() + position, batch);
   position += batch;
   return result;
+}
+
+void SampleOrder::skip(std::uint64_t batches) {
+  if (batches == 0)
+    return;
+  // The last of them leaves its epoch open.
+  std::uint64_t perEpoch = samples.size() / batch;
+  startEpoch((batches - 1) / perEpoch);
+  position = ((batches - 1) % perEpoch + 1) * batch;
 }

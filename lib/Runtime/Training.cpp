@@ -2,8 +2,11 @@
 
 #include "binade/Runtime/Training.h"
 #include "MetricsFile.h"
+#include "OverflowText.h"
 #include "RangeRecorder.h"
+#include "RunDirectory.h"
 #include "RunFile.h"
+#include "RunIdentity.h"
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -62,7 +65,10 @@ public:
   }
 
 private:
+  Result<void> begin();
+  Result<void> takeUp(Manifest restored);
   Result<StepMetrics> runStep(std::int64_t step);
+  Result<void> save();
   Result<void> saveGradients(const StepMetrics &metrics) const;
   Error stop(const StepMetrics &metrics);
   Error stopSkipping(const StepMetrics &metrics);
@@ -76,7 +82,7 @@ private:
   /// Whether training stops should the next step be skipped, too.
   bool isLastSkip() const {
     return onNonFinite == OnNonFinite::Skip && options.maxSkipped > 0 &&
-           skippedInRow + 1 >= options.maxSkipped;
+           manifest.skippedInRow + 1 >= options.maxSkipped;
   }
   bool hasScaler() const {
     return program.find(Role::Scaler, "scale").has_value();
@@ -89,7 +95,10 @@ private:
   UnguardedState unguarded;
   SampleOrder order;
   std::span<const std::uint64_t> samples; ///< Of the step's batch.
-  std::int64_t skippedInRow = 0;
+  Manifest manifest;                      ///< Where the run stands.
+  std::int64_t savedStep = 0;             ///< Of the newest checkpoint.
+  std::optional<RunDirectory> directory;
+  std::optional<MetricsFile> metricsFile;
   std::optional<RangeRecorder> recorder;
   bool wasInfeasible = false;
 };
@@ -207,47 +216,6 @@ Error TrainingLoop::stop(const StepMetrics &metrics) {
                 "leaves such steps out");
 }
 
-/// The node of a record's label, "op node +2"; empty for none.
-static std::string nodeOf(std::string_view label) {
-  std::size_t start = label.find(' '), end = label.rfind(" +");
-  if (start == label.npos)
-    return "";
-  return std::string(label.substr(start + 1, end - start - 1));
-}
-
-static std::string describe(const Overflow &overflow) {
-  auto format = [](const char *text, double number) {
-    char line[64];
-    std::snprintf(line, sizeof(line), text, number);
-    return std::string(line);
-  };
-  std::string text = "first not finite: " + std::to_string(overflow.notFinite) +
-                     " of " + std::to_string(overflow.elements) +
-                     " elements in " + std::string(name(overflow.dtype)) +
-                     ", made by " + quote(overflow.label);
-  if (overflow.notFinite < overflow.elements)
-    text += format("; the others reach %g", overflow.largest);
-  return text + format("; what it read reaches %g", overflow.operands);
-}
-
-/// Which precision would have helped.
-static std::string advise(const Overflow &overflow) {
-  std::string node = nodeOf(overflow.label);
-  if (overflow.dtype == DType::F32 || overflow.dtype == DType::F64)
-    return "no policy helps, for it is a wide format already; a smaller --lr "
-           "or a --clip may, or other data";
-  if (node.empty())
-    return "a policy whose narrow format is bf16 may help";
-  std::string text =
-      "as a rule of the policy this keeps it wide: - {match: {name: " +
-      quoteGlob(node) + "}, class: deny}";
-  // The value is beyond the format for its readers, too.
-  if (std::string reader = nodeOf(overflow.reader);
-      !reader.empty() && reader != node)
-    text += ", with one for " + quoteGlob(reader) + ", which reads it";
-  return text;
-}
-
 /// Once: which gradients ask for more scale, and which do not allow it.
 void TrainingLoop::warnInfeasible(const StepMetrics &metrics) {
   if (wasInfeasible || metric("no_feasible_scale").value_or(0) == 0)
@@ -294,7 +262,7 @@ Error TrainingLoop::stopSkipping(const StepMetrics &metrics) {
     std::snprintf(scale, sizeof(scale), ", with a loss scale of %g at last",
                   *metrics.lossScale);
   Error error{"step " + std::to_string(metrics.step),
-              std::to_string(skippedInRow) +
+              std::to_string(manifest.skippedInRow) +
                   " steps in a row were skipped, for their gradients are not "
                   "finite" +
                   scale,
@@ -316,36 +284,97 @@ Error TrainingLoop::stopSkipping(const StepMetrics &metrics) {
       .withNote("--max-skipped says after how many steps training stops");
 }
 
-Result<TrainSummary>
-TrainingLoop::run(const std::function<void(const StepMetrics &)> &listener) {
-  std::error_code failure;
-  std::filesystem::create_directories(options.out, failure);
-  if (failure)
-    return systemError(printable(options.out), "cannot make the directory",
-                       failure.value());
+/// Opens the files of the run, and puts the state where it left off.
+Result<void> TrainingLoop::begin() {
   // Noticed before the steps, not after them.
+  std::error_code failure;
   for (const char *name : {"final.safetensors", "metrics.jsonl", "run.json"})
     if (std::filesystem::is_directory(path(name), failure))
       return Error{printable(path(name)), "cannot write: it is a directory",
                    ExitCode::IO};
+  Result<RunDirectory> opened = RunDirectory::open(options.out);
+  if (!opened)
+    return opened.takeError();
+  directory = *std::move(opened);
+  manifest = identifyRun(program, data, options);
+  if (options.resume) {
+    auto restored = directory->restore(program, manifest, options.warn);
+    if (!restored)
+      return restored.takeError();
+    if (*restored) {
+      if (Result<void> done = takeUp(**std::move(restored)); !done)
+        return done;
+    } else if (options.notify) {
+      options.notify("no complete checkpoint in " + printable(options.out) +
+                     ": the run starts anew");
+    }
+  } else {
+    Result<bool> isTaken = directory->hasCheckpoints();
+    if (!isTaken)
+      return isTaken.takeError();
+    if (*isTaken)
+      return Error{printable(options.out), "holds checkpoints of a run"}
+          .withNote("--resume continues that run; another --out starts one");
+  }
   if (Result<void> written =
           writeRunFile(path("run.json"), program, data, options);
       !written)
-    return written.takeError();
-  Result<MetricsFile> file = MetricsFile::create(path("metrics.jsonl"));
+    return written;
+  Result<MetricsFile> file =
+      manifest.step > 0 ? MetricsFile::resume(path("metrics.jsonl"),
+                                              manifest.step, options.warn)
+                        : MetricsFile::create(path("metrics.jsonl"));
   if (!file)
     return file.takeError();
+  metricsFile = *std::move(file);
+  return {};
+}
+
+Result<void> TrainingLoop::takeUp(Manifest restored) {
+  if (restored.step > options.steps)
+    return Error{"--steps",
+                 "the run has done " + std::to_string(restored.step) +
+                     " steps, more than " + std::to_string(options.steps),
+                 ExitCode::Usage};
+  manifest.step = savedStep = restored.step;
+  manifest.skipped = restored.skipped;
+  manifest.skippedInRow = restored.skippedInRow;
+  order.skip(static_cast<std::uint64_t>(restored.step));
+  if (options.notify)
+    options.notify("resumed after step " + std::to_string(restored.step));
+  return {};
+}
+
+/// A checkpoint, with the metrics that led to it on disk before it.
+Result<void> TrainingLoop::save() {
+  if (Result<void> synced = metricsFile->sync(); !synced)
+    return synced;
+  savedStep = manifest.step;
+  return directory->save(program, manifest, options.keep, options.warn);
+}
+
+Result<TrainSummary>
+TrainingLoop::run(const std::function<void(const StepMetrics &)> &listener) {
+  auto start = std::chrono::steady_clock::now();
+  if (Result<void> begun = begin(); !begun)
+    return begun.takeError();
+  auto isTimeUp = [&] {
+    std::chrono::duration<double> elapsed =
+        std::chrono::steady_clock::now() - start;
+    return options.maxSeconds > 0 && elapsed.count() >= options.maxSeconds;
+  };
 
   TrainSummary summary;
-  for (std::int64_t step = 1; step <= options.steps; ++step) {
+  while (manifest.step < options.steps) {
     if (options.interrupted)
       summary.exitCode = options.interrupted();
-    if (summary.exitCode != ExitCode::Ok)
+    if (summary.exitCode != ExitCode::Ok || isTimeUp())
       break;
+    std::int64_t step = manifest.step + 1;
     Result<StepMetrics> metrics = runStep(step);
     if (!metrics)
       return metrics.takeError();
-    if (Result<void> written = file->write(*metrics); !written)
+    if (Result<void> written = metricsFile->write(*metrics); !written)
       return written.takeError();
     if (step <= options.saveGradients)
       if (Result<void> written = saveGradients(*metrics); !written)
@@ -355,18 +384,28 @@ TrainingLoop::run(const std::function<void(const StepMetrics &)> &listener) {
     warnInfeasible(*metrics);
     if (listener)
       listener(*metrics);
-    summary.steps = step;
-    summary.skipped += metrics->skipped;
-    skippedInRow = metrics->skipped ? skippedInRow + 1 : 0;
+    manifest.step = step;
+    manifest.skipped += metrics->skipped;
+    manifest.skippedInRow = metrics->skipped ? manifest.skippedInRow + 1 : 0;
     summary.lastLoss = metrics->loss;
     summary.milliseconds += metrics->milliseconds;
     summary.epochs = order.getEpoch() + 1;
     if (onNonFinite == OnNonFinite::Stop &&
         (metrics->skipped || !std::isfinite(metrics->loss)))
       return stop(*metrics);
-    if (options.maxSkipped > 0 && skippedInRow >= options.maxSkipped)
+    if (options.maxSkipped > 0 && manifest.skippedInRow >= options.maxSkipped)
       return stopSkipping(*metrics);
+    if (options.saveEvery > 0 && step % options.saveEvery == 0)
+      if (Result<void> saved = save(); !saved)
+        return saved.takeError();
   }
+  summary.steps = manifest.step;
+  summary.skipped = manifest.skipped;
+  // Who asked for checkpoints, or was interrupted, wants to go on from the end.
+  bool isWanted = options.saveEvery > 0 || manifest.step < options.steps;
+  if (isWanted && manifest.step > savedStep)
+    if (Result<void> saved = save(); !saved)
+      return saved.takeError();
   if (Result<void> saved = program.save(path("final.safetensors")); !saved)
     return saved.takeError();
   return summary;

@@ -40,6 +40,7 @@ def test_the_fixture_is_right(step, data, tmp_path):
     assert process.returncode == 0, process.stderr
     assert {path.name for path in (tmp_path / "run").iterdir()} == {
         "final.safetensors",
+        "lock",
         "metrics.jsonl",
         "run.json",
     }

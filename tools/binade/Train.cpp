@@ -13,6 +13,7 @@ using ::binade::Data;
 using ::binade::DataOptions;
 using ::binade::ExitCode;
 using ::binade::integer;
+using ::binade::number;
 using ::binade::oneOf;
 using ::binade::OnNonFinite;
 using ::binade::Order;
@@ -24,12 +25,14 @@ using ::binade::Safetensors;
 static volatile std::sig_atomic_t signalSeen = 0;
 
 /// The first SIGINT or SIGTERM ends training after a step, the second at once.
+/// A reader of the output that goes away ends nothing.
 static void catchSignals() {
   struct sigaction action = {};
   action.sa_handler = [](int number) { signalSeen = number; };
-  action.sa_flags = SA_RESETHAND;
+  action.sa_flags = SA_RESETHAND | SA_RESTART;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
 }
 
 namespace {
@@ -40,7 +43,7 @@ struct TrainCommand {
   DataOptions data;
   ::binade::TrainOptions train;
   std::optional<std::string> windows;
-  std::string init, order = "shuffle", onNonFinite, record;
+  std::string init, order = "shuffle", onNonFinite, record, resume;
   std::vector<std::string> constants;
   std::optional<std::uint64_t> initSeed;
   bool profile = false;
@@ -74,12 +77,20 @@ struct TrainCommand {
     train.warn = [](std::string_view text) {
       std::cerr << "binade: warning: " << text << "\n";
     };
+    train.notify = [](std::string_view text) {
+      std::cout << text << std::endl;
+    };
     program.setProfiling(profile);
     ::binade::Progress progress(std::cout, isatty(STDOUT_FILENO), train.steps);
     Result<::binade::TrainSummary> summary = ::binade::train(
         program, *opened, train,
         [&](const ::binade::StepMetrics &metrics) { progress.show(metrics); });
     progress.finish();
+    if (summary && summary->steps < train.steps)
+      std::cout << "stopped after step " << summary->steps
+                << "; the same command with --resume "
+                << ::binade::printable(train.out)
+                << " instead of --out goes on\n";
     if (profile)
       printProfile(std::cout, program);
     return summary ? summary->exitCode : fail(summary.error());
@@ -87,8 +98,14 @@ struct TrainCommand {
 
   /// Takes apart what the command line holds as text.
   Result<void> complete() {
+    train.resume = train.out.empty();
+    if (train.resume)
+      train.out = resume;
     if (train.out.empty())
       return usageError("--out names no directory");
+    if (train.resume && !record.empty())
+      return usageError("--record cannot be resumed: what it counted of the "
+                        "steps before is not in a checkpoint");
     if (windows) {
       Result<std::vector<::binade::Window>> parsed =
           ::binade::parseWindows(*windows);
@@ -170,11 +187,32 @@ static void addRunOptions(CLI::App &command, TrainCommand &self) {
   command.add_option("--steps", self.train.steps, "Steps to train")
       ->required()
       ->check(integer<std::int64_t>());
+  auto *out =
+      command
+          .add_option("--out", self.train.out,
+                      "Directory for metrics, checkpoints and the final state")
+          ->type_name("RUN");
   command
-      .add_option("--out", self.train.out,
-                  "Directory for metrics, gradients and the final state")
-      ->required()
-      ->type_name("RUN");
+      .add_option("--resume", self.resume,
+                  "Instead of --out: go on after the newest checkpoint of this "
+                  "run; without one, start it")
+      ->type_name("RUN")
+      ->excludes(out);
+  command
+      .add_option("--save-every", self.train.saveEvery,
+                  "Steps from one checkpoint to the next; 0 for none but that "
+                  "of a run which is stopped")
+      ->type_name("N")
+      ->check(integer<std::int64_t>());
+  command.add_option("--keep", self.train.keep, "Checkpoints that are left")
+      ->type_name("K")
+      ->check(integer<std::int64_t>(1))
+      ->capture_default_str();
+  command
+      .add_option("--max-seconds", self.train.maxSeconds,
+                  "Stop training, as a signal does, when these have passed")
+      ->type_name("S")
+      ->check(number({.min = 0}));
   command
       .add_option("--seed", self.train.seed,
                   "Of random initial values, dropout and the samples' order")
@@ -225,12 +263,19 @@ void addTrain(CLI::App &app, Run &run) {
       "--out run\n"
       "  binade train step.bnd --data train.safetensors --steps 100 --out run "
       "\\\n"
-      "      --init run/final.safetensors --lr 3e-4");
+      "      --init run/final.safetensors --lr 3e-4\n"
+      "  binade train step.bnd --data train.safetensors --steps 100 "
+      "--save-every 20 \\\n"
+      "      --resume survivor");
   auto self = std::make_shared<TrainCommand>();
   self->import.add(*command, "ONNX file, or a bundle of 'binade compile'");
   self->step.add(*command);
   self->output.add(*command);
   addDataOptions(*command, *self);
   addRunOptions(*command, *self);
-  command->callback([&run, self] { run = [self] { return self->run(); }; });
+  command->callback([&run, self, command] {
+    if (command->count("--out") + command->count("--resume") == 0)
+      throw CLI::RequiredError("--out");
+    run = [self] { return self->run(); };
+  });
 }

@@ -39,8 +39,8 @@ int main(int argc, char **argv) {
   app.set_version_flag("--version", "binade " BINADE_VERSION);
   app.require_subcommand(1);
   std::function<int()> run;
-  for (auto *add : {addImport, addCompile, addTrain, addInspect, addExplain,
-                    addDiff, addPolicy, addCosts, addList})
+  for (auto *add : {addImport, addCompile, addTrain, addCheckpoint, addInspect,
+                    addExplain, addDiff, addPolicy, addCosts, addList})
     add(app, run);
   app.footer("Examples:\n"
              "  binade train model.onnx --data train.safetensors --steps 100 "

@@ -27,10 +27,14 @@ public:
 
   /// The samples of the next batch; valid until the next call.
   std::span<const std::uint64_t> next();
+  /// Puts the order where `next` leaves it after that many calls.
+  void skip(std::uint64_t batches);
   /// Of the batch that `next` gave last, from 0.
   std::uint32_t getEpoch() const { return epoch; }
 
 private:
+  void startEpoch(std::uint64_t number);
+
   Order order;
   std::uint64_t batch, seed;
   std::vector<std::uint64_t> samples;

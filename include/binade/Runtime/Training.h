@@ -24,9 +24,20 @@ struct TrainOptions {
   std::int64_t steps = 0;
   Order order = Order::Shuffle;
   std::uint64_t seed = 0; ///< Of the order of samples.
-  /// Directory for run.json, metrics.jsonl, final.safetensors and
-  /// grads-*.safetensors; made when it is not there.
+  /// Directory for run.json, metrics.jsonl, checkpoints, final.safetensors and
+  /// grads-*.safetensors; made when it is not there. No other run may have it
+  /// at the same time, and only one that is resumed may find checkpoints there.
   std::string out;
+  /// Go on after the newest whole checkpoint in `out`; from the first step if
+  /// there is none. The steps that follow have the bits that they would have
+  /// had.
+  bool resume = false;
+  /// Steps from one checkpoint to the next; 0 for none but that of a run which
+  /// ends before its last step.
+  std::int64_t saveEvery = 0;
+  std::int64_t keep = 2; ///< Checkpoints that are left, the newest.
+  /// Ends training after the step in which these have passed; 0 for never.
+  double maxSeconds = 0;
   /// Write the gradients of this many first steps.
   std::int64_t saveGradients = 0;
   /// File for the ranges of the values of all steps; empty for none.
@@ -39,7 +50,8 @@ struct TrainOptions {
   /// after the state is saved.
   std::function<int()> interrupted;
   /// Told what a user should know of a run that goes on.
-  std::function<void(std::string_view)> warn;
+  Notify warn;
+  Notify notify; ///< Told where the run begins.
 };
 
 /// One step, as in metrics.jsonl.
@@ -61,8 +73,9 @@ struct TrainSummary {
 };
 
 /// Trains an initialized program; `listener` is told about each step. Errors:
-/// what options (2), data (3), numbers (4) or the file system (5) cause. When
-/// the numbers stop training, final.safetensors holds the last good state.
+/// what options (2), data or a checkpoint of another run (3), numbers (4), the
+/// file system (5) or a process that has the directory (8) cause. When the
+/// numbers stop training, final.safetensors holds the last good state.
 Result<TrainSummary>
 train(Program &program, const Data &data, const TrainOptions &options,
       const std::function<void(const StepMetrics &)> &listener = {});

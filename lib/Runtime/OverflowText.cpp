@@ -1,0 +1,45 @@
+//===- OverflowText.cpp - What overflowed, in words -----------------------===//
+
+#include "OverflowText.h"
+
+using namespace binade;
+
+/// The node of a record's label, "op node +2"; empty for none.
+static std::string nodeOf(std::string_view label) {
+  std::size_t start = label.find(' '), end = label.rfind(" +");
+  if (start == label.npos)
+    return "";
+  return std::string(label.substr(start + 1, end - start - 1));
+}
+
+std::string binade::describe(const Overflow &overflow) {
+  auto format = [](const char *text, double number) {
+    char line[64];
+    std::snprintf(line, sizeof(line), text, number);
+    return std::string(line);
+  };
+  std::string text = "first not finite: " + std::to_string(overflow.notFinite) +
+                     " of " + std::to_string(overflow.elements) +
+                     " elements in " + std::string(name(overflow.dtype)) +
+                     ", made by " + quote(overflow.label);
+  if (overflow.notFinite < overflow.elements)
+    text += format("; the others reach %g", overflow.largest);
+  return text + format("; what it read reaches %g", overflow.operands);
+}
+
+std::string binade::advise(const Overflow &overflow) {
+  std::string node = nodeOf(overflow.label);
+  if (overflow.dtype == DType::F32 || overflow.dtype == DType::F64)
+    return "no policy helps, for it is a wide format already; a smaller --lr "
+           "or a --clip may, or other data";
+  if (node.empty())
+    return "a policy whose narrow format is bf16 may help";
+  std::string text =
+      "as a rule of the policy this keeps it wide: - {match: {name: " +
+      quoteGlob(node) + "}, class: deny}";
+  // The value is beyond the format for its readers, too.
+  if (std::string reader = nodeOf(overflow.reader);
+      !reader.empty() && reader != node)
+    text += ", with one for " + quoteGlob(reader) + ", which reads it";
+  return text;
+}

@@ -1,0 +1,61 @@
+//===- RunIdentity.cpp - What makes a run the same run --------------------===//
+
+#include "RunIdentity.h"
+#include "binade/Container/Sha256.h"
+#include "binade/Plan/PlanJson.h"
+
+using namespace binade;
+using namespace binade::plan;
+
+static void forgetMachine(std::vector<Record> &records) {
+  for (Record &record : records) {
+    if (auto *matmul = std::get_if<Matmul>(&record.body))
+      matmul->scratch.reset();
+    if (auto *convolution = std::get_if<Convolution>(&record.body))
+      convolution->scratch.reset();
+    if (auto *loop = std::get_if<Loop>(&record.body)) {
+      loop->slots = std::min<std::int64_t>(loop->slots, 1);
+      forgetMachine(loop->body);
+    }
+  }
+}
+
+std::string binade::hashComputation(Plan plan) {
+  plan.threads = 0;
+  plan.arenaBytes = 0;
+  plan.ledger.clear();
+  for (Buffer &buffer : plan.buffers) {
+    buffer.offset = buffer.slot = 0;
+    if (buffer.category == Category::Library) {
+      buffer.bytes = 0;
+      buffer.shape.clear();
+    }
+  }
+  for (Port &port : plan.ports)
+    port.init = NoInit();
+  forgetMachine(plan.records);
+  return sha256(writePlan(plan));
+}
+
+Manifest binade::identifyRun(const Program &program, const Data &data,
+                             const TrainOptions &options) {
+  const Plan &plan = program.getPlan();
+  Manifest manifest;
+  manifest.run = {
+      {"model", plan.model},
+      {"computation", hashComputation(plan)},
+      {"policy", plan.policy},
+      {"policy hash", plan.policyHash},
+      {"samples", std::to_string(data.getNumSamples())},
+      {"batch", std::to_string(data.getBatch())},
+      {"order", options.order == Order::Shuffle ? "shuffle" : "sequential"},
+      {"seed", std::to_string(options.seed)}};
+  for (const Setting &setting : getSettings(plan))
+    manifest.run["setting " + setting.name] = formatNumber(setting.value);
+  std::string library = oneDnnVersion();
+  manifest.machine = {{"binade", BINADE_VERSION},
+                      {"threads", std::to_string(program.getThreads())},
+                      {"instructions", std::string(program.getIsa())},
+                      {"oneDNN", library.empty() ? "none" : library}};
+  return manifest;
+}

@@ -1,0 +1,148 @@
+//===- Checkpoint.cpp - binade ckpt ---------------------------------------===//
+
+#include "binade/Runtime/Checkpoint.h"
+#include "Commands.h"
+#include "Report.h"
+#include "binade/CommandLine/CommandLine.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <filesystem>
+#include <iostream>
+
+using ::binade::DiagnosticFormat;
+using ::binade::Error;
+using ::binade::ExitCode;
+using ::binade::Manifest;
+using ::binade::printable;
+using ::binade::readManifest;
+using ::binade::Result;
+using ::binade::Safetensors;
+using ::binade::Shard;
+
+namespace {
+struct CheckpointCommand {
+  std::string path;
+  DiagnosticFormat format = DiagnosticFormat::Text;
+
+  int fail(const Error &error) const {
+    std::cerr << render(error, format) << "\n";
+    return error.exitCode;
+  }
+  Result<std::vector<std::string>> find() const;
+  int show() const;
+  int verify() const;
+};
+} // namespace
+
+/// The checkpoint that `path` is, or all of the run that it is, oldest first.
+Result<std::vector<std::string>> CheckpointCommand::find() const {
+  std::error_code ignored;
+  std::string trimmed = llvm::StringRef(path).rtrim('/').str();
+  if (std::filesystem::exists(trimmed + "/" + ::binade::kManifestName.data(),
+                              ignored))
+    return std::vector{trimmed};
+  auto found = ::binade::listCheckpoints(trimmed);
+  if (!found)
+    return found.takeError();
+  if (found->empty())
+    return Error{printable(path), "is no checkpoint and has none"};
+  std::vector<std::string> paths;
+  for (const auto &[step, checkpoint] : *found)
+    paths.push_back(checkpoint);
+  return paths;
+}
+
+static Error makeVersionError(const std::string &path,
+                              const Manifest &manifest) {
+  return {printable(path), "is of format version " +
+                               std::to_string(manifest.formatVersion) +
+                               ", this program reads " +
+                               std::to_string(::binade::kCheckpointVersion)};
+}
+
+static void print(llvm::StringRef key, llvm::StringRef value) {
+  std::cout << llvm::formatv("  {0,-24} {1}\n", key, value).str();
+}
+
+static void print(const std::string &path, const Manifest &manifest) {
+  std::cout << printable(path) << "\n";
+  print("format version", std::to_string(manifest.formatVersion));
+  print("step", std::to_string(manifest.step));
+  print("skipped", std::to_string(manifest.skipped));
+  print("skipped in a row", std::to_string(manifest.skippedInRow));
+  for (const auto *part : {&manifest.run, &manifest.machine})
+    for (const auto &[key, value] : *part)
+      print(printable(key), printable(value));
+  for (const Shard &shard : manifest.shards)
+    print(printable(shard.file),
+          formatBytes(shard.bytes) + ", " + printable(shard.sha256));
+}
+
+/// The newest, where there are several.
+int CheckpointCommand::show() const {
+  Result<std::vector<std::string>> paths = find();
+  if (!paths)
+    return fail(paths.error());
+  const std::string &newest = paths->back();
+  Result<Manifest> manifest = readManifest(newest);
+  if (!manifest)
+    return fail(manifest.error());
+  if (manifest->formatVersion != ::binade::kCheckpointVersion)
+    return fail(makeVersionError(newest, *manifest));
+  print(newest, *manifest);
+  return ExitCode::Ok;
+}
+
+int CheckpointCommand::verify() const {
+  Result<std::vector<std::string>> paths = find();
+  if (!paths)
+    return fail(paths.error());
+  int code = ExitCode::Ok;
+  for (const std::string &path : *paths) {
+    Result<Manifest> manifest = readManifest(path);
+    if (manifest && manifest->formatVersion != ::binade::kCheckpointVersion)
+      manifest = makeVersionError(path, *manifest);
+    auto shards = manifest
+                      ? openShards(path, *manifest)
+                      : Result<std::vector<Safetensors>>(manifest.takeError());
+    if (!shards) {
+      code = fail(shards.error());
+      continue;
+    }
+    std::size_t tensors = 0;
+    std::uint64_t bytes = 0;
+    for (const Safetensors &shard : *shards)
+      tensors += shard.getTensors().size();
+    for (const Shard &shard : manifest->shards)
+      bytes += shard.bytes;
+    std::cout << printable(path) << ": whole, step " << manifest->step << ", "
+              << tensors << " tensors, " << formatBytes(bytes) << "\n";
+  }
+  return code;
+}
+
+void addCheckpoint(CLI::App &app, Run &run) {
+  CLI::App *command =
+      ::binade::addCommand(app, "ckpt", "Show checkpoints, or verify them");
+  command->require_subcommand(1);
+  command->footer("Examples:\n"
+                  "  binade ckpt show run\n"
+                  "  binade ckpt verify run\n"
+                  "  binade ckpt verify run/checkpoints/step-000100");
+  auto add = [&](const char *name, const char *help,
+                 int (CheckpointCommand::*action)() const) {
+    CLI::App *part = ::binade::addCommand(*command, name, help);
+    auto self = std::make_shared<CheckpointCommand>();
+    part->add_option("path", self->path, "Directory of a run or a checkpoint")
+        ->required()
+        ->type_name("RUN");
+    ::binade::addDiagnosticFormat(*part, self->format);
+    part->callback([&run, self, action] {
+      run = [self, action] { return ((*self).*action)(); };
+    });
+  };
+  add("show", "Print what the newest checkpoint says of itself",
+      &CheckpointCommand::show);
+  add("verify", "Compare the hashes of every file with the manifest's",
+      &CheckpointCommand::verify);
+}
