@@ -1,8 +1,9 @@
-//===- OverflowText.cpp - What overflowed, in words -----------------------===//
+//===- OverflowText.cpp - What left a format's range, in words ------------===//
 
 #include "OverflowText.h"
 
 using namespace binade;
+using namespace binade::plan;
 
 /// The node of a record's label, "op node +2"; empty for none.
 static std::string nodeOf(std::string_view label) {
@@ -42,4 +43,37 @@ std::string binade::advise(const Overflow &overflow) {
       !reader.empty() && reader != node)
     text += ", with one for " + quoteGlob(reader) + ", which reads it";
   return text;
+}
+
+std::string binade::describeInfeasible(const Program &program, double scale) {
+  constexpr std::string_view kLargest = "amax gradient ",
+                             kVanished = "vanished gradient ";
+  std::string_view largest, vanishing;
+  double amax = -1, share = -1;
+  for (const Tensor &tensor : program.tensors(Role::Statistic)) {
+    double value = *readScalar(program, Role::Statistic, tensor.name);
+    if (tensor.name.starts_with(kLargest) && value > amax) {
+      amax = value;
+      largest = tensor.name.substr(kLargest.size());
+    }
+    if (!tensor.name.starts_with(kVanished))
+      continue;
+    std::string_view parameter = tensor.name.substr(kVanished.size());
+    double nonzero = readScalar(program, Role::Statistic,
+                                "nonzero gradient " + std::string(parameter))
+                         .value_or(0);
+    if (nonzero > 0 && value / nonzero > share) {
+      share = value / nonzero;
+      vanishing = parameter;
+    }
+  }
+  char numbers[2][64];
+  std::snprintf(numbers[0], sizeof(numbers[0]), "%.3g%% of", 100 * share);
+  std::snprintf(numbers[1], sizeof(numbers[1]), "reaches %.4g at a scale of %g",
+                amax, scale);
+  return "no feasible scale: " + std::string(numbers[0]) + " the gradient of " +
+         quote(vanishing) + " has become 0, and that of " + quote(largest) +
+         " " + numbers[1] +
+         ", which leaves no room for more; a policy that keeps one of them "
+         "wide, or whose narrow format is bf16, may help";
 }

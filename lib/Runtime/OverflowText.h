@@ -1,4 +1,4 @@
-//===- OverflowText.h - What overflowed, in words ---------------*- C++ -*-===//
+//===- OverflowText.h - What left a format's range, in words ----*- C++ -*-===//
 
 #ifndef BINADE_LIB_RUNTIME_OVERFLOWTEXT_H
 #define BINADE_LIB_RUNTIME_OVERFLOWTEXT_H
@@ -11,6 +11,10 @@ std::string describe(const Overflow &overflow);
 
 /// Which precision would have helped.
 std::string advise(const Overflow &overflow);
+
+/// Where no scale of the loss is feasible: which gradients ask for more, and
+/// which do not allow it.
+std::string describeInfeasible(const Program &program, double scale);
 
 } // namespace binade
 

@@ -4,6 +4,7 @@
 #include "binade/Container/AtomicDirectory.h"
 #include "binade/Container/Sha256.h"
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <fcntl.h>
 #include <filesystem>
@@ -51,6 +52,9 @@ static Result<Descriptor> takeLock(const std::string &directory) {
 
 Result<RunDirectory> RunDirectory::open(const std::string &path) {
   std::error_code failure;
+  if (fs::exists(path + "/" + kManifestName.data(), failure))
+    return Error{printable(path),
+                 "is a checkpoint, not the directory of a run"};
   fs::create_directories(path, failure);
   if (failure)
     return systemError(printable(path), "cannot make the directory",
@@ -94,23 +98,35 @@ Result<bool> RunDirectory::hasCheckpoints() const {
   return !found->empty();
 }
 
-/// Lines `key  in the checkpoint  now` where the two differ.
-static std::vector<std::string>
-tabulate(const std::map<std::string, std::string> &kept,
-         const std::map<std::string, std::string> &current) {
+using Properties = std::map<std::string, std::string>;
+
+/// What a reader tells apart; hashes are long.
+static std::string abbreviate(const std::string &value) {
+  constexpr std::size_t kHash = 64, kEnough = 12;
+  return value.size() == kHash ? value.substr(0, kEnough) : printable(value);
+}
+
+/// Key, what the checkpoint says and what this command says, where that
+/// differs.
+static std::vector<std::array<std::string, 3>>
+compare(const Properties &kept, const Properties &current) {
   std::vector<std::array<std::string, 3>> rows;
-  auto find = [](const std::map<std::string, std::string> &from,
-                 const std::string &key) {
-    auto entry = from.find(key);
-    return entry == from.end() ? std::string("none") : printable(entry->second);
-  };
-  std::map<std::string, std::string> keys = kept;
+  Properties keys = kept;
   keys.insert(current.begin(), current.end());
-  for (const auto &[key, value] : keys)
-    if (find(kept, key) != find(current, key))
-      rows.push_back({printable(key), find(kept, key), find(current, key)});
-  if (rows.empty())
-    return {};
+  for (const auto &[key, ignored] : keys) {
+    auto was = kept.find(key), is = current.find(key);
+    if (was != kept.end() && is != current.end() && was->second == is->second)
+      continue;
+    rows.push_back({printable(key),
+                    was == kept.end() ? "none" : abbreviate(was->second),
+                    is == current.end() ? "none" : abbreviate(is->second)});
+  }
+  return rows;
+}
+
+/// One line per row, in columns.
+static std::vector<std::string>
+tabulate(std::vector<std::array<std::string, 3>> rows) {
   rows.insert(rows.begin(), {"", "checkpoint", "this command"});
   std::array<std::size_t, 2> width = {};
   for (const auto &row : rows)
@@ -129,15 +145,20 @@ tabulate(const std::map<std::string, std::string> &kept,
 static std::optional<Error> refuse(const std::string &checkpoint,
                                    const Manifest &kept,
                                    const Manifest &current) {
-  Error error{printable(checkpoint), "belongs to another run"};
-  if (kept.formatVersion != current.formatVersion)
-    error.notes =
-        tabulate({{"format version", std::to_string(kept.formatVersion)}},
-                 {{"format version", std::to_string(current.formatVersion)}});
-  else
-    error.notes = tabulate(kept.run, current.run);
-  if (error.notes.empty())
+  auto rows =
+      kept.formatVersion == current.formatVersion
+          ? compare(kept.run, current.run)
+          : compare(
+                {{"format version", std::to_string(kept.formatVersion)}},
+                {{"format version", std::to_string(current.formatVersion)}});
+  if (rows.empty())
     return std::nullopt;
+  // Another program may compute the same otherwise.
+  for (auto &row : compare(kept.machine, current.machine))
+    if (row[0] == "binade" && kept.formatVersion == current.formatVersion)
+      rows.push_back(std::move(row));
+  Error error{printable(checkpoint), "belongs to another run"};
+  error.notes = tabulate(std::move(rows));
   return std::move(error).withNote(
       "--init " + printable(checkpoint) + "/" + kStateShard.data() +
       " with another --out starts a new run from its state");
@@ -188,9 +209,10 @@ RunDirectory::restore(Program &program, const Manifest &current,
     if (Result<void> done = readState(program, checkpoint, *shards); !done)
       return done.takeError();
     if (warn)
-      for (const std::string &line :
-           tabulate(manifest->machine, current.machine))
-        warn("the last bits of numbers may differ: " + line);
+      for (const auto &[key, was, is] :
+           compare(manifest->machine, current.machine))
+        warn(key + " was " + was + " and is " + is +
+             ": the last bits of numbers may differ from an unbroken run's");
     return std::optional(*std::move(manifest));
   }
   return std::optional<Manifest>();

@@ -14,7 +14,7 @@ static void forgetMachine(std::vector<Record> &records) {
     if (auto *convolution = std::get_if<Convolution>(&record.body))
       convolution->scratch.reset();
     if (auto *loop = std::get_if<Loop>(&record.body)) {
-      loop->slots = std::min<std::int64_t>(loop->slots, 1);
+      loop->slots = 0;
       forgetMachine(loop->body);
     }
   }

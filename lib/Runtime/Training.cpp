@@ -216,43 +216,14 @@ Error TrainingLoop::stop(const StepMetrics &metrics) {
                 "leaves such steps out");
 }
 
-/// Once: which gradients ask for more scale, and which do not allow it.
+/// Once.
 void TrainingLoop::warnInfeasible(const StepMetrics &metrics) {
   if (wasInfeasible || metric("no_feasible_scale").value_or(0) == 0)
     return;
   wasInfeasible = true;
-  constexpr std::string_view kLargest = "amax gradient ",
-                             kVanished = "vanished gradient ";
-  std::string_view largest, vanishing;
-  double amax = -1, share = -1;
-  for (const Tensor &tensor : program.tensors(Role::Statistic)) {
-    double value = *readScalar(program, Role::Statistic, tensor.name);
-    if (tensor.name.starts_with(kLargest) && value > amax) {
-      amax = value;
-      largest = tensor.name.substr(kLargest.size());
-    }
-    if (!tensor.name.starts_with(kVanished))
-      continue;
-    std::string_view parameter = tensor.name.substr(kVanished.size());
-    double nonzero = readScalar(program, Role::Statistic,
-                                "nonzero gradient " + std::string(parameter))
-                         .value_or(0);
-    if (nonzero > 0 && value / nonzero > share) {
-      share = value / nonzero;
-      vanishing = parameter;
-    }
-  }
-  char numbers[2][64];
-  std::snprintf(numbers[0], sizeof(numbers[0]), "%.3g%% of", 100 * share);
-  std::snprintf(numbers[1], sizeof(numbers[1]), "reaches %.4g at a scale of %g",
-                amax, metrics.lossScale.value_or(1));
   if (options.warn)
-    options.warn("step " + std::to_string(metrics.step) +
-                 ": no feasible scale: " + numbers[0] + " the gradient of " +
-                 quote(vanishing) + " has become 0, and that of " +
-                 quote(largest) + " " + numbers[1] +
-                 ", which leaves no room for more; a policy that keeps one of "
-                 "them wide, or whose narrow format is bf16, may help");
+    options.warn("step " + std::to_string(metrics.step) + ": " +
+                 describeInfeasible(program, metrics.lossScale.value_or(1)));
 }
 
 /// The step is computed again, up to what went wrong.

@@ -7,6 +7,7 @@
  *   FAULT_KILL   set: the program is killed; half of a write is done before
  *   FAULT_HANG   set: the call does not end
  *   FAULT_COUNT  file that gets the number of calls at the end
+ *   FAULT_TRACE  file that gets a line for each call: its name and path
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -27,6 +28,11 @@ static int isDue(const char *call, const char *path) {
     return 0;
   if (strcmp(wanted, "any") != 0 && strcmp(wanted, call) != 0)
     return 0;
+  if (getenv("FAULT_TRACE")) {
+    FILE *trace = fopen(getenv("FAULT_TRACE"), "a");
+    fprintf(trace, "%s %s\n", call, path);
+    fclose(trace);
+  }
   return ++count == atol(at);
 }
 

@@ -177,11 +177,15 @@ def test_a_resumed_run_has_the_bits_of_the_unbroken(policy, runs, tmp_path):
 
 
 def test_a_model_resumes_as_its_bundle_does(runs, tmp_path):
-    """The computation is told by the plan, not by the file that it came from."""
+    """The computation is told by the plan, not by the file that it came from, nor by
+    threads."""
     unbroken, run = runs.unbroken(), tmp_path / "run"
     given = ["--policy", runs.folder / "f16.yaml", "--optimizer", "adamw"]
     runs.train("--out", run, steps=12)
-    runs.train("--resume", run, *given, bundle=False, steps=20)
+    for threads, steps in ((1, 15), (4, 20)):
+        more = [*given, "--threads", threads]
+        process = runs.train("--resume", run, *more, bundle=False, steps=steps)
+    assert "threads was 1 and is 4" in process.stderr
     runs.train("--resume", run)
     check_equal(run, unbroken)
 
@@ -353,6 +357,18 @@ def test_another_model_is_refused(runs, saved, tmp_path):
     assert rows(process.stderr).keys() == {"computation"}
 
 
+def test_another_program_is_named_where_a_run_is_refused(runs, saved):
+    newest = saved / "checkpoints" / "step-000010"
+
+    def change(manifest):
+        manifest["machine"]["binade"] = "0.0.9"
+        manifest["run"]["computation"] = "a" * 64
+
+    change_manifest(newest, change)
+    found = rows(runs.train("--resume", saved, code=3).stderr)
+    assert found["binade"][0] == "0.0.9" and found["computation"][0] == "a" * 12
+
+
 def test_another_format_version_is_refused(runs, saved):
     newest = saved / "checkpoints" / "step-000010"
     change_manifest(newest, lambda manifest: manifest.update(format_version=2))
@@ -369,7 +385,9 @@ def test_other_machines_are_told(runs, saved):
     newest = saved / "checkpoints" / "step-000010"
     change_manifest(newest, lambda it: it["machine"].update(threads="77"))
     process = runs.train("--resume", saved)
-    assert re.search(r"warning: .*last bits.*threads +77", process.stderr)
+    told = r"warning: threads was 77 and is \d+: the last bits"
+    assert re.search(told, process.stderr)
+    assert process.stderr.count("last bits") == 1
 
 
 def test_a_shard_outside_of_its_checkpoint_is_not_read(runs, saved):
@@ -395,6 +413,10 @@ def test_wrong_commands(runs, saved):
     assert "--record" in process.stderr
     process = runs.train("--out", saved, "--keep", 0, code=2)
     assert "--keep" in process.stderr
+    for where in ("--out", "--resume"):
+        one = saved / "checkpoints" / "step-000010"
+        assert "is a checkpoint" in runs.train(where, one, code=3).stderr
+    assert {p for p in saved.rglob("*") if p.is_file()} == before.keys()
     for path, content in before.items():
         assert path.name == "lock" or path.read_bytes() == content
 
@@ -569,6 +591,36 @@ def test_each_call_that_fails(call, runs, shim, tmp_path):
         check_equal(run, unbroken)
         check_is_clean(run)
     assert failed >= count / 2
+
+
+def test_power_may_fail_at_any_time(runs, shim, tmp_path):
+    """When a name appears, what it stands for is on disk, and is before the next."""
+    run, trace = tmp_path / "run", tmp_path / "trace"
+    fault = make_fault(shim, run, "any", 0) | {"FAULT_TRACE": str(trace)}
+    process, _ = run_with_fault(runs.command("--out", run, steps=22), fault)
+    assert process.returncode == 0
+    lines = [line.split(" ", 1) for line in trace.read_text().splitlines()]
+    dirty, complete = set(), []
+    for call, path in lines:
+        step, _, is_temporary = os.path.basename(path).partition(".")
+        if call == "rename" and step.startswith("step-"):
+            if not is_temporary:
+                assert not {p for p in dirty if "/step-" in p or "metrics" in p}, path
+                complete.append(step)
+            elif step in complete:
+                # An older one goes when the newer is there to stay.
+                assert step < complete[-1] and str(run / "checkpoints") not in dirty
+        if call == "fsync":
+            dirty.discard(path)
+        elif call == "write":
+            dirty.add(path)
+        elif call == "rename":
+            # A name is written into its directory.
+            dirty.add(os.path.dirname(path))
+    assert complete == [f"step-{step:06d}" for step in (5, 10, 15, 20, 22)]
+    assert {call for call, _ in lines} == {"write", "fsync", "rename", "mkdir"}
+    assert sum(path.endswith("manifest.json") for _, path in lines) == len(complete)
+    assert not {path for path in dirty if path.endswith((".json", ".safetensors"))}
 
 
 def test_files_of_the_run_that_cannot_be_written(runs, shim, tmp_path):

@@ -58,6 +58,25 @@ TEST(SampleOrder, IsThatOfTheDefinition) {
   EXPECT_EQ(shuffle(1, 0, 0), Samples{0});
 }
 
+TEST(SampleOrder, SkipsToWhereItWouldBe) {
+  auto copy = [](std::span<const std::uint64_t> samples) {
+    return std::vector(samples.begin(), samples.end());
+  };
+  for (Order kind : {Order::Shuffle, Order::Sequential})
+    for (std::uint64_t batch : {1, 3, 5, 10})
+      for (std::uint64_t done = 0; done < 25; ++done) {
+        SampleOrder walked(kind, 10, batch, 7), skipped(kind, 10, batch, 7);
+        for (std::uint64_t i = 0; i < done; ++i)
+          walked.next();
+        skipped.skip(done);
+        EXPECT_EQ(skipped.getEpoch(), walked.getEpoch());
+        for (int i = 0; i < 12; ++i) {
+          EXPECT_EQ(copy(skipped.next()), copy(walked.next()));
+          EXPECT_EQ(skipped.getEpoch(), walked.getEpoch());
+        }
+      }
+}
+
 TEST_F(TrainingTest, StateIsTakenUpAgain) {
   options.steps = 2;
   ASSERT_TRUE(train());
