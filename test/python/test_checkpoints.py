@@ -279,6 +279,18 @@ def test_a_damaged_checkpoint_is_named_and_left_out(kind, runs, saved):
     assert binade("ckpt", "verify", saved).returncode == 0
 
 
+def test_a_damaged_checkpoint_takes_no_place_of_a_whole_one(runs, saved):
+    """Not even of the only one, when the run stops before it comes to its step."""
+    flip(saved / "checkpoints" / "step-000010" / "state.safetensors", 999)
+    runs.train("--resume", saved, "--keep", 1, steps=7)
+    assert checkpoints(saved) == ["step-000007", "step-000010"]
+    process = runs.train("--resume", saved, "--keep", 1)
+    assert "is damaged" in process.stderr
+    assert "resumed after step 7\n" in process.stdout
+    assert checkpoints(saved) == [f"step-{STEPS:06d}"]
+    check_equal(saved, runs.unbroken())
+
+
 def test_every_flipped_bit_is_noticed(saved):
     checkpoint = saved / "checkpoints" / "step-000010"
     draw = random.Random(5)
