@@ -11,6 +11,7 @@ import os
 import pathlib
 import random
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -562,7 +563,7 @@ def test_a_run_has_one_writer(runs, tmp_path):
     # The lock dies with its process, even so.
     first.kill()
     finish(first)
-    step = int(checkpoints(run)[-1].removeprefix("step-"))
+    step = len((run / "metrics.jsonl").read_text().splitlines())
     assert "resumed after" in runs.train("--resume", run, steps=step + 10).stdout
 
 
@@ -603,6 +604,25 @@ def test_each_call_that_fails(call, runs, shim, tmp_path):
         check_equal(run, unbroken)
         check_is_clean(run)
     assert failed >= count / 2
+
+
+def test_a_file_that_may_not_grow(runs, tmp_path):
+    """Here nothing stands between the program and the system."""
+    run, limit = tmp_path / "run", 4096
+    process = start(runs, "--out", run)
+    while not list(run.glob("checkpoints/step-??????")):
+        time.sleep(0.01)
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (limit, limit))
+    process.stdout.read()
+    assert process.wait(60) == 5
+    assert "too large" in process.stderr.read()
+    (newest,) = checkpoints(run)[-1:]
+    assert (run / "checkpoints" / newest / "state.safetensors").stat().st_size > limit
+    step = int(newest.removeprefix("step-"))
+    assert f"resumed after step {step}\n" in (
+        runs.train("--resume", run, steps=step + 10).stdout
+    )
+    check_is_clean(run)
 
 
 def test_power_may_fail_at_any_time(runs, shim, tmp_path):

@@ -25,7 +25,8 @@ using ::binade::Safetensors;
 static volatile std::sig_atomic_t signalSeen = 0;
 
 /// The first SIGINT or SIGTERM ends training after a step, the second at once.
-/// A reader of the output that goes away ends nothing.
+/// A reader of the output that goes away ends nothing, and a file that may not
+/// grow is an error of writing.
 static void catchSignals() {
   struct sigaction action = {};
   action.sa_handler = [](int number) { signalSeen = number; };
@@ -33,6 +34,7 @@ static void catchSignals() {
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
 }
 
 namespace {
