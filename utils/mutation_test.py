@@ -114,6 +114,19 @@ MUTATIONS = [
         "double factor = p < 1.0 ? 1.0 / (1.0 + p) : 0.0;",
         "dropout: kept elements are scaled wrongly",
     ),
+    # Evaluation.
+    Mutation(
+        "lib/IR/Ops/Random.cpp",
+        "  return {getX()};",
+        "  return {getY()};",
+        "dropout: evaluation drops, too",
+    ),
+    Mutation(
+        "lib/Kernels/PackStorage.cpp",
+        "pack({evaluation, moving.end()}, top));",
+        "pack({evaluation, moving.end()}, 0));",
+        "an evaluation takes the memory of what is kept",
+    ),
     # Precision.
     Mutation(
         "lib/Precision/SimplifyCasts.cpp",

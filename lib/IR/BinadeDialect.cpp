@@ -17,6 +17,7 @@ using namespace mlir::binade;
 #include "binade/Interfaces/KernelOpInterface.cpp.inc"
 #include "binade/Interfaces/LayoutOpInterface.cpp.inc"
 #include "binade/Interfaces/PrecisionOpInterface.cpp.inc"
+#include "binade/Interfaces/TrainingOpInterface.cpp.inc"
 
 void BinadeDialect::initialize() {
   registerAttributes();

@@ -5,6 +5,14 @@
 using namespace mlir;
 using namespace mlir::binade;
 
+SmallVector<func::FuncOp> mlir::binade::getPrograms(ModuleOp module) {
+  SmallVector<func::FuncOp> programs;
+  for (StringRef name : {kStepName, kEvaluationName})
+    if (auto program = module.lookupSymbol<func::FuncOp>(name))
+      programs.push_back(program);
+  return programs;
+}
+
 Phase mlir::binade::getPhase(Operation *op) {
   auto attribute = op->getAttrOfType<PhaseAttr>(kPhaseAttr);
   return attribute ? attribute.getValue() : Phase::Forward;

@@ -116,8 +116,8 @@ private:
 
 struct ChooseLayoutsPass : impl::ChooseLayoutsPassBase<ChooseLayoutsPass> {
   void runOnOperation() override {
-    if (auto step = getOperation().lookupSymbol<func::FuncOp>("step"))
-      LayoutChooser().run(step.front());
+    for (func::FuncOp program : getPrograms(getOperation()))
+      LayoutChooser().run(program.front());
   }
 };
 } // namespace

@@ -95,7 +95,8 @@ LogicalResult PlanEmitter::emit(Operation *op) {
   if (auto launch = dyn_cast<LaunchOp>(op))
     return emitLaunch(launch);
   if (auto constant = dyn_cast<ConstantOp>(op)) {
-    constants.push_back(constant);
+    if (constantStorages.insert(storages.of(constant)).second)
+      constants.push_back(constant);
     return success();
   }
   auto kernelOp = dyn_cast<KernelOpInterface>(op);
@@ -168,6 +169,9 @@ void PlanEmitter::addPorts() {
                         cast<RankedTensorType>(step.getResultTypes()[index])),
               {});
   }
+  if (evaluation)
+    addPort(plan::Role::Metric, plan::kEvalLoss,
+            evaluation.front().getTerminator()->getOperand(0), {});
   llvm::StringMap<unsigned> counts;
   for (const auto &[label, storage] : statuses) {
     std::string name = "out_of_range/" + label;
@@ -249,6 +253,8 @@ FailureOr<EmittedPlan> PlanEmitter::run() {
   if (failed(emit(step.front(), plan().records)))
     return failure();
   emitCopies();
+  if (evaluation && failed(emit(evaluation.front(), plan().evaluation)))
+    return failure();
   addPorts();
   finish();
   if (failed(checkPolicy()))
@@ -258,11 +264,14 @@ FailureOr<EmittedPlan> PlanEmitter::run() {
 
 FailureOr<EmittedPlan> mlir::binade::emitPlan(ModuleOp module,
                                               const PlanOptions &options) {
-  auto step = module.lookupSymbol<func::FuncOp>("step");
+  auto step = module.lookupSymbol<func::FuncOp>(kStepName);
   if (!step)
     return module.emitError("expected a function '@step' to plan");
   FailureOr<Replaced> replaced = findReplaced(step);
   if (failed(replaced))
     return failure();
-  return PlanEmitter(step, std::move(*replaced), options).run();
+  FailureOr<Evaluation> evaluation = findEvaluation(module, step);
+  if (failed(evaluation))
+    return failure();
+  return PlanEmitter(step, std::move(*replaced), *evaluation, options).run();
 }

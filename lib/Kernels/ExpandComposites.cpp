@@ -21,15 +21,21 @@ struct PhaseKeeper : OpBuilder::Listener {
 struct ExpandCompositesPass
     : impl::ExpandCompositesPassBase<ExpandCompositesPass> {
   void runOnOperation() override {
-    auto step = getOperation().lookupSymbol<func::FuncOp>("step");
-    if (!step) {
+    SmallVector<func::FuncOp> programs = getPrograms(getOperation());
+    if (programs.empty()) {
       getOperation().emitError("expected a function '@step' to expand");
       return signalPassFailure();
     }
+    for (func::FuncOp program : programs)
+      expand(program);
+  }
+
+private:
+  static void expand(func::FuncOp program) {
     PhaseKeeper keeper;
-    ImplicitLocOpBuilder b(step.getLoc(), &getContext());
+    ImplicitLocOpBuilder b(program.getLoc(), program.getContext());
     b.setListener(&keeper);
-    step.walk([&](KernelOpInterface op) {
+    program.walk([&](KernelOpInterface op) {
       if (op.getSchedule() != Schedule::Library)
         return;
       b.setInsertionPoint(op);

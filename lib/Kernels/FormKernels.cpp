@@ -257,14 +257,18 @@ private:
 
 struct FormKernelsPass : impl::FormKernelsPassBase<FormKernelsPass> {
   void runOnOperation() override {
-    auto step = getOperation().lookupSymbol<func::FuncOp>("step");
-    if (!step) {
+    SmallVector<func::FuncOp> programs = getPrograms(getOperation());
+    if (programs.empty()) {
       getOperation().emitError(
           "expected a function '@step' to form kernels of");
       return signalPassFailure();
     }
-    step.walk(liftNumbers);
-    Outliner(step).run(step.front());
+    // They share their kernels.
+    Outliner outliner(programs.front());
+    for (func::FuncOp program : programs) {
+      program.walk(liftNumbers);
+      outliner.run(program.front());
+    }
   }
 };
 } // namespace

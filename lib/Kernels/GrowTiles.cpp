@@ -137,11 +137,10 @@ void grow(TileOp tile) {
 
 struct GrowTilesPass : impl::GrowTilesPassBase<GrowTilesPass> {
   void runOnOperation() override {
-    auto step = getOperation().lookupSymbol<func::FuncOp>("step");
-    if (!step)
-      return;
-    for (auto tile : llvm::make_early_inc_range(step.front().getOps<TileOp>()))
-      grow(tile);
+    for (func::FuncOp program : getPrograms(getOperation()))
+      for (auto tile :
+           llvm::make_early_inc_range(program.front().getOps<TileOp>()))
+        grow(tile);
   }
 };
 } // namespace

@@ -64,8 +64,8 @@ void StorageMap::placeInArguments(func::FuncOp step) {
 }
 
 /// Lets results take the memory of operands that nothing reads afterwards.
-void StorageMap::reuse(func::FuncOp step) {
-  step.walk([&](LaunchOp launch) {
+void StorageMap::reuse(func::FuncOp program) {
+  program.walk([&](LaunchOp launch) {
     for (OpResult result : launch->getResults()) {
       Storage &own = storages[of(result)];
       unsigned now = positions[launch].first;

@@ -109,7 +109,7 @@ private:
 
 struct MoveSavesPass : impl::MoveSavesPassBase<MoveSavesPass> {
   void runOnOperation() override {
-    auto step = getOperation().lookupSymbol<func::FuncOp>("step");
+    auto step = getOperation().lookupSymbol<func::FuncOp>(kStepName);
     if (!step)
       return;
     llvm::MapVector<Value, SmallVector<Kept>> byRoot;

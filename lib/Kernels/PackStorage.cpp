@@ -77,7 +77,12 @@ uint64_t StorageMap::assignOffsets() {
       storages[member].slot = slot;
     moving.push_back(frames.back());
   }
-  top = pack(std::move(moving), top);
+  // The step's memory is laid out as if there were no evaluation.
+  auto evaluation = llvm::partition(moving, [&](unsigned index) {
+    return storages[index].first < evaluationBegin;
+  });
+  top = std::max(pack({moving.begin(), evaluation}, top),
+                 pack({evaluation, moving.end()}, top));
   for (auto [frame, members] : llvm::zip(frames, inside))
     for (unsigned member : members.second)
       storages[member].offset += storages[frame].offset;

@@ -7,12 +7,14 @@
 
 namespace mlir::binade {
 
-/// Writes down what `@step` does, op by op; see emitPlan.
+/// Writes down what `@step` does, op by op, and then `@evaluate`; see emitPlan.
 class PlanEmitter {
 public:
-  PlanEmitter(func::FuncOp step, Replaced replaced, const PlanOptions &options)
-      : step(step), replaced(std::move(replaced)), options(options),
-        storages(step, this->replaced, options) {}
+  PlanEmitter(func::FuncOp step, Replaced replaced,
+              const Evaluation &evaluation, const PlanOptions &options)
+      : step(step), evaluation(evaluation.function),
+        replaced(std::move(replaced)), options(options),
+        storages(step, this->replaced, evaluation, options) {}
 
   FailureOr<EmittedPlan> run();
 
@@ -67,7 +69,7 @@ private:
   void finish();
   LogicalResult checkPolicy();
 
-  func::FuncOp step;
+  func::FuncOp step, evaluation;
   const Replaced replaced;
   const PlanOptions &options;
   StorageMap storages;
@@ -75,6 +77,7 @@ private:
   DenseMap<std::pair<unsigned, Type>, uint32_t> buffers;
   std::vector<unsigned> storageOfBuffer;
   SmallVector<ConstantOp> constants;
+  DenseSet<unsigned> constantStorages;    ///< Those of these.
   std::vector<Record> *records = nullptr; ///< Where to append.
   /// Values of tiles' bodies that lie in buffers from outside.
   DenseMap<Value, View> pieces;

@@ -10,17 +10,19 @@ static std::string describe(const Port &port) {
   return (stringifyRole(port.role) + " '" + port.name + "'").str();
 }
 
+using PortKey = std::pair<unsigned, StringRef>;
+
+static PortKey keyOf(const Port &port) {
+  return {static_cast<unsigned>(port.role), port.name};
+}
+
 FailureOr<Replaced> mlir::binade::findReplaced(func::FuncOp step) {
-  using Key = std::pair<unsigned, StringRef>;
-  auto keyOf = [](const Port &port) {
-    return Key(static_cast<unsigned>(port.role), port.name);
-  };
-  DenseMap<Key, unsigned> arguments;
+  DenseMap<PortKey, unsigned> arguments;
   for (unsigned index = 0; index < step.getNumArguments(); ++index)
     if (std::optional<Port> port = getArgument(step, index);
         port && !arguments.try_emplace(keyOf(*port), index).second)
       return step.emitError("two arguments are ") << describe(*port);
-  DenseSet<Key> results;
+  DenseSet<PortKey> results;
   Replaced replaced(step.getNumResults());
   for (auto [index, target] : llvm::enumerate(replaced)) {
     std::optional<Port> port = getResult(step, index);
@@ -39,6 +41,42 @@ FailureOr<Replaced> mlir::binade::findReplaced(func::FuncOp step) {
              << ", but got " << step.getResultTypes()[index];
   }
   return replaced;
+}
+
+FailureOr<Evaluation> mlir::binade::findEvaluation(ModuleOp module,
+                                                   func::FuncOp step) {
+  Evaluation evaluation;
+  auto function = module.lookupSymbol<func::FuncOp>(kEvaluationName);
+  if (!function)
+    return evaluation;
+  evaluation.function = function;
+  DenseMap<PortKey, unsigned> arguments;
+  for (unsigned index = 0; index < step.getNumArguments(); ++index)
+    if (std::optional<Port> port = getArgument(step, index))
+      arguments[keyOf(*port)] = index;
+  for (BlockArgument argument : function.getArguments()) {
+    std::optional<Port> port = getArgument(function, argument.getArgNumber());
+    if (!port)
+      return function.emitError("argument ")
+             << argument.getArgNumber() << " has no role and name";
+    auto found = arguments.find(keyOf(*port));
+    if (found == arguments.end() ||
+        step.getArgumentTypes()[found->second] != argument.getType())
+      return function.emitError("expected '@step' to have ")
+             << describe(*port) << " of type " << argument.getType();
+    evaluation.arguments.push_back(found->second);
+  }
+  std::optional<Port> loss =
+      findResult(function, Role::Metric, plan::kEvalLoss);
+  if (function.getNumResults() != 1 || !loss ||
+      function.getResultTypes()[0] !=
+          RankedTensorType::get({}, Float32Type::get(module.getContext())))
+    return function.emitError("expected one result, metric '")
+           << plan::kEvalLoss << "' of type tensor<f32>";
+  if (findResult(step, Role::Metric, plan::kEvalLoss))
+    return function.emitError("'@step' has a result metric '")
+           << plan::kEvalLoss << "' too";
+  return evaluation;
 }
 
 plan::Role mlir::binade::getPlanRole(Role role) {

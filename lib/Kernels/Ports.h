@@ -14,6 +14,15 @@ namespace mlir::binade {
 using Replaced = SmallVector<std::optional<unsigned>>;
 FailureOr<Replaced> findReplaced(func::FuncOp step);
 
+/// `@evaluate`, null where there is none, and for each of its arguments that of
+/// `@step` with its role and name. Reports arguments that the step does not
+/// have, and results other than the one loss.
+struct Evaluation {
+  func::FuncOp function;
+  SmallVector<unsigned> arguments;
+};
+FailureOr<Evaluation> findEvaluation(ModuleOp module, func::FuncOp step);
+
 ::binade::plan::Role getPlanRole(Role role);
 
 /// How a port that is called `name` gets its bytes, from a `binade.init` or a

@@ -102,8 +102,8 @@ private:
 
 struct RecomputePass : impl::RecomputePassBase<RecomputePass> {
   void runOnOperation() override {
-    if (auto step = getOperation().lookupSymbol<func::FuncOp>("step"))
-      Recomputer(step.front()).run();
+    for (func::FuncOp program : getPrograms(getOperation()))
+      Recomputer(program.front()).run();
   }
 };
 } // namespace

@@ -63,7 +63,7 @@ Value mlir::binade::findYielded(TileOp tile, unsigned index) {
 }
 
 StorageMap::StorageMap(func::FuncOp step, const Replaced &replaced,
-                       const PlanOptions &options)
+                       const Evaluation &evaluation, const PlanOptions &options)
     : replaced(replaced), options(options) {
   count(step.front());
   placeArguments(step);
@@ -72,6 +72,9 @@ StorageMap::StorageMap(func::FuncOp step, const Replaced &replaced,
   reuse(step);
   orderCopies(step);
   categorize(step);
+  evaluationBegin = ++end;
+  if (evaluation.function)
+    placeEvaluation(evaluation, step);
 }
 
 unsigned StorageMap::of(Value value) const {
@@ -156,7 +159,14 @@ void StorageMap::placeResults(Operation *op) {
   if (isView(op)) {
     aliases[op->getResult(0)] = op->getOperand(0);
   } else {
-    bool isConstant = op->hasTrait<OpTrait::ConstantLike>();
+    auto constant = dyn_cast<ConstantOp>(op);
+    bool isConstant = constant != nullptr;
+    if (isConstant) {
+      auto [first, isNew] =
+          constants.try_emplace(constant.getValue(), constant.getResult());
+      if (!isNew)
+        aliases[constant.getResult()] = first->second;
+    }
     for (Value result : op->getResults()) {
       if (aliases.contains(result))
         continue;
@@ -187,6 +197,21 @@ void StorageMap::placeTile(TileOp tile) {
     if (Value base = findYielded(tile, result.getResultNumber()))
       aliases[base] = result;
   place(body);
+}
+
+/// Follows the step in time, so that what it needs may lie where the step's
+/// values did.
+void StorageMap::placeEvaluation(const Evaluation &evaluation,
+                                 func::FuncOp step) {
+  func::FuncOp function = evaluation.function;
+  for (auto [argument, index] :
+       llvm::zip(function.getArguments(), evaluation.arguments))
+    aliases[argument] = step.getArgument(index);
+  count(function.front());
+  place(function.front());
+  for (Value value : function.front().getTerminator()->getOperands())
+    storages[of(value)].last = end; // Read afterwards.
+  reuse(function);
 }
 
 void StorageMap::categorize(func::FuncOp step) {

@@ -40,11 +40,12 @@ Value findYielded(TileOp tile, unsigned index);
 
 /// The storage of every value of `@step`: arguments in place, views on their
 /// operand, results of the role and name of an argument on the argument where
-/// its old value is not read any more.
+/// its old value is not read any more. That of `@evaluate`, if there is one, is
+/// what the step does not keep; its arguments and constants are the step's.
 class StorageMap {
 public:
   StorageMap(func::FuncOp step, const Replaced &replaced,
-             const PlanOptions &options);
+             const Evaluation &evaluation, const PlanOptions &options);
 
   unsigned of(Value value) const;
   const Storage &get(unsigned index) const { return storages[index]; }
@@ -63,9 +64,9 @@ public:
   /// an argument and is read afterwards.
   ArrayRef<FinalCopy> getCopies() const { return copies; }
 
-  /// Assigns offsets: what persists first, then the rest, largest first, each
-  /// at the lowest offset that is free while it lives. Returns the arena's
-  /// size.
+  /// Assigns offsets: what persists first, then the rest of each program,
+  /// largest first, each at the lowest offset that is free while it lives.
+  /// Returns the arena's size.
   uint64_t assignOffsets();
 
   /// Bytes per category at the fullest moment; what packing leaves unused
@@ -90,9 +91,10 @@ private:
   void placeTile(TileOp tile);
   void placeInArguments(func::FuncOp step);
   bool mayOverwrite(OpResult result, Value operand) const;
-  void reuse(func::FuncOp step);
+  void reuse(func::FuncOp program);
   void orderCopies(func::FuncOp step);
   void categorize(func::FuncOp step);
+  void placeEvaluation(const Evaluation &evaluation, func::FuncOp step);
 
   const Replaced &replaced;
   const PlanOptions &options;
@@ -100,6 +102,7 @@ private:
   DenseMap<Value, unsigned> storageOf;
   /// The value whose memory, or a part of it, a value has.
   DenseMap<Value, Value> aliases;
+  DenseMap<Attribute, Value> constants;
   /// When an op begins and when it ends: later, if it has a body.
   DenseMap<Operation *, std::pair<unsigned, unsigned>> positions;
   DenseMap<Operation *, int64_t> slots; ///< Of parallel tiles.
@@ -107,6 +110,8 @@ private:
   SmallVector<FinalCopy> copies;
   SmallVector<unsigned> results; ///< Storages of the step's results.
   unsigned end = 1; ///< Arguments are there before the first op, at 0.
+  unsigned evaluationBegin =
+      0; ///< When the step is over, and its results read.
 };
 
 } // namespace mlir::binade

@@ -133,12 +133,15 @@ struct TileRowsPass : impl::TileRowsPassBase<TileRowsPass> {
   using TileRowsPassBase::TileRowsPassBase;
 
   void runOnOperation() override {
-    auto step = getOperation().lookupSymbol<func::FuncOp>("step");
-    if (!step)
-      return;
+    for (func::FuncOp program : getPrograms(getOperation()))
+      tile(program);
+  }
+
+private:
+  void tile(func::FuncOp program) {
     // With its op: values of ops that have been replaced are not to be asked.
     SmallVector<std::pair<Operation *, Value>> candidates;
-    for (Operation &op : step.front())
+    for (Operation &op : program.front())
       for (Value result : op.getResults())
         if (getTensor(result).getRank() > 1 &&
             getTensor(result).getNumElements() > elements)

@@ -40,7 +40,7 @@ struct InsertStatisticsPass
           << statistics << "'";
       return signalPassFailure();
     }
-    auto step = module.lookupSymbol<func::FuncOp>("step");
+    auto step = module.lookupSymbol<func::FuncOp>(kStepName);
     if (!step) {
       module.emitError("expected a function '@step' to watch");
       return signalPassFailure();

@@ -207,7 +207,7 @@ struct AppendOptimizerPass
     auto copy = module.lookupSymbol<OptimizerOp>(rule->optimizer.getSymName());
     StepBuilder(function, copy, clip, onNonfinite == "skip").run(*sorted);
     dropResults(function);
-    function.setName("step");
+    function.setName(kStepName);
     return success();
   }
 

@@ -13,6 +13,8 @@ static constexpr PhaseDescription kPhases[] = {
     {CompilerPhase::Assign, "assign", "formats as decisions on the ops"},
     {CompilerPhase::Materialize, "materialize",
      "formats as types, casts and loss scaling as ops"},
+    {CompilerPhase::Evaluation, "evaluation",
+     "the loss alone beside the step, as a model is evaluated"},
     {CompilerPhase::Monitor, "monitor",
      "statistics of values, where asked for"},
     {CompilerPhase::Kernels, "kernels", "launches, library calls and kernels"},

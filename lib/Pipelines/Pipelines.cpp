@@ -2,6 +2,7 @@
 
 #include "binade/Pipelines/Pipelines.h"
 #include "binade/Autodiff/Passes.h"
+#include "binade/Evaluation/Passes.h"
 #include "binade/Kernels/Passes.h"
 #include "binade/Monitor/Passes.h"
 #include "binade/Optimizer/Passes.h"
@@ -52,6 +53,9 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
     pm.addNestedPass<func::FuncOp>(createPlaceCastsPass());
     pm.addPass(createSimplifyCastsPass());
     pm.addPass(createCSEPass());
+    break;
+  case CompilerPhase::Evaluation:
+    pm.addPass(createExtractEvaluationPass());
     break;
   case CompilerPhase::Monitor: {
     InsertStatisticsPassOptions insert;

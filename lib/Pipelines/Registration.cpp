@@ -2,6 +2,7 @@
 
 #include "binade/Autodiff/Passes.h"
 #include "binade/Conversion/Passes.h"
+#include "binade/Evaluation/Passes.h"
 #include "binade/Import/Passes.h"
 #include "binade/Kernels/Passes.h"
 #include "binade/Monitor/Passes.h"
@@ -35,6 +36,7 @@ void mlir::binade::registerAllPasses() {
   registerConversionPasses();
   registerImportPasses();
   registerKernelsPasses();
+  registerEvaluationPasses();
   registerMonitorPasses();
   registerOptimizerPasses();
   registerPrecisionPasses();
@@ -90,6 +92,7 @@ void mlir::binade::registerPipelines() {
   registerTargetCpuPipeline();
   registerPlain(CompilerPhase::Autodiff);
   registerPlain(CompilerPhase::Materialize);
+  registerPlain(CompilerPhase::Evaluation);
   registerPlain(CompilerPhase::Kernels);
   PassPipelineRegistration<OptimizerPipelineOptions>(
       getPipelineName(CompilerPhase::Optimizer),

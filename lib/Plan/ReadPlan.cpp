@@ -414,6 +414,7 @@ static Plan readPlan(Fields fields) {
         readPort(fields.inner(value, "port " + std::to_string(i))));
   });
   plan.records = readRecords(fields, "records", 0);
+  plan.evaluation = readRecords(fields, "evaluation", 0);
   fields.finish();
   return plan;
 }

@@ -67,6 +67,9 @@ Result<void> Validator::run() {
           quote(stateName(port.role, port.name)));
     BINADE_CHECK(checkPort(port));
   }
+  part.clear();
+  if (!plan.evaluation.empty() && !plan.findPort(Role::Metric, kEvalLoss))
+    return fail("an evaluation without a metric " + quote(kEvalLoss));
   BINADE_CHECK(checkPortsAreDisjoint());
   return validateRecords(plan, where);
 }
@@ -136,6 +139,8 @@ static std::string_view expectedForm(const Port &port, const Buffer &buffer) {
   case Role::Hyper:
     return buffer.dtype == DType::F64 && elements == 1 ? "" : "one F64";
   case Role::Metric:
+    if (port.name == kEvalLoss && (buffer.dtype != DType::F32 || elements != 1))
+      return "one F32";
     return elements == 1 ? "" : "one element";
   default:
     return "";

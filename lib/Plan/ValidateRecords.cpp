@@ -350,5 +350,7 @@ Result<void> RecordValidator::checkView(const View &view, std::string_view what,
 }
 
 Result<void> plan::validateRecords(const Plan &plan, std::string_view where) {
-  return RecordValidator(plan, where).checkRecords(plan.records, "record ");
+  RecordValidator validator(plan, where);
+  BINADE_CHECK(validator.checkRecords(plan.records, "record "));
+  return validator.checkRecords(plan.evaluation, "evaluation record ");
 }

@@ -236,6 +236,8 @@ std::string binade::writePlan(const Plan &plan) {
                  {"buffers", writeAll(plan.buffers)},
                  {"ports", writeAll(plan.ports)},
                  {"records", write(plan.records)}};
+  if (!plan.evaluation.empty())
+    object["evaluation"] = write(plan.evaluation);
   writeFlag(object, "skips_non_finite", plan.skipsNonFinite);
   return object.dump();
 }

@@ -65,7 +65,7 @@ struct AssignPrecisionPass
     FailureOr<Policy> loaded = loadPolicy(policy, &getContext());
     if (failed(loaded) || failed(addEvidence(*loaded, ranges, &getContext())))
       return signalPassFailure();
-    auto step = module.lookupSymbol<func::FuncOp>("step");
+    auto step = module.lookupSymbol<func::FuncOp>(kStepName);
     if (!step) {
       module.emitError("expected a function '@step' to assign formats to");
       return signalPassFailure();

@@ -173,7 +173,7 @@ struct MaterializePrecisionPass
     : impl::MaterializePrecisionPassBase<MaterializePrecisionPass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    auto step = module.lookupSymbol<func::FuncOp>("step");
+    auto step = module.lookupSymbol<func::FuncOp>(kStepName);
     auto policy = module->getAttrOfType<PolicyAttr>(kPolicyAttr);
     if (!step || !policy) {
       module.emitError("expected '@step' and a policy; assign precision first");

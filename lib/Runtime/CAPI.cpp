@@ -84,14 +84,29 @@ int binade_program_load_memory(const void *bundle, size_t bytes,
 
 void binade_program_free(binade_program *program) { delete program; }
 
+static int checkIndices(const binade_program *program) {
+  if (auto launch = program->program.findIndexFault())
+    return fail(
+        Error{"batch", "leads to an index or label that is out of range, in " +
+                           quote(*launch)});
+  return ExitCode::Ok;
+}
+
 int binade_program_run(binade_program *program) {
   return guard([&] {
     program->program.run();
-    if (auto launch = program->program.findIndexFault())
-      return fail(Error{"batch",
-                        "leads to an index or label that is out of range, in " +
-                            quote(*launch)});
-    return +ExitCode::Ok;
+    return checkIndices(program);
+  });
+}
+
+int binade_program_evaluate(binade_program *program, double *loss) {
+  return guard([&] {
+    if (!loss)
+      return usage("null pointer");
+    if (!program->program.hasEvaluation())
+      return usage("the program has no loss to evaluate");
+    *loss = program->program.evaluate();
+    return checkIndices(program);
   });
 }
 

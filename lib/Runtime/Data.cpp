@@ -5,6 +5,7 @@
 #include "Integers.h"
 #include "binade/Container/Printable.h"
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 using namespace binade;
@@ -39,6 +40,7 @@ struct Data::Implementation {
                          const Tensor &input) const;
   Result<void> countSamples();
   Result<void> checkRange(const Source &source) const;
+  std::uint64_t countOverlaps() const;
   Result<void> fill(const Source &source,
                     std::span<const std::uint64_t> samples);
 
@@ -378,6 +380,44 @@ Result<void> Data::Implementation::checkRange(const Source &source) const {
     }
   }
   return {};
+}
+
+/// How many samples before the start of a sample are too close to it to have
+/// nothing in common with it.
+std::uint64_t Data::Implementation::countOverlaps() const {
+  std::uint64_t overlaps = 0;
+  for (const Source &source : sources) {
+    std::int64_t low = source.begin, high = source.begin + source.length;
+    for (const Source &other : sources)
+      if (other.tensor.name == source.tensor.name) {
+        low = std::min(low, other.begin);
+        high = std::max(high, other.begin + other.length);
+      }
+    overlaps =
+        std::max<std::uint64_t>(overlaps, (high - low - 1) / source.stride);
+  }
+  return overlaps;
+}
+
+Result<Data::Split> Data::split(double fraction) const {
+  std::uint64_t samples = getNumSamples();
+  auto count = static_cast<std::uint64_t>(
+      std::llround(fraction * static_cast<double>(samples)));
+  Split split{0, samples - std::min(count, samples)};
+  std::uint64_t overlaps = implementation->countOverlaps();
+  split.training = split.heldOut - std::min(overlaps, split.heldOut);
+  auto fail = [&](std::uint64_t found, const char *what) {
+    return Error{getPath(), "held out " + std::to_string(count) + " of " +
+                                std::to_string(samples) + " samples, which " +
+                                "leaves " + std::to_string(found) + " for " +
+                                what + "; one batch needs " +
+                                std::to_string(getBatch())};
+  };
+  if (count < getBatch())
+    return fail(count, "evaluation");
+  if (split.training < getBatch())
+    return fail(split.training, "training");
+  return split;
 }
 
 Result<void>

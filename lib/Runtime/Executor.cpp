@@ -28,6 +28,11 @@ Result<Executor> Executor::create(const Setup &setup) {
   if (!steps)
     return steps.takeError();
   executor.steps = *std::move(steps);
+  Result<Steps> evaluation =
+      executor.prepare(setup.plan->evaluation, memory, setup.threads, setup);
+  if (!evaluation)
+    return evaluation.takeError();
+  executor.evaluation = *std::move(evaluation);
   if (Result<void> done = executor.provideScratch(setup); !done)
     return done.takeError();
   return executor;
@@ -149,7 +154,11 @@ Result<void> Executor::provideScratch(const Setup &setup) {
   return {};
 }
 
-void Executor::run() {
+void Executor::run() { runAlone(steps); }
+
+void Executor::evaluate() { runAlone(evaluation); }
+
+void Executor::runAlone(Steps &steps) {
   IeeeMode mode;
   OpenMPThreads openMP(context.threads);
   // oneDNN forks the same team without asking for a mode: its threads get it

@@ -24,6 +24,8 @@ public:
   static Result<Executor> create(const Setup &setup);
 
   void run();
+  /// Executes the plan's evaluation instead of its step.
+  void evaluate();
   /// Calls `after` with the number of each record of the plan that was
   /// executed, until it says false: then the rest is left out.
   void run(const std::function<bool(std::size_t)> &after);
@@ -63,13 +65,14 @@ private:
                                              unsigned threads,
                                              const Setup &setup);
   Result<void> provideScratch(const Setup &setup);
+  void runAlone(Steps &steps);
   void run(Step &step, ExecutionContext &context) const;
   void run(Steps &steps, ExecutionContext &context) const;
   void runParallel(Step &loop, const ExecutionContext &context) const;
   static void addTo(std::vector<RecordProfile> &profile, const Steps &steps,
                     double share);
 
-  Steps steps;
+  Steps steps, evaluation;
   std::vector<Need> needs;
   Arena extra;
   ExecutionContext context;

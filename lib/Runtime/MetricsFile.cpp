@@ -60,6 +60,7 @@ Result<void> MetricsFile::write(const StepMetrics &metrics) {
       {"loss", number(metrics.loss)},
       {"grad_norm", number(metrics.gradNorm)},
       {"loss_scale", number(metrics.lossScale)},
+      {"eval_loss", number(metrics.evalLoss)},
       {"skipped", metrics.skipped},
       {"ms", std::round(metrics.milliseconds * 1e3) / 1e3}};
   std::string line = object.dump() + "\n";

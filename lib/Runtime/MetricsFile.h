@@ -9,8 +9,8 @@
 namespace binade {
 
 /// One JSON object per line and step: `step`, `loss`, `grad_norm`,
-/// `loss_scale`, `skipped`, `ms`. Numbers that JSON cannot hold, and those that
-/// the program does not have, are null. A line is in the file when `write`
+/// `loss_scale`, `eval_loss`, `skipped`, `ms`. Numbers that JSON cannot hold,
+/// and those that are not known, are null. A line is in the file when `write`
 /// returns.
 class MetricsFile {
 public:

@@ -36,7 +36,7 @@ static Result<std::string> chooseLevel(const Plan &plan,
   if (supported.empty())
     return Error{where, "this CPU is older than x86-64-v3 (AVX2, FMA, F16C)",
                  ExitCode::Device};
-  if (!hasLaunch(plan.records))
+  if (!hasLaunch(plan.records) && !hasLaunch(plan.evaluation))
     return std::string();
   for (std::string_view level : supported)
     if (std::find(levels.begin(), levels.end(), level) != levels.end())
@@ -220,13 +220,25 @@ std::vector<Tensor> Program::tensors(Role role) const {
   return all;
 }
 
-void Program::run() {
-  if (implementation->poisons)
-    for (std::span<std::byte> span : implementation->transient)
+void Program::Implementation::clear() {
+  if (poisons)
+    for (std::span<std::byte> span : transient)
       std::memset(span.data(), 0xff, span.size());
-  for (const Tensor &fault : implementation->indexFaults)
+  for (const Tensor &fault : indexFaults)
     std::memset(fault.bytes.data(), 0, fault.bytes.size());
+}
+
+void Program::run() {
+  implementation->clear();
   implementation->executor.run();
+}
+
+bool Program::hasEvaluation() const { return !getPlan().evaluation.empty(); }
+
+double Program::evaluate() {
+  implementation->clear();
+  implementation->executor.evaluate();
+  return *readScalar(*this, Role::Metric, kEvalLoss);
 }
 
 std::optional<std::string_view> Program::findIndexFault() const {

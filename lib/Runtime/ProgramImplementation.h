@@ -27,6 +27,8 @@ struct Program::Implementation {
 
   Result<void> prepare(std::span<const std::byte> object);
   void findTransient();
+  /// Before a step or an evaluation.
+  void clear();
   Tensor tensorOf(const plan::Port &port) const;
 
   // Initial values.

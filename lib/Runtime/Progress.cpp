@@ -25,6 +25,10 @@ std::string Progress::format(const StepMetrics &metrics) const {
       "step " + std::to_string(metrics.step) + "/" + std::to_string(steps);
   std::snprintf(text, sizeof(text), "  loss %.5g", metrics.loss);
   line += text;
+  if (evalLoss) {
+    std::snprintf(text, sizeof(text), "  eval %.5g", *evalLoss);
+    line += text;
+  }
   if (metrics.lossScale) {
     std::snprintf(text, sizeof(text), "  scale %g", *metrics.lossScale);
     line += text;
@@ -39,7 +43,9 @@ std::string Progress::format(const StepMetrics &metrics) const {
 void Progress::show(const StepMetrics &metrics) {
   constexpr double kTerminalPeriod = 100, kPlainPeriod = 2000, kWeight = 0.05;
   double last = std::max(metrics.milliseconds, 1e-3);
-  elapsed += last;
+  elapsed += last + metrics.evalMilliseconds;
+  if (metrics.evalLoss)
+    evalLoss = metrics.evalLoss;
   skipped += metrics.skipped;
   // The first step also warms caches and is forgotten by the second.
   recent = ++done <= 2 ? last : recent + kWeight * (last - recent);

@@ -7,6 +7,7 @@ using namespace binade;
 
 Result<void> binade::writeRunFile(const std::string &path,
                                   const Program &program, const Data &data,
+                                  const HeldOut &heldOut,
                                   const TrainOptions &options) {
   const Plan &plan = program.getPlan();
   nlohmann::ordered_json ledger = nlohmann::ordered_json::object();
@@ -25,7 +26,11 @@ Result<void> binade::writeRunFile(const std::string &path,
       {"casts", plan.casts},
       {"settings", std::move(settings)},
       {"data", data.getPath()},
-      {"samples", data.getNumSamples()},
+      {"samples", heldOut.getTrainingSamples()},
+      {"eval_data", heldOut.getData()
+                        ? nlohmann::ordered_json(heldOut.getData()->getPath())
+                        : nullptr},
+      {"eval_samples", heldOut.getNumSamples()},
       {"batch", data.getBatch()},
       {"steps", options.steps},
       {"order", options.order == Order::Shuffle ? "shuffle" : "sequential"},

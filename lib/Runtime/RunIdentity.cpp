@@ -34,10 +34,12 @@ std::string binade::hashComputation(Plan plan) {
   for (Port &port : plan.ports)
     port.init = NoInit();
   forgetMachine(plan.records);
+  forgetMachine(plan.evaluation);
   return sha256(writePlan(plan));
 }
 
 Manifest binade::identifyRun(const Program &program, const Data &data,
+                             const HeldOut &heldOut,
                              const TrainOptions &options) {
   const Plan &plan = program.getPlan();
   Manifest manifest;
@@ -46,7 +48,7 @@ Manifest binade::identifyRun(const Program &program, const Data &data,
       {"computation", hashComputation(plan)},
       {"policy", plan.policy},
       {"policy hash", plan.policyHash},
-      {"samples", std::to_string(data.getNumSamples())},
+      {"samples", std::to_string(heldOut.getTrainingSamples())},
       {"batch", std::to_string(data.getBatch())},
       {"order", options.order == Order::Shuffle ? "shuffle" : "sequential"},
       {"seed", std::to_string(options.seed)}};

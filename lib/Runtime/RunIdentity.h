@@ -3,14 +3,14 @@
 #ifndef BINADE_LIB_RUNTIME_RUNIDENTITY_H
 #define BINADE_LIB_RUNTIME_RUNIDENTITY_H
 
+#include "HeldOut.h"
 #include "binade/Runtime/Checkpoint.h"
-#include "binade/Runtime/Training.h"
 
 namespace binade {
 
 /// A manifest of step 0 that says what a run is and where it runs.
 Manifest identifyRun(const Program &program, const Data &data,
-                     const TrainOptions &options);
+                     const HeldOut &heldOut, const TrainOptions &options);
 
 /// The hash of what a plan computes: of its records and of the types of its
 /// memory, but not of where that lies, what it starts from, how many threads

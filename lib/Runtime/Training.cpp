@@ -1,6 +1,7 @@
 //===- Training.cpp - Run a training step over data -----------------------===//
 
 #include "binade/Runtime/Training.h"
+#include "HeldOut.h"
 #include "MetricsFile.h"
 #include "OverflowText.h"
 #include "RangeRecorder.h"
@@ -52,10 +53,11 @@ private:
 
 class TrainingLoop {
 public:
-  TrainingLoop(Program &program, const Data &data, const TrainOptions &options)
-      : program(program), data(data), options(options), unguarded(program),
-        order(options.order, data.getNumSamples(), data.getBatch(),
-              options.seed) {}
+  TrainingLoop(Program &program, const Data &data, const HeldOut &heldOut,
+               const TrainOptions &options)
+      : program(program), data(data), heldOut(heldOut), options(options),
+        unguarded(program), order(options.order, heldOut.getTrainingSamples(),
+                                  data.getBatch(), options.seed) {}
 
   Result<void> check();
   Result<TrainSummary>
@@ -68,6 +70,8 @@ private:
   Result<void> begin();
   Result<void> takeUp(Manifest restored);
   Result<StepMetrics> runStep(std::int64_t step);
+  Result<void> evaluate(StepMetrics &metrics) const;
+  Result<void> observe(StepMetrics &metrics);
   Result<void> save();
   Result<void> saveGradients(const StepMetrics &metrics) const;
   Error stop(const StepMetrics &metrics);
@@ -90,6 +94,7 @@ private:
 
   Program &program;
   const Data &data;
+  const HeldOut &heldOut;
   const TrainOptions &options;
   OnNonFinite onNonFinite = OnNonFinite::Stop;
   UnguardedState unguarded;
@@ -171,6 +176,18 @@ Result<StepMetrics> TrainingLoop::runStep(std::int64_t step) {
   return metrics;
 }
 
+Result<void> TrainingLoop::evaluate(StepMetrics &metrics) const {
+  auto start = std::chrono::steady_clock::now();
+  Result<std::optional<double>> loss = heldOut.evaluate();
+  if (!loss)
+    return loss.takeError();
+  metrics.evalLoss = *loss;
+  std::chrono::duration<double, std::milli> elapsed =
+      std::chrono::steady_clock::now() - start;
+  metrics.evalMilliseconds = elapsed.count();
+  return {};
+}
+
 /// Gradients as the update sees them, but for clipping: in f32, multiplied by
 /// 1 / loss scale.
 Result<void> TrainingLoop::saveGradients(const StepMetrics &metrics) const {
@@ -226,6 +243,21 @@ void TrainingLoop::warnInfeasible(const StepMetrics &metrics) {
                  describeInfeasible(program, metrics.lossScale.value_or(1)));
 }
 
+/// Writes down what there is to know of a step. The evaluation comes last: it
+/// takes the memory of the step's results.
+Result<void> TrainingLoop::observe(StepMetrics &metrics) {
+  if (metrics.step <= options.saveGradients)
+    if (Result<void> written = saveGradients(metrics); !written)
+      return written;
+  if (recorder)
+    recorder->add(metrics);
+  warnInfeasible(metrics);
+  if (heldOut.isDue(metrics.step))
+    if (Result<void> evaluated = evaluate(metrics); !evaluated)
+      return evaluated;
+  return metricsFile->write(metrics);
+}
+
 /// The step is computed again, up to what went wrong.
 Error TrainingLoop::stopSkipping(const StepMetrics &metrics) {
   char scale[64] = "";
@@ -267,7 +299,9 @@ Result<void> TrainingLoop::begin() {
   if (!opened)
     return opened.takeError();
   directory = *std::move(opened);
-  manifest = identifyRun(program, data, options);
+  if (heldOut.getData() && options.notify)
+    options.notify(heldOut.describe());
+  manifest = identifyRun(program, data, heldOut, options);
   if (options.resume) {
     auto restored = directory->restore(program, manifest, options.warn);
     if (!restored)
@@ -288,7 +322,7 @@ Result<void> TrainingLoop::begin() {
           .withNote("--resume continues that run; another --out starts one");
   }
   if (Result<void> written =
-          writeRunFile(path("run.json"), program, data, options);
+          writeRunFile(path("run.json"), program, data, heldOut, options);
       !written)
     return written;
   Result<MetricsFile> file =
@@ -345,20 +379,18 @@ TrainingLoop::run(const std::function<void(const StepMetrics &)> &listener) {
     Result<StepMetrics> metrics = runStep(step);
     if (!metrics)
       return metrics.takeError();
-    if (Result<void> written = metricsFile->write(*metrics); !written)
+    if (Result<void> written = observe(*metrics); !written)
       return written.takeError();
-    if (step <= options.saveGradients)
-      if (Result<void> written = saveGradients(*metrics); !written)
-        return written.takeError();
-    if (recorder)
-      recorder->add(*metrics);
-    warnInfeasible(*metrics);
     if (listener)
       listener(*metrics);
     manifest.step = step;
     manifest.skipped += metrics->skipped;
     manifest.skippedInRow = metrics->skipped ? manifest.skippedInRow + 1 : 0;
     summary.lastLoss = metrics->loss;
+    if (metrics->evalLoss) {
+      summary.evalLoss = metrics->evalLoss;
+      summary.evalStep = step;
+    }
     summary.milliseconds += metrics->milliseconds;
     summary.epochs = order.getEpoch() + 1;
     if (onNonFinite == OnNonFinite::Stop &&
@@ -385,7 +417,10 @@ TrainingLoop::run(const std::function<void(const StepMetrics &)> &listener) {
 Result<TrainSummary>
 binade::train(Program &program, const Data &data, const TrainOptions &options,
               const std::function<void(const StepMetrics &)> &listener) {
-  TrainingLoop loop(program, data, options);
+  Result<HeldOut> heldOut = HeldOut::create(program, data, options);
+  if (!heldOut)
+    return heldOut.takeError();
+  TrainingLoop loop(program, data, *heldOut, options);
   if (Result<void> checked = loop.check(); !checked)
     return checked.takeError();
   Result<TrainSummary> summary = loop.run(listener);

@@ -5,6 +5,7 @@ BINADE_BUILD names the build directory (default: build/release).
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -171,6 +172,15 @@ def binade(*arguments, **options):
         [str(BUILD / "bin" / "binade"), *map(str, arguments)],
         capture_output=True, text=True, check=False, timeout=300, **options,
     )  # fmt: skip
+
+
+def without_evaluation(module):
+    """A module's text without the program beside the step, which has the same ops."""
+    text, count = re.subn(
+        r"^  func\.func @evaluate.*?^  }", "", module, flags=re.DOTALL | re.MULTILINE
+    )
+    assert count == 1
+    return text
 
 
 ONE_WEIGHT = """

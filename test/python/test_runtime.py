@@ -94,6 +94,11 @@ class Program:
         assert code == 0, self.runtime.error()
         return tensor.array()
 
+    def evaluate(self):
+        loss = ctypes.c_double()
+        function = self.runtime.library.binade_program_evaluate
+        return function(self.handle, ctypes.byref(loss)), loss.value
+
     def assign(self, role, name, array):
         return self.set(
             role.encode(), name.encode(), array.ctypes.data_as(ctypes.c_void_p),

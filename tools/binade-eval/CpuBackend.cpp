@@ -19,10 +19,10 @@ namespace plan = ::binade::plan;
 static OwningOpRef<ModuleOp> makeStep(ModuleOp module, StringRef name) {
   OwningOpRef<ModuleOp> copy(module.clone());
   auto function = copy->lookupSymbol<func::FuncOp>(name);
-  if (auto step = copy->lookupSymbol<func::FuncOp>("step");
-      step && step != function)
-    step.erase();
-  function.setName("step");
+  for (func::FuncOp program : getPrograms(*copy))
+    if (program != function)
+      program.erase();
+  function.setName(kStepName);
   auto describe = [&](Role role, StringRef name) {
     Builder b(module.getContext());
     return b.getDictionaryAttr(
@@ -45,7 +45,7 @@ static Result<::binade::Program> compile(ModuleOp module, StringRef where,
     return diagnostics.takeError(where.str(), "cannot be compiled");
   };
   CompileOptions options;
-  auto step = module.lookupSymbol<func::FuncOp>("step");
+  auto step = module.lookupSymbol<func::FuncOp>(kStepName);
   bool hasKernels = !step.getOps<LaunchOp>().empty();
   if (!hasKernels && failed(runPhases(module, CompilerPhase::Materialize,
                                       CompilerPhase::Kernels, options)))
@@ -68,7 +68,7 @@ Result<NamedTensors> evaluateOnCpu(ModuleOp module, StringRef function,
   module.getContext()->appendDialectRegistry(registry);
   module.getContext()->loadAllAvailableDialects();
   OwningOpRef<ModuleOp> copy = makeStep(module, function);
-  auto step = copy->lookupSymbol<func::FuncOp>("step");
+  auto step = copy->lookupSymbol<func::FuncOp>(kStepName);
   SmallVector<std::string> results = getResultNames(step);
   SmallVector<Type> types(step.getResultTypes());
 

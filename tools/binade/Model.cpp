@@ -99,7 +99,7 @@ int Model::readStep(ImportArguments &arguments, StepArguments &step) {
 }
 
 func::FuncOp Model::getStep() {
-  return module->lookupSymbol<func::FuncOp>("step");
+  return module->lookupSymbol<func::FuncOp>(kStepName);
 }
 
 FailureOr<Policy> Model::loadPolicy(const StepArguments &step) {

@@ -5,6 +5,7 @@
 #include "Report.h"
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/Runtime/Progress.h"
+#include "llvm/Support/FormatVariadic.h"
 #include <csignal>
 #include <iostream>
 #include <unistd.h>
@@ -43,6 +44,7 @@ struct TrainCommand {
   StepArguments step;
   OutputArguments output;
   DataOptions data;
+  std::string evalData;
   ::binade::TrainOptions train;
   std::optional<std::string> windows;
   std::string init, order = "shuffle", onNonFinite, record, resume;
@@ -69,6 +71,16 @@ struct TrainCommand {
     Result<Data> opened = Data::open(program, data);
     if (!opened)
       return fail(opened.error());
+    std::optional<Data> heldOut;
+    if (!evalData.empty()) {
+      DataOptions options = data;
+      options.path = evalData;
+      Result<Data> openedToo = Data::open(program, options);
+      if (!openedToo)
+        return fail(openedToo.error());
+      heldOut = *std::move(openedToo);
+      train.evalData = &*heldOut;
+    }
     if (Result<void> done = initialize(program); !done)
       return fail(done.error());
 
@@ -88,6 +100,10 @@ struct TrainCommand {
         program, *opened, train,
         [&](const ::binade::StepMetrics &metrics) { progress.show(metrics); });
     progress.finish();
+    if (summary && summary->evalLoss)
+      std::cout << llvm::formatv("eval_loss {0:f4} after step {1}\n",
+                                 *summary->evalLoss, summary->evalStep)
+                       .str();
     if (summary && summary->steps < train.steps)
       std::cout << "stopped after step " << summary->steps
                 << "; the same command with --resume "
@@ -122,6 +138,8 @@ struct TrainCommand {
                           ::binade::quote(text.str()));
       data.constants.emplace_back(name, file);
     }
+    if (train.evalEvery > 0 && evalData.empty() && train.evalFraction == 0)
+      return usageError("--eval-every needs --eval-data or --eval-fraction");
     train.order = order == "shuffle" ? Order::Shuffle : Order::Sequential;
     if (!onNonFinite.empty())
       train.onNonFinite = ::binade::parseOnNonFinite(onNonFinite);
@@ -183,6 +201,28 @@ static void addDataOptions(CLI::App &command, TrainCommand &self) {
   command.add_option("--order", self.order, "Order of samples in an epoch")
       ->check(oneOf({"shuffle", "sequential"}))
       ->capture_default_str();
+}
+
+static void addEvaluationOptions(CLI::App &command, TrainCommand &self) {
+  auto *data =
+      command
+          .add_option("--eval-data", self.evalData,
+                      "Held-out data like --data: the loss over it, without "
+                      "dropout and with running statistics, is eval_loss")
+          ->type_name("FILE.safetensors");
+  command
+      .add_option("--eval-fraction", self.train.evalFraction,
+                  "Instead of --eval-data: hold out this part of --data, "
+                  "its last samples")
+      ->type_name("F")
+      ->check(number({.min = 0, .below = 1}))
+      ->excludes(data);
+  command
+      .add_option("--eval-every", self.train.evalEvery,
+                  "Steps from one evaluation to the next; 0 for none but that "
+                  "after the last")
+      ->type_name("N")
+      ->check(integer<std::int64_t>());
 }
 
 static void addRunOptions(CLI::App &command, TrainCommand &self) {
@@ -274,6 +314,7 @@ void addTrain(CLI::App &app, Run &run) {
   self->step.add(*command);
   self->output.add(*command);
   addDataOptions(*command, *self);
+  addEvaluationOptions(*command, *self);
   addRunOptions(*command, *self);
   command->callback([&run, self, command] {
     if (command->count("--out") + command->count("--resume") == 0)

@@ -87,6 +87,7 @@ LogicalResult expectShape(std::optional<Location> location, StringRef what,
 #include "binade/Interfaces/KernelOpInterface.h.inc"
 #include "binade/Interfaces/LayoutOpInterface.h.inc"
 #include "binade/Interfaces/PrecisionOpInterface.h.inc"
+#include "binade/Interfaces/TrainingOpInterface.h.inc"
 
 namespace mlir::binade {
 

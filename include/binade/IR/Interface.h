@@ -21,6 +21,14 @@ inline constexpr StringLiteral kPhaseAttr = "binade.phase";
 inline constexpr StringLiteral kPolicyAttr = "binade.policy";
 inline constexpr StringLiteral kKernelAttr = "binade.kernel";
 
+/// Name of the function that is a training step.
+inline constexpr StringLiteral kStepName = "step";
+/// Name of the one that computes the loss alone, from what the step keeps.
+inline constexpr StringLiteral kEvaluationName = "evaluate";
+
+/// Those of them that `module` has, the step first.
+SmallVector<func::FuncOp> getPrograms(ModuleOp module);
+
 /// Phase of `op`: forward when it says nothing.
 Phase getPhase(Operation *op);
 void setPhase(Operation *op, Phase phase);

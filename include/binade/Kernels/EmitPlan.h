@@ -50,7 +50,8 @@ struct EmittedPlan {
 
 /// Gives every value of `@step` (launches, library calls and views) a place in
 /// one arena and writes the calls down as records. A result of the role and
-/// name of an argument is written in the argument's place.
+/// name of an argument is written in the argument's place. `@evaluate`, where
+/// there is one, becomes the plan's evaluation.
 FailureOr<EmittedPlan> emitPlan(ModuleOp module, const PlanOptions &options);
 
 } // namespace mlir::binade

@@ -17,6 +17,7 @@ enum class CompilerPhase {
   Optimizer,
   Assign,
   Materialize,
+  Evaluation,
   Monitor,
   Kernels,
   Plan,

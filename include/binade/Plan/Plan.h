@@ -38,7 +38,7 @@ std::optional<Category> parseCategory(std::string_view name);
 
 /// What a port is to the world. The first nine keep their bits between steps
 /// unless a record writes them; output and what follows hold the result of the
-/// last step.
+/// last step until the next step or evaluation.
 enum class Role : std::uint8_t {
   Parameter,
   Buffer,
@@ -50,9 +50,9 @@ enum class Role : std::uint8_t {
   Hyper,    ///< F64 scalars
   Constant, ///< big constants of the graph
   Output,
-  /// `loss`, `grad_norm`, `found_inf`; `out_of_range/<launch>`, which the
-  /// runtime sets to 0 before a step and a kernel that meets an index or label
-  /// out of range to 1.
+  /// `loss`, `grad_norm`, `found_inf`; `eval_loss`, of the last evaluation;
+  /// `out_of_range/<launch>`, which the runtime sets to 0 before a step and a
+  /// kernel that meets an index or label out of range to 1.
   Metric,
   Gradient,
   /// Of a value of the step: named by statistic and value, "amax forward
@@ -62,6 +62,9 @@ enum class Role : std::uint8_t {
 inline constexpr std::size_t kNumRoles = 13;
 std::string_view name(Role role);
 std::optional<Role> parseRole(std::string_view name);
+
+/// The metric that an evaluation computes.
+inline constexpr std::string_view kEvalLoss = "eval_loss";
 
 /// True for what a checkpoint holds: parameter to step.
 bool isTrainingState(Role role);
@@ -284,6 +287,9 @@ struct Plan {
   std::vector<plan::Buffer> buffers;
   std::vector<plan::Port> ports;
   std::vector<plan::Record> records;
+  /// Computes the metric `kEvalLoss` of the batch, as a model is evaluated, in
+  /// memory that keeps nothing between steps. Empty where there is no loss.
+  std::vector<plan::Record> evaluation;
 
   /// Null when there is none.
   const plan::Port *findPort(plan::Role role, std::string_view name) const;

@@ -49,6 +49,15 @@ public:
   /// The file's name for messages, printable.
   const std::string &getPath() const;
 
+  /// Holds out the last samples, `fraction` of all, rounded. Training has those
+  /// before them that share no element with them: windows may overlap. Either
+  /// part too small for a batch is an error of exit code 3.
+  struct Split {
+    std::uint64_t training; ///< Samples 0 to this one.
+    std::uint64_t heldOut;  ///< Those from this one on.
+  };
+  Result<Split> split(double fraction) const;
+
   /// Writes all batch inputs; `samples` has `getBatch()` numbers below
   /// `getNumSamples()`.
   Result<void> fill(std::span<const std::uint64_t> samples) const;

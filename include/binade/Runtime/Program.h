@@ -105,9 +105,15 @@ public:
   /// Executes all records once.
   void run();
 
-  /// Which launch of the last run met an index or label out of range, if any
-  /// did: its results mean nothing then, but no memory was touched that is not
-  /// its own.
+  /// Whether the program computes a loss that can be evaluated.
+  bool hasEvaluation() const;
+  /// The loss of the batch as the model is evaluated: without dropout, with
+  /// running statistics. Training state keeps its bits.
+  double evaluate();
+
+  /// Which launch of the last run or evaluation met an index or label out of
+  /// range, if any did: its results mean nothing then, but no memory was
+  /// touched that is not its own.
   std::optional<std::string_view> findIndexFault() const;
 
   /// Executes the records once more, up to the first that makes a NaN or an

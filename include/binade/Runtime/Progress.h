@@ -8,10 +8,10 @@
 
 namespace binade {
 
-/// Shows step, loss, loss scale, skipped steps, steps per second and the time
-/// that is left. On a terminal one line is rewritten ten times a second;
-/// elsewhere a line is added every two seconds. The first and the last step are
-/// always shown. Time is that of the steps' own metrics.
+/// Shows step, loss, the last held-out loss, loss scale, skipped steps, steps
+/// per second and the time that is left. On a terminal one line is rewritten
+/// ten times a second; elsewhere a line is added every two seconds. The first
+/// and the last step are always shown. Time is that of the steps' own metrics.
 class Progress {
 public:
   Progress(std::ostream &out, bool isTerminal, std::int64_t steps)
@@ -27,6 +27,7 @@ private:
   std::ostream &out;
   bool isTerminal, lineIsOpen = false;
   std::int64_t steps, done = 0, skipped = 0;
+  std::optional<double> evalLoss;
   double elapsed = 0, shown = 0; ///< In milliseconds.
   double recent = 0;             ///< Milliseconds per step, averaged.
 };

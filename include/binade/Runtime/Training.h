@@ -32,6 +32,13 @@ struct TrainOptions {
   /// there is none. The steps that follow have the bits that they would have
   /// had.
   bool resume = false;
+  /// Held-out samples, of which the loss is measured in evaluation: those of
+  /// this data, or the last ones of the training data, which training then
+  /// leaves out. See Data::split.
+  const Data *evalData = nullptr;
+  double evalFraction = 0;
+  /// Steps from one evaluation to the next; 0 for none but that after the last.
+  std::int64_t evalEvery = 0;
   /// Steps from one checkpoint to the next; 0 for none but that of a run which
   /// ends before its last step.
   std::int64_t saveEvery = 0;
@@ -62,11 +69,15 @@ struct StepMetrics {
   std::optional<double> lossScale; ///< With which the step was computed.
   bool skipped = false;            ///< Nothing was updated.
   double milliseconds = 0;         ///< Reading the batch and computing.
+  std::optional<double> evalLoss;  ///< Of the held-out samples, after the step.
+  double evalMilliseconds = 0;
 };
 
 struct TrainSummary {
   std::int64_t steps = 0, skipped = 0;
   double lastLoss = 0;
+  std::optional<double> evalLoss; ///< The last, and after which step.
+  std::int64_t evalStep = 0;
   double milliseconds = 0;
   std::uint32_t epochs = 0;    ///< Begun.
   int exitCode = ExitCode::Ok; ///< What `interrupted` said.

@@ -61,6 +61,11 @@ BINADE_API void binade_program_free(binade_program *program);
  * code 3: what the step changed means nothing then. */
 BINADE_API int binade_program_run(binade_program *program);
 
+/* The loss of the batch as the model is evaluated: without dropout, with
+ * running statistics. Training state keeps its bits. Code 2 where the program
+ * has no loss; else as above. */
+BINADE_API int binade_program_evaluate(binade_program *program, double *loss);
+
 BINADE_API size_t binade_program_tensor_count(const binade_program *program);
 BINADE_API int binade_program_tensor_at(const binade_program *program,
                                         size_t index, binade_tensor *tensor);

@@ -387,6 +387,20 @@ std::optional<TensorRole> BatchNormOp::getOperandRole(unsigned index) {
   return std::nullopt;
 }
 
+SmallVector<Value>
+BatchNormOp::buildEvaluation(ImplicitLocOpBuilder &b,
+                             function_ref<Value(Value)> getRunning) {
+  if (!getTraining())
+    return {getY()};
+  Value mean = getRunning(getMean()), variance = getRunning(getVariance());
+  if (!mean || !variance)
+    return {getY()};
+  return {BatchNormOp::create(b, getY().getType(), getX(), getScale(),
+                              getBias(), mean, variance, getEpsilonAttr(),
+                              getAxisAttr(), /*training=*/UnitAttr(),
+                              getPrecisionAttr())};
+}
+
 SmallVector<Value> BatchNormOp::buildAdjoint(ImplicitLocOpBuilder &b,
                                              ArrayRef<Value> cotangents) {
   Value dy = cotangents.front();

@@ -30,6 +30,11 @@ LogicalResult mlir::binade::verifyDropout(Operation *op, const APFloat &ratio,
   return verifyStream(op, stream); // C2
 }
 
+SmallVector<Value> DropoutOp::buildEvaluation(ImplicitLocOpBuilder &,
+                                              function_ref<Value(Value)>) {
+  return {getX()};
+}
+
 SmallVector<Value> DropoutOp::buildAdjoint(ImplicitLocOpBuilder &b,
                                            ArrayRef<Value> cotangents) {
   return {DropoutGradOp::create(b, cotangents.front(), getRng(), getRatio(),

@@ -247,6 +247,18 @@ TEST(HostilePlan, RecordsOfAParallelLoopWriteApart) {
   EXPECT_EQ(copyTwice({2, 0, {1}, {2}}, {2, 6, {1}, {3}}, 2, 2), "accepted");
 }
 
+TEST(HostilePlan, EvaluationsAreChecked) {
+  EXPECT_EQ(rejection([](Plan &p) {
+              auto &launch = std::get<Launch>(p.evaluation[0].body);
+              launch.segments[0].operands[1].buffer = 9;
+            }),
+            "evaluation record 0 'mean': operand 1 is in buffer 9 of 9");
+  EXPECT_EQ(rejection([](Plan &p) { p.ports[6].name = "loss2"; }),
+            ": an evaluation without a metric 'eval_loss'");
+  EXPECT_EQ(rejection([](Plan &p) { p.ports[6].buffer = 5; }),
+            "metric 'eval_loss': expected one F32, found 1 F64");
+}
+
 TEST(HostilePlan, LaunchesAreChecked) {
   const std::string mean = "record 1 'mean': ";
   EXPECT_EQ(rejection([](Plan &p) { launchOf(p).kernel = "a b"; }),
@@ -300,6 +312,7 @@ TEST(HostilePlan, CopiesAreChecked) {
   EXPECT_EQ(rejection([](Plan &p) {
               p.buffers[0].dtype = DType::I32;
               p.ports.clear();
+              p.evaluation.clear();
               p.records.erase(p.records.begin());
             }),
             "record 2 'transpose': a copy from I32 to F32");

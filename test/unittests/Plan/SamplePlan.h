@@ -40,6 +40,7 @@ inline Plan samplePlan() {
       {Role::Batch, "labels", 3, {}, IndexCheck{0, 3, -100}},
       {Role::Hyper, "lr", 5, FillInit{1e-3}, {}, NumberRange{0.0, {}, 2.5}},
       {Role::Metric, "loss", 4, {}, {}},
+      {Role::Metric, "eval_loss", 4, {}, {}},
   };
   Matmul matmul;
   matmul.lhs = {1, 0, {4, 1}, {4}};
@@ -69,6 +70,7 @@ inline Plan samplePlan() {
                {"mean", launch},
                {"conv", convolution},
                {"transpose", copy}};
+  p.evaluation = {{"mean", launch}};
   return p;
 }
 

@@ -21,9 +21,10 @@ TEST_F(TrainingTest, BatchesFollowTheDataAndEpochsDropTheRest) {
     EXPECT_EQ(lines[i]["loss"].get<float>(), expected.losses[i]);
     EXPECT_TRUE(lines[i]["grad_norm"].is_null());
     EXPECT_TRUE(lines[i]["loss_scale"].is_null());
+    EXPECT_TRUE(lines[i]["eval_loss"].is_null());
     EXPECT_EQ(lines[i]["skipped"], false);
     EXPECT_GE(lines[i]["ms"].get<double>(), 0);
-    EXPECT_EQ(lines[i].size(), 6u);
+    EXPECT_EQ(lines[i].size(), 7u);
   }
   EXPECT_EQ(saved<float>("w"), std::vector<float>{expected.w});
   EXPECT_EQ(saved<float>("running"), std::vector<float>{expected.losses[2]});

@@ -10,6 +10,7 @@ include "binade/Interfaces/ElementwiseOpInterface.td"
 include "binade/Interfaces/KernelOpInterface.td"
 include "binade/Interfaces/LayoutOpInterface.td"
 include "binade/Interfaces/PrecisionOpInterface.td"
+include "binade/Interfaces/TrainingOpInterface.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 

@@ -145,7 +145,8 @@ def Binade_BatchNormStatisticsOp
 def Binade_BatchNormOp : Binade_PerChannelOp<"batch_norm", "Infer", [
     DeclareOpInterfaceMethods<PrecisionOpInterface,
                               ["getOperandFormat", "getOperandRole"]>,
-    DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+    DeclareOpInterfaceMethods<DifferentiableOpInterface>,
+    DeclareOpInterfaceMethods<TrainingOpInterface>]> {
   let summary = "batch normalization with given statistics";
   let description = [{
     `y = (x - mean) / sqrt(variance + epsilon) scale + bias`, one number per

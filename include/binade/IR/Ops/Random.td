@@ -60,7 +60,8 @@ class Binade_DropoutLikeOp<string mnemonic, list<Trait> traits = []>
 }
 
 def Binade_DropoutOp : Binade_DropoutLikeOp<"dropout", [
-    DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+    DeclareOpInterfaceMethods<DifferentiableOpInterface>,
+    DeclareOpInterfaceMethods<TrainingOpInterface>]> {
   let summary = "zeroes elements with probability `ratio`, scales the others";
   let description = [{
     An element is kept, times 1 / (1 - ratio), where its uniform number of stream

@@ -1,0 +1,73 @@
+// RUN: binade-opt %s --split-input-file --binade-evaluation-pipeline | FileCheck %s
+
+// What leads to the loss stays, with the arguments that it reads and without what the
+// step starts from; dropout is gone.
+
+// CHECK-LABEL: func.func @step
+// CHECK:         binade.dropout
+// CHECK-LABEL: func.func @evaluate
+// CHECK-SAME:      (%[[X:[a-z0-9]*]]: tensor<4xf16> {binade.name = "x", binade.role = #binade.role<batch>})
+// CHECK-SAME:      -> (tensor<f32> {binade.name = "eval_loss", binade.role = #binade.role<metric>})
+// CHECK-NEXT:    %[[Y:.*]] = binade.cast %[[X]] : (tensor<4xf16>) -> tensor<4xf32>
+// CHECK-NEXT:    %[[LOSS:.*]] = binade.reduce_mean %[[Y]]
+// CHECK-NEXT:    return %[[LOSS]] : tensor<f32>
+func.func @step(
+    %w: tensor<4xf32> {binade.role = #binade.role<parameter>, binade.name = "w",
+                       binade.init = dense<1.0> : tensor<4xf32>},
+    %rng: tensor<2xi64> {binade.role = #binade.role<rng>, binade.name = "rng"},
+    %x: tensor<4xf16> {binade.role = #binade.role<batch>, binade.name = "x"})
+    -> (tensor<f32> {binade.role = #binade.role<metric>, binade.name = "loss"},
+        tensor<4xf32> {binade.role = #binade.role<parameter>, binade.name = "w"}) {
+  %y = binade.dropout %x, %rng {ratio = 0.5 : f64, stream = 0 : i64}
+      : (tensor<4xf16>, tensor<2xi64>) -> tensor<4xf32>
+  %loss = binade.reduce_mean %y {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+  %next = binade.sub %w, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %loss, %next : tensor<f32>, tensor<4xf32>
+}
+
+// -----
+
+// Statistics of the batch give way to the running ones into which they are mixed,
+// through a cast too; without such the batch's remain.
+
+// CHECK-LABEL: func.func @evaluate
+// CHECK-SAME:      (%[[M:[a-z0-9]*]]: tensor<3xf32> {binade.name = "mean", binade.role = #binade.role<buffer>}
+// CHECK-SAME:       %[[V:[a-z0-9]*]]: tensor<3xf32> {binade.name = "variance", binade.role = #binade.role<buffer>}
+// CHECK-SAME:       %[[X:[a-z0-9]*]]: tensor<2x3xf16> {binade.name = "x"
+// CHECK:         %[[Y:.*]] = binade.batch_norm %[[X]], %{{.*}}, %{{.*}}, %[[M]], %[[V]] {axis = 1 : i64, epsilon = 1.000000e-05 : f64}
+// CHECK:         binade.batch_norm_statistics %[[Y]]
+// CHECK:         binade.batch_norm {{.*}} training}
+func.func @step(
+    %running_mean: tensor<3xf32> {binade.role = #binade.role<buffer>, binade.name = "mean"},
+    %running_variance: tensor<3xf32> {binade.role = #binade.role<buffer>, binade.name = "variance"},
+    %x: tensor<2x3xf16> {binade.role = #binade.role<batch>, binade.name = "x"})
+    -> (tensor<f32> {binade.role = #binade.role<metric>, binade.name = "loss"},
+        tensor<3xf32> {binade.role = #binade.role<buffer>, binade.name = "variance"},
+        tensor<3xf32> {binade.role = #binade.role<buffer>, binade.name = "mean"}) {
+  %one = binade.constant dense<1.0> : tensor<3xf32>
+  %mean, %variance = binade.batch_norm_statistics %x {axis = 1 : i64}
+      : (tensor<2x3xf16>) -> (tensor<3xf32>, tensor<3xf32>)
+  %y = binade.batch_norm %x, %one, %one, %mean, %variance {axis = 1 : i64, epsilon = 1.0e-5 : f64, training}
+      : (tensor<2x3xf16>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<2x3xf16>
+  %next_mean = binade.add %running_mean, %mean : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+  %next_variance = binade.add %variance, %running_variance : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+  %mean2, %variance2 = binade.batch_norm_statistics %y {axis = 1 : i64}
+      : (tensor<2x3xf16>) -> (tensor<3xf32>, tensor<3xf32>)
+  %z = binade.batch_norm %y, %one, %one, %mean2, %variance2 {axis = 1 : i64, epsilon = 1.0e-5 : f64, training}
+      : (tensor<2x3xf16>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<2x3xf16>
+  %loss = binade.reduce_mean %z {axes = array<i64: 0, 1>} : (tensor<2x3xf16>) -> tensor<f32>
+  return %loss, %next_variance, %next_mean : tensor<f32>, tensor<3xf32>, tensor<3xf32>
+}
+
+// -----
+
+// Without a loss there is nothing to evaluate.
+
+// CHECK-LABEL: func.func @step
+// CHECK-NOT:   @evaluate
+func.func @step(
+    %x: tensor<4xf32> {binade.role = #binade.role<batch>, binade.name = "x"})
+    -> (tensor<4xf32> {binade.role = #binade.role<output>, binade.name = "y"}) {
+  %y = binade.neg %x : (tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
