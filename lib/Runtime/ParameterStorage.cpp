@@ -24,6 +24,14 @@ static std::uint16_t encode(float value, std::optional<Master> master,
   return dtype == DType::BF16 ? floatToBF16(value) : floatToF16(value);
 }
 
+/// The f32 whose halves a split keeps.
+static float decode(std::uint16_t upper, std::int16_t low, Master master) {
+  if (master == Master::SplitRound)
+    upper -= low < 0 ? 1 : 0;
+  return std::bit_cast<float>(std::uint32_t(upper) << 16 |
+                              static_cast<std::uint16_t>(low));
+}
+
 std::vector<float> binade::widen(const Tensor &tensor) {
   std::span<const std::uint16_t> bits = tensor.as<std::uint16_t>();
   std::vector<float> values(bits.size());
@@ -54,4 +62,27 @@ void binade::storeBeside(std::span<const float> values, Master master,
   case Master::Kahan: // Nothing is lost yet.
     std::fill(beside.bytes.begin(), beside.bytes.end(), std::byte(0));
   }
+}
+
+std::vector<float> binade::join(const Tensor &parameter, Master master,
+                                const Tensor &beside) {
+  std::vector<float> values = widen(parameter);
+  switch (master) {
+  case Master::F32:
+    std::copy_n(beside.as<float>().begin(), values.size(), values.begin());
+    break;
+  case Master::SplitRound:
+  case Master::SplitTrunc:
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = decode(parameter.as<std::uint16_t>()[i],
+                         beside.as<std::int16_t>()[i], master);
+    break;
+  case Master::Kahan: {
+    std::vector<float> lost = widen(beside);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] -= lost[i];
+    break;
+  }
+  }
+  return values;
 }

@@ -7,6 +7,12 @@
 
 namespace binade {
 
+/// Metadata of a state file: its value says what is kept beside the parameter
+/// and, after a space, in which tensor.
+inline std::string masterKey(std::string_view parameter) {
+  return "master/" + std::string(parameter);
+}
+
 /// Whether F32 can be rounded to it.
 inline bool isNarrow(DType dtype) {
   return dtype == DType::BF16 || dtype == DType::F16;
@@ -23,6 +29,10 @@ void storeRounded(std::span<const float> values,
 /// Writes what `master` keeps beside a parameter that starts with `values`.
 void storeBeside(std::span<const float> values, plan::Master master,
                  const Tensor &beside);
+
+/// What `parameter` and `beside` stand for, which `master` keeps of it.
+std::vector<float> join(const Tensor &parameter, plan::Master master,
+                        const Tensor &beside);
 
 } // namespace binade
 

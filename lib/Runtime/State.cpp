@@ -84,10 +84,15 @@ Result<void> Program::save(const std::string &path) const {
                         {tensor.shape.begin(), tensor.shape.end()},
                         tensor.bytes});
   const Plan &plan = getPlan();
-  return writeSafetensors(path, stored,
-                          {{"format", "binade-state"},
-                           {"format_version", "1"},
-                           {"model", plan.model},
-                           {"policy", plan.policy},
-                           {"policy_hash", plan.policyHash}});
+  SafetensorsMetadata metadata = {{"format", "binade-state"},
+                                  {"format_version", "1"},
+                                  {"model", plan.model},
+                                  {"policy", plan.policy},
+                                  {"policy_hash", plan.policyHash}};
+  for (const Port &port : plan.ports)
+    if (auto *beside = std::get_if<BesideInit>(&port.init))
+      metadata[masterKey(beside->parameter)] =
+          std::string(plan::name(beside->master)) + " " +
+          stateName(port.role, port.name);
+  return writeSafetensors(path, stored, metadata);
 }

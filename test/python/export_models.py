@@ -123,6 +123,15 @@ def images():
     return {"x": torch.randn(4, 2, 6, 6) + 0.5, "labels": torch.tensor([0, 2, 1, 1])}
 
 
+def features():
+    torch.manual_seed(1)
+    return {"x": torch.randn(5, 6), "y": torch.randn(5, 6)}
+
+
+def distance(prediction, y):
+    return F.mse_loss(prediction, y)
+
+
 def wrong_batch():
     return {**vectors(), "extra": torch.zeros(1)}
 

@@ -13,7 +13,7 @@ from reference import BUILD, ROOT, safetensors
 onnx = pytest.importorskip("onnx")
 
 BINADE = BUILD / "bin" / "binade"
-COMMANDS = ["import", "compile", "train", "inspect", "policy", "list", "eval"]
+COMMANDS = ["import", "compile", "train", "export", "inspect", "policy", "list", "eval"]
 # Symbolic, with a loss to add; the static one has its loss inside.
 GRAPH = """
 <ir_version: 9, opset_import: ["" : 20]>

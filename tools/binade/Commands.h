@@ -15,6 +15,7 @@ void addCompile(CLI::App &app, Run &run);
 void addCosts(CLI::App &app, Run &run);
 void addTrain(CLI::App &app, Run &run);
 void addExplain(CLI::App &app, Run &run);
+void addExport(CLI::App &app, Run &run);
 void addDiff(CLI::App &app, Run &run);
 void addInspect(CLI::App &app, Run &run);
 void addList(CLI::App &app, Run &run);

@@ -5,6 +5,7 @@
 #include "binade/Container/Error.h"
 #include "binade/Container/Suggest.h"
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <iostream>
 #include <unistd.h>
@@ -33,23 +34,24 @@ static int runExternal(const CLI::App &app, char **argv) {
 }
 
 int main(int argc, char **argv) {
+  // A file that may not grow is an error of writing, not the end.
+  std::signal(SIGXFSZ, SIG_IGN);
   CLI::App app("Compiles training graphs, and says why each number has its "
                "format.",
                "binade");
   app.set_version_flag("--version", "binade " BINADE_VERSION);
   app.require_subcommand(1);
   std::function<int()> run;
-  for (auto *add : {addImport, addCompile, addTrain, addCheckpoint, addInspect,
-                    addExplain, addDiff, addPolicy, addCosts, addList})
+  for (auto *add :
+       {addImport, addCompile, addTrain, addExport, addCheckpoint, addInspect,
+        addExplain, addDiff, addPolicy, addCosts, addList})
     add(app, run);
   app.footer("Examples:\n"
              "  binade train model.onnx --data train.safetensors --steps 100 "
              "--out run\n"
              "  binade compile --help\n"
              "  binade eval --help\n"
-             "  binade runs --help\n"
-             "Every 'binade-NAME' on PATH is a command too, as eval and runs "
-             "are.\n"
+             "Every 'binade-NAME' on PATH is a command too, as eval is.\n"
              "Exit codes: docs/ExitCodes.md.");
 
   auto isOwn = [&](const CLI::App *command) {

@@ -31,7 +31,6 @@ public:
 
 private:
   LogicalResult checkOps(const Initializers &initializers);
-  void collectUsed();
   void createFunction();
   LogicalResult addBatch(Graph &graph);
   LogicalResult importNodes(Graph &graph);
@@ -110,14 +109,6 @@ LogicalResult Importer::checkOps(const Initializers &initializers) {
               "onnx.inliner.inline_local_functions)";
   }
   return error;
-}
-
-void Importer::collectUsed() {
-  for (unsigned index : order)
-    for (const std::string &name : model.getGraph().node(index).input())
-      used.insert(name);
-  for (const auto &output : model.getGraph().output())
-    used.insert(output.name());
 }
 
 //===----------------------------------------------------------------------===//
@@ -320,7 +311,7 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run() {
   FailureOr<Metadata> metadata = readMetadata(model);
   if (failed(metadata) || failed(dimensions.bind(model, options.dims)))
     return failure();
-  collectUsed();
+  used = collectUsed(model, order);
   Initializers initializers(model, *metadata);
   if (failed(initializers.classify(order, used, dimensions, tensors, options,
                                    report)) ||
@@ -377,13 +368,10 @@ mlir::binade::importOnnx(llvm::MemoryBufferRef file,
 FailureOr<OwningOpRef<ModuleOp>>
 mlir::binade::importOnnx(StringRef path, const ImportOptions &options,
                          MLIRContext *context, ImportReport *report) {
+  context->loadDialect<BinadeDialect, func::FuncDialect>();
   Model model(context, path);
-  auto file = ::binade::openFile(path.str());
-  if (!file)
-    return importer::emitError(model.getLoc(), file.error());
-  auto bytes = ::binade::readText(*file, uint64_t(2) << 30);
-  if (!bytes)
-    return importer::emitError(model.getLoc(), bytes.error());
-  return importOnnx(llvm::MemoryBufferRef(*bytes, path), options, context,
-                    report);
+  if (failed(model.read()))
+    return failure();
+  ImportReport unread;
+  return Importer(model, options, report ? *report : unread).run();
 }

@@ -107,6 +107,38 @@ Initializers::classify(ArrayRef<unsigned> order, const llvm::StringSet<> &used,
   return success();
 }
 
+FailureOr<Initializers::Place> Initializers::locate(TensorReader &reader,
+                                                    const Tensor &tensor) {
+  FailureOr<TypedAttr> value =
+      reader.refer(getLoc(tensor.name), *tensor.proto, tensor.range);
+  if (failed(value))
+    return failure();
+  bool canBeTied = tensor.isTrained && isa<ExternalAttr>(*value) &&
+                   tensor.type.getNumElements() > 0;
+  StringRef owner = canBeTied
+                        ? stored.try_emplace(*value, tensor.name).first->second
+                        : tensor.name;
+  return Place{*value, owner};
+}
+
+FailureOr<std::vector<Initializers::Kept>>
+Initializers::getKept(TensorReader &reader) {
+  std::vector<Kept> kept;
+  for (const Tensor &tensor : tensors) {
+    if (tensor.isConstant())
+      continue;
+    StringRef owner = tensor.name;
+    if (tensor.proto) {
+      FailureOr<Place> place = locate(reader, tensor);
+      if (failed(place))
+        return failure();
+      owner = place->owner;
+    }
+    kept.push_back({tensor.name.str(), tensor.type, owner.str()});
+  }
+  return kept;
+}
+
 LogicalResult Initializers::defineArgument(Graph &graph, const Tensor &tensor,
                                            Role role,
                                            ImportReport::Group &group) {
@@ -117,19 +149,14 @@ LogicalResult Initializers::defineArgument(Graph &graph, const Tensor &tensor,
     count(group, tensor.type);
     return success();
   }
-  FailureOr<TypedAttr> value = graph.getTensors().refer(
-      getLoc(tensor.name), *tensor.proto, tensor.range);
-  if (failed(value))
+  FailureOr<Place> place = locate(graph.getTensors(), tensor);
+  if (failed(place))
     return failure();
-  bool canBeTied = role == Role::Parameter && isa<ExternalAttr>(*value) &&
-                   tensor.type.getNumElements() > 0;
-  if (Value first = stored.lookup(*value); first && canBeTied) {
-    graph.define(tensor.name, first);
+  if (place->owner != tensor.name) {
+    graph.define(tensor.name, graph.lookup(place->owner));
     return success();
   }
-  graph.addArgument(role, tensor.name, tensor.type, *value);
-  if (canBeTied)
-    stored[*value] = graph.lookup(tensor.name);
+  graph.addArgument(role, tensor.name, tensor.type, place->value);
   count(group, tensor.type);
   return success();
 }

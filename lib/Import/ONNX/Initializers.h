@@ -26,6 +26,15 @@ public:
 
   bool isConstant(StringRef name) const { return constants.contains(name); }
 
+  /// A tensor that the state of a run has.
+  struct Kept {
+    std::string name;
+    RankedTensorType type;
+    std::string owner; ///< The first of those tied to it; often itself.
+  };
+  /// Parameters and buffers.
+  FailureOr<std::vector<Kept>> getKept(TensorReader &reader);
+
   /// Gives each its value: parameters and buffers become arguments, the others
   /// constants.
   LogicalResult define(Graph &graph, ImportReport &report);
@@ -55,6 +64,12 @@ private:
                         ImportReport &report);
   LogicalResult applyGlobs(ArrayRef<std::string> globs, StringRef flag,
                            bool isTrained);
+  /// Where a tensor is stored, and whose argument it is.
+  struct Place {
+    TypedAttr value;
+    StringRef owner;
+  };
+  FailureOr<Place> locate(TensorReader &reader, const Tensor &tensor);
   LogicalResult defineArgument(Graph &graph, const Tensor &tensor, Role role,
                                ImportReport::Group &group);
   LogicalResult defineConstant(Graph &graph, const Tensor &tensor);
@@ -64,7 +79,7 @@ private:
   std::vector<Tensor> tensors;
   llvm::StringSet<> constants;
   /// The first parameter stored at a place; others at the same place are tied.
-  llvm::DenseMap<Attribute, Value> stored;
+  llvm::DenseMap<Attribute, StringRef> stored;
 };
 
 } // namespace mlir::binade::importer

@@ -73,6 +73,16 @@ std::optional<ByteRange> Model::getRawData(size_t index) const {
   return index < rawData.size() ? rawData[index] : std::nullopt;
 }
 
+LogicalResult Model::read() {
+  auto file = ::binade::openFile(path);
+  if (!file)
+    return importer::emitError(getLoc(), file.error());
+  auto bytes = ::binade::readText(*file, uint64_t(2) << 30);
+  if (!bytes)
+    return importer::emitError(getLoc(), bytes.error());
+  return parse(*bytes);
+}
+
 LogicalResult Model::parse(StringRef bytes) {
   if (bytes.size() > kMaxFileSize) {
     InFlightDiagnostic error = emitError();

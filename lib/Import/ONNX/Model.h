@@ -31,6 +31,9 @@ public:
   Model(MLIRContext *context, StringRef path);
   ~Model();
 
+  /// Parses the file itself.
+  LogicalResult read();
+
   /// Parses `bytes`. Refused: what is no ONNX model, operator sets that are too
   /// old or too new, and parts of the format that hold no plain graph.
   LogicalResult parse(StringRef bytes);
@@ -38,6 +41,8 @@ public:
   MLIRContext *getContext() const { return context; }
   const ::onnx::GraphProto &getGraph() const;
   const ::onnx::ModelProto &getProto() const { return *proto; }
+  /// For those who write the model again.
+  ::onnx::ModelProto &getProto() { return *proto; }
   int64_t getOpset() const { return opset; }
   /// The model's directory, to which external data are relative.
   const std::string &getDirectory() const { return directory; }

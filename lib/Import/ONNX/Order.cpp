@@ -141,3 +141,15 @@ FailureOr<SmallVector<unsigned>>
 mlir::binade::importer::sortNodes(const Model &model) {
   return NodeOrder(model).compute();
 }
+
+llvm::StringSet<>
+mlir::binade::importer::collectUsed(const Model &model,
+                                    ArrayRef<unsigned> order) {
+  llvm::StringSet<> used;
+  for (unsigned index : order)
+    for (const std::string &name : model.getGraph().node(index).input())
+      used.insert(name);
+  for (const auto &output : model.getGraph().output())
+    used.insert(output.name());
+  return used;
+}

@@ -4,6 +4,7 @@
 #define BINADE_LIB_IMPORT_ONNX_ORDER_H
 
 #include "Model.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace mlir::binade::importer {
 
@@ -11,6 +12,9 @@ namespace mlir::binade::importer {
 /// their users, otherwise in the order of the file. Fails on cycles, names that
 /// nothing defines and names that are defined twice.
 FailureOr<SmallVector<unsigned>> sortNodes(const Model &model);
+
+/// Names that these nodes or the graph's outputs read.
+llvm::StringSet<> collectUsed(const Model &model, ArrayRef<unsigned> order);
 
 } // namespace mlir::binade::importer
 

@@ -133,8 +133,8 @@ static std::vector<char> getTypedData(const TensorProto &tensor) {
   }
 }
 
-FailureOr<TypedAttr> TensorReader::readElements(Location loc,
-                                                const TensorProto &tensor) {
+FailureOr<std::vector<char>>
+TensorReader::readBytes(Location loc, const TensorProto &tensor) {
   FailureOr<RankedTensorType> type = getType(loc, tensor);
   if (failed(type))
     return failure();
@@ -158,7 +158,18 @@ FailureOr<TypedAttr> TensorReader::readElements(Location loc,
     return mlir::emitError(loc)
            << "holds " << bytes.size() << " bytes of data, its type " << *type
            << " needs " << getBytes(*type);
-  return cast<TypedAttr>(fromBytes(*type, bytes));
+  return bytes;
+}
+
+FailureOr<TypedAttr> TensorReader::readElements(Location loc,
+                                                const TensorProto &tensor) {
+  FailureOr<RankedTensorType> type = getType(loc, tensor);
+  if (failed(type))
+    return failure();
+  FailureOr<std::vector<char>> bytes = readBytes(loc, tensor);
+  if (failed(bytes))
+    return failure();
+  return cast<TypedAttr>(fromBytes(*type, *bytes));
 }
 
 //===----------------------------------------------------------------------===//

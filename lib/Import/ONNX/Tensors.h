@@ -30,6 +30,10 @@ public:
   FailureOr<RankedTensorType> getType(Location loc,
                                       const ::onnx::TensorProto &tensor);
 
+  /// Bytes of the elements, of any length, as ONNX's `raw_data` has them.
+  FailureOr<std::vector<char>> readBytes(Location loc,
+                                         const ::onnx::TensorProto &tensor);
+
   /// The elements themselves, whatever their number.
   FailureOr<TypedAttr> readElements(Location loc,
                                     const ::onnx::TensorProto &tensor);

@@ -1,0 +1,232 @@
+//===- TrainedState.cpp - What a run has learned, from its files ----------===//
+
+#include "binade/Runtime/TrainedState.h"
+#include "ParameterStorage.h"
+#include "binade/Container/FloatConversion.h"
+#include "binade/Runtime/Checkpoint.h"
+#include <algorithm>
+#include <filesystem>
+
+using namespace binade;
+using namespace binade::plan;
+namespace fs = std::filesystem;
+
+static constexpr std::string_view kFinal = "final.safetensors";
+
+//===----------------------------------------------------------------------===//
+// Where it is
+//===----------------------------------------------------------------------===//
+
+static bool exists(const std::string &path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+static bool isDirectory(const std::string &path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
+static bool isCheckpoint(const std::string &path) {
+  return exists(path + "/" + kManifestName.data());
+}
+
+static Result<std::vector<Safetensors>> openCheckpoint(std::string path) {
+  Result<Manifest> manifest = readManifest(path);
+  if (!manifest)
+    return manifest.takeError();
+  if (manifest->formatVersion != kCheckpointVersion)
+    return Error{printable(path), "is of format version " +
+                                      std::to_string(manifest->formatVersion) +
+                                      ", this program reads " +
+                                      std::to_string(kCheckpointVersion)};
+  return openShards(path, *manifest);
+}
+
+/// The path of the checkpoint that the user calls `wanted`.
+static Result<std::string> findCheckpoint(const std::string &run,
+                                          const std::string &wanted) {
+  std::optional<std::uint64_t> step = parseDecimal(wanted);
+  if (!step)
+    return wanted;
+  auto found = listCheckpoints(run);
+  if (!found)
+    return found.takeError();
+  if (auto it = found->find(static_cast<std::int64_t>(*step));
+      it != found->end())
+    return it->second;
+  std::string steps;
+  for (const auto &[number, path] : *found)
+    steps += (steps.empty() ? "" : ", ") + std::to_string(number);
+  return Error{printable(run), "has no checkpoint of step " + wanted}.withNote(
+      steps.empty() ? "it has none" : "it has those of steps " + steps);
+}
+
+/// A directory by its path without a slash at its end, as checkpoints know
+/// their names.
+static std::string trim(std::string path) {
+  while (path.size() > 1 && path.ends_with('/'))
+    path.pop_back();
+  return path;
+}
+
+Result<TrainedState> TrainedState::open(const std::string &path,
+                                        const std::string &checkpoint) {
+  std::string place = trim(path);
+  if (!checkpoint.empty()) {
+    Result<std::string> found = findCheckpoint(place, trim(checkpoint));
+    if (!found)
+      return found.takeError();
+    place = *found;
+  }
+  std::vector<Safetensors> files;
+  if (isCheckpoint(place)) {
+    auto shards = openCheckpoint(place);
+    if (!shards)
+      return shards.takeError();
+    files = *std::move(shards);
+  } else {
+    if (isDirectory(place)) {
+      std::string file = place + "/" + kFinal.data();
+      auto saved = listCheckpoints(place);
+      if (!exists(file) && saved && !saved->empty())
+        return Error{printable(place), "has no " + std::string(kFinal) +
+                                           ": the run was not finished"}
+            .withNote("--checkpoint " + std::to_string(saved->rbegin()->first) +
+                      " takes its newest checkpoint");
+      place = file;
+    }
+    Result<Safetensors> file = Safetensors::open(place);
+    if (!file)
+      return file.takeError();
+    files.push_back(*std::move(file));
+  }
+  return TrainedState(std::move(files), printable(place));
+}
+
+//===----------------------------------------------------------------------===//
+// What is in it
+//===----------------------------------------------------------------------===//
+
+/// Whether a tensor of that name is what training itself needs.
+static bool isOfTraining(std::string_view name) {
+  return name.starts_with(stateName(Role::State, "")) ||
+         name.starts_with(stateName(Role::Scaler, "")) ||
+         name == stateName(Role::Step, "") || name == stateName(Role::Rng, "");
+}
+
+TrainedState::Entry TrainedState::locate(std::string_view name) const {
+  for (const Safetensors &file : files)
+    if (const TensorInfo *info = file.find(name))
+      return {&file, info};
+  return {};
+}
+
+std::vector<std::string> TrainedState::getNames() const {
+  std::vector<std::string> names;
+  for (const Safetensors &file : files)
+    for (const TensorInfo &tensor : file.getTensors())
+      if (!isOfTraining(tensor.name))
+        names.push_back(tensor.name);
+  return names;
+}
+
+const TensorInfo *TrainedState::find(std::string_view name) const {
+  return isOfTraining(name) ? nullptr : locate(name).info;
+}
+
+std::optional<std::int64_t> TrainedState::getStep() const {
+  Entry entry = locate(stateName(Role::Step, ""));
+  std::int64_t step = 0;
+  if (!entry.info || entry.info->dtype != DType::I64 ||
+      entry.info->bytes != sizeof(step) ||
+      !entry.file->read(*entry.info,
+                        std::as_writable_bytes(std::span(&step, 1))))
+    return std::nullopt;
+  return step;
+}
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
+static Result<std::vector<std::byte>> readBytes(const Safetensors &file,
+                                                const TensorInfo &info) {
+  std::vector<std::byte> bytes(info.bytes);
+  if (Result<void> done = file.read(info, bytes); !done)
+    return done.takeError();
+  return bytes;
+}
+
+Result<std::vector<float>> TrainedState::widen(std::string_view name,
+                                               const Entry &parameter) const {
+  Result<std::vector<std::byte>> bytes =
+      readBytes(*parameter.file, *parameter.info);
+  if (!bytes)
+    return bytes.takeError();
+  Tensor tensor{Role::Parameter, name, parameter.info->dtype,
+                parameter.info->shape, *bytes};
+  const SafetensorsMetadata &metadata = parameter.file->getMetadata();
+  auto kept = metadata.find(masterKey(name));
+  if (kept == metadata.end())
+    return binade::widen(tensor);
+  std::string_view text = kept->second;
+  std::size_t space = std::min(text.find(' '), text.size());
+  std::optional<Master> master = parseMaster(text.substr(0, space));
+  Entry beside = locate(text.substr(std::min(space + 1, text.size())));
+  auto expected = [&]() -> DType {
+    switch (*master) {
+    case Master::F32:
+      return DType::F32;
+    case Master::SplitRound:
+    case Master::SplitTrunc:
+      return DType::I16;
+    case Master::Kahan:
+      return tensor.dtype;
+    }
+    return tensor.dtype;
+  };
+  if (!master || !beside.info || beside.info->dtype != expected() ||
+      beside.info->shape != parameter.info->shape)
+    return parameter.file->errorAt(*parameter.info,
+                                   "what is kept beside it is not in the file");
+  Result<std::vector<std::byte>> other = readBytes(*beside.file, *beside.info);
+  if (!other)
+    return other.takeError();
+  return join(tensor, *master,
+              {Role::State, beside.info->name, beside.info->dtype,
+               beside.info->shape, *other});
+}
+
+Result<std::vector<std::byte>> TrainedState::read(std::string_view name,
+                                                  DType dtype) const {
+  Entry entry = locate(name);
+  bool isKept = entry.file->getMetadata().contains(masterKey(name));
+  if (entry.info->dtype == dtype && !isKept)
+    return readBytes(*entry.file, *entry.info);
+  auto isShort = [](DType type) {
+    return type == DType::F32 || isNarrow(type);
+  };
+  if (!isShort(dtype) || !isShort(entry.info->dtype))
+    return entry.file->errorAt(
+        *entry.info, "is " + std::string(binade::name(entry.info->dtype)) +
+                         ", the model has " + std::string(binade::name(dtype)));
+  std::vector<float> values(entry.info->getNumElements());
+  if (isNarrow(entry.info->dtype)) {
+    Result<std::vector<float>> wide = widen(name, entry);
+    if (!wide)
+      return wide.takeError();
+    values = *std::move(wide);
+  } else if (Result<void> done = entry.file->read(
+                 *entry.info, std::as_writable_bytes(std::span(values)));
+             !done) {
+    return done.takeError();
+  }
+  std::vector<std::byte> bytes(values.size() * byteSize(dtype));
+  Tensor result{Role::Parameter, name, dtype, entry.info->shape, bytes};
+  if (isNarrow(dtype))
+    storeRounded(values, std::nullopt, result);
+  else
+    std::ranges::copy(values, result.as<float>().begin());
+  return bytes;
+}

@@ -1,0 +1,109 @@
+"""Loads what a run has learned into the PyTorch module that it was exported from.
+
+    binade.trained.load(module, "run")
+
+Names of ``final.safetensors`` are those of the module: where all parameters are kept in
+32 bits, PyTorch's own ``load_state_dict`` takes them, too.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from binade import safetensors
+from binade.command import RejectedError
+
+if TYPE_CHECKING:
+    import torch
+
+_MASTER = "master/"
+
+
+def load_state(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+    """Parameters and buffers of a run, a checkpoint's ``state.safetensors``, or a file.
+
+    Parameters that a run keeps in 16 bits with a remedy come as the f32 which the
+    remedy keeps of them.
+
+    Args:
+      path: The directory of a run (its ``final.safetensors``) or a safetensors file.
+    """
+    path = os.fspath(path)
+    if os.path.isdir(path):
+        path = os.path.join(path, "final.safetensors")
+    metadata = safetensors.read_header(path).metadata
+    tensors = safetensors.load(path)
+    state = {
+        name: value
+        for name, value in tensors.items()
+        if not name.startswith(("state/", "scaler/")) and name not in ("step", "rng")
+    }
+    for key, kept in metadata.items():
+        name = key.removeprefix(_MASTER)
+        if key != name and name in state:
+            master, beside = kept.split(" ", 1)
+            state[name] = _join(state[name], master, tensors[beside])
+    return state
+
+
+def _join(parameter: np.ndarray, master: str, beside: np.ndarray) -> np.ndarray:
+    """The f32 of a parameter and what is kept beside it (docs/Precision.md)."""
+    if master == "f32":
+        return beside
+    if master == "kahan":
+        return parameter.astype(np.float32) - beside.astype(np.float32)
+    upper = parameter.view(np.uint16).astype(np.uint32)
+    if master == "split_round":
+        upper = upper - (beside < 0)
+    word = upper << 16 | beside.view(np.uint16)
+    return word.astype(np.uint32).view(np.float32)
+
+
+def load(module: torch.nn.Module, path: str | os.PathLike[str]) -> None:
+    """Sets a module's parameters and running statistics from `load_state`.
+
+    Every tensor of the state has to be one of the module, and every parameter that is
+    trained has to be in the state, itself or by one that it is tied to.
+
+    Raises:
+      RejectedError: If they do not fit; the message lists what does not.
+    """
+    import torch
+
+    state = load_state(path)
+    known = {
+        **dict(module.named_parameters(remove_duplicate=False)),
+        **dict(module.named_buffers(remove_duplicate=False)),
+    }
+    given = {id(known[name]) for name in state if name in known}
+    wrong = [f"the module has no '{name}'" for name in state if name not in known]
+    for name, tensor in known.items():
+        if tensor.requires_grad and id(tensor) not in given:
+            wrong.append(f"the state lacks '{name}'")
+        elif name in state and state[name].shape != tuple(tensor.shape):
+            wrong.append(
+                f"'{name}' is {list(state[name].shape)}, "
+                f"in the module {list(tensor.shape)}"
+            )
+    if wrong:
+        raise RejectedError(f"{os.fspath(path)}: " + "; ".join(wrong))
+    with torch.no_grad():
+        for name, value in state.items():
+            known[name].copy_(_tensor(value))
+
+
+def _tensor(value: np.ndarray) -> torch.Tensor:
+    import torch
+
+    if value.dtype.kind not in "iufb":  # PyTorch takes no array of bf16.
+        value = value.astype(np.float32)
+    return torch.from_numpy(value)
+
+
+def to_torch(state: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
+    """The tensors of `load_state` for ``module.load_state_dict``."""
+    return {name: _tensor(value) for name, value in state.items()}

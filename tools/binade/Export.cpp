@@ -1,0 +1,158 @@
+//===- Export.cpp - binade export -----------------------------------------===//
+
+#include "binade/Import/ONNX/Export.h"
+#include "Commands.h"
+#include "Diagnostics.h"
+#include "Options.h"
+#include "binade/CommandLine/CommandLine.h"
+#include "binade/Runtime/TrainedState.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/Path.h"
+#include <iostream>
+
+using namespace mlir;
+using namespace mlir::binade;
+using ::binade::ExitCode;
+using ::binade::oneOf;
+using ::binade::printable;
+using ::binade::Result;
+using ::binade::Severity;
+using ::binade::TrainedState;
+
+namespace {
+struct ExportCommand {
+  std::string run, checkpoint, model, out, weights = "auto";
+  ExportOptions options;
+  ::binade::DiagnosticFormat format = ::binade::DiagnosticFormat::Text;
+
+  int execute();
+  void print(const TrainedState &state, const ExportReport &report) const;
+};
+} // namespace
+
+static std::string list(const std::vector<std::string> &names) {
+  return llvm::join(
+      llvm::map_range(names,
+                      [](const std::string &name) { return printable(name); }),
+      ", ");
+}
+
+void ExportCommand::print(const TrainedState &state,
+                          const ExportReport &report) const {
+  std::cout << printable(out) << ": " << report.nodes << " nodes, "
+            << report.tensors << " tensors of " << state.getPath();
+  if (std::optional<std::int64_t> step = state.getStep())
+    std::cout << " after step " << *step;
+  std::cout << "; inputs " << list(report.inputs) << "; outputs "
+            << list(report.outputs) << "\n";
+  if (!report.leftOut.empty())
+    std::cout << "left out: " << list(report.leftOut) << "\n";
+  if (!report.data.empty())
+    std::cout << "weights beside it: " << printable(report.data) << "\n";
+}
+
+int ExportCommand::execute() {
+  MLIRContext context;
+  Diagnostics diagnostics(context, printable(model), format);
+  Result<TrainedState> state = TrainedState::open(run, checkpoint);
+  if (!state)
+    return diagnostics.fail(state.error());
+  options.weights = llvm::StringSwitch<ExportOptions::Weights>(weights)
+                        .Case("inside", ExportOptions::Weights::Inside)
+                        .Case("beside", ExportOptions::Weights::Beside)
+                        .Default(ExportOptions::Weights::Auto);
+  TrainedValues values;
+  values.where = state->getPath();
+  values.names = state->getNames();
+  values.find = [&](StringRef name) { return state->find(name.str()); };
+  values.read = [&](StringRef name, ::binade::DType dtype) {
+    return state->read(name.str(), dtype);
+  };
+  ExportReport report;
+  if (failed(exportOnnx(model, values, options, out, &context, report)))
+    return report.exitCode;
+  if (!report.unknown.empty())
+    diagnostics.print(
+        {state->getPath(), "the model has no tensors of these names, which are "
+                           "left out: " +
+                               list(report.unknown)},
+        Severity::Warning);
+  print(*state, report);
+  return ExitCode::Ok;
+}
+
+void addExport(CLI::App &app, Run &run) {
+  CLI::App *command = ::binade::addCommand(
+      app, "export", "Write the ONNX file of a model that was trained");
+  command->footer(
+      "The file is the model that was imported, with the trained weights and "
+      "running\nstatistics, made for inference: no dropout, no loss, no "
+      "labels.\n"
+      "Examples:\n"
+      "  binade export run --model model.onnx -o trained.onnx\n"
+      "  binade export run --model model.onnx --keep-loss -o judged.onnx\n"
+      "  binade export run/final.safetensors --model model.onnx --training "
+      "\\\n"
+      "      --weights inside -o again.onnx");
+  auto self = std::make_shared<ExportCommand>();
+  command
+      ->add_option("run", self->run,
+                   "Directory of a run, or a file like its "
+                   "final.safetensors")
+      ->required()
+      ->type_name("RUN");
+  command
+      ->add_option("--checkpoint", self->checkpoint,
+                   "Instead of the final state: this checkpoint of the run, by "
+                   "step or path")
+      ->type_name("STEP|PATH");
+  command->add_option("--model", self->model, "The ONNX file that was trained")
+      ->required()
+      ->type_name("MODEL.onnx");
+  command->add_option("-o,--output", self->out, "The ONNX file to write")
+      ->required()
+      ->type_name("FILE.onnx");
+  auto *only =
+      command
+          ->add_option("--only", self->options.only,
+                       "Output of the new file; without this, all of the "
+                       "model's but the loss where there are others")
+          ->type_name("NAME")
+          ->allow_extra_args(false);
+  auto *keepLoss = command->add_flag("--keep-loss", self->options.keepLoss,
+                                     "Keep the loss, and the labels with it");
+  keepLoss->excludes(only);
+  command
+      ->add_flag("--training", self->options.training,
+                 "Leave the graph one for training: with the loss, dropout and "
+                 "statistics of the batch")
+      ->excludes(only)
+      ->excludes(keepLoss);
+  command
+      ->add_option("--loss-output", self->options.lossOutput,
+                   "Output of the graph that is the loss, as for training")
+      ->type_name("NAME");
+  command
+      ->add_option("--freeze", self->options.freeze,
+                   "Parameters that were not trained, as for training")
+      ->type_name("GLOB")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--train", self->options.train,
+                   "Initializers that were trained beside those stored "
+                   "externally, as for training")
+      ->type_name("GLOB")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--weights", self->weights,
+                   "Where weights are: inside of the file, beside it in one "
+                   "FILE.onnx.data, or as in the model (beside it, too, when "
+                   "they take more than 1 GiB)")
+      ->check(oneOf({"auto", "inside", "beside"}))
+      ->capture_default_str();
+  command->add_flag("--allow-links", self->options.allowHardLinks,
+                    "Accept weight files that have more than one name");
+  ::binade::addDiagnosticFormat(*command, self->format);
+  command->callback([&run, self] { run = [self] { return self->execute(); }; });
+}
