@@ -1,7 +1,8 @@
 """Makes the example's training and held-out data from its corpus.
 
 ``python examples/char-gpt/prepare.py --out DIR`` writes ``DIR/train.safetensors`` and
-``DIR/train.held-out.safetensors``. Needs numpy, not PyTorch.
+``DIR/train.held-out.safetensors``, the last tenth of the text or the part that
+``--held-out`` says. Needs numpy, not PyTorch.
 """
 
 from __future__ import annotations
@@ -30,9 +31,11 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description="Prepare the data of the char-GPT.")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR")
-    out = parser.parse_args().out
-    out.mkdir(parents=True, exist_ok=True)
-    data.convert_text(CORPUS, out / "train.safetensors", split=HELD_OUT)
+    parser.add_argument("--held-out", type=float, default=HELD_OUT, metavar="PART")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    file = options.out / "train.safetensors"
+    data.convert_text(CORPUS, file, split=options.held_out)
 
 
 if __name__ == "__main__":

@@ -1,45 +1,161 @@
 //===- RunFile.cpp - What a run is made of, as JSON -----------------------===//
 
 #include "RunFile.h"
-#include "nlohmann/json.hpp"
+#include "binade/Container/AtomicFile.h"
+#include "binade/Container/Json.h"
+#include "binade/Container/Sha256.h"
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <sys/utsname.h>
+#include <thread>
 
 using namespace binade;
+using Json = nlohmann::ordered_json;
+
+//===----------------------------------------------------------------------===//
+// What may change from one command to the next
+//===----------------------------------------------------------------------===//
+
+/// This process's, as it was called. Bytes that are no UTF-8 are replaced when
+/// the file is written.
+static Json describeCommand() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  Json words = Json::array();
+  for (std::string word; std::getline(file, word, '\0');)
+    words.push_back(word);
+  return words;
+}
+
+static std::string findCpuName() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("model name"))
+      if (std::size_t colon = line.find(": "); colon != std::string::npos)
+        return line.substr(colon + 2);
+  return "unknown";
+}
+
+static Json describeMachine(const Manifest &manifest) {
+  Json machine = manifest.machine;
+  machine["cpu"] = findCpuName();
+  machine["cores"] = std::thread::hardware_concurrency();
+  utsname system;
+  if (::uname(&system) == 0)
+    machine["system"] = std::string(system.sysname) + " " + system.release +
+                        " " + system.machine;
+  return machine;
+}
+
+static Result<Json>
+describeFiles(const std::map<std::string, std::string> &files) {
+  Json described = Json::object();
+  for (const auto &[what, path] : files) {
+    Result<ExternalFile> file = openFile(path);
+    if (!file)
+      return file.takeError();
+    Result<std::string> hash = sha256(*file, 0, file->getSize());
+    if (!hash)
+      return hash.takeError();
+    described[what] = {
+        {"path", path}, {"bytes", file->getSize()}, {"sha256", *hash}};
+  }
+  return described;
+}
+
+static Result<Json> describeInvocation(const Program &program,
+                                       const TrainOptions &options,
+                                       const Manifest &manifest) {
+  Result<Json> files = describeFiles(options.files);
+  if (!files)
+    return files;
+  char started[32];
+  std::time_t now = std::time(nullptr);
+  std::tm utc;
+  std::strftime(started, sizeof(started), "%FT%TZ", ::gmtime_r(&now, &utc));
+  std::error_code ignored;
+  return Json{{"started", started},
+              {"after_step", manifest.step},
+              {"steps", options.steps},
+              {"command", describeCommand()},
+              {"directory", std::filesystem::current_path(ignored).string()},
+              {"files", *std::move(files)},
+              {"machine", describeMachine(manifest)},
+              {"extra_bytes", program.getExtraBytes()}};
+}
+
+/// Those that the file at `path` tells of.
+static Json readInvocations(const std::string &path, const Notify &warn) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored))
+    return Json::array();
+  std::ifstream file(path, std::ios::binary);
+  std::string text(std::istreambuf_iterator<char>(file), {});
+  Result<nlohmann::json> read = parseJson(text, printable(path));
+  if (read && read->is_object() && read->contains("invocations") &&
+      (*read)["invocations"].is_array())
+    return (*read)["invocations"];
+  if (warn)
+    warn(printable(path) + " is damaged: what it said of earlier commands is "
+                           "lost");
+  return Json::array();
+}
+
+//===----------------------------------------------------------------------===//
+// What stays
+//===----------------------------------------------------------------------===//
+
+static Json describePolicyTexts(const Plan &plan) {
+  Json texts = Json::array();
+  for (const plan::PolicyText &policy : plan.policyTexts)
+    texts.push_back({{"name", policy.name},
+                     {"hash", policy.hash},
+                     {"text", policy.text},
+                     {"costs", policy.costs}});
+  return texts;
+}
+
+static Json describeRun(const Plan &plan, const Data &data,
+                        const HeldOut &heldOut, const TrainOptions &options,
+                        const Manifest &manifest) {
+  Json ledger = Json::object();
+  for (const auto &[category, bytes] : plan.ledger)
+    ledger[std::string(name(category))] = bytes;
+  Json settings = Json::object();
+  for (const Setting &setting : getSettings(plan))
+    settings[setting.name] = setting.value;
+  return {{"model", plan.model},
+          {"dims", plan.dims},
+          {"policy", plan.policy},
+          {"policy_hash", plan.policyHash},
+          {"policy_texts", describePolicyTexts(plan)},
+          {"computation", manifest.run.at("computation")},
+          {"ops", plan.ops},
+          {"casts", plan.casts},
+          {"settings", std::move(settings)},
+          {"samples", heldOut.getTrainingSamples()},
+          {"eval_samples", heldOut.getNumSamples()},
+          {"batch", data.getBatch()},
+          {"order", options.order == Order::Shuffle ? "shuffle" : "sequential"},
+          {"seed", options.seed},
+          {"arena_bytes", plan.arenaBytes},
+          {"ledger", std::move(ledger)}};
+}
 
 Result<void> binade::writeRunFile(const std::string &path,
                                   const Program &program, const Data &data,
                                   const HeldOut &heldOut,
-                                  const TrainOptions &options) {
-  const Plan &plan = program.getPlan();
-  nlohmann::ordered_json ledger = nlohmann::ordered_json::object();
-  for (const auto &[category, bytes] : plan.ledger)
-    ledger[std::string(name(category))] = bytes;
-  nlohmann::ordered_json settings = nlohmann::ordered_json::object();
-  for (const Setting &setting : getSettings(plan))
-    settings[setting.name] = setting.value;
-  nlohmann::ordered_json object = {
-      {"binade", BINADE_VERSION},
-      {"model", plan.model},
-      {"dims", plan.dims},
-      {"policy", plan.policy},
-      {"policy_hash", plan.policyHash},
-      {"ops", plan.ops},
-      {"casts", plan.casts},
-      {"settings", std::move(settings)},
-      {"data", data.getPath()},
-      {"samples", heldOut.getTrainingSamples()},
-      {"eval_data", heldOut.getData()
-                        ? nlohmann::ordered_json(heldOut.getData()->getPath())
-                        : nullptr},
-      {"eval_samples", heldOut.getNumSamples()},
-      {"batch", data.getBatch()},
-      {"steps", options.steps},
-      {"order", options.order == Order::Shuffle ? "shuffle" : "sequential"},
-      {"seed", options.seed},
-      {"threads", program.getThreads()},
-      {"isa", program.getIsa()},
-      {"onednn", oneDnnVersion()},
-      {"arena_bytes", plan.arenaBytes},
-      {"extra_bytes", program.getExtraBytes()},
-      {"ledger", std::move(ledger)}};
-  return writeTextFile(path, object.dump(2) + "\n");
+                                  const TrainOptions &options,
+                                  const Manifest &manifest) {
+  Result<Json> invocation = describeInvocation(program, options, manifest);
+  if (!invocation)
+    return invocation.takeError();
+  Json object =
+      describeRun(program.getPlan(), data, heldOut, options, manifest);
+  Json &invocations = object["invocations"];
+  invocations = options.resume ? readInvocations(path, options.warn)
+                               : Json(Json::array());
+  invocations.push_back(*std::move(invocation));
+  return writeTextFile(
+      path, object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }

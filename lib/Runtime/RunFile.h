@@ -4,14 +4,18 @@
 #define BINADE_LIB_RUNTIME_RUNFILE_H
 
 #include "HeldOut.h"
+#include "binade/Runtime/Checkpoint.h"
 
 namespace binade {
 
-/// Writes model, policy, seed, memory and formats of a run to `path`, for
-/// tables of runs and for people who find the directory later.
+/// Writes to `path` what the run of `manifest` is: model, policy, settings,
+/// memory and formats, and a list of the commands that it was trained by, each
+/// with its files and machine. A run that is resumed adds to the list. For
+/// tables of runs, and for people who find the directory later.
 Result<void> writeRunFile(const std::string &path, const Program &program,
                           const Data &data, const HeldOut &heldOut,
-                          const TrainOptions &options);
+                          const TrainOptions &options,
+                          const Manifest &manifest);
 
 } // namespace binade
 

@@ -1,6 +1,7 @@
 //===- Training.cpp - Run a training step over data -----------------------===//
 
 #include "binade/Runtime/Training.h"
+#include "EventFile.h"
 #include "HeldOut.h"
 #include "MetricsFile.h"
 #include "OverflowText.h"
@@ -104,6 +105,7 @@ private:
   std::int64_t savedStep = 0;             ///< Of the newest checkpoint.
   std::optional<RunDirectory> directory;
   std::optional<MetricsFile> metricsFile;
+  std::optional<EventFile> eventFile;
   std::optional<RangeRecorder> recorder;
   bool wasInfeasible = false;
 };
@@ -168,6 +170,7 @@ Result<StepMetrics> TrainingLoop::runStep(std::int64_t step) {
   if (!metrics.lossScale)
     metrics.lossScale = metric("loss_scale"); // One that never changes.
   metrics.gradNorm = metric("grad_norm");
+  metrics.learningRate = readScalar(program, Role::Hyper, "lr");
   metrics.skipped =
       program.getPlan().skipsNonFinite && metric("found_inf").value_or(0) != 0;
   std::chrono::duration<double, std::milli> elapsed =
@@ -255,7 +258,9 @@ Result<void> TrainingLoop::observe(StepMetrics &metrics) {
   if (heldOut.isDue(metrics.step))
     if (Result<void> evaluated = evaluate(metrics); !evaluated)
       return evaluated;
-  return metricsFile->write(metrics);
+  if (Result<void> written = metricsFile->write(metrics); !written)
+    return written;
+  return eventFile->write(metrics);
 }
 
 /// The step is computed again, up to what went wrong.
@@ -321,17 +326,19 @@ Result<void> TrainingLoop::begin() {
       return Error{printable(options.out), "holds checkpoints of a run"}
           .withNote("--resume continues that run; another --out starts one");
   }
-  if (Result<void> written =
-          writeRunFile(path("run.json"), program, data, heldOut, options);
+  if (Result<void> written = writeRunFile(path("run.json"), program, data,
+                                          heldOut, options, manifest);
       !written)
     return written;
-  Result<MetricsFile> file =
-      manifest.step > 0 ? MetricsFile::resume(path("metrics.jsonl"),
-                                              manifest.step, options.warn)
-                        : MetricsFile::create(path("metrics.jsonl"));
-  if (!file)
-    return file.takeError();
-  metricsFile = *std::move(file);
+  Result<MetricsFile> metrics =
+      MetricsFile::open(path("metrics.jsonl"), manifest.step, options.warn);
+  if (!metrics)
+    return metrics.takeError();
+  metricsFile = *std::move(metrics);
+  Result<EventFile> events = EventFile::create(options.out, manifest.step + 1);
+  if (!events)
+    return events.takeError();
+  eventFile = *std::move(events);
   return {};
 }
 
@@ -353,6 +360,8 @@ Result<void> TrainingLoop::takeUp(Manifest restored) {
 /// A checkpoint, with the metrics that led to it on disk before it.
 Result<void> TrainingLoop::save() {
   if (Result<void> synced = metricsFile->sync(); !synced)
+    return synced;
+  if (Result<void> synced = eventFile->sync(); !synced)
     return synced;
   savedStep = manifest.step;
   return directory->save(program, manifest, options.keep, options.warn);
@@ -402,6 +411,8 @@ TrainingLoop::run(const std::function<void(const StepMetrics &)> &listener) {
       if (Result<void> saved = save(); !saved)
         return saved.takeError();
   }
+  if (Result<void> written = eventFile->flush(); !written)
+    return written.takeError();
   summary.steps = manifest.step;
   summary.skipped = manifest.skipped;
   // Who asked for checkpoints, or was interrupted, wants to go on from the end.

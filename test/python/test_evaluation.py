@@ -166,7 +166,8 @@ def test_a_run_says_what_it_held_out(files, tmp_path):
     run = json.loads((tmp_path / "run" / "run.json").read_text())
     # A quarter of 35 is 9, of which two batches can be made.
     assert (run["samples"], run["eval_samples"]) == (26, 8)
-    assert run["eval_data"] == str(files.all)
+    (invocation,) = run["invocations"]
+    assert set(invocation["files"]) == {"model", "data", "weights net.safetensors"}
     # What is trained on is part of what a run is.
     process = train(
         files, tmp_path / "saved", "--eval-fraction", 0.25, "--save-every", 3, steps=3

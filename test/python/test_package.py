@@ -4,7 +4,9 @@ import os
 import pathlib
 import subprocess
 
+import numpy as np
 import pytest
+from reference import safetensors
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("BINADE_BUILD", ROOT / "build" / "release"))
@@ -87,3 +89,25 @@ def test_installed_tools_run(installed):
 def test_nothing_installed_names_the_source_tree(installed):
     for path in installed.rglob("*.cmake"):
         assert str(ROOT) not in path.read_text(), path
+
+
+def test_the_installed_driver_lists_runs(installed, tmp_path):
+    """With the first Python on PATH, and nothing of the source tree."""
+    data = tmp_path / "data.safetensors"
+    safetensors.save(
+        data,
+        {"x": np.ones((16, 16), np.float32), "labels": np.zeros(16, np.int64)},
+    )
+    check_call(
+        installed / "bin/binade", "train", ROOT / "examples/mlp/mlp.onnx", "--loss",
+        "cross_entropy(prediction, labels)", "--data", data, "--optimizer", "sgd",
+        "--steps", "2", "--out", tmp_path / "run",
+    )  # fmt: skip
+    done = subprocess.run(
+        [installed / "bin/binade", "runs", tmp_path / "run"],
+        capture_output=True, text=True, timeout=60, cwd=tmp_path,
+        env={"PATH": os.environ["PATH"]},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[2].split()[1:5] == ["mlp", "fp32", "0", "2"]
+    assert str(ROOT) not in (installed / "bin/binade-runs").read_text()

@@ -7,6 +7,7 @@
 #include "binade/Runtime/Progress.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <csignal>
+#include <filesystem>
 #include <iostream>
 #include <unistd.h>
 
@@ -84,6 +85,7 @@ struct TrainCommand {
     if (Result<void> done = initialize(program); !done)
       return fail(done.error());
 
+    train.files = listFiles(program, model.getDirectory());
     printHeading(std::cout, program);
     printLedger(std::cout, program);
     catchSignals();
@@ -154,6 +156,24 @@ struct TrainCommand {
       step.options.statistics = mlir::binade::kRangeStatistics.str();
     }
     return {};
+  }
+
+  /// All that the run is made of; weights are sought in `directory`.
+  std::map<std::string, std::string> listFiles(const Program &program,
+                                               const std::string &directory) {
+    std::map<std::string, std::string> files = {{"model", import.model},
+                                                {"data", data.path}};
+    if (!evalData.empty())
+      files["eval_data"] = evalData;
+    if (!init.empty())
+      files["init"] = init;
+    for (const auto &[name, file] : data.constants)
+      files["const " + name] = file;
+    for (const ::binade::plan::Port &port : program.getPlan().ports)
+      if (auto *weights = std::get_if<::binade::plan::ExternalInit>(&port.init))
+        files["weights " + weights->file] =
+            (std::filesystem::path(directory) / weights->file).string();
+    return files;
   }
 
   Result<void> initialize(Program &program) {

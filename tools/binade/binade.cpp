@@ -51,7 +51,9 @@ int main(int argc, char **argv) {
              "--out run\n"
              "  binade compile --help\n"
              "  binade eval --help\n"
-             "Every 'binade-NAME' on PATH is a command too, as eval is.\n"
+             "  binade runs --help\n"
+             "Every 'binade-NAME' on PATH is a command too, as eval and runs "
+             "are.\n"
              "Exit codes: docs/ExitCodes.md.");
 
   auto isOwn = [&](const CLI::App *command) {

@@ -24,10 +24,13 @@ struct TrainOptions {
   std::int64_t steps = 0;
   Order order = Order::Shuffle;
   std::uint64_t seed = 0; ///< Of the order of samples.
-  /// Directory for run.json, metrics.jsonl, checkpoints, final.safetensors and
-  /// grads-*.safetensors; made when it is not there. No other run may have it
-  /// at the same time, and only one that is resumed may find checkpoints there.
+  /// Directory for run.json, metrics.jsonl, events.out.tfevents.*, checkpoints,
+  /// final.safetensors and grads-*.safetensors; made when it is not there. No
+  /// other run may have it at the same time, and only one that is resumed may
+  /// find checkpoints there.
   std::string out;
+  /// For run.json: the files that the run is made of, by what they are to it.
+  std::map<std::string, std::string> files;
   /// Go on after the newest whole checkpoint in `out`; from the first step if
   /// there is none. The steps that follow have the bits that they would have
   /// had.
@@ -63,13 +66,14 @@ struct TrainOptions {
 
 /// One step, as in metrics.jsonl.
 struct StepMetrics {
-  std::int64_t step = 0;           ///< From 1.
-  double loss = 0;                 ///< Unscaled, before the update.
-  std::optional<double> gradNorm;  ///< Unscaled, before clipping.
-  std::optional<double> lossScale; ///< With which the step was computed.
-  bool skipped = false;            ///< Nothing was updated.
-  double milliseconds = 0;         ///< Reading the batch and computing.
-  std::optional<double> evalLoss;  ///< Of the held-out samples, after the step.
+  std::int64_t step = 0;              ///< From 1.
+  double loss = 0;                    ///< Unscaled, before the update.
+  std::optional<double> gradNorm;     ///< Unscaled, before clipping.
+  std::optional<double> lossScale;    ///< With which the step was computed.
+  std::optional<double> learningRate; ///< The same; the setting `lr`.
+  bool skipped = false;               ///< Nothing was updated.
+  double milliseconds = 0;            ///< Reading the batch and computing.
+  std::optional<double> evalLoss; ///< Of the held-out samples, after the step.
   double evalMilliseconds = 0;
 };
 

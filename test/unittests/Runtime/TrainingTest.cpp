@@ -24,7 +24,8 @@ TEST_F(TrainingTest, BatchesFollowTheDataAndEpochsDropTheRest) {
     EXPECT_TRUE(lines[i]["eval_loss"].is_null());
     EXPECT_EQ(lines[i]["skipped"], false);
     EXPECT_GE(lines[i]["ms"].get<double>(), 0);
-    EXPECT_EQ(lines[i].size(), 7u);
+    EXPECT_EQ(lines[i]["lr"], 0.25);
+    EXPECT_EQ(lines[i].size(), 8u);
   }
   EXPECT_EQ(saved<float>("w"), std::vector<float>{expected.w});
   EXPECT_EQ(saved<float>("running"), std::vector<float>{expected.losses[2]});

@@ -1,0 +1,188 @@
+//===- EventFile.cpp - Metrics for TensorBoard ----------------------------===//
+// A file of records (TFRecord), each a message `Event` of TensorFlow's
+// event.proto and summary.proto, in the wire format of protocol buffers. The
+// few fields that are needed are written here: a second libprotobuf in the
+// process of a framework that has its own is trouble. See
+// docs/decisions/0019-run-directories.md.
+//===----------------------------------------------------------------------===//
+
+#include "EventFile.h"
+#include <array>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+
+using namespace binade;
+
+//===----------------------------------------------------------------------===//
+// Messages
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A protocol buffer message that grows field by field.
+class Message {
+public:
+  Message &add(unsigned field, double value) { return fixed(field, 1, value); }
+  Message &add(unsigned field, float value) { return fixed(field, 5, value); }
+  Message &add(unsigned field, std::int64_t value) {
+    varint(field << 3);
+    varint(static_cast<std::uint64_t>(value));
+    return *this;
+  }
+  Message &add(unsigned field, std::string_view value) {
+    varint(field << 3 | 2);
+    varint(value.size());
+    bytes += value;
+    return *this;
+  }
+  Message &add(unsigned field, const Message &value) {
+    return add(field, std::string_view(value.bytes));
+  }
+
+  const std::string &getBytes() const { return bytes; }
+
+private:
+  void varint(std::uint64_t value) {
+    for (; value >= 0x80; value >>= 7)
+      bytes += static_cast<char>(value | 0x80);
+    bytes += static_cast<char>(value);
+  }
+  template <typename T> Message &fixed(unsigned field, unsigned type, T value) {
+    varint(field << 3 | type);
+    bytes.append(reinterpret_cast<const char *>(&value), sizeof(value));
+    return *this;
+  }
+
+  std::string bytes;
+};
+} // namespace
+
+/// Fields of event.proto and summary.proto.
+enum EventField : unsigned {
+  kWallTime = 1,
+  kStep = 2,
+  kFileVersion = 3,
+  kSummary = 5,
+  kSessionLog = 7,
+};
+enum SummaryField : unsigned { kValue = 1, kTag = 1, kSimpleValue = 2 };
+enum SessionLogField : unsigned { kStatus = 1 };
+static constexpr std::int64_t kSessionStart = 1;
+
+static Message makeEvent() {
+  std::chrono::duration<double> now =
+      std::chrono::system_clock::now().time_since_epoch();
+  return Message().add(kWallTime, now.count());
+}
+
+//===----------------------------------------------------------------------===//
+// Records
+//===----------------------------------------------------------------------===//
+
+/// CRC-32C (Castagnoli) of one byte, for all bytes.
+static constexpr std::array<std::uint32_t, 256> kCrcOfByte = [] {
+  std::array<std::uint32_t, 256> table = {};
+  for (std::uint32_t byte = 0; byte < 256; ++byte) {
+    std::uint32_t crc = byte;
+    for (int bit = 0; bit < 8; ++bit)
+      crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78 : 0);
+    table[byte] = crc;
+  }
+  return table;
+}();
+
+/// Rotated and shifted, as records hold it.
+static std::uint32_t maskedCrc(std::string_view bytes) {
+  std::uint32_t crc = ~0u;
+  for (char byte : bytes)
+    crc = crc >> 8 ^ kCrcOfByte[(crc ^ static_cast<std::uint8_t>(byte)) & 0xff];
+  crc = ~crc;
+  return (crc >> 15 | crc << 17) + 0xa282ead8;
+}
+
+template <typename T> static void append(std::string &bytes, T value) {
+  bytes.append(reinterpret_cast<const char *>(&value), sizeof(value));
+}
+
+/// Length, its checksum, the event, its checksum.
+static void appendRecord(std::string &records, const Message &event) {
+  std::string length;
+  append(length, static_cast<std::uint64_t>(event.getBytes().size()));
+  records += length;
+  append(records, maskedCrc(length));
+  records += event.getBytes();
+  append(records, maskedCrc(event.getBytes()));
+}
+
+//===----------------------------------------------------------------------===//
+// The file
+//===----------------------------------------------------------------------===//
+
+/// Readers take files in the order of their names, which hold seconds.
+static std::string chooseName(const std::string &directory) {
+  constexpr std::string_view kPrefix = "events.out.tfevents.";
+  std::int64_t stamp = std::chrono::duration_cast<std::chrono::seconds>(
+                           std::chrono::system_clock::now().time_since_epoch())
+                           .count();
+  std::error_code ignored;
+  for (const auto &entry :
+       std::filesystem::directory_iterator(directory, ignored)) {
+    std::string name = entry.path().filename();
+    std::int64_t other = 0;
+    if (name.starts_with(kPrefix) &&
+        std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(),
+                        other)
+                .ec == std::errc())
+      stamp = std::max(stamp, other + 1);
+  }
+  return std::string(kPrefix) + std::to_string(stamp) + ".binade";
+}
+
+Result<EventFile> EventFile::create(const std::string &directory,
+                                    std::int64_t step) {
+  Result<AppendFile> opened =
+      AppendFile::open(directory + "/" + chooseName(directory));
+  if (!opened)
+    return opened.takeError();
+  EventFile file(*std::move(opened));
+  appendRecord(file.pending, makeEvent().add(kFileVersion, "brain.Event:2"));
+  appendRecord(file.pending,
+               makeEvent()
+                   .add(kStep, step)
+                   .add(kSessionLog, Message().add(kStatus, kSessionStart)));
+  if (Result<void> flushed = file.flush(); !flushed)
+    return flushed.takeError();
+  return file;
+}
+
+Result<void> EventFile::write(const StepMetrics &metrics) {
+  Message summary;
+  auto add = [&](std::string_view tag, std::optional<double> value) {
+    if (value)
+      summary.add(kValue, Message().add(kTag, tag).add(
+                              kSimpleValue, static_cast<float>(*value)));
+  };
+  add("train/loss", metrics.loss);
+  add("train/grad_norm", metrics.gradNorm);
+  add("train/loss_scale", metrics.lossScale);
+  add("train/lr", metrics.learningRate);
+  add("eval/loss", metrics.evalLoss);
+  appendRecord(pending,
+               makeEvent().add(kStep, metrics.step).add(kSummary, summary));
+  if (Clock::now() - flushed < std::chrono::seconds(1))
+    return {};
+  return flush();
+}
+
+Result<void> EventFile::flush() {
+  if (pending.empty())
+    return {};
+  flushed = Clock::now();
+  return file.write(std::exchange(pending, {}));
+}
+
+Result<void> EventFile::sync() {
+  if (Result<void> done = flush(); !done)
+    return done;
+  return file.sync();
+}

@@ -1,0 +1,200 @@
+"""Pictures of training runs: loss and held-out loss over steps.
+
+Runs that differ in nothing but their seed are one curve: their mean in a band from
+the smallest to the largest. HTML files hold all that they need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from binade.command import RejectedError
+from binade.runs import Run, describe
+
+# After Okabe and Ito: told apart by all eyes, and in grey.
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555")
+# A training loss is the mean over this part of the run around a step.
+SMOOTHED = 0.05
+# What a difference in these follows from is another difference.
+DERIVED = ("policy hash", "computation", "ops in ", "casts to ", "MiB of ", "file ")
+
+
+@dataclass
+class Series:
+    """A number over steps, of one run or of several."""
+
+    steps: np.ndarray
+    mean: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+@dataclass
+class Curve:
+    """What is drawn in one color."""
+
+    label: str
+    color: str
+    runs: list[Run] = field(default_factory=list)
+
+    @property
+    def raw(self) -> dict[int, float]:
+        """The loss of each step, of a single run."""
+        return self.runs[0].series("loss") if len(self.runs) == 1 else {}
+
+    @property
+    def training(self) -> Series:
+        return combine([smooth(run.series("loss")) for run in self.runs])
+
+    @property
+    def held_out(self) -> Series:
+        return combine([run.series("eval_loss") for run in self.runs])
+
+
+def smooth(values: dict[int, float]) -> dict[int, float]:
+    """The mean of each value's neighbours on both sides; at the ends, of fewer."""
+    reach = int(len(values) * SMOOTHED / 2)
+    sums = np.concatenate([[0.0], np.cumsum(list(values.values()))])
+    at = np.arange(len(values))
+    first, last = np.maximum(at - reach, 0), np.minimum(at + reach + 1, len(values))
+    return dict(zip(values, (sums[last] - sums[first]) / (last - first)))
+
+
+def combine(series: Sequence[dict[int, float]]) -> Series:
+    """Of the steps that all have."""
+    steps = sorted(set.intersection(*(set(one) for one in series)))
+    values = np.array([[one[step] for step in steps] for one in series])
+    return Series(np.array(steps), values.mean(0), values.min(0), values.max(0))
+
+
+def make_curves(runs: Sequence[Run]) -> list[Curve]:
+    """Groups runs that differ in their seed alone; labels say what else differs."""
+    cells = [describe(run) for run in runs]
+    keys = dict.fromkeys(key for run in cells for key in run)
+    differing = [
+        key
+        for key in keys
+        if key not in ("policy", "seed")
+        and not key.startswith(DERIVED)
+        and len({run.get(key) for run in cells}) > 1
+    ]
+    hashes = {(run["policy"], run["policy hash"]) for run in cells}
+    curves: dict[tuple, Curve] = {}
+    for run, cell in zip(runs, cells):
+        same = [name for name, _ in hashes].count(cell["policy"]) > 1
+        words = [cell["policy"] + (f" {cell['policy hash'][:6]}" if same else "")]
+        words += [f"{key} {cell[key]}" for key in differing if key in cell]
+        # What is derived may differ for a reason that is not told here.
+        group = (*words, *(cell.get(key) for key in keys if key.startswith(DERIVED)))
+        color = COLORS[len(curves) % len(COLORS)]
+        curves.setdefault(group, Curve(", ".join(words), color)).runs.append(run)
+    several_seeds = len({run["seed"] for run in cells}) > 1
+    for curve in curves.values():
+        if len(curve.runs) > 1:
+            curve.label += f" ({len(curve.runs)} runs)"
+        elif several_seeds:
+            curve.label += f", seed {curve.runs[0].about['seed']}"
+    return list(curves.values())
+
+
+def get_title(runs: Sequence[Run]) -> str:
+    return ", ".join(dict.fromkeys(run.about["model"] for run in runs))
+
+
+def get_extra_width(index: int, count: int) -> float:
+    """Curves that agree lie on each other: the first, at the bottom, is the widest."""
+    return 1.2 * min(count - 1 - index, 3)
+
+
+def draw(runs: Sequence[Run], out: Path) -> list[Path]:
+    """Writes ``out`` + ``.html`` and ``.png``, or the one of them that it ends with.
+
+    Raises:
+      RejectedError: If nothing can be drawn.
+    """
+    if not any(run.series("loss") for run in runs):
+        raise RejectedError(f"{runs[0].path}: no step has a loss that can be drawn")
+    writers = {".html": write_html, ".png": write_png}
+    paths = [out]
+    if out.suffix not in writers:
+        paths = [out.with_name(out.name + suffix) for suffix in writers]
+    out.parent.mkdir(parents=True, exist_ok=True)
+    curves = [curve for curve in make_curves(runs) if len(curve.training.steps)]
+    for path in paths:
+        writers[path.suffix](curves, get_title(runs), path)
+    return paths
+
+
+def write_png(curves: Sequence[Curve], title: str, path: Path) -> None:
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+    figure = Figure(figsize=(9, 5.5), dpi=150, layout="constrained")
+    axes = figure.subplots()
+    for i, curve in enumerate(curves):
+        color, training, held_out = curve.color, curve.training, curve.held_out
+        raw, extra = curve.raw, get_extra_width(i, len(curves))
+        axes.plot(list(raw), list(raw.values()), color=color, alpha=0.2, linewidth=0.8)
+        axes.plot(training.steps, training.mean, color=color, linewidth=1.6 + extra)
+        axes.plot(
+            held_out.steps, held_out.mean, color=color, linestyle="--", linewidth=1.2 + extra,
+            marker="o", markersize=6 + 2 * extra, markeredgecolor="white",
+        )  # fmt: skip
+        for series in (training, held_out) if len(curve.runs) > 1 else ():
+            axes.fill_between(
+                series.steps, series.low, series.high, color=color, alpha=0.15, lw=0
+            )
+    entries = [
+        Line2D([], [], color=c.color, linewidth=3, label=c.label) for c in curves
+    ]
+    entries.append(Line2D([], [], color="#555555", label="training, smoothed"))
+    if any(len(curve.held_out.steps) for curve in curves):
+        entries.append(
+            Line2D([], [], color="#555555", ls="--", marker="o", label="held out")
+        )
+    axes.legend(handles=entries, frameon=False)
+    axes.set(xlabel="training step", ylabel="loss")
+    axes.set_title(title, loc="left", fontsize=11)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(color="#e5e5e5")
+    axes.set_axisbelow(True)
+    figure.savefig(path)
+
+
+def write_html(curves: Sequence[Curve], title: str, path: Path) -> None:
+    from plotly import graph_objects
+
+    figure = graph_objects.Figure()
+
+    def add(x, y, **more) -> None:
+        # Lists stay readable in the file.
+        y = [float(f"{value:.7g}") for value in y]
+        figure.add_scatter(x=[int(step) for step in x], y=y, **more)
+
+    for i, curve in enumerate(curves):
+        extra = get_extra_width(i, len(curves))
+        color, group = curve.color, {"legendgroup": curve.label}
+        faint = {"opacity": 0.2, "hoverinfo": "skip", "showlegend": False, **group}
+        raw, training, held_out = curve.raw, curve.training, curve.held_out
+        if raw:
+            add(list(raw), raw.values(), mode="lines", line={"color": color, "width": 1},
+                name=f"{curve.label}, every step", **faint)  # fmt: skip
+        for series in (training, held_out) if len(curve.runs) > 1 else ():
+            around = [*series.steps, *series.steps[::-1]]
+            add(around, [*series.high, *series.low[::-1]], mode="none", fill="toself",
+                fillcolor=color, name=f"{curve.label}, range", **faint)  # fmt: skip
+        add(training.steps, training.mean, mode="lines", name=curve.label,
+            line={"color": color, "width": 2 + extra}, **group)  # fmt: skip
+        if len(held_out.steps):
+            add(held_out.steps, held_out.mean, mode="lines+markers",
+                name=f"{curve.label}, held out", marker={"size": 8 + 2 * extra, "color": color},
+                line={"color": color, "dash": "dash", "width": 1.5 + extra}, **group)  # fmt: skip
+    figure.update_layout(
+        template="plotly_white", title=title, hovermode="x unified",
+        xaxis_title="training step", yaxis_title="loss",
+    )  # fmt: skip
+    figure.write_html(path, include_plotlyjs=True)
