@@ -311,3 +311,57 @@ def test_statistics_that_were_outputs_are_none(tmp_path):
     assert set(found) == {"y", "twice"}
     np.testing.assert_allclose(found["y"], (x - 1) / [2, 3] * [2, 1], rtol=1e-4)
     np.testing.assert_array_equal(found["twice"], [8, 18])
+
+
+def test_a_run_says_what_it_trained(tmp_path):
+    """The file, and what was frozen, from any place; a changed file is noticed."""
+    plain = Plain(tmp_path)
+    data = {"x": np.zeros((4, 3), np.float32), "labels": np.int64([0, 1, 2, 3])}
+    safetensors.save(tmp_path / "d.safetensors", data)
+
+    def train(model, out, *options):
+        done = binade("train", model, "--data", "d.safetensors", "--steps", 2, "--out",
+                      out, "--lr", 0.1, *options, cwd=tmp_path)  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return tmp_path / out
+
+    def export(source, *options, status=0):
+        out = tmp_path / "t.onnx"
+        done = binade("export", source, "-o", out, *options)
+        assert done.returncode == status, done.stderr
+        return done.stderr if status else plain.values()
+
+    run = train("m.onnx", "run", "--freeze=w*", "--save-every", "1")
+    first = tmp_path / "first.onnx"
+    first.write_bytes(plain.model.read_bytes())
+    learned = trained.load_state(run)
+    assert set(learned) == {"bias"}
+    sources = [run, f"{run}/", run / "final.safetensors"]
+    sources += [
+        run / "checkpoints/step-000002",
+        run / "checkpoints/step-000002/state.safetensors",
+    ]
+    for source in sources:
+        values = export(source)
+        np.testing.assert_array_equal(values["bias"], learned["bias"])
+        np.testing.assert_array_equal(values["weight"], WEIGHT)
+
+    # The other way round: what it froze is no option of another file's.
+    plain.model.write_bytes(onnx.load(first).SerializeToString() + b"\x2a\x00")
+    done = binade("export", run, "-o", tmp_path / "t.onnx")
+    assert done.returncode == 0 and "was changed since the run" in done.stderr
+    plain.model.unlink()
+    assert "--model names another place" in export(run, status=3)
+    assert set(export(run, "--model", first)) == {"weight", "bias", "factor"}
+
+    # A bundle is no ONNX file.
+    done = binade("compile", first, "-o", tmp_path / "b.bnd", "--freeze", "weight")
+    assert done.returncode == 0, done.stderr
+    run = train("b.bnd", "other")
+    assert "the bundle" in export(run, status=2)
+    assert "lacks 'weight'" in export(run, "--model", first, status=3)
+    values = export(run, "--model", first, "--freeze", "weight")
+    np.testing.assert_array_equal(values["bias"], trained.load_state(run)["bias"])
+    assert "--model is required" in export(tmp_path / "s.safetensors", status=2)
+    (run / "run.json").write_text("{}")
+    assert "does not say how" in export(run, status=3)

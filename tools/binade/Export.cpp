@@ -5,6 +5,9 @@
 #include "Diagnostics.h"
 #include "Options.h"
 #include "binade/CommandLine/CommandLine.h"
+#include "binade/Container/Magic.h"
+#include "binade/Container/Sha256.h"
+#include "binade/Runtime/RunOrigin.h"
 #include "binade/Runtime/TrainedState.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -27,6 +30,7 @@ struct ExportCommand {
   ::binade::DiagnosticFormat format = ::binade::DiagnosticFormat::Text;
 
   int execute();
+  Result<void> complete(const Diagnostics &diagnostics);
   void print(const TrainedState &state, const ExportReport &report) const;
 };
 } // namespace
@@ -52,9 +56,57 @@ void ExportCommand::print(const TrainedState &state,
     std::cout << "weights beside it: " << printable(report.data) << "\n";
 }
 
+/// Takes from the run what the command line leaves open.
+Result<void> ExportCommand::complete(const Diagnostics &diagnostics) {
+  auto origin = ::binade::findRunOrigin(run);
+  if (!origin)
+    return origin.takeError();
+  if (!*origin) {
+    if (!model.empty())
+      return {};
+    return usageError("--model is required: " + ::binade::quote(run) +
+                      " is in no directory of a run, whose run.json would name "
+                      "the model");
+  }
+  const ::binade::RunOrigin &trained = **origin;
+  auto file = ::binade::openFile(trained.model);
+  std::array<std::byte, ::binade::kMagicBytes> head = {};
+  size_t size = file ? std::min<uint64_t>(head.size(), file->getSize()) : 0;
+  bool isBundle = size &&
+                  ::binade::readRange(*file, 0, std::span(head).first(size)) &&
+                  ::binade::recognizeMagic(std::span(head).first(size)) ==
+                      "a safetensors file";
+  if (model.empty()) {
+    if (isBundle)
+      return usageError("--model is required: the run trained the bundle " +
+                        ::binade::quote(trained.model) +
+                        ", which is no ONNX file");
+    if (!file)
+      return file.takeError().withNote(
+          "the run trained this model; --model names another place of it");
+    model = trained.model;
+    Result<std::string> hash = ::binade::sha256(*file, 0, file->getSize());
+    if (hash && *hash != trained.sha256)
+      diagnostics.print({printable(model), "was changed since the run read it"},
+                        Severity::Warning);
+  }
+  auto take = [&](std::vector<std::string> &values, std::string_view option) {
+    if (values.empty())
+      values = trained.getValues(option);
+  };
+  take(options.freeze, "--freeze");
+  take(options.train, "--train");
+  auto loss = trained.getValues("--loss-output");
+  if (options.lossOutput.empty() && !loss.empty())
+    options.lossOutput = loss.back();
+  return {};
+}
+
 int ExportCommand::execute() {
   MLIRContext context;
-  Diagnostics diagnostics(context, printable(model), format);
+  Diagnostics diagnostics(context, printable(run), format);
+  if (Result<void> done = complete(diagnostics); !done)
+    return diagnostics.fail(done.error());
   Result<TrainedState> state = TrainedState::open(run, checkpoint);
   if (!state)
     return diagnostics.fail(state.error());
@@ -90,8 +142,8 @@ void addExport(CLI::App &app, Run &run) {
       "running\nstatistics, made for inference: no dropout, no loss, no "
       "labels.\n"
       "Examples:\n"
-      "  binade export run --model model.onnx -o trained.onnx\n"
-      "  binade export run --model model.onnx --keep-loss -o judged.onnx\n"
+      "  binade export run -o trained.onnx\n"
+      "  binade export run --keep-loss -o judged.onnx\n"
       "  binade export run/final.safetensors --model model.onnx --training "
       "\\\n"
       "      --weights inside -o again.onnx");
@@ -107,8 +159,10 @@ void addExport(CLI::App &app, Run &run) {
                    "Instead of the final state: this checkpoint of the run, by "
                    "step or path")
       ->type_name("STEP|PATH");
-  command->add_option("--model", self->model, "The ONNX file that was trained")
-      ->required()
+  command
+      ->add_option("--model", self->model,
+                   "The ONNX file that was trained, where the run does not say "
+                   "or it is elsewhere now")
       ->type_name("MODEL.onnx");
   command->add_option("-o,--output", self->out, "The ONNX file to write")
       ->required()
