@@ -7,20 +7,18 @@ the smallest to the largest. HTML files hold all that they need.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from binade.command import RejectedError
-from binade.runs import Run, describe
+from binade.run import Run
 
 # After Okabe and Ito: told apart by all eyes, and in grey.
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555")
 # A training loss is the mean over this part of the run around a step.
 SMOOTHED = 0.05
-# What a difference in these follows from is another difference.
-DERIVED = ("policy hash", "computation", "ops in ", "casts to ", "MiB of ", "file ")
 
 
 @dataclass
@@ -39,7 +37,7 @@ class Curve:
 
     label: str
     color: str
-    runs: list[Run] = field(default_factory=list)
+    runs: list[Run]
 
     @property
     def raw(self) -> dict[int, float]:
@@ -71,61 +69,42 @@ def combine(series: Sequence[dict[int, float]]) -> Series:
     return Series(np.array(steps), values.mean(0), values.min(0), values.max(0))
 
 
-def make_curves(runs: Sequence[Run]) -> list[Curve]:
-    """Groups runs that differ in their seed alone; labels say what else differs."""
-    cells = [describe(run) for run in runs]
-    keys = dict.fromkeys(key for run in cells for key in run)
-    differing = [
-        key
-        for key in keys
-        if key not in ("policy", "seed")
-        and not key.startswith(DERIVED)
-        and len({run.get(key) for run in cells}) > 1
+def make_curves(groups: dict[str, list[Run]]) -> list[Curve]:
+    """One of each group that has a loss."""
+    curves = [
+        Curve(label, COLORS[i % len(COLORS)], runs)
+        for i, (label, runs) in enumerate(groups.items())
     ]
-    hashes = {(run["policy"], run["policy hash"]) for run in cells}
-    curves: dict[tuple, Curve] = {}
-    for run, cell in zip(runs, cells):
-        same = [name for name, _ in hashes].count(cell["policy"]) > 1
-        words = [cell["policy"] + (f" {cell['policy hash'][:6]}" if same else "")]
-        words += [f"{key} {cell[key]}" for key in differing if key in cell]
-        # What is derived may differ for a reason that is not told here.
-        group = (*words, *(cell.get(key) for key in keys if key.startswith(DERIVED)))
-        color = COLORS[len(curves) % len(COLORS)]
-        curves.setdefault(group, Curve(", ".join(words), color)).runs.append(run)
-    several_seeds = len({run["seed"] for run in cells}) > 1
-    for curve in curves.values():
-        if len(curve.runs) > 1:
-            curve.label += f" ({len(curve.runs)} runs)"
-        elif several_seeds:
-            curve.label += f", seed {curve.runs[0].about['seed']}"
-    return list(curves.values())
-
-
-def get_title(runs: Sequence[Run]) -> str:
-    return ", ".join(dict.fromkeys(run.about["model"] for run in runs))
+    return [curve for curve in curves if len(curve.training.steps)]
 
 
 def get_extra_width(index: int, count: int) -> float:
     """Curves that agree lie on each other: the first, at the bottom, is the widest."""
-    return 1.2 * min(count - 1 - index, 3)
+    return 1.8 * min(count - 1 - index, 3)
 
 
-def draw(runs: Sequence[Run], out: Path) -> list[Path]:
+def draw(groups: dict[str, list[Run]], out: Path) -> list[Path]:
     """Writes ``out`` + ``.html`` and ``.png``, or the one of them that it ends with.
+
+    Args:
+      groups: What is one curve, by its label (see ``run.group_runs``).
+      out: The name of the pictures.
 
     Raises:
       RejectedError: If nothing can be drawn.
     """
-    if not any(run.series("loss") for run in runs):
+    curves = make_curves(groups)
+    runs = [run for members in groups.values() for run in members]
+    if not curves:
         raise RejectedError(f"{runs[0].path}: no step has a loss that can be drawn")
+    title = ", ".join(dict.fromkeys(run.about["model"] for run in runs))
     writers = {".html": write_html, ".png": write_png}
     paths = [out]
     if out.suffix not in writers:
         paths = [out.with_name(out.name + suffix) for suffix in writers]
     out.parent.mkdir(parents=True, exist_ok=True)
-    curves = [curve for curve in make_curves(runs) if len(curve.training.steps)]
     for path in paths:
-        writers[path.suffix](curves, get_title(runs), path)
+        writers[path.suffix](curves, title, path)
     return paths
 
 
@@ -139,10 +118,10 @@ def write_png(curves: Sequence[Curve], title: str, path: Path) -> None:
         color, training, held_out = curve.color, curve.training, curve.held_out
         raw, extra = curve.raw, get_extra_width(i, len(curves))
         axes.plot(list(raw), list(raw.values()), color=color, alpha=0.2, linewidth=0.8)
-        axes.plot(training.steps, training.mean, color=color, linewidth=1.6 + extra)
+        axes.plot(training.steps, training.mean, color=color, linewidth=1.4 + extra)
         axes.plot(
-            held_out.steps, held_out.mean, color=color, linestyle="--", linewidth=1.2 + extra,
-            marker="o", markersize=6 + 2 * extra, markeredgecolor="white",
+            held_out.steps, held_out.mean, color=color, linewidth=1 + extra / 2,
+            marker="o", markersize=5 + 1.5 * extra,
         )  # fmt: skip
         for series in (training, held_out) if len(curve.runs) > 1 else ():
             axes.fill_between(
@@ -154,7 +133,7 @@ def write_png(curves: Sequence[Curve], title: str, path: Path) -> None:
     entries.append(Line2D([], [], color="#555555", label="training, smoothed"))
     if any(len(curve.held_out.steps) for curve in curves):
         entries.append(
-            Line2D([], [], color="#555555", ls="--", marker="o", label="held out")
+            Line2D([], [], color="#555555", lw=1, marker="o", label="held out")
         )
     axes.legend(handles=entries, frameon=False)
     axes.set(xlabel="training step", ylabel="loss")
@@ -191,8 +170,8 @@ def write_html(curves: Sequence[Curve], title: str, path: Path) -> None:
             line={"color": color, "width": 2 + extra}, **group)  # fmt: skip
         if len(held_out.steps):
             add(held_out.steps, held_out.mean, mode="lines+markers",
-                name=f"{curve.label}, held out", marker={"size": 8 + 2 * extra, "color": color},
-                line={"color": color, "dash": "dash", "width": 1.5 + extra}, **group)  # fmt: skip
+                name=f"{curve.label}, held out", marker={"size": 7 + 2 * extra, "color": color},
+                line={"color": color, "width": 1 + extra / 2}, **group)  # fmt: skip
     figure.update_layout(
         template="plotly_white", title=title, hovermode="x unified",
         xaxis_title="training step", yaxis_title="loss",

@@ -659,7 +659,8 @@ def test_files_of_the_run_that_cannot_be_written(runs, shim, tmp_path):
     """Beside the checkpoints."""
     run = tmp_path / "run"
     for call, name in (("write", "metrics.jsonl"), ("fsync", "final.safetensors"),
-                       ("rename", "run.json"), ("write", "run.json")):  # fmt: skip
+                       ("rename", "run.json"), ("write", "run.json"),
+                       ("write", "events.out.tfevents.")):  # fmt: skip
         shutil.rmtree(run, ignore_errors=True)
         command = runs.command("--out", run, steps=7)
         process, _ = run_with_fault(command, make_fault(shim, run / name, call, 1))

@@ -16,7 +16,7 @@ import time
 import numpy as np
 import pytest
 from binade import curves
-from binade.runs import read_run
+from binade.run import group_runs, read_run
 from reference import BUILD, ONE_WEIGHT, ROOT, binade, safetensors, write_model
 
 MODEL = ROOT / "examples/mlp/mlp.onnx"
@@ -358,6 +358,25 @@ def test_compare_finds_what_differs_and_nothing_else(folder, tmp_path):
     assert text.startswith("the runs are made of the same\n")
 
 
+def test_compare_shows_the_spread_over_seeds(folder):
+    text = runs("compare", "all", cwd=folder.path)
+    table = parse_table(text.split("\n\n")[-1])
+    assert list(table) == ["fp32 (2 runs)", "own (2 runs)"]
+    for name in ("fp32", "own"):
+        metrics = [read_metrics(folder.path / f"all/{name}-{seed}") for seed in (0, 1)]
+        losses = [
+            np.nanmean([np.nan if s["loss"] is None else s["loss"] for s in run[-10:]])
+            for run in metrics
+        ]
+        held = [run[-1]["eval_loss"] for run in metrics]
+        for column, values in (("loss", losses), ("eval_loss", held)):
+            expected = (
+                f"{np.mean(values):.4f} ({np.min(values):.4f} to {np.max(values):.4f})"
+            )
+            assert table[f"{name} (2 runs)"][column] == expected
+    assert " runs)" not in runs("compare", "all/fp32-0", "all/own-0", cwd=folder.path)
+
+
 # --- Pictures -------------------------------------------------------------------------
 
 
@@ -389,7 +408,7 @@ def test_pictures_hold_the_curves(folder, tmp_path):
 def test_seeds_of_a_policy_are_one_curve(folder):
     all_ = folder.path / "all"
     read = [read_run(all_ / name) for name in ("own-0", "fp32-0", "own-1", "fp32-1")]
-    own, plain = curves.make_curves(read)
+    own, plain = curves.make_curves(group_runs(read))
     assert (own.label, plain.label) == ("own (2 runs)", "fp32 (2 runs)")
     assert plain.color != own.color
     both = np.array([[s["loss"] for s in read_metrics(r.path)] for r in plain.runs])
@@ -407,9 +426,9 @@ def test_seeds_of_a_policy_are_one_curve(folder):
         np.testing.assert_allclose(series.high[part], rows.max(0), rtol=1e-12)
     assert list(plain.held_out.steps) == [20, 40, 60]
     # A single run shows its steps, and is named by what differs.
-    labels = [curve.label for curve in curves.make_curves(read[:2])]
+    labels = [curve.label for curve in curves.make_curves(group_runs(read[:2]))]
     assert labels == ["own", "fp32"]
-    one, other = curves.make_curves([read[0], read[3]])
+    one, other = curves.make_curves(group_runs([read[0], read[3]]))
     assert (one.label, other.label) == ("own, seed 0", "fp32, seed 1")
     assert one.raw == read[0].series("loss") and own.raw == {}
 

@@ -1,0 +1,203 @@
+"""A training run as its directory tells of it, and what differs between runs.
+
+Reads what ``binade train`` leaves: ``run.json`` and ``metrics.jsonl``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from binade.command import RejectedError
+
+# The loss of one batch is noise; the first steps fill caches.
+LAST_STEPS = 10
+WARM_UP = 0.1
+# What a difference in these follows from is another difference.
+DERIVED = ("policy hash", "computation", "ops in ", "casts to ", "MiB", "file ")
+NONE = "-"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run's directory, read."""
+
+    path: Path
+    about: dict[str, Any]  # run.json
+    steps: list[dict[str, Any]]  # metrics.jsonl
+
+    def series(self, key: str) -> dict[int, float]:
+        """The values of a metric by step, where there are any."""
+        return {s["step"]: s[key] for s in self.steps if s.get(key) is not None}
+
+    @property
+    def loss(self) -> float | None:
+        """The mean of the last steps'."""
+        last = [s["loss"] for s in self.steps[-LAST_STEPS:] if s["loss"] is not None]
+        return statistics.fmean(last) if last else None
+
+    @property
+    def last_held_out(self) -> float | None:
+        held_out = self.series("eval_loss")
+        return held_out[max(held_out)] if held_out else None
+
+    @property
+    def milliseconds(self) -> float | None:
+        """The median step's."""
+        times = [step["ms"] for step in self.steps[int(len(self.steps) * WARM_UP) :]]
+        return statistics.median(times) if times else None
+
+
+# --- Reading --------------------------------------------------------------------------
+
+
+def read_run(path: Path) -> Run:
+    """Reads a run's directory.
+
+    Raises:
+      RejectedError: If it is none, or a file of it is not what ``binade train`` writes.
+    """
+    if not (path / "run.json").exists():
+        raise RejectedError(
+            f"{path}: no run: expected run.json there, which 'binade train' writes"
+        )
+    about = _parse(path / "run.json", (path / "run.json").read_bytes())
+    try:
+        run = Run(path, about, _read_metrics(path / "metrics.jsonl"))
+        describe(run)
+    except KeyError as error:
+        raise RejectedError(
+            f"{path / 'run.json'}: lacks {error}, which 'binade train' writes"
+        ) from error
+    except (TypeError, ValueError, IndexError, AttributeError) as error:
+        raise RejectedError(
+            f"{path / 'run.json'}: not what 'binade train' writes: {error}"
+        ) from error
+    return run
+
+
+def _read_metrics(path: Path) -> list[dict[str, Any]]:
+    if not path.exists():
+        raise RejectedError(f"{path}: expected beside run.json, but not there")
+    # What follows the last newline is being written, or its writer was killed.
+    lines = path.read_bytes().split(b"\n")[:-1]
+    steps = [_parse(f"{path}:{i}", line) for i, line in enumerate(lines, 1)]
+    kinds = {"step": int, "loss": (int, float, type(None)), "ms": (int, float),
+             "skipped": bool}  # fmt: skip
+    for number, step in enumerate(steps, 1):
+        for key, kind in kinds.items():
+            if not isinstance(step.get(key, ...), kind):
+                raise RejectedError(f"{path}:{number}: no '{key}' of a step")
+    return steps
+
+
+def _parse(where: object, text: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise RejectedError(f"{where}: damaged: {error}") from error
+    if not isinstance(value, dict):
+        raise RejectedError(f"{where}: expected a JSON object, got {text[:40]!r}")
+    return value
+
+
+def find_runs(paths: Iterable[Path]) -> list[Run]:
+    """The runs that `paths` are, or that are in directories below them."""
+    found: dict[Path, None] = {}
+    for path in paths:
+        below = list(_walk(path))
+        if not below:
+            raise RejectedError(
+                f"{path}: no run: expected run.json, which 'binade train' writes, there "
+                "or in a directory below"
+            )
+        found.update(dict.fromkeys(below))
+    return [read_run(path) for path in found]
+
+
+def _walk(path: Path) -> Iterable[Path]:
+    for folder, folders, files in os.walk(path):
+        if "run.json" in files:
+            yield Path(folder)
+            folders.clear()
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+
+
+# --- What differs ---------------------------------------------------------------------
+
+
+def describe(run: Run) -> dict[str, str]:
+    """What a run is made of; where it lies, and when it ran, is left out."""
+    about, last = run.about, run.about["invocations"][-1]
+    cells = {key: str(about[key]) for key in ("model", "policy")}
+    cells["policy hash"] = about["policy_hash"][:12]
+    cells["computation"] = about["computation"][:12]
+    for key in ("seed", "batch", "order", "samples", "eval_samples"):
+        cells[key.replace("_", " ")] = str(about[key])
+    cells |= {f"dim {key}": str(value) for key, value in about["dims"].items()}
+    cells |= {key: f"{value:g}" for key, value in about["settings"].items()}
+    cells |= {f"ops in {key}": str(value) for key, value in about["ops"].items()}
+    cells |= {f"casts to {key}": str(value) for key, value in about["casts"].items()}
+    cells["MiB"] = format_mib(about["arena_bytes"])
+    cells |= {
+        f"MiB of {key}": format_mib(value) for key, value in about["ledger"].items()
+    }
+    cells |= {f"file {key}": f["sha256"][:12] for key, f in last["files"].items()}
+    return cells | {key: str(value) for key, value in last["machine"].items()}
+
+
+def format_mib(size: int) -> str:
+    mib = size / 2**20
+    return f"{mib:.1f}" if mib >= 1 else f"{mib:.2g}"
+
+
+def find_differences(runs: Sequence[Run]) -> dict[str, list[str]]:
+    """What the runs do not share: key, and the value in each."""
+    cells = [describe(run) for run in runs]
+    keys = dict.fromkeys(key for run in cells for key in run)
+    rows = {key: [run.get(key, NONE) for run in cells] for key in keys}
+    return {key: row for key, row in rows.items() if len(set(row)) > 1}
+
+
+def group_runs(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """Runs that differ in nothing but their seed, under what is special about them."""
+    cells = [describe(run) for run in runs]
+    keys = dict.fromkeys(key for run in cells for key in run)
+    named = [
+        key
+        for key in keys
+        if key not in ("policy", "seed")
+        and not key.startswith(DERIVED)
+        and len({run.get(key) for run in cells}) > 1
+    ]
+    hashes = {(run["policy"], run["policy hash"]) for run in cells}
+    groups: dict[tuple, list[Run]] = {}
+    labels: dict[tuple, str] = {}
+    for run, cell in zip(runs, cells):
+        words = [
+            cell["policy"],
+            *(f"{key} {cell[key]}" for key in named if key in cell),
+        ]
+        if [name for name, _ in hashes].count(cell["policy"]) > 1:
+            words[0] += f" {cell['policy hash'][:6]}"
+        # What is derived may differ for a reason that no word tells.
+        group = tuple(cell.get(key) for key in keys if key != "seed")
+        groups.setdefault(group, []).append(run)
+        labels[group] = ", ".join(words)
+    several_seeds = len({run["seed"] for run in cells}) > 1
+    found: dict[str, list[Run]] = {}
+    for group, members in groups.items():
+        label = labels[group]
+        if len(members) > 1:
+            label += f" ({len(members)} runs)"
+        elif several_seeds:
+            label += f", seed {members[0].about['seed']}"
+        if label in found:
+            label += f", {members[0].path}"
+        found[label] = members
+    return found
