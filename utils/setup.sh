@@ -12,7 +12,7 @@ packages=(
   clang-22 lld-22 clang-format-22 libclang-rt-22-dev
   ccache ninja-build cmake git
   # Libraries.
-  libprotobuf-dev protobuf-compiler nlohmann-json3-dev libcli11-dev
+  libprotobuf-dev protobuf-compiler nlohmann-json3-dev libcli11-dev libmuparser-dev
   libdnnl-dev libboost-dev libgtest-dev libgmock-dev
   # Python.
   python3 python3-venv python3-dev

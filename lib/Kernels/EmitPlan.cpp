@@ -6,6 +6,7 @@
 #include "PlanEmitter.h"
 #include "Ports.h"
 #include "binade/IR/Diagnostics.h"
+#include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -145,6 +146,10 @@ void PlanEmitter::emitCopies() {
 //===----------------------------------------------------------------------===//
 
 void PlanEmitter::addPorts() {
+  llvm::BitVector isReplaced(step.getNumArguments());
+  for (std::optional<unsigned> argument : replaced)
+    if (argument)
+      isReplaced.set(*argument);
   for (BlockArgument argument : step.getArguments()) {
     std::optional<Port> port = getArgument(step, argument.getArgNumber());
     if (!port)
@@ -153,6 +158,8 @@ void PlanEmitter::addPorts() {
     plan::Init init =
         getInit(step.getArgAttr(index, kInitAttr), port->name, result.tensors);
     addPort(getPlanRole(port->role), port->name, argument, std::move(init));
+    plan().ports.back().frozen =
+        port->role == Role::Buffer && !isReplaced[index];
   }
   for (auto [index, constant] : llvm::enumerate(constants)) {
     std::string name = "constant" + std::to_string(index);

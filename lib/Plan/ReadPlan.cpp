@@ -242,6 +242,7 @@ static Port readPort(Fields fields) {
                     range.optionalNumber("below")};
     range.finish();
   }
+  port.frozen = fields.flag("frozen");
   fields.finish();
   return port;
 }

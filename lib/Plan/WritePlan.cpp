@@ -109,6 +109,7 @@ static json write(const Port &port) {
     writeOptional(range, "max", port.range->max);
     writeOptional(range, "below", port.range->below);
   }
+  writeFlag(object, "frozen", port.frozen);
   return object;
 }
 

@@ -206,7 +206,7 @@ int binade_program_restore(binade_program *program, const char *path) {
     Result<Safetensors> file = Safetensors::open(path);
     if (!file)
       return fail(file.error());
-    Result<std::size_t> count = program->program.restore(*file);
-    return count ? +ExitCode::Ok : fail(count.error());
+    Result<Restored> restored = program->program.restore(*file);
+    return restored ? +ExitCode::Ok : fail(restored.error());
   });
 }

@@ -170,10 +170,10 @@ static Result<void> readState(Program &program, const std::string &checkpoint,
                               const std::vector<Safetensors> &shards) {
   std::size_t restored = 0, needed = 0;
   for (const Safetensors &shard : shards) {
-    Result<std::size_t> count = program.restore(shard);
-    if (!count)
-      return count.takeError();
-    restored += *count;
+    Result<Restored> found = program.restore(shard);
+    if (!found)
+      return found.takeError();
+    restored += found->tensors;
   }
   for (const Tensor &tensor : program.tensors())
     needed += plan::isTrainingState(tensor.role);

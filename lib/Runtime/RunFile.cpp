@@ -124,6 +124,9 @@ static Json describeRun(const Plan &plan, const Data &data,
   Json settings = Json::object();
   for (const Setting &setting : getSettings(plan))
     settings[setting.name] = setting.value;
+  Json schedules = Json::object();
+  for (const Schedule &schedule : options.schedules)
+    schedules[schedule.getName()] = schedule.getExpression();
   return {{"model", plan.model},
           {"dims", plan.dims},
           {"policy", plan.policy},
@@ -133,6 +136,7 @@ static Json describeRun(const Plan &plan, const Data &data,
           {"ops", plan.ops},
           {"casts", plan.casts},
           {"settings", std::move(settings)},
+          {"schedules", std::move(schedules)},
           {"samples", heldOut.getTrainingSamples()},
           {"eval_samples", heldOut.getNumSamples()},
           {"batch", data.getBatch()},

@@ -54,6 +54,11 @@ Manifest binade::identifyRun(const Program &program, const Data &data,
       {"seed", std::to_string(options.seed)}};
   for (const Setting &setting : getSettings(plan))
     manifest.run["setting " + setting.name] = formatNumber(setting.value);
+  for (const Schedule &schedule : options.schedules)
+    manifest.run["schedule " + schedule.getName()] =
+        schedule.getExpression() +
+        (schedule.usesSteps() ? " with steps = " + std::to_string(options.steps)
+                              : "");
   std::string library = oneDnnVersion();
   manifest.machine = {{"binade", BINADE_VERSION},
                       {"threads", std::to_string(program.getThreads())},

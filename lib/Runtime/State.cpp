@@ -5,46 +5,98 @@
 #include "ProgramImplementation.h"
 #include "binade/Container/Printable.h"
 #include <algorithm>
+#include <cstring>
+#include <set>
 
 using namespace binade;
 using namespace binade::plan;
 
-/// What a file says about a port.
 namespace {
+/// What a file says about a port.
 struct Match {
   const Port *port;
   Tensor tensor;
   const TensorInfo *info;
 
-  /// A parameter of F32 is rounded as its initial value would be.
-  bool isRounded() const {
-    return port->role == Role::Parameter && isNarrow(tensor.dtype) &&
-           info->dtype == DType::F32;
+  /// Weights come in other formats of floating point too.
+  bool isConverted() const {
+    return info->dtype != tensor.dtype &&
+           (port->role == Role::Parameter || port->role == Role::Buffer) &&
+           isWeight(info->dtype) && isWeight(tensor.dtype);
   }
   bool fits() const {
-    return (info->dtype == tensor.dtype || isRounded()) &&
+    return (info->dtype == tensor.dtype || isConverted()) &&
            std::equal(info->shape.begin(), info->shape.end(),
                       tensor.shape.begin(), tensor.shape.end());
+  }
+
+private:
+  static bool isWeight(DType dtype) {
+    return dtype == DType::F64 || dtype == DType::F32 || isNarrow(dtype);
   }
 };
 } // namespace
 
-Result<std::size_t> Program::restore(const Safetensors &file) {
+/// The elements of a file's tensor as F32, rounded where it is wider.
+static Result<std::vector<float>> readFloats(const Safetensors &file,
+                                             const TensorInfo &info) {
+  std::vector<std::byte> bytes(info.bytes);
+  if (Result<void> done = file.read(info, bytes); !done)
+    return done.takeError();
+  if (isNarrow(info.dtype))
+    return widen(
+        Tensor{Role::Parameter, info.name, info.dtype, info.shape, bytes});
+  std::vector<float> values(bytes.size() / byteSize(info.dtype));
+  if (info.dtype == DType::F32) {
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+    return values;
+  }
+  auto *wide = reinterpret_cast<const double *>(bytes.data());
+  std::transform(wide, wide + values.size(), values.begin(),
+                 [](double value) { return static_cast<float>(value); });
+  return values;
+}
+
+/// All tensors that do not fit, the first as the error.
+static Error misfit(const Safetensors &file,
+                    const std::vector<Match> &misfits) {
+  constexpr std::size_t kMost = 20;
+  auto explain = [](const Match &match) {
+    return describe(match.info->dtype, match.info->shape) +
+           ", the program has " +
+           describe(match.tensor.dtype, match.tensor.shape);
+  };
+  Error error = file.errorAt(*misfits.front().info, explain(misfits.front()));
+  for (std::size_t i = 1; i < std::min(misfits.size(), kMost); ++i)
+    error = std::move(error).withNote("so is tensor " +
+                                      quote(misfits[i].info->name) + ": " +
+                                      explain(misfits[i]));
+  if (misfits.size() > kMost)
+    error = std::move(error).withNote(
+        "and " + std::to_string(misfits.size() - kMost) + " more");
+  return error;
+}
+
+Result<Restored> Program::restore(const Safetensors &file) {
   // First everything is checked: a file that does not fit changes nothing.
-  std::vector<Match> matches;
+  std::vector<Match> matches, misfits;
+  std::set<std::string_view> known;
+  Restored restored;
   for (const Port &port : getPlan().ports) {
     if (!isTrainingState(port.role))
       continue;
     const TensorInfo *info = file.find(stateName(port.role, port.name));
-    if (!info)
+    if (!info) {
+      if (port.role == Role::Parameter || port.role == Role::Buffer)
+        restored.missing.push_back(port.name);
       continue;
+    }
     Match match{&port, implementation->tensorOf(port), info};
-    if (!match.fits())
-      return file.errorAt(
-          *info, describe(info->dtype, info->shape) + ", the program has " +
-                     describe(match.tensor.dtype, match.tensor.shape));
-    matches.push_back(match);
+    (match.fits() ? matches : misfits).push_back(match);
+    known.insert(info->name);
   }
+  if (!misfits.empty())
+    return misfit(file, misfits);
   if (matches.empty()) {
     std::vector<Tensor> parameters = tensors(Role::Parameter);
     return Error{file.getPath(), "none of its tensors has the name of a "
@@ -54,25 +106,37 @@ Result<std::size_t> Program::restore(const Safetensors &file) {
                                       : "parameters such as " +
                                             quote(parameters.front().name)));
   }
+  for (const TensorInfo &info : file.getTensors())
+    if (!known.contains(info.name))
+      restored.unknown.push_back(info.name);
   for (const Match &match : matches)
-    if (!match.isRounded())
+    if (!match.isConverted())
       if (Result<void> done = file.read(*match.info, match.tensor.bytes); !done)
         return done.takeError();
   for (const Match &match : matches) {
-    if (match.isRounded()) {
-      std::vector<float> values(match.tensor.as<std::uint16_t>().size());
-      if (Result<void> done =
-              file.read(*match.info, std::as_writable_bytes(std::span(values)));
-          !done)
-        return done.takeError();
-      implementation->keep(*match.port, values);
-    } else if (const Port *beside = getPlan().findBeside(*match.port);
-               beside && !file.find(stateName(beside->role, beside->name))) {
-      // The parameter is all that is known.
+    const Port *beside = getPlan().findBeside(*match.port);
+    // The parameter is all that is known.
+    bool isAlone = beside && !file.find(stateName(beside->role, beside->name));
+    if (!match.isConverted() && !isAlone)
+      continue;
+    if (!match.isConverted()) {
       implementation->keep(*match.port, widen(match.tensor));
+      continue;
     }
+    Result<std::vector<float>> values = readFloats(file, *match.info);
+    if (!values)
+      return values.takeError();
+    if (match.tensor.dtype == DType::F32)
+      std::copy(values->begin(), values->end(),
+                match.tensor.as<float>().begin());
+    else if (match.tensor.dtype == DType::F64)
+      std::copy(values->begin(), values->end(),
+                match.tensor.as<double>().begin());
+    else
+      implementation->keep(*match.port, *values);
   }
-  return matches.size();
+  restored.tensors = matches.size();
+  return restored;
 }
 
 Result<void> Program::save(const std::string &path) const {

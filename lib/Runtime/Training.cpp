@@ -9,6 +9,7 @@
 #include "RunDirectory.h"
 #include "RunFile.h"
 #include "RunIdentity.h"
+#include "ScheduledSettings.h"
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -33,10 +34,14 @@ namespace {
 class UnguardedState {
 public:
   explicit UnguardedState(const Program &program) {
-    for (Role role : {Role::Buffer, Role::Rng, Role::Scaler})
-      for (const Tensor &tensor : program.tensors(role))
-        copies.emplace_back(tensor,
-                            std::vector<std::byte>(tensor.bytes.size()));
+    std::vector<Tensor> tensors = program.tensors();
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      Role role = tensors[i].role;
+      if ((role == Role::Buffer && !program.getPlan().ports[i].frozen) ||
+          role == Role::Rng || role == Role::Scaler)
+        copies.emplace_back(tensors[i],
+                            std::vector<std::byte>(tensors[i].bytes.size()));
+    }
   }
 
   void keep() {
@@ -107,6 +112,7 @@ private:
   std::optional<MetricsFile> metricsFile;
   std::optional<EventFile> eventFile;
   std::optional<RangeRecorder> recorder;
+  ScheduledSettings scheduled;
   bool wasInfeasible = false;
 };
 } // namespace
@@ -140,6 +146,11 @@ Result<void> TrainingLoop::check() {
                  "the program does not give its gradients; train the model "
                  "itself",
                  ExitCode::Usage};
+  Result<ScheduledSettings> settings =
+      ScheduledSettings::create(program, options.schedules, options.steps);
+  if (!settings)
+    return settings.takeError();
+  scheduled = *std::move(settings);
   if (!options.recordRanges.empty()) {
     Result<RangeRecorder> made =
         RangeRecorder::create(program, options.recordRanges);
@@ -158,6 +169,8 @@ Result<StepMetrics> TrainingLoop::runStep(std::int64_t step) {
   samples = order.next();
   if (Result<void> filled = data.fill(samples); !filled)
     return filled.takeError();
+  if (Result<void> set = scheduled.apply(manifest.step); !set)
+    return set.takeError();
   if (onNonFinite == OnNonFinite::Stop || isLastSkip())
     unguarded.keep();
   program.run();

@@ -200,12 +200,12 @@ def _finish(
     """Binds the tensors to weights or rules, adds metadata, writes the files."""
     buffers = _running_statistics(proto)
     used = [value.name for value in proto.graph.input if value.name in tensors]
-    trainable = [
-        name
-        for name, parameter in model.named_parameters()
-        if parameter.requires_grad and name in used
-    ]
+    parameters = {n: p for n, p in model.named_parameters() if n in used}
+    trainable = [name for name, p in parameters.items() if p.requires_grad]
+    frozen = [name for name, p in parameters.items() if not p.requires_grad]
     metadata: dict[str, object] = {"binade.version": 1, "binade.trainable": trainable}
+    if frozen:
+        metadata["binade.frozen"] = frozen
     if buffers:
         metadata["binade.buffers"] = buffers
 
@@ -214,7 +214,6 @@ def _finish(
     if rules is None:
         weights = {name: tensors[name] for name in used}
     else:
-        parameters = dict(model.named_parameters())
         drawn = [name for name in used if name in parameters or name in buffers]
         metadata[INIT_KEY] = {name: rules.rule(name, tensors[name]) for name in drawn}
         simplify.bind_values(

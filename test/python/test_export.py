@@ -182,6 +182,7 @@ def test_small_constants_frozen_parameters_and_buffers_survive(tmp_path):
     model.frequency.fill_(torch.pi / 2)
     proto = write(tmp_path, model, batch, loss=models.mean)
     assert metadata(proto)["binade.trainable"] == ["weight"]
+    assert metadata(proto)["binade.frozen"] == ["frozen"]
     names = {tensor.name for tensor in proto.graph.initializer}
     assert {"weight", "frozen", "frequency"} <= names
     expected = np.float32(1e-8) * np.float32(1 - 1e-6) + np.cos(np.float32(np.pi / 2))

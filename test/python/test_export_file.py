@@ -183,12 +183,12 @@ def test_a_model_that_is_its_loss_keeps_it(tmp_path):
     ("changes", "options", "messages"),
     [
         ({"weight": None, "bias": None}, [],
-         ["lacks 'weight' [3, 4]", "lacks 'bias' [4]", "--freeze"]),
+         ["lacks 'weight' [3, 4]", "lacks 'bias' [4]", "--fold"]),
         ({"weight": WEIGHT.T.copy()}, [], ["'weight' is [4, 3], in the model [3, 4]"]),
         ({"factor": np.zeros(3, np.float32)}, [],
          ["'factor' is [3], in the model [4]"]),
-        ({"bias": None}, ["--freeze", "weight"], ["lacks 'bias' [4]"]),
-        ({}, ["--freeze", "nothing*"], ["'nothing*' matches none"]),
+        ({"bias": None}, ["--fold", "weight"], ["lacks 'bias' [4]"]),
+        ({}, ["--fold", "nothing*"], ["'nothing*' matches none"]),
         ({}, ["--loss-output", "logit"], ["has no output 'logit'"]),
         ({"bias": np.zeros(4, np.float64)}, [], ["is F64, the model has F32"]),
     ],
@@ -201,9 +201,9 @@ def test_what_does_not_fit_is_listed(changes, options, messages, tmp_path):
     assert not list(tmp_path.glob("t.onnx*"))
 
 
-def test_frozen_and_unknown_tensors(tmp_path):
+def test_folded_and_unknown_tensors(tmp_path):
     plain = Plain(tmp_path, bias=None, extra=np.zeros(2, np.float32))
-    done = plain.export("--freeze", "bias")
+    done = plain.export("--fold", "bias")
     assert done.returncode == 0, done.stderr
     assert "warning" in done.stderr and "extra" in done.stderr
     np.testing.assert_array_equal(
@@ -314,7 +314,7 @@ def test_statistics_that_were_outputs_are_none(tmp_path):
 
 
 def test_a_run_says_what_it_trained(tmp_path):
-    """The file, and what was frozen, from any place; a changed file is noticed."""
+    """The file, and what was folded, from any place; a changed file is noticed."""
     plain = Plain(tmp_path)
     data = {"x": np.zeros((4, 3), np.float32), "labels": np.int64([0, 1, 2, 3])}
     safetensors.save(tmp_path / "d.safetensors", data)
@@ -331,7 +331,7 @@ def test_a_run_says_what_it_trained(tmp_path):
         assert done.returncode == status, done.stderr
         return done.stderr if status else plain.values()
 
-    run = train("m.onnx", "run", "--freeze=w*", "--save-every", "1")
+    run = train("m.onnx", "run", "--fold=w*", "--save-every", "1")
     first = tmp_path / "first.onnx"
     first.write_bytes(plain.model.read_bytes())
     learned = trained.load_state(run)
@@ -346,7 +346,7 @@ def test_a_run_says_what_it_trained(tmp_path):
         np.testing.assert_array_equal(values["bias"], learned["bias"])
         np.testing.assert_array_equal(values["weight"], WEIGHT)
 
-    # The other way round: what it froze is no option of another file's.
+    # The other way round: what it folded is no option of another file's.
     plain.model.write_bytes(onnx.load(first).SerializeToString() + b"\x2a\x00")
     done = binade("export", run, "-o", tmp_path / "t.onnx")
     assert done.returncode == 0 and "was changed since the run" in done.stderr
@@ -355,12 +355,12 @@ def test_a_run_says_what_it_trained(tmp_path):
     assert set(export(run, "--model", first)) == {"weight", "bias", "factor"}
 
     # A bundle is no ONNX file.
-    done = binade("compile", first, "-o", tmp_path / "b.bnd", "--freeze", "weight")
+    done = binade("compile", first, "-o", tmp_path / "b.bnd", "--fold", "weight")
     assert done.returncode == 0, done.stderr
     run = train("b.bnd", "other")
     assert "the bundle" in export(run, status=2)
     assert "lacks 'weight'" in export(run, "--model", first, status=3)
-    values = export(run, "--model", first, "--freeze", "weight")
+    values = export(run, "--model", first, "--fold", "weight")
     np.testing.assert_array_equal(values["bias"], trained.load_state(run)["bias"])
     assert "--model is required" in export(tmp_path / "s.safetensors", status=2)
     (run / "run.json").write_text("{}")

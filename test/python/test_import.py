@@ -24,7 +24,7 @@ EVAL = BUILD / "bin" / "binade-eval"
 MODELS = pathlib.Path(
     os.environ.get("BINADE_MODELS", ROOT.parent / "shared" / "models")
 )
-FREEZE = {"llama-tiny": ["--freeze", "*inv_freq"]}
+FOLD = {"llama-tiny": ["--fold", "*inv_freq"]}
 
 pytestmark = pytest.mark.skipif(
     not (TRANSLATE.exists() and EVAL.exists()), reason="the tools are not built"
@@ -486,7 +486,7 @@ def test_loss_of_exported_model(name, tmp_path):
     )
     run(
         TRANSLATE, "--import-onnx", folder / "loss.onnx", "-o", tmp_path / "m.mlir",
-        *FREEZE.get(name, []),
+        *FOLD.get(name, []),
     )  # fmt: skip
     run(
         EVAL, tmp_path / "m.mlir", "--inputs", tmp_path / "inputs.safetensors",

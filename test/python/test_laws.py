@@ -24,7 +24,7 @@ MODELS = pathlib.Path(
 IMPORTED = {
     "mlp-digits": [],
     "gpt2-tiny": [],
-    "llama-tiny": ["--freeze=*inv_freq"],
+    "llama-tiny": ["--fold=*inv_freq"],
     "resnet18-cifar-w8": [],
 }
 DERIVE = ["--binade-autodiff-pipeline", "--binade-optimizer-pipeline"]

@@ -262,7 +262,20 @@ def test_wrong_init_files(step, data, tmp_path):
     for tensors, words in (
         ({"nothing": np.zeros(3, np.float32)}, ["none of its tensors"]),
         ({"token.weight": np.zeros((94, 3), np.float32)}, ["F32 [94, 3]", "[94, 128]"]),
-        ({"token.weight": np.zeros((94, 128))}, ["F64 [94, 128]", "F32 [94, 128]"]),
+        (
+            {"token.weight": np.zeros((94, 128), np.int32)},
+            ["I32 [94, 128]", "F32 [94, 128]"],
+        ),
+        (
+            {
+                "head.weight": np.zeros((2, 3), np.float32),
+                "token.weight": np.zeros((94, 3), np.float32),
+            },
+            [
+                "'token.weight': error: F32 [94, 3]",
+                "so is tensor 'head.weight': F32 [2, 3]",
+            ],
+        ),
     ):
         safetensors.save(other, tensors)
         process = train(step, data, "--window", WINDOW, "--init", other, out=out)

@@ -29,6 +29,9 @@ struct ImportFlags {
   cl::list<std::string> freeze{
       "freeze", cl::cat(category), cl::value_desc("glob"),
       cl::desc("Do not train these initializers (repeatable)")};
+  cl::list<std::string> fold{
+      "fold", cl::cat(category), cl::value_desc("glob"),
+      cl::desc("Make constants of these initializers (repeatable)")};
   cl::list<std::string> train{
       "train", cl::cat(category), cl::value_desc("glob"),
       cl::desc("Train these initializers (repeatable)")};
@@ -54,6 +57,7 @@ struct ImportFlags {
     }
     options.loss = loss;
     options.lossOutput = lossOutput;
+    options.fold.assign(fold.begin(), fold.end());
     options.freeze.assign(freeze.begin(), freeze.end());
     options.train.assign(train.begin(), train.end());
     options.allowHardLinks = allowLinks;

@@ -94,7 +94,7 @@ Result<void> ExportCommand::complete(const Diagnostics &diagnostics) {
     if (values.empty())
       values = trained.getValues(option);
   };
-  take(options.freeze, "--freeze");
+  take(options.fold, "--fold");
   take(options.train, "--train");
   auto loss = trained.getValues("--loss-output");
   if (options.lossOutput.empty() && !loss.empty())
@@ -188,8 +188,9 @@ void addExport(CLI::App &app, Run &run) {
                    "Output of the graph that is the loss, as for training")
       ->type_name("NAME");
   command
-      ->add_option("--freeze", self->options.freeze,
-                   "Parameters that were not trained, as for training")
+      ->add_option(
+          "--fold", self->options.fold,
+          "Parameters that became constants of the step, as for training")
       ->type_name("GLOB")
       ->allow_extra_args(false);
   command

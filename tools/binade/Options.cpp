@@ -42,13 +42,19 @@ void ImportArguments::add(CLI::App &command, llvm::StringRef kinds,
       ->type_name("NAME");
   command
       .add_option("--freeze", options.freeze,
-                  "Parameters that stay as they are")
+                  "Parameters that stay as they are: without gradient and "
+                  "optimizer state")
       ->type_name("GLOB")
       ->allow_extra_args(false);
   command
       .add_option(
           "--train", options.train,
           "Initializers that are trained beside those stored externally")
+      ->type_name("GLOB")
+      ->allow_extra_args(false);
+  command
+      .add_option("--fold", options.fold,
+                  "Parameters that become constants of the compiled step")
       ->type_name("GLOB")
       ->allow_extra_args(false);
   command.add_flag("--allow-links", options.allowHardLinks,
@@ -80,8 +86,8 @@ static Result<void> refuse(const CLI::App &command, llvm::StringRef phase,
 
 Result<void> ImportArguments::refuseAll() const {
   return refuse(*command, "import", "a bundle",
-                {"--dim", "--loss", "--loss-output", "--freeze", "--train",
-                 "--allow-links"});
+                {"--dim", "--loss", "--loss-output", "--freeze", "--fold",
+                 "--train", "--allow-links"});
 }
 
 //===----------------------------------------------------------------------===//

@@ -49,7 +49,7 @@ struct TrainCommand {
   ::binade::TrainOptions train;
   std::optional<std::string> windows;
   std::string init, order = "shuffle", onNonFinite, record, resume;
-  std::vector<std::string> constants;
+  std::vector<std::string> constants, schedules;
   std::optional<std::uint64_t> initSeed;
   bool profile = false;
 
@@ -142,6 +142,12 @@ struct TrainCommand {
     }
     if (train.evalEvery > 0 && evalData.empty() && train.evalFraction == 0)
       return usageError("--eval-every needs --eval-data or --eval-fraction");
+    for (const std::string &text : schedules) {
+      Result<::binade::Schedule> schedule = ::binade::Schedule::parse(text);
+      if (!schedule)
+        return schedule.takeError();
+      train.schedules.push_back(*std::move(schedule));
+    }
     train.order = order == "shuffle" ? Order::Shuffle : Order::Sequential;
     if (!onNonFinite.empty())
       train.onNonFinite = ::binade::parseOnNonFinite(onNonFinite);
@@ -176,6 +182,20 @@ struct TrainCommand {
     return files;
   }
 
+  static void warnOf(const std::vector<std::string> &names,
+                     std::string_view what) {
+    constexpr std::size_t kMost = 20;
+    if (names.empty())
+      return;
+    std::cerr << "binade: warning: " << names.size() << " tensors " << what
+              << ": ";
+    for (std::size_t i = 0; i < std::min(names.size(), kMost); ++i)
+      std::cerr << (i ? ", " : "") << ::binade::quote(names[i]);
+    if (names.size() > kMost)
+      std::cerr << " and " << names.size() - kMost << " more";
+    std::cerr << "\n";
+  }
+
   Result<void> initialize(Program &program) {
     if (Result<void> done = program.initialize(initSeed.value_or(train.seed));
         !done || init.empty())
@@ -183,11 +203,15 @@ struct TrainCommand {
     Result<Safetensors> file = Safetensors::open(init);
     if (!file)
       return file.takeError();
-    Result<std::size_t> restored = program.restore(*file);
+    Result<::binade::Restored> restored = program.restore(*file);
     if (!restored)
       return restored.takeError();
-    std::cout << "start: " << *restored << " tensors of "
+    std::cout << "start: " << restored->tensors << " tensors of "
               << ::binade::printable(init) << "\n";
+    warnOf(restored->missing, "keep their initial values, for the file has "
+                              "none with their names");
+    warnOf(restored->unknown, "of the file are left out, for the program has "
+                              "none with their names");
     return {};
   }
 };
@@ -275,6 +299,13 @@ static void addRunOptions(CLI::App &command, TrainCommand &self) {
                   "Stop training, as a signal does, when these have passed")
       ->type_name("S")
       ->check(number({.min = 0}));
+  command
+      .add_option("--schedule", self.schedules,
+                  "Value of a setting for each step: 'lr=base * "
+                  "warmup(step, 100) * cosine(step - 100, steps - 100)', or "
+                  "lr=@FILE")
+      ->type_name("NAME=EXPR")
+      ->allow_extra_args(false);
   command
       .add_option("--seed", self.train.seed,
                   "Of random initial values, dropout and the samples' order")

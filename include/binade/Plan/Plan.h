@@ -157,6 +157,7 @@ struct Port {
   Init init;
   std::optional<IndexCheck> check;
   std::optional<NumberRange> range = {}; ///< Of a hyper-parameter.
+  bool frozen = false;                   ///< A buffer that no step changes.
 };
 
 /// Work items [0, extent) over one set of buffers.

@@ -57,6 +57,13 @@ struct Overflow {
   double operands = 0; ///< Finite magnitude in what the record read.
 };
 
+/// What a file had in common with a program.
+struct Restored {
+  std::size_t tensors = 0;
+  std::vector<std::string> missing; ///< Parameters and buffers it lacks.
+  std::vector<std::string> unknown; ///< Its tensors without a place.
+};
+
 /// A compiled step with its memory. Not thread-safe.
 class Program {
 public:
@@ -90,10 +97,11 @@ public:
   /// `seed` too. Warns of weights that are not finite.
   Result<void> initialize(std::uint64_t seed);
 
-  /// Replaces training state by the tensors of a file whose names, types and
-  /// shapes match (see `plan::stateName`); returns how many did. None is an
-  /// error, and so is a name with another type or shape.
-  Result<std::size_t> restore(const Safetensors &file);
+  /// Replaces training state by the tensors of a file with its names (see
+  /// `plan::stateName`). Parameters and buffers may come in any of F64, F32,
+  /// F16 and BF16; what differs otherwise in type or shape is an error that
+  /// lists all, and so is a file without any such name.
+  Result<Restored> restore(const Safetensors &file);
 
   /// Writes training state atomically (ruling on final.safetensors).
   Result<void> save(const std::string &path) const;

@@ -8,6 +8,7 @@
 
 #include "binade/Runtime/Data.h"
 #include "binade/Runtime/SampleOrder.h"
+#include "binade/Runtime/Schedule.h"
 
 namespace binade {
 
@@ -22,6 +23,8 @@ std::optional<OnNonFinite> parseOnNonFinite(std::string_view text);
 
 struct TrainOptions {
   std::int64_t steps = 0;
+  /// Of hyper-parameters, each applied before a step.
+  std::vector<Schedule> schedules;
   Order order = Order::Shuffle;
   std::uint64_t seed = 0; ///< Of the order of samples.
   /// Directory for run.json, metrics.jsonl, events.out.tfevents.*, checkpoints,

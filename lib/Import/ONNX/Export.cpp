@@ -111,7 +111,7 @@ LogicalResult Exporter::findKept() {
   if (failed(metadata))
     return failure();
   ImportOptions import;
-  import.freeze = options.freeze;
+  import.fold = options.fold;
   import.train = options.train;
   ImportReport ignored;
   Initializers initializers(model, *metadata);
@@ -178,7 +178,8 @@ LogicalResult Exporter::checkValues() {
   for (const std::string &text : misshapen)
     error.attachNote() << text;
   if (!missing.empty())
-    error.attachNote() << "--freeze GLOB names tensors that were not trained";
+    error.attachNote()
+        << "--fold GLOB names tensors that were constants of the step";
   return error;
 }
 

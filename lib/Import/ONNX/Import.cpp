@@ -100,7 +100,7 @@ LogicalResult Importer::checkOps(const Initializers &initializers) {
       note << ", ...";
     if (const OpRow *row = findOp("", name, model.getOpset());
         row && row->operands == Operands::Constants)
-      note << " (known for constants only; --freeze makes a constant of a "
+      note << " (known for constants only; --fold makes a constant of a "
               "parameter)";
     if (llvm::any_of(model.getProto().functions(), [&](const auto &function) {
           return function.domain() + "." + function.name() == name;

@@ -45,6 +45,8 @@ LogicalResult Initializers::collect(const llvm::StringSet<> &statistics,
         tensor.isTrainable() &&
         (metadata.trainable ? isListed(tensor.name)
                             : proto.data_location() == TensorProto::EXTERNAL);
+    tensor.isFrozen =
+        tensor.isTrainable() && metadata.frozen.contains(tensor.name);
   }
   for (const auto &input : model.getGraph().input()) {
     if (!metadata.initial.contains(input.name()))
@@ -66,7 +68,8 @@ LogicalResult Initializers::collect(const llvm::StringSet<> &statistics,
 }
 
 LogicalResult Initializers::applyGlobs(ArrayRef<std::string> globs,
-                                       StringRef flag, bool isTrained) {
+                                       StringRef flag,
+                                       function_ref<void(Tensor &)> apply) {
   for (const std::string &text : globs) {
     llvm::Expected<llvm::GlobPattern> pattern = llvm::GlobPattern::create(text);
     if (!pattern)
@@ -76,7 +79,7 @@ LogicalResult Initializers::applyGlobs(ArrayRef<std::string> globs,
     for (Tensor &tensor : tensors)
       if (tensor.isTrainable() && pattern->match(tensor.name)) {
         matches = true;
-        tensor.isTrained = isTrained;
+        apply(tensor);
       }
     if (!matches)
       return model.emitError()
@@ -97,9 +100,16 @@ Initializers::classify(ArrayRef<unsigned> order, const llvm::StringSet<> &used,
       statistics.insert(node.input(3));
       statistics.insert(node.input(4));
     }
+  auto set = [](bool isTrained, bool isFrozen) {
+    return [=](Tensor &tensor) {
+      tensor.isTrained = isTrained;
+      tensor.isFrozen = isFrozen;
+    };
+  };
   if (failed(collect(statistics, used, dimensions, reader, report)) ||
-      failed(applyGlobs(options.freeze, "--freeze", false)) ||
-      failed(applyGlobs(options.train, "--train", true)))
+      failed(applyGlobs(options.fold, "--fold", set(false, false))) ||
+      failed(applyGlobs(options.freeze, "--freeze", set(false, true))) ||
+      failed(applyGlobs(options.train, "--train", set(true, false))))
     return failure();
   for (const Tensor &tensor : tensors)
     if (tensor.isConstant())

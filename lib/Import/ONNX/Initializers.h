@@ -47,12 +47,15 @@ private:
     std::optional<ByteRange> range;
     bool isBuffer = false;
     bool isTrained = false;
+    bool isFrozen = false; ///< Kept, and so in files of the state.
 
     bool isTrainable() const {
       return isa<FloatType>(type.getElementType()) && !isBuffer;
     }
     /// What has no value in the model cannot be a constant: it is kept.
-    bool isConstant() const { return !isBuffer && !isTrained && proto; }
+    bool isConstant() const {
+      return !isBuffer && !isTrained && !isFrozen && proto;
+    }
   };
 
   Location getLoc(StringRef name) const {
@@ -63,7 +66,7 @@ private:
                         const Dimensions &dimensions, TensorReader &reader,
                         ImportReport &report);
   LogicalResult applyGlobs(ArrayRef<std::string> globs, StringRef flag,
-                           bool isTrained);
+                           function_ref<void(Tensor &)> apply);
   /// Where a tensor is stored, and whose argument it is.
   struct Place {
     TypedAttr value;

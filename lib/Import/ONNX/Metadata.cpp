@@ -38,6 +38,8 @@ private:
   }
   LogicalResult readVersion(const json &value);
   LogicalResult readTrainable(const json &value);
+  LogicalResult readFrozen(const json &value);
+  LogicalResult readNames(const json &value, llvm::StringSet<> &names);
   LogicalResult readBuffers(const json &value);
   LogicalResult readInitial(const json &value);
   FailureOr<InitialRule> readRule(StringRef name, const json &value);
@@ -54,6 +56,7 @@ FailureOr<Metadata> MetadataReader::read() {
   static constexpr std::pair<StringLiteral, Reader> readers[] = {
       {"binade.version", &MetadataReader::readVersion},
       {"binade.trainable", &MetadataReader::readTrainable},
+      {"binade.frozen", &MetadataReader::readFrozen},
       {"binade.buffers", &MetadataReader::readBuffers},
       {"binade.init", &MetadataReader::readInitial},
   };
@@ -83,17 +86,25 @@ LogicalResult MetadataReader::readVersion(const json &value) {
                      << kVersion;
 }
 
-LogicalResult MetadataReader::readTrainable(const json &value) {
+LogicalResult MetadataReader::readNames(const json &value,
+                                        llvm::StringSet<> &names) {
   if (!value.is_array() ||
       !llvm::all_of(value, [](const json &name) { return name.is_string(); }))
     return emitError() << "expected a list of names";
-  metadata.trainable.emplace();
   for (const json &name : value) {
     if (failed(checkName(name.get_ref<const std::string &>())))
       return failure();
-    metadata.trainable->insert(name.get_ref<const std::string &>());
+    names.insert(name.get_ref<const std::string &>());
   }
   return success();
+}
+
+LogicalResult MetadataReader::readTrainable(const json &value) {
+  return readNames(value, metadata.trainable.emplace());
+}
+
+LogicalResult MetadataReader::readFrozen(const json &value) {
+  return readNames(value, metadata.frozen);
 }
 
 LogicalResult MetadataReader::readBuffers(const json &value) {

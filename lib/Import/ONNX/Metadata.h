@@ -22,6 +22,8 @@ struct InitialRule {
 struct Metadata {
   /// Complete list of trained tensors, where the model has one.
   std::optional<llvm::StringSet<>> trainable;
+  /// Parameters that are not trained, but kept with the state.
+  llvm::StringSet<> frozen;
   /// Running variances that advance with the unbiased variance.
   llvm::StringSet<> unbiased;
   /// Graph inputs that are parameters or buffers without a stored value.

@@ -296,9 +296,10 @@ TEST_F(ProgramTest, StateIsSavedAndRestored) {
   EXPECT_EQ(file->getMetadata().at("format_version"), "1");
 
   Program other = tensors.load(Contraction::Auto, 1);
-  Result<std::size_t> count = other.restore(*file);
-  ASSERT_TRUE(count);
-  EXPECT_EQ(*count, 6u);
+  Result<Restored> restored = other.restore(*file);
+  ASSERT_TRUE(restored);
+  EXPECT_EQ(restored->tensors, 6u);
+  EXPECT_TRUE(restored->missing.empty() && restored->unknown.empty());
   for (Role role : {Role::Parameter, Role::State, Role::Scaler, Role::Step}) {
     Tensor a = program.tensors(role)[0], b = other.tensors(role)[0];
     EXPECT_TRUE(std::equal(a.bytes.begin(), a.bytes.end(), b.bytes.begin()));
@@ -311,9 +312,9 @@ TEST_F(ProgramTest, StateIsSavedAndRestored) {
       path("bad"), std::array{TensorBytes{"running", DType::F32, {3}, bytes}}));
   Result<Safetensors> bad = Safetensors::open(path("bad"));
   ASSERT_TRUE(bad);
-  count = other.restore(*bad);
-  ASSERT_FALSE(count);
-  EXPECT_EQ(render(count.error()),
+  restored = other.restore(*bad);
+  ASSERT_FALSE(restored);
+  EXPECT_EQ(render(restored.error()),
             path("bad") +
                 ":tensor 'running': error: F32 [3], the program has F32 [2]");
   ASSERT_TRUE(writeSafetensors(

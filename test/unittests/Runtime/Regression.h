@@ -110,10 +110,10 @@ protected:
       program->find(plan::Role::Hyper, hyper)->as<double>()[0] = value;
     if (!init.empty()) {
       Result<Safetensors> file = Safetensors::open(init);
-      Result<std::size_t> count = file ? program->restore(*file)
-                                       : Result<std::size_t>(file.takeError());
-      if (!count)
-        return count.takeError();
+      Result<Restored> restored =
+          file ? program->restore(*file) : Result<Restored>(file.takeError());
+      if (!restored)
+        return restored.takeError();
     }
     Result<Data> opened = Data::open(*program, data);
     if (!opened)

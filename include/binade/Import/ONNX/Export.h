@@ -25,7 +25,7 @@ struct TrainedValues {
 struct ExportOptions {
   /// As the model was imported for training (see `ImportOptions`). A tensor
   /// that was trained has to have a value.
-  std::vector<std::string> freeze, train;
+  std::vector<std::string> fold, train;
   std::string lossOutput;
   bool allowHardLinks = false;
   /// Values that become the outputs; without them all outputs but the loss.

@@ -20,9 +20,10 @@ struct ImportOptions {
   /// The graph output that is the loss; it has one element. Without this and
   /// `loss`, an output named `loss` with one element is the loss.
   std::string lossOutput;
-  /// Globs over initializer names, applied in this order. One that matches
-  /// nothing is an error.
-  std::vector<std::string> freeze, train;
+  /// Globs over initializer names, applied in this order: what is a constant of
+  /// the graph, kept as it is, and trained. One that matches nothing is an
+  /// error.
+  std::vector<std::string> fold, freeze, train;
   /// Accept external data in files that have more than one name.
   bool allowHardLinks = false;
   /// Rewrite spelled-out composites to one op (see `recognizeComposites`).
