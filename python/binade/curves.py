@@ -1,7 +1,9 @@
 """Pictures of training runs: loss and held-out loss over steps.
 
 Runs that differ in nothing but their seed are one curve: their mean in a band from
-the smallest to the largest. HTML files hold all that they need.
+the smallest to the largest. Below is by how much each mean is above that of the first
+curve, for policies may agree to more digits than a picture shows. HTML files hold all
+that they need.
 """
 
 from __future__ import annotations
@@ -69,6 +71,12 @@ def combine(series: Sequence[dict[int, float]]) -> Series:
     return Series(np.array(steps), values.mean(0), values.min(0), values.max(0))
 
 
+def subtract(series: Series, base: Series) -> dict[int, float]:
+    """How far a mean is above another, where both are known."""
+    other = dict(zip(base.steps, base.mean))
+    return {s: m - other[s] for s, m in zip(series.steps, series.mean) if s in other}
+
+
 def make_curves(groups: dict[str, list[Run]]) -> list[Curve]:
     """One of each group that has a loss."""
     curves = [
@@ -112,8 +120,14 @@ def write_png(curves: Sequence[Curve], title: str, path: Path) -> None:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    figure = Figure(figsize=(9, 5.5), dpi=150, layout="constrained")
-    axes = figure.subplots()
+    figure = Figure(figsize=(9, 6.5), dpi=150, layout="constrained")
+    panels = figure.subplots(
+        min(len(curves), 2),
+        sharex=True,
+        squeeze=False,
+        height_ratios=[3, 1][: len(curves)],
+    )[:, 0]
+    axes = panels[0]
     for i, curve in enumerate(curves):
         color, training, held_out = curve.color, curve.training, curve.held_out
         raw, extra = curve.raw, get_extra_width(i, len(curves))
@@ -127,6 +141,15 @@ def write_png(curves: Sequence[Curve], title: str, path: Path) -> None:
             axes.fill_between(
                 series.steps, series.low, series.high, color=color, alpha=0.15, lw=0
             )
+        if i > 0:
+            above = subtract(training, curves[0].training)
+            panels[1].plot(
+                list(above), list(above.values()), color=color, linewidth=1.4
+            )
+            above = subtract(held_out, curves[0].held_out)
+            panels[1].plot(
+                list(above), list(above.values()), "o", color=color, markersize=5
+            )
     entries = [
         Line2D([], [], color=c.color, linewidth=3, label=c.label) for c in curves
     ]
@@ -136,23 +159,28 @@ def write_png(curves: Sequence[Curve], title: str, path: Path) -> None:
             Line2D([], [], color="#555555", lw=1, marker="o", label="held out")
         )
     axes.legend(handles=entries, frameon=False)
-    axes.set(xlabel="training step", ylabel="loss")
     axes.set_title(title, loc="left", fontsize=11)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(color="#e5e5e5")
-    axes.set_axisbelow(True)
+    for panel, name in zip(panels, ("loss", f"above {curves[0].label}")):
+        panel.set_ylabel(name)
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.grid(color="#e5e5e5")
+        panel.set_axisbelow(True)
+    panels[-1].set_xlabel("training step")
     figure.savefig(path)
 
 
 def write_html(curves: Sequence[Curve], title: str, path: Path) -> None:
-    from plotly import graph_objects
+    from plotly.subplots import make_subplots
 
-    figure = graph_objects.Figure()
+    rows = min(len(curves), 2)
+    figure = make_subplots(
+        rows, 1, shared_xaxes=True, vertical_spacing=0.05, row_heights=[3, 1][:rows]
+    )
 
-    def add(x, y, **more) -> None:
+    def add(x, y, row=1, **more) -> None:
         # Lists stay readable in the file.
         y = [float(f"{value:.7g}") for value in y]
-        figure.add_scatter(x=[int(step) for step in x], y=y, **more)
+        figure.add_scatter(x=[int(step) for step in x], y=y, row=row, col=1, **more)
 
     for i, curve in enumerate(curves):
         extra = get_extra_width(i, len(curves))
@@ -172,8 +200,15 @@ def write_html(curves: Sequence[Curve], title: str, path: Path) -> None:
             add(held_out.steps, held_out.mean, mode="lines+markers",
                 name=f"{curve.label}, held out", marker={"size": 7 + 2 * extra, "color": color},
                 line={"color": color, "width": 1 + extra / 2}, **group)  # fmt: skip
-    figure.update_layout(
-        template="plotly_white", title=title, hovermode="x unified",
-        xaxis_title="training step", yaxis_title="loss",
-    )  # fmt: skip
+        if i > 0:
+            below = {"row": 2, "line": {"color": color}, "showlegend": False, **group}
+            above = subtract(training, curves[0].training)
+            add(above, above.values(), mode="lines", name=curve.label, **below)
+            above = subtract(held_out, curves[0].held_out)
+            add(above, above.values(), mode="markers", name=f"{curve.label}, held out",
+                marker={"size": 7, "color": color}, **below)  # fmt: skip
+    figure.update_layout(template="plotly_white", title=title, hovermode="x unified")
+    figure.update_xaxes(title="training step", row=rows, col=1)
+    for row, name in zip(range(1, rows + 1), ("loss", f"above {curves[0].label}")):
+        figure.update_yaxes(title=name, row=row, col=1)
     figure.write_html(path, include_plotlyjs=True)

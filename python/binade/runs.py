@@ -125,9 +125,10 @@ def _compare(arguments: Sequence[str]) -> None:
 
             paths = curves.draw(groups, options.out)
         except ModuleNotFoundError as error:
+            package = (error.name or "").partition(".")[0]
             raise RejectedError(
-                f"{options.out}: pictures need the Python package '{error.name}', "
-                "which is not installed"
+                f"{options.out}: pictures need the Python package '{package}', which "
+                "is not installed"
             ) from error
         print(f"\ncurves: {' and '.join(map(str, paths))}")
 

@@ -394,13 +394,17 @@ def test_pictures_hold_the_curves(folder, tmp_path):
         assert (np.abs(pixels[..., :3] - rgb).max(-1) < 0.02).sum() > 500
     page = out.with_suffix(".html").read_text()
     assert not re.search(r"<(script|link|img|iframe)[^>]*\b(src|href)\s*=", page)
+
+    def is_there(values):
+        return ",".join(str(float(f"{value:.7g}")) for value in values) in page
+
+    held = {}
     for name in ("fp32-0", "own-1"):
         metrics = read_metrics(all_ / name)
-        held = [s["eval_loss"] for s in metrics if s["eval_loss"] is not None]
-        raw = [s["loss"] for s in metrics if s["loss"] is not None]
-        for values in (held, raw):
-            numbers = ",".join(str(float(f"{value:.7g}")) for value in values)
-            assert numbers in page
+        held[name] = [s["eval_loss"] for s in metrics if s["eval_loss"] is not None]
+        assert is_there(held[name])
+        assert is_there(s["loss"] for s in metrics if s["loss"] is not None)
+    assert is_there(b - a for a, b in zip(held["fp32-0"], held["own-1"]))
     runs("compare", all_, "-o", tmp_path / "only.png")
     assert [p.name for p in tmp_path.glob("only*")] == ["only.png"]
 
