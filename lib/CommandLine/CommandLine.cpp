@@ -32,6 +32,10 @@ CLI::Validator binade::oneOf(std::vector<std::string> names) {
   return CLI::Validator(check, "{" + known + "}");
 }
 
+Error binade::usageError(std::string message) {
+  return {"binade", std::move(message), ExitCode::Usage};
+}
+
 CLI::App *binade::addCommand(CLI::App &app, std::string name,
                              std::string help) {
   return app.add_subcommand(std::move(name), std::move(help));

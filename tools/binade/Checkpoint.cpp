@@ -2,8 +2,8 @@
 
 #include "binade/Runtime/Checkpoint.h"
 #include "Commands.h"
-#include "Report.h"
 #include "binade/CommandLine/CommandLine.h"
+#include "binade/CommandLine/Report.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <filesystem>
@@ -12,6 +12,7 @@
 using ::binade::DiagnosticFormat;
 using ::binade::Error;
 using ::binade::ExitCode;
+using ::binade::formatBytes;
 using ::binade::Manifest;
 using ::binade::printable;
 using ::binade::readManifest;

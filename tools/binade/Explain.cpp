@@ -3,8 +3,8 @@
 #include "Explain.h"
 #include "Commands.h"
 #include "Model.h"
-#include "Report.h"
 #include "binade/CommandLine/CommandLine.h"
+#include "binade/CommandLine/Report.h"
 #include "binade/Container/Printable.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Names.h"
@@ -16,6 +16,7 @@
 using namespace mlir;
 using namespace mlir::binade;
 using ::binade::ExitCode;
+using ::binade::formatBytes;
 using ::binade::Result;
 
 void addReportFormat(CLI::App &app, ReportFormat &format) {

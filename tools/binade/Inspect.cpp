@@ -2,9 +2,9 @@
 
 #include "Commands.h"
 #include "Model.h"
-#include "Report.h"
 #include "Write.h"
 #include "binade/CommandLine/CommandLine.h"
+#include "binade/CommandLine/Report.h"
 #include "binade/Plan/PlanJson.h"
 #include <iostream>
 

@@ -138,7 +138,7 @@ FailureOr<::binade::Bundle> Model::compile(const CompileOptions &options) {
 std::variant<::binade::Program, int>
 Model::loadBundle(const ImportArguments &arguments, const StepArguments &step,
                   ::binade::LoadOptions options) {
-  options.settings = step.getSettings();
+  options.settings = step.settings.getSettings();
   if (::binade::Result<void> legal = arguments.refuseAll(); !legal)
     return diagnostics.fail(legal.error());
   if (::binade::Result<void> legal = step.refuseCompiled(); !legal) {

@@ -14,10 +14,6 @@ using ::binade::number;
 using ::binade::oneOf;
 using ::binade::Result;
 
-::binade::Error usageError(std::string message) {
-  return {"binade", std::move(message), ExitCode::Usage};
-}
-
 //===----------------------------------------------------------------------===//
 // ImportArguments
 //===----------------------------------------------------------------------===//
@@ -113,13 +109,7 @@ void StepArguments::add(CLI::App &command) {
                   "Rule: a name of 'binade list optimizers' or a .mlir file")
       ->type_name("RULE")
       ->capture_default_str();
-  command.add_option("--lr", lr, "Learning rate, the same as --set lr=...")
-      ->check(number());
-  command
-      .add_option("--set", options.settings,
-                  "Hyper-parameter of the optimizer; a bundle's too")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
+  settings.add(command);
   command
       .add_option("--group", options.groups,
                   "Hyper-parameters of the parameters whose name matches")
@@ -161,16 +151,9 @@ Result<void> StepArguments::complete() {
           checkName(options.optimizer, ".mlir", "optimizer", getRuleNames());
       !known)
     return known;
-  if (lr)
-    options.settings.insert(options.settings.begin(),
-                            "lr=" + ::binade::formatNumber(*lr));
-  for (llvm::StringRef setting : options.settings) {
-    double value;
-    auto [key, number] = setting.split('=');
-    if (key.empty() || number.getAsDouble(value))
-      return usageError("--set expects KEY=VALUE, got " +
-                        ::binade::quote(setting.str()));
-  }
+  if (Result<void> legal = settings.complete(); !legal)
+    return legal;
+  options.settings = settings.texts;
   // On the command line assignments of a group are separated by commas; pass
   // options need them for their lists.
   for (std::string &group : options.groups) {
@@ -206,17 +189,6 @@ Result<void> StepArguments::refuseCompiled() const {
 
 bool StepArguments::namesPolicy() const {
   return command->count("--policy") > 0;
-}
-
-std::vector<::binade::Setting> StepArguments::getSettings() const {
-  std::vector<::binade::Setting> result;
-  for (llvm::StringRef setting : options.settings) {
-    auto [key, number] = setting.split('=');
-    ::binade::Setting &added = result.emplace_back();
-    added.name = key.str();
-    (void)number.getAsDouble(added.value);
-  }
-  return result;
 }
 
 //===----------------------------------------------------------------------===//

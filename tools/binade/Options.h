@@ -3,6 +3,8 @@
 #ifndef BINADE_TOOLS_BINADE_OPTIONS_H
 #define BINADE_TOOLS_BINADE_OPTIONS_H
 
+#include "binade/CommandLine/CommandLine.h"
+#include "binade/CommandLine/TrainArguments.h"
 #include "binade/Container/Error.h"
 #include "binade/Import/ONNX/Import.h"
 #include "binade/Pipelines/Pipelines.h"
@@ -34,7 +36,7 @@ private:
 /// What a training step is made of.
 struct StepArguments {
   mlir::binade::CompileOptions options;
-  std::optional<double> lr;
+  binade::SettingArguments settings;
 
   void add(CLI::App &command);
   /// Checks what the command line can say wrong by itself: preset names,
@@ -47,8 +49,6 @@ struct StepArguments {
   binade::Result<void> refuseCompiled() const;
   /// Whether the command line names a policy.
   bool namesPolicy() const;
-  /// What --lr and --set say, after `complete`.
-  std::vector<binade::Setting> getSettings() const;
 
 private:
   CLI::App *command = nullptr;
@@ -62,7 +62,6 @@ struct OutputArguments {
   void add(CLI::App &command);
 };
 
-/// An error of the command line: exit code 2.
-binade::Error usageError(std::string message);
+using binade::usageError;
 
 #endif // BINADE_TOOLS_BINADE_OPTIONS_H

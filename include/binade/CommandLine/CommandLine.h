@@ -46,6 +46,9 @@ CLI::App *addCommand(CLI::App &app, std::string name, std::string help);
 /// Adds --diag, the form of errors and warnings.
 void addDiagnosticFormat(CLI::App &app, DiagnosticFormat &format);
 
+/// An error of the command line: exit code 2.
+Error usageError(std::string message);
+
 /// Prints what CLI11 found wrong in the drivers' words and returns the exit
 /// code. The name of `app` is how it is called.
 int reportUsage(const CLI::App &app, const CLI::ParseError &error, int argc,

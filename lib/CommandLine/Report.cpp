@@ -1,25 +1,36 @@
 //===- Report.cpp - Compiled steps shown to people ------------------------===//
 
-#include "Report.h"
-#include "llvm/Support/FormatVariadic.h"
+#include "binade/CommandLine/Report.h"
 #include <algorithm>
+#include <cstdarg>
 #include <ostream>
 #include <set>
 
 using namespace binade;
 using namespace binade::plan;
 
-std::string formatBytes(std::uint64_t bytes) {
+/// As printf does.
+[[gnu::format(printf, 1, 2)]] static std::string format(const char *pattern,
+                                                        ...) {
+  va_list arguments;
+  va_start(arguments, pattern);
+  char text[512];
+  std::vsnprintf(text, sizeof(text), pattern, arguments);
+  va_end(arguments);
+  return text;
+}
+
+std::string binade::formatBytes(std::uint64_t bytes) {
   static constexpr const char *units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   double value = static_cast<double>(bytes);
   unsigned unit = 0;
   for (; value >= 1024 && unit + 1 < std::size(units); ++unit)
     value /= 1024;
   return unit == 0 ? std::to_string(bytes) + " B"
-                   : llvm::formatv("{0:f1} {1}", value, units[unit]).str();
+                   : format("%.1f %s", value, units[unit]);
 }
 
-void printHeading(std::ostream &out, const Program &program) {
+void binade::printHeading(std::ostream &out, const Program &program) {
   const Plan &plan = program.getPlan();
   out << (plan.model.empty() ? "model" : printable(plan.model)) << ", policy "
       << printable(plan.policy) << ", " << program.getThreads()
@@ -33,7 +44,7 @@ void printHeading(std::ostream &out, const Program &program) {
     out << "settings " << describeSettings(plan) << "\n";
 }
 
-void printLedger(std::ostream &out, const Program &program) {
+void binade::printLedger(std::ostream &out, const Program &program) {
   const Plan &plan = program.getPlan();
   out << "memory " << formatBytes(plan.arenaBytes) << ":";
   const char *separator = " ";
@@ -149,7 +160,7 @@ static void printText(std::ostream &out, std::string_view text) {
   }
 }
 
-void printPolicy(std::ostream &out, const Plan &plan) {
+void binade::printPolicy(std::ostream &out, const Plan &plan) {
   for (const plan::PolicyText &policy : plan.policyTexts) {
     out << "# policy " << quote(policy.name) << ", SHA-256 "
         << printable(policy.hash) << '\n';
@@ -161,7 +172,7 @@ void printPolicy(std::ostream &out, const Plan &plan) {
   }
 }
 
-void printRecords(std::ostream &out, const Plan &plan) {
+void binade::printRecords(std::ostream &out, const Plan &plan) {
   Counter counter(plan);
   counter.count(plan.records, 1);
   std::vector<std::pair<std::string, Row>> rows(counter.rows.begin(),
@@ -182,17 +193,20 @@ void printRecords(std::ostream &out, const Plan &plan) {
   out << kernels << " kernels, " << launches << " launches, "
       << all.calls - launches << " library calls, " << formatBytes(all.bytes)
       << " of operands per step\n\n";
-  auto line = [&](auto... cells) {
-    out << llvm::formatv("{0,-32} {1,-12} {2,6} {3,8} {4,11}  {5}\n", cells...)
-               .str();
+  auto line = [&](const std::string &name, const std::string &kind,
+                  const std::string &calls, const std::string &tensors,
+                  const std::string &bytes, const std::string &node) {
+    out << format("%-32s %-12s %6s %8s %11s  ", name.c_str(), kind.c_str(),
+                  calls.c_str(), tensors.c_str(), bytes.c_str())
+        << node << "\n";
   };
   line("name", "kind", "calls", "tensors", "bytes", "node");
   for (const auto &[name, row] : rows) {
     std::string node = printable(row.node, 60);
     if (row.nodes.size() > 1)
       node += ", " + std::to_string(row.nodes.size() - 1) + " more";
-    line(printable(name, 44), row.kind, row.calls, row.segments,
-         formatBytes(row.bytes), node);
+    line(printable(name, 44), row.kind, std::to_string(row.calls),
+         std::to_string(row.segments), formatBytes(row.bytes), node);
   }
 }
 
@@ -200,7 +214,7 @@ void printRecords(std::ostream &out, const Plan &plan) {
 // Profile
 //===----------------------------------------------------------------------===//
 
-void printProfile(std::ostream &out, const Program &program) {
+void binade::printProfile(std::ostream &out, const Program &program) {
   struct Sum {
     std::string kind, implementation;
     std::int64_t calls = 0;
@@ -222,17 +236,21 @@ void printProfile(std::ostream &out, const Program &program) {
   std::stable_sort(rows.begin(), rows.end(), [](const auto &a, const auto &b) {
     return a.second.seconds > b.second.seconds;
   });
-  out << "profile: " << llvm::formatv("{0:f3} s", all).str();
+  out << "profile: " << format("%.3f s", all);
   for (const auto &[kind, seconds] : kinds)
-    out << ", " << kind << llvm::formatv(" {0:P1}", seconds / all).str();
+    out << ", " << kind << format(" %.1f%%", 100 * seconds / all);
   out << "\n";
-  auto line = [&](auto... cells) {
-    out << llvm::formatv("{0,7} {1,9} {2,7} {3,-12} {4,-40} {5}\n", cells...)
-               .str();
+  auto line = [&](const std::string &share, const std::string &time,
+                  const std::string &calls, const std::string &kind,
+                  const std::string &name, const std::string &implementation) {
+    out << format("%7s %9s %7s %-12s %-40s ", share.c_str(), time.c_str(),
+                  calls.c_str(), kind.c_str(), name.c_str())
+        << implementation << "\n";
   };
   line("share", "us/call", "calls", "kind", "name", "implementation");
   for (const auto &[name, sum] : rows)
-    line(llvm::formatv("{0:P1}", sum.seconds / all).str(),
-         llvm::formatv("{0:f1}", 1e6 * sum.seconds / sum.calls).str(),
-         sum.calls, sum.kind, printable(name, 40), sum.implementation);
+    line(format("%.1f%%", 100 * sum.seconds / all),
+         format("%.1f", 1e6 * sum.seconds / sum.calls),
+         std::to_string(sum.calls), sum.kind, printable(name, 40),
+         sum.implementation);
 }

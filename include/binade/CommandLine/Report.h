@@ -1,29 +1,33 @@
 //===- Report.h - compiled steps shown to people ----------------*- C++ -*-===//
 
-#ifndef BINADE_TOOLS_BINADE_REPORT_H
-#define BINADE_TOOLS_BINADE_REPORT_H
+#ifndef BINADE_COMMANDLINE_REPORT_H
+#define BINADE_COMMANDLINE_REPORT_H
 
 #include "binade/Runtime/Program.h"
 #include <iosfwd>
+
+namespace binade {
 
 /// `12.3 MiB`
 std::string formatBytes(std::uint64_t bytes);
 
 /// One line: model, policy, threads, instruction set.
-void printHeading(std::ostream &out, const binade::Program &program);
+void printHeading(std::ostream &out, const Program &program);
 
 /// Memory at the step's peak, by what it is for.
-void printLedger(std::ostream &out, const binade::Program &program);
+void printLedger(std::ostream &out, const Program &program);
 
 /// Kernels and library calls: how often each is called in a step and how many
 /// bytes its operands have.
-void printRecords(std::ostream &out, const binade::Plan &plan);
+void printRecords(std::ostream &out, const Plan &plan);
 
 /// What the policy's file says, and those of the policies that it extends.
-void printPolicy(std::ostream &out, const binade::Plan &plan);
+void printPolicy(std::ostream &out, const Plan &plan);
 
 /// Where the time of all steps went, by kernel and library call, the slowest
 /// first.
-void printProfile(std::ostream &out, const binade::Program &program);
+void printProfile(std::ostream &out, const Program &program);
 
-#endif // BINADE_TOOLS_BINADE_REPORT_H
+} // namespace binade
+
+#endif // BINADE_COMMANDLINE_REPORT_H

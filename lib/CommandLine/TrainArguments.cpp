@@ -1,0 +1,364 @@
+//===- TrainArguments.cpp - What training takes and prints ----------------===//
+
+#include "binade/CommandLine/TrainArguments.h"
+#include "binade/CommandLine/CommandLine.h"
+#include "binade/CommandLine/Report.h"
+#include "binade/Runtime/Progress.h"
+#include <csignal>
+#include <filesystem>
+#include <iostream>
+#include <unistd.h>
+
+using namespace binade;
+
+//===----------------------------------------------------------------------===//
+// SettingArguments
+//===----------------------------------------------------------------------===//
+
+void SettingArguments::add(CLI::App &command) {
+  command.add_option("--lr", lr, "Learning rate, the same as --set lr=...")
+      ->check(number());
+  command
+      .add_option("--set", texts,
+                  "Hyper-parameter of the optimizer; a bundle's too")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+}
+
+/// The setting that `text` says, if it says one.
+static std::optional<Setting> parseSetting(const std::string &text) {
+  std::size_t equals = text.find('=');
+  if (equals == 0 || equals >= text.size() - 1)
+    return std::nullopt;
+  Setting setting;
+  setting.name = text.substr(0, equals);
+  char *end;
+  setting.value = std::strtod(text.c_str() + equals + 1, &end);
+  return *end ? std::nullopt : std::optional(setting);
+}
+
+Result<void> SettingArguments::complete() {
+  if (lr)
+    texts.insert(texts.begin(), "lr=" + formatNumber(*lr));
+  for (const std::string &text : texts)
+    if (!parseSetting(text))
+      return usageError("--set expects KEY=VALUE, got " + quote(text));
+  return {};
+}
+
+std::vector<Setting> SettingArguments::getSettings() const {
+  std::vector<Setting> settings;
+  for (const std::string &text : texts)
+    settings.push_back(*parseSetting(text));
+  return settings;
+}
+
+//===----------------------------------------------------------------------===//
+// What training takes
+//===----------------------------------------------------------------------===//
+
+void TrainArguments::addData(CLI::App &command) {
+  command
+      .add_option("--data", data.path,
+                  "Data file: one tensor per batch input, or streams")
+      ->required()
+      ->type_name("FILE.safetensors");
+  command
+      .add_option("--window", windows,
+                  "Inputs cut from streams: "
+                  "'ids=tokens[0:256],labels=tokens[1:257]'")
+      ->type_name("SPEC");
+  command
+      .add_option("--stride", data.stride,
+                  "Elements between the starts of two windows; 0 for the "
+                  "length of the longest")
+      ->check(integer<std::int64_t>());
+  command
+      .add_option("--const", constants, "Input that is the same in every step")
+      ->type_name("NAME=FILE")
+      ->allow_extra_args(false);
+  command
+      .add_option("--batch", data.batch,
+                  "Samples per step; has to be the model's")
+      ->check(integer<std::int64_t>(1));
+  command.add_option("--order", order, "Order of samples in an epoch")
+      ->check(oneOf({"shuffle", "sequential"}))
+      ->capture_default_str();
+}
+
+void TrainArguments::addEvaluation(CLI::App &command) {
+  auto *data =
+      command
+          .add_option("--eval-data", evalData,
+                      "Held-out data like --data: the loss over it, without "
+                      "dropout and with running statistics, is eval_loss")
+          ->type_name("FILE.safetensors");
+  command
+      .add_option("--eval-fraction", train.evalFraction,
+                  "Instead of --eval-data: hold out this part of --data, "
+                  "its last samples")
+      ->type_name("F")
+      ->check(number({.min = 0, .below = 1}))
+      ->excludes(data);
+  command
+      .add_option("--eval-every", train.evalEvery,
+                  "Steps from one evaluation to the next; 0 for none but that "
+                  "after the last")
+      ->type_name("N")
+      ->check(integer<std::int64_t>());
+}
+
+void TrainArguments::addRun(CLI::App &command) {
+  command.add_option("--steps", train.steps, "Steps to train")
+      ->required()
+      ->check(integer<std::int64_t>());
+  auto *out =
+      command
+          .add_option("--out", train.out,
+                      "Directory for metrics, checkpoints and the final state")
+          ->type_name("RUN");
+  command
+      .add_option("--resume", resume,
+                  "Instead of --out: go on after the newest checkpoint of this "
+                  "run; without one, start it")
+      ->type_name("RUN")
+      ->excludes(out);
+  command
+      .add_option("--save-every", train.saveEvery,
+                  "Steps from one checkpoint to the next; 0 for none but that "
+                  "of a run which is stopped")
+      ->type_name("N")
+      ->check(integer<std::int64_t>());
+  command.add_option("--keep", train.keep, "Checkpoints that are left")
+      ->type_name("K")
+      ->check(integer<std::int64_t>(1))
+      ->capture_default_str();
+  command
+      .add_option("--max-seconds", train.maxSeconds,
+                  "Stop training, as a signal does, when these have passed")
+      ->type_name("S")
+      ->check(number({.min = 0}));
+  command
+      .add_option("--schedule", schedules,
+                  "Value of a setting for each step: 'lr=base * "
+                  "warmup(step, 100) * cosine(step - 100, steps - 100)', or "
+                  "lr=@FILE")
+      ->type_name("NAME=EXPR")
+      ->allow_extra_args(false);
+  command
+      .add_option("--seed", train.seed,
+                  "Of random initial values, dropout and the samples' order")
+      ->check(integer<std::uint64_t>())
+      ->capture_default_str();
+  command
+      .add_option("--init-seed", initSeed,
+                  "Of random initial values and dropout, instead of --seed")
+      ->check(integer<std::uint64_t>());
+  command
+      .add_option("--init", init,
+                  "Start from the tensors of this file with known names, as "
+                  "final.safetensors has them")
+      ->type_name("FILE.safetensors");
+  command
+      .add_option("--save-grads", train.saveGradients,
+                  "Write the gradients of the first K steps")
+      ->type_name("K")
+      ->check(integer<std::int64_t>());
+  command
+      .add_option("--record", record,
+                  "Write what the values of all steps were like, for --ranges")
+      ->type_name("ranges=FILE.json");
+  command
+      .add_option("--on-nonfinite", onNonFinite,
+                  "What to do about gradients that are not finite; if not "
+                  "given stop, or skip with loss scaling")
+      ->check(oneOf({"stop", "skip", "continue"}));
+  command
+      .add_option("--max-skipped", train.maxSkipped,
+                  "Skipped steps in a row after which training stops; 0 for "
+                  "never")
+      ->type_name("N")
+      ->check(integer<std::int64_t>())
+      ->capture_default_str();
+  command.add_flag("--profile", profile,
+                   "Measure every record and print where time went");
+}
+
+void binade::requireRun(const CLI::App &command) {
+  if (command.count("--out") + command.count("--resume") == 0)
+    throw CLI::RequiredError("--out");
+}
+
+void TrainArguments::add(CLI::App &command) {
+  addData(command);
+  addEvaluation(command);
+  addRun(command);
+}
+
+Result<void> TrainArguments::complete() {
+  train.resume = train.out.empty();
+  if (train.resume)
+    train.out = resume;
+  if (train.out.empty())
+    return usageError("--out names no directory");
+  if (train.resume && !record.empty())
+    return usageError("--record cannot be resumed: what it counted of the "
+                      "steps before is not in a checkpoint");
+  if (windows) {
+    Result<std::vector<Window>> parsed = parseWindows(*windows);
+    if (!parsed)
+      return parsed.takeError();
+    data.windows = *std::move(parsed);
+  }
+  for (const std::string &text : constants) {
+    std::size_t equals = text.find('=');
+    if (equals == 0 || equals >= text.size() - 1)
+      return usageError("--const expects NAME=FILE, got " + quote(text));
+    data.constants.emplace_back(text.substr(0, equals),
+                                text.substr(equals + 1));
+  }
+  if (train.evalEvery > 0 && evalData.empty() && train.evalFraction == 0)
+    return usageError("--eval-every needs --eval-data or --eval-fraction");
+  for (const std::string &text : schedules) {
+    Result<Schedule> schedule = Schedule::parse(text);
+    if (!schedule)
+      return schedule.takeError();
+    train.schedules.push_back(*std::move(schedule));
+  }
+  train.order = order == "shuffle" ? Order::Shuffle : Order::Sequential;
+  if (!onNonFinite.empty())
+    train.onNonFinite = parseOnNonFinite(onNonFinite);
+  if (!record.empty()) {
+    constexpr std::string_view kRanges = "ranges=";
+    if (!record.starts_with(kRanges) || record.size() == kRanges.size())
+      return usageError("--record expects ranges=FILE, got " + quote(record));
+    train.recordRanges = record.substr(kRanges.size());
+  }
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// Training
+//===----------------------------------------------------------------------===//
+
+/// The signal that asks for an end; 0 for none.
+static volatile std::sig_atomic_t signalSeen = 0;
+
+/// The first SIGINT or SIGTERM ends training after a step, the second at once.
+/// A reader of the output that goes away ends nothing, and a file that may not
+/// grow is an error of writing.
+static void catchSignals() {
+  struct sigaction action = {};
+  action.sa_handler = [](int number) { signalSeen = number; };
+  action.sa_flags = SA_RESETHAND | SA_RESTART;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+}
+
+/// All that the run is made of; weights are sought in `directory`.
+std::map<std::string, std::string>
+TrainArguments::listFiles(const Program &program, const std::string &model,
+                          const std::string &directory) const {
+  std::map<std::string, std::string> files = {{"model", model},
+                                              {"data", data.path}};
+  if (!evalData.empty())
+    files["eval_data"] = evalData;
+  if (!init.empty())
+    files["init"] = init;
+  for (const auto &[name, file] : data.constants)
+    files["const " + name] = file;
+  for (const plan::Port &port : program.getPlan().ports)
+    if (auto *weights = std::get_if<plan::ExternalInit>(&port.init))
+      files["weights " + weights->file] =
+          (std::filesystem::path(directory) / weights->file).string();
+  return files;
+}
+
+static void warnOf(const std::vector<std::string> &names,
+                   std::string_view what) {
+  constexpr std::size_t kMost = 20;
+  if (names.empty())
+    return;
+  std::cerr << "binade: warning: " << names.size() << " tensors " << what
+            << ": ";
+  for (std::size_t i = 0; i < std::min(names.size(), kMost); ++i)
+    std::cerr << (i ? ", " : "") << quote(names[i]);
+  if (names.size() > kMost)
+    std::cerr << " and " << names.size() - kMost << " more";
+  std::cerr << "\n";
+}
+
+Result<void> TrainArguments::initialize(Program &program) const {
+  if (Result<void> done = program.initialize(initSeed.value_or(train.seed));
+      !done || init.empty())
+    return done;
+  Result<Safetensors> file = Safetensors::open(init);
+  if (!file)
+    return file.takeError();
+  Result<Restored> restored = program.restore(*file);
+  if (!restored)
+    return restored.takeError();
+  std::cout << "start: " << restored->tensors << " tensors of "
+            << printable(init) << "\n";
+  warnOf(restored->missing, "keep their initial values, for the file has "
+                            "none with their names");
+  warnOf(restored->unknown, "of the file are left out, for the program has "
+                            "none with their names");
+  return {};
+}
+
+static std::string format(double number) {
+  char text[64];
+  std::snprintf(text, sizeof(text), "%.4f", number);
+  return text;
+}
+
+Result<int> TrainArguments::run(Program &program, const std::string &model,
+                                const std::string &directory) {
+  Result<Data> opened = Data::open(program, data);
+  if (!opened)
+    return opened.takeError();
+  std::optional<Data> heldOut;
+  if (!evalData.empty()) {
+    DataOptions options = data;
+    options.path = evalData;
+    Result<Data> openedToo = Data::open(program, options);
+    if (!openedToo)
+      return openedToo.takeError();
+    heldOut = *std::move(openedToo);
+    train.evalData = &*heldOut;
+  }
+  if (Result<void> done = initialize(program); !done)
+    return done.takeError();
+
+  train.files = listFiles(program, model, directory);
+  printHeading(std::cout, program);
+  printLedger(std::cout, program);
+  catchSignals();
+  train.interrupted = [] { return signalSeen ? 128 + signalSeen : 0; };
+  train.warn = [](std::string_view text) {
+    std::cerr << "binade: warning: " << text << "\n";
+  };
+  train.notify = [](std::string_view text) { std::cout << text << std::endl; };
+  program.setProfiling(profile);
+  Progress progress(std::cout, isatty(STDOUT_FILENO), train.steps);
+  Result<TrainSummary> summary =
+      binade::train(program, *opened, train, [&](const StepMetrics &metrics) {
+        progress.show(metrics);
+      });
+  progress.finish();
+  if (summary && summary->evalLoss)
+    std::cout << "eval_loss " << format(*summary->evalLoss) << " after step "
+              << summary->evalStep << "\n";
+  if (summary && summary->steps < train.steps)
+    std::cout << "stopped after step " << summary->steps
+              << "; the same command with --resume " << printable(train.out)
+              << " instead of --out goes on\n";
+  if (profile)
+    printProfile(std::cout, program);
+  if (!summary)
+    return summary.takeError();
+  return summary->exitCode;
+}

@@ -1,0 +1,77 @@
+//===- binade-run.cpp - Training from a bundle, without a compiler --------===//
+
+#include "binade/CommandLine/CommandLine.h"
+#include "binade/CommandLine/TrainArguments.h"
+#include <filesystem>
+#include <iostream>
+
+using namespace binade;
+
+namespace {
+struct RunCommand {
+  std::string bundle;
+  SettingArguments settings;
+  TrainArguments train;
+  LoadOptions load;
+  DiagnosticFormat format = DiagnosticFormat::Text;
+
+  void add(CLI::App &app);
+  Result<int> run();
+};
+} // namespace
+
+void RunCommand::add(CLI::App &app) {
+  app.add_option("model", bundle, "A bundle of 'binade compile'")
+      ->required()
+      ->type_name("BUNDLE");
+  settings.add(app);
+  app.add_option("--threads", load.threads,
+                 "Threads of library calls; 0 for the bundle's")
+      ->check(integer<unsigned>(0, plan::kMaxThreads))
+      ->capture_default_str();
+  addDiagnosticFormat(app, format);
+  train.add(app);
+  app.footer("Trains as 'binade train' does, with the same options and output, "
+             "but needs no\ncompiler and no LLVM: only what is compiled.\n"
+             "Examples:\n"
+             "  binade-run step.bnd --data train.safetensors --steps 100 "
+             "--out run\n"
+             "  binade-run step.bnd --data train.safetensors --steps 100 "
+             "--lr 3e-4 \\\n"
+             "      --save-every 20 --resume survivor\n"
+             "Exit codes: docs/ExitCodes.md.");
+}
+
+Result<int> RunCommand::run() {
+  for (const Result<void> &complete : {settings.complete(), train.complete()})
+    if (!complete)
+      return complete.error();
+  load.settings = settings.getSettings();
+  load.notify = [](std::string_view text) {
+    std::cerr << "binade: " << text << "\n";
+  };
+  Result<Program> program = Program::load(bundle, load);
+  if (!program)
+    return program.takeError();
+  std::string directory = std::filesystem::path(bundle).parent_path();
+  return train.run(*program, bundle, directory.empty() ? "." : directory);
+}
+
+int main(int argc, char **argv) {
+  CLI::App app("Trains from a bundle.", "binade-run");
+  app.set_version_flag("--version", "binade " BINADE_VERSION);
+  RunCommand command;
+  command.add(app);
+  try {
+    app.parse(argc, argv);
+    requireRun(app);
+  } catch (const CLI::ParseError &error) {
+    return error.get_exit_code() == 0 ? app.exit(error)
+                                      : reportUsage(app, error, argc, argv);
+  }
+  Result<int> code = command.run();
+  if (code)
+    return *code;
+  std::cerr << render(code.error(), command.format) << "\n";
+  return code.error().exitCode;
+}
