@@ -141,6 +141,7 @@ def describe(run: Run) -> dict[str, str]:
         cells[key.replace("_", " ")] = str(about[key])
     cells |= {f"dim {key}": str(value) for key, value in about["dims"].items()}
     cells |= {key: f"{value:g}" for key, value in about["settings"].items()}
+    cells |= {f"schedule of {key}": text for key, text in about["schedules"].items()}
     cells |= {f"ops in {key}": str(value) for key, value in about["ops"].items()}
     cells |= {f"casts to {key}": str(value) for key, value in about["casts"].items()}
     cells["MiB"] = format_mib(about["arena_bytes"])

@@ -227,6 +227,15 @@ def test_events_are_the_metrics(folder, run):
     assert "train/loss_scale" not in read_events(plain)
 
 
+def test_the_rate_of_each_step_is_known(folder, tmp_path):
+    run, schedule = tmp_path / "run", ["--schedule", "lr=base / (step + 1)"]
+    folder.train("fp32", "--out", run, *schedule, "--save-every", 10, steps=10)
+    folder.train("fp32", "--resume", run, *schedule, steps=20)
+    rates = [step["lr"] for step in read_metrics(run)]
+    np.testing.assert_allclose(rates, 0.01 / np.arange(1, 21), rtol=1e-15)
+    assert read_events(run)["train/lr"] == events_of(read_metrics(run))["train/lr"]
+
+
 def test_events_have_the_time(folder, tmp_path):
     accumulators = pytest.importorskip(
         "tensorboard.backend.event_processing.event_accumulator"
@@ -335,6 +344,13 @@ def test_compare_finds_what_differs_and_nothing_else(folder, tmp_path):
     assert parse_table(faster) == {
         "lr": {str(all_ / "fp32-0"): "0.01", str(tmp_path / "fast"): "0.5"}
     }
+    folder.train("fp32", "--schedule", "lr=base / 2", "--out", tmp_path / "slow")
+    slower = runs("compare", all_ / "fp32-0", tmp_path / "slow")
+    assert parse_table(slower) == {
+        "schedule of lr": {
+            str(all_ / "fp32-0"): "-", str(tmp_path / "slow"): "base / 2"
+        }
+    }  # fmt: skip
     # The same policy by name, with another text.
     changed = tmp_path / "own.yaml"
     changed.write_text(OWN_POLICY.replace("interval: 7", "interval: 9"))
