@@ -114,7 +114,13 @@ MUTATIONS = [
         "double factor = p < 1.0 ? 1.0 / (1.0 + p) : 0.0;",
         "dropout: kept elements are scaled wrongly",
     ),
-    # Evaluation.
+    # Programs beside the step.
+    Mutation(
+        "lib/Programs/AccumulateGradients.cpp",
+        "op.setBatches(batches);",
+        "op.setBatches(1);",
+        "gradients of several batches are added, not averaged",
+    ),
     Mutation(
         "lib/IR/Ops/Random.cpp",
         "  return {getX()};",
@@ -123,9 +129,9 @@ MUTATIONS = [
     ),
     Mutation(
         "lib/Kernels/PackStorage.cpp",
-        "pack({evaluation, moving.end()}, top));",
-        "pack({evaluation, moving.end()}, 0));",
-        "an evaluation takes the memory of what is kept",
+        "pack({moving.begin(), later}, base));",
+        "pack({moving.begin(), later}, 0));",
+        "programs take the memory of what is kept",
     ),
     # Precision.
     Mutation(

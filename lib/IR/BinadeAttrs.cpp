@@ -40,10 +40,12 @@ PrecisionAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 }
 
 std::string StorageAttr::explainViolation(FloatType parameter, Master master,
-                                          FloatType states) {
+                                          FloatType states,
+                                          FloatType accumulator) {
   auto print = [](FloatType format) { return llvm::to_string(format); };
   for (auto [what, format] :
-       {std::pair("parameters", parameter), std::pair("states", states)})
+       {std::pair("parameters", parameter), std::pair("states", states),
+        std::pair("sums of gradients", accumulator)})
     if (format && !format.isF32() && !format.isBF16() && !format.isF16())
       return std::string(what) + " are kept in f32, bf16 or f16, not in " +
              print(format);
@@ -60,8 +62,10 @@ std::string StorageAttr::explainViolation(FloatType parameter, Master master,
 
 LogicalResult StorageAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                   FloatType parameter, Master master,
-                                  FloatType states, StringAttr) {
-  if (std::string wrong = explainViolation(parameter, master, states);
+                                  FloatType states, FloatType accumulator,
+                                  StringAttr) {
+  if (std::string wrong =
+          explainViolation(parameter, master, states, accumulator);
       !wrong.empty())
     return emitError() << wrong;
   return success();

@@ -102,6 +102,8 @@ BinadeDialect::verifyOperationAttribute(Operation *op,
     return expect<PolicyAttr>(op, attribute, "a #binade.policy");
   if (name == kKernelAttr)
     return expect<ScheduleAttr>(op, attribute, "a #binade.schedule");
+  if (name == kBatchesAttr)
+    return expect<IntegerAttr>(op, attribute, "an integer");
   return op->emitOpError() << "has an unknown attribute '" << name << "'";
 }
 

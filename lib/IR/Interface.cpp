@@ -7,7 +7,7 @@ using namespace mlir::binade;
 
 SmallVector<func::FuncOp> mlir::binade::getPrograms(ModuleOp module) {
   SmallVector<func::FuncOp> programs;
-  for (StringRef name : {kStepName, kEvaluationName})
+  for (StringRef name : {kStepName, kAccumulationName, kEvaluationName})
     if (auto program = module.lookupSymbol<func::FuncOp>(name))
       programs.push_back(program);
   return programs;

@@ -132,22 +132,26 @@ LogicalResult PlanEmitter::emitLibraryCall(Operation *op) {
   return success();
 }
 
-void PlanEmitter::emitCopies() {
-  for (const FinalCopy &copy : storages.getCopies()) {
+LogicalResult PlanEmitter::emitProgram(unsigned index,
+                                       std::vector<plan::Record> &into) {
+  func::FuncOp function = programs[index].function;
+  if (failed(emit(function.front(), into)))
+    return failure();
+  for (const FinalCopy &copy : storages.getCopies(index)) {
     plan::View from{getBuffer(copy.from, copy.type), 0, {}, {}};
     plan::View to{getBuffer(copy.to, copy.type), 0, {}, {}};
-    plan().records.push_back(
-        {"copy " + copy.name, buildCopy(from, to, copy.type)});
+    into.push_back({"copy " + copy.name, buildCopy(from, to, copy.type)});
   }
+  return success();
 }
 
 //===----------------------------------------------------------------------===//
 // Ports
 //===----------------------------------------------------------------------===//
 
-void PlanEmitter::addPorts() {
+void PlanEmitter::addArgumentPorts() {
   llvm::BitVector isReplaced(step.getNumArguments());
-  for (std::optional<unsigned> argument : replaced)
+  for (std::optional<unsigned> argument : programs.front().replaced)
     if (argument)
       isReplaced.set(*argument);
   for (BlockArgument argument : step.getArguments()) {
@@ -161,6 +165,23 @@ void PlanEmitter::addPorts() {
     plan().ports.back().frozen =
         port->role == Role::Buffer && !isReplaced[index];
   }
+}
+
+/// The results that are in memory of their own.
+void PlanEmitter::addResultPorts(unsigned program) {
+  func::FuncOp function = programs[program].function;
+  for (unsigned index = 0; index < function.getNumResults(); ++index) {
+    std::optional<Port> port = getResult(function, index);
+    if (!port || programs[program].replaced[index])
+      continue;
+    auto type = cast<RankedTensorType>(function.getResultTypes()[index]);
+    addPort(getPlanRole(port->role), port->name,
+            getBuffer(storages.ofResult(program, index), type), {});
+  }
+}
+
+void PlanEmitter::addPorts() {
+  addArgumentPorts();
   for (auto [index, constant] : llvm::enumerate(constants)) {
     std::string name = "constant" + std::to_string(index);
     addPort(plan::Role::Constant, name, constant,
@@ -168,17 +189,8 @@ void PlanEmitter::addPorts() {
   }
   if (zero)
     addPort(plan::Role::Constant, "zero", getZero(), plan::FillInit{0});
-  for (unsigned index = 0; index < step.getNumResults(); ++index) {
-    std::optional<Port> port = getResult(step, index);
-    if (port && !replaced[index])
-      addPort(getPlanRole(port->role), port->name,
-              getBuffer(storages.ofResult(index),
-                        cast<RankedTensorType>(step.getResultTypes()[index])),
-              {});
-  }
-  if (evaluation)
-    addPort(plan::Role::Metric, plan::kEvalLoss,
-            evaluation.front().getTerminator()->getOperand(0), {});
+  for (unsigned program = 0; program < programs.size(); ++program)
+    addResultPorts(program);
   llvm::StringMap<unsigned> counts;
   for (const auto &[label, storage] : statuses) {
     std::string name = "out_of_range/" + label;
@@ -257,11 +269,18 @@ LogicalResult PlanEmitter::checkPolicy() {
 }
 
 FailureOr<EmittedPlan> PlanEmitter::run() {
-  if (failed(emit(step.front(), plan().records)))
-    return failure();
-  emitCopies();
-  if (evaluation && failed(emit(evaluation.front(), plan().evaluation)))
-    return failure();
+  for (unsigned index = 0; index < programs.size(); ++index) {
+    StringRef name = func::FuncOp(programs[index].function).getName();
+    std::vector<plan::Record> &into =
+        name == kAccumulationName ? plan().accumulation
+        : name == kEvaluationName ? plan().evaluation
+                                  : plan().records;
+    if (auto batches =
+            programs[index].function->getAttrOfType<IntegerAttr>(kBatchesAttr))
+      plan().batches = batches.getInt();
+    if (failed(emitProgram(index, into)))
+      return failure();
+  }
   addPorts();
   finish();
   if (failed(checkPolicy()))
@@ -271,14 +290,8 @@ FailureOr<EmittedPlan> PlanEmitter::run() {
 
 FailureOr<EmittedPlan> mlir::binade::emitPlan(ModuleOp module,
                                               const PlanOptions &options) {
-  auto step = module.lookupSymbol<func::FuncOp>(kStepName);
-  if (!step)
-    return module.emitError("expected a function '@step' to plan");
-  FailureOr<Replaced> replaced = findReplaced(step);
-  if (failed(replaced))
+  FailureOr<SmallVector<Program>> programs = findPrograms(module);
+  if (failed(programs))
     return failure();
-  FailureOr<Evaluation> evaluation = findEvaluation(module, step);
-  if (failed(evaluation))
-    return failure();
-  return PlanEmitter(step, std::move(*replaced), *evaluation, options).run();
+  return PlanEmitter(*programs, options).run();
 }

@@ -39,16 +39,17 @@ bool StorageMap::mayOverwrite(OpResult result, Value operand) const {
   return false;
 }
 
-void StorageMap::placeInArguments(func::FuncOp step) {
-  auto *terminator = step.front().getTerminator();
+void StorageMap::placeInArguments(const Program &program) {
+  func::FuncOp function = program.function;
+  auto *terminator = function.front().getTerminator();
   for (Value value : terminator->getOperands())
-    storages[of(value)].last = end; // Read after the step.
-  for (unsigned index = 0; index < step.getNumResults(); ++index) {
+    storages[of(value)].last = end; // Read afterwards.
+  for (unsigned index = 0; index < function.getNumResults(); ++index) {
     Value value = terminator->getOperand(index);
     Storage &storage = storages[of(value)];
-    if (!replaced[index])
+    if (!program.replaced[index])
       continue;
-    Value argument = step.getArgument(*replaced[index]);
+    Value argument = function.getArgument(*program.replaced[index]);
     if (of(argument) == of(value))
       continue;
     auto result = dyn_cast<OpResult>(findBase(value));
@@ -59,13 +60,13 @@ void StorageMap::placeInArguments(func::FuncOp step) {
     if (isFree && result && !storage.persistent)
       storageOf[result] = of(argument);
     else
-      displaced.push_back(index);
+      ends.back().displaced.push_back(index);
   }
 }
 
 /// Lets results take the memory of operands that nothing reads afterwards.
-void StorageMap::reuse(func::FuncOp program) {
-  program.walk([&](LaunchOp launch) {
+void StorageMap::reuse(func::FuncOp function) {
+  function.walk([&](LaunchOp launch) {
     for (OpResult result : launch->getResults()) {
       Storage &own = storages[of(result)];
       unsigned now = positions[launch].first;
@@ -89,29 +90,32 @@ void StorageMap::reuse(func::FuncOp program) {
 }
 
 /// Orders copies so that none overwrites what a later one reads, or what is
-/// read after the step.
-void StorageMap::orderCopies(func::FuncOp step) {
+/// read after the program.
+void StorageMap::orderCopies(const Program &program) {
+  func::FuncOp function = program.function;
+  const Replaced &replaced = program.replaced;
+  auto &[displaced, copies, results, position] = ends.back();
   SmallVector<FinalCopy> pending;
   DenseMap<unsigned, unsigned> writers; // By storage: which copy overwrites it,
   DenseMap<unsigned, SmallVector<unsigned>> readers; // and which ones read it.
-  ValueRange values = step.front().getTerminator()->getOperands();
+  ValueRange values = function.front().getTerminator()->getOperands();
   auto addCopy = [&](unsigned index, unsigned to) {
     unsigned from = of(values[index]);
     writers[to] = pending.size();
     readers[from].push_back(pending.size());
-    pending.push_back({getResult(step, index)->name.str(),
+    pending.push_back({getResult(function, index)->name.str(),
                        cast<RankedTensorType>(values[index].getType()), from,
                        to});
   };
   for (unsigned index : displaced)
-    addCopy(index, of(step.getArgument(*replaced[index])));
+    addCopy(index, of(function.getArgument(*replaced[index])));
   for (auto [index, value] : llvm::enumerate(values)) {
     if (replaced[index]) {
-      results.push_back(of(step.getArgument(*replaced[index])));
+      results.push_back(of(function.getArgument(*replaced[index])));
       continue;
     }
     results.push_back(of(value));
-    if (!getResult(step, index) || !writers.contains(of(value)))
+    if (!getResult(function, index) || !writers.contains(of(value)))
       continue;
     results.back() =
         add(getByteSize(value.getType()), Category::Workspace, false, end);

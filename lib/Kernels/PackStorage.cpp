@@ -77,12 +77,15 @@ uint64_t StorageMap::assignOffsets() {
       storages[member].slot = slot;
     moving.push_back(frames.back());
   }
-  // The step's memory is laid out as if there were no evaluation.
-  auto evaluation = llvm::partition(moving, [&](unsigned index) {
-    return storages[index].first < evaluationBegin;
-  });
-  top = std::max(pack({moving.begin(), evaluation}, top),
-                 pack({evaluation, moving.end()}, top));
+  // What the step needs is laid out as if it were alone.
+  uint64_t base = top;
+  for (const End &end : ends) {
+    auto later = llvm::partition(moving, [&](unsigned index) {
+      return storages[index].first <= end.position;
+    });
+    top = std::max(top, pack({moving.begin(), later}, base));
+    moving.erase(moving.begin(), later);
+  }
   for (auto [frame, members] : llvm::zip(frames, inside))
     for (unsigned member : members.second)
       storages[member].offset += storages[frame].offset;

@@ -7,14 +7,12 @@
 
 namespace mlir::binade {
 
-/// Writes down what `@step` does, op by op, and then `@evaluate`; see emitPlan.
+/// Writes down what a module's programs do, op by op; see emitPlan.
 class PlanEmitter {
 public:
-  PlanEmitter(func::FuncOp step, Replaced replaced,
-              const Evaluation &evaluation, const PlanOptions &options)
-      : step(step), evaluation(evaluation.function),
-        replaced(std::move(replaced)), options(options),
-        storages(step, this->replaced, evaluation, options) {}
+  PlanEmitter(ArrayRef<Program> programs, const PlanOptions &options)
+      : programs(programs), step(programs.front().function), options(options),
+        storages(programs, options) {}
 
   FailureOr<EmittedPlan> run();
 
@@ -55,13 +53,15 @@ private:
                     const KernelShape &shape, bool overMany);
   LogicalResult emitTile(TileOp op);
   void clear(Value sum);
-  void emitCopies();
+  LogicalResult emitProgram(unsigned index, std::vector<Record> &into);
 
   //===--------------------------------------------------------------------===//
   // Ports and the whole
   //===--------------------------------------------------------------------===//
 
   void addPorts();
+  void addArgumentPorts();
+  void addResultPorts(unsigned program);
   void addPort(::binade::plan::Role role, StringRef name, Value value,
                ::binade::plan::Init init);
   void addPort(::binade::plan::Role role, StringRef name, uint32_t buffer,
@@ -69,8 +69,8 @@ private:
   void finish();
   LogicalResult checkPolicy();
 
-  func::FuncOp step, evaluation;
-  const Replaced replaced;
+  ArrayRef<Program> programs;
+  func::FuncOp step;
   const PlanOptions &options;
   StorageMap storages;
   EmittedPlan result;

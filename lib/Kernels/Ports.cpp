@@ -16,44 +16,45 @@ static PortKey keyOf(const Port &port) {
   return {static_cast<unsigned>(port.role), port.name};
 }
 
-FailureOr<Replaced> mlir::binade::findReplaced(func::FuncOp step) {
+static FailureOr<DenseMap<PortKey, unsigned>>
+indexArguments(func::FuncOp function) {
   DenseMap<PortKey, unsigned> arguments;
-  for (unsigned index = 0; index < step.getNumArguments(); ++index)
-    if (std::optional<Port> port = getArgument(step, index);
+  for (unsigned index = 0; index < function.getNumArguments(); ++index)
+    if (std::optional<Port> port = getArgument(function, index);
         port && !arguments.try_emplace(keyOf(*port), index).second)
-      return step.emitError("two arguments are ") << describe(*port);
+      return function.emitError("two arguments are ") << describe(*port);
+  return arguments;
+}
+
+static FailureOr<Replaced>
+findReplaced(func::FuncOp function,
+             const DenseMap<PortKey, unsigned> &arguments) {
   DenseSet<PortKey> results;
-  Replaced replaced(step.getNumResults());
+  Replaced replaced(function.getNumResults());
   for (auto [index, target] : llvm::enumerate(replaced)) {
-    std::optional<Port> port = getResult(step, index);
+    std::optional<Port> port = getResult(function, index);
     if (!port)
       continue;
     if (!results.insert(keyOf(*port)).second)
-      return step.emitError("two results are ") << describe(*port);
+      return function.emitError("two results are ") << describe(*port);
     auto found = arguments.find(keyOf(*port));
     if (found == arguments.end())
       continue;
     target = found->second;
-    Type expected = step.getArgumentTypes()[*target];
-    if (step.getResultTypes()[index] != expected)
-      return step.emitError("expected the result that replaces ")
+    Type expected = function.getArgumentTypes()[*target];
+    if (function.getResultTypes()[index] != expected)
+      return function.emitError("expected the result that replaces ")
              << describe(*port) << " to have its type " << expected
-             << ", but got " << step.getResultTypes()[index];
+             << ", but got " << function.getResultTypes()[index];
   }
   return replaced;
 }
 
-FailureOr<Evaluation> mlir::binade::findEvaluation(ModuleOp module,
-                                                   func::FuncOp step) {
-  Evaluation evaluation;
-  auto function = module.lookupSymbol<func::FuncOp>(kEvaluationName);
-  if (!function)
-    return evaluation;
-  evaluation.function = function;
-  DenseMap<PortKey, unsigned> arguments;
-  for (unsigned index = 0; index < step.getNumArguments(); ++index)
-    if (std::optional<Port> port = getArgument(step, index))
-      arguments[keyOf(*port)] = index;
+/// For each argument of `function` that of `step`, whose are indexed.
+static FailureOr<SmallVector<unsigned>>
+findShared(func::FuncOp function, func::FuncOp step,
+           const DenseMap<PortKey, unsigned> &arguments) {
+  SmallVector<unsigned> shared;
   for (BlockArgument argument : function.getArguments()) {
     std::optional<Port> port = getArgument(function, argument.getArgNumber());
     if (!port)
@@ -64,19 +65,73 @@ FailureOr<Evaluation> mlir::binade::findEvaluation(ModuleOp module,
         step.getArgumentTypes()[found->second] != argument.getType())
       return function.emitError("expected '@step' to have ")
              << describe(*port) << " of type " << argument.getType();
-    evaluation.arguments.push_back(found->second);
+    shared.push_back(found->second);
   }
-  std::optional<Port> loss =
-      findResult(function, Role::Metric, plan::kEvalLoss);
-  if (function.getNumResults() != 1 || !loss ||
-      function.getResultTypes()[0] !=
-          RankedTensorType::get({}, Float32Type::get(module.getContext())))
-    return function.emitError("expected one result, metric '")
-           << plan::kEvalLoss << "' of type tensor<f32>";
-  if (findResult(step, Role::Metric, plan::kEvalLoss))
+  return shared;
+}
+
+/// What is new in a program beside the step is the metric of its name.
+static LogicalResult checkMetric(const Program &program, func::FuncOp step) {
+  func::FuncOp function = program.function;
+  bool evaluates = function.getName() == kEvaluationName;
+  StringRef metric = evaluates ? plan::kEvalLoss : plan::kBatchLoss;
+  unsigned metrics = 0;
+  for (unsigned index = 0; index < function.getNumResults(); ++index) {
+    std::optional<Port> port = getResult(function, index);
+    if (program.replaced[index] && !evaluates)
+      continue;
+    metrics +=
+        port && port->role == Role::Metric && port->name == metric &&
+        function.getResultTypes()[index] ==
+            RankedTensorType::get({}, Float32Type::get(function.getContext()));
+  }
+  unsigned others =
+      evaluates ? 0 : llvm::count_if(program.replaced, [](auto argument) {
+        return argument.has_value();
+      });
+  if (metrics != 1 || others + metrics != function.getNumResults())
+    return function.emitError("expected one result")
+           << (evaluates ? "" : " that replaces no argument") << ", metric '"
+           << metric << "' of type tensor<f32>";
+  auto batches = function->getAttrOfType<IntegerAttr>(kBatchesAttr);
+  if (evaluates ? bool(batches) : !batches || batches.getInt() < 2)
+    return function.emitError("expected ")
+           << (evaluates ? "no attribute '" : "two or more as attribute '")
+           << kBatchesAttr << "'";
+  if (findResult(step, Role::Metric, metric))
     return function.emitError("'@step' has a result metric '")
-           << plan::kEvalLoss << "' too";
-  return evaluation;
+           << metric << "' too";
+  return success();
+}
+
+FailureOr<SmallVector<Program>> mlir::binade::findPrograms(ModuleOp module) {
+  auto step = module.lookupSymbol<func::FuncOp>(kStepName);
+  if (!step)
+    return module.emitError("expected a function '@step' to plan");
+  FailureOr<DenseMap<PortKey, unsigned>> ofStep = indexArguments(step);
+  if (failed(ofStep))
+    return failure();
+  SmallVector<Program> programs;
+  for (func::FuncOp function : getPrograms(module)) {
+    Program program;
+    program.function = function;
+    FailureOr<DenseMap<PortKey, unsigned>> own = indexArguments(function);
+    if (failed(own))
+      return failure();
+    FailureOr<Replaced> replaced = findReplaced(function, *own);
+    if (failed(replaced))
+      return failure();
+    program.replaced = std::move(*replaced);
+    if (function != step) {
+      FailureOr<SmallVector<unsigned>> shared =
+          findShared(function, step, *ofStep);
+      if (failed(shared) || failed(checkMetric(program, step)))
+        return failure();
+      program.arguments = std::move(*shared);
+    }
+    programs.push_back(std::move(program));
+  }
+  return programs;
 }
 
 plan::Role mlir::binade::getPlanRole(Role role) {
@@ -93,6 +148,8 @@ plan::Role mlir::binade::getPlanRole(Role role) {
     return plan::Role::Rng;
   case Role::Step:
     return plan::Role::Step;
+  case Role::Accumulator:
+    return plan::Role::Accumulator;
   case Role::Batch:
     return plan::Role::Batch;
   case Role::Hyper:

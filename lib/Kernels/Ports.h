@@ -8,20 +8,21 @@
 
 namespace mlir::binade {
 
-/// For each result of `step` the argument that it replaces, which has its role
-/// and name. Reports what would have two meanings, and results that would not
-/// fit.
+/// For each result of a function the argument that it replaces, which has its
+/// role and name.
 using Replaced = SmallVector<std::optional<unsigned>>;
-FailureOr<Replaced> findReplaced(func::FuncOp step);
 
-/// `@evaluate`, null where there is none, and for each of its arguments that of
-/// `@step` with its role and name. Reports arguments that the step does not
-/// have, and results other than the one loss.
-struct Evaluation {
+/// A function of the plan, and which arguments of `@step` its own are.
+struct Program {
   func::FuncOp function;
   SmallVector<unsigned> arguments;
+  Replaced replaced;
 };
-FailureOr<Evaluation> findEvaluation(ModuleOp module, func::FuncOp step);
+
+/// Those that `module` has, `@step` first. Reports what would have two
+/// meanings, results that would not fit, arguments that the step does not have,
+/// and a module without it.
+FailureOr<SmallVector<Program>> findPrograms(ModuleOp module);
 
 ::binade::plan::Role getPlanRole(Role role);
 

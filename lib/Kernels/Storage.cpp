@@ -44,6 +44,7 @@ static Category getCategory(Role role) {
     return Category::State;
   case Role::Batch:
     return Category::Batch;
+  case Role::Accumulator:
   case Role::Gradient:
     return Category::Gradient;
   default:
@@ -62,19 +63,24 @@ Value mlir::binade::findYielded(TileOp tile, unsigned index) {
                                                                   : Value();
 }
 
-StorageMap::StorageMap(func::FuncOp step, const Replaced &replaced,
-                       const Evaluation &evaluation, const PlanOptions &options)
-    : replaced(replaced), options(options) {
-  count(step.front());
+StorageMap::StorageMap(ArrayRef<Program> programs, const PlanOptions &options)
+    : options(options) {
+  func::FuncOp step = programs.front().function;
   placeArguments(step);
-  place(step.front());
-  placeInArguments(step);
-  reuse(step);
-  orderCopies(step);
-  categorize(step);
-  evaluationBegin = ++end;
-  if (evaluation.function)
-    placeEvaluation(evaluation, step);
+  for (const Program &program : programs) {
+    func::FuncOp function = program.function;
+    for (auto [argument, index] :
+         llvm::zip(function.getArguments(), program.arguments))
+      aliases[argument] = step.getArgument(index);
+    ends.emplace_back();
+    count(function.front());
+    place(function.front());
+    placeInArguments(program);
+    reuse(function);
+    orderCopies(program);
+    categorize(function);
+    ends.back().position = end++;
+  }
 }
 
 unsigned StorageMap::of(Value value) const {
@@ -199,28 +205,13 @@ void StorageMap::placeTile(TileOp tile) {
   place(body);
 }
 
-/// Follows the step in time, so that what it needs may lie where the step's
-/// values did.
-void StorageMap::placeEvaluation(const Evaluation &evaluation,
-                                 func::FuncOp step) {
-  func::FuncOp function = evaluation.function;
-  for (auto [argument, index] :
-       llvm::zip(function.getArguments(), evaluation.arguments))
-    aliases[argument] = step.getArgument(index);
-  count(function.front());
-  place(function.front());
-  for (Value value : function.front().getTerminator()->getOperands())
-    storages[of(value)].last = end; // Read afterwards.
-  reuse(function);
-}
-
-void StorageMap::categorize(func::FuncOp step) {
-  for (const Port &port : getResults(step, Role::Gradient)) {
-    Value value = step.front().getTerminator()->getOperand(port.index);
+void StorageMap::categorize(func::FuncOp function) {
+  for (const Port &port : getResults(function, Role::Gradient)) {
+    Value value = function.front().getTerminator()->getOperand(port.index);
     if (!storages[of(value)].persistent)
       storages[of(value)].category = Category::Gradient;
   }
-  step.walk([&](Operation *op) {
+  function.walk([&](Operation *op) {
     for (Value operand : op->getOperands()) {
       Operation *producer = operand.getDefiningOp();
       Storage &storage = storages[of(operand)];

@@ -38,14 +38,14 @@ uint64_t getByteSize(Type type);
 /// constant, or has the memory of another result: then it is copied.
 Value findYielded(TileOp tile, unsigned index);
 
-/// The storage of every value of `@step`: arguments in place, views on their
-/// operand, results of the role and name of an argument on the argument where
-/// its old value is not read any more. That of `@evaluate`, if there is one, is
-/// what the step does not keep; its arguments and constants are the step's.
+/// The storage of every value of the plan's programs: arguments in place, views
+/// on their operand, results of the role and name of an argument on the
+/// argument where its old value is not read any more. Programs follow each
+/// other in time. Those beside the step have its arguments and constants, and
+/// the others of their values where the step's were.
 class StorageMap {
 public:
-  StorageMap(func::FuncOp step, const Replaced &replaced,
-             const Evaluation &evaluation, const PlanOptions &options);
+  StorageMap(ArrayRef<Program> programs, const PlanOptions &options);
 
   unsigned of(Value value) const;
   const Storage &get(unsigned index) const { return storages[index]; }
@@ -57,12 +57,16 @@ public:
   /// How many iterations of `tile` run at the same time; 0 where they follow
   /// each other.
   int64_t getSlots(TileOp tile) const { return slots.lookup(tile); }
-  /// Where result `index` of the step is after it.
-  unsigned ofResult(unsigned index) const { return results[index]; }
-  /// What is copied at the end of the step, in this order: results that could
+  /// Where result `index` of a program is after it.
+  unsigned ofResult(unsigned program, unsigned index) const {
+    return ends[program].results[index];
+  }
+  /// What is copied at the end of a program, in this order: results that could
   /// not be written in place, to their argument; before that, what lies in such
   /// an argument and is read afterwards.
-  ArrayRef<FinalCopy> getCopies() const { return copies; }
+  ArrayRef<FinalCopy> getCopies(unsigned program) const {
+    return ends[program].copies;
+  }
 
   /// Assigns offsets: what persists first, then the rest of each program,
   /// largest first, each at the lowest offset that is free while it lives.
@@ -89,14 +93,20 @@ private:
   void place(Block &block);
   void placeResults(Operation *op);
   void placeTile(TileOp tile);
-  void placeInArguments(func::FuncOp step);
+  void placeInArguments(const Program &program);
   bool mayOverwrite(OpResult result, Value operand) const;
-  void reuse(func::FuncOp program);
-  void orderCopies(func::FuncOp step);
-  void categorize(func::FuncOp step);
-  void placeEvaluation(const Evaluation &evaluation, func::FuncOp step);
+  void reuse(func::FuncOp function);
+  void orderCopies(const Program &program);
+  void categorize(func::FuncOp function);
 
-  const Replaced &replaced;
+  /// How a program ends.
+  struct End {
+    SmallVector<unsigned> displaced; ///< Results not written in place.
+    SmallVector<FinalCopy> copies;
+    SmallVector<unsigned> results; ///< Storages of all.
+    unsigned position = 0;         ///< When its results have been read.
+  };
+
   const PlanOptions &options;
   std::vector<Storage> storages;
   DenseMap<Value, unsigned> storageOf;
@@ -106,9 +116,7 @@ private:
   /// When an op begins and when it ends: later, if it has a body.
   DenseMap<Operation *, std::pair<unsigned, unsigned>> positions;
   DenseMap<Operation *, int64_t> slots; ///< Of parallel tiles.
-  SmallVector<unsigned> displaced;      ///< Results not written in place.
-  SmallVector<FinalCopy> copies;
-  SmallVector<unsigned> results; ///< Storages of the step's results.
+  std::vector<End> ends;
   unsigned end = 1; ///< Arguments are there before the first op, at 0.
   unsigned evaluationBegin =
       0; ///< When the step is over, and its results read.

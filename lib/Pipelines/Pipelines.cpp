@@ -2,11 +2,11 @@
 
 #include "binade/Pipelines/Pipelines.h"
 #include "binade/Autodiff/Passes.h"
-#include "binade/Evaluation/Passes.h"
 #include "binade/Kernels/Passes.h"
 #include "binade/Monitor/Passes.h"
 #include "binade/Optimizer/Passes.h"
 #include "binade/Precision/Passes.h"
+#include "binade/Programs/Passes.h"
 #include "mlir/Transforms/Passes.h"
 #include <chrono>
 
@@ -54,9 +54,13 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
     pm.addPass(createSimplifyCastsPass());
     pm.addPass(createCSEPass());
     break;
-  case CompilerPhase::Evaluation:
+  case CompilerPhase::Programs: {
+    AccumulateGradientsPassOptions accumulate;
+    accumulate.batches = options.batches;
+    pm.addPass(createAccumulateGradientsPass(std::move(accumulate)));
     pm.addPass(createExtractEvaluationPass());
     break;
+  }
   case CompilerPhase::Monitor: {
     InsertStatisticsPassOptions insert;
     insert.statistics = options.statistics;

@@ -2,13 +2,13 @@
 
 #include "binade/Autodiff/Passes.h"
 #include "binade/Conversion/Passes.h"
-#include "binade/Evaluation/Passes.h"
 #include "binade/Import/Passes.h"
 #include "binade/Kernels/Passes.h"
 #include "binade/Monitor/Passes.h"
 #include "binade/Optimizer/Passes.h"
 #include "binade/Pipelines/Pipelines.h"
 #include "binade/Precision/Passes.h"
+#include "binade/Programs/Passes.h"
 #include "binade/Target/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -36,10 +36,10 @@ void mlir::binade::registerAllPasses() {
   registerConversionPasses();
   registerImportPasses();
   registerKernelsPasses();
-  registerEvaluationPasses();
   registerMonitorPasses();
   registerOptimizerPasses();
   registerPrecisionPasses();
+  registerProgramsPasses();
   registerTargetPasses();
   registerTransformsPasses();
 }
@@ -64,6 +64,12 @@ struct AssignPipelineOptions : PassPipelineOptions<AssignPipelineOptions> {
                              llvm::cl::init("fp32")};
   Option<std::string> ranges{*this, "ranges",
                              llvm::cl::desc("ranges that a run recorded")};
+};
+
+struct ProgramsPipelineOptions : PassPipelineOptions<ProgramsPipelineOptions> {
+  Option<int64_t> batches{*this, "batches",
+                          llvm::cl::desc("whose gradients one update averages"),
+                          llvm::cl::init(1)};
 };
 
 struct MonitorPipelineOptions : PassPipelineOptions<MonitorPipelineOptions> {
@@ -92,7 +98,6 @@ void mlir::binade::registerPipelines() {
   registerTargetCpuPipeline();
   registerPlain(CompilerPhase::Autodiff);
   registerPlain(CompilerPhase::Materialize);
-  registerPlain(CompilerPhase::Evaluation);
   registerPlain(CompilerPhase::Kernels);
   PassPipelineRegistration<OptimizerPipelineOptions>(
       getPipelineName(CompilerPhase::Optimizer),
@@ -112,6 +117,14 @@ void mlir::binade::registerPipelines() {
         options.policy = parsed.policy;
         options.ranges = parsed.ranges;
         buildPipeline(pm, CompilerPhase::Assign, options);
+      });
+  PassPipelineRegistration<ProgramsPipelineOptions>(
+      getPipelineName(CompilerPhase::Programs),
+      getSummary(CompilerPhase::Programs),
+      [](OpPassManager &pm, const ProgramsPipelineOptions &parsed) {
+        CompileOptions options;
+        options.batches = parsed.batches;
+        buildPipeline(pm, CompilerPhase::Programs, options);
       });
   PassPipelineRegistration<MonitorPipelineOptions>(
       getPipelineName(CompilerPhase::Monitor),

@@ -13,9 +13,9 @@ static constexpr std::array<std::string_view, kNumCategories> categoryNames = {
     "parameter", "buffer",    "state",    "batch",  "gradient",
     "saved",     "workspace", "constant", "scalar", "library"};
 static constexpr std::array<std::string_view, kNumRoles> roleNames = {
-    "parameter", "buffer",   "state",    "scaler",   "rng",
-    "step",      "batch",    "hyper",    "constant", "output",
-    "metric",    "gradient", "statistic"};
+    "parameter", "buffer",      "state",    "scaler",   "rng",
+    "step",      "accumulator", "batch",    "hyper",    "constant",
+    "output",    "metric",      "gradient", "statistic"};
 
 static constexpr std::array<std::string_view, kNumMasters> masterNames = {
     "f32", "split_round", "split_trunc", "kahan"};

@@ -415,6 +415,8 @@ static Plan readPlan(Fields fields) {
         readPort(fields.inner(value, "port " + std::to_string(i))));
   });
   plan.records = readRecords(fields, "records", 0);
+  plan.batches = fields.integer("batches", 1);
+  plan.accumulation = readRecords(fields, "accumulation", 0);
   plan.evaluation = readRecords(fields, "evaluation", 0);
   fields.finish();
   return plan;

@@ -68,6 +68,12 @@ Result<void> Validator::run() {
     BINADE_CHECK(checkPort(port));
   }
   part.clear();
+  if (plan.batches < 1 || (plan.batches > 1) == plan.accumulation.empty())
+    return fail(std::to_string(plan.batches) + " batches per step and " +
+                std::to_string(plan.accumulation.size()) +
+                " records to accumulate them");
+  if (!plan.accumulation.empty() && !plan.findPort(Role::Metric, kBatchLoss))
+    return fail("an accumulation without a metric " + quote(kBatchLoss));
   if (!plan.evaluation.empty() && !plan.findPort(Role::Metric, kEvalLoss))
     return fail("an evaluation without a metric " + quote(kEvalLoss));
   BINADE_CHECK(checkPortsAreDisjoint());
@@ -139,7 +145,8 @@ static std::string_view expectedForm(const Port &port, const Buffer &buffer) {
   case Role::Hyper:
     return buffer.dtype == DType::F64 && elements == 1 ? "" : "one F64";
   case Role::Metric:
-    if (port.name == kEvalLoss && (buffer.dtype != DType::F32 || elements != 1))
+    if ((port.name == kEvalLoss || port.name == kBatchLoss) &&
+        (buffer.dtype != DType::F32 || elements != 1))
       return "one F32";
     return elements == 1 ? "" : "one element";
   default:
@@ -225,8 +232,8 @@ Result<void> Validator::checkBeside(const BesideInit &beside,
 Result<void> Validator::checkPortsAreDisjoint() {
   std::vector<const Port *> kept;
   for (const Port &port : plan.ports)
-    if ((isTrainingState(port.role) || port.role == Role::Hyper ||
-         port.role == Role::Constant) &&
+    if ((isTrainingState(port.role) || port.role == Role::Accumulator ||
+         port.role == Role::Hyper || port.role == Role::Constant) &&
         plan.buffers[port.buffer].bytes > 0)
       kept.push_back(&port);
   auto start = [&](const Port *port) {

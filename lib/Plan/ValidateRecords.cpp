@@ -352,5 +352,7 @@ Result<void> RecordValidator::checkView(const View &view, std::string_view what,
 Result<void> plan::validateRecords(const Plan &plan, std::string_view where) {
   RecordValidator validator(plan, where);
   BINADE_CHECK(validator.checkRecords(plan.records, "record "));
+  BINADE_CHECK(
+      validator.checkRecords(plan.accumulation, "accumulation record "));
   return validator.checkRecords(plan.evaluation, "evaluation record ");
 }

@@ -237,6 +237,10 @@ std::string binade::writePlan(const Plan &plan) {
                  {"buffers", writeAll(plan.buffers)},
                  {"ports", writeAll(plan.ports)},
                  {"records", write(plan.records)}};
+  if (plan.batches != 1)
+    object["batches"] = plan.batches;
+  if (!plan.accumulation.empty())
+    object["accumulation"] = write(plan.accumulation);
   if (!plan.evaluation.empty())
     object["evaluation"] = write(plan.evaluation);
   writeFlag(object, "skips_non_finite", plan.skipsNonFinite);

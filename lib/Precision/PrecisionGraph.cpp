@@ -76,9 +76,10 @@ bool mlir::binade::areAlike(StorageAttr lhs, StorageAttr rhs) {
       return !format || format.isF32() ? FloatType() : format;
     };
     if (!decision)
-      return std::tuple(FloatType(), Master::None, FloatType());
+      return std::tuple(FloatType(), Master::None, FloatType(), FloatType());
     return std::tuple(unlessWide(decision.getParameter()), decision.getMaster(),
-                      unlessWide(decision.getStates()));
+                      unlessWide(decision.getStates()),
+                      unlessWide(decision.getAccumulator()));
   };
   return getFormats(lhs) == getFormats(rhs);
 }
@@ -94,6 +95,7 @@ void PrecisionGraph::addStorage(OptimizerUpdateOp op) {
     node.decision =
         StorageAttr::get(op.getContext(), settings.parameter,
                          settings.master.value_or(Master::None), settings.state,
+                         settings.accumulator,
                          StringAttr::get(op.getContext(), node.rule->origin));
   }
   auto keep = [&](Value before, Value after, FloatType format) {

@@ -133,20 +133,23 @@ static LogicalResult checkKind(YamlReader &reader, Node &node,
   for (const std::string &op : rule.match.ops)
     if ((op == update) != ofUpdates)
       return reader.error(
-          node, ofUpdates ? "parameter, master and state are settings of '" +
+          node, ofUpdates ? "parameter, master, state and accumulator are "
+                            "settings of '" +
                                 update + "', not of '" + op + "'"
-                          : "expected parameter, master or state for '" + op +
-                                "', which computes in f32");
+                          : "expected parameter, master, state or accumulator "
+                            "for '" +
+                                op + "', which computes in f32");
   if (!ofUpdates)
     return success();
-  settings.parameter = settings.state = {};
+  settings.parameter = settings.state = settings.accumulator = {};
   settings.master.reset();
   if (settings != PolicySettings())
-    return reader.error(node, "a rule with parameter, master or state is about "
-                              "updates and sets nothing else");
+    return reader.error(node, "a rule with parameter, master, state or "
+                              "accumulator is about updates and sets nothing "
+                              "else");
   std::string wrong = StorageAttr::explainViolation(
       rule.settings.parameter, rule.settings.master.value_or(Master::None),
-      rule.settings.state);
+      rule.settings.state, rule.settings.accumulator);
   return wrong.empty() ? success() : reader.error(node, wrong);
 }
 
@@ -157,7 +160,7 @@ static LogicalResult finishRule(YamlReader &reader, Node &node,
   if (rule.settings == PolicySettings())
     return reader.error(node, "rule sets nothing; expected class, compute, "
                               "accumulate, result, saved, clamp, parameter, "
-                              "master or state");
+                              "master, state or accumulator");
   return checkKind(reader, node, rule);
 }
 
@@ -193,6 +196,10 @@ YamlForm<PolicyRule> mlir::binade::yamlRule() {
                           "Format of what the optimizer keeps, of "
                           "optimizer_update",
                           &PolicySettings::state, yamlFormat())),
+       settingKey(yamlKey("accumulator",
+                          "Format in which gradients are summed between the "
+                          "batches of a step, of optimizer_update",
+                          &PolicySettings::accumulator, yamlFormat())),
        settingKey(yamlKey(
            "clamp",
            "What becomes of results that overflow: infinities become the "

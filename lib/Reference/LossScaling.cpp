@@ -14,7 +14,8 @@ static void evaluateGradientSeed(GradientSeedOp op, Evaluation &e) {
 }
 
 static void evaluateUnscaleFactor(UnscaleFactorOp op, Evaluation &e) {
-  e.result()[0] = op.getScale() ? 1.0 / e[op.getScale()][0] : 1.0;
+  double scale = op.getScale() ? e[op.getScale()][0] : 1.0;
+  e.result()[0] = 1.0 / (scale * static_cast<double>(op.getBatches()));
 }
 
 /// Products are formed in f64 and rounded to f32.

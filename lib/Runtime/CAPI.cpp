@@ -99,6 +99,17 @@ int binade_program_run(binade_program *program) {
   });
 }
 
+int binade_program_accumulate(binade_program *program, double *loss) {
+  return guard([&] {
+    if (!loss)
+      return usage("null pointer");
+    if (program->program.getPlan().batches == 1)
+      return usage("the program was compiled for one batch per step");
+    *loss = program->program.accumulate();
+    return checkIndices(program);
+  });
+}
+
 int binade_program_evaluate(binade_program *program, double *loss) {
   return guard([&] {
     if (!loss)

@@ -23,16 +23,16 @@ Result<Executor> Executor::create(const Setup &setup) {
   IeeeMode mode;
   OpenMPThreads openMP(setup.threads);
   Memory memory{setup.arena, setup.plan->buffers};
-  Result<Steps> steps =
-      executor.prepare(setup.plan->records, memory, setup.threads, setup);
-  if (!steps)
-    return steps.takeError();
-  executor.steps = *std::move(steps);
-  Result<Steps> evaluation =
-      executor.prepare(setup.plan->evaluation, memory, setup.threads, setup);
-  if (!evaluation)
-    return evaluation.takeError();
-  executor.evaluation = *std::move(evaluation);
+  for (auto [records, into] :
+       {std::pair(&setup.plan->records, &executor.steps),
+        std::pair(&setup.plan->accumulation, &executor.accumulation),
+        std::pair(&setup.plan->evaluation, &executor.evaluation)}) {
+    Result<Steps> steps =
+        executor.prepare(*records, memory, setup.threads, setup);
+    if (!steps)
+      return steps.takeError();
+    *into = *std::move(steps);
+  }
   if (Result<void> done = executor.provideScratch(setup); !done)
     return done.takeError();
   return executor;
@@ -153,10 +153,6 @@ Result<void> Executor::provideScratch(const Setup &setup) {
     need.operation->setScratch(extra.data() + need.slot * bytes);
   return {};
 }
-
-void Executor::run() { runAlone(steps); }
-
-void Executor::evaluate() { runAlone(evaluation); }
 
 void Executor::runAlone(Steps &steps) {
   IeeeMode mode;

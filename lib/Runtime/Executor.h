@@ -23,9 +23,10 @@ public:
   };
   static Result<Executor> create(const Setup &setup);
 
-  void run();
-  /// Executes the plan's evaluation instead of its step.
-  void evaluate();
+  void run() { runAlone(steps); }
+  /// Execute the plan's accumulation or evaluation instead of its step.
+  void accumulate() { runAlone(accumulation); }
+  void evaluate() { runAlone(evaluation); }
   /// Calls `after` with the number of each record of the plan that was
   /// executed, until it says false: then the rest is left out.
   void run(const std::function<bool(std::size_t)> &after);
@@ -72,7 +73,7 @@ private:
   static void addTo(std::vector<RecordProfile> &profile, const Steps &steps,
                     double share);
 
-  Steps steps, evaluation;
+  Steps steps, accumulation, evaluation;
   std::vector<Need> needs;
   Arena extra;
   ExecutionContext context;

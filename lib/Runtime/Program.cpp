@@ -158,9 +158,12 @@ Program::Implementation::prepare(std::span<const std::byte> object) {
     return made.takeError();
   executor = *std::move(made);
   findTransient();
-  for (const Port &port : plan.ports)
+  for (const Port &port : plan.ports) {
     if (port.role == Role::Metric && port.name.starts_with(kOutOfRange))
       indexFaults.push_back(tensorOf(port));
+    if (port.role == Role::Accumulator)
+      accumulators.push_back(tensorOf(port));
+  }
   return {};
 }
 
@@ -231,6 +234,14 @@ void Program::Implementation::clear() {
 void Program::run() {
   implementation->clear();
   implementation->executor.run();
+  for (const Tensor &accumulator : implementation->accumulators)
+    std::memset(accumulator.bytes.data(), 0, accumulator.bytes.size());
+}
+
+double Program::accumulate() {
+  implementation->clear();
+  implementation->executor.accumulate();
+  return *readScalar(*this, Role::Metric, kBatchLoss);
 }
 
 bool Program::hasEvaluation() const { return !getPlan().evaluation.empty(); }

@@ -20,6 +20,7 @@ struct Program::Implementation {
   Arena arena;
   KernelObject kernels;
   Executor executor;
+  std::vector<Tensor> accumulators;
   /// What says that a launch met an index out of range.
   std::vector<Tensor> indexFaults;
   /// Parts of the arena without a meaning before a step.

@@ -34,6 +34,7 @@ std::string binade::hashComputation(Plan plan) {
   for (Port &port : plan.ports)
     port.init = NoInit();
   forgetMachine(plan.records);
+  forgetMachine(plan.accumulation);
   forgetMachine(plan.evaluation);
   return sha256(writePlan(plan));
 }

@@ -4,66 +4,27 @@
 #include "EventFile.h"
 #include "HeldOut.h"
 #include "MetricsFile.h"
-#include "OverflowText.h"
+#include "NumericGuard.h"
 #include "RangeRecorder.h"
 #include "RunDirectory.h"
 #include "RunFile.h"
 #include "RunIdentity.h"
 #include "ScheduledSettings.h"
 #include <chrono>
-#include <cmath>
-#include <cstring>
 #include <filesystem>
 
 using namespace binade;
 using namespace binade::plan;
 
-std::optional<OnNonFinite> binade::parseOnNonFinite(std::string_view text) {
-  if (text == "stop")
-    return OnNonFinite::Stop;
-  if (text == "skip")
-    return OnNonFinite::Skip;
-  if (text == "continue")
-    return OnNonFinite::Continue;
-  return std::nullopt;
-}
-
 namespace {
-/// What a step changes even when it is skipped: running statistics, the
-/// generator's state, and the loss scale.
-class UnguardedState {
-public:
-  explicit UnguardedState(const Program &program) {
-    std::vector<Tensor> tensors = program.tensors();
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      Role role = tensors[i].role;
-      if ((role == Role::Buffer && !program.getPlan().ports[i].frozen) ||
-          role == Role::Rng || role == Role::Scaler)
-        copies.emplace_back(tensors[i],
-                            std::vector<std::byte>(tensors[i].bytes.size()));
-    }
-  }
-
-  void keep() {
-    for (auto &[tensor, bytes] : copies)
-      std::memcpy(bytes.data(), tensor.bytes.data(), bytes.size());
-  }
-  void restore() const {
-    for (const auto &[tensor, bytes] : copies)
-      std::memcpy(tensor.bytes.data(), bytes.data(), bytes.size());
-  }
-
-private:
-  std::vector<std::pair<Tensor, std::vector<std::byte>>> copies;
-};
-
 class TrainingLoop {
 public:
   TrainingLoop(Program &program, const Data &data, const HeldOut &heldOut,
                const TrainOptions &options)
       : program(program), data(data), heldOut(heldOut), options(options),
-        unguarded(program), order(options.order, heldOut.getTrainingSamples(),
-                                  data.getBatch(), options.seed) {}
+        guard(program, data, options),
+        order(options.order, heldOut.getTrainingSamples(), data.getBatch(),
+              options.seed) {}
 
   Result<void> check();
   Result<TrainSummary>
@@ -80,30 +41,18 @@ private:
   Result<void> observe(StepMetrics &metrics);
   Result<void> save();
   Result<void> saveGradients(const StepMetrics &metrics) const;
-  Error stop(const StepMetrics &metrics);
-  Error stopSkipping(const StepMetrics &metrics);
-  void warnInfeasible(const StepMetrics &metrics);
   std::string path(const std::string &name) const {
     return options.out + "/" + name;
   }
   std::optional<double> metric(std::string_view name) const {
     return readScalar(program, Role::Metric, name);
   }
-  /// Whether training stops should the next step be skipped, too.
-  bool isLastSkip() const {
-    return onNonFinite == OnNonFinite::Skip && options.maxSkipped > 0 &&
-           manifest.skippedInRow + 1 >= options.maxSkipped;
-  }
-  bool hasScaler() const {
-    return program.find(Role::Scaler, "scale").has_value();
-  }
 
   Program &program;
   const Data &data;
   const HeldOut &heldOut;
   const TrainOptions &options;
-  OnNonFinite onNonFinite = OnNonFinite::Stop;
-  UnguardedState unguarded;
+  NumericGuard guard;
   SampleOrder order;
   std::span<const std::uint64_t> samples; ///< Of the step's batch.
   Manifest manifest;                      ///< Where the run stands.
@@ -113,34 +62,13 @@ private:
   std::optional<EventFile> eventFile;
   std::optional<RangeRecorder> recorder;
   ScheduledSettings scheduled;
-  bool wasInfeasible = false;
 };
 } // namespace
 
 /// What program and options have to have in common.
 Result<void> TrainingLoop::check() {
-  bool skips = program.getPlan().skipsNonFinite;
-  onNonFinite = options.onNonFinite.value_or(hasScaler() ? OnNonFinite::Skip
-                                                         : OnNonFinite::Stop);
-  constexpr const char *kWhere = "--on-nonfinite";
-  if (!metric("loss"))
-    return Error{kPlanTensor.data(),
-                 "the program has no metric 'loss': it is no training step"};
-  if (hasScaler() && onNonFinite != OnNonFinite::Skip)
-    return Error{kWhere,
-                 "the program scales its loss: steps whose gradients overflow "
-                 "are part of finding the scale and are skipped",
-                 ExitCode::Usage};
-  if (skips && onNonFinite == OnNonFinite::Continue)
-    return Error{kWhere,
-                 "the program was compiled to skip steps that are not finite; "
-                 "'continue' needs the model itself",
-                 ExitCode::Usage};
-  if (!skips && onNonFinite != OnNonFinite::Continue)
-    return Error{kWhere,
-                 "the program was compiled to apply steps that are not finite; "
-                 "use --on-nonfinite continue",
-                 ExitCode::Usage};
+  if (Result<void> checked = guard.check(); !checked)
+    return checked;
   if (options.saveGradients > 0 && program.tensors(Role::Gradient).empty())
     return Error{"--save-grads",
                  "the program does not give its gradients; train the model "
@@ -166,20 +94,28 @@ Result<StepMetrics> TrainingLoop::runStep(std::int64_t step) {
   StepMetrics metrics;
   metrics.step = step;
   metrics.lossScale = readScalar(program, Role::Scaler, "scale");
-  samples = order.next();
-  if (Result<void> filled = data.fill(samples); !filled)
-    return filled.takeError();
   if (Result<void> set = scheduled.apply(manifest.step); !set)
     return set.takeError();
-  if (onNonFinite == OnNonFinite::Stop || isLastSkip())
-    unguarded.keep();
-  program.run();
-  if (auto launch = program.findIndexFault())
-    return Error{data.getPath(),
-                 "batch " + std::to_string(step) +
-                     " leads to an index or label that is out of range, in " +
-                     quote(*launch)};
-  metrics.loss = *metric("loss");
+  guard.keep(manifest.skippedInRow);
+  std::int64_t batches = program.getPlan().batches;
+  double losses = 0;
+  for (std::int64_t batch = 1; batch <= batches; ++batch) {
+    samples = order.next();
+    if (Result<void> filled = data.fill(samples); !filled)
+      return filled.takeError();
+    if (batch < batches) {
+      losses += program.accumulate();
+    } else {
+      program.run();
+      losses += *metric("loss");
+    }
+    if (auto launch = program.findIndexFault())
+      return Error{data.getPath(),
+                   "batch " + std::to_string((step - 1) * batches + batch) +
+                       " leads to an index or label that is out of range, in " +
+                       quote(*launch)};
+  }
+  metrics.loss = losses / static_cast<double>(batches);
   if (!metrics.lossScale)
     metrics.lossScale = metric("loss_scale"); // One that never changes.
   metrics.gradNorm = metric("grad_norm");
@@ -207,7 +143,9 @@ Result<void> TrainingLoop::evaluate(StepMetrics &metrics) const {
 /// Gradients as the update sees them, but for clipping: in f32, multiplied by
 /// 1 / loss scale.
 Result<void> TrainingLoop::saveGradients(const StepMetrics &metrics) const {
-  auto inverse = static_cast<float>(1.0 / metrics.lossScale.value_or(1.0));
+  auto batches = static_cast<double>(program.getPlan().batches);
+  auto inverse =
+      static_cast<float>(1.0 / (metrics.lossScale.value_or(1.0) * batches));
   std::vector<Tensor> gradients = program.tensors(Role::Gradient);
   std::vector<std::vector<float>> values;
   std::vector<TensorBytes> stored;
@@ -227,38 +165,6 @@ Result<void> TrainingLoop::saveGradients(const StepMetrics &metrics) const {
                           {{"step", std::to_string(metrics.step)}});
 }
 
-/// Where gradients are not finite the update kept what it guards. A loss can be
-/// infinite although they are finite: then the update was sound.
-Error TrainingLoop::stop(const StepMetrics &metrics) {
-  if (metrics.skipped)
-    unguarded.restore();
-  std::string loss = std::isfinite(metrics.loss) ? std::to_string(metrics.loss)
-                     : std::isnan(metrics.loss)  ? "NaN"
-                                                 : "infinite";
-  if (Result<void> saved = program.save(path("final.safetensors")); !saved)
-    return saved.takeError();
-  return Error{"step " + std::to_string(metrics.step),
-               metrics.skipped
-                   ? "the gradients are not finite (the loss is " + loss + ")"
-                   : "the loss is " + loss,
-               ExitCode::NumericGuard}
-      .withNote("the state " +
-                std::string(metrics.skipped ? "before" : "after") +
-                " this step is in " + printable(path("final.safetensors")))
-      .withNote("a smaller --lr or a --clip may help; --on-nonfinite skip "
-                "leaves such steps out");
-}
-
-/// Once.
-void TrainingLoop::warnInfeasible(const StepMetrics &metrics) {
-  if (wasInfeasible || metric("no_feasible_scale").value_or(0) == 0)
-    return;
-  wasInfeasible = true;
-  if (options.warn)
-    options.warn("step " + std::to_string(metrics.step) + ": " +
-                 describeInfeasible(program, metrics.lossScale.value_or(1)));
-}
-
 /// Writes down what there is to know of a step. The evaluation comes last: it
 /// takes the memory of the step's results.
 Result<void> TrainingLoop::observe(StepMetrics &metrics) {
@@ -267,42 +173,13 @@ Result<void> TrainingLoop::observe(StepMetrics &metrics) {
       return written;
   if (recorder)
     recorder->add(metrics);
-  warnInfeasible(metrics);
+  guard.warnInfeasible(metrics);
   if (heldOut.isDue(metrics.step))
     if (Result<void> evaluated = evaluate(metrics); !evaluated)
       return evaluated;
   if (Result<void> written = metricsFile->write(metrics); !written)
     return written;
   return eventFile->write(metrics);
-}
-
-/// The step is computed again, up to what went wrong.
-Error TrainingLoop::stopSkipping(const StepMetrics &metrics) {
-  char scale[64] = "";
-  if (metrics.lossScale)
-    std::snprintf(scale, sizeof(scale), ", with a loss scale of %g at last",
-                  *metrics.lossScale);
-  Error error{"step " + std::to_string(metrics.step),
-              std::to_string(manifest.skippedInRow) +
-                  " steps in a row were skipped, for their gradients are not "
-                  "finite" +
-                  scale,
-              ExitCode::NumericGuard};
-  unguarded.restore();
-  if (Result<void> filled = data.fill(samples); !filled)
-    return filled.takeError();
-  std::optional<Overflow> overflow = program.findOverflow();
-  unguarded.restore();
-  if (Result<void> saved = program.save(path("final.safetensors")); !saved)
-    return saved.takeError();
-  if (overflow)
-    error = std::move(error)
-                .withNote(describe(*overflow))
-                .withNote(advise(*overflow));
-  return std::move(error)
-      .withNote("the state before this step is in " +
-                printable(path("final.safetensors")))
-      .withNote("--max-skipped says after how many steps training stops");
 }
 
 /// Opens the files of the run, and puts the state where it left off.
@@ -364,7 +241,8 @@ Result<void> TrainingLoop::takeUp(Manifest restored) {
   manifest.step = savedStep = restored.step;
   manifest.skipped = restored.skipped;
   manifest.skippedInRow = restored.skippedInRow;
-  order.skip(static_cast<std::uint64_t>(restored.step));
+  order.skip(
+      static_cast<std::uint64_t>(restored.step * program.getPlan().batches));
   if (options.notify)
     options.notify("resumed after step " + std::to_string(restored.step));
   return {};
@@ -415,11 +293,10 @@ TrainingLoop::run(const std::function<void(const StepMetrics &)> &listener) {
     }
     summary.milliseconds += metrics->milliseconds;
     summary.epochs = order.getEpoch() + 1;
-    if (onNonFinite == OnNonFinite::Stop &&
-        (metrics->skipped || !std::isfinite(metrics->loss)))
-      return stop(*metrics);
-    if (options.maxSkipped > 0 && manifest.skippedInRow >= options.maxSkipped)
-      return stopSkipping(*metrics);
+    if (std::optional<Error> error =
+            guard.judge(*metrics, manifest.skippedInRow, samples,
+                        path("final.safetensors")))
+      return *std::move(error);
     if (options.saveEvery > 0 && step % options.saveEvery == 0)
       if (Result<void> saved = save(); !saved)
         return saved.takeError();

@@ -85,3 +85,11 @@ func.func @limit_is_a_share(%a: tensor<f32>, %b: tensor<i64>) {
   %r:3 = binade.raise_scale %a, %b, %b, %b, %a {growth = 2.0 : f64, check = 100 : i64, limit = 1.5 : f64, largest = 1.0 : f64} : (tensor<f32>, tensor<i64>, tensor<i64>, tensor<i64>, tensor<f32>) -> (tensor<f32>, tensor<i64>, tensor<i1>)
   return
 }
+
+// -----
+
+func.func @no_batch() {
+  // expected-error@+1 {{'binade.unscale_factor' op expects at least one batch, got 0}}
+  %r = binade.unscale_factor {batches = 0 : i64} : () -> tensor<f32>
+  return
+}

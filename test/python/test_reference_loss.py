@@ -71,16 +71,21 @@ def test_label_weight():
 
 def test_scales_of_the_loss():
     module = """
-      func.func @f(%s: tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) {
+      func.func @f(%s: tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>,
+                                         tensor<f32>, tensor<f32>) {
         %one = binade.gradient_seed : () -> tensor<f32>
         %seed = binade.gradient_seed %s : (tensor<f32>) -> tensor<f32>
         %none = binade.unscale_factor : () -> tensor<f32>
         %factor = binade.unscale_factor %s : (tensor<f32>) -> tensor<f32>
-        return %one, %seed, %none, %factor
-          : tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>
+        %mean = binade.unscale_factor {batches = 7 : i64} : () -> tensor<f32>
+        %both = binade.unscale_factor %s {batches = 7 : i64} : (tensor<f32>) -> tensor<f32>
+        return %one, %seed, %none, %factor, %mean, %both
+          : tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>
       }"""
-    outputs = evaluate(module, {"arg0": F32(3)})
-    assert [float(outputs[f"result{i}"]) for i in range(4)] == [1, 3, 1, F32(1 / 3)]
+    expected = [1, 3, 1, F32(1 / 3), F32(1 / 7), F32(1 / 21)]
+    for backend in ("reference", "cpu"):
+        outputs = evaluate(module, {"arg0": F32(3)}, "--backend", backend)
+        assert [float(outputs[f"result{i}"]) for i in range(6)] == expected
 
 
 def test_update_scale_follows_grad_scaler():

@@ -94,10 +94,16 @@ class Program:
         assert code == 0, self.runtime.error()
         return tensor.array()
 
-    def evaluate(self):
+    def _loss_of(self, name):
         loss = ctypes.c_double()
-        function = self.runtime.library.binade_program_evaluate
+        function = getattr(self.runtime.library, f"binade_program_{name}")
         return function(self.handle, ctypes.byref(loss)), loss.value
+
+    def evaluate(self):
+        return self._loss_of("evaluate")
+
+    def accumulate(self):
+        return self._loss_of("accumulate")
 
     def assign(self, role, name, array):
         return self.set(

@@ -58,7 +58,10 @@ std::string describe(StorageAttr decision) {
   std::string text = print(decision.getParameter());
   if (decision.getMaster() != Master::None)
     text += ", master " + stringifyMaster(decision.getMaster()).str();
-  return text + ", states " + print(decision.getStates());
+  text += ", states " + print(decision.getStates());
+  if (FloatType accumulator = decision.getAccumulator())
+    text += ", accumulator " + print(accumulator);
+  return text;
 }
 
 std::string describeCause(StorageAttr decision) {

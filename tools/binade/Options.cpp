@@ -121,6 +121,13 @@ void StepArguments::add(CLI::App &command) {
       ->check(number({0.0}))
       ->capture_default_str();
   command
+      .add_option(
+          "--accumulate", options.batches,
+          "Batches of a step: one update by the mean of their gradients")
+      ->type_name("K")
+      ->check(integer<std::int64_t>(1))
+      ->capture_default_str();
+  command
       .add_option("--threads", options.threads,
                   "Threads of library calls; 0 for one per core")
       ->check(integer<unsigned>(0, ::binade::plan::kMaxThreads))
@@ -175,13 +182,22 @@ Result<void> StepArguments::refuseDone(CompilerPhase from) const {
         !ok)
       return ok;
   if (from >= CompilerPhase::Assign)
-    return refuse(*command, "assign", what, {"--policy", "--ranges"});
+    if (Result<void> ok =
+            refuse(*command, "assign", what, {"--policy", "--ranges"});
+        !ok)
+      return ok;
+  if (from >= CompilerPhase::Programs)
+    return refuse(*command, "programs", what, {"--accumulate"});
   return {};
 }
 
 Result<void> StepArguments::refuseCompiled() const {
   if (Result<void> ok = refuse(*command, "optimizer", "a bundle",
                                {"--optimizer", "--group", "--clip"});
+      !ok)
+    return ok;
+  if (Result<void> ok =
+          refuse(*command, "programs", "a bundle", {"--accumulate"});
       !ok)
     return ok;
   return refuse(*command, "assign", "a bundle", {"--policy", "--ranges"});

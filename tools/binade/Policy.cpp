@@ -72,7 +72,8 @@ static std::string describe(const PolicySettings &settings) {
                              std::pair("result", settings.result),
                              std::pair("saved", settings.saved),
                              std::pair("parameter", settings.parameter),
-                             std::pair("state", settings.state)})
+                             std::pair("state", settings.state),
+                             std::pair("accumulator", settings.accumulator)})
     if (format)
       parts.push_back((key + Twine(" ") + llvm::to_string(format)).str());
   if (settings.master)

@@ -65,8 +65,9 @@ def Binade_StorageAttr : Binade_Attr<"Storage", "storage"> {
   let description = [{
     A decision about one `optimizer_update`. `parameter` is the format in which the
     parameter waits for its readers, `master` what keeps the updates that this
-    format would lose, `states` the format of all states of the optimizer; f32 where
-    nothing is said. `rule` is as in `#binade.precision`.
+    format would lose, `states` the format of all states of the optimizer,
+    `accumulator` that of sums of gradients between batches; f32 where nothing is
+    said. `rule` is as in `#binade.precision`.
 
     Formats are f32 and formats of 16 bits. `master` needs a parameter of 16 bits;
     `split_round`, `split_trunc` and `stochastic` work on the upper half of an f32,
@@ -82,6 +83,7 @@ def Binade_StorageAttr : Binade_Attr<"Storage", "storage"> {
   let parameters = (ins OptionalParameter<"::mlir::FloatType">:$parameter,
                         Binade_MasterParameter:$master,
                         OptionalParameter<"::mlir::FloatType">:$states,
+                        OptionalParameter<"::mlir::FloatType">:$accumulator,
                         OptionalParameter<"::mlir::StringAttr">:$rule);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
@@ -90,7 +92,8 @@ def Binade_StorageAttr : Binade_Attr<"Storage", "storage"> {
     bool isPin() const { return !getRule(); }
     /// What is wrong with these formats, or an empty string.
     static std::string explainViolation(FloatType parameter, Master master,
-                                        FloatType states);
+                                        FloatType states,
+                                        FloatType accumulator);
   }];
 }
 

@@ -92,17 +92,18 @@ def Binade_MasterAttr : Binade_EnumAttr<Binade_Master, "master">;
 // What a function argument or result is. Arguments stand in this order.
 def Binade_Role : Binade_Enum<"Role", "what a value of the step's interface is", [
       I32EnumCase<"Parameter", 0, "parameter">, // trained
-      I32EnumCase<"Buffer", 1, "buffer">,       // updated by the forward part
+      I32EnumCase<"Buffer", 1, "buffer">,       // of the forward part, or frozen
       I32EnumCase<"State", 2, "state">,         // of the optimizer
       I32EnumCase<"Scaler", 3, "scaler">,       // loss scale, growth counter
       I32EnumCase<"Rng", 4, "rng">,             // seed and counter of dropout
       I32EnumCase<"Step", 5, "step">,           // number of applied updates
-      I32EnumCase<"Batch", 6, "batch">,         // one batch of data
-      I32EnumCase<"Hyper", 7, "hyper">,         // run-time scalars such as lr
-      I32EnumCase<"Output", 8, "output">,       // a result of the graph
-      I32EnumCase<"Gradient", 9, "gradient">,   // of the parameter of that name
-      I32EnumCase<"Metric", 10, "metric">,      // loss, grad_norm, found_inf
-      I32EnumCase<"Statistic", 11, "statistic">, // of a value of the step
+      I32EnumCase<"Accumulator", 6, "accumulator">, // of gradients, 0 before
+      I32EnumCase<"Batch", 7, "batch">,         // one batch of data
+      I32EnumCase<"Hyper", 8, "hyper">,         // run-time scalars such as lr
+      I32EnumCase<"Output", 9, "output">,       // a result of the graph
+      I32EnumCase<"Gradient", 10, "gradient">,  // of the parameter of that name
+      I32EnumCase<"Metric", 11, "metric">,      // loss, grad_norm, found_inf
+      I32EnumCase<"Statistic", 12, "statistic">, // of a value of the step
     ]>;
 def Binade_RoleAttr : Binade_EnumAttr<Binade_Role, "role">;
 

@@ -20,13 +20,16 @@ inline constexpr StringLiteral kInitAttr = "binade.init";
 inline constexpr StringLiteral kPhaseAttr = "binade.phase";
 inline constexpr StringLiteral kPolicyAttr = "binade.policy";
 inline constexpr StringLiteral kKernelAttr = "binade.kernel";
+inline constexpr StringLiteral kBatchesAttr = "binade.batches";
 
 /// Name of the function that is a training step.
 inline constexpr StringLiteral kStepName = "step";
-/// Name of the one that computes the loss alone, from what the step keeps.
+/// Name of the one that adds the gradients of a batch to those before, and of
+/// the one that computes the loss alone, from what the step keeps.
+inline constexpr StringLiteral kAccumulationName = "accumulate";
 inline constexpr StringLiteral kEvaluationName = "evaluate";
 
-/// Those of them that `module` has, the step first.
+/// Those of the three that `module` has, the step first.
 SmallVector<func::FuncOp> getPrograms(ModuleOp module);
 
 /// Phase of `op`: forward when it says nothing.

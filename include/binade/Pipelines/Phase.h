@@ -17,7 +17,7 @@ enum class CompilerPhase {
   Optimizer,
   Assign,
   Materialize,
-  Evaluation,
+  Programs,
   Monitor,
   Kernels,
   Plan,

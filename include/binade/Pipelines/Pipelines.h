@@ -25,6 +25,8 @@ struct CompileOptions {
   std::vector<std::string> settings, groups;
   /// Largest global gradient norm; 0 for no limit.
   double clip = 0.0;
+  /// Whose gradients one update takes the mean of.
+  int64_t batches = 1;
   bool skipNonFinite = true;
   bool keepGradients = false, keepOutputs = false;
   std::string policy = "fp32";

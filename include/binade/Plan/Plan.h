@@ -36,21 +36,23 @@ inline constexpr std::size_t kNumCategories = 10;
 std::string_view name(Category category);
 std::optional<Category> parseCategory(std::string_view name);
 
-/// What a port is to the world. The first nine keep their bits between steps
+/// What a port is to the world. The first ten keep their bits between steps
 /// unless a record writes them; output and what follows hold the result of the
 /// last step until the next step or evaluation.
 enum class Role : std::uint8_t {
   Parameter,
   Buffer,
-  State,  ///< named `<state>/<parameter>`
-  Scaler, ///< `scale` (F32), `growth` and `hysteresis` (I64)
-  Rng,    ///< I64 [2]: seed, number of steps begun
-  Step,   ///< I64: number of applied updates
+  State,       ///< named `<state>/<parameter>`
+  Scaler,      ///< `scale` (F32), `growth` and `hysteresis` (I64)
+  Rng,         ///< I64 [2]: seed, number of steps begun
+  Step,        ///< I64: number of applied updates
+  Accumulator, ///< of gradients, 0 before the first batch of a step
   Batch,
   Hyper,    ///< F64 scalars
   Constant, ///< big constants of the graph
   Output,
-  /// `loss`, `grad_norm`, `found_inf`; `eval_loss`, of the last evaluation;
+  /// `loss`, `grad_norm`, `found_inf`; `batch_loss`, of the last batch but the
+  /// step's own; `eval_loss`, of the last evaluation;
   /// `out_of_range/<launch>`, which the runtime sets to 0 before a step and a
   /// kernel that meets an index or label out of range to 1.
   Metric,
@@ -59,11 +61,12 @@ enum class Role : std::uint8_t {
   /// matmul /h.0/MatMul".
   Statistic,
 };
-inline constexpr std::size_t kNumRoles = 13;
+inline constexpr std::size_t kNumRoles = 14;
 std::string_view name(Role role);
 std::optional<Role> parseRole(std::string_view name);
 
-/// The metric that an evaluation computes.
+/// The metrics that an accumulation and an evaluation compute.
+inline constexpr std::string_view kBatchLoss = "batch_loss";
 inline constexpr std::string_view kEvalLoss = "eval_loss";
 
 /// True for what a checkpoint holds: parameter to step.
@@ -288,6 +291,11 @@ struct Plan {
   std::vector<plan::Buffer> buffers;
   std::vector<plan::Port> ports;
   std::vector<plan::Record> records;
+  /// Batches whose gradients a step takes the mean of. For all but the last
+  /// `accumulation` is executed, which adds them to accumulators and computes
+  /// the metric `kBatchLoss`; empty for one.
+  std::int64_t batches = 1;
+  std::vector<plan::Record> accumulation;
   /// Computes the metric `kEvalLoss` of the batch, as a model is evaluated, in
   /// memory that keeps nothing between steps. Empty where there is no loss.
   std::vector<plan::Record> evaluation;

@@ -27,12 +27,15 @@ struct PolicySettings {
   FloatType saved;
   /// How results that overflow stay finite.
   std::optional<Clamp> clamp;
-  /// How updates keep the parameter and what the optimizer remembers.
-  FloatType parameter, state;
+  /// How updates keep the parameter, what the optimizer remembers, and sums of
+  /// gradients.
+  FloatType parameter, state, accumulator;
   std::optional<Master> master;
 
   /// Whether this is about updates of parameters; all other ops are computed.
-  bool areOfUpdates() const { return parameter || state || master; }
+  bool areOfUpdates() const {
+    return parameter || state || accumulator || master;
+  }
 
   bool operator==(const PolicySettings &) const = default;
 };

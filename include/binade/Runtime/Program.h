@@ -110,8 +110,14 @@ public:
   std::vector<Tensor> tensors() const; ///< In the order of the plan's ports.
   std::vector<Tensor> tensors(plan::Role role) const;
 
-  /// Executes all records once.
+  /// Computes gradients of the batch, updates by them, or by their mean with
+  /// those that were accumulated, which then are forgotten.
   void run();
+
+  /// Adds the gradients of the batch to those before and returns its loss: for
+  /// each batch of a step but the last, of which `Plan::batches` says the
+  /// number.
+  double accumulate();
 
   /// Whether the program computes a loss that can be evaluated.
   bool hasEvaluation() const;

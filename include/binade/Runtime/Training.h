@@ -67,7 +67,7 @@ struct TrainOptions {
   Notify notify; ///< Told where the run begins.
 };
 
-/// One step, as in metrics.jsonl.
+/// One step, as in metrics.jsonl: of all its batches.
 struct StepMetrics {
   std::int64_t step = 0;              ///< From 1.
   double loss = 0;                    ///< Unscaled, before the update.

@@ -57,9 +57,15 @@ BINADE_API int binade_program_load_memory(const void *bundle, size_t bytes,
                                           binade_program **program);
 BINADE_API void binade_program_free(binade_program *program);
 
-/* Executes the step once. An index or label that a kernel finds out of range is
+/* Executes the step once, with the last of its batches where it has more than
+ * one. An index or label that a kernel finds out of range is
  * code 3: what the step changed means nothing then. */
 BINADE_API int binade_program_run(binade_program *program);
+
+/* Adds the gradients of the batch to those of which binade_program_run will
+ * take the mean, and gives its loss: for all batches of a step but the last.
+ * Code 2 where the program was compiled for one; else as above. */
+BINADE_API int binade_program_accumulate(binade_program *program, double *loss);
 
 /* The loss of the batch as the model is evaluated: without dropout, with
  * running statistics. Training state keeps its bits. Code 2 where the program

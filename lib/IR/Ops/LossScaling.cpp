@@ -22,12 +22,23 @@ GradientSeedOp::decompose(ImplicitLocOpBuilder &b) {
 
 FailureOr<SmallVector<Value>>
 UnscaleFactorOp::decompose(ImplicitLocOpBuilder &b) {
+  auto wide = RankedTensorType::get({}, b.getF64Type());
+  auto batches = static_cast<double>(getBatches());
   if (!getScale())
-    return SmallVector<Value>{buildSplat(b, getY().getType(), 1.0)};
+    return SmallVector<Value>{buildSplat(b, getY().getType(), 1.0 / batches)};
   Value exact = buildCast(b, getScale(), b.getF64Type());
-  Value one = buildSplat(b, exact.getType(), 1.0);
+  if (getBatches() > 1)
+    exact = MulOp::create(b, exact, buildSplat(b, wide, batches));
+  Value one = buildSplat(b, wide, 1.0);
   return SmallVector<Value>{
       buildCast(b, DivOp::create(b, one, exact), b.getF32Type())};
+}
+
+LogicalResult UnscaleFactorOp::verify() {
+  if (static_cast<int64_t>(getBatches()) < 1) // C1
+    return emitOpError("expects at least one batch, got ")
+           << static_cast<int64_t>(getBatches());
+  return success();
 }
 
 LogicalResult UpdateScaleOp::verify() {

@@ -101,8 +101,8 @@ static LogicalResult verifyMaster(OptimizerUpdateOp op) {
   Master master = op.getMaster();
   auto parameter = cast<FloatType>(getElementTypeOrSelf(op.getParameter()));
   if (master != Master::None) // C3
-    if (std::string wrong =
-            StorageAttr::explainViolation(parameter, master, FloatType());
+    if (std::string wrong = StorageAttr::explainViolation(
+            parameter, master, FloatType(), FloatType());
         !wrong.empty())
       return op.emitOpError(wrong);
   Builder b(op.getContext());

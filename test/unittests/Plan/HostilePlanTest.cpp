@@ -259,6 +259,26 @@ TEST(HostilePlan, EvaluationsAreChecked) {
             "metric 'eval_loss': expected one F32, found 1 F64");
 }
 
+TEST(HostilePlan, AccumulationsAreChecked) {
+  EXPECT_EQ(rejection([](Plan &p) {
+              auto &launch = std::get<Launch>(p.accumulation[0].body);
+              launch.segments[0].operands[1].buffer = 9;
+            }),
+            "accumulation record 0 'mean': operand 1 is in buffer 9 of 9");
+  EXPECT_EQ(rejection([](Plan &p) { p.batches = 1; }),
+            ": 1 batches per step and 1 records to accumulate them");
+  EXPECT_EQ(rejection([](Plan &p) { p.batches = 0; }),
+            ": 0 batches per step and 1 records to accumulate them");
+  EXPECT_EQ(rejection([](Plan &p) { p.accumulation.clear(); }),
+            ": 3 batches per step and 0 records to accumulate them");
+  EXPECT_EQ(rejection([](Plan &p) { p.ports[7].name = "loss2"; }),
+            ": an accumulation without a metric 'batch_loss'");
+  EXPECT_EQ(rejection([](Plan &p) {
+              p.ports.push_back({Role::Accumulator, "w", 0, {}, {}});
+            }),
+            "accumulator 'w': overlaps parameter 'w'");
+}
+
 TEST(HostilePlan, LaunchesAreChecked) {
   const std::string mean = "record 1 'mean': ";
   EXPECT_EQ(rejection([](Plan &p) { launchOf(p).kernel = "a b"; }),
@@ -313,6 +333,8 @@ TEST(HostilePlan, CopiesAreChecked) {
               p.buffers[0].dtype = DType::I32;
               p.ports.clear();
               p.evaluation.clear();
+              p.accumulation.clear();
+              p.batches = 1;
               p.records.erase(p.records.begin());
             }),
             "record 2 'transpose': a copy from I32 to F32");

@@ -37,6 +37,8 @@ TEST(PlanJson, WhatIsWrittenIsRead) {
   EXPECT_TRUE(launch.finish);
   EXPECT_EQ(std::get<Convolution>(read->records[2].body).kernel[1], 3);
   EXPECT_EQ(std::get<Copy>(read->records[3].body).to.strides[0], 4);
+  EXPECT_EQ(read->batches, 3);
+  EXPECT_EQ(std::get<Launch>(read->accumulation[0].body).grain, 2);
   EXPECT_EQ(std::get<Launch>(read->evaluation[0].body).grain, 2);
   // And nothing is lost that has not been looked at here.
   EXPECT_EQ(writePlan(*read), writePlan(plan));

@@ -41,6 +41,7 @@ inline Plan samplePlan() {
       {Role::Hyper, "lr", 5, FillInit{1e-3}, {}, NumberRange{0.0, {}, 2.5}},
       {Role::Metric, "loss", 4, {}, {}},
       {Role::Metric, "eval_loss", 4, {}, {}},
+      {Role::Metric, "batch_loss", 4, {}, {}},
   };
   Matmul matmul;
   matmul.lhs = {1, 0, {4, 1}, {4}};
@@ -70,6 +71,8 @@ inline Plan samplePlan() {
                {"mean", launch},
                {"conv", convolution},
                {"transpose", copy}};
+  p.batches = 3;
+  p.accumulation = {{"mean", launch}};
   p.evaluation = {{"mean", launch}};
   return p;
 }

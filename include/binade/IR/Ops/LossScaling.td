@@ -23,11 +23,16 @@ def Binade_UnscaleFactorOp : Binade_Op<"unscale_factor", [
     DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "decompose"]>]> {
   let summary = "what gradients are multiplied by: 1, or 1 / the loss scale";
   let description = [{
-    The counterpart of `gradient_seed`. The quotient is formed in f64 and rounded to
-    f32 once.
+    The counterpart of `gradient_seed`; where gradients are sums of those of some
+    `batches`, also what makes means of them. `1 / (scale * batches)` is formed in
+    f64 and rounded to f32 once.
+
+    - (C1) `batches` is at least 1.
   }];
-  let arguments = (ins Optional<F32Scalar>:$scale);
+  let arguments = (ins Optional<F32Scalar>:$scale,
+                       DefaultValuedOptionalAttr<I64Attr, "1">:$batches);
   let results = (outs F32Scalar:$y);
+  let hasVerifier = 1;
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 

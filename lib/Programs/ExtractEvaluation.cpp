@@ -1,13 +1,12 @@
 //===- ExtractEvaluation.cpp - The loss alone, as a model is evaluated ----===//
 
-#include "binade/Evaluation/Passes.h"
+#include "Results.h"
 #include "binade/IR/Build.h"
-#include "binade/IR/Interface.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "binade/Programs/Passes.h"
 
 namespace mlir::binade {
 #define GEN_PASS_DEF_EXTRACTEVALUATIONPASS
-#include "binade/Evaluation/Passes.h.inc"
+#include "binade/Programs/Passes.h.inc"
 
 /// The running estimate of `statistic`: the buffer that the forward part mixes
 /// it into. Null where there is none.
@@ -60,24 +59,6 @@ static void leaveTraining(func::FuncOp function) {
   }
 }
 
-/// Leaves of `function` what makes result `index`, which is its only one then.
-static void keepResult(func::FuncOp function, unsigned index) {
-  Operation *terminator = function.front().getTerminator();
-  BitVector others(function.getNumResults(), true);
-  others.reset(index);
-  terminator->setOperands({terminator->getOperand(index)});
-  (void)function.eraseResults(others);
-  for (Operation &op :
-       llvm::make_early_inc_range(llvm::reverse(function.front())))
-    if (isOpTriviallyDead(&op))
-      op.erase();
-  BitVector unused(function.getNumArguments());
-  for (BlockArgument argument : function.getArguments())
-    if (argument.use_empty())
-      unused.set(argument.getArgNumber());
-  (void)function.eraseArguments(unused);
-}
-
 namespace {
 struct ExtractEvaluationPass
     : impl::ExtractEvaluationPassBase<ExtractEvaluationPass> {
@@ -89,16 +70,11 @@ struct ExtractEvaluationPass
     std::optional<Port> loss = findResult(step, Role::Metric, "loss");
     if (!loss)
       return;
-    func::FuncOp function = step.clone();
-    function.setName(kEvaluationName);
-    module.insert(std::next(step->getIterator()), function);
+    IRMapping mapping;
+    func::FuncOp function = copyStep(step, kEvaluationName, mapping);
     leaveTraining(function);
-    keepResult(function, loss->index);
-    function.setResultAttr(0, kNameAttr,
-                           StringAttr::get(&getContext(), "eval_loss"));
-    // The step's own memory begins with these values.
-    for (unsigned i = 0, e = function.getNumArguments(); i < e; ++i)
-      function.removeArgAttr(i, kInitAttr);
+    replaceResults(function, {{Role::Metric, "eval_loss",
+                               getResultValue(function, loss->index)}});
   }
 };
 } // namespace

@@ -1,4 +1,4 @@
-// RUN: binade-opt %s --split-input-file --binade-evaluation-pipeline | FileCheck %s
+// RUN: binade-opt %s --split-input-file --binade-programs-pipeline | FileCheck %s
 
 // What leads to the loss stays, with the arguments that it reads and without what the
 // step starts from; dropout is gone.
