@@ -137,7 +137,7 @@ def describe(run: Run) -> dict[str, str]:
     cells = {key: str(about[key]) for key in ("model", "policy")}
     cells["policy hash"] = about["policy_hash"][:12]
     cells["computation"] = about["computation"][:12]
-    for key in ("seed", "batch", "order", "samples", "eval_samples"):
+    for key in ("seed", "batch", "batches", "order", "samples", "eval_samples"):
         cells[key.replace("_", " ")] = str(about[key])
     cells |= {f"dim {key}": str(value) for key, value in about["dims"].items()}
     cells |= {key: f"{value:g}" for key, value in about["settings"].items()}
