@@ -45,17 +45,19 @@ static Mask classify(DenseElementsAttr mask, int64_t queries, int64_t keys,
   bool isWhole = shape.size() >= 2 && shape.back() == keys &&
                  shape[shape.size() - 2] == queries;
   bool hidesNone = true, isCausal = isWhole && queries == keys;
-  int64_t index = 0;
+  int64_t query = 0, key = 0;
   for (const T &value : mask.getValues<T>()) {
     std::optional<bool> visible = isVisible(value);
     if (!visible)
       return Mask::Other;
-    bool isLater = index % keys > index / keys % queries;
     hidesNone &= *visible;
-    isCausal &= *visible != isLater;
+    isCausal &= *visible != (key > query);
     if (!hidesNone && !isCausal)
       return Mask::Other;
-    ++index;
+    if (++key == keys) {
+      key = 0;
+      query = query + 1 == queries ? 0 : query + 1;
+    }
   }
   return hidesNone ? Mask::None : Mask::Causal;
 }
@@ -69,12 +71,18 @@ static std::pair<Value, Mask> takeMask(Composite &composite, Value value) {
     DenseElementsAttr mask = getConstant(isLeft ? sum.getLhs() : sum.getRhs());
     if (!mask)
       return {value, Mask::Other};
-    Mask kind = classify<APFloat>(
-        mask, queries, keys, [](const APFloat &x) -> std::optional<bool> {
-          if (x.isZero())
-            return true;
-          return hides(getDouble(x)) ? std::optional(false) : std::nullopt;
-        });
+    auto isVisible = [](double x) {
+      return x == 0     ? std::optional(true)
+             : hides(x) ? std::optional(false)
+                        : std::nullopt;
+    };
+    // Reading f32 as they lie is ten times as fast.
+    Mask kind =
+        mask.getElementType().isF32()
+            ? classify<float>(mask, queries, keys, isVisible)
+            : classify<APFloat>(mask, queries, keys, [&](const APFloat &x) {
+                return isVisible(getDouble(x));
+              });
     return {isLeft ? sum.getRhs() : sum.getLhs(), kind};
   }
   if (auto select = composite.take<SelectOp>(value)) {

@@ -1,56 +1,42 @@
 //===- EmitLaunch.cpp - Launches of kernels as records --------------------===//
 
 #include "PlanEmitter.h"
+#include "Segments.h"
 
 using namespace mlir;
 using namespace mlir::binade;
 namespace plan = ::binade::plan;
 
-static func::FuncOp lookUp(Operation *op, FlatSymbolRefAttr symbol) {
-  return SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(op, symbol);
-}
-
 LogicalResult PlanEmitter::emitLaunch(LaunchOp op) {
   plan::Launch launch;
-  auto symbols =
-      llvm::to_vector(op.getKernels().getAsRange<FlatSymbolRefAttr>());
-  auto first = lookUp(op, symbols.front());
-  bool overMany = first->getAttrOfType<ScheduleAttr>(kKernelAttr).getValue() ==
-                  Schedule::MultiTensor;
-  auto shape = options.kernels.find(symbols.front().getValue());
+  LaunchSegments segments = getSegments(op);
+  StringRef name = segments.list.front().kernel.getName();
+  auto shape = options.kernels.find(name);
   if (shape == options.kernels.end())
-    return op.emitError("kernel ") << symbols.front() << " was not compiled";
-  launch.kernel = symbols.front().getValue().str();
+    return op.emitError("kernel @") << name << " was not compiled";
+  launch.kernel = name.str();
   launch.grain = shape->second.grain;
   launch.finish = shape->second.finish;
 
-  auto operands = op.getOperands().begin();
-  auto results = op.getResults().begin();
-  SmallVector<plan::View> shared;
-  if (overMany)
-    for (Value value : op.getResults())
-      if (cast<RankedTensorType>(value.getType()).getRank() == 0)
-        shared.push_back(getView(value));
-  for (FlatSymbolRefAttr symbol : symbols) {
-    func::FuncOp kernel = lookUp(op, symbol);
+  for (auto [kernel, firstOperand, firstResult, numResults] : segments.list) {
     plan::Segment segment;
-    segment.kernel = symbol.getValue().str();
+    segment.kernel = kernel.getName().str();
     segment.extent = shape->second.extent;
-    for (unsigned i = 0; i < kernel.getNumArguments(); ++i, ++operands) {
-      segment.operands.push_back(getView(*operands));
-      if (overMany)
-        segment.extent = std::max(segment.extent, getNumElements(*operands));
+    for (Value operand :
+         op.getOperands().slice(firstOperand, kernel.getNumArguments())) {
+      segment.operands.push_back(getView(operand));
+      if (segments.overMany)
+        segment.extent = std::max(segment.extent, getNumElements(operand));
     }
-    unsigned own = kernel.getNumResults() - shared.size();
-    for (unsigned i = 0; i < own; ++i, ++results)
-      segment.operands.push_back(getView(*results));
-    llvm::append_range(segment.operands, shared);
+    for (Value result : op.getResults().slice(firstResult, numResults))
+      segment.operands.push_back(getView(result));
+    for (Value result : op.getResults().take_back(segments.numShared))
+      segment.operands.push_back(getView(result));
     launch.segments.push_back(std::move(segment));
   }
   if (shape->second.workspaceBytes)
-    addWorkspace(op, launch, shape->second, overMany);
-  plan::Record record{describe(op, symbols.front().getValue()),
-                      std::move(launch)};
+    addWorkspace(op, launch, shape->second, segments.overMany);
+  plan::Record record{describe(op, name), std::move(launch)};
   records->push_back(std::move(record));
   return success();
 }

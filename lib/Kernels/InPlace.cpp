@@ -4,6 +4,7 @@
 // else is done.
 //===----------------------------------------------------------------------===//
 
+#include "Segments.h"
 #include "Storage.h"
 #include "llvm/ADT/BitVector.h"
 
@@ -11,32 +12,49 @@ using namespace mlir;
 using namespace mlir::binade;
 using ::binade::plan::Category;
 
-/// Whether `result` of a launch may take the memory of `operand`, which the
-/// launch reads: the kernel of its segment says so, and no other segment reads
-/// it too.
-bool StorageMap::mayOverwrite(OpResult result, Value operand) const {
-  auto launch = dyn_cast<LaunchOp>(result.getOwner());
-  auto shares = [&](Value x) { return of(x) == of(operand); };
-  if (!launch || llvm::count_if(launch.getOperands(), shares) != 1)
-    return false;
-  unsigned firstOperand = 0, firstResult = 0;
-  for (auto symbol : launch.getKernels().getAsRange<FlatSymbolRefAttr>()) {
-    auto kernel =
-        SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(launch, symbol);
-    auto shape = options.kernels.find(symbol.getValue());
-    unsigned index = result.getResultNumber() - firstResult;
-    if (shape != options.kernels.end() && index < kernel.getNumResults())
-      return index < shape->second.inPlace.size() &&
-             llvm::any_of(
-                 shape->second.inPlace[index],
-                 [&](unsigned candidate) {
-                   return shares(
-                       launch.getOperands()[firstOperand + candidate]);
-                 });
-    firstOperand += kernel.getNumArguments();
-    firstResult += kernel.getNumResults();
+namespace {
+/// Which results of a launch may take the memory of which operands: the kernel
+/// of a result's segment says so, and no other segment may read the operand
+/// too.
+class Overwrites {
+public:
+  Overwrites(LaunchOp launch, const StorageMap &storages,
+             const llvm::StringMap<KernelShape> &shapes);
+
+  bool allow(OpResult result, unsigned storage);
+
+private:
+  LaunchOp launch;
+  const StorageMap &storages;
+  /// For each result, where its segment's operands begin, and which of them it
+  /// may take.
+  SmallVector<std::pair<unsigned, ArrayRef<unsigned>>> candidates;
+  DenseMap<unsigned, unsigned> reads; ///< How many operands have a storage.
+};
+} // namespace
+
+Overwrites::Overwrites(LaunchOp launch, const StorageMap &storages,
+                       const llvm::StringMap<KernelShape> &shapes)
+    : launch(launch), storages(storages) {
+  for (Value operand : launch.getOperands())
+    ++reads[storages.of(operand)];
+  candidates.resize(launch->getNumResults());
+  for (LaunchSegment segment : getSegments(launch).list) {
+    auto shape = shapes.find(segment.kernel.getName());
+    if (shape == shapes.end())
+      continue;
+    const auto &inPlace = shape->second.inPlace;
+    for (unsigned i = 0; i < segment.numResults && i < inPlace.size(); ++i)
+      candidates[segment.firstResult + i] = {segment.firstOperand, inPlace[i]};
   }
-  return false;
+}
+
+bool Overwrites::allow(OpResult result, unsigned storage) {
+  auto [first, operands] = candidates[result.getResultNumber()];
+  return reads.lookup(storage) == 1 &&
+         llvm::any_of(operands, [&, first = first](unsigned operand) {
+           return storages.of(launch.getOperands()[first + operand]) == storage;
+         });
 }
 
 void StorageMap::placeInArguments(const Program &program) {
@@ -44,6 +62,16 @@ void StorageMap::placeInArguments(const Program &program) {
   auto *terminator = function.front().getTerminator();
   for (Value value : terminator->getOperands())
     storages[of(value)].last = end; // Read afterwards.
+  // Results that move meanwhile change nothing of what is asked: who reads an
+  // argument whose result has not moved.
+  DenseMap<Operation *, Overwrites> known;
+  auto mayOverwrite = [&](OpResult result, Value argument) {
+    auto launch = dyn_cast<LaunchOp>(result.getOwner());
+    if (!launch)
+      return false;
+    auto found = known.try_emplace(launch, launch, *this, options.kernels);
+    return found.first->second.allow(result, of(argument));
+  };
   for (unsigned index = 0; index < function.getNumResults(); ++index) {
     Value value = terminator->getOperand(index);
     Storage &storage = storages[of(value)];
@@ -67,6 +95,7 @@ void StorageMap::placeInArguments(const Program &program) {
 /// Lets results take the memory of operands that nothing reads afterwards.
 void StorageMap::reuse(func::FuncOp function) {
   function.walk([&](LaunchOp launch) {
+    Overwrites overwrites(launch, *this, options.kernels);
     for (OpResult result : launch->getResults()) {
       Storage &own = storages[of(result)];
       unsigned now = positions[launch].first;
@@ -77,7 +106,7 @@ void StorageMap::reuse(func::FuncOp function) {
         Storage &other = storages[of(operand)];
         if (other.persistent || other.last != now || other.first == now ||
             other.bytes != own.bytes || other.tile != own.tile ||
-            !mayOverwrite(result, operand))
+            !overwrites.allow(result, of(operand)))
           continue;
         other.last = own.last;
         own = Storage();

@@ -1,7 +1,7 @@
 //===- IndexRanges.cpp - which integers an input may hold -----------------===//
 
 #include "IndexRanges.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "Segments.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -16,51 +16,38 @@ static IndexRange intersect(const IndexRange &l, const IndexRange &r) {
 }
 
 namespace {
-/// A kernel of a launch, and which of the launch's results are its own.
-struct Segment {
-  LaunchOp launch;
-  unsigned firstResult = 0;
-};
-
 class Uses {
 public:
-  /// Collects what the users of `value` accept; inside a kernel, `segment` is
-  /// where it was called.
-  void visit(Value value, Segment segment = {}) {
+  /// Collects what the users of `value` accept; inside a kernel, `own` are the
+  /// launch's results that are its own.
+  void visit(Value value, ValueRange own = {}) {
     for (OpOperand &use : value.getUses()) {
       Operation *user = use.getOwner();
       if (auto launch = dyn_cast<LaunchOp>(user))
         enter(launch, use.getOperandNumber());
       else if (auto tile = dyn_cast<TileOp>(user))
         visit(tile.getBody().getArgument(use.getOperandNumber()));
-      else if (isa<func::ReturnOp>(user) && segment.launch)
-        visit(segment.launch.getResult(segment.firstResult +
-                                       use.getOperandNumber()));
+      else if (isa<func::ReturnOp>(user) && use.getOperandNumber() < own.size())
+        visit(own[use.getOperandNumber()]);
       else if (auto op = dyn_cast<KernelOpInterface>(user))
-        visit(op, use.getOperandNumber(), segment);
+        visit(op, use.getOperandNumber(), own);
     }
   }
 
   std::optional<IndexRange> range;
 
 private:
-  void visit(KernelOpInterface op, unsigned operand, Segment segment) {
-    if (std::optional<IndexRange> own = op.getIndexRange(operand))
-      range = range ? intersect(*range, *own) : own;
+  void visit(KernelOpInterface op, unsigned operand, ValueRange own) {
+    if (std::optional<IndexRange> accepted = op.getIndexRange(operand))
+      range = range ? intersect(*range, *accepted) : accepted;
     if (operand == 0 && op.keepsIntegers())
-      visit(op->getResult(0), segment);
+      visit(op->getResult(0), own);
   }
 
   void enter(LaunchOp launch, unsigned operand) {
-    Segment segment = {launch};
-    for (auto symbol : launch.getKernels().getAsRange<FlatSymbolRefAttr>()) {
-      auto kernel =
-          SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(launch, symbol);
-      if (operand < kernel.getNumArguments())
-        return visit(kernel.getArgument(operand), segment);
-      operand -= kernel.getNumArguments();
-      segment.firstResult += kernel.getNumResults();
-    }
+    LaunchSegment segment = findSegment(launch, operand);
+    visit(segment.kernel.getArgument(operand - segment.firstOperand),
+          launch->getResults().slice(segment.firstResult, segment.numResults));
   }
 };
 } // namespace

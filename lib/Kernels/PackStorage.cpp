@@ -15,28 +15,29 @@ uint64_t StorageMap::pack(std::vector<unsigned> moving, uint64_t base) {
   llvm::stable_sort(moving, [&](unsigned l, unsigned r) {
     return storages[l].bytes > storages[r].bytes;
   });
+  struct Placed {
+    uint64_t offset, end;
+    unsigned first, last;
+  };
   uint64_t top = base;
-  std::vector<unsigned> placed;
+  std::vector<Placed> taken; // By offset.
   for (unsigned index : moving) {
     Storage &storage = storages[index];
-    SmallVector<std::pair<uint64_t, uint64_t>> taken;
-    for (unsigned other : placed)
-      if (storages[other].first <= storage.last &&
-          storage.first <= storages[other].last)
-        taken.emplace_back(
-            storages[other].offset,
-            storages[other].offset +
-                llvm::alignTo(storages[other].bytes, kAlignment));
-    llvm::sort(taken);
     uint64_t offset = base;
-    for (auto [begin, finish] : taken) {
-      if (begin >= offset + storage.bytes)
+    for (const Placed &other : taken) {
+      if (other.offset >= offset + storage.bytes)
         break;
-      offset = std::max(offset, finish);
+      if (other.first <= storage.last && storage.first <= other.last)
+        offset = std::max(offset, other.end);
     }
     storage.offset = offset;
-    top = std::max(top, offset + llvm::alignTo(storage.bytes, kAlignment));
-    placed.push_back(index);
+    uint64_t end = offset + llvm::alignTo(storage.bytes, kAlignment);
+    top = std::max(top, end);
+    auto place = llvm::upper_bound(taken, offset,
+                                   [](uint64_t offset, const Placed &other) {
+                                     return offset < other.offset;
+                                   });
+    taken.insert(place, {offset, end, storage.first, storage.last});
   }
   return top;
 }

@@ -1,6 +1,7 @@
 //===- Ports.cpp - The step's interface in a plan -------------------------===//
 
 #include "Ports.h"
+#include "Segments.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -203,15 +204,9 @@ plan::Init mlir::binade::getInit(
 
 /// What `use` is inside the kernel of a launch that it enters.
 static Value enter(LaunchOp launch, OpOperand &use) {
-  unsigned operand = use.getOperandNumber();
-  for (auto symbol : launch.getKernels().getAsRange<FlatSymbolRefAttr>()) {
-    auto kernel =
-        SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(launch, symbol);
-    if (operand < kernel.getNumArguments())
-      return kernel.getArgument(operand);
-    operand -= kernel.getNumArguments();
-  }
-  llvm_unreachable("operands of a launch are its kernels' arguments");
+  LaunchSegment segment = findSegment(launch, use.getOperandNumber());
+  return segment.kernel.getArgument(use.getOperandNumber() -
+                                    segment.firstOperand);
 }
 
 std::optional<::binade::NumberRange>

@@ -94,7 +94,6 @@ private:
   void placeResults(Operation *op);
   void placeTile(TileOp tile);
   void placeInArguments(const Program &program);
-  bool mayOverwrite(OpResult result, Value operand) const;
   void reuse(func::FuncOp function);
   void orderCopies(const Program &program);
   void categorize(func::FuncOp function);

@@ -12,8 +12,14 @@ func::FuncOp mlir::binade::copyStep(func::FuncOp step, StringRef name,
   copy.setName(name);
   step->getParentOfType<ModuleOp>().insert(std::next(step->getIterator()),
                                            copy);
-  for (unsigned i = 0, e = copy.getNumArguments(); i < e; ++i)
-    copy.removeArgAttr(i, kInitAttr);
+  SmallVector<DictionaryAttr> ports;
+  copy.getAllArgAttrs(ports);
+  for (DictionaryAttr &port : ports) {
+    NamedAttrList attributes(port);
+    attributes.erase(kInitAttr);
+    port = attributes.getDictionary(copy.getContext());
+  }
+  copy.setAllArgAttrs(ports);
   return copy;
 }
 

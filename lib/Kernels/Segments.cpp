@@ -1,0 +1,41 @@
+//===- Segments.cpp - Which kernel of a launch has what -------------------===//
+
+#include "Segments.h"
+#include "binade/IR/Interface.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+LaunchSegments mlir::binade::getSegments(LaunchOp launch) {
+  LaunchSegments segments;
+  DenseMap<Attribute, func::FuncOp> kernels; // One may have many segments.
+  unsigned firstOperand = 0, firstResult = 0;
+  for (auto symbol : launch.getKernels().getAsRange<FlatSymbolRefAttr>()) {
+    func::FuncOp &kernel = kernels[symbol];
+    if (!kernel)
+      kernel =
+          SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(launch, symbol);
+    if (segments.list.empty()) {
+      segments.overMany =
+          kernel->getAttrOfType<ScheduleAttr>(kKernelAttr).getValue() ==
+          Schedule::MultiTensor;
+      if (segments.overMany)
+        segments.numShared =
+            llvm::count_if(kernel.getResultTypes(), [](Type type) {
+              return cast<RankedTensorType>(type).getRank() == 0;
+            });
+    }
+    unsigned numResults = kernel.getNumResults() - segments.numShared;
+    segments.list.push_back({kernel, firstOperand, firstResult, numResults});
+    firstOperand += kernel.getNumArguments();
+    firstResult += numResults;
+  }
+  return segments;
+}
+
+LaunchSegment mlir::binade::findSegment(LaunchOp launch, unsigned index) {
+  for (LaunchSegment segment : getSegments(launch).list)
+    if (index - segment.firstOperand < segment.kernel.getNumArguments())
+      return segment;
+  llvm_unreachable("operands of a launch are its kernels' arguments");
+}
