@@ -156,7 +156,7 @@ private:
 
 struct BuildGradientPass : impl::BuildGradientPassBase<BuildGradientPass> {
   void runOnOperation() override {
-    auto function = getOperation().lookupSymbol<func::FuncOp>("forward");
+    auto function = getOperation().lookupSymbol<func::FuncOp>(kForwardName);
     if (!function) {
       getOperation().emitError(
           "expected a function '@forward' to differentiate");

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import logging
 import os
@@ -22,7 +23,7 @@ import numpy as np
 import onnx
 import torch
 
-from binade import safetensors, simplify, translate
+from binade import axes, safetensors, simplify, translate
 from binade.command import RejectedError, load_object, run_command
 from binade.initial import INIT_KEY
 from binade.record import InitialRules
@@ -39,11 +40,12 @@ def export_onnx(
     loss: Callable | None = None,
     opset: int = 20,
     rules: InitialRules | None = None,
+    dims: Mapping[str, Sequence[str]] | None = None,
 ) -> onnx.ModelProto:
     """Writes a training graph: forward and loss, with named parameters.
 
     The model is exported in the mode it is in: call ``model.train()`` or
-    ``model.eval()`` before. Shapes are those of the batch.
+    ``model.eval()`` before. Shapes are those of the batch, but for `dims`.
 
     Args:
       model: Called with the batch entries that its ``forward`` names (all of them,
@@ -57,6 +59,9 @@ def export_onnx(
       opset: ONNX operator set, 18 or newer.
       rules: When given, no weights are written: the file carries how to draw each
         tensor, as recorded while the model was made.
+      dims: For an input by name: names for its axes, "" for one that keeps its size.
+        Named axes take their sizes when the graph is compiled (``--dim batch=64``);
+        those of the batch, 2 or more, are the default.
 
     Returns:
       The model as written, without the weights' bytes.
@@ -65,7 +70,9 @@ def export_onnx(
       RejectedError: If the model, the loss or the batch cannot be exported.
     """
     output = Path(output)
+    dims = dims or {}
     _check(model, batch, output, opset)
+    sizes = axes.sizes(batch, dims)
     tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     clash = sorted(set(batch) & set(tensors))
     if clash:
@@ -76,8 +83,8 @@ def export_onnx(
 
     output_names: list[str] = []
     step = Step(model, loss, list(batch), output_names)
-    proto = _trace(step, batch, opset, tensors, output_names)
-    _finish(proto, model, tensors, output, rules)
+    proto = _trace(step, batch, dims, opset, tensors, output_names)
+    _finish(proto, model, tensors, output, rules, sizes)
     return proto
 
 
@@ -124,6 +131,7 @@ def _check(
 def _trace(
     step: Step,
     batch: Mapping[str, torch.Tensor],
+    dims: Mapping[str, Sequence[str]],
     opset: int,
     tensors: Mapping[str, torch.Tensor],
     output_names: Sequence[str],
@@ -131,7 +139,14 @@ def _trace(
     """Traces the step and returns a graph whose inputs are tensors, then batch."""
     with _quiet(), torch.no_grad():
         try:
-            program = torch.export.export(step, tuple(batch.values()), strict=False)
+            program = torch.export.export(
+                step,
+                tuple(batch.values()),
+                strict=False,
+                dynamic_shapes=axes.dynamic_shapes(batch, dims),
+            )
+            # With them the exporter makes checks of sizes, and fails at some.
+            program.example_inputs = None
             exported = torch.onnx.export(
                 program,
                 (),
@@ -142,8 +157,18 @@ def _trace(
                 opset_version=opset,
                 custom_translation_table=translate.translations(),
             )
+            exported.rename_axes(
+                {
+                    value.shape[i]: axis
+                    for value, name in zip(exported.model.graph.inputs, batch)
+                    for i, axis in enumerate(dims.get(name, ()))
+                    if axis
+                }
+            )
         except Exception as error:
-            raise _explained(error) from error
+            raise _explained(
+                error, sorted({*itertools.chain(*dims.values())})
+            ) from error
     # One tensor may have several names in the module; `tensors` has the first.
     first_name = {id(tensor): name for name, tensor in tensors.items()}
     aliases = {
@@ -177,15 +202,17 @@ def _quiet():
         logger.setLevel(level)
 
 
-def _explained(error: Exception) -> RejectedError:
+def _explained(error: Exception, names: Sequence[str]) -> RejectedError:
     """The cause that a user can act on, out of the exporter's nested errors."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, RejectedError):
             return cause
         last, cause = cause, cause.__cause__
+    names = [name for name in names if name]
+    given = f" for any size of {', '.join(names)}" if names else ""
     return RejectedError(
-        f"PyTorch cannot export the model: {type(last).__name__}: "
+        f"PyTorch cannot export the model{given}: {type(last).__name__}: "
         + str(last).split("\n\n")[0]
     )
 
@@ -196,6 +223,7 @@ def _finish(
     tensors: Mapping[str, torch.Tensor],
     output: Path,
     rules: InitialRules | None,
+    sizes: Mapping[str, int],
 ) -> None:
     """Binds the tensors to weights or rules, adds metadata, writes the files."""
     buffers = _running_statistics(proto)
@@ -208,6 +236,8 @@ def _finish(
         metadata["binade.frozen"] = frozen
     if buffers:
         metadata["binade.buffers"] = buffers
+    if sizes:
+        metadata["binade.dims"] = dict(sizes)
 
     output.parent.mkdir(parents=True, exist_ok=True)
     weights = {}
@@ -287,6 +317,14 @@ def _main(arguments: Sequence[str] | None) -> None:
         metavar="FILE.onnx",
         help="default model.onnx; weights go beside it",
     )
+    parser.add_argument(
+        "--dims",
+        action="append",
+        default=[],
+        metavar="INPUT=AXIS,AXIS",
+        help="names of an input's axes, empty for one that keeps its size: named ones "
+        "take their sizes when the graph is compiled, by default those of the batch",
+    )
     parser.add_argument("--opset", type=int, default=20, help="default 20")
     parser.add_argument(
         "--init",
@@ -320,7 +358,13 @@ def _main(arguments: Sequence[str] | None) -> None:
         if options.init not in ("values", "rules"):
             _load_values(model, options.init)
     proto = export_onnx(
-        model, batch, options.output, loss=loss, opset=options.opset, rules=rules
+        model,
+        batch,
+        options.output,
+        loss=loss,
+        opset=options.opset,
+        rules=rules,
+        dims=dict(axes.parse(text) for text in options.dims),
     )
     present = {value.name for value in (*proto.graph.input, *proto.graph.initializer)}
     unused = [name for name, _ in model.named_parameters() if name not in present]

@@ -34,6 +34,7 @@ def translations() -> dict[object, Callable]:
         enable_gqa=False,
     ):
         """softmax(scale query key^T + mask) value, in plain ops."""
+        own_key = key  # What is repeated has no shape yet.
         if enable_gqa:
             key, value = (_repeat_heads(x, query.shape[-3]) for x in (key, value))
         rank = len(query.shape)
@@ -43,9 +44,11 @@ def translations() -> dict[object, Callable]:
             scale = query.shape[-1] ** -0.5
         scores = op.Mul(scores, _scalar(scale, query))
         if is_causal:
-            place = (query.shape[-2], key.shape[-2], query.dtype)
+            place = (query.shape[-2], own_key.shape[-2], query.dtype)
             if place not in masks:
-                masks[place] = _causal_mask(*place)
+                masks[place] = _causal_mask(
+                    _positions(query, 1), _positions(own_key, 0), query.dtype
+                )
             attn_mask = masks[place]
         elif attn_mask is not None and attn_mask.dtype == ir.DataType.BOOL:
             attn_mask = op.Where(
@@ -155,9 +158,7 @@ def _cross_entropy_of_probabilities(x, target, weight, how, label_smoothing):
     )
     if how == "none":
         return loss
-    loss = op.ReduceSum(loss, keepdims=0)
-    samples = np.prod([size for axis, size in enumerate(x.shape) if axis != 1])
-    return op.Div(loss, _scalar(samples, x)) if how == "mean" else loss
+    return (op.ReduceMean if how == "mean" else op.ReduceSum)(loss, keepdims=0)
 
 
 def _mse(x, target, reduction=1):
@@ -209,10 +210,19 @@ def _convolution(
     )
 
 
-def _causal_mask(queries: int, keys: int, dtype: ir.DataType) -> ir.Value:
+def _positions(x, axis: int) -> ir.Value:
+    """0, 1, ... along the axis before the last, as [1, n] (axis 0) or [n, 1]."""
+    size = x.shape[-2]
+    if isinstance(size, int):
+        places = np.expand_dims(np.arange(size, dtype=np.int64), axis)
+        return op.Constant(value=ir.tensor(places))
+    size = op.Squeeze(op.Shape(x, start=-2, end=-1))
+    zero, one = (op.Constant(value=ir.tensor(np.int64(n))) for n in (0, 1))
+    return op.Unsqueeze(op.Range(zero, size, one), _integers(axis))
+
+
+def _causal_mask(row: ir.Value, column: ir.Value, dtype: ir.DataType) -> ir.Value:
     """[queries, keys]: 0 where the key is not after the query, else -infinity."""
-    row = op.Constant(value=ir.tensor(np.arange(queries, dtype=np.int64)[:, None]))
-    column = op.Constant(value=ir.tensor(np.arange(keys, dtype=np.int64)[None, :]))
     zero, infinity = (
         op.Constant(value=ir.tensor(np.array(value, dtype.numpy())))
         for value in (0.0, -np.inf)
@@ -222,11 +232,11 @@ def _causal_mask(queries: int, keys: int, dtype: ir.DataType) -> ir.Value:
 
 def _repeat_heads(x, heads: int):
     """Repeats each head of [..., H, N, D], so that there are `heads`."""
-    shape = list(x.shape)
-    groups = heads // shape[-3]
-    wide = [*shape[:-2], groups, *shape[-2:]]
-    wide_x = op.Expand(op.Unsqueeze(x, _integers(len(shape) - 2)), _integers(*wide))
-    return op.Reshape(wide_x, _integers(*shape[:-3], heads, *shape[-2:]))
+    *outer, own_heads, _, width = x.shape
+    # Ones, zeros and -1 stand for sizes that may be symbolic.
+    wide = [1] * len(outer) + [1, heads // own_heads, 1, 1]
+    wide_x = op.Expand(op.Unsqueeze(x, _integers(len(outer) + 1)), _integers(*wide))
+    return op.Reshape(wide_x, _integers(*[0] * len(outer), heads, -1, width))
 
 
 def _scalar(value: float, like) -> ir.Value:

@@ -493,6 +493,11 @@ METADATA = {
         {"binade.buffers": {"w": {"kind": "sum"}}},
         "has 'kind': \"sum\" for 'w', which this version does not know",
     ),
+    "dims": ({"binade.dims": ["x"]}, "expected an object from dimensions to sizes"),
+    "dim": (
+        {"binade.dims": {"x": 0}},
+        "has the size 0 for 'x'; expected a positive integer",
+    ),
     "rule_of_initializer": (
         {"binade.init": {"w": {"rule": "ones"}}},
         "has a rule for 'w', which is an initializer with a value",

@@ -22,6 +22,8 @@ inline constexpr StringLiteral kPolicyAttr = "binade.policy";
 inline constexpr StringLiteral kKernelAttr = "binade.kernel";
 inline constexpr StringLiteral kBatchesAttr = "binade.batches";
 
+/// Name of the function that an importer makes.
+inline constexpr StringLiteral kForwardName = "forward";
 /// Name of the function that is a training step.
 inline constexpr StringLiteral kStepName = "step";
 /// Name of the one that adds the gradients of a batch to those before, and of

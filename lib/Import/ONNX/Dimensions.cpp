@@ -19,7 +19,8 @@ std::optional<int64_t> Dimensions::getLength(
 }
 
 LogicalResult Dimensions::bind(const Model &model,
-                               const llvm::StringMap<int64_t> &given) {
+                               const llvm::StringMap<int64_t> &given,
+                               const llvm::StringMap<int64_t> &defaults) {
   values = given;
   llvm::MapVector<StringRef, StringRef> missing; // Name, first input with it.
   llvm::StringSet<> known;
@@ -28,7 +29,10 @@ LogicalResult Dimensions::bind(const Model &model,
       if (dimension.dim_param().empty())
         continue;
       known.insert(dimension.dim_param());
-      if (!given.contains(dimension.dim_param()))
+      if (auto found = defaults.find(dimension.dim_param());
+          found != defaults.end())
+        values.insert({dimension.dim_param(), found->second});
+      if (!values.contains(dimension.dim_param()))
         missing.insert({dimension.dim_param(), input.name()});
     }
   std::string names = llvm::join(
@@ -56,6 +60,13 @@ LogicalResult Dimensions::bind(const Model &model,
                      << ::binade::printable(missing.front().first, 60)
                      << "=NUMBER";
   return error;
+}
+
+std::map<std::string, int64_t> Dimensions::getBound() const {
+  std::map<std::string, int64_t> bound;
+  for (const auto &entry : values)
+    bound[entry.getKey().str()] = entry.getValue();
+  return bound;
 }
 
 FailureOr<RankedTensorType>

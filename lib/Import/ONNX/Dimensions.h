@@ -6,16 +6,21 @@
 #include "Model.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "onnx-ml.pb.h"
+#include <map>
 
 namespace mlir::binade::importer {
 
 /// Binds the names of dimensions to numbers.
 class Dimensions {
 public:
-  /// Fails when an input has a dimension without a value (all are named in one
-  /// error), or when `values` has a name that no input has.
-  LogicalResult bind(const Model &model,
-                     const llvm::StringMap<int64_t> &values);
+  /// Takes `given`, then `defaults` for names that it lacks. Fails when an
+  /// input has a dimension without a value (all are named in one error), or
+  /// when `given` has a name that no input has.
+  LogicalResult bind(const Model &model, const llvm::StringMap<int64_t> &given,
+                     const llvm::StringMap<int64_t> &defaults);
+
+  /// The names that inputs have, and their values.
+  std::map<std::string, int64_t> getBound() const;
 
   /// The static type of a graph input.
   FailureOr<RankedTensorType>

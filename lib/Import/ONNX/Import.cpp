@@ -122,7 +122,8 @@ void Importer::createFunction() {
   module = ModuleOp::create(b, b.getUnknownLoc());
   Location loc = NameLoc::get(b.getStringAttr(model.getGraph().name()));
   b.setInsertionPointToEnd(module->getBody());
-  function = func::FuncOp::create(b, loc, "forward", b.getFunctionType({}, {}));
+  function =
+      func::FuncOp::create(b, loc, kForwardName, b.getFunctionType({}, {}));
   b.setInsertionPointToEnd(function.addEntryBlock());
   func::ReturnOp::create(b, loc);
 }
@@ -309,8 +310,10 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run() {
     return failure();
   order = *sorted;
   FailureOr<Metadata> metadata = readMetadata(model);
-  if (failed(metadata) || failed(dimensions.bind(model, options.dims)))
+  if (failed(metadata) ||
+      failed(dimensions.bind(model, options.dims, metadata->dims)))
     return failure();
+  report.dims = dimensions.getBound();
   used = collectUsed(model, order);
   Initializers initializers(model, *metadata);
   if (failed(initializers.classify(order, used, dimensions, tensors, options,
@@ -346,6 +349,13 @@ static void printGroup(raw_ostream &os, StringRef name,
 
 void ImportReport::print(raw_ostream &os) const {
   os << "nodes: " << nodes << "\n";
+  if (!dims.empty()) {
+    os << "dimensions: ";
+    llvm::interleaveComma(dims, os, [&](auto &entry) {
+      os << ::binade::printable(entry.first) << " = " << entry.second;
+    });
+    os << "\n";
+  }
   printGroup(os, "parameters", parameters);
   printGroup(os, "buffers", buffers);
   printGroup(os, "constants", constants);

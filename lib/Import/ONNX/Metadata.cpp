@@ -41,6 +41,7 @@ private:
   LogicalResult readFrozen(const json &value);
   LogicalResult readNames(const json &value, llvm::StringSet<> &names);
   LogicalResult readBuffers(const json &value);
+  LogicalResult readDims(const json &value);
   LogicalResult readInitial(const json &value);
   FailureOr<InitialRule> readRule(StringRef name, const json &value);
 
@@ -58,6 +59,7 @@ FailureOr<Metadata> MetadataReader::read() {
       {"binade.trainable", &MetadataReader::readTrainable},
       {"binade.frozen", &MetadataReader::readFrozen},
       {"binade.buffers", &MetadataReader::readBuffers},
+      {"binade.dims", &MetadataReader::readDims},
       {"binade.init", &MetadataReader::readInitial},
   };
   for (const auto &entry : model.getProto().metadata_props()) {
@@ -128,6 +130,18 @@ LogicalResult MetadataReader::readBuffers(const json &value) {
     }
     if (isUnbiased)
       metadata.unbiased.insert(name);
+  }
+  return success();
+}
+
+LogicalResult MetadataReader::readDims(const json &value) {
+  if (!value.is_object())
+    return emitError() << "expected an object from dimensions to sizes";
+  for (const auto &[name, size] : value.items()) {
+    if (!size.is_number_integer() || size < 1)
+      return emitError() << "has the size " << size.dump() << " for "
+                         << quote(name) << "; expected a positive integer";
+    metadata.dims[name] = size.get<int64_t>();
   }
   return success();
 }

@@ -26,6 +26,8 @@ struct Metadata {
   llvm::StringSet<> frozen;
   /// Running variances that advance with the unbiased variance.
   llvm::StringSet<> unbiased;
+  /// Values of symbolic dimensions that nobody gives.
+  llvm::StringMap<int64_t> dims;
   /// Graph inputs that are parameters or buffers without a stored value.
   llvm::StringMap<InitialRule> initial;
 };

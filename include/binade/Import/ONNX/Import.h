@@ -7,11 +7,13 @@
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include <map>
 
 namespace mlir::binade {
 
 struct ImportOptions {
-  /// Values of symbolic dimensions. One that the graph lacks is an error.
+  /// Values of symbolic dimensions, before those that the file names. One that
+  /// the graph lacks is an error.
   llvm::StringMap<int64_t> dims;
   /// A loss to append: `cross_entropy(OUTPUT, INPUT[, axis=N][,
   /// ignore_index=N])` or `mse(OUTPUT, INPUT)`. The input is new (i64 labels,
@@ -41,6 +43,8 @@ struct ImportReport {
   /// Initializers that no output depends on; they are not imported.
   Group unused;
   int64_t nodes = 0;
+  /// Symbolic dimensions of the inputs, and the values that they have.
+  std::map<std::string, int64_t> dims;
 
   void print(raw_ostream &os) const;
 };
