@@ -135,6 +135,27 @@ const TensorInfo *TrainedState::find(std::string_view name) const {
   return isOfTraining(name) ? nullptr : locate(name).info;
 }
 
+std::vector<std::string> TrainedState::getAllNames() const {
+  std::vector<std::string> names;
+  for (const Safetensors &file : files)
+    for (const TensorInfo &tensor : file.getTensors())
+      names.push_back(tensor.name);
+  return names;
+}
+
+const TensorInfo *TrainedState::findAny(std::string_view name) const {
+  return locate(name).info;
+}
+
+std::set<std::string> TrainedState::getNamesBeside() const {
+  std::set<std::string> names;
+  for (const Safetensors &file : files)
+    for (const auto &[key, text] : file.getMetadata())
+      if (key.starts_with(masterKey("")))
+        names.insert(text.substr(std::min(text.find(' ') + 1, text.size())));
+  return names;
+}
+
 std::optional<std::int64_t> TrainedState::getStep() const {
   Entry entry = locate(stateName(Role::Step, ""));
   std::int64_t step = 0;

@@ -4,6 +4,7 @@
 #include "Commands.h"
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/CommandLine/Report.h"
+#include "binade/Runtime/ConvertCheckpoint.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <filesystem>
@@ -22,7 +23,7 @@ using ::binade::Shard;
 
 namespace {
 struct CheckpointCommand {
-  std::string path;
+  std::string path, bundle, out;
   DiagnosticFormat format = DiagnosticFormat::Text;
 
   int fail(const Error &error) const {
@@ -32,6 +33,7 @@ struct CheckpointCommand {
   Result<std::vector<std::string>> find() const;
   int show() const;
   int verify() const;
+  int convert() const;
 };
 } // namespace
 
@@ -122,14 +124,39 @@ int CheckpointCommand::verify() const {
   return code;
 }
 
+static void printNames(llvm::StringRef title,
+                       const std::vector<std::string> &names) {
+  if (names.empty())
+    return;
+  std::cout << title.str();
+  for (const std::string &name : names)
+    std::cout << (&name == &names.front() ? "" : ", ") << printable(name);
+  std::cout << "\n";
+}
+
+int CheckpointCommand::convert() const {
+  auto converted = ::binade::convertCheckpoint(
+      llvm::StringRef(path).rtrim('/').str(), bundle, out);
+  if (!converted)
+    return fail(converted.error());
+  std::cout << printable(converted->to) << ": " << converted->tensors
+            << " tensors of " << printable(converted->from) << ", policy "
+            << printable(converted->policyFrom) << " -> "
+            << printable(converted->policyTo) << "\n";
+  printNames("with their initial values: ", converted->initial);
+  printNames("left out: ", converted->leftOut);
+  return ExitCode::Ok;
+}
+
 void addCheckpoint(CLI::App &app, Run &run) {
   CLI::App *command =
-      ::binade::addCommand(app, "ckpt", "Show checkpoints, or verify them");
+      ::binade::addCommand(app, "ckpt", "Show, verify or convert checkpoints");
   command->require_subcommand(1);
   command->footer("Examples:\n"
                   "  binade ckpt show run\n"
                   "  binade ckpt verify run\n"
-                  "  binade ckpt verify run/checkpoints/step-000100");
+                  "  binade ckpt verify run/checkpoints/step-000100\n"
+                  "  binade ckpt convert run --to bf16.bnd -o run-bf16");
   auto add = [&](const char *name, const char *help,
                  int (CheckpointCommand::*action)() const) {
     CLI::App *part = ::binade::addCommand(*command, name, help);
@@ -141,9 +168,22 @@ void addCheckpoint(CLI::App &app, Run &run) {
     part->callback([&run, self, action] {
       run = [self, action] { return ((*self).*action)(); };
     });
+    return std::pair(part, self);
   };
   add("show", "Print what the newest checkpoint says of itself",
       &CheckpointCommand::show);
   add("verify", "Compare the hashes of every file with the manifest's",
       &CheckpointCommand::verify);
+  auto [part, self] =
+      add("convert",
+          "Continue a run under another policy: write the newest checkpoint, "
+          "or the one named, in another bundle's formats",
+          &CheckpointCommand::convert);
+  part->add_option("--to", self->bundle,
+                   "Bundle of the same model and optimizer")
+      ->required()
+      ->type_name("STEP.bnd");
+  part->add_option("-o,--out", self->out, "Directory of the run that goes on")
+      ->required()
+      ->type_name("RUN");
 }

@@ -4,6 +4,7 @@
 #define BINADE_RUNTIME_TRAINEDSTATE_H
 
 #include "binade/Container/Safetensors.h"
+#include <set>
 
 namespace binade {
 
@@ -22,6 +23,11 @@ public:
   std::vector<std::string> getNames() const;
   /// Null when there is no parameter or buffer of that name.
   const TensorInfo *find(std::string_view name) const;
+  /// Every tensor, what only training needs too, by its name in files.
+  std::vector<std::string> getAllNames() const;
+  const TensorInfo *findAny(std::string_view name) const;
+  /// Names of what is kept beside parameters of 16 bits.
+  std::set<std::string> getNamesBeside() const;
   /// Steps done, where the files say so.
   std::optional<std::int64_t> getStep() const;
   /// The file, or the checkpoint, for messages.

@@ -1,0 +1,30 @@
+//===- ConvertCheckpoint.h - A run under another policy ---------*- C++ -*-===//
+
+#ifndef BINADE_RUNTIME_CONVERTCHECKPOINT_H
+#define BINADE_RUNTIME_CONVERTCHECKPOINT_H
+
+#include "binade/Runtime/Program.h"
+
+namespace binade {
+
+struct Converted {
+  std::string from, to; ///< Paths of checkpoints.
+  std::size_t tensors = 0;
+  std::vector<std::string> initial; ///< State that keeps its initial value.
+  std::vector<std::string> leftOut; ///< Of the old checkpoint.
+  std::string policyFrom, policyTo;
+};
+
+/// Writes a checkpoint (`from`, or the newest of the run in `from`) for the
+/// program of `bundle` as the first of the run in `directory`: parameters,
+/// buffers and states in the program's formats, and everything else as it was.
+/// A parameter of 16 bits goes by what is kept beside it (see `TrainedState`).
+/// A parameter, buffer or state that the checkpoint lacks or has in another
+/// shape is an error that lists all; so is a directory with checkpoints.
+Result<Converted> convertCheckpoint(const std::string &from,
+                                    const std::string &bundle,
+                                    const std::string &directory);
+
+} // namespace binade
+
+#endif // BINADE_RUNTIME_CONVERTCHECKPOINT_H
