@@ -2,6 +2,7 @@
 
 #include "binade/Plan/Bundle.h"
 #include "binade/Container/Printable.h"
+#include "binade/IR/Interface.h"
 #include "binade/Kernels/EmitPlan.h"
 #include "binade/Pipelines/Pipelines.h"
 #include "binade/Plan/PlanJson.h"
@@ -70,6 +71,39 @@ static ::binade::StoredTensor store(StringRef name,
   return tensor;
 }
 
+/// What a plan depends on beside the module, but for its kernels.
+static PlanOptions getPlanOptions(const CompileOptions &options) {
+  PlanOptions plan;
+  unsigned threads =
+      options.threads ? options.threads : ::binade::defaultThreadCount();
+  plan.threads = threads;
+  plan.queryScratch = [threads](const ::binade::plan::Record &record,
+                                const ::binade::Plan &plan, bool alone) {
+    return ::binade::queryLibrary(plan.buffers, record, alone ? 1 : threads)
+        .scratchBytes;
+  };
+  return plan;
+}
+
+FailureOr<::binade::Plan>
+mlir::binade::planModule(ModuleOp module, const CompileOptions &options) {
+  PlanOptions planOptions = getPlanOptions(options);
+  OwningOpRef<ModuleOp> loops = ModuleOp::create(module.getLoc());
+  for (auto kernel : module.getOps<func::FuncOp>()) {
+    if (!kernel->hasAttr(kKernelAttr))
+      continue;
+    FailureOr<KernelInfo> info = emitKernel(kernel, *loops);
+    if (failed(info))
+      return failure();
+    planOptions.kernels[kernel.getName()] = getShape(*info);
+    loops->getBody()->clear();
+  }
+  FailureOr<EmittedPlan> emitted = emitPlan(module, planOptions);
+  if (failed(emitted))
+    return failure();
+  return std::move(emitted->plan);
+}
+
 FailureOr<Bundle> mlir::binade::compileBundle(ModuleOp module,
                                               const CompileOptions &options,
                                               const PhaseListener &listener) {
@@ -86,7 +120,7 @@ FailureOr<Bundle> mlir::binade::compileBundle(ModuleOp module,
   if (failed(levels))
     return failure();
   Bundle bundle;
-  PlanOptions planOptions;
+  PlanOptions planOptions = getPlanOptions(options);
   for (CpuLevel level : *levels) {
     CpuOptions cpu;
     cpu.level = level;
@@ -102,14 +136,6 @@ FailureOr<Bundle> mlir::binade::compileBundle(ModuleOp module,
   }
   report(CompilerPhase::Target);
 
-  planOptions.threads =
-      options.threads ? options.threads : ::binade::defaultThreadCount();
-  planOptions.queryScratch = [&](const ::binade::plan::Record &record,
-                                 const ::binade::Plan &plan, bool alone) {
-    return ::binade::queryLibrary(plan.buffers, record,
-                                  alone ? 1 : planOptions.threads)
-        .scratchBytes;
-  };
   FailureOr<EmittedPlan> emitted = emitPlan(module, planOptions);
   if (failed(emitted))
     return failure();

@@ -17,6 +17,7 @@ void addTrain(CLI::App &app, Run &run);
 void addExplain(CLI::App &app, Run &run);
 void addExport(CLI::App &app, Run &run);
 void addDiff(CLI::App &app, Run &run);
+void addFit(CLI::App &app, Run &run);
 void addInspect(CLI::App &app, Run &run);
 void addList(CLI::App &app, Run &run);
 void addPolicy(CLI::App &app, Run &run);

@@ -43,8 +43,8 @@ int main(int argc, char **argv) {
   app.require_subcommand(1);
   std::function<int()> run;
   for (auto *add :
-       {addImport, addCompile, addTrain, addExport, addCheckpoint, addInspect,
-        addExplain, addDiff, addPolicy, addCosts, addList})
+       {addImport, addCompile, addTrain, addExport, addCheckpoint, addFit,
+        addInspect, addExplain, addDiff, addPolicy, addCosts, addList})
     add(app, run);
   app.footer("Examples:\n"
              "  binade train model.onnx --data train.safetensors --steps 100 "

@@ -10,7 +10,8 @@
 
 namespace binade {
 struct Bundle;
-}
+struct Plan;
+} // namespace binade
 
 namespace mlir::binade {
 
@@ -63,6 +64,11 @@ using PhaseListener = std::function<void(CompilerPhase, double seconds)>;
 LogicalResult runPhases(ModuleOp module, CompilerPhase from, CompilerPhase to,
                         const CompileOptions &options,
                         const PhaseListener &listener = {});
+
+/// Plans a module that has its kernels formed, without compiling them: the plan
+/// that `compileBundle` makes.
+FailureOr<::binade::Plan> planModule(ModuleOp module,
+                                     const CompileOptions &options);
 
 /// Plans and compiles a module that has its kernels formed.
 FailureOr<::binade::Bundle> compileBundle(ModuleOp module,

@@ -1,0 +1,376 @@
+//===- Fit.cpp - binade fit -----------------------------------------------===//
+
+#include "Commands.h"
+#include "Diagnostics.h"
+#include "Options.h"
+#include "Planner.h"
+#include "binade/CommandLine/CommandLine.h"
+#include "binade/CommandLine/Report.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
+#include <atomic>
+#include <future>
+#include <unistd.h>
+
+using namespace mlir;
+using namespace mlir::binade;
+using ::binade::ExitCode;
+using ::binade::formatBytes;
+using ::binade::Plan;
+using ::binade::Result;
+using ::binade::plan::Category;
+
+/// `24GiB`, `512MiB`, `8e9`: bytes.
+static std::optional<std::uint64_t> parseBytes(StringRef text) {
+  static constexpr std::pair<const char *, double> units[] = {
+      {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30},
+      {"TiB", 0x1p40}, {"kB", 1e3},     {"MB", 1e6},
+      {"GB", 1e9},     {"TB", 1e12},    {"B", 1}};
+  double factor = 1;
+  for (auto [unit, size] : units)
+    if (text.consume_back(unit)) {
+      factor = size;
+      break;
+    }
+  double number;
+  if (text.trim().getAsDouble(number) || !(number > 0) ||
+      number * factor > 0x1p50)
+    return std::nullopt;
+  return static_cast<std::uint64_t>(number * factor);
+}
+
+namespace {
+/// A size that is changed, the others staying as they are.
+struct Axis {
+  std::string name;
+  std::map<std::string, std::int64_t> Sizes::*kind;
+
+  bool isDepth() const { return kind == &Sizes::depths; }
+  std::string describe() const {
+    return (isDepth() ? "depth of " : "") + ::binade::printable(name);
+  }
+};
+
+/// What is found out about one policy and one format of states.
+struct Row {
+  Variant variant;
+  std::map<Category, std::uint64_t> ledger;
+  std::uint64_t bytes = 0;
+  std::vector<Largest> largest; ///< Of each axis.
+};
+
+struct FitCommand {
+  ImportArguments import;
+  CompileOptions options;
+  ::binade::DiagnosticFormat form = ::binade::DiagnosticFormat::Text;
+  std::string memory, format = "text";
+  std::vector<std::string> policies = {"fp32", "bf16-amp", "bf16"};
+  std::vector<std::string> states = {"f32", "bf16"};
+
+  int run();
+
+private:
+  Result<void> complete();
+  Result<Row> measure(Planner &planner, const Variant &variant) const;
+  std::vector<std::future<Result<Row>>> start();
+  void print(const std::vector<Row> &rows) const;
+  void printLargest(const std::vector<Row> &rows) const;
+  void printAdvice(const std::vector<Row> &rows) const;
+  void printJson(const std::vector<Row> &rows) const;
+
+  std::uint64_t budget = 0;
+  Sizes sizes;
+  std::vector<Axis> axes;
+  std::vector<Variant> variants;
+  std::atomic<std::size_t> next = 0;
+  std::vector<std::promise<Result<Row>>> promises;
+  std::vector<std::thread> workers;
+};
+} // namespace
+
+Result<void> FitCommand::complete() {
+  if (Result<void> done = import.complete(); !done)
+    return done;
+  std::optional<std::uint64_t> bytes = parseBytes(memory);
+  if (!bytes)
+    return usageError("--memory expects a size such as 24GiB, got " +
+                      ::binade::quote(memory));
+  budget = *bytes;
+  for (const std::string &policy : policies) {
+    if (Result<void> known = checkPolicyName(policy); !known)
+      return known;
+    for (const std::string &format : states)
+      variants.push_back({policy, format});
+  }
+  Result<Sizes> own = Planner(import.model, import.options, options).getSizes();
+  if (!own)
+    return own.takeError();
+  sizes = *std::move(own);
+  for (auto kind : {&Sizes::dims, &Sizes::depths})
+    for (const auto &[name, size] : sizes.*kind)
+      axes.push_back({name, kind});
+  return {};
+}
+
+Result<Row> FitCommand::measure(Planner &planner,
+                                const Variant &variant) const {
+  Result<Plan> plan = planner.plan(variant, sizes);
+  if (!plan)
+    return plan.takeError();
+  Row row{variant, plan->ledger, plan->arenaBytes, {}};
+  for (const Axis &axis : axes) {
+    auto take = [&](std::int64_t n) -> Result<std::uint64_t> {
+      Sizes other = sizes;
+      (other.*axis.kind)[axis.name] = n;
+      Result<Plan> plan = planner.plan(variant, other);
+      if (!plan)
+        return plan.takeError();
+      return plan->arenaBytes;
+    };
+    constexpr std::int64_t kMostBlocks = 1000, kMost = 1 << 24;
+    Largest given = {(sizes.*axis.kind).at(axis.name), row.bytes, {}};
+    row.largest.push_back(findLargest(take, budget, given,
+                                      axis.isDepth() ? kMostBlocks : kMost,
+                                      /*isUneven=*/!axis.isDepth()));
+  }
+  return row;
+}
+
+/// A planner per thread; rows are there in their order.
+std::vector<std::future<Result<Row>>> FitCommand::start() {
+  promises.resize(variants.size());
+  std::vector<std::future<Result<Row>>> rows;
+  for (auto &promise : promises)
+    rows.push_back(promise.get_future());
+  std::size_t count =
+      std::min<std::size_t>(::binade::defaultThreadCount(), variants.size());
+  for (std::size_t i = 0; i < count; ++i)
+    workers.emplace_back([this] {
+      Planner planner(import.model, import.options, options);
+      for (std::size_t i = next++; i < variants.size(); i = next++)
+        promises[i].set_value(measure(planner, variants[i]));
+    });
+  return rows;
+}
+
+int FitCommand::run() {
+  MLIRContext context;
+  Diagnostics diagnostics(context, "binade", form);
+  if (Result<void> done = complete(); !done)
+    return diagnostics.fail(done.error());
+  std::vector<Row> rows;
+  std::optional<::binade::Error> error;
+  const bool isTerminal = isatty(STDERR_FILENO);
+  for (std::future<Result<Row>> &row : start()) {
+    if (isTerminal)
+      llvm::errs() << "\rvariant " << rows.size() + 1 << " of "
+                   << variants.size() << "\033[K";
+    Result<Row> made = row.get();
+    if (made)
+      rows.push_back(*std::move(made));
+    else if (!error)
+      error = made.takeError();
+  }
+  for (std::thread &worker : workers)
+    worker.join();
+  if (isTerminal)
+    llvm::errs() << "\r\033[K";
+  if (error)
+    return diagnostics.fail(*error);
+  if (format == "json") {
+    printJson(rows);
+    return ExitCode::Ok;
+  }
+  print(rows);
+  printLargest(rows);
+  printAdvice(rows);
+  return ExitCode::Ok;
+}
+
+//===----------------------------------------------------------------------===//
+// What is printed
+//===----------------------------------------------------------------------===//
+
+static constexpr Category kShown[] = {Category::Parameter, Category::State,
+                                      Category::Gradient, Category::Saved,
+                                      Category::Workspace};
+
+static std::uint64_t getOther(const Row &row) {
+  std::uint64_t other = row.bytes;
+  for (Category category : kShown)
+    if (auto found = row.ledger.find(category); found != row.ledger.end())
+      other -= found->second;
+  return other;
+}
+
+/// Columns as wide as what stands in them; all but the first two hold numbers.
+static void printTable(ArrayRef<std::vector<std::string>> table) {
+  llvm::outs() << "\n";
+  for (const auto &line : table) {
+    for (std::size_t i = 0; i < line.size(); ++i) {
+      std::size_t width = 0;
+      for (const auto &other : table)
+        width = std::max(width, other[i].size());
+      llvm::outs() << (i ? "  " : "")
+                   << (i < 2 ? llvm::left_justify(line[i], width)
+                             : llvm::right_justify(line[i], width));
+    }
+    llvm::outs() << "\n";
+  }
+}
+
+static std::vector<std::string> beginLine(const Row &row) {
+  return {::binade::printable(row.variant.policy), row.variant.states};
+}
+
+void FitCommand::print(const std::vector<Row> &rows) const {
+  std::string given;
+  for (const Axis &axis : axes)
+    given += (given.empty() ? " with " : ", ") + axis.describe() + " = " +
+             std::to_string((sizes.*axis.kind).at(axis.name));
+  llvm::outs() << "memory of a step" << given << "\n";
+  std::vector<std::vector<std::string>> table = {{"policy", "states", "total"}};
+  for (Category category : kShown)
+    table[0].emplace_back(name(category));
+  table[0].push_back("other");
+  for (const Row &row : rows) {
+    auto &line = table.emplace_back(beginLine(row));
+    line.push_back(formatBytes(row.bytes) + (row.bytes > budget ? " !" : ""));
+    for (Category category : kShown) {
+      auto found = row.ledger.find(category);
+      line.push_back(
+          formatBytes(found == row.ledger.end() ? 0 : found->second));
+    }
+    line.push_back(formatBytes(getOther(row)));
+  }
+  printTable(table);
+  if (llvm::any_of(rows, [&](const Row &row) { return row.bytes > budget; }))
+    llvm::outs() << "\n! more than " << formatBytes(budget) << "\n";
+}
+
+void FitCommand::printLargest(const std::vector<Row> &rows) const {
+  if (axes.empty()) {
+    llvm::outs() << "\nall sizes of the model are fixed; 'python -m "
+                    "binade.export --dims' gives them names, whose largest is "
+                    "looked for\n";
+    return;
+  }
+  llvm::outs() << "\nlargest that " << formatBytes(budget)
+               << (axes.size() > 1 ? " hold, one size at a time\n" : " hold\n");
+  std::vector<std::vector<std::string>> table = {{"policy", "states"}};
+  std::map<std::string, std::string> limits;
+  for (const Axis &axis : axes)
+    table[0].push_back(axis.describe());
+  for (const Row &row : rows) {
+    auto &line = table.emplace_back(beginLine(row));
+    for (const auto &[axis, largest] : llvm::zip(axes, row.largest)) {
+      line.push_back(largest.size ? std::to_string(largest.size) : "none");
+      if (!largest.limit.empty()) {
+        line.back() += " *";
+        limits.emplace(axis.describe(), largest.limit);
+      }
+    }
+  }
+  printTable(table);
+  for (const auto &[name, limit] : limits)
+    llvm::outs() << "\n* no larger " << name << ": " << limit << "\n";
+}
+
+/// Of narrow states what they save; and whether that is worth anything.
+void FitCommand::printAdvice(const std::vector<Row> &rows) const {
+  constexpr double kWorth = 0.05;
+  for (const Row &row : rows)
+    for (const Row &wide : rows) {
+      if (wide.variant.policy != row.variant.policy ||
+          wide.variant.states != "f32" || row.variant.states == "f32")
+        continue;
+      double saved =
+          1 - static_cast<double>(row.bytes) / static_cast<double>(wide.bytes);
+      llvm::outs() << llvm::formatv("\n{0}: states in {1} save {2:P1}{3}",
+                                    ::binade::printable(row.variant.policy),
+                                    row.variant.states, saved,
+                                    saved < kWorth ? ": not worth it" : "");
+    }
+  llvm::outs() << "\n";
+}
+
+static llvm::json::Object
+toJson(const std::map<std::string, std::int64_t> &sizes) {
+  llvm::json::Object object;
+  for (const auto &[name, size] : sizes)
+    object[name] = size;
+  return object;
+}
+
+void FitCommand::printJson(const std::vector<Row> &rows) const {
+  llvm::json::Array list;
+  for (const Row &row : rows) {
+    llvm::json::Object ledger, dims, depths;
+    for (const auto &[category, bytes] : row.ledger)
+      ledger[std::string(name(category))] = bytes;
+    for (const auto &[axis, found] : llvm::zip(axes, row.largest))
+      (axis.isDepth() ? depths : dims)[axis.name] = llvm::json::Object{
+          {"size", found.size}, {"bytes", found.bytes}, {"limit", found.limit}};
+    list.push_back(llvm::json::Object{
+        {"policy", row.variant.policy},
+        {"states", row.variant.states},
+        {"bytes", row.bytes},
+        {"ledger", std::move(ledger)},
+        {"largest", llvm::json::Object{{"dims", std::move(dims)},
+                                       {"depths", std::move(depths)}}}});
+  }
+  llvm::outs() << llvm::formatv("{0:2}\n", llvm::json::Value(llvm::json::Object{
+                                               {"memory", budget},
+                                               {"dims", toJson(sizes.dims)},
+                                               {"depths", toJson(sizes.depths)},
+                                               {"variants", std::move(list)}}));
+}
+
+void addFit(CLI::App &app, Run &run) {
+  CLI::App *command = ::binade::addCommand(
+      app, "fit", "Print what fits into memory, before anything runs");
+  command->footer(
+      "Examples:\n"
+      "  binade fit model.onnx --memory 24GiB --dim batch=8\n"
+      "  binade fit model.onnx --memory 8GiB --policy fp32 "
+      "--policy mine.yaml \\\n"
+      "      --states f32 --states bf16 --optimizer sgd --format json");
+  auto self = std::make_shared<FitCommand>();
+  self->import.add(*command, "ONNX file");
+  command
+      ->add_option("--memory", self->memory,
+                   "What there is: 24GiB, 512MiB, 8e9 (bytes)")
+      ->required()
+      ->type_name("SIZE");
+  command
+      ->add_option("--policy", self->policies,
+                   "Policy to try; if not given, fp32, bf16-amp and bf16")
+      ->type_name("POLICY")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--states", self->states,
+                   "Format of the optimizer's states to try; if not given, f32 "
+                   "and bf16")
+      ->check(::binade::oneOf({"f32", "bf16", "f16"}))
+      ->allow_extra_args(false);
+  command
+      ->add_option("--optimizer", self->options.optimizer,
+                   "Rule: a name of 'binade list optimizers' or a .mlir file")
+      ->type_name("RULE")
+      ->capture_default_str();
+  command
+      ->add_option("--accumulate", self->options.batches, "Batches of a step")
+      ->type_name("K")
+      ->check(::binade::integer<std::int64_t>(1))
+      ->capture_default_str();
+  command
+      ->add_option("--threads", self->options.threads,
+                   "Threads of library calls; 0 for one per core")
+      ->check(::binade::integer<unsigned>(0, ::binade::plan::kMaxThreads))
+      ->capture_default_str();
+  command->add_option("--format", self->format, "Form of the answer")
+      ->check(::binade::oneOf({"text", "json"}))
+      ->capture_default_str();
+  ::binade::addDiagnosticFormat(*command, self->form);
+  command->callback([&run, self] { run = [self] { return self->run(); }; });
+}
