@@ -1,6 +1,6 @@
-//===- ExpandCasts.cpp - casts from and to 16 bits as integer code --------===//
+//===- ExpandCasts.cpp - casts from and to narrow floats as integer code --===//
 
-#include "Lanes.h"
+#include "SmallFloats.h"
 #include "binade/Conversion/Passes.h"
 #include "mlir/Transforms/WalkPatternRewriteDriver.h"
 
@@ -14,6 +14,10 @@ using namespace mlir::binade;
 
 /// A float type or a vector of them: what a register holds.
 static bool isLanes(Type type) { return isa<FloatType, VectorType>(type); }
+
+static bool isByteFloat(Type type) {
+  return isSmallFloat(type) && type.getIntOrFloatBitWidth() == 8;
+}
 
 /// f32 to bf16, to nearest even. The bits that are cut off, and the last that
 /// is kept, decide whether adding 0x7fff carries. A carry out of the fraction
@@ -46,9 +50,11 @@ struct ExpandTruncF : OpRewritePattern<arith::TruncFOp> {
     Type from = getElementTypeOrSelf(op.getIn().getType());
     Type to = getElementTypeOrSelf(op.getType());
     bool fromF64 = from.isF64();
+    const bool isByte = isByteFloat(to);
     if (!isLanes(op.getType()) || (!fromF64 && !from.isF32()) ||
-        (!to.isBF16() && !(fromF64 && to.isF16())))
-      return rewriter.notifyMatchFailure(op, "not to bf16 or f64 to f16");
+        (!to.isBF16() && !isByte && !(fromF64 && to.isF16())))
+      return rewriter.notifyMatchFailure(
+          op, "not to 8 bits, to bf16 or from f64 to f16");
     if (op.getRoundingmode().value_or(arith::RoundingMode::to_nearest_even) !=
         arith::RoundingMode::to_nearest_even)
       return rewriter.notifyMatchFailure(op, "not to nearest even");
@@ -59,8 +65,10 @@ struct ExpandTruncF : OpRewritePattern<arith::TruncFOp> {
     if (to.isF16())
       rewriter.replaceOpWithNewOp<arith::TruncFOp>(op, op.getType(), x.value);
     else
-      rewriter.replaceOpWithNewOp<arith::BitcastOp>(op, op.getType(),
-                                                    roundToBF16(x).value);
+      rewriter.replaceOpWithNewOp<arith::BitcastOp>(
+          op, op.getType(),
+          isByte ? encodeSmall(x, cast<FloatType>(to)).value
+                 : roundToBF16(x).value);
     return success();
   }
 };
@@ -69,14 +77,19 @@ struct ExpandExtF : OpRewritePattern<arith::ExtFOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(arith::ExtFOp op,
                                 PatternRewriter &rewriter) const override {
+    Type from = getElementTypeOrSelf(op.getIn().getType());
     Type to = getElementTypeOrSelf(op.getType());
+    const bool isByte = isByteFloat(from);
     if (!isLanes(op.getType()) || (!to.isF32() && !to.isF64()) ||
-        !getElementTypeOrSelf(op.getIn().getType()).isBF16())
-      return rewriter.notifyMatchFailure(op, "not bf16 to f32 or f64");
+        (!from.isBF16() && !isByte))
+      return rewriter.notifyMatchFailure(
+          op, "not from bf16 or 8 bits to f32 or f64");
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    Type i16 = Lanes(b, op.getIn()).typeWith(b.getI16Type());
-    IntLanes half(b, arith::BitcastOp::create(b, i16, op.getIn()));
-    FloatLanes wide = floatFromBits(half.resize(32) << 16);
+    Type integer =
+        Lanes(b, op.getIn()).typeWith(b.getIntegerType(isByte ? 8 : 16));
+    IntLanes code(b, arith::BitcastOp::create(b, integer, op.getIn()));
+    FloatLanes wide = isByte ? decodeSmall(code, cast<FloatType>(from))
+                             : floatFromBits(code.resize(32) << 16);
     rewriter.replaceOp(op, to.isF64() ? wide.resize(64).value : wide.value);
     return success();
   }

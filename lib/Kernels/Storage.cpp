@@ -22,6 +22,10 @@ uint64_t mlir::binade::getByteSize(Type type) {
     return DType::F16;
   if (element.isBF16())
     return DType::BF16;
+  if (isa<Float8E4M3FNType>(element))
+    return DType::F8_E4M3;
+  if (isa<Float8E5M2Type>(element))
+    return DType::F8_E5M2;
   if (element.isInteger(1))
     return DType::BOOL;
   if (element.isInteger(32))

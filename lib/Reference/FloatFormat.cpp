@@ -64,6 +64,9 @@ double FloatFormat::round(double x, bool saturate) const {
 }
 
 uint64_t FloatFormat::encode(double x) const {
+  // Every bit but the sign, as processors that convert to 8 bits have it.
+  if (std::isnan(x) && width == 8 && hasNegativeZero)
+    return 0x7f;
   if (std::isnan(x))
     return APFloat::getNaN(semantics).bitcastToAPInt().getZExtValue();
   if (&semantics == &APFloat::IEEEdouble())

@@ -1,11 +1,11 @@
-"""Casts of the reference against recorded values, and `save`."""
+"""Casts of the reference and of compiled kernels against recorded values, and `save`."""
 
 import json
 
 import ml_dtypes
 import numpy as np
 import pytest
-from reference import BF16, ROOT, evaluate, evaluate_op, tensor_type
+from reference import BF16, ROOT, evaluate, evaluate_op, op_module, tensor_type
 
 CASES = json.loads((ROOT / "test/data/golden/casts.json").read_text())["cases"]
 FORMATS = {
@@ -23,28 +23,33 @@ def is_nan(name, code):
     return name in LARGEST and magnitude > LARGEST[name]
 
 
-def cast_bits(x, element, unsigned, attribute):
+def cast_bits(x, element, unsigned, attribute, *flags):
     types = [tensor_type(x.shape, x.dtype), tensor_type(x.shape, element)]
     module = f"""
       func.func @f(%x: {types[0]}) -> {types[1]} {{
         %y = binade.cast %x {{{attribute}}} : ({types[0]}) -> {types[1]}
         return %y : {types[1]}
       }}"""
-    return evaluate(module, {"arg0": x})["result0"].view(unsigned)
+    return evaluate(module, {"arg0": x}, *flags)["result0"].view(unsigned)
 
 
-@pytest.mark.parametrize("name", FORMATS)
+# Kernels have no formats below 8 bits.
+@pytest.mark.parametrize(
+    ("backend", "name"),
+    [("reference", name) for name in FORMATS]
+    + [("cpu", name) for name in ("e4m3", "e5m2", "f16", "bf16")],
+)
 @pytest.mark.parametrize("key, attribute", [
     ("rne_satfinite", "saturate"), ("rne_nosat", ""), ("rne", ""),
 ])  # fmt: skip
-def test_cast_to_narrow_formats(name, key, attribute):
+def test_cast_to_narrow_formats(backend, name, key, attribute):
     if key not in CASES[name]:
         return
     bits = [int(x, 16) for x in CASES[name]["in"]["x"]]
     x = np.array(bits, np.uint32).view(np.float32)
     expected = np.array([int(v, 16) for v in CASES[name][key]])
     element, unsigned = FORMATS[name]
-    actual = cast_bits(x, element, unsigned, attribute)
+    actual = cast_bits(x, element, unsigned, attribute, "--backend", backend)
     for value, code, wanted in zip(x, actual, expected):
         # Which of the NaNs, and what formats without NaN make of it, is free.
         if np.isnan(value) or is_nan(name, wanted):
@@ -53,11 +58,13 @@ def test_cast_to_narrow_formats(name, key, attribute):
             assert code == wanted, f"{value!r}: {code:#x}, expected {wanted:#x}"
 
 
-def test_cast_to_wider_formats_is_exact():
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_cast_to_wider_formats_is_exact(backend):
     codes = np.arange(256, dtype=np.uint8)
     for dtype in (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2):
         x = codes.view(dtype)
-        (y,) = evaluate_op("cast", [x], [(x.shape, np.float32)])
+        module = op_module("cast", [x], [(x.shape, np.float32)])
+        y = evaluate(module, {"arg0": x}, "--backend", backend)["result0"]
         np.testing.assert_array_equal(y, x.astype(np.float32))
 
 

@@ -1,4 +1,4 @@
-//===- ExpandCastsTest.cpp - casts from and to 16 bits, bit by bit --------===//
+//===- ExpandCastsTest.cpp - casts from and to narrow floats, bit by bit --===//
 //
 // The expected patterns are APFloat's, except that a NaN becomes the quiet NaN
 // without payload where our integer code makes it.
@@ -38,7 +38,14 @@ static APFloat fromF32(uint32_t pattern) {
   return APFloat(std::bit_cast<float>(pattern));
 }
 
-static void expectEqual(const char *to, uint16_t (*expected)(uint32_t),
+/// Infinities and finite numbers are APFloat's.
+static uint8_t toByte(uint32_t pattern, const llvm::fltSemantics &to) {
+  APFloat code = convert(fromF32(pattern), to);
+  return code.isNaN() ? 0x7f : code.bitcastToAPInt().getZExtValue();
+}
+
+template <typename Code>
+static void expectEqual(const char *to, Code (*expected)(uint32_t),
                         Sweep sweep) {
   Kernel kernel("%r = arith.truncf %x : $x to $r", "f32", to);
   uint32_t at = 0;
@@ -47,10 +54,17 @@ static void expectEqual(const char *to, uint16_t (*expected)(uint32_t),
 }
 
 static void sweepCasts(Sweep sweep) {
-  expectEqual("bf16", [](uint32_t x) { return toBF16(fromF32(x)); }, sweep);
+  expectEqual<uint16_t>(
+      "bf16", [](uint32_t x) { return toBF16(fromF32(x)); }, sweep);
   // No expansion: the hardware's conversion is what we rely on.
-  expectEqual(
+  expectEqual<uint16_t>(
       "f16", [](uint32_t x) { return toBits(fromF32(x), APFloat::IEEEhalf()); },
+      sweep);
+  expectEqual<uint8_t>(
+      "f8E4M3FN", [](uint32_t x) { return toByte(x, APFloat::Float8E4M3FN()); },
+      sweep);
+  expectEqual<uint8_t>(
+      "f8E5M2", [](uint32_t x) { return toByte(x, APFloat::Float8E5M2()); },
       sweep);
 }
 
@@ -59,13 +73,14 @@ TEST(ExpandCasts, RoundsF32) { sweepCasts(Sweep::Part); }
 TEST(ExpandCasts, RoundsAllOfF32Nightly) { sweepCasts(Sweep::All); }
 
 TEST(ExpandCasts, HasTheSameBitsForAnyWidthAndCPU) {
-  for (const char *to : {"bf16", "f16"}) {
+  for (auto [to, bytes] : {std::pair("bf16", 2), std::pair("f16", 2),
+                           std::pair("f8E4M3FN", 1), std::pair("f8E5M2", 1)}) {
     const char *op = "%r = arith.truncf %x : $x to $r";
     Kernel first(op, "f32", to);
     for (const Variant &variant : allVariants()) {
       Kernel other(op, "f32", to, variant);
       uint32_t at = 0;
-      EXPECT_EQ(countDifferences(first, other, 0, sizeof(uint16_t), at), 0u)
+      EXPECT_EQ(countDifferences(first, other, 0, bytes, at), 0u)
           << "<" << variant.shape << "f32> to " << to << " on " << variant.cpu
           << " at 0x" << std::hex << at;
     }
@@ -108,14 +123,50 @@ TEST(ExpandCasts, ExtendsExactly) {
   }
 }
 
+/// All 256 codes, widened; a NaN has no sign.
+template <typename Wide>
+static void expectExactBytes(const char *from, const char *to,
+                             const llvm::fltSemantics &semantics,
+                             const Variant &variant) {
+  Kernel kernel("%r = arith.extf %x : $x to $r", from, to, variant);
+  std::array<uint8_t, Kernel::size> x;
+  std::array<Wide, Kernel::size> r;
+  for (int i = 0; i < Kernel::size; ++i)
+    x[i] = i;
+  kernel(x.data(), x.data(), r.data());
+  for (int i = 0; i < Kernel::size; ++i) {
+    APFloat value(semantics, APInt(8, x[i]));
+    double exact = convert(value, APFloat::IEEEdouble()).convertToDouble();
+    if (value.isNaN())
+      EXPECT_TRUE(std::isnan(r[i])) << std::hex << int(x[i]);
+    else
+      EXPECT_EQ(std::bit_cast<uint64_t>(double(r[i])),
+                std::bit_cast<uint64_t>(exact))
+          << std::hex << int(x[i]);
+  }
+}
+
+TEST(ExpandCasts, ExtendsBytesExactly) {
+  for (const Variant &variant : allVariants()) {
+    expectExactBytes<float>("f8E4M3FN", "f32", APFloat::Float8E4M3FN(),
+                            variant);
+    expectExactBytes<double>("f8E4M3FN", "f64", APFloat::Float8E4M3FN(),
+                             variant);
+    expectExactBytes<float>("f8E5M2", "f32", APFloat::Float8E5M2(), variant);
+    expectExactBytes<double>("f8E5M2", "f64", APFloat::Float8E5M2(), variant);
+  }
+}
+
 /// The values of f64 that rounding twice gets wrong, and any others: each value
-/// of the 16-bit format, the middle between it and the next, and neighbours of
+/// of the format, the middle between it and the next, and neighbours of
 /// both, one f64 away and about one f32 away.
 static std::vector<double> hardForF64(const llvm::fltSemantics &to) {
   std::vector<double> values;
-  for (uint32_t pattern = 0; pattern < 0x10000; ++pattern) {
-    APFloat low(to, APInt(16, pattern)),
-        high(to, APInt(16, pattern + 1 & 0xffff));
+  unsigned width = APFloat::semanticsSizeInBits(to);
+  uint32_t count = 1u << width;
+  for (uint32_t pattern = 0; pattern < count; ++pattern) {
+    APFloat low(to, APInt(width, pattern)),
+        high(to, APInt(width, (pattern + 1) % count));
     double value = convert(low, APFloat::IEEEdouble()).convertToDouble();
     double next = convert(high, APFloat::IEEEdouble()).convertToDouble();
     for (double base : {value, value + (next - value) / 2}) {
@@ -137,19 +188,23 @@ static std::vector<double> hardForF64(const llvm::fltSemantics &to) {
   return values;
 }
 
+template <typename Code>
 static void expectRoundedOnce(const char *to,
                               const llvm::fltSemantics &semantics,
                               const Variant &variant) {
   Kernel kernel("%r = arith.truncf %x : $x to $r", "f64", to, variant);
   std::vector<double> values = hardForF64(semantics);
   values.resize(values.size() / Kernel::size * Kernel::size);
-  std::array<uint16_t, Kernel::size> r;
+  std::array<Code, Kernel::size> r;
+  constexpr unsigned width = 8 * sizeof(Code);
   for (size_t begin = 0; begin < values.size(); begin += Kernel::size) {
     kernel(&values[begin], &values[begin], r.data());
     for (int i = 0; i < Kernel::size; ++i) {
       APFloat value(values[begin + i]);
-      APFloat got(semantics, APInt(16, r[i]));
-      if (value.isNaN())
+      APFloat got(semantics, APInt(width, r[i]));
+      if (width == 8 && convert(value, semantics).isNaN())
+        ASSERT_EQ(r[i], 0x7f);
+      else if (value.isNaN())
         ASSERT_TRUE(got.isNaN() && got.isNegative() == value.isNegative());
       else
         ASSERT_EQ(r[i], toBits(value, semantics))
@@ -161,7 +216,9 @@ static void expectRoundedOnce(const char *to,
 TEST(ExpandCasts, RoundsF64Once) {
   for (const Variant &variant :
        {Variant{"8x", ""}, Variant{"", ""}, Variant{"8x", "haswell"}}) {
-    expectRoundedOnce("bf16", APFloat::BFloat(), variant);
-    expectRoundedOnce("f16", APFloat::IEEEhalf(), variant);
+    expectRoundedOnce<uint16_t>("bf16", APFloat::BFloat(), variant);
+    expectRoundedOnce<uint16_t>("f16", APFloat::IEEEhalf(), variant);
+    expectRoundedOnce<uint8_t>("f8E4M3FN", APFloat::Float8E4M3FN(), variant);
+    expectRoundedOnce<uint8_t>("f8E5M2", APFloat::Float8E5M2(), variant);
   }
 }

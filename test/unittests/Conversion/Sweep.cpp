@@ -164,9 +164,9 @@ static bool isNaN(uint32_t pattern) {
 /// Asks `expected` for what the ascending patterns [first, last] become.
 /// Rounding is monotone: where both ends of a run of numbers become the same,
 /// all between do. NaNs are asked one by one.
-static void expectRun(const uint32_t *first, const uint32_t *last, uint16_t low,
-                      uint16_t high, uint16_t (*expected)(uint32_t),
-                      uint16_t *r) {
+template <typename Code>
+static void expectRun(const uint32_t *first, const uint32_t *last, Code low,
+                      Code high, Code (*expected)(uint32_t), Code *r) {
   if (low == high && !isNaN(*first) && !isNaN(*last)) {
     std::fill(r, r + (last - first + 1), low);
     return;
@@ -177,18 +177,19 @@ static void expectRun(const uint32_t *first, const uint32_t *last, uint16_t low,
     return;
   }
   auto half = (last - first) / 2;
-  uint16_t middle = expected(first[half]);
+  Code middle = expected(first[half]);
   expectRun(first, first + half, low, middle, expected, r);
   expectRun(first + half, last, middle, high, expected, r + half);
 }
 
-uint64_t binade::test::countMismatches(const Kernel &kernel,
-                                       uint16_t (*expected)(uint32_t),
-                                       Sweep sweep, uint32_t &at) {
+template <typename Code>
+static uint64_t countWrongCodes(const Kernel &kernel,
+                                Code (*expected)(uint32_t), Sweep sweep,
+                                uint32_t &at) {
   return countWhere(
       uint64_t(sweep),
       [&](const auto &x, int count, auto report) {
-        std::array<uint16_t, Kernel::size> r, wanted;
+        std::array<Code, Kernel::size> r, wanted;
         kernel(x.data(), x.data(), r.data());
         if (std::is_sorted(x.begin(), x.begin() + count))
           expectRun(&x[0], &x[count - 1], expected(x[0]),
@@ -203,6 +204,18 @@ uint64_t binade::test::countMismatches(const Kernel &kernel,
             report(i);
       },
       at);
+}
+
+uint64_t binade::test::countMismatches(const Kernel &kernel,
+                                       uint16_t (*expected)(uint32_t),
+                                       Sweep sweep, uint32_t &at) {
+  return countWrongCodes(kernel, expected, sweep, at);
+}
+
+uint64_t binade::test::countMismatches(const Kernel &kernel,
+                                       uint8_t (*expected)(uint32_t),
+                                       Sweep sweep, uint32_t &at) {
+  return countWrongCodes(kernel, expected, sweep, at);
 }
 
 uint64_t binade::test::countDifferences(const Kernel &one, const Kernel &other,

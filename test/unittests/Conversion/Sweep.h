@@ -44,9 +44,11 @@ Accuracy measure(const Kernel &kernel, double (*exact)(double, double),
 Accuracy measure(const Kernel &kernel, double (*exact)(double, double),
                  const std::vector<float> &x, const std::vector<float> &y);
 
-/// Counts the f32 bit patterns for which `kernel` does not give the 16-bit
-/// pattern of `expected`; `at` is set to the first such.
+/// Counts the f32 bit patterns for which `kernel` does not give the pattern of
+/// `expected`, of 8 or 16 bits; `at` is set to the first such.
 uint64_t countMismatches(const Kernel &kernel, uint16_t (*expected)(uint32_t),
+                         Sweep sweep, uint32_t &at);
+uint64_t countMismatches(const Kernel &kernel, uint8_t (*expected)(uint32_t),
                          Sweep sweep, uint32_t &at);
 
 /// Counts the f32 bit patterns for which two kernels of f32 to results of

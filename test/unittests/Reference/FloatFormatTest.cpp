@@ -144,7 +144,9 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(FloatFormat, NaNIsCanonical) {
   EXPECT_EQ(FloatFormat(APFloat::BFloat()).encode(NAN), 0x7fc0u);
   EXPECT_EQ(FloatFormat(APFloat::IEEEhalf()).encode(-NAN), 0x7e00u);
-  EXPECT_EQ(FloatFormat(APFloat::Float8E4M3FN()).encode(NAN), 0x7fu);
+  EXPECT_EQ(FloatFormat(APFloat::Float8E4M3FN()).encode(-NAN), 0x7fu);
+  EXPECT_EQ(FloatFormat(APFloat::Float8E5M2()).encode(NAN), 0x7fu);
+  EXPECT_EQ(FloatFormat(APFloat::Float8E8M0FNU()).encode(NAN), 0xffu);
 }
 
 TEST(FloatFormat, FromF64InOneRounding) {

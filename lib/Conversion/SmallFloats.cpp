@@ -1,0 +1,116 @@
+//===- SmallFloats.cpp - Floats of up to 8 bits as codes ------------------===//
+// One algorithm for all formats, from what APFloat knows of each: no
+// conversion is left to a target, whose own would round, saturate and treat NaN
+// in its own way.
+//===----------------------------------------------------------------------===//
+
+#include "SmallFloats.h"
+#include "llvm/ADT/bit.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::binade;
+
+bool mlir::binade::isSmallFloat(Type type) {
+  auto format = dyn_cast<FloatType>(type);
+  return format && format.getWidth() <= 8 &&
+         APFloat::semanticsHasSignedRepr(format.getFloatSemantics()) &&
+         APFloat::semanticsHasZero(format.getFloatSemantics());
+}
+
+namespace {
+/// The numbers behind a format.
+struct SmallFormat {
+  explicit SmallFormat(FloatType format)
+      : semantics(format.getFloatSemantics()), width(format.getWidth()),
+        fraction(APFloat::semanticsPrecision(semantics) - 1),
+        minExponent(APFloat::semanticsMinExponent(semantics)),
+        largest(APFloat::getLargest(semantics).bitcastToAPInt().getZExtValue()),
+        hasInf(APFloat::semanticsHasInf(semantics)),
+        hasNaN(APFloat::semanticsHasNaN(semantics)) {}
+
+  uint64_t getSign() const { return uint64_t(1) << (width - 1); }
+  /// All bits but the sign.
+  uint64_t getMagnitude() const { return getSign() - 1; }
+  uint64_t getNaN() const { return hasNaN ? getMagnitude() : largest; }
+
+  const llvm::fltSemantics &semantics;
+  unsigned width, fraction;
+  int minExponent;
+  uint64_t largest; ///< Its code.
+  bool hasInf, hasNaN;
+};
+} // namespace
+
+static constexpr unsigned kFraction = 23, kBias = 127;
+static constexpr uint64_t kQuietNaN = 0x7fc00000;
+
+static uint64_t bitsOf(double number) {
+  return llvm::bit_cast<uint32_t>(static_cast<float>(number));
+}
+
+/// Codes of magnitudes that are normal in the format: what is cut off, and the
+/// last bit that stays, decide whether adding less than a half carries.
+static IntLanes roundNormal(IntLanes magnitude, const SmallFormat &format) {
+  unsigned cut = kFraction - format.fraction;
+  IntLanes rounded =
+      magnitude + ((uint64_t(1) << (cut - 1)) - 1) + ((magnitude >> cut) & 1);
+  // A format's exponent field is 1 at its least exponent.
+  uint64_t rebias = kBias + format.minExponent - 1;
+  return (rounded >> cut) - (rebias << format.fraction);
+}
+
+/// Those of the others: beside a number whose last bit has the value of the
+/// format's, an addition rounds to it.
+static IntLanes roundSubnormal(FloatLanes magnitude,
+                               const SmallFormat &format) {
+  double step = std::ldexp(1.0, format.minExponent - int(format.fraction));
+  double beside = std::ldexp(step, kFraction);
+  return (magnitude + beside).bits() - bitsOf(beside);
+}
+
+IntLanes mlir::binade::encodeSmall(FloatLanes x, FloatType type) {
+  SmallFormat format(type);
+  IntLanes bits = x.bits();
+  IntLanes magnitude = bits & 0x7fffffff;
+  IntLanes least = bits.constant(bitsOf(std::ldexp(1.0, format.minExponent)));
+  IntLanes code = select(magnitude.compare(arith::CmpIPredicate::ult, least),
+                         roundSubnormal(floatFromBits(magnitude), format),
+                         roundNormal(magnitude, format));
+  IntLanes sign = (bits >> (32 - format.width)) & format.getSign();
+  IntLanes largest = bits.constant(format.largest);
+  IntLanes nan = bits.constant(format.getNaN());
+  BoolLanes isBeyond = code.compare(arith::CmpIPredicate::ugt, largest);
+  if (format.hasInf)
+    code = select(isBeyond, largest + 1, code) | sign;
+  else if (format.hasNaN)
+    code = select(isBeyond, nan, code | sign);
+  else
+    code = select(isBeyond, largest, code) | sign;
+  return select(x.isNaN(), nan, code).resize(8);
+}
+
+/// By way of f16, whose least bits are less than the format's, and which
+/// processors widen at full speed where subnormal: its exponents are taken as
+/// those of f16, and put right by a product with a power of two.
+FloatLanes mlir::binade::decodeSmall(IntLanes code, FloatType type) {
+  constexpr unsigned kHalfFraction = 10;
+  constexpr int kHalfMinExponent = -14;
+  SmallFormat format(type);
+  IntLanes wide = code.resize(16);
+  IntLanes magnitude = wide & format.getMagnitude();
+  IntLanes half = (magnitude << (kHalfFraction - format.fraction)) |
+                  ((wide & format.getSign()) << (16 - format.width));
+  ImplicitLocOpBuilder &b = *code.builder;
+  FloatLanes narrow(b, arith::BitcastOp::create(
+                           b, half.typeWith(b.getF16Type()), half.value));
+  FloatLanes number = narrow.resize(32);
+  if (int shift = format.minExponent - kHalfMinExponent)
+    number = number * std::ldexp(1.0, shift);
+  if (!format.hasNaN || format.hasInf)
+    return number; // Infinities and NaN are f16's.
+  IntLanes bits = number.bits();
+  BoolLanes isNaN = magnitude.compare(arith::CmpIPredicate::eq,
+                                      magnitude.constant(format.getNaN()));
+  return floatFromBits(select(isNaN, bits.constant(kQuietNaN), bits));
+}

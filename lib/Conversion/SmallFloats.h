@@ -1,0 +1,26 @@
+//===- SmallFloats.h - floats of up to 8 bits as codes ----------*- C++ -*-===//
+
+#ifndef BINADE_LIB_CONVERSION_SMALLFLOATS_H
+#define BINADE_LIB_CONVERSION_SMALLFLOATS_H
+
+#include "Lanes.h"
+#include "mlir/IR/BuiltinTypes.h"
+
+namespace mlir::binade {
+
+/// Whether `type` has sign, exponent and fraction in 8 bits or fewer.
+bool isSmallFloat(Type type);
+
+/// The code of f32 numbers in the low bits of i8, rounded to nearest, ties to
+/// even, once. What is beyond the largest number becomes infinity, or NaN where
+/// there is none, or stays the largest where there is no NaN either. A NaN has
+/// all bits set but the sign; where there is none it becomes the largest
+/// number.
+IntLanes encodeSmall(FloatLanes x, FloatType format);
+
+/// The f32 number of each code in i8.
+FloatLanes decodeSmall(IntLanes code, FloatType format);
+
+} // namespace mlir::binade
+
+#endif // BINADE_LIB_CONVERSION_SMALLFLOATS_H
