@@ -232,6 +232,24 @@ MUTATIONS = [
         "    return upper;",
         "the first step reads weights that are cut, not rounded",
     ),
+    Mutation(
+        "lib/Runtime/ConvertCheckpoint.cpp",
+        "  if (beside)",
+        "  if (false && beside)",
+        "a converted parameter loses what is kept beside it",
+    ),
+    Mutation(
+        "lib/Kernels/PackStorage.cpp",
+        "storage.first <= other.last)",
+        "storage.first < other.last)",
+        "a result lies where the last operand still is",
+    ),
+    Mutation(
+        "lib/Conversion/SmallFloats.cpp",
+        "((magnitude >> cut) & 1);",
+        "1;",
+        "ties of 8-bit formats go up",
+    ),
     # Last, because everything is built again.
     Mutation(
         "include/binade/IR/Ops/Elementwise.td",

@@ -48,6 +48,18 @@ POLICIES = {
 STEPS, EVERY = 40, 5
 
 
+def draw_values(draw):
+    """Values of the graph's initializers."""
+    return {
+        "up": draw.standard_normal((6, 32), np.float32),
+        "gain": np.ones(32, np.float32),
+        "shift": np.zeros(32, np.float32),
+        "mean": np.zeros(32, np.float32),
+        "var": np.ones(32, np.float32),
+        "down": draw.standard_normal((32, 3), np.float32),
+    }
+
+
 class Runs:
     """A compiled model, its data, and runs of it."""
 
@@ -56,14 +68,7 @@ class Runs:
         draw = np.random.default_rng(3)
         model = onnx.parser.parse_model(GRAPH)
         trainable = ["up", "gain", "shift", "down"]
-        values = {
-            "up": draw.standard_normal((6, 32), np.float32),
-            "gain": np.ones(32, np.float32),
-            "shift": np.zeros(32, np.float32),
-            "mean": np.zeros(32, np.float32),
-            "var": np.ones(32, np.float32),
-            "down": draw.standard_normal((32, 3), np.float32),
-        }
+        values = draw_values(draw)
         for name, value in values.items():
             model.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
         entry = model.metadata_props.add()

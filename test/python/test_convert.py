@@ -12,7 +12,7 @@ from reference import binade, safetensors
 
 onnx = pytest.importorskip("onnx")
 
-from test_checkpoints import GRAPH  # noqa: E402
+from test_checkpoints import GRAPH, draw_values  # noqa: E402
 
 POLICIES = {
     "wide": "extends: fp32\n",
@@ -35,14 +35,7 @@ def work(tmp_path_factory):
     """Bundles of one model by policy, data, and a run of 10 steps in f32."""
     folder = tmp_path_factory.mktemp("convert")
     draw = np.random.default_rng(5)
-    values = {
-        "up": draw.standard_normal((6, 32), np.float32),
-        "gain": np.ones(32, np.float32),
-        "shift": np.zeros(32, np.float32),
-        "mean": np.zeros(32, np.float32),
-        "var": np.ones(32, np.float32),
-        "down": draw.standard_normal((32, 3), np.float32),
-    }
+    values = draw_values(draw)
     model = onnx.parser.parse_model(GRAPH)
     for name, value in values.items():
         model.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
