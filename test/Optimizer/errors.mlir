@@ -2,9 +2,9 @@
 // DEFINE: %{append} =
 // DEFINE: %{errors} = not binade-opt %t/gradient.mlir --binade-append-optimizer='%{append}' 2>&1 | FileCheck %s --check-prefix
 
-// REDEFINE: %{append} = optimizer=lion
+// REDEFINE: %{append} = optimizer=lyon
 // RUN: %{errors} UNKNOWN
-// UNKNOWN: error: unknown optimizer 'lion'; expected one of adamw, sgd, or a rule file ending in .mlir
+// UNKNOWN: error: unknown optimizer 'lyon'; expected one of adagrad, adam, adamw, ademamix, lion, rmsprop, rmsprop_centered, sgd, signum, or a rule file ending in .mlir
 
 // REDEFINE: %{append} = optimizer=sgd settings=beta1=0.9
 // RUN: %{errors} SETTING

@@ -1,4 +1,5 @@
-"""Optimizer rules and statistics in the reference against recorded PyTorch runs."""
+"""Optimizer rules and statistics in the reference against recorded PyTorch runs, and
+against their papers' formulas in numpy where PyTorch has none."""
 
 import json
 
@@ -9,16 +10,28 @@ from reference import F16, ROOT, evaluate, evaluate_op, random
 F32 = np.float32
 GOLDEN = json.loads((ROOT / "test/data/golden/optim.json").read_text())["cases"]
 RULES = ROOT / "lib/Optimizer/Rules"
-STATES = {"sgd": ["momentum_buffer"], "adamw": ["exp_avg", "exp_avg_sq"]}
-SCALARS = {"sgd": 6, "adamw": 7}
+# How many states and scalars each rule has.
+STATES = {"sgd": 1, "adam": 2, "adamw": 2, "rmsprop": 1, "rmsprop_centered": 3,
+          "adagrad": 1, "lion": 1, "signum": 1, "ademamix": 3}  # fmt: skip
+SCALARS = {"sgd": 6, "adam": 7, "adamw": 7, "rmsprop": 5, "rmsprop_centered": 6,
+           "adagrad": 3, "lion": 6, "signum": 4, "ademamix": 10}  # fmt: skip
 # Names of rows in the recorded file, and what follows the rule's order of hypers.
 RUNS = {
     "torch_sgd": ("sgd", [0.1, 0, 0, 0, 0]),
     "torch_sgd_mom": ("sgd", [0.1, 0.9, 0, 0, 0]),
     "torch_sgd_nesterov_wd": ("sgd", [0.1, 0.9, 0, 0.01, 1]),
     "torch_sgd_damp": ("sgd", [0.1, 0.9, 0.5, 0, 0]),
+    "torch_adam": ("adam", [1e-2, 0.9, 0.999, 1e-8, 0]),
+    "torch_adam_l2": ("adam", [1e-2, 0.9, 0.999, 1e-8, 0.1]),
     "torch_adamw": ("adamw", [1e-2, 0.9, 0.999, 1e-8, 0.1]),
+    "torch_rmsprop": ("rmsprop", [1e-2, 0.99, 1e-8, 0]),
+    "torch_rmsprop_centered_mom": ("rmsprop_centered", [1e-2, 0.99, 1e-8, 0, 0.9]),
+    "torch_adagrad": ("adagrad", [1e-2, 0.1, 1e-10, 0]),
+    "lion": ("lion", [1e-3, 0.9, 0.99, 0.1]),
 }
+INITIAL = {"torch_adagrad": 0.1}
+# The variance is a difference, which makes more of a last bit.
+ULPS = {"torch_rmsprop_centered_mom": 2}
 
 
 def from_bits(record):
@@ -28,7 +41,7 @@ def from_bits(record):
 def step_module(rule, hypers, size, parameter="f32", factors=0, skip=False):
     """The rule and a step over one parameter: p, g, states, step -> p, states."""
     p, g, scalar = f"tensor<{size}x{parameter}>", f"tensor<{size}xf32>", "tensor<f32>"
-    states = [f"%s{i}" for i in range(len(STATES[rule]))]
+    states = [f"%s{i}" for i in range(STATES[rule])]
     scalars = [f"%k#{i}" for i in range(SCALARS[rule])]
     factor_names = [f"%f{i}" for i in range(factors)]
     arguments = [f'%p: {p} {{binade.name = "p"}}', f'%g: {g} {{binade.name = "g"}}',
@@ -71,20 +84,75 @@ func.func @step({", ".join(arguments)}) -> ({named}) {{
     )
 
 
-def zeros(rule, like):
-    return {f"s{i}": np.zeros(like.shape, F32) for i in range(len(STATES[rule]))}
+def fill(rule, like, value=0.0):
+    return {f"s{i}": np.full(like.shape, value, F32) for i in range(STATES[rule])}
 
 
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
 @pytest.mark.parametrize("name", RUNS)
-def test_rules_follow_pytorch(name):
+def test_rules_follow_pytorch(name, backend):
     rule, hypers = RUNS[name]
     p = from_bits(GOLDEN["param0"])
-    module, states = step_module(rule, hypers, len(p)), zeros(rule, p)
+    module = step_module(rule, hypers, len(p))
+    states = fill(rule, p, INITIAL.get(name, 0.0))
     for step, (record, expected) in enumerate(zip(GOLDEN["grads"], GOLDEN[name])):
         outputs = evaluate(module, {"p": p, "g": from_bits(record), "step": np.int64(step),
-                                    **states}, "--function", "step")  # fmt: skip
+                                    **states}, "--function", "step", "--backend",
+                           backend)  # fmt: skip
         p, states = outputs["p"], {s: outputs[s] for s in states}
-        np.testing.assert_array_max_ulp(p, from_bits(expected), maxulp=1)
+        np.testing.assert_array_max_ulp(
+            p, from_bits(expected), maxulp=ULPS.get(name, 1)
+        )
+
+
+def signum(p, g, states, t, lr, beta, weight_decay):
+    m = beta * states[0] + (1 - beta) * g
+    return p - lr * (np.sign(m) + weight_decay * p), [m]
+
+
+def ademamix(p, g, states, t, lr, b1, b2, b3, alpha, eps, weight_decay, t_alpha, t_b3):
+    """Algorithm 1 of the paper; half-lives of the slow mean grow evenly."""
+    fast, slow, v = states
+    if t < t_alpha:
+        alpha *= t / t_alpha
+    if t < t_b3:
+        half_life = [np.log(0.5) / np.log(b) - 1 for b in (b1, b3)]
+        now = half_life[0] + t / t_b3 * (half_life[1] - half_life[0])
+        b3 = np.exp(np.log(0.5) / (now + 1))
+    fast = b1 * fast + (1 - b1) * g
+    slow = b3 * slow + (1 - b3) * g
+    v = b2 * v + (1 - b2) * g * g
+    top = fast / (1 - b1**t) + alpha * slow
+    update = top / (np.sqrt(v / (1 - b2**t)) + eps) + weight_decay * p
+    return p - lr * update, [fast, slow, v]
+
+
+PAPERS = {
+    "signum": (signum, [1e-2, 0.9, 0.1]),
+    "ademamix": (ademamix, [1e-2, 0.9, 0.99, 0.999, 5, 1e-8, 0.1, 0, 0]),
+    "ademamix growing": (ademamix, [1e-2, 0.9, 0.99, 0.999, 5, 1e-8, 0.1, 3, 6]),
+}
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+@pytest.mark.parametrize("name", PAPERS)
+def test_rules_follow_papers(name, backend):
+    formula, hypers = PAPERS[name]
+    rule = name.split()[0]
+    p, draw = random(50, seed=1), np.random.default_rng(2)
+    module, states = step_module(rule, hypers, len(p)), fill(rule, p)
+    exact, exact_states = p.astype(float), [np.zeros(50)] * STATES[rule]
+    for step in range(8):
+        g = draw.normal(size=50).astype(F32)
+        g[:3] = 0  # A sign of 0 is 0.
+        outputs = evaluate(module, {"p": p, "g": g, "step": np.int64(step), **states},
+                           "--function", "step", "--backend", backend)  # fmt: skip
+        p, states = outputs["p"], {s: outputs[s] for s in states}
+        exact, exact_states = formula(exact, g.astype(float), exact_states, step + 1,
+                                      *hypers)  # fmt: skip
+        np.testing.assert_allclose(p, exact, rtol=2e-6, atol=2e-7)
+        for i, state in enumerate(exact_states):
+            np.testing.assert_allclose(states[f"s{i}"], state, rtol=2e-6, atol=1e-7)
 
 
 def test_factors_multiply_the_gradient_in_f32():
@@ -93,7 +161,7 @@ def test_factors_multiply_the_gradient_in_f32():
     module = step_module("sgd", [1.0, 0, 0, 0, 0], 5, factors=2)
     outputs = evaluate(
         module, {"p": p, "g": g, "step": np.int64(0), "f0": factors[0], "f1": factors[1],
-                 **zeros("sgd", p)}, "--function", "step",
+                 **fill("sgd", p)}, "--function", "step",
     )  # fmt: skip
     np.testing.assert_array_equal(outputs["p"], p - g * factors[0] * factors[1])
 

@@ -141,7 +141,7 @@ WRONG_COMMANDS = {
     "empty window": (["--window", ""], ["--window", "got ''"]),
     "backward window": (["--window", "a=b[5:5]"], ["--window", "'a=b[5:5]'"]),
     "policy": (["--policy", "fp16amp"], ["did you mean 'fp16-amp'?", "bf16-amp"]),
-    "optimizer": (["--optimizer", "adam"], ["'adam'", "did you mean 'adamw'?"]),
+    "optimizer": (["--optimizer", "adamww"], ["'adamww'", "did you mean 'adamw'?"]),
     "setting": (["--set", "lr=fast"], ["--set", "lr=fast"]),
     "dim": (["--dim", "batch"], ["--dim", "NAME=N"]),
     "negative dim": (["--dim", "batch=-1"], ["--dim", "NAME=N"]),

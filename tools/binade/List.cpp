@@ -18,11 +18,15 @@ using ::binade::oneOf;
 
 static void listOptimizers() {
   MLIRContext context;
+  size_t width = 0;
+  for (StringRef name : getRuleNames())
+    width = std::max(width, name.size());
   for (StringRef name : getRuleNames()) {
     FailureOr<Rule> rule = loadRule(name, &context);
     size_t states = rule->optimizer.getStates().size();
-    llvm::outs() << llvm::formatv("{0,-12} {1} bytes of state per parameter;",
-                                  name, 4 * states);
+    llvm::outs() << llvm::left_justify(name, width)
+                 << llvm::formatv("  {0,2} bytes of state per parameter;",
+                                  4 * states);
     for (auto setting : rule->optimizer.getHypers().getAsRange<SettingAttr>())
       llvm::outs() << " " << setting.getName().getValue() << "="
                    << llvm::format("%g", setting.getDefault());
