@@ -234,8 +234,8 @@ MUTATIONS = [
     ),
     Mutation(
         "lib/Runtime/ConvertCheckpoint.cpp",
-        "  if (beside)",
-        "  if (false && beside)",
+        "  program.keep(port, values);",
+        "  storeRounded(values, std::nullopt, tensor);",
         "a converted parameter loses what is kept beside it",
     ),
     Mutation(

@@ -41,6 +41,13 @@ CLI::App *binade::addCommand(CLI::App &app, std::string name,
   return app.add_subcommand(std::move(name), std::move(help));
 }
 
+std::string binade::joinPrintable(const std::vector<std::string> &names) {
+  std::string joined;
+  for (const std::string &name : names)
+    joined += (joined.empty() ? "" : ", ") + printable(name);
+  return joined;
+}
+
 void binade::addDiagnosticFormat(CLI::App &app, DiagnosticFormat &format) {
   auto set = [&format](const std::string &text) {
     format = text == "json" ? DiagnosticFormat::Json : DiagnosticFormat::Text;

@@ -64,7 +64,6 @@ void Conversion::check(const Port &port) {
 Result<void> Conversion::convert(const Port &port) const {
   Tensor tensor = *program.find(port.role, port.name);
   std::string name = stateName(port.role, port.name);
-  const Port *beside = program.getPlan().findBeside(port);
   const bool isRounded = isNarrow(tensor.dtype);
   Result<std::vector<std::byte>> bytes =
       state.read(name, isRounded ? DType::F32 : tensor.dtype);
@@ -76,10 +75,7 @@ Result<void> Conversion::convert(const Port &port) const {
   }
   std::vector<float> values(bytes->size() / sizeof(float));
   std::memcpy(values.data(), bytes->data(), bytes->size());
-  storeRounded(values, program.getPlan().findMaster(port), tensor);
-  if (beside)
-    storeBeside(values, std::get<BesideInit>(beside->init).master,
-                *program.find(beside->role, beside->name));
+  program.keep(port, values);
   return {};
 }
 
@@ -98,13 +94,8 @@ Result<void> Conversion::run() {
     if (isTrainingState(port.role) && !isKeptBeside(port))
       check(port);
   if (!faults.empty()) {
-    constexpr std::size_t kMost = 20;
-    Error error{state.getPath(), faults.front()};
-    for (std::size_t i = 1; i < std::min(faults.size(), kMost); ++i)
-      error = std::move(error).withNote(faults[i]);
-    if (faults.size() > kMost)
-      error = std::move(error).withNote(
-          "and " + std::to_string(faults.size() - kMost) + " more");
+    Error error = withFirst(Error{state.getPath(), faults.front()},
+                            std::span(faults).subspan(1));
     return std::move(error).withNote(
         "the bundle has to be of the same model and optimizer");
   }

@@ -1,6 +1,7 @@
 //===- Describe.cpp - Tensors in messages ---------------------------------===//
 
 #include "Describe.h"
+#include <algorithm>
 
 std::string binade::describe(std::span<const std::int64_t> shape) {
   std::string text = "[";
@@ -11,4 +12,15 @@ std::string binade::describe(std::span<const std::int64_t> shape) {
 
 std::string binade::describe(DType dtype, std::span<const std::int64_t> shape) {
   return std::string(name(dtype)) + " " + describe(shape);
+}
+
+binade::Error binade::withFirst(Error error,
+                                std::span<const std::string> notes) {
+  constexpr std::size_t kMost = 19;
+  for (const std::string &note : notes.first(std::min(notes.size(), kMost)))
+    error = std::move(error).withNote(note);
+  if (notes.size() > kMost)
+    error = std::move(error).withNote(
+        "and " + std::to_string(notes.size() - kMost) + " more");
+  return error;
 }

@@ -4,6 +4,7 @@
 #define BINADE_RUNTIME_DESCRIBE_H
 
 #include "binade/Container/DType.h"
+#include "binade/Container/Error.h"
 #include <span>
 #include <string>
 
@@ -13,6 +14,10 @@ namespace binade {
 std::string describe(std::span<const std::int64_t> shape);
 /// `F32 [8, 64]`
 std::string describe(DType dtype, std::span<const std::int64_t> shape);
+
+/// Adds the first 19 of `notes`, and how many there are more: with its error, a
+/// list of up to 20.
+Error withFirst(Error error, std::span<const std::string> notes);
 
 } // namespace binade
 

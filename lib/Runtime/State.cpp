@@ -60,21 +60,17 @@ static Result<std::vector<float>> readFloats(const Safetensors &file,
 /// All tensors that do not fit, the first as the error.
 static Error misfit(const Safetensors &file,
                     const std::vector<Match> &misfits) {
-  constexpr std::size_t kMost = 20;
   auto explain = [](const Match &match) {
     return describe(match.info->dtype, match.info->shape) +
            ", the program has " +
            describe(match.tensor.dtype, match.tensor.shape);
   };
-  Error error = file.errorAt(*misfits.front().info, explain(misfits.front()));
-  for (std::size_t i = 1; i < std::min(misfits.size(), kMost); ++i)
-    error = std::move(error).withNote("so is tensor " +
-                                      quote(misfits[i].info->name) + ": " +
-                                      explain(misfits[i]));
-  if (misfits.size() > kMost)
-    error = std::move(error).withNote(
-        "and " + std::to_string(misfits.size() - kMost) + " more");
-  return error;
+  std::vector<std::string> others;
+  for (const Match &match : std::span(misfits).subspan(1))
+    others.push_back("so is tensor " + quote(match.info->name) + ": " +
+                     explain(match));
+  return withFirst(
+      file.errorAt(*misfits.front().info, explain(misfits.front())), others);
 }
 
 Result<Restored> Program::restore(const Safetensors &file) {
@@ -137,6 +133,10 @@ Result<Restored> Program::restore(const Safetensors &file) {
   }
   restored.tensors = matches.size();
   return restored;
+}
+
+void Program::keep(const Port &port, std::span<const float> values) {
+  implementation->keep(port, values);
 }
 
 Result<void> Program::save(const std::string &path) const {

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import itertools
 import json
 import logging
 import os
@@ -166,9 +165,7 @@ def _trace(
                 }
             )
         except Exception as error:
-            raise _explained(
-                error, sorted({*itertools.chain(*dims.values())})
-            ) from error
+            raise _explained(error, dims) from error
     # One tensor may have several names in the module; `tensors` has the first.
     first_name = {id(tensor): name for name, tensor in tensors.items()}
     aliases = {
@@ -202,14 +199,14 @@ def _quiet():
         logger.setLevel(level)
 
 
-def _explained(error: Exception, names: Sequence[str]) -> RejectedError:
+def _explained(error: Exception, dims: Mapping[str, Sequence[str]]) -> RejectedError:
     """The cause that a user can act on, out of the exporter's nested errors."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, RejectedError):
             return cause
         last, cause = cause, cause.__cause__
-    names = [name for name in names if name]
+    names = sorted({axis for own in dims.values() for axis in own if axis})
     given = f" for any size of {', '.join(names)}" if names else ""
     return RejectedError(
         f"PyTorch cannot export the model{given}: {type(last).__name__}: "

@@ -124,16 +124,6 @@ int CheckpointCommand::verify() const {
   return code;
 }
 
-static void printNames(llvm::StringRef title,
-                       const std::vector<std::string> &names) {
-  if (names.empty())
-    return;
-  std::cout << title.str();
-  for (const std::string &name : names)
-    std::cout << (&name == &names.front() ? "" : ", ") << printable(name);
-  std::cout << "\n";
-}
-
 int CheckpointCommand::convert() const {
   auto converted = ::binade::convertCheckpoint(
       llvm::StringRef(path).rtrim('/').str(), bundle, out);
@@ -143,8 +133,12 @@ int CheckpointCommand::convert() const {
             << " tensors of " << printable(converted->from) << ", policy "
             << printable(converted->policyFrom) << " -> "
             << printable(converted->policyTo) << "\n";
-  printNames("with their initial values: ", converted->initial);
-  printNames("left out: ", converted->leftOut);
+  if (!converted->initial.empty())
+    std::cout << "with their initial values: "
+              << ::binade::joinPrintable(converted->initial) << "\n";
+  if (!converted->leftOut.empty())
+    std::cout << "left out: " << ::binade::joinPrintable(converted->leftOut)
+              << "\n";
   return ExitCode::Ok;
 }
 

@@ -9,7 +9,6 @@
 #include "binade/Container/Sha256.h"
 #include "binade/Runtime/RunOrigin.h"
 #include "binade/Runtime/TrainedState.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/Path.h"
 #include <iostream>
@@ -17,6 +16,7 @@
 using namespace mlir;
 using namespace mlir::binade;
 using ::binade::ExitCode;
+using ::binade::joinPrintable;
 using ::binade::oneOf;
 using ::binade::printable;
 using ::binade::Result;
@@ -35,23 +35,16 @@ struct ExportCommand {
 };
 } // namespace
 
-static std::string list(const std::vector<std::string> &names) {
-  return llvm::join(
-      llvm::map_range(names,
-                      [](const std::string &name) { return printable(name); }),
-      ", ");
-}
-
 void ExportCommand::print(const TrainedState &state,
                           const ExportReport &report) const {
   std::cout << printable(out) << ": " << report.nodes << " nodes, "
             << report.tensors << " tensors of " << state.getPath();
   if (std::optional<std::int64_t> step = state.getStep())
     std::cout << " after step " << *step;
-  std::cout << "; inputs " << list(report.inputs) << "; outputs "
-            << list(report.outputs) << "\n";
+  std::cout << "; inputs " << joinPrintable(report.inputs) << "; outputs "
+            << joinPrintable(report.outputs) << "\n";
   if (!report.leftOut.empty())
-    std::cout << "left out: " << list(report.leftOut) << "\n";
+    std::cout << "left out: " << joinPrintable(report.leftOut) << "\n";
   if (!report.data.empty())
     std::cout << "weights beside it: " << printable(report.data) << "\n";
 }
@@ -128,7 +121,7 @@ int ExportCommand::execute() {
     diagnostics.print(
         {state->getPath(), "the model has no tensors of these names, which are "
                            "left out: " +
-                               list(report.unknown)},
+                               joinPrintable(report.unknown)},
         Severity::Warning);
   print(*state, report);
   return ExitCode::Ok;

@@ -79,9 +79,7 @@ FailureOr<Plan> Planner::plan(ModuleOp step, const Variant &variant) {
   if (failed(runPhases(*module, CompilerPhase::Optimizer, CompilerPhase::Assign,
                        own)))
     return failure();
-  if (!variant.states.empty()) {
-    setStates(*module, cast<FloatType>(parseType(variant.states, &context)));
-  }
+  setStates(*module, cast<FloatType>(parseType(variant.states, &context)));
   if (failed(runPhases(*module, CompilerPhase::Assign, CompilerPhase::Kernels,
                        own)))
     return failure();
@@ -159,7 +157,10 @@ private:
 } // namespace
 
 bool Search::fits(std::int64_t n) {
-  if (n > most || (known.contains(n) && known[n] > budget))
+  if (n > most)
+    return false;
+  if (auto before = known.find(n);
+      before != known.end() && before->second > budget)
     return false;
   Result<std::uint64_t> bytes = measure(n);
   if (!bytes) {

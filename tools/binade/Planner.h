@@ -11,8 +11,8 @@
 #include <map>
 #include <optional>
 
-/// A policy, and the format of the optimizer's states: that of the policy where
-/// nothing is named.
+/// A policy, and the format of the optimizer's states, whatever the policy says
+/// of them.
 struct Variant {
   std::string policy, states;
 };

@@ -46,6 +46,9 @@ CLI::App *addCommand(CLI::App &app, std::string name, std::string help);
 /// Adds --diag, the form of errors and warnings.
 void addDiagnosticFormat(CLI::App &app, DiagnosticFormat &format);
 
+/// `a, b`: names, made printable.
+std::string joinPrintable(const std::vector<std::string> &names);
+
 /// An error of the command line: exit code 2.
 Error usageError(std::string message);
 

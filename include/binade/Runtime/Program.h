@@ -103,6 +103,10 @@ public:
   /// lists all, and so is a file without any such name.
   Result<Restored> restore(const Safetensors &file);
 
+  /// Gives a port of 16 bits `values`, rounded, and what is kept beside a
+  /// parameter what they lose.
+  void keep(const plan::Port &port, std::span<const float> values);
+
   /// Writes training state atomically (ruling on final.safetensors).
   Result<void> save(const std::string &path) const;
 
