@@ -16,7 +16,8 @@ using namespace mlir::binade;
 static bool isLanes(Type type) { return isa<FloatType, VectorType>(type); }
 
 static bool isByteFloat(Type type) {
-  return isSmallFloat(type) && type.getIntOrFloatBitWidth() == 8;
+  return isa<Float8E8M0FNUType>(type) ||
+         (isSmallFloat(type) && type.getIntOrFloatBitWidth() == 8);
 }
 
 /// f32 to bf16, to nearest even. The bits that are cut off, and the last that
@@ -40,6 +41,39 @@ static FloatLanes roundToOdd(FloatLanes x) {
   BoolLanes larger = back.apply<math::AbsFOp>() > x.apply<math::AbsFOp>();
   IntLanes odd = select(larger, u - 1, u) | 1;
   return floatFromBits(select(back != x, odd, u));
+}
+
+/// Powers of two: the exponent field of the nearest one, upwards half way
+/// between two. NaN where the number is no power's neighbour.
+static IntLanes encodePower(FloatLanes x) {
+  IntLanes bits = x.bits();
+  IntLanes field = (bits + 0x00400000) >> 23;
+  auto isAtMost = [&](uint64_t bound) {
+    return bits.compare(arith::CmpIPredicate::sle, bits.constant(bound));
+  };
+  // Half of 2^-127 and less is nothing; up to its middle it is 2^-127.
+  field = select(isAtMost(0x005fffff), bits.constant(0), field);
+  field = select(isAtMost(0x00200000), bits.constant(255), field);
+  return select(x.isNaN(), bits.constant(255), field).resize(8);
+}
+
+static FloatLanes decodePower(IntLanes code) {
+  IntLanes field = code.resize(32);
+  auto is = [&](uint64_t number) {
+    return field.compare(arith::CmpIPredicate::eq, field.constant(number));
+  };
+  IntLanes bits = field << 23;
+  bits = select(is(0), bits.constant(0x00400000), bits);
+  return floatFromBits(select(is(255), bits.constant(0x7fc00000), bits));
+}
+
+/// What 8 bits hold.
+static IntLanes encodeByte(FloatLanes x, FloatType type) {
+  return isa<Float8E8M0FNUType>(type) ? encodePower(x) : encodeSmall(x, type);
+}
+static FloatLanes decodeByte(IntLanes code, FloatType type) {
+  return isa<Float8E8M0FNUType>(type) ? decodePower(code)
+                                      : decodeSmall(code, type);
 }
 
 namespace {
@@ -67,7 +101,7 @@ struct ExpandTruncF : OpRewritePattern<arith::TruncFOp> {
     else
       rewriter.replaceOpWithNewOp<arith::BitcastOp>(
           op, op.getType(),
-          isByte ? encodeSmall(x, cast<FloatType>(to)).value
+          isByte ? encodeByte(x, cast<FloatType>(to)).value
                  : roundToBF16(x).value);
     return success();
   }
@@ -88,7 +122,7 @@ struct ExpandExtF : OpRewritePattern<arith::ExtFOp> {
     Type integer =
         Lanes(b, op.getIn()).typeWith(b.getIntegerType(isByte ? 8 : 16));
     IntLanes code(b, arith::BitcastOp::create(b, integer, op.getIn()));
-    FloatLanes wide = isByte ? decodeSmall(code, cast<FloatType>(from))
+    FloatLanes wide = isByte ? decodeByte(code, cast<FloatType>(from))
                              : floatFromBits(code.resize(32) << 16);
     rewriter.replaceOp(op, to.isF64() ? wide.resize(64).value : wide.value);
     return success();

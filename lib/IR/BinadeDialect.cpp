@@ -62,6 +62,9 @@ void BinadeDialect::initialize() {
 #include "binade/IR/Ops/Optimizer.cpp.inc"
       ,
 #define GET_OP_LIST
+#include "binade/IR/Ops/Quantization.cpp.inc"
+      ,
+#define GET_OP_LIST
 #include "binade/IR/Ops/Monitor.cpp.inc"
       ,
 #define GET_OP_LIST

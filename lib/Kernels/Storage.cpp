@@ -26,6 +26,8 @@ uint64_t mlir::binade::getByteSize(Type type) {
     return DType::F8_E4M3;
   if (isa<Float8E5M2Type>(element))
     return DType::F8_E5M2;
+  if (isa<Float8E8M0FNUType>(element))
+    return DType::F8_E8M0;
   if (element.isInteger(1))
     return DType::BOOL;
   if (element.isInteger(32))

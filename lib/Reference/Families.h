@@ -23,6 +23,7 @@ void addLossScaling(Reference &reference);
 void addMonitor(Reference &reference);
 void addNormalization(Reference &reference);
 void addOptimizer(Reference &reference);
+void addQuantization(Reference &reference);
 void addRandom(Reference &reference);
 void addReduction(Reference &reference);
 void addShape(Reference &reference);

@@ -170,7 +170,8 @@ const Reference &Reference::get() {
     for (auto *addFamily :
          {addAttention, addCast, addContraction, addConvolution, addElementwise,
           addEmbedding, addKernel, addLoss, addLossScaling, addMonitor,
-          addNormalization, addOptimizer, addRandom, addReduction, addShape})
+          addNormalization, addOptimizer, addQuantization, addRandom,
+          addReduction, addShape})
       addFamily(all);
     return all;
   }();

@@ -24,6 +24,7 @@ F16, BF16 = np.float16, ml_dtypes.bfloat16
 ELEMENTS = {
     "f64": np.float64, "f32": np.float32, "f16": F16, "bf16": BF16,
     "f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E5M2": ml_dtypes.float8_e5m2,
+    "f8E8M0FNU": ml_dtypes.float8_e8m0fnu,
     "i64": np.int64, "i32": np.int32, "i16": np.int16, "i8": np.int8, "i1": np.bool_,
 }  # fmt: skip
 NAMES = {np.dtype(dtype): name for name, dtype in ELEMENTS.items()}

@@ -124,6 +124,8 @@ FloatType getComputeFormat(PrecisionOpInterface op, Type operand);
 #define GET_OP_CLASSES
 #include "binade/IR/Ops/Optimizer.h.inc"
 #define GET_OP_CLASSES
+#include "binade/IR/Ops/Quantization.h.inc"
+#define GET_OP_CLASSES
 #include "binade/IR/Ops/Monitor.h.inc"
 #define GET_OP_CLASSES
 #include "binade/IR/Ops/Kernel.h.inc"

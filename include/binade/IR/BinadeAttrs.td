@@ -97,6 +97,108 @@ def Binade_StorageAttr : Binade_Attr<"Storage", "storage"> {
   }];
 }
 
+def Binade_CodeBookAttr : Binade_Attr<"CodeBook", "code_book"> {
+  let summary = "the numbers that codes stand for, in a table";
+  let description = [{
+    Code i stands for `values[i]`. Values ascend; there are 256 of them, or 16.
+
+    A number becomes the code of the nearest value, half way between two the even
+    one. Where the book has negative values, a number that is not zero keeps its
+    sign: a tiny negative one does not become zero but the code below.
+
+    Example:
+
+    ```mlir
+    #binade.code_book<"quarters", [-1.0, -7.5e-1, ...]>
+    ```
+  }];
+  let parameters = (ins "::mlir::StringAttr":$name,
+                        "::mlir::DenseF32ArrayAttr":$values);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Whether a value is negative.
+    bool isSigned() const { return ArrayRef<float>(getValues()).front() < 0.0f; }
+    /// The least f32 that becomes code `code`; minus infinity for code 0.
+    float getThreshold(unsigned code) const;
+  }];
+}
+
+def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
+  let summary = "a format of codes with shared scales";
+  let description = [{
+    `element` is a float format of at most 8 bits, or a `#binade.code_book`. Elements
+    share a scale
+
+    - `per_tensor`: all;
+    - `per_row`: those of a row, along the last axis;
+    - `per_group<G>`: G consecutive ones in row-major order, the last fewer;
+    - `per_block<M, N>`: M rows and N columns of the last two axes, fewer at the ends.
+
+    An element is code times scale. Scales have format `scale`: f32, bf16, or
+    f8E8M0FNU for powers of two. `rule` says how a scale S follows from A, the largest
+    magnitude that shares it. F is the largest number of `element`. Arithmetic is f32;
+    an operation rounds once.
+
+    | `rule` | S | an element becomes the code of |
+    |---|---|---|
+    | `amax` | A / F, rounded to `scale` | x / S |
+    | `amax_offset` | (A + 1e-10) / F | x / S, where S is not yet rounded to `scale` |
+    | `inverse` | 1 / s with s = F / A | x s |
+    | `inverse_power` | 1 / s with s = F / A, rounded down to a power of two | x s |
+    | `floor` | 2^(exponent of A - exponent of F) | x / S |
+    | `round_up` | A (1 / F), rounded up to a power of two | x / S |
+
+    With `amax` S is not less than the least normal f32, and 1 / F where A is 0.
+    `inverse` and `inverse_power` take 1 for s where A is 0, infinite or NaN, and the
+    largest finite s. Powers of two of `floor` and `round_up` stay in 2^-127 to 2^127.
+    A NaN never becomes a finite number: its code or its scale is NaN.
+
+    With `expand` an element becomes the code of y / S with y = sign(x) (|x| / c)^k,
+    and S follows from the largest y; c = sqrt(A) sqrt(a), where a is the least
+    magnitude that is not 0. k makes use of the range of `element`:
+    floor(16 log2(F T / 2) / log2(A / a)) / 16, at least 1 / 16, and 1 where A / a is
+    at most 1 + 2^-12. T is F for floats without infinity, otherwise 1 / the least
+    magnitude of `element`. c and k are kept in f32 beside S.
+
+    Sources: `amax_offset` and `expand`: COAT (Xi et al., 2024); `inverse` and
+    `inverse_power`: Transformer Engine; `floor` and `round_up`: OCP Microscaling 1.0
+    and Transformer Engine. `docs/Quantization.md` says where they differ.
+
+    Example: the format of COAT's optimizer states.
+
+    ```mlir
+    #binade.quantized<f8E4M3FN, per_group<128>, scale = f32, expand>
+    ```
+  }];
+  let parameters = (ins "::mlir::Attribute":$element,
+                        "::mlir::binade::Granularity":$granularity,
+                        ArrayRefParameter<"int64_t">:$extent,
+                        "::mlir::FloatType":$scale,
+                        "::mlir::binade::ScaleRule":$rule, "bool":$expand);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Null where elements are codes of a book.
+    FloatType getFormat() const;
+    CodeBookAttr getBook() const;
+    /// What a code is: the float format if that has 8 bits, otherwise i8.
+    Type getCodeType() const;
+    /// Whether two codes lie in a byte, the first in its upper half.
+    bool isPacked() const;
+    /// The largest magnitude and the least that is not 0.
+    double getLargest() const;
+    double getLeast() const;
+    /// A scale, and with `expand` k and c.
+    unsigned countFactors() const { return getExpand() ? 3 : 1; }
+    /// The shape of scales of a tensor of `shape`.
+    SmallVector<int64_t> getScaleShape(ArrayRef<int64_t> shape) const;
+    /// What a tensor of `shape` is kept as: codes, scales, and with `expand` k and
+    /// c. Two codes in a byte have rank 1.
+    SmallVector<RankedTensorType> getParts(ArrayRef<int64_t> shape) const;
+  }];
+}
+
 def Binade_BesideAttr : Binade_Attr<"Beside", "beside"> {
   let summary = "the initial value of what is kept beside a parameter";
   let description = [{

@@ -89,6 +89,27 @@ def Binade_Master : Binade_Enum<"Master",
     ]>;
 def Binade_MasterAttr : Binade_EnumAttr<Binade_Master, "master">;
 
+// Which elements of a quantized tensor share a scale.
+def Binade_Granularity : Binade_Enum<"Granularity",
+    "which elements of a quantized tensor share a scale", [
+      I32EnumCase<"PerTensor", 0, "per_tensor">,
+      I32EnumCase<"PerRow", 1, "per_row">,     // of the last axis
+      I32EnumCase<"PerGroup", 2, "per_group">, // consecutive, row-major
+      I32EnumCase<"PerBlock", 3, "per_block">, // of the last two axes
+    ]>;
+
+// How a scale follows from the largest magnitude A of the elements that share
+// it, F being the largest number of the format.
+def Binade_ScaleRule : Binade_Enum<"ScaleRule",
+    "how a scale follows from the largest magnitude", [
+      I32EnumCase<"Amax", 0, "amax">,                // A / F
+      I32EnumCase<"AmaxOffset", 1, "amax_offset">,   // (A + 1e-10) / F, as COAT
+      I32EnumCase<"Inverse", 2, "inverse">,          // 1 / (F / A)
+      I32EnumCase<"InversePower", 3, "inverse_power">, // F / A cut to 2^n
+      I32EnumCase<"Floor", 4, "floor">,              // A cut to 2^n, of OCP MX
+      I32EnumCase<"RoundUp", 5, "round_up">,         // A / F up to 2^n
+    ]>;
+
 // What a function argument or result is. Arguments stand in this order.
 def Binade_Role : Binade_Enum<"Role", "what a value of the step's interface is", [
       I32EnumCase<"Parameter", 0, "parameter">, // trained

@@ -16,6 +16,7 @@ include "binade/IR/Ops/Shape.td"
 include "binade/IR/Ops/Random.td"
 include "binade/IR/Ops/LossScaling.td"
 include "binade/IR/Ops/Optimizer.td"
+include "binade/IR/Ops/Quantization.td"
 include "binade/IR/Ops/Monitor.td"
 include "binade/IR/Ops/Kernel.td"
 

@@ -134,6 +134,8 @@ public:
   Value spread(Value x);
   Value widen(Value x);
   Value narrow(Value x, Type element, bool saturate = false);
+  /// The elements of a rank-1 `table` that an i32, or one per lane, names.
+  Value lookUp(DenseElementsAttr table, Value index);
   /// Memory of this function, `count` elements.
   Value allocate(int64_t count, Type element);
   /// The part of the workspace that starts at `byte`.
@@ -185,6 +187,12 @@ private:
   Element computeIota(Operation *op, const Offset &offset);
   Element computeCheck(CheckIndexOp op, const Offset &offset);
   Element computeConstant(Operation *op, const Offset &offset);
+  Element computeDequantize(DequantizeOp op, const Offset &offset);
+  Element computeEncode(EncodeOp op, const Offset &offset);
+  Element computeChooseScale(ChooseScaleOp op, unsigned result,
+                             const Offset &offset);
+  Offset findScale(QuantizedAttr format, ArrayRef<int64_t> shape,
+                   const Offset &offset);
   Element computeFormula(Operation *op, unsigned result, const Offset &offset);
   Element computeScalars(OptimizerScalarsOp op, func::FuncOp formula,
                          unsigned result);
@@ -198,6 +206,8 @@ private:
                llvm::function_ref<Value()> inside);
   Element fail(Operation *op, const Twine &reason, Type element);
   Value zero(Type element, const Offset &offset);
+  /// Memory that holds the numbers of a rank-1 `elements`.
+  Value table(DenseElementsAttr elements);
   void reportIndex(Value bad);
   Value variableValue(const Variable *variable, bool asLanes);
 
@@ -206,8 +216,8 @@ private:
   OffsetSpace space;
   SmallVector<Scope> scopes;
   DenseMap<Value, Home> homes;
-  DenseMap<Operation *, Value> tables; ///< Of constants.
-  ModuleOp formulas;                   ///< Holds the optimizers' functions.
+  DenseMap<Attribute, Value> tables; ///< Of constants.
+  ModuleOp formulas;                 ///< Holds the optimizers' functions.
   Accesses loads, stores;
   std::optional<Offset> elementPlace, rowPlace;
   int64_t laneCount = 1;

@@ -190,7 +190,9 @@ private:
   static int64_t getOwnCost(Operation *op) {
     auto elementwise = dyn_cast<ElementwiseOpInterface>(op);
     if (!elementwise)
-      return isa<GatherOp, PadOp, ConcatOp>(op) ? 2 : 0;
+      return isa<EncodeOp, DequantizeOp>(op)      ? kExpensive
+             : isa<GatherOp, PadOp, ConcatOp>(op) ? 2
+                                                  : 0;
     // Asks the op itself.
     ImplicitLocOpBuilder b(op->getLoc(), op->getContext());
     Block block;

@@ -82,8 +82,15 @@ Element Emitter::compute(Value value, const Offset &offset) {
     return computeCheck(check, offset);
   if (isa<ConstantOp>(op))
     return computeConstant(op, offset);
+  unsigned result = cast<OpResult>(value).getResultNumber();
   if (isa<OptimizerUpdateOp, OptimizerScalarsOp>(op))
-    return computeFormula(op, cast<OpResult>(value).getResultNumber(), offset);
+    return computeFormula(op, result, offset);
+  if (auto dequantize = dyn_cast<DequantizeOp>(op))
+    return computeDequantize(dequantize, offset);
+  if (auto encode = dyn_cast<EncodeOp>(op))
+    return computeEncode(encode, offset);
+  if (auto choose = dyn_cast<ChooseScaleOp>(op))
+    return computeChooseScale(choose, result, offset);
   return fail(op, "cannot be computed at the place where its kernel needs it",
               element);
 }
@@ -149,28 +156,49 @@ Element Emitter::computeConstant(Operation *op, const Offset &offset) {
     auto number = elements.getSplatValue<TypedAttr>();
     return {arith::ConstantOp::create(b, number), 0};
   }
-  // A table in the kernel's object.
-  Value &table = tables[op];
-  if (!table) {
-    auto module = target->getParentOfType<ModuleOp>();
-    auto memory = MemRefType::get({type.getNumElements()},
-                                  getStorageType(type.getElementType()));
-    auto flat = RankedTensorType::get(memory.getShape(), type.getElementType());
-    DenseElementsAttr stored = elements.reshape(flat);
-    if (memory.getElementType() != type.getElementType())
-      stored =
-          stored.mapValues(memory.getElementType(),
-                           llvm::function_ref<APInt(const APInt &)>(
-                               [](const APInt &bit) { return bit.zext(8); }));
-    std::string name =
-        (target.getName() + ".table" + std::to_string(tables.size())).str();
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(module.getBody());
-    memref::GlobalOp::create(b, name, b.getStringAttr("private"), memory,
-                             stored, /*constant=*/true,
-                             b.getI64IntegerAttr(64));
-    At at(*this, 0);
-    table = memref::GetGlobalOp::create(b, memory, name);
+  auto flat =
+      RankedTensorType::get({type.getNumElements()}, type.getElementType());
+  return load(table(elements.reshape(flat)), type.getElementType(), offset);
+}
+
+/// A constant in the kernel's object.
+Value Emitter::table(DenseElementsAttr elements) {
+  Value &known = tables[elements];
+  if (known)
+    return known;
+  auto module = target->getParentOfType<ModuleOp>();
+  RankedTensorType type = cast<RankedTensorType>(elements.getType());
+  auto memory =
+      MemRefType::get(type.getShape(), getStorageType(type.getElementType()));
+  DenseElementsAttr stored = elements;
+  if (memory.getElementType() != type.getElementType())
+    stored =
+        stored.mapValues(memory.getElementType(),
+                         llvm::function_ref<APInt(const APInt &)>(
+                             [](const APInt &bit) { return bit.zext(8); }));
+  std::string name =
+      (target.getName() + ".table" + std::to_string(tables.size())).str();
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(module.getBody());
+  memref::GlobalOp::create(b, name, b.getStringAttr("private"), memory, stored,
+                           /*constant=*/true, b.getI64IntegerAttr(64));
+  At at(*this, 0);
+  known = memref::GetGlobalOp::create(b, memory, name);
+  return known;
+}
+
+Value Emitter::lookUp(DenseElementsAttr elements, Value index) {
+  Value memory = table(elements);
+  Type element = elements.getElementType();
+  auto lanes = dyn_cast<VectorType>(index.getType());
+  if (!lanes) {
+    index = arith::IndexCastUIOp::create(b, b.getIndexType(), index);
+    return memref::LoadOp::create(b, memory, index);
   }
-  return load(table, type.getElementType(), offset);
+  auto type = lanes.clone(element);
+  Value all = vector::BroadcastOp::create(
+      b, lanes.clone(b.getI1Type()), arith::ConstantIntOp::create(b, 1, 1));
+  Value nothing = arith::ConstantOp::create(b, b.getZeroAttr(type));
+  Value zero = arith::ConstantIndexOp::create(b, 0);
+  return vector::GatherOp::create(b, type, memory, zero, index, all, nothing);
 }

@@ -1,0 +1,152 @@
+//===- Quantization.cpp - codes and scales of elements --------------------===//
+
+#include "../LaneCodec.h"
+#include "Emitter.h"
+#include "binade/IR/Build.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+/// Where the scale of the element at `offset` of a tensor of `shape` lies.
+Offset Emitter::findScale(QuantizedAttr format, ArrayRef<int64_t> shape,
+                          const Offset &offset) {
+  int64_t columns = shape.empty() ? 1 : shape.back();
+  switch (format.getGranularity()) {
+  case Granularity::PerTensor:
+    return Offset();
+  case Granularity::PerRow:
+    return space.divide(offset, columns).quotient;
+  case Granularity::PerGroup:
+    return space.divide(offset, format.getExtent().front()).quotient;
+  case Granularity::PerBlock: {
+    int64_t rows = shape.size() < 2 ? 1 : shape[shape.size() - 2];
+    ArrayRef<int64_t> extent = format.getExtent();
+    int64_t down = llvm::divideCeil(rows, extent[0]);
+    int64_t across = llvm::divideCeil(columns, extent[1]);
+    auto [line, column] = space.divide(offset, columns).asPair();
+    auto [matrix, row] = space.divide(line, rows).asPair();
+    Offset block = space.divide(row, extent[0]).quotient;
+    return matrix * (down * across) + block * across +
+           space.divide(column, extent[1]).quotient;
+  }
+  }
+  llvm_unreachable("all granularities are listed");
+}
+
+namespace {
+/// Elements that are needed at one place, all of them vectors or none.
+struct Operands {
+  SmallVector<Value> values;
+  unsigned where = 0;
+  bool hasVector = false;
+
+  void add(Element element) {
+    where = std::max(where, element.depth);
+    hasVector |= isa<VectorType>(element.value.getType());
+    values.push_back(element.value);
+  }
+};
+} // namespace
+
+Element Emitter::computeDequantize(DequantizeOp op, const Offset &offset) {
+  QuantizedAttr format = op.getFormat();
+  ValueRange parts = op.getParts();
+  Offset place = findScale(format, getTensor(op.getY()).getShape(), offset);
+  Operands operands;
+  Offset half;
+  if (format.isPacked()) {
+    auto [byte, which] = space.divide(offset, 2).asPair();
+    operands.add(pull(parts.front(), byte));
+    half = which;
+    operands.where = std::max(operands.where, half.depth());
+    operands.hasVector |= half.variesOverLanes();
+  } else {
+    operands.add(pull(parts.front(), offset));
+  }
+  for (Value part : parts.drop_front())
+    operands.add(pull(part, place));
+  At at(*this, operands.where);
+  auto get = [&](unsigned index) {
+    Value value = operands.values[index];
+    if (index > 0)
+      value = widen(value);
+    return operands.hasVector ? spread(value) : value;
+  };
+  Value bits = get(0);
+  Type byte = b.getI8Type();
+  if (auto vector = dyn_cast<VectorType>(bits.getType()))
+    byte = vector.clone(byte);
+  IntLanes code(b, arith::BitcastOp::create(b, byte, bits));
+  if (format.isPacked()) {
+    Value which = half.variesOverLanes() ? perLane(half) : number(half);
+    which = arith::IndexCastOp::create(
+        b, byte, operands.hasVector ? spread(which) : which);
+    IntLanes isFirst = IntLanes(b, which) - 1; // All bits, or none.
+    IntLanes shift = isFirst & 4;
+    code = IntLanes(b, arith::ShRUIOp::create(b, code.value, shift.value)) & 15;
+  }
+  auto scale = FloatLanes(b, get(1));
+  LaneCodec::Factors factors{scale, scale, {}, {}};
+  if (format.getExpand()) {
+    factors.power = FloatLanes(b, get(2));
+    factors.centre = FloatLanes(b, get(3));
+  }
+  FloatLanes y = LaneCodec(format).decode(
+      code, factors, [&](DenseElementsAttr table, Value index) {
+        return lookUp(table, index);
+      });
+  return {narrow(y.value, getTensor(op.getY()).getElementType()),
+          operands.where};
+}
+
+Element Emitter::computeEncode(EncodeOp op, const Offset &offset) {
+  QuantizedAttr format = op.getFormat();
+  Offset place = findScale(format, getTensor(op.getX()).getShape(), offset);
+  Operands operands;
+  operands.add(pull(op.getX(), offset));
+  for (Value factor : op->getOperands().drop_front())
+    operands.add(pull(factor, place));
+  At at(*this, operands.where);
+  auto get = [&](unsigned index) {
+    Value value = operands.values[index];
+    return FloatLanes(b, operands.hasVector ? spread(value) : value);
+  };
+  LaneCodec::Factors factors{get(1), get(1), {}, {}};
+  if (format.getExpand()) {
+    factors.power = get(2);
+    factors.centre = get(3);
+  }
+  IntLanes code =
+      LaneCodec(format).encode(get(0), factors, op.getSaturate(),
+                               [&](DenseElementsAttr table, Value index) {
+                                 return lookUp(table, index);
+                               });
+  Type type = code.typeWith(format.getCodeType());
+  return {arith::BitcastOp::create(b, type, code.value), operands.where};
+}
+
+Element Emitter::computeChooseScale(ChooseScaleOp op, unsigned result,
+                                    const Offset &offset) {
+  Operands operands;
+  operands.add(pull(op.getAmax(), offset));
+  if (op.getLeast())
+    operands.add(pull(op.getLeast(), offset));
+  At at(*this, operands.where);
+  auto get = [&](unsigned index) {
+    Value value = operands.values[index];
+    return FloatLanes(b, operands.hasVector ? spread(value) : value);
+  };
+  std::optional<FloatLanes> least;
+  if (op.getLeast())
+    least = get(1);
+  LaneCodec::Factors chosen = LaneCodec(op.getFormat()).choose(get(0), least);
+  SmallVector<Value> values = {
+      narrow(chosen.scale.value, op.getFormat().getScale()),
+      chosen.factor.value};
+  if (chosen.power)
+    values.append({chosen.power->value, chosen.centre->value});
+  for (auto [index, value] : llvm::enumerate(values))
+    if (index != result)
+      remember(op->getResult(index), offset, {value, operands.where});
+  return {values[result], operands.where};
+}

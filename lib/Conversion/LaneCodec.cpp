@@ -1,0 +1,158 @@
+//===- LaneCodec.cpp - elements as codes with a shared scale --------------===//
+
+#include "CodeTable.h"
+#include "SmallFloats.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::binade;
+
+static constexpr double kLeastNormal = 0x1p-126;
+static constexpr double kLargestFloat = 0x1.fffffep127;
+/// What COAT adds to the largest magnitude of an activation.
+static constexpr double kOffset = static_cast<double>(1e-10f);
+/// Steps of the powers of expanded formats.
+static constexpr double kSteps = 16.0;
+
+static double inFloat(double x) {
+  return static_cast<double>(static_cast<float>(x));
+}
+
+static bool multiplies(QuantizedAttr format) {
+  return format.getRule() == ScaleRule::Inverse ||
+         format.getRule() == ScaleRule::InversePower;
+}
+
+/// As `cast` to the format of scales, and back.
+FloatLanes LaneCodec::store(FloatLanes scale) const {
+  FloatType type = format.getScale();
+  if (type.isF32())
+    return scale;
+  ImplicitLocOpBuilder &b = *scale.builder;
+  Value narrow = arith::TruncFOp::create(b, scale.typeWith(type), scale.value);
+  return {b, arith::ExtFOp::create(b, scale.value.getType(), narrow)};
+}
+
+/// The power of two with the exponent field `field`: 2^-127 for 0, NaN for 255.
+static FloatLanes getPower(IntLanes field) {
+  auto is = [&](uint64_t number) {
+    return field.compare(arith::CmpIPredicate::eq, field.constant(number));
+  };
+  IntLanes bits = field << 23;
+  bits = select(is(0), bits.constant(0x00400000), bits);
+  return floatFromBits(select(is(255), bits.constant(0x7fc00000), bits));
+}
+
+FloatLanes LaneCodec::chooseScale(FloatLanes amax) const {
+  ImplicitLocOpBuilder &b = *amax.builder;
+  double largest = format.getLargest();
+  FloatLanes limit = amax.constant(inFloat(largest));
+  double inverse = static_cast<double>(1.0f / static_cast<float>(largest));
+  switch (format.getRule()) {
+  case ScaleRule::Amax: {
+    FloatLanes scale = atLeast(amax / limit, kLeastNormal);
+    return select(amax == 0.0, inverse, scale);
+  }
+  case ScaleRule::AmaxOffset:
+    return (amax + kOffset) / limit;
+  case ScaleRule::Inverse:
+  case ScaleRule::InversePower: {
+    FloatLanes factor = atMost(limit / amax, kLargestFloat);
+    if (format.getRule() == ScaleRule::InversePower)
+      factor = floatFromBits(factor.bits() & 0xff800000);
+    // 0, infinities and NaN.
+    BoolLanes isUsable =
+        amax.compare(arith::CmpFPredicate::OGT, amax.constant(0.0)) &
+        amax.compare(arith::CmpFPredicate::OLE, amax.constant(kLargestFloat));
+    return select(isUsable, factor, amax.constant(1.0));
+  }
+  case ScaleRule::Floor: {
+    IntLanes field = amax.bits() >> 23;
+    auto exponent = static_cast<uint64_t>(std::ilogb(largest));
+    IntLanes least = field.constant(exponent);
+    IntLanes kept(b, arith::MaxUIOp::create(b, field.value, least.value));
+    BoolLanes isFinite =
+        field.compare(arith::CmpIPredicate::ne, field.constant(255));
+    return getPower(select(isFinite, kept - exponent, field));
+  }
+  case ScaleRule::RoundUp: {
+    IntLanes bits = (amax * inverse).bits();
+    // One more where the fraction is not 0; below the normal numbers where
+    // more than 2^-127 is there.
+    IntLanes carry = select(
+        bits.compare(arith::CmpIPredicate::ult, bits.constant(0x00800000)),
+        bits + 0x003fffff, bits + 0x007fffff);
+    IntLanes field(b, arith::MinUIOp::create(b, (carry >> 23).value,
+                                             bits.constant(254).value));
+    return getPower(select(amax.isNaN(), bits.constant(255), field));
+  }
+  }
+  llvm_unreachable("all rules are listed");
+}
+
+LaneCodec::Factors LaneCodec::choose(FloatLanes amax,
+                                     std::optional<FloatLanes> least) const {
+  std::optional<FloatLanes> power, centre;
+  if (format.getExpand()) {
+    double range =
+        format.getFormat() && !APFloat::semanticsHasInf(
+                                  format.getFormat().getFloatSemantics())
+            ? format.getLargest()
+            : 1.0 / format.getLeast();
+    auto bound = static_cast<float>(format.getLargest() * range / 2.0);
+    FloatLanes top = amax.constant(
+        static_cast<double>(std::log2(bound) * static_cast<float>(1.0)));
+    FloatLanes ratio = amax / *least;
+    FloatLanes distance =
+        amax.apply<math::Log2Op>() - least->apply<math::Log2Op>();
+    distance = select(ratio == INFINITY, distance, ratio.apply<math::Log2Op>());
+    FloatLanes steps = ((top / distance) * kSteps).apply<math::FloorOp>();
+    FloatLanes one = amax.constant(1.0);
+    power = atLeast(steps, 1.0) * (1.0 / kSteps);
+    BoolLanes isConstant =
+        ratio.compare(arith::CmpFPredicate::OLE, ratio.constant(1.0 + 0x1p-12));
+    BoolLanes isZero = amax == 0.0;
+    power = select(isConstant | isZero, one, *power);
+    centre = select(isZero, one,
+                    amax.apply<math::SqrtOp>() * least->apply<math::SqrtOp>());
+    FloatLanes expanded = (amax / *centre).with<math::PowFOp>(*power);
+    amax = select(isZero, amax, expanded);
+  }
+  FloatLanes scale = chooseScale(amax);
+  FloatLanes stored =
+      store(multiplies(format) ? scale.constant(1.0) / scale : scale);
+  bool isStored = format.getRule() == ScaleRule::Amax;
+  return {stored, isStored ? stored : scale, power, centre};
+}
+
+/// sign(x) |x|^power, exact for 0.
+static FloatLanes raise(FloatLanes magnitude, FloatLanes power,
+                        FloatLanes sign) {
+  return copySign(magnitude.with<math::PowFOp>(power), sign);
+}
+
+IntLanes LaneCodec::encode(FloatLanes x, const Factors &factors, bool saturate,
+                           Lookup lookup) const {
+  if (factors.power)
+    x = raise(x.apply<math::AbsFOp>() / *factors.centre, *factors.power, x);
+  x = multiplies(format) ? x * factors.factor : x / factors.factor;
+  if (CodeBookAttr book = format.getBook())
+    return findCode(x, book, lookup);
+  if (saturate) {
+    double largest = format.getLargest();
+    x = atLeast(atMost(x, largest), -largest);
+  }
+  return encodeSmall(x, format.getFormat());
+}
+
+FloatLanes LaneCodec::decode(IntLanes code, const Factors &factors,
+                             Lookup lookup) const {
+  CodeBookAttr book = format.getBook();
+  FloatLanes number = book ? findValue(code, book, lookup)
+                           : decodeSmall(code, format.getFormat());
+  FloatLanes y = number * factors.scale;
+  if (!factors.power)
+    return y;
+  FloatLanes inverse = y.constant(1.0) / *factors.power;
+  return raise(y.apply<math::AbsFOp>(), inverse, y) * *factors.centre;
+}

@@ -1,0 +1,263 @@
+//===- Quantization.cpp - codes with shared scales ------------------------===//
+
+#include "binade/IR/Build.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+#define GET_OP_CLASSES
+#include "binade/IR/Ops/Quantization.cpp.inc"
+
+static ArrayRef<int64_t> getShape(Value x) {
+  return cast<RankedTensorType>(x.getType()).getShape();
+}
+
+/// Checks that `types` are what `format` keeps of a tensor of `shape`.
+static LogicalResult verifyParts(Operation *op, QuantizedAttr format,
+                                 ArrayRef<int64_t> shape, TypeRange types) {
+  SmallVector<RankedTensorType> parts = format.getParts(shape);
+  SmallVector<Type> expected(parts.begin(), parts.end());
+  if (types == TypeRange(expected))
+    return success();
+  return op->emitOpError("expects ")
+         << format << " to keep a tensor of shape [" << shape << "] as ("
+         << expected << "), got (" << types << ")";
+}
+
+//===----------------------------------------------------------------------===//
+// QuantizeOp
+//===----------------------------------------------------------------------===//
+
+void QuantizeOp::build(OpBuilder &b, OperationState &state, Value x,
+                       QuantizedAttr format, bool saturate) {
+  SmallVector<RankedTensorType> parts = format.getParts(::getShape(x));
+  build(b, state, SmallVector<Type>(parts.begin(), parts.end()), x, format,
+        saturate);
+}
+
+/// Its parts have loops of their own.
+Schedule QuantizeOp::getSchedule() { return Schedule::Library; }
+
+LogicalResult QuantizeOp::verify() {
+  return verifyParts(*this, getFormat(), ::getShape(getX()),
+                     getResultTypes()); // C1
+}
+
+/// `x` with the trailing axes in `sizes`: zeros behind the last elements, or
+/// without what is behind.
+static Value resize(ImplicitLocOpBuilder &b, Value x, ArrayRef<int64_t> sizes) {
+  auto type = cast<RankedTensorType>(x.getType());
+  SmallVector<int64_t> shape(type.getShape());
+  SmallVector<int64_t> starts(shape.size(), 0), steps(shape.size(), 1);
+  llvm::copy(sizes, shape.end() - sizes.size());
+  auto wanted = RankedTensorType::get(shape, type.getElementType());
+  if (wanted == type)
+    return x;
+  if (wanted.getNumElements() > type.getNumElements())
+    return PadOp::create(b, wanted, x, starts, steps);
+  return SliceOp::create(b, wanted, x, starts, steps);
+}
+
+/// The sizes of the last two axes, 1 where there is none.
+static std::pair<int64_t, int64_t> getMatrix(ArrayRef<int64_t> shape) {
+  size_t rank = shape.size();
+  return {rank > 1 ? shape[rank - 2] : 1, rank > 0 ? shape[rank - 1] : 1};
+}
+
+/// `x` so that what shares a scale is a row; null where it lies apart.
+static Value arrangeRows(ImplicitLocOpBuilder &b, Value x,
+                         QuantizedAttr format) {
+  ArrayRef<int64_t> shape = ::getShape(x);
+  switch (format.getGranularity()) {
+  case Granularity::PerTensor:
+    return {};
+  case Granularity::PerRow:
+    return shape.empty() ? Value() : x;
+  case Granularity::PerGroup: {
+    int64_t size = format.getExtent().front();
+    int64_t count = ShapedType::getNumElements(shape);
+    int64_t groups = llvm::divideCeil(count, size);
+    x = resize(b, buildReshape(b, x, {count}), {groups * size});
+    return buildReshape(b, x, {groups, size});
+  }
+  case Granularity::PerBlock: {
+    int64_t size = format.getExtent()[1], columns = getMatrix(shape).second;
+    if (format.getExtent()[0] != 1)
+      return {};
+    int64_t rows = ShapedType::getNumElements(shape) / columns;
+    int64_t groups = llvm::divideCeil(columns, size);
+    x = resize(b, buildReshape(b, x, {rows, columns}), {groups * size});
+    return buildReshape(b, x, {rows * groups, size});
+  }
+  }
+  llvm_unreachable("all granularities are listed");
+}
+
+/// Codes of rows, in the tensor's own shape.
+static Value takeBack(ImplicitLocOpBuilder &b, Value codes,
+                      ArrayRef<int64_t> shape, QuantizedAttr format) {
+  int64_t count = ShapedType::getNumElements(shape);
+  int64_t padded = cast<RankedTensorType>(codes.getType()).getNumElements();
+  if (format.getGranularity() == Granularity::PerBlock) {
+    int64_t columns = getMatrix(shape).second, rows = count / columns;
+    codes = buildReshape(b, codes, {rows, padded / rows});
+    codes = resize(b, codes, {columns});
+  } else if (padded != count) {
+    codes = resize(b, buildReshape(b, codes, {padded}), {count});
+  }
+  return buildReshape(b, codes, shape);
+}
+
+/// The largest of `x` among what shares a scale: of each row, of all, or of
+/// each block.
+static Value buildLargest(ImplicitLocOpBuilder &b, Value x,
+                          QuantizedAttr format) {
+  SmallVector<int64_t> shape(::getShape(x));
+  SmallVector<int64_t> axes;
+  switch (format.getGranularity()) {
+  case Granularity::PerTensor:
+    llvm::append_range(axes, llvm::seq<int64_t>(0, shape.size()));
+    break;
+  case Granularity::PerBlock: {
+    auto [rows, columns] = getMatrix(shape);
+    int64_t high = format.getExtent()[0], wide = format.getExtent()[1];
+    int64_t down = llvm::divideCeil(rows, high);
+    int64_t across = llvm::divideCeil(columns, wide);
+    int64_t matrices = ShapedType::getNumElements(shape) / (rows * columns);
+    x = buildReshape(b, x, {matrices, rows, columns});
+    x = resize(b, x, {down * high, across * wide});
+    x = buildReshape(b, x, {matrices * down, high, across, wide});
+    // What is left of rows is little.
+    x = ReduceMaxOp::create(b, x, ArrayRef<int64_t>{3});
+    axes = {1};
+    break;
+  }
+  default:
+    if (!shape.empty())
+      axes = {static_cast<int64_t>(shape.size()) - 1};
+  }
+  return axes.empty() ? x : ReduceMaxOp::create(b, x, axes).getResult();
+}
+
+/// The least magnitude that is not 0, infinity where all are.
+static Value buildLeast(ImplicitLocOpBuilder &b, Value magnitude,
+                        QuantizedAttr format) {
+  Value zero = buildSplat(b, magnitude.getType(), 0.0);
+  Value isZero = CompareOp::create(b, magnitude, zero, Comparison::Equal);
+  Value negative =
+      SelectOp::create(b, isZero, buildSplat(b, magnitude.getType(), -INFINITY),
+                       NegOp::create(b, magnitude));
+  return NegOp::create(b, buildLargest(b, negative, format));
+}
+
+/// Two codes in each byte, the first in the upper half.
+static Value pack(ImplicitLocOpBuilder &b, Value codes) {
+  int64_t count = cast<RankedTensorType>(codes.getType()).getNumElements();
+  int64_t bytes = llvm::divideCeil(count, 2);
+  codes = resize(b, buildReshape(b, codes, {count}), {2 * bytes});
+  codes = buildReshape(b, codes, {bytes, 2});
+  auto takeHalf = [&](int64_t which) {
+    Value half = SliceOp::create(
+        b, RankedTensorType::get({bytes, 1}, b.getI8Type()), codes,
+        ArrayRef<int64_t>{0, which}, ArrayRef<int64_t>{1, 1});
+    return buildReshape(b, half, {bytes});
+  };
+  Value high = takeHalf(0);
+  high = MulOp::create(b, high, buildSplat(b, high.getType(), 16));
+  return AddOp::create(b, high, takeHalf(1));
+}
+
+/// Rows are encoded as they were measured, by one kernel.
+FailureOr<SmallVector<Value>> QuantizeOp::decompose(ImplicitLocOpBuilder &b) {
+  QuantizedAttr format = getFormat(), inside = format;
+  Value x = buildCast(b, getX(), b.getF32Type());
+  ArrayRef<int64_t> shape = ::getShape(x);
+  SmallVector<int64_t> scales = format.getScaleShape(shape);
+  Value rows = arrangeRows(b, x, format);
+  if (rows) {
+    inside = QuantizedAttr::get(getContext(), format.getElement(),
+                                Granularity::PerRow, {}, format.getScale(),
+                                format.getRule(), format.getExpand());
+    x = rows;
+  }
+  Value magnitude = AbsOp::create(b, x);
+  SmallVector<int64_t> shared = inside.getScaleShape(::getShape(x));
+  Value amax = buildReshape(b, buildLargest(b, magnitude, inside), shared);
+  Value least;
+  if (format.getExpand())
+    least = buildReshape(b, buildLeast(b, magnitude, inside), shared);
+  auto chosen = ChooseScaleOp::create(b, amax, least, inside);
+  Value codes = EncodeOp::create(
+      b, RankedTensorType::get(::getShape(x), format.getCodeType()), x,
+      chosen.getFactor(), chosen.getExpansion(), inside, getSaturate());
+  if (rows)
+    codes = takeBack(b, codes, shape, format);
+  SmallVector<Value> parts = {format.isPacked() ? pack(b, codes) : codes};
+  parts.push_back(buildReshape(b, chosen.getScale(), scales));
+  for (Value value : chosen.getExpansion())
+    parts.push_back(buildReshape(b, value, scales));
+  return parts;
+}
+
+//===----------------------------------------------------------------------===//
+// DequantizeOp
+//===----------------------------------------------------------------------===//
+
+Schedule DequantizeOp::getSchedule() { return Schedule::Elementwise; }
+
+/// Codes are fewer bytes than what they stand for.
+bool DequantizeOp::isRecomputed() { return true; }
+
+LogicalResult DequantizeOp::verify() {
+  return verifyParts(*this, getFormat(), ::getShape(getY()),
+                     getOperandTypes()); // C1
+}
+
+//===----------------------------------------------------------------------===//
+// ChooseScaleOp and EncodeOp
+//===----------------------------------------------------------------------===//
+
+void ChooseScaleOp::build(OpBuilder &b, OperationState &state, Value amax,
+                          Value least, QuantizedAttr format) {
+  auto type = cast<RankedTensorType>(amax.getType());
+  SmallVector<Type> expansion(format.getExpand() ? 2 : 0, type);
+  build(b, state, type.clone(format.getScale()), type, expansion, amax, least,
+        format);
+}
+
+Schedule ChooseScaleOp::getSchedule() { return Schedule::Elementwise; }
+
+LogicalResult ChooseScaleOp::verify() {
+  bool expands = getFormat().getExpand();
+  if (expands != bool(getLeast())) // C1
+    return emitOpError(expands ? "expects the least magnitudes too"
+                               : "expects no least magnitudes");
+  auto type = cast<RankedTensorType>(getAmax().getType());
+  SmallVector<Type> expected = {type.clone(getFormat().getScale()), type};
+  expected.append(expands ? 2 : 0, type);
+  if (getResultTypes() != TypeRange(expected) ||
+      (expands && getLeast().getType() != type)) // C2
+    return emitOpError("expects results (")
+           << expected << "), got (" << getResultTypes() << ")";
+  return success();
+}
+
+Schedule EncodeOp::getSchedule() { return Schedule::Elementwise; }
+
+LogicalResult EncodeOp::verify() {
+  QuantizedAttr format = getFormat();
+  SmallVector<Type> expected(
+      format.countFactors(),
+      RankedTensorType::get(format.getScaleShape(::getShape(getX())),
+                            Float32Type::get(getContext())));
+  TypeRange factors = ValueRange(getOperands()).drop_front().getTypes();
+  if (factors != TypeRange(expected)) // C1, C2
+    return emitOpError("expects factors (")
+           << expected << "), got (" << factors << ")";
+  auto codes =
+      cast<RankedTensorType>(getX().getType()).clone(format.getCodeType());
+  if (getCodes().getType() != codes) // C2
+    return emitOpError("expects codes of type ")
+           << codes << ", got " << getCodes().getType();
+  return success();
+}

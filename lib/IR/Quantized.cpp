@@ -1,0 +1,261 @@
+//===- Quantized.cpp - formats of codes with shared scales ----------------===//
+
+#include "binade/IR/Binade.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/Support/Format.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::binade;
+
+//===----------------------------------------------------------------------===//
+// CodeBookAttr
+//===----------------------------------------------------------------------===//
+
+static constexpr size_t kLargeBook = 256, kSmallBook = 16;
+
+LogicalResult CodeBookAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                   StringAttr name, DenseF32ArrayAttr values) {
+  ArrayRef<float> numbers = values;
+  if (numbers.size() != kLargeBook && numbers.size() != kSmallBook)
+    return emitError() << "code book " << name << " has " << numbers.size()
+                       << " values; expected " << kLargeBook << " or "
+                       << kSmallBook;
+  for (size_t i = 0; i < numbers.size(); ++i)
+    if (!std::isfinite(numbers[i]) || (i > 0 && !(numbers[i - 1] < numbers[i])))
+      return emitError() << "code book " << name << " expects finite values in "
+                         << "ascending order, got " << numbers[i]
+                         << " as value " << i;
+  if (!(numbers.back() > 0.0f))
+    return emitError() << "code book " << name << " has no positive value";
+  return success();
+}
+
+float CodeBookAttr::getThreshold(unsigned code) const {
+  if (code == 0)
+    return -INFINITY;
+  float below = getValues()[code - 1], above = getValues()[code];
+  if (isSigned() && above == 0.0f)
+    return 0.0f; // What is negative stays so.
+  float middle = (below + above) * 0.5f;
+  return code % 2 == 0 ? middle : std::nextafter(middle, INFINITY);
+}
+
+/// `<"name", [x, y, ...]>`, in digits that give the same bits back.
+Attribute CodeBookAttr::parse(AsmParser &parser, Type) {
+  std::string name;
+  SmallVector<float> values;
+  auto parseNumber = [&]() -> ParseResult {
+    double number;
+    if (parser.parseFloat(number))
+      return failure();
+    values.push_back(static_cast<float>(number));
+    return success();
+  };
+  SMLoc start = parser.getCurrentLocation();
+  if (parser.parseLess() || parser.parseString(&name) || parser.parseComma() ||
+      parser.parseCommaSeparatedList(AsmParser::Delimiter::Square,
+                                     parseNumber) ||
+      parser.parseGreater())
+    return {};
+  MLIRContext *context = parser.getContext();
+  auto title = StringAttr::get(context, name);
+  auto numbers = DenseF32ArrayAttr::get(context, values);
+  auto report = [&] { return parser.emitError(start); };
+  if (failed(verify(report, title, numbers)))
+    return {};
+  return get(context, title, numbers);
+}
+
+void CodeBookAttr::print(AsmPrinter &printer) const {
+  printer << '<' << getName() << ", [";
+  llvm::interleaveComma(getValues().asArrayRef(), printer, [&](float value) {
+    printer << llvm::format("%.9e", static_cast<double>(value));
+  });
+  printer << "]>";
+}
+
+//===----------------------------------------------------------------------===//
+// QuantizedAttr
+//===----------------------------------------------------------------------===//
+
+FloatType QuantizedAttr::getFormat() const {
+  auto type = dyn_cast<TypeAttr>(getElement());
+  return type ? dyn_cast<FloatType>(type.getValue()) : FloatType();
+}
+
+CodeBookAttr QuantizedAttr::getBook() const {
+  return dyn_cast<CodeBookAttr>(getElement());
+}
+
+bool QuantizedAttr::isPacked() const {
+  return getBook() && getBook().getValues().size() == kSmallBook;
+}
+
+Type QuantizedAttr::getCodeType() const {
+  FloatType format = getFormat();
+  if (format && format.getWidth() == 8)
+    return format;
+  return IntegerType::get(getContext(), 8);
+}
+
+double QuantizedAttr::getLargest() const {
+  if (FloatType format = getFormat())
+    return APFloat::getLargest(format.getFloatSemantics()).convertToDouble();
+  ArrayRef<float> values = getBook().getValues();
+  return std::max(values.back(), -values.front());
+}
+
+double QuantizedAttr::getLeast() const {
+  if (FloatType format = getFormat())
+    return APFloat::getSmallest(format.getFloatSemantics()).convertToDouble();
+  double least = INFINITY;
+  for (float value : getBook().getValues().asArrayRef())
+    if (value != 0.0f)
+      least = std::min<double>(least, std::fabs(value));
+  return least;
+}
+
+static int64_t divideUp(int64_t count, int64_t size) {
+  return (count + size - 1) / size;
+}
+
+SmallVector<int64_t>
+QuantizedAttr::getScaleShape(ArrayRef<int64_t> shape) const {
+  switch (getGranularity()) {
+  case Granularity::PerTensor:
+    return {};
+  case Granularity::PerRow:
+    return SmallVector<int64_t>(shape.empty() ? shape : shape.drop_back());
+  case Granularity::PerGroup:
+    return {divideUp(ShapedType::getNumElements(shape), getExtent().front())};
+  case Granularity::PerBlock: {
+    SmallVector<int64_t> blocks(shape);
+    size_t axes = std::min<size_t>(2, shape.size());
+    for (size_t i = 1; i <= axes; ++i) {
+      int64_t &size = blocks[shape.size() - i];
+      size = divideUp(size, getExtent()[2 - i]);
+    }
+    return blocks;
+  }
+  }
+  llvm_unreachable("all granularities are listed");
+}
+
+SmallVector<RankedTensorType>
+QuantizedAttr::getParts(ArrayRef<int64_t> shape) const {
+  SmallVector<int64_t> codes(shape);
+  if (isPacked())
+    codes = {divideUp(ShapedType::getNumElements(shape), 2)};
+  SmallVector<int64_t> scales = getScaleShape(shape);
+  SmallVector<RankedTensorType> parts = {
+      RankedTensorType::get(codes, getCodeType()),
+      RankedTensorType::get(scales, getScale())};
+  auto wide = Float32Type::get(getContext());
+  if (getExpand())
+    parts.append(2, RankedTensorType::get(scales, wide));
+  return parts;
+}
+
+LogicalResult
+QuantizedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                      Attribute element, Granularity granularity,
+                      ArrayRef<int64_t> extent, FloatType scale, ScaleRule rule,
+                      bool expand) {
+  auto type = dyn_cast<TypeAttr>(element);
+  auto format = type ? dyn_cast<FloatType>(type.getValue()) : FloatType();
+  if (!isa<CodeBookAttr>(element)) {
+    if (!format || format.getWidth() > 8 ||
+        !APFloat::semanticsHasSignedRepr(format.getFloatSemantics()))
+      return emitError() << "quantized elements are signed floats of at most 8 "
+                            "bits or codes of a #binade.code_book, not "
+                         << element;
+  }
+  size_t numbers = granularity == Granularity::PerGroup   ? 1
+                   : granularity == Granularity::PerBlock ? 2
+                                                          : 0;
+  if (extent.size() != numbers ||
+      llvm::any_of(extent, [](int64_t size) { return size < 1; }))
+    return emitError() << "'" << stringifyGranularity(granularity)
+                       << "' expects " << numbers
+                       << " positive numbers of elements";
+  bool isPower = rule == ScaleRule::Floor || rule == ScaleRule::RoundUp;
+  if (!scale.isF32() && !scale.isBF16() && !isa<Float8E8M0FNUType>(scale))
+    return emitError() << "scales are f32, bf16 or f8E8M0FNU, not " << scale;
+  if (isa<Float8E8M0FNUType>(scale) && !isPower)
+    return emitError() << "scales in f8E8M0FNU are powers of two, which '"
+                       << stringifyScaleRule(rule) << "' does not make";
+  if (!format && rule != ScaleRule::Amax)
+    return emitError() << "scales of a code book follow 'amax', not '"
+                       << stringifyScaleRule(rule) << "'";
+  if (expand && rule != ScaleRule::Amax)
+    return emitError() << "expanded elements have scales by 'amax', not '"
+                       << stringifyScaleRule(rule) << "'";
+  return success();
+}
+
+Attribute QuantizedAttr::parse(AsmParser &parser, Type) {
+  Attribute element;
+  StringRef word;
+  SmallVector<int64_t> extent;
+  FloatType scale;
+  auto rule = ScaleRule::Amax;
+  bool expand = false;
+  SMLoc start = parser.getCurrentLocation();
+  if (parser.parseLess() || parser.parseAttribute(element) ||
+      parser.parseComma() || parser.parseKeyword(&word))
+    return {};
+  std::optional<Granularity> granularity = symbolizeGranularity(word);
+  if (!granularity) {
+    parser.emitError(parser.getNameLoc(), "expected a granularity, got '")
+        << word << "'";
+    return {};
+  }
+  auto parseSize = [&] { return parser.parseInteger(extent.emplace_back()); };
+  if (succeeded(parser.parseOptionalLess()) &&
+      (parser.parseCommaSeparatedList(parseSize) || parser.parseGreater()))
+    return {};
+  if (parser.parseComma() || parser.parseKeyword("scale") ||
+      parser.parseEqual() || parser.parseType(scale))
+    return {};
+  while (succeeded(parser.parseOptionalComma())) {
+    if (succeeded(parser.parseOptionalKeyword("expand"))) {
+      expand = true;
+      continue;
+    }
+    if (parser.parseKeyword("rule") || parser.parseEqual() ||
+        parser.parseKeyword(&word))
+      return {};
+    std::optional<ScaleRule> named = symbolizeScaleRule(word);
+    if (!named) {
+      parser.emitError(parser.getNameLoc(), "expected a rule of scales, got '")
+          << word << "'";
+      return {};
+    }
+    rule = *named;
+  }
+  if (parser.parseGreater())
+    return {};
+  auto report = [&] { return parser.emitError(start); };
+  if (failed(
+          verify(report, element, *granularity, extent, scale, rule, expand)))
+    return {};
+  return get(parser.getContext(), element, *granularity, extent, scale, rule,
+             expand);
+}
+
+void QuantizedAttr::print(AsmPrinter &printer) const {
+  printer << '<' << getElement() << ", "
+          << stringifyGranularity(getGranularity());
+  if (!getExtent().empty()) {
+    printer << '<';
+    llvm::interleaveComma(getExtent(), printer);
+    printer << '>';
+  }
+  printer << ", scale = " << getScale();
+  if (getRule() != ScaleRule::Amax)
+    printer << ", rule = " << stringifyScaleRule(getRule());
+  if (getExpand())
+    printer << ", expand";
+  printer << '>';
+}

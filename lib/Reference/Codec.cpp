@@ -1,0 +1,164 @@
+//===- Codec.cpp - elements as codes with a shared scale ------------------===//
+
+#include "Codec.h"
+#include "llvm/ADT/bit.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::binade;
+
+static constexpr float kLeastNormal = 0x1p-126f;
+/// What COAT adds to the largest magnitude of an activation.
+static constexpr float kOffset = 1e-10f;
+/// Steps of the powers of expanded formats.
+static constexpr float kSteps = 16.0f;
+
+Codec::Codec(QuantizedAttr format)
+    : format(format), stored(format.getScale().getFloatSemantics()),
+      largest(static_cast<float>(format.getLargest())) {
+  if (FloatType type = format.getFormat())
+    element.emplace(type.getFloatSemantics());
+  bool isFinite = element && !element->hasInf;
+  double range = isFinite ? format.getLargest() : 1.0 / format.getLeast();
+  bound = static_cast<float>(format.getLargest() * range / 2.0);
+  if (CodeBookAttr book = format.getBook()) {
+    ArrayRef<float> numbers = book.getValues();
+    values.assign(numbers.begin(), numbers.end());
+    for (unsigned code = 0; code < values.size(); ++code)
+      thresholds.push_back(book.getThreshold(code));
+  }
+}
+
+/// The power of two with the exponent field `field`, as scales of powers have
+/// it: 2^-127 for 0, NaN for 255.
+static float getPower(int field) {
+  return field == 255 ? NAN : std::ldexp(1.0f, field - 127);
+}
+
+float Codec::chooseScale(float amax) const {
+  uint32_t bits = llvm::bit_cast<uint32_t>(amax);
+  switch (format.getRule()) {
+  case ScaleRule::Amax: {
+    float scale = amax / largest;
+    if (amax == 0.0f)
+      return 1.0f / largest;
+    return scale < kLeastNormal ? kLeastNormal : scale;
+  }
+  case ScaleRule::AmaxOffset:
+    return (amax + kOffset) / largest;
+  case ScaleRule::Inverse:
+  case ScaleRule::InversePower: {
+    if (amax == 0.0f || !std::isfinite(amax))
+      return 1.0f;
+    float inverse = largest / amax;
+    if (std::isinf(inverse))
+      inverse = std::numeric_limits<float>::max();
+    if (format.getRule() == ScaleRule::InversePower)
+      inverse = llvm::bit_cast<float>(llvm::bit_cast<uint32_t>(inverse) &
+                                      0xff800000u);
+    return inverse;
+  }
+  case ScaleRule::Floor: {
+    int field = static_cast<int>(bits >> 23);
+    return getPower(field == 255 ? 255
+                                 : std::max(field - std::ilogb(largest), 0));
+  }
+  case ScaleRule::RoundUp: {
+    bits = llvm::bit_cast<uint32_t>(amax * (1.0f / largest));
+    int field = static_cast<int>(bits >> 23);
+    uint32_t mantissa = bits & 0x7fffff;
+    if (field == 255)
+      return mantissa == 0 ? getPower(254) : getPower(255);
+    bool isAbove = field == 0 ? mantissa > 0x400000 : mantissa > 0;
+    return getPower(std::min(field + isAbove, 254));
+  }
+  }
+  llvm_unreachable("all rules are listed");
+}
+
+Codec::Factors Codec::choose(float amax, float least) const {
+  Factors factors;
+  if (format.getExpand() && amax != 0.0f) {
+    float ratio = amax / least;
+    factors.centre = std::sqrt(amax) * std::sqrt(least);
+    if (!(ratio <= 1.0f + 0x1p-12f)) {
+      float range = std::isinf(ratio) ? std::log2(amax) - std::log2(least)
+                                      : std::log2(ratio);
+      float steps = std::floor(std::log2(bound) / range * kSteps);
+      factors.power = std::max(steps, 1.0f) / kSteps;
+    }
+    amax = std::pow(amax / factors.centre, factors.power);
+  }
+  float scale = chooseScale(amax);
+  switch (format.getRule()) {
+  case ScaleRule::Amax:
+    factors.scale = factors.factor = static_cast<float>(stored.round(scale));
+    break;
+  case ScaleRule::Inverse:
+  case ScaleRule::InversePower:
+    factors.factor = scale;
+    factors.scale = static_cast<float>(stored.round(1.0f / scale));
+    break;
+  default:
+    factors.factor = scale;
+    factors.scale = static_cast<float>(stored.round(scale));
+  }
+  return factors;
+}
+
+float Codec::round(float x, const Factors &factors, bool saturate) const {
+  if (format.getExpand())
+    x = std::copysign(std::pow(std::fabs(x) / factors.centre, factors.power),
+                      x);
+  bool multiplies = format.getRule() == ScaleRule::Inverse ||
+                    format.getRule() == ScaleRule::InversePower;
+  float y = multiplies ? x * factors.factor : x / factors.factor;
+  if (element)
+    return static_cast<float>(element->round(y, saturate));
+  // A book has no code for NaN: the scale is NaN then.
+  auto above = std::upper_bound(thresholds.begin() + 1, thresholds.end(), y);
+  return values[above - thresholds.begin() - 1];
+}
+
+float Codec::expand(float number, const Factors &factors) const {
+  float y = number * factors.scale;
+  if (!format.getExpand())
+    return y;
+  return std::copysign(std::pow(std::fabs(y), 1.0f / factors.power), y) *
+         factors.centre;
+}
+
+int64_t Codec::encode(float number) const {
+  if (element)
+    return static_cast<int64_t>(element->encode(number));
+  return llvm::lower_bound(values, number) - values.begin();
+}
+
+float Codec::decode(int64_t code) const {
+  if (!element)
+    return values[code & (values.size() - 1)];
+  return static_cast<float>(
+      element->decode(code & ((int64_t(1) << element->width) - 1)));
+}
+
+int64_t Codec::findScale(ArrayRef<int64_t> shape, int64_t index) const {
+  switch (format.getGranularity()) {
+  case Granularity::PerTensor:
+    return 0;
+  case Granularity::PerRow:
+    return shape.empty() ? 0 : index / shape.back();
+  case Granularity::PerGroup:
+    return index / format.getExtent().front();
+  case Granularity::PerBlock: {
+    int64_t columns = shape.empty() ? 1 : shape.back();
+    int64_t rows = shape.size() < 2 ? 1 : shape[shape.size() - 2];
+    int64_t row = index / columns, column = index % columns;
+    ArrayRef<int64_t> extent = format.getExtent();
+    int64_t down = llvm::divideCeil(rows, extent[0]);
+    int64_t across = llvm::divideCeil(columns, extent[1]);
+    return (row / rows * down + row % rows / extent[0]) * across +
+           column / extent[1];
+  }
+  }
+  llvm_unreachable("all granularities are listed");
+}

@@ -1,0 +1,119 @@
+// RUN: binade-opt %s -split-input-file -verify-diagnostics
+
+func.func @f(%x: tensor<4xf32>) {
+  // expected-error@+1 {{quantized elements are signed floats of at most 8 bits or codes of a #binade.code_book, not bf16}}
+  %a:2 = binade.quantize %x {format = #binade.quantized<bf16, per_tensor, scale = f32>} : (tensor<4xf32>) -> (tensor<4xbf16>, tensor<f32>)
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>) {
+  // expected-error@+1 {{'per_block' expects 2 positive numbers of elements}}
+  %a:2 = binade.quantize %x {format = #binade.quantized<f8E4M3FN, per_block<4>, scale = f32>} : (tensor<4xf32>) -> (tensor<4xf8E4M3FN>, tensor<f32>)
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>) {
+  // expected-error@+1 {{expected a granularity, got 'per_column'}}
+  %a:2 = binade.quantize %x {format = #binade.quantized<f8E4M3FN, per_column, scale = f32>} : (tensor<4xf32>) -> (tensor<4xf8E4M3FN>, tensor<f32>)
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>) {
+  // expected-error@+1 {{expected a rule of scales, got 'guess'}}
+  %a:2 = binade.quantize %x {format = #binade.quantized<f8E4M3FN, per_row, scale = f32, rule = guess>} : (tensor<4xf32>) -> (tensor<4xf8E4M3FN>, tensor<f32>)
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>) {
+  // expected-error@+1 {{scales are f32, bf16 or f8E8M0FNU, not 'f64'}}
+  %a:2 = binade.quantize %x {format = #binade.quantized<f8E4M3FN, per_tensor, scale = f64>} : (tensor<4xf32>) -> (tensor<4xf8E4M3FN>, tensor<f64>)
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>) {
+  // expected-error@+1 {{scales in f8E8M0FNU are powers of two, which 'amax' does not make}}
+  %a:2 = binade.quantize %x {format = #binade.quantized<f8E4M3FN, per_tensor, scale = f8E8M0FNU>} : (tensor<4xf32>) -> (tensor<4xf8E4M3FN>, tensor<f8E8M0FNU>)
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>) {
+  // expected-error@+1 {{expanded elements have scales by 'amax', not 'inverse'}}
+  %a:4 = binade.quantize %x {format = #binade.quantized<f8E4M3FN, per_tensor, scale = f32, rule = inverse, expand>} : (tensor<4xf32>) -> (tensor<4xf8E4M3FN>, tensor<f32>, tensor<f32>, tensor<f32>)
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>) {
+  // expected-error@+1 {{code book "short" has 2 values; expected 256 or 16}}
+  %a:2 = binade.quantize %x {format = #binade.quantized<#binade.code_book<"short", [0.0, 1.0]>, per_tensor, scale = f32>} : (tensor<4xf32>) -> (tensor<4xi8>, tensor<f32>)
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>) {
+  // expected-error@+1 {{code book "mixed" expects finite values in ascending order, got}}
+  %a:2 = binade.quantize %x {format = #binade.quantized<#binade.code_book<"mixed", [0.0, 0.1, 0.2, 0.15, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.4, 1.5]>, per_tensor, scale = f32>} : (tensor<4xf32>) -> (tensor<2xi8>, tensor<f32>)
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x32xf32>) {
+  // expected-error@+1 {{to keep a tensor of shape [4, 32] as ('tensor<4x32xf8E4M3FN>', 'tensor<8xf32>'), got ('tensor<4x32xf8E4M3FN>', 'tensor<4xf32>')}}
+  %a:2 = binade.quantize %x {format = #binade.quantized<f8E4M3FN, per_group<16>, scale = f32>} : (tensor<4x32xf32>) -> (tensor<4x32xf8E4M3FN>, tensor<4xf32>)
+  return
+}
+
+// -----
+
+func.func @f(%codes: tensor<4xf8E4M3FN>, %scale: tensor<1xf32>) {
+  // expected-error@+1 {{to keep a tensor of shape [4] as ('tensor<4xf8E4M3FN>', 'tensor<f32>'), got ('tensor<4xf8E4M3FN>', 'tensor<1xf32>')}}
+  %x = binade.dequantize %codes, %scale {format = #binade.quantized<f8E4M3FN, per_tensor, scale = f32>} : (tensor<4xf8E4M3FN>, tensor<1xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%amax: tensor<f32>) {
+  // expected-error@+1 {{expects the least magnitudes too}}
+  %a:4 = binade.choose_scale %amax {format = #binade.quantized<f8E4M3FN, per_tensor, scale = f32, expand>} : (tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>)
+  return
+}
+
+// -----
+
+func.func @f(%amax: tensor<f32>) {
+  // expected-error@+1 {{expects results ('tensor<bf16>', 'tensor<f32>'), got ('tensor<f32>', 'tensor<f32>')}}
+  %a:2 = binade.choose_scale %amax {format = #binade.quantized<f8E4M3FN, per_tensor, scale = bf16>} : (tensor<f32>) -> (tensor<f32>, tensor<f32>)
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<8xf32>, %factor: tensor<f32>) {
+  // expected-error@+1 {{expects factors ('tensor<2xf32>'), got ('tensor<f32>')}}
+  %a = binade.encode %x, %factor {format = #binade.quantized<f8E4M3FN, per_group<4>, scale = f32>} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf8E4M3FN>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<8xf32>, %factor: tensor<f32>) {
+  // expected-error@+1 {{expects codes of type 'tensor<8xf8E4M3FN>', got 'tensor<8xi8>'}}
+  %a = binade.encode %x, %factor {format = #binade.quantized<f8E4M3FN, per_tensor, scale = f32>} : (tensor<8xf32>, tensor<f32>) -> tensor<8xi8>
+  return
+}

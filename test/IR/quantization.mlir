@@ -1,0 +1,44 @@
+// RUN: binade-opt %s | binade-opt | FileCheck %s
+
+// CHECK-LABEL: func.func @groups
+func.func @groups(%x: tensor<8x64xf32>) -> tensor<8x64xbf16> {
+  // CHECK: %[[P:.*]]:2 = binade.quantize %{{.*}} {format = #binade.quantized<f8E4M3FN, per_group<16>, scale = bf16, rule = amax_offset>, saturate} : (tensor<8x64xf32>) -> (tensor<8x64xf8E4M3FN>, tensor<32xbf16>)
+  %codes, %scales = binade.quantize %x {format = #binade.quantized<f8E4M3FN, per_group<16>, scale = bf16, rule = amax_offset>, saturate} : (tensor<8x64xf32>) -> (tensor<8x64xf8E4M3FN>, tensor<32xbf16>)
+  // CHECK: binade.dequantize %[[P]]#0, %[[P]]#1
+  %y = binade.dequantize %codes, %scales {format = #binade.quantized<f8E4M3FN, per_group<16>, scale = bf16, rule = amax_offset>} : (tensor<8x64xf8E4M3FN>, tensor<32xbf16>) -> tensor<8x64xbf16>
+  return %y : tensor<8x64xbf16>
+}
+
+// What a scale is shared by decides how many there are.
+// CHECK-LABEL: func.func @granularities
+func.func @granularities(%x: tensor<2x5x64xf32>) {
+  // CHECK: per_tensor, scale = f32{{.*}} -> (tensor<2x5x64xf8E5M2>, tensor<f32>)
+  %a:2 = binade.quantize %x {format = #binade.quantized<f8E5M2, per_tensor, scale = f32>} : (tensor<2x5x64xf32>) -> (tensor<2x5x64xf8E5M2>, tensor<f32>)
+  // CHECK: per_row, scale = f32{{.*}}, tensor<2x5xf32>)
+  %b:2 = binade.quantize %x {format = #binade.quantized<f8E5M2, per_row, scale = f32>} : (tensor<2x5x64xf32>) -> (tensor<2x5x64xf8E5M2>, tensor<2x5xf32>)
+  // CHECK: per_group<256>, scale = f32, expand{{.*}}, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
+  %c:4 = binade.quantize %x {format = #binade.quantized<f8E5M2, per_group<256>, scale = f32, expand>} : (tensor<2x5x64xf32>) -> (tensor<2x5x64xf8E5M2>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
+  // CHECK: per_block<2, 32>, scale = f8E8M0FNU, rule = round_up{{.*}}, tensor<2x3x2xf8E8M0FNU>)
+  %d:2 = binade.quantize %x {format = #binade.quantized<f8E5M2, per_block<2, 32>, scale = f8E8M0FNU, rule = round_up>} : (tensor<2x5x64xf32>) -> (tensor<2x5x64xf8E5M2>, tensor<2x3x2xf8E8M0FNU>)
+  return
+}
+
+// Codes of less than 8 bits lie in bytes, those of a book of 16 values two in one.
+// CHECK-LABEL: func.func @narrow
+func.func @narrow(%x: tensor<3x5xf32>) {
+  // CHECK: binade.quantize {{.*}} -> (tensor<3x5xi8>, tensor<3xf8E8M0FNU>)
+  %a:2 = binade.quantize %x {format = #binade.quantized<f4E2M1FN, per_row, scale = f8E8M0FNU, rule = floor>} : (tensor<3x5xf32>) -> (tensor<3x5xi8>, tensor<3xf8E8M0FNU>)
+  // CHECK: #binade.code_book<"steps", [-1.000000000e+00, -8.750000000e-01,
+  // CHECK-SAME: -> (tensor<8xi8>, tensor<f32>)
+  %b:2 = binade.quantize %x {format = #binade.quantized<#binade.code_book<"steps", [-1.0, -0.875, -0.75, -0.625, -0.5, -0.375, -0.25, -0.125, 0.0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 1.0]>, per_tensor, scale = f32>} : (tensor<3x5xf32>) -> (tensor<8xi8>, tensor<f32>)
+  return
+}
+
+// CHECK-LABEL: func.func @parts
+func.func @parts(%x: tensor<4x16xf32>, %amax: tensor<4xf32>, %least: tensor<4xf32>) -> tensor<4x16xf8E4M3FN> {
+  // CHECK: %[[S:.*]], %[[F:.*]], %[[E:.*]]:2 = binade.choose_scale
+  %scale, %factor, %expansion:2 = binade.choose_scale %amax, %least {format = #binade.quantized<f8E4M3FN, per_row, scale = f32, expand>} : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+  // CHECK: binade.encode %{{.*}}, %[[F]], %[[E]]#0, %[[E]]#1
+  %codes = binade.encode %x, %factor, %expansion#0, %expansion#1 {format = #binade.quantized<f8E4M3FN, per_row, scale = f32, expand>, saturate} : (tensor<4x16xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<4x16xf8E4M3FN>
+  return %codes : tensor<4x16xf8E4M3FN>
+}
