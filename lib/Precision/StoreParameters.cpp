@@ -161,7 +161,7 @@ private:
     auto update = OptimizerUpdateOp::create(
         b, types, op.getOptimizer(), op.getParameter(), op.getGradient(),
         states, op.getScalars(), op.getFactors(), op.getSkip(), random, master,
-        storage);
+        ArrayAttr(), storage);
     setPhases(before, op);
     if (beside != besides.end())
       results.push_back(

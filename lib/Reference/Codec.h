@@ -5,6 +5,7 @@
 
 #include "binade/IR/Binade.h"
 #include "binade/Reference/FloatFormat.h"
+#include "binade/Reference/Tensor.h"
 
 namespace mlir::binade {
 
@@ -43,6 +44,15 @@ private:
   float largest, bound;
   SmallVector<float> values, thresholds; ///< Of the code book.
 };
+
+/// The parts that `format` keeps of `numbers`, elements of a tensor of `shape`,
+/// which are f32.
+SmallVector<Tensor> quantize(QuantizedAttr format, ArrayRef<int64_t> shape,
+                             ArrayRef<double> numbers, bool saturate);
+
+/// The inverse.
+std::vector<double> dequantize(QuantizedAttr format, ArrayRef<int64_t> shape,
+                               ArrayRef<const Tensor *> parts);
 
 } // namespace mlir::binade
 

@@ -144,7 +144,7 @@ FunctionEvaluator::evaluate(Block &block, ArrayRef<TensorRef> arguments,
   for (auto [argument, tensor] : llvm::zip(block.getArguments(), arguments)) {
     RankedTensorType type = tensor->getType();
     if (length && type.getRank() > 0)
-      type = type.clone(*length);
+      type = type.clone(type.getNumElements());
     environment.define(argument, Tensor::reshape(tensor, type));
   }
   for (Operation &op : block.without_terminator())

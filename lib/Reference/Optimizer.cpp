@@ -1,5 +1,6 @@
 //===- Optimizer.cpp - rules and updates ----------------------------------===//
 
+#include "Codec.h"
 #include "Families.h"
 #include "Formula.h"
 #include "Random.h"
@@ -64,6 +65,19 @@ static uint32_t drawRandom(OptimizerUpdateOp op, Evaluation &e, int64_t index) {
   return drawBits(index, seed, place, static_cast<uint64_t>(place) >> 32);
 }
 
+/// The numbers of a state before the update.
+static std::vector<double> readState(OptimizerUpdateOp op, Evaluation &e,
+                                     const KeptState &kept,
+                                     ArrayRef<int64_t> shape) {
+  SmallVector<const Tensor *> parts;
+  for (Value part : op.getStates().slice(kept.first, kept.count))
+    parts.push_back(&e[part]);
+  if (kept.format)
+    return dequantize(kept.format, shape, parts);
+  ArrayRef<double> numbers = parts.front()->getFloats();
+  return {numbers.begin(), numbers.end()};
+}
+
 static LogicalResult evaluateUpdate(OptimizerUpdateOp op, Evaluation &e) {
   if (op.getSkip() && e[op.getSkip()].getIntegers()[0]) {
     e.setResult(0, e.getOperands()[0]);
@@ -79,28 +93,45 @@ static LogicalResult evaluateUpdate(OptimizerUpdateOp op, Evaluation &e) {
   Tensor *newBeside = beside ? &e.result(op.getStates().size()) : nullptr;
   ParameterStorage storage(
       op.getMaster(), cast<FloatType>(parameter.getType().getElementType()));
-  SmallVector<const Tensor *> tensors = {&e[op.getGradient()]};
-  for (Value state : op.getRuleStates())
-    tensors.push_back(&e[state]);
-  SmallVector<Number> arguments(1 + tensors.size());
+  ArrayRef<int64_t> shape = parameter.getShape();
+  SmallVector<KeptState> kept = op.getKeptStates();
+  SmallVector<std::vector<double>> states;
+  for (const KeptState &state : kept)
+    states.push_back(readState(op, e, state, shape));
+  const Tensor &gradient = e[op.getGradient()];
+  SmallVector<Number> arguments(2 + states.size());
   for (Value scalar : op.getScalars())
     arguments.push_back({.real = e[scalar][0]});
   for (int64_t i = 0, count = parameter.getNumElements(); i < count; ++i) {
     arguments[0].real = storage.decode(parameter, beside, i);
-    for (auto [argument, tensor] :
-         llvm::zip(MutableArrayRef(arguments).drop_front(), tensors))
-      argument.real = (*tensor)[i];
+    arguments[1].real = gradient[i];
+    for (auto [argument, numbers] :
+         llvm::zip(MutableArrayRef(arguments).drop_front(2), states))
+      argument.real = numbers[i];
     for (Value factor : op.getFactors())
       arguments[1].real = static_cast<float>(arguments[1].real * e[factor][0]);
     ArrayRef<Number> results = (*formula)(arguments);
     storage.update(static_cast<float>(results[0].real), parameter, beside,
                    drawRandom(op, e, i), i, e.result(0), newBeside);
-    for (auto [index, state] : llvm::enumerate(results.drop_front()))
-      e.result(1 + index)[i] = state.real;
-    if (!formula->isExact())
-      for (auto [index, result] : llvm::enumerate(results))
-        e.setError(index, i, 16.0 * e.getRoundoff() * std::fabs(result.real));
+    auto allow = [&](unsigned result, double value) {
+      if (!formula->isExact())
+        e.setError(result, i, 16.0 * e.getRoundoff() * std::fabs(value));
+    };
+    allow(0, results[0].real);
+    for (auto [state, numbers, result] :
+         llvm::zip(kept, states, results.drop_front())) {
+      numbers[i] = result.real;
+      if (state.format)
+        continue;
+      e.result(1 + state.first)[i] = result.real;
+      allow(1 + state.first, result.real);
+    }
   }
+  for (auto [state, numbers] : llvm::zip(kept, states))
+    if (state.format)
+      for (auto [index, part] : llvm::enumerate(
+               quantize(state.format, shape, numbers, /*saturate=*/true)))
+        e.result(1 + state.first + index) = std::move(part);
   return success();
 }
 

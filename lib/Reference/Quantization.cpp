@@ -47,17 +47,20 @@ static float getNumber(const Tensor &tensor, int64_t index) {
 }
 
 /// A NaN among the magnitudes is their largest, and their least.
-static void evaluateQuantize(QuantizeOp op, Evaluation &e) {
-  const Tensor &x = e[op.getX()];
-  QuantizedAttr format = op.getFormat();
+SmallVector<Tensor> mlir::binade::quantize(QuantizedAttr format,
+                                           ArrayRef<int64_t> shape,
+                                           ArrayRef<double> numbers,
+                                           bool saturate) {
   Codec codec(format);
-  int64_t count =
-      ShapedType::getNumElements(format.getScaleShape(x.getShape()));
+  SmallVector<Tensor> parts;
+  for (RankedTensorType type : format.getParts(shape))
+    parts.emplace_back(type);
+  int64_t count = parts[1].getNumElements();
   std::vector<float> amax(count, 0.0f), least(count, INFINITY);
-  auto find = [&](int64_t i) { return codec.findScale(x.getShape(), i); };
-  for (int64_t i = 0; i < x.getNumElements(); ++i) {
-    float magnitude = std::fabs(getNumber(x, i));
-    float &high = amax[find(i)], &low = least[find(i)];
+  for (auto [i, number] : llvm::enumerate(numbers)) {
+    float magnitude = std::fabs(static_cast<float>(number));
+    int64_t where = codec.findScale(shape, i);
+    float &high = amax[where], &low = least[where];
     if (magnitude != 0.0f && !(magnitude >= low))
       low = magnitude;
     if (!(magnitude <= high) && !std::isnan(high))
@@ -66,36 +69,52 @@ static void evaluateQuantize(QuantizeOp op, Evaluation &e) {
   SmallVector<Codec::Factors> factors;
   for (int64_t i = 0; i < count; ++i) {
     factors.push_back(codec.choose(amax[i], least[i]));
-    e.result(1)[i] = factors.back().scale;
+    parts[1][i] = factors.back().scale;
     if (format.getExpand()) {
-      e.result(2)[i] = factors.back().power;
-      e.result(3)[i] = factors.back().centre;
+      parts[2][i] = factors.back().power;
+      parts[3][i] = factors.back().centre;
     }
   }
-  CodeWriter codes{codec, e.result(0), format.isPacked()};
-  for (int64_t i = 0; i < x.getNumElements(); ++i)
-    codes.set(i,
-              codec.round(getNumber(x, i), factors[find(i)], op.getSaturate()));
+  CodeWriter codes{codec, parts[0], format.isPacked()};
+  for (auto [i, number] : llvm::enumerate(numbers))
+    codes.set(i, codec.round(static_cast<float>(number),
+                             factors[codec.findScale(shape, i)], saturate));
+  return parts;
+}
+
+std::vector<double> mlir::binade::dequantize(QuantizedAttr format,
+                                             ArrayRef<int64_t> shape,
+                                             ArrayRef<const Tensor *> parts) {
+  Codec codec(format);
+  CodeReader codes{codec, *parts[0], format.isPacked()};
+  std::vector<double> numbers(ShapedType::getNumElements(shape));
+  for (auto [i, number] : llvm::enumerate(numbers)) {
+    int64_t where = codec.findScale(shape, i);
+    Codec::Factors factors;
+    factors.scale = getNumber(*parts[1], where);
+    if (format.getExpand()) {
+      factors.power = getNumber(*parts[2], where);
+      factors.centre = getNumber(*parts[3], where);
+    }
+    number = codec.expand(codes[i], factors);
+  }
+  return numbers;
+}
+
+static void evaluateQuantize(QuantizeOp op, Evaluation &e) {
+  const Tensor &x = e[op.getX()];
+  SmallVector<Tensor> parts =
+      quantize(op.getFormat(), x.getShape(), x.getFloats(), op.getSaturate());
+  for (auto [index, part] : llvm::enumerate(parts))
+    e.result(index) = std::move(part);
 }
 
 static void evaluateDequantize(DequantizeOp op, Evaluation &e) {
-  QuantizedAttr format = op.getFormat();
-  Codec codec(format);
+  SmallVector<const Tensor *> parts =
+      llvm::map_to_vector(op.getParts(), [&](Value part) { return &e[part]; });
   Tensor &y = e.result();
-  auto part = [&](unsigned index) -> const Tensor & {
-    return e[op.getParts()[index]];
-  };
-  CodeReader codes{codec, part(0), format.isPacked()};
-  for (int64_t i = 0; i < y.getNumElements(); ++i) {
-    int64_t where = codec.findScale(y.getShape(), i);
-    Codec::Factors factors;
-    factors.scale = getNumber(part(1), where);
-    if (format.getExpand()) {
-      factors.power = getNumber(part(2), where);
-      factors.centre = getNumber(part(3), where);
-    }
-    y[i] = codec.expand(codes[i], factors);
-  }
+  llvm::copy(dequantize(op.getFormat(), y.getShape(), parts),
+             y.getFloats().begin());
 }
 
 static void evaluateChooseScale(ChooseScaleOp op, Evaluation &e) {

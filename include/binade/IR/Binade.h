@@ -47,6 +47,13 @@ struct Rows {
   bool added = false;
 };
 
+/// What a state of an optimizer is kept as: `count` of the states of an op, from
+/// `first` on, in `format`; one tensor without format.
+struct KeptState {
+  QuantizedAttr format;
+  unsigned first, count;
+};
+
 /// The rows of an op whose row i depends on row i of every operand alone;
 /// nothing for other ops.
 std::optional<Rows> getRowsOfElements(Operation *op);

@@ -179,8 +179,9 @@ SmallVector<Value> Emitter::dynamicColumns(Value begin, Value end,
   auto columns = [&](Value from, Value to, int64_t lanes) {
     laneCount = lanes;
     values = loop(from, to, lanes, values, [&](Value column, ValueRange now) {
-      Offset offset = space.counter(column, extent, depth());
-      return body(offset + space.lanes(lanes), now);
+      Offset counter =
+          space.counter(column, extent / lanes, depth(), lanes) * lanes;
+      return body(counter + space.lanes(lanes), now);
     });
   };
   columns(begin, whole, kLanes);

@@ -86,7 +86,8 @@ public:
   /// The block [begin, begin + size) of columns [0, count).
   SmallVector<Value> columnBlock(Value begin, int64_t size, int64_t count,
                                  ValueRange carried, Columns body);
-  /// Columns [begin, end) of up to `extent`; single columns at the end.
+  /// Columns [begin, end) of up to `extent`, `begin` a multiple of `kLanes`;
+  /// single columns at the end.
   SmallVector<Value> dynamicColumns(Value begin, Value end, int64_t extent,
                                     ValueRange carried, Columns body);
   /// `body` where `condition` holds, otherwise `carried`.
@@ -152,6 +153,14 @@ public:
     elementPlace = std::move(element);
     rowPlace = std::move(row);
   }
+  /// Says that result `result` may overwrite operand `operand`, whatever the
+  /// accesses look like.
+  void allowInPlace(unsigned operand, unsigned result) {
+    inPlace.insert({operand, result});
+  }
+  bool isAllowedInPlace(unsigned operand, unsigned result) const {
+    return inPlace.contains({operand, result});
+  }
   const Accesses &getLoads() const { return loads; }
   const Accesses &getStores() const { return stores; }
 
@@ -188,9 +197,13 @@ private:
   Element computeCheck(CheckIndexOp op, const Offset &offset);
   Element computeConstant(Operation *op, const Offset &offset);
   Element computeDequantize(DequantizeOp op, const Offset &offset);
+  /// In f32, the element of a tensor of `shape` that is kept as `parts`.
+  Element decode(QuantizedAttr format, ValueRange parts,
+                 ArrayRef<int64_t> shape, const Offset &offset);
   Element computeEncode(EncodeOp op, const Offset &offset);
   Element computeChooseScale(ChooseScaleOp op, unsigned result,
                              const Offset &offset);
+  std::optional<Element> loadPairs(Value codes, const Offset &offset);
   Offset findScale(QuantizedAttr format, ArrayRef<int64_t> shape,
                    const Offset &offset);
   Element computeFormula(Operation *op, unsigned result, const Offset &offset);
@@ -219,6 +232,7 @@ private:
   DenseMap<Attribute, Value> tables; ///< Of constants.
   ModuleOp formulas;                 ///< Holds the optimizers' functions.
   Accesses loads, stores;
+  llvm::DenseSet<std::pair<unsigned, unsigned>> inPlace;
   std::optional<Offset> elementPlace, rowPlace;
   int64_t laneCount = 1;
   unsigned bufferCount;

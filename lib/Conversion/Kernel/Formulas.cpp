@@ -84,8 +84,17 @@ Element Emitter::computeUpdate(OptimizerUpdateOp op, func::FuncOp formula,
   if (Value kept = op.getBeside())
     beside = get(kept, offset);
   SmallVector<Value> arguments = {Value(), get(op.getGradient(), offset)};
-  for (Value state : op.getRuleStates())
-    arguments.push_back(get(state, offset));
+  SmallVector<KeptState> kept = op.getKeptStates();
+  for (const KeptState &state : kept) {
+    ValueRange parts = op.getStates().slice(state.first, state.count);
+    if (!state.format) {
+      arguments.push_back(get(parts.front(), offset));
+      continue;
+    }
+    Element element = decode(state.format, parts, {}, offset);
+    where = std::max(where, element.depth);
+    arguments.push_back(element.value);
+  }
   for (Value scalar : op.getScalars())
     arguments.push_back(get(scalar, Offset()));
   SmallVector<Value> factors, random;
@@ -115,9 +124,14 @@ Element Emitter::computeUpdate(OptimizerUpdateOp op, func::FuncOp formula,
     remember(y, offset, {narrow(value, getTensor(y).getElementType()), where});
   };
   define(op.getNewParameter(), stored);
-  for (auto [state, value] :
-       llvm::zip(op.getNewStates(), ArrayRef(results).drop_front()))
-    define(state, value);
+  // What is to be quantized stands in the place of its codes.
+  for (auto [state, value] : llvm::zip(kept, ArrayRef(results).drop_front())) {
+    Value y = op.getNewStates()[state.first];
+    if (state.format)
+      remember(y, offset, {value, where});
+    else
+      define(y, value);
+  }
   if (keptNow)
     define(op.getNewStates().back(), keptNow);
   return *recall(op->getResult(result), offset);

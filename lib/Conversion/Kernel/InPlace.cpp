@@ -31,8 +31,9 @@ void mlir::binade::setInPlace(Emitter &emitter, KernelInfo &info,
                       function.getArgumentTypes()[operands + result];
       bool readLate = finish && finish->getLoads().contains(operand);
       if (!sameType || readLate ||
-          !mayOverwrite(emitter.getLoads().lookup(operand),
-                        emitter.getStores().lookup(result)))
+          (!emitter.isAllowedInPlace(operand, result) &&
+           !mayOverwrite(emitter.getLoads().lookup(operand),
+                         emitter.getStores().lookup(result))))
         continue;
       may.push_back(operand);
       shared.insert(operand);

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Schedules.h"
+#include "StateGroups.h"
 #include "binade/IR/Build.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -41,20 +42,32 @@ public:
   FailureOr<KernelInfo> emit(KernelInfo info, func::FuncOp function) {
     auto update = getUpdate(function);
     Value skip = update ? update.getSkip() : Value();
+    std::optional<StateGroups> groups;
+    if (update && StateGroups::isNeeded(update))
+      groups.emplace(emitter, update);
+    auto emitUpdates = [&] {
+      if (groups)
+        groups->emit();
+      else
+        emitLoop({});
+    };
     if (!skip) {
-      emitLoop({});
+      emitUpdates();
     } else {
       ImplicitLocOpBuilder &b = emitter.builder();
       Value condition = emitter.pull(skip, Offset()).value;
       Value truth = arith::ConstantIntOp::create(b, 1, 1);
       emitter.conditional(arith::XOrIOp::create(b, condition, truth), {}, [&] {
-        emitLoop({});
+        emitUpdates();
         return SmallVector<Value>();
       });
       // What stands in its place already keeps its bits by being left alone.
       Value moves = arith::AndIOp::create(b, condition, isMoved(update));
       emitter.conditional(moves, {}, [&] {
-        emitLoop(update);
+        if (groups)
+          groups->emitCopies();
+        else
+          emitLoop(update);
         return SmallVector<Value>();
       });
     }

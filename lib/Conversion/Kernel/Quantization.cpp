@@ -3,6 +3,7 @@
 #include "../LaneCodec.h"
 #include "Emitter.h"
 #include "binade/IR/Build.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -48,13 +49,42 @@ struct Operands {
 };
 } // namespace
 
-Element Emitter::computeDequantize(DequantizeOp op, const Offset &offset) {
-  QuantizedAttr format = op.getFormat();
-  ValueRange parts = op.getParts();
-  Offset place = findScale(format, getTensor(op.getY()).getShape(), offset);
+/// Half bytes of an argument that lie side by side, from a whole byte on; none
+/// where they lie otherwise.
+std::optional<Element> Emitter::loadPairs(Value codes, const Offset &offset) {
+  auto argument = dyn_cast<BlockArgument>(codes);
+  bool isAligned = argument && laneCount % 2 == 0 && offset.constant % 2 == 0 &&
+                   offset.variesOverLanes();
+  for (auto [variable, coefficient] : offset.terms)
+    isAligned &=
+        variable->variesOverLanes
+            ? variable->kind == Variable::Kind::Lane && coefficient == 1
+            : coefficient % 2 == 0;
+  if (!isAligned)
+    return std::nullopt;
+  record(loads, argument.getArgNumber(), offset);
+  unsigned where = offset.depth();
+  At at(*this, where);
+  Value byte = arith::DivUIOp::create(b, number(offset), index(2));
+  auto type = VectorType::get({laneCount / 2}, b.getI8Type());
+  IntLanes bytes(b, vector::LoadOp::create(
+                        b, type, buffer(argument.getArgNumber()), byte));
+  return Element{
+      vector::InterleaveOp::create(b, (bytes >> 4).value, (bytes & 15).value),
+      where};
+}
+
+Element Emitter::decode(QuantizedAttr format, ValueRange parts,
+                        ArrayRef<int64_t> shape, const Offset &offset) {
+  Offset place = findScale(format, shape, offset);
   Operands operands;
   Offset half;
-  if (format.isPacked()) {
+  std::optional<Element> pairs;
+  if (format.isPacked())
+    pairs = loadPairs(parts.front(), offset);
+  if (pairs) {
+    operands.add(*pairs);
+  } else if (format.isPacked()) {
     auto [byte, which] = space.divide(offset, 2).asPair();
     operands.add(pull(parts.front(), byte));
     half = which;
@@ -77,7 +107,7 @@ Element Emitter::computeDequantize(DequantizeOp op, const Offset &offset) {
   if (auto vector = dyn_cast<VectorType>(bits.getType()))
     byte = vector.clone(byte);
   IntLanes code(b, arith::BitcastOp::create(b, byte, bits));
-  if (format.isPacked()) {
+  if (format.isPacked() && !pairs) {
     Value which = half.variesOverLanes() ? perLane(half) : number(half);
     which = arith::IndexCastOp::create(
         b, byte, operands.hasVector ? spread(which) : which);
@@ -95,8 +125,14 @@ Element Emitter::computeDequantize(DequantizeOp op, const Offset &offset) {
       code, factors, [&](DenseElementsAttr table, Value index) {
         return lookUp(table, index);
       });
-  return {narrow(y.value, getTensor(op.getY()).getElementType()),
-          operands.where};
+  return {y.value, operands.where};
+}
+
+Element Emitter::computeDequantize(DequantizeOp op, const Offset &offset) {
+  RankedTensorType type = getTensor(op.getY());
+  Element y = decode(op.getFormat(), op.getParts(), type.getShape(), offset);
+  At at(*this, y.depth);
+  return {narrow(y.value, type.getElementType()), y.depth};
 }
 
 Element Emitter::computeEncode(EncodeOp op, const Offset &offset) {

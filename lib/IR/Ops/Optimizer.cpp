@@ -63,7 +63,7 @@ void OptimizerUpdateOp::build(OpBuilder &b, OperationState &state,
                               ValueRange states, ValueRange scalars,
                               ValueRange factors, Value skip) {
   build(b, state, types, optimizer, parameter, gradient, states, scalars,
-        factors, skip, ValueRange(), Master::None, StorageAttr());
+        factors, skip, ValueRange(), Master::None, ArrayAttr(), StorageAttr());
 }
 
 /// Whether `master` keeps a tensor beside the parameter.
@@ -79,17 +79,33 @@ OperandRange OptimizerUpdateOp::getRuleStates() {
   return getStates().drop_back(keepsTensor(getMaster()));
 }
 
+SmallVector<KeptState> OptimizerUpdateOp::getKeptStates() {
+  SmallVector<KeptState> kept;
+  unsigned count = getRuleStates().size(), first = 0;
+  SmallVector<Attribute> formats(count, UnitAttr());
+  if (ArrayAttr given = getFormatsAttr())
+    formats.assign(given.begin(), given.end());
+  for (Attribute attribute : formats) {
+    auto format = dyn_cast_if_present<QuantizedAttr>(attribute);
+    unsigned parts = format ? 1 + format.countFactors() : 1;
+    kept.push_back({format, first, parts});
+    first += parts;
+  }
+  return kept;
+}
+
 LogicalResult
 OptimizerUpdateOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto found = lookUpRule(*this, getOptimizerAttr(), getFormula(), symbols);
   if (failed(found))
     return failure();
   auto [rule, function] = *found;
-  if (getRuleStates().size() != rule.getStates().size()) // C2
+  size_t states = getKeptStates().size();
+  if (states != rule.getStates().size()) // C2
     return emitOpError("has ")
-           << getRuleStates().size() << " states, optimizer "
-           << getOptimizerAttr() << " has " << rule.getStates().size();
-  size_t expected = 2 + getRuleStates().size() + getScalars().size();
+           << states << " states, optimizer " << getOptimizerAttr() << " has "
+           << rule.getStates().size();
+  size_t expected = 2 + states + getScalars().size();
   if (function.getNumArguments() != expected)
     return emitOpError("gives ")
            << expected << " values to '@" << getFormula().getValue()
@@ -116,15 +132,55 @@ static LogicalResult verifyMaster(OptimizerUpdateOp op) {
     return op.emitOpError("expects ")
            << kept << " in the last state, which '" << stringifyMaster(master)
            << "' keeps, got " << getElementTypeOrSelf(beside);
-  for (Value state : op.getRuleStates())
-    if (!isa<FloatType>(getElementTypeOrSelf(state)))
-      return op.emitOpError("expects states of floats, got ")
-             << state.getType();
   size_t numbers = master == Master::Stochastic ? 2 : 0;
   if (op.getRandom().size() != numbers) // C4
     return op.emitOpError("has ")
            << op.getRandom().size() << " random numbers, '"
            << stringifyMaster(master) << "' takes " << numbers;
+  return success();
+}
+
+/// A kernel over many tensors is written for a vector, whose groups nobody
+/// counts.
+static bool isInKernel(Operation *op) {
+  return op->getParentOp() && op->getParentOp()->hasAttr(kKernelAttr);
+}
+
+/// Elements of a group: whole vectors, and no more than a task has.
+static constexpr int64_t kLeastGroup = 16, kLargestGroup = 16384;
+
+/// Checks what one state is kept as.
+static LogicalResult verifyState(OptimizerUpdateOp op, const KeptState &kept) {
+  auto parameter = cast<RankedTensorType>(op.getParameter().getType());
+  TypeRange types =
+      ValueRange(op.getStates()).slice(kept.first, kept.count).getTypes();
+  if (!kept.format) {
+    auto state = cast<RankedTensorType>(types.front());
+    if (!isa<FloatType>(state.getElementType()))
+      return op.emitOpError("expects states of floats, got ") << state;
+    if (state.getShape() != parameter.getShape()) // C1
+      return op.emitOpError(
+                 "expects gradient and states of the parameter's shape ")
+             << parameter;
+    return success();
+  }
+  bool isGrouped = kept.format.getGranularity() == Granularity::PerGroup;
+  int64_t size = isGrouped ? kept.format.getExtent().front() : 0;
+  if (size < kLeastGroup || size > kLargestGroup ||
+      !llvm::isPowerOf2_64(size)) // C5
+    return op.emitOpError("keeps states in formats 'per_group' of a power of "
+                          "two from ")
+           << kLeastGroup << " to " << kLargestGroup << ", not in "
+           << kept.format;
+  for (auto [part, type] :
+       llvm::zip(kept.format.getParts(parameter.getShape()), types)) {
+    bool fits = isInKernel(op)
+                    ? getElementTypeOrSelf(type) == part.getElementType()
+                    : type == part;
+    if (!fits) // C1
+      return op.emitOpError("expects ") << kept.format << " to keep a state as "
+                                        << part << ", got " << type;
+  }
   return success();
 }
 
@@ -137,9 +193,18 @@ LogicalResult OptimizerUpdateOp::verify() {
     return cast<RankedTensorType>(x.getType()).getShape() ==
            parameter.getShape();
   };
-  if (!sameShape(getGradient()) || !llvm::all_of(getStates(), sameShape))
+  if (!sameShape(getGradient()) || (getBeside() && !sameShape(getBeside())))
     return emitOpError("expects gradient and states of the parameter's shape ")
            << parameter;
+  SmallVector<KeptState> kept = getKeptStates();
+  size_t parts = kept.empty() ? 0 : kept.back().first + kept.back().count;
+  if (parts != getRuleStates().size()) // C2
+    return emitOpError("has ")
+           << getRuleStates().size()
+           << " tensors of states, 'formats' speak of " << parts;
+  for (const KeptState &state : kept)
+    if (failed(verifyState(*this, state)))
+      return failure();
   if (getNewParameter().getType() != parameter ||
       getNewStates().getTypes() != getStates().getTypes())
     return emitOpError("expects results of the types of parameter and states");

@@ -7,7 +7,7 @@
 //   p' = p - rate g' / (sqrt(s') + eps)
 
 binade.optimizer @adagrad {
-  states = [#binade.setting<"sum" = 0.0>],
+  states = [#binade.setting<"sum" = 0.0 min 0.0>],
   hypers = [#binade.setting<"lr" = 1.0e-2 min 0.0>,
             #binade.setting<"lr_decay" = 0.0 min 0.0>,
             #binade.setting<"eps" = 1.0e-10 min 0.0>,

@@ -9,7 +9,8 @@
 //   p' = p - step_size m' / (sqrt(v') / root_c2 + eps)
 
 binade.optimizer @adam {
-  states = [#binade.setting<"exp_avg" = 0.0>, #binade.setting<"exp_avg_sq" = 0.0>],
+  states = [#binade.setting<"exp_avg" = 0.0>,
+            #binade.setting<"exp_avg_sq" = 0.0 min 0.0>],
   hypers = [#binade.setting<"lr" = 1.0e-3 min 0.0>,
             #binade.setting<"beta1" = 0.9 min 0.0 below 1.0>,
             #binade.setting<"beta2" = 0.999 min 0.0 below 1.0>,

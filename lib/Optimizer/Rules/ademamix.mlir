@@ -14,7 +14,7 @@
 binade.optimizer @ademamix {
   states = [#binade.setting<"exp_avg_fast" = 0.0>,
             #binade.setting<"exp_avg_slow" = 0.0>,
-            #binade.setting<"exp_avg_sq" = 0.0>],
+            #binade.setting<"exp_avg_sq" = 0.0 min 0.0>],
   hypers = [#binade.setting<"lr" = 1.0e-3 min 0.0>,
             #binade.setting<"beta1" = 0.9 min 0.0 below 1.0>,
             #binade.setting<"beta2" = 0.999 min 0.0 below 1.0>,

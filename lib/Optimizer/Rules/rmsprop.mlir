@@ -8,7 +8,7 @@
 //   p' = p - lr g' / (sqrt(v') + eps)
 
 binade.optimizer @rmsprop {
-  states = [#binade.setting<"square_avg" = 0.0>],
+  states = [#binade.setting<"square_avg" = 0.0 min 0.0>],
   hypers = [#binade.setting<"lr" = 1.0e-2 min 0.0>,
             #binade.setting<"alpha" = 0.99 min 0.0 below 1.0>,
             #binade.setting<"eps" = 1.0e-8 min 0.0>,

@@ -6,9 +6,12 @@
 //   v' = alpha v + w g' g'           a' = a + w (g' - a)
 //   b' = momentum b + g' / (sqrt(v' - a' a') + eps)
 //   p' = p - lr b'
+//
+// A variance that rounding of the states makes negative counts as 0.
 
 binade.optimizer @rmsprop_centered {
-  states = [#binade.setting<"square_avg" = 0.0>, #binade.setting<"grad_avg" = 0.0>,
+  states = [#binade.setting<"square_avg" = 0.0 min 0.0>,
+            #binade.setting<"grad_avg" = 0.0>,
             #binade.setting<"momentum_buffer" = 0.0>],
   hypers = [#binade.setting<"lr" = 1.0e-2 min 0.0>,
             #binade.setting<"alpha" = 0.99 min 0.0 below 1.0>,
@@ -43,7 +46,9 @@ func.func private @rmsprop_centered.update(%p: f32, %g: f32, %v: f32, %a: f32,
   %a_new = arith.addf %a, %a_step : f32
 
   %square = arith.mulf %a_new, %a_new : f32
-  %variance = arith.subf %v_new, %square : f32
+  %difference = arith.subf %v_new, %square : f32
+  %zero = arith.constant 0.0 : f32
+  %variance = arith.maximumf %difference, %zero : f32
   %root = math.sqrt %variance : f32
   %denom = arith.addf %root, %eps : f32
   %b_kept = arith.mulf %momentum, %b : f32

@@ -105,14 +105,22 @@ def Binade_OptimizerUpdateOp : Binade_RuleOp<"optimizer_update", "MultiTensor", 
     that Philox4x32-10 draws from the counter (index low, index high, stream, step)
     with `random` = (seed, step + 2^32 stream); infinities and NaN are not moved.
 
+    A state may be kept quantized: `formats` has a `#binade.quantized` for it, and a
+    unit for each state that is a tensor. Then codes, scales and what else the format
+    keeps stand in its place. They are decoded before the rule is applied; what it
+    gives is encoded, saturating, once the groups are complete: the new parameter
+    follows from states that are not rounded yet.
+
     `storage` is a decision that has not been carried out, or was: types say which.
 
-    - (C1) parameter, gradient and states have one shape.
+    - (C1) parameter, gradient and states have one shape, or states are what their
+      format keeps of it.
     - (C2) states and scalars are as many as the rule says, and one state more where
       `master` keeps one.
     - (C3) what `master` keeps has the type above; it needs a parameter of 16 bits,
       and bf16 but for `f32` and `kahan`.
     - (C4) `stochastic` has two numbers as `random`, the others none.
+    - (C5) Formats are `per_group`, of a power of two from 16 to 16384.
   }];
   let arguments = (ins FlatSymbolRefAttr:$optimizer, FloatTensor:$parameter,
                        FloatTensor:$gradient, Variadic<Tensor>:$states,
@@ -120,6 +128,7 @@ def Binade_OptimizerUpdateOp : Binade_RuleOp<"optimizer_update", "MultiTensor", 
                        Optional<BoolScalar>:$skip, Variadic<I64Scalar>:$random,
                        DefaultValuedOptionalAttr<Binade_MasterAttr,
                            "::mlir::binade::Master::None">:$master,
+                       OptionalAttr<ArrayAttr>:$formats,
                        OptionalAttr<Binade_StorageAttr>:$storage);
   let results = (outs FloatTensor:$new_parameter, Variadic<Tensor>:$new_states);
   let assemblyFormat = [{
@@ -138,8 +147,10 @@ def Binade_OptimizerUpdateOp : Binade_RuleOp<"optimizer_update", "MultiTensor", 
     StringAttr getFormula();
     /// What `master` keeps beside the parameter; null where it keeps nothing.
     Value getBeside();
-    /// The states that the rule speaks of.
+    /// The states that the rule speaks of, or what they are kept as.
     OperandRange getRuleStates();
+    /// Each state that the rule speaks of.
+    SmallVector<KeptState> getKeptStates();
   }];
   let formula = "update";
   let hasVerifier = 1;
