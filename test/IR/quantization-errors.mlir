@@ -1,4 +1,4 @@
-// RUN: binade-opt %s -split-input-file -verify-diagnostics
+// RUN: binade-opt %s --verify-diagnostics --split-input-file
 
 func.func @f(%x: tensor<4xf32>) {
   // expected-error@+1 {{quantized elements are signed floats of at most 8 bits or codes of a #binade.code_book, not bf16}}

@@ -217,15 +217,19 @@ def test_one_more_does_not_fit(models, axis):
 
 
 @pytest.mark.parametrize(
-    ("name", "stack", "memory"),
-    [("stacked", "blocks", 4), ("stacked", "blocks", 2), ("residual", "layers", 3)],
-)
-def test_depth_is_that_of_an_exported_model(models, tmp_path, name, stack, memory):
+    ("name", "stack", "memory", "deeper"),
+    [("stacked", "blocks", 4, True), ("stacked", "blocks", 2, False),
+     ("residual", "layers", 3, True)],
+)  # fmt: skip
+def test_depth_is_that_of_an_exported_model(
+    models, tmp_path, name, stack, memory, deeper
+):
     variant = ["--policy", "bf16-amp", "--states", "f32"]
     answer = fit(models / f"{name}.onnx", "--memory", f"{memory}MiB", *variant)
     assert answer["depths"] == {stack: 3}
     found = answer["variants"][0]["largest"]["depths"][stack]
-    assert found["size"] not in (0, 3)
+    # Libraries of other processors need other memory.
+    assert found["size"] > 3 if deeper else 0 < found["size"] <= 3
     for depth, fits in ((found["size"], True), (found["size"] + 1, False)):
         path = tmp_path / f"{depth}.onnx"
         WRITERS[name](path, depth)
