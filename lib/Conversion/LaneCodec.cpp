@@ -51,7 +51,8 @@ FloatLanes LaneCodec::chooseScale(FloatLanes amax) const {
   switch (format.getRule()) {
   case ScaleRule::Amax: {
     FloatLanes scale = atLeast(amax / limit, kLeastNormal);
-    return select(amax == 0.0, inverse, scale);
+    return select(amax == 0.0, static_cast<double>(format.getScaleOfZeros()),
+                  scale);
   }
   case ScaleRule::AmaxOffset:
     return (amax + kOffset) / limit;

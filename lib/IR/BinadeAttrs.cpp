@@ -39,16 +39,38 @@ PrecisionAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
+/// What is wrong with `format` of one state, or an empty string.
+static std::string explainState(Attribute format) {
+  constexpr StringLiteral kExpected =
+      "states are kept in f32, bf16, f16 or quantized, not in ";
+  if (auto quantized = dyn_cast<QuantizedAttr>(format))
+    return "";
+  auto type = dyn_cast<TypeAttr>(format);
+  Type number = type ? type.getValue() : Type();
+  if (number && (number.isF32() || number.isBF16() || number.isF16()))
+    return "";
+  return (kExpected +
+          (type ? llvm::to_string(number) : llvm::to_string(format)))
+      .str();
+}
+
 std::string StorageAttr::explainViolation(FloatType parameter, Master master,
-                                          FloatType states,
+                                          Attribute states,
                                           FloatType accumulator) {
   auto print = [](FloatType format) { return llvm::to_string(format); };
-  for (auto [what, format] :
-       {std::pair("parameters", parameter), std::pair("states", states),
-        std::pair("sums of gradients", accumulator)})
+  for (auto [what, format] : {std::pair("parameters", parameter),
+                              std::pair("sums of gradients", accumulator)})
     if (format && !format.isF32() && !format.isBF16() && !format.isF16())
       return std::string(what) + " are kept in f32, bf16 or f16, not in " +
              print(format);
+  SmallVector<Attribute> formats;
+  if (auto list = dyn_cast_if_present<ArrayAttr>(states))
+    llvm::append_range(formats, list);
+  else if (states)
+    formats.push_back(states);
+  for (Attribute format : formats)
+    if (std::string wrong = explainState(format); !wrong.empty())
+      return wrong;
   if (master == Master::None)
     return "";
   std::string name = "'" + stringifyMaster(master).str() + "'";
@@ -60,9 +82,25 @@ std::string StorageAttr::explainViolation(FloatType parameter, Master master,
   return "";
 }
 
+static Attribute getOne(Attribute states, unsigned index) {
+  auto list = dyn_cast_if_present<ArrayAttr>(states);
+  if (!list)
+    return states;
+  return index < list.size() ? list[index] : Attribute();
+}
+
+FloatType StorageAttr::getStateFormat(unsigned index) const {
+  auto type = dyn_cast_if_present<TypeAttr>(getOne(getStates(), index));
+  return type ? cast<FloatType>(type.getValue()) : FloatType();
+}
+
+QuantizedAttr StorageAttr::getQuantized(unsigned index) const {
+  return dyn_cast_if_present<QuantizedAttr>(getOne(getStates(), index));
+}
+
 LogicalResult StorageAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                   FloatType parameter, Master master,
-                                  FloatType states, FloatType accumulator,
+                                  Attribute states, FloatType accumulator,
                                   StringAttr) {
   if (std::string wrong =
           explainViolation(parameter, master, states, accumulator);

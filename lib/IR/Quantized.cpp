@@ -22,7 +22,8 @@ LogicalResult CodeBookAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                        << " values; expected " << kLargeBook << " or "
                        << kSmallBook;
   for (size_t i = 0; i < numbers.size(); ++i)
-    if (!std::isfinite(numbers[i]) || (i > 0 && !(numbers[i - 1] < numbers[i])))
+    if (!std::isfinite(numbers[i]) ||
+        (i > 0 && !(numbers[i - 1] <= numbers[i])))
       return emitError() << "code book " << name << " expects finite values in "
                          << "ascending order, got " << numbers[i]
                          << " as value " << i;
@@ -140,6 +141,14 @@ QuantizedAttr::getScaleShape(ArrayRef<int64_t> shape) const {
   }
   }
   llvm_unreachable("all granularities are listed");
+}
+
+float QuantizedAttr::getScaleOfZeros() const {
+  CodeBookAttr book = getBook();
+  bool hasZero =
+      !book || llvm::is_contained(ArrayRef<float>(book.getValues()), 0.0f);
+  return hasZero ? 1.0f / static_cast<float>(getLargest())
+                 : std::numeric_limits<float>::min();
 }
 
 SmallVector<RankedTensorType>

@@ -45,6 +45,7 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
     AssignPrecisionPassOptions assign;
     assign.policy = options.policy;
     assign.ranges = options.ranges;
+    assign.states.assign(options.states.begin(), options.states.end());
     pm.addPass(createAssignPrecisionPass(std::move(assign)));
     break;
   }

@@ -64,6 +64,8 @@ struct AssignPipelineOptions : PassPipelineOptions<AssignPipelineOptions> {
                              llvm::cl::init("fp32")};
   Option<std::string> ranges{*this, "ranges",
                              llvm::cl::desc("ranges that a run recorded")};
+  ListOption<std::string> states{*this, "states",
+                                 llvm::cl::desc("FORMAT or GLOB:FORMAT, ...")};
 };
 
 struct ProgramsPipelineOptions : PassPipelineOptions<ProgramsPipelineOptions> {
@@ -116,6 +118,7 @@ void mlir::binade::registerPipelines() {
         CompileOptions options;
         options.policy = parsed.policy;
         options.ranges = parsed.ranges;
+        options.states.assign(parsed.states.begin(), parsed.states.end());
         buildPipeline(pm, CompilerPhase::Assign, options);
       });
   PassPipelineRegistration<ProgramsPipelineOptions>(

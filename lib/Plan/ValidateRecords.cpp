@@ -10,6 +10,8 @@
 #include "binade/Container/Printable.h"
 #include <algorithm>
 #include <array>
+#include <map>
+#include <string_view>
 
 using namespace binade;
 using namespace binade::plan;
@@ -133,9 +135,12 @@ Result<void> RecordValidator::check(const Launch &launch) {
     return fail(std::to_string(launch.segments.size()) +
                 " segments in blocks of " + std::to_string(launch.grain));
   std::int64_t items = 0;
+  std::map<std::string_view, std::size_t> operands;
   for (const Segment &segment : launch.segments) {
-    if (segment.operands.size() != launch.segments.front().operands.size())
-      return fail("segments differ in their number of operands");
+    auto [known, isNew] =
+        operands.try_emplace(segment.kernel, segment.operands.size());
+    if (known->second != segment.operands.size())
+      return fail("segments of one kernel differ in their number of operands");
     if (!segment.kernel.empty() && !isName(segment.kernel))
       return fail("kernel name " + quote(segment.kernel));
     if (segment.extent < 1 ||

@@ -2,6 +2,7 @@
 
 #include "StoreParameters.h"
 #include "binade/IR/Interface.h"
+#include "binade/IR/Names.h"
 #include "binade/Precision/Explain.h"
 #include "binade/Precision/MatchRules.h"
 #include "binade/Precision/Passes.h"
@@ -63,7 +64,9 @@ struct AssignPrecisionPass
   void runOnOperation() override {
     ModuleOp module = getOperation();
     FailureOr<Policy> loaded = loadPolicy(policy, &getContext());
-    if (failed(loaded) || failed(addEvidence(*loaded, ranges, &getContext())))
+    if (failed(loaded) || failed(addEvidence(*loaded, ranges, &getContext())) ||
+        failed(
+            addStateFormats(*loaded, llvm::to_vector(states), &getContext())))
       return signalPassFailure();
     auto step = module.lookupSymbol<func::FuncOp>(kStepName);
     if (!step) {
@@ -74,15 +77,8 @@ struct AssignPrecisionPass
     if (loaded->isIdentity())
       return;
     PrecisionGraph graph(step, *loaded);
-    std::vector<Choice> choices = createAssigner(*loaded)->assign(graph);
-    DecisionBuilder builder(graph);
-    for (auto [index, node] : llvm::enumerate(graph.getNodes())) {
-      PrecisionAttr decision = builder.build(index, choices[index]);
-      if (!decision)
-        return signalPassFailure();
-      PrecisionOpInterface op = node.op;
-      op.setPrecisionAttr(decision);
-    }
+    if (loaded->decidesOps() && failed(decideOps(graph)))
+      return signalPassFailure();
     for (const StorageNode &node : graph.getStorages()) {
       OptimizerUpdateOp op = node.op;
       if (node.decision)
@@ -91,8 +87,35 @@ struct AssignPrecisionPass
         op.removeStorageAttr();
     }
     warnOfLostUpdates(graph);
-    if (failed(checkRules(graph)) || failed(report(step, graph)))
+    if (failed(checkRules(graph)) || failed(checkStates(graph)) ||
+        failed(report(step, graph)))
       signalPassFailure();
+  }
+
+  static LogicalResult decideOps(PrecisionGraph &graph) {
+    std::vector<Choice> choices =
+        createAssigner(graph.getPolicy())->assign(graph);
+    DecisionBuilder builder(graph);
+    for (auto [index, node] : llvm::enumerate(graph.getNodes())) {
+      PrecisionAttr decision = builder.build(index, choices[index]);
+      if (!decision)
+        return failure();
+      PrecisionOpInterface op = node.op;
+      op.setPrecisionAttr(decision);
+    }
+    return success();
+  }
+
+  /// A glob that matches no parameter is a mistake.
+  LogicalResult checkStates(const PrecisionGraph &graph) {
+    for (const StateOverride &said : graph.getPolicy().states)
+      if (said.name.pattern &&
+          llvm::none_of(graph.getStorages(), [&](const StorageNode &node) {
+            return said.name.matches(getNodeName(node.op));
+          }))
+        return emitError(UnknownLoc::get(&getContext()))
+               << "states: no parameter matches '" << said.name.text << "'";
+    return success();
   }
 };
 } // namespace

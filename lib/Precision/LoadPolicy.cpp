@@ -1,104 +1,21 @@
 //===- LoadPolicy.cpp - Policies from files, and what they extend ---------===//
 
+#include "DataFiles.h"
 #include "PolicyForm.h"
-#include "binade/Container/Suggest.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SHA256.h"
-#include <string_view>
 
 namespace mlir::binade {
-using DataFiles = std::vector<std::pair<std::string_view, std::string_view>>;
 const DataFiles &getPolicyFiles();
 const DataFiles &getCostFiles();
-
-static constexpr StringLiteral kSuffix = ".yaml";
-static constexpr size_t kLargestFile = 8 << 20;
-
-static std::vector<StringRef> getNames(const DataFiles &files) {
-  std::vector<StringRef> names;
-  for (auto [file, text] : files)
-    names.push_back(StringRef(file).drop_back(kSuffix.size()));
-  llvm::sort(names);
-  return names;
-}
 
 std::vector<StringRef> getPolicyNames() { return getNames(getPolicyFiles()); }
 std::vector<StringRef> getCostNames() { return getNames(getCostFiles()); }
 
-//===----------------------------------------------------------------------===//
-// One file
-//===----------------------------------------------------------------------===//
-
-namespace {
-struct PolicyFile {
-  /// As diagnostics and rules name it.
-  std::string file;
-  std::string text;
-  /// Whether a user wrote it; the others are shipped.
-  bool isUser;
-};
-} // namespace
-
-/// A kind of files: what one is called, and the shipped ones.
-struct FileKind {
-  StringRef name;
-  const DataFiles &shipped;
-};
-
-/// The file of `kind` called `name`, or the file `name`, which is looked for in
-/// `folder`. Errors are reported at `location`.
-static FailureOr<PolicyFile> findFile(FileKind kind, StringRef name,
-                                      StringRef folder, Location location) {
-  if (!name.ends_with(kSuffix)) {
-    for (auto [file, text] : kind.shipped)
-      if (StringRef(file).drop_back(kSuffix.size()) == name)
-        return PolicyFile{std::string(file), std::string(text), false};
-    std::vector<StringRef> shipped = getNames(kind.shipped);
-    std::vector<std::string> names(shipped.begin(), shipped.end());
-    return emitError(location)
-           << "unknown " << kind.name << " '" << name << "'; expected one of "
-           << llvm::join(names, ", ") << ", or a file ending in " << kSuffix
-           << ::binade::suggest(name.str(), names);
-  }
-  SmallString<128> path(name);
-  if (!folder.empty() && llvm::sys::path::is_relative(name)) {
-    path = folder;
-    llvm::sys::path::append(path, name);
-  }
-  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
-  if (!buffer)
-    return emitError(location) << "cannot read " << kind.name << " file '"
-                               << path << "': " << buffer.getError().message();
-  StringRef text = (*buffer)->getBuffer();
-  if (text.size() > kLargestFile)
-    return emitError(FileLineColLoc::get(location->getContext(), path, 1, 1))
-           << "a " << kind.name << " of " << text.size() << " bytes; at most "
-           << kLargestFile << " are read";
-  return PolicyFile{path.str().str(), text.str(), true};
-}
-
 static FileKind policies() { return {"policy", getPolicyFiles()}; }
 
-/// Reads one file by `form`; `what` names its contents.
-template <typename T>
-static FailureOr<T> parseFile(const PolicyFile &file, StringRef what,
-                              const YamlForm<T> &form, MLIRContext *context) {
-  YamlReader reader(file.text, file.file, context);
-  if (reader.hasFailed())
-    return failure();
-  if (!reader.getRoot())
-    return emitError(FileLineColLoc::get(context, file.file, 1, 1))
-           << "expected " << what << ", found nothing";
-  T value;
-  if (failed(form.read(reader, *reader.getRoot(), value)) ||
-      reader.hasFailed() || failed(reader.finish()))
-    return failure();
-  return value;
-}
-
 /// What one file says by itself.
-static FailureOr<Policy> parsePolicy(const PolicyFile &file,
+static FailureOr<Policy> parsePolicy(const DataFile &file,
                                      MLIRContext *context) {
   FailureOr<Policy> policy =
       parseFile(file, "a policy", getPolicyForm(), context);
@@ -110,7 +27,7 @@ static FailureOr<Policy> parsePolicy(const PolicyFile &file,
 }
 
 /// Takes the costs from their text.
-static LogicalResult completeCut(Policy &policy, const PolicyFile &costs,
+static LogicalResult completeCut(Policy &policy, const DataFile &costs,
                                  MLIRContext *context) {
   FailureOr<TargetCosts> target =
       parseFile(costs, "costs", getCostsForm(), context);
@@ -180,7 +97,7 @@ static PolicyAttr buildSource(MLIRContext *context, StringRef name,
 }
 
 /// `readers` are the files that led here, each extending the next.
-static FailureOr<Policy> load(const PolicyFile &file, MLIRContext *context,
+static FailureOr<Policy> load(const DataFile &file, MLIRContext *context,
                               SmallVectorImpl<std::string> &readers) {
   FailureOr<Policy> policy = parsePolicy(file, context);
   if (failed(policy))
@@ -188,7 +105,7 @@ static FailureOr<Policy> load(const PolicyFile &file, MLIRContext *context,
   PolicyAttr base;
   if (!policy->extends.empty()) {
     readers.push_back(file.file);
-    FailureOr<PolicyFile> found = findFile(
+    FailureOr<DataFile> found = findFile(
         policies(), policy->extends, llvm::sys::path::parent_path(file.file),
         policy->extendsLocation);
     if (failed(found))
@@ -205,7 +122,7 @@ static FailureOr<Policy> load(const PolicyFile &file, MLIRContext *context,
   }
   StringAttr costs;
   if (policy->cut && policy->cut->target.formats.empty()) {
-    FailureOr<PolicyFile> found = findFile(
+    FailureOr<DataFile> found = findFile(
         {"costs", getCostFiles()}, policy->cut->costs,
         llvm::sys::path::parent_path(file.file), policy->cut->location);
     if (failed(found) || failed(completeCut(*policy, *found, context)))
@@ -220,7 +137,7 @@ static FailureOr<Policy> load(const PolicyFile &file, MLIRContext *context,
 }
 
 FailureOr<Policy> loadPolicy(StringRef name, MLIRContext *context) {
-  FailureOr<PolicyFile> file =
+  FailureOr<DataFile> file =
       findFile(policies(), name, /*folder=*/"", UnknownLoc::get(context));
   if (failed(file))
     return failure();
@@ -228,6 +145,39 @@ FailureOr<Policy> loadPolicy(StringRef name, MLIRContext *context) {
   context->getOrLoadDialect<BinadeDialect>();
   SmallVector<std::string> readers;
   return load(*file, context, readers);
+}
+
+llvm::Expected<NameGlob> buildGlob(StringRef text, MLIRContext *context) {
+  auto pattern =
+      llvm::GlobPattern::create(StringAttr::get(context, text).getValue());
+  if (!pattern)
+    return llvm::createStringError(
+        "'" + text + "' is not a glob: " + llvm::toString(pattern.takeError()));
+  return NameGlob{text.str(), std::move(*pattern)};
+}
+
+LogicalResult addStateFormats(Policy &policy, ArrayRef<std::string> states,
+                              MLIRContext *context) {
+  Location location = UnknownLoc::get(context);
+  for (StringRef text : states) {
+    StateOverride added;
+    auto [glob, name] = text.rsplit(':');
+    if (!text.contains(':')) {
+      std::swap(glob, name);
+    } else {
+      llvm::Expected<NameGlob> built = buildGlob(glob, context);
+      if (!built)
+        return emitError(location)
+               << "states: " << llvm::toString(built.takeError());
+      added.name = std::move(*built);
+    }
+    FailureOr<StateFormats> formats = findStateFormats(name, location);
+    if (failed(formats))
+      return failure();
+    added.formats = *formats;
+    policy.states.push_back(std::move(added));
+  }
+  return success();
 }
 
 LogicalResult addEvidence(Policy &policy, StringRef file,

@@ -76,12 +76,52 @@ bool mlir::binade::areAlike(StorageAttr lhs, StorageAttr rhs) {
       return !format || format.isF32() ? FloatType() : format;
     };
     if (!decision)
-      return std::tuple(FloatType(), Master::None, FloatType(), FloatType());
+      return std::tuple(FloatType(), Master::None, Attribute(), FloatType());
+    Attribute states = decision.getStates();
+    if (auto type = dyn_cast_if_present<TypeAttr>(states);
+        type && type.getValue().isF32())
+      states = {};
     return std::tuple(unlessWide(decision.getParameter()), decision.getMaster(),
-                      unlessWide(decision.getStates()),
-                      unlessWide(decision.getAccumulator()));
+                      states, unlessWide(decision.getAccumulator()));
   };
   return getFormats(lhs) == getFormats(rhs);
+}
+
+/// Quantized are the states of large parameters that are no embedding, and of
+/// those that are meant by name or role.
+Attribute PrecisionGraph::chooseStates(const StateFormats &formats,
+                                       OptimizerUpdateOp op, bool isMeant) {
+  auto isQuantized = [](Attribute format) {
+    return isa<QuantizedAttr>(format);
+  };
+  bool quantizes =
+      isQuantized(formats.ofSigned) || isQuantized(formats.ofUnsigned);
+  if (quantizes && !isMeant) {
+    auto parameter = cast<RankedTensorType>(op.getParameter().getType());
+    if (!roles)
+      roles.emplace(op->getParentOfType<func::FuncOp>());
+    quantizes = parameter.getNumElements() >= kLeastQuantized &&
+                !roles->has(op, TensorRole::Embedding);
+  }
+  return mlir::binade::chooseStates(formats, op, quantizes);
+}
+
+/// What a user says of states beside the policy.
+void PrecisionGraph::override(StorageNode &node) {
+  OptimizerUpdateOp op = node.op;
+  for (const StateOverride &said : llvm::reverse(policy.states)) {
+    if (said.name.pattern && !said.name.matches(getNodeName(op)))
+      continue;
+    bool isMeant = said.name.pattern.has_value();
+    Attribute states = chooseStates(said.formats, op, isMeant);
+    StorageAttr base = node.decision;
+    node.decision = StorageAttr::get(
+        op.getContext(), base ? base.getParameter() : FloatType(),
+        base ? base.getMaster() : Master::None, states,
+        base ? base.getAccumulator() : FloatType(),
+        StringAttr::get(op.getContext(), "--states"));
+    return;
+  }
 }
 
 void PrecisionGraph::addStorage(OptimizerUpdateOp op) {
@@ -92,21 +132,27 @@ void PrecisionGraph::addStorage(OptimizerUpdateOp op) {
   }
   if (node.rule) {
     const PolicySettings &settings = node.rule->settings;
-    node.decision =
-        StorageAttr::get(op.getContext(), settings.parameter,
-                         settings.master.value_or(Master::None), settings.state,
-                         settings.accumulator,
-                         StringAttr::get(op.getContext(), node.rule->origin));
+    const PolicySelector &match = node.rule->match;
+    Attribute states;
+    if (settings.state)
+      states =
+          chooseStates(settings.state, op, match.name.pattern || match.role);
+    node.decision = StorageAttr::get(
+        op.getContext(), settings.parameter,
+        settings.master.value_or(Master::None), states, settings.accumulator,
+        StringAttr::get(op.getContext(), node.rule->origin));
   }
+  if (!node.decision || !node.decision.isPin())
+    override(node);
   auto keep = [&](Value before, Value after, FloatType format) {
     if (format)
       stored[before] = stored[after] = format;
   };
   if (node.decision) {
     keep(op.getParameter(), op.getNewParameter(), node.decision.getParameter());
-    for (auto [before, after] :
-         llvm::zip(op.getRuleStates(), op.getNewStates()))
-      keep(before, after, node.decision.getStates());
+    for (const KeptState &state : op.getKeptStates())
+      keep(op.getStates()[state.first], op.getNewStates()[state.first],
+           node.decision.getStateFormat(state.index));
   }
   storages.push_back(node);
 }

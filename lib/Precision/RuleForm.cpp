@@ -48,13 +48,28 @@ static YamlForm<NameGlob> globForm() {
     FailureOr<std::string> text = reader.readScalar(node, "a name");
     if (failed(text))
       return failure();
-    // A pattern refers to its text, which lives as long as the context.
-    auto pattern = llvm::GlobPattern::create(
-        StringAttr::get(reader.getContext(), *text).getValue());
-    if (!pattern)
-      return reader.error(node, "'" + *text + "' is not a glob: " +
-                                    llvm::toString(pattern.takeError()));
-    glob = {std::move(*text), std::move(*pattern)};
+    llvm::Expected<NameGlob> built = buildGlob(*text, reader.getContext());
+    if (!built)
+      return reader.error(node, llvm::toString(built.takeError()));
+    glob = std::move(*built);
+    return success();
+  };
+  return {read, llvm::json::Object{{"type", "string"}}};
+}
+
+/// A name, or two: for states that may be negative, and for the others.
+static YamlForm<StateFormats> stateForm() {
+  auto read = [](YamlReader &reader, Node &node,
+                 StateFormats &formats) -> LogicalResult {
+    FailureOr<std::string> name =
+        reader.readScalar(node, "a format of states such as bf16 or e4m3x");
+    if (failed(name))
+      return failure();
+    FailureOr<StateFormats> found =
+        findStateFormats(*name, reader.getLoc(node));
+    if (failed(found))
+      return failure();
+    formats = *found;
     return success();
   };
   return {read, llvm::json::Object{{"type", "string"}}};
@@ -141,7 +156,8 @@ static LogicalResult checkKind(YamlReader &reader, Node &node,
                                 op + "', which computes in f32");
   if (!ofUpdates)
     return success();
-  settings.parameter = settings.state = settings.accumulator = {};
+  settings.parameter = settings.accumulator = {};
+  settings.state = {};
   settings.master.reset();
   if (settings != PolicySettings())
     return reader.error(node, "a rule with parameter, master, state or "
@@ -149,7 +165,7 @@ static LogicalResult checkKind(YamlReader &reader, Node &node,
                               "else");
   std::string wrong = StorageAttr::explainViolation(
       rule.settings.parameter, rule.settings.master.value_or(Master::None),
-      rule.settings.state, rule.settings.accumulator);
+      rule.settings.state.ofSigned, rule.settings.accumulator);
   return wrong.empty() ? success() : reader.error(node, wrong);
 }
 
@@ -195,7 +211,7 @@ YamlForm<PolicyRule> mlir::binade::yamlRule() {
        settingKey(yamlKey("state",
                           "Format of what the optimizer keeps, of "
                           "optimizer_update",
-                          &PolicySettings::state, yamlFormat())),
+                          &PolicySettings::state, stateForm())),
        settingKey(yamlKey("accumulator",
                           "Format in which gradients are summed between the "
                           "batches of a step, of optimizer_update",

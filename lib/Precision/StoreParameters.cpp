@@ -3,6 +3,7 @@
 #include "StoreParameters.h"
 #include "binade/IR/AddPorts.h"
 #include "binade/IR/Build.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -23,6 +24,57 @@ static std::pair<StringRef, Type> getBeside(StorageAttr storage) {
     return {"compensation", storage.getParameter()};
   }
   llvm_unreachable("all remedies are listed");
+}
+
+static StringRef getSuffix(unsigned part) {
+  constexpr std::array<StringLiteral, 4> kSuffixes = {"", ".scale", ".power",
+                                                      ".centre"};
+  return kSuffixes[part];
+}
+
+/// The bytes of equal numbers `value`, as they are quantized: codes, or one of
+/// the factors.
+static DenseElementsAttr buildStart(QuantizedAttr format, unsigned part,
+                                    RankedTensorType type, float value) {
+  auto fill = [&](const APFloat &number) {
+    APFloat rounded = number;
+    bool isExact;
+    rounded.convert(cast<FloatType>(type.getElementType()).getFloatSemantics(),
+                    APFloat::rmNearestTiesToEven, &isExact);
+    return DenseElementsAttr::get(type, rounded);
+  };
+  float magnitude = std::fabs(value);
+  auto largest = static_cast<float>(format.getLargest());
+  switch (part) {
+  case 0:
+    break;
+  case 1:
+    if (value == 0.0f)
+      return fill(APFloat(format.getScaleOfZeros()));
+    return fill(APFloat((format.getExpand() ? 1.0f : magnitude) / largest));
+  case 2:
+    return fill(APFloat(1.0f));
+  default:
+    return fill(APFloat(value == 0.0f ? 1.0f : magnitude));
+  }
+  float number = value == 0.0f ? 0.0f : std::copysign(largest, value);
+  if (isa<FloatType>(type.getElementType()))
+    return fill(APFloat(number));
+  uint64_t code = 0;
+  if (CodeBookAttr book = format.getBook()) {
+    while (code + 1 < book.getValues().size() &&
+           number >= book.getThreshold(code + 1))
+      ++code;
+  } else {
+    APFloat rounded(number);
+    bool isExact;
+    rounded.convert(format.getFormat().getFloatSemantics(),
+                    APFloat::rmNearestTiesToEven, &isExact);
+    code = rounded.bitcastToAPInt().getZExtValue();
+  }
+  if (format.isPacked())
+    code |= code << 4;
+  return DenseElementsAttr::get(type, APInt(8, code));
 }
 
 namespace {
@@ -62,8 +114,10 @@ private:
       return format && getElementTypeOrSelf(value) != format;
     };
     return differs(op.getParameter(), storage.getParameter()) ||
-           llvm::any_of(op.getRuleStates(), [&](Value state) {
-             return differs(state, storage.getStates());
+           llvm::any_of(op.getKeptStates(), [&](const KeptState &state) {
+             return (storage.getQuantized(state.index) && !state.format) ||
+                    differs(op.getStates()[state.first],
+                            storage.getStateFormat(state.index));
            });
   }
 
@@ -72,12 +126,53 @@ private:
     return argument ? getArgument(step, argument.getArgNumber()) : std::nullopt;
   }
 
+  /// The argument that a state is, and what it starts from.
+  BlockArgument getStateArgument(OptimizerUpdateOp op, const KeptState &state) {
+    return dyn_cast<BlockArgument>(op.getStates()[state.first]);
+  }
+  float getStart(BlockArgument state) {
+    auto init = step.getArgAttrOfType<DenseElementsAttr>(state.getArgNumber(),
+                                                         kInitAttr);
+    return init && init.isSplat()
+               ? init.getSplatValue<APFloat>().convertToFloat()
+               : 0.0f;
+  }
+
+  /// What stands beside the codes of the states of `op`. Codes take the place
+  /// of the state.
+  void addParts(OptimizerUpdateOp op, SmallVectorImpl<NewArgument> &arguments) {
+    StorageAttr storage = op.getStorageAttr();
+    for (const KeptState &state : op.getKeptStates()) {
+      QuantizedAttr format = storage.getQuantized(state.index);
+      if (!format || state.format)
+        continue;
+      BlockArgument argument = getStateArgument(op, state);
+      unsigned number = argument.getArgNumber();
+      auto type = cast<RankedTensorType>(argument.getType());
+      SmallVector<RankedTensorType> parts = format.getParts(type.getShape());
+      float start = getStart(argument);
+      std::string name = getArgument(step, number)->name.str();
+      for (auto [part, partType] : llvm::enumerate(parts)) {
+        DenseElementsAttr init = buildStart(format, part, partType, start);
+        if (part > 0) {
+          arguments.push_back({name + getSuffix(part).str(), partType,
+                               argument.getLoc(), init});
+          continue;
+        }
+        argument.setType(partType);
+        step.setArgAttr(number, kInitAttr, init);
+      }
+    }
+  }
+
   /// Arguments for all that is kept: one by one they would take quadratic time.
   void addBesides() {
     SmallVector<NewArgument> arguments;
     SmallVector<OptimizerUpdateOp> owners;
     bool draws = false;
     for (OptimizerUpdateOp op : updates) {
+      addParts(op, arguments);
+      owners.resize(arguments.size(), op);
       StorageAttr storage = op.getStorageAttr();
       Master master = storage.getMaster();
       draws |= master == Master::Stochastic;
@@ -94,7 +189,7 @@ private:
     }
     SmallVector<Value> values = addArguments(step, Role::State, arguments);
     for (auto [op, argument, value] : llvm::zip(owners, arguments, values))
-      besides[op] = {argument.name, value};
+      added[op].push_back({argument.name, value});
     if (draws)
       drawNumbers();
   }
@@ -145,29 +240,50 @@ private:
     SmallVector<Value> random;
     if (master == Master::Stochastic)
       random = getRandom(op);
-    SmallVector<Value> states(op.getStates());
     auto keep = [&](Value value, FloatType format) {
       if (format)
         setFormat(value, format);
     };
     keep(op.getParameter(), storage.getParameter());
-    for (Value state : states)
-      keep(state, storage.getStates());
-    auto beside = besides.find(op);
-    if (beside != besides.end())
-      states.push_back(beside->second.second);
+    ArrayRef<std::pair<std::string, Value>> more = added[op];
+    SmallVector<Value> states;
+    SmallVector<std::string> names; // Empty for what was there.
+    auto take = [&](unsigned count) {
+      for (const auto &[name, value] : more.take_front(count)) {
+        states.push_back(value);
+        names.push_back(name);
+      }
+      more = more.drop_front(count);
+    };
+    SmallVector<Attribute> formats;
+    for (const KeptState &state : op.getKeptStates()) {
+      for (Value part : op.getStates().slice(state.first, state.count)) {
+        keep(part, storage.getStateFormat(state.index));
+        states.push_back(part);
+        names.emplace_back();
+      }
+      QuantizedAttr format = storage.getQuantized(state.index);
+      if (format && !state.format)
+        take(format.countFactors());
+      formats.push_back(format ? Attribute(format) : b.getUnitAttr());
+    }
+    bool isQuantized = llvm::any_of(formats, llvm::IsaPred<QuantizedAttr>);
+    take(more.size());
     SmallVector<Type> types = {op.getParameter().getType()};
     llvm::append_range(types, ValueRange(states).getTypes());
     auto update = OptimizerUpdateOp::create(
         b, types, op.getOptimizer(), op.getParameter(), op.getGradient(),
         states, op.getScalars(), op.getFactors(), op.getSkip(), random, master,
-        ArrayAttr(), storage);
+        isQuantized ? b.getArrayAttr(formats) : ArrayAttr(), storage);
     setPhases(before, op);
-    if (beside != besides.end())
-      results.push_back(
-          {Role::State, beside->second.first, update.getNewStates().back()});
-    op->replaceAllUsesWith(
-        update->getResults().take_front(op->getNumResults()));
+    SmallVector<Value> old = {update.getNewParameter()};
+    for (auto [name, value] : llvm::zip(names, update.getNewStates())) {
+      if (name.empty())
+        old.push_back(value);
+      else
+        results.push_back({Role::State, name, value});
+    }
+    op->replaceAllUsesWith(old);
     op->erase();
   }
 
@@ -175,7 +291,8 @@ private:
   function_ref<void(Value, FloatType)> setFormat;
   ImplicitLocOpBuilder b;
   SmallVector<OptimizerUpdateOp> updates;
-  DenseMap<Operation *, std::pair<std::string, Value>> besides;
+  /// Names and arguments of what each update keeps besides, in its order.
+  DenseMap<Operation *, SmallVector<std::pair<std::string, Value>>> added;
   SmallVector<NewResult> results;
   Value seed, drawStep;
 };

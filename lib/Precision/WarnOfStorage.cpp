@@ -33,11 +33,20 @@ static std::optional<double> findSetting(ArrayAttr settings, StringRef name) {
   return std::nullopt;
 }
 
-/// The rule of `update`, if it keeps squares.
-static OptimizerOp findKeeperOfSquares(OptimizerUpdateOp update) {
+/// The rule of an update, if that keeps squares in f16.
+static OptimizerOp findKeeperOfSquares(const StorageNode &node) {
+  OptimizerUpdateOp update = node.op;
   auto rule = SymbolTable::lookupNearestSymbolFrom<OptimizerOp>(
       update, update.getOptimizerAttr());
-  return rule && findSetting(rule.getStates(), kSquares) ? rule : OptimizerOp();
+  if (!rule)
+    return {};
+  auto states = rule.getStates().getAsRange<SettingAttr>();
+  for (auto [index, state] : llvm::enumerate(states)) {
+    FloatType format = node.decision.getStateFormat(index);
+    if (state.getName().getValue() == kSquares && format && format.isF16())
+      return rule;
+  }
+  return {};
 }
 
 static void warnOfSquares(InFlightDiagnostic warning, OptimizerOp rule,
@@ -73,13 +82,10 @@ void mlir::binade::warnOfLostUpdates(const PrecisionGraph &graph) {
     if (parameter && !parameter.isF32() &&
         first.decision.getMaster() == Master::None)
       warnOfRounding(warn(), parameter);
-    FloatType states = first.decision.getStates();
-    if (!states || !states.isF16())
-      continue;
     OptimizerOp keeper;
     int64_t elements = 0;
     for (const StorageNode *node : nodes)
-      if (OptimizerOp rule = findKeeperOfSquares(node->op)) {
+      if (OptimizerOp rule = findKeeperOfSquares(*node)) {
         keeper = rule;
         elements += cast<ShapedType>(
                         OptimizerUpdateOp(node->op).getParameter().getType())

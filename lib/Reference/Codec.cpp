@@ -41,7 +41,7 @@ float Codec::chooseScale(float amax) const {
   case ScaleRule::Amax: {
     float scale = amax / largest;
     if (amax == 0.0f)
-      return 1.0f / largest;
+      return format.getScaleOfZeros();
     return scale < kLeastNormal ? kLeastNormal : scale;
   }
   case ScaleRule::AmaxOffset:
@@ -131,7 +131,7 @@ float Codec::expand(float number, const Factors &factors) const {
 int64_t Codec::encode(float number) const {
   if (element)
     return static_cast<int64_t>(element->encode(number));
-  return llvm::lower_bound(values, number) - values.begin();
+  return llvm::upper_bound(values, number) - values.begin() - 1;
 }
 
 float Codec::decode(int64_t code) const {

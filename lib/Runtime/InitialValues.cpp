@@ -30,6 +30,10 @@ static void store(const Tensor &tensor, std::size_t index, double value) {
     return put(floatToBF16(static_cast<float>(value)));
   case DType::F16:
     return put(floatToF16(static_cast<float>(value)));
+  case DType::F8_E4M3:
+    return put(floatToByte(static_cast<float>(value), kE4M3));
+  case DType::F8_E5M2:
+    return put(floatToByte(static_cast<float>(value), kE5M2));
   case DType::I64:
   case DType::U64:
     return put(static_cast<std::int64_t>(value));

@@ -84,8 +84,15 @@ class Format:
                 centre = np.where(zero, F32(1), np.sqrt(amax) * np.sqrt(least))
                 top = (amax / centre) ** power
         scale = np.maximum(top / self.largest, F32(2.0**-126))
-        scale = np.where(zero, F32(1) / self.largest, scale)
+        scale = np.where(zero, self.scale_of_zeros, scale)
         return scale.astype(F32), power.astype(F32), centre.astype(F32)
+
+    @property
+    def scale_of_zeros(self):
+        """Makes zeros of whatever is nearest to zero."""
+        if self.is_book and 0 not in self.element:
+            return F32(2.0**-126)
+        return F32(1) / self.largest
 
     @property
     def bound(self):
@@ -153,7 +160,7 @@ class Format:
         zero = self.round(np.zeros(1, F32))[0]
         parts[0][:] = zero * 17 if self.packed else zero
         scales = [np.ones(size, F32) for size, _ in self.parts(count)[1:]]
-        scales[0][:] = 1 / self.largest
+        scales[0][:] = self.scale_of_zeros
         return parts + scales
 
 

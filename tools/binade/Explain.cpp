@@ -58,7 +58,7 @@ std::string describe(StorageAttr decision) {
   std::string text = print(decision.getParameter());
   if (decision.getMaster() != Master::None)
     text += ", master " + stringifyMaster(decision.getMaster()).str();
-  text += ", states " + print(decision.getStates());
+  text += ", states " + describeState(decision.getStates());
   if (FloatType accumulator = decision.getAccumulator())
     text += ", accumulator " + print(accumulator);
   return text;

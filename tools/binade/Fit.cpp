@@ -96,6 +96,9 @@ Result<void> FitCommand::complete() {
     return usageError("--memory expects a size such as 24GiB, got " +
                       ::binade::quote(memory));
   budget = *bytes;
+  for (const std::string &format : states)
+    if (Result<void> known = checkStateFormats(format); !known)
+      return known;
   for (const std::string &policy : policies) {
     if (Result<void> known = checkPolicyName(policy); !known)
       return known;
@@ -349,9 +352,9 @@ void addFit(CLI::App &app, Run &run) {
       ->allow_extra_args(false);
   command
       ->add_option("--states", self->states,
-                   "Format of the optimizer's states to try; if not given, f32 "
-                   "and bf16")
-      ->check(::binade::oneOf({"f32", "bf16", "f16"}))
+                   "Format of the optimizer's states to try, of 'binade list "
+                   "formats'; if not given, f32 and bf16")
+      ->type_name("FORMAT")
       ->allow_extra_args(false);
   command
       ->add_option("--optimizer", self->options.optimizer,

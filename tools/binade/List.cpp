@@ -6,6 +6,7 @@
 #include "binade/Container/Error.h"
 #include "binade/Optimizer/RuleLibrary.h"
 #include "binade/Pipelines/Pipelines.h"
+#include "binade/Precision/StateFormats.h"
 #include "binade/Runtime/Library.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
@@ -34,28 +35,44 @@ static void listOptimizers() {
   }
 }
 
+static void listFormats() {
+  MLIRContext context;
+  context.getOrLoadDialect<BinadeDialect>();
+  std::vector<StateFormatInfo> formats = listStateFormats(&context);
+  size_t width = 0;
+  for (const StateFormatInfo &format : formats)
+    width = std::max(width, format.name.size());
+  for (const StateFormatInfo &format : formats)
+    llvm::outs() << llvm::left_justify(format.name, width)
+                 << llvm::formatv("  {0,5:F2} bytes per element; {1}\n",
+                                  format.bytes, format.summary);
+}
+
 static void listPhases() {
   for (const PhaseDescription &phase : getPhases())
     llvm::outs() << llvm::formatv("{0,-12} {1}\n", phase.name, phase.summary);
 }
 
 void addList(CLI::App &app, Run &run) {
-  CLI::App *command =
-      ::binade::addCommand(app, "list", "List policies, optimizers or phases");
+  CLI::App *command = ::binade::addCommand(
+      app, "list", "List policies, optimizers, formats or phases");
   command->footer("Examples:\n"
                   "  binade list policies\n"
                   "  binade list optimizers\n"
+                  "  binade list formats\n"
                   "  binade list phases");
   auto what = std::make_shared<std::string>();
   command->add_option("what", *what, "What to list")
       ->required()
-      ->check(oneOf({"policies", "optimizers", "phases"}));
+      ->check(oneOf({"policies", "optimizers", "formats", "phases"}));
   command->callback([&run, what] {
     run = [what] {
       if (*what == "policies")
         listPolicies();
       else if (*what == "optimizers")
         listOptimizers();
+      else if (*what == "formats")
+        listFormats();
       else
         listPhases();
       return int(::binade::ExitCode::Ok);

@@ -109,7 +109,8 @@ FailureOr<Policy> Model::loadPolicy(const StepArguments &step) {
           ? readPolicy(kept)
           : mlir::binade::loadPolicy(step.options.policy, &context);
   if (failed(policy) ||
-      failed(addEvidence(*policy, step.options.ranges, &context)))
+      failed(addEvidence(*policy, step.options.ranges, &context)) ||
+      failed(addStateFormats(*policy, step.options.states, &context)))
     return failure();
   return policy;
 }

@@ -105,6 +105,13 @@ void StepArguments::add(CLI::App &command) {
                   "narrow format does not hold are kept wide")
       ->type_name("FILE.json");
   command
+      .add_option("--states", options.states,
+                  "Format of the optimizer's states, of 'binade list formats', "
+                  "whatever the policy says; of the parameters whose name "
+                  "matches a glob")
+      ->type_name("[GLOB:]FORMAT")
+      ->allow_extra_args(false);
+  command
       .add_option("--optimizer", options.optimizer,
                   "Rule: a name of 'binade list optimizers' or a .mlir file")
       ->type_name("RULE")
@@ -151,7 +158,24 @@ Result<void> checkPolicyName(const std::string &name) {
   return checkName(name, ".yaml", "policy", getPolicyNames());
 }
 
+Result<void> checkStateFormats(llvm::StringRef text) {
+  llvm::StringRef name = text.rsplit(':').second;
+  if (name.empty())
+    name = text;
+  llvm::SmallVector<llvm::StringRef> names;
+  name.split(names, '+', /*MaxSplit=*/1);
+  for (llvm::StringRef one : names)
+    if (Result<void> known = checkName(one.str(), ".yaml", "format of states",
+                                       getStateFormatNames());
+        !known)
+      return known;
+  return {};
+}
+
 Result<void> StepArguments::complete() {
+  for (const std::string &text : options.states)
+    if (Result<void> known = checkStateFormats(text); !known)
+      return known;
   if (Result<void> known = checkPolicyName(options.policy); !known)
     return known;
   if (Result<void> known =
@@ -182,8 +206,8 @@ Result<void> StepArguments::refuseDone(CompilerPhase from) const {
         !ok)
       return ok;
   if (from >= CompilerPhase::Assign)
-    if (Result<void> ok =
-            refuse(*command, "assign", what, {"--policy", "--ranges"});
+    if (Result<void> ok = refuse(*command, "assign", what,
+                                 {"--policy", "--ranges", "--states"});
         !ok)
       return ok;
   if (from >= CompilerPhase::Programs)
@@ -200,7 +224,8 @@ Result<void> StepArguments::refuseCompiled() const {
           refuse(*command, "programs", "a bundle", {"--accumulate"});
       !ok)
     return ok;
-  return refuse(*command, "assign", "a bundle", {"--policy", "--ranges"});
+  return refuse(*command, "assign", "a bundle",
+                {"--policy", "--ranges", "--states"});
 }
 
 bool StepArguments::namesPolicy() const {

@@ -13,6 +13,8 @@
 
 /// An error for what is no policy's name and no file's either.
 binade::Result<void> checkPolicyName(const std::string &name);
+/// The same for formats of states, "GLOB:FORMAT" or "FORMAT".
+binade::Result<void> checkStateFormats(llvm::StringRef text);
 
 /// How a model is read.
 struct ImportArguments {

@@ -59,29 +59,13 @@ FailureOr<ModuleOp> Planner::getStep(const Sizes &sizes) {
   return *step;
 }
 
-/// Gives all states of the optimizer another format than the policy did.
-static void setStates(ModuleOp module, FloatType format) {
-  module.walk([&](OptimizerUpdateOp op) {
-    StorageAttr decided = op.getStorageAttr();
-    auto none = FloatType();
-    op.setStorageAttr(StorageAttr::get(
-        op.getContext(), decided ? decided.getParameter() : none,
-        decided ? decided.getMaster() : Master::None, format,
-        decided ? decided.getAccumulator() : none,
-        decided ? decided.getRule() : StringAttr()));
-  });
-}
-
 FailureOr<Plan> Planner::plan(ModuleOp step, const Variant &variant) {
   OwningOpRef<ModuleOp> module(step.clone());
   CompileOptions own = options;
   own.policy = variant.policy;
-  if (failed(runPhases(*module, CompilerPhase::Optimizer, CompilerPhase::Assign,
-                       own)))
-    return failure();
-  setStates(*module, cast<FloatType>(parseType(variant.states, &context)));
-  if (failed(runPhases(*module, CompilerPhase::Assign, CompilerPhase::Kernels,
-                       own)))
+  own.states = {variant.states};
+  if (failed(runPhases(*module, CompilerPhase::Optimizer,
+                       CompilerPhase::Kernels, own)))
     return failure();
   return planModule(*module, own);
 }

@@ -72,10 +72,11 @@ static std::string describe(const PolicySettings &settings) {
                              std::pair("result", settings.result),
                              std::pair("saved", settings.saved),
                              std::pair("parameter", settings.parameter),
-                             std::pair("state", settings.state),
                              std::pair("accumulator", settings.accumulator)})
     if (format)
       parts.push_back((key + Twine(" ") + llvm::to_string(format)).str());
+  if (settings.state)
+    parts.push_back("state " + describeState(settings.state));
   if (settings.master)
     parts.push_back("master " + stringifyMaster(*settings.master).str());
   if (settings.clamp)

@@ -1,4 +1,4 @@
-//===- FloatConversion.h - f32 to and from 16-bit floats --------*- C++ -*-===//
+//===- FloatConversion.h - f32 to and from narrow floats --------*- C++ -*-===//
 // Scalar conversions for host code, in integer arithmetic: the same bits on
 // every machine, whatever its flush-to-zero mode. NaN becomes the canonical
 // quiet NaN (0x7fc0, 0x7e00).
@@ -65,6 +65,35 @@ constexpr float f16ToFloat(std::uint16_t bits) {
       31 - static_cast<std::uint32_t>(std::countl_zero(fraction));
   return std::bit_cast<float>(sign | ((top + 103) << 23) |
                               ((fraction << (23 - top)) & 0x7fffff));
+}
+
+/// Bits of fraction, exponent bias and the code of the largest number.
+struct ByteFormat {
+  unsigned fraction, bias, largest;
+};
+inline constexpr ByteFormat kE4M3 = {3, 7, 0x7e}, kE5M2 = {2, 15, 0x7b};
+
+/// Rounds to nearest even; beyond the largest number is NaN (0x7f).
+constexpr std::uint8_t floatToByte(float value, ByteFormat format) {
+  std::uint32_t u = std::bit_cast<std::uint32_t>(value);
+  std::uint32_t sign = (u >> 24) & 0x80, magnitude = u & 0x7fffffff;
+  // Below the format's normal numbers all have its least exponent.
+  std::uint32_t least = 128 - format.bias, exponent = magnitude >> 23;
+  std::uint32_t base = exponent < least ? least : exponent;
+  std::uint32_t shift = 23 - format.fraction + (base - exponent);
+  if (shift > 25)
+    return static_cast<std::uint8_t>(sign);
+  std::uint64_t significand = (magnitude & 0x7fffff) | 0x800000;
+  std::uint64_t half = std::uint64_t(1) << (shift - 1);
+  std::uint64_t quotient = significand >> shift;
+  std::uint64_t rest = significand & ((std::uint64_t(1) << shift) - 1);
+  quotient += rest > half || (rest == half && (quotient & 1));
+  // The leading bit of a normal number counts for one exponent.
+  std::uint64_t code =
+      (std::uint64_t(base - least) << format.fraction) + quotient;
+  if (magnitude > 0x7f800000 || code > format.largest)
+    return 0x7f;
+  return static_cast<std::uint8_t>(sign | code);
 }
 
 } // namespace binade

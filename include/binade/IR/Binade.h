@@ -47,9 +47,10 @@ struct Rows {
   bool added = false;
 };
 
-/// What a state of an optimizer is kept as: `count` of the states of an op, from
-/// `first` on, in `format`; one tensor without format.
+/// What state `index` of a rule is kept as: `count` of the states of an op,
+/// from `first` on, in `format`; one tensor without format.
 struct KeptState {
+  unsigned index;
   QuantizedAttr format;
   unsigned first, count;
 };

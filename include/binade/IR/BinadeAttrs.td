@@ -56,51 +56,11 @@ def Binade_PrecisionArg
   let constBuilderCall = "$0";
 }
 
-def Binade_MasterParameter : EnumParameter<Binade_Master> {
-  let defaultValue = "::mlir::binade::Master::None";
-}
-
-def Binade_StorageAttr : Binade_Attr<"Storage", "storage"> {
-  let summary = "the formats in which a parameter and its states are kept";
-  let description = [{
-    A decision about one `optimizer_update`. `parameter` is the format in which the
-    parameter waits for its readers, `master` what keeps the updates that this
-    format would lose, `states` the format of all states of the optimizer,
-    `accumulator` that of sums of gradients between batches; f32 where nothing is
-    said. `rule` is as in `#binade.precision`.
-
-    Formats are f32 and formats of 16 bits. `master` needs a parameter of 16 bits;
-    `split_round`, `split_trunc` and `stochastic` work on the upper half of an f32,
-    which is bf16.
-
-    Example:
-
-    ```mlir
-    #binade.storage<parameter = bf16, master = kahan, states = bf16,
-                    rule = "mine.yaml:4">
-    ```
-  }];
-  let parameters = (ins OptionalParameter<"::mlir::FloatType">:$parameter,
-                        Binade_MasterParameter:$master,
-                        OptionalParameter<"::mlir::FloatType">:$states,
-                        OptionalParameter<"::mlir::FloatType">:$accumulator,
-                        OptionalParameter<"::mlir::StringAttr">:$rule);
-  let assemblyFormat = "`<` struct(params) `>`";
-  let genVerifyDecl = 1;
-  let extraClassDeclaration = [{
-    /// Whether a user wrote this decision.
-    bool isPin() const { return !getRule(); }
-    /// What is wrong with these formats, or an empty string.
-    static std::string explainViolation(FloatType parameter, Master master,
-                                        FloatType states,
-                                        FloatType accumulator);
-  }];
-}
-
 def Binade_CodeBookAttr : Binade_Attr<"CodeBook", "code_book"> {
   let summary = "the numbers that codes stand for, in a table";
   let description = [{
-    Code i stands for `values[i]`. Values ascend; there are 256 of them, or 16.
+    Code i stands for `values[i]`. Values ascend; there are 256 of them, or 16. Of
+    equal ones the last is used.
 
     A number becomes the code of the nearest value, half way between two the even
     one. Where the book has negative values, a number that is not zero keeps its
@@ -149,7 +109,8 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
     | `floor` | 2^(exponent of A - exponent of F) | x / S |
     | `round_up` | A (1 / F), rounded up to a power of two | x / S |
 
-    With `amax` S is not less than the least normal f32, and 1 / F where A is 0.
+    With `amax` S is not less than the least normal f32, and where A is 0 it is 1 / F,
+    or the least normal f32 where no code stands for 0.
     `inverse` and `inverse_power` take 1 for s where A is 0, infinite or NaN, and the
     largest finite s. Powers of two of `floor` and `round_up` stay in 2^-127 to 2^127.
     A NaN never becomes a finite number: its code or its scale is NaN.
@@ -189,6 +150,8 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
     /// The largest magnitude and the least that is not 0.
     double getLargest() const;
     double getLeast() const;
+    /// The scale of zeros by rule `amax`.
+    float getScaleOfZeros() const;
     /// A scale, and with `expand` k and c.
     unsigned countFactors() const { return getExpand() ? 3 : 1; }
     /// The shape of scales of a tensor of `shape`.
@@ -196,6 +159,53 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
     /// What a tensor of `shape` is kept as: codes, scales, and with `expand` k and
     /// c. Two codes in a byte have rank 1.
     SmallVector<RankedTensorType> getParts(ArrayRef<int64_t> shape) const;
+  }];
+}
+
+def Binade_MasterParameter : EnumParameter<Binade_Master> {
+  let defaultValue = "::mlir::binade::Master::None";
+}
+
+def Binade_StorageAttr : Binade_Attr<"Storage", "storage"> {
+  let summary = "the formats in which a parameter and its states are kept";
+  let description = [{
+    A decision about one `optimizer_update`. `parameter` is the format in which the
+    parameter waits for its readers, `master` what keeps the updates that this
+    format would lose, `states` the format of all states of the optimizer, or
+    a list of the format of each, where `#binade.quantized` may stand too,
+    `accumulator` that of sums of gradients between batches; f32 where nothing is
+    said. `rule` is as in `#binade.precision`.
+
+    Formats are f32 and formats of 16 bits. `master` needs a parameter of 16 bits;
+    `split_round`, `split_trunc` and `stochastic` work on the upper half of an f32,
+    which is bf16.
+
+    Example:
+
+    ```mlir
+    #binade.storage<parameter = bf16, master = kahan, states = bf16,
+                    rule = "mine.yaml:4">
+    ```
+  }];
+  let parameters = (ins OptionalParameter<"::mlir::FloatType">:$parameter,
+                        Binade_MasterParameter:$master,
+                        OptionalParameter<"::mlir::Attribute">:$states,
+                        OptionalParameter<"::mlir::FloatType">:$accumulator,
+                        OptionalParameter<"::mlir::StringAttr">:$rule);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Whether a user wrote this decision.
+    bool isPin() const { return !getRule(); }
+    /// What is wrong with these formats, or an empty string.
+    static std::string explainViolation(FloatType parameter, Master master,
+                                        Attribute states,
+                                        FloatType accumulator);
+    /// The float format of state `index`; null where nothing is said, or where it
+    /// is quantized.
+    FloatType getStateFormat(unsigned index) const;
+    /// Null for a state that is a tensor.
+    QuantizedAttr getQuantized(unsigned index) const;
   }];
 }
 

@@ -33,6 +33,8 @@ struct CompileOptions {
   std::string policy = "fp32";
   /// File of ranges that a run recorded; empty for none.
   std::string ranges;
+  /// Formats of states whatever the policy says: FORMAT, or GLOB:FORMAT.
+  std::vector<std::string> states;
   /// What to count of the step's values, "amax|zeros"; empty for nothing.
   std::string statistics;
 

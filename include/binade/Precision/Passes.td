@@ -38,6 +38,8 @@ def AssignPrecisionPass : Pass<"binade-assign-precision", "::mlir::ModuleOp"> {
            "Name of a policy, or path of a policy file">,
     Option<"ranges", "ranges", "std::string", /*default=*/"\"\"",
            "File of the ranges of values that a run recorded">,
+    ListOption<"states", "states", "std::string",
+               "Formats of optimizer states, FORMAT or GLOB:FORMAT">,
   ];
   let dependentDialects = ["::mlir::binade::BinadeDialect"];
 }

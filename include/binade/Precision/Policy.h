@@ -7,6 +7,7 @@
 #include "binade/Precision/Costs.h"
 #include "binade/Precision/Evidence.h"
 #include "binade/Precision/OpRoles.h"
+#include "binade/Precision/StateFormats.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/Support/GlobPattern.h"
 
@@ -29,7 +30,8 @@ struct PolicySettings {
   std::optional<Clamp> clamp;
   /// How updates keep the parameter, what the optimizer remembers, and sums of
   /// gradients.
-  FloatType parameter, state, accumulator;
+  FloatType parameter, accumulator;
+  StateFormats state;
   std::optional<Master> master;
 
   /// Whether this is about updates of parameters; all other ops are computed.
@@ -50,6 +52,9 @@ struct NameGlob {
   }
   bool operator==(const NameGlob &other) const { return text == other.text; }
 };
+
+/// The glob `text`, which is kept as long as the context.
+llvm::Expected<NameGlob> buildGlob(StringRef text, MLIRContext *context);
 
 /// Which ops a rule speaks of; absent members match any.
 struct PolicySelector {
@@ -75,6 +80,13 @@ struct PolicyRule {
   /// "file:line", kept with each decision.
   std::string origin;
   LocationAttr location;
+};
+
+/// Formats of states whatever the rules say, of the parameters that `name`
+/// matches.
+struct StateOverride {
+  NameGlob name;
+  StateFormats formats;
 };
 
 /// A scale of gradients for each layer; see `scaleLayers`.
@@ -150,10 +162,14 @@ struct Policy {
   std::optional<EvidenceLimits> limits;
   /// What a run recorded, where a user gave that; it is no part of `source`.
   std::shared_ptr<const Evidence> evidence;
+  /// What a user says of states beside the policy; the last that matches holds.
+  std::vector<StateOverride> states;
   /// All texts that this was read from; null until it was read whole.
   PolicyAttr source;
 
-  bool isIdentity() const { return narrow == wide && rules.empty(); }
+  /// Whether ops get formats; otherwise all is f32, but for states maybe.
+  bool decidesOps() const { return narrow != wide || !rules.empty(); }
+  bool isIdentity() const { return !decidesOps() && states.empty(); }
 };
 
 /// The formats that an assigner may choose: the wide one first.
@@ -172,6 +188,11 @@ FailureOr<Policy> readPolicy(PolicyAttr source);
 
 /// Lets `policy` know the ranges in `file`; nothing for an empty name.
 LogicalResult addEvidence(Policy &policy, StringRef file, MLIRContext *context);
+
+/// Formats of states beside the policy, each "FORMAT", or "GLOB:FORMAT" for the
+/// parameters whose names match.
+LogicalResult addStateFormats(Policy &policy, ArrayRef<std::string> states,
+                              MLIRContext *context);
 
 /// Names of the targets whose costs Binade ships, sorted.
 std::vector<StringRef> getCostNames();

@@ -102,6 +102,9 @@ private:
 
   void addNode(PrecisionOpInterface op, ValueNumbers &numbers);
   void addStorage(OptimizerUpdateOp op);
+  Attribute chooseStates(const StateFormats &formats, OptimizerUpdateOp op,
+                         bool isMeant);
+  void override(StorageNode &node);
   void addMisfits(unsigned node);
   void addReaders();
   void settle(unsigned node);
@@ -118,6 +121,8 @@ private:
   std::vector<PrecisionInput> inputs;
   std::vector<unsigned> firstInput = {0}, readers, firstReader;
   std::optional<StepEvidence> evidence;
+  /// Asked for only where states may be quantized.
+  std::optional<OpRoles> roles;
   unsigned numNarrow;
   /// Of nodes that read or make a value which does not fit somewhere.
   DenseMap<unsigned, std::vector<Misfit>> misfits;

@@ -85,10 +85,10 @@ SmallVector<KeptState> OptimizerUpdateOp::getKeptStates() {
   SmallVector<Attribute> formats(count, UnitAttr());
   if (ArrayAttr given = getFormatsAttr())
     formats.assign(given.begin(), given.end());
-  for (Attribute attribute : formats) {
+  for (auto [index, attribute] : llvm::enumerate(formats)) {
     auto format = dyn_cast_if_present<QuantizedAttr>(attribute);
     unsigned parts = format ? 1 + format.countFactors() : 1;
-    kept.push_back({format, first, parts});
+    kept.push_back({static_cast<unsigned>(index), format, first, parts});
     first += parts;
   }
   return kept;
@@ -118,7 +118,7 @@ static LogicalResult verifyMaster(OptimizerUpdateOp op) {
   auto parameter = cast<FloatType>(getElementTypeOrSelf(op.getParameter()));
   if (master != Master::None) // C3
     if (std::string wrong = StorageAttr::explainViolation(
-            parameter, master, FloatType(), FloatType());
+            parameter, master, Attribute(), FloatType());
         !wrong.empty())
       return op.emitOpError(wrong);
   Builder b(op.getContext());

@@ -296,7 +296,7 @@ TEST(HostilePlan, LaunchesAreChecked) {
   EXPECT_EQ(rejection([](Plan &p) {
               launchOf(p).segments.push_back({"", {{2, 0, {}, {}}}, 4});
             }),
-            mean + "segments differ in their number of operands");
+            mean + "segments of one kernel differ in their number of operands");
   EXPECT_EQ(rejection([](Plan &p) { launchOf(p).finish = false; }),
             mean + "operands for a finish that is not there");
 }

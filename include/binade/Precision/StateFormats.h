@@ -1,0 +1,50 @@
+//===- StateFormats.h - formats of optimizer states, by name ----*- C++ -*-===//
+
+#ifndef BINADE_PRECISION_STATEFORMATS_H
+#define BINADE_PRECISION_STATEFORMATS_H
+
+#include "binade/IR/Binade.h"
+
+namespace mlir::binade {
+
+/// What states are kept in, by what they hold: a float type (as TypeAttr) or
+/// `#binade.quantized`. Null where nothing is said.
+struct StateFormats {
+  Attribute ofSigned;   ///< Of states that may be negative.
+  Attribute ofUnsigned; ///< Of second moments and the like.
+
+  explicit operator bool() const { return bool(ofSigned); }
+  bool operator==(const StateFormats &) const = default;
+};
+
+/// A format that `findStateFormats` knows.
+struct StateFormatInfo {
+  std::string name, summary;
+  /// Of one element of a large tensor.
+  double bytes;
+};
+std::vector<StateFormatInfo> listStateFormats(MLIRContext *context);
+std::vector<StringRef> getStateFormatNames();
+
+/// The formats called `name`: f32, bf16, f16, one of the shipped files, a file
+/// that ends in .yaml, or two of these with a `+` between them, the first for
+/// states that may be negative. Errors are reported at `location`.
+FailureOr<StateFormats> findStateFormats(StringRef name, Location location);
+
+/// Elements from which on states of a parameter are quantized unless it is
+/// meant by name or role: smaller ones save little, and are often what training
+/// hangs on.
+inline constexpr int64_t kLeastQuantized = 4096;
+
+/// What a decision says of the states of `op`: f32 where `formats` are
+/// quantized and it is not `quantizes`.
+Attribute chooseStates(const StateFormats &formats, OptimizerUpdateOp op,
+                       bool quantizes);
+
+/// "f8E4M3FN/128 expanded", or the name of a float; a list joined by " + ".
+std::string describeState(Attribute format);
+std::string describeState(const StateFormats &formats);
+
+} // namespace mlir::binade
+
+#endif // BINADE_PRECISION_STATEFORMATS_H

@@ -1,0 +1,249 @@
+//===- StateFormats.cpp - Formats of optimizer states, by name ------------===//
+
+#include "binade/Precision/StateFormats.h"
+#include "DataFiles.h"
+#include "PolicyForm.h"
+#include "mlir/AsmParser/AsmParser.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/ScopedPrinter.h"
+
+namespace mlir::binade {
+const DataFiles &getFormatFiles();
+const DataFiles &getCodeBookFiles();
+
+/// Floats that states may have without a file.
+static constexpr std::array<StringLiteral, 3> kFloats = {"f32", "bf16", "f16"};
+
+//===----------------------------------------------------------------------===//
+// Files
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct BookFile {
+  std::vector<double> values;
+};
+
+struct FormatFile {
+  std::string summary;
+  FloatType element;
+  std::string signedBook, unsignedBook;
+  int64_t group = 0;
+  FloatType scale;
+  bool expand = false;
+};
+} // namespace
+
+static YamlForm<BookFile> bookForm() {
+  constexpr double kBound = std::numeric_limits<float>::max();
+  return yamlMapping<BookFile>(
+      "a code book",
+      {yamlKey("values", "What each code stands for", &BookFile::values,
+               yamlList(yamlNumber(-kBound, kBound)))});
+}
+
+static LogicalResult checkFormat(YamlReader &reader, YamlReader::Node &node,
+                                 FormatFile &format) {
+  bool hasBooks = !format.signedBook.empty() && !format.unsignedBook.empty();
+  bool hasNone = format.signedBook.empty() && format.unsignedBook.empty();
+  if (format.element ? !hasNone : !hasBooks)
+    return reader.error(node, "a format has either an element or two code "
+                              "books, signed and unsigned");
+  if (format.group == 0)
+    return reader.error(node, "a format has a group");
+  if (!format.scale)
+    format.scale = Float32Type::get(reader.getContext());
+  return success();
+}
+
+static YamlForm<FormatFile> formatForm() {
+  return yamlMapping<FormatFile>(
+      "a format of states",
+      {yamlKey("summary", "What the format is", &FormatFile::summary,
+               yamlString()),
+       yamlKey("element", "Float format of at most 8 bits",
+               &FormatFile::element, yamlFormat()),
+       yamlKey("signed", "Code book of states that may be negative",
+               &FormatFile::signedBook, yamlString()),
+       yamlKey("unsigned", "Code book of states that may not",
+               &FormatFile::unsignedBook, yamlString()),
+       yamlKey("group", "Consecutive elements that share a scale",
+               &FormatFile::group, yamlCount(1)),
+       yamlKey("scale", "Format of scales: f32 or bf16", &FormatFile::scale,
+               yamlFormat()),
+       yamlKey("expand", "Whether magnitudes are raised to a power first",
+               &FormatFile::expand, yamlFlag())},
+      checkFormat);
+}
+
+/// The code book `name`; a file is looked for beside `reader`.
+static FailureOr<Attribute> findBook(StringRef name, StringRef reader,
+                                     Location location) {
+  MLIRContext *context = location->getContext();
+  FailureOr<DataFile> file =
+      findFile({"code book", getCodeBookFiles()}, name,
+               llvm::sys::path::parent_path(reader), location);
+  if (failed(file))
+    return failure();
+  FailureOr<BookFile> book =
+      parseFile(*file, "a code book", bookForm(), context);
+  if (failed(book))
+    return failure();
+  SmallVector<float> values(book->values.begin(), book->values.end());
+  auto title = StringAttr::get(context, llvm::sys::path::stem(file->file));
+  auto numbers = DenseF32ArrayAttr::get(context, values);
+  auto start = FileLineColLoc::get(context, file->file, 1, 1);
+  auto report = [&] { return emitError(start); };
+  if (failed(CodeBookAttr::verify(report, title, numbers)))
+    return failure();
+  return Attribute(CodeBookAttr::get(context, title, numbers));
+}
+
+static FailureOr<StateFormats> build(const FormatFile &format, StringRef file,
+                                     Location location) {
+  MLIRContext *context = location->getContext();
+  StateFormats formats;
+  for (auto [book, into] :
+       {std::pair(&format.signedBook, &formats.ofSigned),
+        std::pair(&format.unsignedBook, &formats.ofUnsigned)}) {
+    Attribute element;
+    if (format.element) {
+      element = TypeAttr::get(format.element);
+    } else {
+      FailureOr<Attribute> found = findBook(*book, file, location);
+      if (failed(found))
+        return failure();
+      element = *found;
+    }
+    auto report = [&] {
+      return emitError(FileLineColLoc::get(context, file, 1, 1));
+    };
+    SmallVector<int64_t> extent = {format.group};
+    if (failed(QuantizedAttr::verify(report, element, Granularity::PerGroup,
+                                     extent, format.scale, ScaleRule::Amax,
+                                     format.expand)))
+      return failure();
+    *into = QuantizedAttr::get(context, element, Granularity::PerGroup, extent,
+                               format.scale, ScaleRule::Amax, format.expand);
+  }
+  return formats;
+}
+
+static FailureOr<StateFormats> findOne(StringRef name, Location location) {
+  MLIRContext *context = location->getContext();
+  if (llvm::is_contained(kFloats, name)) {
+    Attribute type = TypeAttr::get(parseType(name, context));
+    return StateFormats{type, type};
+  }
+  FileKind kind = {"format of states", getFormatFiles(), kFloats};
+  FailureOr<DataFile> file = findFile(kind, name, "", location);
+  if (failed(file))
+    return failure();
+  FailureOr<FormatFile> format =
+      parseFile(*file, "a format of states", formatForm(), context);
+  if (failed(format))
+    return failure();
+  return build(*format, file->file, location);
+}
+
+FailureOr<StateFormats> findStateFormats(StringRef name, Location location) {
+  auto [first, second] = name.split('+');
+  FailureOr<StateFormats> formats = findOne(first, location);
+  if (failed(formats) || second.empty())
+    return formats;
+  FailureOr<StateFormats> others = findOne(second, location);
+  if (failed(others))
+    return failure();
+  return StateFormats{formats->ofSigned, others->ofUnsigned};
+}
+
+//===----------------------------------------------------------------------===//
+// Decisions
+//===----------------------------------------------------------------------===//
+
+/// Of one element in a tensor of many groups.
+static double getBytes(Attribute format) {
+  if (auto type = dyn_cast<TypeAttr>(format))
+    return type.getValue().getIntOrFloatBitWidth() / 8.0;
+  constexpr int64_t kMany = 1 << 20;
+  double bytes = 0.0;
+  for (RankedTensorType part : cast<QuantizedAttr>(format).getParts({kMany}))
+    bytes += part.getNumElements() *
+             llvm::divideCeil(part.getElementTypeBitWidth(), 8);
+  return bytes / kMany;
+}
+
+std::vector<StringRef> getStateFormatNames() {
+  std::vector<StringRef> names(kFloats.begin(), kFloats.end());
+  llvm::append_range(names, getNames(getFormatFiles()));
+  return names;
+}
+
+std::vector<StateFormatInfo> listStateFormats(MLIRContext *context) {
+  std::vector<StateFormatInfo> list;
+  Location location = UnknownLoc::get(context);
+  auto add = [&](StringRef name, std::string summary) {
+    FailureOr<StateFormats> formats = findOne(name, location);
+    if (succeeded(formats))
+      list.push_back(
+          {name.str(), std::move(summary), getBytes(formats->ofSigned)});
+  };
+  for (StringRef name : kFloats)
+    add(name, "an element each");
+  for (StringRef name : getNames(getFormatFiles())) {
+    FailureOr<DataFile> file =
+        findFile({"format", getFormatFiles()}, name, "", location);
+    FailureOr<FormatFile> format =
+        parseFile(*file, "a format of states", formatForm(), context);
+    if (succeeded(format))
+      add(name, format->summary);
+  }
+  return list;
+}
+
+Attribute chooseStates(const StateFormats &formats, OptimizerUpdateOp op,
+                       bool quantizes) {
+  auto rule = SymbolTable::lookupNearestSymbolFrom<OptimizerOp>(
+      op, op.getOptimizerAttr());
+  Attribute wide = TypeAttr::get(Float32Type::get(op.getContext()));
+  SmallVector<Attribute> chosen;
+  for (auto state : rule.getStates().getAsRange<SettingAttr>()) {
+    bool isUnsigned = state.getMin() && state.getMin().getValueAsDouble() >= 0;
+    Attribute format = isUnsigned ? formats.ofUnsigned : formats.ofSigned;
+    chosen.push_back(isa<QuantizedAttr>(format) && !quantizes ? wide : format);
+  }
+  if (chosen.empty())
+    return {};
+  bool isOneFloat = llvm::all_equal(chosen) && isa<TypeAttr>(chosen.front());
+  return isOneFloat ? chosen.front() : ArrayAttr::get(op.getContext(), chosen);
+}
+
+static std::string describeOne(Attribute format) {
+  if (auto type = dyn_cast<TypeAttr>(format))
+    return llvm::to_string(type.getValue());
+  auto quantized = cast<QuantizedAttr>(format);
+  CodeBookAttr book = quantized.getBook();
+  std::string text =
+      book ? book.getName().str() : llvm::to_string(quantized.getFormat());
+  for (int64_t size : quantized.getExtent())
+    text += "/" + std::to_string(size);
+  return quantized.getExpand() ? text + " expanded" : text;
+}
+
+std::string describeState(const StateFormats &formats) {
+  std::string text = describeOne(formats.ofSigned);
+  if (formats.ofUnsigned != formats.ofSigned)
+    text += " + " + describeOne(formats.ofUnsigned);
+  return text;
+}
+
+std::string describeState(Attribute format) {
+  auto list = dyn_cast_if_present<ArrayAttr>(format);
+  if (!list)
+    return format ? describeOne(format) : "f32";
+  std::string text;
+  for (Attribute one : list)
+    text += (text.empty() ? "" : " + ") + describeOne(one);
+  return text;
+}
+
+} // namespace mlir::binade
