@@ -99,8 +99,8 @@ static FailureOr<Attribute> findBook(StringRef name, StringRef reader,
 }
 
 static FailureOr<StateFormats> build(const FormatFile &format, StringRef file,
-                                     Location location) {
-  MLIRContext *context = location->getContext();
+                                     MLIRContext *context) {
+  Location start = FileLineColLoc::get(context, file, 1, 1);
   StateFormats formats;
   for (auto [book, into] :
        {std::pair(&format.signedBook, &formats.ofSigned),
@@ -109,14 +109,12 @@ static FailureOr<StateFormats> build(const FormatFile &format, StringRef file,
     if (format.element) {
       element = TypeAttr::get(format.element);
     } else {
-      FailureOr<Attribute> found = findBook(*book, file, location);
+      FailureOr<Attribute> found = findBook(*book, file, start);
       if (failed(found))
         return failure();
       element = *found;
     }
-    auto report = [&] {
-      return emitError(FileLineColLoc::get(context, file, 1, 1));
-    };
+    auto report = [&] { return emitError(start); };
     SmallVector<int64_t> extent = {format.group};
     if (failed(QuantizedAttr::verify(report, element, Granularity::PerGroup,
                                      extent, format.scale, ScaleRule::Amax,
@@ -142,7 +140,7 @@ static FailureOr<StateFormats> findOne(StringRef name, Location location) {
       parseFile(*file, "a format of states", formatForm(), context);
   if (failed(format))
     return failure();
-  return build(*format, file->file, location);
+  return build(*format, file->file, context);
 }
 
 FailureOr<StateFormats> findStateFormats(StringRef name, Location location) {

@@ -175,6 +175,6 @@ def formats(signed):
         "dyn8": Format(dynamic, 256),
         "dyn8x": Format(dynamic, 256, expand=True),
         "dyn8-2048": Format(dynamic, 2048),
-        "int4": Format(four_bit(signed), 128),
+        "dyn4": Format(four_bit(signed), 128),
         "f32": None,
     }
