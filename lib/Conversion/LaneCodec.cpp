@@ -43,6 +43,12 @@ static FloatLanes getPower(IntLanes field) {
   return floatFromBits(select(is(255), bits.constant(0x7fc00000), bits));
 }
 
+/// magnitude^power by way of f32 logarithms: products with them stay below the
+/// logarithm of the range, so that the error is far below half a code.
+static FloatLanes raise(FloatLanes magnitude, FloatLanes power) {
+  return (magnitude.apply<math::Log2Op>() * power).apply<math::Exp2Op>();
+}
+
 FloatLanes LaneCodec::chooseScale(FloatLanes amax) const {
   ImplicitLocOpBuilder &b = *amax.builder;
   double largest = format.getLargest();
@@ -101,8 +107,7 @@ LaneCodec::Factors LaneCodec::choose(FloatLanes amax,
             ? format.getLargest()
             : 1.0 / format.getLeast();
     auto bound = static_cast<float>(format.getLargest() * range / 2.0);
-    FloatLanes top = amax.constant(
-        static_cast<double>(std::log2(bound) * static_cast<float>(1.0)));
+    FloatLanes top = amax.constant(static_cast<double>(std::log2(bound)));
     FloatLanes ratio = amax / *least;
     FloatLanes distance =
         amax.apply<math::Log2Op>() - least->apply<math::Log2Op>();
@@ -116,7 +121,7 @@ LaneCodec::Factors LaneCodec::choose(FloatLanes amax,
     power = select(isConstant | isZero, one, *power);
     centre = select(isZero, one,
                     amax.apply<math::SqrtOp>() * least->apply<math::SqrtOp>());
-    FloatLanes expanded = (amax / *centre).with<math::PowFOp>(*power);
+    FloatLanes expanded = raise(amax / *centre, *power);
     amax = select(isZero, amax, expanded);
   }
   FloatLanes scale = chooseScale(amax);
@@ -126,16 +131,12 @@ LaneCodec::Factors LaneCodec::choose(FloatLanes amax,
   return {stored, isStored ? stored : scale, power, centre};
 }
 
-/// sign(x) |x|^power, exact for 0.
-static FloatLanes raise(FloatLanes magnitude, FloatLanes power,
-                        FloatLanes sign) {
-  return copySign(magnitude.with<math::PowFOp>(power), sign);
-}
 
 IntLanes LaneCodec::encode(FloatLanes x, const Factors &factors, bool saturate,
                            Lookup lookup) const {
   if (factors.power)
-    x = raise(x.apply<math::AbsFOp>() / *factors.centre, *factors.power, x);
+    x = copySign(
+        raise(x.apply<math::AbsFOp>() / *factors.centre, *factors.power), x);
   x = multiplies(format) ? x * factors.factor : x / factors.factor;
   if (CodeBookAttr book = format.getBook())
     return findCode(x, book, lookup);
@@ -155,5 +156,6 @@ FloatLanes LaneCodec::decode(IntLanes code, const Factors &factors,
   if (!factors.power)
     return y;
   FloatLanes inverse = y.constant(1.0) / *factors.power;
-  return raise(y.apply<math::AbsFOp>(), inverse, y) * *factors.centre;
+  return copySign(raise(y.apply<math::AbsFOp>(), inverse), y) *
+         *factors.centre;
 }

@@ -9,6 +9,11 @@ using namespace mlir::binade;
 
 static constexpr int64_t kMany = int64_t(1) << 40;
 static constexpr int64_t kMagnitude = 0x7fffffff;
+/// Enough for the scales of a whole vector of groups, little enough for the
+/// first cache.
+static constexpr int64_t kLeastBlock = 2048;
+/// Factor, k and c.
+static constexpr unsigned kNumbersOfGroups = 3;
 
 bool StateGroups::isNeeded(OptimizerUpdateOp update) {
   return llvm::any_of(update.getKeptStates(), [](const KeptState &state) {
@@ -17,15 +22,17 @@ bool StateGroups::isNeeded(OptimizerUpdateOp update) {
 }
 
 StateGroups::StateGroups(Emitter &emitter, OptimizerUpdateOp update)
-    : e(emitter), b(emitter.builder()), update(update) {
+    : e(emitter), b(emitter.builder()), update(update), block(kLeastBlock) {
   for (const KeptState &kept : update.getKeptStates())
     if (kept.format)
-      states.push_back({kept, kept.format.getExtent().front(), {}});
+      states.push_back({kept, kept.format.getExtent().front(), {}, {}});
   for (const State &state : states)
-    longest = std::max(longest, state.size);
+    block = std::max(block, state.size);
   for (State &state : states) {
-    state.buffer = e.allocate(longest, b.getF32Type());
-    // Each group is read before it is written.
+    state.numbers = e.allocate(block, b.getF32Type());
+    for (unsigned i = 0; i < kNumbersOfGroups; ++i)
+      state.ofGroups.push_back(e.allocate(block / state.size, b.getF32Type()));
+    // Each block is read before it is written.
     for (unsigned part = 0; part < state.kept.count; ++part) {
       unsigned index = state.kept.first + part;
       if (auto argument = dyn_cast<BlockArgument>(getOperand(index)))
@@ -35,142 +42,179 @@ StateGroups::StateGroups(Emitter &emitter, OptimizerUpdateOp update)
 }
 
 void StateGroups::emit() {
-  auto isState = [&](unsigned result) {
-    return llvm::any_of(states, [&](const State &state) {
-      unsigned first = 1 + state.kept.first;
-      return result >= first && result < first + state.kept.count;
-    });
+  SmallVector<unsigned> plain;
+  for (unsigned index = 0; index < update->getNumResults(); ++index)
+    if (llvm::none_of(states, [&](const State &state) {
+          unsigned first = 1 + state.kept.first;
+          return index >= first && index < first + state.kept.count;
+        }))
+      plain.push_back(index);
+  auto updateBlock = [&](const Offset &base, Value count) {
+    e.dynamicColumns(
+        e.index(0), count, block, {}, [&](const Offset &local, ValueRange) {
+          Offset column = base + local;
+          e.setPlaces(column, std::nullopt);
+          SmallVector<Value> values;
+          for (unsigned index : plain)
+            values.push_back(e.pull(update->getResult(index), column).value);
+          for (const State &state : states) {
+            Value codes = update.getNewStates()[state.kept.first];
+            e.store(state.numbers, e.pull(codes, column).value, local);
+          }
+          for (auto [index, value] : llvm::zip(plain, values))
+            e.storeResult(index, value, column);
+          return SmallVector<Value>();
+        });
   };
-  e.loop(
-      e.argument(0), e.argument(1), longest, {}, [&](Value begin, ValueRange) {
-        Offset base =
-            e.offsets().counter(begin, kMany / longest, e.depth(), longest) *
-            longest;
-        Value rest = arith::SubIOp::create(b, e.argument(1), begin);
-        Value count = arith::MinUIOp::create(b, rest, e.index(longest));
-        e.dynamicColumns(
-            e.index(0), count, longest, {},
-            [&](const Offset &local, ValueRange) {
-              Offset column = base + local;
-              e.setPlaces(column, std::nullopt);
-              SmallVector<std::pair<unsigned, Value>> plain;
-              for (auto [index, result] : llvm::enumerate(update->getResults()))
-                if (!isState(index))
-                  plain.emplace_back(index, e.pull(result, column).value);
-              for (const State &state : states)
-                e.store(state.buffer,
-                        e.pull(update.getNewStates()[state.kept.first], column)
-                            .value,
-                        local);
-              for (auto [index, value] : plain)
-                e.storeResult(index, value, column);
-              return SmallVector<Value>();
-            });
-        for (const State &state : states)
-          encode(state, base, count);
-        return SmallVector<Value>();
-      });
+  e.loop(e.argument(0), e.argument(1), block, {}, [&](Value begin, ValueRange) {
+    Offset base =
+        e.offsets().counter(begin, kMany / block, e.depth(), block) * block;
+    Value rest = arith::SubIOp::create(b, e.argument(1), begin);
+    Value count = arith::MinUIOp::create(b, rest, e.index(block));
+    updateBlock(base, count);
+    for (const State &state : states) {
+      Value most = arith::AddIOp::create(b, count, e.index(state.size - 1));
+      Value groups = arith::DivUIOp::create(b, most, e.index(state.size));
+      measure(state, count, groups);
+      choose(state, base, groups);
+      encode(state, base, count, groups);
+    }
+    return SmallVector<Value>();
+  });
 }
 
-/// All groups of one state in the `count` numbers of its buffer.
-void StateGroups::encode(const State &state, const Offset &base, Value count) {
-  if (state.size == longest)
-    return encodeGroup(state, base, Offset(), e.index(0), count);
-  e.loop(e.index(0), count, state.size, {}, [&](Value begin, ValueRange) {
-    Offset local = e.offsets().counter(begin, longest / state.size, e.depth(),
-                                       state.size) *
-                   state.size;
+/// `body` gets the group's number, and where in the block it begins and ends.
+void StateGroups::forEachGroup(
+    const State &state, Value count, Value groups,
+    llvm::function_ref<void(const Offset &, Value, Value)> body) {
+  e.loop(e.index(0), groups, 1, {}, [&](Value group, ValueRange) {
+    Offset number = e.offsets().counter(group, block / state.size, e.depth());
+    Value begin = arith::MulIOp::create(b, group, e.index(state.size));
     Value end = arith::AddIOp::create(b, begin, e.index(state.size));
-    encodeGroup(state, base, local, begin,
-                arith::MinUIOp::create(b, end, count));
+    body(number, begin, arith::MinUIOp::create(b, end, count));
     return SmallVector<Value>();
   });
 }
 
 /// Largest and least magnitude as integers, so that no NaN is lost; zeros are
 /// no least one.
-LaneCodec::Factors StateGroups::measure(const State &state, Value begin,
-                                        Value end) {
+void StateGroups::measure(const State &state, Value count, Value groups) {
   auto words = VectorType::get({kLanes}, b.getI32Type());
-  auto constant = [&](int64_t value) -> Value {
+  auto constant = [&](int32_t value) -> Value {
     return arith::ConstantOp::create(
-        b, DenseElementsAttr::get(
-               words, b.getI32IntegerAttr(static_cast<int32_t>(value))));
+        b, DenseElementsAttr::get(words, b.getI32IntegerAttr(value)));
   };
   // A lane alone leaves the others as they are.
-  auto fill = [&](Value lanes, Value rest) -> Value {
-    if (lanes.getType() == rest.getType())
-      return lanes;
+  auto fill = [&](IntLanes lanes, Value rest) -> Value {
+    if (lanes.value.getType() == rest.getType())
+      return lanes.value;
     return vector::InsertStridedSliceOp::create(
-        b, lanes, rest, ArrayRef<int64_t>{0}, ArrayRef<int64_t>{1});
+        b, lanes.value, rest, ArrayRef<int64_t>{0}, ArrayRef<int64_t>{1});
   };
-  Value zeros = constant(0), ones = constant(-1);
-  SmallVector<Value> found = e.dynamicColumns(
-      begin, end, longest, {zeros, ones},
-      [&](const Offset &local, ValueRange now) {
-        IntLanes bits =
-            FloatLanes(b, e.spread(e.loadNow(state.buffer, local))).bits();
-        IntLanes magnitude = bits & kMagnitude;
-        return SmallVector<Value>{
-            arith::MaxUIOp::create(b, now[0], fill(magnitude.value, zeros)),
-            arith::MinUIOp::create(b, now[1],
-                                   fill((magnitude - 1).value, ones))};
+  bool needsLeast = state.kept.format.getExpand();
+  forEachGroup(
+      state, count, groups, [&](const Offset &group, Value begin, Value end) {
+        Value zeros = constant(0), ones = constant(-1);
+        SmallVector<Value> found = {zeros};
+        if (needsLeast)
+          found.push_back(ones);
+        found = e.dynamicColumns(
+            begin, end, block, found,
+            [&](const Offset &column, ValueRange now) {
+              FloatLanes x(b, e.spread(e.loadNow(state.numbers, column)));
+              IntLanes magnitude = x.bits() & kMagnitude;
+              SmallVector<Value> next = {
+                  arith::MaxUIOp::create(b, now[0], fill(magnitude, zeros))};
+              if (needsLeast)
+                next.push_back(arith::MinUIOp::create(
+                    b, now[1], fill(magnitude - 1, ones)));
+              return next;
+            });
+        auto reduce = [&](vector::CombiningKind kind, Value lanes) {
+          return IntLanes(b, vector::ReductionOp::create(b, kind, lanes));
+        };
+        IntLanes amax = reduce(vector::CombiningKind::MAXUI, found[0]);
+        e.store(state.ofGroups[0], floatFromBits(amax).value, group);
+        if (needsLeast) {
+          IntLanes least = reduce(vector::CombiningKind::MINUI, found[1]) + 1;
+          e.store(state.ofGroups[1], floatFromBits(least).value, group);
+        }
       });
-  auto reduce = [&](vector::CombiningKind kind, Value lanes) {
-    return IntLanes(b, vector::ReductionOp::create(b, kind, lanes));
-  };
-  FloatLanes amax =
-      floatFromBits(reduce(vector::CombiningKind::MAXUI, found[0]));
-  std::optional<FloatLanes> least;
-  if (state.kept.format.getExpand())
-    least = floatFromBits(reduce(vector::CombiningKind::MINUI, found[1]) + 1);
-  return LaneCodec(state.kept.format).choose(amax, least);
 }
 
-void StateGroups::encodeGroup(const State &state, const Offset &base,
-                              const Offset &local, Value begin, Value end) {
+/// Scales of all groups of a block.
+void StateGroups::choose(const State &state, const Offset &base, Value groups) {
   QuantizedAttr format = state.kept.format;
-  LaneCodec::Factors factors = measure(state, begin, end);
+  Offset firstGroup = e.offsets().divide(base, state.size).quotient;
   unsigned first = 1 + state.kept.first;
-  Offset group = e.offsets().divide(base + local, state.size).quotient;
-  SmallVector<Value> numbers = {
-      e.narrow(factors.scale.value, format.getScale())};
-  if (factors.power)
-    numbers.append({factors.power->value, factors.centre->value});
-  for (auto [part, number] : llvm::enumerate(numbers))
-    e.storeResult(first + 1 + part, number, group);
-
-  LaneCodec codec(format);
-  auto lookUp = [&](DenseElementsAttr table, Value index) {
-    return e.lookUp(table, index);
-  };
-  Type codeType = format.getCodeType();
   e.dynamicColumns(
-      begin, end, longest, {}, [&](const Offset &column, ValueRange) {
-        FloatLanes x(b, e.spread(e.loadNow(state.buffer, column)));
-        auto spread = [&](FloatLanes number) {
-          return FloatLanes(b, e.spread(number.value));
+      e.index(0), groups, block / state.size, {},
+      [&](const Offset &group, ValueRange) {
+        auto load = [&](unsigned index) {
+          return FloatLanes(b,
+                            e.spread(e.loadNow(state.ofGroups[index], group)));
         };
-        LaneCodec::Factors lanes{x, spread(factors.factor), {}, {}};
-        if (factors.power) {
-          lanes.power = spread(*factors.power);
-          lanes.centre = spread(*factors.centre);
-        }
-        IntLanes code = codec.encode(x, lanes, /*saturate=*/true, lookUp);
-        if (format.isPacked()) {
-          storePacked(e.resultBuffer(first), code, base + column);
-          return SmallVector<Value>();
-        }
-        Value typed =
-            arith::BitcastOp::create(b, code.typeWith(codeType), code.value);
-        e.storeLanes(e.resultBuffer(first), typed, base + column);
+        std::optional<FloatLanes> least;
+        if (format.getExpand())
+          least = load(1);
+        LaneCodec::Factors chosen = LaneCodec(format).choose(load(0), least);
+        SmallVector<Value> parts = {
+            e.narrow(chosen.scale.value, format.getScale())};
+        SmallVector<Value> kept = {chosen.factor.value};
+        if (chosen.power)
+          for (Value more : {chosen.power->value, chosen.centre->value}) {
+            parts.push_back(more);
+            kept.push_back(more);
+          }
+        for (auto [part, value] : llvm::enumerate(parts))
+          e.storeLanes(e.resultBuffer(first + 1 + part), value,
+                       firstGroup + group);
+        for (auto [memory, value] : llvm::zip(state.ofGroups, kept))
+          e.storeLanes(memory, value, group);
         return SmallVector<Value>();
       });
 }
 
-/// Two codes in a byte, the first in its upper half.
-void StateGroups::storePacked(Value memory, IntLanes code,
-                              const Offset &offset) {
+void StateGroups::encode(const State &state, const Offset &base, Value count,
+                         Value groups) {
+  LaneCodec codec(state.kept.format);
+  auto lookUp = [&](DenseElementsAttr table, Value index) {
+    return e.lookUp(table, index);
+  };
+  forEachGroup(
+      state, count, groups, [&](const Offset &group, Value begin, Value end) {
+        SmallVector<Value> factors;
+        for (unsigned i = 0; i < state.kept.format.countFactors(); ++i)
+          factors.push_back(e.loadNow(state.ofGroups[i], group));
+        e.dynamicColumns(
+            begin, end, block, {}, [&](const Offset &column, ValueRange) {
+              FloatLanes x(b, e.spread(e.loadNow(state.numbers, column)));
+              auto spread = [&](unsigned index) {
+                return FloatLanes(b, e.spread(factors[index]));
+              };
+              LaneCodec::Factors lanes{x, spread(0), {}, {}};
+              if (factors.size() > 1) {
+                lanes.power = spread(1);
+                lanes.centre = spread(2);
+              }
+              storeCodes(state,
+                         codec.encode(x, lanes, /*saturate=*/true, lookUp),
+                         base + column);
+              return SmallVector<Value>();
+            });
+      });
+}
+
+/// Of two codes in a byte the first has the upper half.
+void StateGroups::storeCodes(const State &state, IntLanes code,
+                             const Offset &offset) {
+  QuantizedAttr format = state.kept.format;
+  Value memory = e.resultBuffer(1 + state.kept.first);
+  if (!format.isPacked()) {
+    Type type = code.typeWith(format.getCodeType());
+    Value typed = arith::BitcastOp::create(b, type, code.value);
+    return e.storeLanes(memory, typed, offset);
+  }
   Value first = e.number(offset);
   Value byte = arith::DivUIOp::create(b, first, e.index(2));
   if (e.lanes() > 1) {

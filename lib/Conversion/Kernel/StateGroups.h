@@ -1,7 +1,8 @@
 //===- StateGroups.h - updates of quantized states --------------*- C++ -*-===//
 //
-// The numbers of a group are known before its scale is. So an update runs group
-// by group: new states wait in memory of the thread, are measured, and encoded.
+// The numbers of a group are known before its scale is. So an update runs block
+// by block: new states wait in memory of the thread, are measured group by
+// group, get their scales, many groups at once, and are encoded.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,23 +28,30 @@ public:
   void emitCopies();
 
 private:
+  /// A state, and memory for what is known of it while a block is done.
   struct State {
     KeptState kept;
     int64_t size; ///< Of a group.
-    Value buffer; ///< The new numbers of the longest group of all states.
+    Value numbers;
+    /// A number for each group. Magnitudes until factors are chosen, then the
+    /// factor, k and c.
+    SmallVector<Value> ofGroups;
   };
-  void encode(const State &state, const Offset &base, Value count);
-  LaneCodec::Factors measure(const State &state, Value begin, Value end);
-  void encodeGroup(const State &state, const Offset &base, const Offset &local,
-                   Value begin, Value end);
-  void storePacked(Value memory, IntLanes code, const Offset &offset);
+  void measure(const State &state, Value count, Value groups);
+  void choose(const State &state, const Offset &base, Value groups);
+  void encode(const State &state, const Offset &base, Value count,
+              Value groups);
+  void storeCodes(const State &state, IntLanes code, const Offset &offset);
+  void
+  forEachGroup(const State &state, Value count, Value groups,
+               llvm::function_ref<void(const Offset &, Value, Value)> body);
   Value getOperand(unsigned state) { return update.getStates()[state]; }
 
   Emitter &e;
   ImplicitLocOpBuilder &b;
   OptimizerUpdateOp update;
   SmallVector<State> states; ///< Those that are quantized.
-  int64_t longest = 0;
+  int64_t block = 0;         ///< Elements that are done at a time.
 };
 
 } // namespace mlir::binade
