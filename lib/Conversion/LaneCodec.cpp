@@ -131,7 +131,6 @@ LaneCodec::Factors LaneCodec::choose(FloatLanes amax,
   return {stored, isStored ? stored : scale, power, centre};
 }
 
-
 IntLanes LaneCodec::encode(FloatLanes x, const Factors &factors, bool saturate,
                            Lookup lookup) const {
   if (factors.power)
@@ -156,6 +155,5 @@ FloatLanes LaneCodec::decode(IntLanes code, const Factors &factors,
   if (!factors.power)
     return y;
   FloatLanes inverse = y.constant(1.0) / *factors.power;
-  return copySign(raise(y.apply<math::AbsFOp>(), inverse), y) *
-         *factors.centre;
+  return copySign(raise(y.apply<math::AbsFOp>(), inverse), y) * *factors.centre;
 }

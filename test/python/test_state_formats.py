@@ -74,6 +74,13 @@ def test_rules_of_policies_name_formats(tmp_path):
     assert kept["blocks.0.mlp.0.bias"] == "i8"
 
 
+def test_the_preset_of_8_bit_optimizers(tmp_path):
+    kept = find_arguments(
+        compile_step(tmp_path, "--policy", "8bit-optimizer"), "exp_avg"
+    )
+    assert kept["blocks.0.mlp.0.weight"] == "i8" and kept["token.weight"] == "f32"
+
+
 def test_formats_and_books_of_a_user(tmp_path):
     values = np.linspace(-1, 1, 16)
     (tmp_path / "steps.yaml").write_text(
