@@ -299,7 +299,11 @@ def test_fixed_sizes(tmp_path):
         (["--memory", "1GiB", "--policy", "fp23"], 2, "fp23"),
         (["--memory", "1GiB", "--dim", "rows=3"], 3, "no input has such a dimension"),
         (["--memory", "1GiB", "--dim", "context=41"], 3, "outside of axis 0"),
-        (["--memory", "1GiB", "--states", "f8"], 2, "--states"),
+        (
+            ["--memory", "1GiB", "--states", "f8"],
+            2,
+            "no format of states is called 'f8'",
+        ),
     ],
 )
 def test_what_is_refused(models, arguments, code, message):
