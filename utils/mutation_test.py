@@ -250,6 +250,30 @@ MUTATIONS = [
         "1;",
         "ties of 8-bit formats go up",
     ),
+    Mutation(
+        "lib/IR/Quantized.cpp",
+        "if (isSigned() && above == 0.0f)",
+        "if (!isSigned() && above == 0.0f)",
+        "tiny negative numbers become zero in books with a sign",
+    ),
+    Mutation(
+        "lib/Conversion/LaneCodec.cpp",
+        "FloatLanes steps = ((top / distance) * kSteps).apply<math::FloorOp>();",
+        "FloatLanes steps = ((top / distance) * kSteps).apply<math::CeilOp>();",
+        "powers of expanded formats are rounded up",
+    ),
+    Mutation(
+        "lib/Conversion/Kernel/StateGroups.cpp",
+        "Value most = arith::AddIOp::create(b, count, e.index(state.size - 1));",
+        "Value most = arith::AddIOp::create(b, count, e.index(0));",
+        "the last, short group of a state gets no scale",
+    ),
+    Mutation(
+        "lib/Precision/PrecisionGraph.cpp",
+        "quantizes = parameter.getNumElements() >= kLeastQuantized &&",
+        "quantizes = parameter.getNumElements() >= kLeastQuantized ||",
+        "states of embeddings are quantized",
+    ),
     # Last, because everything is built again.
     Mutation(
         "include/binade/IR/Ops/Elementwise.td",
