@@ -81,6 +81,8 @@ def compare(
         rows.append((moved, times[ours[0]], times[peer[0]]))
     usual = statistics.median(row[0] for row in rows)
     kept = [row for row in rows if abs(row[0] / usual - 1) <= PROBE_TOLERANCE]
+    if len(kept) < 2:
+        kept = rows  # It was never quiet: the quartiles say by how much.
     ratios = [a / b for _, a, b in kept]
     low, median, high = statistics.quantiles(ratios, n=4, method="inclusive")
     return Ratio(

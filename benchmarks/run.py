@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Measures Binade against PyTorch on this machine, in one process, in pairs.
 
-    .venv/bin/python benchmarks/run.py [char-gpt] [cut] [adamw] [compile] [--pairs N]
+    .venv/bin/python benchmarks/run.py [char-gpt] [cut] [adamw] [states] [compile] [--pairs N]
 
 char-gpt  the whole training step of examples/char-gpt against torch.compile, in f32
           and in bf16 autocast, and the share of contractions
 cut       the same step under a policy that cuts by costs measured here, against presets
 adamw     the update of GPT-2's 148 tensors (124 million parameters) against
           torch.optim.AdamW(fused=True)
+states    the same update with quantized states, against torchao and bitsandbytes
+          (utils/setup.sh --with torch --with peers)
 compile   import and compilation of a model, by phase (give it by --model)
 
 Without names all are measured. Needs `utils/setup.sh --with torch`. What is reported
@@ -31,7 +33,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", nargs="*", help="char-gpt, cut, adamw, compile")
+    parser.add_argument("what", nargs="*", help="char-gpt, cut, adamw, states, compile")
     parser.add_argument("--pairs", type=int, default=15)
     parser.add_argument("--model", type=pathlib.Path, help="ONNX file for 'compile'")
     parser.add_argument(
@@ -42,11 +44,13 @@ def main() -> None:
     import char_gpt
     import compilation
     import cut
+    import states
 
     benchmarks = {
         "char-gpt": char_gpt.measure,
         "cut": cut.measure,
         "adamw": adamw.measure,
+        "states": states.measure,
         "compile": compilation.measure,
     }
     unknown = [name for name in arguments.what if name not in benchmarks]

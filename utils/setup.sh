@@ -20,7 +20,7 @@ packages=(
 
 usage() {
   cat <<END
-usage: utils/setup.sh [--with torch] [--dry-run] [--help]
+usage: utils/setup.sh [--with torch] [--with peers] [--dry-run] [--help]
 
 Installs on Debian 12, each only where it is missing:
   by apt   ${packages[*]}
@@ -30,6 +30,8 @@ and says what it does. Needs root or sudo only when an apt package is missing.
   --with torch   also python/requirements-torch.txt: PyTorch for the CPU and
                  what exports models with it, for binade.export, the benchmarks
                  and the tests that compare with PyTorch
+  --with peers   also python/requirements-peers.txt: optimizers that one of the
+                 benchmarks compares with
   --dry-run      only say what is missing; exit 1 if anything is
 END
 }
@@ -42,8 +44,11 @@ dry_run=0
 while (($#)); do
   case $1 in
   --with)
-    [[ ${2:-} == torch ]] || { usage >&2; fail "--with takes 'torch', got '${2:-}'"; }
-    requirements+=(requirements-torch)
+    [[ ${2:-} == torch || ${2:-} == peers ]] || {
+      usage >&2
+      fail "--with takes 'torch' or 'peers', got '${2:-}'"
+    }
+    requirements+=("requirements-$2")
     shift
     ;;
   --dry-run) dry_run=1 ;;
