@@ -133,10 +133,15 @@ LaneCodec::Factors LaneCodec::choose(FloatLanes amax,
 
 IntLanes LaneCodec::encode(FloatLanes x, const Factors &factors, bool saturate,
                            Lookup lookup) const {
-  if (factors.power)
-    x = copySign(
-        raise(x.apply<math::AbsFOp>() / *factors.centre, *factors.power), x);
-  x = multiplies(format) ? x * factors.factor : x / factors.factor;
+  if (factors.power) {
+    // The scale's logarithm is the same for a group, a division is not.
+    FloatLanes ratio = x.apply<math::AbsFOp>() / *factors.centre;
+    FloatLanes exponent = ratio.apply<math::Log2Op>() * *factors.power -
+                          factors.factor.apply<math::Log2Op>();
+    x = copySign(exponent.apply<math::Exp2Op>(), x);
+  } else {
+    x = multiplies(format) ? x * factors.factor : x / factors.factor;
+  }
   if (CodeBookAttr book = format.getBook())
     return findCode(x, book, lookup);
   if (saturate) {
