@@ -49,7 +49,7 @@ def linear(signed, count):
 BOOKS = {
     "dynamic-signed": ("Dynamic 8-bit codes with a sign", dynamic(True, 7, 8)),
     "dynamic-unsigned": ("Dynamic 8-bit codes without a sign", dynamic(False, 7, 8)),
-    "linear-signed": ("255 equal steps from -1 to 1, with two codes for 0",
+    "linear-signed": ("255 equal steps from -1 to 1 in f32, whose middle misses 0, and 0",
                       sorted([*linear(True, 256), F32(0)])),
     "linear-unsigned": ("256 equal steps from 0 to 1", linear(False, 256)),
     "dynamic4-signed": ("Dynamic 4-bit codes with a sign", dynamic(True, 3, 4)),

@@ -61,7 +61,7 @@ public:
     SmallVector<float> bounds(thresholds);
     bounds.push_back(INFINITY);
     DenseElementsAttr table = getTable(ArrayRef<float>(bounds));
-    for (unsigned step = 0; step < steps; ++step) {
+    for (int64_t step = 0; step < steps; ++step) {
       FloatLanes bound(b, lookup(table, code.value));
       IntLanes one = code + 1;
       code = select(x.compare(arith::CmpFPredicate::OGE, bound), one, code);
@@ -78,14 +78,12 @@ private:
     float most = cell == cells - 1 ? INFINITY : llvm::bit_cast<float>(high);
     if (sign)
       std::tie(least, most) = std::pair(-most, -least);
-    int32_t reached = 0;
-    unsigned inside = 0;
-    for (float threshold : thresholds) {
-      reached += threshold <= least;
-      inside += threshold > least && threshold <= most;
-    }
-    below.push_back(reached);
-    steps = std::max(steps, inside);
+    auto count = [&](float x) {
+      return llvm::upper_bound(thresholds, x) - thresholds.begin();
+    };
+    int64_t reached = count(least);
+    below.push_back(static_cast<int32_t>(reached));
+    steps = std::max(steps, count(most) - reached);
   }
 
   DenseElementsAttr getTable(ArrayRef<int32_t> numbers) const {
@@ -100,11 +98,11 @@ private:
   }
 
   MLIRContext *context;
-  SmallVector<float> thresholds; ///< Of the codes above 0.
+  SmallVector<float> thresholds; ///< Of the codes above 0, ascending.
   SmallVector<int32_t> below;
   bool isSigned = false;
   int32_t first = 0, cells = 0;
-  unsigned steps = 0;
+  int64_t steps = 0; ///< Most thresholds inside of one cell.
 };
 } // namespace
 

@@ -57,22 +57,12 @@ static IntLanes encodePower(FloatLanes x) {
   return select(x.isNaN(), bits.constant(255), field).resize(8);
 }
 
-static FloatLanes decodePower(IntLanes code) {
-  IntLanes field = code.resize(32);
-  auto is = [&](uint64_t number) {
-    return field.compare(arith::CmpIPredicate::eq, field.constant(number));
-  };
-  IntLanes bits = field << 23;
-  bits = select(is(0), bits.constant(0x00400000), bits);
-  return floatFromBits(select(is(255), bits.constant(0x7fc00000), bits));
-}
-
 /// What 8 bits hold.
 static IntLanes encodeByte(FloatLanes x, FloatType type) {
   return isa<Float8E8M0FNUType>(type) ? encodePower(x) : encodeSmall(x, type);
 }
 static FloatLanes decodeByte(IntLanes code, FloatType type) {
-  return isa<Float8E8M0FNUType>(type) ? decodePower(code)
+  return isa<Float8E8M0FNUType>(type) ? decodePower(code.resize(32))
                                       : decodeSmall(code, type);
 }
 

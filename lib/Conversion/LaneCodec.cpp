@@ -33,16 +33,6 @@ FloatLanes LaneCodec::store(FloatLanes scale) const {
   return {b, arith::ExtFOp::create(b, scale.value.getType(), narrow)};
 }
 
-/// The power of two with the exponent field `field`: 2^-127 for 0, NaN for 255.
-static FloatLanes getPower(IntLanes field) {
-  auto is = [&](uint64_t number) {
-    return field.compare(arith::CmpIPredicate::eq, field.constant(number));
-  };
-  IntLanes bits = field << 23;
-  bits = select(is(0), bits.constant(0x00400000), bits);
-  return floatFromBits(select(is(255), bits.constant(0x7fc00000), bits));
-}
-
 /// magnitude^power by way of f32 logarithms: products with them stay below the
 /// logarithm of the range, so that the error is far below half a code.
 static FloatLanes raise(FloatLanes magnitude, FloatLanes power) {
@@ -80,7 +70,7 @@ FloatLanes LaneCodec::chooseScale(FloatLanes amax) const {
     IntLanes kept(b, arith::MaxUIOp::create(b, field.value, least.value));
     BoolLanes isFinite =
         field.compare(arith::CmpIPredicate::ne, field.constant(255));
-    return getPower(select(isFinite, kept - exponent, field));
+    return decodePower(select(isFinite, kept - exponent, field));
   }
   case ScaleRule::RoundUp: {
     IntLanes bits = (amax * inverse).bits();
@@ -91,7 +81,7 @@ FloatLanes LaneCodec::chooseScale(FloatLanes amax) const {
         bits + 0x003fffff, bits + 0x007fffff);
     IntLanes field(b, arith::MinUIOp::create(b, (carry >> 23).value,
                                              bits.constant(254).value));
-    return getPower(select(amax.isNaN(), bits.constant(255), field));
+    return decodePower(select(amax.isNaN(), bits.constant(255), field));
   }
   }
   llvm_unreachable("all rules are listed");

@@ -114,3 +114,12 @@ FloatLanes mlir::binade::decodeSmall(IntLanes code, FloatType type) {
                                       magnitude.constant(format.getNaN()));
   return floatFromBits(select(isNaN, bits.constant(kQuietNaN), bits));
 }
+
+FloatLanes mlir::binade::decodePower(IntLanes field) {
+  auto is = [&](uint64_t number) {
+    return field.compare(arith::CmpIPredicate::eq, field.constant(number));
+  };
+  IntLanes bits = field << kFraction;
+  bits = select(is(0), bits.constant(0x00400000), bits);
+  return floatFromBits(select(is(255), bits.constant(kQuietNaN), bits));
+}

@@ -21,6 +21,10 @@ IntLanes encodeSmall(FloatLanes x, FloatType format);
 /// The f32 number of each code in i8.
 FloatLanes decodeSmall(IntLanes code, FloatType format);
 
+/// The power of two with the exponent field in an i32: 2^-127 for 0, NaN for
+/// 255, as f8E8M0FNU has it.
+FloatLanes decodePower(IntLanes field);
+
 } // namespace mlir::binade
 
 #endif // BINADE_LIB_CONVERSION_SMALLFLOATS_H

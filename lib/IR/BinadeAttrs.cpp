@@ -41,17 +41,13 @@ PrecisionAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 
 /// What is wrong with `format` of one state, or an empty string.
 static std::string explainState(Attribute format) {
-  constexpr StringLiteral kExpected =
-      "states are kept in f32, bf16, f16 or quantized, not in ";
-  if (auto quantized = dyn_cast<QuantizedAttr>(format))
-    return "";
   auto type = dyn_cast<TypeAttr>(format);
   Type number = type ? type.getValue() : Type();
-  if (number && (number.isF32() || number.isBF16() || number.isF16()))
+  if (isa<QuantizedAttr>(format) ||
+      (number && (number.isF32() || number.isBF16() || number.isF16())))
     return "";
-  return (kExpected +
-          (type ? llvm::to_string(number) : llvm::to_string(format)))
-      .str();
+  return "states are kept in f32, bf16, f16 or quantized, not in " +
+         llvm::to_string(format);
 }
 
 std::string StorageAttr::explainViolation(FloatType parameter, Master master,

@@ -161,10 +161,8 @@ LogicalResult addStateFormats(Policy &policy, ArrayRef<std::string> states,
   Location location = UnknownLoc::get(context);
   for (StringRef text : states) {
     StateOverride added;
-    auto [glob, name] = text.rsplit(':');
-    if (!text.contains(':')) {
-      std::swap(glob, name);
-    } else {
+    auto [glob, name] = splitStates(text);
+    if (!glob.empty()) {
       llvm::Expected<NameGlob> built = buildGlob(glob, context);
       if (!built)
         return emitError(location)

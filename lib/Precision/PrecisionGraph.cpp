@@ -98,10 +98,8 @@ Attribute PrecisionGraph::chooseStates(const StateFormats &formats,
       isQuantized(formats.ofSigned) || isQuantized(formats.ofUnsigned);
   if (quantizes && !isMeant) {
     auto parameter = cast<RankedTensorType>(op.getParameter().getType());
-    if (!roles)
-      roles.emplace(op->getParentOfType<func::FuncOp>());
     quantizes = parameter.getNumElements() >= kLeastQuantized &&
-                !roles->has(op, TensorRole::Embedding);
+                !matcher.getRoles().has(op, TensorRole::Embedding);
   }
   return mlir::binade::chooseStates(formats, op, quantizes);
 }

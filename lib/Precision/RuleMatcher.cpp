@@ -8,11 +8,17 @@ using namespace mlir;
 using namespace mlir::binade;
 
 RuleMatcher::RuleMatcher(ArrayRef<PolicyRule> rules, func::FuncOp step)
-    : rules(rules) {
+    : rules(rules), step(step) {
   if (llvm::any_of(rules, [](const PolicyRule &rule) {
         return rule.match.role || rule.match.layer;
       }))
+    getRoles();
+}
+
+const OpRoles &RuleMatcher::getRoles() {
+  if (!roles)
     roles.emplace(step);
+  return *roles;
 }
 
 /// A rule speaks of updates or of ops that are computed: by what it sets.

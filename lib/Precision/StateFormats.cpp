@@ -126,32 +126,47 @@ static FailureOr<StateFormats> build(const FormatFile &format, StringRef file,
   return formats;
 }
 
-static FailureOr<StateFormats> findOne(StringRef name, Location location) {
+/// What is called by a name: formats, and in words what they are.
+struct NamedFormats {
+  StateFormats formats;
+  std::string summary;
+};
+
+static FailureOr<NamedFormats> findOne(StringRef name, Location location) {
   MLIRContext *context = location->getContext();
   if (llvm::is_contained(kFloats, name)) {
     Attribute type = TypeAttr::get(parseType(name, context));
-    return StateFormats{type, type};
+    return NamedFormats{{type, type}, "an element each"};
   }
-  FileKind kind = {"format of states", getFormatFiles(), kFloats};
-  FailureOr<DataFile> file = findFile(kind, name, "", location);
+  FailureOr<DataFile> file = findFile(
+      {"format of states", getFormatFiles(), kFloats}, name, "", location);
   if (failed(file))
     return failure();
   FailureOr<FormatFile> format =
       parseFile(*file, "a format of states", formatForm(), context);
   if (failed(format))
     return failure();
-  return build(*format, file->file, context);
+  FailureOr<StateFormats> formats = build(*format, file->file, context);
+  if (failed(formats))
+    return failure();
+  return NamedFormats{*formats, format->summary};
+}
+
+std::pair<StringRef, StringRef> splitStates(StringRef text) {
+  return text.contains(':') ? text.rsplit(':') : std::pair(StringRef(), text);
 }
 
 FailureOr<StateFormats> findStateFormats(StringRef name, Location location) {
   auto [first, second] = name.split('+');
-  FailureOr<StateFormats> formats = findOne(first, location);
-  if (failed(formats) || second.empty())
-    return formats;
-  FailureOr<StateFormats> others = findOne(second, location);
+  FailureOr<NamedFormats> found = findOne(first, location);
+  if (failed(found))
+    return failure();
+  if (second.empty())
+    return found->formats;
+  FailureOr<NamedFormats> others = findOne(second, location);
   if (failed(others))
     return failure();
-  return StateFormats{formats->ofSigned, others->ofUnsigned};
+  return StateFormats{found->formats.ofSigned, others->formats.ofUnsigned};
 }
 
 //===----------------------------------------------------------------------===//
@@ -178,23 +193,11 @@ std::vector<StringRef> getStateFormatNames() {
 
 std::vector<StateFormatInfo> listStateFormats(MLIRContext *context) {
   std::vector<StateFormatInfo> list;
-  Location location = UnknownLoc::get(context);
-  auto add = [&](StringRef name, std::string summary) {
-    FailureOr<StateFormats> formats = findOne(name, location);
-    if (succeeded(formats))
+  for (StringRef name : getStateFormatNames())
+    if (FailureOr<NamedFormats> found = findOne(name, UnknownLoc::get(context));
+        succeeded(found))
       list.push_back(
-          {name.str(), std::move(summary), getBytes(formats->ofSigned)});
-  };
-  for (StringRef name : kFloats)
-    add(name, "an element each");
-  for (StringRef name : getNames(getFormatFiles())) {
-    FailureOr<DataFile> file =
-        findFile({"format", getFormatFiles()}, name, "", location);
-    FailureOr<FormatFile> format =
-        parseFile(*file, "a format of states", formatForm(), context);
-    if (succeeded(format))
-      add(name, format->summary);
-  }
+          {name.str(), found->summary, getBytes(found->formats.ofSigned)});
   return list;
 }
 

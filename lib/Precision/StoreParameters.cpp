@@ -92,6 +92,11 @@ public:
       if (!getPort(op))
         return op.emitOpError("updates no parameter of '@step': that cannot be "
                               "kept in another format");
+    for (OptimizerUpdateOp op : updates)
+      for (const KeptState &state : op.getKeptStates())
+        if (needsParts(op, state) && !getStateArgument(op, state))
+          return op.emitOpError("updates a state that is no argument of "
+                                "'@step': that cannot be quantized");
     if (updates.empty())
       return success();
     addBesides();
@@ -115,7 +120,7 @@ private:
     };
     return differs(op.getParameter(), storage.getParameter()) ||
            llvm::any_of(op.getKeptStates(), [&](const KeptState &state) {
-             return (storage.getQuantized(state.index) && !state.format) ||
+             return needsParts(op, state) ||
                     differs(op.getStates()[state.first],
                             storage.getStateFormat(state.index));
            });
@@ -124,6 +129,11 @@ private:
   std::optional<Port> getPort(OptimizerUpdateOp op) {
     auto argument = dyn_cast<BlockArgument>(op.getParameter());
     return argument ? getArgument(step, argument.getArgNumber()) : std::nullopt;
+  }
+
+  /// Whether a state is to be quantized, and is not yet.
+  static bool needsParts(OptimizerUpdateOp op, const KeptState &state) {
+    return !state.format && op.getStorageAttr().getQuantized(state.index);
   }
 
   /// The argument that a state is, and what it starts from.
@@ -143,9 +153,9 @@ private:
   void addParts(OptimizerUpdateOp op, SmallVectorImpl<NewArgument> &arguments) {
     StorageAttr storage = op.getStorageAttr();
     for (const KeptState &state : op.getKeptStates()) {
-      QuantizedAttr format = storage.getQuantized(state.index);
-      if (!format || state.format)
+      if (!needsParts(op, state))
         continue;
+      QuantizedAttr format = storage.getQuantized(state.index);
       BlockArgument argument = getStateArgument(op, state);
       unsigned number = argument.getArgNumber();
       auto type = cast<RankedTensorType>(argument.getType());
@@ -263,7 +273,7 @@ private:
         names.emplace_back();
       }
       QuantizedAttr format = storage.getQuantized(state.index);
-      if (format && !state.format)
+      if (needsParts(op, state))
         take(format.countFactors());
       formats.push_back(format ? Attribute(format) : b.getUnitAttr());
     }

@@ -5,9 +5,9 @@ import json
 import ml_dtypes
 import numpy as np
 import pytest
-from reference import ROOT, evaluate, tensor_type
+from codec import GOLDEN, load_book, write_book
+from reference import evaluate, tensor_type
 
-GOLDEN = ROOT / "test/data/golden"
 ELEMENTS = {"e4m3": "f8E4M3FN", "e5m2": "f8E5M2", "e2m1": "f4E2M1FN"}
 LARGEST = {"e4m3": 448.0, "e5m2": 57344.0, "e2m1": 6.0}
 E4M3, E8M0 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e8m0fnu
@@ -57,10 +57,7 @@ def quantize(x, form, parts, backend):
 
 
 def book(name):
-    values = bits(json.loads((GOLDEN / f"{name}.json").read_text())["bits"]).view(
-        np.float32
-    )
-    return f'#binade.code_book<"{name}", [{", ".join(f"{v:.9e}" for v in values)}]>'
+    return write_book(name, load_book(name))
 
 
 GROUPS = load("coat")["groups"]
@@ -238,8 +235,7 @@ def test_two_codes_in_a_byte(count, backend):
     case = load("bnb8")
     values = floats(case["map4_signed"])
     x = floats(case["x"])[:count]
-    words = ", ".join(f"{v:.9e}" for v in values)
-    form = f'#binade.code_book<"four", [{words}]>, per_group<32>, scale = f32'
+    form = f"{write_book('four', values)}, per_group<32>, scale = f32"
     (codes, scale), back = quantize(
         x, form, [((-(-count // 2),), "i8"), ((-(-count // 32),), "f32")], backend
     )

@@ -5,9 +5,11 @@ import json
 
 import numpy as np
 import pytest
-from codec import GOLDEN, Format, formats, load_book
+from codec import FLOATS, GOLDEN, Format, formats, load_book
 from reference import evaluate
-from test_reference_optimizer import RULES, SCALARS, STATES
+from test_reference_optimizer import (
+    RULES, SCALARS, STATES, from_bits, write_scalars,
+)  # fmt: skip
 
 F32 = np.float32
 # What comes after lr among the hyper-parameters.
@@ -61,18 +63,12 @@ def update_module(rule, hypers, size, kept, skip=False):
         [f'{p} {{binade.name = "p"}}']
         + [f'{kind} {{binade.name = "{name}"}}' for kind, name in results]
     )
-    constants = "\n".join(f"  %h{i} = binade.constant dense<{h:.17e}> : tensor<f64>"
-                          for i, h in enumerate(hypers))  # fmt: skip
-    hyper_types = ", ".join(["tensor<i64>"] + ["tensor<f64>"] * len(hypers))
-    hyper_names = ", ".join(["%t"] + [f"%h{i}" for i in range(len(hypers))])
     count = 1 + len(results)
     return (
         (RULES / f"{rule}.mlir").read_text()
         + f"""
 func.func @step({", ".join(arguments)}) -> ({named}) {{
-{constants}
-  %k:{len(scalars)} = binade.optimizer_scalars @{rule}({hyper_names})
-    : ({hyper_types}) -> ({", ".join([scalar] * len(scalars))})
+{write_scalars(rule, hypers)}
   %u:{count} = binade.optimizer_update @{rule} %p, %g
     states({", ".join(name for name, _ in operands)}) scalars({", ".join(scalars)})
     {"skip(%skip)" if skip else ""} {{formats = [{formats}]}} : ({", ".join(kinds)}) -> ({out})
@@ -87,8 +83,6 @@ def as_inputs(index, form, parts):
     typed = {}
     for part, value in enumerate(parts):
         if part == 0 and form and not form.is_book:
-            from codec import FLOATS
-
             value = value.view(FLOATS[form.element])
         elif part == 0 and form:
             value = value.view(np.int8)
@@ -201,20 +195,18 @@ def test_a_skipped_step_changes_no_bit(name, backend):
             np.testing.assert_array_equal(mine, theirs)
 
 
-def bits(record):
-    return np.array([int(x, 16) for x in record["x"]], np.uint32).view(F32)
-
-
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 def test_trace_of_adamw_with_expanded_states(backend):
     trace = json.loads((GOLDEN / "coat.json").read_text())["cases"]["adamw_trace"]
     kept = [Format("f8E4M3FN", 128, expand=True)] * 2
     hypers = [trace["lr"], *trace["betas"], trace["eps"], trace["wd"]]
     module = update_module("adamw", hypers, 128, kept)
-    p, parts = bits(trace["param0"]), start(kept, 128)
+    p, parts = from_bits(trace["param0"]), start(kept, 128)
     for step, record in enumerate(trace["steps"]):
-        p, parts = run_step(module, kept, parts, p, bits(record["grad"]), step, backend)
-        np.testing.assert_array_max_ulp(p, bits(record["param"]), maxulp=4)
+        p, parts = run_step(
+            module, kept, parts, p, from_bits(record["grad"]), step, backend
+        )
+        np.testing.assert_array_max_ulp(p, from_bits(record["param"]), maxulp=4)
         for part, codes, power in zip(parts, ("m_codes", "v_codes"), ("k_m", "k_v")):
             assert part[2] == F32(record[power])
             apart = part[0].astype(int) - np.array(record[codes])
@@ -231,12 +223,16 @@ def test_trace_of_8_bit_adam(backend):
     module = update_module(
         "adamw", [hyper["lr"], *hyper["betas"], hyper["eps"], hyper["wd"]], 256, kept
     )
-    p, parts = bits(trace["param0"]), start(kept, 256)
+    p, parts = from_bits(trace["param0"]), start(kept, 256)
     for step, record in enumerate(trace["steps"]):
-        p, parts = run_step(module, kept, parts, p, bits(record["grad"]), step, backend)
+        p, parts = run_step(
+            module, kept, parts, p, from_bits(record["grad"]), step, backend
+        )
         # Its kernels decay after the update, where AdamW decays before.
-        np.testing.assert_allclose(p, bits(record["param"]), rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(p, from_bits(record["param"]), rtol=1e-6, atol=1e-7)
         for part, key in zip(parts, "12"):
-            np.testing.assert_allclose(part[1], bits(record[f"absmax{key}"]), rtol=1e-6)
+            np.testing.assert_allclose(
+                part[1], from_bits(record[f"absmax{key}"]), rtol=1e-6
+            )
             apart = part[0].astype(int) - np.array(record[f"c{key}"])
             assert np.abs(apart).max() <= 1 and (apart != 0).mean() < 0.02

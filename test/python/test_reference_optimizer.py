@@ -38,6 +38,19 @@ def from_bits(record):
     return np.array([int(x, 16) for x in record["x"]], np.uint32).view(F32)
 
 
+def write_scalars(rule, hypers):
+    """Lines that make `%k`, the scalars of the step behind `%t`, of constants."""
+    lines = [
+        f"  %h{i} = binade.constant dense<{h:.17e}> : tensor<f64>"
+        for i, h in enumerate(hypers)
+    ]
+    names = ", ".join(["%t"] + [f"%h{i}" for i in range(len(hypers))])
+    types = ", ".join(["tensor<i64>"] + ["tensor<f64>"] * len(hypers))
+    results = ", ".join(["tensor<f32>"] * SCALARS[rule])
+    lines.append(f"  %k:{SCALARS[rule]} = binade.optimizer_scalars @{rule}({names})")
+    return "\n".join([*lines, f"    : ({types}) -> ({results})"])
+
+
 def step_module(rule, hypers, size, parameter="f32", factors=0, skip=False):
     """The rule and a step over one parameter: p, g, states, step -> p, states."""
     p, g, scalar = f"tensor<{size}x{parameter}>", f"tensor<{size}xf32>", "tensor<f32>"
@@ -55,10 +68,6 @@ def step_module(rule, hypers, size, parameter="f32", factors=0, skip=False):
         [f'{p} {{binade.name = "p"}}']
         + [f'{g} {{binade.name = "s{i}"}}' for i in range(len(states))]
     )
-    constants = "\n".join(
-        f"  %h{i} = binade.constant dense<{h:.17e}> : tensor<f64>"
-        for i, h in enumerate(hypers)
-    )
     update = f"@{rule} %p, %g states({', '.join(states)}) scalars({', '.join(scalars)})"
     operand_types = [p, g, *[g] * len(states), *[scalar] * len(scalars)]
     if factors:
@@ -67,15 +76,11 @@ def step_module(rule, hypers, size, parameter="f32", factors=0, skip=False):
     if skip:
         update += " skip(%skip)"
         operand_types.append("tensor<i1>")
-    hyper_types = ", ".join(["tensor<i64>"] + ["tensor<f64>"] * len(hypers))
-    hyper_names = ", ".join(["%t"] + [f"%h{i}" for i in range(len(hypers))])
     return (
         (RULES / f"{rule}.mlir").read_text()
         + f"""
 func.func @step({", ".join(arguments)}) -> ({named}) {{
-{constants}
-  %k:{len(scalars)} = binade.optimizer_scalars @{rule}({hyper_names})
-    : ({hyper_types}) -> ({", ".join([scalar] * len(scalars))})
+{write_scalars(rule, hypers)}
   %u:{1 + len(states)} = binade.optimizer_update {update}
     : ({", ".join(operand_types)}) -> ({results})
   return {", ".join(f"%u#{i}" for i in range(1 + len(states)))} : {results}

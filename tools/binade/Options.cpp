@@ -159,11 +159,8 @@ Result<void> checkPolicyName(const std::string &name) {
 }
 
 Result<void> checkStateFormats(llvm::StringRef text) {
-  llvm::StringRef name = text.rsplit(':').second;
-  if (name.empty())
-    name = text;
   llvm::SmallVector<llvm::StringRef> names;
-  name.split(names, '+', /*MaxSplit=*/1);
+  splitStates(text).second.split(names, '+', /*MaxSplit=*/1);
   for (llvm::StringRef one : names)
     if (Result<void> known = checkName(one.str(), ".yaml", "format of states",
                                        getStateFormatNames());

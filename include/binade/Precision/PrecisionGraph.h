@@ -121,8 +121,6 @@ private:
   std::vector<PrecisionInput> inputs;
   std::vector<unsigned> firstInput = {0}, readers, firstReader;
   std::optional<StepEvidence> evidence;
-  /// Asked for only where states may be quantized.
-  std::optional<OpRoles> roles;
   unsigned numNarrow;
   /// Of nodes that read or make a value which does not fit somewhere.
   DenseMap<unsigned, std::vector<Misfit>> misfits;

@@ -18,10 +18,14 @@ public:
   /// The last rule that matches `op`, or null.
   const PolicyRule *find(Operation *op);
 
+  /// Of the step; found when they are first asked for.
+  const OpRoles &getRoles();
+
 private:
   ArrayRef<const PolicyRule *> getCandidates(OperationName name);
 
   ArrayRef<PolicyRule> rules;
+  func::FuncOp step;
   std::optional<OpRoles> roles;
   /// Rules that may match ops of a name, the last first.
   DenseMap<OperationName, SmallVector<const PolicyRule *, 4>> candidates;

@@ -31,6 +31,9 @@ std::vector<StringRef> getStateFormatNames();
 /// states that may be negative. Errors are reported at `location`.
 FailureOr<StateFormats> findStateFormats(StringRef name, Location location);
 
+/// "GLOB:FORMAT" or "FORMAT" as glob, empty for all parameters, and name.
+std::pair<StringRef, StringRef> splitStates(StringRef text);
+
 /// Elements from which on states of a parameter are quantized unless it is
 /// meant by name or role: smaller ones save little, and are often what training
 /// hangs on.

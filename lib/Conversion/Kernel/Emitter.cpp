@@ -179,8 +179,9 @@ SmallVector<Value> Emitter::dynamicColumns(Value begin, Value end,
   auto columns = [&](Value from, Value to, int64_t lanes) {
     laneCount = lanes;
     values = loop(from, to, lanes, values, [&](Value column, ValueRange now) {
-      Offset counter =
-          space.counter(column, extent / lanes, depth(), lanes) * lanes;
+      Offset counter = space.counter(column, llvm::divideCeil(extent, lanes),
+                                     depth(), lanes) *
+                       lanes;
       return body(counter + space.lanes(lanes), now);
     });
   };
@@ -294,6 +295,13 @@ Value Emitter::spread(Value x) {
       b, VectorType::get({laneCount}, x.getType()), x);
 }
 
+Value Emitter::fillLanes(Value lanes, Value rest) {
+  if (lanes.getType() == rest.getType())
+    return lanes;
+  return vector::InsertStridedSliceOp::create(
+      b, lanes, rest, ArrayRef<int64_t>{0}, ArrayRef<int64_t>{1});
+}
+
 Value Emitter::widen(Value x) {
   Type element = getElementTypeOrSelf(x.getType());
   Type wide = getComputeType(element);
@@ -373,18 +381,22 @@ Element Emitter::load(Value memory, Type element, const Offset &offset,
   } else if (stride == 1) {
     loaded = vector::LoadOp::create(b, type, memory, number(offset));
   } else {
-    Value lanes = perLane(offset);
-    Value all = vector::BroadcastOp::create(
-        b, VectorType::get({laneCount}, b.getI1Type()),
-        arith::ConstantIntOp::create(b, 1, 1));
-    Value nothing = arith::ConstantOp::create(b, b.getZeroAttr(type));
-    loaded = vector::GatherOp::create(b, type, memory, index(0), lanes, all,
-                                      nothing);
+    loaded = gather(memory, perLane(offset));
   }
   if (storage != element)
     loaded = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, loaded,
                                    splat(b, loaded, 0));
   return {loaded, where};
+}
+
+Value Emitter::gather(Value memory, Value index) {
+  auto lanes = cast<VectorType>(index.getType());
+  auto type = lanes.clone(cast<MemRefType>(memory.getType()).getElementType());
+  Value all = vector::BroadcastOp::create(
+      b, lanes.clone(b.getI1Type()), arith::ConstantIntOp::create(b, 1, 1));
+  Value nothing = arith::ConstantOp::create(b, b.getZeroAttr(type));
+  return vector::GatherOp::create(b, type, memory, this->index(0), index, all,
+                                  nothing);
 }
 
 Value Emitter::loadNow(Value memory, const Offset &offset) {

@@ -133,6 +133,9 @@ public:
   Value index(int64_t value);
   /// `x` as a vector of the present number of lanes.
   Value spread(Value x);
+  /// The lanes of `lanes`, where those are fewer in front of the ones of
+  /// `rest`.
+  Value fillLanes(Value lanes, Value rest);
   Value widen(Value x);
   Value narrow(Value x, Type element, bool saturate = false);
   /// The elements of a rank-1 `table` that an i32, or one per lane, names.
@@ -221,6 +224,8 @@ private:
   Value zero(Type element, const Offset &offset);
   /// Memory that holds the numbers of a rank-1 `elements`.
   Value table(DenseElementsAttr elements);
+  /// The elements of `memory` that the lanes of `index` name.
+  Value gather(Value memory, Value index);
   void reportIndex(Value bad);
   Value variableValue(const Variable *variable, bool asLanes);
 

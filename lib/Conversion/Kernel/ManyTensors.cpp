@@ -13,9 +13,6 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// More elements than any tensor has.
-static constexpr int64_t kMany = int64_t(1) << 40;
-
 namespace {
 class ManyTensorsKernel {
 public:
@@ -192,12 +189,6 @@ private:
     SmallVector<Value> partials = {
         getConstant(b, sums, b.getF64FloatAttr(0.0)),
         getConstant(b, words, b.getI32IntegerAttr(0))};
-    auto fill = [&](Value lanes, Value rest) -> Value {
-      if (lanes.getType() == rest.getType())
-        return lanes;
-      return vector::InsertStridedSliceOp::create(
-          b, lanes, rest, ArrayRef<int64_t>{0}, ArrayRef<int64_t>{1});
-    };
     Value noSquares = partials[0], noWords = partials[1];
     partials = e.dynamicColumns(
         e.argument(0), e.argument(1), kMany, partials,
@@ -212,8 +203,9 @@ private:
               b, bits,
               getConstant(b, bits.getType(), b.getI32IntegerAttr(kMagnitude)));
           return SmallVector<Value>{
-              arith::AddFOp::create(b, now[0], fill(square, noSquares)),
-              arith::MaxUIOp::create(b, now[1], fill(magnitude, noWords))};
+              arith::AddFOp::create(b, now[0], e.fillLanes(square, noSquares)),
+              arith::MaxUIOp::create(b, now[1],
+                                     e.fillLanes(magnitude, noWords))};
         });
     Value block =
         arith::DivUIOp::create(b, e.argument(0), e.index(kTensorBlock));

@@ -22,6 +22,9 @@ struct KernelSource {
   bool hasIndices() const;
 };
 
+/// More elements than any tensor has.
+inline constexpr int64_t kMany = int64_t(1) << 40;
+
 /// Elements worth a task.
 inline constexpr int64_t kTaskElements = 16384;
 

@@ -1,13 +1,13 @@
 //===- StateGroups.cpp - updates of quantized states ----------------------===//
 
 #include "StateGroups.h"
+#include "Schedules.h"
 #include "binade/IR/Build.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 using namespace mlir::binade;
 
-static constexpr int64_t kMany = int64_t(1) << 40;
 static constexpr int64_t kMagnitude = 0x7fffffff;
 /// Enough for the scales of a whole vector of groups, little enough for the
 /// first cache.
@@ -104,13 +104,6 @@ void StateGroups::measure(const State &state, Value count, Value groups) {
     return arith::ConstantOp::create(
         b, DenseElementsAttr::get(words, b.getI32IntegerAttr(value)));
   };
-  // A lane alone leaves the others as they are.
-  auto fill = [&](IntLanes lanes, Value rest) -> Value {
-    if (lanes.value.getType() == rest.getType())
-      return lanes.value;
-    return vector::InsertStridedSliceOp::create(
-        b, lanes.value, rest, ArrayRef<int64_t>{0}, ArrayRef<int64_t>{1});
-  };
   bool needsLeast = state.kept.format.getExpand();
   forEachGroup(
       state, count, groups, [&](const Offset &group, Value begin, Value end) {
@@ -123,11 +116,11 @@ void StateGroups::measure(const State &state, Value count, Value groups) {
             [&](const Offset &column, ValueRange now) {
               FloatLanes x(b, e.spread(e.loadNow(state.numbers, column)));
               IntLanes magnitude = x.bits() & kMagnitude;
-              SmallVector<Value> next = {
-                  arith::MaxUIOp::create(b, now[0], fill(magnitude, zeros))};
+              SmallVector<Value> next = {arith::MaxUIOp::create(
+                  b, now[0], e.fillLanes(magnitude.value, zeros))};
               if (needsLeast)
                 next.push_back(arith::MinUIOp::create(
-                    b, now[1], fill(magnitude - 1, ones)));
+                    b, now[1], e.fillLanes((magnitude - 1).value, ones)));
               return next;
             });
         auto reduce = [&](vector::CombiningKind kind, Value lanes) {

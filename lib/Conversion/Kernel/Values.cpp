@@ -189,16 +189,8 @@ Value Emitter::table(DenseElementsAttr elements) {
 
 Value Emitter::lookUp(DenseElementsAttr elements, Value index) {
   Value memory = table(elements);
-  Type element = elements.getElementType();
-  auto lanes = dyn_cast<VectorType>(index.getType());
-  if (!lanes) {
-    index = arith::IndexCastUIOp::create(b, b.getIndexType(), index);
-    return memref::LoadOp::create(b, memory, index);
-  }
-  auto type = lanes.clone(element);
-  Value all = vector::BroadcastOp::create(
-      b, lanes.clone(b.getI1Type()), arith::ConstantIntOp::create(b, 1, 1));
-  Value nothing = arith::ConstantOp::create(b, b.getZeroAttr(type));
-  Value zero = arith::ConstantIndexOp::create(b, 0);
-  return vector::GatherOp::create(b, type, memory, zero, index, all, nothing);
+  if (isa<VectorType>(index.getType()))
+    return gather(memory, index);
+  index = arith::IndexCastUIOp::create(b, b.getIndexType(), index);
+  return memref::LoadOp::create(b, memory, index);
 }
