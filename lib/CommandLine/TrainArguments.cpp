@@ -171,8 +171,9 @@ void TrainArguments::addRun(CLI::App &command) {
   command
       .add_option("--on-nonfinite", onNonFinite,
                   "What to do about gradients that are not finite; if not "
-                  "given stop, or skip with loss scaling")
-      ->check(oneOf({"stop", "skip", "continue"}));
+                  "given stop, or skip with loss scaling; shrink is for "
+                  "optimizers that answer to them, such as tiger")
+      ->check(oneOf({"stop", "skip", "continue", "shrink"}));
   command
       .add_option("--max-skipped", train.maxSkipped,
                   "Skipped steps in a row after which training stops; 0 for "

@@ -107,8 +107,9 @@ private:
   /// The shape that the op's loops run over: for reductions that of the
   /// operand.
   static SmallVector<int64_t> getLoopShape(Operation *op, Schedule schedule) {
-    bool reduces =
-        schedule == Schedule::RowReduction && op->getNumOperands() > 0;
+    bool reduces = (schedule == Schedule::RowReduction ||
+                    schedule == Schedule::FullReduction) &&
+                   op->getNumOperands() > 0;
     Value value = reduces ? op->getOperand(0) : op->getResult(0);
     return llvm::to_vector(getShape(value));
   }
@@ -118,6 +119,11 @@ private:
       return false;
     if (host.schedule == Schedule::Scalars)
       return guest.schedule == Schedule::Scalars;
+    // What reads the result of a full reduction waits for the whole kernel.
+    if (guest.schedule == Schedule::FullReduction)
+      return (host.schedule == Schedule::Elementwise ||
+              host.schedule == Schedule::FullReduction) &&
+             host.shape == guest.shape;
     auto isRowwise = [](Schedule schedule) {
       return schedule == Schedule::Elementwise ||
              schedule == Schedule::RowReduction;
@@ -135,7 +141,8 @@ private:
         isRead[input] = true;
       }
     unit.ops.push_back(op);
-    if (schedule == Schedule::RowReduction)
+    if (schedule == Schedule::RowReduction ||
+        schedule == Schedule::FullReduction)
       unit.schedule = schedule;
     unitOf[op] = host;
   }

@@ -1,5 +1,6 @@
 //===- AppendOptimizer.cpp - Append the update of every parameter ---------===//
 
+#include "ParameterKinds.h"
 #include "Settings.h"
 #include "binade/IR/AddPorts.h"
 #include "binade/IR/Build.h"
@@ -15,10 +16,15 @@ namespace {
 /// PyTorch's guard against a norm of zero.
 constexpr double kClipEpsilon = 1e-6;
 
+/// What to do about gradients that are not finite.
+constexpr StringLiteral kSkip = "skip", kContinue = "continue",
+                        kShrink = "shrink";
+
 class StepBuilder {
 public:
-  StepBuilder(func::FuncOp function, OptimizerOp rule, double clip, bool guard)
-      : function(function), rule(rule), clip(clip), guard(guard),
+  StepBuilder(func::FuncOp function, double clip, StringRef onNonfinite)
+      : function(function), clip(clip), guard(onNonfinite == kSkip),
+        mode(onNonfinite == kShrink ? onNonfinite : ""),
         b(function.getLoc(), function.getContext()) {
     b.setInsertionPoint(function.front().getTerminator());
     for (const Port &port : getArguments(function, Role::Parameter))
@@ -27,7 +33,9 @@ public:
       gradients[port.name] = getResultValue(function, port.index);
   }
 
-  void run(ArrayRef<Group> groups) {
+  LogicalResult run(ArrayRef<Group> groups) {
+    if (failed(choosePrepares(groups)))
+      return failure();
     Operation *before = b.getInsertionBlock()->getTerminator()->getPrevNode();
     step = addArgument(function, Role::Step, "step", scalar(b.getI64Type()),
                        function.getLoc(), zeros(scalar(b.getI64Type())));
@@ -43,9 +51,35 @@ public:
       if (!op->hasTrait<OpTrait::ConstantLike>() &&
           !op->hasTrait<OpTrait::IsTerminator>())
         setPhase(op, Phase::Optimizer);
+    return success();
   }
 
 private:
+  LogicalResult choosePrepares(ArrayRef<Group> groups) {
+    for (const Group &group : groups)
+      for (const TrainedParameter &trained : group.parameters) {
+        ArrayRef<int64_t> shape =
+            cast<RankedTensorType>(parameters.lookup(trained.name).getType())
+                .getShape();
+        OptimizerOp rule = group.rule;
+        func::FuncOp prepare =
+            choosePrepare(rule, trained.kind, shape, trained.form, mode);
+        prepares[trained.name] = prepare;
+        if (!prepare && !mode.empty())
+          return function.emitError("optimizer '")
+                 << rule.getSymName()
+                 << "' has no answer to gradients that are not finite; "
+                    "on-nonfinite must be "
+                 << kSkip << " or " << kContinue;
+        if (!prepare && !getPrepares(rule).empty())
+          return function.emitError("optimizer '")
+                 << rule.getSymName() << "' is for no "
+                 << stringifyParameterKind(trained.kind) << " such as '"
+                 << trained.name << "'";
+      }
+    return success();
+  }
+
   RankedTensorType scalar(Type element) {
     return RankedTensorType::get({}, element);
   }
@@ -55,10 +89,15 @@ private:
   void addStates(ArrayRef<Group> groups) {
     SmallVector<NewArgument> arguments;
     for (const Group &group : groups)
-      for (StringRef name : group.parameters) {
+      for (const TrainedParameter &trained : group.parameters) {
+        StringRef name = trained.name;
         Value parameter = parameters.lookup(name);
-        auto type = cast<RankedTensorType>(parameter.getType());
-        for (auto state : rule.getStates().getAsRange<SettingAttr>())
+        ArrayRef<int64_t> shape =
+            cast<RankedTensorType>(parameter.getType()).getShape();
+        OptimizerOp rule = group.rule;
+        for (auto [state, type] :
+             llvm::zip(rule.getStates().getAsRange<SettingAttr>(),
+                       getStateTypes(rule, prepares.lookup(name), shape)))
           arguments.push_back(
               {(state.getName().getValue() + "/" + name).str(), type,
                parameter.getLoc(),
@@ -101,6 +140,7 @@ private:
   void updateGroup(const Group &group, size_t index) {
     if (group.parameters.empty())
       return;
+    OptimizerOp rule = group.rule;
     SmallVector<Value> hypers;
     for (auto [setting, value] :
          llvm::zip(rule.getHypers().getAsRange<SettingAttr>(), group.values)) {
@@ -118,11 +158,11 @@ private:
     SmallVector<Type> types(formula.getNumResults(), scalar(b.getF32Type()));
     auto scalars =
         OptimizerScalarsOp::create(b, types, rule.getSymName(), step, hypers);
-    for (StringRef parameter : group.parameters)
-      updateParameter(parameter, scalars.getScalars());
+    for (const TrainedParameter &trained : group.parameters)
+      updateParameter(rule, trained.name, scalars.getScalars());
   }
 
-  void updateParameter(StringRef name, ValueRange scalars) {
+  void updateParameter(OptimizerOp rule, StringRef name, ValueRange scalars) {
     Value parameter = parameters.lookup(name);
     ArrayRef<std::pair<std::string, Value>> own =
         ArrayRef(states).slice(updated, rule.getStates().size());
@@ -130,12 +170,15 @@ private:
     SmallVector<Value> old;
     for (const auto &[stateName, value] : own)
       old.push_back(value);
-    Type type = parameter.getType();
+    SmallVector<Type> types = {parameter.getType()};
+    llvm::append_range(types, ValueRange(old).getTypes());
+    FlatSymbolRefAttr prepare;
+    if (func::FuncOp function = prepares.lookup(name))
+      prepare = FlatSymbolRefAttr::get(function);
     b.setLoc(parameter.getLoc());
     auto update = OptimizerUpdateOp::create(
-        b, SmallVector<Type>(1 + old.size(), type), rule.getSymName(),
-        parameter, gradients.lookup(name), old, scalars, factors,
-        guard ? foundInf : Value());
+        b, types, rule.getSymName(), parameter, gradients.lookup(name), old,
+        scalars, factors, guard ? foundInf : Value(), prepare);
     results.push_back({Role::Parameter, name.str(), update.getNewParameter()});
     for (auto [state, value] : llvm::zip(own, update.getNewStates()))
       results.push_back({Role::State, state.first, value});
@@ -151,11 +194,14 @@ private:
   }
 
   func::FuncOp function;
-  OptimizerOp rule;
   double clip;
   bool guard;
+  /// What the names of `prepare` end with.
+  StringRef mode;
   ImplicitLocOpBuilder b;
   llvm::StringMap<Value> parameters, gradients;
+  /// By parameter; null where the rule needs none.
+  llvm::StringMap<func::FuncOp> prepares;
   /// Of all parameters in the order of their updates, of which `updated` count.
   SmallVector<std::pair<std::string, Value>> states;
   size_t updated = 0;
@@ -178,34 +224,44 @@ struct AppendOptimizerPass
     auto function = module.lookupSymbol<func::FuncOp>("gradient");
     if (!function)
       return module.emitError("expected a function '@gradient' to complete");
-    if (onNonfinite != "skip" && onNonfinite != "continue")
-      return module.emitError("on-nonfinite must be skip or continue, got '")
+    if (onNonfinite != kSkip && onNonfinite != kContinue &&
+        onNonfinite != kShrink)
+      return module.emitError("on-nonfinite must be skip, continue or shrink, "
+                              "got '")
              << onNonfinite << "'";
     if (!(clip >= 0.0))
       return module.emitError("clip must be at least 0, got ")
              << formatNumber(clip);
 
-    FailureOr<Rule> rule = loadRule(optimizer, module.getContext());
+    auto [name, variant] = splitVariant(optimizer);
+    FailureOr<Rule> rule = loadRule(name, module.getContext());
     if (failed(rule))
       return failure();
-    SmallVector<StringRef> parameters;
-    for (const Port &port : getResults(function, Role::Gradient))
-      parameters.push_back(port.name);
+    SmallVector<TrainedParameter> parameters;
+    for (const Port &port : getResults(function, Role::Gradient)) {
+      auto argument = findArgument(function, Role::Parameter, port.name);
+      Value parameter = function.getArgument(argument->index);
+      parameters.push_back({port.name, getParameterKind(parameter)});
+    }
     if (parameters.empty())
       return module.emitError(
           "has no parameter to train: the loss depends on none, or all are "
           "frozen");
+    OpBuilder b = OpBuilder::atBlockBegin(module.getBody());
+    SmallVector<OptimizerOp> rules;
+    for (Rule *one = &*rule; one; one = one->others.get()) {
+      for (Operation &op : one->module->getBody()->getOperations())
+        b.clone(op);
+      rules.push_back(
+          module.lookupSymbol<OptimizerOp>(one->optimizer.getSymName()));
+    }
     FailureOr<SmallVector<Group>> sorted =
-        readSettings(rule->optimizer, llvm::to_vector(settings),
+        readSettings(rules, variant, llvm::to_vector(settings),
                      llvm::to_vector(groups), parameters, module.getLoc());
     if (failed(sorted))
       return failure();
-
-    OpBuilder b = OpBuilder::atBlockBegin(module.getBody());
-    for (Operation &op : rule->module->getBody()->getOperations())
-      b.clone(op);
-    auto copy = module.lookupSymbol<OptimizerOp>(rule->optimizer.getSymName());
-    StepBuilder(function, copy, clip, onNonfinite == "skip").run(*sorted);
+    if (failed(StepBuilder(function, clip, onNonfinite).run(*sorted)))
+      return failure();
     dropResults(function);
     function.setName(kStepName);
     return success();

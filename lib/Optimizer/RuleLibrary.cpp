@@ -3,7 +3,7 @@
 #include "binade/Optimizer/RuleLibrary.h"
 #include "binade/IR/Diagnostics.h"
 #include "binade/IR/ParseModule.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "binade/IR/Rules.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/ADT/StringExtras.h"
@@ -20,6 +20,14 @@ std::vector<StringRef> getRuleNames() {
   for (auto [file, text] : getRuleFiles())
     names.push_back(StringRef(file).drop_back(kSuffix.size()));
   return names;
+}
+
+std::pair<StringRef, StringRef> splitVariant(StringRef optimizer) {
+  StringRef variant = optimizer.rsplit(':').second;
+  // The colon may be part of a path.
+  if (variant.empty() || optimizer.ends_with(kSuffix))
+    return {optimizer, ""};
+  return optimizer.rsplit(':');
 }
 
 static OwningOpRef<ModuleOp> parseRuleFile(StringRef path,
@@ -77,15 +85,34 @@ static LogicalResult checkRule(OptimizerOp optimizer) {
   auto scalars = cast<func::FuncOp>(SymbolTable::lookupNearestSymbolFrom(
       optimizer, b.getStringAttr(optimizer.getSymName() + ".scalars")));
   size_t states = optimizer.getStates().size();
-  SmallVector<Type> elements(2 + states + scalars.getNumResults(),
+  SmallVector<func::FuncOp> prepares = getPrepares(optimizer);
+  for (func::FuncOp prepare : prepares)
+    if (std::string wrong =
+            explainViolation(prepare, states, scalars.getNumResults());
+        !wrong.empty())
+      return prepare.emitError("'@") << prepare.getName() << "' " << wrong;
+  // All forms of `prepare` give `update` as much.
+  func::FuncOp prepare = prepares.empty() ? func::FuncOp() : prepares.front();
+  for (func::FuncOp other : prepares)
+    if (other.getNumResults() != prepare.getNumResults())
+      return other.emitError("'@")
+             << other.getName() << "' returns " << other.getNumResults()
+             << " values, '@" << prepare.getName() << "' returns "
+             << prepare.getNumResults();
+  size_t updated = llvm::count_if(
+      llvm::seq<size_t>(states),
+      [&](size_t state) { return isElementwise(prepare, state); });
+  size_t values =
+      prepare ? prepare.getNumResults() - (states - updated) : 0;
+  SmallVector<Type> elements(2 + updated + scalars.getNumResults() + values,
                              b.getF32Type());
   return checkFormula(optimizer, ".update", elements,
-                      ArrayRef(elements).take_front(1 + states));
+                      ArrayRef(elements).take_front(1 + updated));
 }
 
-FailureOr<Rule> loadRule(StringRef name, MLIRContext *context) {
+static FailureOr<Rule> loadOne(StringRef name, MLIRContext *context) {
   context->loadDialect<func::FuncDialect, math::MathDialect, BinadeDialect>();
-  Rule rule{parseRule(name, context), nullptr};
+  Rule rule{parseRule(name, context), nullptr, nullptr};
   if (!rule.module)
     return failure();
   auto optimizers = llvm::to_vector(rule.module->getOps<OptimizerOp>());
@@ -96,6 +123,20 @@ FailureOr<Rule> loadRule(StringRef name, MLIRContext *context) {
   rule.optimizer = optimizers.front();
   if (failed(checkRule(rule.optimizer)))
     return failure();
+  return rule;
+}
+
+FailureOr<Rule> loadRule(StringRef name, MLIRContext *context) {
+  FailureOr<Rule> rule = loadOne(name, context);
+  if (failed(rule) || !rule->optimizer.getOthers())
+    return rule;
+  FailureOr<Rule> others = loadOne(*rule->optimizer.getOthers(), context);
+  if (failed(others))
+    return failure();
+  if (others->optimizer.getKinds())
+    return rule->optimizer.emitError("leaves other parameters to '")
+           << others->optimizer.getSymName() << "', which is not for all";
+  rule->others = std::make_unique<Rule>(std::move(*others));
   return rule;
 }
 

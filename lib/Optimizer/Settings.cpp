@@ -1,6 +1,7 @@
-//===- Settings.cpp - hyper-parameters by parameter name ------------------===//
+//===- Settings.cpp - rules and hyper-parameters by parameter -------------===//
 
 #include "Settings.h"
+#include "ParameterKinds.h"
 #include "binade/Container/Suggest.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/GlobPattern.h"
@@ -8,82 +9,206 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-static HyperValues getDefaults(OptimizerOp rule) {
-  HyperValues values;
-  for (auto setting : rule.getHypers().getAsRange<SettingAttr>())
-    values.push_back(setting.getDefault());
-  return values;
-}
+/// The setting that is no hyper-parameter.
+static constexpr StringLiteral kForm = "form";
 
-/// Writes one `key=value` into `values`.
-static LogicalResult apply(OptimizerOp rule, StringRef text,
-                           HyperValues &values, Location location) {
-  auto [key, number] = text.split('=');
-  std::vector<std::string> names;
-  for (auto [index, setting] :
-       llvm::enumerate(rule.getHypers().getAsRange<SettingAttr>())) {
-    names.push_back(setting.getName().str());
-    if (setting.getName() != key)
-      continue;
-    double value;
-    if (number.getAsDouble(value))
-      return emitError(location, "expected a number for '")
-             << key << "', got '" << number << "'";
-    std::string problem = setting.explainViolation(value);
-    if (!problem.empty())
-      return emitError(location) << problem;
-    values[index] = value;
+namespace {
+/// What was chosen for a parameter.
+struct Choice {
+  SmallVector<HyperValues> values; ///< Of each rule.
+  std::string form;
+};
+
+class SettingsReader {
+public:
+  SettingsReader(ArrayRef<OptimizerOp> given, Location location)
+      : rules(given), location(location) {
+    for (OptimizerOp rule : rules) {
+      HyperValues values;
+      for (auto setting : rule.getHypers().getAsRange<SettingAttr>())
+        values.push_back(setting.getDefault());
+      common.values.push_back(values);
+    }
+    for (auto setting : rules.front().getHypers().getAsRange<SettingAttr>())
+      share(setting.getName(), setting.getDefault(), common);
+  }
+
+  LogicalResult readCommon(StringRef variant, ArrayRef<std::string> settings) {
+    if (!variant.empty() && failed(readVariant(variant)))
+      return failure();
+    for (StringRef text : settings)
+      if (failed(apply(text, common)))
+        return failure();
     return success();
   }
-  InFlightDiagnostic error = emitError(location, "optimizer '")
-                             << rule.getSymName() << "' has no setting '" << key
-                             << "'" << ::binade::suggest(key, names);
-  error.attachNote() << "it has " << llvm::join(names, ", ");
-  return error;
-}
 
-FailureOr<SmallVector<Group>>
-mlir::binade::readSettings(OptimizerOp rule, ArrayRef<std::string> settings,
-                           ArrayRef<std::string> groups,
-                           ArrayRef<StringRef> parameters, Location location) {
-  HyperValues common = getDefaults(rule);
-  for (StringRef text : settings)
-    if (failed(apply(rule, text, common, location)))
-      return failure();
+  FailureOr<SmallVector<Group>> sort(ArrayRef<std::string> groups,
+                                     ArrayRef<TrainedParameter> parameters) {
+    SmallVector<Choice> chosen(parameters.size(), common);
+    for (StringRef text : groups)
+      if (failed(readGroup(text, parameters, chosen)))
+        return failure();
+    SmallVector<Group> result = {
+        Group{rules.front(), common.values.front(), {}}};
+    for (auto [parameter, choice] : llvm::zip(parameters, chosen)) {
+      FailureOr<size_t> rule = choose(parameter);
+      if (failed(rule))
+        return failure();
+      Group own{rules[*rule], choice.values[*rule], {}};
+      auto *group = llvm::find_if(result, [&](const Group &other) {
+        return other.rule == own.rule && other.values == own.values;
+      });
+      if (group == result.end())
+        group = &result.emplace_back(own);
+      group->parameters.push_back(parameter);
+      group->parameters.back().form = choice.form;
+    }
+    if (result.size() > 1 && result.front().parameters.empty())
+      result.erase(result.begin());
+    return result;
+  }
 
-  SmallVector<HyperValues> chosen(parameters.size(), common);
-  for (StringRef text : groups) {
+private:
+  LogicalResult readVariant(StringRef name) {
+    OptimizerOp rule = rules.front();
+    DictionaryAttr variants = rule.getVariantsAttr();
+    auto values =
+        variants ? variants.getAs<DictionaryAttr>(name) : DictionaryAttr();
+    if (values) {
+      for (auto [place, setting] :
+           llvm::enumerate(rule.getHypers().getAsRange<SettingAttr>()))
+        if (auto value = values.getAs<FloatAttr>(setting.getName())) {
+          common.values.front()[place] = value.getValueAsDouble();
+          share(setting.getName(), value.getValueAsDouble(), common);
+        }
+      return success();
+    }
+    std::vector<std::string> names;
+    if (variants)
+      for (NamedAttribute variant : variants)
+        names.push_back(variant.getName().str());
+    return emitError(location, "optimizer '")
+           << rule.getSymName() << "' has no variant '" << name << "'"
+           << ::binade::suggest(name, names)
+           << (names.empty() ? "" : "; expected one of ")
+           << llvm::join(names, ", ");
+  }
+
+  FailureOr<size_t> choose(const TrainedParameter &parameter) {
+    for (size_t index = 0; index < rules.size(); ++index)
+      if (isFor(rules[index], parameter.kind))
+        return index;
+    return emitError(location, "optimizer '")
+           << rules.front().getSymName() << "' is for no "
+           << stringifyParameterKind(parameter.kind) << " such as '"
+           << parameter.name << "', and names no other for them";
+  }
+
+  LogicalResult readGroup(StringRef text,
+                          ArrayRef<TrainedParameter> parameters,
+                          MutableArrayRef<Choice> chosen) {
     auto [glob, assignments] = text.split(':');
     llvm::Expected<llvm::GlobPattern> pattern = llvm::GlobPattern::create(glob);
     if (!pattern)
       return emitError(location, "'")
              << glob
              << "' is not a glob: " << llvm::toString(pattern.takeError());
-    HyperValues values = common;
+    Choice choice = common;
     for (StringRef assignment : llvm::split(assignments, ';'))
-      if (failed(apply(rule, assignment, values, location)))
+      if (failed(apply(assignment, choice)))
         return failure();
     bool matched = false;
-    for (auto [index, parameter] : llvm::enumerate(parameters))
-      if (pattern->match(parameter)) {
-        chosen[index] = values;
+    for (auto [parameter, own] : llvm::zip(parameters, chosen))
+      if (pattern->match(parameter.name)) {
+        own = choice;
         matched = true;
       }
-    if (!matched)
-      return emitError(location, "group '")
-             << glob << "' matches no parameter; the first is '"
-             << (parameters.empty() ? "" : parameters.front()) << "'";
+    if (matched)
+      return success();
+    return emitError(location, "group '")
+           << glob << "' matches no parameter; the first is '"
+           << (parameters.empty() ? "" : parameters.front().name) << "'";
   }
 
-  SmallVector<Group> result = {Group{common, {}}};
-  for (auto [parameter, values] : llvm::zip(parameters, chosen)) {
-    auto *group = llvm::find_if(
-        result, [&](const Group &g) { return g.values == values; });
-    if (group == result.end())
-      group = &result.emplace_back(Group{values, {}});
-    group->parameters.push_back(parameter);
+  LogicalResult applyForm(StringRef form, Choice &choice) {
+    SmallVector<std::string> forms;
+    std::string prefix = (rules.front().getSymName() + ".prepare.").str();
+    for (func::FuncOp prepare : getPrepares(rules.front()))
+      if (StringRef name = prepare.getName(); name.consume_front(prefix))
+        forms.push_back(name.str());
+    if (!llvm::is_contained(forms, form))
+      return emitError(location, "optimizer '")
+             << rules.front().getSymName() << "' has no form '" << form
+             << "'; it has " << (forms.empty() ? "one" : llvm::join(forms, ", "));
+    choice.form = form;
+    return success();
   }
-  if (result.size() > 1 && result.front().parameters.empty())
-    result.erase(result.begin());
-  return result;
+
+  /// Writes one `key=value` into what is chosen.
+  LogicalResult apply(StringRef text, Choice &choice) {
+    auto [key, number] = text.split('=');
+    if (key == kForm)
+      return applyForm(number, choice);
+    for (auto [index, rule] : llvm::enumerate(rules))
+      for (auto [place, setting] :
+           llvm::enumerate(rule.getHypers().getAsRange<SettingAttr>())) {
+        if (getKey(index, setting) != key)
+          continue;
+        double value;
+        if (number.getAsDouble(value))
+          return emitError(location, "expected a number for '")
+                 << key << "', got '" << number << "'";
+        std::string problem = setting.explainViolation(value);
+        if (!problem.empty())
+          return emitError(location) << problem;
+        choice.values[index][place] = value;
+        if (index == 0)
+          share(setting.getName(), value, choice);
+        return success();
+      }
+    std::vector<std::string> names = getKeys();
+    InFlightDiagnostic error = emitError(location, "optimizer '")
+                               << rules.front().getSymName()
+                               << "' has no setting '" << key << "'"
+                               << ::binade::suggest(key, names);
+    error.attachNote() << "it has " << llvm::join(names, ", ");
+    return error;
+  }
+
+  /// Gives the second rule what the first has under the same name.
+  void share(StringAttr name, double value, Choice &choice) {
+    for (size_t index = 1; index < rules.size(); ++index)
+      for (auto [place, setting] :
+           llvm::enumerate(rules[index].getHypers().getAsRange<SettingAttr>()))
+        if (setting.getName() == name)
+          choice.values[index][place] = value;
+  }
+
+  /// What a user calls a setting: those of the second rule by its name, too.
+  std::string getKey(size_t rule, SettingAttr setting) {
+    std::string name = setting.getName().str();
+    return rule == 0 ? name : (rules[rule].getSymName() + "." + name).str();
+  }
+  std::vector<std::string> getKeys() {
+    std::vector<std::string> keys;
+    for (auto [index, rule] : llvm::enumerate(rules))
+      for (auto setting : rule.getHypers().getAsRange<SettingAttr>())
+        keys.push_back(getKey(index, setting));
+    return keys;
+  }
+
+  SmallVector<OptimizerOp> rules;
+  Location location;
+  Choice common; ///< For all parameters.
+};
+} // namespace
+
+FailureOr<SmallVector<Group>> mlir::binade::readSettings(
+    ArrayRef<OptimizerOp> rules, StringRef variant,
+    ArrayRef<std::string> settings, ArrayRef<std::string> groups,
+    ArrayRef<TrainedParameter> parameters, Location location) {
+  SettingsReader reader(rules, location);
+  if (failed(reader.readCommon(variant, settings)))
+    return failure();
+  return reader.sort(groups, parameters);
 }

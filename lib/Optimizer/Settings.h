@@ -1,30 +1,41 @@
-//===- Settings.h - hyper-parameters by parameter name ----------*- C++ -*-===//
+//===- Settings.h - rules and hyper-parameters by parameter -----*- C++ -*-===//
 
 #ifndef BINADE_LIB_OPTIMIZER_SETTINGS_H
 #define BINADE_LIB_OPTIMIZER_SETTINGS_H
 
-#include "binade/IR/Binade.h"
+#include "binade/IR/Rules.h"
 
 namespace mlir::binade {
 
 /// Values of a rule's hyper-parameters, in the rule's order.
 using HyperValues = SmallVector<double>;
 
-/// Parameters that share their hyper-parameters.
-struct Group {
-  HyperValues values;
-  SmallVector<StringRef> parameters;
+/// A parameter that is trained.
+struct TrainedParameter {
+  StringRef name;
+  ParameterKind kind;
+  /// Which form of the rule's `prepare` takes the place of the one without a
+  /// name; empty for none.
+  std::string form = {};
 };
 
-/// Reads `settings` (key=value) and `groups` (GLOB:key=value;...) against
-/// `rule` and sorts `parameters` into groups of equal values, that of the
-/// values without `groups` first where some parameter has them. Emits what is
-/// wrong at `location`.
-FailureOr<SmallVector<Group>> readSettings(OptimizerOp rule,
-                                           ArrayRef<std::string> settings,
-                                           ArrayRef<std::string> groups,
-                                           ArrayRef<StringRef> parameters,
-                                           Location location);
+/// Parameters that share a rule and its hyper-parameters.
+struct Group {
+  OptimizerOp rule;
+  HyperValues values;
+  SmallVector<TrainedParameter> parameters;
+};
+
+/// Reads `variant` (a name or empty), `settings` (key=value) and `groups`
+/// (GLOB:key=value;...) against `rules`, of which the second, if there is one, is for the kinds of
+/// parameters that the first is not for, and sorts `parameters` into groups of
+/// one rule and equal values, that of the first rule and the values without
+/// `groups` first where some parameter has them. Emits what is wrong at
+/// `location`.
+FailureOr<SmallVector<Group>>
+readSettings(ArrayRef<OptimizerOp> rules, StringRef variant,
+             ArrayRef<std::string> settings, ArrayRef<std::string> groups,
+             ArrayRef<TrainedParameter> parameters, Location location);
 
 } // namespace mlir::binade
 

@@ -24,7 +24,7 @@ static void addOptimizer(OpPassManager &pm, const CompileOptions &options) {
   append.settings.assign(options.settings.begin(), options.settings.end());
   append.groups.assign(options.groups.begin(), options.groups.end());
   append.clip = options.clip;
-  append.onNonfinite = options.skipNonFinite ? "skip" : "continue";
+  append.onNonfinite = options.onNonfinite;
   append.keepGradients = options.keepGradients;
   append.keepOutputs = options.keepOutputs;
   pm.addPass(createAppendOptimizerPass(std::move(append)));

@@ -207,10 +207,14 @@ Attribute chooseStates(const StateFormats &formats, OptimizerUpdateOp op,
       op, op.getOptimizerAttr());
   Attribute wide = TypeAttr::get(Float32Type::get(op.getContext()));
   SmallVector<Attribute> chosen;
-  for (auto state : rule.getStates().getAsRange<SettingAttr>()) {
+  for (auto [state, kept] :
+       llvm::zip(rule.getStates().getAsRange<SettingAttr>(),
+                 op.getKeptStates())) {
     bool isUnsigned = state.getMin() && state.getMin().getValueAsDouble() >= 0;
     Attribute format = isUnsigned ? formats.ofUnsigned : formats.ofSigned;
-    chosen.push_back(isa<QuantizedAttr>(format) && !quantizes ? wide : format);
+    bool isWide = isa<QuantizedAttr>(format) && !quantizes;
+    // States of rows or columns are small.
+    chosen.push_back(isWide || !op.isElementwise(kept) ? wide : format);
   }
   if (chosen.empty())
     return {};

@@ -283,8 +283,9 @@ private:
     llvm::append_range(types, ValueRange(states).getTypes());
     auto update = OptimizerUpdateOp::create(
         b, types, op.getOptimizer(), op.getParameter(), op.getGradient(),
-        states, op.getScalars(), op.getFactors(), op.getSkip(), random, master,
-        isQuantized ? b.getArrayAttr(formats) : ArrayAttr(), storage);
+        states, op.getScalars(), op.getValues(), op.getFactors(), op.getSkip(),
+        random, master, isQuantized ? b.getArrayAttr(formats) : ArrayAttr(),
+        op.getPrepareAttr(), storage);
     setPhases(before, op);
     SmallVector<Value> old = {update.getNewParameter()};
     for (auto [name, value] : llvm::zip(names, update.getNewStates())) {

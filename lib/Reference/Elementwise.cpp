@@ -1,6 +1,7 @@
 //===- Elementwise.cpp - one row per elementwise op -----------------------===//
 
 #include "Families.h"
+#include "Storage.h"
 #include "llvm/Support/MathExtras.h"
 #include <cmath>
 #include <functional>
@@ -92,6 +93,15 @@ static void evaluateCompare(CompareOp op, Evaluation &e) {
                                     rhs.getIntegers()[i]);
 }
 
+static void evaluateJoinHalves(JoinHalvesOp op, Evaluation &e) {
+  ParameterStorage storage(op.getRounded() ? Master::SplitRound
+                                           : Master::SplitTrunc,
+                           BFloat16Type::get(op.getContext()));
+  const Tensor &high = e[op.getHigh()], &low = e[op.getLow()];
+  for (int64_t i = 0, count = high.getNumElements(); i < count; ++i)
+    e.result(0)[i] = storage.decode(high, &low, i);
+}
+
 static void evaluateSelect(SelectOp op, Evaluation &e) {
   ArrayRef<int64_t> condition = e[op.getCondition()].getIntegers();
   Tensor &y = e.result();
@@ -146,4 +156,5 @@ void mlir::binade::addElementwise(Reference &reference) {
   reference.add<OrOp>(nullptr, exact, std::bit_or<Word>());
   reference.add<NotOp>(nullptr, exact, [](int64_t x) { return x ^ 1; });
   reference.add<SelectOp>(evaluateSelect);
+  reference.add<JoinHalvesOp>(evaluateJoinHalves);
 }

@@ -85,13 +85,43 @@ static const llvm::StringMap<Row> &getRows() {
 }
 
 static bool compareFloats(arith::CmpFPredicate predicate, double x, double y) {
+  using Predicate = arith::CmpFPredicate;
   bool isUnordered = std::isnan(x) || std::isnan(y);
-  // The predicate's bits: equal, greater, less, and true if unordered.
-  auto bits = static_cast<unsigned>(predicate);
-  if (isUnordered)
-    return bits & 8;
-  return ((bits & 1) && x == y) || ((bits & 2) && x > y) ||
-         ((bits & 4) && x < y);
+  switch (predicate) {
+  case Predicate::AlwaysFalse:
+    return false;
+  case Predicate::OEQ:
+    return x == y;
+  case Predicate::OGT:
+    return x > y;
+  case Predicate::OGE:
+    return x >= y;
+  case Predicate::OLT:
+    return x < y;
+  case Predicate::OLE:
+    return x <= y;
+  case Predicate::ONE:
+    return !isUnordered && x != y;
+  case Predicate::ORD:
+    return !isUnordered;
+  case Predicate::UEQ:
+    return isUnordered || x == y;
+  case Predicate::UGT:
+    return !(x <= y);
+  case Predicate::UGE:
+    return !(x < y);
+  case Predicate::ULT:
+    return !(x >= y);
+  case Predicate::ULE:
+    return !(x > y);
+  case Predicate::UNE:
+    return x != y;
+  case Predicate::UNO:
+    return isUnordered;
+  case Predicate::AlwaysTrue:
+    return true;
+  }
+  llvm_unreachable("all predicates are listed");
 }
 
 //===----------------------------------------------------------------------===//

@@ -165,12 +165,27 @@ FailureOr<func::FuncOp> mlir::binade::findFunction(ModuleOp module,
          << llvm::join(names, ", ");
 }
 
+/// Updates that depend on whole tensors become ops that compute what they need,
+/// and updates of elements.
+static void prepareUpdates(func::FuncOp function) {
+  function.walk([](OptimizerUpdateOp op) {
+    ImplicitLocOpBuilder b(op.getLoc(), op);
+    if (FailureOr<SmallVector<Value>> parts = op.decompose(b);
+        succeeded(parts)) {
+      op->replaceAllUsesWith(*parts);
+      op->erase();
+    }
+  });
+}
+
 FailureOr<Outputs> mlir::binade::evaluate(ModuleOp module, StringRef name,
                                           const NamedTensors &inputs,
                                           const EvaluationOptions &options) {
-  FailureOr<func::FuncOp> function = findFunction(module, name);
+  OwningOpRef<ModuleOp> prepared = module.clone();
+  FailureOr<func::FuncOp> function = findFunction(*prepared, name);
   if (failed(function))
     return failure();
+  prepareUpdates(*function);
   FailureOr<NamedTensors> complete = completeInputs(*function, inputs, options);
   if (failed(complete))
     return failure();

@@ -102,12 +102,19 @@ static LogicalResult evaluateUpdate(OptimizerUpdateOp op, Evaluation &e) {
   SmallVector<Number> arguments(2 + states.size());
   for (Value scalar : op.getScalars())
     arguments.push_back({.real = e[scalar][0]});
+  SmallVector<const Tensor *> values;
+  for (Value value : op.getValues())
+    values.push_back(&e[value]);
+  arguments.resize(arguments.size() + values.size());
   for (int64_t i = 0, count = parameter.getNumElements(); i < count; ++i) {
     arguments[0].real = storage.decode(parameter, beside, i);
     arguments[1].real = gradient[i];
     for (auto [argument, numbers] :
          llvm::zip(MutableArrayRef(arguments).drop_front(2), states))
       argument.real = numbers[i];
+    for (auto [argument, value] :
+         llvm::zip(MutableArrayRef(arguments).take_back(values.size()), values))
+      argument.real = (*value)[value->getShape().empty() ? 0 : i];
     for (Value factor : op.getFactors())
       arguments[1].real = static_cast<float>(arguments[1].real * e[factor][0]);
     ArrayRef<Number> results = (*formula)(arguments);

@@ -15,6 +15,8 @@ std::optional<OnNonFinite> binade::parseOnNonFinite(std::string_view text) {
     return OnNonFinite::Skip;
   if (text == "continue")
     return OnNonFinite::Continue;
+  if (text == "shrink")
+    return OnNonFinite::Shrink;
   return std::nullopt;
 }
 
@@ -44,15 +46,17 @@ Result<void> NumericGuard::check() const {
                  "the program scales its loss: steps whose gradients overflow "
                  "are part of finding the scale and are skipped",
                  ExitCode::Usage};
-  if (skips && onNonFinite == OnNonFinite::Continue)
+  bool applies = onNonFinite == OnNonFinite::Continue ||
+                 onNonFinite == OnNonFinite::Shrink;
+  if (skips && applies)
     return Error{kWhere,
                  "the program was compiled to skip steps that are not finite; "
-                 "'continue' needs the model itself",
+                 "'continue' and 'shrink' need the model itself",
                  ExitCode::Usage};
-  if (!skips && onNonFinite != OnNonFinite::Continue)
+  if (!skips && !applies)
     return Error{kWhere,
                  "the program was compiled to apply steps that are not finite; "
-                 "use --on-nonfinite continue",
+                 "use --on-nonfinite continue or shrink",
                  ExitCode::Usage};
   return {};
 }

@@ -113,7 +113,8 @@ void StepArguments::add(CLI::App &command) {
       ->allow_extra_args(false);
   command
       .add_option("--optimizer", options.optimizer,
-                  "Rule: a name of 'binade list optimizers' or a .mlir file")
+                  "Rule: a name of 'binade list optimizers', NAME or "
+                  "NAME:VARIANT, or a .mlir file")
       ->type_name("RULE")
       ->capture_default_str();
   settings.add(command);
@@ -176,7 +177,8 @@ Result<void> StepArguments::complete() {
   if (Result<void> known = checkPolicyName(options.policy); !known)
     return known;
   if (Result<void> known =
-          checkName(options.optimizer, ".mlir", "optimizer", getRuleNames());
+          checkName(splitVariant(options.optimizer).first.str(), ".mlir",
+                    "optimizer", getRuleNames());
       !known)
     return known;
   if (Result<void> legal = settings.complete(); !legal)

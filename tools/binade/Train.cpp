@@ -25,7 +25,10 @@ struct TrainCommand {
     if (Result<void> complete = train.complete(); !complete)
       return fail(complete.error());
     const ::binade::TrainOptions &options = train.train;
-    step.options.skipNonFinite = options.onNonFinite != OnNonFinite::Continue;
+    if (options.onNonFinite == OnNonFinite::Continue)
+      step.options.onNonfinite = "continue";
+    if (options.onNonFinite == OnNonFinite::Shrink)
+      step.options.onNonfinite = "shrink";
     step.options.keepGradients = options.saveGradients > 0;
     if (!options.recordRanges.empty())
       step.options.statistics = mlir::binade::kRangeStatistics.str();

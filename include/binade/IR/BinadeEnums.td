@@ -71,6 +71,17 @@ def Binade_TensorRole : Binade_Enum<"TensorRole",
       I32EnumCase<"Logits", 7, "logits">,
     ]>;
 
+// What a parameter is to an optimizer.
+def Binade_ParameterKind : Binade_Enum<"ParameterKind",
+    "what optimizers tell parameters apart by", [
+      I32EnumCase<"Matrix", 0, "matrix">,       // weights and all else of two axes
+      I32EnumCase<"Embedding", 1, "embedding">, // whose rows are looked up
+      I32EnumCase<"Scale", 2, "scale">,         // of one axis, starts from 1
+      I32EnumCase<"Shift", 3, "shift">,         // of one axis, starts from 0
+    ]>;
+def Binade_ParameterKindAttr
+    : Binade_EnumAttr<Binade_ParameterKind, "parameter_kind">;
+
 def Binade_LayerPosition : Binade_Enum<"LayerPosition",
     "where a layer stands in the forward part", [
       I32EnumCase<"First", 0, "first">,

@@ -49,6 +49,12 @@ def PrecisionOpInterface : OpInterface<"PrecisionOpInterface"> {
       (ins "unsigned":$index), /*methodBody=*/"",
       /*defaultImplementation=*/"return ::std::nullopt;">,
     InterfaceMethod<[{
+        Whether operand `index` multiplies others element by element: a vector of
+        parameters there starts from 1.
+      }],
+      "bool", "isFactor", (ins "unsigned":$index), /*methodBody=*/"",
+      /*defaultImplementation=*/"return false;">,
+    InterfaceMethod<[{
         How many products the op sums in all; nothing for ops that sum none.
       }],
       "::std::optional<int64_t>", "countProducts", (ins), /*methodBody=*/"",

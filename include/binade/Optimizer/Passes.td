@@ -15,8 +15,8 @@ def AppendOptimizerPass : Pass<"binade-append-optimizer", "::mlir::ModuleOp"> {
     changes nothing (`on-nonfinite=continue` leaves that out). Metrics are `loss`,
     `grad_norm` (before clipping) and, unless left out, `found_inf`.
 
-    `optimizer` names a rule that Binade ships, or a rule file. `settings` are
-    `key=value` for all parameters, `group` is `GLOB:key=value,...` for those whose
+    `optimizer` names a rule that Binade ships, NAME or NAME:VARIANT, or a rule file.
+    `settings` are `key=value` for all parameters, `form=NAME` among them, `group` is `GLOB:key=value,...` for those whose
     name matches; the last match wins, and an unmatched glob is an error.
 
     Example:
@@ -37,7 +37,7 @@ def AppendOptimizerPass : Pass<"binade-append-optimizer", "::mlir::ModuleOp"> {
            "Largest global gradient norm; 0 for no limit">,
     Option<"onNonfinite", "on-nonfinite", "std::string", /*default=*/"\"skip\"",
            "skip: a non-finite gradient leaves the step without effect; continue: "
-           "it is applied">,
+           "it is applied; shrink: the rule's forms of that name answer to it">,
     Option<"keepGradients", "keep-gradients", "bool", /*default=*/"false",
            "Keep the gradients as results of the step">,
     Option<"keepOutputs", "keep-outputs", "bool", /*default=*/"false",

@@ -6,17 +6,23 @@
 #include "binade/IR/Binade.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
+#include <memory>
 
 namespace mlir::binade {
 
-/// A rule: a module that holds one `binade.optimizer` and its two functions.
+/// A rule: a module that holds one `binade.optimizer` and its functions.
 struct Rule {
   OwningOpRef<ModuleOp> module;
   OptimizerOp optimizer;
+  /// For the kinds of parameters that this one is not for; or null.
+  std::unique_ptr<Rule> others;
 };
 
 /// Names of the rules that Binade ships, sorted.
 std::vector<StringRef> getRuleNames();
+
+/// What stands before and behind the `:` of "tiger:cv".
+std::pair<StringRef, StringRef> splitVariant(StringRef optimizer);
 
 /// The rule called `name`, or the one in the file `name` (when it ends in
 /// .mlir). Emits a diagnostic that lists the names when there is none, or when

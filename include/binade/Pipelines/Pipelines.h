@@ -28,7 +28,8 @@ struct CompileOptions {
   double clip = 0.0;
   /// Whose gradients one update takes the mean of.
   int64_t batches = 1;
-  bool skipNonFinite = true;
+  /// skip, continue or shrink.
+  std::string onNonfinite = "skip";
   bool keepGradients = false, keepOutputs = false;
   std::string policy = "fp32";
   /// File of ranges that a run recorded; empty for none.

@@ -18,6 +18,7 @@ enum class OnNonFinite : std::uint8_t {
   Stop,     ///< Keep the state before the step and end with exit code 4.
   Skip,     ///< Leave the step out.
   Continue, ///< Apply it; the program has to be compiled so.
+  Shrink,   ///< The same, where the optimizer answers to it.
 };
 std::optional<OnNonFinite> parseOnNonFinite(std::string_view text);
 

@@ -97,6 +97,9 @@ Element Emitter::computeUpdate(OptimizerUpdateOp op, func::FuncOp formula,
   }
   for (Value scalar : op.getScalars())
     arguments.push_back(get(scalar, Offset()));
+  for (Value value : op.getValues())
+    arguments.push_back(
+        get(value, getTensor(value).getRank() == 0 ? Offset() : offset));
   SmallVector<Value> factors, random;
   for (Value factor : op.getFactors())
     factors.push_back(get(factor, Offset()));

@@ -203,6 +203,8 @@ FormatRole LayerNormOp::getOperandFormat(unsigned index) {
   return index == 0 ? FormatRole::Chosen : FormatRole::Wide;
 }
 
+bool LayerNormOp::isFactor(unsigned index) { return index == 1; }
+
 std::optional<TensorRole> LayerNormOp::getOperandRole(unsigned index) {
   if (index > 0)
     return TensorRole::Norm;
@@ -380,6 +382,8 @@ LogicalResult BatchNormOp::inferReturnTypes(MLIRContext *,
 FormatRole BatchNormOp::getOperandFormat(unsigned index) {
   return index == 0 ? FormatRole::Chosen : FormatRole::Wide;
 }
+
+bool BatchNormOp::isFactor(unsigned index) { return index == 1; }
 
 std::optional<TensorRole> BatchNormOp::getOperandRole(unsigned index) {
   if (index > 0)

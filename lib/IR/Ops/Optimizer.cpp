@@ -1,6 +1,6 @@
 //===- Optimizer.cpp - rules and updates ----------------------------------===//
 
-#include "binade/IR/Interface.h"
+#include "binade/IR/Rules.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -11,7 +11,35 @@ using namespace mlir::binade;
 Schedule GradientStatisticsOp::getSchedule() { return Schedule::MultiTensor; }
 unsigned GradientStatisticsOp::getSegments() { return getGradients().size(); }
 
+/// Checks that `variant` has legal values for hyper-parameters of `rule`.
+static LogicalResult verifyVariant(OptimizerOp rule, NamedAttribute variant) {
+  auto values = dyn_cast<DictionaryAttr>(variant.getValue());
+  if (!values)
+    return rule.emitOpError("expects values by name in variant '")
+           << variant.getName().getValue() << "'";
+  auto hypers = rule.getHypers().getAsRange<SettingAttr>();
+  for (NamedAttribute value : values) {
+    auto number = dyn_cast<FloatAttr>(value.getValue());
+    auto hyper = llvm::find_if(hypers, [&](SettingAttr setting) {
+      return setting.getName() == value.getName();
+    });
+    if (!number || hyper == hypers.end())
+      return rule.emitOpError("expects numbers for hyper-parameters in variant '")
+             << variant.getName().getValue() << "', got " << value.getName()
+             << " = " << value.getValue();
+    std::string problem =
+        (*hyper).explainViolation(number.getValueAsDouble());
+    if (!problem.empty())
+      return rule.emitOpError("has an illegal variant: ") << problem;
+  }
+  return success();
+}
+
 LogicalResult OptimizerOp::verify() {
+  if (DictionaryAttr variants = getVariantsAttr())
+    for (NamedAttribute variant : variants)
+      if (failed(verifyVariant(*this, variant)))
+        return failure();
   for (ArrayAttr settings : {getStates(), getHypers()}) {
     llvm::SmallDenseSet<StringAttr> names;
     for (auto setting : settings.getAsRange<SettingAttr>()) {
@@ -61,9 +89,19 @@ void OptimizerUpdateOp::build(OpBuilder &b, OperationState &state,
                               TypeRange types, StringRef optimizer,
                               Value parameter, Value gradient,
                               ValueRange states, ValueRange scalars,
-                              ValueRange factors, Value skip) {
+                              ValueRange factors, Value skip,
+                              FlatSymbolRefAttr prepare) {
   build(b, state, types, optimizer, parameter, gradient, states, scalars,
-        factors, skip, ValueRange(), Master::None, ArrayAttr(), StorageAttr());
+        ValueRange(), factors, skip, ValueRange(), Master::None, ArrayAttr(),
+        prepare, StorageAttr());
+}
+
+Schedule OptimizerUpdateOp::getSchedule() {
+  return getPrepareAttr() ? Schedule::Library : Schedule::MultiTensor;
+}
+
+StringAttr OptimizerUpdateOp::getFormula() {
+  return StringAttr::get(getContext(), getOptimizer() + ".update");
 }
 
 /// Whether `master` keeps a tensor beside the parameter.
@@ -94,18 +132,59 @@ SmallVector<KeptState> OptimizerUpdateOp::getKeptStates() {
   return kept;
 }
 
+bool OptimizerUpdateOp::isElementwise(const KeptState &state) {
+  auto getShape = [](Value x) {
+    return cast<RankedTensorType>(x.getType()).getShape();
+  };
+  return state.format ||
+         getShape(getStates()[state.first]) == getShape(getParameter());
+}
+
+/// Checks an update that is still to be prepared.
+static LogicalResult verifyPrepare(OptimizerUpdateOp op, OptimizerOp rule,
+                                   func::FuncOp prepare) {
+  ArrayRef<int64_t> shape =
+      cast<RankedTensorType>(op.getParameter().getType()).getShape();
+  size_t states = rule.getStates().size();
+  if (std::string wrong =
+          explainViolation(prepare, states, op.getScalars().size());
+      !wrong.empty())
+    return op.emitOpError("is prepared by '@")
+           << prepare.getName() << "', which " << wrong;
+  SmallVector<KeptState> kept = op.getKeptStates();
+  if (kept.size() != states) // C2
+    return op.emitOpError("has ")
+           << kept.size() << " states, optimizer " << op.getOptimizerAttr()
+           << " has " << states;
+  for (auto [state, type] :
+       llvm::zip(kept, getStateTypes(rule, prepare, shape)))
+    if (Value first = op.getStates()[state.first];
+        !state.format && cast<RankedTensorType>(first.getType()).getShape() !=
+                             type.getShape()) // C1
+      return op.emitOpError("expects a state of type ")
+             << type << ", got " << first.getType();
+  return success();
+}
+
 LogicalResult
 OptimizerUpdateOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto found = lookUpRule(*this, getOptimizerAttr(), getFormula(), symbols);
   if (failed(found))
     return failure();
   auto [rule, function] = *found;
+  if (FlatSymbolRefAttr name = getPrepareAttr()) {
+    auto prepared = lookUpRule(*this, getOptimizerAttr(), name.getAttr(), symbols);
+    if (failed(prepared))
+      return failure();
+    return verifyPrepare(*this, rule, prepared->second);
+  }
   size_t states = getKeptStates().size();
-  if (states != rule.getStates().size()) // C2
+  // States that `update` does not know are left to what prepared it.
+  if (getValues().empty() && states != rule.getStates().size()) // C2
     return emitOpError("has ")
            << states << " states, optimizer " << getOptimizerAttr() << " has "
            << rule.getStates().size();
-  size_t expected = 2 + states + getScalars().size();
+  size_t expected = 2 + states + getScalars().size() + getValues().size();
   if (function.getNumArguments() != expected)
     return emitOpError("gives ")
            << expected << " values to '@" << getFormula().getValue()
@@ -158,7 +237,7 @@ static LogicalResult verifyState(OptimizerUpdateOp op, const KeptState &kept) {
     auto state = cast<RankedTensorType>(types.front());
     if (!isa<FloatType>(state.getElementType()))
       return op.emitOpError("expects states of floats, got ") << state;
-    if (state.getShape() != parameter.getShape()) // C1
+    if (!op.getPrepareAttr() && state.getShape() != parameter.getShape()) // C1
       return op.emitOpError(
                  "expects gradient and states of the parameter's shape ")
              << parameter;
@@ -196,6 +275,13 @@ LogicalResult OptimizerUpdateOp::verify() {
   if (!sameShape(getGradient()) || (getBeside() && !sameShape(getBeside())))
     return emitOpError("expects gradient and states of the parameter's shape ")
            << parameter;
+  for (Value value : getValues()) // C6
+    if (getPrepareAttr() ||
+        (cast<RankedTensorType>(value.getType()).getRank() > 0 &&
+         !sameShape(value)))
+      return emitOpError("expects values only behind 'prepare', numbers or of "
+                         "the parameter's shape ")
+             << parameter << ", got " << value.getType();
   SmallVector<KeptState> kept = getKeptStates();
   size_t parts = kept.empty() ? 0 : kept.back().first + kept.back().count;
   if (parts != getRuleStates().size()) // C2

@@ -226,6 +226,7 @@ def Binade_SubOp : Binade_BinaryOp<"sub", "Infer"> {
 
 def Binade_MulOp : Binade_BinaryOp<"mul", "Infer", (ins), [Commutative]> {
   let summary = "elementwise product";
+  let extraClassDeclaration = "bool isFactor(unsigned) { return true; }";
   let scalar = [{ return buildBinary<arith::MulFOp, arith::MulIOp>(b, lhs, rhs); }];
   let adjoint = [{
     return {MulOp::create(b, dy, rhs), MulOp::create(b, dy, lhs)};
@@ -320,6 +321,37 @@ def Binade_OrOp : Binade_BinaryOp<"or", "Clear", (ins), [Commutative],
 def Binade_NotOp : Binade_UnaryOp<"not", "Clear", (ins), [], BoolTensor> {
   let summary = "elementwise logical negation";
   let scalar = [{ return arith::XOrIOp::create(b, x, splat(b, x, 1)); }];
+}
+
+def Binade_JoinHalvesOp : Binade_ElementwiseOp<"join_halves", "Clear",
+    (ins TensorOf<[BF16]>:$high, TensorOf<[I16]>:$low, UnitAttr:$rounded),
+    "Value high = operands[0], low = operands[1];"> {
+  let summary = "the f32 whose upper half is `high` and whose lower half is `low`";
+  let description = [{
+    With `rounded`, `high` is one more than the upper half where `low` is negative.
+  }];
+  let scalar = [{
+    auto like = [&](Value x, Type element) -> Type {
+      auto vector = dyn_cast<VectorType>(x.getType());
+      return vector ? vector.clone(element) : element;
+    };
+    Value word = arith::BitcastOp::create(b, like(high, b.getI32Type()), high);
+    Value rest = getElementTypeOrSelf(low).isInteger(16)
+                     ? arith::ExtSIOp::create(b, word.getType(), low).getResult()
+                     : arith::TruncIOp::create(b, word.getType(), low);
+    if (!getRounded())
+      rest = arith::AndIOp::create(b, rest, splat(b, rest, 0xffff));
+    Value joined = arith::AddIOp::create(b, word, rest);
+    return arith::BitcastOp::create(b, high.getType(), joined);
+  }];
+  let resultType = [{
+    auto type = cast<RankedTensorType>(operands.front().getType());
+    return type.clone(Float32Type::get(type.getContext()));
+  }];
+  let builders = [OpBuilder<(ins "::mlir::Value":$high, "::mlir::Value":$low,
+                                 "bool":$rounded), [{
+    build($_builder, $_state, high, low, rounded, PrecisionAttr());
+  }]>];
 }
 
 def Binade_SelectOp : Binade_ElementwiseOp<"select", "Clear",

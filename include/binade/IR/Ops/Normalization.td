@@ -68,7 +68,7 @@ def Binade_LogSoftmaxGradOp : Binade_NormalizationOp<"log_softmax_grad", "Deny",
 def Binade_LayerNormOp : Binade_NormalizationOp<"layer_norm", "Infer", [
     DeclareOpInterfaceMethods<PrecisionOpInterface,
                               ["getOperandFormat", "getResultFormat",
-                               "getOperandRole"]>,
+                               "getOperandRole", "isFactor"]>,
     DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
   let summary = "layer normalization over the last axis";
   let description = [{
@@ -144,7 +144,7 @@ def Binade_BatchNormStatisticsOp
 
 def Binade_BatchNormOp : Binade_PerChannelOp<"batch_norm", "Infer", [
     DeclareOpInterfaceMethods<PrecisionOpInterface,
-                              ["getOperandFormat", "getOperandRole"]>,
+                              ["getOperandFormat", "getOperandRole", "isFactor"]>,
     DeclareOpInterfaceMethods<DifferentiableOpInterface>,
     DeclareOpInterfaceMethods<TrainingOpInterface>]> {
   let summary = "batch normalization with given statistics";

@@ -11,12 +11,34 @@ def Binade_OptimizerOp : Binade_Op<"optimizer", [Symbol]> {
   let description = [{
     `states` are the tensors kept per parameter with their initial value, `hypers`
     the run-time scalars with their defaults and bounds, both in the order in which
-    the formulas take them. Two functions beside this op are the formulas:
+    the formulas take them. Functions beside this op are the formulas:
 
     - `@<name>.scalars(step: i64, hypers...: f64) -> f64...`, run once per step; `step`
       counts from 1. Its results are rounded to f32 once.
-    - `@<name>.update(parameter, gradient, states..., scalars...: f32) ->
+    - `@<name>.update(parameter, gradient, states..., scalars..., values...: f32) ->
       (parameter, states...: f32)`: one element, operations in the order written.
+    - `@<name>.prepare(parameter, gradient, states..., scalars...) -> (states...,
+      values...)`, where an update depends on more than one element: ops of this
+      dialect on whole tensors of f32. `values` go to every update, numbers as they
+      are, tensors element by element.
+
+    A `prepare` is written for one shape that stands for all: in
+    `tensor<2x3xf32>`, 2 stands for the number of rows, which is the length of the
+    first axis, and 3 for that of all others; in `tensor<2xf32>`, 2 stands for the
+    number of elements. Its parameter, gradient, and states and values of that
+    shape, have the shape of the update's parameter; states of other shapes are its
+    results, and `update` knows nothing of them.
+
+    `@<name>.prepare.<form>` takes the place of `prepare` for parameters of that
+    form: `embedding`, `scale`, `shift`, `vector` (the last two) or `tall` (a matrix
+    of more rows than columns). A user may name any other form. One more `.shrink`
+    behind the name makes the form for runs that do not skip gradients that are not
+    finite, but let the rule answer to them. A `prepare` may call others.
+
+    `kinds` are the parameters that the optimizer is for, all where nothing is said;
+    the rest is updated by `others`, a rule of the library, whose hyper-parameters
+    have the values of those here that have their name. `variants` are names for
+    other defaults: `variants = {cv = {beta = 0.945}}`.
 
     Example:
 
@@ -29,7 +51,11 @@ def Binade_OptimizerOp : Binade_Op<"optimizer", [Symbol]> {
   }];
   let arguments = (ins SymbolNameAttr:$sym_name,
                        TypedArrayAttrBase<Binade_SettingAttr, "states">:$states,
-                       TypedArrayAttrBase<Binade_SettingAttr, "hypers">:$hypers);
+                       TypedArrayAttrBase<Binade_SettingAttr, "hypers">:$hypers,
+                       OptionalAttr<TypedArrayAttrBase<Binade_ParameterKindAttr,
+                                                       "kinds">>:$kinds,
+                       OptionalAttr<StrAttr>:$others,
+                       OptionalAttr<DictionaryAttr>:$variants);
   let assemblyFormat = "$sym_name attr-dict";
   let hasVerifier = 1;
 }
@@ -81,8 +107,10 @@ def Binade_GradientStatisticsOp : Binade_Op<"gradient_statistics", [
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 
-def Binade_OptimizerUpdateOp : Binade_RuleOp<"optimizer_update", "MultiTensor", [
-    AttrSizedOperandSegments]> {
+def Binade_OptimizerUpdateOp : Binade_Op<"optimizer_update", [
+    Pure, NotDifferentiable, AttrSizedOperandSegments,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>,
+    DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "decompose"]>]> {
   let summary = "the update of one parameter and its states";
   let description = [{
     Multiplies the gradient by `factors` one after the other (unscaling, clipping),
@@ -113,27 +141,35 @@ def Binade_OptimizerUpdateOp : Binade_RuleOp<"optimizer_update", "MultiTensor", 
 
     `storage` is a decision that has not been carried out, or was: types say which.
 
+    `prepare` names the rule's function of that kind as long as it has not been
+    applied: then the op stands for both. `values` are what it gave.
+
     - (C1) parameter, gradient and states have one shape, or states are what their
-      format keeps of it.
-    - (C2) states and scalars are as many as the rule says, and one state more where
-      `master` keeps one.
+      format keeps of it. With `prepare`, states have the shape that it says.
+    - (C2) states, scalars and values are as many as the rule says, and one state
+      more where `master` keeps one.
     - (C3) what `master` keeps has the type above; it needs a parameter of 16 bits,
       and bf16 but for `f32` and `kahan`.
     - (C4) `stochastic` has two numbers as `random`, the others none.
     - (C5) Formats are `per_group`, of a power of two from 16 to 16384.
+    - (C6) Values are numbers or have the parameter's shape; there are none beside
+      `prepare`.
   }];
   let arguments = (ins FlatSymbolRefAttr:$optimizer, FloatTensor:$parameter,
                        FloatTensor:$gradient, Variadic<Tensor>:$states,
-                       Variadic<F32Scalar>:$scalars, Variadic<F32Scalar>:$factors,
+                       Variadic<F32Scalar>:$scalars,
+                       Variadic<StaticF32Tensor>:$values,
+                       Variadic<F32Scalar>:$factors,
                        Optional<BoolScalar>:$skip, Variadic<I64Scalar>:$random,
                        DefaultValuedOptionalAttr<Binade_MasterAttr,
                            "::mlir::binade::Master::None">:$master,
                        OptionalAttr<ArrayAttr>:$formats,
+                       OptionalAttr<FlatSymbolRefAttr>:$prepare,
                        OptionalAttr<Binade_StorageAttr>:$storage);
   let results = (outs FloatTensor:$new_parameter, Variadic<Tensor>:$new_states);
   let assemblyFormat = [{
     $optimizer $parameter `,` $gradient (`states` `(` $states^ `)`)?
-    (`scalars` `(` $scalars^ `)`)? (`factors` `(` $factors^ `)`)?
+    (`scalars` `(` $scalars^ `)`)? (`values` `(` $values^ `)`)? (`factors` `(` $factors^ `)`)?
     (`skip` `(` $skip^ `)`)? (`random` `(` $random^ `)`)? attr-dict `:`
     functional-type(operands, results)
   }];
@@ -141,7 +177,7 @@ def Binade_OptimizerUpdateOp : Binade_RuleOp<"optimizer_update", "MultiTensor", 
       "::llvm::StringRef":$optimizer, "::mlir::Value":$parameter,
       "::mlir::Value":$gradient, "::mlir::ValueRange":$states,
       "::mlir::ValueRange":$scalars, "::mlir::ValueRange":$factors,
-      "::mlir::Value":$skip)>];
+      "::mlir::Value":$skip, "::mlir::FlatSymbolRefAttr":$prepare)>];
   let extraClassDeclaration = [{
     /// The function of the rule that this op applies, by name.
     StringAttr getFormula();
@@ -151,8 +187,9 @@ def Binade_OptimizerUpdateOp : Binade_RuleOp<"optimizer_update", "MultiTensor", 
     OperandRange getRuleStates();
     /// Each state that the rule speaks of.
     SmallVector<KeptState> getKeptStates();
+    /// Whether a state has an element for each of the parameter.
+    bool isElementwise(const KeptState &state);
   }];
-  let formula = "update";
   let hasVerifier = 1;
 }
 

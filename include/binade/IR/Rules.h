@@ -1,0 +1,43 @@
+//===- Rules.h - formulas of optimizers on whole tensors --------*- C++ -*-===//
+
+#ifndef BINADE_IR_RULES_H
+#define BINADE_IR_RULES_H
+
+#include "binade/IR/Interface.h"
+
+namespace mlir::binade {
+
+/// Functions `@<rule>.prepare` and `@<rule>.prepare.<form>` of the rule.
+SmallVector<func::FuncOp> getPrepares(OptimizerOp rule);
+
+/// The one of `getPrepares` with this form, empty for `@<rule>.prepare`; or
+/// null.
+func::FuncOp findPrepare(OptimizerOp rule, StringRef form);
+
+/// The number of rows, of which the first axis has one each, and of elements
+/// of a row.
+std::pair<int64_t, int64_t> getMatrix(ArrayRef<int64_t> shape);
+
+/// Types of the states of a parameter that `prepare` (null where the rule has
+/// none) works on.
+SmallVector<RankedTensorType> getStateTypes(OptimizerOp rule,
+                                            func::FuncOp prepare,
+                                            ArrayRef<int64_t> shape);
+
+/// Whether the state is one that `update` knows: of the parameter's shape.
+bool isElementwise(func::FuncOp prepare, unsigned state);
+
+/// What is wrong with the form of `prepare` in a rule of so many states and
+/// scalars, or an empty string.
+std::string explainViolation(func::FuncOp prepare, unsigned states,
+                             unsigned scalars);
+
+/// The ops of `prepare` for a parameter of `shape`. `arguments` are f32: those
+/// of the parameter's shape, other states and scalars. Returns the states that
+/// are not elementwise, then the values.
+SmallVector<Value> buildPrepare(ImplicitLocOpBuilder &b, func::FuncOp prepare,
+                                ArrayRef<int64_t> shape, ValueRange arguments);
+
+} // namespace mlir::binade
+
+#endif // BINADE_IR_RULES_H

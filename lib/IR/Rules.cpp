@@ -1,0 +1,312 @@
+//===- Rules.cpp - formulas of optimizers on whole tensors ----------------===//
+
+#include "binade/IR/Rules.h"
+#include "binade/IR/Build.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/ScopedPrinter.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+static std::string getPrepareName(OptimizerOp rule) {
+  return (rule.getSymName() + ".prepare").str();
+}
+
+SmallVector<func::FuncOp> mlir::binade::getPrepares(OptimizerOp rule) {
+  SmallVector<func::FuncOp> found;
+  std::string name = getPrepareName(rule);
+  for (auto function : rule->getParentOfType<ModuleOp>().getOps<func::FuncOp>())
+    if (StringRef rest = function.getName();
+        rest.consume_front(name) && (rest.empty() || rest.front() == '.'))
+      found.push_back(function);
+  return found;
+}
+
+func::FuncOp mlir::binade::findPrepare(OptimizerOp rule, StringRef form) {
+  std::string name = getPrepareName(rule);
+  if (!form.empty())
+    name += "." + form.str();
+  return rule->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(name);
+}
+
+std::pair<int64_t, int64_t>
+mlir::binade::getMatrix(ArrayRef<int64_t> shape) {
+  if (shape.empty())
+    return {1, 1};
+  return {shape.front(), ShapedType::getNumElements(shape.drop_front())};
+}
+
+//===----------------------------------------------------------------------===//
+// One shape that stands for all
+//===----------------------------------------------------------------------===//
+
+static RankedTensorType getParameter(func::FuncOp prepare) {
+  return cast<RankedTensorType>(prepare.getArgumentTypes().front());
+}
+
+bool mlir::binade::isElementwise(func::FuncOp prepare, unsigned state) {
+  return !prepare ||
+         prepare.getArgumentTypes()[2 + state] == getParameter(prepare);
+}
+
+namespace {
+/// What the lengths of axes in a `prepare` stand for.
+class Lengths {
+public:
+  Lengths(func::FuncOp prepare, ArrayRef<int64_t> shape)
+      : written(getParameter(prepare).getShape()) {
+    auto [rows, columns] = getMatrix(shape);
+    meant = {rows, columns};
+    if (written.size() == 1)
+      meant = {rows * columns};
+  }
+
+  ArrayRef<int64_t> getShape() const { return meant; }
+
+  RankedTensorType map(Type type) const {
+    auto tensor = cast<RankedTensorType>(type);
+    SmallVector<int64_t> shape;
+    for (int64_t length : tensor.getShape())
+      shape.push_back(
+          meant[std::distance(written.begin(), llvm::find(written, length))]);
+    return tensor.clone(shape);
+  }
+
+  NamedAttribute map(NamedAttribute attribute) const {
+    if (auto splat = dyn_cast<SplatElementsAttr>(attribute.getValue()))
+      attribute.setValue(splat.resizeSplat(map(splat.getType())));
+    return attribute;
+  }
+
+private:
+  ArrayRef<int64_t> written;
+  SmallVector<int64_t> meant;
+};
+} // namespace
+
+SmallVector<RankedTensorType>
+mlir::binade::getStateTypes(OptimizerOp rule, func::FuncOp prepare,
+                            ArrayRef<int64_t> shape) {
+  auto f32 = Float32Type::get(rule.getContext());
+  SmallVector<RankedTensorType> types(rule.getStates().size(),
+                                      RankedTensorType::get(shape, f32));
+  for (auto [index, type] : llvm::enumerate(types))
+    if (!isElementwise(prepare, index))
+      type = Lengths(prepare, shape).map(prepare.getArgumentTypes()[2 + index]);
+  return types;
+}
+
+/// What is wrong with the ops of `function`, which `callers` call.
+static std::string explainBody(func::FuncOp function,
+                               ArrayRef<int64_t> lengths,
+                               SmallVector<func::FuncOp> callers = {}) {
+  if (llvm::is_contained(callers, function))
+    return "calls itself";
+  if (function.isExternal())
+    return "has no body";
+  callers.push_back(function);
+  std::string wrong;
+  function.walk([&](Operation *op) {
+    if (auto call = dyn_cast<func::CallOp>(op)) {
+      auto callee = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
+          function, call.getCalleeAttr());
+      if (std::string inside = explainBody(callee, lengths, callers);
+          !inside.empty())
+        wrong = inside;
+    }
+    for (Type type : op->getResultTypes()) {
+      auto tensor = dyn_cast<RankedTensorType>(type);
+      bool isKnown = tensor && llvm::all_of(tensor.getShape(), [&](int64_t x) {
+                       return llvm::is_contained(lengths, x);
+                     });
+      if (!isKnown)
+        wrong = "has a value of type '" + llvm::to_string(type) +
+                "', of which not every length is one of the parameter's";
+    }
+    for (NamedAttribute attribute : op->getAttrs())
+      if (auto elements = dyn_cast<ElementsAttr>(attribute.getValue());
+          elements && elements.getShapedType().getRank() > 0 &&
+          !elements.isSplat())
+        wrong = "has a constant of several numbers, which has one shape alone";
+  });
+  return wrong;
+}
+
+std::string mlir::binade::explainViolation(func::FuncOp prepare,
+                                           unsigned states, unsigned scalars) {
+  TypeRange inputs = prepare.getArgumentTypes();
+  Type f32 = Float32Type::get(prepare.getContext());
+  auto isTensor = [&](Type type) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    return tensor && tensor.hasStaticShape() && tensor.getElementType() == f32;
+  };
+  if (inputs.size() != 2 + states + scalars)
+    return "takes " + llvm::utostr(inputs.size()) + " values, expected " +
+           llvm::utostr(2 + states + scalars) +
+           ": parameter, gradient, states and scalars";
+  if (!llvm::all_of(inputs, isTensor))
+    return "takes something else than tensors of f32";
+  RankedTensorType parameter = getParameter(prepare);
+  ArrayRef<int64_t> shape = parameter.getShape();
+  if (shape.empty() || shape.size() > 2 ||
+      (shape.size() == 2 && shape[0] == shape[1]))
+    return "takes a parameter of type '" + llvm::to_string(parameter) +
+           "', expected one axis, or two of different lengths";
+  if (inputs[1] != parameter)
+    return "takes a gradient of another shape than the parameter";
+  for (Type type : inputs.take_back(scalars))
+    if (cast<RankedTensorType>(type).getRank() > 0)
+      return "takes a scalar of type '" + llvm::to_string(type) + "'";
+  TypeRange outputs = prepare.getResultTypes();
+  unsigned result = 0;
+  for (unsigned state = 0; state < states; ++state)
+    if (!isElementwise(prepare, state))
+      if (result == outputs.size() || outputs[result++] != inputs[2 + state])
+        return "does not return first the states that have another shape than "
+               "the parameter";
+  for (Type type : outputs.drop_front(result))
+    if (!isTensor(type) ||
+        (type != parameter && cast<RankedTensorType>(type).getRank() > 0))
+      return "returns a value of type '" + llvm::to_string(type) +
+             "', expected a number or '" + llvm::to_string(parameter) + "'";
+  return explainBody(prepare, shape);
+}
+
+/// The ops of `function`, for the shape that is meant.
+static SmallVector<Value> inlineBody(ImplicitLocOpBuilder &b,
+                                     func::FuncOp function,
+                                     ValueRange arguments,
+                                     const Lengths &lengths) {
+  IRMapping inside;
+  inside.map(function.getArguments(), arguments);
+  auto look = [&](ValueRange values) {
+    return llvm::map_to_vector(values,
+                               [&](Value x) { return inside.lookup(x); });
+  };
+  for (Operation &op : function.front().without_terminator()) {
+    SmallVector<Value> operands = look(op.getOperands());
+    if (auto call = dyn_cast<func::CallOp>(op)) {
+      auto callee = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
+          function, call.getCalleeAttr());
+      inside.map(op.getResults(), inlineBody(b, callee, operands, lengths));
+      continue;
+    }
+    SmallVector<Type> types;
+    for (Type type : op.getResultTypes())
+      types.push_back(lengths.map(type));
+    SmallVector<NamedAttribute> attributes;
+    for (NamedAttribute attribute : op.getAttrs())
+      attributes.push_back(lengths.map(attribute));
+    OperationState state(b.getLoc(), op.getName(), operands, types, attributes);
+    inside.map(op.getResults(), b.create(state)->getResults());
+  }
+  return look(function.front().getTerminator()->getOperands());
+}
+
+SmallVector<Value> mlir::binade::buildPrepare(ImplicitLocOpBuilder &b,
+                                              func::FuncOp prepare,
+                                              ArrayRef<int64_t> shape,
+                                              ValueRange arguments) {
+  Lengths lengths(prepare, shape);
+  RankedTensorType parameter = getParameter(prepare);
+  SmallVector<Value> inputs;
+  for (auto [type, value] : llvm::zip(prepare.getArgumentTypes(), arguments))
+    inputs.push_back(type == parameter
+                         ? buildReshape(b, value, lengths.getShape())
+                         : value);
+  SmallVector<Value> results = inlineBody(b, prepare, inputs, lengths);
+  for (auto [type, value] : llvm::zip(prepare.getResultTypes(), results))
+    if (type == parameter)
+      value = buildReshape(b, value, shape);
+  return results;
+}
+
+//===----------------------------------------------------------------------===//
+// Updates that such a formula prepares
+//===----------------------------------------------------------------------===//
+
+/// The f32 that the rule reads of a parameter.
+static Value buildParameter(ImplicitLocOpBuilder &b, OptimizerUpdateOp op) {
+  switch (op.getMaster()) {
+  case Master::F32:
+    return op.getBeside();
+  case Master::SplitRound:
+  case Master::SplitTrunc:
+    return JoinHalvesOp::create(b, op.getParameter(), op.getBeside(),
+                                op.getMaster() == Master::SplitRound);
+  default:
+    return buildCast(b, op.getParameter(), b.getF32Type());
+  }
+}
+
+static Value buildState(ImplicitLocOpBuilder &b, OptimizerUpdateOp op,
+                        const KeptState &state) {
+  ValueRange parts = op.getStates().slice(state.first, state.count);
+  if (!state.format)
+    return buildCast(b, parts.front(), b.getF32Type());
+  auto parameter = cast<RankedTensorType>(op.getParameter().getType());
+  return DequantizeOp::create(b, parameter.clone(b.getF32Type()), parts,
+                              state.format);
+}
+
+FailureOr<SmallVector<Value>>
+OptimizerUpdateOp::decompose(ImplicitLocOpBuilder &b) {
+  if (!getPrepareAttr())
+    return failure();
+  OptimizerUpdateOp op = *this;
+  auto prepare =
+      SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(op, getPrepareAttr());
+  auto type = cast<RankedTensorType>(getParameter().getType());
+  ArrayRef<int64_t> shape = type.getShape();
+  auto spread = [&](Value x, Value like) {
+    return buildBroadcast(b, x, {},
+                          cast<RankedTensorType>(like.getType()).getShape());
+  };
+  Value gradient = buildCast(b, getGradient(), b.getF32Type());
+  for (Value factor : getFactors())
+    gradient = MulOp::create(b, gradient, spread(factor, gradient));
+  SmallVector<Value> arguments = {buildParameter(b, op), gradient};
+  for (const KeptState &state : getKeptStates())
+    arguments.push_back(buildState(b, op, state));
+  llvm::append_range(arguments, getScalars());
+  SmallVector<Value> values = buildPrepare(b, prepare, shape, arguments);
+
+  // States that `update` does not know are done, the others wait for it.
+  SmallVector<Value> results(1 + getStates().size()), states;
+  SmallVector<unsigned> waiting = {0};
+  SmallVector<Attribute> formats;
+  unsigned done = 0;
+  for (const KeptState &state : getKeptStates()) {
+    if (isElementwise(state)) {
+      for (unsigned part = 0; part < state.count; ++part) {
+        waiting.push_back(1 + state.first + part);
+        states.push_back(getStates()[state.first + part]);
+      }
+      formats.push_back(state.format ? Attribute(state.format)
+                                     : b.getUnitAttr());
+      continue;
+    }
+    Value before = getStates()[state.first];
+    Value after =
+        buildCast(b, values[done++], getElementTypeOrSelf(before.getType()));
+    if (getSkip())
+      after = SelectOp::create(b, spread(getSkip(), after), before, after);
+    results[1 + state.first] = after;
+  }
+  if (Value beside = getBeside()) {
+    waiting.push_back(getStates().size());
+    states.push_back(beside);
+  }
+  SmallVector<Type> types = {type};
+  llvm::append_range(types, ValueRange(states).getTypes());
+  auto update = OptimizerUpdateOp::create(
+      b, types, getOptimizer(), getParameter(), getGradient(), states,
+      getScalars(), ArrayRef(values).drop_front(done), getFactors(), getSkip(),
+      getRandom(), getMaster(),
+      getFormats() ? b.getArrayAttr(formats) : ArrayAttr(), FlatSymbolRefAttr(),
+      getStorageAttr());
+  for (auto [index, value] : llvm::zip(waiting, update->getResults()))
+    results[index] = value;
+  return results;
+}
