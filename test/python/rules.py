@@ -18,7 +18,9 @@ class Rule:
         settings = r"%s = \[(.*?)\][,}\n ]*(?:hypers|kinds|others|variants|\}|\n)"
         self.states = self._names(settings % "states")
         self.hypers = self._names(settings % "hypers")
-        scalars = re.search(rf"@{name}\.scalars\(.*?->\s*(\(.*?\)|f64)", self.text, re.S)
+        scalars = re.search(
+            rf"@{name}\.scalars\(.*?->\s*(\(.*?\)|f64)", self.text, re.S
+        )
         self.scalars = scalars[1].count("f64")
 
     def _names(self, pattern):

@@ -6,15 +6,10 @@ import json
 import numpy as np
 import pytest
 from reference import F16, ROOT, evaluate, evaluate_op, random
+from rules import Rule, update_module
 
 F32 = np.float32
 GOLDEN = json.loads((ROOT / "test/data/golden/optim.json").read_text())["cases"]
-RULES = ROOT / "lib/Optimizer/Rules"
-# How many states and scalars each rule has.
-STATES = {"sgd": 1, "adam": 2, "adamw": 2, "rmsprop": 1, "rmsprop_centered": 3,
-          "adagrad": 1, "lion": 1, "signum": 1, "ademamix": 3}  # fmt: skip
-SCALARS = {"sgd": 6, "adam": 7, "adamw": 7, "rmsprop": 5, "rmsprop_centered": 6,
-           "adagrad": 3, "lion": 6, "signum": 4, "ademamix": 10}  # fmt: skip
 # Names of rows in the recorded file, and what follows the rule's order of hypers.
 RUNS = {
     "torch_sgd": ("sgd", [0.1, 0, 0, 0, 0]),
@@ -38,59 +33,10 @@ def from_bits(record):
     return np.array([int(x, 16) for x in record["x"]], np.uint32).view(F32)
 
 
-def write_scalars(rule, hypers):
-    """Lines that make `%k`, the scalars of the step behind `%t`, of constants."""
-    lines = [
-        f"  %h{i} = binade.constant dense<{h:.17e}> : tensor<f64>"
-        for i, h in enumerate(hypers)
-    ]
-    names = ", ".join(["%t"] + [f"%h{i}" for i in range(len(hypers))])
-    types = ", ".join(["tensor<i64>"] + ["tensor<f64>"] * len(hypers))
-    results = ", ".join(["tensor<f32>"] * SCALARS[rule])
-    lines.append(f"  %k:{SCALARS[rule]} = binade.optimizer_scalars @{rule}({names})")
-    return "\n".join([*lines, f"    : ({types}) -> ({results})"])
-
-
-def step_module(rule, hypers, size, parameter="f32", factors=0, skip=False):
-    """The rule and a step over one parameter: p, g, states, step -> p, states."""
-    p, g, scalar = f"tensor<{size}x{parameter}>", f"tensor<{size}xf32>", "tensor<f32>"
-    states = [f"%s{i}" for i in range(STATES[rule])]
-    scalars = [f"%k#{i}" for i in range(SCALARS[rule])]
-    factor_names = [f"%f{i}" for i in range(factors)]
-    arguments = [f'%p: {p} {{binade.name = "p"}}', f'%g: {g} {{binade.name = "g"}}',
-                 '%t: tensor<i64> {binade.name = "step"}']  # fmt: skip
-    arguments += [f'{s}: {g} {{binade.name = "s{i}"}}' for i, s in enumerate(states)]
-    arguments += [f'{f}: {scalar} {{binade.name = "f{i}"}}'
-                  for i, f in enumerate(factor_names)]  # fmt: skip
-    arguments += ['%skip: tensor<i1> {binade.name = "skip"}'] * skip
-    results = ", ".join([p] + [g] * len(states))
-    named = ", ".join(
-        [f'{p} {{binade.name = "p"}}']
-        + [f'{g} {{binade.name = "s{i}"}}' for i in range(len(states))]
-    )
-    update = f"@{rule} %p, %g states({', '.join(states)}) scalars({', '.join(scalars)})"
-    operand_types = [p, g, *[g] * len(states), *[scalar] * len(scalars)]
-    if factors:
-        update += f" factors({', '.join(factor_names)})"
-        operand_types += [scalar] * factors
-    if skip:
-        update += " skip(%skip)"
-        operand_types.append("tensor<i1>")
-    return (
-        (RULES / f"{rule}.mlir").read_text()
-        + f"""
-func.func @step({", ".join(arguments)}) -> ({named}) {{
-{write_scalars(rule, hypers)}
-  %u:{1 + len(states)} = binade.optimizer_update {update}
-    : ({", ".join(operand_types)}) -> ({results})
-  return {", ".join(f"%u#{i}" for i in range(1 + len(states)))} : {results}
-}}
-"""
-    )
-
-
 def fill(rule, like, value=0.0):
-    return {f"s{i}": np.full(like.shape, value, F32) for i in range(STATES[rule])}
+    return {
+        f"s{i}": np.full(like.shape, value, F32) for i in range(len(Rule(rule).states))
+    }
 
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
@@ -98,7 +44,7 @@ def fill(rule, like, value=0.0):
 def test_rules_follow_pytorch(name, backend):
     rule, hypers = RUNS[name]
     p = from_bits(GOLDEN["param0"])
-    module = step_module(rule, hypers, len(p))
+    module = update_module(rule, hypers, len(p))
     states = fill(rule, p, INITIAL.get(name, 0.0))
     for step, (record, expected) in enumerate(zip(GOLDEN["grads"], GOLDEN[name])):
         outputs = evaluate(module, {"p": p, "g": from_bits(record), "step": np.int64(step),
@@ -145,8 +91,8 @@ def test_rules_follow_papers(name, backend):
     formula, hypers = PAPERS[name]
     rule = name.split()[0]
     p, draw = random(50, seed=1), np.random.default_rng(2)
-    module, states = step_module(rule, hypers, len(p)), fill(rule, p)
-    exact, exact_states = p.astype(float), [np.zeros(50)] * STATES[rule]
+    module, states = update_module(rule, hypers, len(p)), fill(rule, p)
+    exact, exact_states = p.astype(float), [np.zeros(50)] * len(Rule(rule).states)
     for step in range(8):
         g = draw.normal(size=50).astype(F32)
         g[:3] = 0  # A sign of 0 is 0.
@@ -163,7 +109,7 @@ def test_rules_follow_papers(name, backend):
 def test_factors_multiply_the_gradient_in_f32():
     p, g = random(5, seed=1), random(5, seed=2)
     factors = F32(1 / 3), F32(0.7)
-    module = step_module("sgd", [1.0, 0, 0, 0, 0], 5, factors=2)
+    module = update_module("sgd", [1.0, 0, 0, 0, 0], 5, factors=2)
     outputs = evaluate(
         module, {"p": p, "g": g, "step": np.int64(0), "f0": factors[0], "f1": factors[1],
                  **fill("sgd", p)}, "--function", "step",
@@ -175,7 +121,7 @@ def test_factors_multiply_the_gradient_in_f32():
 def test_a_skipped_step_keeps_everything(skip):
     p = random(5, F16, seed=3)
     g, s = random(5, seed=4), random(5, seed=5)
-    module = step_module("sgd", [0.5, 0.9, 0, 0, 0], 5, parameter="f16", skip=True)
+    module = update_module("sgd", [0.5, 0.9, 0, 0, 0], 5, parameter="f16", skip=True)
     outputs = evaluate(
         module, {"p": p, "g": g, "step": np.int64(3), "s0": s, "skip": np.bool_(skip)},
         "--function", "step",
@@ -204,7 +150,7 @@ def test_gradient_statistics():
 
 def test_kernels_over_many_tensors():
     """Two segments of different shapes, and what both reduce to."""
-    rule = (RULES / "sgd.mlir").read_text()
+    rule = Rule("sgd").text
     scalar = ", ".join(["tensor<f32>"] * 6)
     names = ", ".join(f"%k{i}" for i in range(6))
     arguments = ", ".join(f"%k{i}: tensor<f32>" for i in range(6))

@@ -22,9 +22,7 @@ def from_bits(record):
 
 
 def run(module, state, backend, **more):
-    outputs = evaluate(
-        module, state | more, "--function", "step", "--backend", backend
-    )
+    outputs = evaluate(module, state | more, "--function", "step", "--backend", backend)
     return {name: outputs[name] for name in state}
 
 
