@@ -30,8 +30,7 @@ func::FuncOp mlir::binade::findPrepare(OptimizerOp rule, StringRef form) {
   return rule->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(name);
 }
 
-std::pair<int64_t, int64_t>
-mlir::binade::getMatrix(ArrayRef<int64_t> shape) {
+std::pair<int64_t, int64_t> mlir::binade::getMatrix(ArrayRef<int64_t> shape) {
   if (shape.empty())
     return {1, 1};
   return {shape.front(), ShapedType::getNumElements(shape.drop_front())};
@@ -98,8 +97,7 @@ mlir::binade::getStateTypes(OptimizerOp rule, func::FuncOp prepare,
 }
 
 /// What is wrong with the ops of `function`, which `callers` call.
-static std::string explainBody(func::FuncOp function,
-                               ArrayRef<int64_t> lengths,
+static std::string explainBody(func::FuncOp function, ArrayRef<int64_t> lengths,
                                SmallVector<func::FuncOp> callers = {}) {
   if (llvm::is_contained(callers, function))
     return "calls itself";
@@ -204,18 +202,18 @@ static SmallVector<Value> inlineBody(ImplicitLocOpBuilder &b,
   return look(function.front().getTerminator()->getOperands());
 }
 
+SmallVector<int64_t> mlir::binade::getWrittenShape(func::FuncOp prepare,
+                                                   ArrayRef<int64_t> shape) {
+  return llvm::to_vector(Lengths(prepare, shape).getShape());
+}
+
 SmallVector<Value> mlir::binade::buildPrepare(ImplicitLocOpBuilder &b,
                                               func::FuncOp prepare,
                                               ArrayRef<int64_t> shape,
                                               ValueRange arguments) {
-  Lengths lengths(prepare, shape);
+  SmallVector<Value> results =
+      inlineBody(b, prepare, arguments, Lengths(prepare, shape));
   RankedTensorType parameter = getParameter(prepare);
-  SmallVector<Value> inputs;
-  for (auto [type, value] : llvm::zip(prepare.getArgumentTypes(), arguments))
-    inputs.push_back(type == parameter
-                         ? buildReshape(b, value, lengths.getShape())
-                         : value);
-  SmallVector<Value> results = inlineBody(b, prepare, inputs, lengths);
   for (auto [type, value] : llvm::zip(prepare.getResultTypes(), results))
     if (type == parameter)
       value = buildReshape(b, value, shape);
@@ -226,29 +224,70 @@ SmallVector<Value> mlir::binade::buildPrepare(ImplicitLocOpBuilder &b,
 // Updates that such a formula prepares
 //===----------------------------------------------------------------------===//
 
-/// The f32 that the rule reads of a parameter.
-static Value buildParameter(ImplicitLocOpBuilder &b, OptimizerUpdateOp op) {
-  switch (op.getMaster()) {
-  case Master::F32:
-    return op.getBeside();
-  case Master::SplitRound:
-  case Master::SplitTrunc:
-    return JoinHalvesOp::create(b, op.getParameter(), op.getBeside(),
-                                op.getMaster() == Master::SplitRound);
-  default:
-    return buildCast(b, op.getParameter(), b.getF32Type());
-  }
-}
+namespace {
+/// What a `prepare` reads of an update, in the shape for which it is written.
+/// What is in memory takes that shape first: then nothing that is computed has
+/// to be in memory.
+class PrepareInputs {
+public:
+  PrepareInputs(ImplicitLocOpBuilder &b, OptimizerUpdateOp op,
+                ArrayRef<int64_t> shape)
+      : b(b), op(op), shape(shape) {}
 
-static Value buildState(ImplicitLocOpBuilder &b, OptimizerUpdateOp op,
-                        const KeptState &state) {
-  ValueRange parts = op.getStates().slice(state.first, state.count);
-  if (!state.format)
-    return buildCast(b, parts.front(), b.getF32Type());
-  auto parameter = cast<RankedTensorType>(op.getParameter().getType());
-  return DequantizeOp::create(b, parameter.clone(b.getF32Type()), parts,
-                              state.format);
-}
+  SmallVector<Value> build() {
+    SmallVector<Value> inputs = {buildParameter(), buildGradient()};
+    for (const KeptState &state : op.getKeptStates())
+      inputs.push_back(buildState(state));
+    llvm::append_range(inputs, op.getScalars());
+    return inputs;
+  }
+
+private:
+  Value view(Value x) {
+    auto getShape = [](Value x) {
+      return cast<RankedTensorType>(x.getType()).getShape();
+    };
+    bool isLikeParameter = getShape(x) == getShape(op.getParameter());
+    return isLikeParameter ? buildReshape(b, x, shape) : x;
+  }
+
+  /// The f32 that the rule reads.
+  Value buildParameter() {
+    switch (op.getMaster()) {
+    case Master::F32:
+      return view(op.getBeside());
+    case Master::SplitRound:
+    case Master::SplitTrunc:
+      return JoinHalvesOp::create(b, view(op.getParameter()),
+                                  view(op.getBeside()),
+                                  op.getMaster() == Master::SplitRound);
+    default:
+      return buildCast(b, view(op.getParameter()), b.getF32Type());
+    }
+  }
+
+  Value buildGradient() {
+    Value gradient = buildCast(b, view(op.getGradient()), b.getF32Type());
+    for (Value factor : op.getFactors())
+      gradient =
+          MulOp::create(b, gradient, buildBroadcast(b, factor, {}, shape));
+    return gradient;
+  }
+
+  Value buildState(const KeptState &state) {
+    SmallVector<Value> parts(op.getStates().slice(state.first, state.count));
+    parts.front() = view(parts.front());
+    if (!state.format)
+      return buildCast(b, parts.front(), b.getF32Type());
+    return DequantizeOp::create(b, RankedTensorType::get(shape, b.getF32Type()),
+                                parts, state.format);
+  }
+
+  ImplicitLocOpBuilder &b;
+  OptimizerUpdateOp op;
+  ArrayRef<int64_t> shape;
+};
+} // namespace
 
 FailureOr<SmallVector<Value>>
 OptimizerUpdateOp::decompose(ImplicitLocOpBuilder &b) {
@@ -259,18 +298,9 @@ OptimizerUpdateOp::decompose(ImplicitLocOpBuilder &b) {
       SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(op, getPrepareAttr());
   auto type = cast<RankedTensorType>(getParameter().getType());
   ArrayRef<int64_t> shape = type.getShape();
-  auto spread = [&](Value x, Value like) {
-    return buildBroadcast(b, x, {},
-                          cast<RankedTensorType>(like.getType()).getShape());
-  };
-  Value gradient = buildCast(b, getGradient(), b.getF32Type());
-  for (Value factor : getFactors())
-    gradient = MulOp::create(b, gradient, spread(factor, gradient));
-  SmallVector<Value> arguments = {buildParameter(b, op), gradient};
-  for (const KeptState &state : getKeptStates())
-    arguments.push_back(buildState(b, op, state));
-  llvm::append_range(arguments, getScalars());
-  SmallVector<Value> values = buildPrepare(b, prepare, shape, arguments);
+  SmallVector<int64_t> written = getWrittenShape(prepare, shape);
+  SmallVector<Value> values =
+      buildPrepare(b, prepare, shape, PrepareInputs(b, op, written).build());
 
   // States that `update` does not know are done, the others wait for it.
   SmallVector<Value> results(1 + getStates().size()), states;
@@ -290,8 +320,11 @@ OptimizerUpdateOp::decompose(ImplicitLocOpBuilder &b) {
     Value before = getStates()[state.first];
     Value after =
         buildCast(b, values[done++], getElementTypeOrSelf(before.getType()));
-    if (getSkip())
-      after = SelectOp::create(b, spread(getSkip(), after), before, after);
+    if (getSkip()) {
+      auto type = cast<RankedTensorType>(after.getType());
+      Value skips = buildBroadcast(b, getSkip(), {}, type.getShape());
+      after = SelectOp::create(b, skips, before, after);
+    }
     results[1 + state.first] = after;
   }
   if (Value beside = getBeside()) {

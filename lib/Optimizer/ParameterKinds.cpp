@@ -18,9 +18,9 @@ static bool movesOperand(Operation *op) {
 
 /// Whether a reader of `parameter` in the forward part, or of what that was
 /// moved to, is as `is` says.
-static bool isRead(
-    Value parameter,
-    function_ref<bool(PrecisionOpInterface reader, unsigned operand)> is) {
+static bool
+isRead(Value parameter,
+       function_ref<bool(PrecisionOpInterface reader, unsigned operand)> is) {
   SmallVector<Value> pending = {parameter};
   while (!pending.empty())
     for (OpOperand &use : pending.pop_back_val().getUses()) {
@@ -54,9 +54,8 @@ ParameterKind mlir::binade::getParameterKind(Value parameter) {
 
 bool mlir::binade::isFor(OptimizerOp rule, ParameterKind kind) {
   ArrayAttr kinds = rule.getKindsAttr();
-  return !kinds ||
-         llvm::is_contained(kinds,
-                            ParameterKindAttr::get(rule.getContext(), kind));
+  return !kinds || llvm::is_contained(
+                       kinds, ParameterKindAttr::get(rule.getContext(), kind));
 }
 
 /// The forms that a parameter may have, the most specific one first.

@@ -99,11 +99,10 @@ static LogicalResult checkRule(OptimizerOp optimizer) {
              << other.getName() << "' returns " << other.getNumResults()
              << " values, '@" << prepare.getName() << "' returns "
              << prepare.getNumResults();
-  size_t updated = llvm::count_if(
-      llvm::seq<size_t>(states),
-      [&](size_t state) { return isElementwise(prepare, state); });
-  size_t values =
-      prepare ? prepare.getNumResults() - (states - updated) : 0;
+  size_t updated = llvm::count_if(llvm::seq<size_t>(states), [&](size_t state) {
+    return isElementwise(prepare, state);
+  });
+  size_t values = prepare ? prepare.getNumResults() - (states - updated) : 0;
   SmallVector<Type> elements(2 + updated + scalars.getNumResults() + values,
                              b.getF32Type());
   return checkFormula(optimizer, ".update", elements,

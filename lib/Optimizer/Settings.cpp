@@ -104,8 +104,7 @@ private:
            << parameter.name << "', and names no other for them";
   }
 
-  LogicalResult readGroup(StringRef text,
-                          ArrayRef<TrainedParameter> parameters,
+  LogicalResult readGroup(StringRef text, ArrayRef<TrainedParameter> parameters,
                           MutableArrayRef<Choice> chosen) {
     auto [glob, assignments] = text.split(':');
     llvm::Expected<llvm::GlobPattern> pattern = llvm::GlobPattern::create(glob);
@@ -139,7 +138,8 @@ private:
     if (!llvm::is_contained(forms, form))
       return emitError(location, "optimizer '")
              << rules.front().getSymName() << "' has no form '" << form
-             << "'; it has " << (forms.empty() ? "one" : llvm::join(forms, ", "));
+             << "'; it has "
+             << (forms.empty() ? "one" : llvm::join(forms, ", "));
     choice.form = form;
     return success();
   }

@@ -27,11 +27,11 @@ struct Group {
 };
 
 /// Reads `variant` (a name or empty), `settings` (key=value) and `groups`
-/// (GLOB:key=value;...) against `rules`, of which the second, if there is one, is for the kinds of
-/// parameters that the first is not for, and sorts `parameters` into groups of
-/// one rule and equal values, that of the first rule and the values without
-/// `groups` first where some parameter has them. Emits what is wrong at
-/// `location`.
+/// (GLOB:key=value;...) against `rules`, of which the second, if there is one,
+/// is for the kinds of parameters that the first is not for, and sorts
+/// `parameters` into groups of one rule and equal values, that of the first
+/// rule and the values without `groups` first where some parameter has them.
+/// Emits what is wrong at `location`.
 FailureOr<SmallVector<Group>>
 readSettings(ArrayRef<OptimizerOp> rules, StringRef variant,
              ArrayRef<std::string> settings, ArrayRef<std::string> groups,

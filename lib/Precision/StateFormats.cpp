@@ -207,9 +207,8 @@ Attribute chooseStates(const StateFormats &formats, OptimizerUpdateOp op,
       op, op.getOptimizerAttr());
   Attribute wide = TypeAttr::get(Float32Type::get(op.getContext()));
   SmallVector<Attribute> chosen;
-  for (auto [state, kept] :
-       llvm::zip(rule.getStates().getAsRange<SettingAttr>(),
-                 op.getKeptStates())) {
+  for (auto [state, kept] : llvm::zip(
+           rule.getStates().getAsRange<SettingAttr>(), op.getKeptStates())) {
     bool isUnsigned = state.getMin() && state.getMin().getValueAsDouble() >= 0;
     Attribute format = isUnsigned ? formats.ofUnsigned : formats.ofSigned;
     bool isWide = isa<QuantizedAttr>(format) && !quantizes;

@@ -86,6 +86,15 @@ func.func @choices(%x: tensor<8xi64>, %y: tensor<8xi64>) -> tensor<8xi64> {
   return %4 : tensor<8xi64>
 }
 
+// CHECK-LABEL: func.func @halves
+func.func @halves(%high: tensor<8xbf16>, %low: tensor<8xi16>) {
+  // CHECK-NEXT: binade.join_halves %arg0, %arg1 : (tensor<8xbf16>, tensor<8xi16>) -> tensor<8xf32>
+  %0 = binade.join_halves %high, %low : (tensor<8xbf16>, tensor<8xi16>) -> tensor<8xf32>
+  // CHECK-NEXT: binade.join_halves %arg0, %arg1 {rounded}
+  %1 = binade.join_halves %high, %low {rounded} : (tensor<8xbf16>, tensor<8xi16>) -> tensor<8xf32>
+  return
+}
+
 // Operands and results have formats of their own; decisions are attributes.
 // CHECK-LABEL: func.func @formats
 func.func @formats(%x: tensor<8xbf16>, %y: tensor<8xf32>) -> tensor<8xf16> {

@@ -190,3 +190,78 @@ func.func @nothing_to_draw_from(%p: tensor<8xbf16>, %g: tensor<8xf32>, %s: tenso
 
 // expected-error@+1 {{parameters are kept in f32, bf16 or f16, not in f64}}
 func.func @storage_format() attributes {storage = #binade.storage<parameter = f64>} { return }
+
+// -----
+
+binade.optimizer @rule {states = [#binade.setting<"row" = 0.0>], hypers = []}
+func.func private @rule.prepare(%p: tensor<2x3xf32>, %g: tensor<2x3xf32>, %row: tensor<2xf32>) -> (tensor<2xf32>, tensor<f32>) {
+  %n = binade.constant dense<1.0> : tensor<f32>
+  return %row, %n : tensor<2xf32>, tensor<f32>
+}
+func.func private @rule.update(%p: f32, %g: f32, %n: f32) -> f32 { return %n : f32 }
+
+func.func @state_of_another_shape(%p: tensor<4x8xf32>, %row: tensor<8xf32>) {
+  // expected-error@+1 {{'binade.optimizer_update' op expects a state of type 'tensor<4xf32>', got 'tensor<8xf32>'}}
+  %n:2 = binade.optimizer_update @rule %p, %p states(%row) {prepare = @rule.prepare} : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>) -> (tensor<4x8xf32>, tensor<8xf32>)
+  return
+}
+
+// -----
+
+binade.optimizer @rule {states = [#binade.setting<"row" = 0.0>], hypers = []}
+func.func private @rule.prepare(%p: tensor<2x3xf32>, %g: tensor<2x3xf32>, %row: tensor<2xf32>) -> (tensor<2xf32>, tensor<f32>) {
+  %n = binade.constant dense<1.0> : tensor<f32>
+  return %row, %n : tensor<2xf32>, tensor<f32>
+}
+func.func private @rule.update(%p: f32, %g: f32, %n: f32) -> f32 { return %n : f32 }
+
+func.func @no_such_form(%p: tensor<4x8xf32>, %row: tensor<4xf32>) {
+  // expected-error@+1 {{'binade.optimizer_update' op needs function '@rule.prepare.wide', which this module does not hold}}
+  %n:2 = binade.optimizer_update @rule %p, %p states(%row) {prepare = @rule.prepare.wide} : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4xf32>) -> (tensor<4x8xf32>, tensor<4xf32>)
+  return
+}
+
+// -----
+
+binade.optimizer @rule {states = [#binade.setting<"row" = 0.0>], hypers = []}
+func.func private @rule.prepare(%p: tensor<2x3xf32>, %g: tensor<2x3xf32>, %row: tensor<2xf32>) -> (tensor<2xf32>, tensor<f32>) {
+  %n = binade.constant dense<1.0> : tensor<f32>
+  return %row, %n : tensor<2xf32>, tensor<f32>
+}
+func.func private @rule.update(%p: f32, %g: f32, %n: f32) -> f32 { return %n : f32 }
+
+func.func @values_of_another_shape(%p: tensor<4x8xf32>, %row: tensor<4xf32>) {
+  // expected-error@+1 {{'binade.optimizer_update' op expects values only behind 'prepare', numbers or of the parameter's shape 'tensor<4x8xf32>', got 'tensor<4xf32>'}}
+  %n = binade.optimizer_update @rule %p, %p values(%row) : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+binade.optimizer @rule {states = [#binade.setting<"row" = 0.0>], hypers = []}
+func.func private @rule.prepare(%p: tensor<2x3xf32>, %g: tensor<2x3xf32>, %row: tensor<2xf32>) -> (tensor<2xf32>, tensor<f32>) {
+  %n = binade.constant dense<1.0> : tensor<f32>
+  return %row, %n : tensor<2xf32>, tensor<f32>
+}
+func.func private @rule.update(%p: f32, %g: f32, %n: f32) -> f32 { return %n : f32 }
+
+func.func @prepared_twice(%p: tensor<4x8xf32>, %row: tensor<4xf32>, %n: tensor<f32>) {
+  // expected-error@+1 {{'binade.optimizer_update' op expects values only behind 'prepare'}}
+  %m:2 = binade.optimizer_update @rule %p, %p states(%row) values(%n) {prepare = @rule.prepare} : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4xf32>, tensor<f32>) -> (tensor<4x8xf32>, tensor<4xf32>)
+  return
+}
+
+// -----
+
+binade.optimizer @rule {states = [#binade.setting<"row" = 0.0>], hypers = []}
+func.func private @rule.prepare(%p: tensor<2x3xf32>, %g: tensor<2x3xf32>, %row: tensor<2xf32>) -> (tensor<2xf32>, tensor<f32>) {
+  %n = binade.constant dense<1.0> : tensor<f32>
+  return %row, %n : tensor<2xf32>, tensor<f32>
+}
+func.func private @rule.update(%p: f32, %g: f32, %n: f32) -> f32 { return %n : f32 }
+
+func.func @one_state_too_many(%p: tensor<4x8xf32>, %row: tensor<4xf32>) {
+  // expected-error@+1 {{'binade.optimizer_update' op has 2 states, optimizer @rule has 1}}
+  %n:3 = binade.optimizer_update @rule %p, %p states(%row, %p) {prepare = @rule.prepare} : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4xf32>, tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4xf32>, tensor<4x8xf32>)
+  return
+}

@@ -48,3 +48,27 @@ func.func @kept(%p: tensor<8xbf16>, %g: tensor<8xf32>, %last: tensor<8xf16>, %lr
     : (tensor<8xbf16>, tensor<8xf32>, tensor<8xf16>, tensor<f32>, tensor<i64>, tensor<i64>) -> (tensor<8xbf16>, tensor<8xf16>)
   return
 }
+
+// CHECK: binade.optimizer @whole {{.*}}kinds = [#binade.parameter_kind<matrix>, #binade.parameter_kind<shift>], others = "adamw", {{.*}}variants = {fast = {lr = 1.000000e-01 : f64}}
+binade.optimizer @whole {
+  states = [#binade.setting<"row" = 0.0>], hypers = [#binade.setting<"lr" = 1.0e-3>],
+  kinds = [#binade.parameter_kind<matrix>, #binade.parameter_kind<shift>],
+  others = "adamw", variants = {fast = {lr = 0.1}}}
+func.func private @whole.prepare(%p: tensor<2x3xf32>, %g: tensor<2x3xf32>, %row: tensor<2xf32>,
+                                 %lr: tensor<f32>) -> (tensor<2xf32>, tensor<f32>, tensor<2x3xf32>) {
+  return %row, %lr, %g : tensor<2xf32>, tensor<f32>, tensor<2x3xf32>
+}
+func.func private @whole.update(%p: f32, %g: f32, %lr: f32, %rate: f32, %u: f32) -> f32 {
+  return %u : f32
+}
+
+// CHECK-LABEL: func.func @prepared
+func.func @prepared(%p: tensor<4x8xf32>, %row: tensor<4xf32>, %lr: tensor<f32>) {
+  // CHECK-NEXT: binade.optimizer_update @whole %arg0, %arg0 states(%arg1) scalars(%arg2) {prepare = @whole.prepare}
+  %new:2 = binade.optimizer_update @whole %p, %p states(%row) scalars(%lr) {prepare = @whole.prepare}
+    : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4xf32>, tensor<f32>) -> (tensor<4x8xf32>, tensor<4xf32>)
+  // CHECK-NEXT: binade.optimizer_update @whole %arg0, %arg0 scalars(%arg2) values(%arg2, %arg0)
+  %done = binade.optimizer_update @whole %p, %p scalars(%lr) values(%lr, %p)
+    : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<f32>, tensor<f32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}

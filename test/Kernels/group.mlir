@@ -116,3 +116,24 @@ func.func @step(%x: tensor<f32>, %y: tensor<f32>) -> tensor<f32> {
   %2 = binade.add %1, %x : (tensor<f32>, tensor<f32>) -> tensor<f32>
   return %2 : tensor<f32>
 }
+
+// -----
+
+// A reduction of all elements takes in what it reduces, and others of the same. What
+// reads the sum waits for it.
+
+// CHECK-LABEL: func.func @step
+// CHECK-NEXT:    %[[Y:.*]]:3 = binade.launch [@mul_reduce_max_0](%arg0)
+// CHECK-NEXT:    %[[Z:.*]] = binade.launch [@mul_1](%[[Y]]#0, %[[Y]]#1)
+// CHECK-NEXT:    return %[[Z]], %[[Y]]#2
+// CHECK:       func.func private @mul_reduce_max_0
+// CHECK-SAME:    binade.kernel = #binade.schedule<full_reduction>
+// CHECK:         return %{{.*}}, %{{.*}}, %{{.*}} : tensor<4x8xf32>, tensor<f32>, tensor<f32>
+func.func @step(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<f32>) {
+  %0 = binade.mul %x, %x : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %1 = binade.reduce_sum %0 {axes = array<i64: 0, 1>} : (tensor<4x8xf32>) -> tensor<f32>
+  %2 = binade.broadcast %1 {axes = array<i64>} : (tensor<f32>) -> tensor<4x8xf32>
+  %3 = binade.mul %0, %2 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %4 = binade.reduce_max %0 {axes = array<i64: 0, 1>} : (tensor<4x8xf32>) -> tensor<f32>
+  return %3, %4 : tensor<4x8xf32>, tensor<f32>
+}

@@ -4,7 +4,7 @@
 
 // REDEFINE: %{append} = optimizer=lyon
 // RUN: %{errors} UNKNOWN
-// UNKNOWN: error: unknown optimizer 'lyon'; expected one of adagrad, adam, adamw, ademamix, lion, rmsprop, rmsprop_centered, sgd, signum, or a rule file ending in .mlir
+// UNKNOWN: error: unknown optimizer 'lyon'; expected one of adafactor, adafactor_vector, adagrad, adam, adamw, ademamix, lamb, lars, lion, muon, rmsprop, rmsprop_centered, sgd, signum, tiger, or a rule file ending in .mlir
 
 // REDEFINE: %{append} = optimizer=sgd settings=beta1=0.9
 // RUN: %{errors} SETTING
@@ -58,7 +58,7 @@
 
 // REDEFINE: %{append} = on-nonfinite=stop
 // RUN: %{errors} NONFINITE
-// NONFINITE: error: on-nonfinite must be skip or continue, got 'stop'
+// NONFINITE: error: on-nonfinite must be skip, continue or shrink, got 'stop'
 
 // A rule file is read like the ones that are shipped, and checked.
 

@@ -20,9 +20,8 @@ std::pair<int64_t, int64_t> getMatrix(ArrayRef<int64_t> shape);
 
 /// Types of the states of a parameter that `prepare` (null where the rule has
 /// none) works on.
-SmallVector<RankedTensorType> getStateTypes(OptimizerOp rule,
-                                            func::FuncOp prepare,
-                                            ArrayRef<int64_t> shape);
+SmallVector<RankedTensorType>
+getStateTypes(OptimizerOp rule, func::FuncOp prepare, ArrayRef<int64_t> shape);
 
 /// Whether the state is one that `update` knows: of the parameter's shape.
 bool isElementwise(func::FuncOp prepare, unsigned state);
@@ -32,9 +31,13 @@ bool isElementwise(func::FuncOp prepare, unsigned state);
 std::string explainViolation(func::FuncOp prepare, unsigned states,
                              unsigned scalars);
 
-/// The ops of `prepare` for a parameter of `shape`. `arguments` are f32: those
-/// of the parameter's shape, other states and scalars. Returns the states that
-/// are not elementwise, then the values.
+/// The shape that the parameter has inside `prepare`: of one or two axes.
+SmallVector<int64_t> getWrittenShape(func::FuncOp prepare,
+                                     ArrayRef<int64_t> shape);
+
+/// The ops of `prepare` for a parameter of `shape`. `arguments` are f32, those
+/// of the parameter's shape in `getWrittenShape`. Returns the states that are
+/// not elementwise, then the values, of the parameter's shape again.
 SmallVector<Value> buildPrepare(ImplicitLocOpBuilder &b, func::FuncOp prepare,
                                 ArrayRef<int64_t> shape, ValueRange arguments);
 

@@ -24,11 +24,11 @@ static LogicalResult verifyVariant(OptimizerOp rule, NamedAttribute variant) {
       return setting.getName() == value.getName();
     });
     if (!number || hyper == hypers.end())
-      return rule.emitOpError("expects numbers for hyper-parameters in variant '")
+      return rule.emitOpError(
+                 "expects numbers for hyper-parameters in variant '")
              << variant.getName().getValue() << "', got " << value.getName()
              << " = " << value.getValue();
-    std::string problem =
-        (*hyper).explainViolation(number.getValueAsDouble());
+    std::string problem = (*hyper).explainViolation(number.getValueAsDouble());
     if (!problem.empty())
       return rule.emitOpError("has an illegal variant: ") << problem;
   }
@@ -153,9 +153,8 @@ static LogicalResult verifyPrepare(OptimizerUpdateOp op, OptimizerOp rule,
            << prepare.getName() << "', which " << wrong;
   SmallVector<KeptState> kept = op.getKeptStates();
   if (kept.size() != states) // C2
-    return op.emitOpError("has ")
-           << kept.size() << " states, optimizer " << op.getOptimizerAttr()
-           << " has " << states;
+    return op.emitOpError("has ") << kept.size() << " states, optimizer "
+                                  << op.getOptimizerAttr() << " has " << states;
   for (auto [state, type] :
        llvm::zip(kept, getStateTypes(rule, prepare, shape)))
     if (Value first = op.getStates()[state.first];
@@ -173,7 +172,8 @@ OptimizerUpdateOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return failure();
   auto [rule, function] = *found;
   if (FlatSymbolRefAttr name = getPrepareAttr()) {
-    auto prepared = lookUpRule(*this, getOptimizerAttr(), name.getAttr(), symbols);
+    auto prepared =
+        lookUpRule(*this, getOptimizerAttr(), name.getAttr(), symbols);
     if (failed(prepared))
       return failure();
     return verifyPrepare(*this, rule, prepared->second);

@@ -2,10 +2,12 @@
 
 #include "binade/IR/Binade.h"
 #include "binade/Reference/Interpreter.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -16,7 +18,8 @@ namespace {
 class Evaluate : public ::testing::Test {
 protected:
   Evaluate() {
-    context.loadDialect<BinadeDialect, func::FuncDialect>();
+    context
+        .loadDialect<BinadeDialect, arith::ArithDialect, func::FuncDialect>();
     context.getDiagEngine().registerHandler([&](Diagnostic &diagnostic) {
       message = diagnostic.str();
       return success();
@@ -150,4 +153,60 @@ TEST_F(Evaluate, ComparesInUnitsOfTheBound) {
   EXPECT_EQ(lost.ratio, INFINITY);
   EXPECT_EQ(compare(*make({3}, {1.0, NAN, 2.5}), *reference, nullptr).ratio,
             INFINITY);
+}
+
+TEST_F(Evaluate, FormulasKnowAllComparisons) {
+  const double nan = NAN;
+  for (auto [x, y, name] : {std::tuple(1.0, 1.0, "equal"),
+                            {2.0, 1.0, "above"},
+                            {1.0, 2.0, "below"},
+                            {nan, 1.0, "unordered"}}) {
+    std::string wanted = name;
+    struct Row {
+      const char *predicate;
+      bool equal, above, below, unordered;
+    };
+    for (Row row : {Row{"false", false, false, false, false},
+                    {"oeq", true, false, false, false},
+                    {"ogt", false, true, false, false},
+                    {"oge", true, true, false, false},
+                    {"olt", false, false, true, false},
+                    {"ole", true, false, true, false},
+                    {"one", false, true, true, false},
+                    {"ord", true, true, true, false},
+                    {"ueq", true, false, false, true},
+                    {"ugt", false, true, false, true},
+                    {"uge", true, true, false, true},
+                    {"ult", false, false, true, true},
+                    {"ule", true, false, true, true},
+                    {"une", false, true, true, true},
+                    {"uno", false, false, false, true},
+                    {"true", true, true, true, true}}) {
+      parse((R"mlir(
+        binade.optimizer @o {states = [], hypers = []}
+        func.func private @o.update(%p: f32, %g: f32) -> f32 {
+          %zero = arith.constant 0.0 : f32
+          %one = arith.constant 1.0 : f32
+          %holds = arith.cmpf )mlir" +
+             Twine(row.predicate) + R"mlir(, %p, %g : f32
+          %n = arith.select %holds, %one, %zero : f32
+          return %n : f32
+        }
+        func.func @f(%p: tensor<1xf32>, %g: tensor<1xf32>) -> tensor<1xf32> {
+          %n = binade.optimizer_update @o %p, %g
+            : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+          return %n : tensor<1xf32>
+        })mlir")
+                .str());
+      FailureOr<Outputs> outputs = evaluate(
+          *module, "f", {{"arg0", make({1}, {x})}, {"arg1", make({1}, {y})}});
+      ASSERT_TRUE(succeeded(outputs)) << message;
+      bool holds = wanted == "equal"   ? row.equal
+                   : wanted == "above" ? row.above
+                   : wanted == "below" ? row.below
+                                       : row.unordered;
+      EXPECT_EQ(outputs->values["result0"]->getFloats()[0], holds)
+          << row.predicate << " " << wanted;
+    }
+  }
 }
