@@ -61,9 +61,9 @@ static FailureOr<KernelInfo> emit(const KernelSource &source,
     return emitManyTensors(source);
   if (schedule == Schedule::Scatter)
     return emitScatter(source);
-  func::FuncOp function = source.function;
-  if (!function.front().getOps<StatisticsOp>().empty())
+  if (schedule == Schedule::Statistics)
     return emitStatistics(source);
+  func::FuncOp function = source.function;
   bool onlyNumbers = llvm::all_of(source.getResults(), [](Value result) {
     return getTensor(result).getRank() == 0;
   });

@@ -194,17 +194,30 @@ private:
       });
   }
 
+  using Members = llvm::SmallPtrSet<Operation *, 8>;
+
+  /// Whether ops that are no members read `value`. Those that are recomputed
+  /// are part of their readers.
+  static bool isReadOutside(Value value, const Members &members) {
+    return llvm::any_of(value.getUsers(), [&](Operation *user) {
+      if (members.contains(user))
+        return false;
+      return !isRecomputed(user) ||
+             llvm::any_of(user->getResults(), [&](Value result) {
+               return isReadOutside(result, members);
+             });
+    });
+  }
+
   void launch(const Unit &unit) {
-    llvm::SmallPtrSet<Operation *, 8> members(unit.ops.begin(), unit.ops.end());
+    Members members(unit.ops.begin(), unit.ops.end());
     Body body(getLocation(unit));
     for (Operation *op : unit.ops)
       body.clone(op);
     SmallVector<Value> outside, results;
     for (Operation *op : unit.ops)
       for (Value result : op->getResults())
-        if (llvm::any_of(result.getUsers(), [&](Operation *user) {
-              return !members.contains(user);
-            })) {
+        if (isReadOutside(result, members)) {
           outside.push_back(result);
           results.push_back(body.inside.lookup(result));
         }

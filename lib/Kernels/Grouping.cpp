@@ -77,6 +77,8 @@ private:
       if (canJoin(units[input], unit) && (!host || isBetter(input, *host)))
         host = input;
     }
+    if (host && absorb(inputs, *host))
+      inputs = getInputs(op);
     // Ops over many tensors do not feed each other: equal ones stand side by
     // side.
     if (schedule == Schedule::MultiTensor)
@@ -96,6 +98,34 @@ private:
   bool isBetter(unsigned host, unsigned than) const {
     return std::pair(!isRead[host], units[host].level) >
            std::pair(!isRead[than], units[than].level);
+  }
+
+  /// Merges into `host` what else an op of its loops reads and has these loops,
+  /// unless one of both waits for the other.
+  bool absorb(ArrayRef<unsigned> inputs, unsigned host) {
+    bool absorbed = false;
+    for (unsigned input : inputs) {
+      Unit &unit = units[host], &guest = units[input];
+      if (input == host || guest.schedule != Schedule::Elementwise ||
+          !canJoin(unit, guest))
+        continue;
+      // Who waits has a higher level, and waits for a unit that is read.
+      bool isApart = unit.level == guest.level ||
+                     !isRead[unit.level < guest.level ? host : input];
+      if (!isApart)
+        continue;
+      for (Operation *op : guest.ops)
+        unitOf[op] = host;
+      llvm::append_range(unit.ops, guest.ops);
+      llvm::sort(unit.ops, [&](Operation *x, Operation *y) {
+        return position.lookup(x) < position.lookup(y);
+      });
+      unit.level = std::max(unit.level, guest.level);
+      isRead[host] = isRead[host] || isRead[input];
+      guest.ops.clear();
+      absorbed = true;
+    }
+    return absorbed;
   }
 
   void add(Operation *op, Unit unit) {
@@ -218,6 +248,8 @@ private:
     }
     std::vector<unsigned> key(units.size());
     for (unsigned index = units.size(); index-- > 0;) {
+      if (units[index].ops.empty())
+        continue;
       key[index] = 2 * position[units[index].ops.back()] + 1;
       if (missing[index] == 0)
         for (unsigned reader : readers[index]) {
@@ -230,7 +262,7 @@ private:
     using Entry = std::pair<unsigned, unsigned>;
     std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> ready;
     for (unsigned index = 0; index < units.size(); ++index)
-      if (missing[index] == 0)
+      if (missing[index] == 0 && !units[index].ops.empty())
         ready.emplace(key[index], index);
     std::vector<Unit> sorted;
     while (!ready.empty()) {
@@ -241,7 +273,10 @@ private:
           ready.emplace(key[reader], reader);
       sorted.push_back(std::move(units[index]));
     }
-    assert(sorted.size() == units.size() && "units depend on each other");
+    assert(llvm::count_if(units,
+                          [](const Unit &unit) { return !unit.ops.empty(); }) ==
+               0 &&
+           "units depend on each other");
     return sorted;
   }
 

@@ -237,12 +237,13 @@ struct AppendOptimizerPass
     FailureOr<Rule> rule = loadRule(name, module.getContext());
     if (failed(rule))
       return failure();
+    llvm::StringMap<Value> arguments;
+    for (const Port &port : getArguments(function, Role::Parameter))
+      arguments[port.name] = function.getArgument(port.index);
     SmallVector<TrainedParameter> parameters;
-    for (const Port &port : getResults(function, Role::Gradient)) {
-      auto argument = findArgument(function, Role::Parameter, port.name);
-      Value parameter = function.getArgument(argument->index);
-      parameters.push_back({port.name, getParameterKind(parameter)});
-    }
+    for (const Port &port : getResults(function, Role::Gradient))
+      parameters.push_back(
+          {port.name, getParameterKind(arguments.lookup(port.name))});
     if (parameters.empty())
       return module.emitError(
           "has no parameter to train: the loss depends on none, or all are "

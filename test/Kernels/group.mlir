@@ -137,3 +137,38 @@ func.func @step(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<f32>) {
   %4 = binade.reduce_max %0 {axes = array<i64: 0, 1>} : (tensor<4x8xf32>) -> tensor<f32>
   return %3, %4 : tensor<4x8xf32>, tensor<f32>
 }
+
+// -----
+
+// Siblings that one op reads are one kernel with it, as long as neither waits for the
+// other; what is only read through a cast by the kernel itself stays inside.
+
+// CHECK-LABEL: func.func @step
+// CHECK-NEXT:    %[[Y:.*]] = binade.launch [@exp_mul_0](%arg0, %arg1) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf64>
+// CHECK-NEXT:    return %[[Y]]
+func.func @step(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> tensor<4x8xf64> {
+  %0 = binade.exp %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %1 = binade.tanh %y : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %2 = binade.sqrt %y : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %3 = binade.add %0, %1 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %4 = binade.add %3, %2 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %5 = binade.cast %4 : (tensor<4x8xf32>) -> tensor<4x8xf64>
+  %6 = binade.mul %5, %5 : (tensor<4x8xf64>, tensor<4x8xf64>) -> tensor<4x8xf64>
+  return %6 : tensor<4x8xf64>
+}
+
+// -----
+
+// The reduction's reader waits for it, so that what the reduction reads cannot join.
+
+// CHECK-LABEL: func.func @step
+// CHECK-NEXT:    %[[A:.*]]:2 = binade.launch [@exp_reduce_sum_0](%arg0)
+// CHECK-NEXT:    binade.launch [@tanh_add_1](%[[A]]#1, %[[A]]#0)
+func.func @step(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %0 = binade.exp %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %1 = binade.reduce_sum %0 {axes = array<i64: 0, 1>} : (tensor<4x8xf32>) -> tensor<f32>
+  %2 = binade.broadcast %1 {axes = array<i64>} : (tensor<f32>) -> tensor<4x8xf32>
+  %3 = binade.tanh %2 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %4 = binade.add %0, %3 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %4 : tensor<4x8xf32>
+}

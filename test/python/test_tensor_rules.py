@@ -105,6 +105,35 @@ def test_tiger_by_dimension_and_with_a_floor(backend):
 
 
 @BACKENDS
+@pytest.mark.parametrize(
+    "case", TIGER["sign_to_sgd"], ids=lambda case: str(case["gamma"])
+)
+def test_the_sign_of_tiger_has_an_exponent(case, backend):
+    """Steps of a vector are half of lr."""
+    m = from_bits(case["m"])
+    hypers = [2.0, 0.5, 0, case["gamma"]]
+    module = update_module("tiger_sgd", hypers, m.shape, form="vector")
+    state = start("tiger_sgd", 0 * m, "vector") | {"s0": m}
+    state = run(module, state, backend, g=m, step=np.int64(0))
+    np.testing.assert_array_max_ulp(-state["p"], from_bits(case["u"]), 2)
+
+
+@BACKENDS
+@pytest.mark.parametrize("form", ["", "embedding"])
+def test_all_else_is_as_in_tiger(form, backend):
+    generator = np.random.default_rng(8)
+    p, g = draw(generator, 8, 40), draw(generator, 8, 40)
+    rules = {"tiger": [0.1, 0.9, 0.1, 0, 1], "tiger_sgd": [0.1, 0.9, 0.1, 1]}
+    signs, powers = (
+        run(update_module(rule, hypers, p.shape, form=form), start(rule, p, form),
+            backend, g=g, step=np.int64(0))
+        for rule, hypers in rules.items()
+    )  # fmt: skip
+    for name in signs:
+        np.testing.assert_array_equal(powers[name], signs[name])
+
+
+@BACKENDS
 def test_lamb_follows_its_trace(backend):
     cases = json.loads((GOLDEN / "optim.json").read_text())["cases"]
     p = from_bits(cases["param0"])
@@ -258,7 +287,7 @@ def test_a_kept_parameter_is_what_is_measured(rule, form, master, kept, backend)
         np.testing.assert_array_equal((high << 16 | low).view(F32), state["p"])
 
 
-CELLS = [(rule, form) for rule in ("tiger", "lamb", "lars", "adafactor", "muon",
+CELLS = [(rule, form) for rule in ("tiger", "tiger_sgd", "lamb", "lars", "adafactor", "muon",
                                    "adafactor_vector")
          for form in Rule(rule).prepares if "shrink" not in form]  # fmt: skip
 
@@ -274,6 +303,7 @@ def test_factors_and_skips(rule, form, backend):
     )
     defaults = {"tiger": [0.1, 0.9, 0.1, 0, 1], "lars": [0.5, 0.9, 1e-2, 0.2],
                 "lamb": [0.1, 0.9, 0.99, 1e-6, 0.1, 0],
+                "tiger_sgd": [0.1, 0.9, 0.1, 0.5],
                 "muon": [0.1, 0.9, 0.1, 1, 1e-7, 0]}  # fmt: skip
     hypers = defaults.get(rule, [0.1, -0.8, 1e-7, 1e-3, 1, 0])
     plain = update_module(rule, hypers, shape, form=form)

@@ -4,6 +4,7 @@
 #include "Policy.h"
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/Container/Error.h"
+#include "binade/IR/Rules.h"
 #include "binade/Optimizer/RuleLibrary.h"
 #include "binade/Pipelines/Pipelines.h"
 #include "binade/Precision/StateFormats.h"
@@ -17,6 +18,23 @@ using namespace mlir;
 using namespace mlir::binade;
 using ::binade::oneOf;
 
+/// How much a rule keeps of a matrix: bytes per element, and what is kept of
+/// its rows or columns.
+static std::string describeStates(OptimizerOp optimizer) {
+  SmallVector<func::FuncOp> prepares = getPrepares(optimizer);
+  func::FuncOp prepare = prepares.empty() ? func::FuncOp() : prepares.front();
+  size_t states = optimizer.getStates().size();
+  size_t elementwise =
+      llvm::count_if(llvm::seq<size_t>(states), [&](size_t state) {
+        return isElementwise(prepare, state);
+      });
+  std::string text =
+      llvm::formatv("{0,2} bytes of state per parameter", 4 * elementwise);
+  if (elementwise < states)
+    text += llvm::formatv(", {0} per row and column", 4);
+  return text;
+}
+
 static void listOptimizers() {
   MLIRContext context;
   size_t width = 0;
@@ -24,13 +42,19 @@ static void listOptimizers() {
     width = std::max(width, name.size());
   for (StringRef name : getRuleNames()) {
     FailureOr<Rule> rule = loadRule(name, &context);
-    size_t states = rule->optimizer.getStates().size();
-    llvm::outs() << llvm::left_justify(name, width)
-                 << llvm::formatv("  {0,2} bytes of state per parameter;",
-                                  4 * states);
-    for (auto setting : rule->optimizer.getHypers().getAsRange<SettingAttr>())
+    OptimizerOp optimizer = rule->optimizer;
+    llvm::outs() << llvm::left_justify(name, width) << "  "
+                 << describeStates(optimizer) << ";";
+    for (auto setting : optimizer.getHypers().getAsRange<SettingAttr>())
       llvm::outs() << " " << setting.getName().getValue() << "="
                    << llvm::format("%g", setting.getDefault());
+    if (auto others = optimizer.getOthers())
+      llvm::outs() << "; other parameters by " << *others;
+    if (DictionaryAttr variants = optimizer.getVariantsAttr()) {
+      llvm::outs() << "; variants";
+      for (NamedAttribute variant : variants)
+        llvm::outs() << " " << variant.getName().getValue();
+    }
     llvm::outs() << "\n";
   }
 }

@@ -166,6 +166,7 @@ def Binade_Schedule : Binade_Enum<"Schedule", "the loop structure of a kernel", 
       I32EnumCase<"View", 8, "view">,                        // no bytes move
       I32EnumCase<"Scalars", 9, "scalars">,                  // f64, once a step
       I32EnumCase<"Library", 10, "library">,                 // plan record
+      I32EnumCase<"Statistics", 11, "statistics">,           // counts, in memory
     ]>;
 def Binade_ScheduleAttr : Binade_EnumAttr<Binade_Schedule, "schedule">;
 

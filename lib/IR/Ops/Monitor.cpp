@@ -51,7 +51,7 @@ LogicalResult StatisticsOp::verify() {
   return success();
 }
 
-Schedule StatisticsOp::getSchedule() { return Schedule::FullReduction; }
+Schedule StatisticsOp::getSchedule() { return Schedule::Statistics; }
 
 /// The order of the elements says nothing.
 Layouts StatisticsOp::chooseLayouts(const Layouts &known) {

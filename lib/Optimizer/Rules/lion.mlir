@@ -10,7 +10,9 @@ binade.optimizer @lion {
   hypers = [#binade.setting<"lr" = 1.0e-4 min 0.0>,
             #binade.setting<"beta1" = 0.9 min 0.0 max 1.0>,
             #binade.setting<"beta2" = 0.99 min 0.0 below 1.0>,
-            #binade.setting<"weight_decay" = 0.0 min 0.0>]}
+            #binade.setting<"weight_decay" = 0.0 min 0.0>],
+  variants = {cv = {beta1 = 0.9, beta2 = 0.99},
+              nlp = {beta1 = 0.95, beta2 = 0.98}}}
 
 func.func private @lion.scalars(%step: i64, %lr: f64, %beta1: f64, %beta2: f64,
                                 %weight_decay: f64)
