@@ -26,7 +26,11 @@ void BinadeDialect::registerAttributes() {
 LogicalResult
 PrecisionAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                       FloatType compute, FloatType accumulate, FloatType result,
-                      ClampAttr, StringAttr) {
+                      ArrayAttr operands, ClampAttr, StringAttr) {
+  if (operands)
+    for (Attribute format : operands)
+      if (!isa<QuantizedAttr, UnitAttr>(format))
+        return emitError() << "an operand is quantized or unit, not " << format;
   if (accumulate &&
       accumulate.getFPMantissaWidth() < compute.getFPMantissaWidth())
     return emitError() << "accumulation format " << accumulate
@@ -37,6 +41,13 @@ PrecisionAttr::verify(function_ref<InFlightDiagnostic()> emitError,
       return emitError() << what << " format " << format
                          << " is no format of memory, only of operands";
   return success();
+}
+
+QuantizedAttr PrecisionAttr::getOperand(unsigned index) const {
+  ArrayAttr operands = getOperands();
+  return operands && index < operands.size()
+             ? dyn_cast<QuantizedAttr>(operands[index])
+             : QuantizedAttr();
 }
 
 /// What is wrong with `format` of one state, or an empty string.

@@ -1,6 +1,8 @@
 //===- Assigner.cpp - How formats are chosen ------------------------------===//
 
 #include "binade/Precision/Assigner.h"
+#include "Movement.h"
+#include "binade/IR/Interface.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -14,6 +16,40 @@ std::unique_ptr<Assigner> mlir::binade::createAssigner(const Policy &policy) {
 
 static FloatType getWider(FloatType a, FloatType b) {
   return a.getFPMantissaWidth() < b.getFPMantissaWidth() ? b : a;
+}
+
+/// The op that made `value`, before it was moved, cast or saved; null for an
+/// argument.
+static Operation *getMaker(Value value) {
+  while (Operation *maker = value.getDefiningOp()) {
+    Value before = isa<SaveOp>(maker) ? maker->getOperand(0) : getMoved(value);
+    if (!before)
+      return maker;
+    value = before;
+  }
+  return nullptr;
+}
+
+/// What the operands of `op` are quantized to: gradients are what the backward
+/// part made, weights are arguments of the step, all else are activations.
+static ArrayAttr quantizeOperands(PrecisionOpInterface op,
+                                  const OperandFormats &formats) {
+  if (!formats)
+    return {};
+  SmallVector<Attribute> list;
+  for (OpOperand &operand : op->getOpOperands()) {
+    unsigned index = operand.getOperandNumber();
+    QuantizedAttr format;
+    if (op.getOperandFormat(index) == FormatRole::Chosen) {
+      Operation *maker = getMaker(operand.get());
+      format = !maker                               ? formats.weight
+               : getPhase(maker) == Phase::Backward ? formats.gradient
+                                                    : formats.activation;
+    }
+    list.push_back(format ? Attribute(format)
+                          : UnitAttr::get(op->getContext()));
+  }
+  return ArrayAttr::get(op->getContext(), list);
 }
 
 Formats mlir::binade::getFormats(const PrecisionGraph &graph, unsigned index,
@@ -31,6 +67,14 @@ Formats mlir::binade::getFormats(const PrecisionGraph &graph, unsigned index,
         node.accumulate
             ? node.accumulate
             : getWider(Float32Type::get(op.getContext()), formats.compute);
+  // What computes wide for a reason keeps its operands, too.
+  FloatType wide = Float32Type::get(op.getContext());
+  bool isNarrow =
+      formats.compute.getFPMantissaWidth() < wide.getFPMantissaWidth();
+  if (op.accumulates() && isNarrow && node.rule)
+    formats.operands = quantizeOperands(op, node.rule->settings.quantize);
+  if (node.waits)
+    formats.operands = ArrayAttr::get(op.getContext(), {node.waits});
   // What is saved was clamped where it was made.
   bool makes = !node.fitsNowhere && !isa<SaveOp>(*op);
   if (makes && node.rule && node.rule->settings.clamp)
@@ -40,7 +84,7 @@ Formats mlir::binade::getFormats(const PrecisionGraph &graph, unsigned index,
 
 Formats mlir::binade::getFormats(PrecisionAttr decision) {
   return {decision.getCompute(), decision.getAccumulate(), decision.getResult(),
-          decision.getClamp()};
+          decision.getOperands(), decision.getClamp()};
 }
 
 PrecisionAttr DecisionBuilder::build(unsigned index, const Choice &choice) {
@@ -54,7 +98,7 @@ PrecisionAttr DecisionBuilder::build(unsigned index, const Choice &choice) {
       known[{node.fitsNowhere ? node.getEvidence().data()
                               : static_cast<const void *>(rule),
              static_cast<unsigned>(node.precisionClass), formats.compute,
-             formats.accumulate, formats.result}];
+             formats.accumulate, formats.result, formats.operands}];
   if (decision)
     return decision;
   std::string origin = node.fitsNowhere ? node.getEvidence().str()
@@ -66,6 +110,6 @@ PrecisionAttr DecisionBuilder::build(unsigned index, const Choice &choice) {
                                           : op.getLoc());
              },
              op.getContext(), formats.compute, formats.accumulate,
-             formats.result, formats.clamp,
+             formats.result, formats.operands, formats.clamp,
              StringAttr::get(op.getContext(), origin));
 }

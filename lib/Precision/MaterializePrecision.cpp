@@ -57,9 +57,15 @@ private:
 
   void apply(PrecisionOpInterface op) {
     PrecisionAttr decision = op.getPrecisionAttr();
+    if (auto save = dyn_cast<SaveOp>(op.getOperation());
+        save && decision.getOperand(0))
+      return waitQuantized(save, decision.getOperand(0));
     for (OpOperand &operand : op->getOpOperands()) {
       FormatRole role = op.getOperandFormat(operand.getOperandNumber());
-      if (role != FormatRole::Fixed)
+      QuantizedAttr format = decision.getOperand(operand.getOperandNumber());
+      if (format && role == FormatRole::Chosen)
+        readQuantized(operand, format);
+      else if (role != FormatRole::Fixed)
         read(operand, role == FormatRole::Chosen ? Type(decision.getCompute())
                                                  : b.getF32Type());
     }
@@ -82,7 +88,8 @@ private:
         clampResult(result, decision.getClamp().getValue());
     op.setPrecisionAttr(PrecisionAttr::get(
         op.getContext(), decision.getCompute(), decision.getAccumulate(),
-        decision.getResult(), ClampAttr(), decision.getRule()));
+        decision.getResult(), decision.getOperands(), ClampAttr(),
+        decision.getRule()));
   }
 
   void keep(Operation *op, ArrayRef<Type> formats) {
@@ -106,6 +113,72 @@ private:
   void read(OpOperand &operand, Type format) {
     if (getElementTypeOrSelf(operand.get()) != format)
       operand.set(cast(operand, format));
+  }
+
+  /// Has `operand` read what is left of it in `format`. It is quantized once,
+  /// right behind its definition; what waits for the backward part is codes.
+  void readQuantized(OpOperand &operand, QuantizedAttr format) {
+    Value value = operand.get();
+    if (auto done = value.getDefiningOp<DequantizeOp>();
+        done && done.getFormat() == format)
+      return;
+    // Not what waited is quantized, but what it was.
+    while (Value before = getSaved(value))
+      value = before;
+    SmallVector<Value> parts = quantize(value, format);
+    Operation *reader = operand.getOwner();
+    if (getPhase(reader) != getPhase(parts.front().getDefiningOp()))
+      for (Value &part : parts)
+        part = save(part);
+    auto type = mlir::cast<RankedTensorType>(value.getType());
+    b.setLoc(value.getLoc());
+    b.setInsertionPoint(reader);
+    auto decoded =
+        DequantizeOp::create(b, type.clone(b.getF32Type()), parts, format);
+    setPhase(decoded, getPhase(reader));
+    operand.set(decoded);
+  }
+
+  /// Has codes of what `op` saves wait in its place.
+  void waitQuantized(SaveOp op, QuantizedAttr format) {
+    SmallVector<Value> parts = quantize(op.getX(), format);
+    for (Value &part : parts)
+      part = save(part);
+    auto type = mlir::cast<RankedTensorType>(op.getX().getType());
+    b.setLoc(op.getLoc());
+    b.setInsertionPoint(op);
+    auto decoded =
+        DequantizeOp::create(b, type.clone(b.getF32Type()), parts, format);
+    setPhase(decoded, Phase::Backward);
+    saved[decoded] = op.getX();
+    op.getY().replaceAllUsesWith(decoded);
+    op->erase();
+  }
+
+  /// What `value` was before it waited; null where it did not.
+  Value getSaved(Value value) {
+    auto save = value.getDefiningOp<SaveOp>();
+    return save ? save.getX() : saved.lookup(value);
+  }
+
+  SmallVector<Value> quantize(Value value, QuantizedAttr format) {
+    SmallVector<Value> &parts = quantized[{value, format}];
+    if (!parts.empty())
+      return parts;
+    b.setLoc(value.getLoc());
+    b.setInsertionPointAfterValue(value);
+    auto codes = QuantizeOp::create(b, value, format, /*saturate=*/true);
+    if (Operation *producer = value.getDefiningOp())
+      setPhase(codes, getPhase(producer));
+    return parts = codes.getParts();
+  }
+
+  Value save(Value part) {
+    Value &waiting = saves[part];
+    if (waiting)
+      return waiting;
+    b.setInsertionPointAfterValue(part);
+    return waiting = SaveOp::create(b, part, PrecisionAttr());
   }
 
   /// `operand` in `format`: cast once, right behind the definition. What was
@@ -167,6 +240,11 @@ private:
   func::FuncOp function;
   ImplicitLocOpBuilder b;
   DenseMap<std::pair<Value, Type>, Value> casts;
+  DenseMap<std::pair<Value, Attribute>, SmallVector<Value>> quantized;
+  /// Of parts.
+  DenseMap<Value, Value> saves;
+  /// What decoded values were before they waited.
+  DenseMap<Value, Value> saved;
 };
 
 struct MaterializePrecisionPass

@@ -83,9 +83,9 @@ struct Mover {
     y.setType(mlir::cast<RankedTensorType>(y.getType()).clone(format));
     auto precision = mlir::cast<PrecisionOpInterface>(op);
     if (PrecisionAttr decision = precision.getPrecisionAttr())
-      precision.setPrecisionAttr(
-          PrecisionAttr::get(decision.getContext(), format, FloatType(), format,
-                             decision.getClamp(), decision.getRule()));
+      precision.setPrecisionAttr(PrecisionAttr::get(
+          decision.getContext(), format, FloatType(), format, ArrayAttr(),
+          decision.getClamp(), decision.getRule()));
   }
 };
 

@@ -231,14 +231,46 @@ SmallVector<FormatEvidence, 1> PrecisionGraph::getEvidence(Value value) const {
   return evidence ? evidence->find(value) : SmallVector<FormatEvidence, 1>();
 }
 
+/// Whether a decision chooses the format of `value`.
+static bool isChosen(Value value) {
+  auto result = dyn_cast<OpResult>(value);
+  auto maker = result ? dyn_cast<PrecisionOpInterface>(result.getOwner())
+                      : PrecisionOpInterface();
+  return maker &&
+         maker.getResultFormat(result.getResultNumber()) == FormatRole::Chosen;
+}
+
+/// The op that made a saved value, before it got another shape.
+std::optional<unsigned>
+PrecisionGraph::findMaker(const PrecisionInput &input) const {
+  std::optional<unsigned> maker = input.producer;
+  while (maker && !nodes[*maker].rule) {
+    auto kernel = dyn_cast<KernelOpInterface>(*nodes[*maker].op);
+    if (!kernel || kernel.getSchedule() != Schedule::View)
+      break;
+    ArrayRef<PrecisionInput> inputs = getInputs(*maker);
+    if (inputs.size() != 1)
+      break;
+    maker = inputs.front().producer;
+  }
+  return maker;
+}
+
 /// How a saved value waits is said where it is made.
 void PrecisionGraph::settleWaiting(unsigned index) {
   for (const PrecisionInput &input : getInputs(index))
-    if (const PolicyRule *made =
-            input.producer ? nodes[*input.producer].rule : nullptr;
-        made && made->settings.saved) {
+    if (std::optional<unsigned> maker = findMaker(input);
+        const PolicyRule *made = maker ? nodes[*maker].rule : nullptr) {
+      if (!made->settings.saved)
+        continue;
+      auto format = dyn_cast<QuantizedAttr>(made->settings.saved);
+      // Statistics beside a result are few.
+      if (format && !isChosen(input.value))
+        continue;
       nodes[index].savedRule = made;
-      nodes[index].result = made->settings.saved;
+      nodes[index].waits = format;
+      if (auto type = dyn_cast<TypeAttr>(made->settings.saved))
+        nodes[index].result = cast<FloatType>(type.getValue());
     }
 }
 
@@ -248,6 +280,7 @@ void PrecisionGraph::settle(unsigned index) {
   const PolicySettings &settings =
       node.rule && !node.isPinned ? node.rule->settings : kNone;
   node.savedRule = nullptr;
+  node.waits = {};
   node.precisionClass =
       settings.precisionClass.value_or(node.op.getPrecisionClass());
   node.compute = settings.compute;
@@ -280,5 +313,5 @@ void PrecisionGraph::heedEvidence(unsigned index) {
   if (node.fitsNowhere)
     node.precisionClass = PrecisionClass::Deny;
   if (node.fitsNowhere || !node.fits(node.compute) || !node.fits(node.result))
-    node.compute = node.accumulate = node.result = {};
+    node.compute = node.accumulate = node.result = {}, node.waits = {};
 }

@@ -75,6 +75,59 @@ static YamlForm<StateFormats> stateForm() {
   return {read, llvm::json::Object{{"type", "string"}}};
 }
 
+static YamlForm<QuantizedAttr> tensorFormatForm() {
+  auto read = [](YamlReader &reader, Node &node,
+                 QuantizedAttr &format) -> LogicalResult {
+    FailureOr<std::string> name =
+        reader.readScalar(node, "a format with scales such as e4m3-tensor");
+    if (failed(name))
+      return failure();
+    FailureOr<QuantizedAttr> found =
+        findTensorFormat(*name, reader.getLoc(node));
+    if (failed(found))
+      return failure();
+    format = *found;
+    return success();
+  };
+  return {read, llvm::json::Object{{"type", "string"}}};
+}
+
+/// A float format, or one with scales.
+static YamlForm<Attribute> savedForm() {
+  auto read = [](YamlReader &reader, Node &node,
+                 Attribute &format) -> LogicalResult {
+    FailureOr<std::string> name =
+        reader.readScalar(node, "a format such as bf16 or coat-group");
+    if (failed(name))
+      return failure();
+    if (parseFormat(*name, reader.getContext())) {
+      FloatType type;
+      if (failed(yamlFormat().read(reader, node, type)))
+        return failure();
+      format = TypeAttr::get(type);
+      return success();
+    }
+    FailureOr<QuantizedAttr> found =
+        findTensorFormat(*name, reader.getLoc(node));
+    if (failed(found))
+      return failure();
+    format = *found;
+    return success();
+  };
+  return {read, llvm::json::Object{{"type", "string"}}};
+}
+
+static YamlForm<OperandFormats> operandsForm() {
+  return yamlMapping<OperandFormats>(
+      "formats of operands",
+      {yamlKey("activation", "Of what the forward part makes",
+               &OperandFormats::activation, tensorFormatForm()),
+       yamlKey("weight", "Of parameters", &OperandFormats::weight,
+               tensorFormatForm()),
+       yamlKey("gradient", "Of what the backward part makes",
+               &OperandFormats::gradient, tensorFormatForm())});
+}
+
 static bool isUpdate(OperationName name) {
   return name.getStringRef() == OptimizerUpdateOp::getOperationName();
 }
@@ -175,8 +228,8 @@ static LogicalResult finishRule(YamlReader &reader, Node &node,
   rule.location = reader.getLoc(node);
   if (rule.settings == PolicySettings())
     return reader.error(node, "rule sets nothing; expected class, compute, "
-                              "accumulate, result, saved, clamp, parameter, "
-                              "master, state or accumulator");
+                              "accumulate, result, saved, quantize, clamp, "
+                              "parameter, master, state or accumulator");
   return checkKind(reader, node, rule);
 }
 
@@ -199,7 +252,11 @@ YamlForm<PolicyRule> mlir::binade::yamlRule() {
        settingKey(yamlKey("saved",
                           "Format in which the results wait for the backward "
                           "part",
-                          &PolicySettings::saved, yamlFormat())),
+                          &PolicySettings::saved, savedForm())),
+       settingKey(yamlKey("quantize",
+                          "Formats that operands of ops that sum products are "
+                          "quantized to",
+                          &PolicySettings::quantize, operandsForm())),
        settingKey(yamlKey("parameter",
                           "Format in which a parameter is kept, of "
                           "optimizer_update",

@@ -28,8 +28,22 @@ struct FormatFile {
   FloatType element;
   std::string signedBook, unsignedBook;
   int64_t group = 0;
+  std::optional<Granularity> granularity;
+  std::vector<int64_t> block;
   FloatType scale;
+  ScaleRule rule = ScaleRule::Amax;
   bool expand = false;
+
+  Granularity getGranularity() const {
+    if (!block.empty())
+      return Granularity::PerBlock;
+    return granularity.value_or(Granularity::PerGroup);
+  }
+  SmallVector<int64_t> getExtent() const {
+    if (getGranularity() == Granularity::PerGroup)
+      return {group};
+    return {block.begin(), block.end()};
+  }
 };
 } // namespace
 
@@ -48,8 +62,15 @@ static LogicalResult checkFormat(YamlReader &reader, YamlReader::Node &node,
   if (format.element ? !hasNone : !hasBooks)
     return reader.error(node, "a format has either an element or two code "
                               "books, signed and unsigned");
-  if (format.group == 0)
-    return reader.error(node, "a format has a group");
+  bool sharesAlong = format.granularity == Granularity::PerTensor ||
+                     format.granularity == Granularity::PerRow;
+  if (format.granularity && !sharesAlong)
+    return reader.error(node, "'per' is per_tensor or per_row; groups and "
+                              "blocks have a size");
+  if ((format.group > 0) + !format.block.empty() + sharesAlong != 1)
+    return reader.error(node, "a format has one of group, block and per");
+  if (!format.block.empty() && format.block.size() != 2)
+    return reader.error(node, "a block has rows and columns");
   if (!format.scale)
     format.scale = Float32Type::get(reader.getContext());
   return success();
@@ -57,7 +78,7 @@ static LogicalResult checkFormat(YamlReader &reader, YamlReader::Node &node,
 
 static YamlForm<FormatFile> formatForm() {
   return yamlMapping<FormatFile>(
-      "a format of states",
+      "a format",
       {yamlKey("summary", "What the format is", &FormatFile::summary,
                yamlString()),
        yamlKey("element", "Float format of at most 8 bits",
@@ -68,8 +89,16 @@ static YamlForm<FormatFile> formatForm() {
                &FormatFile::unsignedBook, yamlString()),
        yamlKey("group", "Consecutive elements that share a scale",
                &FormatFile::group, yamlCount(1)),
-       yamlKey("scale", "Format of scales: f32 or bf16", &FormatFile::scale,
-               yamlFormat()),
+       yamlKey("block", "Rows and columns that share a scale",
+               &FormatFile::block, yamlList(yamlCount(1))),
+       yamlKey("per", "What else shares a scale: per_tensor or per_row",
+               &FormatFile::granularity,
+               yamlEnum(stringifyGranularity, getMaxEnumValForGranularity())),
+       yamlKey("rule", "How the scale follows from the largest magnitude",
+               &FormatFile::rule,
+               yamlEnum(stringifyScaleRule, getMaxEnumValForScaleRule())),
+       yamlKey("scale", "Format of scales: f32, bf16 or f8E8M0FNU",
+               &FormatFile::scale, yamlFormat()),
        yamlKey("expand", "Whether magnitudes are raised to a power first",
                &FormatFile::expand, yamlFlag())},
       checkFormat);
@@ -115,13 +144,13 @@ static FailureOr<StateFormats> build(const FormatFile &format, StringRef file,
       element = *found;
     }
     auto report = [&] { return emitError(start); };
-    SmallVector<int64_t> extent = {format.group};
-    if (failed(QuantizedAttr::verify(report, element, Granularity::PerGroup,
-                                     extent, format.scale, ScaleRule::Amax,
-                                     format.expand)))
+    Granularity granularity = format.getGranularity();
+    SmallVector<int64_t> extent = format.getExtent();
+    if (failed(QuantizedAttr::verify(report, element, granularity, extent,
+                                     format.scale, format.rule, format.expand)))
       return failure();
-    *into = QuantizedAttr::get(context, element, Granularity::PerGroup, extent,
-                               format.scale, ScaleRule::Amax, format.expand);
+    *into = QuantizedAttr::get(context, element, granularity, extent,
+                               format.scale, format.rule, format.expand);
   }
   return formats;
 }
@@ -139,11 +168,11 @@ static FailureOr<NamedFormats> findOne(StringRef name, Location location) {
     return NamedFormats{{type, type}, "an element each"};
   }
   FailureOr<DataFile> file = findFile(
-      {"format of states", getFormatFiles(), kFloats}, name, "", location);
+      {"format", getFormatFiles(), kFloats}, name, "", location);
   if (failed(file))
     return failure();
   FailureOr<FormatFile> format =
-      parseFile(*file, "a format of states", formatForm(), context);
+      parseFile(*file, "a format", formatForm(), context);
   if (failed(format))
     return failure();
   FailureOr<StateFormats> formats = build(*format, file->file, context);
@@ -156,14 +185,39 @@ std::pair<StringRef, StringRef> splitStates(StringRef text) {
   return text.contains(':') ? text.rsplit(':') : std::pair(StringRef(), text);
 }
 
+/// One that the update can decode and encode.
+static FailureOr<NamedFormats> findOneOfStates(StringRef name,
+                                               Location location) {
+  FailureOr<NamedFormats> found = findOne(name, location);
+  auto format = succeeded(found)
+                    ? dyn_cast<QuantizedAttr>(found->formats.ofSigned)
+                    : QuantizedAttr();
+  if (format && format.getGranularity() != Granularity::PerGroup)
+    return emitError(location) << "format '" << name << "' has scales "
+                               << stringifyGranularity(format.getGranularity())
+                               << "; states need one with groups";
+  return found;
+}
+
+FailureOr<QuantizedAttr> findTensorFormat(StringRef name, Location location) {
+  FailureOr<NamedFormats> found = findOne(name, location);
+  if (failed(found))
+    return failure();
+  auto format = dyn_cast<QuantizedAttr>(found->formats.ofSigned);
+  if (!format)
+    return emitError(location)
+           << "format '" << name << "' has no scales; 'compute' rounds to it";
+  return format;
+}
+
 FailureOr<StateFormats> findStateFormats(StringRef name, Location location) {
   auto [first, second] = name.split('+');
-  FailureOr<NamedFormats> found = findOne(first, location);
+  FailureOr<NamedFormats> found = findOneOfStates(first, location);
   if (failed(found))
     return failure();
   if (second.empty())
     return found->formats;
-  FailureOr<NamedFormats> others = findOne(second, location);
+  FailureOr<NamedFormats> others = findOneOfStates(second, location);
   if (failed(others))
     return failure();
   return StateFormats{found->formats.ofSigned, others->formats.ofUnsigned};
@@ -177,9 +231,10 @@ FailureOr<StateFormats> findStateFormats(StringRef name, Location location) {
 static double getBytes(Attribute format) {
   if (auto type = dyn_cast<TypeAttr>(format))
     return type.getValue().getIntOrFloatBitWidth() / 8.0;
-  constexpr int64_t kMany = 1 << 20;
+  constexpr int64_t kMany = 1 << 20, kRow = 1 << 10;
   double bytes = 0.0;
-  for (RankedTensorType part : cast<QuantizedAttr>(format).getParts({kMany}))
+  for (RankedTensorType part :
+       cast<QuantizedAttr>(format).getParts({kMany / kRow, kRow}))
     bytes += part.getNumElements() *
              llvm::divideCeil(part.getElementTypeBitWidth(), 8);
   return bytes / kMany;
@@ -221,7 +276,7 @@ Attribute chooseStates(const StateFormats &formats, OptimizerUpdateOp op,
   return isOneFloat ? chosen.front() : ArrayAttr::get(op.getContext(), chosen);
 }
 
-static std::string describeOne(Attribute format) {
+std::string describeFormat(Attribute format) {
   if (auto type = dyn_cast<TypeAttr>(format))
     return llvm::to_string(type.getValue());
   auto quantized = cast<QuantizedAttr>(format);
@@ -230,23 +285,26 @@ static std::string describeOne(Attribute format) {
       book ? book.getName().str() : llvm::to_string(quantized.getFormat());
   for (int64_t size : quantized.getExtent())
     text += "/" + std::to_string(size);
+  if (quantized.getExtent().empty())
+    text += quantized.getGranularity() == Granularity::PerTensor ? " per tensor"
+                                                                 : " per row";
   return quantized.getExpand() ? text + " expanded" : text;
 }
 
 std::string describeState(const StateFormats &formats) {
-  std::string text = describeOne(formats.ofSigned);
+  std::string text = describeFormat(formats.ofSigned);
   if (formats.ofUnsigned != formats.ofSigned)
-    text += " + " + describeOne(formats.ofUnsigned);
+    text += " + " + describeFormat(formats.ofUnsigned);
   return text;
 }
 
 std::string describeState(Attribute format) {
   auto list = dyn_cast_if_present<ArrayAttr>(format);
   if (!list)
-    return format ? describeOne(format) : "f32";
+    return format ? describeFormat(format) : "f32";
   std::string text;
   for (Attribute one : list)
-    text += (text.empty() ? "" : " + ") + describeOne(one);
+    text += (text.empty() ? "" : " + ") + describeFormat(one);
   return text;
 }
 

@@ -46,7 +46,7 @@ private:
     PrecisionAttr old = producer.getPrecisionAttr();
     producer.setPrecisionAttr(PrecisionAttr::get(
         old.getContext(), old.getCompute(), old.getAccumulate(), b.getF32Type(),
-        old.getClamp(), old.getRule()));
+        old.getOperands(), old.getClamp(), old.getRule()));
     std::string name = getName(update.getParameter());
     TensorScale tensor;
     if (scaling.perTensor)

@@ -9,6 +9,7 @@
 #include "binade/IR/Interface.h"
 #include "binade/IR/Names.h"
 #include "binade/Precision/MatchRules.h"
+#include "binade/Precision/StateFormats.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/ScopedPrinter.h"
@@ -35,6 +36,13 @@ std::string describe(PrecisionAttr decision) {
     text += ", sums " + llvm::to_string(sums);
   if (decision.getResult() != decision.getCompute())
     text += ", result " + llvm::to_string(decision.getResult());
+  if (ArrayAttr operands = decision.getOperands()) {
+    SmallVector<std::string> formats;
+    for (auto format : operands.getAsRange<Attribute>())
+      if (isa<QuantizedAttr>(format))
+        formats.push_back(describeFormat(format));
+    text += ", operands " + llvm::join(formats, " x ");
+  }
   if (ClampAttr clamp = decision.getClamp())
     text += (", clamp " + stringifyClamp(clamp.getValue())).str();
   return text;

@@ -70,6 +70,14 @@ static llvm::json::Object writeOp(Explanation &explanation, unsigned node) {
       {"flip", writeFlip(explanation, node)}};
   if (FloatType sums = decision.getAccumulate())
     object["accumulate"] = llvm::to_string(sums);
+  if (ArrayAttr operands = decision.getOperands()) {
+    llvm::json::Array formats;
+    for (Attribute format : operands)
+      formats.push_back(isa<QuantizedAttr>(format)
+                            ? llvm::json::Value(describeFormat(format))
+                            : llvm::json::Value(nullptr));
+    object["operands"] = std::move(formats);
+  }
   if (ClampAttr clamp = decision.getClamp())
     object["clamp"] = stringifyClamp(clamp.getValue());
   if (llvm::json::Array seen = writeEvidence(explanation.getGraph(), op);

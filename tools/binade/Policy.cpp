@@ -8,6 +8,7 @@
 #include "binade/Container/Printable.h"
 #include "binade/IR/Diagnostics.h"
 #include "binade/Precision/MatchRules.h"
+#include "binade/Precision/StateFormats.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/ScopedPrinter.h"
@@ -70,11 +71,19 @@ static std::string describe(const PolicySettings &settings) {
   for (auto [key, format] : {std::pair("compute", settings.compute),
                              std::pair("accumulate", settings.accumulate),
                              std::pair("result", settings.result),
-                             std::pair("saved", settings.saved),
                              std::pair("parameter", settings.parameter),
                              std::pair("accumulator", settings.accumulator)})
     if (format)
       parts.push_back((key + Twine(" ") + llvm::to_string(format)).str());
+  if (settings.saved)
+    parts.push_back("saved " + describeFormat(settings.saved));
+  for (auto [key, format] :
+       {std::pair("activation", settings.quantize.activation),
+        std::pair("weight", settings.quantize.weight),
+        std::pair("gradient", settings.quantize.gradient)})
+    if (format)
+      parts.push_back(std::string("quantize ") + key + " " +
+                      describeFormat(format));
   if (settings.state)
     parts.push_back("state " + describeState(settings.state));
   if (settings.master)

@@ -26,6 +26,11 @@ def Binade_PrecisionAttr : Binade_Attr<"Precision", "precision"> {
     the largest finite numbers; with `tensor` nothing exceeds the largest finite number
     less 1000 where any element is infinite. Gradients pass as if nothing were clamped.
 
+    `operands`, on ops that sum products and on `save`, has a `#binade.quantized` for
+    each operand that is quantized first, and a unit for each other one. What is
+    computed with, or read of what was saved, is then the number that code and scale
+    stand for, not rounded to `compute`.
+
     `compute` may be tf32, which lies in memory as f32: then operands are rounded
     and change no type. The other two are formats of memory.
 
@@ -39,6 +44,7 @@ def Binade_PrecisionAttr : Binade_Attr<"Precision", "precision"> {
   let parameters = (ins "::mlir::FloatType":$compute,
                         OptionalParameter<"::mlir::FloatType">:$accumulate,
                         "::mlir::FloatType":$result,
+                        OptionalParameter<"::mlir::ArrayAttr">:$operands,
                         OptionalParameter<"::mlir::binade::ClampAttr">:$clamp,
                         OptionalParameter<"::mlir::StringAttr">:$rule);
   let assemblyFormat = "`<` struct(params) `>`";
@@ -46,6 +52,8 @@ def Binade_PrecisionAttr : Binade_Attr<"Precision", "precision"> {
   let extraClassDeclaration = [{
     /// Whether a user wrote this decision.
     bool isPin() const { return !getRule(); }
+    /// What operand `index` is quantized to; null where it is not.
+    QuantizedAttr getOperand(unsigned index) const;
   }];
 }
 

@@ -50,6 +50,8 @@ std::unique_ptr<Assigner> createAssigner(const Policy &policy);
 /// `clamp` where infinities stay.
 struct Formats {
   FloatType compute, accumulate, result;
+  /// As in `#binade.precision`; null where no operand is quantized.
+  ArrayAttr operands;
   ClampAttr clamp;
   bool operator==(const Formats &) const = default;
 };
@@ -71,8 +73,9 @@ public:
 
 private:
   const PrecisionGraph &graph;
-  /// By rule or evidence, class, and the three formats.
-  DenseMap<std::tuple<const void *, unsigned, Type, Type, Type>, PrecisionAttr>
+  /// By rule or evidence, class, the three formats, and those of operands.
+  DenseMap<std::tuple<const void *, unsigned, Type, Type, Type, Attribute>,
+           PrecisionAttr>
       known;
 };
 

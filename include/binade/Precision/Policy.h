@@ -21,11 +21,22 @@ std::string getOrigin(PrecisionClass precisionClass);
 
 /// What a rule says about the ops that it matches: a class, or formats. Absent
 /// members leave the op's own class, or what the class decides, as it is.
+/// What operands of ops that sum products are quantized to, by what they are;
+/// null where they are not.
+struct OperandFormats {
+  QuantizedAttr activation, weight, gradient;
+
+  explicit operator bool() const { return activation || weight || gradient; }
+  bool operator==(const OperandFormats &) const = default;
+};
+
 struct PolicySettings {
   std::optional<PrecisionClass> precisionClass;
   FloatType compute, accumulate, result;
-  /// What the backward part reads of the results is kept in this format.
-  FloatType saved;
+  /// What the backward part reads of the results is kept in this format: a float
+  /// type (as TypeAttr) or `#binade.quantized`.
+  Attribute saved;
+  OperandFormats quantize;
   /// How results that overflow stay finite.
   std::optional<Clamp> clamp;
   /// How updates keep the parameter, what the optimizer remembers, and sums of

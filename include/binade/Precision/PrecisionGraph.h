@@ -16,6 +16,8 @@ struct PrecisionNode {
   const PolicyRule *rule = nullptr;
   /// Of a saved value: the rule about its producer that says how it waits.
   const PolicyRule *savedRule = nullptr;
+  /// Of a saved value: the format with scales in which it waits; or null.
+  QuantizedAttr waits;
   /// The rule's class, else the op's own.
   PrecisionClass precisionClass = PrecisionClass::Unlisted;
   /// A user wrote the decision into the module.
@@ -108,6 +110,7 @@ private:
   void addMisfits(unsigned node);
   void addReaders();
   void settle(unsigned node);
+  std::optional<unsigned> findMaker(const PrecisionInput &input) const;
   void settleWaiting(unsigned node);
   void heedEvidence(unsigned node);
 

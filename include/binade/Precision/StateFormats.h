@@ -31,6 +31,10 @@ std::vector<StringRef> getStateFormatNames();
 /// states that may be negative. Errors are reported at `location`.
 FailureOr<StateFormats> findStateFormats(StringRef name, Location location);
 
+/// The format called `name`, of the shipped files or a file that ends in .yaml,
+/// for tensors that are quantized where they are used.
+FailureOr<QuantizedAttr> findTensorFormat(StringRef name, Location location);
+
 /// "GLOB:FORMAT" or "FORMAT" as glob, empty for all parameters, and name.
 std::pair<StringRef, StringRef> splitStates(StringRef text);
 
@@ -44,7 +48,9 @@ inline constexpr int64_t kLeastQuantized = 4096;
 Attribute chooseStates(const StateFormats &formats, OptimizerUpdateOp op,
                        bool quantizes);
 
-/// "f8E4M3FN/128 expanded", or the name of a float; a list joined by " + ".
+/// "f8E4M3FN/128 expanded", "f8E4M3FN per tensor", or the name of a float.
+std::string describeFormat(Attribute format);
+/// The same of lists, joined by " + ".
 std::string describeState(Attribute format);
 std::string describeState(const StateFormats &formats);
 

@@ -94,3 +94,71 @@ SmallVector<Value> MatmulOp::buildAdjoint(ImplicitLocOpBuilder &b,
   }
   return gradients;
 }
+
+//===----------------------------------------------------------------------===//
+// Products of codes
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// What stands for an operand on a unit that multiplies in bf16: numbers that
+/// bf16 holds, and what their products are multiplied by; null for 1.
+struct NarrowOperand {
+  Value numbers, scale;
+};
+} // namespace
+
+/// Whether code times scale is a number of bf16: a power of two times few bits.
+static bool fitsBf16(QuantizedAttr format) {
+  bool isPower = format.getRule() == ScaleRule::InversePower ||
+                 format.getRule() == ScaleRule::Floor ||
+                 format.getRule() == ScaleRule::RoundUp;
+  return isPower && !format.getBook() && !format.getExpand();
+}
+
+/// Nothing where `operand` is not decoded, or bf16 cannot stand for it.
+static std::optional<NarrowOperand> narrow(ImplicitLocOpBuilder &b,
+                                           Value operand) {
+  auto decoded = operand.getDefiningOp<DequantizeOp>();
+  if (!decoded)
+    return std::nullopt;
+  QuantizedAttr format = decoded.getFormat();
+  auto type = cast<RankedTensorType>(operand.getType());
+  if (fitsBf16(format))
+    return NarrowOperand{DequantizeOp::create(b, type.clone(b.getBF16Type()),
+                                              decoded.getParts(), format),
+                         Value()};
+  bool isCast = !format.getBook() && !format.getExpand() && !format.isPacked();
+  if (format.getGranularity() != Granularity::PerTensor || !isCast)
+    return std::nullopt;
+  Value scale = buildCast(b, decoded.getParts()[1], b.getF32Type());
+  return NarrowOperand{buildCast(b, decoded.getParts()[0], b.getBF16Type()),
+                       buildReshape(b, scale, {})};
+}
+
+/// A product of decoded numbers is one of codes in bf16, which holds them
+/// exactly; scales multiply the sum before the bias is added.
+FailureOr<SmallVector<Value>> MatmulOp::decompose(ImplicitLocOpBuilder &b) {
+  std::optional<NarrowOperand> lhs = narrow(b, getLhs());
+  std::optional<NarrowOperand> rhs = lhs ? narrow(b, getRhs()) : std::nullopt;
+  if (!rhs)
+    return failure();
+  auto type = cast<RankedTensorType>(getType());
+  bool hasScale = lhs->scale || rhs->scale;
+  Value y =
+      MatmulOp::create(b, type.clone(b.getF32Type()), lhs->numbers,
+                       rhs->numbers, hasScale ? Value() : getBias(),
+                       getTransposeLhs(), getTransposeRhs(), PrecisionAttr());
+  Value scale = lhs->scale;
+  if (scale && rhs->scale)
+    scale = MulOp::create(b, scale, rhs->scale);
+  else if (!scale)
+    scale = rhs->scale;
+  if (scale) {
+    y = MulOp::create(b, y, buildBroadcast(b, scale, {}, type.getShape()));
+    if (getBias())
+      y = AddOp::create(
+          b, y,
+          buildBroadcast(b, getBias(), {type.getRank() - 1}, type.getShape()));
+  }
+  return SmallVector<Value>{buildCast(b, y, type.getElementType())};
+}

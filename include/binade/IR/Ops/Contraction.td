@@ -10,13 +10,16 @@ def Binade_MatmulOp : Binade_PrecisionOp<"matmul", "Allow", [
     DeclareOpInterfaceMethods<PrecisionOpInterface,
                               ["countProducts", "getOperandFormat"]>,
     DeclareOpInterfaceMethods<DifferentiableOpInterface>,
-    DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "getRows"]>]> {
+    DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "getRows", "decompose"]>]> {
   let summary = "batched matrix product, optionally with a bias";
   let description = [{
     `lhs * rhs` over the last two axes, optionally transposing either side
     first, so that the adjoint of a matmul is again a matmul and no transpose
     is ever materialized. `bias`, one number per column, is added to the sum
     before the one rounding to the result; it stays in f32.
+
+    Products of numbers that `dequantize` decodes are products of codes in bf16, which
+    holds them exactly; scales of whole tensors multiply the sum.
 
     Constraints:
 

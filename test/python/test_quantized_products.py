@@ -1,0 +1,169 @@
+"""Products of quantized operands, forward and backward, against numpy: tensors are
+quantized by Transformer Engine's rule for current scaling, products and sums are f64."""
+
+import subprocess
+
+import ml_dtypes
+import numpy as np
+import pytest
+from reference import BUILD, evaluate
+
+F32 = np.float32
+OPT = BUILD / "bin/binade-opt"
+E4M3, E5M2 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
+BACKENDS = pytest.mark.parametrize("backend", ["reference", "cpu"])
+ROWS, IN, OUT = 24, 48, 40
+# The gradient of the step's output is an argument, so that the test knows it; made
+# by the backward part, as a gradient is.
+STEP = f"""
+func.func @step(%x: tensor<{ROWS}x{IN}xf32> {{binade.name = "x", binade.role = #binade.role<batch>}},
+                %g: tensor<{ROWS}x{OUT}xf32> {{binade.name = "g", binade.role = #binade.role<batch>}},
+                %w: tensor<{IN}x{OUT}xf32> {{binade.name = "w", binade.role = #binade.role<parameter>}},
+                %b: tensor<{OUT}xf32> {{binade.name = "b", binade.role = #binade.role<parameter>}},
+                %l: tensor<{OUT}x1xf32> {{binade.name = "last", binade.role = #binade.role<parameter>}})
+    -> (tensor<{ROWS}x{OUT}xf32> {{binade.name = "y"}}, tensor<{ROWS}x1xf32> {{binade.name = "z"}},
+        tensor<{ROWS}x{IN}xf32> {{binade.name = "dx"}},
+        tensor<{IN}x{OUT}xf32> {{binade.name = "w", binade.role = #binade.role<gradient>}}) {{
+  %h = binade.neg %x : (tensor<{ROWS}x{IN}xf32>) -> tensor<{ROWS}x{IN}xf32>
+  %kept = binade.save %h : (tensor<{ROWS}x{IN}xf32>) -> tensor<{ROWS}x{IN}xf32>
+  %y = binade.matmul %h, %w, %b : (tensor<{ROWS}x{IN}xf32>, tensor<{IN}x{OUT}xf32>, tensor<{OUT}xf32>) -> tensor<{ROWS}x{OUT}xf32>
+  %z = binade.matmul %y, %l : (tensor<{ROWS}x{OUT}xf32>, tensor<{OUT}x1xf32>) -> tensor<{ROWS}x1xf32>
+  %dy = binade.neg %g {{binade.phase = #binade.phase<backward>}} : (tensor<{ROWS}x{OUT}xf32>) -> tensor<{ROWS}x{OUT}xf32>
+  %dx = binade.matmul %dy, %w {{transpose_rhs, binade.phase = #binade.phase<backward>}}
+    : (tensor<{ROWS}x{OUT}xf32>, tensor<{IN}x{OUT}xf32>) -> tensor<{ROWS}x{IN}xf32>
+  %dw = binade.matmul %kept, %dy {{transpose_lhs, binade.phase = #binade.phase<backward>}}
+    : (tensor<{ROWS}x{IN}xf32>, tensor<{ROWS}x{OUT}xf32>) -> tensor<{IN}x{OUT}xf32>
+  return %y, %z, %dx, %dw : tensor<{ROWS}x{OUT}xf32>, tensor<{ROWS}x1xf32>, tensor<{ROWS}x{IN}xf32>, tensor<{IN}x{OUT}xf32>
+}}
+"""  # noqa: E501
+
+
+def materialize(policy, step=STEP):
+    return subprocess.run(
+        [OPT, f"--binade-assign-precision=policy={policy}",
+         "--binade-materialize-precision"],
+        input=step, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+
+
+def quantize(x, dtype, power=False):
+    """What is left of `x`, in f64."""
+    largest = F32(ml_dtypes.finfo(dtype).max)
+    amax = np.abs(x).max()
+    factor = largest / amax if np.isfinite(amax) and amax > 0 else F32(1)
+    factor = np.minimum(factor, np.finfo(F32).max)
+    if power:
+        factor = (factor.view(np.uint32) & np.uint32(0xFF800000)).view(F32)
+    codes = np.clip(x * factor, -largest, largest).astype(dtype)
+    return codes.astype(np.float64) * (F32(1) / factor)
+
+
+def draw(seed, scale=1.0):
+    generator = np.random.default_rng(seed)
+    shapes = {"x": (ROWS, IN), "g": (ROWS, OUT), "w": (IN, OUT), "b": (OUT,),
+              "last": (OUT, 1)}  # fmt: skip
+    values = {k: generator.standard_normal(s).astype(F32) for k, s in shapes.items()}
+    values["g"] *= F32(scale)
+    return values
+
+
+def compute(v, read, gradient):
+    """Results from what `read` leaves of activations and weights."""
+    h, w, dy = read(-v["x"]), read(v["w"]), gradient(-v["g"])
+    return {"y": h @ w + v["b"], "dx": dy @ w.T, "w": h.T @ dy}
+
+
+def check(outputs, wanted):
+    for name, exact in wanted.items():
+        # Rounded once, to bf16; sums in f32 move what cancels.
+        size = np.abs(exact).max()
+        np.testing.assert_allclose(
+            outputs[name], exact, rtol=2.0**-8, atol=1e-5 * size, err_msg=name
+        )
+
+
+@BACKENDS
+@pytest.mark.parametrize("scale", [1.0, 1e-12, 1e6])
+def test_a_scale_for_each_tensor(scale, backend):
+    v = draw(1, scale)
+    outputs = evaluate(materialize("fp8-current"), v, "--backend", backend)
+    exact = compute(v, lambda x: quantize(x, E4M3), lambda x: quantize(x, E5M2))
+    check(outputs, exact)
+    # It would not pass unquantized.
+    plain = compute(v, lambda x: x.astype(float), lambda x: x.astype(float))
+    for name in plain:
+        with pytest.raises(AssertionError):
+            check(outputs, {name: plain[name]})
+
+
+@BACKENDS
+def test_scales_that_are_powers_of_two(tmp_path, backend):
+    (tmp_path / "e4.yaml").write_text(
+        "summary: s\nelement: f8E4M3FN\nper: per_tensor\nrule: inverse_power\n"
+    )
+    policy = tmp_path / "p.yaml"
+    policy.write_text(f"""\
+name: p
+extends: fp8-current
+rules:
+- match: {{ op: matmul, role: weight }}
+  quantize: {{ activation: {tmp_path}/e4.yaml, weight: {tmp_path}/e4.yaml }}
+""")
+    v = draw(2)
+    outputs = evaluate(materialize(policy), v, "--backend", backend)
+    bf16 = ml_dtypes.bfloat16
+    check(outputs, compute(v, lambda x: quantize(x, E4M3, power=True),
+                           lambda x: x.astype(bf16).astype(float)))  # fmt: skip
+
+
+@BACKENDS
+def test_nothing_and_what_is_not_finite(backend):
+    v = draw(3)
+    v["g"][:] = 0
+    outputs = evaluate(materialize("fp8-current"), v, "--backend", backend)
+    np.testing.assert_array_equal(outputs["dx"], 0)
+    np.testing.assert_array_equal(outputs["w"], 0)
+    v = draw(4)
+    v["x"][3, 5] = np.nan
+    outputs = evaluate(materialize("fp8-current"), v, "--backend", backend)
+    assert np.isnan(outputs["y"][3]).all() and np.isnan(outputs["w"][5]).all()
+    assert not np.isnan(outputs["dx"]).any()
+
+
+def test_the_last_layer_stays_in_bf16():
+    v = draw(5)
+    outputs = evaluate(materialize("fp8-current"), v)
+    bf16 = ml_dtypes.bfloat16
+    y = outputs["y"].astype(float)
+    exact = y @ v["last"].astype(bf16).astype(float)
+    check(outputs, {"z": exact})
+
+
+SAVES = """
+func.func @step(%x: tensor<3x40xf32> {binade.name = "x"}) -> (tensor<3x40xf32> {binade.name = "y"}, tensor<3x40xf32> {binade.name = "read"}) {
+  %y = binade.exp %x : (tensor<3x40xf32>) -> tensor<3x40xf32>
+  %kept = binade.save %y : (tensor<3x40xf32>) -> tensor<3x40xf32>
+  %read = binade.neg %kept {binade.phase = #binade.phase<backward>} : (tensor<3x40xf32>) -> tensor<3x40xf32>
+  return %y, %read : tensor<3x40xf32>, tensor<3x40xf32>
+}
+"""  # noqa: E501
+
+
+@BACKENDS
+def test_what_waits_is_codes_of_groups(tmp_path, backend):
+    """As COAT has it: the scale divides unrounded, and is kept in bf16. Rows of 40 end
+    in the middle of a group of 16."""
+    policy = tmp_path / "p.yaml"
+    policy.write_text("name: p\nnarrow: bf16\nwide: f32\nrules:\n"
+                      "- { match: { op: exp }, saved: coat-group }\n")  # fmt: skip
+    x = np.random.default_rng(6).standard_normal((3, 40)).astype(F32) * 3
+    x[1, :16] = -np.inf  # exp of it is 0: a group of zeros
+    outputs = evaluate(materialize(policy, SAVES), {"x": x}, "--backend", backend)
+    wanted = []
+    for begin in range(0, 120, 16):
+        group = outputs["y"].ravel()[begin : begin + 16]
+        scale = (np.abs(group).max() + F32(1e-10)) / F32(448)
+        codes = np.clip(group / scale, -448, 448).astype(E4M3).astype(F32)
+        wanted.append(codes * scale.astype(ml_dtypes.bfloat16).astype(F32))
+    np.testing.assert_array_equal(-outputs["read"].ravel(), np.concatenate(wanted))
+    assert (outputs["y"] != -outputs["read"]).mean() > 0.5
