@@ -99,7 +99,7 @@ def test_formats_and_books_of_a_user(tmp_path):
 
 @pytest.mark.parametrize("text, message", [
     ("summary: x\ngroup: 16\n", "has either an element or two code books"),
-    ("element: f8E4M3FN\n", "a format has a group"),
+    ("element: f8E4M3FN\n", "a format has one of group, block and per"),
     ("element: bf16\ngroup: 16\n", "signed floats of at most 8 bits"),
     ("signed: nothing\nunsigned: nothing\ngroup: 16\n", "unknown code book 'nothing'"),
     ("element: f8E4M3FN\ngroup: 16\nscale: f64\n", "scales are f32, bf16"),
