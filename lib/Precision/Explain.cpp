@@ -97,6 +97,9 @@ void Explanation::findCasts() {
         if (role == FormatRole::Fixed)
           continue;
         to = role == FormatRole::Chosen ? decision.getCompute() : wide;
+        QuantizedAttr codes = decision.getOperand(operand.getOperandNumber());
+        if (codes && codes.getFormat())
+          to = codes.getFormat();
       }
       FloatType from = getFormat(value);
       SplatElementsAttr splat;

@@ -119,14 +119,16 @@ private:
   /// right behind its definition; what waits for the backward part is codes.
   void readQuantized(OpOperand &operand, QuantizedAttr format) {
     Value value = operand.get();
-    if (auto done = value.getDefiningOp<DequantizeOp>();
-        done && done.getFormat() == format)
+    if (isDone(value, format))
       return;
     // Not what waited is quantized, but what it was.
     while (Value before = getSaved(value))
       value = before;
-    SmallVector<Value> parts = quantize(value, format);
     Operation *reader = operand.getOwner();
+    bool turns = turnsFor(operand, format);
+    if (turns)
+      value = turn(value);
+    SmallVector<Value> parts = quantize(value, format);
     if (getPhase(reader) != getPhase(parts.front().getDefiningOp()))
       for (Value &part : parts)
         part = save(part);
@@ -136,7 +138,51 @@ private:
     auto decoded =
         DequantizeOp::create(b, type.clone(b.getF32Type()), parts, format);
     setPhase(decoded, getPhase(reader));
-    operand.set(decoded);
+    Value numbers = decoded;
+    if (turns) {
+      numbers = swapAxes(decoded);
+      setPhase(numbers.getDefiningOp(), getPhase(reader));
+    }
+    operand.set(numbers);
+  }
+
+  /// Whether what shares a scale lies along the last axis, but products are
+  /// summed over the one before: scales are those of summands.
+  static bool turnsFor(OpOperand &operand, QuantizedAttr format) {
+    auto op = mlir::cast<PrecisionOpInterface>(operand.getOwner());
+    bool isFlat = format.getGranularity() == Granularity::PerRow ||
+                  format.getGranularity() == Granularity::PerGroup ||
+                  (format.getGranularity() == Granularity::PerBlock &&
+                   format.getExtent()[0] != format.getExtent()[1]);
+    return isFlat && op.getSummedAxis(operand.getOperandNumber()) == -2;
+  }
+
+  Value swapAxes(Value value) {
+    int64_t rank = mlir::cast<RankedTensorType>(value.getType()).getRank();
+    SmallVector<int64_t> swap = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+    std::swap(swap[rank - 2], swap[rank - 1]);
+    return TransposeOp::create(b, value, swap);
+  }
+
+  /// `value` with its last two axes swapped, right behind its definition.
+  Value turn(Value value) {
+    Value &known = turned[value];
+    if (known)
+      return known;
+    b.setLoc(value.getLoc());
+    b.setInsertionPointAfterValue(value);
+    known = swapAxes(value);
+    if (Operation *producer = value.getDefiningOp())
+      setPhase(known.getDefiningOp(), getPhase(producer));
+    return known;
+  }
+
+  /// Whether `value` is what is left of another in `format`.
+  static bool isDone(Value value, QuantizedAttr format) {
+    if (auto swap = value.getDefiningOp<TransposeOp>())
+      value = swap.getX();
+    auto decoded = value.getDefiningOp<DequantizeOp>();
+    return decoded && decoded.getFormat() == format;
   }
 
   /// Has codes of what `op` saves wait in its place.
@@ -243,6 +289,8 @@ private:
   DenseMap<std::pair<Value, Attribute>, SmallVector<Value>> quantized;
   /// Of parts.
   DenseMap<Value, Value> saves;
+  /// With their last two axes swapped.
+  DenseMap<Value, Value> turned;
   /// What decoded values were before they waited.
   DenseMap<Value, Value> saved;
 };

@@ -167,8 +167,8 @@ static FailureOr<NamedFormats> findOne(StringRef name, Location location) {
     Attribute type = TypeAttr::get(parseType(name, context));
     return NamedFormats{{type, type}, "an element each"};
   }
-  FailureOr<DataFile> file = findFile(
-      {"format", getFormatFiles(), kFloats}, name, "", location);
+  FailureOr<DataFile> file =
+      findFile({"format", getFormatFiles(), kFloats}, name, "", location);
   if (failed(file))
     return failure();
   FailureOr<FormatFile> format =

@@ -70,16 +70,20 @@ def draw(seed, scale=1.0):
 def compute(v, read, gradient):
     """Results from what `read` leaves of activations and weights."""
     h, w, dy = read(-v["x"]), read(v["w"]), gradient(-v["g"])
-    return {"y": h @ w + v["b"], "dx": dy @ w.T, "w": h.T @ dy}
+    return {"y": product(h, w, v["b"]), "dx": product(dy, w.T),
+            "w": product(h.T, dy)}  # fmt: skip
 
 
 def check(outputs, wanted):
-    for name, exact in wanted.items():
+    for name, (exact, size) in wanted.items():
         # Rounded once, to bf16; sums in f32 move what cancels.
-        size = np.abs(exact).max()
-        np.testing.assert_allclose(
-            outputs[name], exact, rtol=2.0**-8, atol=1e-5 * size, err_msg=name
-        )
+        off = np.abs(outputs[name] - exact)
+        assert (off <= 2.0**-8 * np.abs(exact) + 1e-6 * size).all(), name
+
+
+def product(x, y, bias=0.0):
+    """A product and the size of its summands."""
+    return x @ y + bias, np.abs(x) @ np.abs(y) + np.abs(bias)
 
 
 @BACKENDS
@@ -135,8 +139,7 @@ def test_the_last_layer_stays_in_bf16():
     outputs = evaluate(materialize("fp8-current"), v)
     bf16 = ml_dtypes.bfloat16
     y = outputs["y"].astype(float)
-    exact = y @ v["last"].astype(bf16).astype(float)
-    check(outputs, {"z": exact})
+    check(outputs, {"z": product(y, v["last"].astype(bf16).astype(float))})
 
 
 SAVES = """
@@ -167,3 +170,54 @@ def test_what_waits_is_codes_of_groups(tmp_path, backend):
         wanted.append(codes * scale.astype(ml_dtypes.bfloat16).astype(F32))
     np.testing.assert_array_equal(-outputs["read"].ravel(), np.concatenate(wanted))
     assert (outputs["y"] != -outputs["read"]).mean() > 0.5
+
+
+def cut(x):
+    """Down to a power of two."""
+    return (np.asarray(x, F32).view(np.uint32) & np.uint32(0xFF800000)).view(F32)
+
+
+def block_factor(amax, rule):
+    """What elements are multiplied by: of Transformer Engine's blocks, or of MX."""
+    if rule == "inverse_power":
+        return cut(F32(448) / amax)
+    scale = amax * F32(1 / 448)
+    return F32(1) / (cut(scale) * (F32(1) if cut(scale) == scale else F32(2)))
+
+
+def quantize_blocks(x, rows, columns, rule):
+    left = np.zeros(x.shape)
+    for i in range(0, x.shape[0], rows):
+        for j in range(0, x.shape[1], columns):
+            block = x[i : i + rows, j : j + columns]
+            factor = block_factor(np.abs(block).max(), rule)
+            codes = np.clip(block * factor, -448, 448).astype(E4M3)
+            left[i : i + rows, j : j + columns] = codes.astype(float) / factor
+    return left
+
+
+@BACKENDS
+@pytest.mark.parametrize("policy, size, rule, square", [
+    ("fp8-block", 128, "inverse_power", True), ("mxfp8", 32, "round_up", False),
+])  # fmt: skip
+def test_scales_of_summands(policy, size, rule, square, backend):
+    """What shares a scale lies along the axis that is summed over, in either direction;
+    blocks of weights are square."""
+    v = draw(7, 1e-3)
+    # Features of very different size: in one group the small ones would vanish.
+    v["x"] *= np.exp2(-(np.arange(IN) % 24)).astype(F32)
+    outputs = evaluate(materialize(policy), v, "--backend", backend)
+
+    def along(x, axis):
+        extent = (size, 1) if axis == 0 else (1, size)
+        return quantize_blocks(x, *extent, rule)
+
+    def weight(x, axis):
+        return quantize_blocks(x, size, size, rule) if square else along(x, axis)
+
+    h, dy, w = -v["x"], -v["g"], v["w"]
+    check(outputs, {"y": product(along(h, 1), weight(w, 0), v["b"]),
+                    "dx": product(along(dy, 1), weight(w, 1).T),
+                    "w": product(along(h, 0).T, along(dy, 0))})  # fmt: skip
+    with pytest.raises(AssertionError):
+        check(outputs, {"w": product(along(h, 1).T, along(dy, 0))})

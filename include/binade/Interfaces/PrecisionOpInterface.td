@@ -55,6 +55,12 @@ def PrecisionOpInterface : OpInterface<"PrecisionOpInterface"> {
       "bool", "isFactor", (ins "unsigned":$index), /*methodBody=*/"",
       /*defaultImplementation=*/"return false;">,
     InterfaceMethod<[{
+        The axis of operand `index` over which products are summed, as a negative
+        number from the last axis, -1, on; nothing where there is not one alone.
+      }],
+      "::std::optional<int64_t>", "getSummedAxis", (ins "unsigned":$index),
+      /*methodBody=*/"", /*defaultImplementation=*/"return ::std::nullopt;">,
+    InterfaceMethod<[{
         How many products the op sums in all; nothing for ops that sum none.
       }],
       "::std::optional<int64_t>", "countProducts", (ins), /*methodBody=*/"",

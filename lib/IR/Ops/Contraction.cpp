@@ -18,6 +18,13 @@ FormatRole MatmulOp::getOperandFormat(unsigned index) {
   return index < 2 ? FormatRole::Chosen : FormatRole::Wide;
 }
 
+std::optional<int64_t> MatmulOp::getSummedAxis(unsigned index) {
+  if (index > 1)
+    return std::nullopt;
+  bool isLast = index == 0 ? !getTransposeLhs() : getTransposeRhs();
+  return isLast ? -1 : -2;
+}
+
 Schedule MatmulOp::getSchedule() { return Schedule::Library; }
 
 /// Rows of the result are rows of an lhs that is not transposed. Otherwise rows
@@ -115,6 +122,18 @@ static bool fitsBf16(QuantizedAttr format) {
   return isPower && !format.getBook() && !format.getExpand();
 }
 
+/// What `operand` is the transpose of, if it swaps the last two axes.
+static Value getTransposed(Value operand) {
+  auto transpose = operand.getDefiningOp<TransposeOp>();
+  if (!transpose)
+    return {};
+  int64_t rank = cast<RankedTensorType>(operand.getType()).getRank();
+  SmallVector<int64_t> swap = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+  std::swap(swap[rank - 2], swap[rank - 1]);
+  return transpose.getPermutation() == ArrayRef(swap) ? transpose.getX()
+                                                      : Value();
+}
+
 /// Nothing where `operand` is not decoded, or bf16 cannot stand for it.
 static std::optional<NarrowOperand> narrow(ImplicitLocOpBuilder &b,
                                            Value operand) {
@@ -138,16 +157,19 @@ static std::optional<NarrowOperand> narrow(ImplicitLocOpBuilder &b,
 /// A product of decoded numbers is one of codes in bf16, which holds them
 /// exactly; scales multiply the sum before the bias is added.
 FailureOr<SmallVector<Value>> MatmulOp::decompose(ImplicitLocOpBuilder &b) {
-  std::optional<NarrowOperand> lhs = narrow(b, getLhs());
-  std::optional<NarrowOperand> rhs = lhs ? narrow(b, getRhs()) : std::nullopt;
+  // A transpose of decoded numbers is one of codes, which the product does.
+  Value left = getTransposed(getLhs()), right = getTransposed(getRhs());
+  std::optional<NarrowOperand> lhs = narrow(b, left ? left : getLhs());
+  std::optional<NarrowOperand> rhs =
+      lhs ? narrow(b, right ? right : getRhs()) : std::nullopt;
   if (!rhs)
     return failure();
   auto type = cast<RankedTensorType>(getType());
   bool hasScale = lhs->scale || rhs->scale;
-  Value y =
-      MatmulOp::create(b, type.clone(b.getF32Type()), lhs->numbers,
-                       rhs->numbers, hasScale ? Value() : getBias(),
-                       getTransposeLhs(), getTransposeRhs(), PrecisionAttr());
+  Value y = MatmulOp::create(b, type.clone(b.getF32Type()), lhs->numbers,
+                             rhs->numbers, hasScale ? Value() : getBias(),
+                             getTransposeLhs() != bool(left),
+                             getTransposeRhs() != bool(right), PrecisionAttr());
   Value scale = lhs->scale;
   if (scale && rhs->scale)
     scale = MulOp::create(b, scale, rhs->scale);

@@ -8,7 +8,8 @@ include "binade/IR/Ops/Base.td"
 def Binade_MatmulOp : Binade_PrecisionOp<"matmul", "Allow", [
     Pure, InferTypeOpAdaptorWithIsCompatible,
     DeclareOpInterfaceMethods<PrecisionOpInterface,
-                              ["countProducts", "getOperandFormat"]>,
+                              ["countProducts", "getOperandFormat",
+                               "getSummedAxis"]>,
     DeclareOpInterfaceMethods<DifferentiableOpInterface>,
     DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "getRows", "decompose"]>]> {
   let summary = "batched matrix product, optionally with a bias";

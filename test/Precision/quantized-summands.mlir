@@ -1,0 +1,28 @@
+// RUN: binade-opt %s --binade-assign-precision=policy=mxfp8 --binade-materialize-precision > %t.mlir
+// RUN: FileCheck %s < %t.mlir
+// RUN: binade-opt %t.mlir --binade-materialize-precision | diff - %t.mlir
+// RUN: binade-opt %t.mlir --binade-expand-composites | FileCheck %s --check-prefix=EXPAND
+
+// Elements that share a scale are summands of one sum: a weight whose rows are summed
+// over is turned first, and the product reads it turned back. That costs nothing: the
+// product of codes swaps axes itself.
+
+// CHECK-LABEL: func.func @step
+// CHECK-DAG:     %[[T:.*]] = binade.transpose %arg1 {permutation = array<i64: 1, 0>} : (tensor<64x32xf32>) -> tensor<32x64xf32>
+// CHECK-DAG:     %[[W:.*]]:2 = binade.quantize %[[T]] {format = #binade.quantized<f8E4M3FN, per_block<1, 32>, scale = f8E8M0FNU, rule = round_up>
+// CHECK-DAG:     %[[DECODED:.*]] = binade.dequantize %[[W]]#0, %[[W]]#1 {{.*}} -> tensor<32x64xf32>
+// CHECK-DAG:     %[[BACK:.*]] = binade.transpose %[[DECODED]]
+// CHECK-DAG:     %[[X:.*]]:2 = binade.quantize %{{.*}} : (tensor<4x64xf32>)
+// CHECK:         binade.matmul %{{.*}}, %[[BACK]]
+
+// EXPAND-LABEL: func.func @step
+// EXPAND:         %[[W:.*]] = binade.dequantize {{.*}} -> tensor<32x64xbf16>
+// EXPAND:         binade.matmul %{{.*}}, %[[W]] {transpose_rhs} : (tensor<4x64xbf16>, tensor<32x64xbf16>) -> tensor<4x32xf32>
+func.func @step(%x: tensor<4x64xf32> {binade.name = "x", binade.role = #binade.role<batch>},
+                %w: tensor<64x32xf32> {binade.name = "w", binade.role = #binade.role<parameter>},
+                %last: tensor<32x2xf32> {binade.name = "last", binade.role = #binade.role<parameter>}) -> tensor<4x2xf32> {
+  %h = binade.tanh %x : (tensor<4x64xf32>) -> tensor<4x64xf32>
+  %y = binade.matmul %h, %w : (tensor<4x64xf32>, tensor<64x32xf32>) -> tensor<4x32xf32>
+  %z = binade.matmul %y, %last : (tensor<4x32xf32>, tensor<32x2xf32>) -> tensor<4x2xf32>
+  return %z : tensor<4x2xf32>
+}
