@@ -56,6 +56,31 @@ static LogicalResult report(func::FuncOp step, const PrecisionGraph &graph) {
   return success();
 }
 
+/// Says where a rule expects products of quantized operands and there are none:
+/// a warning for a rule that matches no product, a remark for a product that
+/// computes wide.
+static void reportUnquantized(const PrecisionGraph &graph) {
+  llvm::MapVector<const PolicyRule *, bool> matchesProducts;
+  for (const PrecisionNode &node : graph.getNodes()) {
+    if (!node.rule || !node.rule->settings.quantize || node.isPinned)
+      continue;
+    PrecisionOpInterface op = node.op;
+    bool isProduct = op.accumulates();
+    matchesProducts[node.rule] |= isProduct;
+    if (isProduct && !op.getPrecisionAttr().getOperands())
+      remark::missed(op->getLoc(), kRemark)
+          << remark::metric("op", op->getName().getStringRef())
+          << remark::metric("rule", node.rule->origin)
+          << remark::reason(
+                 "operands are not quantized: the op computes in {0}",
+                 llvm::to_string(op.getPrecisionAttr().getCompute()));
+  }
+  for (auto [rule, matches] : matchesProducts)
+    if (!matches)
+      emitWarning(rule->location,
+                  "quantizes nothing: no op that it matches sums products");
+}
+
 namespace {
 struct AssignPrecisionPass
     : impl::AssignPrecisionPassBase<AssignPrecisionPass> {
@@ -103,6 +128,7 @@ struct AssignPrecisionPass
       PrecisionOpInterface op = node.op;
       op.setPrecisionAttr(decision);
     }
+    reportUnquantized(graph);
     return success();
   }
 

@@ -1,12 +1,14 @@
 """Products of quantized operands, forward and backward, against numpy: tensors are
 quantized by Transformer Engine's rule for current scaling, products and sums are f64."""
 
+import collections
+import json
 import subprocess
 
 import ml_dtypes
 import numpy as np
 import pytest
-from reference import BUILD, evaluate
+from reference import BUILD, ROOT, binade, evaluate
 
 F32 = np.float32
 OPT = BUILD / "bin/binade-opt"
@@ -221,3 +223,45 @@ def test_scales_of_summands(policy, size, rule, square, backend):
                     "w": product(along(h, 0).T, along(dy, 0))})  # fmt: skip
     with pytest.raises(AssertionError):
         check(outputs, {"w": product(along(h, 1).T, along(dy, 0))})
+
+
+GPT = ROOT / "examples/char-gpt/mini.onnx"
+
+
+def run_binade(*arguments):
+    process = binade(*arguments)
+    assert process.returncode == 0, process.stderr
+    return process.stdout
+
+
+def saved_bytes(policy, folder):
+    """What waits for the backward part, by the plan: bytes of memory by dtype. Views of
+    one buffer count once."""
+    run_binade("compile", GPT, "--policy", policy, "-o", folder / f"{policy}.bnd")
+    plan = json.loads(run_binade("inspect", folder / f"{policy}.bnd", "--json"))
+    places = {}
+    for buffer in plan["buffers"]:
+        if buffer["category"] == "saved":
+            place = buffer["offset"], buffer["bytes"]
+            places.setdefault(place, buffer["dtype"])
+    totals = collections.Counter()
+    for (_, size), dtype in places.items():
+        totals[dtype] += size
+    return totals
+
+
+def test_what_waits_in_the_plan_has_8_bits(tmp_path):
+    plain = saved_bytes("bf16-amp", tmp_path)
+    coat = saved_bytes("coat", tmp_path)
+    assert not any(dtype.startswith("F8") for dtype in plain)
+    assert coat["F8_E4M3"] > 0.5 * sum(coat.values())
+    assert coat["F32"] < 0.05 * sum(coat.values()) < plain["F32"]
+    assert sum(coat.values()) < 0.75 * sum(plain.values())
+
+
+def test_explain_names_the_operands():
+    text = run_binade("explain", GPT, "--policy", "fp8-current", "--op",
+                      "blocks.0.mlp.2/Add")  # fmt: skip
+    assert "operands f8E4M3FN per tensor x f8E4M3FN per tensor" in text
+    assert "operands f8E5M2 per tensor x f8E4M3FN per tensor" in text
+    assert "quantize gradient f8E5M2" in run_binade("policy", "show", "fp8-current")

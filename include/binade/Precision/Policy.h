@@ -33,8 +33,8 @@ struct OperandFormats {
 struct PolicySettings {
   std::optional<PrecisionClass> precisionClass;
   FloatType compute, accumulate, result;
-  /// What the backward part reads of the results is kept in this format: a float
-  /// type (as TypeAttr) or `#binade.quantized`.
+  /// What the backward part reads of the results is kept in this format: a
+  /// float type (as TypeAttr) or `#binade.quantized`.
   Attribute saved;
   OperandFormats quantize;
   /// How results that overflow stay finite.
