@@ -1,6 +1,7 @@
 //===- MaterializePrecision.cpp - Decisions to types and casts -----------===//
 
 #include "ClampResults.h"
+#include "QuantizeValues.h"
 #include "ScaleLayers.h"
 #include "ScaleLoss.h"
 #include "StoreParameters.h"
@@ -46,6 +47,7 @@ public:
         keep(op, kept.take_front(op->getNumOperands()));
         kept = kept.drop_front(op->getNumOperands());
       }
+    quantizer.finish();
     return success();
   }
 
@@ -59,12 +61,12 @@ private:
     PrecisionAttr decision = op.getPrecisionAttr();
     if (auto save = dyn_cast<SaveOp>(op.getOperation());
         save && decision.getOperand(0))
-      return waitQuantized(save, decision.getOperand(0));
+      return quantizer.wait(save, decision.getOperand(0));
     for (OpOperand &operand : op->getOpOperands()) {
       FormatRole role = op.getOperandFormat(operand.getOperandNumber());
       QuantizedAttr format = decision.getOperand(operand.getOperandNumber());
       if (format && role == FormatRole::Chosen)
-        readQuantized(operand, format);
+        quantizer.read(operand, format);
       else if (role != FormatRole::Fixed)
         read(operand, role == FormatRole::Chosen ? Type(decision.getCompute())
                                                  : b.getF32Type());
@@ -113,118 +115,6 @@ private:
   void read(OpOperand &operand, Type format) {
     if (getElementTypeOrSelf(operand.get()) != format)
       operand.set(cast(operand, format));
-  }
-
-  /// Has `operand` read what is left of it in `format`. It is quantized once,
-  /// right behind its definition; what waits for the backward part is codes.
-  void readQuantized(OpOperand &operand, QuantizedAttr format) {
-    Value value = operand.get();
-    if (isDone(value, format))
-      return;
-    // Not what waited is quantized, but what it was.
-    while (Value before = getSaved(value))
-      value = before;
-    Operation *reader = operand.getOwner();
-    bool turns = turnsFor(operand, format);
-    if (turns)
-      value = turn(value);
-    SmallVector<Value> parts = quantize(value, format);
-    if (getPhase(reader) != getPhase(parts.front().getDefiningOp()))
-      for (Value &part : parts)
-        part = save(part);
-    auto type = mlir::cast<RankedTensorType>(value.getType());
-    b.setLoc(value.getLoc());
-    b.setInsertionPoint(reader);
-    auto decoded =
-        DequantizeOp::create(b, type.clone(b.getF32Type()), parts, format);
-    setPhase(decoded, getPhase(reader));
-    Value numbers = decoded;
-    if (turns) {
-      numbers = swapAxes(decoded);
-      setPhase(numbers.getDefiningOp(), getPhase(reader));
-    }
-    operand.set(numbers);
-  }
-
-  /// Whether what shares a scale lies along the last axis, but products are
-  /// summed over the one before: scales are those of summands.
-  static bool turnsFor(OpOperand &operand, QuantizedAttr format) {
-    auto op = mlir::cast<PrecisionOpInterface>(operand.getOwner());
-    bool isFlat = format.getGranularity() == Granularity::PerRow ||
-                  format.getGranularity() == Granularity::PerGroup ||
-                  (format.getGranularity() == Granularity::PerBlock &&
-                   format.getExtent()[0] != format.getExtent()[1]);
-    return isFlat && op.getSummedAxis(operand.getOperandNumber()) == -2;
-  }
-
-  Value swapAxes(Value value) {
-    int64_t rank = mlir::cast<RankedTensorType>(value.getType()).getRank();
-    SmallVector<int64_t> swap = llvm::to_vector(llvm::seq<int64_t>(0, rank));
-    std::swap(swap[rank - 2], swap[rank - 1]);
-    return TransposeOp::create(b, value, swap);
-  }
-
-  /// `value` with its last two axes swapped, right behind its definition.
-  Value turn(Value value) {
-    Value &known = turned[value];
-    if (known)
-      return known;
-    b.setLoc(value.getLoc());
-    b.setInsertionPointAfterValue(value);
-    known = swapAxes(value);
-    if (Operation *producer = value.getDefiningOp())
-      setPhase(known.getDefiningOp(), getPhase(producer));
-    return known;
-  }
-
-  /// Whether `value` is what is left of another in `format`.
-  static bool isDone(Value value, QuantizedAttr format) {
-    if (auto swap = value.getDefiningOp<TransposeOp>())
-      value = swap.getX();
-    auto decoded = value.getDefiningOp<DequantizeOp>();
-    return decoded && decoded.getFormat() == format;
-  }
-
-  /// Has codes of what `op` saves wait in its place.
-  void waitQuantized(SaveOp op, QuantizedAttr format) {
-    SmallVector<Value> parts = quantize(op.getX(), format);
-    for (Value &part : parts)
-      part = save(part);
-    auto type = mlir::cast<RankedTensorType>(op.getX().getType());
-    b.setLoc(op.getLoc());
-    b.setInsertionPoint(op);
-    auto decoded =
-        DequantizeOp::create(b, type.clone(b.getF32Type()), parts, format);
-    setPhase(decoded, Phase::Backward);
-    saved[decoded] = op.getX();
-    op.getY().replaceAllUsesWith(decoded);
-    op->erase();
-  }
-
-  /// What `value` was before it waited; null where it did not.
-  Value getSaved(Value value) {
-    auto save = value.getDefiningOp<SaveOp>();
-    return save ? save.getX() : saved.lookup(value);
-  }
-
-  SmallVector<Value> quantize(Value value, QuantizedAttr format) {
-    SmallVector<Value> &parts = quantized[{value, format}];
-    if (!parts.empty())
-      return parts;
-    b.setLoc(value.getLoc());
-    b.setInsertionPointAfterValue(value);
-    auto codes = QuantizeOp::create(b, value, format, /*saturate=*/true);
-    if (Operation *producer = value.getDefiningOp())
-      setPhase(codes, getPhase(producer));
-    return parts = codes.getParts();
-  }
-
-  Value save(Value part) {
-    Value &waiting = saves[part];
-    if (waiting)
-      return waiting;
-    b.setInsertionPointAfterValue(part);
-    return waiting = SaveOp::create(b, part, PrecisionAttr());
   }
 
   /// `operand` in `format`: cast once, right behind the definition. What was
@@ -286,13 +176,7 @@ private:
   func::FuncOp function;
   ImplicitLocOpBuilder b;
   DenseMap<std::pair<Value, Type>, Value> casts;
-  DenseMap<std::pair<Value, Attribute>, SmallVector<Value>> quantized;
-  /// Of parts.
-  DenseMap<Value, Value> saves;
-  /// With their last two axes swapped.
-  DenseMap<Value, Value> turned;
-  /// What decoded values were before they waited.
-  DenseMap<Value, Value> saved;
+  ValueQuantizer quantizer{b};
 };
 
 struct MaterializePrecisionPass

@@ -231,7 +231,7 @@ def test_coverage_has_a_row_per_op(sources):
     assert (status, output) == (0, "")
     rows = page.read_text()
     assert "| `tanh` | infer | yes | scalar | yes | Tanh |" in rows
-    assert "| `matmul` | allow | yes | schedule: library | yes | Gemm, MatMul |" in rows
+    assert "| `conv` | allow | yes | schedule: library | yes | Conv |" in rows
     assert "| `softmax_grad` | infer | none | decomposed | yes | |" in rows
 
 

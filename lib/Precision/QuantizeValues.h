@@ -1,0 +1,50 @@
+//===- QuantizeValues.h - Codes in the place of values ----------*- C++ -*-===//
+
+#ifndef BINADE_LIB_PRECISION_QUANTIZEVALUES_H
+#define BINADE_LIB_PRECISION_QUANTIZEVALUES_H
+
+#include "binade/IR/Interface.h"
+
+namespace mlir::binade {
+
+/// Has ops read what is left of values in formats with scales. A value is
+/// quantized once per format, right behind its definition, and what waits for
+/// the backward part is codes.
+class ValueQuantizer {
+public:
+  explicit ValueQuantizer(ImplicitLocOpBuilder &b) : b(b) {}
+
+  /// Has `operand` read what is left of it. Where elements share scales along
+  /// the last axis, but products are summed over the one before, that is
+  /// quantized with both swapped: scales are those of summands.
+  void read(OpOperand &operand, QuantizedAttr format);
+
+  /// Has codes of what `op` saves wait in its place, and erases it.
+  void wait(SaveOp op, QuantizedAttr format);
+
+  /// Erases what nobody came to read.
+  void finish();
+
+private:
+  SmallVector<Value> quantize(Value value, QuantizedAttr format);
+  Value save(Value part);
+  Value decode(Value like, ValueRange parts, QuantizedAttr format, Phase phase);
+  Value turn(Value value);
+  Value swapAxes(Value value, Phase phase);
+  Value getSaved(Value value);
+
+  ImplicitLocOpBuilder &b;
+  /// In the order in which they were made: readers behind what they read.
+  SmallVector<Operation *> made;
+  DenseMap<std::pair<Value, Attribute>, SmallVector<Value>> quantized;
+  /// Of parts, what waits.
+  DenseMap<Value, Value> saves;
+  /// With their last two axes swapped.
+  DenseMap<Value, Value> turned;
+  /// What decoded values were before they waited.
+  DenseMap<Value, Value> saved;
+};
+
+} // namespace mlir::binade
+
+#endif // BINADE_LIB_PRECISION_QUANTIZEVALUES_H
