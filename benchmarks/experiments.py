@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains the small char-GPT again and again, and prints the tables of docs/results.md.
+"""Trains the small char-GPT again and again, and prints what it comes to as a table.
 
     .venv/bin/python benchmarks/experiments.py [fp8] [optimizers] [--steps N] [--seeds K]
 
