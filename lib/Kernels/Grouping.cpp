@@ -3,7 +3,8 @@
 // agree and everything else that it reads has no higher level: then nothing
 // that depends on the unit can be among its inputs, and no cycle can form. A
 // unit rises above what it comes to read, unless others have been placed above
-// it.
+// it. Units of equal loops that one op reads become one, unless one of both may
+// wait for the other.
 //===----------------------------------------------------------------------===//
 
 #include "Grouping.h"
