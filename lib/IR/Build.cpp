@@ -55,6 +55,36 @@ Value mlir::binade::buildReshape(ImplicitLocOpBuilder &b, Value x,
   return ReshapeOp::create(b, type.clone(shape), x);
 }
 
+SmallVector<int64_t> mlir::binade::getSwapOfLastAxes(Type type) {
+  int64_t rank = cast<RankedTensorType>(type).getRank();
+  auto permutation = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+  std::swap(permutation[rank - 2], permutation[rank - 1]);
+  return permutation;
+}
+
+Value mlir::binade::buildSwapped(ImplicitLocOpBuilder &b, Value x) {
+  return TransposeOp::create(b, x, getSwapOfLastAxes(x.getType()));
+}
+
+Value mlir::binade::getSwapped(Value x) {
+  auto transpose = x.getDefiningOp<TransposeOp>();
+  bool swaps =
+      transpose && transpose.getType().getRank() > 1 &&
+      transpose.getPermutation() == ArrayRef(getSwapOfLastAxes(x.getType()));
+  return swaps ? transpose.getX() : Value();
+}
+
+Value mlir::binade::getMoved(Value x) {
+  Operation *op = x.getDefiningOp();
+  if (!op || op->getNumOperands() != 1 || op->getNumResults() != 1)
+    return {};
+  auto kernel = dyn_cast<KernelOpInterface>(op);
+  bool moves = isa<CastOp>(op) ||
+               (kernel && (kernel.getSchedule() == Schedule::View ||
+                           kernel.getSchedule() == Schedule::Permute));
+  return moves ? op->getOperand(0) : Value();
+}
+
 SmallVector<Value> mlir::binade::buildTile(
     ImplicitLocOpBuilder &b, int64_t count, ValueRange sliced, ValueRange whole,
     function_ref<TileYield(ImplicitLocOpBuilder &, ValueRange)> body) {

@@ -117,10 +117,8 @@ static std::pair<Value, double> takeScale(Composite &composite, Value value) {
 }
 
 /// `value` with its last two axes swapped: reads through a transpose.
-static Value buildSwapped(ImplicitLocOpBuilder &b, Value value) {
-  int64_t rank = cast<RankedTensorType>(value.getType()).getRank();
-  auto permutation = llvm::to_vector(llvm::seq<int64_t>(0, rank));
-  std::swap(permutation[rank - 2], permutation[rank - 1]);
+static Value swapAxes(ImplicitLocOpBuilder &b, Value value) {
+  SmallVector<int64_t> permutation = getSwapOfLastAxes(value.getType());
   if (auto transpose = value.getDefiningOp<TransposeOp>()) {
     value = transpose.getX();
     permutation = applyPermutation(transpose.getPermutation(), permutation);
@@ -156,12 +154,12 @@ struct RecognizeAttention : OpRewritePattern<MatmulOp> {
       return failure();
     ImplicitLocOpBuilder b(composite.getLoc(), rewriter);
     if (product.getTransposeLhs())
-      query = buildSwapped(b, query);
+      query = swapAxes(b, query);
     if (!product.getTransposeRhs())
-      key = buildSwapped(b, key);
+      key = swapAxes(b, key);
     Value value = root.getRhs();
     if (root.getTransposeRhs())
-      value = buildSwapped(b, value);
+      value = swapAxes(b, value);
     auto attention = AttentionOp::create(b, query, key, value, APFloat(scale),
                                          mask == Mask::Causal, PrecisionAttr());
     rewriter.replaceOp(root, attention.getY());

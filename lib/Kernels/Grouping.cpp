@@ -135,12 +135,15 @@ private:
     isRead.push_back(false);
   }
 
+  static bool isReduction(Schedule schedule) {
+    return schedule == Schedule::RowReduction ||
+           schedule == Schedule::FullReduction;
+  }
+
   /// The shape that the op's loops run over: for reductions that of the
   /// operand.
   static SmallVector<int64_t> getLoopShape(Operation *op, Schedule schedule) {
-    bool reduces = (schedule == Schedule::RowReduction ||
-                    schedule == Schedule::FullReduction) &&
-                   op->getNumOperands() > 0;
+    bool reduces = isReduction(schedule) && op->getNumOperands() > 0;
     Value value = reduces ? op->getOperand(0) : op->getResult(0);
     return llvm::to_vector(getShape(value));
   }
@@ -172,8 +175,7 @@ private:
         isRead[input] = true;
       }
     unit.ops.push_back(op);
-    if (schedule == Schedule::RowReduction ||
-        schedule == Schedule::FullReduction)
+    if (isReduction(schedule))
       unit.schedule = schedule;
     unitOf[op] = host;
   }

@@ -1,20 +1,11 @@
 //===- ParameterKinds.cpp - what a model's parameters are -----------------===//
 
 #include "ParameterKinds.h"
+#include "binade/IR/Build.h"
 #include "binade/IR/Rules.h"
 
 using namespace mlir;
 using namespace mlir::binade;
-
-/// Whether `op` gives its one operand on, in another place, shape or format.
-static bool movesOperand(Operation *op) {
-  if (op->getNumOperands() != 1 || op->getNumResults() != 1)
-    return false;
-  auto kernel = dyn_cast<KernelOpInterface>(op);
-  return isa<CastOp, BroadcastOp>(op) ||
-         (kernel && (kernel.getSchedule() == Schedule::View ||
-                     kernel.getSchedule() == Schedule::Permute));
-}
 
 /// Whether a reader of `parameter` in the forward part, or of what that was
 /// moved to, is as `is` says.
@@ -27,7 +18,8 @@ isRead(Value parameter,
       Operation *reader = use.getOwner();
       if (getPhase(reader) != Phase::Forward)
         continue;
-      if (movesOperand(reader))
+      if (isa<BroadcastOp>(reader) ||
+          (reader->getNumResults() == 1 && getMoved(reader->getResult(0))))
         pending.push_back(reader->getResult(0));
       else if (auto op = dyn_cast<PrecisionOpInterface>(reader);
                op && is(op, use.getOperandNumber()))

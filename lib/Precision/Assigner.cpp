@@ -1,7 +1,7 @@
 //===- Assigner.cpp - How formats are chosen ------------------------------===//
 
 #include "binade/Precision/Assigner.h"
-#include "Movement.h"
+#include "binade/IR/Build.h"
 #include "binade/IR/Interface.h"
 
 using namespace mlir;

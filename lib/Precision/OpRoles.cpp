@@ -1,24 +1,13 @@
 //===- OpRoles.cpp - What ops are to the model ----------------------------===//
 
 #include "binade/Precision/OpRoles.h"
-#include "Movement.h"
+#include "binade/IR/Build.h"
 #include "binade/IR/Interface.h"
 
 using namespace mlir;
 using namespace mlir::binade;
 
 static uint8_t toBit(TensorRole role) { return 1 << static_cast<int>(role); }
-
-Value mlir::binade::getMoved(Value value) {
-  Operation *op = value.getDefiningOp();
-  if (!op || op->getNumOperands() != 1 || op->getNumResults() != 1)
-    return {};
-  auto kernel = dyn_cast<KernelOpInterface>(op);
-  bool moves = isa<CastOp>(op) ||
-               (kernel && (kernel.getSchedule() == Schedule::View ||
-                           kernel.getSchedule() == Schedule::Permute));
-  return moves ? op->getOperand(0) : Value();
-}
 
 static std::optional<TensorRole> getOperandRole(OpOperand &operand) {
   if (auto op = dyn_cast<PrecisionOpInterface>(operand.getOwner()))

@@ -1,6 +1,7 @@
 //===- QuantizeValues.cpp - Codes in the place of values ------------------===//
 
 #include "QuantizeValues.h"
+#include "binade/IR/Build.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
@@ -113,12 +114,9 @@ Value ValueQuantizer::turn(Value value) {
 }
 
 Value ValueQuantizer::swapAxes(Value value, Phase phase) {
-  int64_t rank = cast<RankedTensorType>(value.getType()).getRank();
-  SmallVector<int64_t> swap = llvm::to_vector(llvm::seq<int64_t>(0, rank));
-  std::swap(swap[rank - 2], swap[rank - 1]);
-  auto swapped = TransposeOp::create(b, value, swap);
-  setPhase(swapped, phase);
-  made.push_back(swapped);
+  Value swapped = buildSwapped(b, value);
+  setPhase(swapped.getDefiningOp(), phase);
+  made.push_back(swapped.getDefiningOp());
   return swapped;
 }
 

@@ -20,6 +20,14 @@ static FloatType parseFormat(StringRef word, MLIRContext *context) {
   return dyn_cast_if_present<FloatType>(parseType(word, context));
 }
 
+static LogicalResult checkMemory(FloatType format, StringRef word,
+                                 Location location) {
+  if (getStorageFormat(format) == format)
+    return success();
+  return emitError(location, "expected a format of memory, got '")
+         << word << "', which only 'compute' may be";
+}
+
 YamlForm<FloatType> mlir::binade::yamlFormat(bool ofOperands) {
   auto read = [ofOperands](YamlReader &reader, Node &node,
                            FloatType &format) -> LogicalResult {
@@ -31,10 +39,8 @@ YamlForm<FloatType> mlir::binade::yamlFormat(bool ofOperands) {
     if (!format)
       return reader.error(node,
                           "expected " + expected + ", got '" + *word + "'");
-    if (!ofOperands && getStorageFormat(format) != format)
-      return reader.error(node, "expected a format of memory, got '" + *word +
-                                    "', which only 'compute' may be");
-    return success();
+    return ofOperands ? success()
+                      : checkMemory(format, *word, reader.getLoc(node));
   };
   llvm::json::Object schema{{"type", "string"}};
   if (!ofOperands)
@@ -57,64 +63,48 @@ static YamlForm<NameGlob> globForm() {
   return {read, llvm::json::Object{{"type", "string"}}};
 }
 
-/// A name, or two: for states that may be negative, and for the others.
-static YamlForm<StateFormats> stateForm() {
-  auto read = [](YamlReader &reader, Node &node,
-                 StateFormats &formats) -> LogicalResult {
-    FailureOr<std::string> name =
-        reader.readScalar(node, "a format of states such as bf16 or e4m3x");
+/// The name of something that `find` knows, described by `expected`.
+template <typename T>
+static YamlForm<T> namedForm(StringRef expected,
+                             FailureOr<T> (*find)(StringRef name,
+                                                  Location location)) {
+  auto read = [expected, find](YamlReader &reader, Node &node,
+                               T &value) -> LogicalResult {
+    FailureOr<std::string> name = reader.readScalar(node, expected);
     if (failed(name))
       return failure();
-    FailureOr<StateFormats> found =
-        findStateFormats(*name, reader.getLoc(node));
-    if (failed(found))
-      return failure();
-    formats = *found;
-    return success();
+    FailureOr<T> found = find(*name, reader.getLoc(node));
+    if (succeeded(found))
+      value = *found;
+    return found;
   };
   return {read, llvm::json::Object{{"type", "string"}}};
+}
+
+/// A name, or two: for states that may be negative, and for the others.
+static YamlForm<StateFormats> stateForm() {
+  return namedForm("a format of states such as bf16 or e4m3x",
+                   findStateFormats);
 }
 
 static YamlForm<QuantizedAttr> tensorFormatForm() {
-  auto read = [](YamlReader &reader, Node &node,
-                 QuantizedAttr &format) -> LogicalResult {
-    FailureOr<std::string> name =
-        reader.readScalar(node, "a format with scales such as e4m3-tensor");
-    if (failed(name))
-      return failure();
-    FailureOr<QuantizedAttr> found =
-        findTensorFormat(*name, reader.getLoc(node));
-    if (failed(found))
-      return failure();
-    format = *found;
-    return success();
-  };
-  return {read, llvm::json::Object{{"type", "string"}}};
+  return namedForm("a format with scales such as e4m3-tensor",
+                   findTensorFormat);
 }
 
 /// A float format, or one with scales.
+static FailureOr<Attribute> findSavedFormat(StringRef name, Location location) {
+  if (FloatType type = parseFormat(name, location.getContext())) {
+    if (failed(checkMemory(type, name, location)))
+      return failure();
+    return Attribute(TypeAttr::get(type));
+  }
+  FailureOr<QuantizedAttr> found = findTensorFormat(name, location);
+  return failed(found) ? FailureOr<Attribute>() : Attribute(*found);
+}
+
 static YamlForm<Attribute> savedForm() {
-  auto read = [](YamlReader &reader, Node &node,
-                 Attribute &format) -> LogicalResult {
-    FailureOr<std::string> name =
-        reader.readScalar(node, "a format such as bf16 or coat-group");
-    if (failed(name))
-      return failure();
-    if (parseFormat(*name, reader.getContext())) {
-      FloatType type;
-      if (failed(yamlFormat().read(reader, node, type)))
-        return failure();
-      format = TypeAttr::get(type);
-      return success();
-    }
-    FailureOr<QuantizedAttr> found =
-        findTensorFormat(*name, reader.getLoc(node));
-    if (failed(found))
-      return failure();
-    format = *found;
-    return success();
-  };
-  return {read, llvm::json::Object{{"type", "string"}}};
+  return namedForm("a format such as bf16 or coat-group", findSavedFormat);
 }
 
 static YamlForm<OperandFormats> operandsForm() {

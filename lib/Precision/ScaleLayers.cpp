@@ -4,7 +4,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "ScaleLayers.h"
-#include "Movement.h"
 #include "binade/IR/AddPorts.h"
 #include "binade/IR/Build.h"
 #include "binade/IR/Names.h"

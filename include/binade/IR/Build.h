@@ -30,6 +30,19 @@ Value buildBroadcast(ImplicitLocOpBuilder &b, Value x, ArrayRef<int64_t> axes,
 /// `x` under another shape: `x` itself where it has it already.
 Value buildReshape(ImplicitLocOpBuilder &b, Value x, ArrayRef<int64_t> shape);
 
+/// The permutation that swaps the last two axes of `type`, a ranked tensor.
+SmallVector<int64_t> getSwapOfLastAxes(Type type);
+
+/// `x` with its last two axes swapped.
+Value buildSwapped(ImplicitLocOpBuilder &b, Value x);
+
+/// What `x` is the transpose of, if only its last two axes are swapped.
+Value getSwapped(Value x);
+
+/// The operand that `x` shows in another shape, order or format; null where it
+/// is something of its own.
+Value getMoved(Value x);
+
 /// What a tile's body gives: pieces of results, and summands.
 struct TileYield {
   SmallVector<Value> joined, added;

@@ -122,18 +122,6 @@ static bool fitsBf16(QuantizedAttr format) {
   return isPower && !format.getBook() && !format.getExpand();
 }
 
-/// What `operand` is the transpose of, if it swaps the last two axes.
-static Value getTransposed(Value operand) {
-  auto transpose = operand.getDefiningOp<TransposeOp>();
-  if (!transpose)
-    return {};
-  int64_t rank = cast<RankedTensorType>(operand.getType()).getRank();
-  SmallVector<int64_t> swap = llvm::to_vector(llvm::seq<int64_t>(0, rank));
-  std::swap(swap[rank - 2], swap[rank - 1]);
-  return transpose.getPermutation() == ArrayRef(swap) ? transpose.getX()
-                                                      : Value();
-}
-
 /// Nothing where `operand` is not decoded, or bf16 cannot stand for it.
 static std::optional<NarrowOperand> narrow(ImplicitLocOpBuilder &b,
                                            Value operand) {
@@ -158,7 +146,7 @@ static std::optional<NarrowOperand> narrow(ImplicitLocOpBuilder &b,
 /// exactly; scales multiply the sum before the bias is added.
 FailureOr<SmallVector<Value>> MatmulOp::decompose(ImplicitLocOpBuilder &b) {
   // A transpose of decoded numbers is one of codes, which the product does.
-  Value left = getTransposed(getLhs()), right = getTransposed(getRhs());
+  Value left = getSwapped(getLhs()), right = getSwapped(getRhs());
   std::optional<NarrowOperand> lhs = narrow(b, left ? left : getLhs());
   std::optional<NarrowOperand> rhs =
       lhs ? narrow(b, right ? right : getRhs()) : std::nullopt;

@@ -2,7 +2,6 @@
 
 #include "OpTable.h"
 #include "mlir/Dialect/Traits.h"
-#include "mlir/Dialect/Utils/IndexingUtils.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -74,13 +73,8 @@ struct Side {
 
 /// Reads through a transpose of the last two axes: it becomes a flag.
 static Side getSide(Value value) {
-  auto transpose = value.getDefiningOp<TransposeOp>();
-  if (!transpose)
-    return {value};
-  SmallVector<int64_t> swap(transpose.getPermutation());
-  std::swap(swap[swap.size() - 2], swap[swap.size() - 1]);
-  return isIdentityPermutation(swap) ? Side{transpose.getX(), true}
-                                     : Side{value};
+  Value swapped = getSwapped(value);
+  return swapped ? Side{swapped, true} : Side{value};
 }
 
 /// `side` with leading axes `batch`.
