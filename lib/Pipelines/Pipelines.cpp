@@ -56,9 +56,10 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
     pm.addPass(createCSEPass());
     break;
   case CompilerPhase::Programs: {
-    AccumulateGradientsPassOptions accumulate;
-    accumulate.batches = options.batches;
-    pm.addPass(createAccumulateGradientsPass(std::move(accumulate)));
+    if (options.accumulateInMomentum)
+      pm.addPass(createAccumulateInMomentumPass({options.batches}));
+    else
+      pm.addPass(createAccumulateGradientsPass({options.batches}));
     pm.addPass(createExtractEvaluationPass());
     break;
   }

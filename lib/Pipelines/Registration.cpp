@@ -72,6 +72,9 @@ struct ProgramsPipelineOptions : PassPipelineOptions<ProgramsPipelineOptions> {
   Option<int64_t> batches{*this, "batches",
                           llvm::cl::desc("whose gradients one update averages"),
                           llvm::cl::init(1)};
+  Option<bool> inMomentum{
+      *this, "in-momentum",
+      llvm::cl::desc("the optimizer's states take them in")};
 };
 
 struct MonitorPipelineOptions : PassPipelineOptions<MonitorPipelineOptions> {
@@ -127,6 +130,7 @@ void mlir::binade::registerPipelines() {
       [](OpPassManager &pm, const ProgramsPipelineOptions &parsed) {
         CompileOptions options;
         options.batches = parsed.batches;
+        options.accumulateInMomentum = parsed.inMomentum;
         buildPipeline(pm, CompilerPhase::Programs, options);
       });
   PassPipelineRegistration<MonitorPipelineOptions>(

@@ -135,6 +135,9 @@ void StepArguments::add(CLI::App &command) {
       ->type_name("K")
       ->check(integer<std::int64_t>(1))
       ->capture_default_str();
+  command.add_flag("--accumulate-in-momentum", options.accumulateInMomentum,
+                   "Let the optimizer's states take in the gradient of each "
+                   "batch: no sum of gradients is kept");
   command
       .add_option("--threads", options.threads,
                   "Threads of library calls; 0 for one per core")
@@ -210,7 +213,8 @@ Result<void> StepArguments::refuseDone(CompilerPhase from) const {
         !ok)
       return ok;
   if (from >= CompilerPhase::Programs)
-    return refuse(*command, "programs", what, {"--accumulate"});
+    return refuse(*command, "programs", what,
+                  {"--accumulate", "--accumulate-in-momentum"});
   return {};
 }
 
@@ -219,8 +223,8 @@ Result<void> StepArguments::refuseCompiled() const {
                                {"--optimizer", "--group", "--clip"});
       !ok)
     return ok;
-  if (Result<void> ok =
-          refuse(*command, "programs", "a bundle", {"--accumulate"});
+  if (Result<void> ok = refuse(*command, "programs", "a bundle",
+                               {"--accumulate", "--accumulate-in-momentum"});
       !ok)
     return ok;
   return refuse(*command, "assign", "a bundle",

@@ -28,6 +28,8 @@ struct CompileOptions {
   double clip = 0.0;
   /// Whose gradients one update takes the mean of.
   int64_t batches = 1;
+  /// Whether the optimizer's states take them in one by one: no sum is kept.
+  bool accumulateInMomentum = false;
   /// skip, continue or shrink.
   std::string onNonfinite = "skip";
   bool keepGradients = false, keepOutputs = false;

@@ -37,6 +37,42 @@ def AccumulateGradientsPass
   let dependentDialects = ["::mlir::binade::BinadeDialect"];
 }
 
+def AccumulateInMomentumPass
+    : Pass<"binade-accumulate-in-momentum", "::mlir::ModuleOp"> {
+  let summary = "updates by several batches, whose gradients states take in";
+  let description = [{
+    As `binade-accumulate-gradients`, but no sum of gradients is kept: each batch's
+    gradient is added to the optimizer's states at once. That is right for rules
+    whose states are `m' = F(p, m) + b g`, and whose parameter reads the gradient by
+    `m'` alone: the first of `batches` gradients meets `m`, the others are added to
+    what it made. Whether a rule is so follows from its formulas: momentum, signum
+    and Tiger are, Lion and Adam are not, which is an error with the line of the
+    rule. Two rules are derived beside it, `@<rule>.add` for `@accumulate` and
+    `@<rule>.finish` for `@step`.
+
+    The gradient's global norm is never known, so there is no clipping, and
+    `grad_norm` is the last batch's. Where gradients are skipped that are not
+    finite, a batch that has such adds nothing, nor do those behind it in the step,
+    and the parameters wait for the next step. States go on from the batches before.
+
+    Example, with `batches=4`:
+
+    ```mlir
+    func.func @accumulate(%w: ..., %m: tensor<4xf32> {binade.name = "exp_avg/w",
+                          binade.role = #binade.role<state>}, ..., %x: ...)
+        -> (tensor<4xf32> {binade.name = "exp_avg/w", binade.role = #binade.role<state>},
+            tensor<f64> {binade.name = "batches", binade.role = #binade.role<accumulator>},
+            tensor<f32> {binade.name = "batch_loss", binade.role = #binade.role<metric>})
+        attributes {binade.batches = 4 : i64}
+    ```
+  }];
+  let options = [
+    Option<"batches", "batches", "int64_t", "1",
+           "Whose gradients one update takes the mean of">
+  ];
+  let dependentDialects = ["::mlir::binade::BinadeDialect"];
+}
+
 def ExtractEvaluationPass
     : Pass<"binade-extract-evaluation", "::mlir::ModuleOp"> {
   let summary = "the loss alone, as the model is evaluated";

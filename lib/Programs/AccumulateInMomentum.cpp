@@ -1,0 +1,261 @@
+//===- AccumulateInMomentum.cpp - Gradients of several batches in states
+//----===//
+
+#include "MomentumRule.h"
+#include "Results.h"
+#include "binade/IR/Build.h"
+#include "binade/Programs/Passes.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include <cmath>
+
+namespace mlir::binade {
+#define GEN_PASS_DEF_ACCUMULATEINMOMENTUMPASS
+#include "binade/Programs/Passes.h.inc"
+
+namespace {
+/// Suffixes of the derived rules.
+constexpr StringLiteral kAdd = "add", kFinish = "finish";
+
+class MomentumAccumulator {
+public:
+  MomentumAccumulator(func::FuncOp step, int64_t batches)
+      : step(step), batches(batches), b(step.getLoc(), step.getContext()) {}
+
+  LogicalResult run() {
+    if (failed(collect()))
+      return failure();
+    addCounters();
+    for (auto &[rule, own] : rules)
+      if (failed(derive(rule, own)))
+        return failure();
+    step.walk([&](UnscaleFactorOp op) { op.setBatches(batches); });
+    reportOwnNorm();
+    finishUpdates();
+    extract();
+    return success();
+  }
+
+private:
+  /// What is updated by one rule.
+  struct Updates {
+    llvm::SetVector<func::FuncOp> prepares;
+    BitVector zeros;
+    bool changesParameters = false;
+  };
+
+  OptimizerOp findRule(FlatSymbolRefAttr name) {
+    return SymbolTable::lookupNearestSymbolFrom<OptimizerOp>(step, name);
+  }
+
+  LogicalResult collect() {
+    if (!getResults(step, Role::Gradient).empty())
+      return step.emitError("gradients of several batches are not summed up "
+                            "where states take them in: they cannot be kept");
+    for (auto op : step.getOps<OptimizerUpdateOp>()) {
+      if (op.getFactors().size() > 1)
+        return op.emitOpError("clips the gradient of several batches, which is "
+                              "never whole where states take it in");
+      Updates &own = rules[findRule(op.getOptimizerAttr())];
+      if (FlatSymbolRefAttr prepare = op.getPrepareAttr())
+        own.prepares.insert(
+            SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(op, prepare));
+      skip = op.getSkip();
+    }
+    for (auto op : step.getOps<OptimizerScalarsOp>()) {
+      OptimizerOp rule = findRule(op.getOptimizerAttr());
+      BitVector zeros = findZeroScalars(rule, getInitials(op.getHypers()));
+      Updates &own = rules[rule];
+      if (own.zeros.empty())
+        own.zeros = zeros;
+      own.zeros &= zeros;
+    }
+    return success();
+  }
+
+  /// NaN for what is no argument.
+  SmallVector<double> getInitials(ValueRange hypers) {
+    return llvm::map_to_vector(hypers, [&](Value hyper) {
+      auto argument = dyn_cast<BlockArgument>(hyper);
+      auto value = argument ? step.getArgAttrOfType<DenseFPElementsAttr>(
+                                  argument.getArgNumber(), kInitAttr)
+                            : DenseFPElementsAttr();
+      return value ? value.getSplatValue<APFloat>().convertToDouble() : NAN;
+    });
+  }
+
+  LogicalResult derive(OptimizerOp rule, Updates &own) {
+    ArrayRef<func::FuncOp> prepares = own.prepares.getArrayRef();
+    FailureOr<MomentumRule> add =
+        deriveMomentumRule(rule, prepares, own.zeros, kAdd, /*isLast=*/false);
+    if (failed(add))
+      return failure();
+    own.changesParameters = add->changesParameter;
+    return deriveMomentumRule(rule, prepares, own.zeros, kFinish,
+                              /*isLast=*/true);
+  }
+
+  /// Batches that were taken in, and whether one was left out: then the others
+  /// of the step are, too.
+  void addCounters() {
+    auto number = RankedTensorType::get({}, b.getF64Type());
+    auto truth = RankedTensorType::get({}, b.getI1Type());
+    SmallVector<NewArgument> arguments = {
+        {"batches", number, step.getLoc(), b.getZeroAttr(number)}};
+    if (skip)
+      arguments.push_back(
+          {"found_inf", truth, step.getLoc(), b.getZeroAttr(truth)});
+    SmallVector<Value> values =
+        addArguments(step, Role::Accumulator, arguments);
+    b.setInsertionPointToStart(&step.front());
+    Value one = buildSplat(b, number, 1.0);
+    taken = AddOp::create(b, values[0], one);
+    isFirst = SubOp::create(b, one, MinOp::create(b, values[0], one));
+    if (skip) {
+      b.setInsertionPointAfterValue(skip);
+      skipped = SelectOp::create(b, values[1], values[1], skip);
+      skip.replaceAllUsesExcept(skipped, skipped.getDefiningOp());
+    }
+    for (Value made : {one, taken, isFirst, skipped})
+      if (made)
+        setPhase(made.getDefiningOp(), Phase::Optimizer);
+    setPhase(isFirst.getDefiningOp()->getOperand(1).getDefiningOp(),
+             Phase::Optimizer);
+  }
+
+  /// The norm is that of the last batch's gradient, not of its part of a mean.
+  void reportOwnNorm() {
+    std::optional<Port> port = findResult(step, Role::Metric, "grad_norm");
+    if (!port)
+      return;
+    Value norm = getResultValue(step, port->index);
+    b.setInsertionPoint(step.front().getTerminator());
+    Value count = buildSplat(b, norm.getType(), batches);
+    auto whole = MulOp::create(b, norm, count);
+    setPhase(count.getDefiningOp(), Phase::Optimizer);
+    setPhase(whole, Phase::Optimizer);
+    setResult(step, port->index, whole);
+  }
+
+  /// All but the last batch of a step: what the forward part keeps, states, and
+  /// parameters that change with each batch.
+  void extract() {
+    IRMapping mapping;
+    func::FuncOp function = copyStep(step, kAccumulationName, mapping);
+    SmallVector<NewResult> results = {
+        {Role::Accumulator, "batches", mapping.lookup(taken)}};
+    if (skipped)
+      results.push_back(
+          {Role::Accumulator, "found_inf", mapping.lookup(skipped)});
+    for (Role role : {Role::Parameter, Role::State, Role::Buffer, Role::Rng})
+      for (const Port &port : getResults(step, role)) {
+        Value value = getResultValue(step, port.index);
+        if (isKept(value))
+          results.push_back({role, port.name.str(), mapping.lookup(value)});
+      }
+    if (std::optional<Port> loss = findResult(step, Role::Metric, "loss"))
+      results.push_back({Role::Metric, "batch_loss",
+                         mapping.lookup(getResultValue(step, loss->index))});
+    addOnly(function);
+    replaceResults(function, results);
+    function->setAttr(kBatchesAttr, b.getI64IntegerAttr(batches));
+  }
+
+  /// Whether all batches make `value`, a result of the step.
+  bool isKept(Value value) {
+    auto update = value.getDefiningOp<OptimizerUpdateOp>();
+    if (!update || changing.contains(update))
+      return true;
+    Value beside = update.getBeside();
+    return value != update.getNewParameter() &&
+           !(beside && value == update.getNewStates().back());
+  }
+
+  static FlatSymbolRefAttr getDerived(FlatSymbolRefAttr name, StringRef rule,
+                                      StringRef suffix) {
+    StringRef rest = name.getValue().drop_front(rule.size());
+    return FlatSymbolRefAttr::get(name.getContext(),
+                                  (rule + "." + suffix + rest).str());
+  }
+
+  /// Has the step apply what is derived for the last batch.
+  void finishUpdates() {
+    DenseMap<Operation *, Value> flags; ///< Of scalars, the one they now have.
+    for (auto op :
+         llvm::make_early_inc_range(step.getOps<OptimizerScalarsOp>())) {
+      SmallVector<Value> hypers(op.getHypers());
+      hypers.push_back(isFirst);
+      SmallVector<Type> types(op->getNumResults() + 1,
+                              op.getScalars().front().getType());
+      b.setInsertionPoint(op);
+      auto derived = OptimizerScalarsOp::create(
+          b, types, (op.getOptimizer() + "." + kFinish).str(), op.getStep(),
+          hypers);
+      setPhase(derived, Phase::Optimizer);
+      op.replaceAllUsesWith(derived.getScalars().drop_back());
+      op.erase();
+      flags[derived] = derived.getScalars().back();
+    }
+    for (auto op : step.getOps<OptimizerUpdateOp>()) {
+      op.getScalarsMutable().append(
+          flags.lookup(op.getScalars().front().getDefiningOp()));
+      if (rules[findRule(op.getOptimizerAttr())].changesParameters)
+        changing.insert(op);
+      StringRef rule = op.getOptimizer();
+      if (FlatSymbolRefAttr prepare = op.getPrepareAttr())
+        op.setPrepareAttr(getDerived(prepare, rule, kFinish));
+      op.setOptimizerAttr(getDerived(op.getOptimizerAttr(), rule, kFinish));
+    }
+  }
+
+  /// Has a copy of the step apply what is derived for the other batches.
+  static void addOnly(func::FuncOp function) {
+    auto rename = [](FlatSymbolRefAttr name) {
+      SmallVector<StringRef> parts;
+      name.getValue().split(parts, '.');
+      for (StringRef &part : parts)
+        if (part == kFinish)
+          part = kAdd;
+      return FlatSymbolRefAttr::get(name.getContext(), llvm::join(parts, "."));
+    };
+    function.walk([&](Operation *op) {
+      if (auto scalars = dyn_cast<OptimizerScalarsOp>(op))
+        scalars.setOptimizerAttr(rename(scalars.getOptimizerAttr()));
+      auto update = dyn_cast<OptimizerUpdateOp>(op);
+      if (!update)
+        return;
+      update.setOptimizerAttr(rename(update.getOptimizerAttr()));
+      if (FlatSymbolRefAttr prepare = update.getPrepareAttr())
+        update.setPrepareAttr(rename(prepare));
+    });
+  }
+
+  func::FuncOp step;
+  int64_t batches;
+  ImplicitLocOpBuilder b;
+  llvm::MapVector<OptimizerOp, Updates> rules;
+  DenseSet<Operation *> changing; ///< Updates of parameters by any batch.
+  Value skip, skipped, taken, isFirst;
+};
+
+struct AccumulateInMomentumPass
+    : impl::AccumulateInMomentumPassBase<AccumulateInMomentumPass> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    if (batches < 1) {
+      module.emitError("expected at least one batch per step, got ")
+          << static_cast<int64_t>(batches);
+      return signalPassFailure();
+    }
+    auto step = module.lookupSymbol<func::FuncOp>(kStepName);
+    if (batches == 1 || !step || module.lookupSymbol(kAccumulationName))
+      return;
+    if (failed(MomentumAccumulator(step, batches).run()))
+      signalPassFailure();
+  }
+};
+} // namespace
+} // namespace mlir::binade
