@@ -282,6 +282,7 @@ FailureOr<EmittedPlan> PlanEmitter::run() {
       return failure();
   }
   addPorts();
+  plan().quantizedStates = findQuantizedStates(step);
   finish();
   if (failed(checkPolicy()))
     return failure();

@@ -2,6 +2,7 @@
 
 #include "Ports.h"
 #include "Segments.h"
+#include "llvm/Support/ScopedPrinter.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -225,4 +226,43 @@ mlir::binade::findNumberRange(Value hyper) {
     return cast<SettingAttr>(rule.getHypers()[index]).getRange();
   }
   return std::nullopt;
+}
+
+/// The argument of the step that `value` of a launched kernel is.
+static BlockArgument leave(LaunchOp launch, const LaunchSegment &segment,
+                           Value value) {
+  unsigned index = cast<BlockArgument>(value).getArgNumber();
+  return dyn_cast<BlockArgument>(
+      launch->getOperand(segment.firstOperand + index));
+}
+
+std::vector<plan::QuantizedStates>
+mlir::binade::findQuantizedStates(func::FuncOp step) {
+  llvm::MapVector<QuantizedAttr, plan::QuantizedStates> found;
+  auto add = [&](LaunchOp launch, const LaunchSegment &segment,
+                 OptimizerUpdateOp update, const KeptState &kept) {
+    plan::QuantizedStates::State state;
+    for (Value part : update.getStates().slice(kept.first, kept.count))
+      if (BlockArgument argument = leave(launch, segment, part))
+        if (auto port = getArgument(step, argument.getArgNumber()))
+          state.parts.push_back(port->name.str());
+    BlockArgument parameter = leave(launch, segment, update.getParameter());
+    if (!parameter || state.parts.size() != kept.count)
+      return; // Nobody outside can name it.
+    state.shape = cast<RankedTensorType>(parameter.getType()).getShape().vec();
+    plan::QuantizedStates &quantized = found[kept.format];
+    quantized.format = llvm::to_string(Attribute(kept.format));
+    quantized.states.push_back(std::move(state));
+  };
+  for (auto launch : step.getOps<LaunchOp>())
+    for (const LaunchSegment &segment : getSegments(launch).list)
+      for (auto update :
+           func::FuncOp(segment.kernel).getOps<OptimizerUpdateOp>())
+        for (const KeptState &kept : update.getKeptStates())
+          if (kept.format)
+            add(launch, segment, update, kept);
+  std::vector<plan::QuantizedStates> states;
+  for (auto &[format, quantized] : found)
+    states.push_back(std::move(quantized));
+  return states;
 }

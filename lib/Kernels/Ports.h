@@ -37,6 +37,10 @@ getInit(Attribute init, StringRef name,
 /// `@step`; none where no rule reads it.
 std::optional<::binade::NumberRange> findNumberRange(Value hyper);
 
+/// What the codes among the states of `step` stand for.
+std::vector<::binade::plan::QuantizedStates>
+findQuantizedStates(func::FuncOp step);
+
 } // namespace mlir::binade
 
 #endif // BINADE_LIB_KERNELS_PORTS_H

@@ -247,6 +247,25 @@ static Port readPort(Fields fields) {
   return port;
 }
 
+static QuantizedStates readQuantized(Fields fields) {
+  QuantizedStates quantized;
+  quantized.format = fields.text("format");
+  fields.each("states", [&](const json &value, std::size_t i) {
+    Fields inner = fields.inner(value, "state " + std::to_string(i));
+    QuantizedStates::State state;
+    inner.each("parts", [&](const json &name, std::size_t) {
+      state.parts.push_back(inner.toText("parts", name));
+    });
+    if (state.parts.empty())
+      throw inner.error("parts", "a list of names");
+    state.shape = inner.integers("shape");
+    inner.finish();
+    quantized.states.push_back(std::move(state));
+  });
+  fields.finish();
+  return quantized;
+}
+
 static Launch readLaunch(Fields &fields) {
   Launch launch;
   launch.kernel = fields.text("kernel");
@@ -414,6 +433,10 @@ static Plan readPlan(Fields fields) {
     plan.ports.push_back(
         readPort(fields.inner(value, "port " + std::to_string(i))));
   });
+  fields.each("quantized_states", [&](const json &value, std::size_t i) {
+    plan.quantizedStates.push_back(readQuantized(
+        fields.inner(value, "quantized states " + std::to_string(i))));
+  });
   plan.records = readRecords(fields, "records", 0);
   plan.batches = fields.integer("batches", 1);
   plan.accumulation = readRecords(fields, "accumulation", 0);
@@ -434,6 +457,25 @@ Result<Plan> binade::readPlan(std::string_view text, std::string_view where) {
     if (Result<void> valid = validate(plan, where); !valid)
       return valid.takeError();
     return plan;
+  } catch (Error &error) {
+    return std::move(error);
+  }
+}
+
+Result<std::vector<QuantizedStates>>
+binade::readQuantizedStates(std::string_view text, std::string_view where) {
+  Result<json> parsed = parseJson(text, where);
+  if (!parsed)
+    return parsed.takeError();
+  if (!parsed->is_array())
+    return Error{std::string(where),
+                 "quantized states are no list, as was expected"};
+  try {
+    std::vector<QuantizedStates> states;
+    for (std::size_t i = 0; i < parsed->size(); ++i)
+      states.push_back(readQuantized(Fields(
+          parsed->at(i), where, "quantized states " + std::to_string(i))));
+    return states;
   } catch (Error &error) {
     return std::move(error);
   }

@@ -68,6 +68,13 @@ Result<void> Validator::run() {
     BINADE_CHECK(checkPort(port));
   }
   part.clear();
+  for (const QuantizedStates &quantized : plan.quantizedStates)
+    for (const QuantizedStates::State &state : quantized.states)
+      for (const std::string &tensor : state.parts)
+        // Each is taken once.
+        if (!names.erase({Role::State, tensor}))
+          return fail("part " + quote(tensor) +
+                      " of a quantized state is no state, or one of two");
   if (plan.batches < 1 || (plan.batches > 1) == plan.accumulation.empty())
     return fail(std::to_string(plan.batches) + " batches per step and " +
                 std::to_string(plan.accumulation.size()) +

@@ -210,12 +210,24 @@ static json write(const PolicyText &policy) {
   return object;
 }
 
+static json write(const QuantizedStates &quantized) {
+  json states = json::array();
+  for (const QuantizedStates::State &state : quantized.states)
+    states.push_back({{"parts", state.parts}, {"shape", state.shape}});
+  return {{"format", quantized.format}, {"states", std::move(states)}};
+}
+
 template <typename Element>
 static json writeAll(const std::vector<Element> &elements) {
   json list = json::array();
   for (const Element &element : elements)
     list.push_back(write(element));
   return list;
+}
+
+std::string
+binade::writeQuantizedStates(const std::vector<QuantizedStates> &states) {
+  return writeAll(states).dump();
 }
 
 std::string binade::writePlan(const Plan &plan) {
@@ -237,6 +249,8 @@ std::string binade::writePlan(const Plan &plan) {
                  {"buffers", writeAll(plan.buffers)},
                  {"ports", writeAll(plan.ports)},
                  {"records", write(plan.records)}};
+  if (!plan.quantizedStates.empty())
+    object["quantized_states"] = writeAll(plan.quantizedStates);
   if (plan.batches != 1)
     object["batches"] = plan.batches;
   if (!plan.accumulation.empty())

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <filesystem>
+#include <set>
 #include <sys/file.h>
 #include <vector>
 
@@ -153,12 +154,21 @@ static std::optional<Error> refuse(const std::string &checkpoint,
                 {{"format version", std::to_string(current.formatVersion)}});
   if (rows.empty())
     return std::nullopt;
+  const std::set<std::string> ofProgram = {"computation", "policy",
+                                           "policy hash"};
+  bool isConvertible = std::ranges::all_of(
+      rows, [&](const auto &row) { return ofProgram.contains(row[0]); });
   // Another program may compute the same otherwise.
   for (auto &row : compare(kept.machine, current.machine))
     if (row[0] == "binade" && kept.formatVersion == current.formatVersion)
       rows.push_back(std::move(row));
   Error error{printable(checkpoint), "belongs to another run"};
   error.notes = tabulate(std::move(rows));
+  if (isConvertible)
+    error = std::move(error).withNote(
+        "another policy, or another format of states: 'binade ckpt convert " +
+        printable(checkpoint) +
+        " --to STEP.bnd -o RUN' takes the run to the bundle of another step");
   return std::move(error).withNote(
       "--init " + printable(checkpoint) + "/" + kStateShard.data() +
       " with another --out starts a new run from its state");

@@ -39,20 +39,24 @@ std::string binade::hashComputation(Plan plan) {
   return sha256(writePlan(plan));
 }
 
+std::map<std::string, std::string> binade::identifyProgram(const Plan &plan) {
+  return {{"model", plan.model},
+          {"computation", hashComputation(plan)},
+          {"policy", plan.policy},
+          {"policy hash", plan.policyHash}};
+}
+
 Manifest binade::identifyRun(const Program &program, const Data &data,
                              const HeldOut &heldOut,
                              const TrainOptions &options) {
   const Plan &plan = program.getPlan();
   Manifest manifest;
-  manifest.run = {
-      {"model", plan.model},
-      {"computation", hashComputation(plan)},
-      {"policy", plan.policy},
-      {"policy hash", plan.policyHash},
-      {"samples", std::to_string(heldOut.getTrainingSamples())},
-      {"batch", std::to_string(data.getBatch())},
-      {"order", options.order == Order::Shuffle ? "shuffle" : "sequential"},
-      {"seed", std::to_string(options.seed)}};
+  manifest.run = identifyProgram(plan);
+  manifest.run["samples"] = std::to_string(heldOut.getTrainingSamples());
+  manifest.run["batch"] = std::to_string(data.getBatch());
+  manifest.run["order"] =
+      options.order == Order::Shuffle ? "shuffle" : "sequential";
+  manifest.run["seed"] = std::to_string(options.seed);
   for (const Setting &setting : getSettings(plan))
     manifest.run["setting " + setting.name] = formatNumber(setting.value);
   for (const Schedule &schedule : options.schedules)

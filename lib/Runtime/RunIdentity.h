@@ -12,6 +12,9 @@ namespace binade {
 Manifest identifyRun(const Program &program, const Data &data,
                      const HeldOut &heldOut, const TrainOptions &options);
 
+/// The part of that which says what is computed.
+std::map<std::string, std::string> identifyProgram(const Plan &plan);
+
 /// The hash of what a plan computes: of its records and of the types of its
 /// memory, but not of where that lies, what it starts from, how many threads
 /// there are or what the machine's library needs besides.

@@ -4,6 +4,7 @@
 #include "ParameterStorage.h"
 #include "ProgramImplementation.h"
 #include "binade/Container/Printable.h"
+#include "binade/Runtime/QuantizedState.h"
 #include <algorithm>
 #include <cstring>
 #include <set>
@@ -17,6 +18,7 @@ struct Match {
   const Port *port;
   Tensor tensor;
   const TensorInfo *info;
+  bool isOfFormat = true; ///< Codes of a state mean the same in both.
 
   /// Weights come in other formats of floating point too.
   bool isConverted() const {
@@ -25,7 +27,7 @@ struct Match {
            isWeight(info->dtype) && isWeight(tensor.dtype);
   }
   bool fits() const {
-    return (info->dtype == tensor.dtype || isConverted()) &&
+    return isOfFormat && (info->dtype == tensor.dtype || isConverted()) &&
            std::equal(info->shape.begin(), info->shape.end(),
                       tensor.shape.begin(), tensor.shape.end());
   }
@@ -61,6 +63,9 @@ static Result<std::vector<float>> readFloats(const Safetensors &file,
 static Error misfit(const Safetensors &file,
                     const std::vector<Match> &misfits) {
   auto explain = [](const Match &match) {
+    if (!match.isOfFormat)
+      return std::string("stands for numbers in another format than the "
+                         "program's");
     return describe(match.info->dtype, match.info->shape) +
            ", the program has " +
            describe(match.tensor.dtype, match.tensor.shape);
@@ -69,8 +74,15 @@ static Error misfit(const Safetensors &file,
   for (const Match &match : std::span(misfits).subspan(1))
     others.push_back("so is tensor " + quote(match.info->name) + ": " +
                      explain(match));
-  return withFirst(
+  Error error = withFirst(
       file.errorAt(*misfits.front().info, explain(misfits.front())), others);
+  if (std::ranges::all_of(misfits, [](const Match &match) {
+        return match.port->role == Role::State;
+      }))
+    error = std::move(error).withNote(
+        "'binade ckpt convert' writes a checkpoint with states in the formats "
+        "of another program");
+  return error;
 }
 
 Result<Restored> Program::restore(const Safetensors &file) {
@@ -78,6 +90,14 @@ Result<Restored> Program::restore(const Safetensors &file) {
   std::vector<Match> matches, misfits;
   std::set<std::string_view> known;
   Restored restored;
+  Result<QuantizedStateMap> given = getQuantizedStates(file);
+  if (!given)
+    return given.takeError();
+  const QuantizedStateMap wanted = getQuantizedStates(getPlan());
+  auto getFormat = [](const QuantizedStateMap &states, std::string_view name) {
+    auto found = states.find(name);
+    return found == states.end() ? std::string() : found->second.format;
+  };
   for (const Port &port : getPlan().ports) {
     if (!isTrainingState(port.role))
       continue;
@@ -88,6 +108,8 @@ Result<Restored> Program::restore(const Safetensors &file) {
       continue;
     }
     Match match{&port, implementation->tensorOf(port), info};
+    match.isOfFormat =
+        getFormat(*given, info->name) == getFormat(wanted, info->name);
     (match.fits() ? matches : misfits).push_back(match);
     known.insert(info->name);
   }
@@ -158,5 +180,6 @@ Result<void> Program::save(const std::string &path) const {
       metadata[masterKey(beside->parameter)] =
           std::string(plan::name(beside->master)) + " " +
           stateName(port.role, port.name);
+  addQuantizedStates(metadata, plan);
   return writeSafetensors(path, stored, metadata);
 }

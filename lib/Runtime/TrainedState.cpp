@@ -101,7 +101,14 @@ Result<TrainedState> TrainedState::open(const std::string &path,
       return file.takeError();
     files.push_back(*std::move(file));
   }
-  return TrainedState(std::move(files), printable(place));
+  QuantizedStateMap quantized;
+  for (const Safetensors &file : files) {
+    Result<QuantizedStateMap> found = binade::getQuantizedStates(file);
+    if (!found)
+      return found.takeError();
+    quantized.merge(*found);
+  }
+  return TrainedState(std::move(files), std::move(quantized), printable(place));
 }
 
 //===----------------------------------------------------------------------===//

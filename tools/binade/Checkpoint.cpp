@@ -2,6 +2,7 @@
 
 #include "binade/Runtime/Checkpoint.h"
 #include "Commands.h"
+#include "Requantize.h"
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/CommandLine/Report.h"
 #include "binade/Runtime/ConvertCheckpoint.h"
@@ -126,13 +127,16 @@ int CheckpointCommand::verify() const {
 
 int CheckpointCommand::convert() const {
   auto converted = ::binade::convertCheckpoint(
-      llvm::StringRef(path).rtrim('/').str(), bundle, out);
+      llvm::StringRef(path).rtrim('/').str(), bundle, out, requantize);
   if (!converted)
     return fail(converted.error());
   std::cout << printable(converted->to) << ": " << converted->tensors
             << " tensors of " << printable(converted->from) << ", policy "
             << printable(converted->policyFrom) << " -> "
             << printable(converted->policyTo) << "\n";
+  if (converted->requantized)
+    std::cout << "in another format: " << converted->requantized
+              << " states, from codes or to codes\n";
   if (!converted->initial.empty())
     std::cout << "with their initial values: "
               << ::binade::joinPrintable(converted->initial) << "\n";
@@ -150,7 +154,9 @@ void addCheckpoint(CLI::App &app, Run &run) {
                   "  binade ckpt show run\n"
                   "  binade ckpt verify run\n"
                   "  binade ckpt verify run/checkpoints/step-000100\n"
-                  "  binade ckpt convert run --to bf16.bnd -o run-bf16");
+                  "  binade ckpt convert run --to bf16.bnd -o run-bf16\n"
+                  "  binade compile model.onnx --states dyn8 -o dyn8.bnd\n"
+                  "  binade ckpt convert run --to dyn8.bnd -o run-dyn8");
   auto add = [&](const char *name, const char *help,
                  int (CheckpointCommand::*action)() const) {
     CLI::App *part = ::binade::addCommand(*command, name, help);
@@ -170,8 +176,9 @@ void addCheckpoint(CLI::App &app, Run &run) {
       &CheckpointCommand::verify);
   auto [part, self] =
       add("convert",
-          "Continue a run under another policy: write the newest checkpoint, "
-          "or the one named, in another bundle's formats",
+          "Continue a run under another policy or with other formats of "
+          "states: write the newest checkpoint, or the one named, in another "
+          "bundle's formats",
           &CheckpointCommand::convert);
   part->add_option("--to", self->bundle,
                    "Bundle of the same model and optimizer")

@@ -260,6 +260,18 @@ struct PolicyText {
   std::string costs;
 };
 
+/// States that are kept as codes with shared scales. The runtime moves them;
+/// what they stand for is for compilers.
+struct QuantizedStates {
+  struct State {
+    /// Names of the ports: codes, scales, and what else the format has.
+    std::vector<std::string> parts;
+    std::vector<std::int64_t> shape; ///< Of what they stand for.
+  };
+  std::string format; ///< `#binade.quantized<...>` of the dialect.
+  std::vector<State> states;
+};
+
 /// The hash of a policy that extends the one with the hash `base`, if any.
 std::string hashPolicy(const PolicyText &policy, std::string_view base);
 
@@ -290,6 +302,7 @@ struct Plan {
   std::map<plan::Category, std::uint64_t> ledger;
   std::vector<plan::Buffer> buffers;
   std::vector<plan::Port> ports;
+  std::vector<plan::QuantizedStates> quantizedStates; ///< By format.
   std::vector<plan::Record> records;
   /// Batches whose gradients a step takes the mean of. For all but the last
   /// `accumulation` is executed, which adds them to accumulators and computes

@@ -23,6 +23,12 @@ Result<Plan> readPlan(std::string_view json, std::string_view where);
 /// Writes a valid plan; `readPlan` gives it back.
 std::string writePlan(const Plan &plan);
 
+/// The part of a plan that says what states in files stand for.
+std::string
+writeQuantizedStates(const std::vector<plan::QuantizedStates> &states);
+Result<std::vector<plan::QuantizedStates>>
+readQuantizedStates(std::string_view json, std::string_view where);
+
 } // namespace binade
 
 #endif // BINADE_PLAN_PLANJSON_H

@@ -10,10 +10,23 @@ namespace binade {
 struct Converted {
   std::string from, to; ///< Paths of checkpoints.
   std::size_t tensors = 0;
+  std::size_t requantized = 0;      ///< States in other codes, or in none.
   std::vector<std::string> initial; ///< State that keeps its initial value.
   std::vector<std::string> leftOut; ///< Of the old checkpoint.
   std::string policyFrom, policyTo;
 };
+
+/// A state on its way from one format into another.
+struct Requantization {
+  std::string name;
+  std::string from, to; ///< `#binade.quantized<...>`; empty for F32.
+  std::vector<std::int64_t> shape;
+  std::vector<std::vector<std::byte>> parts; ///< Of `from`.
+};
+
+/// Gives each state the parts of `to` in place of those of `from`. What formats
+/// mean is the compiler's to say.
+using Requantize = std::function<Result<void>(std::span<Requantization>)>;
 
 /// Writes a checkpoint (`from`, or the newest of the run in `from`) for the
 /// program of `bundle` as the first of the run in `directory`: parameters,
@@ -23,7 +36,8 @@ struct Converted {
 /// shape is an error that lists all; so is a directory with checkpoints.
 Result<Converted> convertCheckpoint(const std::string &from,
                                     const std::string &bundle,
-                                    const std::string &directory);
+                                    const std::string &directory,
+                                    const Requantize &requantize);
 
 } // namespace binade
 

@@ -3,7 +3,7 @@
 #ifndef BINADE_RUNTIME_TRAINEDSTATE_H
 #define BINADE_RUNTIME_TRAINEDSTATE_H
 
-#include "binade/Container/Safetensors.h"
+#include "binade/Runtime/QuantizedState.h"
 #include <set>
 
 namespace binade {
@@ -28,6 +28,8 @@ public:
   const TensorInfo *findAny(std::string_view name) const;
   /// Names of what is kept beside parameters of 16 bits.
   std::set<std::string> getNamesBeside() const;
+  /// The states that are codes.
+  const QuantizedStateMap &getQuantizedStates() const { return quantized; }
   /// Steps done, where the files say so.
   std::optional<std::int64_t> getStep() const;
   /// The file, or the checkpoint, for messages.
@@ -37,8 +39,10 @@ public:
   Result<std::vector<std::byte>> read(std::string_view name, DType dtype) const;
 
 private:
-  TrainedState(std::vector<Safetensors> files, std::string path)
-      : files(std::move(files)), path(std::move(path)) {}
+  TrainedState(std::vector<Safetensors> files, QuantizedStateMap quantized,
+               std::string path)
+      : files(std::move(files)), quantized(std::move(quantized)),
+        path(std::move(path)) {}
 
   struct Entry {
     const Safetensors *file = nullptr;
@@ -49,6 +53,7 @@ private:
                                    const Entry &parameter) const;
 
   std::vector<Safetensors> files;
+  QuantizedStateMap quantized;
   std::string path;
 };
 

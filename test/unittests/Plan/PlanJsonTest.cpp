@@ -56,6 +56,44 @@ TEST(PlanJson, ParallelLoopsAreWrittenAndRead) {
   EXPECT_EQ(read->buffers[7].slot, 0u);
 }
 
+/// The sample with two states, of which one is codes with scales.
+static Plan quantizedPlan() {
+  Plan plan = samplePlan();
+  plan.buffers.push_back({"m", 0, 12, DType::I8, {12}, Category::State});
+  plan.buffers.push_back({"m.scale", 16, 4, DType::F32, {1}, Category::State});
+  plan.ports[0].buffer = 2;
+  auto last = static_cast<std::uint32_t>(plan.buffers.size());
+  plan.ports.push_back({Role::State, "m/w", last - 2, {}, {}});
+  plan.ports.push_back({Role::State, "m/w.scale", last - 1, {}, {}});
+  plan.quantizedStates = {
+      {"#binade.quantized<a>", {{{"m/w", "m/w.scale"}, {4, 3}}}}};
+  return plan;
+}
+
+TEST(PlanJson, QuantizedStatesAreWrittenAndRead) {
+  Plan plan = quantizedPlan();
+  Result<Plan> read = readPlan(writePlan(plan), "plan");
+  ASSERT_TRUE(read) << render(read.error());
+  ASSERT_EQ(read->quantizedStates.size(), 1u);
+  const QuantizedStates &quantized = read->quantizedStates.front();
+  EXPECT_EQ(quantized.format, "#binade.quantized<a>");
+  ASSERT_EQ(quantized.states.size(), 1u);
+  EXPECT_EQ(quantized.states[0].parts,
+            (std::vector<std::string>{"m/w", "m/w.scale"}));
+  EXPECT_EQ(quantized.states[0].shape, (std::vector<std::int64_t>{4, 3}));
+}
+
+TEST(PlanJson, QuantizedStatesAreMadeOfStates) {
+  for (const char *name : {"w", "m/w"}) { // A parameter, and one of two.
+    Plan plan = quantizedPlan();
+    plan.quantizedStates[0].states.push_back({{name}, {4, 3}});
+    Result<void> valid = validate(plan, "plan");
+    ASSERT_FALSE(valid);
+    EXPECT_NE(valid.error().message.find("of a quantized state is no state"),
+              std::string::npos);
+  }
+}
+
 TEST(PlanJson, PortsAreFoundByRoleAndName) {
   Plan plan = samplePlan();
   ASSERT_NE(plan.findPort(Role::Hyper, "lr"), nullptr);

@@ -1,0 +1,48 @@
+//===- QuantizedState.cpp - What codes in files stand for -----------------===//
+
+#include "binade/Runtime/QuantizedState.h"
+#include "binade/Plan/PlanJson.h"
+
+using namespace binade;
+using namespace binade::plan;
+
+static constexpr const char *kKey = "quantized_states";
+
+/// With the names that files have for ports.
+static std::vector<QuantizedStates> renameParts(const Plan &plan) {
+  std::vector<QuantizedStates> renamed = plan.quantizedStates;
+  for (QuantizedStates &quantized : renamed)
+    for (QuantizedStates::State &state : quantized.states)
+      for (std::string &part : state.parts)
+        part = stateName(Role::State, part);
+  return renamed;
+}
+
+static QuantizedStateMap index(const std::vector<QuantizedStates> &list) {
+  QuantizedStateMap states;
+  for (const QuantizedStates &quantized : list)
+    for (const QuantizedStates::State &state : quantized.states)
+      states[state.parts.front()] = {quantized.format, state.parts,
+                                     state.shape};
+  return states;
+}
+
+QuantizedStateMap binade::getQuantizedStates(const Plan &plan) {
+  return index(renameParts(plan));
+}
+
+Result<QuantizedStateMap> binade::getQuantizedStates(const Safetensors &file) {
+  auto found = file.getMetadata().find(kKey);
+  if (found == file.getMetadata().end())
+    return QuantizedStateMap();
+  auto list = readQuantizedStates(found->second, file.getPath());
+  if (!list)
+    return list.takeError();
+  return index(*list);
+}
+
+void binade::addQuantizedStates(SafetensorsMetadata &metadata,
+                                const Plan &plan) {
+  if (!plan.quantizedStates.empty())
+    metadata[kKey] = writeQuantizedStates(renameParts(plan));
+}
