@@ -3,6 +3,7 @@
 #include "binade/Container/DType.h"
 #include "binade/Container/FloatConversion.h"
 #include "gtest/gtest.h"
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -113,4 +114,68 @@ TEST(FloatConversion, EveryBF16IsTheUpperHalfOfAFloat) {
     ASSERT_EQ(std::bit_cast<std::uint32_t>(
                   bf16ToFloat(static_cast<std::uint16_t>(bits))),
               bits << 16);
+}
+
+/// The magnitude of the codes 0 to 0x7f by the definition of the format, as if
+/// it had no end.
+static double byteValue(unsigned code, unsigned fractionBits, int bias) {
+  int exponent = static_cast<int>(code >> fractionBits);
+  int fraction = static_cast<int>(code & ((1u << fractionBits) - 1));
+  int significand = exponent ? (1 << fractionBits) + fraction : fraction;
+  return std::ldexp(significand,
+                    std::max(exponent, 1) - bias - int(fractionBits));
+}
+
+static void checkBytes(ByteFormat format, unsigned fractionBits, int bias,
+                       double largest) {
+  unsigned last = 0;
+  for (unsigned sign : {0u, 0x80u})
+    for (unsigned code = 0; byteValue(code, fractionBits, bias) <= largest;
+         ++code) {
+      auto round = [&](double x) {
+        return floatToByte(static_cast<float>(sign ? -x : x), format);
+      };
+      // What the next number would be, beyond the largest too.
+      double low = byteValue(code, fractionBits, bias);
+      double high = byteValue(code + 1, fractionBits, bias);
+      double middle = (low + high) / 2;
+      unsigned above = high <= largest ? sign | (code + 1) : 0x7f;
+      ASSERT_EQ(round(low), sign | code);
+      ASSERT_EQ(round(std::nextafter(float(middle), 0.0f)), sign | code);
+      ASSERT_EQ(round(std::nextafter(float(middle), INFINITY)), above);
+      ASSERT_EQ(round(middle), code & 1 ? above : sign | code);
+      last = code;
+    }
+  EXPECT_EQ(byteValue(last, fractionBits, bias), largest);
+  for (float beyond : {INFINITY, -INFINITY, NAN, -NAN, 1e30f, -1e30f})
+    EXPECT_EQ(floatToByte(beyond, format), 0x7f);
+  EXPECT_EQ(floatToByte(-0.0f, format), 0x80);
+  EXPECT_EQ(floatToByte(-std::numeric_limits<float>::denorm_min(), format),
+            0x80);
+}
+
+TEST(FloatConversion, BytesRoundToNearestEvenBetweenAllNeighbours) {
+  checkBytes(kE4M3, 3, 7, 448);
+  checkBytes(kE5M2, 2, 15, 57344);
+}
+
+// What ml_dtypes makes of them, but that nothing is infinite and NaN has no
+// sign.
+TEST(FloatConversion, BytesOfKnownNumbers) {
+  struct {
+    float value;
+    unsigned e4m3, e5m2;
+  } expected[] = {
+      {1.0f, 0x38, 0x3c},     {-1.0625f, 0xb8, 0xbc},
+      {1.1875f, 0x3a, 0x3d},  {17, 0x58, 0x4c},
+      {0x1p-10f, 0x00, 0x14}, {0x1.8p-9f, 0x02, 0x1a},
+      {464, 0x7e, 0x5f},      {464.01f, 0x7f, 0x5f},
+      {0x1p-17f, 0x00, 0x00}, {0x1.8p-16f, 0x00, 0x02},
+      {57344.0f, 0x7f, 0x7b}, {61439.0f, 0x7f, 0x7b},
+      {61440.0f, 0x7f, 0x7f}, {-53248.0f, 0x7f, 0xfa},
+  };
+  for (auto &row : expected) {
+    EXPECT_EQ(floatToByte(row.value, kE4M3), row.e4m3) << row.value;
+    EXPECT_EQ(floatToByte(row.value, kE5M2), row.e5m2) << row.value;
+  }
 }
