@@ -6,21 +6,34 @@
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/CommandLine/Report.h"
 #include "binade/Plan/PlanJson.h"
+#include "binade/Precision/OperatorLedger.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
 #include <iostream>
 
 using ::binade::ExitCode;
+using ::binade::formatBytes;
+using ::binade::Plan;
 using ::binade::Program;
 using ::binade::Result;
+using mlir::binade::CompilerPhase;
+using mlir::binade::OperatorRow;
 
 namespace {
 struct InspectCommand {
   ImportArguments import;
   StepArguments step;
   OutputArguments output;
+  std::string ledger = "plan";
   bool json = false, policy = false;
+
+  /// What operators keep, beside what the plan does.
+  int compareLedgers(Model &model);
 
   int run() {
     Model model(import.model, output);
+    if (ledger == "paper")
+      return compareLedgers(model);
     auto loaded = model.load(import, step, {});
     if (auto *code = std::get_if<int>(&loaded))
       return *code;
@@ -43,6 +56,79 @@ struct InspectCommand {
 };
 } // namespace
 
+static llvm::json::Value writeJson(const std::vector<OperatorRow> &rows,
+                                   const Plan &plan) {
+  llvm::json::Array operators;
+  for (const OperatorRow &row : rows)
+    operators.push_back(llvm::json::Object{{"name", row.name},
+                                           {"operators", row.operators},
+                                           {"tensors", row.tensors},
+                                           {"bytes", row.bytes},
+                                           {"scale_bytes", row.scaleBytes}});
+  llvm::json::Object ledger;
+  for (const auto &[category, bytes] : plan.ledger)
+    ledger[llvm::StringRef(name(category))] = bytes;
+  return llvm::json::Object{{"paper", std::move(operators)},
+                            {"plan", std::move(ledger)}};
+}
+
+static void print(const std::vector<OperatorRow> &rows, const Plan &plan) {
+  OperatorRow total;
+  size_t width = llvm::StringRef("operator").size();
+  for (const OperatorRow &row : rows) {
+    width = std::max(width, row.name.size());
+    total.tensors += row.tensors;
+    total.bytes += row.bytes;
+    total.scaleBytes += row.scaleBytes;
+  }
+  auto line = [&](std::string name, const std::string &operators,
+                  const std::string &tensors, const std::string &bytes,
+                  const std::string &scales) {
+    name.resize(width, ' ');
+    std::cout << name
+              << llvm::formatv("  {0,9}  {1,7}  {2,9}  {3,9}\n", operators,
+                               tensors, bytes, scales)
+                     .str();
+  };
+  auto list = [&](const OperatorRow &row, const std::string &operators) {
+    line(row.name, operators, std::to_string(row.tensors),
+         formatBytes(row.bytes), formatBytes(row.scaleBytes));
+  };
+  std::cout
+      << "what operators keep for the backward part, each tensor once\n\n";
+  line("operator", "operators", "tensors", "elements", "scales");
+  for (const OperatorRow &row : rows)
+    list(row, std::to_string(row.operators));
+  total.name = "total";
+  list(total, "");
+  auto saved = plan.ledger.find(::binade::plan::Category::Saved);
+  std::cout << "\nthe plan: saved "
+            << formatBytes(saved == plan.ledger.end() ? 0 : saved->second)
+            << " at its fullest moment\n";
+}
+
+int InspectCommand::compareLedgers(Model &model) {
+  if (model.isBundle())
+    return model.getDiagnostics().fail(::binade::usageError(
+        "--ledger=paper counts ops of a model, which a bundle has no more"));
+  if (int code = model.readStep(import, step))
+    return code;
+  if (failed(model.advance(CompilerPhase::Assign, step.options)))
+    return ExitCode::Rejected;
+  std::vector<OperatorRow> rows =
+      mlir::binade::countByOperators(model.getStep());
+  auto bundle = model.compile(step.options);
+  if (failed(bundle))
+    return ExitCode::Rejected;
+  if (!json) {
+    print(rows, bundle->plan);
+    return ExitCode::Ok;
+  }
+  Result<void> written = writeText(
+      "-", llvm::formatv("{0:2}\n", writeJson(rows, bundle->plan)).str());
+  return written ? ExitCode::Ok : model.getDiagnostics().fail(written.error());
+}
+
 void addInspect(CLI::App &app, Run &run) {
   CLI::App *command = ::binade::addCommand(
       app, "inspect", "Show memory, kernels, launches and bytes of a step");
@@ -50,7 +136,8 @@ void addInspect(CLI::App &app, Run &run) {
                   "  binade inspect step.bnd\n"
                   "  binade inspect model.onnx --policy bf16-amp\n"
                   "  binade inspect step.bnd --json\n"
-                  "  binade inspect step.bnd --policy-text");
+                  "  binade inspect step.bnd --policy-text\n"
+                  "  binade inspect model.onnx --policy coat --ledger=paper");
   auto self = std::make_shared<InspectCommand>();
   self->import.add(*command, "ONNX file, or a bundle of 'binade compile'");
   self->step.add(*command);
@@ -61,5 +148,11 @@ void addInspect(CLI::App &app, Run &run) {
       ->add_flag("--policy-text", self->policy,
                  "Print what the policy says, and those that it extends")
       ->excludes(json);
+  command
+      ->add_option("--ledger", self->ledger,
+                   "What counts memory: the plan, or operators one by one, "
+                   "each keeping what it reads again, as papers do")
+      ->check(::binade::oneOf({"plan", "paper"}))
+      ->capture_default_str();
   command->callback([&run, self] { run = [self] { return self->run(); }; });
 }
