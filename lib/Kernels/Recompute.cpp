@@ -1,7 +1,8 @@
 //===- Recompute.cpp - Compute again what is cheaper than to keep ---------===//
 // An elementwise op reads and writes memory once: to run it again when the
 // backward part needs its result costs a fraction of the products around it,
-// and the result need not be kept from forward to backward.
+// and the result need not be kept from forward to backward. What has the same
+// elements many times is made from them once more.
 //===----------------------------------------------------------------------===//
 
 #include "Movement.h"
@@ -24,6 +25,13 @@ bool isCheap(Operation *op) {
          op->getNumResults() == 1;
 }
 
+/// Whether `op` has the elements of its operand, each more than once.
+bool isSpread(Operation *op) {
+  auto kernelOp = dyn_cast_or_null<KernelOpInterface>(op);
+  return kernelOp && kernelOp.isRecomputed() && op->getNumOperands() == 1 &&
+         getNumElements(op->getOperand(0)) < getNumElements(op->getResult(0));
+}
+
 class Recomputer {
 public:
   explicit Recomputer(Block &body) : body(body) {
@@ -44,7 +52,7 @@ private:
     SaveOp save = saves.lookup(value);
     return !producer || producer->hasTrait<OpTrait::ConstantLike>() ||
            (save && save->isBeforeInBlock(user)) ||
-           (isPlainView(producer) && isKept(producer->getOperand(0), user));
+           (isRepeated(producer) && isKept(producer->getOperand(0), user));
   }
 
   /// The value that the backward part has for `value`.
@@ -52,7 +60,21 @@ private:
     if (SaveOp save = saves.lookup(value))
       return save.getResult();
     Operation *producer = value.getDefiningOp();
-    return producer && isPlainView(producer) ? clone(b, producer) : value;
+    return producer && isRepeated(producer) ? clone(b, producer) : value;
+  }
+
+  /// Whether what `op` makes is there where its operand is.
+  static bool isRepeated(Operation *op) {
+    return isPlainView(op) || isSpread(op);
+  }
+
+  /// Lets the backward part have `value`.
+  void keep(Value value, Operation *user) {
+    if (isKept(value, user))
+      return;
+    OpBuilder b(value.getContext());
+    b.setInsertionPointAfterValue(value);
+    saves[value] = SaveOp::create(b, value.getLoc(), value);
   }
 
   Value clone(OpBuilder &b, Operation *op) {
@@ -74,7 +96,9 @@ private:
     }
     Operation *producer = value.getDefiningOp();
     Operation *user = findFirstUser(save.getResult());
-    if (!isCheap(producer) || !user ||
+    if (isSpread(producer) && user)
+      keep(producer->getOperand(0), user);
+    if (!(isCheap(producer) || isSpread(producer)) || !user ||
         (!views.empty() && saves.contains(value)) ||
         !llvm::all_of(producer->getOperands(),
                       [&](Value operand) { return isKept(operand, user); }))

@@ -199,6 +199,14 @@ def test_a_tensor_counts_once_and_where_it_is_read(models):
     assert rows[NORM]["bytes"] == 5 * 2 * UNIT
 
 
+def test_a_compiler_that_sees_the_step_keeps_less(models):
+    """Neither rotations nor activation functions keep anything that is not read again."""
+    (less, before), (more, after) = (inspect(model, "fp32") for model in models)
+    paper = sum(more[name]["bytes"] - less[name]["bytes"] for name in more)
+    plan = after["saved"] - before["saved"]
+    assert 0.5 * paper < plan < 0.8 * paper
+
+
 def test_the_table_for_people(models):
     process = binade("inspect", models[0], "--loss-output", "loss", "--policy", "coat",
                      "--ledger=paper")  # fmt: skip

@@ -47,7 +47,7 @@ def RecomputePass : Pass<"binade-recompute", "::mlir::ModuleOp"> {
     whose operands it has anyway, is run again before the first op that reads it; the
     save goes. The value is the same to the last bit. In a transformer this is the
     output of the activation function, which only the gradient of the next weight
-    reads.
+    reads. Of a broadcast its operand is kept.
   }];
 }
 
