@@ -87,6 +87,47 @@ TEST(ExpandCasts, HasTheSameBitsForAnyWidthAndCPU) {
   }
 }
 
+/// Each number of a format of 8 bits and each middle between two, and what lies
+/// next to them, of both signs; and what is beyond them all.
+static std::vector<uint32_t> findBoundaries(const llvm::fltSemantics &to) {
+  std::vector<float> points = {INFINITY, NAN};
+  float before = 0;
+  for (unsigned code = 0; code < 0x80; ++code) {
+    APFloat number(to, APInt(8, code));
+    if (!number.isFinite())
+      continue;
+    float value = convert(number, APFloat::IEEEsingle()).convertToFloat();
+    points.insert(points.end(), {value, (before + value) / 2});
+    before = value;
+  }
+  float last = before - points[points.size() - 4]; // To the number before.
+  points.insert(points.end(), {before + last / 2, before + last});
+  std::vector<uint32_t> patterns;
+  for (float point : points)
+    for (uint32_t sign : {0u, 0x80000000u})
+      for (int step : {-1, 0, 1})
+        patterns.push_back((std::bit_cast<uint32_t>(point) + step) ^ sign);
+  return patterns;
+}
+
+TEST(ExpandCasts, RoundsToBytesAtAllBoundaries) {
+  for (auto [name, to] : {std::pair("f8E4M3FN", &APFloat::Float8E4M3FN()),
+                          std::pair("f8E5M2", &APFloat::Float8E5M2())})
+    for (const Variant &variant : allVariants()) {
+      Kernel kernel("%r = arith.truncf %x : $x to $r", "f32", name, variant);
+      std::vector<uint32_t> x = findBoundaries(*to);
+      ASSERT_GT(x.size(), 1000u);
+      x.resize((x.size() / Kernel::size + 1) * Kernel::size);
+      for (size_t begin = 0; begin < x.size(); begin += Kernel::size) {
+        std::array<uint8_t, Kernel::size> r;
+        kernel(&x[begin], &x[begin], r.data());
+        for (int i = 0; i < Kernel::size; ++i)
+          EXPECT_EQ(r[i], toByte(x[begin + i], *to))
+              << name << " of 0x" << std::hex << x[begin + i];
+      }
+    }
+}
+
 /// All 2^16 patterns of a format, widened.
 template <typename Wide>
 static void expectExactExtension(const char *from, const char *to,
