@@ -1,6 +1,7 @@
 //===- LaneCodec.cpp - elements as codes with a shared scale --------------===//
 
 #include "CodeTable.h"
+#include "RandomRounding.h"
 #include "SmallFloats.h"
 #include <cmath>
 
@@ -121,8 +122,25 @@ LaneCodec::Factors LaneCodec::choose(FloatLanes amax,
   return {stored, isStored ? stored : scale, power, centre};
 }
 
+/// The code of the value below `x` or of the one above.
+static IntLanes findCodeRandomly(FloatLanes x, CodeBookAttr book,
+                                 LaneCodec::Lookup lookup, FloatLanes random) {
+  IntLanes code = findCode(x, book, lookup);
+  IntLanes first = code.constant(0),
+           last = code.constant(book.getValues().size() - 1);
+  BoolLanes isAbove = findValue(code, book, lookup) > x &
+                      code.compare(arith::CmpIPredicate::ne, first);
+  IntLanes low = select(isAbove, code - 1, code);
+  IntLanes high =
+      select(low.compare(arith::CmpIPredicate::eq, last), low, low + 1);
+  FloatLanes below = findValue(low, book, lookup);
+  FloatLanes way = (x - below) / (findValue(high, book, lookup) - below);
+  return select(random < way, high, low);
+}
+
 IntLanes LaneCodec::encode(FloatLanes x, const Factors &factors, bool saturate,
-                           Lookup lookup) const {
+                           Lookup lookup,
+                           std::optional<FloatLanes> random) const {
   if (factors.power) {
     // The scale's logarithm is the same for a group, a division is not.
     FloatLanes ratio = x.apply<math::AbsFOp>() / *factors.centre;
@@ -133,7 +151,10 @@ IntLanes LaneCodec::encode(FloatLanes x, const Factors &factors, bool saturate,
     x = multiplies(format) ? x * factors.factor : x / factors.factor;
   }
   if (CodeBookAttr book = format.getBook())
-    return findCode(x, book, lookup);
+    return random ? findCodeRandomly(x, book, lookup, *random)
+                  : findCode(x, book, lookup);
+  if (random)
+    x = roundRandomly(x, format.getFormat(), *random);
   if (saturate) {
     double largest = format.getLargest();
     x = atLeast(atMost(x, largest), -largest);

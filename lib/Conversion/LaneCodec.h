@@ -26,9 +26,10 @@ public:
   /// `least` matters to formats that expand.
   Factors choose(FloatLanes amax, std::optional<FloatLanes> least) const;
 
-  /// `factors` but for `scale`.
+  /// `factors` but for `scale`; `random`, uniform in [0, 1), where the format
+  /// is stochastic.
   IntLanes encode(FloatLanes x, const Factors &factors, bool saturate,
-                  Lookup lookup) const;
+                  Lookup lookup, std::optional<FloatLanes> random = {}) const;
   /// `factors` but for `factor`.
   FloatLanes decode(IntLanes code, const Factors &factors, Lookup lookup) const;
 

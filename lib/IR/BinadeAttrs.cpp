@@ -52,6 +52,12 @@ QuantizedAttr PrecisionAttr::getOperand(unsigned index) const {
 
 /// What is wrong with `format` of one state, or an empty string.
 static std::string explainState(Attribute format) {
+  if (auto random = dyn_cast<StochasticAttr>(format))
+    return random.getFormat().isBF16() || random.getFormat().isF16()
+               ? ""
+               : "states are rounded by chance to bf16, f16 or quantized, not "
+                 "to " +
+                     llvm::to_string(random.getFormat());
   auto type = dyn_cast<TypeAttr>(format);
   Type number = type ? type.getValue() : Type();
   if (isa<QuantizedAttr>(format) ||
@@ -83,26 +89,30 @@ std::string StorageAttr::explainViolation(FloatType parameter, Master master,
   std::string name = "'" + stringifyMaster(master).str() + "'";
   if (!parameter || parameter.isF32())
     return name + " keeps what 16 bits lose; the parameter is f32";
-  if (master != Master::F32 && master != Master::Kahan && !parameter.isBF16())
+  bool splits = master == Master::SplitRound || master == Master::SplitTrunc;
+  if (splits && !parameter.isBF16())
     return name + " works on the upper half of an f32, which is bf16, not " +
            print(parameter);
   return "";
 }
 
-static Attribute getOne(Attribute states, unsigned index) {
-  auto list = dyn_cast_if_present<ArrayAttr>(states);
+Attribute StorageAttr::getState(unsigned index) const {
+  auto list = dyn_cast_if_present<ArrayAttr>(getStates());
   if (!list)
-    return states;
+    return getStates();
   return index < list.size() ? list[index] : Attribute();
 }
 
 FloatType StorageAttr::getStateFormat(unsigned index) const {
-  auto type = dyn_cast_if_present<TypeAttr>(getOne(getStates(), index));
+  Attribute state = getState(index);
+  if (auto random = dyn_cast_if_present<StochasticAttr>(state))
+    return random.getFormat();
+  auto type = dyn_cast_if_present<TypeAttr>(state);
   return type ? cast<FloatType>(type.getValue()) : FloatType();
 }
 
 QuantizedAttr StorageAttr::getQuantized(unsigned index) const {
-  return dyn_cast_if_present<QuantizedAttr>(getOne(getStates(), index));
+  return dyn_cast_if_present<QuantizedAttr>(getState(index));
 }
 
 LogicalResult StorageAttr::verify(function_ref<InFlightDiagnostic()> emitError,

@@ -158,3 +158,19 @@ void mlir::binade::setResult(func::FuncOp function, unsigned index,
 Value mlir::binade::getResultValue(func::FuncOp function, unsigned index) {
   return getReturn(function)->getOperand(index);
 }
+
+Value mlir::binade::getRandomState(func::FuncOp function) {
+  constexpr StringLiteral kName = "rng";
+  if (std::optional<Port> port = findArgument(function, Role::Rng, kName))
+    return function.getArgument(port->index);
+  ImplicitLocOpBuilder b(function.getLoc(), function.getContext());
+  b.setInsertionPoint(getReturn(function));
+  auto type = RankedTensorType::get({2}, b.getI64Type());
+  Value rng = addArgument(function, Role::Rng, kName, type, b.getLoc());
+  Value step = ConstantOp::create(
+      b, DenseElementsAttr::get(type, ArrayRef<int64_t>{0, 1}));
+  auto next = AddOp::create(b, rng, step);
+  setPhase(next, Phase::Optimizer);
+  addResult(function, Role::Rng, kName, next);
+  return rng;
+}

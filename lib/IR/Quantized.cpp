@@ -170,7 +170,7 @@ LogicalResult
 QuantizedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                       Attribute element, Granularity granularity,
                       ArrayRef<int64_t> extent, FloatType scale, ScaleRule rule,
-                      bool expand) {
+                      bool expand, bool) {
   auto type = dyn_cast<TypeAttr>(element);
   auto format = type ? dyn_cast<FloatType>(type.getValue()) : FloatType();
   if (!isa<CodeBookAttr>(element)) {
@@ -209,7 +209,7 @@ Attribute QuantizedAttr::parse(AsmParser &parser, Type) {
   SmallVector<int64_t> extent;
   FloatType scale;
   auto rule = ScaleRule::Amax;
-  bool expand = false;
+  bool expand = false, stochastic = false;
   SMLoc start = parser.getCurrentLocation();
   if (parser.parseLess() || parser.parseAttribute(element) ||
       parser.parseComma() || parser.parseKeyword(&word))
@@ -232,6 +232,10 @@ Attribute QuantizedAttr::parse(AsmParser &parser, Type) {
       expand = true;
       continue;
     }
+    if (succeeded(parser.parseOptionalKeyword("stochastic"))) {
+      stochastic = true;
+      continue;
+    }
     if (parser.parseKeyword("rule") || parser.parseEqual() ||
         parser.parseKeyword(&word))
       return {};
@@ -246,11 +250,11 @@ Attribute QuantizedAttr::parse(AsmParser &parser, Type) {
   if (parser.parseGreater())
     return {};
   auto report = [&] { return parser.emitError(start); };
-  if (failed(
-          verify(report, element, *granularity, extent, scale, rule, expand)))
+  if (failed(verify(report, element, *granularity, extent, scale, rule, expand,
+                    stochastic)))
     return {};
   return get(parser.getContext(), element, *granularity, extent, scale, rule,
-             expand);
+             expand, stochastic);
 }
 
 void QuantizedAttr::print(AsmPrinter &printer) const {
@@ -266,5 +270,7 @@ void QuantizedAttr::print(AsmPrinter &printer) const {
     printer << ", rule = " << stringifyScaleRule(getRule());
   if (getExpand())
     printer << ", expand";
+  if (getStochastic())
+    printer << ", stochastic";
   printer << '>';
 }

@@ -13,6 +13,14 @@ static std::string getPrepareName(OptimizerOp rule) {
   return (rule.getSymName() + ".prepare").str();
 }
 
+bool mlir::binade::drawsNumber(func::FuncOp formula) {
+  unsigned count = formula.getNumArguments();
+  auto role = count > 0
+                  ? formula.getArgAttrOfType<RoleAttr>(count - 1, kRoleAttr)
+                  : RoleAttr();
+  return role && role.getValue() == Role::Rng;
+}
+
 SmallVector<func::FuncOp> mlir::binade::getPrepares(OptimizerOp rule) {
   SmallVector<func::FuncOp> found;
   std::string name = getPrepareName(rule);
@@ -313,8 +321,8 @@ OptimizerUpdateOp::decompose(ImplicitLocOpBuilder &b) {
         waiting.push_back(1 + state.first + part);
         states.push_back(getStates()[state.first + part]);
       }
-      formats.push_back(state.format ? Attribute(state.format)
-                                     : b.getUnitAttr());
+      if (ArrayAttr given = getFormatsAttr())
+        formats.push_back(given[state.index]);
       continue;
     }
     Value before = getStates()[state.first];

@@ -176,7 +176,7 @@ private:
   func::FuncOp function;
   ImplicitLocOpBuilder b;
   DenseMap<std::pair<Value, Type>, Value> casts;
-  ValueQuantizer quantizer{b};
+  ValueQuantizer quantizer{function, b};
 };
 
 struct MaterializePrecisionPass

@@ -1,6 +1,7 @@
 //===- QuantizeValues.cpp - Codes in the place of values ------------------===//
 
 #include "QuantizeValues.h"
+#include "binade/IR/AddPorts.h"
 #include "binade/IR/Build.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
@@ -75,7 +76,10 @@ SmallVector<Value> ValueQuantizer::quantize(Value value, QuantizedAttr format) {
     return parts;
   b.setLoc(value.getLoc());
   b.setInsertionPointAfterValue(value);
-  auto codes = QuantizeOp::create(b, value, format, /*saturate=*/true);
+  bool draws = format.getStochastic();
+  auto codes = QuantizeOp::create(b, value, format, /*saturate=*/true,
+                                  draws ? getRandomState(function) : Value(),
+                                  draws ? nextStream++ : 0);
   setPhase(codes, getPhaseOf(value));
   made.push_back(codes);
   return parts = codes.getParts();

@@ -12,7 +12,8 @@ namespace mlir::binade {
 /// the backward part is codes.
 class ValueQuantizer {
 public:
-  explicit ValueQuantizer(ImplicitLocOpBuilder &b) : b(b) {}
+  ValueQuantizer(func::FuncOp function, ImplicitLocOpBuilder &b)
+      : function(function), b(b) {}
 
   /// Has `operand` read what is left of it. Where elements share scales along
   /// the last axis, but products are summed over the one before, that is
@@ -33,7 +34,10 @@ private:
   Value swapAxes(Value value, Phase phase);
   Value getSaved(Value value);
 
+  func::FuncOp function;
   ImplicitLocOpBuilder &b;
+  /// Of random numbers: each tensor has its own.
+  uint32_t nextStream = uint32_t(3) << 30;
   /// In the order in which they were made: readers behind what they read.
   SmallVector<Operation *> made;
   DenseMap<std::pair<Value, Attribute>, SmallVector<Value>> quantized;

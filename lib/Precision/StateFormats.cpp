@@ -14,6 +14,9 @@ const DataFiles &getCodeBookFiles();
 /// Floats that states may have without a file.
 static constexpr std::array<StringLiteral, 3> kFloats = {"f32", "bf16", "f16"};
 
+/// Behind the name of a format: numbers are rounded to it by chance.
+static constexpr StringLiteral kStochastic = ":stochastic";
+
 //===----------------------------------------------------------------------===//
 // Files
 //===----------------------------------------------------------------------===//
@@ -147,10 +150,12 @@ static FailureOr<StateFormats> build(const FormatFile &format, StringRef file,
     Granularity granularity = format.getGranularity();
     SmallVector<int64_t> extent = format.getExtent();
     if (failed(QuantizedAttr::verify(report, element, granularity, extent,
-                                     format.scale, format.rule, format.expand)))
+                                     format.scale, format.rule, format.expand,
+                                     /*stochastic=*/false)))
       return failure();
     *into = QuantizedAttr::get(context, element, granularity, extent,
-                               format.scale, format.rule, format.expand);
+                               format.scale, format.rule, format.expand,
+                               /*stochastic=*/false);
   }
   return formats;
 }
@@ -161,8 +166,34 @@ struct NamedFormats {
   std::string summary;
 };
 
+/// `format` with rounding by chance; null where nothing is rounded.
+static Attribute getStochastic(Attribute format) {
+  MLIRContext *context = format.getContext();
+  if (auto type = dyn_cast<TypeAttr>(format)) {
+    auto number = cast<FloatType>(type.getValue());
+    return number.isF32() ? Attribute() : StochasticAttr::get(context, number);
+  }
+  auto codes = cast<QuantizedAttr>(format);
+  return QuantizedAttr::get(context, codes.getElement(), codes.getGranularity(),
+                            codes.getExtent(), codes.getScale(),
+                            codes.getRule(), codes.getExpand(),
+                            /*stochastic=*/true);
+}
+
 static FailureOr<NamedFormats> findOne(StringRef name, Location location) {
   MLIRContext *context = location->getContext();
+  if (name.consume_back(kStochastic)) {
+    FailureOr<NamedFormats> found = findOne(name, location);
+    if (failed(found))
+      return failure();
+    for (Attribute *format :
+         {&found->formats.ofSigned, &found->formats.ofUnsigned})
+      if (!(*format = getStochastic(*format)))
+        return emitError(location)
+               << "format '" << name << "' is that of what is computed: "
+               << "nothing is rounded to it, by chance or otherwise";
+    return found;
+  }
   if (llvm::is_contained(kFloats, name)) {
     Attribute type = TypeAttr::get(parseType(name, context));
     return NamedFormats{{type, type}, "an element each"};
@@ -182,7 +213,21 @@ static FailureOr<NamedFormats> findOne(StringRef name, Location location) {
 }
 
 std::pair<StringRef, StringRef> splitStates(StringRef text) {
-  return text.contains(':') ? text.rsplit(':') : std::pair(StringRef(), text);
+  size_t colon = text.rfind(':');
+  while (colon != StringRef::npos &&
+         StringRef(text.substr(colon).split('+').first) == kStochastic)
+    colon = text.take_front(colon).rfind(':');
+  if (colon == StringRef::npos)
+    return {StringRef(), text};
+  return {text.take_front(colon), text.drop_front(colon + 1)};
+}
+
+SmallVector<StringRef> getFormatNames(StringRef states) {
+  SmallVector<StringRef> names;
+  splitStates(states).second.split(names, '+', /*MaxSplit=*/1);
+  for (StringRef &name : names)
+    name.consume_back(kStochastic);
+  return names;
 }
 
 /// One that the update can decode and encode.
@@ -272,13 +317,16 @@ Attribute chooseStates(const StateFormats &formats, OptimizerUpdateOp op,
   }
   if (chosen.empty())
     return {};
-  bool isOneFloat = llvm::all_equal(chosen) && isa<TypeAttr>(chosen.front());
+  bool isOneFloat =
+      llvm::all_equal(chosen) && !isa<QuantizedAttr>(chosen.front());
   return isOneFloat ? chosen.front() : ArrayAttr::get(op.getContext(), chosen);
 }
 
 std::string describeFormat(Attribute format) {
   if (auto type = dyn_cast<TypeAttr>(format))
     return llvm::to_string(type.getValue());
+  if (auto random = dyn_cast<StochasticAttr>(format))
+    return llvm::to_string(random.getFormat()) + " stochastic";
   auto quantized = cast<QuantizedAttr>(format);
   CodeBookAttr book = quantized.getBook();
   std::string text =
@@ -288,7 +336,9 @@ std::string describeFormat(Attribute format) {
   if (quantized.getExtent().empty())
     text += quantized.getGranularity() == Granularity::PerTensor ? " per tensor"
                                                                  : " per row";
-  return quantized.getExpand() ? text + " expanded" : text;
+  if (quantized.getExpand())
+    text += " expanded";
+  return quantized.getStochastic() ? text + " stochastic" : text;
 }
 
 std::string describeState(const StateFormats &formats) {

@@ -185,7 +185,7 @@ private:
       owners.resize(arguments.size(), op);
       StorageAttr storage = op.getStorageAttr();
       Master master = storage.getMaster();
-      draws |= master == Master::Stochastic;
+      draws |= drawsNumbers(op);
       auto [name, element] = getBeside(storage);
       if (name.empty())
         continue;
@@ -204,22 +204,25 @@ private:
       drawNumbers();
   }
 
-  /// Seed and step of the generator that dropout draws from, too.
+  /// Whether something is rounded by chance.
+  static bool drawsNumbers(OptimizerUpdateOp op) {
+    StorageAttr storage = op.getStorageAttr();
+    return storage.getMaster() == Master::Stochastic ||
+           llvm::any_of(op.getKeptStates(), [&](const KeptState &state) {
+             QuantizedAttr format = storage.getQuantized(state.index);
+             return format ? format.getStochastic()
+                           : isa_and_present<StochasticAttr>(
+                                 storage.getState(state.index));
+           });
+  }
+
+  /// Seed and step of the generator.
   void drawNumbers() {
-    constexpr StringLiteral kName = "rng";
-    auto type = RankedTensorType::get({2}, b.getI64Type());
-    std::optional<Port> port = findArgument(step, Role::Rng, kName);
-    Value rng = port ? Value(step.getArgument(port->index))
-                     : addArgument(step, Role::Rng, kName, type, b.getLoc());
+    Value rng = getRandomState(step);
     b.setInsertionPoint(updates.front());
     Operation *before = updates.front()->getPrevNode();
     seed = buildRngWord(b, rng, 0);
     drawStep = buildRngWord(b, rng, 1);
-    if (!port) {
-      Value one = ConstantOp::create(
-          b, DenseElementsAttr::get(type, ArrayRef<int64_t>{0, 1}));
-      results.push_back({Role::Rng, kName.str(), AddOp::create(b, rng, one)});
-    }
     setPhases(before, updates.front());
   }
 
@@ -247,8 +250,8 @@ private:
     b.setLoc(op.getLoc());
     b.setInsertionPoint(op);
     Operation *before = op->getPrevNode();
-    SmallVector<Value> random;
-    if (master == Master::Stochastic)
+    SmallVector<Value> random(op.getRandom());
+    if (random.empty() && drawsNumbers(op))
       random = getRandom(op);
     auto keep = [&](Value value, FloatType format) {
       if (format)
@@ -272,19 +275,20 @@ private:
         states.push_back(part);
         names.emplace_back();
       }
-      QuantizedAttr format = storage.getQuantized(state.index);
       if (needsParts(op, state))
-        take(format.countFactors());
-      formats.push_back(format ? Attribute(format) : b.getUnitAttr());
+        take(storage.getQuantized(state.index).countFactors());
+      Attribute format = storage.getState(state.index);
+      bool isPlain = !format || isa<TypeAttr>(format);
+      formats.push_back(isPlain ? b.getUnitAttr() : format);
     }
-    bool isQuantized = llvm::any_of(formats, llvm::IsaPred<QuantizedAttr>);
+    bool isPlain = llvm::all_of(formats, llvm::IsaPred<UnitAttr>);
     take(more.size());
     SmallVector<Type> types = {op.getParameter().getType()};
     llvm::append_range(types, ValueRange(states).getTypes());
     auto update = OptimizerUpdateOp::create(
         b, types, op.getOptimizer(), op.getParameter(), op.getGradient(),
         states, op.getScalars(), op.getValues(), op.getFactors(), op.getSkip(),
-        random, master, isQuantized ? b.getArrayAttr(formats) : ArrayAttr(),
+        random, master, isPlain ? ArrayAttr() : b.getArrayAttr(formats),
         op.getPrepareAttr(), storage);
     setPhases(before, op);
     SmallVector<Value> old = {update.getNewParameter()};

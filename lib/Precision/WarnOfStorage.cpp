@@ -13,18 +13,62 @@ static int getLostExponent(FloatType format) {
   return -static_cast<int>(format.getFPMantissaWidth()) - 1;
 }
 
-static void warnOfRounding(InFlightDiagnostic warning, FloatType format) {
-  std::string remedies =
-      format.isBF16() ? "f32, kahan, stochastic, split_round or split_trunc"
-                      : "f32 or kahan";
-  warning << "a parameter in " << format << " that is rounded to nearest loses "
-          << "updates below 2^" << getLostExponent(format)
-          << " of it; 'master' keeps them: " << remedies;
+/// Squares of gradients, what is added to their root before an update is
+/// divided by it, and rates, as the rules that Binade ships call them.
+static constexpr StringLiteral kSquares = "exp_avg_sq", kAdded = "eps",
+                               kRate = "lr";
+
+/// The rate that training of this parameter starts with.
+static std::optional<double> findRate(OptimizerUpdateOp update,
+                                      OptimizerOp rule) {
+  if (update.getScalars().empty())
+    return std::nullopt;
+  auto scalars =
+      update.getScalars().front().getDefiningOp<OptimizerScalarsOp>();
+  if (!scalars)
+    return std::nullopt;
+  for (auto [setting, value] : llvm::zip(
+           rule.getHypers().getAsRange<SettingAttr>(), scalars.getHypers())) {
+    auto argument = dyn_cast<BlockArgument>(value);
+    auto init = argument ? update->getParentOfType<func::FuncOp>()
+                               .getArgAttrOfType<DenseElementsAttr>(
+                                   argument.getArgNumber(), kInitAttr)
+                         : DenseElementsAttr();
+    if (setting.getName() == kRate && init)
+      return init.getSplatValue<APFloat>().convertToDouble();
+  }
+  return std::nullopt;
 }
 
-/// Squares of gradients, and what is added to their root before an update is
-/// divided by it, as the rules that Binade ships call them.
-static constexpr StringLiteral kSquares = "exp_avg_sq", kAdded = "eps";
+/// Whether a step is as long as the parameter is, times the rate.
+static bool isRelative(OptimizerUpdateOp update) {
+  if (!update.getPrepareAttr())
+    return false;
+  auto prepare = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
+      update, update.getPrepareAttr());
+  return prepare && !prepare.getArgument(0).use_empty();
+}
+
+static void warnOfRounding(InFlightDiagnostic warning, OptimizerUpdateOp update,
+                           FloatType format) {
+  int exponent = getLostExponent(format);
+  warning << "a parameter in " << format << " that is rounded to nearest loses "
+          << "updates below 2^" << exponent << " of it";
+  auto rule = SymbolTable::lookupNearestSymbolFrom<OptimizerOp>(
+      update, update.getOptimizerAttr());
+  std::optional<double> rate =
+      rule ? findRate(update, rule) : std::optional<double>();
+  if (rate && *rate > 0.0)
+    warning << llvm::formatv(", such as steps of {0} = {1} beside elements "
+                             "beyond {2}{3}",
+                             kRate, llvm::format("%g", *rate),
+                             llvm::format("%.3g", std::ldexp(*rate, -exponent)),
+                             isRelative(update) ? " root mean squares" : "")
+                   .str();
+  warning << "; 'master' keeps them: f32, kahan"
+          << (format.isBF16() ? ", stochastic, split_round or split_trunc"
+                              : " or stochastic");
+}
 
 static std::optional<double> findSetting(ArrayAttr settings, StringRef name) {
   for (auto setting : settings.getAsRange<SettingAttr>())
@@ -81,7 +125,7 @@ void mlir::binade::warnOfLostUpdates(const PrecisionGraph &graph) {
     FloatType parameter = first.decision.getParameter();
     if (parameter && !parameter.isF32() &&
         first.decision.getMaster() == Master::None)
-      warnOfRounding(warn(), parameter);
+      warnOfRounding(warn(), update, parameter);
     OptimizerOp keeper;
     int64_t elements = 0;
     for (const StorageNode *node : nodes)

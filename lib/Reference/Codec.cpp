@@ -106,18 +106,31 @@ Codec::Factors Codec::choose(float amax, float least) const {
   return factors;
 }
 
-float Codec::round(float x, const Factors &factors, bool saturate) const {
+float Codec::roundInBook(float y, float random) const {
+  // A book has no code for NaN: the scale is NaN then.
+  auto above = std::upper_bound(thresholds.begin() + 1, thresholds.end(), y);
+  size_t nearest = above - thresholds.begin() - 1;
+  if (!format.getStochastic())
+    return values[nearest];
+  size_t low = nearest - (nearest > 0 && values[nearest] > y ? 1 : 0);
+  size_t high = std::min(low + 1, values.size() - 1);
+  float way = (y - values[low]) / (values[high] - values[low]);
+  return values[random < way ? high : low];
+}
+
+float Codec::round(float x, const Factors &factors, bool saturate,
+                   float random) const {
   if (format.getExpand())
     x = std::copysign(std::pow(std::fabs(x) / factors.centre, factors.power),
                       x);
   bool multiplies = format.getRule() == ScaleRule::Inverse ||
                     format.getRule() == ScaleRule::InversePower;
   float y = multiplies ? x * factors.factor : x / factors.factor;
-  if (element)
-    return static_cast<float>(element->round(y, saturate));
-  // A book has no code for NaN: the scale is NaN then.
-  auto above = std::upper_bound(thresholds.begin() + 1, thresholds.end(), y);
-  return values[above - thresholds.begin() - 1];
+  if (!element)
+    return roundInBook(y, random);
+  return static_cast<float>(format.getStochastic()
+                                ? element->roundRandomly(y, random, saturate)
+                                : element->round(y, saturate));
 }
 
 float Codec::expand(float number, const Factors &factors) const {

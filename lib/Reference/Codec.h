@@ -25,7 +25,9 @@ public:
 
   /// The number that a code stands for before it is scaled, and the other way
   /// around, where `scale`, `power` and `centre` matter.
-  float round(float x, const Factors &factors, bool saturate) const;
+  /// `random`, in [0, 1), is for stochastic formats.
+  float round(float x, const Factors &factors, bool saturate,
+              float random) const;
   float expand(float number, const Factors &factors) const;
 
   /// The bits of a code, and their number.
@@ -37,6 +39,7 @@ public:
 
 private:
   float chooseScale(float amax) const;
+  float roundInBook(float y, float random) const;
 
   QuantizedAttr format;
   std::optional<FloatFormat> element; ///< None for code books.
@@ -46,9 +49,10 @@ private:
 };
 
 /// The parts that `format` keeps of `numbers`, elements of a tensor of `shape`,
-/// which are f32.
+/// which are f32. `draw` gives the random number of an element.
 SmallVector<Tensor> quantize(QuantizedAttr format, ArrayRef<int64_t> shape,
-                             ArrayRef<double> numbers, bool saturate);
+                             ArrayRef<double> numbers, bool saturate,
+                             function_ref<float(int64_t)> draw);
 
 /// The inverse.
 std::vector<double> dequantize(QuantizedAttr format, ArrayRef<int64_t> shape,

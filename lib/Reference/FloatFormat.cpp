@@ -63,6 +63,16 @@ double FloatFormat::round(double x, bool saturate) const {
   return std::copysign(magnitude, x);
 }
 
+double FloatFormat::roundRandomly(double x, double random,
+                                  bool saturate) const {
+  if (!std::isfinite(x))
+    return round(x, saturate);
+  double spacing = getSpacing(x), steps = std::fabs(x) / spacing;
+  double whole = std::floor(steps);
+  double magnitude = (whole + (random < steps - whole ? 1.0 : 0.0)) * spacing;
+  return round(std::copysign(magnitude, x), saturate);
+}
+
 uint64_t FloatFormat::encode(double x) const {
   // Every bit but the sign, as processors that convert to 8 bits have it.
   if (std::isnan(x) && width == 8 && hasNegativeZero)

@@ -5,18 +5,24 @@
 #include "Formula.h"
 #include "Random.h"
 #include "Storage.h"
+#include "binade/IR/Rules.h"
 #include <cmath>
 
 using namespace mlir;
 using namespace mlir::binade;
 using Number = Formula::Number;
 
-/// The function of the optimizer's rule that `op` applies.
+/// The function of the optimizer's rule that `op` applies; or null.
+template <typename Op> static func::FuncOp lookUpFormula(Op op) {
+  return SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(op,
+                                                            op.getFormula());
+}
+
 template <typename Op> static FailureOr<Formula> compileFormula(Op op) {
-  StringAttr name = op.getFormula();
-  auto function = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(op, name);
+  func::FuncOp function = lookUpFormula(op);
   if (!function)
-    return op.emitOpError("needs function '@") << name.getValue() << "'";
+    return op.emitOpError("needs function '@")
+           << op.getFormula().getValue() << "'";
   return Formula::compile(function);
 }
 
@@ -56,13 +62,15 @@ static void evaluateGradientStatistics(GradientStatisticsOp op, Evaluation &e) {
   e.result(1).getIntegers()[0] = !isFinite;
 }
 
-/// The word for element `index`; any where nothing is drawn.
-static uint32_t drawRandom(OptimizerUpdateOp op, Evaluation &e, int64_t index) {
+/// The numbers of element `index`; zeros where nothing is drawn.
+static std::array<float, 4> drawRandom(OptimizerUpdateOp op, Evaluation &e,
+                                       int64_t index, int64_t stream = 0) {
   if (op.getRandom().empty())
-    return 0;
+    return {};
   int64_t seed = e[op.getRandom()[0]].getIntegers()[0],
           place = e[op.getRandom()[1]].getIntegers()[0];
-  return drawBits(index, seed, place, static_cast<uint64_t>(place) >> 32);
+  stream += static_cast<int64_t>(static_cast<uint64_t>(place) >> 32);
+  return drawUniform(index, seed, place, stream);
 }
 
 /// The numbers of a state before the update.
@@ -105,7 +113,9 @@ static LogicalResult evaluateUpdate(OptimizerUpdateOp op, Evaluation &e) {
   SmallVector<const Tensor *> values;
   for (Value value : op.getValues())
     values.push_back(&e[value]);
-  arguments.resize(arguments.size() + values.size());
+  size_t firstValue = arguments.size();
+  bool draws = drawsNumber(lookUpFormula(op));
+  arguments.resize(firstValue + values.size() + draws);
   for (int64_t i = 0, count = parameter.getNumElements(); i < count; ++i) {
     arguments[0].real = storage.decode(parameter, beside, i);
     arguments[1].real = gradient[i];
@@ -113,13 +123,16 @@ static LogicalResult evaluateUpdate(OptimizerUpdateOp op, Evaluation &e) {
          llvm::zip(MutableArrayRef(arguments).drop_front(2), states))
       argument.real = numbers[i];
     for (auto [argument, value] :
-         llvm::zip(MutableArrayRef(arguments).take_back(values.size()), values))
+         llvm::zip(MutableArrayRef(arguments).drop_front(firstValue), values))
       argument.real = (*value)[value->getShape().empty() ? 0 : i];
+    if (draws)
+      arguments.back().real = drawRandom(op, e, i, kFormulaStream).front();
     for (Value factor : op.getFactors())
       arguments[1].real = static_cast<float>(arguments[1].real * e[factor][0]);
     ArrayRef<Number> results = (*formula)(arguments);
+    std::array<float, 4> random = drawRandom(op, e, i);
     storage.update(static_cast<float>(results[0].real), parameter, beside,
-                   drawRandom(op, e, i), i, e.result(0), newBeside);
+                   random[0], i, e.result(0), newBeside);
     auto allow = [&](unsigned result, double value) {
       if (!formula->isExact())
         e.setError(result, i, 16.0 * e.getRoundoff() * std::fabs(value));
@@ -130,14 +143,22 @@ static LogicalResult evaluateUpdate(OptimizerUpdateOp op, Evaluation &e) {
       numbers[i] = result.real;
       if (state.format)
         continue;
-      e.result(1 + state.first)[i] = result.real;
+      Tensor &y = e.result(1 + state.first);
+      y[i] = result.real;
+      if (state.isRandom)
+        y[i] = FloatFormat(cast<FloatType>(y.getType().getElementType())
+                               .getFloatSemantics())
+                   .roundRandomly(result.real, random[1 + state.index]);
       allow(1 + state.first, result.real);
     }
   }
   for (auto [state, numbers] : llvm::zip(kept, states))
     if (state.format)
       for (auto [index, part] : llvm::enumerate(
-               quantize(state.format, shape, numbers, /*saturate=*/true)))
+               quantize(state.format, shape, numbers, /*saturate=*/true,
+                        [&, &kept = state](int64_t element) {
+                          return drawRandom(op, e, element)[1 + kept.index];
+                        })))
         e.result(1 + state.first + index) = std::move(part);
   return success();
 }

@@ -2,6 +2,7 @@
 
 #include "Codec.h"
 #include "Families.h"
+#include "Random.h"
 #include <cmath>
 
 using namespace mlir;
@@ -50,7 +51,8 @@ static float getNumber(const Tensor &tensor, int64_t index) {
 SmallVector<Tensor> mlir::binade::quantize(QuantizedAttr format,
                                            ArrayRef<int64_t> shape,
                                            ArrayRef<double> numbers,
-                                           bool saturate) {
+                                           bool saturate,
+                                           function_ref<float(int64_t)> draw) {
   Codec codec(format);
   SmallVector<Tensor> parts;
   for (RankedTensorType type : format.getParts(shape))
@@ -78,7 +80,8 @@ SmallVector<Tensor> mlir::binade::quantize(QuantizedAttr format,
   CodeWriter codes{codec, parts[0], format.isPacked()};
   for (auto [i, number] : llvm::enumerate(numbers))
     codes.set(i, codec.round(static_cast<float>(number),
-                             factors[codec.findScale(shape, i)], saturate));
+                             factors[codec.findScale(shape, i)], saturate,
+                             format.getStochastic() ? draw(i) : 0.0f));
   return parts;
 }
 
@@ -103,8 +106,12 @@ std::vector<double> mlir::binade::dequantize(QuantizedAttr format,
 
 static void evaluateQuantize(QuantizeOp op, Evaluation &e) {
   const Tensor &x = e[op.getX()];
-  SmallVector<Tensor> parts =
-      quantize(op.getFormat(), x.getShape(), x.getFloats(), op.getSaturate());
+  auto draw = [&](int64_t index) {
+    ArrayRef<int64_t> rng = e[op.getRng()].getIntegers();
+    return drawUniform(index, rng[0], rng[1], *op.getStream()).front();
+  };
+  SmallVector<Tensor> parts = quantize(op.getFormat(), x.getShape(),
+                                       x.getFloats(), op.getSaturate(), draw);
   for (auto [index, part] : llvm::enumerate(parts))
     e.result(index) = std::move(part);
 }
@@ -141,10 +148,14 @@ static void evaluateEncode(EncodeOp op, Evaluation &e) {
     Codec::Factors factors;
     factors.factor = getNumber(e[op.getFactor()], where);
     if (op.getFormat().getExpand()) {
-      factors.power = getNumber(e[op.getExpansion()[0]], where);
-      factors.centre = getNumber(e[op.getExpansion()[1]], where);
+      factors.power = getNumber(e[op.getRest()[0]], where);
+      factors.centre = getNumber(e[op.getRest()[1]], where);
     }
-    codes.set(i, codec.round(getNumber(x, i), factors, op.getSaturate()));
+    float random = op.getFormat().getStochastic()
+                       ? getNumber(e[op.getRest().back()], i)
+                       : 0.0f;
+    codes.set(i,
+              codec.round(getNumber(x, i), factors, op.getSaturate(), random));
   }
 }
 

@@ -2,15 +2,14 @@
 
 #include "Random.h"
 #include "Families.h"
-#include <array>
 #include <cmath>
 
 using namespace mlir;
 using namespace mlir::binade;
 
-/// First word of Philox4x32-10 (Salmon et al., 2011).
-static uint32_t drawWord(std::array<uint32_t, 4> counter,
-                         std::array<uint32_t, 2> key) {
+/// Philox4x32-10 (Salmon et al., 2011).
+static std::array<uint32_t, 4> drawWords(std::array<uint32_t, 4> counter,
+                                         std::array<uint32_t, 2> key) {
   auto multiply = [](uint32_t x, uint32_t y) {
     uint64_t product = uint64_t(x) * y;
     return std::pair(uint32_t(product >> 32), uint32_t(product));
@@ -22,24 +21,22 @@ static uint32_t drawWord(std::array<uint32_t, 4> counter,
                low0};
     key = {key[0] + 0x9E3779B9, key[1] + 0xBB67AE85};
   }
-  return counter[0];
+  return counter;
 }
 
-uint32_t mlir::binade::drawBits(int64_t index, int64_t seed, int64_t step,
-                                int64_t stream) {
+std::array<float, 4> mlir::binade::drawUniform(int64_t index, int64_t seed,
+                                               int64_t step, int64_t stream) {
   auto low = [](int64_t x) { return static_cast<uint32_t>(x); };
   auto high = [](int64_t x) {
     return static_cast<uint32_t>(static_cast<uint64_t>(x) >> 32);
   };
-  return drawWord({low(index), high(index), low(stream), low(step)},
-                  {low(seed), high(seed)});
-}
-
-/// A multiple of 2^-24 in [0, 1).
-static double drawUniform(int64_t index, int64_t seed, int64_t step,
-                          int64_t stream) {
-  uint32_t word = drawBits(index, seed, step, stream);
-  return static_cast<double>(word >> 8) * 0x1p-24;
+  std::array<float, 4> numbers;
+  llvm::transform(drawWords({low(index), high(index), low(stream), low(step)},
+                            {low(seed), high(seed)}),
+                  numbers.begin(), [](uint32_t word) {
+                    return static_cast<float>(word >> 8) * 0x1p-24f;
+                  });
+  return numbers;
 }
 
 static void evaluateRandomUniform(RandomUniformOp op, Evaluation &e) {
@@ -47,7 +44,7 @@ static void evaluateRandomUniform(RandomUniformOp op, Evaluation &e) {
                     seed = e[op.getSeed()].getIntegers(),
                     step = e[op.getStep()].getIntegers();
   for (auto [i, y] : llvm::enumerate(e.result().getFloats()))
-    y = drawUniform(index[i], seed[i], step[i], op.getStream());
+    y = drawUniform(index[i], seed[i], step[i], op.getStream()).front();
 }
 
 /// dropout and its gradient: the same elements are kept.
@@ -56,7 +53,7 @@ template <typename Op> static void evaluateDropout(Op op, Evaluation &e) {
   ArrayRef<int64_t> rng = e[op.getRng()].getIntegers();
   double ratio = op.getRatio().convertToDouble();
   for (auto [i, y] : llvm::enumerate(e.result().getFloats())) {
-    if (drawUniform(i, rng[0], rng[1], op.getStream()) < ratio)
+    if (drawUniform(i, rng[0], rng[1], op.getStream()).front() < ratio)
       continue;
     y = x[i] / (1.0 - ratio);
     // The factor is rounded, and the product.

@@ -3,13 +3,15 @@
 #ifndef BINADE_LIB_REFERENCE_RANDOM_H
 #define BINADE_LIB_REFERENCE_RANDOM_H
 
+#include <array>
 #include <cstdint>
 
 namespace mlir::binade {
 
-/// The first word that Philox4x32-10 draws; of `stream` and `step` the low 32
-/// bits count.
-uint32_t drawBits(int64_t index, int64_t seed, int64_t step, int64_t stream);
+/// The words that Philox4x32-10 draws, each as a multiple of 2^-24 in [0, 1);
+/// of `stream` and `step` the low 32 bits count.
+std::array<float, 4> drawUniform(int64_t index, int64_t seed, int64_t step,
+                                 int64_t stream);
 
 } // namespace mlir::binade
 

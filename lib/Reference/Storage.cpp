@@ -51,13 +51,11 @@ void ParameterStorage::start(float value, int64_t index, Tensor *parameter,
 }
 
 void ParameterStorage::update(float value, const Tensor &old,
-                              const Tensor *oldBeside, uint32_t random,
+                              const Tensor *oldBeside, float random,
                               int64_t index, Tensor &parameter,
                               Tensor *beside) const {
   if (master == Master::Stochastic) {
-    bool up = std::isfinite(value) && (random >> 16) < getLow(value);
-    parameter[index] =
-        std::isnan(value) ? value : join(getHigh(value) + (up ? 1 : 0), 0);
+    parameter[index] = format.roundRandomly(value, random);
     return;
   }
   if (master != Master::Kahan)

@@ -20,9 +20,9 @@ public:
                int64_t index) const;
 
   /// Element `index` of a new value. What `master` needs of the old one is in
-  /// `old` and `oldBeside`; `random` is a word for `stochastic`.
+  /// `old` and `oldBeside`; `random`, in [0, 1), is for `stochastic`.
   void update(float value, const Tensor &old, const Tensor *oldBeside,
-              uint32_t random, int64_t index, Tensor &parameter,
+              float random, int64_t index, Tensor &parameter,
               Tensor *beside) const;
 
   /// Element `index` of an initial value: either tensor may be null.

@@ -181,10 +181,42 @@ binade.optimizer @rule {states = [#binade.setting<"s" = 0.0>], hypers = []}
 func.func private @rule.update(%p: f32, %g: f32, %s: f32) -> (f32, f32) { return %p, %s : f32, f32 }
 
 func.func @nothing_to_draw_from(%p: tensor<8xbf16>, %g: tensor<8xf32>, %s: tensor<8xf32>) {
-  // expected-error@+1 {{'binade.optimizer_update' op has 0 random numbers, 'stochastic' takes 2}}
-  %n:2 = binade.optimizer_update @rule %p, %g states(%s) {master = #binade.master<stochastic>} : (tensor<8xbf16>, tensor<8xf32>, tensor<8xf32>) -> (tensor<8xbf16>, tensor<8xf32>)
+  // expected-error@+1 {{'binade.optimizer_update' op has 0 random numbers, expected 2}}
+  %new:2 = binade.optimizer_update @rule %p, %g states(%s) {master = #binade.master<stochastic>} : (tensor<8xbf16>, tensor<8xf32>, tensor<8xf32>) -> (tensor<8xbf16>, tensor<8xf32>)
   return
 }
+
+// -----
+
+binade.optimizer @rule {states = [#binade.setting<"s" = 0.0>], hypers = []}
+func.func private @rule.update(%p: f32, %g: f32, %s: f32) -> (f32, f32) { return %p, %s : f32, f32 }
+
+func.func @nothing_is_drawn(%p: tensor<8xbf16>, %g: tensor<8xf32>, %s: tensor<8xf32>, %n: tensor<i64>) {
+  // expected-error@+1 {{'binade.optimizer_update' op has 2 random numbers, expected 0}}
+  %new:2 = binade.optimizer_update @rule %p, %g states(%s) random(%n, %n) : (tensor<8xbf16>, tensor<8xf32>, tensor<8xf32>, tensor<i64>, tensor<i64>) -> (tensor<8xbf16>, tensor<8xf32>)
+  return
+}
+
+// -----
+
+func.func @nothing_is_rounded(%p: tensor<8xf32>, %g: tensor<8xf32>, %s: tensor<8xf32>, %n: tensor<i64>) {
+  // expected-error@+1 {{rounds a state by chance to bf16 or f16, not to 'f32'}}
+  %new:2 = binade.optimizer_update @rule %p, %g states(%s) random(%n, %n) {formats = [#binade.stochastic<bf16>]} : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<i64>, tensor<i64>) -> (tensor<8xf32>, tensor<8xf32>)
+  return
+}
+
+// -----
+
+func.func @fourth(%p: tensor<8xf32>, %g: tensor<8xf32>, %s: tensor<8xf32>, %t: tensor<8xbf16>, %n: tensor<i64>) {
+  // expected-error@+1 {{rounds state 3 by chance, which the first 3 can be}}
+  %new:5 = binade.optimizer_update @rule %p, %g states(%s, %s, %s, %t) random(%n, %n) {formats = [unit, unit, unit, #binade.stochastic<bf16>]} : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xbf16>, tensor<i64>, tensor<i64>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xbf16>)
+  return
+}
+
+// -----
+
+// expected-error@+1 {{states are rounded by chance to bf16, f16 or quantized, not to f32}}
+func.func @rounded_format() attributes {storage = #binade.storage<states = #binade.stochastic<f32>>} { return }
 
 // -----
 

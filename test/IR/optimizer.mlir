@@ -46,6 +46,9 @@ func.func @kept(%p: tensor<8xbf16>, %g: tensor<8xf32>, %last: tensor<8xf16>, %lr
   // CHECK-NEXT: binade.optimizer_update @plain %arg0, %arg1 states(%arg2) scalars(%arg3) random(%arg5, %arg5) {master = #binade.master<stochastic>}
   %drawn:2 = binade.optimizer_update @plain %p, %g states(%last) scalars(%lr) random(%n, %n) {master = #binade.master<stochastic>}
     : (tensor<8xbf16>, tensor<8xf32>, tensor<8xf16>, tensor<f32>, tensor<i64>, tensor<i64>) -> (tensor<8xbf16>, tensor<8xf16>)
+  // CHECK-NEXT: binade.optimizer_update @plain %arg0, %arg1 states(%arg2) scalars(%arg3) random(%arg5, %arg5) {formats = [#binade.stochastic<f16>]}
+  %rounded:2 = binade.optimizer_update @plain %p, %g states(%last) scalars(%lr) random(%n, %n) {formats = [#binade.stochastic<f16>]}
+    : (tensor<8xbf16>, tensor<8xf32>, tensor<8xf16>, tensor<f32>, tensor<i64>, tensor<i64>) -> (tensor<8xbf16>, tensor<8xf16>)
   return
 }
 

@@ -117,3 +117,19 @@ func.func @f(%x: tensor<8xf32>, %factor: tensor<f32>) {
   %a = binade.encode %x, %factor {format = #binade.quantized<f8E4M3FN, per_tensor, scale = f32>} : (tensor<8xf32>, tensor<f32>) -> tensor<8xi8>
   return
 }
+
+// -----
+
+func.func @f(%x: tensor<4xf32>) {
+  // expected-error@+1 {{expects 'rng' and 'stream', for its format is 'stochastic'}}
+  %a:2 = binade.quantize %x {format = #binade.quantized<f8E4M3FN, per_row, scale = f32, stochastic>} : (tensor<4xf32>) -> (tensor<4xf8E4M3FN>, tensor<f32>)
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>, %rng: tensor<2xi64>) {
+  // expected-error@+1 {{expects neither 'rng' nor 'stream', for its format is not 'stochastic'}}
+  %a:2 = binade.quantize %x, %rng {format = #binade.quantized<f8E4M3FN, per_row, scale = f32>} : (tensor<4xf32>, tensor<2xi64>) -> (tensor<4xf8E4M3FN>, tensor<f32>)
+  return
+}

@@ -1,5 +1,6 @@
 // RUN: binade-opt %s --binade-assign-precision=policy=bf16 | FileCheck %s --check-prefixes=ALL,BF16
 // RUN: binade-opt %s --binade-assign-precision=policy=tiger-half | FileCheck %s --check-prefixes=ALL,TIGER
+// RUN: binade-opt %s --binade-assign-precision=policy=tiger-half-bf16 | FileCheck %s --check-prefixes=ALL,BF16
 // RUN: binade-opt %s --binade-assign-precision=policy=autocast-onnx | FileCheck %s --check-prefixes=ALL,ONNX
 
 // Policies that are narrow throughout: no class keeps an op wide.

@@ -163,9 +163,7 @@ Result<void> checkPolicyName(const std::string &name) {
 }
 
 Result<void> checkStateFormats(llvm::StringRef text) {
-  llvm::SmallVector<llvm::StringRef> names;
-  splitStates(text).second.split(names, '+', /*MaxSplit=*/1);
-  for (llvm::StringRef one : names)
+  for (llvm::StringRef one : getFormatNames(text))
     if (Result<void> known = checkName(one.str(), ".yaml", "format of states",
                                        getStateFormatNames());
         !known)

@@ -33,6 +33,10 @@ struct NewResult {
 /// Adds results (and operands of the return) at the end.
 void addResults(func::FuncOp function, ArrayRef<NewResult> results);
 
+/// The state of the generator that dropout draws from; argument and result are
+/// added where there are none.
+Value getRandomState(func::FuncOp function);
+
 } // namespace mlir::binade
 
 #endif // BINADE_IR_ADDPORTS_H

@@ -48,11 +48,13 @@ struct Rows {
 };
 
 /// What state `index` of a rule is kept as: `count` of the states of an op,
-/// from `first` on, in `format`; one tensor without format.
+/// from `first` on, in `format`; one tensor without format. Rounded to nearest
+/// or, where it `isRandom`, by chance.
 struct KeptState {
   unsigned index;
   QuantizedAttr format;
   unsigned first, count;
+  bool isRandom = false;
 };
 
 /// The rows of an op whose row i depends on row i of every operand alone;

@@ -130,6 +130,11 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
     at most 1 + 2^-12. T is F for floats without infinity, otherwise 1 / the least
     magnitude of `element`. c and k are kept in f32 beside S.
 
+    With `stochastic` what is between two numbers of `element` becomes the one further
+    from zero (in a code book the larger one) where a random number, uniform in [0, 1),
+    is less than the fraction of the way that it has come there; otherwise the other one.
+    So the mean is right, numbers of `element` stay, and so do infinities and NaN.
+
     Sources: `amax_offset` and `expand`: COAT (Xi et al., 2024); `inverse` and
     `inverse_power`: Transformer Engine; `floor` and `round_up`: OCP Microscaling 1.0
     and Transformer Engine. `docs/Quantization.md` says where they differ.
@@ -144,7 +149,8 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
                         "::mlir::binade::Granularity":$granularity,
                         ArrayRefParameter<"int64_t">:$extent,
                         "::mlir::FloatType":$scale,
-                        "::mlir::binade::ScaleRule":$rule, "bool":$expand);
+                        "::mlir::binade::ScaleRule":$rule, "bool":$expand,
+                        "bool":$stochastic);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
@@ -170,6 +176,22 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
   }];
 }
 
+def Binade_StochasticAttr : Binade_Attr<"Stochastic", "stochastic"> {
+  let summary = "a float format to which numbers are rounded by chance";
+  let description = [{
+    What is between two numbers of `format` becomes the one further from zero with the
+    probability that the other rounding errs by: its mean is right.
+
+    Example:
+
+    ```mlir
+    #binade.stochastic<bf16>
+    ```
+  }];
+  let parameters = (ins "::mlir::FloatType":$format);
+  let assemblyFormat = "`<` $format `>`";
+}
+
 def Binade_MasterParameter : EnumParameter<Binade_Master> {
   let defaultValue = "::mlir::binade::Master::None";
 }
@@ -180,13 +202,13 @@ def Binade_StorageAttr : Binade_Attr<"Storage", "storage"> {
     A decision about one `optimizer_update`. `parameter` is the format in which the
     parameter waits for its readers, `master` what keeps the updates that this
     format would lose, `states` the format of all states of the optimizer, or
-    a list of the format of each, where `#binade.quantized` may stand too,
+    a list of the format of each, where `#binade.quantized` and `#binade.stochastic`
+    may stand too,
     `accumulator` that of sums of gradients between batches; f32 where nothing is
     said. `rule` is as in `#binade.precision`.
 
     Formats are f32 and formats of 16 bits. `master` needs a parameter of 16 bits;
-    `split_round`, `split_trunc` and `stochastic` work on the upper half of an f32,
-    which is bf16.
+    `split_round` and `split_trunc` work on the upper half of an f32, which is bf16.
 
     Example:
 
@@ -209,6 +231,8 @@ def Binade_StorageAttr : Binade_Attr<"Storage", "storage"> {
     static std::string explainViolation(FloatType parameter, Master master,
                                         Attribute states,
                                         FloatType accumulator);
+    /// What state `index` is kept in; null where nothing is said.
+    Attribute getState(unsigned index) const;
     /// The float format of state `index`; null where nothing is said, or where it
     /// is quantized.
     FloatType getStateFormat(unsigned index) const;

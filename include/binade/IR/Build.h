@@ -68,8 +68,13 @@ LogicalResult inferReduction(std::optional<Location> location, Type type,
                              ArrayRef<int64_t> axes,
                              SmallVectorImpl<Type> &types);
 
+/// Checks that `stream` is a word of 32 bits.
+LogicalResult verifyStream(Operation *op, int64_t stream);
 LogicalResult verifyDropout(Operation *op, const APFloat &ratio,
                             int64_t stream);
+/// A number of `random_uniform` for each element of a tensor of `shape`.
+Value buildRandomTensor(ImplicitLocOpBuilder &b, Value rng, int64_t stream,
+                        ArrayRef<int64_t> shape);
 FailureOr<SmallVector<Value>> decomposeDropout(ImplicitLocOpBuilder &b, Value x,
                                                Value rng, const APFloat &ratio,
                                                int64_t stream, Type type);
@@ -81,10 +86,13 @@ Value buildRngWord(ImplicitLocOpBuilder &b, Value rng, int64_t index);
 // On elements: scalars or vectors
 //===----------------------------------------------------------------------===//
 
-/// The 32 bits that Philox4x32-10 draws first, in an i64 as all operands are.
-/// Of `stream` and `step` the low 32 bits count.
-Value buildRandomBits(ImplicitLocOpBuilder &b, Value index, Value stream,
-                      Value step, Value seed);
+/// The four words of 32 bits that Philox4x32-10 draws, in i64 as all operands
+/// are. Of `stream` and `step` the low 32 bits count.
+std::array<Value, 4> buildRandomWords(ImplicitLocOpBuilder &b, Value index,
+                                      Value stream, Value step, Value seed);
+
+/// A random word in an i64 as f32: a multiple of 2^-24 in [0, 1).
+Value buildUniform(ImplicitLocOpBuilder &b, Value word);
 
 /// A constant of the type of `like` (float or integer, scalar or vector).
 Value splat(ImplicitLocOpBuilder &b, Value like, double value);

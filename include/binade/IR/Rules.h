@@ -7,6 +7,11 @@
 
 namespace mlir::binade {
 
+/// Whether the last argument of `formula` is a random number.
+bool drawsNumber(func::FuncOp formula);
+/// What is added to the stream of an update for it.
+inline constexpr int64_t kFormulaStream = int64_t(1) << 30;
+
 /// Functions `@<rule>.prepare` and `@<rule>.prepare.<form>` of the rule.
 SmallVector<func::FuncOp> getPrepares(OptimizerOp rule);
 

@@ -7,8 +7,8 @@
 
 namespace mlir::binade {
 
-/// What states are kept in, by what they hold: a float type (as TypeAttr) or
-/// `#binade.quantized`. Null where nothing is said.
+/// What states are kept in, by what they hold: a float type (as TypeAttr),
+/// `#binade.stochastic` or `#binade.quantized`. Null where nothing is said.
 struct StateFormats {
   Attribute ofSigned;   ///< Of states that may be negative.
   Attribute ofUnsigned; ///< Of second moments and the like.
@@ -28,7 +28,8 @@ std::vector<StringRef> getStateFormatNames();
 
 /// The formats called `name`: f32, bf16, f16, one of the shipped files, a file
 /// that ends in .yaml, or two of these with a `+` between them, the first for
-/// states that may be negative. Errors are reported at `location`.
+/// states that may be negative. Each may end in `:stochastic`, to be rounded to
+/// by chance. Errors are reported at `location`.
 FailureOr<StateFormats> findStateFormats(StringRef name, Location location);
 
 /// The format called `name`, of the shipped files or a file that ends in .yaml,
@@ -37,6 +38,8 @@ FailureOr<QuantizedAttr> findTensorFormat(StringRef name, Location location);
 
 /// "GLOB:FORMAT" or "FORMAT" as glob, empty for all parameters, and name.
 std::pair<StringRef, StringRef> splitStates(StringRef text);
+/// The names in it that formats are found by.
+SmallVector<StringRef> getFormatNames(StringRef states);
 
 /// Elements from which on states of a parameter are quantized unless it is
 /// meant by name or role: smaller ones save little, and are often what training

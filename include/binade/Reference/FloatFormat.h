@@ -19,6 +19,10 @@ struct FloatFormat {
   /// nothing else), otherwise infinity, or NaN in formats without infinity.
   double round(double x, bool saturate = false) const;
 
+  /// One of the two numbers of this format around `x`: that further from zero
+  /// where `random`, in [0, 1), is less than the fraction of the way there.
+  double roundRandomly(double x, double random, bool saturate = false) const;
+
   /// Distance of neighbouring numbers at `x`; infinite or NaN where `x` is.
   double getSpacing(double x) const;
 

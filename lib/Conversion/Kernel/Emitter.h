@@ -13,6 +13,7 @@
 #ifndef BINADE_LIB_CONVERSION_KERNEL_EMITTER_H
 #define BINADE_LIB_CONVERSION_KERNEL_EMITTER_H
 
+#include "../Lanes.h"
 #include "Offset.h"
 #include "binade/IR/Binade.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -136,6 +137,10 @@ public:
   /// The lanes of `lanes`, where those are fewer in front of the ones of
   /// `rest`.
   Value fillLanes(Value lanes, Value rest);
+  /// Word `word` of the four that `op` draws for the element at `offset`, as a
+  /// number in [0, 1); `stream` is added to that of `op`.
+  FloatLanes drawNumber(OptimizerUpdateOp op, int64_t stream, unsigned word,
+                        const Offset &offset);
   Value widen(Value x);
   Value narrow(Value x, Type element, bool saturate = false);
   /// The elements of a rank-1 `table` that an i32, or one per lane, names.
@@ -214,7 +219,6 @@ private:
                          unsigned result);
   Element computeUpdate(OptimizerUpdateOp op, func::FuncOp formula,
                         unsigned result, const Offset &offset);
-  Value drawBits(Value seed, Value place, const Offset &offset);
   SmallVector<Value> inlineFormula(func::FuncOp formula,
                                    ArrayRef<Value> arguments);
   Offset gatherOffset(GatherOp op, const Offset &offset);

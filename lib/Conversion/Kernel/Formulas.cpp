@@ -1,8 +1,10 @@
 //===- Formulas.cpp - rules of optimizers, and what they read -------------===//
 
+#include "../RandomRounding.h"
 #include "Emitter.h"
 #include "ParameterStorage.h"
 #include "binade/IR/Build.h"
+#include "binade/IR/Rules.h"
 #include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
@@ -100,15 +102,17 @@ Element Emitter::computeUpdate(OptimizerUpdateOp op, func::FuncOp formula,
   for (Value value : op.getValues())
     arguments.push_back(
         get(value, getTensor(value).getRank() == 0 ? Offset() : offset));
-  SmallVector<Value> factors, random;
+  SmallVector<Value> factors;
   for (Value factor : op.getFactors())
     factors.push_back(get(factor, Offset()));
   for (Value number : op.getRandom())
-    random.push_back(get(number, Offset()));
-  if (!random.empty())
+    get(number, Offset());
+  if (!op.getRandom().empty())
     where = std::max(where, offset.depth());
 
   At at(*this, where);
+  if (drawsNumber(formula))
+    arguments.push_back(drawNumber(op, kFormulaStream, 0, offset).value);
   arguments[0] = storage.decode(parameter, beside);
   for (Value &argument : MutableArrayRef(arguments).drop_front())
     argument = widen(argument);
@@ -118,11 +122,11 @@ Element Emitter::computeUpdate(OptimizerUpdateOp op, func::FuncOp formula,
     arguments[1] = arith::MulFOp::create(b, arguments[1], factor);
   }
   SmallVector<Value> results = inlineFormula(formula, arguments);
-  Value bits;
-  if (!random.empty())
-    bits = drawBits(random[0], random[1], offset);
+  std::optional<FloatLanes> random;
+  if (op.getMaster() == Master::Stochastic)
+    random = drawNumber(op, 0, 0, offset);
   auto [stored, keptNow] =
-      storage.encode(arguments[0], results[0], beside, bits);
+      storage.encode(arguments[0], results[0], beside, random);
   auto define = [&](Value y, Value value) {
     remember(y, offset, {narrow(value, getTensor(y).getElementType()), where});
   };
@@ -130,27 +134,34 @@ Element Emitter::computeUpdate(OptimizerUpdateOp op, func::FuncOp formula,
   // What is to be quantized stands in the place of its codes.
   for (auto [state, value] : llvm::zip(kept, ArrayRef(results).drop_front())) {
     Value y = op.getNewStates()[state.first];
-    if (state.format)
+    if (state.format) {
       remember(y, offset, {value, where});
-    else
+    } else if (state.isRandom) {
+      FloatLanes drawn = drawNumber(op, 0, 1 + state.index, offset);
+      auto format = cast<FloatType>(getTensor(y).getElementType());
+      define(y, roundRandomly({b, value}, format, drawn).value);
+    } else {
       define(y, value);
+    }
   }
   if (keptNow)
     define(op.getNewStates().back(), keptNow);
   return *recall(op->getResult(result), offset);
 }
 
-/// A word per element; `place` is the step with the stream above it.
-Value Emitter::drawBits(Value seed, Value place, const Offset &offset) {
+FloatLanes Emitter::drawNumber(OptimizerUpdateOp op, int64_t stream,
+                               unsigned word, const Offset &offset) {
   bool hasLanes = offset.variesOverLanes();
   Value number = hasLanes ? perLane(offset) : this->number(offset);
-  Type word = b.getI64Type();
-  if (hasLanes) {
-    word = VectorType::get({laneCount}, word);
-    seed = spread(seed);
-    place = spread(place);
-  }
-  Value index = arith::IndexCastOp::create(b, word, number);
-  Value stream = arith::ShRUIOp::create(b, place, splat(b, place, 32));
-  return buildRandomBits(b, index, stream, place, seed);
+  auto pullWord = [&](Value x) {
+    Value value = pull(x, Offset()).value;
+    return hasLanes ? spread(value) : value;
+  };
+  Value seed = pullWord(op.getRandom()[0]), place = pullWord(op.getRandom()[1]);
+  Value index = arith::IndexCastOp::create(b, place.getType(), number);
+  Value above = arith::ShRUIOp::create(b, place, splat(b, place, 32));
+  if (stream != 0)
+    above = arith::AddIOp::create(b, above, splat(b, place, stream));
+  std::array<Value, 4> words = buildRandomWords(b, index, above, place, seed);
+  return {b, buildUniform(b, words[word])};
 }

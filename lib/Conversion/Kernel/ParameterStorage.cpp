@@ -1,6 +1,7 @@
 //===- ParameterStorage.cpp - parameters in 16 bits -----------------------===//
 
 #include "ParameterStorage.h"
+#include "../RandomRounding.h"
 #include "binade/IR/Build.h"
 
 using namespace mlir;
@@ -27,8 +28,9 @@ Value ParameterStorage::decode(Value parameter, Value beside) {
   }
 }
 
-std::pair<Value, Value> ParameterStorage::encode(Value before, Value after,
-                                                 Value beside, Value bits) {
+std::pair<Value, Value>
+ParameterStorage::encode(Value before, Value after, Value beside,
+                         std::optional<FloatLanes> random) {
   switch (master) {
   case Master::None:
     return {after, {}};
@@ -44,7 +46,7 @@ std::pair<Value, Value> ParameterStorage::encode(Value before, Value after,
     return {takeUpperHalf(word), low};
   }
   case Master::Stochastic:
-    return {roundRandomly(after, bits), {}};
+    return {roundRandomly({b, after}, format, *random).value, {}};
   case Master::Kahan:
     return addCompensated(before, after, beside);
   }
@@ -68,25 +70,6 @@ Value ParameterStorage::takeUpperHalf(Value word) {
   Value upper = arith::ShRUIOp::create(b, word, splat(b, word, 16));
   upper = arith::TruncIOp::create(b, like(upper, b.getI16Type()), upper);
   return arith::BitcastOp::create(b, like(upper, format), upper);
-}
-
-/// One step further from zero, of those that the upper half can take, with the
-/// probability that the lower half is of a step. What is not finite stays.
-Value ParameterStorage::roundRandomly(Value x, Value bits) {
-  constexpr int64_t kExponent = 0x7f800000;
-  Value word = arith::BitcastOp::create(b, like(x, b.getI32Type()), x);
-  Value draw = arith::ShRUIOp::create(b, bits, splat(b, bits, 16));
-  draw = arith::TruncIOp::create(b, word.getType(), draw);
-  Value low = arith::AndIOp::create(b, word, splat(b, word, 0xffff));
-  Value up = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, draw, low);
-  Value exponent = splat(b, word, kExponent);
-  Value isFinite =
-      arith::CmpIOp::create(b, arith::CmpIPredicate::ne,
-                            arith::AndIOp::create(b, word, exponent), exponent);
-  Value moves = arith::AndIOp::create(b, up, isFinite);
-  Value step = arith::SelectOp::create(b, moves, splat(b, word, 0x10000),
-                                       splat(b, word, 0));
-  return takeUpperHalf(arith::AddIOp::create(b, word, step));
 }
 
 /// Kahan's sum: each line in f32, then rounded. Nothing may be reordered here.

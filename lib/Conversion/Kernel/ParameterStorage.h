@@ -20,15 +20,14 @@ public:
   Value decode(Value parameter, Value beside);
 
   /// The new parameter and what is kept beside it, or null, of `before` and
-  /// `after`, what the rule read and made. `bits` are 32 random ones in an i64.
+  /// `after`, what the rule read and made. `random` is for `stochastic`.
   std::pair<Value, Value> encode(Value before, Value after, Value beside,
-                                 Value bits);
+                                 std::optional<FloatLanes> random);
 
 private:
   Type like(Value x, Type element);
   Value joinHalves(Value high, Value low);
   Value takeUpperHalf(Value word);
-  Value roundRandomly(Value x, Value bits);
   std::pair<Value, Value> addCompensated(Value before, Value after, Value lost);
 
   Emitter &emitter;

@@ -140,8 +140,11 @@ Element Emitter::computeEncode(EncodeOp op, const Offset &offset) {
   Offset place = findScale(format, getTensor(op.getX()).getShape(), offset);
   Operands operands;
   operands.add(pull(op.getX(), offset));
-  for (Value factor : op->getOperands().drop_front())
+  bool isRandom = format.getStochastic();
+  for (Value factor : op->getOperands().drop_front().drop_back(isRandom))
     operands.add(pull(factor, place));
+  if (isRandom)
+    operands.add(pull(op.getRest().back(), offset));
   At at(*this, operands.where);
   auto get = [&](unsigned index) {
     Value value = operands.values[index];
@@ -152,11 +155,15 @@ Element Emitter::computeEncode(EncodeOp op, const Offset &offset) {
     factors.power = get(2);
     factors.centre = get(3);
   }
-  IntLanes code =
-      LaneCodec(format).encode(get(0), factors, op.getSaturate(),
-                               [&](DenseElementsAttr table, Value index) {
-                                 return lookUp(table, index);
-                               });
+  std::optional<FloatLanes> random;
+  if (isRandom)
+    random = get(operands.values.size() - 1);
+  IntLanes code = LaneCodec(format).encode(
+      get(0), factors, op.getSaturate(),
+      [&](DenseElementsAttr table, Value index) {
+        return lookUp(table, index);
+      },
+      random);
   Type type = code.typeWith(format.getCodeType());
   return {arith::BitcastOp::create(b, type, code.value), operands.where};
 }

@@ -190,9 +190,16 @@ void StateGroups::encode(const State &state, const Offset &base, Value count,
                 lanes.power = spread(1);
                 lanes.centre = spread(2);
               }
-              storeCodes(state,
-                         codec.encode(x, lanes, /*saturate=*/true, lookUp),
-                         base + column);
+              std::optional<FloatLanes> random;
+              if (state.kept.isRandom)
+                random = FloatLanes(
+                    b, e.spread(e.drawNumber(update, 0, 1 + state.kept.index,
+                                             base + column)
+                                    .value));
+              storeCodes(
+                  state,
+                  codec.encode(x, lanes, /*saturate=*/true, lookUp, random),
+                  base + column);
               return SmallVector<Value>();
             });
       });

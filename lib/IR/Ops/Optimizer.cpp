@@ -126,10 +126,19 @@ SmallVector<KeptState> OptimizerUpdateOp::getKeptStates() {
   for (auto [index, attribute] : llvm::enumerate(formats)) {
     auto format = dyn_cast_if_present<QuantizedAttr>(attribute);
     unsigned parts = format ? 1 + format.countFactors() : 1;
-    kept.push_back({static_cast<unsigned>(index), format, first, parts});
+    bool isRandom = format ? format.getStochastic()
+                           : isa_and_present<StochasticAttr>(attribute);
+    kept.push_back(
+        {static_cast<unsigned>(index), format, first, parts, isRandom});
     first += parts;
   }
   return kept;
+}
+
+bool OptimizerUpdateOp::roundsRandomly() {
+  return getMaster() == Master::Stochastic ||
+         llvm::any_of(getKeptStates(),
+                      [](const KeptState &state) { return state.isRandom; });
 }
 
 bool OptimizerUpdateOp::isElementwise(const KeptState &state) {
@@ -178,13 +187,18 @@ OptimizerUpdateOp::verifySymbolUses(SymbolTableCollection &symbols) {
       return failure();
     return verifyPrepare(*this, rule, prepared->second);
   }
+  bool draws = roundsRandomly() || drawsNumber(function);
+  if (size_t numbers = draws ? 2 : 0; getRandom().size() != numbers) // C4
+    return emitOpError("has ")
+           << getRandom().size() << " random numbers, expected " << numbers;
   size_t states = getKeptStates().size();
   // States that `update` does not know are left to what prepared it.
   if (getValues().empty() && states != rule.getStates().size()) // C2
     return emitOpError("has ")
            << states << " states, optimizer " << getOptimizerAttr() << " has "
            << rule.getStates().size();
-  size_t expected = 2 + states + getScalars().size() + getValues().size();
+  size_t expected = 2 + states + getScalars().size() + getValues().size() +
+                    drawsNumber(function);
   if (function.getNumArguments() != expected)
     return emitOpError("gives ")
            << expected << " values to '@" << getFormula().getValue()
@@ -211,11 +225,6 @@ static LogicalResult verifyMaster(OptimizerUpdateOp op) {
     return op.emitOpError("expects ")
            << kept << " in the last state, which '" << stringifyMaster(master)
            << "' keeps, got " << getElementTypeOrSelf(beside);
-  size_t numbers = master == Master::Stochastic ? 2 : 0;
-  if (op.getRandom().size() != numbers) // C4
-    return op.emitOpError("has ")
-           << op.getRandom().size() << " random numbers, '"
-           << stringifyMaster(master) << "' takes " << numbers;
   return success();
 }
 
@@ -228,8 +237,15 @@ static bool isInKernel(Operation *op) {
 /// Elements of a group: whole vectors, and no more than a task has.
 static constexpr int64_t kLeastGroup = 16, kLargestGroup = 16384;
 
+/// States that there are random words for.
+static constexpr unsigned kRandomStates = 3;
+
 /// Checks what one state is kept as.
 static LogicalResult verifyState(OptimizerUpdateOp op, const KeptState &kept) {
+  if (kept.isRandom && kept.index >= kRandomStates) // C7
+    return op.emitOpError("rounds state ")
+           << kept.index << " by chance, which the first " << kRandomStates
+           << " can be";
   auto parameter = cast<RankedTensorType>(op.getParameter().getType());
   TypeRange types =
       ValueRange(op.getStates()).slice(kept.first, kept.count).getTypes();
@@ -237,6 +253,10 @@ static LogicalResult verifyState(OptimizerUpdateOp op, const KeptState &kept) {
     auto state = cast<RankedTensorType>(types.front());
     if (!isa<FloatType>(state.getElementType()))
       return op.emitOpError("expects states of floats, got ") << state;
+    if (kept.isRandom && !state.getElementType().isBF16() &&
+        !state.getElementType().isF16())
+      return op.emitOpError("rounds a state by chance to bf16 or f16, not to ")
+             << state.getElementType();
     if (!op.getPrepareAttr() && state.getShape() != parameter.getShape()) // C1
       return op.emitOpError(
                  "expects gradient and states of the parameter's shape ")

@@ -29,16 +29,25 @@ static LogicalResult verifyParts(Operation *op, QuantizedAttr format,
 //===----------------------------------------------------------------------===//
 
 void QuantizeOp::build(OpBuilder &b, OperationState &state, Value x,
-                       QuantizedAttr format, bool saturate) {
+                       QuantizedAttr format, bool saturate, Value rng,
+                       uint32_t stream) {
   SmallVector<RankedTensorType> parts = format.getParts(::getShape(x));
-  build(b, state, SmallVector<Type>(parts.begin(), parts.end()), x, format,
-        saturate);
+  build(b, state, SmallVector<Type>(parts.begin(), parts.end()), x, rng, format,
+        saturate, rng ? b.getI64IntegerAttr(stream) : IntegerAttr());
 }
 
 /// Its parts have loops of their own.
 Schedule QuantizeOp::getSchedule() { return Schedule::Library; }
 
 LogicalResult QuantizeOp::verify() {
+  bool draws = getFormat().getStochastic();
+  if (bool(getRng()) != draws || getStream().has_value() != draws) // C2
+    return emitOpError(draws ? "expects 'rng' and 'stream', for its format is "
+                               "'stochastic'"
+                             : "expects neither 'rng' nor 'stream', for its "
+                               "format is not 'stochastic'");
+  if (draws && failed(verifyStream(*this, *getStream()))) // C2
+    return failure();
   return verifyParts(*this, getFormat(), ::getShape(getX()),
                      getResultTypes()); // C1
 }
@@ -177,7 +186,8 @@ FailureOr<SmallVector<Value>> QuantizeOp::decompose(ImplicitLocOpBuilder &b) {
   if (rows) {
     inside = QuantizedAttr::get(getContext(), format.getElement(),
                                 Granularity::PerRow, {}, format.getScale(),
-                                format.getRule(), format.getExpand());
+                                format.getRule(), format.getExpand(),
+                                format.getStochastic());
     x = rows;
   }
   Value magnitude = AbsOp::create(b, x);
@@ -187,9 +197,14 @@ FailureOr<SmallVector<Value>> QuantizeOp::decompose(ImplicitLocOpBuilder &b) {
   if (format.getExpand())
     least = buildReshape(b, buildLeast(b, magnitude, inside), shared);
   auto chosen = ChooseScaleOp::create(b, amax, least, inside);
+  SmallVector<Value> rest(chosen.getExpansion());
+  if (format.getStochastic()) {
+    Value random = buildRandomTensor(b, getRng(), *getStream(), shape);
+    rest.push_back(rows ? arrangeRows(b, random, format) : random);
+  }
   Value codes = EncodeOp::create(
       b, RankedTensorType::get(::getShape(x), format.getCodeType()), x,
-      chosen.getFactor(), chosen.getExpansion(), inside, getSaturate());
+      chosen.getFactor(), rest, inside, getSaturate());
   if (rows)
     codes = takeBack(b, codes, shape, format);
   SmallVector<Value> parts = {format.isPacked() ? pack(b, codes) : codes};
@@ -246,16 +261,16 @@ Schedule EncodeOp::getSchedule() { return Schedule::Elementwise; }
 
 LogicalResult EncodeOp::verify() {
   QuantizedAttr format = getFormat();
-  SmallVector<Type> expected(
-      format.countFactors(),
-      RankedTensorType::get(format.getScaleShape(::getShape(getX())),
-                            Float32Type::get(getContext())));
+  auto x = cast<RankedTensorType>(getX().getType());
+  SmallVector<Type> expected(format.countFactors(),
+                             x.clone(format.getScaleShape(x.getShape())));
+  if (format.getStochastic())
+    expected.push_back(x);
   TypeRange factors = ValueRange(getOperands()).drop_front().getTypes();
   if (factors != TypeRange(expected)) // C1, C2
     return emitOpError("expects factors (")
            << expected << "), got (" << factors << ")";
-  auto codes =
-      cast<RankedTensorType>(getX().getType()).clone(format.getCodeType());
+  auto codes = x.clone(format.getCodeType());
   if (getCodes().getType() != codes) // C2
     return emitOpError("expects codes of type ")
            << codes << ", got " << getCodes().getType();

@@ -11,7 +11,7 @@ using namespace mlir::binade;
 
 Schedule RandomUniformOp::getSchedule() { return Schedule::Elementwise; }
 
-static LogicalResult verifyStream(Operation *op, int64_t stream) {
+LogicalResult mlir::binade::verifyStream(Operation *op, int64_t stream) {
   if (stream >= 0 && stream <= UINT32_MAX)
     return success();
   return op->emitOpError("expects a stream of 32 bits, got ") << stream;
@@ -49,18 +49,23 @@ Value mlir::binade::buildRngWord(ImplicitLocOpBuilder &b, Value rng,
   return buildReshape(b, one, {});
 }
 
-FailureOr<SmallVector<Value>>
-mlir::binade::decomposeDropout(ImplicitLocOpBuilder &b, Value x, Value rng,
-                               const APFloat &ratio, int64_t stream,
-                               Type type) {
-  ArrayRef<int64_t> shape = cast<RankedTensorType>(type).getShape();
+Value mlir::binade::buildRandomTensor(ImplicitLocOpBuilder &b, Value rng,
+                                      int64_t stream, ArrayRef<int64_t> shape) {
   auto indices = RankedTensorType::get(shape, b.getI64Type());
   auto word = [&](int64_t which) {
     return buildBroadcast(b, buildRngWord(b, rng, which), {}, shape);
   };
-  Value uniform = RandomUniformOp::create(
+  return RandomUniformOp::create(
       b, RankedTensorType::get(shape, b.getF32Type()),
       IotaOp::create(b, indices, IntegerAttr()), word(0), word(1), stream);
+}
+
+FailureOr<SmallVector<Value>>
+mlir::binade::decomposeDropout(ImplicitLocOpBuilder &b, Value x, Value rng,
+                               const APFloat &ratio, int64_t stream,
+                               Type type) {
+  Value uniform = buildRandomTensor(b, rng, stream,
+                                    cast<RankedTensorType>(type).getShape());
   double p = ratio.convertToDouble();
   // Draws are multiples of 2^-24: the smallest that is kept is an f32, which
   // the ratio itself need not be.
@@ -105,8 +110,9 @@ struct Words {
 };
 } // namespace
 
-Value mlir::binade::buildRandomBits(ImplicitLocOpBuilder &b, Value index,
-                                    Value stream, Value step, Value seed) {
+std::array<Value, 4> mlir::binade::buildRandomWords(ImplicitLocOpBuilder &b,
+                                                    Value index, Value stream,
+                                                    Value step, Value seed) {
   Words w{b, index};
   Value c0 = w.low(index), c1 = w.high(index), c2 = w.low(stream),
         c3 = w.low(step);
@@ -122,18 +128,22 @@ Value mlir::binade::buildRandomBits(ImplicitLocOpBuilder &b, Value index,
     k0 = w.add(k0, 0x9E3779B9);
     k1 = w.add(k1, 0xBB67AE85);
   }
-  return c0;
+  return {c0, c1, c2, c3};
+}
+
+Value mlir::binade::buildUniform(ImplicitLocOpBuilder &b, Value word) {
+  Value bits = arith::ShRUIOp::create(b, word, Words{b, word}.number(8));
+  Type type = b.getF32Type();
+  if (auto vector = dyn_cast<VectorType>(word.getType()))
+    type = vector.clone(type);
+  Value number = arith::SIToFPOp::create(b, type, bits);
+  return arith::MulFOp::create(b, number, splat(b, number, 0x1.0p-24));
 }
 
 Value RandomUniformOp::buildScalar(ImplicitLocOpBuilder &b,
                                    ValueRange operands) {
   Value index = operands[0], seed = operands[1], step = operands[2];
-  Words w{b, index};
-  Value word = buildRandomBits(b, index, w.number(getStream()), step, seed);
-  Value bits = arith::ShRUIOp::create(b, word, w.number(8));
-  Type type = b.getF32Type();
-  if (auto vector = dyn_cast<VectorType>(index.getType()))
-    type = vector.clone(type);
-  Value number = arith::SIToFPOp::create(b, type, bits);
-  return arith::MulFOp::create(b, number, splat(b, number, 0x1.0p-24));
+  Value stream = Words{b, index}.number(getStream());
+  return buildUniform(b,
+                      buildRandomWords(b, index, stream, step, seed).front());
 }

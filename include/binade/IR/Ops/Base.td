@@ -27,6 +27,13 @@ def F64Scalar : 0DTensorOf<[F64]>;
 def IntegerScalar : 0DTensorOf<[I32, I64]>;
 def BoolScalar : 0DTensorOf<[I1]>;
 
+// The generator's state is tensor<2xi64>: seed, and number of steps begun. A
+// draw depends on (seed, step, stream, element index) alone: Philox4x32-10 with
+// key = seed, counter = (index, stream, step) (Salmon et al., 2011).
+def RngTensor : ConfinedType<1DTensorOf<[I64]>,
+    [CPred<"::llvm::cast<::mlir::RankedTensorType>($_self).getDimSize(0) == 2">],
+    "tensor<2xi64>, seed and number of steps begun">;
+
 // The last two operands are both floats, or of one element type.
 def OneKindOfElements : NativeOpTrait<"OneKindOfElements"> {
   let cppNamespace = "::mlir::binade";

@@ -16,7 +16,8 @@ def Binade_OptimizerOp : Binade_Op<"optimizer", [Symbol]> {
     - `@<name>.scalars(step: i64, hypers...: f64) -> f64...`, run once per step; `step`
       counts from 1. Its results are rounded to f32 once.
     - `@<name>.update(parameter, gradient, states..., scalars..., values...: f32) ->
-      (parameter, states...: f32)`: one element, operations in the order written.
+      (parameter, states...: f32)`: one element, operations in the order written. A last
+      argument of the role `rng` is a random number, uniform in [0, 1).
     - `@<name>.prepare(parameter, gradient, states..., scalars...) -> (states...,
       values...)`, where an update depends on more than one element: ops of this
       dialect on whole tensors of f32. `values` go to every update, numbers as they
@@ -33,7 +34,8 @@ def Binade_OptimizerOp : Binade_Op<"optimizer", [Symbol]> {
     form: `embedding`, `scale`, `shift`, `vector` (the last two) or `tall` (a matrix
     of more rows than columns). A user may name any other form. One more `.shrink`
     behind the name makes the form for runs that do not skip gradients that are not
-    finite, but let the rule answer to them. A `prepare` may call others.
+    finite, but let the rule answer to them; `@<name>.update.shrink`, where there is one,
+    takes the place of `update` in such runs. A `prepare` may call others.
 
     `kinds` are the parameters that the optimizer is for, all where nothing is said;
     the rest is updated by `others`, a rule of the library, whose hyper-parameters
@@ -125,16 +127,21 @@ def Binade_OptimizerUpdateOp : Binade_Op<"optimizer_update", [
     | `f32` | the last state | f32: `q` | `q` |
     | `split_round` | both joined | i16: the low half of `q` | the upper half of `q`, plus one if the low half is negative |
     | `split_trunc` | both joined | i16: the low half of `q` | the upper half of `q` |
-    | `stochastic` | the parameter | | `q` with the upper half one further from zero if the low half exceeds a random number |
+    | `stochastic` | the parameter | | `q`, rounded by chance |
     | `kahan` | the parameter | `c = (w - parameter) - y` | `w = parameter + y`, `y = (q - p) - c` |
 
     Differences and sums of `kahan` are computed in f32 and, all but `q - p`, rounded
-    to the parameter's format, which is that of `c`. The random number of `stochastic` is the upper half of the word
-    that Philox4x32-10 draws from the counter (index low, index high, stream, step)
-    with `random` = (seed, step + 2^32 stream); infinities and NaN are not moved.
+    to the parameter's format, which is that of `c`.
+
+    Rounding by chance is that of `#binade.quantized`. For an element there are the four
+    words that Philox4x32-10 draws from the counter (index low, index high, stream, step)
+    with `random` = (seed, step + 2^32 stream): the first is the parameter's, the next are
+    those of the states in their order; the upper 24 bits count. A formula that draws has
+    the first word of stream + 2^30.
 
     A state may be kept quantized: `formats` has a `#binade.quantized` for it, and a
-    unit for each state that is a tensor. Then codes, scales and what else the format
+    unit for each state that is a tensor, or `#binade.stochastic` for one that is rounded
+    by chance. Instead of a quantized state, codes, scales and what else the format
     keeps stand in its place. They are decoded before the rule is applied; what it
     gives is encoded, saturating, once the groups are complete: the new parameter
     follows from states that are not rounded yet.
@@ -149,11 +156,13 @@ def Binade_OptimizerUpdateOp : Binade_Op<"optimizer_update", [
     - (C2) states, scalars and values are as many as the rule says, and one state
       more where `master` keeps one.
     - (C3) what `master` keeps has the type above; it needs a parameter of 16 bits,
-      and bf16 but for `f32` and `kahan`.
-    - (C4) `stochastic` has two numbers as `random`, the others none.
+      and bf16 for `split_round` and `split_trunc`.
+    - (C4) There are two numbers as `random` where something is rounded by chance or
+      the formula draws, otherwise none.
     - (C5) Formats are `per_group`, of a power of two from 16 to 16384.
     - (C6) Values are numbers or have the parameter's shape; there are none beside
       `prepare`.
+    - (C7) States that are rounded by chance are among the first three.
   }];
   let arguments = (ins FlatSymbolRefAttr:$optimizer, FloatTensor:$parameter,
                        FloatTensor:$gradient, Variadic<Tensor>:$states,
@@ -187,6 +196,8 @@ def Binade_OptimizerUpdateOp : Binade_Op<"optimizer_update", [
     OperandRange getRuleStates();
     /// Each state that the rule speaks of.
     SmallVector<KeptState> getKeptStates();
+    /// Whether parameter or states are rounded by chance.
+    bool roundsRandomly();
     /// Whether a state has an element for each of the parameter.
     bool isElementwise(const KeptState &state);
   }];

@@ -19,10 +19,13 @@ def Binade_QuantizeOp : Binade_QuantizationOp<"quantize",
   let description = [{
     `#binade.quantized` says what becomes of an element. With `saturate` what exceeds
     the largest number of the format becomes that, as it can where a scale was rounded
-    down; without, it becomes infinity or NaN, as in `cast`.
+    down; without, it becomes infinity or NaN, as in `cast`. Random numbers are those of
+    `random_uniform` for `rng` and `stream`, an element's for its index in row-major order.
 
     - (C1) The results are what `format` keeps of a tensor of this shape: codes,
       scales, and with `expand` k and c.
+    - (C2) There are `rng` and `stream`, a word of 32 bits, if the format is
+      `stochastic`.
 
     Example:
 
@@ -32,11 +35,13 @@ def Binade_QuantizeOp : Binade_QuantizationOp<"quantize",
       : (tensor<8x64xf32>) -> (tensor<8x64xf8E4M3FN>, tensor<32xbf16>)
     ```
   }];
-  let arguments = (ins FloatTensor:$x, Binade_QuantizedAttr:$format,
-                       UnitAttr:$saturate);
+  let arguments = (ins FloatTensor:$x, Optional<RngTensor>:$rng,
+                       Binade_QuantizedAttr:$format, UnitAttr:$saturate,
+                       OptionalAttr<I64Attr>:$stream);
   let results = (outs Variadic<Tensor>:$parts);
   let builders = [OpBuilder<(ins "::mlir::Value":$x,
-      "::mlir::binade::QuantizedAttr":$format, "bool":$saturate)>];
+      "::mlir::binade::QuantizedAttr":$format, "bool":$saturate,
+      CArg<"::mlir::Value", "{}">:$rng, CArg<"uint32_t", "0">:$stream)>];
 }
 
 def Binade_DequantizeOp : Binade_QuantizationOp<"dequantize",
@@ -84,11 +89,13 @@ def Binade_EncodeOp : Binade_QuantizationOp<"encode", ["getSchedule"]> {
     The part of `quantize` that is left when `choose_scale` is done. Two codes that
     will share a byte have one each.
 
-    - (C1) There are k and c if the format has `expand`.
-    - (C2) Factor, k and c have the shape of the scales of `x`, the codes that of `x`.
+    - (C1) There are k and c if the format has `expand`, then random numbers if it is
+      `stochastic`.
+    - (C2) Factor, k and c have the shape of the scales of `x`, codes and random numbers
+      that of `x`.
   }];
   let arguments = (ins StaticF32Tensor:$x, StaticF32Tensor:$factor,
-                       Variadic<StaticF32Tensor>:$expansion,
+                       Variadic<StaticF32Tensor>:$rest,
                        Binade_QuantizedAttr:$format, UnitAttr:$saturate);
   let results = (outs Tensor:$codes);
 }

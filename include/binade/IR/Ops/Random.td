@@ -5,13 +5,6 @@
 
 include "binade/IR/Ops/Base.td"
 
-// The generator's state is tensor<2xi64>: seed, and number of steps begun. A
-// draw depends on (seed, step, stream, element index) alone: Philox4x32-10 with
-// key = seed, counter = (index, stream, step) (Salmon et al., 2011).
-def RngTensor : ConfinedType<1DTensorOf<[I64]>,
-    [CPred<"::llvm::cast<::mlir::RankedTensorType>($_self).getDimSize(0) == 2">],
-    "tensor<2xi64>, seed and number of steps begun">;
-
 def Binade_RandomUniformOp : Binade_Op<"random_uniform", [
     Pure, NotDifferentiable, SameOperandsAndResultShape,
     DeclareOpInterfaceMethods<ElementwiseOpInterface>,
