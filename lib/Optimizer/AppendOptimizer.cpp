@@ -1,5 +1,6 @@
 //===- AppendOptimizer.cpp - Append the update of every parameter ---------===//
 
+#include "CapUpdates.h"
 #include "ParameterKinds.h"
 #include "Settings.h"
 #include "binade/IR/AddPorts.h"
@@ -256,6 +257,10 @@ struct AppendOptimizerPass
       rules.push_back(
           module.lookupSymbol<OptimizerOp>(one->optimizer.getSymName()));
     }
+    if (isCapped())
+      for (OptimizerOp one : rules)
+        if (failed(capUpdates(one)))
+          return failure();
     FailureOr<SmallVector<Group>> sorted =
         readSettings(rules, variant, llvm::to_vector(settings),
                      llvm::to_vector(groups), parameters, module.getLoc());
@@ -266,6 +271,12 @@ struct AppendOptimizerPass
     dropResults(function);
     function.setName(kStepName);
     return success();
+  }
+
+  /// Whether a setting caps the updates of any parameter.
+  bool isCapped() {
+    auto says = [](StringRef text) { return text.contains(kUpdateCap); };
+    return llvm::any_of(settings, says) || llvm::any_of(groups, says);
   }
 
   void dropResults(func::FuncOp function) {
