@@ -12,6 +12,11 @@ StringRef mlir::binade::getNodeName(Operation *op) {
   return "";
 }
 
+std::string mlir::binade::getEmbeddingNorm(StringRef table) {
+  table.consume_back(".weight");
+  return (table + ".norm").str();
+}
+
 std::string mlir::binade::describe(Operation *op) {
   std::string text = op->getName().stripDialect().str();
   if (StringRef node = getNodeName(op); !node.empty())

@@ -34,6 +34,8 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
                                  const CompileOptions &options) {
   switch (phase) {
   case CompilerPhase::Autodiff:
+    if (options.stableEmbedding)
+      pm.addPass(createStabilizeEmbeddingsPass());
     pm.addPass(createBuildGradientPass());
     addCleanup(pm);
     break;

@@ -45,6 +45,12 @@ void mlir::binade::registerAllPasses() {
 }
 
 namespace {
+struct AutodiffPipelineOptions : PassPipelineOptions<AutodiffPipelineOptions> {
+  Option<bool> stableEmbedding{
+      *this, "stable-embedding",
+      llvm::cl::desc("a layer norm behind embeddings")};
+};
+
 struct OptimizerPipelineOptions
     : PassPipelineOptions<OptimizerPipelineOptions> {
   Option<std::string> optimizer{*this, "optimizer",
@@ -101,7 +107,14 @@ static void registerPlain(CompilerPhase phase) {
 void mlir::binade::registerPipelines() {
   registerConversionPipeline();
   registerTargetCpuPipeline();
-  registerPlain(CompilerPhase::Autodiff);
+  PassPipelineRegistration<AutodiffPipelineOptions>(
+      getPipelineName(CompilerPhase::Autodiff),
+      getSummary(CompilerPhase::Autodiff),
+      [](OpPassManager &pm, const AutodiffPipelineOptions &parsed) {
+        CompileOptions options;
+        options.stableEmbedding = parsed.stableEmbedding;
+        buildPipeline(pm, CompilerPhase::Autodiff, options);
+      });
   registerPlain(CompilerPhase::Materialize);
   registerPlain(CompilerPhase::Kernels);
   PassPipelineRegistration<OptimizerPipelineOptions>(

@@ -108,9 +108,12 @@ void StepArguments::add(CLI::App &command) {
       .add_option("--states", options.states,
                   "Format of the optimizer's states, of 'binade list formats', "
                   "whatever the policy says; of the parameters whose name "
-                  "matches a glob")
-      ->type_name("[GLOB:]FORMAT")
+                  "matches a glob; rounded to by chance where that is said")
+      ->type_name("[GLOB:]FORMAT[:stochastic]")
       ->allow_extra_args(false);
+  command.add_flag(
+      "--stable-embedding", options.stableEmbedding,
+      "A layer norm behind embeddings, before positions are added");
   command
       .add_option("--optimizer", options.optimizer,
                   "Rule: a name of 'binade list optimizers', NAME or "
@@ -199,6 +202,11 @@ Result<void> StepArguments::complete() {
 
 Result<void> StepArguments::refuseDone(CompilerPhase from) const {
   std::string what = "a module from '" + getName(from).str() + "'";
+  if (from >= CompilerPhase::Autodiff)
+    if (Result<void> ok =
+            refuse(*command, "autodiff", what, {"--stable-embedding"});
+        !ok)
+      return ok;
   if (from >= CompilerPhase::Optimizer)
     if (Result<void> ok =
             refuse(*command, "optimizer", what,
@@ -217,6 +225,10 @@ Result<void> StepArguments::refuseDone(CompilerPhase from) const {
 }
 
 Result<void> StepArguments::refuseCompiled() const {
+  if (Result<void> ok =
+          refuse(*command, "autodiff", "a bundle", {"--stable-embedding"});
+      !ok)
+    return ok;
   if (Result<void> ok = refuse(*command, "optimizer", "a bundle",
                                {"--optimizer", "--group", "--clip"});
       !ok)

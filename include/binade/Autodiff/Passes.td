@@ -32,4 +32,28 @@ def BuildGradientPass : Pass<"binade-build-gradient", "::mlir::ModuleOp"> {
   }];
 }
 
+def StabilizeEmbeddingsPass
+    : Pass<"binade-stabilize-embeddings", "::mlir::ModuleOp"> {
+  let summary = "normalize the rows that a batch looks up in a parameter";
+  let description = [{
+    The stable embedding of Dettmers et al. (8-bit optimizers via block-wise
+    quantization, 2022): a layer norm, epsilon 1e-5, behind each `gather` from a
+    parameter whose indices depend on a batch, before anything is added. `token.weight`
+    gets the parameters `token.norm.weight`, which starts as 1, and `token.norm.bias`,
+    which starts as 0. Where `token.weight` is drawn when training starts, it is drawn
+    uniformly within sqrt(6 / (rows + columns)).
+
+    Runs on `@forward`, before gradients. A model without such a lookup is an error.
+
+    Example:
+
+    ```mlir
+    %x = binade.gather %token, %ids : ...
+    // becomes
+    %rows = binade.gather %token, %ids : ...
+    %x, %mean, %rstd = binade.layer_norm %rows, %scale, %shift {epsilon = 1.0e-5} : ...
+    ```
+  }];
+}
+
 #endif // BINADE_AUTODIFF_PASSES_TD

@@ -10,6 +10,10 @@ namespace mlir::binade {
 /// Name of the node that `op` came from, as its location says; empty for none.
 StringRef getNodeName(Operation *op);
 
+/// What the norm of a stable embedding is called: "token.norm" for the table
+/// "token.weight".
+std::string getEmbeddingNorm(StringRef table);
+
 /// "matmul at 'node', backward"; the forward part is not named.
 std::string describe(Operation *op);
 

@@ -21,6 +21,8 @@ inline constexpr llvm::StringLiteral kRangeStatistics =
 
 /// What a user decides about a compilation, beside the model.
 struct CompileOptions {
+  /// Whether looked-up rows of parameters are normalized.
+  bool stableEmbedding = false;
   std::string optimizer = "adamw";
   /// key=value, and GLOB:key=value;key=value.
   std::vector<std::string> settings, groups;

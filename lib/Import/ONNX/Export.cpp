@@ -4,6 +4,7 @@
 #include "Inference.h"
 #include "Initializers.h"
 #include "Order.h"
+#include "StableEmbedding.h"
 #include "binade/Container/AtomicFile.h"
 #include "mlir/IR/Location.h"
 #include "onnx-ml.pb.h"
@@ -386,7 +387,10 @@ LogicalResult Exporter::writeFiles() {
 }
 
 LogicalResult Exporter::run() {
-  if (failed(findKept()) || failed(checkValues()) || failed(checkPlaces()) ||
+  auto hasValue = [&](StringRef name) { return values.find(name) != nullptr; };
+  if (failed(findKept()) ||
+      failed(addStableEmbeddings(model, owners, hasValue)) ||
+      failed(checkValues()) || failed(checkPlaces()) ||
       failed(prepareGraph()) || failed(openData()))
     return failure();
   for (TensorProto &tensor : *getGraph().mutable_initializer())
