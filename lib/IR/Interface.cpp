@@ -1,6 +1,7 @@
 //===- Interface.cpp - arguments and results of a training step -----------===//
 
 #include "binade/IR/AddPorts.h"
+#include "binade/IR/Build.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -173,4 +174,14 @@ Value mlir::binade::getRandomState(func::FuncOp function) {
   setPhase(next, Phase::Optimizer);
   addResult(function, Role::Rng, kName, next);
   return rng;
+}
+
+SmallVector<Value> mlir::binade::buildUpdateRandom(ImplicitLocOpBuilder &b,
+                                                   Value rng, unsigned index) {
+  uint64_t stream = uint64_t(1) << 31 | index;
+  Value step = buildRngWord(b, rng, 1);
+  auto shift = ConstantOp::create(
+      b, DenseElementsAttr::get(cast<RankedTensorType>(step.getType()),
+                                static_cast<int64_t>(stream << 32)));
+  return {buildRngWord(b, rng, 0), AddOp::create(b, step, shift)};
 }

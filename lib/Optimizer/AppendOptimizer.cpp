@@ -21,6 +21,12 @@ constexpr double kClipEpsilon = 1e-6;
 constexpr StringLiteral kSkip = "skip", kContinue = "continue",
                         kShrink = "shrink";
 
+/// The formula of `rule` whose name ends so, or null.
+func::FuncOp findFormula(OptimizerOp rule, StringRef suffix) {
+  return rule->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(
+      (rule.getSymName() + suffix).str());
+}
+
 class StepBuilder {
 public:
   StepBuilder(func::FuncOp function, double clip, StringRef onNonfinite)
@@ -153,9 +159,7 @@ private:
                                    function.getLoc(),
                                    DenseElementsAttr::get(type, value)));
     }
-    auto formula =
-        function->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(
-            (rule.getSymName() + ".scalars").str());
+    func::FuncOp formula = findFormula(rule, ".scalars");
     SmallVector<Type> types(formula.getNumResults(), scalar(b.getF32Type()));
     auto scalars =
         OptimizerScalarsOp::create(b, types, rule.getSymName(), step, hypers);
@@ -177,9 +181,14 @@ private:
     if (func::FuncOp function = prepares.lookup(name))
       prepare = FlatSymbolRefAttr::get(function);
     b.setLoc(parameter.getLoc());
+    SmallVector<Value> random;
+    if (drawsNumber(findFormula(rule, ".update")))
+      random = buildUpdateRandom(b, getRandomState(function),
+                                 cast<BlockArgument>(parameter).getArgNumber());
     auto update = OptimizerUpdateOp::create(
         b, types, rule.getSymName(), parameter, gradients.lookup(name), old,
-        scalars, factors, guard ? foundInf : Value(), prepare);
+        scalars, ValueRange(), factors, guard ? foundInf : Value(), random,
+        Master::None, ArrayAttr(), prepare, StorageAttr());
     results.push_back({Role::Parameter, name.str(), update.getNewParameter()});
     for (auto [state, value] : llvm::zip(own, update.getNewStates()))
       results.push_back({Role::State, state.first, value});
@@ -257,6 +266,9 @@ struct AppendOptimizerPass
       rules.push_back(
           module.lookupSymbol<OptimizerOp>(one->optimizer.getSymName()));
     }
+    if (onNonfinite == kShrink)
+      for (OptimizerOp one : rules)
+        takeUpdate(one, onNonfinite);
     if (isCapped())
       for (OptimizerOp one : rules)
         if (failed(capUpdates(one)))
@@ -271,6 +283,17 @@ struct AppendOptimizerPass
     dropResults(function);
     function.setName(kStepName);
     return success();
+  }
+
+  /// Puts the `update` of runs of this mode in the place of the usual one.
+  static void takeUpdate(OptimizerOp rule, StringRef mode) {
+    func::FuncOp usual = findFormula(rule, ".update");
+    func::FuncOp own = findFormula(rule, (".update." + mode).str());
+    if (!own)
+      return;
+    StringAttr name = usual.getSymNameAttr();
+    usual.erase();
+    own.setSymNameAttr(name);
   }
 
   /// Whether a setting caps the updates of any parameter.

@@ -67,9 +67,9 @@ static LogicalResult checkFormula(OptimizerOp optimizer, StringRef suffix,
   auto function = module.lookupSymbol<func::FuncOp>(name);
   if (!function)
     return optimizer.emitError("needs a function '@") << name << "'";
-  if (TypeRange(function.getArgumentTypes()) != inputs)
-    return function.emitError("takes ")
-           << function.getArgumentTypes() << ", expected " << inputs;
+  TypeRange taken = function.getArgumentTypes();
+  if (taken.drop_back(drawsNumber(function)) != inputs)
+    return function.emitError("takes ") << taken << ", expected " << inputs;
   if (!outputs.empty() && TypeRange(function.getResultTypes()) != outputs)
     return function.emitError("gives ")
            << function.getResultTypes() << ", expected " << outputs;
@@ -85,6 +85,7 @@ static LogicalResult checkRule(OptimizerOp optimizer) {
   auto scalars = cast<func::FuncOp>(SymbolTable::lookupNearestSymbolFrom(
       optimizer, b.getStringAttr(optimizer.getSymName() + ".scalars")));
   size_t states = optimizer.getStates().size();
+  auto module = optimizer->getParentOfType<ModuleOp>();
   SmallVector<func::FuncOp> prepares = getPrepares(optimizer);
   for (func::FuncOp prepare : prepares)
     if (std::string wrong =
@@ -105,8 +106,15 @@ static LogicalResult checkRule(OptimizerOp optimizer) {
   size_t values = prepare ? prepare.getNumResults() - (states - updated) : 0;
   SmallVector<Type> elements(2 + updated + scalars.getNumResults() + values,
                              b.getF32Type());
-  return checkFormula(optimizer, ".update", elements,
-                      ArrayRef(elements).take_front(1 + updated));
+  auto check = [&](StringRef suffix) {
+    return checkFormula(optimizer, suffix, elements,
+                        ArrayRef(elements).take_front(1 + updated));
+  };
+  if (failed(check(".update")))
+    return failure();
+  bool answers =
+      module.lookupSymbol((optimizer.getSymName() + ".update.shrink").str());
+  return answers ? check(".update.shrink") : success();
 }
 
 static FailureOr<Rule> loadOne(StringRef name, MLIRContext *context) {

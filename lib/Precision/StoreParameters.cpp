@@ -179,13 +179,11 @@ private:
   void addBesides() {
     SmallVector<NewArgument> arguments;
     SmallVector<OptimizerUpdateOp> owners;
-    bool draws = false;
     for (OptimizerUpdateOp op : updates) {
       addParts(op, arguments);
       owners.resize(arguments.size(), op);
       StorageAttr storage = op.getStorageAttr();
       Master master = storage.getMaster();
-      draws |= drawsNumbers(op);
       auto [name, element] = getBeside(storage);
       if (name.empty())
         continue;
@@ -200,8 +198,6 @@ private:
     SmallVector<Value> values = addArguments(step, Role::State, arguments);
     for (auto [op, argument, value] : llvm::zip(owners, arguments, values))
       added[op].push_back({argument.name, value});
-    if (draws)
-      drawNumbers();
   }
 
   /// Whether something is rounded by chance.
@@ -216,32 +212,12 @@ private:
            });
   }
 
-  /// Seed and step of the generator.
-  void drawNumbers() {
-    Value rng = getRandomState(step);
-    b.setInsertionPoint(updates.front());
-    Operation *before = updates.front()->getPrevNode();
-    seed = buildRngWord(b, rng, 0);
-    drawStep = buildRngWord(b, rng, 1);
-    setPhases(before, updates.front());
-  }
-
   /// Between `before` and `end`.
   void setPhases(Operation *before, Operation *end) {
     for (Operation *op = before ? before->getNextNode() : &step.front().front();
          op != end; op = op->getNextNode())
       if (!op->hasTrait<OpTrait::ConstantLike>())
         setPhase(op, Phase::Optimizer);
-  }
-
-  /// Seed, and step with the parameter's stream above it. Streams of dropout
-  /// are those below.
-  SmallVector<Value> getRandom(OptimizerUpdateOp op) {
-    uint64_t stream = uint64_t(1) << 31 | getPort(op)->index;
-    auto shift = ConstantOp::create(
-        b, DenseElementsAttr::get(cast<RankedTensorType>(drawStep.getType()),
-                                  static_cast<int64_t>(stream << 32)));
-    return {seed, AddOp::create(b, drawStep, shift)};
   }
 
   void store(OptimizerUpdateOp op) {
@@ -252,7 +228,7 @@ private:
     Operation *before = op->getPrevNode();
     SmallVector<Value> random(op.getRandom());
     if (random.empty() && drawsNumbers(op))
-      random = getRandom(op);
+      random = buildUpdateRandom(b, getRandomState(step), getPort(op)->index);
     auto keep = [&](Value value, FloatType format) {
       if (format)
         setFormat(value, format);
@@ -309,7 +285,6 @@ private:
   /// Names and arguments of what each update keeps besides, in its order.
   DenseMap<Operation *, SmallVector<std::pair<std::string, Value>>> added;
   SmallVector<NewResult> results;
-  Value seed, drawStep;
 };
 } // namespace
 

@@ -68,8 +68,15 @@ def update_module(
     """`@step(p, g, step, s0..., f0..., skip) -> (p, s0...)` over one parameter of
     `shape`, an int or tuple. `kept` has a format per state, or None for f32: then
     `s0` is `s0.0`, `s0.1`... `master` is what keeps updates, in the last state, and its
-    element; `form` names the rule's `prepare`, "" the one without a name."""
+    element; `form` names the rule's `prepare`, "" the one without a name. Forms that
+    answer to gradients that are not finite come with the `update` that does, which may
+    draw from `seed` and `place`."""
     rule = Rule(rule)
+    draws = (form or "").endswith("shrink")
+    if draws:
+        plain = rf"func.func private @{rule.name}\.update\(.*?\n}}\n"
+        rule.text = re.sub(plain, "", rule.text, flags=re.S)
+        rule.text = rule.text.replace(".update.shrink(", ".update(")
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
     p, g, scalar = tensor_type(shape, parameter), tensor_type(shape, F32), "tensor<f32>"
     states = []
@@ -95,6 +102,8 @@ def update_module(
     more = [("step", "tensor<i64>"), *states]
     more += [(f"f{i}", scalar) for i in range(factors)]
     more += [("skip", "tensor<i1>")] * skip
+    random = [("seed", "tensor<i64>"), ("place", "tensor<i64>")] * draws
+    more += random
 
     def value(name):
         return "%" + name.replace(".", "_")
@@ -108,9 +117,11 @@ def update_module(
         listed("scalars", scalars),
         listed("factors", [f"%f{i}" for i in range(factors)]),
         listed("skip", ["%skip"] * skip),
+        listed("random", [value(name) for name, _ in random]),
     ])  # fmt: skip
     kinds = [p, g, *(kind for _, kind in states), *[scalar] * len(scalars)]
     kinds += [scalar] * factors + ["tensor<i1>"] * skip
+    kinds += [kind for _, kind in random]
     arguments = ", ".join(
         f'{value(name)}: {kind} {{binade.name = "{name}"}}'
         for name, kind in [("p", p), ("g", g), *more]

@@ -7,31 +7,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 from codec import FLOATS, formats, load_book, write_book
+from philox import draw_uniform
 from reference import BF16, F16, binade, evaluate, safetensors
 from test_storage_training import LOSS, Mlp, write_policy
 
 F32 = np.float32
 SEED, STEP = 0x123456789ABCDE, 41
 backends = pytest.mark.parametrize("backend", ["reference", "cpu"])
-
-
-def draw(count, seed, step, stream):
-    """The four words of Philox4x32-10 for each index, as numbers in [0, 1)."""
-    mask = np.uint64(0xFFFFFFFF)
-    index = np.arange(count, dtype=np.uint64)
-    c = [
-        index,
-        np.zeros_like(index),
-        np.full_like(index, stream),
-        np.full_like(index, step),
-    ]
-    k = [np.uint64(seed & 0xFFFFFFFF), np.uint64(seed >> 32)]
-    for _ in range(10):
-        first, second = np.uint64(0xD2511F53) * c[0], np.uint64(0xCD9E8D57) * c[2]
-        c = [second >> np.uint64(32) ^ c[1] ^ k[0], second & mask,
-             first >> np.uint64(32) ^ c[3] ^ k[1], first & mask]  # fmt: skip
-        k = [k[0] + np.uint64(0x9E3779B9) & mask, k[1] + np.uint64(0xBB67AE85) & mask]
-    return [(word >> np.uint64(8)).astype(np.float64) * 2.0**-24 for word in c]
 
 
 def round_randomly(x, values, random):
@@ -100,7 +82,7 @@ def test_codes_of_floats(element, sharing, backend):
         "per_block<16, 8>": row // 16 * 8 + column // 8,
     }[sharing]  # fmt: skip
     y = (x / np.ravel(scale)[place]).astype(F32).astype(np.float64)
-    random = draw(x.size, SEED, STEP, 9)[0].reshape(shape)
+    random = draw_uniform(x.size, SEED, STEP, 9)[0].reshape(shape)
     largest = float(ml_dtypes.finfo(dtype).max)
     expected = round_randomly(np.clip(y, -largest, largest), magnitudes(dtype), random)
     np.testing.assert_array_equal(codes.astype(np.float64), expected)
@@ -124,7 +106,7 @@ def test_codes_of_books(size, backend):
     high = np.minimum(low + 1, size - 1)
     with np.errstate(invalid="ignore", divide="ignore"):
         way = (y - values[low]) / (values[high] - values[low])
-    random = draw(5001, SEED, STEP, 9)[0]
+    random = draw_uniform(5001, SEED, STEP, 9)[0]
     np.testing.assert_array_equal(codes, np.where(random < way, high, low))
     inside = high > low
     spacing = (values[high] - values[low])[inside]
@@ -219,7 +201,7 @@ def test_parameters_and_states_in_16_bits(dtype, size, backend):
     zeros = np.zeros(size, narrow)
     start = {"p": zeros, "s0.0": zeros, "s1.0": np.zeros(size, F32), "s2.0": zeros}
     found = run_keep(module, g, start, backend)
-    words = draw(size, SEED, STEP, 2**31 + 7)
+    words = draw_uniform(size, SEED, STEP, 2**31 + 7)
     np.testing.assert_array_equal(found["s1.0"], g)
     for name, word in [("p", 0), ("s0.0", 1), ("s2.0", 3)]:
         expected = round_randomly(g.astype(np.float64), magnitudes(narrow), words[word])
@@ -249,7 +231,7 @@ def test_quantized_states(name, size, backend):
     got = [found[f"s1.{i}"] for i in range(len(parts))]
     np.testing.assert_array_equal(got[1], form.choose(g)[0])
     y = form.scaled(g, got[1:]).astype(np.float64)
-    random = draw(size, SEED, STEP, 2**31 + 7)[2]
+    random = draw_uniform(size, SEED, STEP, 2**31 + 7)[2]
     if form.is_book:
         values = form.element
         low = np.clip(np.searchsorted(values, y, "right") - 1, 0, len(values) - 1)
@@ -398,3 +380,20 @@ def test_nothing_is_rounded_to_f32(tmp_path):
                      "f32:stochastic", "-o", tmp_path / "x.bnd")  # fmt: skip
     assert process.returncode == 3
     assert "'f32' is that of what is computed" in process.stderr
+
+
+def test_noise_where_tiger_shrinks(tmp_path):
+    mlp = Mlp(tmp_path)
+    begin = mlp.train("fp32", 1, "--lr", 0, out="begin")["fc1_weight"]
+    data = tmp_path / "data.safetensors"
+    batch = safetensors.load(data)
+    safetensors.save(data, batch | {"x": np.full_like(batch["x"], np.nan)})
+    flags = ["--on-nonfinite", "shrink", "--set", "shrink=0.5"]
+    calm = mlp.train("fp32", 1, *flags, optimizer="tiger", out="calm")["fc1_weight"]
+    np.testing.assert_array_equal(calm, begin * F32(0.5))
+    noisy = mlp.train(
+        "fp32", 1, *flags, "--set", "noise=0.1", optimizer="tiger", out="n"
+    )
+    moved = (noisy["fc1_weight"] - calm).astype(float)
+    assert 0.09 < np.abs(moved).max() <= 0.1001
+    assert abs(moved.mean()) < 5 * 0.1 / np.sqrt(3 * moved.size)

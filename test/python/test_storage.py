@@ -3,6 +3,7 @@ values, in the reference and in compiled code."""
 
 import numpy as np
 import pytest
+from philox import draw_words
 from reference import BF16, F16, ROOT, binade, random, safetensors
 
 F32 = np.float32
@@ -279,20 +280,6 @@ def test_updates_below_half_a_unit(master, tmp_path):
         np.testing.assert_allclose(p, 0.9, atol=2**-8)
 
 
-def draw(index, seed, place):
-    """The first word of Philox4x32-10 for many indices."""
-    mask = np.uint64(0xFFFFFFFF)
-    c = [index & mask, index >> np.uint64(32),
-         np.full_like(index, place >> 32), np.full_like(index, place & 0xFFFFFFFF)]  # fmt: skip
-    k = [np.uint64(seed & 0xFFFFFFFF), np.uint64(seed >> 32)]
-    for _ in range(10):
-        first, second = np.uint64(0xD2511F53) * c[0], np.uint64(0xCD9E8D57) * c[2]
-        c = [second >> np.uint64(32) ^ c[1] ^ k[0], second & mask,
-             first >> np.uint64(32) ^ c[3] ^ k[1], first & mask]  # fmt: skip
-        k = [k[0] + np.uint64(0x9E3779B9) & mask, k[1] + np.uint64(0xBB67AE85) & mask]
-    return c[0]
-
-
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("size", [1, 17, 70001])
 def test_stochastic_rounding(size, backend, tmp_path):
@@ -305,9 +292,8 @@ def test_stochastic_rounding(size, backend, tmp_path):
         seed=np.int64(seed), place=np.uint64(place).view(np.int64),
     )["p"]  # fmt: skip
     word = value.view(np.uint32)
-    up = (draw(np.arange(size, dtype=np.uint64), seed, place) >> np.uint64(16)) < (
-        word & 0xFFFF
-    )
+    drawn = draw_words(size, seed, place & 0xFFFFFFFF, place >> 32)[0]
+    up = (drawn >> np.uint64(16)) < (word & 0xFFFF)
     expected = ((word >> 16) + up).astype(np.uint16)
     np.testing.assert_array_equal(bits(found), expected)
     if size > 1000:

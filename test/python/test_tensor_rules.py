@@ -6,10 +6,13 @@ import json
 import numpy as np
 import pytest
 import torch
+from philox import draw_uniform
 from reference import BF16, ROOT, evaluate
 from rules import Rule, update_module
 
 F32 = np.float32
+# Of forms that draw.
+SEED, PLACE = 77, (7 << 32) + 41
 GOLDEN = ROOT / "test/data/golden"
 TIGER = json.loads((GOLDEN / "tiger.json").read_text())["cases"]
 HAND = TIGER["by_hand"]
@@ -22,7 +25,10 @@ def from_bits(record):
 
 
 def run(module, state, backend, **more):
-    outputs = evaluate(module, state | more, "--function", "step", "--backend", backend)
+    inputs = state | more
+    if "%seed" in module:
+        inputs = {"seed": np.int64(SEED), "place": np.int64(PLACE)} | inputs
+    outputs = evaluate(module, inputs, "--function", "step", "--backend", backend)
     return {name: outputs[name] for name in state}
 
 
@@ -44,7 +50,7 @@ def test_tiger_follows_its_traces(trace, backend):
     """A gradient that is not finite among them: the form that answers to it."""
     shape = tuple(trace["shape"])
     form = ".".join([FORMS[trace["kind"]], "shrink"]).lstrip(".")
-    hypers = [trace["lr"], trace["beta"], trace["wd"], 0.0, trace["shrink"]]
+    hypers = [trace["lr"], trace["beta"], trace["wd"], 0.0, trace["shrink"], 0.0]
     module = update_module("tiger", hypers, shape, form=form)
     state = start("tiger", from_bits(trace["p0"]).reshape(shape), form)
     for step in trace["steps"]:
@@ -67,7 +73,7 @@ def test_tiger_follows_its_traces(trace, backend):
 )
 def test_tiger_follows_values_by_hand(name, p, m, g, form, backend):
     p, g = np.array(p, F32), np.array(g, F32)
-    module = update_module("tiger", [1e-3, 0.965, 0.01, 0, 0.99], p.shape, form=form)
+    module = update_module("tiger", [1e-3, 0.965, 0.01, 0, 0.99, 0], p.shape, form=form)
     state = start("tiger", p, form) | {"s0": np.array(m, F32) + np.zeros_like(p)}
     state = run(module, state, backend, g=g, step=np.int64(0))
     np.testing.assert_array_max_ulp(
@@ -83,7 +89,7 @@ def test_tiger_follows_values_by_hand(name, p, m, g, form, backend):
 def test_an_infinite_gradient_is_bad_too(backend):
     """The authors' code tests for NaN alone, and an infinity stays in the mean."""
     p = np.array([[3, 4]], F32)
-    module = update_module("tiger", [1e-3, 0.9, 0, 0, 0.5], p.shape, form="shrink")
+    module = update_module("tiger", [1e-3, 0.9, 0, 0, 0.5, 0], p.shape, form="shrink")
     g = np.array([[np.inf, 1]], F32)
     state = run(module, start("tiger", p, ""), backend, g=g, step=np.int64(0))
     np.testing.assert_array_equal(state["p"], p / 2)
@@ -91,15 +97,44 @@ def test_an_infinite_gradient_is_bad_too(backend):
 
 
 @BACKENDS
+@pytest.mark.parametrize("form", ["shrink", "scale.shrink", "embedding.shrink"])
+def test_tiger_shrinks_with_noise(form, backend):
+    """As the formula says, from the numbers that seed, step and element give."""
+    shape = (3001,) if form == "scale.shrink" else (23, 131)
+    centre = 1 if form == "scale.shrink" else 0
+    noise = 0.25
+    module = update_module("tiger", [1e-3, 0.9, 0, 0, 0.5, noise], shape, form=form)
+    p = draw(np.random.default_rng(4), *shape)
+    g = np.ones(shape, F32)
+    calm = run(module, start("tiger", p, form), backend, g=g, step=np.int64(0))
+    assert (calm["p"] < p).all()  # Where gradients are finite, nothing is added.
+    g.flat[5] = np.nan
+    state = run(module, start("tiger", p, form), backend, g=g, step=np.int64(0))
+    stream = (PLACE >> 32) % 2**32 + 2**30
+    uniform = draw_uniform(p.size, SEED, PLACE % 2**32, stream)[0].reshape(shape)
+    wanted = (p - centre) * 0.5 + centre + noise * (2 * uniform - 1)
+    np.testing.assert_allclose(state["p"], wanted, rtol=1e-6, atol=1e-6)
+    moved = (state["p"] - ((p - centre) * 0.5 + centre)).astype(float)
+    assert np.abs(moved).max() <= noise * 1.0001
+    # Uniform in [-noise, noise): a variance of noise^2 / 3, a mean of 0.
+    assert abs(moved.mean()) < 5 * noise / np.sqrt(3 * moved.size)
+    assert abs(moved.var() / (noise**2 / 3) - 1) < 5 * np.sqrt(0.8 / moved.size)
+    # Another step draws others.
+    other = run(module, start("tiger", p, form), backend, g=g, step=np.int64(0),
+                place=np.int64(PLACE + 1))  # fmt: skip
+    assert (other["p"] != state["p"]).mean() > 0.99
+
+
+@BACKENDS
 def test_tiger_by_dimension_and_with_a_floor(backend):
     generator = np.random.default_rng(1)
     p, g = draw(generator, 9, 16), draw(generator, 9, 16)
-    module = update_module("tiger", [0.1, 0.5, 0, 0, 1], p.shape, form="dimension")
+    module = update_module("tiger", [0.1, 0.5, 0, 0, 1, 0], p.shape, form="dimension")
     state = run(module, start("tiger", p, ""), backend, g=g, step=np.int64(0))
     np.testing.assert_allclose(state["p"], p - 0.1 / 3 * np.sign(g), rtol=1e-6)
     zeros = np.zeros_like(p)
     for floor, moved in ((0.0, 0.0), (0.25, 0.025)):
-        module = update_module("tiger", [0.1, 0.5, 0, floor, 1], p.shape, form="")
+        module = update_module("tiger", [0.1, 0.5, 0, floor, 1, 0], p.shape, form="")
         state = run(module, start("tiger", zeros, ""), backend, g=g, step=np.int64(0))
         np.testing.assert_allclose(state["p"], -moved * np.sign(g), rtol=1e-6)
 
@@ -123,7 +158,7 @@ def test_the_sign_of_tiger_has_an_exponent(case, backend):
 def test_all_else_is_as_in_tiger(form, backend):
     generator = np.random.default_rng(8)
     p, g = draw(generator, 8, 40), draw(generator, 8, 40)
-    rules = {"tiger": [0.1, 0.9, 0.1, 0, 1], "tiger_sgd": [0.1, 0.9, 0.1, 1]}
+    rules = {"tiger": [0.1, 0.9, 0.1, 0, 1, 0], "tiger_sgd": [0.1, 0.9, 0.1, 1]}
     signs, powers = (
         run(update_module(rule, hypers, p.shape, form=form), start(rule, p, form),
             backend, g=g, step=np.int64(0))
@@ -254,7 +289,7 @@ def test_muon_follows_pytorch(shape, form, match, backend):
 def test_a_kept_parameter_is_what_is_measured(rule, form, master, kept, backend):
     """Norms are those of all 32 bits: then a run in halves is one in f32."""
     generator = np.random.default_rng(6)
-    hypers = {"tiger": [0.1, 0.9, 0.1, 0, 1], "lars": [0.5, 0.9, 1e-2, 0.2],
+    hypers = {"tiger": [0.1, 0.9, 0.1, 0, 1, 0], "lars": [0.5, 0.9, 1e-2, 0.2],
               "lamb": [0.1, 0.9, 0.99, 1e-6, 0.1, 0]}[rule]  # fmt: skip
     p = draw(generator, 6, 50)
     bits = p.view(np.uint32)
@@ -301,7 +336,7 @@ def test_factors_and_skips(rule, form, backend):
     shape = {"tall": (24, 8), "vector": (24,), "shift": (24,), "scale": (24,)}.get(
         form, (24,) if rule.endswith("vector") else (8, 24)
     )
-    defaults = {"tiger": [0.1, 0.9, 0.1, 0, 1], "lars": [0.5, 0.9, 1e-2, 0.2],
+    defaults = {"tiger": [0.1, 0.9, 0.1, 0, 1, 0], "lars": [0.5, 0.9, 1e-2, 0.2],
                 "lamb": [0.1, 0.9, 0.99, 1e-6, 0.1, 0],
                 "tiger_sgd": [0.1, 0.9, 0.1, 0.5],
                 "muon": [0.1, 0.9, 0.1, 1, 1e-7, 0]}  # fmt: skip

@@ -8,6 +8,7 @@
 #define BINADE_IR_ADDPORTS_H
 
 #include "binade/IR/Interface.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
 
 namespace mlir::binade {
 
@@ -36,6 +37,12 @@ void addResults(func::FuncOp function, ArrayRef<NewResult> results);
 /// The state of the generator that dropout draws from; argument and result are
 /// added where there are none.
 Value getRandomState(func::FuncOp function);
+
+/// What the update of the parameter that is argument `index` draws from: seed,
+/// and step with the parameter's stream above it. Streams of dropout are those
+/// below.
+SmallVector<Value> buildUpdateRandom(ImplicitLocOpBuilder &b, Value rng,
+                                     unsigned index);
 
 } // namespace mlir::binade
 

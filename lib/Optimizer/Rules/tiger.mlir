@@ -8,7 +8,7 @@
 //        of a vector: lr / 2                   0                        1 of a scale
 //   m' = beta m + (1 - beta) g
 //   p' = p - rate (sign(m') + decay p)
-//        or (p - centre) shrink + centre
+//        or (p - centre) shrink + centre + noise (2 u - 1), u uniform in [0, 1)
 //
 // `form=dimension` takes 1 / sqrt(d) for rms(p), d the lesser of rows and columns,
 // and reads no parameter; `form=embedding` is row by row for all matrices.
@@ -25,17 +25,18 @@ binade.optimizer @tiger {
             #binade.setting<"beta" = 0.965 min 0.0 below 1.0>,
             #binade.setting<"weight_decay" = 1.0e-2 min 0.0>,
             #binade.setting<"rms_floor" = 0.0 min 0.0>,
-            #binade.setting<"shrink" = 0.99 min 0.0 max 1.0>],
+            #binade.setting<"shrink" = 0.99 min 0.0 max 1.0>,
+            #binade.setting<"noise" = 0.0 min 0.0>],
   variants = {cv = {beta = 0.945}, nlp = {beta = 0.965}}}
 
 func.func private @tiger.scalars(%step: i64, %lr: f64, %beta: f64,
                                  %weight_decay: f64, %rms_floor: f64,
-                                 %shrink: f64)
-    -> (f64, f64, f64, f64, f64, f64) {
+                                 %shrink: f64, %noise: f64)
+    -> (f64, f64, f64, f64, f64, f64, f64) {
   %one = arith.constant 1.0 : f64
   %w = arith.subf %one, %beta : f64
-  return %lr, %beta, %w, %weight_decay, %rms_floor, %shrink
-    : f64, f64, f64, f64, f64, f64
+  return %lr, %beta, %w, %weight_decay, %rms_floor, %shrink, %noise
+    : f64, f64, f64, f64, f64, f64, f64
 }
 
 // (rate, decay, centre, is_bad), of which the last is NaN where the gradient was
@@ -44,7 +45,7 @@ func.func private @tiger.scalars(%step: i64, %lr: f64, %beta: f64,
 func.func private @tiger.prepare(%p: !vector, %g: !vector, %m: !vector,
                                  %lr: !number, %beta: !number, %w: !number,
                                  %decay: !number, %floor: !number,
-                                 %shrink: !number)
+                                 %shrink: !number, %noise: !number)
     -> (!number, !number, !number, !number) {
   %zero = binade.constant dense<0.0> : !number
   %wide = binade.cast %p : (!vector) -> tensor<2xf64>
@@ -60,7 +61,8 @@ func.func private @tiger.prepare(%p: !vector, %g: !vector, %m: !vector,
 func.func private @tiger.prepare.embedding(%p: !matrix, %g: !matrix, %m: !matrix,
                                            %lr: !number, %beta: !number,
                                            %w: !number, %decay: !number,
-                                           %floor: !number, %shrink: !number)
+                                           %floor: !number, %shrink: !number,
+                                           %noise: !number)
     -> (!matrix, !number, !number, !number) {
   %zero = binade.constant dense<0.0> : !number
   %squares = binade.mul %p, %p : (!matrix, !matrix) -> !matrix
@@ -77,7 +79,8 @@ func.func private @tiger.prepare.embedding(%p: !matrix, %g: !matrix, %m: !matrix
 func.func private @tiger.prepare.dimension(%p: !matrix, %g: !matrix, %m: !matrix,
                                            %lr: !number, %beta: !number,
                                            %w: !number, %decay: !number,
-                                           %floor: !number, %shrink: !number)
+                                           %floor: !number, %shrink: !number,
+                                           %noise: !number)
     -> (!number, !number, !number, !number) {
   %zero = binade.constant dense<0.0> : !number
   %each_row = binade.constant dense<1.0> : !rows
@@ -93,7 +96,7 @@ func.func private @tiger.prepare.dimension(%p: !matrix, %g: !matrix, %m: !matrix
 func.func private @tiger.prepare.shift(%p: !vector, %g: !vector, %m: !vector,
                                        %lr: !number, %beta: !number, %w: !number,
                                        %decay: !number, %floor: !number,
-                                       %shrink: !number)
+                                       %shrink: !number, %noise: !number)
     -> (!number, !number, !number, !number) {
   %zero = binade.constant dense<0.0> : !number
   %half = binade.constant dense<0.5> : !number
@@ -104,11 +107,11 @@ func.func private @tiger.prepare.shift(%p: !vector, %g: !vector, %m: !vector,
 func.func private @tiger.prepare.scale(%p: !vector, %g: !vector, %m: !vector,
                                        %lr: !number, %beta: !number, %w: !number,
                                        %decay: !number, %floor: !number,
-                                       %shrink: !number)
+                                       %shrink: !number, %noise: !number)
     -> (!number, !number, !number, !number) {
   %one = binade.constant dense<1.0> : !number
-  %shift:4 = func.call @tiger.prepare.shift(%p, %g, %m, %lr, %beta, %w, %decay, %floor, %shrink)
-    : (!vector, !vector, !vector, !number, !number, !number, !number, !number, !number)
+  %shift:4 = func.call @tiger.prepare.shift(%p, %g, %m, %lr, %beta, %w, %decay, %floor, %shrink, %noise)
+    : (!vector, !vector, !vector, !number, !number, !number, !number, !number, !number, !number)
     -> (!number, !number, !number, !number)
   return %shift#0, %shift#1, %one, %shift#3 : !number, !number, !number, !number
 }
@@ -132,10 +135,10 @@ func.func private @tiger.is_bad_matrix(%g: !matrix) -> !number {
 func.func private @tiger.prepare.shrink(%p: !vector, %g: !vector, %m: !vector,
                                         %lr: !number, %beta: !number, %w: !number,
                                         %decay: !number, %floor: !number,
-                                        %shrink: !number)
+                                        %shrink: !number, %noise: !number)
     -> (!number, !number, !number, !number) {
-  %rate:4 = func.call @tiger.prepare(%p, %g, %m, %lr, %beta, %w, %decay, %floor, %shrink)
-    : (!vector, !vector, !vector, !number, !number, !number, !number, !number, !number)
+  %rate:4 = func.call @tiger.prepare(%p, %g, %m, %lr, %beta, %w, %decay, %floor, %shrink, %noise)
+    : (!vector, !vector, !vector, !number, !number, !number, !number, !number, !number, !number)
     -> (!number, !number, !number, !number)
   %bad = func.call @tiger.is_bad(%g) : (!vector) -> !number
   return %rate#0, %rate#1, %rate#2, %bad : !number, !number, !number, !number
@@ -143,10 +146,10 @@ func.func private @tiger.prepare.shrink(%p: !vector, %g: !vector, %m: !vector,
 
 func.func private @tiger.prepare.embedding.shrink(
     %p: !matrix, %g: !matrix, %m: !matrix, %lr: !number, %beta: !number, %w: !number,
-    %decay: !number, %floor: !number, %shrink: !number)
+    %decay: !number, %floor: !number, %shrink: !number, %noise: !number)
     -> (!matrix, !number, !number, !number) {
-  %rate:4 = func.call @tiger.prepare.embedding(%p, %g, %m, %lr, %beta, %w, %decay, %floor, %shrink)
-    : (!matrix, !matrix, !matrix, !number, !number, !number, !number, !number, !number)
+  %rate:4 = func.call @tiger.prepare.embedding(%p, %g, %m, %lr, %beta, %w, %decay, %floor, %shrink, %noise)
+    : (!matrix, !matrix, !matrix, !number, !number, !number, !number, !number, !number, !number)
     -> (!matrix, !number, !number, !number)
   %bad = func.call @tiger.is_bad_matrix(%g) : (!matrix) -> !number
   return %rate#0, %rate#1, %rate#2, %bad : !matrix, !number, !number, !number
@@ -154,10 +157,10 @@ func.func private @tiger.prepare.embedding.shrink(
 
 func.func private @tiger.prepare.dimension.shrink(
     %p: !matrix, %g: !matrix, %m: !matrix, %lr: !number, %beta: !number, %w: !number,
-    %decay: !number, %floor: !number, %shrink: !number)
+    %decay: !number, %floor: !number, %shrink: !number, %noise: !number)
     -> (!number, !number, !number, !number) {
-  %rate:4 = func.call @tiger.prepare.dimension(%p, %g, %m, %lr, %beta, %w, %decay, %floor, %shrink)
-    : (!matrix, !matrix, !matrix, !number, !number, !number, !number, !number, !number)
+  %rate:4 = func.call @tiger.prepare.dimension(%p, %g, %m, %lr, %beta, %w, %decay, %floor, %shrink, %noise)
+    : (!matrix, !matrix, !matrix, !number, !number, !number, !number, !number, !number, !number)
     -> (!number, !number, !number, !number)
   %bad = func.call @tiger.is_bad_matrix(%g) : (!matrix) -> !number
   return %rate#0, %rate#1, %rate#2, %bad : !number, !number, !number, !number
@@ -165,10 +168,10 @@ func.func private @tiger.prepare.dimension.shrink(
 
 func.func private @tiger.prepare.shift.shrink(
     %p: !vector, %g: !vector, %m: !vector, %lr: !number, %beta: !number, %w: !number,
-    %decay: !number, %floor: !number, %shrink: !number)
+    %decay: !number, %floor: !number, %shrink: !number, %noise: !number)
     -> (!number, !number, !number, !number) {
-  %rate:4 = func.call @tiger.prepare.shift(%p, %g, %m, %lr, %beta, %w, %decay, %floor, %shrink)
-    : (!vector, !vector, !vector, !number, !number, !number, !number, !number, !number)
+  %rate:4 = func.call @tiger.prepare.shift(%p, %g, %m, %lr, %beta, %w, %decay, %floor, %shrink, %noise)
+    : (!vector, !vector, !vector, !number, !number, !number, !number, !number, !number, !number)
     -> (!number, !number, !number, !number)
   %bad = func.call @tiger.is_bad(%g) : (!vector) -> !number
   return %rate#0, %rate#1, %rate#2, %bad : !number, !number, !number, !number
@@ -176,10 +179,10 @@ func.func private @tiger.prepare.shift.shrink(
 
 func.func private @tiger.prepare.scale.shrink(
     %p: !vector, %g: !vector, %m: !vector, %lr: !number, %beta: !number, %w: !number,
-    %decay: !number, %floor: !number, %shrink: !number)
+    %decay: !number, %floor: !number, %shrink: !number, %noise: !number)
     -> (!number, !number, !number, !number) {
-  %rate:4 = func.call @tiger.prepare.scale(%p, %g, %m, %lr, %beta, %w, %decay, %floor, %shrink)
-    : (!vector, !vector, !vector, !number, !number, !number, !number, !number, !number)
+  %rate:4 = func.call @tiger.prepare.scale(%p, %g, %m, %lr, %beta, %w, %decay, %floor, %shrink, %noise)
+    : (!vector, !vector, !vector, !number, !number, !number, !number, !number, !number, !number)
     -> (!number, !number, !number, !number)
   %bad = func.call @tiger.is_bad(%g) : (!vector) -> !number
   return %rate#0, %rate#1, %rate#2, %bad : !number, !number, !number, !number
@@ -187,8 +190,28 @@ func.func private @tiger.prepare.scale.shrink(
 
 func.func private @tiger.update(%p: f32, %g: f32, %m: f32, %lr: f32, %beta: f32,
                                 %w: f32, %weight_decay: f32, %floor: f32,
-                                %shrink: f32, %rate: f32, %decay: f32,
+                                %shrink: f32, %noise: f32, %rate: f32, %decay: f32,
                                 %centre: f32, %bad: f32) -> (f32, f32) {
+  %zero = arith.constant 0.0 : f32
+  %one = arith.constant 1.0 : f32
+  %m_kept = arith.mulf %beta, %m : f32
+  %m_step = arith.mulf %w, %g : f32
+  %m_new = arith.addf %m_kept, %m_step : f32
+
+  %sign = math.copysign %one, %m_new : f32
+  %is_zero = arith.cmpf oeq, %m_new, %zero : f32
+  %direction = arith.select %is_zero, %zero, %sign : f32
+  %decayed = arith.mulf %decay, %p : f32
+  %both = arith.addf %direction, %decayed : f32
+  %change = arith.mulf %both, %rate : f32
+  %p_new = arith.subf %p, %change : f32
+  return %p_new, %m_new : f32, f32
+}
+
+func.func private @tiger.update.shrink(
+    %p: f32, %g: f32, %m: f32, %lr: f32, %beta: f32, %w: f32, %weight_decay: f32,
+    %floor: f32, %shrink: f32, %noise: f32, %rate: f32, %decay: f32, %centre: f32,
+    %bad: f32, %uniform: f32 {binade.role = #binade.role<rng>}) -> (f32, f32) {
   %zero = arith.constant 0.0 : f32
   %one = arith.constant 1.0 : f32
   %is_bad = arith.cmpf une, %bad, %zero : f32
@@ -205,9 +228,14 @@ func.func private @tiger.update(%p: f32, %g: f32, %m: f32, %lr: f32, %beta: f32,
   %both = arith.addf %direction, %decayed : f32
   %change = arith.mulf %both, %rate : f32
   %p_next = arith.subf %p, %change : f32
+
   %off = arith.subf %p, %centre : f32
   %less = arith.mulf %off, %shrink : f32
-  %p_less = arith.addf %less, %centre : f32
+  %back = arith.addf %less, %centre : f32
+  %twice = arith.addf %uniform, %uniform : f32
+  %side = arith.subf %twice, %one : f32
+  %moved = arith.mulf %noise, %side : f32
+  %p_less = arith.addf %back, %moved : f32
   %p_new = arith.select %is_bad, %p_less, %p_next : f32
   return %p_new, %m_new : f32, f32
 }
