@@ -1,0 +1,38 @@
+"""What training in FP8 costs: the loss of policies against that of bf16-amp."""
+
+from __future__ import annotations
+
+import statistics
+
+from training import MODEL, Runs, describe, find_text, get_memory, table
+
+STEPS = 400
+BASE = "bf16-amp"
+# OLMo-1B, training loss against that in BF16 (COAT, table 3): Transformer Engine and COAT.
+PUBLISHED = {"fp8-current": 3.001 / 2.995 - 1, "coat": 3.008 / 2.995 - 1}
+POLICIES = [BASE, "fp8-current", "fp8-block", "mxfp8", "coat"]
+
+
+def run(runs: Runs, seeds: int) -> None:
+    trained = runs.train(MODEL, [
+        [*find_text(runs.out), "--policy", policy, "--lr", "1e-3",
+         "--steps", str(STEPS), "--seed", str(seed)]
+        for policy in POLICIES for seed in range(seeds)
+    ])  # fmt: skip
+    losses = {
+        policy: [record["loss"] for record in trained[i * seeds : (i + 1) * seeds]]
+        for i, policy in enumerate(POLICIES)
+    }
+    rows = []
+    for policy in POLICIES:
+        gaps = [100 * (x / y - 1) for x, y in zip(losses[policy], losses[BASE])]
+        memory = get_memory(runs.out, "--policy", policy)
+        published = PUBLISHED.get(policy)
+        rows.append([
+            f"`{policy}`", describe(losses[policy]),
+            f"{statistics.mean(gaps):+.2f} ({min(gaps):+.2f} to {max(gaps):+.2f})",
+            f"{100 * published:+.2f}" if published else "",
+            f"{memory['saved']:.1f}", f"{memory['state']:.1f}",
+        ])  # fmt: skip
+    print(table(["policy", "held-out loss", "spread", "gap, % of loss", "published",
+                 "saved MiB", "states MiB"], rows))  # fmt: skip

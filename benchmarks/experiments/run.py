@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+"""Reproduces what docs/results.md shows, and prints its tables.
+
+    .venv/bin/python benchmarks/experiments/run.py [NAME ...] [--seeds K] [--jobs N]
+
+state-error  what pairs of state formats do to AdamW's step (COAT, tables 1 and 8)
+fp8          loss and memory of FP8 policies against bf16-amp
+
+Without names all are made. Results stay in build/results/runs.jsonl, a line for each
+training run, so that a command that was stopped goes on where it was: remove the file to
+measure anew. BINADE_BUILD names another build directory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import pathlib
+
+from training import ROOT, Runs
+
+EXPERIMENTS = ["state-error", "fp8"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", nargs="*", metavar="NAME", help="; ".join(EXPERIMENTS))
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)),
+                        help="runs at a time")  # fmt: skip
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/results",
+                        help="directory of data and results")  # fmt: skip
+    arguments = parser.parse_args()
+    unknown = [name for name in arguments.what if name not in EXPERIMENTS]
+    if unknown:
+        parser.error(f"no experiment is called {unknown[0]}")
+    runs = Runs(arguments.out.resolve(), arguments.jobs)
+    for name in arguments.what or EXPERIMENTS:
+        print(f"\n{name}", flush=True)
+        importlib.import_module(name.replace("-", "_")).run(runs, arguments.seeds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""Many short runs of `binade train`, and what was found, which is kept.
+
+Each run has one thread, so that its bits depend on no number of cores, and as many go on
+at a time as there are cores. A line of `runs.jsonl` is the result of one command; what has
+a line is not trained again.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import json
+import math
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Sequence
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BINADE = (
+    pathlib.Path(os.environ.get("BINADE_BUILD", ROOT / "build/release")) / "bin/binade"
+)
+MODEL = ROOT / "examples/char-gpt/mini.onnx"
+SIZES = {"B": 2**-20, "KiB": 2**-10, "MiB": 1.0, "GiB": 2.0**10}
+
+
+def binade(*words: str | pathlib.Path) -> subprocess.CompletedProcess[str]:
+    """Runs the tool; what it says counts, not its exit code."""
+    return subprocess.run([BINADE, *words], capture_output=True, text=True)
+
+
+def require(process: subprocess.CompletedProcess[str]) -> str:
+    """What a command printed that has to succeed."""
+    if process.returncode:
+        sys.exit(f"{' '.join(map(str, process.args))}\n{process.stderr}")
+    return process.stdout
+
+
+def find_text(out: pathlib.Path) -> list[str]:
+    """Options of char-GPT's text, which is prepared where it is missing."""
+    data = out / "data"
+    if not (data / "train.held-out.safetensors").exists():
+        prepare = ROOT / "examples/char-gpt/prepare.py"
+        command = [sys.executable, prepare, "--out", data, "--held-out", "0.035"]
+        subprocess.run(command, check=True, stdout=sys.stderr)
+    return [
+        "--data", str(data / "train.safetensors"),
+        "--eval-data", str(data / "train.held-out.safetensors"),
+        "--window", "input_ids=tokens[0:128],labels=tokens[1:129]",
+    ]  # fmt: skip
+
+
+class Runs:
+    def __init__(self, out: pathlib.Path, jobs: int) -> None:
+        self.out, self.jobs = out, jobs
+        self.file = out / "runs.jsonl"
+        self.lock = threading.Lock()
+        self.known: dict[str, dict] = {}
+        out.mkdir(parents=True, exist_ok=True)
+        if self.file.exists():
+            for line in self.file.read_text().splitlines():
+                record = json.loads(line)
+                self.known[record["command"]] = record
+
+    def train(
+        self, model: pathlib.Path, commands: Iterable[Sequence[str]]
+    ) -> list[dict]:
+        """A record for each list of options: `loss` held out after the last step, `code`
+        of the process."""
+        keys = [self.describe(model, options) for options in commands]
+        missing = [key for key in dict.fromkeys(keys) if key not in self.known]
+        with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
+            done = [pool.submit(self._train, key) for key in missing]
+            for number, future in enumerate(concurrent.futures.as_completed(done), 1):
+                record = future.result()
+                tail = record["command"].partition(" --policy ")[2]
+                print(f"{number}/{len(missing)}  {record['seconds']:4.0f} s  "
+                      f"{record['loss']:.4f}  {tail}",
+                      file=sys.stderr, flush=True)  # fmt: skip
+        return [self.known[key] for key in keys]
+
+    def describe(self, model: pathlib.Path, options: Sequence[str]) -> str:
+        """The words of a command, with paths as seen from the repository."""
+        words = [str(model), "--threads", "1", *options]
+        return " ".join(
+            str(pathlib.Path(word).relative_to(ROOT))
+            if word.startswith(f"{ROOT}/") else word for word in words
+        )  # fmt: skip
+
+    def _train(self, command: str) -> dict:
+        began = time.monotonic()
+        with tempfile.TemporaryDirectory() as folder:
+            process = subprocess.run(
+                [BINADE, "train", *command.split(" "), "--out", f"{folder}/run"],
+                capture_output=True, text=True, cwd=ROOT,
+            )  # fmt: skip
+            log = pathlib.Path(folder) / "run/metrics.jsonl"
+            steps = [json.loads(line) for line in log.read_text().splitlines()] if (
+                log.exists()) else []  # fmt: skip
+        # 4: stopped by its numbers, which is a result.
+        if process.returncode not in (0, 4):
+            sys.exit(f"binade train {command}\n{process.stderr}")
+        found = re.findall(r"eval_loss (\S+)", process.stdout + process.stderr)
+        record = {
+            "command": command,
+            "code": process.returncode,
+            "loss": float(found[-1]) if found else math.nan,
+            "training": [step["loss"] for step in steps],
+            "skipped": sum(step["skipped"] for step in steps),
+            "seconds": time.monotonic() - began,
+        }
+        with self.lock, self.file.open("a") as file:
+            file.write(json.dumps(record) + "\n")
+            self.known[command] = record
+        return record
+
+
+def get_memory(out: pathlib.Path, *options: str) -> dict[str, float]:
+    """MiB of the plan by category."""
+    bundle = out / "step.bnd"
+    require(binade("compile", MODEL, "-o", bundle, *options))
+    found = re.findall(
+        r"(\w+) ([\d.]+) ([KMG]?i?B)\b", require(binade("inspect", bundle))
+    )
+    return {name: float(size) * SIZES[scale] for name, size, scale in found}
+
+
+def describe(losses: Sequence[float]) -> str:
+    """Mean, and distance from the best to the worst."""
+    return f"{statistics.mean(losses):.4f} | {max(losses) - min(losses):.4f}"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
