@@ -154,6 +154,21 @@ def test_the_sign_of_tiger_has_an_exponent(case, backend):
 
 
 @BACKENDS
+@pytest.mark.parametrize("rule, hypers, form", [
+    ("lion", [1e-3, 0.9, 0.99, 0.1], None),
+    ("signum", [1e-3, 0.9, 0.1], None),
+    ("tiger", [1e-3, 0.9, 0.1, 0, 0.99], "shift"),
+    ("tiger_sgd", [1e-3, 0.9, 0.1, 1.0], "vector"),
+])  # fmt: skip
+def test_the_sign_of_nan_is_no_number(rule, hypers, form, backend):
+    """As in numpy: a run whose mean is lost does not walk on by a NaN's sign bit."""
+    p, g = np.ones(4, F32), np.array([np.nan, -np.nan, 1, -0.0], F32)
+    module = update_module(rule, hypers, p.shape, form=form)
+    state = run(module, start(rule, p, form), backend, g=g, step=np.int64(0))
+    np.testing.assert_array_equal(np.isnan(state["p"]), np.isnan(np.sign(g)))
+
+
+@BACKENDS
 @pytest.mark.parametrize("form", ["", "embedding"])
 def test_all_else_is_as_in_tiger(form, backend):
     generator = np.random.default_rng(8)

@@ -1,5 +1,5 @@
 // Lion (Chen et al., 2023), one element, in the operation order of its authors'
-// PyTorch code: decay first; the sign of 0 is 0.
+// PyTorch code: decay first; the sign of 0 is 0, of NaN NaN.
 //
 //   decay = 1 - lr weight_decay      w1 = 1 - beta1        w2 = 1 - beta2
 //   p' = decay p - lr sign(beta1 m + w1 g)
@@ -33,8 +33,8 @@ func.func private @lion.update(%p: f32, %g: f32, %m: f32, %lr: f32, %decay: f32,
   %ahead_step = arith.mulf %w1, %g : f32
   %ahead = arith.addf %ahead_kept, %ahead_step : f32
   %step = math.copysign %lr, %ahead : f32
-  %is_zero = arith.cmpf oeq, %ahead, %zero : f32
-  %change = arith.select %is_zero, %zero, %step : f32
+  %is_signed = arith.cmpf one, %ahead, %zero : f32
+  %change = arith.select %is_signed, %step, %ahead : f32
   %decayed = arith.mulf %decay, %p : f32
   %p_new = arith.subf %decayed, %change : f32
 

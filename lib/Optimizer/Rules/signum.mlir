@@ -1,5 +1,5 @@
 // Signum, sign descent with momentum (Bernstein et al., 2018), one element; the
-// sign of 0 is 0.
+// sign of 0 is 0, of NaN NaN.
 //
 //   w = 1 - beta
 //   m' = beta m + w g
@@ -26,8 +26,8 @@ func.func private @signum.update(%p: f32, %g: f32, %m: f32, %lr: f32, %beta: f32
   %m_step = arith.mulf %w, %g : f32
   %m_new = arith.addf %m_kept, %m_step : f32
   %unit = math.copysign %one, %m_new : f32
-  %is_zero = arith.cmpf oeq, %m_new, %zero : f32
-  %sign = arith.select %is_zero, %zero, %unit : f32
+  %is_signed = arith.cmpf one, %m_new, %zero : f32
+  %sign = arith.select %is_signed, %unit, %m_new : f32
   %decay = arith.mulf %weight_decay, %p : f32
   %direction = arith.addf %sign, %decay : f32
   %update = arith.mulf %lr, %direction : f32

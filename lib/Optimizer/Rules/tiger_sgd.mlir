@@ -73,8 +73,8 @@ func.func private @tiger_sgd.update(%p: f32, %g: f32, %m: f32, %lr: f32, %beta: 
   %size = math.absf %m_new : f32
   %length = math.powf %size, %exponent : f32
   %signed = math.copysign %length, %m_new : f32
-  %is_zero = arith.cmpf oeq, %m_new, %zero : f32
-  %direction = arith.select %is_zero, %zero, %signed : f32
+  %is_signed = arith.cmpf one, %m_new, %zero : f32
+  %direction = arith.select %is_signed, %signed, %m_new : f32
   %decayed = arith.mulf %decay, %p : f32
   %both = arith.addf %direction, %decayed : f32
   %change = arith.mulf %both, %rate : f32
