@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import statistics
 
-from training import MODEL, Runs, describe, find_text, get_memory, table
+from training import COURSE, MODEL, Runs, describe, find_text, get_memory, table
 
-STEPS = 400
+STEPS = 150
 BASE = "bf16-amp"
 # OLMo-1B, training loss against that in BF16 (COAT, table 3): Transformer Engine and COAT.
 PUBLISHED = {"fp8-current": 3.001 / 2.995 - 1, "coat": 3.008 / 2.995 - 1}
@@ -15,7 +15,7 @@ POLICIES = [BASE, "fp8-current", "fp8-block", "mxfp8", "coat"]
 
 def run(runs: Runs, seeds: int) -> None:
     trained = runs.train(MODEL, [
-        [*find_text(runs.out), "--policy", policy, "--lr", "1e-3",
+        [*find_text(runs.out), *COURSE, "--policy", policy, "--lr", "2e-3",
          "--steps", str(STEPS), "--seed", str(seed)]
         for policy in POLICIES for seed in range(seeds)
     ])  # fmt: skip

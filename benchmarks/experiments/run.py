@@ -5,6 +5,10 @@
 
 state-error  what pairs of state formats do to AdamW's step (COAT, tables 1 and 8)
 fp8          loss and memory of FP8 policies against bf16-amp
+optimizers   loss and memory of Tiger and others, each with its best rate
+nonfinite    runs with a NaN in their data, by what is done about it
+eight-bit    AdamW's states in 32 and 8 bits over a grid of settings
+digits       a ResNet with momentum in 8 bits
 
 Without names all are made. Results stay in build/results/runs.jsonl, a line for each
 training run, so that a command that was stopped goes on where it was: remove the file to
@@ -20,7 +24,7 @@ import pathlib
 
 from training import ROOT, Runs
 
-EXPERIMENTS = ["state-error", "fp8"]
+EXPERIMENTS = ["state-error", "fp8", "optimizers", "nonfinite", "eight-bit", "digits"]
 
 
 def main() -> None:

@@ -13,19 +13,22 @@ import math
 import os
 import pathlib
 import re
+import shlex
 import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINADE = (
     pathlib.Path(os.environ.get("BINADE_BUILD", ROOT / "build/release")) / "bin/binade"
 )
 MODEL = ROOT / "examples/char-gpt/mini.onnx"
+# A rate that falls to nothing, so that the last loss does not swing with the last batches.
+COURSE = ["--schedule", "lr=base * warmup(step, 20) * cosine(step - 20, steps - 20)"]
 SIZES = {"B": 2**-20, "KiB": 2**-10, "MiB": 1.0, "GiB": 2.0**10}
 
 
@@ -60,63 +63,70 @@ class Runs:
         self.out, self.jobs = out, jobs
         self.file = out / "runs.jsonl"
         self.lock = threading.Lock()
-        self.known: dict[str, dict] = {}
+        self.known: dict[tuple[str, ...], dict] = {}
         out.mkdir(parents=True, exist_ok=True)
         if self.file.exists():
             for line in self.file.read_text().splitlines():
                 record = json.loads(line)
-                self.known[record["command"]] = record
+                self.known[tuple(record["words"])] = record
 
     def train(
-        self, model: pathlib.Path, commands: Iterable[Sequence[str]]
+        self,
+        model: pathlib.Path,
+        commands: Iterable[Sequence[str]],
+        judge: Callable[[pathlib.Path], dict] = lambda run: {},
     ) -> list[dict]:
-        """A record for each list of options: `loss` held out after the last step, `code`
-        of the process."""
+        """A record for each list of options: `loss` held out after the last step,
+        `training` losses of all steps, `code` of the process, and what `judge` finds."""
         keys = [self.describe(model, options) for options in commands]
         missing = [key for key in dict.fromkeys(keys) if key not in self.known]
         with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
-            done = [pool.submit(self._train, key) for key in missing]
+            done = [pool.submit(self._train, key, judge) for key in missing]
             for number, future in enumerate(concurrent.futures.as_completed(done), 1):
                 record = future.result()
-                tail = record["command"].partition(" --policy ")[2]
+                tail = shlex.join(record["words"]).partition(" --policy ")[2]
                 print(f"{number}/{len(missing)}  {record['seconds']:4.0f} s  "
                       f"{record['loss']:.4f}  {tail}",
                       file=sys.stderr, flush=True)  # fmt: skip
         return [self.known[key] for key in keys]
 
-    def describe(self, model: pathlib.Path, options: Sequence[str]) -> str:
+    def describe(self, model: pathlib.Path, options: Sequence[str]) -> tuple[str, ...]:
         """The words of a command, with paths as seen from the repository."""
         words = [str(model), "--threads", "1", *options]
-        return " ".join(
+        return tuple(
             str(pathlib.Path(word).relative_to(ROOT))
             if word.startswith(f"{ROOT}/") else word for word in words
         )  # fmt: skip
 
-    def _train(self, command: str) -> dict:
+    def _train(
+        self, words: tuple[str, ...], judge: Callable[[pathlib.Path], dict]
+    ) -> dict:
         began = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:
             process = subprocess.run(
-                [BINADE, "train", *command.split(" "), "--out", f"{folder}/run"],
+                [str(BINADE), "train", *words, "--out", f"{folder}/run"],
                 capture_output=True, text=True, cwd=ROOT,
             )  # fmt: skip
             log = pathlib.Path(folder) / "run/metrics.jsonl"
+            more = judge(log.parent) if process.returncode == 0 else {}
             steps = [json.loads(line) for line in log.read_text().splitlines()] if (
                 log.exists()) else []  # fmt: skip
         # 4: stopped by its numbers, which is a result.
         if process.returncode not in (0, 4):
-            sys.exit(f"binade train {command}\n{process.stderr}")
+            sys.exit(f"{shlex.join(process.args)}\n{process.stderr}")
         found = re.findall(r"eval_loss (\S+)", process.stdout + process.stderr)
         record = {
-            "command": command,
+            "words": words,
             "code": process.returncode,
             "loss": float(found[-1]) if found else math.nan,
             "training": [step["loss"] for step in steps],
             "skipped": sum(step["skipped"] for step in steps),
             "seconds": time.monotonic() - began,
+            **more,
         }
         with self.lock, self.file.open("a") as file:
             file.write(json.dumps(record) + "\n")
-            self.known[command] = record
+            self.known[words] = record
         return record
 
 

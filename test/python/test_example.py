@@ -1,8 +1,10 @@
-"""The char-GPT example: its files are fresh and its first loss is that of chance."""
+"""The examples: their files are fresh, and the first loss of char-GPT is that of chance."""
 
 import json
 import math
+import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -90,3 +92,20 @@ def test_the_committed_files_are_what_the_exporter_writes(name, tmp_path, monkey
     ]  # fmt: skip
     assert run_command("binade.export", export._main, arguments) == 0
     assert (tmp_path / "m.onnx").read_bytes() == (EXAMPLE / f"{name}.onnx").read_bytes()
+
+
+def test_the_committed_resnet_is_what_the_exporter_writes(tmp_path):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    if not torch.__version__.startswith("2.13."):
+        pytest.skip(f"the file was made with PyTorch 2.13, this is {torch.__version__}")
+    source = EXAMPLE.with_name("resnet")
+    folder = tmp_path / "examples/resnet"
+    shutil.copytree(source, folder)
+    (folder / "resnet.onnx").unlink()
+    (tmp_path / "python").symlink_to(EXAMPLE.parents[1] / "python")
+    tools = pathlib.Path(sys.executable).parent
+    environment = os.environ | {"PATH": f"{tools}:{os.environ['PATH']}"}
+    command = ["bash", folder / "make.sh"]
+    subprocess.run(command, check=True, timeout=120, env=environment)
+    made = (folder / "resnet.onnx").read_bytes()
+    assert made == (source / "resnet.onnx").read_bytes()
