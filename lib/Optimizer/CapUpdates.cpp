@@ -93,6 +93,9 @@ private:
       return compare(Comparison::Equal);
     case arith::CmpFPredicate::UNE:
       return NotOp::create(b, compare(Comparison::Equal));
+    case arith::CmpFPredicate::ONE:
+      return OrOp::create(b, compare(Comparison::Less),
+                          compare(Comparison::Greater));
     case arith::CmpFPredicate::OLT:
       return compare(Comparison::Less);
     case arith::CmpFPredicate::OLE:

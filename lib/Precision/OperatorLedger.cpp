@@ -1,7 +1,7 @@
 //===- OperatorLedger.cpp - What operators keep, one by one ---------------===//
 
 #include "binade/Precision/OperatorLedger.h"
-#include "Movement.h"
+#include "binade/IR/Build.h"
 #include "binade/IR/Interface.h"
 #include "llvm/ADT/StringExtras.h"
 

@@ -157,7 +157,7 @@ def test_the_sign_of_tiger_has_an_exponent(case, backend):
 @pytest.mark.parametrize("rule, hypers, form", [
     ("lion", [1e-3, 0.9, 0.99, 0.1], None),
     ("signum", [1e-3, 0.9, 0.1], None),
-    ("tiger", [1e-3, 0.9, 0.1, 0, 0.99], "shift"),
+    ("tiger", [1e-3, 0.9, 0.1, 0, 0.99, 0], "shift"),
     ("tiger_sgd", [1e-3, 0.9, 0.1, 1.0], "vector"),
 ])  # fmt: skip
 def test_the_sign_of_nan_is_no_number(rule, hypers, form, backend):

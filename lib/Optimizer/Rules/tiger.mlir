@@ -199,8 +199,8 @@ func.func private @tiger.update(%p: f32, %g: f32, %m: f32, %lr: f32, %beta: f32,
   %m_new = arith.addf %m_kept, %m_step : f32
 
   %sign = math.copysign %one, %m_new : f32
-  %is_zero = arith.cmpf oeq, %m_new, %zero : f32
-  %direction = arith.select %is_zero, %zero, %sign : f32
+  %is_signed = arith.cmpf one, %m_new, %zero : f32
+  %direction = arith.select %is_signed, %sign, %m_new : f32
   %decayed = arith.mulf %decay, %p : f32
   %both = arith.addf %direction, %decayed : f32
   %change = arith.mulf %both, %rate : f32
