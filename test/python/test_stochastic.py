@@ -397,3 +397,26 @@ def test_noise_where_tiger_shrinks(tmp_path):
     moved = (noisy["fc1_weight"] - calm).astype(float)
     assert 0.09 < np.abs(moved).max() <= 0.1001
     assert abs(moved.mean()) < 5 * 0.1 / np.sqrt(3 * moved.size)
+
+
+def test_checkpoints_are_converted_to_nearest(tmp_path):
+    mlp = Mlp(tmp_path)
+    mlp.train("fp32", 3, "--save-every", 3, out="wide")
+    found = {}
+    for name in ("dyn8", "dyn8:stochastic"):
+        bundle, run = tmp_path / "step.bnd", tmp_path / name.replace(":", "-")
+        process = binade("compile", mlp.model, "--loss", LOSS, "--states", f"*:{name}",
+                         "-o", bundle)  # fmt: skip
+        assert process.returncode == 0, process.stderr
+        process = binade(
+            "ckpt", "convert", tmp_path / "wide", "--to", bundle, "-o", run
+        )
+        assert process.returncode == 0, process.stderr
+        found[name] = safetensors.load(next(run.rglob("*.safetensors")))
+    nearest, chance = found.values()
+    assert nearest["state/exp_avg/fc1_weight"].dtype == np.int8
+    for name, value in nearest.items():
+        assert value.tobytes() == chance[name].tobytes(), name
+    process = binade("train", bundle, "--data", tmp_path / "data.safetensors", "--order",
+                     "sequential", "--resume", run, "--steps", 4)  # fmt: skip
+    assert process.returncode == 0, process.stderr

@@ -54,6 +54,15 @@ static std::string nameOf(size_t state, size_t part) {
   return std::to_string(state) + "." + std::to_string(part);
 }
 
+/// `format` with rounding to nearest: once is not often enough for chance to
+/// even out.
+static QuantizedAttr getNearest(QuantizedAttr format) {
+  return QuantizedAttr::get(format.getContext(), format.getElement(),
+                            format.getGranularity(), format.getExtent(),
+                            format.getScale(), format.getRule(),
+                            format.getExpand(), /*stochastic=*/false);
+}
+
 /// Null where the text is none.
 QuantizedAttr Requantizer::parse(const std::string &format) {
   if (findDeepNesting(format))
@@ -114,8 +123,9 @@ LogicalResult Requantizer::build() {
       if (!format)
         return step.emitError("the bundle's format of '")
                << state.name << "' is none";
-      made =
-          QuantizeOp::create(b, elements, format, /*saturate=*/true).getParts();
+      made = QuantizeOp::create(b, elements, getNearest(format),
+                                /*saturate=*/true)
+                 .getParts();
     }
     for (auto [part, value] : llvm::enumerate(made))
       results.push_back({Role::Output, nameOf(index, part), value});
