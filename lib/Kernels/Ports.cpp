@@ -244,7 +244,8 @@ mlir::binade::findQuantizedStates(func::FuncOp step) {
     plan::QuantizedStates::State state;
     for (Value part : update.getStates().slice(kept.first, kept.count))
       if (BlockArgument argument = leave(launch, segment, part))
-        if (auto port = getArgument(step, argument.getArgNumber()))
+        if (auto port = getArgument(step, argument.getArgNumber());
+            port && port->role == Role::State)
           state.parts.push_back(port->name.str());
     BlockArgument parameter = leave(launch, segment, update.getParameter());
     if (!parameter || state.parts.size() != kept.count)
