@@ -138,6 +138,20 @@ static IntLanes findCodeRandomly(FloatLanes x, CodeBookAttr book,
   return select(random < way, high, low);
 }
 
+/// Bits of f16, which processors round to.
+static IntLanes encodeHalf(FloatLanes x) {
+  ImplicitLocOpBuilder &b = *x.builder;
+  Value half = arith::TruncFOp::create(b, x.typeWith(b.getF16Type()), x.value);
+  return {b, arith::BitcastOp::create(b, x.typeWith(b.getI16Type()), half)};
+}
+
+static FloatLanes decodeHalf(IntLanes code) {
+  ImplicitLocOpBuilder &b = *code.builder;
+  Type half = code.typeWith(b.getF16Type());
+  FloatLanes number(b, arith::BitcastOp::create(b, half, code.value));
+  return number.resize(32);
+}
+
 IntLanes LaneCodec::encode(FloatLanes x, const Factors &factors, bool saturate,
                            Lookup lookup,
                            std::optional<FloatLanes> random) const {
@@ -159,14 +173,17 @@ IntLanes LaneCodec::encode(FloatLanes x, const Factors &factors, bool saturate,
     double largest = format.getLargest();
     x = atLeast(atMost(x, largest), -largest);
   }
-  return encodeSmall(x, format.getFormat());
+  FloatType type = format.getFormat();
+  return type.isF16() ? encodeHalf(x) : encodeSmall(x, type);
 }
 
 FloatLanes LaneCodec::decode(IntLanes code, const Factors &factors,
                              Lookup lookup) const {
   CodeBookAttr book = format.getBook();
-  FloatLanes number = book ? findValue(code, book, lookup)
-                           : decodeSmall(code, format.getFormat());
+  FloatType type = format.getFormat();
+  FloatLanes number = book           ? findValue(code, book, lookup)
+                      : type.isF16() ? decodeHalf(code)
+                                     : decodeSmall(code, type);
   FloatLanes y = number * factors.scale;
   if (!factors.power)
     return y;

@@ -95,7 +95,7 @@ bool QuantizedAttr::isPacked() const {
 
 Type QuantizedAttr::getCodeType() const {
   FloatType format = getFormat();
-  if (format && format.getWidth() == 8)
+  if (format && format.getWidth() >= 8)
     return format;
   return IntegerType::get(getContext(), 8);
 }
@@ -170,14 +170,15 @@ LogicalResult
 QuantizedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                       Attribute element, Granularity granularity,
                       ArrayRef<int64_t> extent, FloatType scale, ScaleRule rule,
-                      bool expand, bool) {
+                      bool expand, bool, int64_t history) {
   auto type = dyn_cast<TypeAttr>(element);
   auto format = type ? dyn_cast<FloatType>(type.getValue()) : FloatType();
   if (!isa<CodeBookAttr>(element)) {
-    if (!format || format.getWidth() > 8 ||
-        !APFloat::semanticsHasSignedRepr(format.getFloatSemantics()))
+    bool isSmall = format && format.getWidth() <= 8 &&
+                   APFloat::semanticsHasSignedRepr(format.getFloatSemantics());
+    if (!isSmall && !(format && format.isF16()))
       return emitError() << "quantized elements are signed floats of at most 8 "
-                            "bits or codes of a #binade.code_book, not "
+                            "bits, f16 or codes of a #binade.code_book, not "
                          << element;
   }
   size_t numbers = granularity == Granularity::PerGroup   ? 1
@@ -200,6 +201,10 @@ QuantizedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (expand && rule != ScaleRule::Amax)
     return emitError() << "expanded elements have scales by 'amax', not '"
                        << stringifyScaleRule(rule) << "'";
+  if (history < 0 ||
+      (history > 0 && (granularity != Granularity::PerTensor || expand)))
+    return emitError() << "a history of at least one step is kept of the scale "
+                          "of a whole tensor that is not expanded";
   return success();
 }
 
@@ -210,6 +215,7 @@ Attribute QuantizedAttr::parse(AsmParser &parser, Type) {
   FloatType scale;
   auto rule = ScaleRule::Amax;
   bool expand = false, stochastic = false;
+  int64_t history = 0;
   SMLoc start = parser.getCurrentLocation();
   if (parser.parseLess() || parser.parseAttribute(element) ||
       parser.parseComma() || parser.parseKeyword(&word))
@@ -236,6 +242,11 @@ Attribute QuantizedAttr::parse(AsmParser &parser, Type) {
       stochastic = true;
       continue;
     }
+    if (succeeded(parser.parseOptionalKeyword("history"))) {
+      if (parser.parseEqual() || parser.parseInteger(history))
+        return {};
+      continue;
+    }
     if (parser.parseKeyword("rule") || parser.parseEqual() ||
         parser.parseKeyword(&word))
       return {};
@@ -251,10 +262,10 @@ Attribute QuantizedAttr::parse(AsmParser &parser, Type) {
     return {};
   auto report = [&] { return parser.emitError(start); };
   if (failed(verify(report, element, *granularity, extent, scale, rule, expand,
-                    stochastic)))
+                    stochastic, history)))
     return {};
   return get(parser.getContext(), element, *granularity, extent, scale, rule,
-             expand, stochastic);
+             expand, stochastic, history);
 }
 
 void QuantizedAttr::print(AsmPrinter &printer) const {
@@ -272,5 +283,7 @@ void QuantizedAttr::print(AsmPrinter &printer) const {
     printer << ", expand";
   if (getStochastic())
     printer << ", stochastic";
+  if (getHistory() > 0)
+    printer << ", history = " << getHistory();
   printer << '>';
 }

@@ -36,6 +36,7 @@ struct FormatFile {
   FloatType scale;
   ScaleRule rule = ScaleRule::Amax;
   bool expand = false;
+  int64_t history = 0;
 
   Granularity getGranularity() const {
     if (!block.empty())
@@ -84,7 +85,7 @@ static YamlForm<FormatFile> formatForm() {
       "a format",
       {yamlKey("summary", "What the format is", &FormatFile::summary,
                yamlString()),
-       yamlKey("element", "Float format of at most 8 bits",
+       yamlKey("element", "Float format of at most 8 bits, or f16",
                &FormatFile::element, yamlFormat()),
        yamlKey("signed", "Code book of states that may be negative",
                &FormatFile::signedBook, yamlString()),
@@ -103,7 +104,10 @@ static YamlForm<FormatFile> formatForm() {
        yamlKey("scale", "Format of scales: f32, bf16 or f8E8M0FNU",
                &FormatFile::scale, yamlFormat()),
        yamlKey("expand", "Whether magnitudes are raised to a power first",
-               &FormatFile::expand, yamlFlag())},
+               &FormatFile::expand, yamlFlag()),
+       yamlKey("history",
+               "Steps before whose largest magnitude makes the scale",
+               &FormatFile::history, yamlCount(1))},
       checkFormat);
 }
 
@@ -151,11 +155,11 @@ static FailureOr<StateFormats> build(const FormatFile &format, StringRef file,
     SmallVector<int64_t> extent = format.getExtent();
     if (failed(QuantizedAttr::verify(report, element, granularity, extent,
                                      format.scale, format.rule, format.expand,
-                                     /*stochastic=*/false)))
+                                     /*stochastic=*/false, format.history)))
       return failure();
     *into = QuantizedAttr::get(context, element, granularity, extent,
                                format.scale, format.rule, format.expand,
-                               /*stochastic=*/false);
+                               /*stochastic=*/false, format.history);
   }
   return formats;
 }
@@ -177,7 +181,7 @@ static Attribute getStochastic(Attribute format) {
   return QuantizedAttr::get(context, codes.getElement(), codes.getGranularity(),
                             codes.getExtent(), codes.getScale(),
                             codes.getRule(), codes.getExpand(),
-                            /*stochastic=*/true);
+                            /*stochastic=*/true, codes.getHistory());
 }
 
 static FailureOr<NamedFormats> findOne(StringRef name, Location location) {

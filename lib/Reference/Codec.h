@@ -49,10 +49,12 @@ private:
 };
 
 /// The parts that `format` keeps of `numbers`, elements of a tensor of `shape`,
-/// which are f32. `draw` gives the random number of an element.
+/// which are f32. `draw` gives the random number of an element; `amax` takes
+/// the place of the largest magnitude.
 SmallVector<Tensor> quantize(QuantizedAttr format, ArrayRef<int64_t> shape,
                              ArrayRef<double> numbers, bool saturate,
-                             function_ref<float(int64_t)> draw);
+                             function_ref<float(int64_t)> draw,
+                             std::optional<float> amax = {});
 
 /// The inverse.
 std::vector<double> dequantize(QuantizedAttr format, ArrayRef<int64_t> shape,

@@ -52,7 +52,8 @@ SmallVector<Tensor> mlir::binade::quantize(QuantizedAttr format,
                                            ArrayRef<int64_t> shape,
                                            ArrayRef<double> numbers,
                                            bool saturate,
-                                           function_ref<float(int64_t)> draw) {
+                                           function_ref<float(int64_t)> draw,
+                                           std::optional<float> given) {
   Codec codec(format);
   SmallVector<Tensor> parts;
   for (RankedTensorType type : format.getParts(shape))
@@ -68,6 +69,8 @@ SmallVector<Tensor> mlir::binade::quantize(QuantizedAttr format,
     if (!(magnitude <= high) && !std::isnan(high))
       high = magnitude;
   }
+  if (given)
+    amax.assign(count, *given);
   SmallVector<Codec::Factors> factors;
   for (int64_t i = 0; i < count; ++i) {
     factors.push_back(codec.choose(amax[i], least[i]));
@@ -110,8 +113,12 @@ static void evaluateQuantize(QuantizeOp op, Evaluation &e) {
     ArrayRef<int64_t> rng = e[op.getRng()].getIntegers();
     return drawUniform(index, rng[0], rng[1], *op.getStream()).front();
   };
-  SmallVector<Tensor> parts = quantize(op.getFormat(), x.getShape(),
-                                       x.getFloats(), op.getSaturate(), draw);
+  std::optional<float> amax;
+  if (op.getAmax())
+    amax = getNumber(e[op.getAmax()], 0);
+  SmallVector<Tensor> parts =
+      quantize(op.getFormat(), x.getShape(), x.getFloats(), op.getSaturate(),
+               draw, amax);
   for (auto [index, part] : llvm::enumerate(parts))
     e.result(index) = std::move(part);
 }

@@ -1,7 +1,7 @@
 // RUN: binade-opt %s --verify-diagnostics --split-input-file
 
 func.func @f(%x: tensor<4xf32>) {
-  // expected-error@+1 {{quantized elements are signed floats of at most 8 bits or codes of a #binade.code_book, not bf16}}
+  // expected-error@+1 {{quantized elements are signed floats of at most 8 bits, f16 or codes of a #binade.code_book, not bf16}}
   %a:2 = binade.quantize %x {format = #binade.quantized<bf16, per_tensor, scale = f32>} : (tensor<4xf32>) -> (tensor<4xbf16>, tensor<f32>)
   return
 }
@@ -130,6 +130,6 @@ func.func @f(%x: tensor<4xf32>) {
 
 func.func @f(%x: tensor<4xf32>, %rng: tensor<2xi64>) {
   // expected-error@+1 {{expects neither 'rng' nor 'stream', for its format is not 'stochastic'}}
-  %a:2 = binade.quantize %x, %rng {format = #binade.quantized<f8E4M3FN, per_row, scale = f32>} : (tensor<4xf32>, tensor<2xi64>) -> (tensor<4xf8E4M3FN>, tensor<f32>)
+  %a:2 = binade.quantize %x rng(%rng) {format = #binade.quantized<f8E4M3FN, per_row, scale = f32>} : (tensor<4xf32>, tensor<2xi64>) -> (tensor<4xf8E4M3FN>, tensor<f32>)
   return
 }

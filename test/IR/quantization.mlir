@@ -16,8 +16,8 @@ func.func @groups(%x: tensor<8x64xf32>) -> tensor<8x64xbf16> {
 // Rounded by chance, it draws; what codes stand for does not depend on it.
 // CHECK-LABEL: func.func @stochastic
 func.func @stochastic(%x: tensor<8x64xf32>, %rng: tensor<2xi64>, %u: tensor<8x64xf32>, %s: tensor<8xf32>) {
-  // CHECK: binade.quantize %{{.*}}, %{{.*}} {format = #binade.quantized<f8E4M3FN, per_row, scale = f32, stochastic>, saturate, stream = 7 : i64} : (tensor<8x64xf32>, tensor<2xi64>)
-  %a:2 = binade.quantize %x, %rng {format = #binade.quantized<f8E4M3FN, per_row, scale = f32, stochastic>, saturate, stream = 7 : i64} : (tensor<8x64xf32>, tensor<2xi64>) -> (tensor<8x64xf8E4M3FN>, tensor<8xf32>)
+  // CHECK: binade.quantize %{{.*}} rng(%{{.*}}) {format = #binade.quantized<f8E4M3FN, per_row, scale = f32, stochastic>, saturate, stream = 7 : i64} : (tensor<8x64xf32>, tensor<2xi64>)
+  %a:2 = binade.quantize %x rng(%rng) {format = #binade.quantized<f8E4M3FN, per_row, scale = f32, stochastic>, saturate, stream = 7 : i64} : (tensor<8x64xf32>, tensor<2xi64>) -> (tensor<8x64xf8E4M3FN>, tensor<8xf32>)
   // CHECK: binade.encode %{{.*}} {format = #binade.quantized<f8E4M3FN, per_row, scale = f32, expand, stochastic>, saturate}
   %b = binade.encode %x, %s, %s, %s, %u {format = #binade.quantized<f8E4M3FN, per_row, scale = f32, expand, stochastic>, saturate} : (tensor<8x64xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8x64xf32>) -> tensor<8x64xf8E4M3FN>
   return

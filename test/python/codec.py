@@ -9,7 +9,8 @@ from reference import ROOT
 
 F32 = np.float32
 GOLDEN = ROOT / "test/data/golden"
-FLOATS = {"f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E5M2": ml_dtypes.float8_e5m2}
+FLOATS = {"f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E5M2": ml_dtypes.float8_e5m2,
+          "f16": np.float16}  # fmt: skip
 
 
 def load_book(name):
@@ -34,6 +35,12 @@ class Format:
     element: str | np.ndarray
     group: int
     expand: bool = False
+    power: bool = False  # Whether what elements are multiplied with is a power of two.
+
+    @property
+    def word(self):
+        """What a code is, as bits."""
+        return np.uint16 if not self.is_book and self.element == "f16" else np.uint8
 
     @property
     def is_book(self):
@@ -52,7 +59,11 @@ class Format:
     def attribute(self):
         element = write_book("book", self.element) if self.is_book else self.element
         expand = ", expand" if self.expand else ""
-        return f"#binade.quantized<{element}, per_group<{self.group}>, scale = f32{expand}>"
+        rule = ", rule = inverse_power" if self.power else ""
+        return (
+            f"#binade.quantized<{element}, per_group<{self.group}>, scale = f32"
+            f"{rule}{expand}>"
+        )
 
     def parts(self, count):
         """(size, MLIR's element type) of each part."""
@@ -83,6 +94,12 @@ class Format:
                 power = np.where(constant, F32(1), power)
                 centre = np.where(zero, F32(1), np.sqrt(amax) * np.sqrt(least))
                 top = (amax / centre) ** power
+        if self.power:
+            with np.errstate(divide="ignore"):
+                factor = np.minimum(self.largest / amax, np.finfo(F32).max)
+            factor = (factor.view(np.uint32) & np.uint32(0xFF800000)).view(F32)
+            scale = np.where(zero, F32(1), F32(1) / factor)
+            return scale, power, centre
         scale = np.maximum(top / self.largest, F32(2.0**-126))
         scale = np.where(zero, self.scale_of_zeros, scale)
         return scale.astype(F32), power.astype(F32), centre.astype(F32)
@@ -90,6 +107,8 @@ class Format:
     @property
     def scale_of_zeros(self):
         """Makes zeros of whatever is nearest to zero."""
+        if self.power:
+            return F32(1)
         if self.is_book and 0 not in self.element:
             return F32(2.0**-126)
         return F32(1) / self.largest
@@ -117,7 +136,7 @@ class Format:
         """Codes."""
         if not self.is_book:
             clipped = np.clip(y, -self.largest, self.largest)
-            return clipped.astype(FLOATS[self.element]).view(np.uint8)
+            return clipped.astype(FLOATS[self.element]).view(self.word)
         values = self.element
         upper = np.clip(np.searchsorted(values, y), 1, len(values) - 1)
         middle = (values[upper - 1] + values[upper]) * F32(0.5)
@@ -131,11 +150,12 @@ class Format:
         """Codes, and which of them depend on the last bits of a number."""
         y = self.scaled(x, factors)
         codes = self.round(y)
-        near = [self.round((y * F32(1 + shift)).astype(F32)) for shift in (-2e-5, 2e-5)]
+        off = 1e-6 if self.power else 2e-5
+        near = [self.round((y * F32(1 + shift)).astype(F32)) for shift in (-off, off)]
         return codes, (near[0] != codes) | (near[1] != codes)
 
     def unpack(self, codes, count):
-        codes = codes.view(np.uint8)
+        codes = codes.view(self.word)
         if self.packed:
             codes = np.stack([codes >> 4, codes & 15], 1).ravel()
         return codes[:count]
@@ -156,7 +176,7 @@ class Format:
 
     def start(self, count):
         """Parts of zeros."""
-        parts = [np.zeros(size, np.uint8) for size, _ in self.parts(count)[:1]]
+        parts = [np.zeros(size, self.word) for size, _ in self.parts(count)[:1]]
         zero = self.round(np.zeros(1, F32))[0]
         parts[0][:] = zero * 17 if self.packed else zero
         scales = [np.ones(size, F32) for size, _ in self.parts(count)[1:]]
@@ -176,5 +196,6 @@ def formats(signed):
         "dyn8x": Format(dynamic, 256, expand=True),
         "dyn8-2048": Format(dynamic, 2048),
         "dyn4": Format(four_bit(signed), 128),
+        "f16-scaled": Format("f16", 128, power=True),
         "f32": None,
     }

@@ -147,7 +147,7 @@ def test_states_are_codes(policy, states, tmp_path):
             assert parts[0].dtype.itemsize == 1
             assert [part.size for part in parts] == [n for n, _ in form.parts(g.size)]
             if form.expand:
-                check_state(form, [parts[0].view(np.uint8), *parts[1:]], moment, name)
+                check_state(form, [parts[0].view(form.word), *parts[1:]], moment, name)
                 continue
             scale, _, _ = form.choose(moment)
             np.testing.assert_array_equal(parts[1], scale)

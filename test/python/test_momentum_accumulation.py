@@ -20,7 +20,7 @@ FORMS = {"kernel": "", "embedding": "embedding", "bias": "shift", "gamma": "scal
 BACKENDS = pytest.mark.parametrize("backend", ["reference", "cpu"])
 ROLES = {
     "p": "parameter", "g": "batch", "step": "step", "s0": "state", "f0": "batch",
-    "skip": "batch",
+    "skip": "batch", "seed": "batch", "place": "batch",
 }  # fmt: skip
 
 
@@ -60,7 +60,8 @@ class Accumulation:
         """The parameter and what stands beside it after one more batch."""
         function = "step" if is_last else "accumulate"
         start = {"batches": np.float64(0), "found_inf": np.bool_(False)}
-        given = start | self.counters | self.state | inputs
+        random = {"seed": np.int64(7), "place": np.int64(1)}
+        given = start | random | self.counters | self.state | inputs
         outputs = evaluate(
             self.module, {k: v for k, v in given.items() if k in self.taken[function]},
             "--function", function, "--backend", self.backend,
@@ -83,7 +84,7 @@ def test_tiger_follows_its_traces(trace, backend):
     largest number."""
     shape, dtype = tuple(trace["shape"]), np.dtype(trace["dtype"].replace("f", "float"))
     form = ".".join([FORMS[trace["kind"]], "shrink"]).lstrip(".")
-    hypers = [trace["lr"], trace["beta"], trace["wd"], 0.0, trace["shrink"]]
+    hypers = [trace["lr"], trace["beta"], trace["wd"], 0.0, trace["shrink"], 0.0]
     text = update_module("tiger", hypers, shape, form=form, factors=1)
     size = "x".join(map(str, shape))
     text = text.replace(f"tensor<{size}xf32>", f"tensor<{size}x{trace['dtype']}>")
@@ -111,7 +112,7 @@ def test_tiger_equals_one_step_on_the_mean(backend):
     case = {name: from_bits(record, F32) for name, record in case.items()}
     g = case["g"].reshape(-1, case["p0"].size)
     k = len(g)
-    text = update_module("tiger", [1e-3, 0.965, 0.01, 0, 0.99], case["p0"].shape,
+    text = update_module("tiger", [1e-3, 0.965, 0.01, 0, 0.99, 0], case["p0"].shape,
                          form="", factors=1)  # fmt: skip
     run = Accumulation(derive(text, k), backend, p=case["p0"], s0=0 * case["p0"])
     for index, own in enumerate(g):
@@ -123,7 +124,7 @@ def test_tiger_equals_one_step_on_the_mean(backend):
 
 
 RULES = {
-    "tiger": ([1e-2, 0.965, 0.01, 0, 0.99], ""),
+    "tiger": ([1e-2, 0.965, 0.01, 0, 0.99, 0], ""),
     "tiger_sgd": ([1e-2, 0.9, 0.1, 0.5], "vector"),
     "sgd": ([1e-2, 0.9, 0.1, 1e-2, 0], None),
     "signum": ([1e-2, 0.9, 1e-2], None),
@@ -186,7 +187,8 @@ def test_training_equals_pytorch_and_keeps_no_sum(files, tmp_path):
         for run in ("run", "sums")
     ]
     trained = sum(4 * v.size for k, v in final.items() if k.startswith("state/"))
-    assert trained and ledgers[1]["gradient"] - ledgers[0]["gradient"] >= trained
+    gradients = [ledger["gradient"] for ledger in ledgers]
+    assert trained and gradients[1] - gradients[0] == trained - 9  # Two counters.
 
 
 @pytest.mark.parametrize("policy", ["bf16-amp", "fp16-amp"])
@@ -237,8 +239,8 @@ def test_what_overflows_is_left_out(bad, files, tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--optimizer", "lion"], ["the parameter reads the gradient itself", "33:17"]),
-        (["--optimizer", "adamw"], ["'exp_avg_sq' is no sum of multiples", "48:13"]),
+        (["--optimizer", "lion"], ["the parameter reads the gradient itself"]),
+        (["--optimizer", "adamw"], ["'exp_avg_sq' is no sum of multiples"]),
         (["--optimizer", "muon"], ["a number made from the gradient"]),
         (["--optimizer", "adafactor"], ["row_var", "whole gradient"]),
         (["--optimizer", "sgd", "--set", "nesterov=1"], ["the gradient itself"]),
@@ -256,3 +258,7 @@ def test_what_cannot_be(options, words, files, tmp_path):
     for word in words:
         assert word in process.stderr
     assert not (tmp_path / "run").exists()
+    if place := re.search(r"note: (\d+):\d+ here", process.stderr):
+        rule = ROOT / f"lib/Optimizer/Rules/{options[1]}.mlir"
+        line = rule.read_text().splitlines()[int(place[1]) - 1]
+        assert "%g" in line or options[1] == "muon"

@@ -123,6 +123,13 @@ rules:
 
 
 @BACKENDS
+def test_gradients_in_e4m3_too(backend):
+    v = draw(2)
+    outputs = evaluate(materialize("fp8-lm"), v, "--backend", backend)
+    check(outputs, compute(v, *[lambda x: quantize(x, E4M3, power=True)] * 2))
+
+
+@BACKENDS
 def test_nothing_and_what_is_not_finite(backend):
     v = draw(3)
     v["g"][:] = 0

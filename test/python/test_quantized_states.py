@@ -60,7 +60,7 @@ def run_step(module, kept, parts, p, g, step, backend, **more):
             new.append([outputs[f"s{index}"]])
             continue
         new.append([outputs[f"s{index}.{i}"] for i in range(len(part))])
-        new[-1][0] = new[-1][0].view(np.uint8).ravel()
+        new[-1][0] = new[-1][0].ravel().view(form.word)
     return outputs["p"], new
 
 

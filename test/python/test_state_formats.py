@@ -154,7 +154,7 @@ def test_files_hold_codes_and_runs_go_on(tmp_path, name):
         found = [whole[key + suffix] for suffix in suffixes]
         assert [part.size for part in found] == [n for n, _ in form.parts(size)]
         assert found[0].dtype == (np.int8 if form.is_book else FLOATS[form.element])
-        kept = form.decode([found[0].ravel().view(np.uint8), *found[1:]], size)
+        kept = form.decode([found[0].ravel().view(form.word), *found[1:]], size)
         exact = wide[key].ravel()
         assert np.abs(kept - exact).max() < 0.35 * np.abs(exact).max()
     for key in ("fc1_weight", "fc2_bias"):

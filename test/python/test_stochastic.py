@@ -47,7 +47,7 @@ def quantize(x, form, parts, backend, stream=9):
     shape = "x".join(map(str, x.shape))
     module = f"""
       func.func @f(%x: tensor<{shape}xf32>, %rng: tensor<2xi64>) -> ({types}) {{
-        %y:{len(parts)} = binade.quantize %x, %rng {{saturate, stream = {stream} : i64,
+        %y:{len(parts)} = binade.quantize %x rng(%rng) {{saturate, stream = {stream} : i64,
             format = #binade.quantized<{form}, stochastic>}}
           : (tensor<{shape}xf32>, tensor<2xi64>) -> ({types})
         return {", ".join(f"%y#{i}" for i in range(len(parts)))} : {types}

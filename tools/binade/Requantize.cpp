@@ -60,7 +60,8 @@ static QuantizedAttr getNearest(QuantizedAttr format) {
   return QuantizedAttr::get(format.getContext(), format.getElement(),
                             format.getGranularity(), format.getExtent(),
                             format.getScale(), format.getRule(),
-                            format.getExpand(), /*stochastic=*/false);
+                            format.getExpand(), /*stochastic=*/false,
+                            format.getHistory());
 }
 
 /// Null where the text is none.

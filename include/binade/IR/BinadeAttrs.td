@@ -95,7 +95,7 @@ def Binade_CodeBookAttr : Binade_Attr<"CodeBook", "code_book"> {
 def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
   let summary = "a format of codes with shared scales";
   let description = [{
-    `element` is a float format of at most 8 bits, or a `#binade.code_book`. Elements
+    `element` is a float format of at most 8 bits, f16, or a `#binade.code_book`. Elements
     share a scale
 
     - `per_tensor`: all;
@@ -135,6 +135,9 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
     is less than the fraction of the way that it has come there; otherwise the other one.
     So the mean is right, numbers of `element` stay, and so do infinities and NaN.
 
+    With `history = N` A is the largest of the last N steps before, of which the step
+    keeps account: a scale is known before its tensor is.
+
     Sources: `amax_offset` and `expand`: COAT (Xi et al., 2024); `inverse` and
     `inverse_power`: Transformer Engine; `floor` and `round_up`: OCP Microscaling 1.0
     and Transformer Engine. `docs/Quantization.md` says where they differ.
@@ -150,7 +153,7 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
                         ArrayRefParameter<"int64_t">:$extent,
                         "::mlir::FloatType":$scale,
                         "::mlir::binade::ScaleRule":$rule, "bool":$expand,
-                        "bool":$stochastic);
+                        "bool":$stochastic, "int64_t":$history);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{

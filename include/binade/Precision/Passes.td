@@ -59,6 +59,19 @@ def MaterializePrecisionPass
   }];
 }
 
+def DelayScalesPass : Pass<"binade-delay-scales", "::mlir::ModuleOp"> {
+  let summary = "keep account of magnitudes for scales that follow from steps before";
+  let description = [{
+    Gives each `binade.quantize` of `@step` whose format has `history = N` the magnitude
+    `amax` from which its scale follows, and makes it state: buffers `amax/<value>` and
+    `amax_history/<value>`. Behind a step, `amax` is the largest magnitude of that step
+    and the N - 1 before; it stays where that is 0 or infinite, and a tensor with a NaN
+    counts as 0. At first the scale is 1. As Transformer Engine's DelayedScaling, of
+    which `amax / F` is the scale.
+  }];
+  let dependentDialects = ["::mlir::binade::BinadeDialect"];
+}
+
 def SimplifyCastsPass : Pass<"binade-simplify-casts", "::mlir::ModuleOp"> {
   let summary = "remove casts that change no value";
   let description = [{

@@ -103,14 +103,14 @@ Element Emitter::decode(QuantizedAttr format, ValueRange parts,
     return operands.hasVector ? spread(value) : value;
   };
   Value bits = get(0);
-  Type byte = b.getI8Type();
+  Type word = b.getIntegerType(format.getCodeType().getIntOrFloatBitWidth());
   if (auto vector = dyn_cast<VectorType>(bits.getType()))
-    byte = vector.clone(byte);
-  IntLanes code(b, arith::BitcastOp::create(b, byte, bits));
+    word = vector.clone(word);
+  IntLanes code(b, arith::BitcastOp::create(b, word, bits));
   if (format.isPacked() && !pairs) {
     Value which = half.variesOverLanes() ? perLane(half) : number(half);
     which = arith::IndexCastOp::create(
-        b, byte, operands.hasVector ? spread(which) : which);
+        b, word, operands.hasVector ? spread(which) : which);
     IntLanes isFirst = IntLanes(b, which) - 1; // All bits, or none.
     IntLanes shift = isFirst & 4;
     code = IntLanes(b, arith::ShRUIOp::create(b, code.value, shift.value)) & 15;

@@ -119,7 +119,7 @@ static bool fitsBf16(QuantizedAttr format) {
   bool isPower = format.getRule() == ScaleRule::InversePower ||
                  format.getRule() == ScaleRule::Floor ||
                  format.getRule() == ScaleRule::RoundUp;
-  return isPower && !format.getBook() && !format.getExpand();
+  return isPower && !format.getExpand() && format.getFormat().getWidth() <= 8;
 }
 
 /// Nothing where `operand` is not decoded, or bf16 cannot stand for it.
@@ -134,7 +134,8 @@ static std::optional<NarrowOperand> narrow(ImplicitLocOpBuilder &b,
     return NarrowOperand{DequantizeOp::create(b, type.clone(b.getBF16Type()),
                                               decoded.getParts(), format),
                          Value()};
-  bool isCast = !format.getBook() && !format.getExpand() && !format.isPacked();
+  bool isCast = !format.getBook() && !format.getExpand() &&
+                format.getFormat().getWidth() <= 8;
   if (format.getGranularity() != Granularity::PerTensor || !isCast)
     return std::nullopt;
   Value scale = buildCast(b, decoded.getParts()[1], b.getF32Type());

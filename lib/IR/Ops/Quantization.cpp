@@ -32,8 +32,9 @@ void QuantizeOp::build(OpBuilder &b, OperationState &state, Value x,
                        QuantizedAttr format, bool saturate, Value rng,
                        uint32_t stream) {
   SmallVector<RankedTensorType> parts = format.getParts(::getShape(x));
-  build(b, state, SmallVector<Type>(parts.begin(), parts.end()), x, rng, format,
-        saturate, rng ? b.getI64IntegerAttr(stream) : IntegerAttr());
+  build(b, state, SmallVector<Type>(parts.begin(), parts.end()), x, Value(),
+        rng, format, saturate,
+        rng ? b.getI64IntegerAttr(stream) : IntegerAttr());
 }
 
 /// Its parts have loops of their own.
@@ -48,6 +49,8 @@ LogicalResult QuantizeOp::verify() {
                                "format is not 'stochastic'");
   if (draws && failed(verifyStream(*this, *getStream()))) // C2
     return failure();
+  if (getAmax() && getFormat().getHistory() == 0) // C3
+    return emitOpError("expects no 'amax', for its format has no history");
   return verifyParts(*this, getFormat(), ::getShape(getX()),
                      getResultTypes()); // C1
 }
@@ -179,6 +182,8 @@ static Value pack(ImplicitLocOpBuilder &b, Value codes) {
 /// Rows are encoded as they were measured, by one kernel.
 FailureOr<SmallVector<Value>> QuantizeOp::decompose(ImplicitLocOpBuilder &b) {
   QuantizedAttr format = getFormat(), inside = format;
+  if (format.getHistory() > 0 && !getAmax())
+    return failure();
   Value x = buildCast(b, getX(), b.getF32Type());
   ArrayRef<int64_t> shape = ::getShape(x);
   SmallVector<int64_t> scales = format.getScaleShape(shape);
@@ -187,12 +192,14 @@ FailureOr<SmallVector<Value>> QuantizeOp::decompose(ImplicitLocOpBuilder &b) {
     inside = QuantizedAttr::get(getContext(), format.getElement(),
                                 Granularity::PerRow, {}, format.getScale(),
                                 format.getRule(), format.getExpand(),
-                                format.getStochastic());
+                                format.getStochastic(), /*history=*/0);
     x = rows;
   }
   Value magnitude = AbsOp::create(b, x);
   SmallVector<int64_t> shared = inside.getScaleShape(::getShape(x));
-  Value amax = buildReshape(b, buildLargest(b, magnitude, inside), shared);
+  Value amax = getAmax();
+  if (!amax)
+    amax = buildReshape(b, buildLargest(b, magnitude, inside), shared);
   Value least;
   if (format.getExpand())
     least = buildReshape(b, buildLeast(b, magnitude, inside), shared);

@@ -5,27 +5,33 @@
 
 include "binade/IR/Ops/Base.td"
 
-class Binade_QuantizationOp<string mnemonic, list<string> kernelMethods>
-    : Binade_Op<mnemonic, [
+class Binade_QuantizationOp<string mnemonic, list<string> kernelMethods,
+                            list<Trait> traits = []>
+    : Binade_Op<mnemonic, !listconcat(traits, [
           Pure, NotDifferentiable,
-          DeclareOpInterfaceMethods<KernelOpInterface, kernelMethods>]> {
+          DeclareOpInterfaceMethods<KernelOpInterface, kernelMethods>])> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
 
 def Binade_QuantizeOp : Binade_QuantizationOp<"quantize",
-                                              ["getSchedule", "decompose"]> {
+                                              ["getSchedule", "decompose"],
+                                              [AttrSizedOperandSegments]> {
   let summary = "codes and scales of a tensor";
   let description = [{
     `#binade.quantized` says what becomes of an element. With `saturate` what exceeds
     the largest number of the format becomes that, as it can where a scale was rounded
     down; without, it becomes infinity or NaN, as in `cast`. Random numbers are those of
     `random_uniform` for `rng` and `stream`, an element's for its index in row-major order.
+    Where `amax` is given, the scale follows from that and not from the largest magnitude
+    of `x`.
 
     - (C1) The results are what `format` keeps of a tensor of this shape: codes,
       scales, and with `expand` k and c.
     - (C2) There are `rng` and `stream`, a word of 32 bits, if the format is
       `stochastic`.
+    - (C3) There is `amax` if the format has a history and the step keeps it, otherwise
+      not.
 
     Example:
 
@@ -35,10 +41,14 @@ def Binade_QuantizeOp : Binade_QuantizationOp<"quantize",
       : (tensor<8x64xf32>) -> (tensor<8x64xf8E4M3FN>, tensor<32xbf16>)
     ```
   }];
-  let arguments = (ins FloatTensor:$x, Optional<RngTensor>:$rng,
-                       Binade_QuantizedAttr:$format, UnitAttr:$saturate,
+  let arguments = (ins FloatTensor:$x, Optional<F32Scalar>:$amax,
+                       Optional<RngTensor>:$rng, Binade_QuantizedAttr:$format, UnitAttr:$saturate,
                        OptionalAttr<I64Attr>:$stream);
   let results = (outs Variadic<Tensor>:$parts);
+  let assemblyFormat = [{
+    $x (`by` $amax^)? (`rng` `(` $rng^ `)`)? attr-dict `:`
+    functional-type(operands, results)
+  }];
   let builders = [OpBuilder<(ins "::mlir::Value":$x,
       "::mlir::binade::QuantizedAttr":$format, "bool":$saturate,
       CArg<"::mlir::Value", "{}">:$rng, CArg<"uint32_t", "0">:$stream)>];

@@ -1,0 +1,150 @@
+//===- DelayScales.cpp - Scales that follow from steps before -------------===//
+
+#include "binade/IR/AddPorts.h"
+#include "binade/IR/Build.h"
+#include "binade/IR/Names.h"
+#include "binade/Precision/Passes.h"
+#include "llvm/Support/ScopedPrinter.h"
+
+namespace mlir::binade {
+#define GEN_PASS_DEF_DELAYSCALESPASS
+#include "binade/Precision/Passes.h.inc"
+
+namespace {
+class ScaleDelayer {
+public:
+  explicit ScaleDelayer(func::FuncOp step)
+      : step(step), b(step.getLoc(), step.getContext()) {}
+
+  void run() {
+    collect();
+    SmallVector<NewArgument> arguments;
+    for (Delayed &one : delayed) {
+      arguments.push_back({"amax/" + one.name, scalar(), one.op.getLoc(),
+                           splat(scalar(), one.op.getFormat().getLargest())});
+      if (RankedTensorType kept = getHistory(one.op))
+        arguments.push_back({"amax_history/" + one.name, kept, one.op.getLoc(),
+                             splat(kept, 0.0)});
+    }
+    SmallVector<Value> values = addArguments(step, Role::Buffer, arguments);
+    ArrayRef<Value> next = values;
+    for (Delayed &one : delayed) {
+      bool hasHistory = bool(getHistory(one.op));
+      delay(one, next.front(), hasHistory ? next[1] : Value());
+      next = next.drop_front(1 + hasHistory);
+    }
+    addResults(step, results);
+  }
+
+private:
+  struct Delayed {
+    QuantizeOp op;
+    std::string name;
+  };
+
+  void collect() {
+    SmallVector<QuantizeOp> found;
+    step.walk([&](QuantizeOp op) {
+      if (op.getFormat().getHistory() > 0 && !op.getAmax())
+        found.push_back(op);
+    });
+    if (found.empty())
+      return;
+    DenseMap<Value, std::string> names;
+    for (NamedValue &named : nameValues(step))
+      names[named.value] = std::move(named.name);
+    llvm::StringMap<unsigned> uses;
+    for (QuantizeOp op : found) {
+      std::string name = names.lookup(op.getX());
+      if (name.empty())
+        name = describe(op.getX());
+      name += " in " + llvm::to_string(op.getFormat().getFormat());
+      if (unsigned before = uses[name]++)
+        name += " #" + std::to_string(before + 1);
+      delayed.push_back({op, name});
+    }
+  }
+
+  RankedTensorType scalar() {
+    return RankedTensorType::get({}, b.getF32Type());
+  }
+  static Attribute splat(RankedTensorType type, double value) {
+    return DenseElementsAttr::get(type, static_cast<float>(value));
+  }
+
+  /// The steps that are remembered beside the one that runs; null for none.
+  RankedTensorType getHistory(QuantizeOp op) {
+    int64_t kept = op.getFormat().getHistory() - 1;
+    return kept > 0 ? RankedTensorType::get({kept}, b.getF32Type())
+                    : RankedTensorType();
+  }
+
+  /// `history` is null where no step before counts.
+  void delay(const Delayed &one, Value amax, Value history) {
+    QuantizeOp op = one.op;
+    op.getAmaxMutable().assign(amax);
+    b.setLoc(op.getLoc());
+    b.setInsertionPointAfter(op);
+    Operation *end = op->getNextNode();
+    Value own = measure(op.getX());
+    Value largest = own;
+    if (history) {
+      largest = MaxOp::create(
+          b, own, ReduceMaxOp::create(b, history, ArrayRef<int64_t>{0}));
+      results.push_back(
+          {Role::Buffer, "amax_history/" + one.name, moveOn(history, own)});
+    }
+    Value zero = buildSplat(b, scalar(), 0.0);
+    Value limit = buildSplat(b, scalar(), std::numeric_limits<float>::max());
+    Value isUsable = AndOp::create(
+        b, CompareOp::create(b, largest, zero, Comparison::Greater),
+        CompareOp::create(b, largest, limit, Comparison::LessEqual));
+    results.push_back({Role::Buffer, "amax/" + one.name,
+                       SelectOp::create(b, isUsable, largest, amax)});
+    for (Operation *made = op->getNextNode(); made != end;
+         made = made->getNextNode())
+      if (!made->hasTrait<OpTrait::ConstantLike>())
+        setPhase(made, getPhase(op));
+  }
+
+  /// The largest magnitude of `x`; 0 for a NaN.
+  Value measure(Value x) {
+    Value magnitude = AbsOp::create(b, buildCast(b, x, b.getF32Type()));
+    int64_t rank = cast<RankedTensorType>(x.getType()).getRank();
+    if (rank > 0)
+      magnitude = ReduceMaxOp::create(
+          b, magnitude, llvm::to_vector(llvm::seq<int64_t>(0, rank)));
+    Value isKnown =
+        CompareOp::create(b, magnitude, magnitude, Comparison::Equal);
+    return SelectOp::create(b, isKnown, magnitude,
+                            buildSplat(b, scalar(), 0.0));
+  }
+
+  /// `history` without its first step and with `own` behind the last.
+  Value moveOn(Value history, Value own) {
+    auto type = cast<RankedTensorType>(history.getType());
+    Value last = buildReshape(b, own, {1});
+    int64_t kept = type.getDimSize(0) - 1;
+    if (kept == 0)
+      return last;
+    Value rest = SliceOp::create(b, type.clone({kept}), history,
+                                 ArrayRef<int64_t>{1}, ArrayRef<int64_t>{1});
+    return ConcatOp::create(b, type, ValueRange{rest, last}, 0);
+  }
+
+  func::FuncOp step;
+  ImplicitLocOpBuilder b;
+  SmallVector<Delayed> delayed;
+  SmallVector<NewResult> results;
+};
+
+struct DelayScalesPass : impl::DelayScalesPassBase<DelayScalesPass> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    if (auto step = getOperation().lookupSymbol<func::FuncOp>(kStepName))
+      ScaleDelayer(step).run();
+  }
+};
+} // namespace
+} // namespace mlir::binade

@@ -1,0 +1,45 @@
+// RUN: binade-opt %s --split-input-file --verify-diagnostics --binade-delay-scales | FileCheck %s
+
+// What a value is quantized by is state; behind the step it is the largest magnitude of this
+// step and those that are remembered, unless that is 0 or not finite.
+
+// CHECK-LABEL: func.func @step(
+// CHECK-SAME:      %[[AMAX:[a-z0-9]*]]: tensor<f32> {binade.init = dense<4.480000e+02> : tensor<f32>, binade.name = "amax/forward neg in f8E4M3FN", binade.role = #binade.role<buffer>}
+// CHECK-SAME:      %[[HISTORY:[a-z0-9]*]]: tensor<3xf32> {binade.init = dense<0.000000e+00> : tensor<3xf32>, binade.name = "amax_history/forward neg in f8E4M3FN", binade.role = #binade.role<buffer>}
+// CHECK-SAME:      %[[X:[a-z0-9]*]]: tensor<4xbf16>
+// CHECK-SAME:      -> (tensor<4xf8E4M3FN>, tensor<f32>, tensor<3xf32> {binade.name = "amax_history/forward neg in f8E4M3FN", binade.role = #binade.role<buffer>}, tensor<f32> {binade.name = "amax/forward neg in f8E4M3FN", binade.role = #binade.role<buffer>})
+// CHECK:         %[[H:.*]] = binade.neg %[[X]]
+// CHECK-NEXT:    binade.quantize %[[H]] by %[[AMAX]] {
+// CHECK:         %[[WIDE:.*]] = binade.cast %[[H]]
+// CHECK:         %[[ABS:.*]] = binade.abs %[[WIDE]]
+// CHECK:         %[[LARGEST:.*]] = binade.reduce_max %[[ABS]]
+// CHECK:         %[[KNOWN:.*]] = binade.compare %[[LARGEST]], %[[LARGEST]] {comparison = #binade.comparison<equal>
+// CHECK:         %[[OWN:.*]] = binade.select %[[KNOWN]], %[[LARGEST]],
+// CHECK:         %[[BEFORE:.*]] = binade.reduce_max %[[HISTORY]]
+// CHECK:         %[[A:.*]] = binade.max %[[OWN]], %[[BEFORE]]
+// CHECK:         %[[REST:.*]] = binade.slice %[[HISTORY]]
+// CHECK:         %[[MOVED:.*]] = binade.concat %[[REST]],
+// CHECK:         %[[USABLE:.*]] = binade.and
+// CHECK:         %[[NEXT:.*]] = binade.select %[[USABLE]], %[[A]], %[[AMAX]]
+// CHECK:         return %{{.*}}, %{{.*}}, %[[MOVED]], %[[NEXT]]
+func.func @step(%x: tensor<4xbf16> {binade.name = "x", binade.role = #binade.role<batch>})
+    -> (tensor<4xf8E4M3FN>, tensor<f32>) {
+  %h = binade.neg %x : (tensor<4xbf16>) -> tensor<4xbf16>
+  %q:2 = binade.quantize %h {saturate, format = #binade.quantized<f8E4M3FN, per_tensor, scale = f32, rule = inverse, history = 4>}
+    : (tensor<4xbf16>) -> (tensor<4xf8E4M3FN>, tensor<f32>)
+  return %q#0, %q#1 : tensor<4xf8E4M3FN>, tensor<f32>
+}
+
+// -----
+
+func.func @step(%x: tensor<4xf32>, %amax: tensor<f32>) -> (tensor<4xf8E4M3FN>, tensor<f32>) {
+  // expected-error@+1 {{expects no 'amax', for its format has no history}}
+  %q:2 = binade.quantize %x by %amax {saturate, format = #binade.quantized<f8E4M3FN, per_tensor, scale = f32>}
+    : (tensor<4xf32>, tensor<f32>) -> (tensor<4xf8E4M3FN>, tensor<f32>)
+  return %q#0, %q#1 : tensor<4xf8E4M3FN>, tensor<f32>
+}
+
+// -----
+
+// expected-error@+1 {{a history of at least one step is kept of the scale of a whole tensor}}
+func.func private @f() attributes {format = #binade.quantized<f8E4M3FN, per_row, scale = f32, history = 4>}
