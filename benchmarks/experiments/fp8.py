@@ -30,7 +30,8 @@ def run(runs: Runs, seeds: int) -> None:
         published = PUBLISHED.get(policy)
         rows.append([
             f"`{policy}`", describe(losses[policy]),
-            f"{statistics.mean(gaps):+.2f} ({min(gaps):+.2f} to {max(gaps):+.2f})",
+            f"{statistics.mean(gaps):+.2f} ({min(gaps):+.2f} to {max(gaps):+.2f})"
+            if policy != BASE else "",
             f"{100 * published:+.2f}" if published else "",
             f"{memory['saved']:.1f}", f"{memory['state']:.1f}",
         ])  # fmt: skip
