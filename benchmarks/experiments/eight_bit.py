@@ -11,14 +11,15 @@ from training import COURSE, MODEL, Runs, find_text, table
 
 STEPS = 60
 FORMATS = pathlib.Path(__file__).with_name("formats")
-# `*` are all parameters, embeddings and small ones, too. With table 3 of the paper: per
-# cent of unstable runs, and perplexity.
-STATES = {
-    "32 bits": ("f32", "0", "16.7"),
-    "8 bits, linear": (f"*:{FORMATS}/linear8-16384.yaml", "90", "253.0"),
-    "+ dynamic": (f"*:{FORMATS}/dyn8-16384.yaml", "10", "18.6"),
-    "+ in blocks of 2048": ("*:dyn8-2048", "0", "16.8"),
-    "+ 32 bits for embeddings and small ones": ("dyn8-2048", "", ""),
+# Each row has what the row above has, and more; `*` are all parameters, embeddings and
+# small ones, too. With table 3 of the paper: per cent of unstable runs, and perplexity.
+WIDE, NARROW = "32 bits", "+ 32 bits for embeddings and small ones"
+ROWS = {
+    WIDE: (["--states", "f32"], "0", "16.7"),
+    "8 bits, linear": (["--states", f"*:{FORMATS}/linear8-16384.yaml"], "90", "253.0"),
+    "+ dynamic": (["--states", f"*:{FORMATS}/dyn8-16384.yaml"], "10", "18.6"),
+    "+ in blocks of 2048": (["--states", "*:dyn8-2048"], "0", "16.8"),
+    NARROW: (["--states", "dyn8-2048"], "", ""),
 }
 SETTINGS = {"lr": "2e-3", "beta1": "0.9", "beta2": "0.999", "eps": "1e-8"}
 GRID = [
@@ -30,9 +31,9 @@ WORSE = 1.1
 
 
 def run(runs: Runs, seeds: int) -> None:
-    cells = [(kind, place) for kind in STATES for place in range(len(GRID))]
+    cells = [(kind, place) for kind in ROWS for place in range(len(GRID))]
     trained = runs.train(MODEL, [
-        [*find_text(runs.out), *COURSE, "--policy", "bf16-amp", "--states", STATES[kind][0],
+        [*find_text(runs.out), *COURSE, "--policy", "bf16-amp", *ROWS[kind][0],
          *(word for name, value in (SETTINGS | GRID[place]).items()
            for word in ("--set", f"{name}={value}")),
          "--steps", str(STEPS), "--seed", str(seed)]
@@ -45,9 +46,9 @@ def run(runs: Runs, seeds: int) -> None:
     middle = {cell: statistics.median(found) for cell, found in losses.items()}
 
     rows = []
-    for kind, (_, unstable, perplexity) in STATES.items():
+    for kind, (_, unstable, perplexity) in ROWS.items():
         bad = sum(
-            loss > WORSE * middle["32 bits", place]
+            loss > WORSE * middle[WIDE, place]
             for place in range(len(GRID)) for loss in losses[kind, place]
         )  # fmt: skip
         usual = losses[kind, 0]
@@ -60,15 +61,14 @@ def run(runs: Runs, seeds: int) -> None:
     print(table(["states", "unstable runs", "published", "perplexity, median",
                  "of seeds", "published"], rows))  # fmt: skip
 
-    wide, narrow = "32 bits", "+ 32 bits for embeddings and small ones"
     print("\nheld-out loss by settings, median and spread of seeds\n")
     rows = []
     for place, changed in enumerate(GRID):
         name = ", ".join(f"{key} {value}" for key, value in changed.items())
         row = [name or ", ".join(f"{key} {value}" for key, value in SETTINGS.items())]
-        for kind in (wide, narrow):
+        for kind in (WIDE, NARROW):
             found = losses[kind, place]
             row += [f"{middle[kind, place]:.4f}", f"{max(found) - min(found):.4f}"]
-        gap = 100 * (middle[narrow, place] / middle[wide, place] - 1)
+        gap = 100 * (middle[NARROW, place] / middle[WIDE, place] - 1)
         rows.append([*row, f"{gap:+.2f}"])
     print(table(["settings", "32 bits", "spread", "8 bits", "spread", "gap, %"], rows))

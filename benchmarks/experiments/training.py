@@ -93,10 +93,7 @@ class Runs:
     def describe(self, model: pathlib.Path, options: Sequence[str]) -> tuple[str, ...]:
         """The words of a command, with paths as seen from the repository."""
         words = [str(model), "--threads", "1", *options]
-        return tuple(
-            str(pathlib.Path(word).relative_to(ROOT))
-            if word.startswith(f"{ROOT}/") else word for word in words
-        )  # fmt: skip
+        return tuple(word.replace(f"{ROOT}/", "") for word in words)
 
     def _train(
         self, words: tuple[str, ...], judge: Callable[[pathlib.Path], dict]
