@@ -23,9 +23,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BINADE = (
-    pathlib.Path(os.environ.get("BINADE_BUILD", ROOT / "build/release")) / "bin/binade"
-)
+BUILD = pathlib.Path(os.environ.get("BINADE_BUILD", ROOT / "build/release"))
+BINADE = BUILD.resolve() / "bin/binade"
 MODEL = ROOT / "examples/char-gpt/mini.onnx"
 # A rate that falls to nothing, so that the last loss does not swing with the last batches.
 COURSE = ["--schedule", "lr=base * warmup(step, 20) * cosine(step - 20, steps - 20)"]
@@ -58,6 +57,13 @@ def find_text(out: pathlib.Path) -> list[str]:
     ]  # fmt: skip
 
 
+def report(place: str, record: dict) -> None:
+    """A line of progress."""
+    tail = shlex.join(record["words"]).partition(" --policy ")[2]
+    print(f"{place}  {record['seconds']:4.0f} s  {record['loss']:.4f}  {tail}",
+          file=sys.stderr, flush=True)  # fmt: skip
+
+
 class Runs:
     def __init__(self, out: pathlib.Path, jobs: int) -> None:
         self.out, self.jobs = out, jobs
@@ -82,12 +88,14 @@ class Runs:
         missing = [key for key in dict.fromkeys(keys) if key not in self.known]
         with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
             done = [pool.submit(self._train, key, judge) for key in missing]
-            for number, future in enumerate(concurrent.futures.as_completed(done), 1):
-                record = future.result()
-                tail = shlex.join(record["words"]).partition(" --policy ")[2]
-                print(f"{number}/{len(missing)}  {record['seconds']:4.0f} s  "
-                      f"{record['loss']:.4f}  {tail}",
-                      file=sys.stderr, flush=True)  # fmt: skip
+            try:
+                for number, future in enumerate(
+                    concurrent.futures.as_completed(done), 1
+                ):
+                    report(f"{number}/{len(missing)}", future.result())
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
         return [self.known[key] for key in keys]
 
     def describe(self, model: pathlib.Path, options: Sequence[str]) -> tuple[str, ...]:
