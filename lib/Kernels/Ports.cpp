@@ -249,7 +249,7 @@ mlir::binade::findQuantizedStates(func::FuncOp step) {
           state.parts.push_back(port->name.str());
     BlockArgument parameter = leave(launch, segment, update.getParameter());
     if (!parameter || state.parts.size() != kept.count)
-      return; // Nobody outside can name it.
+      return; // Files have no name for it.
     state.shape = cast<RankedTensorType>(parameter.getType()).getShape().vec();
     plan::QuantizedStates &quantized = found[kept.format];
     quantized.format = llvm::to_string(Attribute(kept.format));

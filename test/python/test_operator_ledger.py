@@ -199,6 +199,31 @@ def test_a_tensor_counts_once_and_where_it_is_read(models):
     assert rows[NORM]["bytes"] == 5 * 2 * UNIT
 
 
+def test_the_widest_format_counts(tmp_path):
+    """A product reads FP8 codes of what a GELU reads again in bf16."""
+    model = onnx.parser.parse_model("""
+      <ir_version: 9, opset_import: ["" : 20]>
+      net (float[8, 16] x, int64[8] labels) => (float loss)
+        <float[16, 32] up, float[32, 32] turn, float[32, 4] down> {
+        a = MatMul(x, up)
+        b = MatMul(a, turn)
+        c = Gelu(a)
+        d = Add(b, c)
+        logits = MatMul(d, down)
+        loss = SoftmaxCrossEntropyLoss(logits, labels)
+      }""")
+    weights = {"up": (16, 32), "turn": (32, 32), "down": (32, 4)}
+    for name, shape in weights.items():
+        value = np.ones(shape, np.float32)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
+    model.metadata_props.add(key="binade.trainable", value=json.dumps(list(weights)))
+    onnx.save(model, tmp_path / "net.onnx")
+    rows, _ = inspect(tmp_path / "net.onnx", "fp8-current")
+    # a and d, both in bf16: the last layer is not FP8.
+    assert rows[LINEAR]["tensors"] == 2 and "gelu" not in rows
+    assert rows[LINEAR]["bytes"] == 2 * 8 * 32 * 2
+
+
 def test_a_compiler_that_sees_the_step_keeps_less(models):
     """Neither rotations nor activation functions keep anything that is not read again."""
     (less, before), (more, after) = (inspect(model, "fp32") for model in models)
