@@ -86,7 +86,8 @@ def test_codes_of_floats(element, sharing, backend):
     largest = float(ml_dtypes.finfo(dtype).max)
     expected = round_randomly(np.clip(y, -largest, largest), magnitudes(dtype), random)
     np.testing.assert_array_equal(codes.astype(np.float64), expected)
-    check_mean(codes, y, np.abs(y) * 2.0**-3 + 2.0**-9)
+    step = float(ml_dtypes.finfo(dtype).eps)
+    check_mean(codes, y, np.abs(y) * step + float(magnitudes(dtype)[1]))
 
 
 @backends
