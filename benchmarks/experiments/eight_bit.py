@@ -20,7 +20,11 @@ ROWS = {
     "+ dynamic": (["--states", f"*:{FORMATS}/dyn8-16384.yaml"], "10", "18.6"),
     "+ in blocks of 2048": (["--states", "*:dyn8-2048"], "0", "16.8"),
     NARROW: (["--states", "dyn8-2048"], "", ""),
-}
+    "+ stable embedding": (["--states", "dyn8-2048", "--stable-embedding"], "0", "16.4"),
+    "32 bits with stable embedding": (
+        ["--states", "f32", "--stable-embedding"], "0", "16.3",
+    ),
+}  # fmt: skip
 SETTINGS = {"lr": "2e-3", "beta1": "0.9", "beta2": "0.999", "eps": "1e-8"}
 GRID = [
     {}, {"lr": "1e-3"}, {"lr": "4e-3"}, {"beta1": "0.87"}, {"beta1": "0.93"},

@@ -10,7 +10,9 @@ STEPS = 150
 BASE = "bf16-amp"
 # OLMo-1B, training loss against that in BF16 (COAT, table 3): Transformer Engine and COAT.
 PUBLISHED = {"fp8-current": 3.001 / 2.995 - 1, "coat": 3.008 / 2.995 - 1}
-POLICIES = [BASE, "fp8-current", "fp8-block", "mxfp8", "coat"]
+POLICIES = [
+    BASE, "fp8-current", "fp8-delayed", "fp8-block", "mxfp8", "fp8-lm", "coat",
+]  # fmt: skip
 
 
 def run(runs: Runs, seeds: int) -> None:

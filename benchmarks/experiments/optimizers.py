@@ -18,6 +18,8 @@ RATES = {
     "sgd": ["0.03", "0.1", "0.3"],
 }
 MORE = {"sgd": ["--set", "momentum=0.9"]}
+# Whose states take in the gradients of several batches.
+IN_MOMENTUM = ["tiger", "sgd"]
 
 
 def run(runs: Runs, seeds: int) -> None:
@@ -37,11 +39,13 @@ def run(runs: Runs, seeds: int) -> None:
         rate = min(rates, key=lambda x: middle[rule, x])
         options = ["--policy", "bf16-amp", "--optimizer", rule, *MORE.get(rule, [])]
         one = get_memory(runs.out, *options)
+        options += ["--accumulate-in-momentum"] if rule in IN_MOMENTUM else []
         four = get_memory(runs.out, *options, "--accumulate", "4")
+        kept = four["state"] + four["gradient"]
         rows.append([
             f"`{rule}`", rate, describe(losses[rule, rate]),
             ", ".join(f"{middle[rule, x]:.3f} with {x}" for x in rates if x != rate),
-            f"{one['state']:.1f}", f"{four['state'] + four['gradient']:.1f}",
+            f"{one['state']:.1f}", f"{kept:.1f}",
         ])  # fmt: skip
     rows.sort(key=lambda row: float(row[2].split()[0]))
     print(table(["optimizer", "rate", "held-out loss", "spread", "other rates",

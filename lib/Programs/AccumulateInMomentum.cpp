@@ -7,7 +7,6 @@
 #include "binade/Programs/Passes.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
-#include "llvm/ADT/StringExtras.h"
 #include <cmath>
 
 namespace mlir::binade {
@@ -32,8 +31,8 @@ public:
         return failure();
     step.walk([&](UnscaleFactorOp op) { op.setBatches(batches); });
     reportOwnNorm();
-    finishUpdates();
     extract();
+    apply(step, kFinish, isFirst);
     return success();
   }
 
@@ -111,17 +110,16 @@ private:
     b.setInsertionPointToStart(&step.front());
     Value one = buildSplat(b, number, 1.0);
     taken = AddOp::create(b, values[0], one);
-    isFirst = SubOp::create(b, one, MinOp::create(b, values[0], one));
+    Value isAny = MinOp::create(b, values[0], one);
+    isFirst = SubOp::create(b, one, isAny);
     if (skip) {
       b.setInsertionPointAfterValue(skip);
       skipped = SelectOp::create(b, values[1], values[1], skip);
       skip.replaceAllUsesExcept(skipped, skipped.getDefiningOp());
     }
-    for (Value made : {one, taken, isFirst, skipped})
+    for (Value made : {one, taken, isAny, isFirst, skipped})
       if (made)
         setPhase(made.getDefiningOp(), Phase::Optimizer);
-    setPhase(isFirst.getDefiningOp()->getOperand(1).getDefiningOp(),
-             Phase::Optimizer);
   }
 
   /// The norm is that of the last batch's gradient, not of its part of a mean.
@@ -157,7 +155,7 @@ private:
     if (std::optional<Port> loss = findResult(step, Role::Metric, "loss"))
       results.push_back({Role::Metric, "batch_loss",
                          mapping.lookup(getResultValue(step, loss->index))});
-    addOnly(function);
+    apply(function, kAdd, mapping.lookup(isFirst));
     replaceResults(function, results);
     function->setAttr(kBatchesAttr, b.getI64IntegerAttr(batches));
   }
@@ -165,7 +163,7 @@ private:
   /// Whether all batches make `value`, a result of the step.
   bool isKept(Value value) {
     auto update = value.getDefiningOp<OptimizerUpdateOp>();
-    if (!update || changing.contains(update))
+    if (!update || rules[findRule(update.getOptimizerAttr())].changesParameters)
       return true;
     Value beside = update.getBeside();
     return value != update.getNewParameter() &&
@@ -179,63 +177,38 @@ private:
                                   (rule + "." + suffix + rest).str());
   }
 
-  /// Has the step apply what is derived for the last batch.
-  void finishUpdates() {
+  /// Has `function` apply the rules that were derived under this suffix.
+  void apply(func::FuncOp function, StringRef suffix, Value isFirst) {
     DenseMap<Operation *, Value> flags; ///< Of scalars, the one they now have.
     for (auto op :
-         llvm::make_early_inc_range(step.getOps<OptimizerScalarsOp>())) {
+         llvm::make_early_inc_range(function.getOps<OptimizerScalarsOp>())) {
       SmallVector<Value> hypers(op.getHypers());
       hypers.push_back(isFirst);
       SmallVector<Type> types(op->getNumResults() + 1,
                               op.getScalars().front().getType());
       b.setInsertionPoint(op);
       auto derived = OptimizerScalarsOp::create(
-          b, types, (op.getOptimizer() + "." + kFinish).str(), op.getStep(),
+          b, types, (op.getOptimizer() + "." + suffix).str(), op.getStep(),
           hypers);
       setPhase(derived, Phase::Optimizer);
       op.replaceAllUsesWith(derived.getScalars().drop_back());
       op.erase();
       flags[derived] = derived.getScalars().back();
     }
-    for (auto op : step.getOps<OptimizerUpdateOp>()) {
+    for (auto op : function.getOps<OptimizerUpdateOp>()) {
       op.getScalarsMutable().append(
           flags.lookup(op.getScalars().front().getDefiningOp()));
-      if (rules[findRule(op.getOptimizerAttr())].changesParameters)
-        changing.insert(op);
       StringRef rule = op.getOptimizer();
       if (FlatSymbolRefAttr prepare = op.getPrepareAttr())
-        op.setPrepareAttr(getDerived(prepare, rule, kFinish));
-      op.setOptimizerAttr(getDerived(op.getOptimizerAttr(), rule, kFinish));
+        op.setPrepareAttr(getDerived(prepare, rule, suffix));
+      op.setOptimizerAttr(getDerived(op.getOptimizerAttr(), rule, suffix));
     }
-  }
-
-  /// Has a copy of the step apply what is derived for the other batches.
-  static void addOnly(func::FuncOp function) {
-    auto rename = [](FlatSymbolRefAttr name) {
-      SmallVector<StringRef> parts;
-      name.getValue().split(parts, '.');
-      for (StringRef &part : parts)
-        if (part == kFinish)
-          part = kAdd;
-      return FlatSymbolRefAttr::get(name.getContext(), llvm::join(parts, "."));
-    };
-    function.walk([&](Operation *op) {
-      if (auto scalars = dyn_cast<OptimizerScalarsOp>(op))
-        scalars.setOptimizerAttr(rename(scalars.getOptimizerAttr()));
-      auto update = dyn_cast<OptimizerUpdateOp>(op);
-      if (!update)
-        return;
-      update.setOptimizerAttr(rename(update.getOptimizerAttr()));
-      if (FlatSymbolRefAttr prepare = update.getPrepareAttr())
-        update.setPrepareAttr(rename(prepare));
-    });
   }
 
   func::FuncOp step;
   int64_t batches;
   ImplicitLocOpBuilder b;
   llvm::MapVector<OptimizerOp, Updates> rules;
-  DenseSet<Operation *> changing; ///< Updates of parameters by any batch.
   Value skip, skipped, taken, isFirst;
 };
 

@@ -258,7 +258,14 @@ def test_what_cannot_be(options, words, files, tmp_path):
     for word in words:
         assert word in process.stderr
     assert not (tmp_path / "run").exists()
-    if place := re.search(r"note: (\d+):\d+ here", process.stderr):
-        rule = ROOT / f"lib/Optimizer/Rules/{options[1]}.mlir"
-        line = rule.read_text().splitlines()[int(place[1]) - 1]
-        assert "%g" in line or options[1] == "muon"
+
+
+@pytest.mark.parametrize("rule", ["lion", "adamw", "rmsprop"])
+def test_the_line_that_stands_against_it_is_named(rule, files, tmp_path):
+    process = binade(
+        "compile", files.model, "--accumulate", 2, IN_MOMENTUM, "--optimizer", rule,
+        "-o", tmp_path / "net.bnd",
+    )  # fmt: skip
+    place = int(re.search(r"note: (\d+):\d+ here", process.stderr)[1])
+    lines = (ROOT / f"lib/Optimizer/Rules/{rule}.mlir").read_text().splitlines()
+    assert "%g" in lines[place - 1]
