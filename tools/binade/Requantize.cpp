@@ -57,11 +57,10 @@ static std::string nameOf(size_t state, size_t part) {
 /// `format` with rounding to nearest: once is not often enough for chance to
 /// even out.
 static QuantizedAttr getNearest(QuantizedAttr format) {
-  return QuantizedAttr::get(format.getContext(), format.getElement(),
-                            format.getGranularity(), format.getExtent(),
-                            format.getScale(), format.getRule(),
-                            format.getExpand(), /*stochastic=*/false,
-                            format.getHistory());
+  return QuantizedAttr::get(
+      format.getContext(), format.getElement(), format.getGranularity(),
+      format.getExtent(), format.getScale(), format.getRule(),
+      format.getExpand(), /*stochastic=*/false, format.getHistory());
 }
 
 /// Null where the text is none.
