@@ -342,6 +342,8 @@ std::string describeFormat(Attribute format) {
                                                                  : " per row";
   if (quantized.getExpand())
     text += " expanded";
+  if (quantized.getHistory() > 0)
+    text += " delayed";
   return quantized.getStochastic() ? text + " stochastic" : text;
 }
 

@@ -202,6 +202,13 @@ def test_sums_of_batches_and_evaluation(model, tmp_path):
     assert kept and all(np.count_nonzero(v) == 4 for v in kept)
 
 
+def test_explanations_say_so(model):
+    process = binade("explain", model.model, "--policy", "fp8-delayed")
+    assert process.returncode == 0, process.stderr
+    operands = "operands f8E5M2 per tensor delayed x f8E4M3FN per tensor delayed"
+    assert operands in process.stdout
+
+
 def test_wrong_formats(tmp_path):
     (tmp_path / "f.yaml").write_text(
         "summary: s\nelement: f8E4M3FN\ngroup: 128\nhistory: 16\n"
