@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Measures Binade against PyTorch on this machine, in one process, in pairs.
 
-    .venv/bin/python benchmarks/run.py [char-gpt] [cut] [adamw] [states] [compile] [--pairs N]
+    .venv/bin/python benchmarks/run.py [char-gpt] [cut] [fp8] [adamw] [states] [compile] [--pairs N]
 
 char-gpt  the whole training step of examples/char-gpt against torch.compile, in f32
           and in bf16 autocast, and the share of contractions
 cut       the same step under a policy that cuts by costs measured here, against presets
+fp8       steps of both char-GPTs in FP8 against those in bf16-amp
 adamw     the update of GPT-2's 148 tensors (124 million parameters) against
           torch.optim.AdamW(fused=True)
 states    the same update with quantized states, against torchao and bitsandbytes
@@ -33,7 +34,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", nargs="*", help="char-gpt, cut, adamw, states, compile")
+    parser.add_argument(
+        "what", nargs="*", help="char-gpt, cut, fp8, adamw, states, compile"
+    )
     parser.add_argument("--pairs", type=int, default=15)
     parser.add_argument("--model", type=pathlib.Path, help="ONNX file for 'compile'")
     parser.add_argument(
@@ -44,11 +47,13 @@ def main() -> None:
     import char_gpt
     import compilation
     import cut
+    import fp8
     import states
 
     benchmarks = {
         "char-gpt": char_gpt.measure,
         "cut": cut.measure,
+        "fp8": fp8.measure,
         "adamw": adamw.measure,
         "states": states.measure,
         "compile": compilation.measure,
