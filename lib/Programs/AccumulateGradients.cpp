@@ -105,15 +105,7 @@ private:
     for (auto &[gradient, sum] : sums)
       results.push_back(
           {Role::Accumulator, sum.name, mapping.lookup(sum.kept)});
-    for (Role role : {Role::Buffer, Role::Rng})
-      for (const Port &port : getResults(function, role))
-        results.push_back(
-            {role, port.name.str(), getResultValue(function, port.index)});
-    if (std::optional<Port> loss = findResult(function, Role::Metric, "loss"))
-      results.push_back(
-          {Role::Metric, "batch_loss", getResultValue(function, loss->index)});
-    replaceResults(function, results);
-    function->setAttr(kBatchesAttr, b.getI64IntegerAttr(batches));
+    makeAccumulation(function, std::move(results), batches);
   }
 
   func::FuncOp step;
@@ -128,16 +120,9 @@ struct AccumulateGradientsPass
   using Base::Base;
 
   void runOnOperation() override {
-    ModuleOp module = getOperation();
-    if (batches < 1) {
-      module.emitError("expected at least one batch per step, got ")
-          << static_cast<int64_t>(batches);
-      return signalPassFailure();
-    }
-    auto step = module.lookupSymbol<func::FuncOp>(kStepName);
-    if (batches == 1 || !step || module.lookupSymbol(kAccumulationName))
-      return;
-    if (failed(Accumulator(step, batches).run()))
+    FailureOr<func::FuncOp> step =
+        findStepToAccumulate(getOperation(), batches);
+    if (failed(step) || (*step && failed(Accumulator(*step, batches).run())))
       signalPassFailure();
   }
 };

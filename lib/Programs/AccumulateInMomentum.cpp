@@ -146,18 +146,14 @@ private:
     if (skipped)
       results.push_back(
           {Role::Accumulator, "found_inf", mapping.lookup(skipped)});
-    for (Role role : {Role::Parameter, Role::State, Role::Buffer, Role::Rng})
+    for (Role role : {Role::Parameter, Role::State})
       for (const Port &port : getResults(step, role)) {
         Value value = getResultValue(step, port.index);
         if (isKept(value))
           results.push_back({role, port.name.str(), mapping.lookup(value)});
       }
-    if (std::optional<Port> loss = findResult(step, Role::Metric, "loss"))
-      results.push_back({Role::Metric, "batch_loss",
-                         mapping.lookup(getResultValue(step, loss->index))});
     apply(function, kAdd, mapping.lookup(isFirst));
-    replaceResults(function, results);
-    function->setAttr(kBatchesAttr, b.getI64IntegerAttr(batches));
+    makeAccumulation(function, std::move(results), batches);
   }
 
   /// Whether all batches make `value`, a result of the step.
@@ -217,16 +213,10 @@ struct AccumulateInMomentumPass
   using Base::Base;
 
   void runOnOperation() override {
-    ModuleOp module = getOperation();
-    if (batches < 1) {
-      module.emitError("expected at least one batch per step, got ")
-          << static_cast<int64_t>(batches);
-      return signalPassFailure();
-    }
-    auto step = module.lookupSymbol<func::FuncOp>(kStepName);
-    if (batches == 1 || !step || module.lookupSymbol(kAccumulationName))
-      return;
-    if (failed(MomentumAccumulator(step, batches).run()))
+    FailureOr<func::FuncOp> step =
+        findStepToAccumulate(getOperation(), batches);
+    if (failed(step) ||
+        (*step && failed(MomentumAccumulator(*step, batches).run())))
       signalPassFailure();
   }
 };

@@ -44,6 +44,14 @@ static DenseSet<Value> getReached(func::FuncOp function,
   return reached;
 }
 
+static InFlightDiagnostic refuse(OptimizerOp rule, const Twine &reason) {
+  return emitError(rule.getLoc(), "optimizer '")
+         << rule.getSymName()
+         << "' cannot take gradients of several batches into its states one by "
+            "one: "
+         << reason << "; a sum of gradients serves every rule";
+}
+
 namespace {
 /// Rewrites a copy of `@<rule>.update`.
 class Derivation {
@@ -100,8 +108,6 @@ public:
     Operation *end = update.front().getTerminator();
     bool changes = false;
     if (!isLast) {
-      BitVector none(update.getNumArguments());
-      fromRoots = getReached(update, none);
       for (Operation &op : update.front())
         if (llvm::any_of(op.getOperands(), [&](Value x) {
               return roots.contains(x) || fromRoots.contains(x);
@@ -133,12 +139,7 @@ private:
   }
 
   LogicalResult refuse(Value value, const Twine &reason) {
-    InFlightDiagnostic error =
-        emitError(rule.getLoc(), "optimizer '")
-        << rule.getSymName()
-        << "' cannot take gradients of several batches into its states one by "
-           "one: "
-        << reason << "; a sum of gradients serves every rule";
+    InFlightDiagnostic error = ::refuse(rule, reason);
     error.attachNote(value.getLoc()) << "here";
     return error;
   }
@@ -316,12 +317,11 @@ static FailureOr<BitVector> findMarks(OptimizerOp rule, func::FuncOp prepare) {
   for (unsigned state = 0; state < rule.getStates().size(); ++state)
     if (!isElementwise(prepare, state) &&
         reached.contains(end->getOperand(result++)))
-      return emitError(rule.getLoc(), "optimizer '")
-             << rule.getSymName()
-             << "' cannot take gradients of several batches into its states "
-                "one by one: "
-             << cast<SettingAttr>(rule.getStates()[state]).getName()
-             << " is made from the whole gradient";
+      return refuse(
+          rule,
+          "'" +
+              cast<SettingAttr>(rule.getStates()[state]).getName().getValue() +
+              "' is made from the whole gradient");
   for (Value value : end->getOperands().drop_front(result))
     marks.push_back(reached.contains(value));
   return marks;

@@ -38,3 +38,28 @@ void mlir::binade::replaceResults(func::FuncOp function,
       unused.set(argument.getArgNumber());
   (void)function.eraseArguments(unused);
 }
+
+FailureOr<func::FuncOp> mlir::binade::findStepToAccumulate(ModuleOp module,
+                                                           int64_t batches) {
+  if (batches < 1)
+    return module.emitError("expected at least one batch per step, got ")
+           << batches;
+  if (batches == 1 || module.lookupSymbol(kAccumulationName))
+    return func::FuncOp();
+  return module.lookupSymbol<func::FuncOp>(kStepName);
+}
+
+void mlir::binade::makeAccumulation(func::FuncOp function,
+                                    SmallVector<NewResult> results,
+                                    int64_t batches) {
+  for (Role role : {Role::Buffer, Role::Rng})
+    for (const Port &port : getResults(function, role))
+      results.push_back(
+          {role, port.name.str(), getResultValue(function, port.index)});
+  if (std::optional<Port> loss = findResult(function, Role::Metric, "loss"))
+    results.push_back(
+        {Role::Metric, "batch_loss", getResultValue(function, loss->index)});
+  replaceResults(function, results);
+  function->setAttr(kBatchesAttr,
+                    Builder(function.getContext()).getI64IntegerAttr(batches));
+}

@@ -12,6 +12,15 @@ namespace mlir::binade {
 /// `mapping` says what its values are there.
 func::FuncOp copyStep(func::FuncOp step, StringRef name, IRMapping &mapping);
 
+/// The step that a pass over several batches works on; null where there is
+/// nothing to do. Fails if `batches` are no number of batches.
+FailureOr<func::FuncOp> findStepToAccumulate(ModuleOp module, int64_t batches);
+
+/// Makes a program for all but the last batch of a step out of `function`, a
+/// copy of it: `results` and what the forward part keeps are its own.
+void makeAccumulation(func::FuncOp function, SmallVector<NewResult> results,
+                      int64_t batches);
+
 /// Makes `results` those of `function`, instead of its own, and drops what
 /// they do not need, arguments too.
 void replaceResults(func::FuncOp function, ArrayRef<NewResult> results);
