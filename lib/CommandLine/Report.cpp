@@ -1,6 +1,7 @@
 //===- Report.cpp - Compiled steps shown to people ------------------------===//
 
 #include "binade/CommandLine/Report.h"
+#include "binade/Container/Numbers.h"
 #include <algorithm>
 #include <cstdarg>
 #include <ostream>
@@ -18,16 +19,6 @@ using namespace binade::plan;
   std::vsnprintf(text, sizeof(text), pattern, arguments);
   va_end(arguments);
   return text;
-}
-
-std::string binade::formatBytes(std::uint64_t bytes) {
-  static constexpr const char *units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  double value = static_cast<double>(bytes);
-  unsigned unit = 0;
-  for (; value >= 1024 && unit + 1 < std::size(units); ++unit)
-    value /= 1024;
-  return unit == 0 ? std::to_string(bytes) + " B"
-                   : format("%.1f %s", value, units[unit]);
 }
 
 void binade::printHeading(std::ostream &out, const Program &program) {

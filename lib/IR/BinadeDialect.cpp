@@ -107,6 +107,8 @@ BinadeDialect::verifyOperationAttribute(Operation *op,
     return expect<ScheduleAttr>(op, attribute, "a #binade.schedule");
   if (name == kBatchesAttr)
     return expect<IntegerAttr>(op, attribute, "an integer");
+  if (name == kSavedAttr)
+    return expect<ArrayAttr>(op, attribute, "a list");
   return op->emitOpError() << "has an unknown attribute '" << name << "'";
 }
 

@@ -1,6 +1,7 @@
 //===- Quantized.cpp - formats of codes with shared scales ----------------===//
 
 #include "binade/IR/Binade.h"
+#include "binade/IR/Movement.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/Support/Format.h"
 #include <cmath>
@@ -141,6 +142,18 @@ QuantizedAttr::getScaleShape(ArrayRef<int64_t> shape) const {
   }
   }
   llvm_unreachable("all granularities are listed");
+}
+
+uint64_t QuantizedAttr::getBytes(ArrayRef<int64_t> shape) const {
+  uint64_t bytes = 0;
+  for (RankedTensorType part : getParts(shape))
+    bytes += getByteSize(part);
+  return bytes;
+}
+
+QuantizedAttr QuantizedAttr::withStochastic(bool stochastic) const {
+  return get(getContext(), getElement(), getGranularity(), getExtent(),
+             getScale(), getRule(), getExpand(), stochastic, getHistory());
 }
 
 float QuantizedAttr::getScaleOfZeros() const {
@@ -286,4 +299,18 @@ void QuantizedAttr::print(AsmPrinter &printer) const {
   if (getHistory() > 0)
     printer << ", history = " << getHistory();
   printer << '>';
+}
+
+//===----------------------------------------------------------------------===//
+// SavedAttr
+//===----------------------------------------------------------------------===//
+
+uint64_t SavedAttr::getBytesAsIs() const { return getByteSize(getType()); }
+
+uint64_t SavedAttr::getBytes() const {
+  if (getChoice() == SavedChoice::Recompute)
+    return 0;
+  if (!getFormat())
+    return getBytesAsIs();
+  return getFormat().getBytes(cast<RankedTensorType>(getType()).getShape());
 }

@@ -4,8 +4,8 @@
 // cost no pass over memory of their own.
 //===----------------------------------------------------------------------===//
 
-#include "Movement.h"
 #include "binade/IR/Interface.h"
+#include "binade/IR/Movement.h"
 #include "binade/Kernels/Passes.h"
 #include "mlir/IR/IRMapping.h"
 

@@ -5,8 +5,8 @@
 // its elements is kept anyway, the value is made from that.
 //===----------------------------------------------------------------------===//
 
-#include "Movement.h"
 #include "binade/IR/Interface.h"
+#include "binade/IR/Movement.h"
 #include "binade/Kernels/Passes.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/MapVector.h"

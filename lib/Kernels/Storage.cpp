@@ -6,12 +6,6 @@ using namespace mlir;
 using namespace mlir::binade;
 using ::binade::plan::Category;
 
-uint64_t mlir::binade::getByteSize(Type type) {
-  auto tensor = cast<RankedTensorType>(type);
-  return tensor.getNumElements() *
-         llvm::divideCeil(tensor.getElementTypeBitWidth(), 8);
-}
-
 ::binade::DType mlir::binade::getDType(Type element) {
   using ::binade::DType;
   if (element.isF64())

@@ -3,8 +3,8 @@
 #ifndef BINADE_LIB_KERNELS_STORAGE_H
 #define BINADE_LIB_KERNELS_STORAGE_H
 
-#include "Movement.h"
 #include "Ports.h"
+#include "binade/IR/Movement.h"
 #include "binade/Plan/Plan.h"
 
 namespace mlir::binade {
@@ -29,9 +29,6 @@ struct FinalCopy {
   RankedTensorType type;
   unsigned from, to;
 };
-
-/// Bytes of a value in memory.
-uint64_t getByteSize(Type type);
 
 /// The value inside of `tile` that has the memory of result `index`: what is
 /// yielded, or what it is a view of. Null where that is an argument or a

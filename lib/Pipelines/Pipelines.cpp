@@ -57,6 +57,11 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
     pm.addNestedPass<func::FuncOp>(createPlaceCastsPass());
     pm.addPass(createSimplifyCastsPass());
     pm.addPass(createCSEPass());
+    if (!options.budget.empty()) {
+      pm.addPass(createMoveSavesPass());
+      pm.addPass(createRecomputePass());
+      pm.addPass(createFitBudgetPass({options.budget}));
+    }
     break;
   case CompilerPhase::Programs: {
     if (options.accumulateInMomentum)

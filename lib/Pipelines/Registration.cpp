@@ -74,6 +74,13 @@ struct AssignPipelineOptions : PassPipelineOptions<AssignPipelineOptions> {
                                  llvm::cl::desc("FORMAT or GLOB:FORMAT, ...")};
 };
 
+struct MaterializePipelineOptions
+    : PassPipelineOptions<MaterializePipelineOptions> {
+  Option<std::string> budget{
+      *this, "budget",
+      llvm::cl::desc("what may wait for the backward part: 24MiB or 60%")};
+};
+
 struct ProgramsPipelineOptions : PassPipelineOptions<ProgramsPipelineOptions> {
   Option<int64_t> batches{*this, "batches",
                           llvm::cl::desc("whose gradients one update averages"),
@@ -115,7 +122,6 @@ void mlir::binade::registerPipelines() {
         options.stableEmbedding = parsed.stableEmbedding;
         buildPipeline(pm, CompilerPhase::Autodiff, options);
       });
-  registerPlain(CompilerPhase::Materialize);
   registerPlain(CompilerPhase::Kernels);
   PassPipelineRegistration<OptimizerPipelineOptions>(
       getPipelineName(CompilerPhase::Optimizer),
@@ -136,6 +142,14 @@ void mlir::binade::registerPipelines() {
         options.ranges = parsed.ranges;
         options.states.assign(parsed.states.begin(), parsed.states.end());
         buildPipeline(pm, CompilerPhase::Assign, options);
+      });
+  PassPipelineRegistration<MaterializePipelineOptions>(
+      getPipelineName(CompilerPhase::Materialize),
+      getSummary(CompilerPhase::Materialize),
+      [](OpPassManager &pm, const MaterializePipelineOptions &parsed) {
+        CompileOptions options;
+        options.budget = parsed.budget;
+        buildPipeline(pm, CompilerPhase::Materialize, options);
       });
   PassPipelineRegistration<ProgramsPipelineOptions>(
       getPipelineName(CompilerPhase::Programs),

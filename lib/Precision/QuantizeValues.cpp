@@ -3,6 +3,7 @@
 #include "QuantizeValues.h"
 #include "binade/IR/AddPorts.h"
 #include "binade/IR/Build.h"
+#include "binade/IR/Movement.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
@@ -56,7 +57,9 @@ void ValueQuantizer::wait(SaveOp op, QuantizedAttr format) {
   SmallVector<Value> parts = quantize(op.getX(), format);
   for (Value &part : parts)
     part = save(part);
-  b.setInsertionPoint(op);
+  // Earlier, what is decoded might wait in its place.
+  Operation *reader = findFirstUser(op.getY());
+  b.setInsertionPoint(reader ? reader : op);
   Value decoded = decode(op.getX(), parts, format, Phase::Backward);
   saved[decoded] = op.getX();
   op.getY().replaceAllUsesWith(decoded);

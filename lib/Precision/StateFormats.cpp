@@ -177,11 +177,7 @@ static Attribute getStochastic(Attribute format) {
     auto number = cast<FloatType>(type.getValue());
     return number.isF32() ? Attribute() : StochasticAttr::get(context, number);
   }
-  auto codes = cast<QuantizedAttr>(format);
-  return QuantizedAttr::get(context, codes.getElement(), codes.getGranularity(),
-                            codes.getExtent(), codes.getScale(),
-                            codes.getRule(), codes.getExpand(),
-                            /*stochastic=*/true, codes.getHistory());
+  return cast<QuantizedAttr>(format).withStochastic(true);
 }
 
 static FailureOr<NamedFormats> findOne(StringRef name, Location location) {
@@ -281,12 +277,8 @@ static double getBytes(Attribute format) {
   if (auto type = dyn_cast<TypeAttr>(format))
     return type.getValue().getIntOrFloatBitWidth() / 8.0;
   constexpr int64_t kMany = 1 << 20, kRow = 1 << 10;
-  double bytes = 0.0;
-  for (RankedTensorType part :
-       cast<QuantizedAttr>(format).getParts({kMany / kRow, kRow}))
-    bytes += part.getNumElements() *
-             llvm::divideCeil(part.getElementTypeBitWidth(), 8);
-  return bytes / kMany;
+  uint64_t bytes = cast<QuantizedAttr>(format).getBytes({kMany / kRow, kRow});
+  return static_cast<double>(bytes) / kMany;
 }
 
 std::vector<StringRef> getStateFormatNames() {

@@ -12,10 +12,10 @@
 // CHECK:         %[[Q:.*]]:2 = binade.quantize %[[Y]] {format = #binade.quantized<f8E4M3FN, per_group<16>, scale = bf16, rule = amax_offset>, saturate}
 // CHECK-DAG:     %[[CODES:.*]] = binade.save %[[Q]]#0
 // CHECK-DAG:     %[[SCALES:.*]] = binade.save %[[Q]]#1
-// CHECK:         %[[READ:.*]] = binade.dequantize %[[CODES]], %[[SCALES]] {binade.phase = #binade.phase<backward>
 // CHECK:         binade.save %[[RSTD]] {{.*}} -> tensor<4xf32>
 // CHECK:         binade.tanh %[[Y]]
-// CHECK:         binade.mul %[[READ]], %[[READ]]
+// CHECK:         %[[READ:.*]] = binade.dequantize %[[CODES]], %[[SCALES]] {binade.phase = #binade.phase<backward>
+// CHECK-NEXT:    binade.mul %[[READ]], %[[READ]]
 
 // Through another shape, too.
 

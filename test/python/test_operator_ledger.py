@@ -251,4 +251,4 @@ def test_a_bundle_has_no_ops(tmp_path):
     assert process.returncode == 0, process.stderr
     process = binade("inspect", bundle, "--ledger=paper")
     assert process.returncode == 2
-    assert "counts ops of a model, which a bundle has no more" in process.stderr
+    assert "counts values of a model, which a bundle has no more" in process.stderr

@@ -5,6 +5,7 @@
 #include "Requantize.h"
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/CommandLine/Report.h"
+#include "binade/Container/Numbers.h"
 #include "binade/Runtime/ConvertCheckpoint.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/FormatVariadic.h"

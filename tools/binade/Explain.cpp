@@ -5,6 +5,7 @@
 #include "Model.h"
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/CommandLine/Report.h"
+#include "binade/Container/Numbers.h"
 #include "binade/Container/Printable.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Names.h"

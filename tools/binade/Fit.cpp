@@ -4,8 +4,9 @@
 #include "Diagnostics.h"
 #include "Options.h"
 #include "Planner.h"
+#include "Table.h"
 #include "binade/CommandLine/CommandLine.h"
-#include "binade/CommandLine/Report.h"
+#include "binade/Container/Numbers.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 #include <atomic>
@@ -19,25 +20,6 @@ using ::binade::formatBytes;
 using ::binade::Plan;
 using ::binade::Result;
 using ::binade::plan::Category;
-
-/// `24GiB`, `512MiB`, `8e9`: bytes.
-static std::optional<std::uint64_t> parseBytes(StringRef text) {
-  static constexpr std::pair<const char *, double> units[] = {
-      {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30},
-      {"TiB", 0x1p40}, {"kB", 1e3},     {"MB", 1e6},
-      {"GB", 1e9},     {"TB", 1e12},    {"B", 1}};
-  double factor = 1;
-  for (auto [unit, size] : units)
-    if (text.consume_back(unit)) {
-      factor = size;
-      break;
-    }
-  double number;
-  if (text.trim().getAsDouble(number) || !(number > 0) ||
-      number * factor > 0x1p50)
-    return std::nullopt;
-  return static_cast<std::uint64_t>(number * factor);
-}
 
 namespace {
 /// A size that is changed, the others staying as they are.
@@ -91,7 +73,7 @@ private:
 Result<void> FitCommand::complete() {
   if (Result<void> done = import.complete(); !done)
     return done;
-  std::optional<std::uint64_t> bytes = parseBytes(memory);
+  std::optional<std::uint64_t> bytes = ::binade::parseBytes(memory);
   if (!bytes)
     return usageError("--memory expects a size such as 24GiB, got " +
                       ::binade::quote(memory));
@@ -206,22 +188,6 @@ static std::uint64_t getOther(const Row &row) {
   return other;
 }
 
-/// Columns as wide as what stands in them; all but the first two hold numbers.
-static void printTable(ArrayRef<std::vector<std::string>> table) {
-  llvm::outs() << "\n";
-  for (const auto &line : table) {
-    for (std::size_t i = 0; i < line.size(); ++i) {
-      std::size_t width = 0;
-      for (const auto &other : table)
-        width = std::max(width, other[i].size());
-      llvm::outs() << (i ? "  " : "")
-                   << (i < 2 ? llvm::left_justify(line[i], width)
-                             : llvm::right_justify(line[i], width));
-    }
-    llvm::outs() << "\n";
-  }
-}
-
 static std::vector<std::string> beginLine(const Row &row) {
   return {::binade::printable(row.variant.policy), row.variant.states};
 }
@@ -246,7 +212,8 @@ void FitCommand::print(const std::vector<Row> &rows) const {
     }
     line.push_back(formatBytes(getOther(row)));
   }
-  printTable(table);
+  llvm::outs() << "\n";
+  printTable(llvm::outs(), table, 2);
   if (llvm::any_of(rows, [&](const Row &row) { return row.bytes > budget; }))
     llvm::outs() << "\n! more than " << formatBytes(budget) << "\n";
 }
@@ -274,7 +241,8 @@ void FitCommand::printLargest(const std::vector<Row> &rows) const {
       }
     }
   }
-  printTable(table);
+  llvm::outs() << "\n";
+  printTable(llvm::outs(), table, 2);
   for (const auto &[name, limit] : limits)
     llvm::outs() << "\n* no larger " << name << ": " << limit << "\n";
 }

@@ -2,9 +2,11 @@
 
 #include "Commands.h"
 #include "Model.h"
+#include "SavedLedger.h"
 #include "Write.h"
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/CommandLine/Report.h"
+#include "binade/Container/Numbers.h"
 #include "binade/Plan/PlanJson.h"
 #include "binade/Precision/OperatorLedger.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -29,11 +31,19 @@ struct InspectCommand {
 
   /// What operators keep, beside what the plan does.
   int compareLedgers(Model &model);
+  /// What waits for the backward part, value by value.
+  int listSaved(Model &model);
 
   int run() {
     Model model(import.model, output);
+    if (ledger != "plan" && model.isBundle())
+      return model.getDiagnostics().fail(::binade::usageError(
+          "--ledger=" + ledger +
+          " counts values of a model, which a bundle has no more"));
     if (ledger == "paper")
       return compareLedgers(model);
+    if (ledger == "saved")
+      return listSaved(model);
     auto loaded = model.load(import, step, {});
     if (auto *code = std::get_if<int>(&loaded))
       return *code;
@@ -108,9 +118,6 @@ static void print(const std::vector<OperatorRow> &rows, const Plan &plan) {
 }
 
 int InspectCommand::compareLedgers(Model &model) {
-  if (model.isBundle())
-    return model.getDiagnostics().fail(::binade::usageError(
-        "--ledger=paper counts ops of a model, which a bundle has no more"));
   if (int code = model.readStep(import, step))
     return code;
   if (failed(model.advance(CompilerPhase::Assign, step.options)))
@@ -129,6 +136,25 @@ int InspectCommand::compareLedgers(Model &model) {
   return written ? ExitCode::Ok : model.getDiagnostics().fail(written.error());
 }
 
+int InspectCommand::listSaved(Model &model) {
+  if (int code = model.readStep(import, step))
+    return code;
+  // Without a limit everything is kept.
+  if (step.options.budget.empty())
+    step.options.budget = "100%";
+  if (failed(model.advance(CompilerPhase::Materialize, step.options)))
+    return ExitCode::Rejected;
+  if (!json) {
+    printSavedValues(llvm::outs(), model.getModule());
+    llvm::outs() << "\n";
+    printSavedTotals(llvm::outs(), model.getModule());
+    return ExitCode::Ok;
+  }
+  Result<void> written =
+      writeText("-", llvm::formatv("{0:2}\n", toJson(model.getModule())).str());
+  return written ? ExitCode::Ok : model.getDiagnostics().fail(written.error());
+}
+
 void addInspect(CLI::App &app, Run &run) {
   CLI::App *command = ::binade::addCommand(
       app, "inspect", "Show memory, kernels, launches and bytes of a step");
@@ -137,7 +163,8 @@ void addInspect(CLI::App &app, Run &run) {
                   "  binade inspect model.onnx --policy bf16-amp\n"
                   "  binade inspect step.bnd --json\n"
                   "  binade inspect step.bnd --policy-text\n"
-                  "  binade inspect model.onnx --policy coat --ledger=paper");
+                  "  binade inspect model.onnx --policy coat --ledger=paper\n"
+                  "  binade inspect model.onnx --budget 24MiB --ledger=saved");
   auto self = std::make_shared<InspectCommand>();
   self->import.add(*command, "ONNX file, or a bundle of 'binade compile'");
   self->step.add(*command);
@@ -150,9 +177,10 @@ void addInspect(CLI::App &app, Run &run) {
       ->excludes(json);
   command
       ->add_option("--ledger", self->ledger,
-                   "What counts memory: the plan, or operators one by one, "
-                   "each keeping what it reads again, as papers do")
-      ->check(::binade::oneOf({"plan", "paper"}))
+                   "What counts memory: the plan; the values that wait for the "
+                   "backward part; or operators one by one, each keeping what "
+                   "it reads again, as papers do")
+      ->check(::binade::oneOf({"plan", "saved", "paper"}))
       ->capture_default_str();
   command->callback([&run, self] { run = [self] { return self->run(); }; });
 }

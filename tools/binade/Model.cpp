@@ -1,6 +1,7 @@
 //===- Model.cpp - A model on its way through the phases ------------------===//
 
 #include "Model.h"
+#include "SavedLedger.h"
 #include "binade/Container/Magic.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/ParseModule.h"
@@ -121,6 +122,7 @@ FailureOr<::binade::Bundle> Model::compile(const CompileOptions &options) {
     if (failed(advance(CompilerPhase::Materialize, options)))
       return failure();
     summary = summarizePrecision(getStep());
+    printSavedTotals(llvm::errs(), *module);
   }
   if (failed(advance(CompilerPhase::Kernels, options)))
     return failure();

@@ -2,6 +2,7 @@
 
 #include "Options.h"
 #include "binade/CommandLine/CommandLine.h"
+#include "binade/Container/Numbers.h"
 #include "binade/Container/Suggest.h"
 #include "binade/Optimizer/RuleLibrary.h"
 #include "binade/Precision/Policy.h"
@@ -111,6 +112,12 @@ void StepArguments::add(CLI::App &command) {
                   "matches a glob; rounded to by chance where that is said")
       ->type_name("[GLOB:]FORMAT[:stochastic]")
       ->allow_extra_args(false);
+  command
+      .add_option("--budget", options.budget,
+                  "What may wait for the backward part: 24MiB, or 60% of what "
+                  "does without a budget; values are made again, then "
+                  "quantized, until it fits")
+      ->type_name("BYTES|PERCENT");
   command.add_flag(
       "--stable-embedding", options.stableEmbedding,
       "A layer norm behind embeddings, before positions are added");
@@ -175,6 +182,10 @@ Result<void> checkStateFormats(llvm::StringRef text) {
 }
 
 Result<void> StepArguments::complete() {
+  if (!options.budget.empty() && !::binade::parseBudget(options.budget, 1))
+    return usageError("--budget expects a size such as 24MiB or a part such as "
+                      "60%, got " +
+                      ::binade::quote(options.budget));
   for (const std::string &text : options.states)
     if (Result<void> known = checkStateFormats(text); !known)
       return known;
@@ -218,6 +229,10 @@ Result<void> StepArguments::refuseDone(CompilerPhase from) const {
                                  {"--policy", "--ranges", "--states"});
         !ok)
       return ok;
+  if (from >= CompilerPhase::Materialize)
+    if (Result<void> ok = refuse(*command, "materialize", what, {"--budget"});
+        !ok)
+      return ok;
   if (from >= CompilerPhase::Programs)
     return refuse(*command, "programs", what,
                   {"--accumulate", "--accumulate-in-momentum"});
@@ -231,6 +246,10 @@ Result<void> StepArguments::refuseCompiled() const {
     return ok;
   if (Result<void> ok = refuse(*command, "optimizer", "a bundle",
                                {"--optimizer", "--group", "--clip"});
+      !ok)
+    return ok;
+  if (Result<void> ok =
+          refuse(*command, "materialize", "a bundle", {"--budget"});
       !ok)
     return ok;
   if (Result<void> ok = refuse(*command, "programs", "a bundle",

@@ -54,15 +54,6 @@ static std::string nameOf(size_t state, size_t part) {
   return std::to_string(state) + "." + std::to_string(part);
 }
 
-/// `format` with rounding to nearest: once is not often enough for chance to
-/// even out.
-static QuantizedAttr getNearest(QuantizedAttr format) {
-  return QuantizedAttr::get(
-      format.getContext(), format.getElement(), format.getGranularity(),
-      format.getExtent(), format.getScale(), format.getRule(),
-      format.getExpand(), /*stochastic=*/false, format.getHistory());
-}
-
 /// Null where the text is none.
 QuantizedAttr Requantizer::parse(const std::string &format) {
   if (findDeepNesting(format))
@@ -123,7 +114,8 @@ LogicalResult Requantizer::build() {
       if (!format)
         return step.emitError("the bundle's format of '")
                << state.name << "' is none";
-      made = QuantizeOp::create(b, elements, getNearest(format),
+      // Once is not often enough for chance to even out.
+      made = QuantizeOp::create(b, elements, format.withStochastic(false),
                                 /*saturate=*/true)
                  .getParts();
     }

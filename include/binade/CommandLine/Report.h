@@ -8,9 +8,6 @@
 
 namespace binade {
 
-/// `12.3 MiB`
-std::string formatBytes(std::uint64_t bytes);
-
 /// One line: model, policy, threads, instruction set.
 void printHeading(std::ostream &out, const Program &program);
 

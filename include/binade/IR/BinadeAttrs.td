@@ -176,6 +176,10 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
     /// What a tensor of `shape` is kept as: codes, scales, and with `expand` k and
     /// c. Two codes in a byte have rank 1.
     SmallVector<RankedTensorType> getParts(ArrayRef<int64_t> shape) const;
+    /// Of all parts.
+    uint64_t getBytes(ArrayRef<int64_t> shape) const;
+    /// The same format, rounded to by chance or not.
+    QuantizedAttr withStochastic(bool stochastic) const;
   }];
 }
 
@@ -259,6 +263,24 @@ def Binade_BesideAttr : Binade_Attr<"Beside", "beside"> {
   let parameters = (ins "::mlir::StringAttr":$parameter,
                         EnumParameter<Binade_Master>:$master);
   let assemblyFormat = "`<` $parameter `,` $master `>`";
+}
+
+def Binade_SavedAttr : Binade_Attr<"Saved", "saved"> {
+  let summary = "how a value gets to the backward part";
+  let description = [{
+    A value of `type` that the op called `name` makes, and what a budget chose for it:
+    to keep it, to keep its codes in `format`, or to make it again. The list of them
+    stays on the module (`binade.saved`).
+  }];
+  let parameters = (ins EnumParameter<Binade_SavedChoice>:$choice,
+                        "::mlir::StringAttr":$name, "::mlir::Type":$type,
+                        OptionalParameter<"::mlir::binade::QuantizedAttr">:$format);
+  let assemblyFormat = "`<` $choice `,` $name `,` $type (`,` $format^)? `>`";
+  let extraClassDeclaration = [{
+    /// Bytes that wait; those that would if it were kept as it is.
+    uint64_t getBytes() const;
+    uint64_t getBytesAsIs() const;
+  }];
 }
 
 def Binade_PolicyAttr : Binade_Attr<"Policy", "policy"> {

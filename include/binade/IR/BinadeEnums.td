@@ -153,6 +153,13 @@ def Binade_Statistic : I32BitEnumAttr<"Statistic", "what is counted of a tensor"
 }
 def Binade_StatisticAttr : Binade_EnumAttr<Binade_Statistic, "statistic">;
 
+// What becomes of a value that the backward part reads.
+def Binade_SavedChoice : Binade_Enum<"SavedChoice", "how a value gets to the backward part", [
+      I32EnumCase<"Keep", 0, "keep">,           // as it is
+      I32EnumCase<"Quantize", 1, "quantize">,   // as codes
+      I32EnumCase<"Recompute", 2, "recompute">, // from what is kept
+    ]>;
+
 // The loop structure of a kernel, the same for every target.
 def Binade_Schedule : Binade_Enum<"Schedule", "the loop structure of a kernel", [
       I32EnumCase<"Elementwise", 0, "elementwise">,

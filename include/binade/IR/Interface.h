@@ -21,6 +21,7 @@ inline constexpr StringLiteral kPhaseAttr = "binade.phase";
 inline constexpr StringLiteral kPolicyAttr = "binade.policy";
 inline constexpr StringLiteral kKernelAttr = "binade.kernel";
 inline constexpr StringLiteral kBatchesAttr = "binade.batches";
+inline constexpr StringLiteral kSavedAttr = "binade.saved";
 
 /// Name of the function that an importer makes.
 inline constexpr StringLiteral kForwardName = "forward";

@@ -38,6 +38,8 @@ struct CompileOptions {
   std::string policy = "fp32";
   /// File of ranges that a run recorded; empty for none.
   std::string ranges;
+  /// What may wait for the backward part, "24MiB" or "60%"; empty for no limit.
+  std::string budget;
   /// Formats of states whatever the policy says: FORMAT, or GLOB:FORMAT.
   std::vector<std::string> states;
   /// What to count of the step's values, "amax|zeros"; empty for nothing.

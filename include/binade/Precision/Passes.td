@@ -72,6 +72,33 @@ def DelayScalesPass : Pass<"binade-delay-scales", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::binade::BinadeDialect"];
 }
 
+def FitBudgetPass : Pass<"binade-fit-budget", "::mlir::ModuleOp"> {
+  let summary = "fit what waits for the backward part into a budget";
+  let description = [{
+    Chooses for each value of `@step` that is saved whether it is kept as it is, made
+    again in the backward part, or waits as codes of `coat-group`, so that all that
+    waits takes no more bytes than `budget`; writes the choices on the module
+    (`binade.saved`).
+
+    What is exact comes first. Values that elementwise ops, norms, reductions, lookups
+    or copies make of what the backward part has anyway are made again, those first
+    that free most bytes for the elements that are read and written. Only then values
+    are quantized: first those whose error enters the gradient of one parameter alone,
+    as the operands of products do, large ones first; then the others, first those
+    that are read last, since an error goes on to all gradients that come later. Pins,
+    statistics of rows, integers and tensors of fewer than 4096 elements are not
+    quantized. What turns out to be more than needed is undone.
+
+    Run `binade-move-saves` and `binade-recompute` before: what they do costs nothing,
+    and a percentage is of what they leave.
+  }];
+  let options = [
+    Option<"budget", "budget", "std::string", /*default=*/"",
+           "24MiB, or 60% of what waits without one; nothing for no limit">,
+  ];
+  let dependentDialects = ["::mlir::binade::BinadeDialect"];
+}
+
 def SimplifyCastsPass : Pass<"binade-simplify-casts", "::mlir::ModuleOp"> {
   let summary = "remove casts that change no value";
   let description = [{

@@ -33,3 +33,23 @@ TEST(Numbers, RangesSayWhatIsWrong) {
   EXPECT_EQ(NumberRange().explainViolation("x", std::nan("")),
             "x must be finite, got nan");
 }
+
+TEST(Numbers, BytesHaveUnits) {
+  EXPECT_EQ(formatBytes(1023), "1023 B");
+  EXPECT_EQ(formatBytes(1536), "1.5 KiB");
+  EXPECT_EQ(parseBytes("24GiB"), std::uint64_t(24) << 30);
+  EXPECT_EQ(parseBytes("1.5 KiB"), 1536u);
+  EXPECT_EQ(parseBytes("8e9"), 8000000000u);
+  EXPECT_EQ(parseBytes("2kB"), 2000u);
+  for (const char *text :
+       {"", "0", "-1", "B", "1XB", "1e30", "0x10", "nan", "1 2"})
+    EXPECT_EQ(parseBytes(text), std::nullopt) << text;
+}
+
+TEST(Numbers, BudgetsAreBytesOrParts) {
+  EXPECT_EQ(parseBudget("60%", 200), 120u);
+  EXPECT_EQ(parseBudget("12.5%", 200), 25u);
+  EXPECT_EQ(parseBudget("1KiB", 200), 1024u);
+  for (const char *text : {"%", "0%", "101%", "-5%", "60 %", "sixty%"})
+    EXPECT_EQ(parseBudget(text, 200), std::nullopt) << text;
+}

@@ -1,6 +1,6 @@
 //===- Movement.cpp - Ops that compute nothing ----------------------------===//
 
-#include "Movement.h"
+#include "binade/IR/Movement.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -22,6 +22,12 @@ Value mlir::binade::findBase(Value value) {
 
 bool mlir::binade::isMovement(Operation *op) {
   return (isView(op) && !isa<SaveOp>(op)) || hasSchedule(op, Schedule::Permute);
+}
+
+uint64_t mlir::binade::getByteSize(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  return tensor.getNumElements() *
+         llvm::divideCeil(tensor.getElementTypeBitWidth(), 8);
 }
 
 int64_t mlir::binade::getNumElements(Value value) {

@@ -1,13 +1,16 @@
 //===- Movement.h - ops that compute nothing --------------------*- C++ -*-===//
 
-#ifndef BINADE_LIB_KERNELS_MOVEMENT_H
-#define BINADE_LIB_KERNELS_MOVEMENT_H
+#ifndef BINADE_IR_MOVEMENT_H
+#define BINADE_IR_MOVEMENT_H
 
 #include "binade/IR/Binade.h"
 
 namespace mlir::binade {
 
 int64_t getNumElements(Value value);
+
+/// Bytes of a value of `type`, a ranked tensor, in memory.
+uint64_t getByteSize(Type type);
 
 /// Whether `op` shows the bytes of its operand as they are. Null is no view.
 bool isView(Operation *op);
@@ -24,4 +27,4 @@ Operation *findFirstUser(Value value);
 
 } // namespace mlir::binade
 
-#endif // BINADE_LIB_KERNELS_MOVEMENT_H
+#endif // BINADE_IR_MOVEMENT_H

@@ -1,0 +1,103 @@
+//===- Rematerialize.cpp - Forward values made again ----------------------===//
+
+#include "binade/IR/Rematerialize.h"
+#include "binade/IR/Build.h"
+#include "binade/IR/Interface.h"
+#include "binade/IR/Movement.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+/// A view, but not one that keeps a value.
+static bool isPlainView(Operation *op) { return isView(op) && isMovement(op); }
+
+bool mlir::binade::isSpread(Operation *op) {
+  auto kernelOp = dyn_cast_or_null<KernelOpInterface>(op);
+  return kernelOp && kernelOp.isRecomputed() && op->getNumOperands() == 1 &&
+         getNumElements(op->getOperand(0)) < getNumElements(op->getResult(0));
+}
+
+namespace {
+/// Walks from a value up to what is there.
+class Search {
+public:
+  using Available = function_ref<bool(Value)>;
+  Search(unsigned most, Rematerializer::Predicate isCheap,
+         Available isAvailable)
+      : left(most), isCheap(isCheap), isAvailable(isAvailable) {}
+
+  bool make(Operation *op) {
+    if (found.contains(op))
+      return true;
+    if (!isPlainView(op) && !isSpread(op) && (!isCheap(op) || left-- == 0))
+      return false;
+    for (Value operand : op->getOperands())
+      if (!isAvailable(operand) && !make(operand.getDefiningOp()))
+        return false;
+    found.insert(op);
+    return true;
+  }
+  SmallVector<Operation *> take() { return found.takeVector(); }
+
+private:
+  unsigned left;
+  Rematerializer::Predicate isCheap;
+  Available isAvailable;
+  llvm::SmallSetVector<Operation *, 8> found;
+};
+} // namespace
+
+Rematerializer::Rematerializer(Block &body) {
+  for (auto save : body.getOps<SaveOp>())
+    if (save.getX().getType() == save.getType())
+      saves[save.getX()] = save;
+}
+
+bool Rematerializer::isAvailable(Value value, Operation *user) const {
+  Operation *producer = value.getDefiningOp();
+  if (!producer || producer->hasTrait<OpTrait::ConstantLike>())
+    return true;
+  SaveOp save = saves.lookup(value);
+  return save && save->isBeforeInBlock(user);
+}
+
+SmallVector<Operation *> Rematerializer::find(SaveOp save, unsigned most,
+                                              Predicate isCheap) const {
+  Operation *user = findFirstUser(save.getResult());
+  Operation *producer = save.getX().getDefiningOp();
+  if (!user || !producer)
+    return {};
+  auto isThere = [&](Value value) { return isAvailable(value, user); };
+  Search search(most, isCheap, isThere);
+  return search.make(producer) ? search.take() : SmallVector<Operation *>();
+}
+
+void Rematerializer::replace(SaveOp save, ArrayRef<Operation *> ops) {
+  if (saves.lookup(save.getX()) == save)
+    saves.erase(save.getX());
+  ImplicitLocOpBuilder b(save.getLoc(), findFirstUser(save.getResult()));
+  IRMapping again;
+  for (Operation *op : ops) {
+    for (Value operand : op->getOperands())
+      if (SaveOp kept = saves.lookup(operand); kept && !again.contains(operand))
+        again.map(operand, kept.getResult());
+    setPhase(b.clone(*op, again), Phase::Backward);
+  }
+  Value same = again.lookup(save.getX());
+  if (same.getType() != save.getType()) {
+    same = CastOp::create(b, save.getType(), same);
+    setPhase(same.getDefiningOp(), Phase::Backward);
+  }
+  save.getResult().replaceAllUsesWith(same);
+  save.erase();
+}
+
+void Rematerializer::keep(Value value, Operation *user) {
+  if (isAvailable(value, user))
+    return;
+  OpBuilder b(value.getContext());
+  b.setInsertionPointAfterValue(value);
+  saves[value] = SaveOp::create(b, value.getLoc(), value);
+}

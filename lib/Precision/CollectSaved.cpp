@@ -1,0 +1,184 @@
+//===- CollectSaved.cpp - What a budget can choose from -------------------===//
+
+#include "ChooseSaved.h"
+#include "binade/IR/Build.h"
+#include "binade/IR/Interface.h"
+#include "binade/IR/Movement.h"
+#include "binade/IR/Rematerialize.h"
+#include "binade/Precision/StateFormats.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/MapVector.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+/// More ops than this are not run again for one value.
+static constexpr unsigned kMostOps = 8;
+
+/// Whether `op` costs about as much as to read and to write its values.
+static bool isCheap(Operation *op) {
+  auto kernelOp = dyn_cast<KernelOpInterface>(op);
+  if (!kernelOp || !isMemoryEffectFree(op))
+    return false;
+  switch (kernelOp.getSchedule()) {
+  case Schedule::Elementwise:
+  case Schedule::RowReduction:
+  case Schedule::ColumnReduction:
+  case Schedule::FullReduction:
+  case Schedule::Permute:
+  case Schedule::Gather:
+    return true;
+  default:
+    return false;
+  }
+}
+
+/// Whether somebody could choose the format of `value`, as of all but such as
+/// statistics of rows.
+static bool hasChosenFormat(Value value) {
+  while (Value from = getMoved(value))
+    value = from;
+  auto result = dyn_cast<OpResult>(value);
+  if (!result)
+    return true;
+  auto op = dyn_cast<PrecisionOpInterface>(result.getOwner());
+  return op &&
+         op.getResultFormat(result.getResultNumber()) == FormatRole::Chosen;
+}
+
+namespace {
+class Collector {
+public:
+  Collector(Block &body, QuantizedAttr format) : body(body), format(format) {}
+
+  std::vector<SavedValue> run() {
+    saveAll();
+    joinViews();
+    collect();
+    return std::move(values);
+  }
+
+private:
+  /// Of what waits without a `save`, as copies of parameters in other formats
+  /// do, makes it one.
+  void saveAll() {
+    auto isRead = [](OpOperand &use) {
+      return getPhase(use.getOwner()) == Phase::Backward;
+    };
+    for (Operation &op : llvm::make_early_inc_range(body)) {
+      auto kernelOp = dyn_cast<KernelOpInterface>(op);
+      if (isa<SaveOp>(op) || getPhase(&op) != Phase::Forward || !kernelOp ||
+          kernelOp.isRecomputed())
+        continue;
+      for (Value value : op.getResults()) {
+        if (llvm::none_of(value.getUses(), isRead))
+          continue;
+        OpBuilder b(value.getContext());
+        b.setInsertionPointAfterValue(value);
+        Value save = SaveOp::create(b, value.getLoc(), value);
+        value.replaceUsesWithIf(save, isRead);
+        implicit.insert(findBase(value));
+      }
+    }
+  }
+
+  /// Has each value wait once, not views of it, as they have its memory;
+  /// arguments do not wait.
+  void joinViews() {
+    Rematerializer rematerializer(body);
+    llvm::MapVector<Value, SmallVector<SaveOp>> byBase;
+    for (auto save : body.getOps<SaveOp>())
+      if (save.getX().getType() == save.getType())
+        byBase[findBase(save.getX())].push_back(save);
+    for (auto &[base, saves] : byBase) {
+      if (saves.size() == 1 && !isa<BlockArgument>(base))
+        continue;
+      for (SaveOp save : saves)
+        if (Operation *user = findFirstUser(save.getResult()))
+          rematerializer.keep(base, user);
+      for (SaveOp save : saves) {
+        SmallVector<Operation *> views = rematerializer.find(save, 0, isCheap);
+        if (!views.empty())
+          rematerializer.replace(save, views);
+        else if (isa<BlockArgument>(save.getX()))
+          forgetSave(save);
+      }
+    }
+  }
+
+  void collect() {
+    ReachAnalysis analysis(body);
+    Rematerializer rematerializer(body);
+    DenseMap<Value, unsigned> numbers;
+    for (SaveOp save : getSaves()) {
+      numbers[save.getX()] = values.size();
+      SavedValue &value = values.emplace_back();
+      value.save = save;
+      value.bytes = getByteSize(save.getType());
+      value.isImplicit = implicit.contains(save.getX());
+      value.quantizedBytes = measureCodes(save);
+      value.reach = analysis.getReach(save);
+      value.firstRead = analysis.getFirstRead(save);
+      value.ops = rematerializer.find(save, kMostOps, isCheap);
+      for (Operation *op : value.ops) {
+        if (!isView(op))
+          value.work += countElements(op);
+        for (Value operand : op->getOperands())
+          if (auto known = numbers.find(operand); known != numbers.end())
+            value.sources.push_back(known->second);
+      }
+    }
+  }
+
+  /// In the order of what they keep.
+  SmallVector<SaveOp> getSaves() {
+    SmallVector<SaveOp> saves(body.getOps<SaveOp>());
+    llvm::stable_sort(saves, [](SaveOp l, SaveOp r) {
+      Operation *before = l.getX().getDefiningOp();
+      Operation *behind = r.getX().getDefiningOp();
+      return before != behind && before->isBeforeInBlock(behind);
+    });
+    return saves;
+  }
+
+  static uint64_t countElements(Operation *op) {
+    uint64_t count = 0;
+    for (Value value : op->getOperands())
+      count += getNumElements(value);
+    for (Value value : op->getResults())
+      count += getNumElements(value);
+    return count;
+  }
+
+  /// None where nothing is gained, or the format is none's to choose.
+  std::optional<uint64_t> measureCodes(SaveOp save) const {
+    PrecisionAttr decision = save.getPrecisionAttr();
+    RankedTensorType type = save.getType();
+    if (!isa<FloatType>(type.getElementType()) ||
+        save.getX().getType() != type || (decision && decision.isPin()) ||
+        type.getNumElements() < kLeastQuantized || save.use_empty() ||
+        !hasChosenFormat(save.getX()))
+      return std::nullopt;
+    uint64_t bytes = format.getBytes(type.getShape());
+    if (bytes >= getByteSize(type))
+      return std::nullopt;
+    return bytes;
+  }
+
+  Block &body;
+  QuantizedAttr format;
+  /// What waited without a `save`.
+  DenseSet<Value> implicit;
+  std::vector<SavedValue> values;
+};
+} // namespace
+
+void mlir::binade::forgetSave(SaveOp save) {
+  save.replaceAllUsesWith(save.getX());
+  save->erase();
+}
+
+std::vector<SavedValue> mlir::binade::collectSaved(Block &body,
+                                                   QuantizedAttr format) {
+  return Collector(body, format).run();
+}

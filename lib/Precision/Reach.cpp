@@ -1,0 +1,40 @@
+//===- Reach.cpp - What an error in a saved value enters ------------------===//
+
+#include "Reach.h"
+#include "binade/IR/Interface.h"
+#include "binade/IR/Movement.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+void Reach::add(const Reach &other) {
+  if (!gradient)
+    gradient = other.gradient;
+  isSeveral |=
+      other.isSeveral || (other.gradient && other.gradient != gradient);
+}
+
+ReachAnalysis::ReachAnalysis(Block &body) {
+  unsigned count = std::distance(body.begin(), body.end());
+  for (Operation &op : llvm::reverse(body)) {
+    positions[&op] = --count;
+    if (isa<SaveOp>(op) || getPhase(&op) == Phase::Backward)
+      reached[&op] = follow(op);
+  }
+}
+
+unsigned ReachAnalysis::getFirstRead(SaveOp save) const {
+  Operation *user = findFirstUser(save.getResult());
+  return user ? positions.lookup(user) : 0;
+}
+
+/// A value that leaves the backward part is a gradient.
+Reach ReachAnalysis::follow(Operation &op) const {
+  Reach reach;
+  for (Value result : op.getResults())
+    for (Operation *user : result.getUsers()) {
+      auto known = reached.find(user);
+      reach.add(known == reached.end() ? Reach{result} : known->second);
+    }
+  return reach;
+}
