@@ -169,12 +169,12 @@ IntLanes LaneCodec::encode(FloatLanes x, const Factors &factors, bool saturate,
                   : findCode(x, book, lookup);
   if (random)
     x = roundRandomly(x, format.getFormat(), *random);
-  if (saturate) {
-    double largest = format.getLargest();
-    x = atLeast(atMost(x, largest), -largest);
-  }
   FloatType type = format.getFormat();
-  return type.isF16() ? encodeHalf(x) : encodeSmall(x, type);
+  if (!type.isF16())
+    return encodeSmall(x, type, saturate);
+  if (saturate)
+    x = atLeast(atMost(x, format.getLargest()), -format.getLargest());
+  return encodeHalf(x);
 }
 
 FloatLanes LaneCodec::decode(IntLanes code, const Factors &factors,

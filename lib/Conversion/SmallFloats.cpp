@@ -53,11 +53,11 @@ static uint64_t bitsOf(double number) {
 /// last bit that stays, decide whether adding less than a half carries.
 static IntLanes roundNormal(IntLanes magnitude, const SmallFormat &format) {
   unsigned cut = kFraction - format.fraction;
-  IntLanes rounded =
-      magnitude + ((uint64_t(1) << (cut - 1)) - 1) + ((magnitude >> cut) & 1);
   // A format's exponent field is 1 at its least exponent.
-  uint64_t rebias = kBias + format.minExponent - 1;
-  return (rounded >> cut) - (rebias << format.fraction);
+  uint64_t rebias = uint64_t(kBias + format.minExponent - 1) << kFraction;
+  uint64_t half = (uint64_t(1) << (cut - 1)) - 1;
+  auto added = static_cast<uint32_t>(half - rebias);
+  return (magnitude + ((magnitude >> cut) & 1) + added) >> cut;
 }
 
 /// Those of the others: beside a number whose last bit has the value of the
@@ -69,7 +69,8 @@ static IntLanes roundSubnormal(FloatLanes magnitude,
   return (magnitude + beside).bits() - bitsOf(beside);
 }
 
-IntLanes mlir::binade::encodeSmall(FloatLanes x, FloatType type) {
+IntLanes mlir::binade::encodeSmall(FloatLanes x, FloatType type,
+                                   bool saturate) {
   SmallFormat format(type);
   IntLanes bits = x.bits();
   IntLanes magnitude = bits & 0x7fffffff;
@@ -78,16 +79,18 @@ IntLanes mlir::binade::encodeSmall(FloatLanes x, FloatType type) {
                          roundSubnormal(floatFromBits(magnitude), format),
                          roundNormal(magnitude, format));
   IntLanes sign = (bits >> (32 - format.width)) & format.getSign();
-  IntLanes largest = bits.constant(format.largest);
   IntLanes nan = bits.constant(format.getNaN());
-  BoolLanes isBeyond = code.compare(arith::CmpIPredicate::ugt, largest);
-  if (format.hasInf)
-    code = select(isBeyond, largest + 1, code) | sign;
-  else if (format.hasNaN)
-    code = select(isBeyond, nan, code | sign);
-  else
-    code = select(isBeyond, largest, code) | sign;
-  return select(x.isNaN(), nan, code).resize(8);
+  if (!saturate && !format.hasInf && format.hasNaN) {
+    // Among what is beyond, NaN are.
+    BoolLanes isBeyond =
+        code.compare(arith::CmpIPredicate::ugt, code.constant(format.largest));
+    return select(isBeyond, nan, code | sign).resize(8);
+  }
+  uint64_t most = format.largest + (!saturate && format.hasInf);
+  IntLanes kept(*code.builder,
+                arith::MinUIOp::create(*code.builder, code.value,
+                                       code.constant(most).value));
+  return select(x.isNaN(), nan, kept | sign).resize(8);
 }
 
 /// By way of f16, whose least bits are less than the format's, and which
@@ -97,19 +100,28 @@ FloatLanes mlir::binade::decodeSmall(IntLanes code, FloatType type) {
   constexpr unsigned kHalfFraction = 10;
   constexpr int kHalfMinExponent = -14;
   SmallFormat format(type);
-  IntLanes wide = code.resize(16);
-  IntLanes magnitude = wide & format.getMagnitude();
-  IntLanes half = (magnitude << (kHalfFraction - format.fraction)) |
-                  ((wide & format.getSign()) << (16 - format.width));
   ImplicitLocOpBuilder &b = *code.builder;
+  unsigned shift = kHalfFraction - format.fraction;
+  IntLanes half = code;
+  if (format.width == 8) {
+    // With copies of the sign above it, of which one stays.
+    IntLanes wide(b, arith::ExtSIOp::create(b, code.typeWith(b.getI16Type()),
+                                            code.value));
+    half = (wide << shift) & (0x8000 | format.getMagnitude() << shift);
+  } else {
+    IntLanes wide = code.resize(16);
+    half = ((wide & format.getMagnitude()) << shift) |
+           ((wide & format.getSign()) << (16 - format.width));
+  }
   FloatLanes narrow(b, arith::BitcastOp::create(
                            b, half.typeWith(b.getF16Type()), half.value));
   FloatLanes number = narrow.resize(32);
-  if (int shift = format.minExponent - kHalfMinExponent)
-    number = number * std::ldexp(1.0, shift);
+  if (int exponent = format.minExponent - kHalfMinExponent)
+    number = number * std::ldexp(1.0, exponent);
   if (!format.hasNaN || format.hasInf)
     return number; // Infinities and NaN are f16's.
   IntLanes bits = number.bits();
+  IntLanes magnitude = code & format.getMagnitude();
   BoolLanes isNaN = magnitude.compare(arith::CmpIPredicate::eq,
                                       magnitude.constant(format.getNaN()));
   return floatFromBits(select(isNaN, bits.constant(kQuietNaN), bits));

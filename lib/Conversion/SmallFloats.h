@@ -13,10 +13,11 @@ bool isSmallFloat(Type type);
 
 /// The code of f32 numbers in the low bits of i8, rounded to nearest, ties to
 /// even, once. What is beyond the largest number becomes infinity, or NaN where
-/// there is none, or stays the largest where there is no NaN either. A NaN has
+/// there is none, or stays the largest where there is no NaN either; with
+/// `saturate` it is the largest of its sign in all formats. A NaN has
 /// all bits set but the sign; where there is none it becomes the largest
 /// number.
-IntLanes encodeSmall(FloatLanes x, FloatType format);
+IntLanes encodeSmall(FloatLanes x, FloatType format, bool saturate = false);
 
 /// The f32 number of each code in i8.
 FloatLanes decodeSmall(IntLanes code, FloatType format);

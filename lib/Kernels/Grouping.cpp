@@ -65,6 +65,8 @@ private:
     Unit unit{{op}, schedule, getLoopShape(op, schedule), getPhase(op), 0};
     if (unit.shape.empty() && schedule == Schedule::Elementwise)
       unit.schedule = Schedule::Scalars;
+    if (schedule == Schedule::RowReduction)
+      unit.rows = llvm::to_vector(getShape(op->getResult(0)));
     for (Value operand : op->getOperands())
       if (!isKernel(op) ||
           (schedule == Schedule::MultiTensor && !isConstant(operand) &&
@@ -75,7 +77,8 @@ private:
     std::optional<unsigned> host;
     for (unsigned input : inputs) {
       unit.level = std::max(unit.level, units[input].level + 1);
-      if (canJoin(units[input], unit) && (!host || isBetter(input, *host)))
+      if ((canJoin(units[input], unit) || isOfRows(units[input], op)) &&
+          (!host || isBetter(input, *host)))
         host = input;
     }
     if (host && absorb(inputs, *host))
@@ -166,6 +169,18 @@ private:
            host.shape == guest.shape;
   }
 
+  /// Whether `op` computes with what reductions leave of rows: once for a row.
+  static bool isOfRows(const Unit &host, Operation *op) {
+    auto kernelOp = dyn_cast<KernelOpInterface>(op);
+    auto isRow = [&](Value value) {
+      return getShape(value) == ArrayRef<int64_t>(*host.rows);
+    };
+    return host.rows && host.phase == getPhase(op) && kernelOp &&
+           kernelOp.getSchedule() == Schedule::Elementwise &&
+           llvm::all_of(op->getOperands(), isRow) &&
+           llvm::all_of(op->getResults(), isRow);
+  }
+
   void join(Operation *op, Schedule schedule, unsigned host,
             ArrayRef<unsigned> inputs) {
     Unit &unit = units[host];
@@ -177,6 +192,8 @@ private:
     unit.ops.push_back(op);
     if (isReduction(schedule))
       unit.schedule = schedule;
+    if (schedule == Schedule::RowReduction)
+      unit.rows = llvm::to_vector(getShape(op->getResult(0)));
     unitOf[op] = host;
   }
 

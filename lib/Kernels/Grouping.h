@@ -18,6 +18,8 @@ struct Unit {
   Phase phase = Phase::Forward;
   /// Longer than that of any unit that this one reads from.
   unsigned level = 0;
+  /// Where rows are reduced, the shape of what is left of them.
+  std::optional<SmallVector<int64_t>> rows = {};
 };
 
 /// Sorts the ops of `body` into units and the units into an order of execution.

@@ -52,6 +52,7 @@ struct Reduction {
   /// f32, or f64 for operands of f64.
   Type getPartialType() const;
   Value combine(ImplicitLocOpBuilder &b, Value lhs, Value rhs) const;
+  bool isOfMagnitudes() const;
   /// Neutral partial results, one per lane.
   Value start(ImplicitLocOpBuilder &b, int64_t lanes = kLanes) const;
   /// `partial` (kLanes) with `lanes` (kLanes or fewer) added to its first ones.

@@ -120,8 +120,25 @@ static Value takeBack(ImplicitLocOpBuilder &b, Value codes,
   return buildReshape(b, codes, shape);
 }
 
-/// The largest of `x` among what shares a scale: of each row, of all, or of
-/// each block.
+/// `x` so that axes hold what shares a scale: blocks are [block row, row, block
+/// column, column], all else as it is.
+static Value arrangeBlocks(ImplicitLocOpBuilder &b, Value x,
+                           QuantizedAttr format) {
+  if (format.getGranularity() != Granularity::PerBlock)
+    return x;
+  auto [rows, columns] = getMatrix(::getShape(x));
+  int64_t high = format.getExtent()[0], wide = format.getExtent()[1];
+  int64_t down = llvm::divideCeil(rows, high);
+  int64_t across = llvm::divideCeil(columns, wide);
+  int64_t matrices =
+      ShapedType::getNumElements(::getShape(x)) / (rows * columns);
+  x = buildReshape(b, x, {matrices, rows, columns});
+  x = resize(b, x, {down * high, across * wide});
+  return buildReshape(b, x, {matrices * down, high, across, wide});
+}
+
+/// The largest of `x`, arranged, among what shares a scale: of each row, of
+/// all, or of each block.
 static Value buildLargest(ImplicitLocOpBuilder &b, Value x,
                           QuantizedAttr format) {
   SmallVector<int64_t> shape(::getShape(x));
@@ -130,20 +147,11 @@ static Value buildLargest(ImplicitLocOpBuilder &b, Value x,
   case Granularity::PerTensor:
     llvm::append_range(axes, llvm::seq<int64_t>(0, shape.size()));
     break;
-  case Granularity::PerBlock: {
-    auto [rows, columns] = getMatrix(shape);
-    int64_t high = format.getExtent()[0], wide = format.getExtent()[1];
-    int64_t down = llvm::divideCeil(rows, high);
-    int64_t across = llvm::divideCeil(columns, wide);
-    int64_t matrices = ShapedType::getNumElements(shape) / (rows * columns);
-    x = buildReshape(b, x, {matrices, rows, columns});
-    x = resize(b, x, {down * high, across * wide});
-    x = buildReshape(b, x, {matrices * down, high, across, wide});
+  case Granularity::PerBlock:
     // What is left of rows is little.
     x = ReduceMaxOp::create(b, x, ArrayRef<int64_t>{3});
     axes = {1};
     break;
-  }
   default:
     if (!shape.empty())
       axes = {static_cast<int64_t>(shape.size()) - 1};
@@ -184,7 +192,7 @@ FailureOr<SmallVector<Value>> QuantizeOp::decompose(ImplicitLocOpBuilder &b) {
   QuantizedAttr format = getFormat(), inside = format;
   if (format.getHistory() > 0 && !getAmax())
     return failure();
-  Value x = buildCast(b, getX(), b.getF32Type());
+  Value x = getX();
   ArrayRef<int64_t> shape = ::getShape(x);
   SmallVector<int64_t> scales = format.getScaleShape(shape);
   Value rows = arrangeRows(b, x, format);
@@ -195,7 +203,10 @@ FailureOr<SmallVector<Value>> QuantizeOp::decompose(ImplicitLocOpBuilder &b) {
                                 format.getStochastic(), /*history=*/0);
     x = rows;
   }
-  Value magnitude = AbsOp::create(b, x);
+  // Behind views: kernels widen what they read, but no view of it.
+  auto widen = [&](Value value) { return buildCast(b, value, b.getF32Type()); };
+  Value magnitude = AbsOp::create(b, widen(arrangeBlocks(b, x, inside)));
+  x = widen(x);
   SmallVector<int64_t> shared = inside.getScaleShape(::getShape(x));
   Value amax = getAmax();
   if (!amax)
