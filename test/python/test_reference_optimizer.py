@@ -1,5 +1,5 @@
-"""Optimizer rules and statistics in the reference against recorded PyTorch runs, and
-against their papers' formulas in numpy where PyTorch has none."""
+"""Optimizer rules and statistics in the reference against recorded runs of PyTorch and
+others, and against their papers' formulas in numpy where PyTorch has none."""
 
 import json
 
@@ -10,7 +10,7 @@ from rules import Rule, update_module
 
 F32 = np.float32
 GOLDEN = json.loads((ROOT / "test/data/golden/optim.json").read_text())["cases"]
-# Names of rows in the recorded file, and what follows the rule's order of hypers.
+# Names of rows in the recorded file: the rule, and values in the order of its hypers.
 RUNS = {
     "torch_sgd": ("sgd", [0.1, 0, 0, 0, 0]),
     "torch_sgd_mom": ("sgd", [0.1, 0.9, 0, 0, 0]),
@@ -19,18 +19,44 @@ RUNS = {
     "torch_adam": ("adam", [1e-2, 0.9, 0.999, 1e-8, 0]),
     "torch_adam_l2": ("adam", [1e-2, 0.9, 0.999, 1e-8, 0.1]),
     "torch_adamw": ("adamw", [1e-2, 0.9, 0.999, 1e-8, 0.1]),
+    "torch_adamw_amsgrad": ("adamw_amsgrad", [1e-2, 0.9, 0.999, 1e-8, 1e-2]),
     "torch_rmsprop": ("rmsprop", [1e-2, 0.99, 1e-8, 0]),
     "torch_rmsprop_centered_mom": ("rmsprop_centered", [1e-2, 0.99, 1e-8, 0, 0.9]),
     "torch_adagrad": ("adagrad", [1e-2, 0.1, 1e-10, 0]),
     "lion": ("lion", [1e-3, 0.9, 0.99, 0.1]),
 }
+# Of ONNX Runtime and ONNX, whose attributes are numbers in f32.
+ATTRIBUTES = {
+    "ort_adamw_mode0": ("adamw", [1e-2, 0.9, 0.999, 1e-8, 1e-2]),
+    "ort_adamw_mode1": ("adamw_hf", [1e-2, 0.9, 0.999, 1e-8, 1e-2]),
+    # Each counts its updates from 0.
+    "onnx_adam_nc1e-3_post2e-3": ("adam_onnx", [1e-2, 0.9, 0.999, 1e-6, 1e-3, 2e-3]),
+    "onnx_adagrad_nc1e-3_df0.1": ("adagrad", [1e-2, 0.1, 1e-6, 1e-3]),
+    "onnx_momentum_standard": ("sgd", [1e-2, 0.9, 0.9, 1e-3, 0]),
+    "onnx_momentum_nesterov": ("sgd", [1e-2, 0.9, 0.9, 1e-3, 1]),
+}
+RUNS |= {
+    name: (rule, [float(F32(value)) for value in values])
+    for name, (rule, values) in ATTRIBUTES.items()
+}
 INITIAL = {"torch_adagrad": 0.1}
-# The variance is a difference, which makes more of a last bit.
-ULPS = {"torch_rmsprop_centered_mom": 2}
+ULPS = {
+    # The variance is a difference, which makes more of a last bit.
+    "torch_rmsprop_centered_mom": 2,
+    # 1 - beta^t is a difference of numbers in f32 there.
+    "ort_adamw_mode0": 2,
+}
 
 
 def from_bits(record):
     return np.array([int(x, 16) for x in record["x"]], np.uint32).view(F32)
+
+
+def parts(row):
+    """Records of the parameter and of states, as far as a row has them."""
+    return (
+        [row] if "f" in row else [part for part in row.values() if part != row.get("T")]
+    )
 
 
 def fill(rule, like, value=0.0):
@@ -41,7 +67,7 @@ def fill(rule, like, value=0.0):
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 @pytest.mark.parametrize("name", RUNS)
-def test_rules_follow_pytorch(name, backend):
+def test_rules_follow_recorded_runs(name, backend):
     rule, hypers = RUNS[name]
     p = from_bits(GOLDEN["param0"])
     module = update_module(rule, hypers, len(p))
@@ -51,9 +77,10 @@ def test_rules_follow_pytorch(name, backend):
                                     **states}, "--function", "step", "--backend",
                            backend)  # fmt: skip
         p, states = outputs["p"], {s: outputs[s] for s in states}
-        np.testing.assert_array_max_ulp(
-            p, from_bits(expected), maxulp=ULPS.get(name, 1)
-        )
+        for value, record in zip([p, *states.values()], parts(expected)):
+            np.testing.assert_array_max_ulp(
+                value, from_bits(record), maxulp=ULPS.get(name, 1)
+            )
 
 
 def signum(p, g, states, t, lr, beta, weight_decay):

@@ -1,0 +1,60 @@
+// AdamW as in Hugging Face's transformers, and ONNX Runtime's with `adam_mode = 1`:
+// epsilon beside the root before it is corrected, and decay after the step. One
+// element.
+//
+//   w1 = 1 - beta1        w2 = 1 - beta2        decay = lr weight_decay
+//   step_size = lr sqrt(1 - beta2^t) / (1 - beta1^t)
+//   m' = beta1 m + w1 g   v' = beta2 v + w2 g g
+//   q = p - step_size m' / (sqrt(v') + eps)
+//   p' = q - decay q
+
+binade.optimizer @adamw_hf {
+  states = [#binade.setting<"exp_avg" = 0.0>,
+            #binade.setting<"exp_avg_sq" = 0.0 min 0.0>],
+  hypers = [#binade.setting<"lr" = 1.0e-3 min 0.0>,
+            #binade.setting<"beta1" = 0.9 min 0.0 below 1.0>,
+            #binade.setting<"beta2" = 0.999 min 0.0 below 1.0>,
+            #binade.setting<"eps" = 1.0e-6 min 0.0>,
+            #binade.setting<"weight_decay" = 0.0 min 0.0>]}
+
+func.func private @adamw_hf.scalars(%step: i64, %lr: f64, %beta1: f64, %beta2: f64,
+                                    %eps: f64, %weight_decay: f64)
+    -> (f64, f64, f64, f64, f64, f64, f64) {
+  %one = arith.constant 1.0 : f64
+  %t = arith.sitofp %step : i64 to f64
+  %decay = arith.mulf %lr, %weight_decay : f64
+  %w1 = arith.subf %one, %beta1 : f64
+  %w2 = arith.subf %one, %beta2 : f64
+  %beta1_t = math.powf %beta1, %t : f64
+  %beta2_t = math.powf %beta2, %t : f64
+  %c1 = arith.subf %one, %beta1_t : f64
+  %c2 = arith.subf %one, %beta2_t : f64
+  %root_c2 = math.sqrt %c2 : f64
+  %lr_root = arith.mulf %lr, %root_c2 : f64
+  %step_size = arith.divf %lr_root, %c1 : f64
+  return %beta1, %w1, %beta2, %w2, %step_size, %eps, %decay
+    : f64, f64, f64, f64, f64, f64, f64
+}
+
+func.func private @adamw_hf.update(%p: f32, %g: f32, %m: f32, %v: f32,
+                                   %beta1: f32, %w1: f32, %beta2: f32, %w2: f32,
+                                   %step_size: f32, %eps: f32, %decay: f32)
+    -> (f32, f32, f32) {
+  %m_kept = arith.mulf %beta1, %m : f32
+  %m_step = arith.mulf %w1, %g : f32
+  %m_new = arith.addf %m_kept, %m_step : f32
+
+  %v_kept = arith.mulf %beta2, %v : f32
+  %wg = arith.mulf %w2, %g : f32
+  %v_step = arith.mulf %wg, %g : f32
+  %v_new = arith.addf %v_kept, %v_step : f32
+
+  %root = math.sqrt %v_new : f32
+  %denom = arith.addf %root, %eps : f32
+  %scaled = arith.mulf %step_size, %m_new : f32
+  %update = arith.divf %scaled, %denom : f32
+  %q = arith.subf %p, %update : f32
+  %decay_step = arith.mulf %decay, %q : f32
+  %p_new = arith.subf %q, %decay_step : f32
+  return %p_new, %m_new, %v_new : f32, f32, f32
+}
