@@ -83,10 +83,10 @@ private:
     }
     if (host && absorb(inputs, *host))
       inputs = getInputs(op);
-    // Ops over many tensors do not feed each other: equal ones stand side by
-    // side.
+    // Equal ops over many tensors stand side by side, unless one feeds another.
     if (schedule == Schedule::MultiTensor)
-      if (auto found = overMany.find(op->getName()); found != overMany.end())
+      if (auto found = overMany.find(op->getName());
+          found != overMany.end() && !llvm::is_contained(inputs, found->second))
         host = found->second;
     if (host && (!isRead[*host] || llvm::all_of(inputs, [&](unsigned input) {
           return input == *host || units[input].level < units[*host].level;

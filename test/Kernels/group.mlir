@@ -172,3 +172,24 @@ func.func @step(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %4 = binade.add %0, %3 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   return %4 : tensor<4x8xf32>
 }
+
+// -----
+
+// Updates stand side by side in one launch, but not with the one that they go on from.
+
+binade.optimizer @sgd {states = [], hypers = []}
+func.func private @sgd.update(%p: f32, %g: f32) -> f32 {
+  %n = arith.subf %p, %g : f32
+  return %n : f32
+}
+
+// CHECK-LABEL: func.func @step
+// CHECK:         %[[ONCE:.*]]:2 = binade.launch [@[[U:.*]], @[[U]]](%arg0, %arg2, %arg1, %arg2)
+// CHECK:         %[[TWICE:.*]] = binade.launch [@{{.*}}](%[[ONCE]]#0, %arg2)
+// CHECK:         return %[[ONCE]]#1, %[[TWICE]]
+func.func @step(%p: tensor<9xf32>, %q: tensor<9xf32>, %g: tensor<9xf32>) -> (tensor<9xf32>, tensor<9xf32>) {
+  %0 = binade.optimizer_update @sgd %p, %g : (tensor<9xf32>, tensor<9xf32>) -> tensor<9xf32>
+  %1 = binade.optimizer_update @sgd %q, %g : (tensor<9xf32>, tensor<9xf32>) -> tensor<9xf32>
+  %2 = binade.optimizer_update @sgd %0, %g : (tensor<9xf32>, tensor<9xf32>) -> tensor<9xf32>
+  return %1, %2 : tensor<9xf32>, tensor<9xf32>
+}

@@ -13,6 +13,7 @@ from rules import Rule, update_module
 from test_quantize import apply, backends, floats, quantize
 
 HAND = json.loads((GOLDEN / "hand.json").read_text())
+MISC = json.loads((GOLDEN / "misc.json").read_text())["cases"]
 F32, E4M3 = np.float32, ml_dtypes.float8_e4m3fn
 
 
@@ -70,11 +71,14 @@ def test_four_activations_of_coat(backend):
 
 
 @backends
-def test_what_f16_makes_of_eps(backend):
-    case = HAND["eps_f16"]
-    x = floats(case["in"])
+def test_what_narrow_formats_make_of_eps(backend):
+    case = MISC["eps_f16"]
+    x = floats(case["eps"])
     (found,) = apply("cast", [(x, "f32")], [(x.shape, "f16")], "", backend)
     assert [f"{bits:#06x}" for bits in found.view(np.uint16)] == case["f16"]
+    np.testing.assert_array_equal(found.astype(F32), case["f16_value"])
+    (found,) = apply("cast", [(x, "f32")], [(x.shape, "bf16")], "", backend)
+    np.testing.assert_array_equal(found.astype(F32), case["bf16_value"])
 
 
 @backends

@@ -10,6 +10,7 @@ from reference import (
     BUILD,
     F16,
     ONE_WEIGHT,
+    ROOT,
     binade,
     evaluate,
     evaluate_op,
@@ -108,6 +109,30 @@ def test_what_overflows_stays_finite(remedy, peak, poison, backend, tmp_path):
     np.testing.assert_allclose(found, expected.astype(F32), rtol=2**-10)
     bound = np.nanmax(np.abs(expected))
     assert (peak == 1) or np.nanmax(np.abs(found)) == bound
+
+
+DOUBLE = """
+func.func @step(%x: tensor<7xf32> {binade.role = #binade.role<batch>, binade.name = "x"})
+    -> (tensor<7xf32> {binade.role = #binade.role<output>, binade.name = "y"}) {
+  %y = binade.add %x, %x : (tensor<7xf32>, tensor<7xf32>) -> tensor<7xf32> loc("ffn")
+  return %y : tensor<7xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+@pytest.mark.parametrize("remedy", REMEDIES)
+def test_recorded_numbers_are_clamped(remedy, backend, tmp_path):
+    case = json.loads((ROOT / "test/data/golden/misc.json").read_text())["cases"]
+    given, wanted = (
+        np.array([int(x, 16) for x in case["t5_clamp"][key]["x"]], np.uint16).view(F16)
+        for key in ("in", remedy)
+    )
+    rule = f"{{match: {{name: ffn}}, class: allow, clamp: {remedy}}}"
+    module, _ = materialize(tmp_path, policy(rule), DOUBLE)
+    x = given.astype(F32) / 2
+    found = evaluate(module, {"x": x}, "--backend", backend)["y"]
+    np.testing.assert_array_equal(found, wanted.astype(F32))
 
 
 @pytest.mark.parametrize("narrow", ["bf16", "f32"])

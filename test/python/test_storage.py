@@ -1,6 +1,8 @@
 """Parameters and states in 16 bits: each remedy against numpy, ml_dtypes and golden
 values, in the reference and in compiled code."""
 
+import json
+
 import numpy as np
 import pytest
 from philox import draw_words
@@ -8,6 +10,11 @@ from reference import BF16, F16, ROOT, binade, random, safetensors
 
 F32 = np.float32
 RULES = ROOT / "lib/Optimizer/Rules"
+MISC, HAND = (
+    json.loads((ROOT / f"test/data/golden/{name}.json").read_text())
+    for name in ("misc", "hand")
+)
+MISC = MISC["cases"]
 STATES = {"sgd": ["momentum_buffer"], "adamw": ["exp_avg", "exp_avg_sq"],
           "take": [], "keep": []}  # fmt: skip
 SCALARS = {"sgd": 6, "adamw": 7, "take": 0, "keep": 0}
@@ -30,8 +37,8 @@ func.func private @{name}.update(%p: f32, %g: f32) -> f32 {{
 """
 
 
-def step_module(rule, hypers, size, master, states="f32", parameter="bf16"):
-    """A step over one parameter `p`: states `s0` ..., then `b` beside it."""
+def step_module(rule, hypers, size, master, states="f32", parameter="bf16", times=1):
+    """Updates of one parameter `p`: states `s0` ..., then `b` beside it."""
     p, g = f"tensor<{size}x{parameter}>", f"tensor<{size}xf32>"
     kept = [(f"s{i}", f"tensor<{size}x{states}>") for i in range(len(STATES[rule]))]
     if beside := BESIDE[master]:
@@ -51,7 +58,7 @@ def step_module(rule, hypers, size, master, states="f32", parameter="bf16"):
         return ", ".join(f'{t} {{binade.name = "{n}"}}' for n, t in ports)
 
     arguments = ", ".join(f'%{n}: {t} {{binade.name = "{n}"}}' for n, t in given)
-    scalars_text = states_text = ""
+    scalars_text = ""
     if SCALARS[rule]:
         lines = [
             f"  %h{i} = binade.constant dense<{h:.17e}> : tensor<f64>"
@@ -64,19 +71,20 @@ def step_module(rule, hypers, size, master, states="f32", parameter="bf16"):
             [*lines, f"  %k:{len(scalars)} = binade.optimizer_scalars @{rule}({values})",
              f"    : ({given_types}) -> ({made})"]
         )  # fmt: skip
-    if kept:
-        states_text = f"states({', '.join(f'%{name}' for name, _ in kept)}) "
-    if scalars:
-        states_text += f"scalars({', '.join(scalars)}) "
+    given_scalars = f"scalars({', '.join(scalars)}) " if scalars else ""
     out = ", ".join(t for _, t in results)
-    values = ", ".join(f"%u#{i}" if kept else "%u" for i in range(len(results)))
+    values, updates = [f"%{name}" for name, _ in results], []
+    for time in range(times):
+        beside = f"states({', '.join(values[1:])}) " if kept else ""
+        updates.append(f"""
+  %u{time}{f":{len(results)}" if kept else ""} = binade.optimizer_update @{rule}
+    {values[0]}, %g {beside}{given_scalars}{random}{{master = #binade.master<{master}>}}
+    : ({", ".join(types)}) -> ({out})""")
+        values = [f"%u{time}" + f"#{i}" * bool(kept) for i in range(len(results))]
     return f"""{read_rule(rule)}
 func.func @step({arguments}) -> ({names(results)}) {{
-{scalars_text}
-  %u{f":{len(results)}" if kept else ""} = binade.optimizer_update @{rule} %p, %g
-    {states_text}{random}{{master = #binade.master<{master}>}}
-    : ({", ".join(types)}) -> ({out})
-  return {values} : {out}
+{scalars_text}{"".join(updates)}
+  return {", ".join(values)} : {out}
 }}
 """
 
@@ -134,17 +142,28 @@ def write(update, value, master):
     )  # fmt: skip
 
 
+def read_words(record, dtype=np.uint32):
+    return np.array([int(x, 16) for x in record], dtype)
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_golden_halves(backend, tmp_path):
     # IPEX's split, and TransformerEngine's remainder, as their projects give them.
-    value = np.array([1.2345678, -3.1415927, 0.1], F32)
-    for master, high, low in [
-        ("split_trunc", [0x3F9E, 0xC049, 0x3DCC], [0x0651, 0x0FDB, 0xCCCD - 2**16]),
-        ("split_round", [0x3F9E, 0xC049, 0x3DCD], [0x0651, 0x0FDB, -13107]),
-    ]:
-        found = write(Update(tmp_path, backend, "take", [], 3, master), value, master)
-        assert bits(found["p"]).tolist() == high
-        assert found["b"].tolist() == low
+    recorded, signed = MISC["split_master"], np.uint16(0xCCCD).view(np.int16)
+    value = read_words(recorded["w"]["x"] + HAND["split"]["w"]["x"]).view(F32)
+    value = np.append(value, F32(0.1))
+    high = recorded["hi16"] + HAND["split"]["hi_trunc"] + ["0x3dcc"]
+    low = read_words(recorded["lo16"] + ["0x0651", "0x0fdb"], np.uint16).view(np.int16)
+    truncated = Update(tmp_path, backend, "take", [], len(value), "split_trunc")
+    found = write(truncated, value, "split_trunc")
+    np.testing.assert_array_equal(bits(found["p"]), read_words(high))
+    np.testing.assert_array_equal(found["b"], np.append(low, signed))
+    case = HAND["te_remainder"]
+    value = read_words(case["w"]["x"]).view(F32)
+    rounded = Update(tmp_path, backend, "take", [], len(value), "split_round")
+    found = write(rounded, value, "split_round")
+    assert bits(found["p"]).tolist() == read_words([case["hi"]]).tolist()
+    assert found["b"].tolist() == [case["rem"]]
 
 
 #: All exponents, both signs, ties, neighbours of powers of two, the ends of the range.
@@ -259,13 +278,31 @@ def test_states_are_rounded_to_nearest(dtype, backend, tmp_path):
         assert_equal_bits(kept[f"s{i}"], state.astype(narrow))
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    "master, name, key",
+    [("none", "p", "rne"), ("kahan", "p", "kahan"), ("kahan", "b", "kahan_comp"),
+     ("f32", "b", "fp32")],
+)  # fmt: skip
+def test_updates_below_half_a_unit_as_recorded(master, name, key, backend, tmp_path):
+    case = MISC["bf16_stagnation"]
+    lr, times = -case["update"]["f"][0], 20
+    update = Update(tmp_path, backend, "sgd", [lr, 0, 0, 0, 0], 1, master, times=times)
+    kept = {**start(master, np.ones(1, F32)), "s0": np.zeros(1, F32)}
+    for _ in range(case["steps"] // times):
+        kept = update(g=np.ones(1, F32), step=np.int64(0), **kept)
+    assert bits(kept[name]) == read_words(case[key]["x"])
+
+
 @pytest.mark.parametrize("master", BESIDE)
 def test_updates_below_half_a_unit(master, tmp_path):
     """100 steps of -1e-3 from 1, of which bf16 rounded to nearest keeps none."""
     size = 500
-    update = Update(tmp_path, "reference", "sgd", [1e-3, 0, 0, 0, 0], size, master)
+    times = 1 if master == "stochastic" else 20  # Each draws at a place of its own.
+    update = Update(tmp_path, "reference", "sgd", [1e-3, 0, 0, 0, 0], size, master,
+                    times=times)  # fmt: skip
     kept = {**start(master, np.ones(size, F32)), "s0": np.zeros(size, F32)}
-    for step in range(100):
+    for step in range(100 // times):
         if master == "stochastic":
             kept |= {"seed": np.int64(5), "place": np.int64(step)}
         kept = update(g=np.ones(size, F32), step=np.int64(step), **kept)
@@ -299,6 +336,27 @@ def test_stochastic_rounding(size, backend, tmp_path):
     if size > 1000:
         error = (found.astype(np.float64) - value) / np.abs(value)
         assert abs(error.mean()) < 5 * error.std() / np.sqrt(size)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_stochastic_rounding_as_recorded(backend, tmp_path):
+    """The recorded random numbers are found among those that a seed gives: each value
+    stands where the one that it is rounded by is drawn."""
+    recorded, hand = MISC["sr_bf16"], HAND["sr"]
+    words = read_words(recorded["in"]["x"] + 2 * ["0x3f804000"])
+    random = np.array([*recorded["rand16"], 16383, 16384])
+    wanted = recorded["out"] + hand["rand_16383_up"] + hand["rand_16384_down"]
+    seed, place = 11, 3
+    drawn = draw_words(1 << 20, seed, place, 0)[0] >> np.uint64(16)
+    where = np.array([np.flatnonzero(drawn == number)[0] for number in random])
+    value = np.zeros(where.max() + 1, F32)
+    value[where] = words.view(F32)
+    update = Update(tmp_path, backend, "take", [], len(value), "stochastic")
+    found = update(
+        p=np.zeros(len(value), BF16), g=value, step=np.int64(0), seed=np.int64(seed),
+        place=np.int64(place),
+    )["p"]  # fmt: skip
+    np.testing.assert_array_equal(bits(found[where]), read_words(wanted))
 
 
 def test_what_needs_no_rounding_is_not_moved(tmp_path):
