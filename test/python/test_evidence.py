@@ -11,6 +11,7 @@ from reference import (
     BF16,
     F16,
     ONE_WEIGHT,
+    ROOT,
     binade,
     evaluate,
     safetensors,
@@ -82,6 +83,51 @@ def test_statistics_are_a_recount(x, backend):
     for index, member in enumerate(MEMBERS):
         found = outputs[f"result{index}"]
         np.testing.assert_array_equal(found, expected[member], err_msg=member)
+
+
+ROUNDED = """
+func.func @f(%g: tensor<1000xf32>, %scale: tensor<f32>)
+    -> (tensor<f32>, tensor<i64>, tensor<i64>, tensor<256xi64>, tensor<i64>, tensor<256xi64>,
+        tensor<i64>, tensor<f64>, tensor<i1>) {
+  %all = binade.broadcast %scale {axes = array<i64>} : (tensor<f32>) -> tensor<1000xf32>
+  %y = binade.mul %g, %all : (tensor<1000xf32>, tensor<1000xf32>) -> tensor<1000xf32>
+  %h = binade.cast %y : (tensor<1000xf32>) -> tensor<1000xf16>
+  %b = binade.cast %y : (tensor<1000xf32>) -> tensor<1000xbf16>
+  %given:3 = binade.statistics <amax|zeros|exponents> %y
+      : (tensor<1000xf32>) -> (tensor<f32>, tensor<i64>, tensor<256xi64>)
+  %half:3 = binade.statistics <zeros|nonfinite|exponents> %h
+      : (tensor<1000xf16>) -> (tensor<i64>, tensor<i64>, tensor<256xi64>)
+  %brain = binade.statistics <zeros> %b : (tensor<1000xbf16>) -> tensor<i64>
+  %s:2 = binade.gradient_statistics %y : (tensor<1000xf32>) -> (tensor<f64>, tensor<i1>)
+  return %given#0, %given#1, %half#0, %half#2, %half#1, %given#2, %brain, %s#0, %s#1
+      : tensor<f32>, tensor<i64>, tensor<i64>, tensor<256xi64>, tensor<i64>, tensor<256xi64>,
+        tensor<i64>, tensor<f64>, tensor<i1>
+}
+"""
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+@pytest.mark.parametrize("scale", [1, 65536])
+def test_what_becomes_of_recorded_gradients(scale, backend):
+    """Of 1000 of them, as they are and in f16 and bf16 behind a scale."""
+    case = json.loads((ROOT / "test/data/golden/misc.json").read_text())["cases"]
+    case = case["stats"]
+    wanted = case["by_scale"][str(scale)]
+    g = np.array([int(x, 16) for x in case["g"]["x"]], np.uint32).view(F32)
+    outputs = evaluate(ROUNDED, {"arg0": g, "arg1": F32(scale)}, "--backend", backend)
+    amax, zeros, half, in_half, infinite, given, brain, squares, is_bad = (
+        outputs[f"result{i}"] for i in range(9)
+    )
+    assert amax == F32(case["absmax"]) * scale
+    np.testing.assert_allclose(np.sqrt(squares), case["l2"] * scale, rtol=1e-12)
+    assert not is_bad
+    assert g.size - zeros == wanted["nonzero_in"]
+    assert half - zeros == wanted["flushed_to_zero_f16"]
+    assert infinite == wanted["overflow_f16"]
+    assert brain - zeros == wanted["flushed_to_zero_bf16"]
+    # Normal numbers of f16 begin at 2^-14, the others at 2^-24.
+    assert in_half[: 127 - 14].sum() - half == wanted["subnormal_f16"]
+    assert given[: 127 - 24].sum() - zeros == wanted["below_min_sub"]
 
 
 @pytest.mark.parametrize(

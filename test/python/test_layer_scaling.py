@@ -1,10 +1,11 @@
 """A scale of gradients for each layer (arXiv 1910.12385), against the rule in numpy."""
 
+import json
 import math
 
 import numpy as np
 import pytest
-from reference import F16, evaluate
+from reference import F16, ROOT, evaluate
 from test_guards import opt
 
 F32, F64 = np.float32, np.float64
@@ -56,8 +57,8 @@ JOIN = """%wide = binade.pad %dy {offsets = array<i64: 0, 6>, strides = array<i6
     : (tensor<6x16xf32>, tensor<6x16xf32>) -> tensor<6x16xf32>"""
 
 
-def make(folder, policy, joined=False):
-    step = STEP.replace("%JOINED", "%both" if joined else "%dr2")
+def make(folder, policy, joined=False, step=STEP):
+    step = step.replace("%JOINED", "%both" if joined else "%dr2")
     (folder / "step.mlir").write_text(step.replace("JOIN", JOIN if joined else ""))
     (folder / "policy.yaml").write_text(policy)
     return opt(
@@ -170,6 +171,43 @@ def test_bounds_are_settings(tmp_path):
     scales = [found["scale layer third"], found["scale layer second"]]
     assert scales == [expected["scale layer third"], expected["scale layer second"]]
     assert scales == [4, 2]
+
+
+LAYER = """
+func.func @step(
+    %g: tensor<8x16xf32> {binade.role = #binade.role<batch>, binade.name = "g"},
+    %w: tensor<16x32xf32> {binade.role = #binade.role<parameter>, binade.name = "w"})
+    -> (tensor<8x32xf32> {binade.role = #binade.role<output>, binade.name = "dx"}) {
+  %seed = binade.gradient_seed {binade.phase = #binade.phase<backward>} : () -> tensor<f32>
+  %all = binade.broadcast %seed {axes = array<i64>, binade.phase = #binade.phase<backward>}
+    : (tensor<f32>) -> tensor<8x16xf32>
+  %dy = binade.mul %g, %all {binade.phase = #binade.phase<backward>}
+    : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<8x16xf32>
+  %dx = binade.matmul %dy, %w {binade.phase = #binade.phase<backward>}
+    : (tensor<8x16xf32>, tensor<16x32xf32>) -> tensor<8x32xf32> loc("own")
+  return %dx : tensor<8x32xf32>
+}
+"""
+RECORDED = json.loads((ROOT / "test/data/golden/misc.json").read_text())["cases"]
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+@pytest.mark.parametrize(
+    "case", RECORDED["adaloss"], ids=lambda case: str(case["scale_pow2"])
+)
+def test_scales_are_those_recorded(case, backend, tmp_path):
+    """Without bounds, as by the authors' code."""
+    layers = "per_layer: {bound: 65536, gathered: 1048576}"
+    policy = NARROW + f", loss_scale: {{static: 1, {layers}}}}}"
+    g, w = (
+        np.array([int(x, 16) for x in case[name]["x"]], np.uint32)
+        .view(F32)
+        .reshape(case[f"{name}shape"])
+        for name in "gW"
+    )
+    module = make(tmp_path, policy, step=LAYER)
+    found = evaluate(module, {"g": g, "w": w}, "--backend", backend)
+    assert found["scale layer own"] == case["scale_pow2"]
 
 
 @pytest.mark.parametrize("value", [0, np.inf, np.nan])

@@ -8,7 +8,7 @@ import json
 
 import numpy as np
 import pytest
-from reference import binade, safetensors
+from reference import ROOT, binade, safetensors
 
 torch = pytest.importorskip("torch")
 onnx = pytest.importorskip("onnx")
@@ -89,13 +89,13 @@ class Files:
         model = onnx.parser.parse_model(GRAPH)
         model.metadata_props.add(key="binade.trainable", value='["a", "b"]')
         onnx.save(model, folder / "model.onnx")
-        x = np.ones((STEPS, 1), np.float32)
-        safetensors.save(folder / "data.safetensors", {"x": x})
+        self.data = folder / "data.safetensors"
+        safetensors.save(self.data, {"x": np.ones((STEPS, 1), np.float32)})
 
-    def train(self, out, *more, steps=STEPS, begin=("--out",)):
+    def train(self, out, *more, steps=STEPS, begin=("--out",), data=None):
         return binade(
-            "train", self.folder / "model.onnx", "--data",
-            self.folder / "data.safetensors", "--optimizer", "sgd", "--lr", LR,
+            "train", self.folder / "model.onnx", "--data", data or self.data,
+            "--order", "sequential", "--optimizer", "sgd", "--lr", LR,
             "--steps", steps, *more, *begin, out,
         )  # fmt: skip
 
@@ -135,6 +135,26 @@ def test_rates_are_those_of_pytorch(kind, files, tmp_path):
     losses = read_losses(tmp_path / "run")
     np.testing.assert_allclose(losses, train_with_pytorch(make_scheduler), rtol=2e-6)
     assert kind == "constant" or len(set(np.diff(losses).round(6))) > 1
+
+
+def test_rates_are_those_that_tigers_author_has(files, tmp_path):
+    """The weight moves in recorded steps alone, and in those the rates are that far."""
+    golden = json.loads((ROOT / "test/data/golden/tiger.json").read_text())["cases"]
+    case = golden["schedule"]
+    steps = np.array(case["t"])
+    x = np.zeros((steps[-1] + 2, 1), np.float32)
+    x[steps] = x[steps + 1] = 1
+    safetensors.save(tmp_path / "data.safetensors", {"x": x})
+    points = [0, 0, *(value for point in case["sched"].items() for value in point)]
+    lines = f"interpolate(step, {', '.join(map(str, points))})"
+    process = files.train(
+        tmp_path / "run", "--schedule", f"lr=64 * {lines}", steps=len(x),
+        data=tmp_path / "data.safetensors",
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    losses = np.array(read_losses(tmp_path / "run"))
+    found = (losses[steps] - losses[steps + 1]) / (2 * 64)
+    np.testing.assert_allclose(found, case["y"], rtol=4e-6)
 
 
 def test_groups_keep_their_own_base(files, tmp_path):
