@@ -67,10 +67,17 @@ class Net:
 
 
 def keep(x):
-    """Codes and the scale of each row, as COAT keeps activations: codes by the scale in
-    f32, which then is rounded to bf16."""
+    """Codes and the scale of each row, as COAT keeps groups: codes by the scale in f32,
+    which then is rounded to bf16."""
     scale = ((np.abs(x).max(-1, keepdims=True) + F32(1e-10)) / F32(448)).astype(F32)
     return (x / scale).astype(F32).astype(E4M3), scale.astype(BF16)
+
+
+def keep_whole(x):
+    """The same of a whole tensor, as COAT keeps operands: codes by the scale in bf16."""
+    scale = (np.abs(x).max() / F32(448)).astype(BF16)
+    codes = np.clip(x / scale.astype(F32), F32(-448), F32(448)).astype(E4M3)
+    return codes.reshape(1, -1), scale.reshape(1, 1)
 
 
 def find_saved(bundle, arena, expected):
@@ -90,10 +97,10 @@ def test_what_waits_are_codes(tmp_path):
     arena = bundle.load(forward).run(net.batch)
 
     # A whole tensor shares a scale where products read it.
-    codes, scales = zip(*(keep(v.reshape(1, -1)) for v in (net.x, net.up)))
+    codes, scales = zip(*(keep_whole(v) for v in (net.x, net.up)))
     assert find_saved(bundle, arena, codes[0])
     assert find_saved(bundle, arena, scales[0])
-    middle, scale = keep(net.values["middle"].astype(F32).reshape(1, -1))
+    middle, scale = keep_whole(net.values["middle"].astype(F32))
     assert find_saved(bundle, arena, middle) and find_saved(bundle, arena, scale)
 
     # Sixteen numbers do where a GELU reads them again.

@@ -1,12 +1,13 @@
 """Quantization on the reference and on compiled kernels against recorded values."""
 
 import json
+import re
 
 import ml_dtypes
 import numpy as np
 import pytest
 from codec import GOLDEN, load_book, write_book
-from reference import evaluate, tensor_type
+from reference import ROOT, evaluate, tensor_type
 
 ELEMENTS = {"e4m3": "f8E4M3FN", "e5m2": "f8E5M2", "e2m1": "f4E2M1FN"}
 LARGEST = {"e4m3": 448.0, "e5m2": 57344.0, "e2m1": 6.0}
@@ -98,6 +99,24 @@ def test_groups_of_activations_of_coat(backend):
         scale.view(np.uint16), bits(case["scale_bf16"], np.uint16)
     )
     np.testing.assert_array_equal(back.ravel(), floats(case["decoded"]))
+
+
+@backends
+def test_whole_activations_of_coat(backend):
+    """In the format that the policy names: codes are by the scale as it is kept."""
+    text = (ROOT / "lib/Precision/Formats/coat-tensor.yaml").read_text()
+    keys = dict(re.findall(r"^(\w+): (.*)$", text, re.M))
+    rule = keys.get("rule", "amax")
+    form = f"{keys['element']}, {keys['per']}, scale = {keys['scale']}, rule = {rule}"
+    case = load("coat")["activation"]
+    x = floats(case["in"]).reshape(case["shape"])
+    (codes, scale), _ = quantize(
+        x, form, [(x.shape, "f8E4M3FN"), ((), "bf16")], backend
+    )
+    np.testing.assert_array_equal(
+        codes.view(np.uint8).ravel(), case["per_tensor_codes"]
+    )
+    assert scale.view(np.uint16) == bits(case["per_tensor_scale_bf16"], np.uint16)
 
 
 SCALES = load("mx")["scale"]
