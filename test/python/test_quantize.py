@@ -10,6 +10,7 @@ from codec import GOLDEN, load_book, write_book
 from reference import ROOT, evaluate, tensor_type
 
 ELEMENTS = {"e4m3": "f8E4M3FN", "e5m2": "f8E5M2", "e2m1": "f4E2M1FN"}
+F32 = np.float32
 LARGEST = {"e4m3": 448.0, "e5m2": 57344.0, "e2m1": 6.0}
 E4M3, E8M0 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e8m0fnu
 
@@ -161,14 +162,17 @@ ROWS = load("fp8_scales")["rows"]
 @pytest.mark.parametrize("key, element, rule", [
     ("te_e4m3", "f8E4M3FN", "inverse"), ("te_e5m2", "f8E5M2", "inverse"),
     ("te_e4m3_pow2", "f8E4M3FN", "inverse_power"),
+    ("torchao_e4m3", "f8E4M3FN", "inverse"),
+    ("torchao_e4m3_pow2", "f8E4M3FN", "inverse_power"),
     ("msamp_e4m3", "f8E4M3FN", "inverse_power"),
 ])  # fmt: skip
 def test_inverse_scales(key, element, rule, backend):
     rows = [row for row in ROWS if row[key] is not None]
     amax = np.array([floats(row["amax"])[0] for row in rows], np.float32)
     expected = np.array([floats(row[key])[0] for row in rows], np.float32)
-    # MS-AMP's factor of the smallest magnitudes overflows.
-    usable = np.isfinite(expected) & (amax > 0 if key == "msamp_e4m3" else True)
+    # MS-AMP's factor of the smallest magnitudes overflows; torchao has a least one.
+    least = {"te": -1.0, "msamp": 0.0, "torchao": F32(1e-12)}[key.split("_")[0]]
+    usable = np.isfinite(expected) & ~(amax <= least)
     scale, factor = apply(
         "choose_scale", [(amax, "f32")], 2 * [(amax.shape, "f32")],
         f"format = #binade.quantized<{element}, per_row, scale = f32, rule = {rule}>",
@@ -199,6 +203,37 @@ def test_codes_of_dynamic_books(signed, backend):
         f"format = #binade.quantized<{form}>", backend,
     )  # fmt: skip
     np.testing.assert_array_equal(codes.view(np.uint8), expected)
+
+
+@backends
+@pytest.mark.parametrize("width", [8, 4])
+@pytest.mark.parametrize("signed", [True, False])
+def test_codes_are_those_of_torchao_but_for_ties(signed, width, backend):
+    """Half way it takes the upper one or what its differences round to, and it lets
+    negative numbers become 0."""
+    case, sign = load("bnb8"), "signed" if signed else "unsigned"
+    x = floats(case["x"]) if signed else np.abs(floats(case["x"]))
+    program = "torchao" if width == 8 else "torchao4"
+    expected = np.array(case[f"{program}_{sign}" + "_abs" * (not signed)])
+    if width == 8:
+        values = load_book(f"bnb_dynamic_{sign}")
+        if signed:
+            x = np.concatenate([x, floats(case["ties"])])
+            expected = np.concatenate([expected, case["ties_torchao"]])
+    else:
+        values = floats(case[f"map4_{sign}"])
+    count = x.size * width // 8
+    form = f"{write_book('book', values)}, per_tensor, scale = f32"
+    (codes, scale), _ = quantize(x, form, [((count,), "i8"), ((), "f32")], backend)
+    assert scale == 1
+    codes = codes.view(np.uint8)
+    if width == 4:
+        codes = np.stack([codes >> 4, codes & 15], 1).ravel()
+    expected -= (x < 0) & (values[expected] == 0)
+    tie = np.isin(x, (values[1:] + values[:-1]) * F32(0.5))
+    np.testing.assert_array_equal(codes[~tie], expected[~tie])
+    assert (codes[tie] % 2 == 0).all() and tie.any() == (width == 8)
+    assert np.abs(codes[tie].astype(int) - expected[tie]).max(initial=0) <= 1
 
 
 SHAPES = {
