@@ -85,6 +85,37 @@ def test_statistics_are_a_recount(x, backend):
         np.testing.assert_array_equal(found, expected[member], err_msg=member)
 
 
+def load_gradients():
+    text = (ROOT / "test/data/golden/misc.json").read_text()
+    case = json.loads(text)["cases"]["stats"]
+    return case, np.array([int(x, 16) for x in case["g"]["x"]], np.uint32).view(F32)
+
+
+MOMENTS = """
+func.func @f(%g: tensor<1000x1xf32>)
+    -> (tensor<f32>, tensor<f32>, tensor<1xf32>, tensor<1xf32>) {
+  %max = binade.reduce_max %g {axes = array<i64: 0, 1>} : (tensor<1000x1xf32>) -> tensor<f32>
+  %n = binade.neg %g : (tensor<1000x1xf32>) -> tensor<1000x1xf32>
+  %min = binade.reduce_max %n {axes = array<i64: 0, 1>} : (tensor<1000x1xf32>) -> tensor<f32>
+  %m:2 = binade.batch_norm_statistics %g {axis = 1 : i64}
+      : (tensor<1000x1xf32>) -> (tensor<1xf32>, tensor<1xf32>)
+  return %max, %min, %m#0, %m#1 : tensor<f32>, tensor<f32>, tensor<1xf32>, tensor<1xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_moments_of_recorded_gradients(backend):
+    case, g = load_gradients()
+    outputs = evaluate(MOMENTS, {"arg0": g[:, None]}, "--backend", backend)
+    largest, least, mean, variance = (outputs[f"result{i}"] for i in range(4))
+    assert (largest, -least) == (F32(case["max"]), F32(case["min"]))
+    np.testing.assert_allclose(mean, case["mean"], rtol=1e-6)
+    np.testing.assert_allclose(np.sqrt(variance), case["std_pop"], rtol=1e-6)
+    unbiased = np.sqrt(variance * g.size / (g.size - 1))
+    np.testing.assert_allclose(unbiased, case["std_unbiased"], rtol=1e-6)
+
+
 ROUNDED = """
 func.func @f(%g: tensor<1000xf32>, %scale: tensor<f32>)
     -> (tensor<f32>, tensor<i64>, tensor<i64>, tensor<256xi64>, tensor<i64>, tensor<256xi64>,
@@ -110,10 +141,8 @@ func.func @f(%g: tensor<1000xf32>, %scale: tensor<f32>)
 @pytest.mark.parametrize("scale", [1, 65536])
 def test_what_becomes_of_recorded_gradients(scale, backend):
     """Of 1000 of them, as they are and in f16 and bf16 behind a scale."""
-    case = json.loads((ROOT / "test/data/golden/misc.json").read_text())["cases"]
-    case = case["stats"]
+    case, g = load_gradients()
     wanted = case["by_scale"][str(scale)]
-    g = np.array([int(x, 16) for x in case["g"]["x"]], np.uint32).view(F32)
     outputs = evaluate(ROUNDED, {"arg0": g, "arg1": F32(scale)}, "--backend", backend)
     amax, zeros, half, in_half, infinite, given, brain, squares, is_bad = (
         outputs[f"result{i}"] for i in range(9)

@@ -120,6 +120,27 @@ def test_whole_activations_of_coat(backend):
     assert scale.view(np.uint16) == bits(case["per_tensor_scale_bf16"], np.uint16)
 
 
+CASTS = {"e4m3": "f8E4M3FN", "e5m2": "f8E5M2", "e2m1": "f4E2M1FN", "e3m2": "f6E3M2FN",
+         "e2m3": "f6E2M3FN"}  # fmt: skip
+
+
+@backends
+@pytest.mark.parametrize("name", CASTS)
+def test_codes_are_recorded_casts(name, backend):
+    """By a scale of 1; with formats below 8 bits, which only codes have in kernels."""
+    case = load("casts")[name]
+    x, expected = floats(case["in"]), bits(case["rne_satfinite"], np.uint8)
+    codes = (x.shape, CASTS[name] if name in ("e4m3", "e5m2") else "i8")
+    form = f"format = #binade.quantized<{CASTS[name]}, per_tensor, scale = f32>"
+    one = (np.ones((), F32), "f32")
+    (found,) = apply("encode", [(x, "f32"), one], [codes], form + ", saturate", backend)
+    np.testing.assert_array_equal(found.view(np.uint8), expected)
+    (back,) = apply(
+        "dequantize", [(found, codes[1]), one], [(x.shape, "f32")], form, backend
+    )
+    np.testing.assert_array_equal(back, np.array(case["decoded_sat"], F32))
+
+
 SCALES = load("mx")["scale"]
 
 
