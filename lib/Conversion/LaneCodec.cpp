@@ -55,7 +55,8 @@ FloatLanes LaneCodec::chooseScale(FloatLanes amax) const {
     return (amax + kOffset) / limit;
   case ScaleRule::Inverse:
   case ScaleRule::InversePower: {
-    FloatLanes factor = atMost(limit / amax, kLargestFloat);
+    FloatLanes peak = amax.constant(inFloat(format.getPeak()));
+    FloatLanes factor = atMost(peak / amax, kLargestFloat);
     if (format.getRule() == ScaleRule::InversePower)
       factor = floatFromBits(factor.bits() & 0xff800000);
     // 0, infinities and NaN.

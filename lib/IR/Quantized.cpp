@@ -108,6 +108,16 @@ double QuantizedAttr::getLargest() const {
   return std::max(values.back(), -values.front());
 }
 
+QuantizedAttr QuantizedAttr::withRounding(bool stochastic) const {
+  return get(getContext(), getElement(), getGranularity(), getExtent(),
+             getScale(), getRule(), getExpand(), stochastic, getHistory(),
+             getMargin());
+}
+
+double QuantizedAttr::getPeak() const {
+  return std::ldexp(getLargest(), -static_cast<int>(getMargin()));
+}
+
 double QuantizedAttr::getLeast() const {
   if (FloatType format = getFormat())
     return APFloat::getSmallest(format.getFloatSemantics()).convertToDouble();
@@ -151,11 +161,6 @@ uint64_t QuantizedAttr::getBytes(ArrayRef<int64_t> shape) const {
   return bytes;
 }
 
-QuantizedAttr QuantizedAttr::withStochastic(bool stochastic) const {
-  return get(getContext(), getElement(), getGranularity(), getExtent(),
-             getScale(), getRule(), getExpand(), stochastic, getHistory());
-}
-
 float QuantizedAttr::getScaleOfZeros() const {
   CodeBookAttr book = getBook();
   bool hasZero =
@@ -179,11 +184,14 @@ QuantizedAttr::getParts(ArrayRef<int64_t> shape) const {
   return parts;
 }
 
+/// Far beyond the range of any format of elements.
+static constexpr int64_t kMostMargin = 32;
+
 LogicalResult
 QuantizedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                       Attribute element, Granularity granularity,
                       ArrayRef<int64_t> extent, FloatType scale, ScaleRule rule,
-                      bool expand, bool, int64_t history) {
+                      bool expand, bool, int64_t history, int64_t margin) {
   auto type = dyn_cast<TypeAttr>(element);
   auto format = type ? dyn_cast<FloatType>(type.getValue()) : FloatType();
   if (!isa<CodeBookAttr>(element)) {
@@ -218,6 +226,11 @@ QuantizedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
       (history > 0 && (granularity != Granularity::PerTensor || expand)))
     return emitError() << "a history of at least one step is kept of the scale "
                           "of a whole tensor that is not expanded";
+  bool hasMargin =
+      rule == ScaleRule::Inverse || rule == ScaleRule::InversePower;
+  if (margin < 0 || margin > kMostMargin || (margin > 0 && !hasMargin))
+    return emitError() << "a margin of 0 to " << kMostMargin
+                       << " is that of rules 'inverse' and 'inverse_power'";
   return success();
 }
 
@@ -228,7 +241,7 @@ Attribute QuantizedAttr::parse(AsmParser &parser, Type) {
   FloatType scale;
   auto rule = ScaleRule::Amax;
   bool expand = false, stochastic = false;
-  int64_t history = 0;
+  int64_t history = 0, margin = 0;
   SMLoc start = parser.getCurrentLocation();
   if (parser.parseLess() || parser.parseAttribute(element) ||
       parser.parseComma() || parser.parseKeyword(&word))
@@ -260,6 +273,11 @@ Attribute QuantizedAttr::parse(AsmParser &parser, Type) {
         return {};
       continue;
     }
+    if (succeeded(parser.parseOptionalKeyword("margin"))) {
+      if (parser.parseEqual() || parser.parseInteger(margin))
+        return {};
+      continue;
+    }
     if (parser.parseKeyword("rule") || parser.parseEqual() ||
         parser.parseKeyword(&word))
       return {};
@@ -275,10 +293,10 @@ Attribute QuantizedAttr::parse(AsmParser &parser, Type) {
     return {};
   auto report = [&] { return parser.emitError(start); };
   if (failed(verify(report, element, *granularity, extent, scale, rule, expand,
-                    stochastic, history)))
+                    stochastic, history, margin)))
     return {};
   return get(parser.getContext(), element, *granularity, extent, scale, rule,
-             expand, stochastic, history);
+             expand, stochastic, history, margin);
 }
 
 void QuantizedAttr::print(AsmPrinter &printer) const {
@@ -298,6 +316,8 @@ void QuantizedAttr::print(AsmPrinter &printer) const {
     printer << ", stochastic";
   if (getHistory() > 0)
     printer << ", history = " << getHistory();
+  if (getMargin() > 0)
+    printer << ", margin = " << getMargin();
   printer << '>';
 }
 

@@ -21,7 +21,7 @@ public:
     SmallVector<NewArgument> arguments;
     for (Delayed &one : delayed) {
       arguments.push_back({"amax/" + one.name, scalar(), one.op.getLoc(),
-                           splat(scalar(), one.op.getFormat().getLargest())});
+                           splat(scalar(), one.op.getFormat().getPeak())});
       if (RankedTensorType kept = getHistory(one.op))
         arguments.push_back({"amax_history/" + one.name, kept, one.op.getLoc(),
                              splat(kept, 0.0)});

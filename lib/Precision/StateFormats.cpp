@@ -36,7 +36,7 @@ struct FormatFile {
   FloatType scale;
   ScaleRule rule = ScaleRule::Amax;
   bool expand = false;
-  int64_t history = 0;
+  int64_t history = 0, margin = 0;
 
   Granularity getGranularity() const {
     if (!block.empty())
@@ -107,7 +107,9 @@ static YamlForm<FormatFile> formatForm() {
                &FormatFile::expand, yamlFlag()),
        yamlKey("history",
                "Steps before whose largest magnitude makes the scale",
-               &FormatFile::history, yamlCount(1))},
+               &FormatFile::history, yamlCount(1)),
+       yamlKey("margin", "Powers of two that the scale leaves free",
+               &FormatFile::margin, yamlCount(1))},
       checkFormat);
 }
 
@@ -155,11 +157,13 @@ static FailureOr<StateFormats> build(const FormatFile &format, StringRef file,
     SmallVector<int64_t> extent = format.getExtent();
     if (failed(QuantizedAttr::verify(report, element, granularity, extent,
                                      format.scale, format.rule, format.expand,
-                                     /*stochastic=*/false, format.history)))
+                                     /*stochastic=*/false, format.history,
+                                     format.margin)))
       return failure();
-    *into = QuantizedAttr::get(context, element, granularity, extent,
-                               format.scale, format.rule, format.expand,
-                               /*stochastic=*/false, format.history);
+    *into =
+        QuantizedAttr::get(context, element, granularity, extent, format.scale,
+                           format.rule, format.expand,
+                           /*stochastic=*/false, format.history, format.margin);
   }
   return formats;
 }
@@ -177,7 +181,7 @@ static Attribute getStochastic(Attribute format) {
     auto number = cast<FloatType>(type.getValue());
     return number.isF32() ? Attribute() : StochasticAttr::get(context, number);
   }
-  return cast<QuantizedAttr>(format).withStochastic(true);
+  return cast<QuantizedAttr>(format).withRounding(/*stochastic=*/true);
 }
 
 static FailureOr<NamedFormats> findOne(StringRef name, Location location) {
@@ -336,6 +340,8 @@ std::string describeFormat(Attribute format) {
     text += " expanded";
   if (quantized.getHistory() > 0)
     text += " delayed";
+  if (int64_t margin = quantized.getMargin())
+    text += " margin " + std::to_string(margin);
   return quantized.getStochastic() ? text + " stochastic" : text;
 }
 

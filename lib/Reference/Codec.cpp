@@ -50,7 +50,7 @@ float Codec::chooseScale(float amax) const {
   case ScaleRule::InversePower: {
     if (amax == 0.0f || !std::isfinite(amax))
       return 1.0f;
-    float inverse = largest / amax;
+    float inverse = static_cast<float>(format.getPeak()) / amax;
     if (std::isinf(inverse))
       inverse = std::numeric_limits<float>::max();
     if (format.getRule() == ScaleRule::InversePower)

@@ -43,3 +43,13 @@ func.func @step(%x: tensor<4xf32>, %amax: tensor<f32>) -> (tensor<4xf8E4M3FN>, t
 
 // expected-error@+1 {{a history of at least one step is kept of the scale of a whole tensor}}
 func.func private @f() attributes {format = #binade.quantized<f8E4M3FN, per_row, scale = f32, history = 4>}
+
+// -----
+
+// expected-error@+1 {{a margin of 0 to 32 is that of rules 'inverse' and 'inverse_power'}}
+func.func private @f() attributes {format = #binade.quantized<f8E4M3FN, per_row, scale = f32, margin = 1>}
+
+// -----
+
+// expected-error@+1 {{a margin of 0 to 32 is}}
+func.func private @f() attributes {format = #binade.quantized<f8E4M3FN, per_row, scale = f32, rule = inverse, margin = 33>}

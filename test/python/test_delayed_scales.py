@@ -21,7 +21,6 @@ from test_quantized_products import (
 
 F32 = np.float32
 GOLDEN = json.loads((ROOT / "test/data/golden/fp8_scales.json").read_text())["cases"]
-TRACES = [trace for trace in GOLDEN["delayed"] if trace["margin"] == 0]
 KINDS = {448.0: "f8E4M3FN", 57344.0: "f8E5M2"}
 
 
@@ -47,17 +46,18 @@ def find_buffers(module):
 
 @BACKENDS
 @pytest.mark.parametrize(
-    "trace", TRACES, ids=lambda t: f"{t['algo']}-{t['len']}-{t['fmax']:g}"
+    "trace", GOLDEN["delayed"], ids=lambda t: f"{t['algo']}-{t['len']}-{t['fmax']:g}"
 )
 def test_scales_follow_traces(trace, backend):
     """Of Transformer Engine's rule; its history has one more place, which is 0 between
     steps, and its `most_recent` is a history of one step."""
+    margin = f", margin = {trace['margin']}" if trace["margin"] else ""
     steps = 1 if trace["algo"] == "most_recent" else trace["len"]
     text = f"""
 func.func @step(%x: tensor<2x4xf32> {{binade.name = "x", binade.role = #binade.role<batch>}})
     -> (tensor<f32> {{binade.name = "scale", binade.role = #binade.role<output>}}) {{
   %q:2 = binade.quantize %x {{saturate, format = #binade.quantized<{KINDS[trace["fmax"]]},
-      per_tensor, scale = f32, rule = inverse, history = {steps}>}}
+      per_tensor, scale = f32, rule = inverse, history = {steps}{margin}>}}
     : (tensor<2x4xf32>) -> (tensor<2x4x{KINDS[trace["fmax"]]}>, tensor<f32>)
   return %q#1 : tensor<f32>
 }}
@@ -82,13 +82,14 @@ func.func @step(%x: tensor<2x4xf32> {{binade.name = "x", binade.role = #binade.r
 class Scaled:
     """Quantizes by the largest magnitude of `steps` steps before."""
 
-    def __init__(self, dtype, steps):
+    def __init__(self, dtype, steps, margin):
         self.dtype, self.steps = dtype, steps
         self.largest = F32(ml_dtypes.finfo(dtype).max)
-        self.amax, self.seen = self.largest, []
+        self.peak = self.largest * F32(0.5**margin)
+        self.amax, self.seen = self.peak, []
 
     def read(self, x):
-        factor = self.largest / self.amax
+        factor = self.peak / self.amax
         codes = np.clip(x * factor, -self.largest, self.largest).astype(self.dtype)
         return codes.astype(np.float64) * (F32(1) / factor)
 
@@ -98,10 +99,12 @@ class Scaled:
 
 
 @BACKENDS
-def test_products_over_several_steps(backend, tmp_path):
+@pytest.mark.parametrize("margin", [0, 1])
+def test_products_over_several_steps(margin, backend, tmp_path):
+    more = f"margin: {margin}\n" if margin else ""
     for kind, dtype in [("e4", "f8E4M3FN"), ("e5", "f8E5M2")]:
         (tmp_path / f"{kind}.yaml").write_text(
-            f"summary: s\nelement: {dtype}\nper: per_tensor\nrule: inverse\nhistory: 3\n"
+            f"summary: s\nelement: {dtype}\nper: per_tensor\nrule: inverse\nhistory: 3\n{more}"
         )
     policy = tmp_path / "p.yaml"
     policy.write_text(f"""\
@@ -120,7 +123,7 @@ rules:
     )  # fmt: skip
     state = find_buffers(module)
     assert len(state) == 6
-    h, w, dy = Scaled(E4M3, 3), Scaled(E4M3, 3), Scaled(E5M2, 3)
+    h, w, dy = (Scaled(dtype, 3, margin) for dtype in (E4M3, E4M3, E5M2))
     for step, size in enumerate([1.0, 30.0, 0.1, 0.2, 0.3, 0.1]):
         v = draw(step, size)
         v["x"] *= F32(size)

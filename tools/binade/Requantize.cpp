@@ -114,10 +114,10 @@ LogicalResult Requantizer::build() {
       if (!format)
         return step.emitError("the bundle's format of '")
                << state.name << "' is none";
-      // Once is not often enough for chance to even out.
-      made = QuantizeOp::create(b, elements, format.withStochastic(false),
-                                /*saturate=*/true)
-                 .getParts();
+      // To nearest: once is not often enough for chance to even out.
+      format = format.withRounding(/*stochastic=*/false);
+      made =
+          QuantizeOp::create(b, elements, format, /*saturate=*/true).getParts();
     }
     for (auto [part, value] : llvm::enumerate(made))
       results.push_back({Role::Output, nameOf(index, part), value});

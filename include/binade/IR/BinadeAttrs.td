@@ -136,7 +136,8 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
     So the mean is right, numbers of `element` stay, and so do infinities and NaN.
 
     With `history = N` A is the largest of the last N steps before, of which the step
-    keeps account: a scale is known before its tensor is.
+    keeps account: a scale is known before its tensor is. With `margin = N` rules
+    `inverse` and `inverse_power` take F / 2^N for F, which leaves room for what grows.
 
     Sources: `amax_offset` and `expand`: COAT (Xi et al., 2024); `inverse` and
     `inverse_power`: Transformer Engine; `floor` and `round_up`: OCP Microscaling 1.0
@@ -153,7 +154,8 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
                         ArrayRefParameter<"int64_t">:$extent,
                         "::mlir::FloatType":$scale,
                         "::mlir::binade::ScaleRule":$rule, "bool":$expand,
-                        "bool":$stochastic, "int64_t":$history);
+                        "bool":$stochastic, "int64_t":$history,
+                        "int64_t":$margin);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
@@ -167,8 +169,12 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
     /// The largest magnitude and the least that is not 0.
     double getLargest() const;
     double getLeast() const;
+    /// What the largest magnitude that a scale follows from becomes.
+    double getPeak() const;
     /// The scale of zeros by rule `amax`.
     float getScaleOfZeros() const;
+    /// The same with another `stochastic`.
+    QuantizedAttr withRounding(bool stochastic) const;
     /// A scale, and with `expand` k and c.
     unsigned countFactors() const { return getExpand() ? 3 : 1; }
     /// The shape of scales of a tensor of `shape`.
@@ -178,8 +184,6 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
     SmallVector<RankedTensorType> getParts(ArrayRef<int64_t> shape) const;
     /// Of all parts.
     uint64_t getBytes(ArrayRef<int64_t> shape) const;
-    /// The same format, rounded to by chance or not.
-    QuantizedAttr withStochastic(bool stochastic) const;
   }];
 }
 

@@ -197,10 +197,10 @@ FailureOr<SmallVector<Value>> QuantizeOp::decompose(ImplicitLocOpBuilder &b) {
   SmallVector<int64_t> scales = format.getScaleShape(shape);
   Value rows = arrangeRows(b, x, format);
   if (rows) {
-    inside = QuantizedAttr::get(getContext(), format.getElement(),
-                                Granularity::PerRow, {}, format.getScale(),
-                                format.getRule(), format.getExpand(),
-                                format.getStochastic(), /*history=*/0);
+    inside = QuantizedAttr::get(
+        getContext(), format.getElement(), Granularity::PerRow, {},
+        format.getScale(), format.getRule(), format.getExpand(),
+        format.getStochastic(), /*history=*/0, format.getMargin());
     x = rows;
   }
   // Behind views: kernels widen what they read, but no view of it.
