@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Measures Binade against PyTorch on this machine, in one process, in pairs.
 
-    .venv/bin/python benchmarks/run.py [char-gpt] [cut] [fp8] [adamw] [states] [compile] [--pairs N]
+    .venv/bin/python benchmarks/run.py [char-gpt] [cut] [fp8] [quantize] [adamw] [states] [compile] [--pairs N]
 
 char-gpt  the whole training step of examples/char-gpt against torch.compile, in f32
           and in bf16 autocast, and the share of contractions
 cut       the same step under a policy that cuts by costs measured here, against presets
 fp8       steps of both char-GPTs in FP8 against those in bf16-amp
+quantize  bf16 to FP8 and back, on one thread, against torch.compile
 adamw     the update of GPT-2's 148 tensors (124 million parameters) against
           torch.optim.AdamW(fused=True)
 states    the same update with quantized states, against torchao and bitsandbytes
@@ -35,7 +36,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "what", nargs="*", help="char-gpt, cut, fp8, adamw, states, compile"
+        "what", nargs="*", help="char-gpt, cut, fp8, quantize, adamw, states, compile"
     )
     parser.add_argument("--pairs", type=int, default=15)
     parser.add_argument("--model", type=pathlib.Path, help="ONNX file for 'compile'")
@@ -48,12 +49,14 @@ def main() -> None:
     import compilation
     import cut
     import fp8
+    import quantize
     import states
 
     benchmarks = {
         "char-gpt": char_gpt.measure,
         "cut": cut.measure,
         "fp8": fp8.measure,
+        "quantize": quantize.measure,
         "adamw": adamw.measure,
         "states": states.measure,
         "compile": compilation.measure,

@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = pathlib.Path(os.environ.get("BINADE_BUILD", ROOT / "build" / "release"))
 DTYPES = {
     "F64": np.float64, "F32": np.float32, "F16": np.float16,
-    "BF16": ml_dtypes.bfloat16, "I64": np.int64, "I32": np.int32, "BOOL": np.bool_,
+    "BF16": ml_dtypes.bfloat16, "F8_E4M3": np.uint8, "I64": np.int64, "I32": np.int32, "BOOL": np.bool_,
 }  # fmt: skip
 
 

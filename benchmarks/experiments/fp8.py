@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import pathlib
 import statistics
 
 from training import COURSE, MODEL, Runs, describe, find_text, get_memory, table
 
-STEPS = 150
 BASE = "bf16-amp"
 # OLMo-1B, training loss against that in BF16 (COAT, table 3): Transformer Engine and COAT.
 PUBLISHED = {"fp8-current": 3.001 / 2.995 - 1, "coat": 3.008 / 2.995 - 1}
@@ -16,19 +16,25 @@ POLICIES = [
 
 
 def run(runs: Runs, seeds: int) -> None:
-    trained = runs.train(MODEL, [
-        [*find_text(runs.out), *COURSE, "--policy", policy, "--lr", "2e-3",
-         "--steps", str(STEPS), "--seed", str(seed)]
-        for policy in POLICIES for seed in range(seeds)
+    compare(runs, MODEL, POLICIES, 2e-3, 150, seeds)
+
+
+def compare(runs: Runs, model: pathlib.Path, policies: list[str], rate: float,
+            steps: int, seeds: int, window: int = 128) -> None:  # fmt: skip
+    """Prints a line for each policy, of which the first is what others are held against."""
+    trained = runs.train(model, [
+        [*find_text(runs.out, window), *COURSE, "--policy", policy, "--lr", f"{rate:g}",
+         "--steps", str(steps), "--seed", str(seed)]
+        for policy in policies for seed in range(seeds)
     ])  # fmt: skip
     losses = {
         policy: [record["loss"] for record in trained[i * seeds : (i + 1) * seeds]]
-        for i, policy in enumerate(POLICIES)
+        for i, policy in enumerate(policies)
     }
     rows = []
-    for policy in POLICIES:
+    for policy in policies:
         gaps = [100 * (x / y - 1) for x, y in zip(losses[policy], losses[BASE])]
-        memory = get_memory(runs.out, "--policy", policy)
+        memory = get_memory(runs.out, "--policy", policy, model=model)
         published = PUBLISHED.get(policy)
         rows.append([
             f"`{policy}`", describe(losses[policy]),

@@ -43,7 +43,7 @@ def require(process: subprocess.CompletedProcess[str]) -> str:
     return process.stdout
 
 
-def find_text(out: pathlib.Path) -> list[str]:
+def find_text(out: pathlib.Path, window: int = 128) -> list[str]:
     """Options of char-GPT's text, which is prepared where it is missing."""
     data = out / "data"
     if not (data / "train.held-out.safetensors").exists():
@@ -53,7 +53,7 @@ def find_text(out: pathlib.Path) -> list[str]:
     return [
         "--data", str(data / "train.safetensors"),
         "--eval-data", str(data / "train.held-out.safetensors"),
-        "--window", "input_ids=tokens[0:128],labels=tokens[1:129]",
+        "--window", f"input_ids=tokens[0:{window}],labels=tokens[1:{window + 1}]",
     ]  # fmt: skip
 
 
@@ -135,10 +135,12 @@ class Runs:
         return record
 
 
-def get_memory(out: pathlib.Path, *options: str) -> dict[str, float]:
+def get_memory(
+    out: pathlib.Path, *options: str, model: pathlib.Path = MODEL
+) -> dict[str, float]:
     """MiB of the plan by category."""
     bundle = out / "step.bnd"
-    require(binade("compile", MODEL, "-o", bundle, *options))
+    require(binade("compile", model, "-o", bundle, *options))
     found = re.findall(
         r"(\w+) ([\d.]+) ([KMG]?i?B)\b", require(binade("inspect", bundle))
     )
