@@ -246,8 +246,8 @@ MUTATIONS = [
     ),
     Mutation(
         "lib/Conversion/SmallFloats.cpp",
-        "((magnitude >> cut) & 1);",
-        "1;",
+        "(magnitude + ((magnitude >> cut) & 1) + added)",
+        "(magnitude + 1 + added)",
         "ties of 8-bit formats go up",
     ),
     Mutation(
@@ -280,6 +280,75 @@ MUTATIONS = [
         "let adjoint = [{ return {dy, NegOp::create(b, dy)}; }];",
         "let adjoint = [{ return {dy, dy}; }];",
         "sub: no sign in the gradient of what is subtracted",
+    ),
+    # Scales and codes that wait.
+    Mutation(
+        "lib/Conversion/LaneCodec.cpp",
+        "    return (amax + kOffset) / limit;",
+        "    return amax / limit;",
+        "the scale of TorchAO's moments without what keeps it above 0",
+    ),
+    Mutation(
+        "lib/Conversion/LaneCodec.cpp",
+        "bits + 0x003fffff, bits + 0x007fffff);",
+        "bits + 0x003fffff, bits);",
+        "power-of-two scales are not rounded up",
+    ),
+    Mutation(
+        "lib/Conversion/Kernel/Reduction.cpp",
+        "isa<ReduceMaxOp>(op) && getInput().getDefiningOp<AbsOp>()",
+        "isa<ReduceMaxOp>(op)",
+        "the largest of numbers with a sign is taken by their bits",
+    ),
+    Mutation(
+        "lib/Precision/DelayScales.cpp",
+        "SelectOp::create(b, isUsable, largest, amax)});",
+        "largest});",
+        "an infinity stays in the history of scales",
+    ),
+    Mutation(
+        "lib/Precision/DelayScales.cpp",
+        "b, own, ReduceMaxOp::create(b, history, ArrayRef<int64_t>{0}));",
+        "b, own, own);",
+        "only the last step counts for delayed scales",
+    ),
+    # What waits for the backward part.
+    Mutation(
+        "lib/Precision/ChooseSaved.cpp",
+        "        return !spreads;",
+        "        return spreads;",
+        "values whose errors enter several gradients are quantized first",
+    ),
+    Mutation(
+        "lib/Precision/ChooseSaved.cpp",
+        "if (left - value->getBytesLeft() + value->bytes <= budget)",
+        "if (left <= budget)",
+        "what a budget gave up is kept again though it does not fit",
+    ),
+    Mutation(
+        "lib/Precision/Reach.cpp",
+        "reach.add(known == reached.end() ? Reach{result} : known->second);",
+        "reach.add(Reach{result});",
+        "errors are not followed to the gradients",
+    ),
+    # Rules that are derived.
+    Mutation(
+        "lib/Programs/MomentumRule.cpp",
+        "arith::SelectOp::create(b, begins, root, more);",
+        "more;",
+        "the first batch is added to the sum of the step before",
+    ),
+    Mutation(
+        "lib/Programs/MomentumRule.cpp",
+        "if (!isChoice(select.getCondition()))",
+        "if (false)",
+        "rules that choose by what changes from batch to batch are taken for sums",
+    ),
+    Mutation(
+        "lib/Optimizer/CapUpdates.cpp",
+        "AndOp::create(b, isLonger, isCapped),",
+        "isLonger,",
+        "a cap of 0 holds tensors of zeros where they are",
     ),
 ]
 
