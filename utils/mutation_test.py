@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Breaks Binade in many small ways and checks that the quick tests notice each.
 
-usage: mutation_test.py [--list] [--only TEXT] [--work DIR] [--no-baseline]
+usage: mutation_test.py [--list] [--only TEXT]... [--work DIR] [--no-baseline]
 
 Every entry of the table below is a change of one line: a sign in an adjoint, a dropped
 cast, rounding toward zero. Each is made in a copy of the sources, which is built again
@@ -459,7 +459,10 @@ class Copy:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--list", action="store_true", help="print the table and stop")
-    parser.add_argument("--only", default="", help="mutations that contain this text")
+    parser.add_argument(
+        "--only", action="append", metavar="TEXT",
+        help="mutations that contain this text; may be given several times",
+    )  # fmt: skip
     parser.add_argument(
         "--work", default=ROOT / "build/mutation", type=pathlib.Path,
         help="where the copy lives; kept for the next run",
@@ -472,7 +475,11 @@ def main() -> int:
     if problems := check_table(ROOT):
         print("\n".join(problems), file=sys.stderr)
         return 2
-    chosen = [m for m in MUTATIONS if args.only in f"{m.file} {m.why}"]
+    chosen = [
+        mutation
+        for mutation in MUTATIONS
+        if any(text in f"{mutation.file} {mutation.why}" for text in args.only or [""])
+    ]
     if args.list:
         for mutation in chosen:
             print(f"{mutation.file}: {mutation.why}")
