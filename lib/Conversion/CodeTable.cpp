@@ -1,7 +1,7 @@
 //===- CodeTable.cpp - the nearest value of a code book -------------------===//
 // Numbers whose upper bits are equal form a cell. A table says how many
-// thresholds lie below a cell; those inside are compared with. Cells are so
-// narrow that most books have one threshold in a cell.
+// thresholds lie below a cell, and where inside of it the next one does. Cells
+// are so narrow that most books have one threshold in a cell.
 //===----------------------------------------------------------------------===//
 
 #include "CodeTable.h"
@@ -14,7 +14,7 @@ using namespace mlir::binade;
 /// Bits of a cell's magnitudes that differ: the cell keeps sign, exponent and 7
 /// bits of fraction.
 static constexpr unsigned kInside = 16;
-static constexpr int32_t kMagnitude = 0x7fffffff;
+static constexpr int32_t kMagnitude = 0x7fffffff, kPlaces = 0xffff;
 
 static int32_t bitsOf(float x) { return llvm::bit_cast<int32_t>(x); }
 
@@ -34,7 +34,7 @@ public:
         least = std::min(least, std::fabs(threshold));
         largest = std::max(largest, std::fabs(threshold));
       }
-    first = (bitsOf(least) >> kInside) - 1;
+    first = std::max(bitsOf(least) >> kInside, 1) - 1;
     cells = (bitsOf(largest) >> kInside) + 1 - first + 1;
     for (int32_t sign = 0; sign <= (isSigned ? 1 : 0); ++sign)
       for (int32_t cell = 0; cell < cells; ++cell)
@@ -43,25 +43,28 @@ public:
 
   IntLanes find(FloatLanes x, LaneCodec::Lookup lookup) const {
     ImplicitLocOpBuilder &b = *x.builder;
-    IntLanes bits = x.bits();
-    IntLanes high = (bits & kMagnitude) >> kInside;
-    auto clamp = [&](auto op, int64_t bound) {
-      high = IntLanes(
-          b, decltype(op)::create(b, high.value, high.constant(bound).value));
-    };
-    clamp(arith::MaxUIOp(), first);
-    clamp(arith::MinUIOp(), first + cells - 1);
-    IntLanes cell = high - first;
-    if (isSigned)
-      cell =
-          cell + IntLanes(b, arith::MulIOp::create(b, (bits >> 31).value,
-                                                   bits.constant(cells).value));
-    IntLanes code(b, lookup(getTable(below), cell.value));
-    // One more than the thresholds, so that code + 1 always has a bound.
+    // There is no zero below zero, which no threshold of 0 would tell apart.
+    IntLanes bits = (x + 0.0).bits();
+    IntLanes size = isSigned ? bits & kMagnitude
+                             : bits.with<arith::MaxSIOp>(bits.constant(0));
+    IntLanes high = size >> kInside;
+    IntLanes from = high.with<arith::MaxUIOp>(high.constant(first));
+    // The bound comes last, where it shows that an index has 32 bits.
+    IntLanes cell =
+        (from - first).with<arith::MinUIOp>(high.constant(cells - 1));
+    IntLanes place = size;
+    if (isSigned) {
+      cell = cell + (bits >> 31).with<arith::MulIOp>(bits.constant(cells));
+      // Below zero numbers ascend as magnitudes descend.
+      place = bits.with<arith::XOrIOp>(bits.shiftSigned(31));
+    }
+    IntLanes entry(b, lookup(getTable(entries), cell.value));
+    IntLanes code = (entry + (place & kPlaces)) >> kInside;
+    // One more than the thresholds, so that the last code has a bound as well.
     SmallVector<float> bounds(thresholds);
-    bounds.push_back(INFINITY);
+    bounds.push_back(std::numeric_limits<float>::quiet_NaN());
     DenseElementsAttr table = getTable(ArrayRef<float>(bounds));
-    for (int64_t step = 0; step < steps; ++step) {
+    for (int64_t step = 1; step < steps; ++step) {
       FloatLanes bound(b, lookup(table, code.value));
       IntLanes one = code + 1;
       code = select(x.compare(arith::CmpFPredicate::OGE, bound), one, code);
@@ -70,10 +73,12 @@ public:
   }
 
 private:
-  /// Counts the thresholds below the cell's least number, and those inside.
+  /// An entry has the thresholds up to the cell's least number in its upper
+  /// half. The lower has what the place of the first one inside lacks to a
+  /// carry, so that a number's own place, added, counts it.
   void addCell(int32_t sign, int32_t cell) {
     int32_t low = (first + cell) << kInside;
-    int32_t high = low + (1 << kInside) - 1;
+    int32_t high = low + kPlaces;
     float least = llvm::bit_cast<float>(cell == 0 ? 0 : low);
     float most = cell == cells - 1 ? INFINITY : llvm::bit_cast<float>(high);
     if (sign)
@@ -81,9 +86,14 @@ private:
     auto count = [&](float x) {
       return llvm::upper_bound(thresholds, x) - thresholds.begin();
     };
-    int64_t reached = count(least);
-    below.push_back(static_cast<int32_t>(reached));
-    steps = std::max(steps, count(most) - reached);
+    int64_t reached = count(least), inside = count(most) - reached;
+    int32_t rest = 0;
+    if (inside > 0 && thresholds[reached] != 0.0f) {
+      int32_t place = bitsOf(thresholds[reached]);
+      rest = 1 + kPlaces - ((sign ? ~place : place) & kPlaces);
+    }
+    entries.push_back(static_cast<int32_t>(reached) << kInside | rest);
+    steps = std::max(steps, inside);
   }
 
   DenseElementsAttr getTable(ArrayRef<int32_t> numbers) const {
@@ -99,7 +109,7 @@ private:
 
   MLIRContext *context;
   SmallVector<float> thresholds; ///< Of the codes above 0, ascending.
-  SmallVector<int32_t> below;
+  SmallVector<int32_t> entries;
   bool isSigned = false;
   int32_t first = 0, cells = 0;
   int64_t steps = 0; ///< Most thresholds inside of one cell.
