@@ -335,7 +335,7 @@ MUTATIONS = [
     Mutation(
         "lib/Programs/MomentumRule.cpp",
         "arith::SelectOp::create(b, begins, root, more);",
-        "more;",
+        "arith::SelectOp::create(b, begins, more, more);",
         "the first batch is added to the sum of the step before",
     ),
     Mutation(

@@ -66,7 +66,7 @@ private:
     if (unit.shape.empty() && schedule == Schedule::Elementwise)
       unit.schedule = Schedule::Scalars;
     if (schedule == Schedule::RowReduction)
-      unit.rows = llvm::to_vector(getShape(op->getResult(0)));
+      addReduction(unit, op);
     for (Value operand : op->getOperands())
       if (!isKernel(op) ||
           (schedule == Schedule::MultiTensor && !isConstant(operand) &&
@@ -166,19 +166,46 @@ private:
              schedule == Schedule::RowReduction;
     };
     return isRowwise(host.schedule) && isRowwise(guest.schedule) &&
-           host.shape == guest.shape;
+           host.shape == guest.shape &&
+           llvm::all_of(host.reduced, [&](const Reduced &mine) {
+             return llvm::all_of(guest.reduced, [&](const Reduced &theirs) {
+               return canShareRows(mine, theirs, host.shape.size());
+             });
+           });
   }
 
-  /// Whether `op` computes with what reductions leave of rows: once for a row.
+  /// Whether rows that are reduced in one way and in the other are the same, or
+  /// rows and groups in them.
+  static bool canShareRows(const Reduced &x, const Reduced &y, int64_t rank) {
+    if (x.group > 0 && y.group > 0)
+      return x == y;
+    if (x.group == 0 && y.group == 0)
+      return x.axes == y.axes;
+    ArrayRef<int64_t> axes = x.group > 0 ? y.axes : x.axes;
+    return axes.back() == rank - 1 &&
+           axes.back() - axes.front() + 1 == static_cast<int64_t>(axes.size());
+  }
+
+  static void addReduction(Unit &unit, Operation *op) {
+    Reduced reduced = cast<KernelOpInterface>(op).getReduced();
+    if (llvm::is_contained(unit.reduced, reduced))
+      return;
+    unit.reduced.push_back(reduced);
+    unit.left.push_back(llvm::to_vector(getShape(op->getResult(0))));
+  }
+
+  /// Whether `op` computes with what reductions leave: once for a row, or for a
+  /// group.
   static bool isOfRows(const Unit &host, Operation *op) {
     auto kernelOp = dyn_cast<KernelOpInterface>(op);
-    auto isRow = [&](Value value) {
-      return getShape(value) == ArrayRef<int64_t>(*host.rows);
-    };
-    return host.rows && host.phase == getPhase(op) && kernelOp &&
-           kernelOp.getSchedule() == Schedule::Elementwise &&
-           llvm::all_of(op->getOperands(), isRow) &&
-           llvm::all_of(op->getResults(), isRow);
+    if (host.phase != getPhase(op) || !kernelOp ||
+        kernelOp.getSchedule() != Schedule::Elementwise)
+      return false;
+    return llvm::any_of(host.left, [&](ArrayRef<int64_t> shape) {
+      auto isLeft = [&](Value value) { return getShape(value) == shape; };
+      return llvm::all_of(op->getOperands(), isLeft) &&
+             llvm::all_of(op->getResults(), isLeft);
+    });
   }
 
   void join(Operation *op, Schedule schedule, unsigned host,
@@ -193,7 +220,7 @@ private:
     if (isReduction(schedule))
       unit.schedule = schedule;
     if (schedule == Schedule::RowReduction)
-      unit.rows = llvm::to_vector(getShape(op->getResult(0)));
+      addReduction(unit, op);
     unitOf[op] = host;
   }
 

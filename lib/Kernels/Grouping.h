@@ -18,8 +18,10 @@ struct Unit {
   Phase phase = Phase::Forward;
   /// Longer than that of any unit that this one reads from.
   unsigned level = 0;
-  /// Where rows are reduced, the shape of what is left of them.
-  std::optional<SmallVector<int64_t>> rows = {};
+  /// What its reductions of rows take together, all of one kind alike, and the
+  /// shapes of what is left.
+  SmallVector<Reduced, 2> reduced = {};
+  SmallVector<SmallVector<int64_t>, 2> left = {};
 };
 
 /// Sorts the ops of `body` into units and the units into an order of execution.

@@ -131,6 +131,16 @@ static void evaluateDequantize(DequantizeOp op, Evaluation &e) {
              y.getFloats().begin());
 }
 
+static void evaluateGroupMax(GroupMaxOp op, Evaluation &e) {
+  const Tensor &x = e[op.getX()];
+  Tensor &y = e.result();
+  auto size = static_cast<int64_t>(op.getSize());
+  llvm::fill(y.getFloats(), -INFINITY);
+  for (int64_t i = 0; i < x.getNumElements(); ++i)
+    if (double &most = y[i / size]; x[i] > most || std::isnan(x[i]))
+      most = x[i];
+}
+
 static void evaluateChooseScale(ChooseScaleOp op, Evaluation &e) {
   Codec codec(op.getFormat());
   const Tensor &amax = e[op.getAmax()];
@@ -169,6 +179,7 @@ static void evaluateEncode(EncodeOp op, Evaluation &e) {
 void mlir::binade::addQuantization(Reference &reference) {
   reference.add<QuantizeOp>(evaluateQuantize);
   reference.add<DequantizeOp>(evaluateDequantize);
+  reference.add<GroupMaxOp>(evaluateGroupMax);
   reference.add<ChooseScaleOp>(evaluateChooseScale);
   reference.add<EncodeOp>(evaluateEncode);
 }

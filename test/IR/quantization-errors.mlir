@@ -133,3 +133,19 @@ func.func @f(%x: tensor<4xf32>, %rng: tensor<2xi64>) {
   %a:2 = binade.quantize %x rng(%rng) {format = #binade.quantized<f8E4M3FN, per_row, scale = f32>} : (tensor<4xf32>, tensor<2xi64>) -> (tensor<4xf8E4M3FN>, tensor<f32>)
   return
 }
+
+// -----
+
+func.func @f(%x: tensor<8x60xf32>) {
+  // expected-error@+1 {{expects groups that divide the last axis of 'tensor<8x60xf32>', got groups of 16}}
+  %a = binade.group_max %x {size = 16} : (tensor<8x60xf32>) -> tensor<30xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<8x64xf32>) {
+  // expected-error@+1 {{expects an element for each group of 16 of 'tensor<8x64xf32>', got 'tensor<8xf32>'}}
+  %a = binade.group_max %x {size = 16} : (tensor<8x64xf32>) -> tensor<8xf32>
+  return
+}

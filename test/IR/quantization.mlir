@@ -16,6 +16,13 @@ func.func @groups(%x: tensor<8x64xf32>) -> tensor<8x64xbf16> {
 // CHECK: format = #binade.quantized<f8E4M3FN, per_tensor, scale = f32, rule = inverse, stochastic, history = 3, margin = 2>
 func.func private @delayed() attributes {format = #binade.quantized<f8E4M3FN, per_tensor, scale = f32, margin = 2, stochastic, history = 3, rule = inverse>}
 
+// CHECK-LABEL: func.func @group_max
+func.func @group_max(%x: tensor<8x64xf32>) -> tensor<8x4xf32> {
+  // CHECK: binade.group_max %{{.*}} {size = 16 : i64} : (tensor<8x64xf32>) -> tensor<8x4xf32>
+  %y = binade.group_max %x {size = 16} : (tensor<8x64xf32>) -> tensor<8x4xf32>
+  return %y : tensor<8x4xf32>
+}
+
 // Rounded by chance, it draws; what codes stand for does not depend on it.
 // CHECK-LABEL: func.func @stochastic
 func.func @stochastic(%x: tensor<8x64xf32>, %rng: tensor<2xi64>, %u: tensor<8x64xf32>, %s: tensor<8xf32>) {

@@ -193,3 +193,43 @@ func.func @step(%p: tensor<9xf32>, %q: tensor<9xf32>, %g: tensor<9xf32>) -> (ten
   %2 = binade.optimizer_update @sgd %0, %g : (tensor<9xf32>, tensor<9xf32>) -> tensor<9xf32>
   return %1, %2 : tensor<9xf32>, tensor<9xf32>
 }
+
+// -----
+
+// What groups of neighbours share is found on the way over the rows: a sum, its norm and
+// the codes of both are one kernel. Groups of another size are not.
+
+// CHECK-LABEL: func.func @step
+// CHECK-NEXT:    %[[A:.*]]:4 = binade.launch [@[[K:add_abs_0]]](%arg0, %arg1)
+// CHECK-NEXT:    %[[B:.*]] = binade.launch [@group_max_1](%[[A]]#3) : (tensor<4x64xf32>) -> tensor<4x2xf32>
+// CHECK:       func.func private @[[K]]
+// CHECK:         binade.softmax
+// CHECK:         binade.group_max %{{.*}} {size = 16 : i64}
+// CHECK:         binade.choose_scale
+// CHECK:         binade.encode
+// CHECK:       func.func private @group_max_1
+func.func @step(%x: tensor<4x64xf32>, %r: tensor<4x64xf32>) -> (tensor<4x64xf32>, tensor<16xf32>, tensor<4x64xf8E4M3FN>, tensor<4x2xf32>) {
+  %0 = binade.add %x, %r : (tensor<4x64xf32>, tensor<4x64xf32>) -> tensor<4x64xf32>
+  %1 = binade.softmax %0 : (tensor<4x64xf32>) -> tensor<4x64xf32>
+  %2 = binade.abs %0 : (tensor<4x64xf32>) -> tensor<4x64xf32>
+  %3 = binade.group_max %2 {size = 16} : (tensor<4x64xf32>) -> tensor<16xf32>
+  %4:2 = binade.choose_scale %3 {format = #binade.quantized<f8E4M3FN, per_group<16>, scale = f32>} : (tensor<16xf32>) -> (tensor<16xf32>, tensor<16xf32>)
+  %5 = binade.encode %0, %4#1 {format = #binade.quantized<f8E4M3FN, per_group<16>, scale = f32>, saturate} : (tensor<4x64xf32>, tensor<16xf32>) -> tensor<4x64xf8E4M3FN>
+  %6 = binade.abs %1 : (tensor<4x64xf32>) -> tensor<4x64xf32>
+  %7 = binade.group_max %6 {size = 32} : (tensor<4x64xf32>) -> tensor<4x2xf32>
+  return %1, %4#0, %5, %7 : tensor<4x64xf32>, tensor<16xf32>, tensor<4x64xf8E4M3FN>, tensor<4x2xf32>
+}
+
+// -----
+
+// Rows that are reduced in another way have a kernel of their own.
+
+// CHECK-LABEL: func.func @step
+// CHECK-NEXT:    binade.launch [@exp_reduce_sum_0](%arg0)
+// CHECK-NEXT:    binade.launch [@reduce_sum_1]
+func.func @step(%x: tensor<4x8x16xf32>) -> (tensor<4x8xf32>, tensor<4xf32>) {
+  %0 = binade.exp %x : (tensor<4x8x16xf32>) -> tensor<4x8x16xf32>
+  %1 = binade.reduce_sum %0 {axes = array<i64: 2>} : (tensor<4x8x16xf32>) -> tensor<4x8xf32>
+  %2 = binade.reduce_sum %0 {axes = array<i64: 1, 2>} : (tensor<4x8x16xf32>) -> tensor<4xf32>
+  return %1, %2 : tensor<4x8xf32>, tensor<4xf32>
+}

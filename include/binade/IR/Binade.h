@@ -47,6 +47,16 @@ struct Rows {
   bool added = false;
 };
 
+/// What a reduction takes together: all entries of `axes`, or each `group`
+/// neighbours of the last axis.
+struct Reduced {
+  SmallVector<int64_t> axes;
+  int64_t group = 0;
+  bool operator==(const Reduced &other) const {
+    return axes == other.axes && group == other.group;
+  }
+};
+
 /// What state `index` of a rule is kept as: `count` of the states of an op,
 /// from `first` on, in `format`; one tensor without format. Rounded to nearest
 /// or, where it `isRandom`, by chance.

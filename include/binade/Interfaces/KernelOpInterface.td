@@ -22,6 +22,13 @@ def KernelOpInterface : OpInterface<"KernelOpInterface"> {
       }],
       "bool", "isRecomputed", (ins), /*methodBody=*/"",
       /*defaultImplementation=*/"return false;">,
+    InterfaceMethod<"What an op that reduces rows takes together.",
+      "::mlir::binade::Reduced", "getReduced", (ins), /*methodBody=*/"",
+      /*defaultImplementation=*/[{
+        auto type = ::llvm::cast<::mlir::RankedTensorType>(
+            $_op->getOperand(0).getType());
+        return ::mlir::binade::Reduced{{type.getRank() - 1}};
+      }]>,
     InterfaceMethod<[{
         How many tensors an op over many tensors treats alike; its operands are
         split evenly among them.

@@ -25,6 +25,8 @@ Offset Emitter::findScale(QuantizedAttr format, ArrayRef<int64_t> shape,
     int64_t down = llvm::divideCeil(rows, extent[0]);
     int64_t across = llvm::divideCeil(columns, extent[1]);
     auto [line, column] = space.divide(offset, columns).asPair();
+    if (extent[0] == 1)
+      return line * across + space.divide(column, extent[1]).quotient;
     auto [matrix, row] = space.divide(line, rows).asPair();
     Offset block = space.divide(row, extent[0]).quotient;
     return matrix * (down * across) + block * across +

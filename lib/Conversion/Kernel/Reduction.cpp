@@ -71,15 +71,17 @@ Offset Loops::getOffset(OffsetSpace &space, Offset kept, Offset reduced,
 //===----------------------------------------------------------------------===//
 
 std::optional<Reduction> Reduction::from(Operation *op) {
-  if (isa<ReduceSumOp, ReduceMaxOp>(op))
+  if (isa<ReduceSumOp, ReduceMaxOp, GroupMaxOp>(op))
     return Reduction{op};
   return std::nullopt;
 }
 
 Loops Reduction::getLoops() const {
-  auto sum = dyn_cast<ReduceSumOp>(op);
-  return Loops::of(getTensor(getInput()).getShape(),
-                   sum ? sum.getAxes() : cast<ReduceMaxOp>(op).getAxes());
+  Reduced reduced = cast<KernelOpInterface>(op).getReduced();
+  RankedTensorType type = getTensor(getInput());
+  if (reduced.group > 0)
+    return Loops::rows(type.getNumElements() / reduced.group, reduced.group);
+  return Loops::of(type.getShape(), reduced.axes);
 }
 
 Type Reduction::getPartialType() const {
@@ -90,7 +92,7 @@ Type Reduction::getPartialType() const {
 /// bits, NaN behind infinity, which takes one instruction where `maximum` takes
 /// five.
 bool Reduction::isOfMagnitudes() const {
-  return isa<ReduceMaxOp>(op) && getInput().getDefiningOp<AbsOp>() &&
+  return !isa<ReduceSumOp>(op) && getInput().getDefiningOp<AbsOp>() &&
          getTensor(getInput()).getNumElements() > 0;
 }
 
@@ -145,7 +147,7 @@ Value Reduction::combineAll(Emitter &emitter, Value partials,
   ImplicitLocOpBuilder &b = emitter.builder();
   auto get = [&](const Offset &offset) -> Value {
     Value x = emitter.loadNow(partials, offset);
-    if (isa<ReduceMaxOp>(op) || getElementTypeOrSelf(x).isF64())
+    if (!isa<ReduceSumOp>(op) || getElementTypeOrSelf(x).isF64())
       return x;
     Type wide = b.getF64Type();
     if (auto vector = dyn_cast<VectorType>(x.getType()))

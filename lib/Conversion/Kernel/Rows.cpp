@@ -6,6 +6,9 @@
 // read back by later ones; what is expensive and needed again is kept in a
 // buffer as long as a row, the rest is computed again.
 //
+// Where groups of neighbours are reduced too, a pass goes from group to group,
+// and over each in steps: what depends on a group's maximum needs another step.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Reduction.h"
@@ -32,11 +35,11 @@ public:
   FailureOr<KernelInfo> emit() {
     if (failed(collectReductions()))
       return failure();
-    if (reductions.empty())
+    if (!hasReductions)
       loops = Loops::rows(elements / columns, columns);
     planPasses();
 
-    bool isLong = reductions.empty() && columns > kLongRow;
+    bool isLong = !hasReductions && columns > kLongRow;
     blocks = isLong ? llvm::divideCeil(columns, kBlock) : 1;
     KernelInfo info;
     info.symbol = source.symbol;
@@ -71,19 +74,44 @@ private:
       elements = std::max(elements, getTensor(result).getNumElements());
     for (Operation &op : source.function.front())
       if (auto reduction = Reduction::from(&op)) {
+        if (int64_t size = getGroup(*reduction)) {
+          group = size;
+          elements = reduction->getLoops().getElements();
+          continue;
+        }
         Loops needed = reduction->getLoops();
-        if (reductions.empty())
+        if (!hasReductions)
           loops = needed;
         else if (!(needed == loops))
-          return op.emitOpError("reduces over other axes than ")
-                 << reductions.front().op->getName()
-                 << " of the same kernel: they need kernels of their own";
-        reductions.push_back(*reduction);
+          return op.emitOpError("reduces over other axes than another of the "
+                                "same kernel: they need kernels of their own");
+        hasReductions = true;
       }
-    if (!reductions.empty())
+    if (hasReductions)
       elements = loops.getElements();
     else
       columns = findColumns(source, results, elements);
+    if (group > 0)
+      return chooseGroups();
+    return success();
+  }
+
+  static int64_t getGroup(Reduction reduction) {
+    return cast<KernelOpInterface>(reduction.op).getReduced().group;
+  }
+
+  /// Groups in rows, or groups as rows where nothing else needs longer ones.
+  LogicalResult chooseGroups() {
+    Loops groups = Loops::rows(elements / group, group);
+    bool isLong = columns % group != 0 || columns > kLongRow;
+    if (!hasReductions)
+      loops = isLong ? groups : Loops::rows(elements / columns, columns);
+    hasReductions = true;
+    if (loops == groups)
+      group = 0;
+    else if (loops.getColumns() != loops.getReduced() ||
+             loops.getColumns() % group != 0)
+      return source.function.emitOpError("has groups that lie across rows");
     return success();
   }
 
@@ -91,11 +119,30 @@ private:
   // Which pass does what
   //===--------------------------------------------------------------------===//
 
-  struct Pass {
-    SmallVector<Reduction> reductions;
+  /// When a value is known: in which pass, and in which step of it.
+  struct Time {
+    unsigned pass = 0, step = 0;
+  };
+
+  struct Step {
+    SmallVector<Reduction> reductions, groups;
     SmallVector<unsigned> stores; ///< Indices of results.
-    SmallVector<Value> kept;      ///< Values that later passes read.
+    SmallVector<Value> kept;      ///< Values that later steps read.
     llvm::DenseSet<Value> seen;
+
+    bool isEmpty() const {
+      return reductions.empty() && groups.empty() && stores.empty();
+    }
+  };
+
+  struct Pass {
+    std::vector<Step> steps;
+    SmallVector<unsigned> groupStores; ///< Results with an element per group.
+
+    bool hasGroups() const {
+      return llvm::any_of(
+          steps, [](const Step &step) { return !step.groups.empty(); });
+    }
   };
 
   bool isFull(Value value) const {
@@ -105,57 +152,101 @@ private:
     return !isFull(value) &&
            getTensor(value).getNumElements() == loops.getKept();
   }
+  bool isPerGroup(Value value) const {
+    return group > 0 && getTensor(value).getNumElements() * group == elements;
+  }
+  bool isInGroups(Reduction reduction) const {
+    return group > 0 && getGroup(reduction) > 0;
+  }
+
+  Step &getStep(Time time) { return passes[time.pass].steps[time.step]; }
 
   void planPasses() {
-    DenseMap<Value, unsigned> levels;
-    unsigned last = 0;
+    unsigned lastPass = 0, lastStep = 0;
+    SmallVector<Reduction> reductions;
     for (Operation &op : source.function.front().without_terminator()) {
-      unsigned level = 0;
-      for (Value operand : op.getOperands())
-        level = std::max(level, levels.lookup(operand));
+      Time time;
+      for (Value operand : op.getOperands()) {
+        Time known = times.lookup(operand);
+        time.pass = std::max(time.pass, known.pass);
+        time.step = std::max(time.step, known.step);
+      }
       if (auto reduction = Reduction::from(&op)) {
-        if (passes.size() <= level)
-          passes.resize(level + 1);
-        passes[level].reductions.push_back(*reduction);
-        ++level;
+        if (isInGroups(*reduction)) {
+          ++time.step;
+        } else {
+          reductions.push_back(*reduction);
+          time = {time.pass + 1, 0};
+        }
       }
       for (Value result : op.getResults())
-        levels[result] = level;
-      last = std::max(last, level);
+        times[result] = time;
+      lastPass = std::max(lastPass, time.pass);
+      lastStep = std::max(lastStep, time.step);
     }
-    if (passes.size() <= last)
-      passes.resize(last + 1);
-    for (auto [index, result] : llvm::enumerate(results))
-      if (isFull(result)) {
-        passes[levels.lookup(result)].stores.push_back(index);
-      }
+    passes.resize(lastPass + 1);
+    for (Pass &pass : passes)
+      pass.steps.resize(lastStep + 1);
+    for (Reduction reduction : reductions)
+      getStep(times.lookup(reduction.getInput()))
+          .reductions.push_back(reduction);
+    for (auto [index, result] : llvm::enumerate(results)) {
+      Time time = times.lookup(result);
+      if (isFull(result))
+        getStep(time).stores.push_back(index);
+      else if (isPerGroup(result))
+        passes[time.pass].groupStores.push_back(index);
+    }
     for (unsigned pass = 0; pass < passes.size(); ++pass) {
-      for (Reduction reduction : passes[pass].reductions)
-        visit(reduction.getInput(), pass);
-      for (unsigned index : passes[pass].stores)
-        visit(results[index], pass);
+      for (unsigned step = 0; step <= lastStep; ++step) {
+        for (Reduction reduction : passes[pass].steps[step].reductions)
+          visit(reduction.getInput(), {pass, step});
+        for (unsigned index : passes[pass].steps[step].stores)
+          visit(results[index], {pass, step});
+      }
+      for (unsigned index : passes[pass].groupStores)
+        visit(results[index], {pass, lastStep});
     }
   }
 
-  /// Follows a value that `pass` needs; keeps what an earlier pass had and is
-  /// too expensive to compute again.
-  void visit(Value value, unsigned pass) {
+  /// Follows a value that is needed at `now`; keeps what an earlier step had
+  /// and is too expensive to compute again.
+  void visit(Value value, Time now) {
     Operation *op = value.getDefiningOp();
-    if (!op || !isFull(value) || !passes[pass].seen.insert(value).second)
+    if (!op || !(isFull(value) || isPerGroup(value)) ||
+        !getStep(now).seen.insert(value).second)
       return;
-    for (unsigned earlier = 0; earlier < pass; ++earlier) {
-      if (llvm::is_contained(passes[earlier].kept, value) ||
-          llvm::any_of(passes[earlier].stores,
-                       [&](unsigned index) { return results[index] == value; }))
-        return;
-      if (passes[earlier].seen.contains(value) &&
-          getCost(value) >= kExpensive && reserve(value)) {
-        passes[earlier].kept.push_back(value);
-        return;
-      }
+    auto reduction = Reduction::from(op);
+    if (reduction && isInGroups(*reduction)) {
+      // Of each pass that needs it.
+      Time then = {now.pass, times.lookup(reduction->getInput()).step};
+      SmallVector<Reduction> &groups = getStep(then).groups;
+      if (llvm::none_of(groups, [&](Reduction r) { return r.op == op; }))
+        groups.push_back(*reduction);
+      return visit(reduction->getInput(), then);
     }
+    if (isFull(value))
+      for (unsigned pass = 0; pass <= now.pass; ++pass)
+        for (unsigned step = 0; step < passes[pass].steps.size(); ++step) {
+          bool isEarlier = pass < now.pass || step < now.step;
+          if (isEarlier && isKept(value, passes[pass].steps[step]))
+            return;
+        }
     for (Value operand : op->getOperands())
-      visit(operand, pass);
+      visit(operand, now);
+  }
+
+  /// Whether the memory that an `earlier` step leaves has the value.
+  bool isKept(Value value, Step &earlier) {
+    if (llvm::is_contained(earlier.kept, value) ||
+        llvm::any_of(earlier.stores,
+                     [&](unsigned index) { return results[index] == value; }))
+      return true;
+    if (!earlier.seen.contains(value) || getCost(value) < kExpensive ||
+        !reserve(value))
+      return false;
+    earlier.kept.push_back(value);
+    return true;
   }
 
   bool reserve(Value value) {
@@ -222,13 +313,11 @@ private:
     if (blocks > 1)
       std::tie(row, block) = e.offsets().divide(counter, blocks).asPair();
     e.setPlaces(Offset(), row);
-    for (auto &pass : passes) {
+    for (Pass &pass : passes)
       emitPass(pass, row, block);
-      e.nextPass();
-    }
     SmallVector<unsigned> others;
     for (auto [index, result] : llvm::enumerate(results)) {
-      if (isFull(result))
+      if (isFull(result) || isPerGroup(result))
         continue;
       if (isPerRow(result) && blocks == 1)
         e.storeResult(index, e.pull(result, row).value, row);
@@ -243,23 +332,30 @@ private:
 
   void emitPass(Pass &pass, const Offset &row, const Offset &block) {
     Emitter &e = *emitter;
-    if (pass.reductions.empty() && pass.stores.empty())
-      return;
-    SmallVector<Value> partials;
-    for (Reduction reduction : pass.reductions)
-      partials.push_back(reduction.start(e.builder()));
+    if (pass.hasGroups())
+      return emitGroups(pass, row);
+    for (Step &step : pass.steps) {
+      if (!step.isEmpty())
+        emitStep(step, row, block);
+      e.nextPass();
+    }
+  }
 
+  /// A step over all columns of a row or of a block of it.
+  void emitStep(Step &step, const Offset &row, const Offset &block) {
+    Emitter &e = *emitter;
     auto columns = [&](const Offset &outer, ValueRange carried) {
       auto body = [&](const Offset &column, ValueRange now) {
-        return emitColumns(pass, row, outer, column, now);
+        return emitColumns(step, row, outer, column, now);
       };
       if (blocks == 1)
         return e.columns(loops.getColumns(), carried, body);
       Value begin = e.number(block * kBlock);
       return e.columnBlock(begin, kBlock, loops.getColumns(), carried, body);
     };
+    SmallVector<Value> partials = start(step.reductions);
     int64_t outer = loops.getReduced() / loops.getColumns();
-    if (reductions.empty() || outer == 1)
+    if (!hasReductions || outer == 1)
       partials = columns(Offset(), partials);
     else
       partials = e.loop(e.index(0), e.index(outer), 1, partials,
@@ -268,38 +364,98 @@ private:
                               e.offsets().counter(entry, outer, e.depth());
                           return columns(counter, carried);
                         });
+    finish(step.reductions, partials, row);
+    placeAll(step, row);
+  }
 
-    for (auto [reduction, partial] : llvm::zip(pass.reductions, partials)) {
+  /// All steps over one group after the other.
+  void emitGroups(Pass &pass, const Offset &row) {
+    Emitter &e = *emitter;
+    SmallVector<Reduction> reductions;
+    for (Step &step : pass.steps)
+      llvm::append_range(reductions, step.reductions);
+    int64_t count = loops.getColumns() / group;
+    SmallVector<Value> partials = e.loop(
+        e.index(0), e.index(count), 1, start(reductions),
+        [&](Value entry, ValueRange carried) {
+          Offset number = e.offsets().counter(entry, count, e.depth());
+          SmallVector<Value> next;
+          for (Step &step : pass.steps) {
+            if (!step.isEmpty()) {
+              SmallVector<Value> now(
+                  carried.slice(next.size(), step.reductions.size()));
+              now.append(start(step.groups));
+              now = e.columns(
+                  group, now, [&](const Offset &column, ValueRange values) {
+                    return emitColumns(step, row, Offset(),
+                                       number * group + column, values);
+                  });
+              ArrayRef<Value> found = now;
+              llvm::append_range(next,
+                                 found.take_front(step.reductions.size()));
+              finish(step.groups, found.drop_front(step.reductions.size()),
+                     row * count + number);
+            }
+            placeAll(step, row);
+            e.nextPass();
+          }
+          for (unsigned index : pass.groupStores) {
+            Offset offset = row * count + number;
+            e.storeResult(index, e.pull(results[index], offset).value, offset);
+          }
+          return next;
+        });
+    finish(reductions, partials, row);
+    for (unsigned index : pass.groupStores)
+      place(results[index], e.resultBuffer(index), Offset());
+  }
+
+  SmallVector<Value> start(ArrayRef<Reduction> reductions) {
+    return llvm::map_to_vector(reductions, [&](Reduction reduction) {
+      return reduction.start(emitter->builder());
+    });
+  }
+
+  /// Says what has become of `reductions`, at `offset` of their results.
+  void finish(ArrayRef<Reduction> reductions, ValueRange partials,
+              const Offset &offset) {
+    Emitter &e = *emitter;
+    for (auto [reduction, partial] : llvm::zip(reductions, partials)) {
       Value total = reduction.finish(e.builder(), partial);
       Type element = getTensor(reduction.getResult()).getElementType();
-      e.define(reduction.getResult(), row, e.narrow(total, element));
+      e.define(reduction.getResult(), offset, e.narrow(total, element));
     }
-    for (unsigned index : pass.stores)
+  }
+
+  void placeAll(Step &step, const Offset &row) {
+    Emitter &e = *emitter;
+    for (unsigned index : step.stores)
       place(results[index], e.resultBuffer(index), Offset());
-    for (Value value : pass.kept)
+    for (Value value : step.kept)
       place(value, buffers[value],
             loops.getOffset(e.offsets(), row, Offset(), Offset()));
   }
 
-  SmallVector<Value> emitColumns(Pass &pass, const Offset &row,
+  SmallVector<Value> emitColumns(Step &step, const Offset &row,
                                  const Offset &outer, const Offset &column,
                                  ValueRange carried) {
     Emitter &e = *emitter;
     Offset offset = loops.getOffset(e.offsets(), row, outer, column);
     e.setPlaces(offset, row);
     SmallVector<Value> next;
-    for (auto [reduction, partial] : llvm::zip(pass.reductions, carried))
+    for (auto [reduction, partial] : llvm::zip(
+             llvm::concat<Reduction>(step.reductions, step.groups), carried))
       next.push_back(reduction.accumulate(
           e.builder(), partial, e.pullLanes(reduction.getInput(), offset)));
     SmallVector<Value> stored, kept;
-    for (unsigned index : pass.stores)
+    for (unsigned index : step.stores)
       stored.push_back(e.pull(results[index], offset).value);
-    for (Value value : pass.kept)
+    for (Value value : step.kept)
       kept.push_back(e.pull(value, offset).value);
     // Loads before stores: a result may overwrite an operand.
-    for (auto [index, value] : llvm::zip(pass.stores, stored))
+    for (auto [index, value] : llvm::zip(step.stores, stored))
       e.storeResult(index, value, offset);
-    for (auto [value, element] : llvm::zip(pass.kept, kept)) {
+    for (auto [value, element] : llvm::zip(step.kept, kept)) {
       Value &buffer = buffers[value];
       if (!buffer)
         buffer =
@@ -318,10 +474,12 @@ private:
 
   KernelSource source;
   SmallVector<Value> results;
-  SmallVector<Reduction> reductions;
   Loops loops;
+  bool hasReductions = false;
+  int64_t group = 0; ///< Elements of one; 0 where there are none in rows.
   int64_t elements = 0, columns = 1, blocks = 1, bufferBytes = 0;
   std::vector<Pass> passes;
+  DenseMap<Value, Time> times;
   DenseMap<Value, int64_t> costs;
   DenseMap<Value, Value> buffers;
   SmallVector<Value> placed;

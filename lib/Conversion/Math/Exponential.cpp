@@ -20,14 +20,14 @@ static constexpr double kLn2Low = 0x1.7f7d1cp-20;
 
 namespace {
 /// x = n ln 2 + r, |r| <= ln 2 / 2. The low bits of `shifted` hold n + bias.
-struct Reduced {
+struct ReducedArgument {
   FloatLanes n;
   FloatLanes r;
   IntLanes shifted;
 };
 } // namespace
 
-static Reduced reduce(FloatLanes x, int bias) {
+static ReducedArgument reduce(FloatLanes x, int bias) {
   FloatLanes shifted = fma(x.constant(kLog2E), x, kRound + bias);
   FloatLanes n = shifted - (kRound + bias);
   FloatLanes r = fma(n, -kLn2High, x);
@@ -47,7 +47,7 @@ static FloatLanes scaleInTwoSteps(FloatLanes fraction, IntLanes shifted) {
 }
 
 ScaledExp mlir::binade::splitExp(FloatLanes x, int bias) {
-  Reduced reduced = reduce(x, bias);
+  ReducedArgument reduced = reduce(x, bias);
   FloatLanes r = reduced.r;
   FloatLanes q = polynomial(r, {0x1.fffffcp-2, 0x1.555492p-3, 0x1.5558acp-5,
                                 0x1.123982p-7, 0x1.6a51bap-10});
@@ -72,7 +72,7 @@ FloatLanes mlir::binade::expandExp2(FloatLanes x) {
 
 FloatLanes mlir::binade::expandExpm1(FloatLanes x) {
   FloatLanes bounded = atLeast(atMost(x, 89.0), -26.0);
-  Reduced reduced = reduce(bounded, 126);
+  ReducedArgument reduced = reduce(bounded, 126);
   FloatLanes r = reduced.r;
   FloatLanes q = polynomial(r, {0x1.0p-1, 0x1.555554p-3, 0x1.5554f8p-5,
                                 0x1.1112dcp-7, 0x1.6d3a2ep-10, 0x1.9e6af6p-13});

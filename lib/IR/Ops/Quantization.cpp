@@ -137,11 +137,28 @@ static Value arrangeBlocks(ImplicitLocOpBuilder &b, Value x,
   return buildReshape(b, x, {matrices * down, high, across, wide});
 }
 
+/// How many neighbours share a scale, if all of them lie in one row; else 0.
+static int64_t findGroupsInRows(ArrayRef<int64_t> shape, QuantizedAttr format) {
+  int64_t size = 0;
+  if (format.getGranularity() == Granularity::PerGroup)
+    size = format.getExtent()[0];
+  else if (format.getGranularity() == Granularity::PerBlock &&
+           format.getExtent()[0] == 1)
+    size = format.getExtent()[1];
+  bool divides = size > 0 && !shape.empty() && shape.back() % size == 0;
+  return divides ? size : 0;
+}
+
 /// The largest of `x`, arranged, among what shares a scale: of each row, of
 /// all, or of each block.
 static Value buildLargest(ImplicitLocOpBuilder &b, Value x,
                           QuantizedAttr format) {
   SmallVector<int64_t> shape(::getShape(x));
+  if (int64_t size = findGroupsInRows(shape, format))
+    return GroupMaxOp::create(
+        b,
+        cast<RankedTensorType>(x.getType()).clone(format.getScaleShape(shape)),
+        x, size);
   SmallVector<int64_t> axes;
   switch (format.getGranularity()) {
   case Granularity::PerTensor:
@@ -195,7 +212,8 @@ FailureOr<SmallVector<Value>> QuantizeOp::decompose(ImplicitLocOpBuilder &b) {
   Value x = getX();
   ArrayRef<int64_t> shape = ::getShape(x);
   SmallVector<int64_t> scales = format.getScaleShape(shape);
-  Value rows = arrangeRows(b, x, format);
+  bool isInRows = findGroupsInRows(shape, format) > 0;
+  Value rows = isInRows ? Value() : arrangeRows(b, x, format);
   if (rows) {
     inside = QuantizedAttr::get(
         getContext(), format.getElement(), Granularity::PerRow, {},
@@ -205,7 +223,8 @@ FailureOr<SmallVector<Value>> QuantizeOp::decompose(ImplicitLocOpBuilder &b) {
   }
   // Behind views: kernels widen what they read, but no view of it.
   auto widen = [&](Value value) { return buildCast(b, value, b.getF32Type()); };
-  Value magnitude = AbsOp::create(b, widen(arrangeBlocks(b, x, inside)));
+  Value blocks = isInRows ? x : arrangeBlocks(b, x, inside);
+  Value magnitude = AbsOp::create(b, widen(blocks));
   x = widen(x);
   SmallVector<int64_t> shared = inside.getScaleShape(::getShape(x));
   Value amax = getAmax();
@@ -244,6 +263,31 @@ bool DequantizeOp::isRecomputed() { return true; }
 LogicalResult DequantizeOp::verify() {
   return verifyParts(*this, getFormat(), ::getShape(getY()),
                      getOperandTypes()); // C1
+}
+
+//===----------------------------------------------------------------------===//
+// GroupMaxOp
+//===----------------------------------------------------------------------===//
+
+Schedule GroupMaxOp::getSchedule() { return Schedule::RowReduction; }
+
+Reduced GroupMaxOp::getReduced() {
+  int64_t rank = cast<RankedTensorType>(getX().getType()).getRank();
+  return {{rank - 1}, static_cast<int64_t>(getSize())};
+}
+
+LogicalResult GroupMaxOp::verify() {
+  auto x = cast<RankedTensorType>(getX().getType());
+  auto y = cast<RankedTensorType>(getY().getType());
+  auto size = static_cast<int64_t>(getSize());
+  if (x.getRank() == 0 || size < 1 || x.getShape().back() % size != 0) // C1
+    return emitOpError("expects groups that divide the last axis of ")
+           << x << ", got groups of " << size;
+  if (y.getElementType() != x.getElementType() ||
+      y.getNumElements() * size != x.getNumElements()) // C2
+    return emitOpError("expects an element for each group of ")
+           << size << " of " << x << ", got " << y;
+  return success();
 }
 
 //===----------------------------------------------------------------------===//

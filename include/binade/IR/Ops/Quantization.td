@@ -74,6 +74,19 @@ def Binade_DequantizeOp : Binade_QuantizationOp<"dequantize",
   let results = (outs FloatTensor:$y);
 }
 
+def Binade_GroupMaxOp : Binade_QuantizationOp<"group_max",
+                                              ["getSchedule", "getReduced"]> {
+  let summary = "maximum of each group of neighbours; NaN if any is";
+  let description = [{
+    Groups lie in rows, so that a kernel of rows can find theirs on its way.
+
+    - (C1) `size` divides the last axis of `x`.
+    - (C2) The result has an element for each group, in order, whatever its shape.
+  }];
+  let arguments = (ins FloatTensor:$x, I64Attr:$size);
+  let results = (outs FloatTensor:$y);
+}
+
 def Binade_ChooseScaleOp : Binade_QuantizationOp<"choose_scale", ["getSchedule"]> {
   let summary = "scales from the magnitudes that share them";
   let description = [{

@@ -9,7 +9,8 @@ class Binade_ReduceOp<string mnemonic, string precisionClass>
     : Binade_PrecisionOp<mnemonic, precisionClass, [
           Pure, InferTypeOpAdaptorWithIsCompatible,
           DeclareOpInterfaceMethods<DifferentiableOpInterface>,
-          DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>,
+          DeclareOpInterfaceMethods<KernelOpInterface,
+                                    ["getSchedule", "getReduced"]>,
           DeclareOpInterfaceMethods<LayoutOpInterface,
                                     ["chooseLayouts", "applyLayouts"]>]> {
   let arguments = (ins FloatTensor:$x, DenseI64ArrayAttr:$axes,
@@ -23,6 +24,7 @@ class Binade_ReduceOp<string mnemonic, string precisionClass>
     Schedule $cppClass::getSchedule() {
       return getReductionSchedule(getX().getType(), getAxes());
     }
+    Reduced $cppClass::getReduced() { return {llvm::to_vector(getAxes())}; }
     Layouts $cppClass::chooseLayouts(const Layouts &known) {
       return chooseReduced(*this, known, getAxes());
     }
