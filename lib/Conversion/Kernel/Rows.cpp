@@ -1,45 +1,28 @@
 //===- Rows.cpp - elementwise kernels and reductions over rows ------------===//
 //
 // An item is one entry of the kept axes: a row, or for statistics of a channel
-// all its rows. A reduction is one pass over the item's elements; what depends
-// on it needs another pass. Results are stored in the first pass that can, and
-// read back by later ones; what is expensive and needed again is kept in a
-// buffer as long as a row, the rest is computed again.
-//
-// Where groups of neighbours are reduced too, a pass goes from group to group,
-// and over each in steps: what depends on a group's maximum needs another step.
+// all its rows. `RowPlan` says how often its elements are walked over.
 //
 //===----------------------------------------------------------------------===//
 
-#include "Reduction.h"
-#include "Schedules.h"
-#include "binade/IR/Build.h"
+#include "RowPlan.h"
 
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Elements of a block of a long row without reductions, and the length from
-/// which a row is long.
-static constexpr int64_t kBlock = 4096, kLongRow = 2 * kBlock;
-/// What a thread's stack has for rows.
-static constexpr int64_t kBufferBytes = 256 * 1024;
-/// Instructions from which an element is worth keeping.
-static constexpr int64_t kExpensive = 12;
+/// Elements of a block of a long row without reductions.
+static constexpr int64_t kBlock = 4096;
+static_assert(kLongRow % kBlock == 0);
 
 namespace {
 class RowKernel {
 public:
-  explicit RowKernel(const KernelSource &source)
-      : source(source), results(source.getResults()) {}
+  RowKernel(const KernelSource &source, RowPlan plan)
+      : source(source), plan(std::move(plan)) {}
 
   FailureOr<KernelInfo> emit() {
-    if (failed(collectReductions()))
-      return failure();
-    if (!hasReductions)
-      loops = Loops::rows(elements / columns, columns);
-    planPasses();
-
-    bool isLong = !hasReductions && columns > kLongRow;
+    int64_t columns = loops.getColumns();
+    bool isLong = !plan.hasReductions && columns > kLongRow;
     blocks = isLong ? llvm::divideCeil(columns, kBlock) : 1;
     KernelInfo info;
     info.symbol = source.symbol;
@@ -65,247 +48,6 @@ public:
   }
 
 private:
-  //===--------------------------------------------------------------------===//
-  // Which loops
-  //===--------------------------------------------------------------------===//
-
-  LogicalResult collectReductions() {
-    for (Value result : results)
-      elements = std::max(elements, getTensor(result).getNumElements());
-    for (Operation &op : source.function.front())
-      if (auto reduction = Reduction::from(&op)) {
-        if (int64_t size = getGroup(*reduction)) {
-          group = size;
-          elements = reduction->getLoops().getElements();
-          continue;
-        }
-        Loops needed = reduction->getLoops();
-        if (!hasReductions)
-          loops = needed;
-        else if (!(needed == loops))
-          return op.emitOpError("reduces over other axes than another of the "
-                                "same kernel: they need kernels of their own");
-        hasReductions = true;
-      }
-    if (hasReductions)
-      elements = loops.getElements();
-    else
-      columns = findColumns(source, results, elements);
-    if (group > 0)
-      return chooseGroups();
-    return success();
-  }
-
-  static int64_t getGroup(Reduction reduction) {
-    return cast<KernelOpInterface>(reduction.op).getReduced().group;
-  }
-
-  /// Groups in rows, or groups as rows where nothing else needs longer ones.
-  LogicalResult chooseGroups() {
-    Loops groups = Loops::rows(elements / group, group);
-    bool isLong = columns % group != 0 || columns > kLongRow;
-    if (!hasReductions)
-      loops = isLong ? groups : Loops::rows(elements / columns, columns);
-    hasReductions = true;
-    if (loops == groups)
-      group = 0;
-    else if (loops.getColumns() != loops.getReduced() ||
-             loops.getColumns() % group != 0)
-      return source.function.emitOpError("has groups that lie across rows");
-    return success();
-  }
-
-  //===--------------------------------------------------------------------===//
-  // Which pass does what
-  //===--------------------------------------------------------------------===//
-
-  /// When a value is known: in which pass, and in which step of it.
-  struct Time {
-    unsigned pass = 0, step = 0;
-  };
-
-  struct Step {
-    SmallVector<Reduction> reductions, groups;
-    SmallVector<unsigned> stores; ///< Indices of results.
-    SmallVector<Value> kept;      ///< Values that later steps read.
-    llvm::DenseSet<Value> seen;
-
-    bool isEmpty() const {
-      return reductions.empty() && groups.empty() && stores.empty();
-    }
-  };
-
-  struct Pass {
-    std::vector<Step> steps;
-    SmallVector<unsigned> groupStores; ///< Results with an element per group.
-
-    bool hasGroups() const {
-      return llvm::any_of(
-          steps, [](const Step &step) { return !step.groups.empty(); });
-    }
-  };
-
-  bool isFull(Value value) const {
-    return getTensor(value).getNumElements() == elements;
-  }
-  bool isPerRow(Value value) const {
-    return !isFull(value) &&
-           getTensor(value).getNumElements() == loops.getKept();
-  }
-  bool isPerGroup(Value value) const {
-    return group > 0 && getTensor(value).getNumElements() * group == elements;
-  }
-  bool isInGroups(Reduction reduction) const {
-    return group > 0 && getGroup(reduction) > 0;
-  }
-
-  Step &getStep(Time time) { return passes[time.pass].steps[time.step]; }
-
-  void planPasses() {
-    unsigned lastPass = 0, lastStep = 0;
-    SmallVector<Reduction> reductions;
-    for (Operation &op : source.function.front().without_terminator()) {
-      Time time;
-      for (Value operand : op.getOperands()) {
-        Time known = times.lookup(operand);
-        time.pass = std::max(time.pass, known.pass);
-        time.step = std::max(time.step, known.step);
-      }
-      if (auto reduction = Reduction::from(&op)) {
-        if (isInGroups(*reduction)) {
-          ++time.step;
-        } else {
-          reductions.push_back(*reduction);
-          time = {time.pass + 1, 0};
-        }
-      }
-      for (Value result : op.getResults())
-        times[result] = time;
-      lastPass = std::max(lastPass, time.pass);
-      lastStep = std::max(lastStep, time.step);
-    }
-    passes.resize(lastPass + 1);
-    for (Pass &pass : passes)
-      pass.steps.resize(lastStep + 1);
-    for (Reduction reduction : reductions)
-      getStep(times.lookup(reduction.getInput()))
-          .reductions.push_back(reduction);
-    for (auto [index, result] : llvm::enumerate(results)) {
-      Time time = times.lookup(result);
-      if (isFull(result))
-        getStep(time).stores.push_back(index);
-      else if (isPerGroup(result))
-        passes[time.pass].groupStores.push_back(index);
-    }
-    for (unsigned pass = 0; pass < passes.size(); ++pass) {
-      for (unsigned step = 0; step <= lastStep; ++step) {
-        for (Reduction reduction : passes[pass].steps[step].reductions)
-          visit(reduction.getInput(), {pass, step});
-        for (unsigned index : passes[pass].steps[step].stores)
-          visit(results[index], {pass, step});
-      }
-      for (unsigned index : passes[pass].groupStores)
-        visit(results[index], {pass, lastStep});
-    }
-  }
-
-  /// Follows a value that is needed at `now`; keeps what an earlier step had
-  /// and is too expensive to compute again.
-  void visit(Value value, Time now) {
-    Operation *op = value.getDefiningOp();
-    if (!op || !(isFull(value) || isPerGroup(value)) ||
-        !getStep(now).seen.insert(value).second)
-      return;
-    auto reduction = Reduction::from(op);
-    if (reduction && isInGroups(*reduction)) {
-      // Of each pass that needs it.
-      Time then = {now.pass, times.lookup(reduction->getInput()).step};
-      SmallVector<Reduction> &groups = getStep(then).groups;
-      if (llvm::none_of(groups, [&](Reduction r) { return r.op == op; }))
-        groups.push_back(*reduction);
-      return visit(reduction->getInput(), then);
-    }
-    if (isFull(value))
-      for (unsigned pass = 0; pass <= now.pass; ++pass)
-        for (unsigned step = 0; step < passes[pass].steps.size(); ++step) {
-          bool isEarlier = pass < now.pass || step < now.step;
-          if (isEarlier && isKept(value, passes[pass].steps[step]))
-            return;
-        }
-    for (Value operand : op->getOperands())
-      visit(operand, now);
-  }
-
-  /// Whether the memory that an `earlier` step leaves has the value.
-  bool isKept(Value value, Step &earlier) {
-    if (llvm::is_contained(earlier.kept, value) ||
-        llvm::any_of(earlier.stores,
-                     [&](unsigned index) { return results[index] == value; }))
-      return true;
-    if (!earlier.seen.contains(value) || getCost(value) < kExpensive ||
-        !reserve(value))
-      return false;
-    earlier.kept.push_back(value);
-    return true;
-  }
-
-  bool reserve(Value value) {
-    // A buffer holds one row, not all rows of a channel.
-    if (loops.getReduced() != loops.getColumns())
-      return false;
-    Type storage = getStorageType(getTensor(value).getElementType());
-    int64_t bytes =
-        llvm::divideCeil(storage.getIntOrFloatBitWidth(), 8) * columnsOfItem();
-    if (bufferBytes + bytes > kBufferBytes)
-      return false;
-    bufferBytes += bytes;
-    return true;
-  }
-
-  int64_t columnsOfItem() const { return loops.getColumns(); }
-
-  /// About how many instructions an element takes, from memory.
-  int64_t getCost(Value value) {
-    Operation *op = value.getDefiningOp();
-    if (!op || !isFull(value))
-      return 0;
-    auto [entry, isNew] = costs.try_emplace(value, 0);
-    if (!isNew)
-      return entry->second;
-    int64_t cost = getOwnCost(op);
-    for (Value operand : op->getOperands())
-      cost += getCost(operand);
-    return costs[value] = cost;
-  }
-
-  static int64_t getOwnCost(Operation *op) {
-    auto elementwise = dyn_cast<ElementwiseOpInterface>(op);
-    if (!elementwise)
-      return isa<EncodeOp, DequantizeOp>(op)      ? kExpensive
-             : isa<GatherOp, PadOp, ConcatOp>(op) ? 2
-                                                  : 0;
-    // Asks the op itself.
-    ImplicitLocOpBuilder b(op->getLoc(), op->getContext());
-    Block block;
-    b.setInsertionPointToStart(&block);
-    SmallVector<Value> operands;
-    for (Value operand : op->getOperands())
-      operands.push_back(block.addArgument(
-          getComputeType(getTensor(operand).getElementType()), op->getLoc()));
-    elementwise.buildScalar(b, operands);
-    int64_t cost = 0;
-    for (Operation &part : block) {
-      bool isFunction = isa<math::MathDialect>(part.getDialect()) &&
-                        !isa<math::AbsFOp, math::FmaOp, math::CopySignOp>(part);
-      cost += isFunction ? 20 : isa<arith::DivFOp>(part) ? 8 : 1;
-    }
-    return cost;
-  }
-
-  //===--------------------------------------------------------------------===//
-  // Code
-  //===--------------------------------------------------------------------===//
-
   void emitItem(Value item, int64_t extent) {
     Emitter &e = *emitter;
     Offset counter = e.offsets().counter(item, extent, e.depth());
@@ -313,13 +55,13 @@ private:
     if (blocks > 1)
       std::tie(row, block) = e.offsets().divide(counter, blocks).asPair();
     e.setPlaces(Offset(), row);
-    for (Pass &pass : passes)
+    for (const RowPass &pass : plan.passes)
       emitPass(pass, row, block);
     SmallVector<unsigned> others;
     for (auto [index, result] : llvm::enumerate(results)) {
-      if (isFull(result) || isPerGroup(result))
+      if (plan.isFull(result) || plan.isPerGroup(result))
         continue;
-      if (isPerRow(result) && blocks == 1)
+      if (plan.isPerRow(result) && blocks == 1)
         e.storeResult(index, e.pull(result, row).value, row);
       else
         others.push_back(index);
@@ -330,11 +72,11 @@ private:
     placed.clear();
   }
 
-  void emitPass(Pass &pass, const Offset &row, const Offset &block) {
+  void emitPass(const RowPass &pass, const Offset &row, const Offset &block) {
     Emitter &e = *emitter;
     if (pass.hasGroups())
       return emitGroups(pass, row);
-    for (Step &step : pass.steps) {
+    for (const RowStep &step : pass.steps) {
       if (!step.isEmpty())
         emitStep(step, row, block);
       e.nextPass();
@@ -342,7 +84,7 @@ private:
   }
 
   /// A step over all columns of a row or of a block of it.
-  void emitStep(Step &step, const Offset &row, const Offset &block) {
+  void emitStep(const RowStep &step, const Offset &row, const Offset &block) {
     Emitter &e = *emitter;
     auto columns = [&](const Offset &outer, ValueRange carried) {
       auto body = [&](const Offset &column, ValueRange now) {
@@ -355,7 +97,7 @@ private:
     };
     SmallVector<Value> partials = start(step.reductions);
     int64_t outer = loops.getReduced() / loops.getColumns();
-    if (!hasReductions || outer == 1)
+    if (!plan.hasReductions || outer == 1)
       partials = columns(Offset(), partials);
     else
       partials = e.loop(e.index(0), e.index(outer), 1, partials,
@@ -369,27 +111,28 @@ private:
   }
 
   /// All steps over one group after the other.
-  void emitGroups(Pass &pass, const Offset &row) {
+  void emitGroups(const RowPass &pass, const Offset &row) {
     Emitter &e = *emitter;
     SmallVector<Reduction> reductions;
-    for (Step &step : pass.steps)
+    for (const RowStep &step : pass.steps)
       llvm::append_range(reductions, step.reductions);
-    int64_t count = loops.getColumns() / group;
+    int64_t count = loops.getColumns() / plan.group;
     SmallVector<Value> partials = e.loop(
         e.index(0), e.index(count), 1, start(reductions),
         [&](Value entry, ValueRange carried) {
           Offset number = e.offsets().counter(entry, count, e.depth());
           SmallVector<Value> next;
-          for (Step &step : pass.steps) {
+          for (const RowStep &step : pass.steps) {
             if (!step.isEmpty()) {
               SmallVector<Value> now(
                   carried.slice(next.size(), step.reductions.size()));
               now.append(start(step.groups));
-              now = e.columns(
-                  group, now, [&](const Offset &column, ValueRange values) {
-                    return emitColumns(step, row, Offset(),
-                                       number * group + column, values);
-                  });
+              now = e.columns(plan.group, now,
+                              [&](const Offset &column, ValueRange values) {
+                                return emitColumns(step, row, Offset(),
+                                                   number * plan.group + column,
+                                                   values);
+                              });
               ArrayRef<Value> found = now;
               llvm::append_range(next,
                                  found.take_front(step.reductions.size()));
@@ -427,7 +170,7 @@ private:
     }
   }
 
-  void placeAll(Step &step, const Offset &row) {
+  void placeAll(const RowStep &step, const Offset &row) {
     Emitter &e = *emitter;
     for (unsigned index : step.stores)
       place(results[index], e.resultBuffer(index), Offset());
@@ -436,15 +179,16 @@ private:
             loops.getOffset(e.offsets(), row, Offset(), Offset()));
   }
 
-  SmallVector<Value> emitColumns(Step &step, const Offset &row,
+  SmallVector<Value> emitColumns(const RowStep &step, const Offset &row,
                                  const Offset &outer, const Offset &column,
                                  ValueRange carried) {
     Emitter &e = *emitter;
     Offset offset = loops.getOffset(e.offsets(), row, outer, column);
     e.setPlaces(offset, row);
     SmallVector<Value> next;
-    for (auto [reduction, partial] : llvm::zip(
-             llvm::concat<Reduction>(step.reductions, step.groups), carried))
+    for (auto [reduction, partial] :
+         llvm::zip(llvm::concat<const Reduction>(step.reductions, step.groups),
+                   carried))
       next.push_back(reduction.accumulate(
           e.builder(), partial, e.pullLanes(reduction.getInput(), offset)));
     SmallVector<Value> stored, kept;
@@ -473,14 +217,10 @@ private:
   }
 
   KernelSource source;
-  SmallVector<Value> results;
-  Loops loops;
-  bool hasReductions = false;
-  int64_t group = 0; ///< Elements of one; 0 where there are none in rows.
-  int64_t elements = 0, columns = 1, blocks = 1, bufferBytes = 0;
-  std::vector<Pass> passes;
-  DenseMap<Value, Time> times;
-  DenseMap<Value, int64_t> costs;
+  const RowPlan plan;
+  const Loops &loops = plan.loops;
+  const SmallVector<Value> &results = plan.results;
+  int64_t blocks = 1;
   DenseMap<Value, Value> buffers;
   SmallVector<Value> placed;
   std::optional<Emitter> emitter;
@@ -488,5 +228,8 @@ private:
 } // namespace
 
 FailureOr<KernelInfo> mlir::binade::emitRows(const KernelSource &source) {
-  return RowKernel(source).emit();
+  FailureOr<RowPlan> plan = RowPlan::of(source);
+  if (failed(plan))
+    return failure();
+  return RowKernel(source, std::move(*plan)).emit();
 }
