@@ -32,10 +32,10 @@ def shapes() -> dict[str, tuple[int, ...]]:
     return tensors | {"ln_f.weight": (width,), "ln_f.bias": (width,)}
 
 
-def write_module(path: pathlib.Path) -> None:
+def write_module(path: pathlib.Path, element: str = "f32") -> None:
     """A gradient graph whose gradients are inputs: what is left is the update."""
     tensors = [
-        (name, f"tensor<{'x'.join(map(str, shape))}xf32>")
+        (name, f"tensor<{'x'.join(map(str, shape))}x{element}>")
         for name, shape in shapes().items()
     ]
 

@@ -11,6 +11,7 @@ import tempfile
 import warnings
 
 import adamw
+import ml_dtypes
 import numpy as np
 import torch
 from pairs import compare
@@ -20,6 +21,7 @@ from runtime import Program, compile_step
 PEERS = {
     "f32": [("torch.optim", "AdamW")],
     "bf16": [],
+    "all bf16": [("torch.optim", "AdamW")],
     "e4m3": [("torchao.optim", "AdamWFp8")],
     "e4m3x": [],
     "dyn8": [("bitsandbytes.optim", "AdamW8bit"), ("torchao.optim", "AdamW8bit")],
@@ -39,19 +41,21 @@ def find_class(module: str, name: str) -> type | None:
 
 def build(states: str, values: dict[str, tuple[np.ndarray, np.ndarray]]) -> Program:
     """The update alone, with its parameters and gradients."""
+    narrow = states == "all bf16"
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        adamw.write_module(folder / "whole.mlir")
+        adamw.write_module(folder / "whole.mlir", "bf16" if narrow else "f32")
         adamw.leave_out_statistics(folder / "whole.mlir", folder / "alone.mlir")
         program = Program(
             compile_step(
                 folder / "alone.mlir", folder / "alone.bnd", "--from", "optimizer",
-                "--states", states,
+                "--states", "bf16" if narrow else states,
             )
         )  # fmt: skip
+    dtype = ml_dtypes.bfloat16 if narrow else np.float32
     for name, (value, gradient) in values.items():
-        program["parameter", name][...] = value
-        program["batch", name][...] = gradient
+        program["parameter", name][...] = value.astype(dtype)
+        program["batch", name][...] = gradient.astype(dtype)
     return program
 
 
@@ -75,10 +79,11 @@ def measure(arguments: argparse.Namespace) -> None:
                 continue
             parameters = []
             for value, gradient in values.values():
-                parameter = torch.nn.Parameter(torch.from_numpy(value.copy()))
-                parameter.grad = torch.from_numpy(gradient)
+                dtype = torch.bfloat16 if states == "all bf16" else torch.float32
+                parameter = torch.nn.Parameter(torch.from_numpy(value.copy()).to(dtype))
+                parameter.grad = torch.from_numpy(gradient).to(dtype)
                 parameters.append(parameter)
-            more = {"fused": True} if states == "f32" else {}
+            more = {"fused": True} if module == "torch.optim" else {}
             peer = optimizer(parameters, lr=1e-3, weight_decay=0.01, **more)
             sides = (f"binade {states}", own.run), (f"{module} {name}", peer.step)
             print(f"  {compare(*sides, arguments.pairs)}", flush=True)

@@ -137,6 +137,9 @@ static Value arrangeBlocks(ImplicitLocOpBuilder &b, Value x,
   return buildReshape(b, x, {matrices * down, high, across, wide});
 }
 
+/// Elements that are worth a row of their own.
+static constexpr int64_t kLeastRow = 64;
+
 /// How many neighbours share a scale, if all of them lie in one row; else 0.
 static int64_t findGroupsInRows(ArrayRef<int64_t> shape, QuantizedAttr format) {
   int64_t size = 0;
@@ -162,6 +165,11 @@ static Value buildLargest(ImplicitLocOpBuilder &b, Value x,
   SmallVector<int64_t> axes;
   switch (format.getGranularity()) {
   case Granularity::PerTensor:
+    // A kernel that walks over rows finds what is largest in each.
+    if (shape.size() > 1 && shape.back() >= kLeastRow) {
+      x = ReduceMaxOp::create(b, x, static_cast<int64_t>(shape.size()) - 1);
+      shape.pop_back();
+    }
     llvm::append_range(axes, llvm::seq<int64_t>(0, shape.size()));
     break;
   case Granularity::PerBlock:
@@ -204,14 +212,32 @@ static Value pack(ImplicitLocOpBuilder &b, Value codes) {
   return AddOp::create(b, high, takeHalf(1));
 }
 
+/// What `x` was before views that leave together what shares a scale: the
+/// kernel that made it may quantize it.
+static Value lookThroughViews(Value x, QuantizedAttr format) {
+  while (auto view = x.getDefiningOp<ReshapeOp>()) {
+    ArrayRef<int64_t> before = ::getShape(view.getX()), after = ::getShape(x);
+    bool isFlat = format.getGranularity() == Granularity::PerTensor ||
+                  format.getGranularity() == Granularity::PerGroup;
+    bool isOfRows = format.getGranularity() == Granularity::PerRow ||
+                    findGroupsInRows(after, format) > 0;
+    bool keepsRows =
+        !before.empty() && !after.empty() && before.back() == after.back();
+    if (!isFlat && !(isOfRows && keepsRows))
+      break;
+    x = view.getX();
+  }
+  return x;
+}
+
 /// Rows are encoded as they were measured, by one kernel.
 FailureOr<SmallVector<Value>> QuantizeOp::decompose(ImplicitLocOpBuilder &b) {
   QuantizedAttr format = getFormat(), inside = format;
   if (format.getHistory() > 0 && !getAmax())
     return failure();
-  Value x = getX();
+  Value x = lookThroughViews(getX(), format);
   ArrayRef<int64_t> shape = ::getShape(x);
-  SmallVector<int64_t> scales = format.getScaleShape(shape);
+  SmallVector<int64_t> scales = format.getScaleShape(::getShape(getX()));
   bool isInRows = findGroupsInRows(shape, format) > 0;
   Value rows = isInRows ? Value() : arrangeRows(b, x, format);
   if (rows) {
@@ -244,7 +270,9 @@ FailureOr<SmallVector<Value>> QuantizeOp::decompose(ImplicitLocOpBuilder &b) {
       chosen.getFactor(), rest, inside, getSaturate());
   if (rows)
     codes = takeBack(b, codes, shape, format);
-  SmallVector<Value> parts = {format.isPacked() ? pack(b, codes) : codes};
+  SmallVector<Value> parts = {format.isPacked()
+                                  ? pack(b, codes)
+                                  : buildReshape(b, codes, ::getShape(getX()))};
   parts.push_back(buildReshape(b, chosen.getScale(), scales));
   for (Value value : chosen.getExpansion())
     parts.push_back(buildReshape(b, value, scales));
