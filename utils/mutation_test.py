@@ -296,8 +296,8 @@ MUTATIONS = [
     ),
     Mutation(
         "lib/Conversion/Kernel/Reduction.cpp",
-        "isa<ReduceMaxOp>(op) && getInput().getDefiningOp<AbsOp>()",
-        "isa<ReduceMaxOp>(op)",
+        "!isa<ReduceSumOp>(op) && getInput().getDefiningOp<AbsOp>()",
+        "!isa<ReduceSumOp>(op)",
         "the largest of numbers with a sign is taken by their bits",
     ),
     Mutation(

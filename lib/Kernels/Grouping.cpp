@@ -187,11 +187,12 @@ private:
   }
 
   static void addReduction(Unit &unit, Operation *op) {
-    Reduced reduced = cast<KernelOpInterface>(op).getReduced();
-    if (llvm::is_contained(unit.reduced, reduced))
-      return;
-    unit.reduced.push_back(reduced);
-    unit.left.push_back(llvm::to_vector(getShape(op->getResult(0))));
+    auto remember = [](auto &known, auto one) {
+      if (!llvm::is_contained(known, one))
+        known.push_back(std::move(one));
+    };
+    remember(unit.reduced, cast<KernelOpInterface>(op).getReduced());
+    remember(unit.left, llvm::to_vector(getShape(op->getResult(0))));
   }
 
   /// Whether `op` computes with what reductions leave: once for a row, or for a

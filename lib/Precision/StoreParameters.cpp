@@ -62,7 +62,7 @@ static DenseElementsAttr buildStart(QuantizedAttr format, unsigned part,
     return fill(APFloat(number));
   uint64_t code = 0;
   if (CodeBookAttr book = format.getBook()) {
-    while (code + 1 < book.getValues().size() &&
+    while (code + 1 < static_cast<uint64_t>(book.getValues().size()) &&
            number >= book.getThreshold(code + 1))
       ++code;
   } else {

@@ -233,3 +233,18 @@ func.func @step(%x: tensor<4x8x16xf32>) -> (tensor<4x8xf32>, tensor<4xf32>) {
   %2 = binade.reduce_sum %0 {axes = array<i64: 1, 2>} : (tensor<4x8x16xf32>) -> tensor<4xf32>
   return %1, %2 : tensor<4x8xf32>, tensor<4xf32>
 }
+
+// -----
+
+// What a norm leaves of rows and what measures its result are of the same rows.
+
+// CHECK-LABEL: func.func @step
+// CHECK-NEXT:    %[[A:.*]]:2 = binade.launch [@softmax_encode_0](%arg0)
+// CHECK-NEXT:    return %[[A]]#0, %[[A]]#1
+func.func @step(%x: tensor<4x64xf32>) -> (tensor<4xf32>, tensor<4x64xf8E4M3FN>) {
+  %0 = binade.softmax %x : (tensor<4x64xf32>) -> tensor<4x64xf32>
+  %1 = binade.reduce_max %0 {axes = array<i64: 1>} : (tensor<4x64xf32>) -> tensor<4xf32>
+  %2:2 = binade.choose_scale %1 {format = #binade.quantized<f8E4M3FN, per_row, scale = f32>} : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  %3 = binade.encode %0, %2#1 {format = #binade.quantized<f8E4M3FN, per_row, scale = f32>, saturate} : (tensor<4x64xf32>, tensor<4xf32>) -> tensor<4x64xf8E4M3FN>
+  return %2#0, %3 : tensor<4xf32>, tensor<4x64xf8E4M3FN>
+}

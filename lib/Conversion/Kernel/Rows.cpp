@@ -76,6 +76,7 @@ private:
     Emitter &e = *emitter;
     if (pass.hasGroups())
       return emitGroups(pass, row);
+    assert(pass.groupStores.empty() && "results of groups that nothing walks");
     for (const RowStep &step : pass.steps) {
       if (!step.isEmpty())
         emitStep(step, row, block);

@@ -137,8 +137,8 @@ static Value arrangeBlocks(ImplicitLocOpBuilder &b, Value x,
   return buildReshape(b, x, {matrices * down, high, across, wide});
 }
 
-/// Elements that are worth a row of their own.
-static constexpr int64_t kLeastRow = 64;
+/// Rows that are worth to be measured apart, and elements of one.
+static constexpr int64_t kManyRows = 64;
 
 /// How many neighbours share a scale, if all of them lie in one row; else 0.
 static int64_t findGroupsInRows(ArrayRef<int64_t> shape, QuantizedAttr format) {
@@ -166,7 +166,8 @@ static Value buildLargest(ImplicitLocOpBuilder &b, Value x,
   switch (format.getGranularity()) {
   case Granularity::PerTensor:
     // A kernel that walks over rows finds what is largest in each.
-    if (shape.size() > 1 && shape.back() >= kLeastRow) {
+    if (!shape.empty() && shape.back() >= kManyRows &&
+        ShapedType::getNumElements(shape) >= kManyRows * shape.back()) {
       x = ReduceMaxOp::create(b, x, static_cast<int64_t>(shape.size()) - 1);
       shape.pop_back();
     }
