@@ -40,7 +40,7 @@ def test_rows_and_their_groups(name, backend):
     wide, row = tensor_type(shape, "f32"), tensor_type(shape[:1], "f32")
     codes = tensor_type(shape, "f8E4M3FN")
     scales = tensor_type((-(-a.size // size),), "f32")
-    results = [wide, codes, scales, codes, scales, row, row]
+    results = [wide, codes, scales, codes, scales, row, row, wide]
     module = f"""
       func.func @f(%a: {wide}, %b: {wide}) -> ({", ".join(results)}) {{
         %x = binade.add %a, %b : ({wide}, {wide}) -> {wide}
@@ -51,14 +51,17 @@ def test_rows_and_their_groups(name, backend):
         %q:2 = binade.quantize %y {{{form}, saturate}} : ({wide}) -> ({codes}, {scales})
         %z = binade.dequantize %q#0, %q#1 {{{form}}} : ({codes}, {scales}) -> {wide}
         %least = binade.reduce_max %z {{axes = array<i64: 1>}} : ({wide}) -> {row}
-        return %x, %p#0, %p#1, %q#0, %q#1, %most, %least : {", ".join(results)}
+        %again = binade.broadcast %least {{axes = array<i64: 0>}} : ({row}) -> {wide}
+        %w = binade.sub %z, %again : ({wide}, {wide}) -> {wide}
+        return %x, %p#0, %p#1, %q#0, %q#1, %most, %least, %w : {", ".join(results)}
       }}"""
     got = evaluate(module, {"arg0": a, "arg1": b}, "--backend", backend)
     x = a + b
     y = x - x.max(1, keepdims=True)
     (p, p_scales), (q, q_scales) = quantize(x, size), quantize(y, size)
     expected = [x, p, p_scales, q, q_scales, x.max(1)]
-    expected.append(dequantize(q, q_scales, size).max(1))
+    z = dequantize(q, q_scales, size)
+    expected += [z.max(1), z - z.max(1, keepdims=True)]
     for index, value in enumerate(expected):
         np.testing.assert_array_equal(got[f"result{index}"], value, str(index))
 

@@ -150,6 +150,9 @@ private:
           return next;
         });
     finish(reductions, partials, row);
+    // From here on it lies there whatever the group.
+    for (const RowStep &step : pass.steps)
+      placeAll(step, row);
     for (unsigned index : pass.groupStores)
       place(results[index], e.resultBuffer(index), Offset());
   }
