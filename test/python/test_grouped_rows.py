@@ -129,3 +129,43 @@ def test_sums_over_other_axes(backend):
     got = evaluate(module, {"arg0": x}, "--backend", backend)
     np.testing.assert_array_equal(got["result0"], -x.sum(2))
     np.testing.assert_array_equal(got["result1"], -x.sum((1, 2)))
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_results_of_rows_that_share_memory(backend):
+    """The sum may lie where its operand was, but is read after it."""
+    a, b = np.random.default_rng(3).integers(-9, 9, (2, 16, 16)).astype(F32)
+    module = """
+      func.func @f(%a: tensor<16x16xf32>, %b: tensor<16x16xf32>)
+          -> (tensor<16xf32>, tensor<16xf32>) {
+        %p = binade.reduce_max %a {axes = array<i64: 1>}
+            : (tensor<16x16xf32>) -> tensor<16xf32>
+        %n = binade.neg %b : (tensor<16x16xf32>) -> tensor<16x16xf32>
+        %q = binade.reduce_max %n {axes = array<i64: 1>}
+            : (tensor<16x16xf32>) -> tensor<16xf32>
+        %d = binade.sub %p, %q : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+        return %d, %q : tensor<16xf32>, tensor<16xf32>
+      }"""
+    got = evaluate(module, {"arg0": a, "arg1": b}, "--backend", backend)
+    np.testing.assert_array_equal(got["result0"], a.max(1) + b.min(1))
+    np.testing.assert_array_equal(got["result1"], -b.min(1))
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_numbers_of_rows_spread_over_groups(backend):
+    x = np.random.default_rng(4).integers(-9, 9, (5, 48)).astype(F32)
+    module = """
+      func.func @f(%x: tensor<5x48xf32>) -> (tensor<5x3xf32>, tensor<5x3xf32>) {
+        %y = binade.neg %x : (tensor<5x48xf32>) -> tensor<5x48xf32>
+        %r = binade.reduce_max %y {axes = array<i64: 1>}
+            : (tensor<5x48xf32>) -> tensor<5xf32>
+        %g = binade.group_max %y {size = 16} : (tensor<5x48xf32>) -> tensor<5x3xf32>
+        %s = binade.broadcast %r {axes = array<i64: 0>}
+            : (tensor<5xf32>) -> tensor<5x3xf32>
+        %t = binade.add %s, %s : (tensor<5x3xf32>, tensor<5x3xf32>) -> tensor<5x3xf32>
+        return %g, %t : tensor<5x3xf32>, tensor<5x3xf32>
+      }"""
+    got = evaluate(module, {"arg0": x}, "--backend", backend)
+    np.testing.assert_array_equal(got["result0"], -x.reshape(5, 3, 16).min(2))
+    expected = np.repeat(-2 * x.min(1)[:, None], 3, 1)
+    np.testing.assert_array_equal(got["result1"], expected)

@@ -20,15 +20,16 @@ struct RowStep {
   }
 };
 
-/// One walk over a row: its steps one after the other or, where groups are
-/// reduced, all of them over one group after the other.
+/// One walk over a row: its steps one after the other or, where groups matter,
+/// all of them over one group after the other.
 struct RowPass {
   std::vector<RowStep> steps;
   SmallVector<unsigned> groupStores; ///< Results with an element per group.
 
-  bool hasGroups() const {
-    return llvm::any_of(
-        steps, [](const RowStep &step) { return !step.groups.empty(); });
+  bool isOfGroups() const {
+    return !groupStores.empty() || llvm::any_of(steps, [](const RowStep &step) {
+      return !step.groups.empty();
+    });
   }
 };
 

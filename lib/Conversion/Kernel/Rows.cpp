@@ -57,15 +57,13 @@ private:
     e.setPlaces(Offset(), row);
     for (const RowPass &pass : plan.passes)
       emitPass(pass, row, block);
-    SmallVector<unsigned> others;
-    for (auto [index, result] : llvm::enumerate(results)) {
-      if (plan.isFull(result) || plan.isPerGroup(result))
-        continue;
+    SmallVector<unsigned> ofRows, others;
+    for (auto [index, result] : llvm::enumerate(results))
       if (plan.isPerRow(result) && blocks == 1)
-        e.storeResult(index, e.pull(result, row).value, row);
-      else
+        ofRows.push_back(index);
+      else if (!plan.isFull(result) && !plan.isPerGroup(result))
         others.push_back(index);
-    }
+    storeAll(ofRows, row);
     emitOthers(e, others, counter);
     for (Value value : placed)
       e.unplace(value);
@@ -74,9 +72,8 @@ private:
 
   void emitPass(const RowPass &pass, const Offset &row, const Offset &block) {
     Emitter &e = *emitter;
-    if (pass.hasGroups())
+    if (pass.isOfGroups())
       return emitGroups(pass, row);
-    assert(pass.groupStores.empty() && "results of groups that nothing walks");
     for (const RowStep &step : pass.steps) {
       if (!step.isEmpty())
         emitStep(step, row, block);
@@ -143,10 +140,7 @@ private:
             placeAll(step, row);
             e.nextPass();
           }
-          for (unsigned index : pass.groupStores) {
-            Offset offset = row * count + number;
-            e.storeResult(index, e.pull(results[index], offset).value, offset);
-          }
+          storeAll(pass.groupStores, row * count + number);
           return next;
         });
     finish(reductions, partials, row);
@@ -155,6 +149,17 @@ private:
       placeAll(step, row);
     for (unsigned index : pass.groupStores)
       place(results[index], e.resultBuffer(index), Offset());
+  }
+
+  /// Loads before stores: a result may overwrite an operand.
+  void storeAll(ArrayRef<unsigned> indices, const Offset &offset) {
+    Emitter &e = *emitter;
+    SmallVector<Value> values =
+        llvm::map_to_vector(indices, [&](unsigned index) {
+          return e.pull(results[index], offset).value;
+        });
+    for (auto [index, value] : llvm::zip(indices, values))
+      e.storeResult(index, value, offset);
   }
 
   SmallVector<Value> start(ArrayRef<Reduction> reductions) {
@@ -195,14 +200,9 @@ private:
                    carried))
       next.push_back(reduction.accumulate(
           e.builder(), partial, e.pullLanes(reduction.getInput(), offset)));
-    SmallVector<Value> stored, kept;
-    for (unsigned index : step.stores)
-      stored.push_back(e.pull(results[index], offset).value);
-    for (Value value : step.kept)
-      kept.push_back(e.pull(value, offset).value);
-    // Loads before stores: a result may overwrite an operand.
-    for (auto [index, value] : llvm::zip(step.stores, stored))
-      e.storeResult(index, value, offset);
+    SmallVector<Value> kept = llvm::map_to_vector(
+        step.kept, [&](Value value) { return e.pull(value, offset).value; });
+    storeAll(step.stores, offset);
     for (auto [value, element] : llvm::zip(step.kept, kept)) {
       Value &buffer = buffers[value];
       if (!buffer)
