@@ -78,7 +78,7 @@ private:
     for (unsigned input : inputs) {
       unit.level = std::max(unit.level, units[input].level + 1);
       if ((canJoin(units[input], unit) || isOfRows(units[input], op)) &&
-          (!host || isBetter(input, *host)))
+          readsOwnRows(op, input) && (!host || isBetter(input, *host)))
         host = input;
     }
     if (host && absorb(inputs, *host))
@@ -207,6 +207,34 @@ private:
       return llvm::all_of(op->getOperands(), isLeft) &&
              llvm::all_of(op->getResults(), isLeft);
     });
+  }
+
+  /// Whether what `op` reads of rows that `host` reduces is that of the rows it
+  /// computes: in a square matrix a broadcast may hand out another row's.
+  bool readsOwnRows(Operation *op, unsigned host) {
+    const Unit &unit = units[host];
+    auto *rows = llvm::find_if(
+        unit.reduced, [](const Reduced &reduced) { return !reduced.group; });
+    if (rows == unit.reduced.end())
+      return true;
+    SmallVector<int64_t> kept;
+    for (int64_t axis : llvm::seq<int64_t>(0, unit.shape.size()))
+      if (!llvm::is_contained(rows->axes, axis))
+        kept.push_back(axis);
+    SmallVector<Operation *> pending = {op};
+    while (!pending.empty())
+      for (Value operand : pending.pop_back_val()->getOperands()) {
+        Operation *producer = operand.getDefiningOp();
+        if (!producer || !isRecomputed(producer))
+          continue;
+        pending.push_back(producer);
+        auto broadcast = dyn_cast<BroadcastOp>(producer);
+        if (!broadcast || broadcast.getAxes() == ArrayRef<int64_t>(kept))
+          continue;
+        if (llvm::is_contained(getInputs(broadcast), host))
+          return false;
+      }
+    return true;
   }
 
   void join(Operation *op, Schedule schedule, unsigned host,

@@ -18,8 +18,8 @@ struct Unit {
   Phase phase = Phase::Forward;
   /// Longer than that of any unit that this one reads from.
   unsigned level = 0;
-  /// What its reductions of rows take together, all of one kind alike, and the
-  /// shapes of what is left.
+  /// What its reductions of rows take together, at most one set of axes and one
+  /// size of groups, and the shapes of what is left.
   SmallVector<Reduced, 2> reduced = {};
   SmallVector<SmallVector<int64_t>, 2> left = {};
 };

@@ -72,15 +72,15 @@ private:
 
   /// Groups in rows, or groups as rows where nothing else needs longer ones.
   LogicalResult chooseGroups() {
-    Loops groups = Loops::rows(elements / group, group);
     int64_t columns = loops.getColumns();
     if (!hasReductions && (columns % group != 0 || columns > kLongRow))
-      loops = groups;
+      loops = Loops::rows(elements / group, group);
     hasReductions = true;
-    if (loops == groups)
-      group = 0;
-    else if (loops.getColumns() != loops.getReduced() || columns % group != 0)
+    if (loops.getColumns() != loops.getReduced() ||
+        loops.getColumns() % group != 0)
       return source.function.emitOpError("has groups that lie across rows");
+    if (loops.getColumns() == group)
+      group = 0;
     return success();
   }
 

@@ -36,8 +36,8 @@ struct RowPass {
 struct RowPlan {
   SmallVector<Value> results;
   Loops loops;
-  bool hasReductions = false;
-  int64_t group = 0; ///< Elements of one; 0 where there are none in rows.
+  bool hasReductions = false; ///< Of rows, or of groups in them.
+  int64_t group = 0; ///< Elements of one; 0 where there are none, or rows.
   int64_t elements = 0;
   std::vector<RowPass> passes;
 

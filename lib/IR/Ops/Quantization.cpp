@@ -137,8 +137,8 @@ static Value arrangeBlocks(ImplicitLocOpBuilder &b, Value x,
   return buildReshape(b, x, {matrices * down, high, across, wide});
 }
 
-/// Rows that are worth to be measured apart, and elements of one.
-static constexpr int64_t kManyRows = 64;
+/// Fewer or shorter rows than these are not measured one by one.
+static constexpr int64_t kLeastRows = 64, kLeastColumns = 64;
 
 /// How many neighbours share a scale, if all of them lie in one row; else 0.
 static int64_t findGroupsInRows(ArrayRef<int64_t> shape, QuantizedAttr format) {
@@ -166,8 +166,8 @@ static Value buildLargest(ImplicitLocOpBuilder &b, Value x,
   switch (format.getGranularity()) {
   case Granularity::PerTensor:
     // A kernel that walks over rows finds what is largest in each.
-    if (!shape.empty() && shape.back() >= kManyRows &&
-        ShapedType::getNumElements(shape) >= kManyRows * shape.back()) {
+    if (!shape.empty() && shape.back() >= kLeastColumns &&
+        ShapedType::getNumElements(shape) >= kLeastRows * shape.back()) {
       x = ReduceMaxOp::create(b, x, static_cast<int64_t>(shape.size()) - 1);
       shape.pop_back();
     }
