@@ -98,9 +98,10 @@ FailureOr<KernelInfo> mlir::binade::emitKernel(func::FuncOp kernel,
   for (TypeRange types : {kernel.getArgumentTypes(), kernel.getResultTypes()})
     for (Type type : types) {
       auto tensor = dyn_cast<RankedTensorType>(type);
-      if (!tensor || !tensor.hasStaticShape())
+      if (!tensor || !tensor.hasStaticShape() || tensor.getNumElements() == 0)
         return kernel.emitError("kernel '@")
-               << kernel.getName() << "' expects tensors of static shape, got "
+               << kernel.getName()
+               << "' expects tensors of static shape that have elements, got "
                << type;
     }
   OwningOpRef<func::FuncOp> body(kernel.clone());

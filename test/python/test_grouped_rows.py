@@ -169,3 +169,42 @@ def test_numbers_of_rows_spread_over_groups(backend):
     np.testing.assert_array_equal(got["result0"], -x.reshape(5, 3, 16).min(2))
     expected = np.repeat(-2 * x.min(1)[:, None], 3, 1)
     np.testing.assert_array_equal(got["result1"], expected)
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_numbers_of_other_rows(backend):
+    """In a square matrix the maximum of row j may meet column j."""
+    x = np.random.default_rng(6).integers(-9, 9, (4, 4)).astype(F32)
+    module = """
+      func.func @f(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4xf32>) {
+        %m = binade.reduce_max %x {axes = array<i64: 1>}
+            : (tensor<4x4xf32>) -> tensor<4xf32>
+        %b = binade.broadcast %m {axes = array<i64: 1>}
+            : (tensor<4xf32>) -> tensor<4x4xf32>
+        %y = binade.sub %x, %b : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+        return %y, %m : tensor<4x4xf32>, tensor<4xf32>
+      }"""
+    got = evaluate(module, {"arg0": x}, "--backend", backend)
+    np.testing.assert_array_equal(got["result0"], x - x.max(1)[None])
+    np.testing.assert_array_equal(got["result1"], x.max(1))
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_one_row_that_is_one_group(backend):
+    x = np.random.default_rng(8).integers(-9, 9, (1, 64)).astype(F32)
+    form = "format = #binade.quantized<f8E4M3FN, per_block<1, 64>, scale = f32>"
+    module = f"""
+      func.func @f(%x: tensor<1x64xf32>) -> (tensor<1x1xf32>, tensor<1xf32>) {{
+        %y = binade.neg %x : (tensor<1x64xf32>) -> tensor<1x64xf32>
+        %q:2 = binade.quantize %y {{{form}, saturate}}
+            : (tensor<1x64xf32>) -> (tensor<1x64xf8E4M3FN>, tensor<1x1xf32>)
+        %z = binade.dequantize %q#0, %q#1 {{{form}}}
+            : (tensor<1x64xf8E4M3FN>, tensor<1x1xf32>) -> tensor<1x64xf32>
+        %m = binade.reduce_max %z {{axes = array<i64: 1>}}
+            : (tensor<1x64xf32>) -> tensor<1xf32>
+        return %q#1, %m : tensor<1x1xf32>, tensor<1xf32>
+      }}"""
+    got = evaluate(module, {"arg0": x}, "--backend", backend)
+    codes, scales = quantize(-x, 64)
+    np.testing.assert_array_equal(got["result0"].ravel(), scales)
+    np.testing.assert_array_equal(got["result1"], dequantize(codes, scales, 64).max(1))
