@@ -281,6 +281,19 @@ MUTATIONS = [
         "let adjoint = [{ return {dy, dy}; }];",
         "sub: no sign in the gradient of what is subtracted",
     ),
+    # Rows, and groups in them.
+    Mutation(
+        "lib/Kernels/Grouping.cpp",
+        "readsOwnRows(op, input) && (",
+        "(",
+        "a row's kernel hands out what other rows have",
+    ),
+    Mutation(
+        "lib/Conversion/Kernel/RowPlan.h",
+        "return !groupStores.empty() ||",
+        "return",
+        "results of groups are not stored where no group is reduced",
+    ),
     # Scales and codes that wait.
     Mutation(
         "lib/Conversion/LaneCodec.cpp",
