@@ -98,10 +98,9 @@ FailureOr<KernelInfo> mlir::binade::emitKernel(func::FuncOp kernel,
   for (TypeRange types : {kernel.getArgumentTypes(), kernel.getResultTypes()})
     for (Type type : types) {
       auto tensor = dyn_cast<RankedTensorType>(type);
-      if (!tensor || !tensor.hasStaticShape() || tensor.getNumElements() == 0)
+      if (!tensor || !tensor.hasStaticShape())
         return kernel.emitError("kernel '@")
-               << kernel.getName()
-               << "' expects tensors of static shape that have elements, got "
+               << kernel.getName() << "' expects tensors of static shape, got "
                << type;
     }
   OwningOpRef<func::FuncOp> body(kernel.clone());

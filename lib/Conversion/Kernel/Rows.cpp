@@ -235,5 +235,8 @@ FailureOr<KernelInfo> mlir::binade::emitRows(const KernelSource &source) {
   FailureOr<RowPlan> plan = RowPlan::of(source);
   if (failed(plan))
     return failure();
+  if (plan->loops.getKept() == 0)
+    return func::FuncOp(source.function).emitError("kernel '@")
+           << source.symbol << "' expects rows, got tensors without elements";
   return RowKernel(source, std::move(*plan)).emit();
 }
