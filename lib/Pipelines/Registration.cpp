@@ -111,61 +111,57 @@ static void registerPlain(CompilerPhase phase) {
                              });
 }
 
+/// A pipeline whose options `fill` puts where the driver has its own.
+template <typename Options>
+static void registerWith(CompilerPhase phase,
+                         void (*fill)(CompileOptions &, const Options &)) {
+  PassPipelineRegistration<Options>(
+      getPipelineName(phase), getSummary(phase),
+      [phase, fill](OpPassManager &pm, const Options &parsed) {
+        CompileOptions options;
+        fill(options, parsed);
+        buildPipeline(pm, phase, options);
+      });
+}
+
 void mlir::binade::registerPipelines() {
   registerConversionPipeline();
   registerTargetCpuPipeline();
-  PassPipelineRegistration<AutodiffPipelineOptions>(
-      getPipelineName(CompilerPhase::Autodiff),
-      getSummary(CompilerPhase::Autodiff),
-      [](OpPassManager &pm, const AutodiffPipelineOptions &parsed) {
-        CompileOptions options;
+  registerWith<AutodiffPipelineOptions>(
+      CompilerPhase::Autodiff,
+      [](CompileOptions &options, const AutodiffPipelineOptions &parsed) {
         options.stableEmbedding = parsed.stableEmbedding;
-        buildPipeline(pm, CompilerPhase::Autodiff, options);
       });
   registerPlain(CompilerPhase::Kernels);
-  PassPipelineRegistration<OptimizerPipelineOptions>(
-      getPipelineName(CompilerPhase::Optimizer),
-      getSummary(CompilerPhase::Optimizer),
-      [](OpPassManager &pm, const OptimizerPipelineOptions &parsed) {
-        CompileOptions options;
+  registerWith<OptimizerPipelineOptions>(
+      CompilerPhase::Optimizer,
+      [](CompileOptions &options, const OptimizerPipelineOptions &parsed) {
         options.optimizer = parsed.optimizer;
         options.settings.assign(parsed.settings.begin(), parsed.settings.end());
         options.groups.assign(parsed.groups.begin(), parsed.groups.end());
         options.clip = parsed.clip;
-        buildPipeline(pm, CompilerPhase::Optimizer, options);
       });
-  PassPipelineRegistration<AssignPipelineOptions>(
-      getPipelineName(CompilerPhase::Assign), getSummary(CompilerPhase::Assign),
-      [](OpPassManager &pm, const AssignPipelineOptions &parsed) {
-        CompileOptions options;
+  registerWith<AssignPipelineOptions>(
+      CompilerPhase::Assign,
+      [](CompileOptions &options, const AssignPipelineOptions &parsed) {
         options.policy = parsed.policy;
         options.ranges = parsed.ranges;
         options.states.assign(parsed.states.begin(), parsed.states.end());
-        buildPipeline(pm, CompilerPhase::Assign, options);
       });
-  PassPipelineRegistration<MaterializePipelineOptions>(
-      getPipelineName(CompilerPhase::Materialize),
-      getSummary(CompilerPhase::Materialize),
-      [](OpPassManager &pm, const MaterializePipelineOptions &parsed) {
-        CompileOptions options;
+  registerWith<MaterializePipelineOptions>(
+      CompilerPhase::Materialize,
+      [](CompileOptions &options, const MaterializePipelineOptions &parsed) {
         options.budget = parsed.budget;
-        buildPipeline(pm, CompilerPhase::Materialize, options);
       });
-  PassPipelineRegistration<ProgramsPipelineOptions>(
-      getPipelineName(CompilerPhase::Programs),
-      getSummary(CompilerPhase::Programs),
-      [](OpPassManager &pm, const ProgramsPipelineOptions &parsed) {
-        CompileOptions options;
+  registerWith<ProgramsPipelineOptions>(
+      CompilerPhase::Programs,
+      [](CompileOptions &options, const ProgramsPipelineOptions &parsed) {
         options.batches = parsed.batches;
         options.accumulateInMomentum = parsed.inMomentum;
-        buildPipeline(pm, CompilerPhase::Programs, options);
       });
-  PassPipelineRegistration<MonitorPipelineOptions>(
-      getPipelineName(CompilerPhase::Monitor),
-      getSummary(CompilerPhase::Monitor),
-      [](OpPassManager &pm, const MonitorPipelineOptions &parsed) {
-        CompileOptions options;
+  registerWith<MonitorPipelineOptions>(
+      CompilerPhase::Monitor,
+      [](CompileOptions &options, const MonitorPipelineOptions &parsed) {
         options.statistics = parsed.statistics;
-        buildPipeline(pm, CompilerPhase::Monitor, options);
       });
 }

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from reference import ROOT, binade, safetensors
-from test_memory import F32, compile_bundle, find_saved, keep
+from test_memory import F32, GRAPH, compile_bundle, find_saved, keep
 
 onnx = pytest.importorskip("onnx")
 torch = pytest.importorskip("torch")
@@ -84,19 +84,6 @@ def test_values_made_again_are_the_same(policy, flags, tmp_path):
 class Net:
     """Products exact in f32, as in `test_memory.Net`, of more elements."""
 
-    GRAPH = """
-    <ir_version: 9, opset_import: ["" : 20]>
-    net (float[96, 40] x, int64[96] labels) => (float loss)
-      <float[40, 48] up, float[48, 64] middle, float[64, 3] down> {
-      a = MatMul(x, up)
-      b = Gelu(a)
-      c = MatMul(b, middle)
-      d = Gelu(c)
-      logits = MatMul(d, down)
-      loss = SoftmaxCrossEntropyLoss(logits, labels)
-    }
-    """
-
     def __init__(self, folder):
         draw = np.random.default_rng(4)
         steps = np.array([-1, -0.5, -0.25, 0, 0.25, 0.5, 1], F32)
@@ -105,7 +92,7 @@ class Net:
                        "middle": draw.standard_normal((48, 64), F32) / 8,
                        "down": draw.standard_normal((64, 3), F32)}  # fmt: skip
         self.labels = np.arange(96) % 3
-        model = onnx.parser.parse_model(self.GRAPH)
+        model = onnx.parser.parse_model(GRAPH.replace("24", "96"))
         for name, value in self.values.items():
             model.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
         model.metadata_props.add(
