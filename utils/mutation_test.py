@@ -289,7 +289,7 @@ MUTATIONS = [
         "a row's kernel hands out what other rows have",
     ),
     Mutation(
-        "lib/Conversion/Kernel/RowPlan.h",
+        "lib/Conversion/Kernel/WalkPlan.h",
         "return !groupStores.empty() ||",
         "return",
         "results of groups are not stored where no group is reduced",

@@ -70,16 +70,17 @@ static FailureOr<KernelInfo> emit(const KernelSource &source,
   if (schedule == Schedule::Scalars && onlyNumbers)
     return emitScalars(source);
   std::optional<Loops> loops;
-  bool isChain = false;
+  bool isChain = false, leavesColumns = false;
   for (Operation &op : function.front())
     if (auto reduction = Reduction::from(&op)) {
       loops = reduction->getLoops();
       isChain |= readsReduction(&op);
+      leavesColumns |= reduction->leavesColumns();
     }
+  if (leavesColumns)
+    return emitColumns(source);
   if (!loops)
     return emitRows(source);
-  if (!loops->groups.back().isReduced)
-    return emitColumns(source);
   // Few elements, and sums that need sums, are one item's.
   bool isLarge = loops->getElements() > 2 * kTaskElements;
   bool isFull = loops->getKept() == 1;

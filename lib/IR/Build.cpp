@@ -62,10 +62,6 @@ SmallVector<int64_t> mlir::binade::getSwapOfLastAxes(Type type) {
   return permutation;
 }
 
-Value mlir::binade::buildSwapped(ImplicitLocOpBuilder &b, Value x) {
-  return TransposeOp::create(b, x, getSwapOfLastAxes(x.getType()));
-}
-
 Value mlir::binade::getSwapped(Value x) {
   auto transpose = x.getDefiningOp<TransposeOp>();
   bool swaps =

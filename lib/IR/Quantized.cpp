@@ -114,6 +114,27 @@ QuantizedAttr QuantizedAttr::withRounding(bool stochastic) const {
              getMargin());
 }
 
+QuantizedAttr QuantizedAttr::withGroups(Granularity granularity,
+                                        ArrayRef<int64_t> extent) const {
+  return get(getContext(), getElement(), granularity, extent, getScale(),
+             getRule(), getExpand(), getStochastic(), getHistory(),
+             getMargin());
+}
+
+QuantizedAttr QuantizedAttr::getTurned(int64_t rows) const {
+  switch (getGranularity()) {
+  case Granularity::PerTensor:
+    return *this;
+  case Granularity::PerRow:
+    return withGroups(Granularity::PerBlock, {rows, 1});
+  case Granularity::PerGroup:
+    return withGroups(Granularity::PerBlock, {getExtent()[0], 1});
+  case Granularity::PerBlock:
+    return withGroups(Granularity::PerBlock, {getExtent()[1], getExtent()[0]});
+  }
+  llvm_unreachable("all granularities are listed");
+}
+
 double QuantizedAttr::getPeak() const {
   return std::ldexp(getLargest(), -static_cast<int>(getMargin()));
 }

@@ -169,18 +169,23 @@ private:
            host.shape == guest.shape &&
            llvm::all_of(host.reduced, [&](const Reduced &mine) {
              return llvm::all_of(guest.reduced, [&](const Reduced &theirs) {
-               return canShareRows(mine, theirs, host.shape.size());
+               return canShareRows(mine, theirs, host.shape);
              });
            });
   }
 
   /// Whether rows that are reduced in one way and in the other are the same, or
-  /// rows and groups in them.
-  static bool canShareRows(const Reduced &x, const Reduced &y, int64_t rank) {
+  /// rows and groups in them, or groups in rows and in columns.
+  static bool canShareRows(const Reduced &x, const Reduced &y,
+                           ArrayRef<int64_t> shape) {
     if (x.group > 0 && y.group > 0)
-      return x == y;
+      return x == y || (x.axes != y.axes && x.group > 1 && y.group > 1 &&
+                        shape.back() > 1);
     if (x.group == 0 && y.group == 0)
       return x.axes == y.axes;
+    auto rank = static_cast<int64_t>(shape.size());
+    if ((x.group > 0 ? x : y).axes.back() != rank - 1)
+      return false;
     ArrayRef<int64_t> axes = x.group > 0 ? y.axes : x.axes;
     return axes.back() == rank - 1 &&
            axes.back() - axes.front() + 1 == static_cast<int64_t>(axes.size());

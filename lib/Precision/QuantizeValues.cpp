@@ -11,19 +11,17 @@ using namespace mlir::binade;
 
 /// Whether `value` is what is left of another in `format`.
 static bool isDecoded(Value value, QuantizedAttr format) {
-  if (auto swap = value.getDefiningOp<TransposeOp>())
-    value = swap.getX();
   auto decoded = value.getDefiningOp<DequantizeOp>();
   return decoded && decoded.getFormat() == format;
 }
 
-static bool turnsFor(OpOperand &operand, QuantizedAttr format) {
-  bool isFlat = format.getGranularity() == Granularity::PerRow ||
-                format.getGranularity() == Granularity::PerGroup ||
-                (format.getGranularity() == Granularity::PerBlock &&
-                 format.getExtent()[0] != format.getExtent()[1]);
+/// `format`, along the axis over which products with `operand` are summed.
+static QuantizedAttr turnFor(OpOperand &operand, QuantizedAttr format) {
   auto op = cast<PrecisionOpInterface>(operand.getOwner());
-  return isFlat && op.getSummedAxis(operand.getOperandNumber()) == -2;
+  if (op.getSummedAxis(operand.getOperandNumber()) != -2)
+    return format;
+  auto type = cast<RankedTensorType>(operand.get().getType());
+  return format.getTurned(type.getDimSize(type.getRank() - 2));
 }
 
 /// The phase of what makes `value`.
@@ -34,14 +32,12 @@ static Phase getPhaseOf(Value value) {
 
 void ValueQuantizer::read(OpOperand &operand, QuantizedAttr format) {
   Value value = operand.get();
+  format = turnFor(operand, format);
   if (isDecoded(value, format))
     return;
   // Not what waited is quantized, but what it was.
   while (Value before = getSaved(value))
     value = before;
-  bool turns = turnsFor(operand, format);
-  if (turns)
-    value = turn(value);
   SmallVector<Value> parts = quantize(value, format);
   Operation *reader = operand.getOwner();
   Phase phase = getPhase(reader);
@@ -49,8 +45,7 @@ void ValueQuantizer::read(OpOperand &operand, QuantizedAttr format) {
     for (Value &part : parts)
       part = save(part);
   b.setInsertionPoint(reader);
-  Value decoded = decode(value, parts, format, phase);
-  operand.set(turns ? swapAxes(decoded, phase) : decoded);
+  operand.set(decode(value, parts, format, phase));
 }
 
 void ValueQuantizer::wait(SaveOp op, QuantizedAttr format) {
@@ -108,23 +103,6 @@ Value ValueQuantizer::decode(Value like, ValueRange parts, QuantizedAttr format,
   setPhase(decoded, phase);
   made.push_back(decoded);
   return decoded;
-}
-
-/// `value` with its last two axes swapped, right behind its definition.
-Value ValueQuantizer::turn(Value value) {
-  Value &known = turned[value];
-  if (known)
-    return known;
-  b.setLoc(value.getLoc());
-  b.setInsertionPointAfterValue(value);
-  return known = swapAxes(value, getPhaseOf(value));
-}
-
-Value ValueQuantizer::swapAxes(Value value, Phase phase) {
-  Value swapped = buildSwapped(b, value);
-  setPhase(swapped.getDefiningOp(), phase);
-  made.push_back(swapped.getDefiningOp());
-  return swapped;
 }
 
 /// What `value` was before it waited; null where it did not.

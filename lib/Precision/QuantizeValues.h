@@ -15,9 +15,8 @@ public:
   ValueQuantizer(func::FuncOp function, ImplicitLocOpBuilder &b)
       : function(function), b(b) {}
 
-  /// Has `operand` read what is left of it. Where elements share scales along
-  /// the last axis, but products are summed over the one before, that is
-  /// quantized with both swapped: scales are those of summands.
+  /// Has `operand` read what is left of it. Where products are summed over its
+  /// columns, elements share scales along those instead of along rows.
   void read(OpOperand &operand, QuantizedAttr format);
 
   /// Has codes of what `op` saves wait in its place, and erases it.
@@ -30,8 +29,6 @@ private:
   SmallVector<Value> quantize(Value value, QuantizedAttr format);
   Value save(Value part);
   Value decode(Value like, ValueRange parts, QuantizedAttr format, Phase phase);
-  Value turn(Value value);
-  Value swapAxes(Value value, Phase phase);
   Value getSaved(Value value);
 
   func::FuncOp function;
@@ -43,8 +40,6 @@ private:
   DenseMap<std::pair<Value, Attribute>, SmallVector<Value>> quantized;
   /// Of parts, what waits.
   DenseMap<Value, Value> saves;
-  /// With their last two axes swapped.
-  DenseMap<Value, Value> turned;
   /// What decoded values were before they waited.
   DenseMap<Value, Value> saved;
 };

@@ -135,10 +135,14 @@ static void evaluateGroupMax(GroupMaxOp op, Evaluation &e) {
   const Tensor &x = e[op.getX()];
   Tensor &y = e.result();
   auto size = static_cast<int64_t>(op.getSize());
+  bool isInRows = static_cast<int64_t>(op.getAxis()) == -1;
+  int64_t columns = isInRows ? 1 : x.getShape().back();
   llvm::fill(y.getFloats(), -INFINITY);
-  for (int64_t i = 0; i < x.getNumElements(); ++i)
-    if (double &most = y[i / size]; x[i] > most || std::isnan(x[i]))
+  for (int64_t i = 0; i < x.getNumElements(); ++i) {
+    int64_t group = i / (size * columns) * columns + i % columns;
+    if (double &most = y[group]; x[i] > most || std::isnan(x[i]))
       most = x[i];
+  }
 }
 
 static void evaluateChooseScale(ChooseScaleOp op, Evaluation &e) {

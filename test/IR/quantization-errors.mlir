@@ -137,8 +137,16 @@ func.func @f(%x: tensor<4xf32>, %rng: tensor<2xi64>) {
 // -----
 
 func.func @f(%x: tensor<8x60xf32>) {
-  // expected-error@+1 {{expects groups that divide the last axis of 'tensor<8x60xf32>', got groups of 16}}
+  // expected-error@+1 {{expects groups that divide axis -1 of 'tensor<8x60xf32>', got groups of 16}}
   %a = binade.group_max %x {size = 16} : (tensor<8x60xf32>) -> tensor<30xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<8x64xf32>) {
+  // expected-error@+1 {{expects groups that divide axis -2 of 'tensor<8x64xf32>', got groups of 16}}
+  %a = binade.group_max %x {size = 16, axis = -2} : (tensor<8x64xf32>) -> tensor<32xf32>
   return
 }
 

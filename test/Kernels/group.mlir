@@ -248,3 +248,22 @@ func.func @step(%x: tensor<4x64xf32>) -> (tensor<4xf32>, tensor<4x64xf8E4M3FN>) 
   %3 = binade.encode %0, %2#1 {format = #binade.quantized<f8E4M3FN, per_row, scale = f32>, saturate} : (tensor<4x64xf32>, tensor<4xf32>) -> tensor<4x64xf8E4M3FN>
   return %2#0, %3 : tensor<4xf32>, tensor<4x64xf8E4M3FN>
 }
+
+// -----
+
+// Groups in rows and in columns of one tensor are found by the kernel that makes it; what
+// reduces whole rows has another kernel than groups in columns.
+
+// CHECK-LABEL: func.func @step
+// CHECK-NEXT:    %[[A:.*]]:2 = binade.launch [@tanh_group_max_0](%arg0)
+// CHECK-NEXT:    %[[B:.*]] = binade.launch [@softmax_1](%arg0)
+// CHECK-NEXT:    %[[C:.*]] = binade.launch [@group_max_2](%[[B]])
+// CHECK-NEXT:    return %[[A]]#0, %[[A]]#1, %[[C]]
+func.func @step(%x: tensor<32x64xf32>) -> (tensor<2x64xf32>, tensor<32x4xf32>, tensor<2x64xf32>) {
+  %0 = binade.tanh %x : (tensor<32x64xf32>) -> tensor<32x64xf32>
+  %1 = binade.group_max %0 {size = 16, axis = -2} : (tensor<32x64xf32>) -> tensor<2x64xf32>
+  %2 = binade.group_max %0 {size = 16} : (tensor<32x64xf32>) -> tensor<32x4xf32>
+  %3 = binade.softmax %x : (tensor<32x64xf32>) -> tensor<32x64xf32>
+  %4 = binade.group_max %3 {size = 16, axis = -2} : (tensor<32x64xf32>) -> tensor<2x64xf32>
+  return %1, %2, %4 : tensor<2x64xf32>, tensor<32x4xf32>, tensor<2x64xf32>
+}

@@ -3,21 +3,19 @@
 // RUN: binade-opt %t.mlir --binade-materialize-precision | diff - %t.mlir
 // RUN: binade-opt %t.mlir --binade-expand-composites | FileCheck %s --check-prefix=EXPAND
 
-// Elements that share a scale are summands of one sum: a weight whose rows are summed
-// over is turned first, and the product reads it turned back. That costs nothing: the
-// product of codes swaps axes itself.
+// Elements that share a scale are summands of one sum: those of a weight whose rows are
+// summed over lie in columns.
 
 // CHECK-LABEL: func.func @step
-// CHECK-DAG:     %[[T:.*]] = binade.transpose %arg1 {permutation = array<i64: 1, 0>} : (tensor<64x32xf32>) -> tensor<32x64xf32>
-// CHECK-DAG:     %[[W:.*]]:2 = binade.quantize %[[T]] {format = #binade.quantized<f8E4M3FN, per_block<1, 32>, scale = f8E8M0FNU, rule = round_up>
-// CHECK-DAG:     %[[DECODED:.*]] = binade.dequantize %[[W]]#0, %[[W]]#1 {{.*}} -> tensor<32x64xf32>
-// CHECK-DAG:     %[[BACK:.*]] = binade.transpose %[[DECODED]]
-// CHECK-DAG:     %[[X:.*]]:2 = binade.quantize %{{.*}} : (tensor<4x64xf32>)
-// CHECK:         binade.matmul %{{.*}}, %[[BACK]]
+// CHECK-NOT:     binade.transpose
+// CHECK-DAG:     %[[W:.*]]:2 = binade.quantize %arg1 {format = #binade.quantized<f8E4M3FN, per_block<32, 1>, scale = f8E8M0FNU, rule = round_up>
+// CHECK-DAG:     %[[DECODED:.*]] = binade.dequantize %[[W]]#0, %[[W]]#1 {{.*}} -> tensor<64x32xf32>
+// CHECK-DAG:     %[[X:.*]]:2 = binade.quantize %{{.*}}per_block<1, 32>{{.*}} : (tensor<4x64xf32>)
+// CHECK:         binade.matmul %{{.*}}, %[[DECODED]]
 
 // EXPAND-LABEL: func.func @step
-// EXPAND:         %[[W:.*]] = binade.dequantize {{.*}} -> tensor<32x64xbf16>
-// EXPAND:         binade.matmul %{{.*}}, %[[W]] {transpose_rhs} : (tensor<4x64xbf16>, tensor<32x64xbf16>) -> tensor<4x32xf32>
+// EXPAND:         %[[W:.*]] = binade.dequantize {{.*}} -> tensor<64x32xbf16>
+// EXPAND:         binade.matmul %{{.*}}, %[[W]] : (tensor<4x64xbf16>, tensor<64x32xbf16>) -> tensor<4x32xf32>
 func.func @step(%x: tensor<4x64xf32> {binade.name = "x", binade.role = #binade.role<batch>},
                 %w: tensor<64x32xf32> {binade.name = "w", binade.role = #binade.role<parameter>},
                 %last: tensor<32x2xf32> {binade.name = "last", binade.role = #binade.role<parameter>}) -> tensor<4x2xf32> {

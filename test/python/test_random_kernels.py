@@ -23,11 +23,16 @@ class Function:
         # Squares, in which a row and a column are easily confused.
         square = self.random.choice([(last,), (last // self.group,)])
         lead = self.random.choice(
-            [(1,), (3,), (5,), (2, 3), (1, 4), (4, 4), square, square, square]
+            [(1,), (3,), (6,), (2, 8), (1, 4), (4, 4), square, square, square]
+        )
+        # Neighbours in a column, if any divide it.
+        self.high = self.random.choice(
+            [n for n in (2, 3, 4, 8, lead[-1]) if not lead[-1] % n]
         )
         self.full = (*lead, last)
         self.rows, self.last = lead, (last,)
         self.groups = (*lead, last // self.group)
+        self.blocks = (*lead[:-1], lead[-1] // self.high, last)
         self.known = {}
         self.lines, self.inputs, self.phase = [], [], ""
         for shape in (self.full, self.full, self.rows, self.last, self.groups):
@@ -76,6 +81,10 @@ class Function:
         operand = (self.pick(self.full), self.full)
         self.emit("group_max", [operand], self.groups, f"size = {self.group}")
 
+    def add_column_maximum(self):
+        operand = (self.pick(self.full), self.full)
+        self.emit("group_max", [operand], self.blocks, f"size = {self.high}, axis = -2")
+
     def add_broadcast(self):
         source = self.random.choice([self.rows, self.rows, self.last])
         target = self.random.choice([self.full, self.full, self.groups])
@@ -96,6 +105,8 @@ class Function:
             (f"per_group<{self.group}>", (count // self.group,)),
             (f"per_group<{other}>", (count // other,)),
             (f"per_block<1, {self.group}>", self.groups),
+            (f"per_block<{self.high}, 1>", self.blocks),
+            (f"per_block<{self.high}, 1>", self.blocks),
             (f"per_group<{self.group + 1}>", (-(-count // (self.group + 1)),)),
         ])  # fmt: skip
         rule = self.random.choice(["inverse_power", "round_up"])
@@ -120,7 +131,7 @@ class Function:
     def build(self):
         choices = [self.add_elementwise] * 4 + [self.add_broadcast] * 3
         choices += [self.add_maximum] * 2 + [self.add_quantized] * 2
-        choices.append(self.add_group_maximum)
+        choices += [self.add_group_maximum, self.add_column_maximum]
         for step in range(40):
             if step == 28:
                 self.phase = "binade.phase = #binade.phase<backward>"

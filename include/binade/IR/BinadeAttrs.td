@@ -175,6 +175,11 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
     float getScaleOfZeros() const;
     /// The same with another `stochastic`.
     QuantizedAttr withRounding(bool stochastic) const;
+    /// The same with other groups that share a scale.
+    QuantizedAttr withGroups(Granularity granularity,
+                             ArrayRef<int64_t> extent) const;
+    /// The same for what lies in columns of `rows` elements instead of rows.
+    QuantizedAttr getTurned(int64_t rows) const;
     /// A scale, and with `expand` k and c.
     unsigned countFactors() const { return getExpand() ? 3 : 1; }
     /// The shape of scales of a tensor of `shape`.

@@ -33,9 +33,6 @@ Value buildReshape(ImplicitLocOpBuilder &b, Value x, ArrayRef<int64_t> shape);
 /// The permutation that swaps the last two axes of `type`, a ranked tensor.
 SmallVector<int64_t> getSwapOfLastAxes(Type type);
 
-/// `x` with its last two axes swapped.
-Value buildSwapped(ImplicitLocOpBuilder &b, Value x);
-
 /// What `x` is the transpose of, if only its last two axes are swapped.
 Value getSwapped(Value x);
 

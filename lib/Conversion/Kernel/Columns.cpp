@@ -6,8 +6,8 @@
 // the sums, one number per column.
 //
 // A variance needs the mean first. It is found in one pass nevertheless, from
-// sums in f64 of differences to the first row. Whatever else needs sums of sums
-// is done by items that have all rows of some columns.
+// sums in f64 of differences to the first row. Whatever else depends on sums is
+// for items that have all rows (Tiles.cpp).
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,8 +22,8 @@ using namespace mlir::binade;
 /// Most blocks of rows, fewest rows of one, and about how many elements.
 static constexpr int64_t kMostChunks = 64, kFewestRows = 64,
                          kChunkElements = 32768;
-/// Columns of an item with a few rows, and with all rows.
-static constexpr int64_t kWideBlock = 1024, kNarrowBlock = 64;
+/// Columns of an item.
+static constexpr int64_t kWideBlock = 1024;
 /// As many columns keep their partial results in registers.
 static constexpr int64_t kRegisterColumns = 64;
 
@@ -84,12 +84,14 @@ public:
   FailureOr<KernelInfo> emit() {
     if (failed(collect()))
       return failure();
+    if (!isOnePass)
+      return emitTiles(source);
     chooseBlocks();
     KernelInfo info;
     info.symbol = source.symbol;
     info.extent = batches * chunks * blocks;
     info.grain = std::max<int64_t>(
-        1, kTaskElements / std::max<int64_t>(1, rowsPerChunk * blockColumns));
+        1, kTaskElements / std::max<int64_t>(1, rowsPerChunk * kWideBlock));
     info.hasStatus = source.hasIndices();
     info.hasFinish = chunks > 1;
     info.workspaceBytes = kStatusBytes + countCells() * getCellBytes();
@@ -128,23 +130,15 @@ private:
   }
 
   LogicalResult collect() {
-    if (failed(collect(/*allowMoments=*/true)))
-      return failure();
-    // Items that have all rows go over them as often as they need.
-    return depth > 0 ? collect(/*allowMoments=*/false) : success();
-  }
-
-  LogicalResult collect(bool allowMoments) {
-    reductions.clear();
-    moments.clear();
-    storesAt.clear();
-    depth = 0;
-    DenseMap<Value, unsigned> levels;
+    DenseSet<Value> late; // What depends on reductions.
     for (Operation &op : source.function.front().without_terminator()) {
-      unsigned level = 0;
-      for (Value operand : op.getOperands())
-        level = std::max(level, levels.lookup(operand));
-      if (auto reduction = Reduction::from(&op)) {
+      bool isLate = llvm::any_of(op.getOperands(), [&](Value operand) {
+        return late.contains(operand);
+      });
+      std::optional<Reduction> reduction = Reduction::from(&op);
+      if (reduction && !reduction->leavesColumns()) {
+        isOnePass = false; // Groups in rows.
+      } else if (reduction) {
         if (reductions.empty())
           loops = reduction->getLoops();
         else if (!(reduction->getLoops() == loops))
@@ -152,24 +146,18 @@ private:
                  << reductions.front().op->getName()
                  << " of the same kernel: they need kernels of their own";
         std::optional<Moments> found;
-        if (allowMoments && level == 1)
-          found = findMoments(*reduction, reductions);
-        if (found) {
+        if (isLate && (found = findMoments(*reduction, reductions)))
           moments.push_back(*found);
-        } else {
-          depth = std::max(depth, level);
-          levelOf[&op] = level++;
-        }
+        isOnePass &= !isLate || found;
         reductions.push_back(*reduction);
       }
-      for (Value result : op.getResults())
-        levels[result] = level;
+      if (isLate || reduction)
+        late.insert_range(op.getResults());
     }
     for (auto [index, result] : llvm::enumerate(results))
       if (isFull(result)) {
-        unsigned level = levels.lookup(result);
-        storesAt[level].push_back(index);
-        depth = std::max(depth, level);
+        isOnePass &= !late.contains(result);
+        stores.push_back(index);
       }
     return success();
   }
@@ -178,20 +166,14 @@ private:
     columns = loops.getColumns();
     rows = loops.getReduced();
     batches = loops.getKept() / columns;
-    blockColumns = kWideBlock;
-    rowsPerChunk = rows;
-    if (depth > 0) {
-      blockColumns = kNarrowBlock;
-    } else {
-      int64_t wanted =
-          llvm::divideCeil(kChunkElements, std::min(columns, kWideBlock));
-      wanted =
-          std::max({wanted, kFewestRows,
-                    static_cast<int64_t>(llvm::divideCeil(rows, kMostChunks))});
-      rowsPerChunk = std::min(rows, wanted);
-    }
+    int64_t wanted =
+        llvm::divideCeil(kChunkElements, std::min(columns, kWideBlock));
+    wanted =
+        std::max({wanted, kFewestRows,
+                  static_cast<int64_t>(llvm::divideCeil(rows, kMostChunks))});
+    rowsPerChunk = std::min(rows, wanted);
     chunks = llvm::divideCeil(rows, rowsPerChunk);
-    blocks = llvm::divideCeil(columns, blockColumns);
+    blocks = llvm::divideCeil(columns, kWideBlock);
   }
 
   //===--------------------------------------------------------------------===//
@@ -201,10 +183,7 @@ private:
   /// Of f64 each, so that they have one place per reduction: entry [batch,
   /// chunk, column].
   int64_t getCellBytes() const { return batches * chunks * columns * 8; }
-  int64_t countCells() const {
-    int64_t partials = reductions.size() + 2 * moments.size();
-    return partials + (chunks == 1 ? reductions.size() : 0);
-  }
+  int64_t countCells() const { return reductions.size() + 2 * moments.size(); }
 
   bool isOfMoments(Reduction reduction) const {
     return llvm::any_of(moments, [&](const Moments &m) {
@@ -249,13 +228,12 @@ private:
     Value end = arith::MinUIOp::create(
         b, arith::AddIOp::create(b, first, e.index(rowsPerChunk)),
         e.index(rows));
-    return {batch,    chunk, first, end, e.number(block * blockColumns),
-            e.depth()};
+    return {batch, chunk, first, end, e.number(block * kWideBlock), e.depth()};
   }
 
   void forColumns(Emitter &e, const Item &item,
                   llvm::function_ref<void(const Offset &)> body) {
-    e.columnBlock(item.firstColumn, blockColumns, columns, {},
+    e.columnBlock(item.firstColumn, kWideBlock, columns, {},
                   [&](const Offset &column, ValueRange) {
                     body(column);
                     return SmallVector<Value>();
@@ -268,69 +246,40 @@ private:
 
   void emitItem(Emitter &e, Value number, int64_t extent) {
     Item item = locate(e, number, extent);
-    for (unsigned level = 0; level <= depth; ++level)
-      emitPass(e, item, level);
+    SmallVector<Reduction> own = getOwn();
+    if (!moments.empty())
+      emitShifts(e, item);
+    if (std::min(columns, kWideBlock) <= kRegisterColumns)
+      emitInRegisters(e, item, own);
+    else
+      emitInMemory(e, item, own);
+    e.nextPass();
     if (chunks > 1)
       return;
+    // The partial results are all there are.
     forColumns(e, item, [&](const Offset &column) {
+      defineTotals(e, item.batch, column, own);
       emitPerColumn(e, item.batch * columns + column);
     });
     emitOthersOnce(e, e.offsets().counter(number, extent, e.depth()));
-    for (Reduction reduction : reductions)
-      e.unplace(reduction.getResult());
   }
 
-  void emitPass(Emitter &e, const Item &item, unsigned level) {
+  /// Reductions that have partial results of their own.
+  SmallVector<Reduction> getOwn() const {
     SmallVector<Reduction> own;
     for (Reduction reduction : reductions)
-      if (levelOf[reduction.op] == level && !isOfMoments(reduction))
+      if (!isOfMoments(reduction))
         own.push_back(reduction);
-    bool hasMoments = level == 0 && !moments.empty();
-    if (own.empty() && !hasMoments && storesAt[level].empty())
-      return;
-    if (hasMoments)
-      emitShifts(e, item);
-    if (std::min(columns, blockColumns) <= kRegisterColumns)
-      emitInRegisters(e, item, level, own);
-    else
-      emitInMemory(e, item, level, own);
-    e.nextPass();
-    if (chunks > 1 || (own.empty() && !hasMoments))
-      return;
-    // The partial results are the results.
-    forColumns(e, item, [&](const Offset &column) {
-      defineTotals(e, item.batch, column, own, hasMoments);
-      Offset place = item.batch * columns + column;
-      for (Reduction reduction : own)
-        keep(e, reduction, place);
-      if (hasMoments)
-        for (const Moments &m : moments)
-          for (Reduction reduction : {m.sum, m.squares})
-            keep(e, reduction, place);
-    });
-    for (Reduction reduction : reductions)
-      if (levelOf[reduction.op] == level || isOfMoments(reduction))
-        e.place(reduction.getResult(), viewTotals(e, reduction), Offset());
+    return own;
   }
 
-  Value viewTotals(Emitter &e, Reduction reduction) {
-    int64_t partials = reductions.size() + 2 * moments.size();
-    return view(e, partials + getCell(reduction),
-                getTensor(reduction.getResult()).getElementType());
-  }
-  void keep(Emitter &e, Reduction reduction, const Offset &place) {
-    Value total = e.pull(reduction.getResult(), place).value;
-    e.store(viewTotals(e, reduction), total, place);
-  }
-
-  SmallVector<Value> start(Emitter &e, ArrayRef<Reduction> own,
-                           bool hasMoments) {
+  SmallVector<Value> start(Emitter &e, ArrayRef<Reduction> own) {
     ImplicitLocOpBuilder &b = e.builder();
     SmallVector<Value> values;
     for (Reduction reduction : own)
       values.push_back(reduction.start(b, e.lanes()));
     auto zeros = VectorType::get({e.lanes()}, b.getF64Type());
-    if (hasMoments)
+    if (!moments.empty())
       values.append(2 * moments.size(),
                     arith::ConstantOp::create(b, b.getZeroAttr(zeros)));
     return values;
@@ -338,15 +287,13 @@ private:
 
   /// Adds the element at `offset` to each value.
   SmallVector<Value> step(Emitter &e, const Item &item, ArrayRef<Reduction> own,
-                          bool hasMoments, const Offset &offset,
-                          const Offset &column, ValueRange now) {
+                          const Offset &offset, const Offset &column,
+                          ValueRange now) {
     ImplicitLocOpBuilder &b = e.builder();
     SmallVector<Value> next;
     for (auto [reduction, value] : llvm::zip(own, now))
       next.push_back(reduction.combine(
           b, value, e.pullLanes(reduction.getInput(), offset)));
-    if (!hasMoments)
-      return next;
     now = now.drop_front(own.size());
     auto type = VectorType::get({e.lanes()}, b.getF64Type());
     for (auto [index, m] : llvm::enumerate(moments)) {
@@ -363,25 +310,15 @@ private:
   }
 
   /// Where the values of `step` are kept between rows.
-  SmallVector<Value> getMemories(Emitter &e, ArrayRef<Reduction> own,
-                                 bool hasMoments) {
+  SmallVector<Value> getMemories(Emitter &e, ArrayRef<Reduction> own) {
     SmallVector<Value> memories;
     for (Reduction reduction : own)
       memories.push_back(
           view(e, getCell(reduction), reduction.getPartialType()));
-    if (hasMoments)
-      for (unsigned index = 0; index < moments.size(); ++index)
-        for (unsigned which : {0, 1})
-          memories.push_back(viewMoments(e, index, which));
+    for (unsigned index = 0; index < moments.size(); ++index)
+      for (unsigned which : {0, 1})
+        memories.push_back(viewMoments(e, index, which));
     return memories;
-  }
-
-  void emitStores(Emitter &e, unsigned level, const Offset &offset) {
-    SmallVector<Value> values;
-    for (unsigned index : storesAt[level])
-      values.push_back(e.pull(results[index], offset).value);
-    for (auto [index, value] : llvm::zip(storesAt[level], values))
-      e.storeResult(index, value, offset);
   }
 
   Offset getOffset(Emitter &e, const Item &item, const Offset &row,
@@ -391,19 +328,16 @@ private:
     return offset;
   }
 
-  void emitInRegisters(Emitter &e, const Item &item, unsigned level,
-                       ArrayRef<Reduction> own) {
-    bool hasMoments = level == 0 && !moments.empty();
-    SmallVector<Value> memories = getMemories(e, own, hasMoments);
+  void emitInRegisters(Emitter &e, const Item &item, ArrayRef<Reduction> own) {
+    SmallVector<Value> memories = getMemories(e, own);
     forColumns(e, item, [&](const Offset &column) {
       SmallVector<Value> values =
-          e.loop(item.firstRow, item.endRow, 1, start(e, own, hasMoments),
+          e.loop(item.firstRow, item.endRow, 1, start(e, own),
                  [&](Value number, ValueRange now) {
                    Offset row = e.offsets().counter(number, rows, e.depth());
                    Offset offset = getOffset(e, item, row, column);
-                   auto next =
-                       step(e, item, own, hasMoments, offset, column, now);
-                   emitStores(e, level, offset);
+                   auto next = step(e, item, own, offset, column, now);
+                   storeResults(e, stores, offset);
                    return next;
                  });
       for (auto [memory, value] : llvm::zip(memories, values))
@@ -411,13 +345,10 @@ private:
     });
   }
 
-  void emitInMemory(Emitter &e, const Item &item, unsigned level,
-                    ArrayRef<Reduction> own) {
-    bool hasMoments = level == 0 && !moments.empty();
-    SmallVector<Value> memories = getMemories(e, own, hasMoments);
+  void emitInMemory(Emitter &e, const Item &item, ArrayRef<Reduction> own) {
+    SmallVector<Value> memories = getMemories(e, own);
     forColumns(e, item, [&](const Offset &column) {
-      for (auto [memory, value] :
-           llvm::zip(memories, start(e, own, hasMoments)))
+      for (auto [memory, value] : llvm::zip(memories, start(e, own)))
         e.storeLanes(memory, value, getPartial(item, column));
     });
     e.loop(item.firstRow, item.endRow, 1, {}, [&](Value number, ValueRange) {
@@ -428,8 +359,8 @@ private:
         SmallVector<Value> now;
         for (Value memory : memories)
           now.push_back(e.spread(e.loadNow(memory, partial)));
-        auto next = step(e, item, own, hasMoments, offset, column, now);
-        emitStores(e, level, offset);
+        auto next = step(e, item, own, offset, column, now);
+        storeResults(e, stores, offset);
         for (auto [memory, value] : llvm::zip(memories, next))
           e.storeLanes(memory, value, partial);
       });
@@ -463,7 +394,7 @@ private:
 
   /// Says what the reductions are at a column, from all chunks in order.
   void defineTotals(Emitter &e, const Offset &batch, const Offset &column,
-                    ArrayRef<Reduction> own, bool hasMoments) {
+                    ArrayRef<Reduction> own) {
     ImplicitLocOpBuilder &b = e.builder();
     Offset first = batch * (chunks * columns) + column;
     Offset place = batch * columns + column;
@@ -476,8 +407,6 @@ private:
              reduction.combineAll(
                  e, view(e, getCell(reduction), reduction.getPartialType()),
                  first, columns, chunks));
-    if (!hasMoments)
-      return;
     for (auto [index, m] : llvm::enumerate(moments)) {
       Value sum =
           m.sum.combineAll(e, viewMoments(e, index, 0), first, columns, chunks);
@@ -517,14 +446,11 @@ private:
   }
 
   void emitFinish(Emitter &e) {
-    SmallVector<Reduction> own;
-    for (Reduction reduction : reductions)
-      if (!isOfMoments(reduction))
-        own.push_back(reduction);
+    SmallVector<Reduction> own = getOwn();
     e.loop(e.index(0), e.index(batches), 1, {}, [&](Value number, ValueRange) {
       Offset batch = e.offsets().counter(number, batches, e.depth());
       e.columns(columns, {}, [&](const Offset &column, ValueRange) {
-        defineTotals(e, batch, column, own, !moments.empty());
+        defineTotals(e, batch, column, own);
         emitPerColumn(e, batch * columns + column);
         return SmallVector<Value>();
       });
@@ -537,12 +463,11 @@ private:
   SmallVector<Value> results;
   SmallVector<Reduction> reductions;
   SmallVector<Moments> moments;
-  DenseMap<Operation *, unsigned> levelOf;
-  DenseMap<unsigned, SmallVector<unsigned>> storesAt;
+  SmallVector<unsigned> stores; ///< Results as large as what is reduced.
   Loops loops;
-  unsigned depth = 0; ///< Reductions behind one another, less 1.
+  bool isOnePass = true; ///< No element depends on what is reduced.
   int64_t columns = 1, rows = 1, batches = 1;
-  int64_t rowsPerChunk = 1, chunks = 1, blockColumns = 1, blocks = 1;
+  int64_t rowsPerChunk = 1, chunks = 1, blocks = 1;
 };
 } // namespace
 

@@ -78,10 +78,13 @@ std::optional<Reduction> Reduction::from(Operation *op) {
 
 Loops Reduction::getLoops() const {
   Reduced reduced = cast<KernelOpInterface>(op).getReduced();
-  RankedTensorType type = getTensor(getInput());
-  if (reduced.group > 0)
-    return Loops::rows(type.getNumElements() / reduced.group, reduced.group);
-  return Loops::of(type.getShape(), reduced.axes);
+  SmallVector<int64_t> shape(getTensor(getInput()).getShape());
+  if (reduced.group == 0)
+    return Loops::of(shape, reduced.axes);
+  int64_t axis = reduced.axes.front();
+  shape[axis] /= reduced.group;
+  shape.insert(shape.begin() + axis + 1, reduced.group);
+  return Loops::of(shape, {axis + 1});
 }
 
 Type Reduction::getPartialType() const {

@@ -49,6 +49,8 @@ struct Reduction {
   Value getInput() const { return op->getOperand(0); }
   Value getResult() const { return op->getResult(0); }
   Loops getLoops() const;
+  /// Whether there is a result for each column of the operand, not for rows.
+  bool leavesColumns() const { return !getLoops().groups.back().isReduced; }
   /// f32, or f64 for operands of f64.
   Type getPartialType() const;
   Value combine(ImplicitLocOpBuilder &b, Value lhs, Value rhs) const;

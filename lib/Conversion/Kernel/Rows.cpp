@@ -1,11 +1,11 @@
 //===- Rows.cpp - elementwise kernels and reductions over rows ------------===//
 //
 // An item is one entry of the kept axes: a row, or for statistics of a channel
-// all its rows. `RowPlan` says how often its elements are walked over.
+// all its rows. `WalkPlan` says how often its elements are walked over.
 //
 //===----------------------------------------------------------------------===//
 
-#include "RowPlan.h"
+#include "WalkPlan.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -17,7 +17,7 @@ static_assert(kLongRow % kBlock == 0);
 namespace {
 class RowKernel {
 public:
-  RowKernel(const KernelSource &source, RowPlan plan)
+  RowKernel(const KernelSource &source, WalkPlan plan)
       : source(source), plan(std::move(plan)) {}
 
   FailureOr<KernelInfo> emit() {
@@ -55,26 +55,26 @@ private:
     if (blocks > 1)
       std::tie(row, block) = e.offsets().divide(counter, blocks).asPair();
     e.setPlaces(Offset(), row);
-    for (const RowPass &pass : plan.passes)
-      emitPass(pass, row, block);
+    for (const Walk &walk : plan.walks)
+      emitWalk(walk, row, block);
     SmallVector<unsigned> ofRows, others;
     for (auto [index, result] : llvm::enumerate(results))
-      if (plan.isPerRow(result) && blocks == 1)
+      if (plan.isPerKept(result) && blocks == 1)
         ofRows.push_back(index);
       else if (!plan.isFull(result) && !plan.isPerGroup(result))
         others.push_back(index);
-    storeAll(ofRows, row);
+    storeResults(e, ofRows, row);
     emitOthers(e, others, counter);
     for (Value value : placed)
       e.unplace(value);
     placed.clear();
   }
 
-  void emitPass(const RowPass &pass, const Offset &row, const Offset &block) {
+  void emitWalk(const Walk &walk, const Offset &row, const Offset &block) {
     Emitter &e = *emitter;
-    if (pass.isOfGroups())
-      return emitGroups(pass, row);
-    for (const RowStep &step : pass.steps) {
+    if (walk.isOfGroups())
+      return emitGroups(walk, row);
+    for (const Step &step : walk.steps) {
       if (!step.isEmpty())
         emitStep(step, row, block);
       e.nextPass();
@@ -82,7 +82,7 @@ private:
   }
 
   /// A step over all columns of a row or of a block of it.
-  void emitStep(const RowStep &step, const Offset &row, const Offset &block) {
+  void emitStep(const Step &step, const Offset &row, const Offset &block) {
     Emitter &e = *emitter;
     auto columns = [&](const Offset &outer, ValueRange carried) {
       auto body = [&](const Offset &column, ValueRange now) {
@@ -109,18 +109,16 @@ private:
   }
 
   /// All steps over one group after the other.
-  void emitGroups(const RowPass &pass, const Offset &row) {
+  void emitGroups(const Walk &walk, const Offset &row) {
     Emitter &e = *emitter;
-    SmallVector<Reduction> reductions;
-    for (const RowStep &step : pass.steps)
-      llvm::append_range(reductions, step.reductions);
+    SmallVector<Reduction> reductions = walk.getReductions();
     int64_t count = loops.getColumns() / plan.group;
     SmallVector<Value> partials = e.loop(
         e.index(0), e.index(count), 1, start(reductions),
         [&](Value entry, ValueRange carried) {
           Offset number = e.offsets().counter(entry, count, e.depth());
           SmallVector<Value> next;
-          for (const RowStep &step : pass.steps) {
+          for (const Step &step : walk.steps) {
             if (!step.isEmpty()) {
               SmallVector<Value> now(
                   carried.slice(next.size(), step.reductions.size()));
@@ -140,26 +138,15 @@ private:
             placeAll(step, row);
             e.nextPass();
           }
-          storeAll(pass.groupStores, row * count + number);
+          storeResults(e, walk.groupStores, row * count + number);
           return next;
         });
     finish(reductions, partials, row);
     // From here on it lies there whatever the group.
-    for (const RowStep &step : pass.steps)
+    for (const Step &step : walk.steps)
       placeAll(step, row);
-    for (unsigned index : pass.groupStores)
+    for (unsigned index : walk.groupStores)
       place(results[index], e.resultBuffer(index), Offset());
-  }
-
-  /// Loads before stores: a result may overwrite an operand.
-  void storeAll(ArrayRef<unsigned> indices, const Offset &offset) {
-    Emitter &e = *emitter;
-    SmallVector<Value> values =
-        llvm::map_to_vector(indices, [&](unsigned index) {
-          return e.pull(results[index], offset).value;
-        });
-    for (auto [index, value] : llvm::zip(indices, values))
-      e.storeResult(index, value, offset);
   }
 
   SmallVector<Value> start(ArrayRef<Reduction> reductions) {
@@ -179,7 +166,7 @@ private:
     }
   }
 
-  void placeAll(const RowStep &step, const Offset &row) {
+  void placeAll(const Step &step, const Offset &row) {
     Emitter &e = *emitter;
     for (unsigned index : step.stores)
       place(results[index], e.resultBuffer(index), Offset());
@@ -188,7 +175,7 @@ private:
             loops.getOffset(e.offsets(), row, Offset(), Offset()));
   }
 
-  SmallVector<Value> emitColumns(const RowStep &step, const Offset &row,
+  SmallVector<Value> emitColumns(const Step &step, const Offset &row,
                                  const Offset &outer, const Offset &column,
                                  ValueRange carried) {
     Emitter &e = *emitter;
@@ -202,7 +189,7 @@ private:
           e.builder(), partial, e.pullLanes(reduction.getInput(), offset)));
     SmallVector<Value> kept = llvm::map_to_vector(
         step.kept, [&](Value value) { return e.pull(value, offset).value; });
-    storeAll(step.stores, offset);
+    storeResults(e, step.stores, offset);
     for (auto [value, element] : llvm::zip(step.kept, kept)) {
       Value &buffer = buffers[value];
       if (!buffer)
@@ -221,7 +208,7 @@ private:
   }
 
   KernelSource source;
-  const RowPlan plan;
+  const WalkPlan plan;
   const Loops &loops = plan.loops;
   const SmallVector<Value> &results = plan.results;
   int64_t blocks = 1;
@@ -232,7 +219,7 @@ private:
 } // namespace
 
 FailureOr<KernelInfo> mlir::binade::emitRows(const KernelSource &source) {
-  FailureOr<RowPlan> plan = RowPlan::of(source);
+  FailureOr<WalkPlan> plan = WalkPlan::ofRows(source);
   if (failed(plan))
     return failure();
   if (plan->loops.getKept() == 0)

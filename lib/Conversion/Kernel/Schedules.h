@@ -33,6 +33,10 @@ inline constexpr int64_t kTaskElements = 16384;
 int64_t findColumns(const KernelSource &source, ArrayRef<Value> values,
                     int64_t elements);
 
+/// Stores results, all of them at `offset`.
+void storeResults(Emitter &emitter, ArrayRef<unsigned> results,
+                  const Offset &offset);
+
 /// Results of a size that the loops do not have, such as a copy of a few
 /// numbers: stored by item 0.
 void emitOthers(Emitter &emitter, ArrayRef<unsigned> results,
@@ -45,6 +49,10 @@ FailureOr<KernelInfo> emitRows(const KernelSource &source);
 /// Reductions that leave the last axis: one item per block of rows and of
 /// columns.
 FailureOr<KernelInfo> emitColumns(const KernelSource &source);
+
+/// The same where results depend on them, or rows have groups: one item per
+/// block of columns, with all rows.
+FailureOr<KernelInfo> emitTiles(const KernelSource &source);
 
 /// Reductions of all elements: one item per block of them.
 FailureOr<KernelInfo> emitFull(const KernelSource &source);

@@ -56,6 +56,17 @@ int64_t mlir::binade::findColumns(const KernelSource &source,
   return std::max<int64_t>(common, 1);
 }
 
+void mlir::binade::storeResults(Emitter &emitter, ArrayRef<unsigned> results,
+                                const Offset &offset) {
+  // Loads before stores: a result may overwrite an operand.
+  Operation *terminator = emitter.source().front().getTerminator();
+  SmallVector<Value> values = llvm::map_to_vector(results, [&](unsigned index) {
+    return emitter.pull(terminator->getOperand(index), offset).value;
+  });
+  for (auto [index, value] : llvm::zip(results, values))
+    emitter.storeResult(index, value, offset);
+}
+
 void mlir::binade::emitOthers(Emitter &emitter, ArrayRef<unsigned> results,
                               const Offset &item) {
   if (results.empty())

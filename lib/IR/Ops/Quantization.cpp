@@ -121,7 +121,7 @@ static Value takeBack(ImplicitLocOpBuilder &b, Value codes,
 }
 
 /// `x` so that axes hold what shares a scale: blocks are [block row, row, block
-/// column, column], all else as it is.
+/// column, column], those of one column whole, all else as it is.
 static Value arrangeBlocks(ImplicitLocOpBuilder &b, Value x,
                            QuantizedAttr format) {
   if (format.getGranularity() != Granularity::PerBlock)
@@ -134,22 +134,37 @@ static Value arrangeBlocks(ImplicitLocOpBuilder &b, Value x,
       ShapedType::getNumElements(::getShape(x)) / (rows * columns);
   x = buildReshape(b, x, {matrices, rows, columns});
   x = resize(b, x, {down * high, across * wide});
+  if (wide == 1)
+    return x;
   return buildReshape(b, x, {matrices * down, high, across, wide});
 }
 
 /// Fewer or shorter rows than these are not measured one by one.
 static constexpr int64_t kLeastRows = 64, kLeastColumns = 64;
 
-/// How many neighbours share a scale, if all of them lie in one row; else 0.
-static int64_t findGroupsInRows(ArrayRef<int64_t> shape, QuantizedAttr format) {
-  int64_t size = 0;
+namespace {
+/// Neighbours along an axis, counted from the last, that share a scale.
+struct Groups {
+  int64_t size, axis;
+};
+} // namespace
+
+/// The groups of `format` that divide an axis of `shape`, if they do.
+static std::optional<Groups> findGroups(ArrayRef<int64_t> shape,
+                                        QuantizedAttr format) {
+  Groups groups = {0, -1};
+  ArrayRef<int64_t> extent = format.getExtent();
   if (format.getGranularity() == Granularity::PerGroup)
-    size = format.getExtent()[0];
-  else if (format.getGranularity() == Granularity::PerBlock &&
-           format.getExtent()[0] == 1)
-    size = format.getExtent()[1];
-  bool divides = size > 0 && !shape.empty() && shape.back() % size == 0;
-  return divides ? size : 0;
+    groups.size = extent[0];
+  else if (format.getGranularity() == Granularity::PerBlock && extent[0] == 1)
+    groups.size = extent[1];
+  else if (format.getGranularity() == Granularity::PerBlock && extent[1] == 1)
+    groups = {extent[0], -2};
+  auto rank = static_cast<int64_t>(shape.size());
+  if (groups.size == 0 || rank < -groups.axis ||
+      shape[rank + groups.axis] % groups.size != 0)
+    return std::nullopt;
+  return groups;
 }
 
 /// The largest of `x`, arranged, among what shares a scale: of each row, of
@@ -157,11 +172,11 @@ static int64_t findGroupsInRows(ArrayRef<int64_t> shape, QuantizedAttr format) {
 static Value buildLargest(ImplicitLocOpBuilder &b, Value x,
                           QuantizedAttr format) {
   SmallVector<int64_t> shape(::getShape(x));
-  if (int64_t size = findGroupsInRows(shape, format))
+  if (std::optional<Groups> groups = findGroups(shape, format))
     return GroupMaxOp::create(
         b,
         cast<RankedTensorType>(x.getType()).clone(format.getScaleShape(shape)),
-        x, size);
+        x, groups->size, groups->axis);
   SmallVector<int64_t> axes;
   switch (format.getGranularity()) {
   case Granularity::PerTensor:
@@ -221,7 +236,7 @@ static Value lookThroughViews(Value x, QuantizedAttr format) {
     bool isFlat = format.getGranularity() == Granularity::PerTensor ||
                   format.getGranularity() == Granularity::PerGroup;
     bool isOfRows = format.getGranularity() == Granularity::PerRow ||
-                    findGroupsInRows(after, format) > 0;
+                    (findGroups(after, format) && findGroups(before, format));
     bool keepsRows =
         !before.empty() && !after.empty() && before.back() == after.back();
     if (!isFlat && !(isOfRows && keepsRows))
@@ -239,18 +254,15 @@ FailureOr<SmallVector<Value>> QuantizeOp::decompose(ImplicitLocOpBuilder &b) {
   Value x = lookThroughViews(getX(), format);
   ArrayRef<int64_t> shape = ::getShape(x);
   SmallVector<int64_t> scales = format.getScaleShape(::getShape(getX()));
-  bool isInRows = findGroupsInRows(shape, format) > 0;
-  Value rows = isInRows ? Value() : arrangeRows(b, x, format);
+  bool hasGroups = findGroups(shape, format).has_value();
+  Value rows = hasGroups ? Value() : arrangeRows(b, x, format);
   if (rows) {
-    inside = QuantizedAttr::get(
-        getContext(), format.getElement(), Granularity::PerRow, {},
-        format.getScale(), format.getRule(), format.getExpand(),
-        format.getStochastic(), /*history=*/0, format.getMargin());
+    inside = format.withGroups(Granularity::PerRow, {});
     x = rows;
   }
   // Behind views: kernels widen what they read, but no view of it.
   auto widen = [&](Value value) { return buildCast(b, value, b.getF32Type()); };
-  Value blocks = isInRows ? x : arrangeBlocks(b, x, inside);
+  Value blocks = hasGroups ? x : arrangeBlocks(b, x, inside);
   Value magnitude = AbsOp::create(b, widen(blocks));
   x = widen(x);
   SmallVector<int64_t> shared = inside.getScaleShape(::getShape(x));
@@ -302,16 +314,19 @@ Schedule GroupMaxOp::getSchedule() { return Schedule::RowReduction; }
 
 Reduced GroupMaxOp::getReduced() {
   int64_t rank = cast<RankedTensorType>(getX().getType()).getRank();
-  return {{rank - 1}, static_cast<int64_t>(getSize())};
+  return {{rank + static_cast<int64_t>(getAxis())},
+          static_cast<int64_t>(getSize())};
 }
 
 LogicalResult GroupMaxOp::verify() {
   auto x = cast<RankedTensorType>(getX().getType());
   auto y = cast<RankedTensorType>(getY().getType());
-  auto size = static_cast<int64_t>(getSize());
-  if (x.getRank() == 0 || size < 1 || x.getShape().back() % size != 0) // C1
-    return emitOpError("expects groups that divide the last axis of ")
-           << x << ", got groups of " << size;
+  auto size = static_cast<int64_t>(getSize()),
+       axis = static_cast<int64_t>(getAxis());
+  if (x.getRank() < -axis || size < 1 ||
+      x.getDimSize(x.getRank() + axis) % size != 0) // C1
+    return emitOpError("expects groups that divide axis ")
+           << axis << " of " << x << ", got groups of " << size;
   if (y.getElementType() != x.getElementType() ||
       y.getNumElements() * size != x.getNumElements()) // C2
     return emitOpError("expects an element for each group of ")

@@ -78,12 +78,16 @@ def Binade_GroupMaxOp : Binade_QuantizationOp<"group_max",
                                               ["getSchedule", "getReduced"]> {
   let summary = "maximum of each group of neighbours; NaN if any is";
   let description = [{
-    Groups lie in rows, so that a kernel of rows can find theirs on its way.
+    Groups lie along `axis`, -1 for rows and -2 for columns, so that the kernel that
+    makes `x` can find theirs on its way.
 
-    - (C1) `size` divides the last axis of `x`.
+    - (C1) `size` divides the axis, which `x` has.
     - (C2) The result has an element for each group, in order, whatever its shape.
   }];
-  let arguments = (ins FloatTensor:$x, I64Attr:$size);
+  let arguments = (ins FloatTensor:$x, I64Attr:$size,
+                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntMinValue<-2>,
+                                                                IntMaxValue<-1>]>,
+                                         "-1">:$axis);
   let results = (outs FloatTensor:$y);
 }
 

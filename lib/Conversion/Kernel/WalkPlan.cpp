@@ -1,45 +1,64 @@
-//===- RowPlan.cpp - what a kernel over rows does when --------------------===//
+//===- WalkPlan.cpp - what a kernel with reductions does when -------------===//
 //
-// A reduction is one pass over the elements of an item; what depends on it
-// needs another pass. Results are stored in the first pass that can, and read
+// A reduction is one walk over the elements of an item; what depends on it
+// needs another walk. Results are stored in the first walk that can, and read
 // back by later ones; what is expensive and needed again is kept in a buffer as
-// long as a row, the rest is computed again. The same holds of groups and the
-// steps over one of them.
+// large as an item, the rest is computed again. The same holds of groups and
+// the steps over one of them.
 //
 //===----------------------------------------------------------------------===//
 
-#include "RowPlan.h"
+#include "WalkPlan.h"
 #include "binade/IR/Build.h"
 
 using namespace mlir;
 using namespace mlir::binade;
 
-/// What a thread's stack has for rows.
+/// What a thread's stack has for an item.
 static constexpr int64_t kBufferBytes = 256 * 1024;
 /// Instructions from which an element is worth keeping.
 static constexpr int64_t kExpensive = 12;
+/// Columns of a tile, where groups in its rows are not longer.
+static constexpr int64_t kTileColumns = 64;
+
+SmallVector<Reduction> Walk::getReductions() const {
+  SmallVector<Reduction> reductions;
+  for (const Step &step : steps)
+    llvm::append_range(reductions, step.reductions);
+  return reductions;
+}
+
+WalkPlan::Per WalkPlan::getPer(Value value) const {
+  if (auto known = pers.find(value); known != pers.end())
+    return known->second;
+  int64_t count = getTensor(value).getNumElements();
+  return count == elements                        ? Per::Element
+         : count == loops.getKept()               ? Per::Kept
+         : group > 0 && count * group == elements ? Per::Group
+                                                  : Per::Other;
+}
 
 namespace {
-/// When a value is known: in which pass, and in which step of it.
+/// When a value is known: in which walk, and in which step of it.
 struct Time {
-  unsigned pass = 0, step = 0;
+  unsigned walk = 0, step = 0;
 };
 
-class Planner : public RowPlan {
+class Planner : public WalkPlan {
 public:
   explicit Planner(const KernelSource &source) : source(source) {
     results = source.getResults();
   }
 
-  LogicalResult run() {
-    if (failed(chooseLoops()))
+  FailureOr<WalkPlan> run(bool isOfTiles) {
+    if (failed(isOfTiles ? chooseTiles() : chooseRows()))
       return failure();
-    planPasses();
-    return success();
+    planWalks();
+    return WalkPlan(std::move(*this));
   }
 
 private:
-  LogicalResult chooseLoops() {
+  LogicalResult chooseRows() {
     for (Value result : results)
       elements = std::max(elements, getTensor(result).getNumElements());
     for (Operation &op : source.function.front())
@@ -47,15 +66,9 @@ private:
         if (int64_t size = getGroup(*reduction)) {
           group = size;
           elements = reduction->getLoops().getElements();
-          continue;
+        } else if (failed(addLoops(*reduction))) {
+          return failure();
         }
-        Loops needed = reduction->getLoops();
-        if (!hasReductions)
-          loops = needed;
-        else if (!(needed == loops))
-          return op.emitOpError("reduces over other axes than another of the "
-                                "same kernel: they need kernels of their own");
-        hasReductions = true;
       }
     if (hasReductions)
       elements = loops.getElements();
@@ -63,11 +76,55 @@ private:
                                     : findColumns(source, results, elements);
     if (!hasReductions)
       loops = Loops::rows(elements / columns, columns);
-    return group > 0 ? chooseGroups() : success();
+    if (group > 0 && failed(chooseGroups()))
+      return failure();
+    width = loops.getColumns();
+    // A buffer holds one row, not all rows of a channel.
+    bufferElements = loops.getReduced() == width ? width : 0;
+    return success();
+  }
+
+  LogicalResult chooseTiles() {
+    for (Operation &op : source.function.front())
+      if (auto reduction = Reduction::from(&op)) {
+        if (int64_t size = getGroupInRows(*reduction))
+          group = size;
+        else if (failed(addLoops(*reduction)))
+          return failure();
+      }
+    elements = loops.getElements();
+    int64_t columns = loops.getColumns();
+    width = std::min(columns, kTileColumns);
+    if (group > 0) {
+      if (columns % group != 0)
+        return source.function.emitOpError("has groups that lie across rows");
+      int64_t most = std::max<int64_t>(1, kTileColumns / group);
+      while (columns / group % most != 0)
+        --most;
+      width = most * group;
+    }
+    bufferElements = isEven() ? loops.getReduced() * width : 0;
+    return success();
+  }
+
+  LogicalResult addLoops(Reduction reduction) {
+    Loops needed = reduction.getLoops();
+    if (!hasReductions)
+      loops = needed;
+    else if (!(needed == loops))
+      return reduction.op->emitOpError(
+          "reduces over other axes than another of "
+          "the same kernel: they need kernels of "
+          "their own");
+    hasReductions = true;
+    return success();
   }
 
   static int64_t getGroup(Reduction reduction) {
     return cast<KernelOpInterface>(reduction.op).getReduced().group;
+  }
+  static int64_t getGroupInRows(Reduction reduction) {
+    return reduction.leavesColumns() ? 0 : getGroup(reduction);
   }
 
   /// Groups in rows, or groups as rows where nothing else needs longer ones.
@@ -85,19 +142,35 @@ private:
   }
 
   bool isInGroups(Reduction reduction) const {
-    return group > 0 && getGroup(reduction) > 0;
+    return group > 0 && getGroupInRows(reduction) > 0;
   }
 
-  RowStep &getStep(Time time) { return passes[time.pass].steps[time.step]; }
+  /// What `op` makes one of: what its operands say, where they say it.
+  Per choosePer(Operation *op) const {
+    int64_t count = getTensor(op->getResult(0)).getNumElements();
+    if (count == elements)
+      return Per::Element;
+    if (auto reduction = Reduction::from(op))
+      return isInGroups(*reduction) ? Per::Group : Per::Kept;
+    for (Value operand : op->getOperands()) {
+      auto known = pers.find(operand);
+      if (known != pers.end() && known->second != Per::Element &&
+          getTensor(operand).getNumElements() == count)
+        return known->second;
+    }
+    return getPer(op->getResult(0));
+  }
 
-  void planPasses() {
-    unsigned lastPass = 0, lastStep = 0;
+  Step &getStep(Time time) { return walks[time.walk].steps[time.step]; }
+
+  void planWalks() {
+    unsigned lastWalk = 0, lastStep = 0;
     SmallVector<Reduction> reductions;
     for (Operation &op : source.function.front().without_terminator()) {
       Time time;
       for (Value operand : op.getOperands()) {
         Time known = times.lookup(operand);
-        time.pass = std::max(time.pass, known.pass);
+        time.walk = std::max(time.walk, known.walk);
         time.step = std::max(time.step, known.step);
       }
       if (auto reduction = Reduction::from(&op)) {
@@ -105,17 +178,20 @@ private:
           ++time.step;
         } else {
           reductions.push_back(*reduction);
-          time = {time.pass + 1, 0};
+          time = {time.walk + 1, 0};
         }
       }
-      for (Value result : op.getResults())
+      Per per = choosePer(&op);
+      for (Value result : op.getResults()) {
         times[result] = time;
-      lastPass = std::max(lastPass, time.pass);
+        pers[result] = per;
+      }
+      lastWalk = std::max(lastWalk, time.walk);
       lastStep = std::max(lastStep, time.step);
     }
-    passes.resize(lastPass + 1);
-    for (RowPass &pass : passes)
-      pass.steps.resize(lastStep + 1);
+    walks.resize(lastWalk + 1);
+    for (Walk &walk : walks)
+      walk.steps.resize(lastStep + 1);
     for (Reduction reduction : reductions)
       getStep(times.lookup(reduction.getInput()))
           .reductions.push_back(reduction);
@@ -124,17 +200,17 @@ private:
       if (isFull(result))
         getStep(time).stores.push_back(index);
       else if (isPerGroup(result))
-        passes[time.pass].groupStores.push_back(index);
+        walks[time.walk].groupStores.push_back(index);
     }
-    for (unsigned pass = 0; pass < passes.size(); ++pass) {
+    for (unsigned walk = 0; walk < walks.size(); ++walk) {
       for (unsigned step = 0; step <= lastStep; ++step) {
-        for (Reduction reduction : passes[pass].steps[step].reductions)
-          visit(reduction.getInput(), {pass, step});
-        for (unsigned index : passes[pass].steps[step].stores)
-          visit(results[index], {pass, step});
+        for (Reduction reduction : walks[walk].steps[step].reductions)
+          visit(reduction.getInput(), {walk, step});
+        for (unsigned index : walks[walk].steps[step].stores)
+          visit(results[index], {walk, step});
       }
-      for (unsigned index : passes[pass].groupStores)
-        visit(results[index], {pass, lastStep});
+      for (unsigned index : walks[walk].groupStores)
+        visit(results[index], {walk, lastStep});
     }
   }
 
@@ -147,18 +223,18 @@ private:
       return;
     auto reduction = Reduction::from(op);
     if (reduction && isInGroups(*reduction)) {
-      // Of each pass that needs it.
-      Time then = {now.pass, times.lookup(reduction->getInput()).step};
+      // Of each walk that needs it.
+      Time then = {now.walk, times.lookup(reduction->getInput()).step};
       SmallVector<Reduction> &groups = getStep(then).groups;
       if (llvm::none_of(groups, [&](Reduction r) { return r.op == op; }))
         groups.push_back(*reduction);
       return visit(reduction->getInput(), then);
     }
     if (isFull(value))
-      for (unsigned pass = 0; pass <= now.pass; ++pass)
-        for (unsigned step = 0; step < passes[pass].steps.size(); ++step) {
-          bool isEarlier = pass < now.pass || step < now.step;
-          if (isEarlier && isKept(value, passes[pass].steps[step]))
+      for (unsigned walk = 0; walk <= now.walk; ++walk)
+        for (unsigned step = 0; step < walks[walk].steps.size(); ++step) {
+          bool isEarlier = walk < now.walk || step < now.step;
+          if (isEarlier && isKept(value, walks[walk].steps[step]))
             return;
         }
     for (Value operand : op->getOperands())
@@ -166,7 +242,7 @@ private:
   }
 
   /// Whether the memory that an `earlier` step leaves has the value.
-  bool isKept(Value value, RowStep &earlier) {
+  bool isKept(Value value, Step &earlier) {
     if (llvm::is_contained(earlier.kept, value) ||
         llvm::any_of(earlier.stores,
                      [&](unsigned index) { return results[index] == value; }))
@@ -179,12 +255,11 @@ private:
   }
 
   bool reserve(Value value) {
-    // A buffer holds one row, not all rows of a channel.
-    if (loops.getReduced() != loops.getColumns())
+    if (bufferElements == 0)
       return false;
     Type storage = getStorageType(getTensor(value).getElementType());
-    int64_t bytes = llvm::divideCeil(storage.getIntOrFloatBitWidth(), 8) *
-                    loops.getColumns();
+    int64_t bytes =
+        llvm::divideCeil(storage.getIntOrFloatBitWidth(), 8) * bufferElements;
     if (bufferBytes + bytes > kBufferBytes)
       return false;
     bufferBytes += bytes;
@@ -230,15 +305,17 @@ private:
   }
 
   KernelSource source;
+  int64_t bufferElements = 0; ///< Of an item, where it may be kept.
   int64_t bufferBytes = 0;
   DenseMap<Value, Time> times;
   DenseMap<Value, int64_t> costs;
 };
 } // namespace
 
-FailureOr<RowPlan> RowPlan::of(const KernelSource &source) {
-  Planner planner(source);
-  if (failed(planner.run()))
-    return failure();
-  return RowPlan(std::move(planner));
+FailureOr<WalkPlan> WalkPlan::ofRows(const KernelSource &source) {
+  return Planner(source).run(/*isOfTiles=*/false);
+}
+
+FailureOr<WalkPlan> WalkPlan::ofTiles(const KernelSource &source) {
+  return Planner(source).run(/*isOfTiles=*/true);
 }

@@ -1,0 +1,328 @@
+//===- Tiles.cpp - columns that are walked over more than once ------------===//
+//
+// Reductions that leave the last axis, and results that depend on them. An item
+// has all rows of a few columns, so that what it reads again is in the cache;
+// groups of neighbours in its rows are found on the same way. `WalkPlan` says
+// how often its elements are walked over.
+//
+//===----------------------------------------------------------------------===//
+
+#include "WalkPlan.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+namespace {
+class TileKernel {
+public:
+  TileKernel(const KernelSource &source, WalkPlan plan)
+      : source(source), plan(std::move(plan)), columns(loops.getColumns()),
+        rows(loops.getReduced()), batches(loops.getKept() / columns),
+        blocks(llvm::divideCeil(columns, this->plan.width)) {
+    for (const Walk &walk : this->plan.walks)
+      for (Reduction reduction : walk.getReductions())
+        cells.try_emplace(reduction.op, cells.size());
+  }
+
+  FailureOr<KernelInfo> emit() {
+    KernelInfo info;
+    info.symbol = source.symbol;
+    info.extent = batches * blocks;
+    info.grain = std::max<int64_t>(
+        1, kTaskElements / std::max<int64_t>(1, rows * plan.width));
+    info.hasStatus = source.hasIndices();
+    info.workspaceBytes = kStatusBytes + 2 * cells.size() * getCellBytes();
+    emitter.emplace(source.function, source.formulas, source.into,
+                    source.symbol + ".items",
+                    TypeRange(source.getBuffers(info.workspaceBytes)), 2);
+    emitter->loop(emitter->argument(0), emitter->argument(1), 1, {},
+                  [&](Value item, ValueRange) {
+                    emitItem(item, info.extent);
+                    return SmallVector<Value>();
+                  });
+    setInPlace(*emitter, info);
+    if (failed(emitter->status()))
+      return failure();
+    return info;
+  }
+
+private:
+  /// Where the columns of an item start, and of which rows they are.
+  struct Item {
+    Offset batch, block;
+  };
+  /// A column of the operand, and of the item where those have equal numbers.
+  struct Column {
+    Offset whole, own;
+  };
+
+  void emitItem(Value number, int64_t extent) {
+    Emitter &e = *emitter;
+    Offset counter = e.offsets().counter(number, extent, e.depth());
+    auto [batch, block] = e.offsets().divide(counter, blocks).asPair();
+    Item item = {batch, block};
+    for (const Walk &walk : plan.walks) {
+      SmallVector<Reduction> reductions = walk.getReductions();
+      if (walk.isOfGroups())
+        emitByRows(walk, reductions, item);
+      else
+        for (const Step &step : walk.steps)
+          if (!step.isEmpty())
+            emitByColumns(step, item);
+      finish(reductions, item);
+    }
+    SmallVector<unsigned> ofColumns, others;
+    for (auto [index, result] : llvm::enumerate(results))
+      if (plan.isPerKept(result))
+        ofColumns.push_back(index);
+      else if (!plan.isFull(result) && !plan.isPerGroup(result))
+        others.push_back(index);
+    if (!ofColumns.empty())
+      forColumns(item, [&](const Column &column) {
+        e.setPlaces(std::nullopt, std::nullopt);
+        storeResults(e, ofColumns, getPlace(item, column.whole));
+      });
+    emitOthers(e, others, counter);
+    for (Value value : placed)
+      e.unplace(value);
+    placed.clear();
+    kept.clear();
+  }
+
+  void forColumns(const Item &item,
+                  llvm::function_ref<void(const Column &)> body) {
+    Emitter &e = *emitter;
+    Offset first = item.block * plan.width;
+    if (plan.isEven()) {
+      e.columns(plan.width, {}, [&](const Offset &own, ValueRange) {
+        body({first + own, own});
+        return SmallVector<Value>();
+      });
+      return;
+    }
+    e.columnBlock(e.number(first), plan.width, columns, {},
+                  [&](const Offset &whole, ValueRange) {
+                    body({whole, Offset()});
+                    return SmallVector<Value>();
+                  });
+  }
+
+  /// Where what is left of a column lies.
+  Offset getPlace(const Item &item, const Offset &column) const {
+    return item.batch * columns + column;
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Walks
+  //===--------------------------------------------------------------------===//
+
+  /// One column after the other, partial results in registers.
+  void emitByColumns(const Step &step, const Item &item) {
+    Emitter &e = *emitter;
+    forColumns(item, [&](const Column &column) {
+      SmallVector<Value> values =
+          e.loop(e.index(0), e.index(rows), 1, start(step.reductions),
+                 [&](Value number, ValueRange now) {
+                   Offset row = e.offsets().counter(number, rows, e.depth());
+                   return emitElement(step, item, row, column, now);
+                 });
+      for (auto [reduction, value] : llvm::zip(step.reductions, values))
+        e.storeLanes(viewPartial(reduction), value,
+                     getPlace(item, column.whole));
+    });
+    leave(step);
+  }
+
+  /// One row after the other, in each one group after the other, partial
+  /// results of columns in memory.
+  void emitByRows(const Walk &walk, ArrayRef<Reduction> reductions,
+                  const Item &item) {
+    Emitter &e = *emitter;
+    forColumns(item, [&](const Column &column) {
+      for (auto [reduction, value] : llvm::zip(reductions, start(reductions)))
+        e.storeLanes(viewPartial(reduction), value,
+                     getPlace(item, column.whole));
+    });
+    e.loop(e.index(0), e.index(rows), 1, {}, [&](Value number, ValueRange) {
+      Offset row = e.offsets().counter(number, rows, e.depth());
+      int64_t count = plan.width / plan.group;
+      e.loop(e.index(0), e.index(count), 1, {}, [&](Value entry, ValueRange) {
+        Offset group = e.offsets().counter(entry, count, e.depth());
+        emitGroup(walk, item, row, group);
+        return SmallVector<Value>();
+      });
+      return SmallVector<Value>();
+    });
+    for (const Step &step : walk.steps)
+      leave(step);
+  }
+
+  /// All steps over group `group` of a row.
+  void emitGroup(const Walk &walk, const Item &item, const Offset &row,
+                 const Offset &group) {
+    Emitter &e = *emitter;
+    Offset first = item.block * plan.width;
+    Offset line =
+        e.offsets()
+            .divide(loops.getOffset(e.offsets(), item.batch, row, Offset()),
+                    columns)
+            .quotient;
+    Offset place = line * (columns / plan.group) +
+                   item.block * (plan.width / plan.group) + group;
+    for (const Step &step : walk.steps) {
+      if (!step.isEmpty()) {
+        SmallVector<Value> partials = startLanes(step.groups);
+        partials = e.columns(
+            plan.group, partials, [&](const Offset &lane, ValueRange carried) {
+              Offset own = group * plan.group + lane;
+              Column column = {first + own, own};
+              Offset at = getPlace(item, column.whole);
+              SmallVector<Value> now;
+              for (Reduction reduction : step.reductions)
+                now.push_back(e.spread(e.loadNow(viewPartial(reduction), at)));
+              llvm::append_range(now, carried);
+              SmallVector<Value> next =
+                  emitElement(step, item, row, column, now);
+              for (auto [reduction, value] : llvm::zip(step.reductions, next))
+                e.storeLanes(viewPartial(reduction), value, at);
+              return SmallVector<Value>(
+                  ArrayRef(next).drop_front(step.reductions.size()));
+            });
+        for (auto [reduction, partial] : llvm::zip(step.groups, partials))
+          define(reduction, reduction.finish(e.builder(), partial), place);
+      }
+      leave(step);
+    }
+    storeResults(e, walk.groupStores, place);
+  }
+
+  /// What `step` does with an element: the partial results of columns, then of
+  /// groups, with it.
+  SmallVector<Value> emitElement(const Step &step, const Item &item,
+                                 const Offset &row, const Column &column,
+                                 ValueRange now) {
+    Emitter &e = *emitter;
+    Offset offset = loops.getOffset(e.offsets(), item.batch, row, column.whole);
+    e.setPlaces(offset, std::nullopt);
+    Offset own = row * plan.width + column.own;
+    for (Value value : kept)
+      e.define(value, offset,
+               e.load(buffers[value], getTensor(value).getElementType(), own,
+                      e.depth())
+                   .value);
+    SmallVector<Value> next;
+    for (auto [reduction, partial] : llvm::zip(step.reductions, now))
+      next.push_back(reduction.combine(
+          e.builder(), partial, e.pullLanes(reduction.getInput(), offset)));
+    for (auto [reduction, partial] :
+         llvm::zip(step.groups, now.drop_front(step.reductions.size())))
+      next.push_back(reduction.accumulate(
+          e.builder(), partial, e.pullLanes(reduction.getInput(), offset)));
+    SmallVector<Value> elements = llvm::map_to_vector(
+        step.kept, [&](Value value) { return e.pull(value, offset).value; });
+    storeResults(e, step.stores, offset);
+    for (auto [value, element] : llvm::zip(step.kept, elements)) {
+      Value &buffer = buffers[value];
+      if (!buffer)
+        buffer =
+            e.allocate(rows * plan.width, getTensor(value).getElementType());
+      e.store(buffer, element, own);
+    }
+    return next;
+  }
+
+  /// From here on what `step` stored can be read.
+  void leave(const Step &step) {
+    Emitter &e = *emitter;
+    for (unsigned index : step.stores)
+      place(results[index], e.resultBuffer(index));
+    for (Value value : step.kept)
+      if (!llvm::is_contained(kept, value))
+        kept.push_back(value);
+    e.nextPass();
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Reductions
+  //===--------------------------------------------------------------------===//
+
+  /// Of f64 each, so that every reduction finds room: entry [batch, column].
+  int64_t getCellBytes() const { return batches * columns * 8; }
+  Value view(unsigned cell, Type type) {
+    return emitter->viewWorkspace(kStatusBytes + cell * getCellBytes(),
+                                  batches * columns, type);
+  }
+  Value viewPartial(Reduction reduction) {
+    return view(2 * cells.lookup(reduction.op), reduction.getPartialType());
+  }
+  Value viewTotal(Reduction reduction) {
+    return view(2 * cells.lookup(reduction.op) + 1,
+                getTensor(reduction.getResult()).getElementType());
+  }
+
+  /// Of a column each.
+  SmallVector<Value> start(ArrayRef<Reduction> reductions) {
+    Emitter &e = *emitter;
+    return llvm::map_to_vector(reductions, [&](Reduction reduction) {
+      return reduction.start(e.builder(), e.lanes());
+    });
+  }
+  /// Of a group each.
+  SmallVector<Value> startLanes(ArrayRef<Reduction> reductions) {
+    return llvm::map_to_vector(reductions, [&](Reduction reduction) {
+      return reduction.start(emitter->builder());
+    });
+  }
+
+  void define(Reduction reduction, Value total, const Offset &place) {
+    Emitter &e = *emitter;
+    Type element = getTensor(reduction.getResult()).getElementType();
+    e.define(reduction.getResult(), place, e.narrow(total, element));
+  }
+
+  /// Says what has become of `reductions` at the columns of `item`.
+  void finish(ArrayRef<Reduction> reductions, const Item &item) {
+    if (reductions.empty())
+      return;
+    Emitter &e = *emitter;
+    forColumns(item, [&](const Column &column) {
+      Offset at = getPlace(item, column.whole);
+      for (Reduction reduction : reductions) {
+        define(reduction, e.loadNow(viewPartial(reduction), at), at);
+        e.store(viewTotal(reduction), e.pull(reduction.getResult(), at).value,
+                at);
+      }
+    });
+    for (Reduction reduction : reductions)
+      place(reduction.getResult(), viewTotal(reduction));
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Memory
+  //===--------------------------------------------------------------------===//
+
+  void place(Value value, Value memory) {
+    if (isa<BlockArgument>(value))
+      return;
+    emitter->place(value, memory, Offset());
+    placed.push_back(value);
+  }
+
+  KernelSource source;
+  const WalkPlan plan;
+  const Loops &loops = plan.loops;
+  const SmallVector<Value> &results = plan.results;
+  int64_t columns, rows, batches, blocks;
+  DenseMap<Operation *, unsigned> cells; ///< Of workspace.
+  DenseMap<Value, Value> buffers;
+  SmallVector<Value> placed, kept;
+  std::optional<Emitter> emitter;
+};
+} // namespace
+
+FailureOr<KernelInfo> mlir::binade::emitTiles(const KernelSource &source) {
+  FailureOr<WalkPlan> plan = WalkPlan::ofTiles(source);
+  if (failed(plan))
+    return failure();
+  return TileKernel(source, std::move(*plan)).emit();
+}

@@ -1,0 +1,71 @@
+//===- WalkPlan.h - what a kernel with reductions does when -----*- C++ -*-===//
+
+#ifndef BINADE_LIB_CONVERSION_KERNEL_WALKPLAN_H
+#define BINADE_LIB_CONVERSION_KERNEL_WALKPLAN_H
+
+#include "Reduction.h"
+#include "Schedules.h"
+
+namespace mlir::binade {
+
+/// What one walk over the elements of an item, or of a group in it, does.
+struct Step {
+  SmallVector<Reduction> reductions, groups;
+  SmallVector<unsigned> stores; ///< Indices of results.
+  SmallVector<Value> kept;      ///< Values that later steps read.
+  llvm::DenseSet<Value> seen;   ///< What is computed for that.
+
+  bool isEmpty() const {
+    return reductions.empty() && groups.empty() && stores.empty();
+  }
+};
+
+/// One walk over an item: its steps one after the other or, where groups
+/// matter, all of them over one group after the other.
+struct Walk {
+  std::vector<Step> steps;
+  SmallVector<unsigned> groupStores; ///< Results with an element per group.
+
+  bool isOfGroups() const {
+    return !groupStores.empty() || llvm::any_of(steps, [](const Step &step) {
+      return !step.groups.empty();
+    });
+  }
+  SmallVector<Reduction> getReductions() const;
+};
+
+struct WalkPlan {
+  /// What a value has one number of.
+  enum class Per { Element, Kept, Group, Other };
+
+  SmallVector<Value> results;
+  Loops loops;
+  bool hasReductions = false;
+  /// Neighbours in a row that are reduced together; 0 where there are none, or
+  /// they are rows.
+  int64_t group = 0;
+  int64_t elements = 0;
+  /// Columns of an item, if it has not all.
+  int64_t width = 0;
+  std::vector<Walk> walks;
+  DenseMap<Value, Per> pers;
+
+  /// Of items that are rows, or have all rows of a channel.
+  static FailureOr<WalkPlan> ofRows(const KernelSource &source);
+  /// Of items that have all rows of some columns.
+  static FailureOr<WalkPlan> ofTiles(const KernelSource &source);
+
+  Per getPer(Value value) const;
+  bool isFull(Value value) const { return getPer(value) == Per::Element; }
+  bool isPerKept(Value value) const { return getPer(value) == Per::Kept; }
+  bool isPerGroup(Value value) const { return getPer(value) == Per::Group; }
+  /// Whether items have equal numbers of columns.
+  bool isEven() const { return loops.getColumns() % width == 0; }
+};
+
+/// Rows of this length and less are walked over at once.
+inline constexpr int64_t kLongRow = 8192;
+
+} // namespace mlir::binade
+
+#endif // BINADE_LIB_CONVERSION_KERNEL_WALKPLAN_H
