@@ -3,7 +3,7 @@
 
 usage: mutation_test.py [--list] [--only TEXT]... [--work DIR] [--no-baseline]
 
-Every entry of the table below is a change of one line: a sign in an adjoint, a dropped
+Every entry of mutations.toml is a change of one line: a sign in an adjoint, a dropped
 cast, rounding toward zero. Each is made in a copy of the sources, which is built again
 with what it needs; then the quick tests run until one fails. A change that no test
 notices has survived: the exit status is 1, and a test is missing. An old text that does
@@ -20,10 +20,12 @@ import shutil
 import subprocess
 import sys
 import time
+import tomllib
 
 from run_tests import find_lit
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+TABLE = ROOT / "utils/mutations.toml"
 # Tests of the text of the sources: a mutation changes that, whatever it means.
 NOT_OURS = ["test_house", "test_mutations"]
 KILLED, SURVIVED, UNBUILT = "noticed", "SURVIVED", "DOES NOT BUILD"
@@ -31,7 +33,7 @@ KILLED, SURVIVED, UNBUILT = "noticed", "SURVIVED", "DOES NOT BUILD"
 
 @dataclasses.dataclass(frozen=True)
 class Mutation:
-    """`old` becomes `new` in `file`; `why` says what is wrong then."""
+    """An entry of the table, which says what the fields are."""
 
     file: str
     old: str
@@ -40,329 +42,7 @@ class Mutation:
 
 
 MUTATIONS = [
-    # Adjoints.
-    Mutation(
-        "lib/IR/Ops/Contraction.cpp",
-        "tr ? matmul(dc, lhs, true, tl) : matmul(lhs, dc, !tl, false)};",
-        "tr ? matmul(dc, lhs, true, tl) : matmul(lhs, dc, tl, false)};",
-        "matmul: the operand is not transposed in the gradient",
-    ),
-    Mutation(
-        "lib/IR/Ops/Reduction.cpp",
-        "return {spread(b, DivOp::create(b, dy, count), getX(), getAxes())};",
-        "return {spread(b, MulOp::create(b, dy, count), getX(), getAxes())};",
-        "reduce_mean: the gradient is multiplied by the count",
-    ),
-    Mutation(
-        "lib/IR/Ops/Reduction.cpp",
-        "Value share = DivOp::create(b, cotangents.front(), ties);",
-        "Value share = cotangents.front();",
-        "reduce_max: each of several equal maxima gets the whole gradient",
-    ),
-    Mutation(
-        "lib/Autodiff/BuildGradient.cpp",
-        "sum = sum ? AddOp::create(b, sum, gradient).getResult() : gradient;",
-        "sum = gradient;",
-        "gradients of a value with several uses are not added",
-    ),
-    Mutation(
-        "lib/IR/Ops/Shape.cpp",
-        "offsets[getAxis()] += getTensor(input).getDimSize(getAxis());",
-        "offsets[getAxis()] = getTensor(input).getDimSize(getAxis());",
-        "concat: the third operand's gradient begins at the wrong place",
-    ),
-    Mutation(
-        "lib/IR/Ops/Convolution.cpp",
-        "llvm::erase(axes, getAxes(rank, getChannelsLast()).first);",
-        "llvm::erase(axes, getAxes(rank, false).first);",
-        "conv: the bias gradient takes channels for the second axis",
-    ),
-    # What named gradients are made of.
-    Mutation(
-        "lib/IR/Ops/Normalization.cpp",
-        "return SmallVector<Value>{n.as(n.mul(y, n.sub(dy, inner)), getDx())};",
-        "return SmallVector<Value>{n.as(n.mul(y, n.add(dy, inner)), getDx())};",
-        "softmax_grad: sign of the inner product",
-    ),
-    Mutation(
-        "lib/IR/Ops/Normalization.cpp",
-        "Value dx = n.mul(rstd, n.sub(n.sub(g, meanG), n.mul(normal, meanGN)));",
-        "Value dx = n.mul(rstd, n.add(n.sub(g, meanG), n.mul(normal, meanGN)));",
-        "layer_norm_grad: sign of the part through the variance",
-    ),
-    Mutation(
-        "lib/IR/Ops/Normalization.cpp",
-        "    dx = n.sub(dx, through);",
-        "    dx = n.add(dx, through);",
-        "batch_norm_grad: sign of the part through the statistics",
-    ),
-    Mutation(
-        "lib/IR/Ops/Loss.cpp",
-        "Value less = SubOp::create(b, p, buildSplat(b, type, 1.0));",
-        "Value less = AddOp::create(b, p, buildSplat(b, type, 1.0));",
-        "cross_entropy_grad: sign at the label",
-    ),
-    Mutation(
-        "lib/IR/Ops/Attention.cpp",
-        "MulOp::create(b, p, SubOp::create(b, dp, spreadRows(b, inner, dp)));",
-        "MulOp::create(b, p, AddOp::create(b, dp, spreadRows(b, inner, dp)));",
-        "attention_grad: sign of the inner product",
-    ),
-    Mutation(
-        "lib/IR/Ops/Random.cpp",
-        "double factor = p < 1.0 ? 1.0 / (1.0 - p) : 0.0;",
-        "double factor = p < 1.0 ? 1.0 / (1.0 + p) : 0.0;",
-        "dropout: kept elements are scaled wrongly",
-    ),
-    # Programs beside the step.
-    Mutation(
-        "lib/Programs/AccumulateGradients.cpp",
-        "op.setBatches(batches);",
-        "op.setBatches(1);",
-        "gradients of several batches are added, not averaged",
-    ),
-    Mutation(
-        "lib/IR/Ops/Random.cpp",
-        "  return {getX()};",
-        "  return {getY()};",
-        "dropout: evaluation drops, too",
-    ),
-    Mutation(
-        "lib/Kernels/PackStorage.cpp",
-        "pack({moving.begin(), later}, base));",
-        "pack({moving.begin(), later}, 0));",
-        "programs take the memory of what is kept",
-    ),
-    # Precision.
-    Mutation(
-        "lib/Precision/SimplifyCasts.cpp",
-        "if (!source || !middle || !target || !holdsAll(middle, source))",
-        "if (!source || !middle || !target)",
-        "casts that round are dropped",
-    ),
-    Mutation(
-        "lib/Precision/MaterializePrecision.cpp",
-        "      value.convert(format.getFloatSemantics(), APFloat::rmNearestTiesToEven,",
-        "      value.convert(format.getFloatSemantics(), APFloat::rmTowardZero,",
-        "constants are rounded toward zero",
-    ),
-    Mutation(
-        "lib/Precision/OperandRule.cpp",
-        "      if (format != policy.narrow)",
-        "      if (format == policy.narrow)",
-        "the operand rule is reversed",
-    ),
-    Mutation(
-        "lib/Conversion/ExpandCasts.cpp",
-        "  IntLanes rounded = u + 0x7fff + ((u >> 16) & 1);",
-        "  IntLanes rounded = u + 0;",
-        "f32 to bf16 rounds toward zero",
-    ),
-    Mutation(
-        "lib/Reference/FloatFormat.cpp",
-        "std::nearbyint(std::fabs(x) / spacing) * spacing;",
-        "std::trunc(std::fabs(x) / spacing) * spacing;",
-        "the reference rounds toward zero",
-    ),
-    # Optimizers and the loss scale.
-    Mutation(
-        "lib/Optimizer/Rules/adamw.mlir",
-        "  %m_step = arith.mulf %w1, %dm : f32",
-        "  %m_step = arith.mulf %beta2, %dm : f32",
-        "adamw: the wrong weight of the first moment",
-    ),
-    Mutation(
-        "lib/Optimizer/Rules/sgd.mlir",
-        "  %m_kept = arith.mulf %momentum, %m : f32",
-        "  %m_kept = arith.mulf %momentum, %g : f32",
-        "sgd: the gradient in place of the momentum",
-    ),
-    Mutation(
-        "lib/Optimizer/AppendOptimizer.cpp",
-        "next = SelectOp::create(b, foundInf, step, next);",
-        "next = SelectOp::create(b, foundInf, next, next);",
-        "a skipped step is counted",
-    ),
-    Mutation(
-        "lib/Optimizer/AppendOptimizer.cpp",
-        "Value factor = MinOp::create(b, DivOp::create(b, limit, shifted), one);",
-        "Value factor = MaxOp::create(b, DivOp::create(b, limit, shifted), one);",
-        "clipping lengthens gradients",
-    ),
-    Mutation(
-        "lib/IR/Ops/LossScaling.cpp",
-        "Value grown = times(getGrowth()), lowered = times(getBackoff());",
-        "Value grown = times(getGrowth()), lowered = times(getGrowth());",
-        "the loss scale grows after an overflow",
-    ),
-    Mutation(
-        "lib/IR/Ops/LossScaling.cpp",
-        "    lowered = SelectOp::create(b, last, lowered, scale);",
-        "    lowered = SelectOp::create(b, last, scale, lowered);",
-        "the first of several overflows lowers the loss scale",
-    ),
-    # Kernels.
-    Mutation(
-        "lib/Kernels/Grouping.cpp",
-        "    if (host.phase != guest.phase)",
-        "    if (false && host.phase != guest.phase)",
-        "kernels reach from the forward into the backward part",
-    ),
-    Mutation(
-        "lib/Conversion/Kernel/Scatter.cpp",
-        "        sum = arith::AddFOp::create(e.builder(), sum, term);",
-        "        sum = term;",
-        "rows that are used twice keep one of their gradients",
-    ),
-    Mutation(
-        "lib/Conversion/Kernel/ManyTensors.cpp",
-        "      lanes = arith::AddFOp::create(b, part(0), part(half));",
-        "      lanes = arith::AddFOp::create(b, part(0), part(0));",
-        "the gradient norm misses half of the lanes",
-    ),
-    Mutation(
-        "lib/Conversion/Kernel/ParameterStorage.cpp",
-        "  return {sum, subtract(gained, y)};",
-        "  return {sum, subtract(y, gained)};",
-        "Kahan's compensation has the wrong sign",
-    ),
-    Mutation(
-        "lib/Runtime/ParameterStorage.cpp",
-        "    return upper + (getLowHalf(value) < 0 ? 1 : 0);",
-        "    return upper;",
-        "the first step reads weights that are cut, not rounded",
-    ),
-    Mutation(
-        "lib/Runtime/ConvertCheckpoint.cpp",
-        "  program.keep(port, values);",
-        "  storeRounded(values, std::nullopt, tensor);",
-        "a converted parameter loses what is kept beside it",
-    ),
-    Mutation(
-        "lib/Kernels/PackStorage.cpp",
-        "storage.first <= other.last)",
-        "storage.first < other.last)",
-        "a result lies where the last operand still is",
-    ),
-    Mutation(
-        "lib/Conversion/SmallFloats.cpp",
-        "(magnitude + ((magnitude >> cut) & 1) + added)",
-        "(magnitude + 1 + added)",
-        "ties of 8-bit formats go up",
-    ),
-    Mutation(
-        "lib/IR/Quantized.cpp",
-        "if (isSigned() && above == 0.0f)",
-        "if (!isSigned() && above == 0.0f)",
-        "tiny negative numbers become zero in books with a sign",
-    ),
-    Mutation(
-        "lib/Conversion/LaneCodec.cpp",
-        "FloatLanes steps = ((top / distance) * kSteps).apply<math::FloorOp>();",
-        "FloatLanes steps = ((top / distance) * kSteps).apply<math::CeilOp>();",
-        "powers of expanded formats are rounded up",
-    ),
-    Mutation(
-        "lib/Conversion/Kernel/StateGroups.cpp",
-        "Value most = arith::AddIOp::create(b, count, e.index(state.size - 1));",
-        "Value most = arith::AddIOp::create(b, count, e.index(0));",
-        "the last, short group of a state gets no scale",
-    ),
-    Mutation(
-        "lib/Precision/PrecisionGraph.cpp",
-        "quantizes = parameter.getNumElements() >= kLeastQuantized &&",
-        "quantizes = parameter.getNumElements() >= kLeastQuantized ||",
-        "states of embeddings are quantized",
-    ),
-    # Last, because everything is built again.
-    Mutation(
-        "include/binade/IR/Ops/Elementwise.td",
-        "let adjoint = [{ return {dy, NegOp::create(b, dy)}; }];",
-        "let adjoint = [{ return {dy, dy}; }];",
-        "sub: no sign in the gradient of what is subtracted",
-    ),
-    # Rows, and groups in them.
-    Mutation(
-        "lib/Kernels/Grouping.cpp",
-        "readsOwnRows(op, input) && (",
-        "(",
-        "a row's kernel hands out what other rows have",
-    ),
-    Mutation(
-        "lib/Conversion/Kernel/WalkPlan.h",
-        "return !groupStores.empty() ||",
-        "return",
-        "results of groups are not stored where no group is reduced",
-    ),
-    # Scales and codes that wait.
-    Mutation(
-        "lib/Conversion/LaneCodec.cpp",
-        "    return (amax + kOffset) / limit;",
-        "    return amax / limit;",
-        "the scale of TorchAO's moments without what keeps it above 0",
-    ),
-    Mutation(
-        "lib/Conversion/LaneCodec.cpp",
-        "bits + 0x003fffff, bits + 0x007fffff);",
-        "bits + 0x003fffff, bits);",
-        "power-of-two scales are not rounded up",
-    ),
-    Mutation(
-        "lib/Conversion/Kernel/Reduction.cpp",
-        "!isa<ReduceSumOp>(op) && getInput().getDefiningOp<AbsOp>()",
-        "!isa<ReduceSumOp>(op)",
-        "the largest of numbers with a sign is taken by their bits",
-    ),
-    Mutation(
-        "lib/Precision/DelayScales.cpp",
-        "SelectOp::create(b, isUsable, largest, amax)});",
-        "largest});",
-        "an infinity stays in the history of scales",
-    ),
-    Mutation(
-        "lib/Precision/DelayScales.cpp",
-        "b, own, ReduceMaxOp::create(b, history, ArrayRef<int64_t>{0}));",
-        "b, own, own);",
-        "only the last step counts for delayed scales",
-    ),
-    # What waits for the backward part.
-    Mutation(
-        "lib/Precision/ChooseSaved.cpp",
-        "        return !spreads;",
-        "        return spreads;",
-        "values whose errors enter several gradients are quantized first",
-    ),
-    Mutation(
-        "lib/Precision/ChooseSaved.cpp",
-        "if (left - value->getBytesLeft() + value->bytes <= budget)",
-        "if (left <= budget)",
-        "what a budget gave up is kept again though it does not fit",
-    ),
-    Mutation(
-        "lib/Precision/Reach.cpp",
-        "reach.add(known == reached.end() ? Reach{result} : known->second);",
-        "reach.add(Reach{result});",
-        "errors are not followed to the gradients",
-    ),
-    # Rules that are derived.
-    Mutation(
-        "lib/Programs/MomentumRule.cpp",
-        "arith::SelectOp::create(b, begins, root, more);",
-        "arith::SelectOp::create(b, begins, more, more);",
-        "the first batch is added to the sum of the step before",
-    ),
-    Mutation(
-        "lib/Programs/MomentumRule.cpp",
-        "if (!isChoice(select.getCondition()))",
-        "if (false)",
-        "rules that choose by what changes from batch to batch are taken for sums",
-    ),
-    Mutation(
-        "lib/Optimizer/CapUpdates.cpp",
-        "AndOp::create(b, isLonger, isCapped),",
-        "isLonger,",
-        "a cap of 0 holds tensors of zeros where they are",
-    ),
+    Mutation(**entry) for entry in tomllib.loads(TABLE.read_text())["mutations"]
 ]
 
 

@@ -30,8 +30,12 @@ uint64_t mlir::binade::getByteSize(Type type) {
          llvm::divideCeil(tensor.getElementTypeBitWidth(), 8);
 }
 
+RankedTensorType mlir::binade::getTensor(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
 int64_t mlir::binade::getNumElements(Value value) {
-  return cast<RankedTensorType>(value.getType()).getNumElements();
+  return getTensor(value).getNumElements();
 }
 
 Operation *mlir::binade::findFirstUser(Value value) {

@@ -1,6 +1,7 @@
 //===- RowRegion.cpp - Ops that can be done a few rows at a time ----------===//
 
 #include "RowRegion.h"
+#include "binade/IR/Movement.h"
 #include "mlir/IR/Matchers.h"
 #include <numeric>
 
@@ -16,10 +17,6 @@ SplatElementsAttr mlir::binade::getSplatElements(Value value) {
   SplatElementsAttr splat;
   matchPattern(value, m_Constant(&splat));
   return splat;
-}
-
-static RankedTensorType getTensor(Value value) {
-  return cast<RankedTensorType>(value.getType());
 }
 
 RowRegion::RowRegion(Value large)

@@ -9,6 +9,7 @@
 #include "RowRegion.h"
 #include "binade/IR/Build.h"
 #include "binade/IR/Interface.h"
+#include "binade/IR/Movement.h"
 #include "binade/Kernels/Passes.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -17,10 +18,6 @@ namespace mlir::binade {
 #include "binade/Kernels/Passes.h.inc"
 
 namespace {
-RankedTensorType getTensor(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 /// Replaces the ops of a region by a tile.
 class Tiler {
 public:

@@ -79,10 +79,7 @@ private:
                     "on-nonfinite must be "
                  << kSkip << " or " << kContinue;
         if (!prepare && !getPrepares(rule).empty())
-          return function.emitError("optimizer '")
-                 << rule.getSymName() << "' is for no "
-                 << stringifyParameterKind(trained.kind) << " such as '"
-                 << trained.name << "'";
+          return emitIsForNo(function.getLoc(), rule, trained);
       }
     return success();
   }

@@ -98,10 +98,8 @@ private:
     for (size_t index = 0; index < rules.size(); ++index)
       if (isFor(rules[index], parameter.kind))
         return index;
-    return emitError(location, "optimizer '")
-           << rules.front().getSymName() << "' is for no "
-           << stringifyParameterKind(parameter.kind) << " such as '"
-           << parameter.name << "', and names no other for them";
+    return emitIsForNo(location, rules.front(), parameter)
+           << ", and names no other for them";
   }
 
   LogicalResult readGroup(StringRef text, ArrayRef<TrainedParameter> parameters,
@@ -202,6 +200,15 @@ private:
   Choice common; ///< For all parameters.
 };
 } // namespace
+
+InFlightDiagnostic
+mlir::binade::emitIsForNo(Location location, OptimizerOp rule,
+                          const TrainedParameter &parameter) {
+  return emitError(location, "optimizer '")
+         << rule.getSymName() << "' is for no "
+         << stringifyParameterKind(parameter.kind) << " such as '"
+         << parameter.name << "'";
+}
 
 FailureOr<SmallVector<Group>> mlir::binade::readSettings(
     ArrayRef<OptimizerOp> rules, StringRef variant,

@@ -19,6 +19,10 @@ struct TrainedParameter {
   std::string form = {};
 };
 
+/// Emits that `rule` is for no such parameter.
+InFlightDiagnostic emitIsForNo(Location location, OptimizerOp rule,
+                               const TrainedParameter &parameter);
+
 /// Parameters that share a rule and its hyper-parameters.
 struct Group {
   OptimizerOp rule;

@@ -7,22 +7,22 @@
 using namespace binade;
 using namespace binade::plan;
 
-/// Reads the bytes of one port.
-static Result<std::vector<std::byte>> read(const ExternalInit &external,
-                                           const std::string &directory) {
+Result<void>
+binade::readExternal(const ExternalInit &external, const std::string &directory,
+                     const std::function<std::span<std::byte>()> &allocate) {
   Result<ExternalFile> file = openBeneath(directory, external.file);
   if (!file)
     return file.takeError();
   if (Result<void> exists = checkRange(*file, external.offset, external.bytes);
       !exists)
-    return exists.takeError();
-  std::vector<std::byte> bytes(external.bytes);
+    return exists;
+  std::span<std::byte> bytes = allocate();
   if (Result<void> done = readRange(*file, external.offset, bytes); !done)
-    return done.takeError();
+    return done;
   if (!external.sha256.empty() && sha256(bytes) != external.sha256)
     return Error{file->getPath(),
-                 "the bytes do not have the SHA-256 that the model says"};
-  return bytes;
+                 "the bytes do not have the SHA-256 that the plan says"};
+  return {};
 }
 
 Result<void> binade::embedWeights(Bundle &bundle,
@@ -31,14 +31,18 @@ Result<void> binade::embedWeights(Bundle &bundle,
     auto *external = std::get_if<ExternalInit>(&port.init);
     if (!external)
       continue;
-    Result<std::vector<std::byte>> bytes = read(*external, directory);
-    if (!bytes)
-      return bytes.takeError().withPart(std::string(name(port.role)) + " " +
-                                        quote(port.name));
+    std::vector<std::byte> bytes;
+    Result<void> done = readExternal(*external, directory, [&] {
+      bytes.resize(external->bytes);
+      return std::span(bytes);
+    });
+    if (!done)
+      return done.takeError().withPart(std::string(name(port.role)) + " " +
+                                       quote(port.name));
     const Buffer &buffer = bundle.plan.buffers[port.buffer];
     std::string tensor = "init/" + stateName(port.role, port.name);
     DType dtype = external->bytes == buffer.bytes ? buffer.dtype : DType::F32;
-    bundle.init.push_back({tensor, dtype, buffer.shape, *std::move(bytes)});
+    bundle.init.push_back({tensor, dtype, buffer.shape, std::move(bytes)});
     port.init = BundleInit{std::move(tensor)};
   }
   return {};

@@ -3,6 +3,7 @@
 #include "binade/Precision/Explain.h"
 #include "binade/Container/Printable.h"
 #include "binade/IR/Interface.h"
+#include "binade/IR/Movement.h"
 #include "binade/IR/Names.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/Support/ScopedPrinter.h"
@@ -11,8 +12,7 @@ using namespace mlir;
 using namespace mlir::binade;
 
 static int64_t getBytes(Type type, FloatType element) {
-  return cast<ShapedType>(type).getNumElements() *
-         llvm::divideCeil(getStorageFormat(element).getWidth(), 8);
+  return getByteSize(cast<ShapedType>(type).clone(getStorageFormat(element)));
 }
 
 int64_t CastReport::getBytes() const {

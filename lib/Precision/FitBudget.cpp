@@ -1,10 +1,8 @@
 //===- FitBudget.cpp - What waits for the backward part, within bounds ----===//
 
 #include "ChooseSaved.h"
+#include "QuantizeValues.h"
 #include "binade/Container/Numbers.h"
-#include "binade/IR/Build.h"
-#include "binade/IR/Interface.h"
-#include "binade/IR/Movement.h"
 #include "binade/IR/Names.h"
 #include "binade/IR/Rematerialize.h"
 #include "binade/Precision/Passes.h"
@@ -87,32 +85,14 @@ private:
     for (SavedValue &value : llvm::reverse(values))
       if (value.choice == SavedChoice::Recompute)
         rematerializer.replace(value.save, value.ops);
+    ImplicitLocOpBuilder b(step.getLoc(), step.getContext());
+    ValueQuantizer quantizer(step, b);
     for (SavedValue &value : values)
       if (value.choice == SavedChoice::Quantize)
-        quantize(value.save);
+        quantizer.wait(value.save, format,
+                       value.save.getType().getElementType());
       else if (value.choice == SavedChoice::Keep && value.isImplicit)
         forgetSave(value.save);
-  }
-
-  void quantize(SaveOp save) {
-    Value value = save.getX();
-    ImplicitLocOpBuilder b(value.getLoc(), step.getContext());
-    b.setInsertionPointAfterValue(value);
-    auto codes = QuantizeOp::create(b, value, format, /*saturate=*/true);
-    if (Operation *producer = value.getDefiningOp())
-      setPhase(codes, getPhase(producer));
-    SmallVector<Value> parts;
-    for (Value part : codes.getParts())
-      parts.push_back(SaveOp::create(b, part));
-    // Earlier, what is decoded would wait in its place.
-    b.setInsertionPoint(findFirstUser(save.getResult()));
-    Value decoded = DequantizeOp::create(
-        b, save.getType().clone(b.getF32Type()), parts, format);
-    setPhase(decoded.getDefiningOp(), Phase::Backward);
-    Value same = buildCast(b, decoded, save.getType().getElementType());
-    setPhase(same.getDefiningOp(), Phase::Backward);
-    save.replaceAllUsesWith(same);
-    save->erase();
   }
 
   func::FuncOp step;

@@ -43,18 +43,16 @@ static LogicalResult completeCut(Policy &policy, const DataFile &costs,
 
 /// What `change` says, on top of `base`.
 static Policy extend(const Policy &base, Policy change) {
-  if (!change.narrow)
-    change.narrow = base.narrow;
-  if (!change.wide)
-    change.wide = base.wide;
-  if (!change.propagate)
-    change.propagate = base.propagate;
-  if (!change.lossScaling)
-    change.lossScaling = base.lossScaling;
-  if (!change.cut)
-    change.cut = base.cut;
-  if (!change.limits)
-    change.limits = base.limits;
+  auto inherit = [&](auto member) {
+    if (!(change.*member))
+      change.*member = base.*member;
+  };
+  inherit(&Policy::narrow);
+  inherit(&Policy::wide);
+  inherit(&Policy::propagate);
+  inherit(&Policy::lossScaling);
+  inherit(&Policy::cut);
+  inherit(&Policy::limits);
   change.rules.insert(change.rules.begin(), base.rules.begin(),
                       base.rules.end());
   return change;

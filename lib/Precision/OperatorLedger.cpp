@@ -3,6 +3,7 @@
 #include "binade/Precision/OperatorLedger.h"
 #include "binade/IR/Build.h"
 #include "binade/IR/Interface.h"
+#include "binade/IR/Movement.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -141,18 +142,14 @@ void Counter::place(Operation *op) {
 //===----------------------------------------------------------------------===//
 
 Kept Counter::measure(Value value, Type element) const {
-  uint64_t bits = getStorageFormat(cast<FloatType>(element)).getWidth();
   auto type = cast<RankedTensorType>(getBase(value).getType());
-  return {type.getNumElements() * bits / 8, 0};
+  return {getByteSize(type.clone(getStorageFormat(cast<FloatType>(element))))};
 }
 
 Kept Counter::measure(Value value, QuantizedAttr format) const {
   auto type = cast<RankedTensorType>(getBase(value).getType());
-  Kept kept;
-  for (auto [index, part] : llvm::enumerate(format.getParts(type.getShape())))
-    (index ? kept.scaleBytes : kept.bytes) +=
-        part.getNumElements() * part.getElementTypeBitWidth() / 8;
-  return kept;
+  uint64_t codes = getByteSize(format.getParts(type.getShape()).front());
+  return {codes, format.getBytes(type.getShape()) - codes};
 }
 
 /// In the format in which `op`, which sums products, reads an operand.

@@ -48,7 +48,7 @@ void ValueQuantizer::read(OpOperand &operand, QuantizedAttr format) {
   operand.set(decode(value, parts, format, phase));
 }
 
-void ValueQuantizer::wait(SaveOp op, QuantizedAttr format) {
+void ValueQuantizer::wait(SaveOp op, QuantizedAttr format, Type element) {
   SmallVector<Value> parts = quantize(op.getX(), format);
   for (Value &part : parts)
     part = save(part);
@@ -57,6 +57,10 @@ void ValueQuantizer::wait(SaveOp op, QuantizedAttr format) {
   b.setInsertionPoint(reader ? reader : op);
   Value decoded = decode(op.getX(), parts, format, Phase::Backward);
   saved[decoded] = op.getX();
+  if (element) {
+    decoded = buildCast(b, decoded, element);
+    setPhase(decoded.getDefiningOp(), Phase::Backward);
+  }
   op.getY().replaceAllUsesWith(decoded);
   op->erase();
 }

@@ -19,8 +19,9 @@ public:
   /// columns, elements share scales along those instead of along rows.
   void read(OpOperand &operand, QuantizedAttr format);
 
-  /// Has codes of what `op` saves wait in its place, and erases it.
-  void wait(SaveOp op, QuantizedAttr format);
+  /// Has codes of what `op` saves wait in its place, and erases it. What they
+  /// stand for is read as f32, or cast to `element`.
+  void wait(SaveOp op, QuantizedAttr format, Type element = {});
 
   /// Erases what nobody came to read.
   void finish();

@@ -132,25 +132,6 @@ static std::optional<std::size_t> findNonFinite(const Tensor &tensor) {
   }
 }
 
-/// Reads bytes of an external file.
-static Result<void> readExternal(const Tensor &tensor,
-                                 const ExternalInit &external,
-                                 const std::string &directory) {
-  Result<ExternalFile> file = openBeneath(directory, external.file);
-  if (!file)
-    return file.takeError();
-  if (Result<void> exists = checkRange(*file, external.offset, external.bytes);
-      !exists)
-    return exists;
-  if (Result<void> done = readRange(*file, external.offset, tensor.bytes);
-      !done)
-    return done;
-  if (!external.sha256.empty() && sha256(tensor.bytes) != external.sha256)
-    return Error{file->getPath(),
-                 "the bytes do not have the SHA-256 that the plan says"};
-  return {};
-}
-
 /// Reads the tensor of that name from the bundle.
 static Result<void> readStored(const Tensor &tensor, const std::string &name,
                                const std::optional<Safetensors> &file,
@@ -186,7 +167,7 @@ Result<void> Program::Implementation::fill(const Port &port,
                                            const Tensor &tensor,
                                            std::uint64_t seed) const {
   if (auto *external = std::get_if<ExternalInit>(&port.init))
-    return readExternal(tensor, *external, directory);
+    return readExternal(*external, directory, [&] { return tensor.bytes; });
   if (auto *bundled = std::get_if<BundleInit>(&port.init))
     return readStored(tensor, bundled->tensor, file, stored, where);
   if (auto *random = std::get_if<RandomInit>(&port.init))

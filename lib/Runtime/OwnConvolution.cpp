@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Contraction.h"
-#include "Tile.h"
+#include "TiledOperation.h"
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -15,10 +15,6 @@
 
 using namespace binade;
 using namespace binade::plan;
-
-static std::int64_t roundUp(std::int64_t n, std::int64_t to) {
-  return (n + to - 1) / to * to;
-}
 
 static std::int64_t product(const std::vector<std::int64_t> &sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), std::int64_t(1),
@@ -55,20 +51,10 @@ struct Activation {
   }
 };
 
-class OwnConvolution : public Operation {
+class OwnConvolution : public TiledOperation {
 public:
   OwnConvolution(const Convolution &c, const Memory &memory, unsigned threads);
   void run(const ExecutionContext &context) override;
-  std::uint64_t getScratchBytes() const override {
-    return static_cast<std::uint64_t>(sharedFloats + threads * privateFloats) *
-           sizeof(float);
-  }
-  void setScratch(std::byte *bytes) override {
-    scratch = reinterpret_cast<float *>(bytes);
-  }
-  std::string getImplementation() const override {
-    return "own " + std::string(kernels.name);
-  }
 
 private:
   std::int64_t inputOf(const Position &output, const Position &tap) const;
@@ -82,7 +68,6 @@ private:
   void computeWeights(std::int64_t item, float *memory) const;
   void runOverPositions(const ExecutionContext &context);
 
-  const tile::Kernels &kernels = tile::kernels();
   Convolution c;
   Activation x, y;
   Address weight;
@@ -96,8 +81,6 @@ private:
   std::int64_t fromChannels = 0, toChannels = 0; ///< Per group.
   std::int64_t depth = 0;                        ///< taps * fromChannels
   std::int64_t rowBlock, columnBlock, depthBlock;
-  std::int64_t threads, sharedFloats = 0, privateFloats = 0;
-  float *scratch = nullptr;
   std::byte *xBase = nullptr, *yBase = nullptr, *weightBase = nullptr;
   std::byte *fromBase = nullptr, *toBase = nullptr;
 };
@@ -105,11 +88,12 @@ private:
 
 OwnConvolution::OwnConvolution(const Convolution &convolution,
                                const Memory &memory, unsigned threadCount)
-    : c(convolution), x(c.x, memory, c.inChannels, c.input, c.channelsLast),
+    : TiledOperation(threadCount), c(convolution),
+      x(c.x, memory, c.inChannels, c.input, c.channelsLast),
       y(c.y, memory, c.outChannels, c.output, c.channelsLast),
       weight(memory.addressOf(c.weight)), weightType(memory.typeOf(c.weight)),
       taps(product(c.kernel)), groupInputs(c.inChannels / c.groups),
-      groupOutputs(c.outChannels / c.groups), threads(threadCount) {
+      groupOutputs(c.outChannels / c.groups) {
   if (c.bias) {
     bias = memory.addressOf(*c.bias);
     biasType = memory.typeOf(*c.bias);
@@ -362,8 +346,7 @@ void OwnConvolution::runOverPositions(const ExecutionContext &context) {
   std::int64_t blocks = (to->positions - 1) / rowBlock + 1;
   context.team->parallelFor(context.threads, c.batch * c.groups * blocks,
                             [&](std::int64_t item, unsigned thread) {
-                              computeRows(item, scratch + sharedFloats +
-                                                    thread * privateFloats);
+                              computeRows(item, privateMemory(thread));
                             });
 }
 
@@ -375,10 +358,10 @@ void OwnConvolution::run(const ExecutionContext &context) {
     return runOverPositions(context);
   std::int64_t items = c.groups * taps * ((groupOutputs - 1) / rowBlock + 1) *
                        ((groupInputs - 1) / columnBlock + 1);
-  context.team->parallelFor(
-      context.threads, items, [&](std::int64_t item, unsigned thread) {
-        computeWeights(item, scratch + sharedFloats + thread * privateFloats);
-      });
+  context.team->parallelFor(context.threads, items,
+                            [&](std::int64_t item, unsigned thread) {
+                              computeWeights(item, privateMemory(thread));
+                            });
 }
 
 std::unique_ptr<Operation>

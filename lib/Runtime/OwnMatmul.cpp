@@ -7,16 +7,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "Contraction.h"
-#include "Tile.h"
+#include "TiledOperation.h"
 #include <algorithm>
 #include <numeric>
 
 using namespace binade;
 using namespace binade::plan;
-
-static std::int64_t roundUp(std::int64_t n, std::int64_t to) {
-  return (n + to - 1) / to * to;
-}
 
 namespace {
 /// One side of the product, with its batch strides.
@@ -37,20 +33,10 @@ struct Operand {
   }
 };
 
-class OwnMatmul : public Operation {
+class OwnMatmul : public TiledOperation {
 public:
   OwnMatmul(const Matmul &matmul, const Memory &memory, unsigned threads);
   void run(const ExecutionContext &context) override;
-  std::uint64_t getScratchBytes() const override {
-    return static_cast<std::uint64_t>(sharedFloats + threads * privateFloats) *
-           sizeof(float);
-  }
-  void setScratch(std::byte *bytes) override {
-    scratch = reinterpret_cast<float *>(bytes);
-  }
-  std::string getImplementation() const override {
-    return "own " + std::string(kernels.name);
-  }
 
 private:
   /// Where the operands of one element of the batch begin.
@@ -65,11 +51,7 @@ private:
                     float *memory) const;
   void runPrivately(const ExecutionContext &context);
   void runShared(const ExecutionContext &context);
-  float *privateMemory(unsigned thread) const {
-    return scratch + sharedFloats + thread * privateFloats;
-  }
 
-  const tile::Kernels &kernels = tile::kernels();
   Operand lhs, rhs, out;
   std::optional<Address> bias;
   DType biasType = DType::F32;
@@ -83,8 +65,6 @@ private:
   std::int64_t rowBlock, depthBlock;
   std::int64_t shareColumns; ///< Columns of the right side packed at a time.
   std::int64_t itemColumns;  ///< Columns of one item.
-  std::int64_t threads, sharedFloats = 0, privateFloats = 0;
-  float *scratch = nullptr;
   Position base = {};
   std::byte *biasBase = nullptr;
 };
@@ -92,9 +72,9 @@ private:
 
 OwnMatmul::OwnMatmul(const Matmul &matmul, const Memory &memory,
                      unsigned threadCount)
-    : lhs(matmul.lhs, memory), rhs(matmul.rhs, memory), out(matmul.out, memory),
-      batch(matmul.batch), m(matmul.m), n(matmul.n), k(matmul.k),
-      accumulate(matmul.accumulate), threads(threadCount) {
+    : TiledOperation(threadCount), lhs(matmul.lhs, memory),
+      rhs(matmul.rhs, memory), out(matmul.out, memory), batch(matmul.batch),
+      m(matmul.m), n(matmul.n), k(matmul.k), accumulate(matmul.accumulate) {
   if (matmul.bias) {
     bias = memory.addressOf(*matmul.bias);
     biasType = memory.typeOf(*matmul.bias);

@@ -12,7 +12,7 @@ from reference import binade, safetensors
 
 onnx = pytest.importorskip("onnx")
 
-from test_checkpoints import GRAPH, draw_values  # noqa: E402
+from checkpoint_runs import GRAPH, draw_values  # noqa: E402
 
 POLICIES = {
     "wide": "extends: fp32\n",

@@ -12,7 +12,7 @@ from reference import binade, safetensors
 
 onnx = pytest.importorskip("onnx")
 
-from test_checkpoints import change_manifest  # noqa: E402
+from checkpoint_runs import change_manifest  # noqa: E402
 
 F32 = np.float32
 # Sizes that are multiples of no group, and of no pair: 2535 and 195.

@@ -7,6 +7,9 @@
 
 namespace mlir::binade {
 
+/// The type of `value`, a ranked tensor.
+RankedTensorType getTensor(Value value);
+
 int64_t getNumElements(Value value);
 
 /// Bytes of a value of `type`, a ranked tensor, in memory.

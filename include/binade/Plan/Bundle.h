@@ -9,6 +9,7 @@
 
 #include "binade/Container/Safetensors.h"
 #include "binade/Plan/Plan.h"
+#include <functional>
 
 namespace binade {
 
@@ -33,6 +34,12 @@ struct Bundle {
   /// For ports of `plan::BundleInit`, by the names that those give.
   std::vector<StoredTensor> init;
 };
+
+/// Copies the bytes that `external` names, a file in `directory`, to what
+/// `allocate` gives for them once the file is known to have them.
+Result<void>
+readExternal(const plan::ExternalInit &external, const std::string &directory,
+             const std::function<std::span<std::byte>()> &allocate);
 
 /// Copies the external weights of a bundle, sought in `directory`, into it, so
 /// that it needs no other file.

@@ -8,10 +8,6 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-RankedTensorType mlir::binade::getTensor(Value x) {
-  return cast<RankedTensorType>(x.getType());
-}
-
 Type mlir::binade::getStorageType(Type element) {
   return element.isInteger(1) ? IntegerType::get(element.getContext(), 8)
                               : element;

@@ -15,7 +15,7 @@
 
 #include "../Lanes.h"
 #include "Offset.h"
-#include "binade/IR/Binade.h"
+#include "binade/IR/Movement.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
@@ -24,7 +24,6 @@ namespace mlir::binade {
 /// Lanes of a vector: fixed, so that sums do not depend on the target.
 inline constexpr int64_t kLanes = 16;
 
-RankedTensorType getTensor(Value x);
 /// What a buffer of `element` holds: i1 is stored as a byte of 0 or 1.
 Type getStorageType(Type element);
 /// The format that arithmetic on `element` is done in: f32 for narrow floats.

@@ -1,6 +1,7 @@
 //===- Attention.cpp - scaled dot-product attention -----------------------===//
 
 #include "binade/IR/Build.h"
+#include "binade/IR/Movement.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -36,10 +37,6 @@ FormatRole AttentionOp::getResultFormat(unsigned index) {
 
 FormatRole AttentionGradOp::getOperandFormat(unsigned index) {
   return index == 5 ? FormatRole::Wide : FormatRole::Chosen;
-}
-
-static RankedTensorType getTensor(Value x) {
-  return cast<RankedTensorType>(x.getType());
 }
 
 /// The constraints on the three operands of attention.

@@ -2,6 +2,7 @@
 
 #include "binade/IR/Build.h"
 #include "binade/IR/Interface.h"
+#include "binade/IR/Movement.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 
 using namespace mlir;
@@ -9,10 +10,6 @@ using namespace mlir::binade;
 
 #define GET_OP_CLASSES
 #include "binade/IR/Ops/Shape.cpp.inc"
-
-static RankedTensorType getTensor(Value x) {
-  return cast<RankedTensorType>(x.getType());
-}
 
 /// Movement changes no element: one element type on both sides.
 static LogicalResult verifySameElements(Operation *op) {

@@ -5,11 +5,11 @@
 
 include "binade/IR/Ops/Base.td"
 
-// An elementwise op is one record. `scalar` computes one element from the
-// operands' elements (named as the operands; f32, i64 or i1, or vectors of
-// them), `adjoint` the operands' gradients from the cotangent `dy`, the operands
-// and the result `y`; without one, no gradient flows. Shapes, precision,
-// lowering and fusion follow from here.
+// An elementwise op is one record. `unpack`, one declaration, names the
+// operands; `scalar` computes one element from theirs (f32, i64 or i1, or
+// vectors of them), `adjoint` the operands' gradients from the cotangent `dy`,
+// the operands and the result `y`; without one, no gradient flows. Shapes,
+// precision, lowering and fusion follow from here.
 class Binade_ElementwiseOp<string mnemonic, string precisionClass,
                            dag operands, string unpack, list<Trait> traits = []>
     : Binade_PrecisionOp<mnemonic, precisionClass, !listconcat(traits, [
@@ -38,14 +38,13 @@ class Binade_ElementwiseOp<string mnemonic, string precisionClass,
       return haveSameShapes(l, r);
     }
     Value $cppClass::buildScalar(ImplicitLocOpBuilder &b, ValueRange operands) {
-      }] # unpack # scalar # [{
+      [[maybe_unused]] }] # unpack # scalar # [{
     }
     SmallVector<Value> $cppClass::buildAdjoint(ImplicitLocOpBuilder &b,
                                                ArrayRef<Value> cotangents) {
       ValueRange operands = getOperation()->getOperands();
-      Value dy = cotangents.front(), y = getY();
-      (void)dy, (void)y;
-      }] # unpack # adjoint # [{
+      [[maybe_unused]] Value dy = cotangents.front(), y = getY();
+      [[maybe_unused]] }] # unpack # adjoint # [{
     }
   }];
 }
@@ -55,14 +54,14 @@ class Binade_UnaryOp<string mnemonic, string precisionClass,
                      Type operand = FloatTensor>
     : Binade_ElementwiseOp<mnemonic, precisionClass,
           !con((ins operand:$x), attributes),
-          "Value x = operands[0]; (void)x;", traits>;
+          "Value x = operands[0];", traits>;
 
 class Binade_BinaryOp<string mnemonic, string precisionClass,
                       dag attributes = (ins), list<Trait> traits = [],
                       Type operand = Tensor>
     : Binade_ElementwiseOp<mnemonic, precisionClass,
           !con((ins operand:$lhs, operand:$rhs), attributes),
-          "Value lhs = operands[0], rhs = operands[1]; (void)lhs, (void)rhs;",
+          "Value lhs = operands[0], rhs = operands[1];",
           !listconcat(traits, [OneKindOfElements])>;
 
 //===----------------------------------------------------------------------===//
@@ -188,8 +187,8 @@ class Binade_UnaryGradOp<string mnemonic, string precisionClass,
                          dag attributes = (ins)>
     : Binade_ElementwiseOp<mnemonic, precisionClass,
           !con((ins FloatTensor:$gradient, FloatTensor:$saved), attributes),
-          "Value gradient = operands[0], saved = operands[1];"
-          "(void)gradient, (void)saved;", [NotDifferentiable]>;
+          "Value gradient = operands[0], saved = operands[1];",
+          [NotDifferentiable]>;
 
 def Binade_ReluGradOp : Binade_UnaryGradOp<"relu_grad", "Clear"> {
   let summary = "gradient of relu: 0 where its result is 0, else the cotangent";
@@ -356,8 +355,8 @@ def Binade_JoinHalvesOp : Binade_ElementwiseOp<"join_halves", "Clear",
 
 def Binade_SelectOp : Binade_ElementwiseOp<"select", "Clear",
     (ins BoolTensor:$condition, Tensor:$lhs, Tensor:$rhs),
-    "Value condition = operands[0], lhs = operands[1], rhs = operands[2];"
-    "(void)condition, (void)lhs, (void)rhs;", [OneKindOfElements]> {
+    "Value condition = operands[0], lhs = operands[1], rhs = operands[2];",
+    [OneKindOfElements]> {
   let summary = "elementwise choice: `lhs` where the condition holds, else `rhs`";
   let scalar = [{ return arith::SelectOp::create(b, condition, lhs, rhs); }];
   let adjoint = [{
