@@ -14,6 +14,9 @@ namespace mlir::binade {
 #include "binade/Optimizer/Passes.h.inc"
 
 namespace {
+/// The largest f32 whose square is one.
+static constexpr double kLargestNorm = 0x1.fffffep63;
+
 /// PyTorch's guard against a norm of zero.
 constexpr double kClipEpsilon = 1e-6;
 
@@ -137,8 +140,21 @@ private:
     }
     results.push_back(
         {Role::Metric, "grad_norm", buildCast(b, norm, b.getF32Type())});
-    if (guard)
+    if (guard) {
+      guardSquares(norm);
       results.push_back({Role::Metric, "found_inf", foundInf});
+    }
+  }
+
+  /// An infinity in a second moment would stay for ever, and in formats whose
+  /// elements share a scale take its neighbours along: gradients whose squares
+  /// f32 does not hold once they are clipped are as good as infinite.
+  void guardSquares(Value norm) {
+    if (clip > 0.0)
+      norm = MinOp::create(b, norm, buildSplat(b, norm.getType(), clip));
+    Value limit = buildSplat(b, norm.getType(), kLargestNorm);
+    Value isHuge = CompareOp::create(b, norm, limit, Comparison::Greater);
+    foundInf = SelectOp::create(b, isHuge, isHuge, foundInf);
   }
 
   void updateGroup(const Group &group, size_t index) {

@@ -57,28 +57,54 @@ static LogicalResult report(func::FuncOp step, const PrecisionGraph &graph) {
 }
 
 /// Says where a rule expects products of quantized operands and there are none:
-/// a warning for a rule that matches no product, a remark for a product that
-/// computes wide.
-static void reportUnquantized(const PrecisionGraph &graph) {
-  llvm::MapVector<const PolicyRule *, bool> matchesProducts;
+/// a remark for a product that computes wide, a warning for a rule, or a
+/// policy, none of whose products are quantized.
+static void reportUnquantized(func::FuncOp step, const PrecisionGraph &graph) {
+  struct Products {
+    unsigned all = 0, quantized = 0;
+  };
+  const Policy &policy = graph.getPolicy();
+  llvm::MapVector<const PolicyRule *, Products> products;
   for (const PrecisionNode &node : graph.getNodes()) {
     if (!node.rule || !node.rule->settings.quantize || node.isPinned)
       continue;
     PrecisionOpInterface op = node.op;
-    bool isProduct = op.accumulates();
-    matchesProducts[node.rule] |= isProduct;
-    if (isProduct && !op.getPrecisionAttr().getOperands())
+    Products &found = products[node.rule];
+    if (!op.accumulates())
+      continue;
+    ++found.all;
+    PrecisionAttr decision = op.getPrecisionAttr();
+    if (!lacksQuantizedOperands(node, decision))
+      ++found.quantized;
+    else
       remark::missed(op->getLoc(), kRemark)
           << remark::metric("op", op->getName().getStringRef())
           << remark::metric("rule", node.rule->origin)
           << remark::reason(
                  "operands are not quantized: the op computes in {0}",
-                 llvm::to_string(op.getPrecisionAttr().getCompute()));
+                 llvm::to_string(decision.getCompute()));
   }
-  for (auto [rule, matches] : matchesProducts)
-    if (!matches)
+  for (auto [rule, found] : products) {
+    if (found.all == 0)
       emitWarning(rule->location,
                   "quantizes nothing: no op that it matches sums products");
+    else if (found.quantized == 0)
+      emitWarning(rule->location,
+                  "quantizes nothing: all products that it decides (")
+          << found.all << ") compute wide; "
+          << (policy.narrow == policy.wide
+                  ? "codes need a policy with a narrow format, such as one "
+                    "that extends bf16-amp"
+                  : "'class: allow' has them compute in the narrow format");
+  }
+  bool isExpected = llvm::any_of(policy.rules, [](const PolicyRule &rule) {
+    return static_cast<bool>(rule.settings.quantize);
+  });
+  if (isExpected && products.empty())
+    emitWarning(step.getLoc(), "policy '")
+        << policy.name
+        << "' quantizes no product of this model: none is decided by a rule "
+           "with 'quantize'; 'binade policy check' shows what rules match";
 }
 
 namespace {
@@ -102,7 +128,7 @@ struct AssignPrecisionPass
     if (loaded->isIdentity())
       return;
     PrecisionGraph graph(step, *loaded);
-    if (loaded->decidesOps() && failed(decideOps(graph)))
+    if (loaded->decidesOps() && failed(decideOps(step, graph)))
       return signalPassFailure();
     for (const StorageNode &node : graph.getStorages()) {
       OptimizerUpdateOp op = node.op;
@@ -117,7 +143,7 @@ struct AssignPrecisionPass
       signalPassFailure();
   }
 
-  static LogicalResult decideOps(PrecisionGraph &graph) {
+  static LogicalResult decideOps(func::FuncOp step, PrecisionGraph &graph) {
     std::vector<Choice> choices =
         createAssigner(graph.getPolicy())->assign(graph);
     DecisionBuilder builder(graph);
@@ -128,7 +154,7 @@ struct AssignPrecisionPass
       PrecisionOpInterface op = node.op;
       op.setPrecisionAttr(decision);
     }
-    reportUnquantized(graph);
+    reportUnquantized(step, graph);
     return success();
   }
 

@@ -18,20 +18,30 @@ static FloatType getWider(FloatType a, FloatType b) {
   return a.getFPMantissaWidth() < b.getFPMantissaWidth() ? b : a;
 }
 
-/// The op that made `value`, before it was moved, cast or saved; null for an
-/// argument.
-static Operation *getMaker(Value value) {
+/// What `value` was before it was moved, cast or saved.
+static Value getOrigin(Value value) {
   while (Operation *maker = value.getDefiningOp()) {
     Value before = isa<SaveOp>(maker) ? maker->getOperand(0) : getMoved(value);
     if (!before)
-      return maker;
+      break;
     value = before;
   }
-  return nullptr;
+  return value;
+}
+
+/// Whether `value` is an argument of the step that stays from batch to batch.
+static bool isKept(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  auto step = argument
+                  ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp())
+                  : nullptr;
+  std::optional<Port> port =
+      step ? getArgument(step, argument.getArgNumber()) : std::nullopt;
+  return argument && !(port && port->role == Role::Batch);
 }
 
 /// What the operands of `op` are quantized to: gradients are what the backward
-/// part made, weights are arguments of the step, all else are activations.
+/// part made, weights what is kept, all else are activations.
 static ArrayAttr quantizeOperands(PrecisionOpInterface op,
                                   const OperandFormats &formats) {
   if (!formats)
@@ -41,10 +51,12 @@ static ArrayAttr quantizeOperands(PrecisionOpInterface op,
     unsigned index = operand.getOperandNumber();
     QuantizedAttr format;
     if (op.getOperandFormat(index) == FormatRole::Chosen) {
-      Operation *maker = getMaker(operand.get());
-      format = !maker                               ? formats.weight
-               : getPhase(maker) == Phase::Backward ? formats.gradient
-                                                    : formats.activation;
+      Value origin = getOrigin(operand.get());
+      Operation *maker = origin.getDefiningOp();
+      bool isGradient = maker && getPhase(maker) == Phase::Backward;
+      format = isGradient       ? formats.gradient
+               : isKept(origin) ? formats.weight
+                                : formats.activation;
     }
     list.push_back(format ? Attribute(format)
                           : UnitAttr::get(op->getContext()));
@@ -80,6 +92,13 @@ Formats mlir::binade::getFormats(const PrecisionGraph &graph, unsigned index,
   if (makes && node.rule && node.rule->settings.clamp)
     formats.clamp = ClampAttr::get(op.getContext(), *node.rule->settings.clamp);
   return formats;
+}
+
+bool mlir::binade::lacksQuantizedOperands(const PrecisionNode &node,
+                                          PrecisionAttr decision) {
+  PrecisionOpInterface op = node.op;
+  return !node.isPinned && node.rule && node.rule->settings.quantize &&
+         op.accumulates() && !decision.getOperands();
 }
 
 Formats mlir::binade::getFormats(PrecisionAttr decision) {

@@ -42,9 +42,15 @@ FailureOr<Explanation> Explanation::create(func::FuncOp step,
 std::string Explanation::getReason(unsigned node) const {
   const Choice &choice = choices[node];
   bool isSettled = graph.getNodes()[node].compute != nullptr;
+  bool lacksCodes =
+      lacksQuantizedOperands(graph.getNodes()[node], decisions[node]);
+  std::string text =
+      lacksCodes ? "its operands are not quantized, for it computes wide" : "";
   if (isSettled || choice.reason.empty())
-    return "";
-  std::string text = choice.reason.str();
+    return text;
+  if (lacksCodes)
+    text += "; ";
+  text += choice.reason;
   if (choice.from)
     text += " " + describe(choice.from);
   if (!graph.getNodes()[node].fitsNowhere)

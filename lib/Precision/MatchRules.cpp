@@ -50,6 +50,8 @@ std::vector<RuleMatches> mlir::binade::matchRules(const PrecisionGraph &graph) {
 /// The name of the model's that looks most like what a selector asks for.
 static std::string suggestName(const PolicySelector &match,
                                const PrecisionGraph &graph) {
+  if (match.name.text.empty())
+    return "";
   llvm::SetVector<StringRef> names;
   for (const PrecisionNode &node : graph.getNodes())
     names.insert(getNodeName(node.op));

@@ -24,9 +24,15 @@
 // CHECK-SAME:    {binade.name = "exp_avg_sq/w", binade.role = #binade.role<state>}
 // CHECK-SAME:    tensor<i64> {binade.name = "step", binade.role = #binade.role<step>})
 
-// CHECK:         %squares, %[[BAD:.*]] = binade.gradient_statistics %[[G]] {binade.phase = #binade.phase<optimizer>}
+// CHECK:         %squares, %[[INF:.*]] = binade.gradient_statistics %[[G]] {binade.phase = #binade.phase<optimizer>}
 // CHECK:         %[[FACTOR:.*]] = binade.unscale_factor
-// CHECK:         %[[NORM:.*]] = binade.sqrt %squares
+// CHECK:         %[[ROOT:.*]] = binade.sqrt %squares
+// CHECK:         %[[NORM:.*]] = binade.mul %[[ROOT]]
+
+// Its square is more than f32 holds: 2^64 less an ulp is the largest norm.
+// CHECK:         %[[LIMIT:.*]] = binade.constant dense<1.8446742974197924E+19> : tensor<f64>
+// CHECK:         %[[HUGE:.*]] = binade.compare %[[NORM]], %[[LIMIT]] {{.*}}greater
+// CHECK:         %[[BAD:.*]] = binade.select %[[HUGE]], %[[HUGE]], %[[INF]]
 // CHECK:         %[[K:.*]]:7 = binade.optimizer_scalars @adamw(%[[STEP]], %[[LR]], {{.*}}) {binade.phase = #binade.phase<optimizer>}
 // CHECK:         %[[NEW:.*]], %[[STATES:.*]]:2 = binade.optimizer_update @adamw %[[W]], %[[G]] states(%[[M]], %[[V]])
 // CHECK-SAME:      scalars(%[[K]]#0, {{.*}}, %[[K]]#6) factors(%[[FACTOR]]) skip(%[[BAD]])

@@ -3,7 +3,7 @@
 // RUN: binade-opt %s --binade-append-optimizer='optimizer=sgd keep-gradients keep-outputs' | FileCheck %s --check-prefix=KEEP
 
 // One norm over all gradients, and one factor min(1, clip / (norm + 1e-6)), in f64.
-// CLIP:         %squares, %[[BAD:.*]] = binade.gradient_statistics %[[GV:[^,]*]], %[[GW:[^ ]*]]
+// CLIP:         %squares, %[[INF:.*]] = binade.gradient_statistics %[[GV:[^,]*]], %[[GW:[^ ]*]]
 // CLIP:         %[[UNSCALE:.*]] = binade.unscale_factor
 // CLIP:         %[[ROOT:.*]] = binade.sqrt %squares
 // CLIP:         %[[EXACT:.*]] = binade.cast %[[UNSCALE]] {{.*}} -> tensor<f64>
@@ -16,6 +16,10 @@
 // CLIP:         %[[ROUNDED:.*]] = binade.cast %[[FACTOR]] {{.*}} -> tensor<f32>
 // The metric is the norm before clipping.
 // CLIP:         %[[METRIC:.*]] = binade.cast %[[NORM]] {{.*}} -> tensor<f32>
+// What is huge is so behind clipping.
+// CLIP:         %[[CLIPPED:.*]] = binade.min %[[NORM]],
+// CLIP:         %[[HUGE:.*]] = binade.compare %[[CLIPPED]],
+// CLIP:         %[[BAD:.*]] = binade.select %[[HUGE]], %[[HUGE]], %[[INF]]
 // CLIP:         optimizer_update @sgd %{{.*}}, %[[GV]] {{.*}} factors(%[[UNSCALE]], %[[ROUNDED]]) skip(%[[BAD]])
 // CLIP:         optimizer_update @sgd %{{.*}}, %[[GW]] {{.*}} factors(%[[UNSCALE]], %[[ROUNDED]]) skip(%[[BAD]])
 // CLIP:         return %{{.*}}, %[[METRIC]], %[[BAD]]

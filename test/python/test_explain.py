@@ -153,6 +153,36 @@ def test_each_op_says_what_it_followed():
     assert {state["format"] for state in report["states"]} == {"f32"}
 
 
+@pytest.mark.parametrize(
+    "flags, first, second, small",
+    [
+        (["coat"], "f8E4M3FN/128 expanded", "f8E4M3FN/128 expanded", "f32"),
+        (["fp32", "--states", "dyn4"], "dynamic4-signed/128", "linear4-unsigned/128",
+         "f32"),
+        (["fp32", "--states", "bf16"], "bf16", "bf16", "bf16"),
+    ],
+)  # fmt: skip
+def test_states_are_named_as_they_are_kept(flags, first, second, small):
+    states = {s["name"]: s["format"] for s in explain(MINI, *flags)["states"]}
+    assert states["exp_avg/blocks.0.mlp.0.weight"] == first
+    assert states["exp_avg_sq/blocks.0.mlp.0.weight"] == second
+    assert states["exp_avg/blocks.0.norm1.weight"] == small
+
+
+def test_products_that_a_rule_cannot_quantize_say_so(tmp_path):
+    policy = tmp_path / "wide.yaml"
+    policy.write_text(
+        "name: wide\nextends: fp8-current\nrules:\n"
+        "- {match: {op: matmul, name: 'blocks.0.*'}, class: deny, "
+        "quantize: {activation: e4m3-tensor}}\n"
+    )
+    for op in explain(MINI, policy)["ops"]:
+        if op["op"] == "matmul" and op["name"].startswith("blocks.0."):
+            assert "operands are not quantized" in op["reason"], op
+        else:
+            assert "not quantized" not in op.get("reason", ""), op
+
+
 def test_a_pin_is_named_and_its_removal_is_the_change(tmp_path):
     step, edited = tmp_path / "step.mlir", tmp_path / "edited.mlir"
     assert not binade(

@@ -180,6 +180,50 @@ def test_skipped_steps_keep_every_bit(tmp_path):
                 np.testing.assert_array_equal(bits(found[name]), bits(expected), name)
 
 
+def test_an_update_makes_the_copy_that_products_read(tmp_path):
+    """The same run bit for bit, without a cast of weights before each step."""
+    mlp = Mlp(tmp_path)
+    policy = tmp_path / "copies.yaml"
+    policy.write_text(
+        "name: copies\nextends: bf16-amp\nrules:\n- match: {op: optimizer_update, "
+        "role: weight}\n  parameter: bf16\n  master: f32\n"
+    )
+    plain = mlp.train("bf16-amp", 5, out="plain")
+    found = mlp.train(policy, 5)
+    weights = [name for name in plain if name.endswith("weight") and "/" not in name]
+    assert weights
+    for name in weights:
+        assert_equal_bits(found[f"state/master/{name}"], plain[name])
+        assert_equal_bits(found[name], plain[name].astype(BF16))
+    for count, said in ((len(weights), "bf16-amp"), (0, policy)):
+        text = binade("inspect", mlp.model, "--loss", LOSS, "--policy", said).stdout
+        casts = re.findall(r"^cast_\d+ .* (\S*weight)$", text, re.MULTILINE)
+        assert len(casts) == count, text
+
+
+@pytest.mark.parametrize("states", ["f32", "bf16", "e4m3x", "dyn8", "f16-scaled"])
+def test_squares_that_overflow_skip_the_step(states, tmp_path):
+    """The gradients are finite; the second moment of one would not be, and all that
+    share a scale with it would be lost."""
+    mlp = Mlp(tmp_path)
+    data = tmp_path / "data.safetensors"
+    batch = safetensors.load(data)
+    x = np.concatenate([batch["x"]] * 3)
+    x[11, 3] = 3e25
+    safetensors.save(data, {"x": x, "labels": np.concatenate([batch["labels"]] * 3)})
+    flags = ["--on-nonfinite", "skip", "--states", f"*:{states}"]
+    found = mlp.train("fp32", 6, *flags)
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    skipped = [json.loads(line)["skipped"] for line in lines]
+    assert skipped == [0, 1, 0, 0, 1, 0]
+    for name, value in found.items():
+        assert np.isfinite(value.astype(np.float64)).all(), name
+    # A norm that is clipped has squares that f32 holds.
+    mlp.train("fp32", 6, *flags, "--clip", 1.0)
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    assert not any(json.loads(line)["skipped"] for line in lines)
+
+
 def test_explain_says_how_each_is_kept(tmp_path):
     policy = tmp_path / "mixed.yaml"
     policy.write_text(

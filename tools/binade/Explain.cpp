@@ -80,16 +80,24 @@ std::string describeCause(StorageAttr decision) {
                           : decision.getRule().getValue().str();
 }
 
-DenseMap<Value, StorageAttr>
-getStorageDecisions(const Explanation &explanation) {
-  DenseMap<Value, StorageAttr> decisions;
+DenseMap<Value, KeptValue> getKeptValues(const Explanation &explanation) {
+  DenseMap<Value, KeptValue> values;
   for (const StorageNode &node : explanation.getGraph().getStorages()) {
     OptimizerUpdateOp op = node.op;
-    decisions[op.getParameter()] = node.decision;
-    for (Value state : op.getRuleStates())
-      decisions[state] = node.decision;
+    values[op.getParameter()] = {node.decision};
+    for (const KeptState &state : op.getKeptStates())
+      for (Value part : op.getStates().slice(state.first, state.count))
+        values[part] = {node.decision, state.index};
   }
-  return decisions;
+  return values;
+}
+
+std::string describeFormat(const Explanation &explanation, Value value,
+                           const KeptValue &kept) {
+  bool isDecided = kept.decision && kept.state;
+  Attribute state = isDecided ? kept.decision.getState(*kept.state) : nullptr;
+  return state ? describeState(state)
+               : llvm::to_string(explanation.getFormat(value));
 }
 
 //===----------------------------------------------------------------------===//
@@ -306,13 +314,13 @@ struct ExplainCommand {
           llvm::to_string(explanation.getFormat(gradient)),
           ::binade::printable(describe(parameter)),
           ::binade::printable(describe(gradient)));
-    DenseMap<Value, StorageAttr> decided = getStorageDecisions(explanation);
+    DenseMap<Value, KeptValue> kept = getKeptValues(explanation);
     for (Role role : {Role::Parameter, Role::State}) {
       llvm::outs() << "\n" << stringifyRole(role) << "s\n";
       for (Port port : getArguments(function, role)) {
         Value value = function.getArgument(port.index);
-        std::string format = llvm::to_string(explanation.getFormat(value));
-        StorageAttr storage = decided[value];
+        std::string format = describeFormat(explanation, value, kept[value]);
+        StorageAttr storage = kept[value].decision;
         if (storage && role == Role::Parameter &&
             storage.getMaster() != Master::None)
           format += ", master " + stringifyMaster(storage.getMaster()).str();

@@ -24,9 +24,19 @@ std::string describeCause(mlir::binade::StorageAttr decision);
 std::string describeCause(const mlir::binade::Explanation &explanation,
                           unsigned node);
 
-/// How parameters and states are kept, where a rule or a pin says so.
-llvm::DenseMap<mlir::Value, mlir::binade::StorageAttr>
-getStorageDecisions(const mlir::binade::Explanation &explanation);
+/// What was decided about how a parameter, or a state of it, is kept.
+struct KeptValue {
+  mlir::binade::StorageAttr decision; ///< Null where nothing was.
+  std::optional<unsigned> state = {}; ///< Its number; none for a parameter.
+};
+
+/// All parameters and states that an optimizer updates.
+llvm::DenseMap<mlir::Value, KeptValue>
+getKeptValues(const mlir::binade::Explanation &explanation);
+
+/// The format in which `value` is kept.
+std::string describeFormat(const mlir::binade::Explanation &explanation,
+                           mlir::Value value, const KeptValue &kept);
 
 /// What `binade explain --format json` prints.
 llvm::json::Value toJson(llvm::StringRef model,

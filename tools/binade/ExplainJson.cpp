@@ -139,14 +139,14 @@ llvm::json::Value toJson(StringRef model, Explanation &explanation,
       object["op"] = *node;
     gradients.push_back(std::move(object));
   }
-  DenseMap<Value, StorageAttr> decided = getStorageDecisions(explanation);
+  DenseMap<Value, KeptValue> kept = getKeptValues(explanation);
   for (Role role : {Role::Parameter, Role::State})
     for (Port port : getArguments(function, role)) {
       Value value = function.getArgument(port.index);
       llvm::json::Object object{
           {"name", llvm::json::fixUTF8(port.name)},
-          {"format", llvm::to_string(explanation.getFormat(value))}};
-      if (StorageAttr storage = decided[value]) {
+          {"format", describeFormat(explanation, value, kept[value])}};
+      if (StorageAttr storage = kept[value].decision) {
         object["rule"] =
             storage.isPin() ? "pin"
                             : llvm::json::fixUTF8(storage.getRule().getValue());

@@ -62,6 +62,10 @@ Formats getFormats(const PrecisionGraph &graph, unsigned node,
                    const Choice &choice);
 Formats getFormats(PrecisionAttr decision);
 
+/// Whether a rule has the operands of `node`, a product, quantized and the
+/// `decision` does not: it computes wide.
+bool lacksQuantizedOperands(const PrecisionNode &node, PrecisionAttr decision);
+
 /// Makes decisions of choices. A step has few that differ.
 class DecisionBuilder {
 public:
