@@ -28,9 +28,9 @@ SmallVector<Reduction> Walk::getReductions() const {
   return reductions;
 }
 
-WalkPlan::Per WalkPlan::getPer(Value value) const {
-  if (auto known = pers.find(value); known != pers.end())
-    return known->second;
+WalkPlan::Per WalkPlan::per(Value value) const {
+  if (auto entry = known.find(value); entry != known.end())
+    return entry->second;
   int64_t count = getTensor(value).getNumElements();
   return count == elements                        ? Per::Element
          : count == loops.getKept()               ? Per::Kept
@@ -146,19 +146,19 @@ private:
   }
 
   /// What `op` makes one of: what its operands say, where they say it.
-  Per choosePer(Operation *op) const {
+  Per findPer(Operation *op) const {
     int64_t count = getTensor(op->getResult(0)).getNumElements();
     if (count == elements)
       return Per::Element;
     if (auto reduction = Reduction::from(op))
       return isInGroups(*reduction) ? Per::Group : Per::Kept;
     for (Value operand : op->getOperands()) {
-      auto known = pers.find(operand);
-      if (known != pers.end() && known->second != Per::Element &&
+      auto entry = known.find(operand);
+      if (entry != known.end() && entry->second != Per::Element &&
           getTensor(operand).getNumElements() == count)
-        return known->second;
+        return entry->second;
     }
-    return getPer(op->getResult(0));
+    return per(op->getResult(0));
   }
 
   Step &getStep(Time time) { return walks[time.walk].steps[time.step]; }
@@ -181,10 +181,10 @@ private:
           time = {time.walk + 1, 0};
         }
       }
-      Per per = choosePer(&op);
+      Per each = findPer(&op);
       for (Value result : op.getResults()) {
         times[result] = time;
-        pers[result] = per;
+        known[result] = each;
       }
       lastWalk = std::max(lastWalk, time.walk);
       lastStep = std::max(lastStep, time.step);

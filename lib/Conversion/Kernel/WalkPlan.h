@@ -35,7 +35,8 @@ struct Walk {
 };
 
 struct WalkPlan {
-  /// What a value has one number of.
+  /// What a value has one number for: each element of an item, each entry of
+  /// the kept axes, each group, or none of those.
   enum class Per { Element, Kept, Group, Other };
 
   SmallVector<Value> results;
@@ -48,17 +49,17 @@ struct WalkPlan {
   /// Columns of an item, if it has not all.
   int64_t width = 0;
   std::vector<Walk> walks;
-  DenseMap<Value, Per> pers;
+  DenseMap<Value, Per> known; ///< Of all that ops make.
 
   /// Of items that are rows, or have all rows of a channel.
   static FailureOr<WalkPlan> ofRows(const KernelSource &source);
   /// Of items that have all rows of some columns.
   static FailureOr<WalkPlan> ofTiles(const KernelSource &source);
 
-  Per getPer(Value value) const;
-  bool isFull(Value value) const { return getPer(value) == Per::Element; }
-  bool isPerKept(Value value) const { return getPer(value) == Per::Kept; }
-  bool isPerGroup(Value value) const { return getPer(value) == Per::Group; }
+  Per per(Value value) const;
+  bool isFull(Value value) const { return per(value) == Per::Element; }
+  bool isPerKept(Value value) const { return per(value) == Per::Kept; }
+  bool isPerGroup(Value value) const { return per(value) == Per::Group; }
   /// Whether items have equal numbers of columns.
   bool isEven() const { return loops.getColumns() % width == 0; }
 };
