@@ -15,7 +15,7 @@ from runtime import Program, compile_step
 BASE = "bf16-amp"
 # Steps that are timed as one: what the probe's threads leave behind lasts a while.
 MODELS = {"mini.onnx": 10, "char-gpt.onnx": 2}
-POLICIES = ["fp8-current", "fp8-delayed", "coat"]
+POLICIES = ["fp8-current", "fp8-delayed", "fp8-block", "coat"]
 
 
 def load(model: pathlib.Path, policy: str, folder: str) -> Program:
