@@ -18,8 +18,7 @@ namespace {
 constexpr double kClipEpsilon = 1e-6;
 
 /// What to do about gradients that are not finite.
-constexpr StringLiteral kSkip = "skip", kContinue = "continue",
-                        kShrink = "shrink";
+constexpr StringLiteral kSkip = "skip", kContinue = "continue";
 
 /// The formula of `rule` whose name ends so, or null.
 func::FuncOp findFormula(OptimizerOp rule, StringRef suffix) {

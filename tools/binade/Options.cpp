@@ -196,7 +196,7 @@ Result<void> StepArguments::complete() {
                     "optimizer", getRuleNames());
       !known)
     return known;
-  if (Result<void> legal = settings.complete(); !legal)
+  if (Result<void> legal = settings.complete(kFormSetting); !legal)
     return legal;
   options.settings = settings.texts;
   // On the command line assignments of a group are separated by commas; pass
@@ -270,5 +270,10 @@ bool StepArguments::namesPolicy() const {
 
 void OutputArguments::add(CLI::App &command) {
   ::binade::addDiagnosticFormat(command, format);
+  for (llvm::StringRef text : settings.texts)
+    if (text.split('=').first == kFormSetting)
+      return usageError("--set " + text.str() +
+                        " belongs to phase 'optimizer', which is done in a "
+                        "bundle");
   command.add_flag("--timing", timing, "Print the time of each phase");
 }
