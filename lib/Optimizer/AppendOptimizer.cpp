@@ -6,6 +6,7 @@
 #include "binade/IR/AddPorts.h"
 #include "binade/IR/Build.h"
 #include "binade/IR/Diagnostics.h"
+#include "binade/IR/Metrics.h"
 #include "binade/Optimizer/Passes.h"
 #include "binade/Optimizer/RuleLibrary.h"
 
@@ -137,7 +138,9 @@ private:
     results.push_back(
         {Role::Metric, "grad_norm", buildCast(b, norm, b.getF32Type())});
     if (guard)
-      results.push_back({Role::Metric, "found_inf", foundInf});
+      results.push_back({Role::Metric, kFoundInf.str(), foundInf});
+    else if (!mode.empty())
+      results.push_back({Role::Metric, kAnsweredInf.str(), foundInf});
   }
 
   void updateGroup(const Group &group, size_t index) {
