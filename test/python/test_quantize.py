@@ -265,6 +265,11 @@ SHAPES = {
     "per_block<1, 8>": ((2, 3, 12), (2, 3, 2)),
     "per_block<2, 8>": ((2, 3, 12), (2, 2, 2)),
     "per_block<128, 128>": ((256, 128), (2, 1)),
+    # Groups that are larger than the tensor take no more memory.
+    "per_group<99999999>": ((5, 12), (1,)),
+    "per_block<1, 99999999>": ((5, 12), (5, 1)),
+    "per_block<99999999, 1>": ((5, 12), (1, 12)),
+    "per_block<999999, 999999>": ((40, 24), (1, 1)),
 }
 
 
