@@ -332,6 +332,20 @@ def test_two_codes_in_a_byte(count, backend):
     )
 
 
+@backends
+@pytest.mark.parametrize("element, largest", [("f8E4M3FN", 448), ("f8E5M2", 57344)])
+@pytest.mark.parametrize("rule", ["inverse", "inverse_power"])
+def test_infinities_by_the_rules_of_transformer_engine(element, largest, rule, backend):
+    """A scale of 1, as its compute_scale_from_amax gives, and codes that saturate."""
+    x = np.array([[1.0, -np.inf, 2.0, 1e9], [1.0, -3.5, 2.0, 0.5]], F32)
+    form = f"{element}, per_row, scale = f32, rule = {rule}"
+    parts = [(x.shape, element), ((2,), "f32")]
+    (_, scale), back = quantize(x, form, parts, backend)
+    assert scale[0] == 1
+    np.testing.assert_array_equal(back[0], [1, -largest, 2, largest])
+    np.testing.assert_allclose(back[1], x[1], rtol=0.08)
+
+
 HARD = [
     ("nan", [1.0, np.nan, -2.0, 0.5]), ("infinity", [1.0, -np.inf, 2.0, 0.5]),
     ("zeros", [0.0, -0.0, 0.0, 0.0]), ("subnormal", [1e-44, 0.0, -3e-45, 1e-42]),
