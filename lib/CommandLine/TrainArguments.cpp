@@ -37,19 +37,24 @@ static std::optional<Setting> parseSetting(const std::string &text) {
   return *end ? std::nullopt : std::optional(setting);
 }
 
-Result<void> SettingArguments::complete() {
+Result<void> SettingArguments::complete(std::string_view named) {
   if (lr)
     texts.insert(texts.begin(), "lr=" + formatNumber(*lr));
-  for (const std::string &text : texts)
-    if (!parseSetting(text))
+  for (const std::string &text : texts) {
+    std::size_t equals = text.find('=');
+    bool isNamed = !named.empty() && text.substr(0, equals) == named &&
+                   equals < text.size() - 1;
+    if (!isNamed && !parseSetting(text))
       return usageError("--set expects KEY=VALUE, got " + quote(text));
+  }
   return {};
 }
 
 std::vector<Setting> SettingArguments::getSettings() const {
   std::vector<Setting> settings;
   for (const std::string &text : texts)
-    settings.push_back(*parseSetting(text));
+    if (std::optional<Setting> setting = parseSetting(text))
+      settings.push_back(*setting);
   return settings;
 }
 

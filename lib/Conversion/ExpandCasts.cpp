@@ -61,6 +61,9 @@ static IntLanes encodePower(FloatLanes x) {
 static IntLanes encodeByte(FloatLanes x, FloatType type) {
   return isa<Float8E8M0FNUType>(type) ? encodePower(x) : encodeSmall(x, type);
 }
+static FloatLanes widenBF16(FloatLanes x) {
+  return floatFromBits(x.bits().resize(32) << 16);
+}
 static FloatLanes decodeByte(IntLanes code, FloatType type) {
   return isa<Float8E8M0FNUType>(type) ? decodePower(code.resize(32))
                                       : decodeSmall(code, type);
@@ -75,7 +78,9 @@ struct ExpandTruncF : OpRewritePattern<arith::TruncFOp> {
     Type to = getElementTypeOrSelf(op.getType());
     bool fromF64 = from.isF64();
     const bool isByte = isByteFloat(to);
-    if (!isLanes(op.getType()) || (!fromF64 && !from.isF32()) ||
+    bool fromHalf = from.isBF16() || from.isF16();
+    if (!isLanes(op.getType()) ||
+        (!fromF64 && !from.isF32() && !(fromHalf && isByte)) ||
         (!to.isBF16() && !isByte && !(fromF64 && to.isF16())))
       return rewriter.notifyMatchFailure(
           op, "not to 8 bits, to bf16 or from f64 to f16");
@@ -86,6 +91,8 @@ struct ExpandTruncF : OpRewritePattern<arith::TruncFOp> {
     FloatLanes x(b, op.getIn());
     if (fromF64)
       x = roundToOdd(x);
+    else if (fromHalf)
+      x = from.isBF16() ? widenBF16(x) : x.resize(32);
     if (to.isF16())
       rewriter.replaceOpWithNewOp<arith::TruncFOp>(op, op.getType(), x.value);
     else
@@ -104,17 +111,24 @@ struct ExpandExtF : OpRewritePattern<arith::ExtFOp> {
     Type from = getElementTypeOrSelf(op.getIn().getType());
     Type to = getElementTypeOrSelf(op.getType());
     const bool isByte = isByteFloat(from);
-    if (!isLanes(op.getType()) || (!to.isF32() && !to.isF64()) ||
+    bool toHalf = to.isBF16() || to.isF16();
+    if (!isLanes(op.getType()) ||
+        (!to.isF32() && !to.isF64() && !(toHalf && isByte)) ||
         (!from.isBF16() && !isByte))
       return rewriter.notifyMatchFailure(
-          op, "not from bf16 or 8 bits to f32 or f64");
+          op, "not from 8 bits or from bf16 to f32 or f64");
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    Type integer =
-        Lanes(b, op.getIn()).typeWith(b.getIntegerType(isByte ? 8 : 16));
-    IntLanes code(b, arith::BitcastOp::create(b, integer, op.getIn()));
-    FloatLanes wide = isByte ? decodeByte(code, cast<FloatType>(from))
-                             : floatFromBits(code.resize(32) << 16);
-    rewriter.replaceOp(op, to.isF64() ? wide.resize(64).value : wide.value);
+    FloatLanes x(b, op.getIn());
+    FloatLanes wide =
+        isByte ? decodeByte(x.bits(), cast<FloatType>(from)) : widenBF16(x);
+    if (to.isBF16())
+      rewriter.replaceOpWithNewOp<arith::BitcastOp>(op, op.getType(),
+                                                    roundToBF16(wide).value);
+    else if (to.isF16())
+      rewriter.replaceOpWithNewOp<arith::TruncFOp>(op, op.getType(),
+                                                   wide.value);
+    else
+      rewriter.replaceOp(op, to.isF64() ? wide.resize(64).value : wide.value);
     return success();
   }
 };

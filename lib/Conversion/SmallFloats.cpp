@@ -27,18 +27,26 @@ struct SmallFormat {
         minExponent(APFloat::semanticsMinExponent(semantics)),
         largest(APFloat::getLargest(semantics).bitcastToAPInt().getZExtValue()),
         hasInf(APFloat::semanticsHasInf(semantics)),
-        hasNaN(APFloat::semanticsHasNaN(semantics)) {}
+        hasNaN(APFloat::semanticsHasNaN(semantics)),
+        hasNegativeZero(
+            APFloat::getZero(semantics, /*Negative=*/true).isNegative()) {}
 
   uint64_t getSign() const { return uint64_t(1) << (width - 1); }
   /// All bits but the sign.
   uint64_t getMagnitude() const { return getSign() - 1; }
-  uint64_t getNaN() const { return hasNaN ? getMagnitude() : largest; }
+  /// The code of -0 where there is none.
+  uint64_t getNaN() const {
+    if (!hasNegativeZero)
+      return getSign();
+    return hasNaN ? getMagnitude() : largest;
+  }
+  uint64_t getInf() const { return largest + 1; }
 
   const llvm::fltSemantics &semantics;
   unsigned width, fraction;
   int minExponent;
   uint64_t largest; ///< Its code.
-  bool hasInf, hasNaN;
+  bool hasInf, hasNaN, hasNegativeZero;
 };
 } // namespace
 
@@ -79,6 +87,9 @@ IntLanes mlir::binade::encodeSmall(FloatLanes x, FloatType type,
                          roundSubnormal(floatFromBits(magnitude), format),
                          roundNormal(magnitude, format));
   IntLanes sign = (bits >> (32 - format.width)) & format.getSign();
+  if (!format.hasNegativeZero)
+    sign = select(code.compare(arith::CmpIPredicate::eq, code.constant(0)),
+                  code, sign);
   IntLanes nan = bits.constant(format.getNaN());
   if (!saturate && !format.hasInf && format.hasNaN) {
     // Among what is beyond, NaN are.
@@ -86,22 +97,55 @@ IntLanes mlir::binade::encodeSmall(FloatLanes x, FloatType type,
         code.compare(arith::CmpIPredicate::ugt, code.constant(format.largest));
     return select(isBeyond, nan, code | sign).resize(8);
   }
-  uint64_t most = format.largest + (!saturate && format.hasInf);
+  uint64_t most = !saturate && format.hasInf ? format.getInf() : format.largest;
   IntLanes kept(*code.builder,
                 arith::MinUIOp::create(*code.builder, code.value,
                                        code.constant(most).value));
   return select(x.isNaN(), nan, kept | sign).resize(8);
 }
 
+static constexpr unsigned kHalfFraction = 10;
+static constexpr int kHalfMinExponent = -14;
+static constexpr uint64_t kHalfInf = 0x7c00;
+
+/// What f16 does not know: numbers, infinities and NaN are told apart by code.
+static FloatLanes decodeSpecial(FloatLanes number, IntLanes code,
+                                const SmallFormat &format) {
+  IntLanes bits = number.bits(), nan = bits.constant(kQuietNaN);
+  if (!format.hasNegativeZero)
+    return floatFromBits(select(
+        code.compare(arith::CmpIPredicate::eq, code.constant(format.getNaN())),
+        nan, bits));
+  IntLanes magnitude = code & format.getMagnitude();
+  if (format.hasInf) {
+    IntLanes inf = magnitude.constant(format.getInf());
+    IntLanes special = select(magnitude.compare(arith::CmpIPredicate::eq, inf),
+                              (bits & 0x80000000) | bitsOf(INFINITY), nan);
+    return floatFromBits(select(
+        magnitude.compare(arith::CmpIPredicate::ult, inf), bits, special));
+  }
+  BoolLanes isNaN = magnitude.compare(arith::CmpIPredicate::eq,
+                                      magnitude.constant(format.getNaN()));
+  return floatFromBits(select(isNaN, nan, bits));
+}
+
 /// By way of f16, whose least bits are less than the format's, and which
 /// processors widen at full speed where subnormal: its exponents are taken as
-/// those of f16, and put right by a product with a power of two.
+/// those of f16, and put right by a product with a power of two. Where all of
+/// f16's exponents are numbers, those of f32 are.
 FloatLanes mlir::binade::decodeSmall(IntLanes code, FloatType type) {
-  constexpr unsigned kHalfFraction = 10;
-  constexpr int kHalfMinExponent = -14;
   SmallFormat format(type);
   ImplicitLocOpBuilder &b = *code.builder;
   unsigned shift = kHalfFraction - format.fraction;
+  if (!format.hasInf && format.largest << shift >= kHalfInf) {
+    unsigned up = kFraction - format.fraction;
+    IntLanes wide = code.resize(32);
+    IntLanes bits = ((wide & format.getMagnitude()) << up) |
+                    ((wide & format.getSign()) << (32 - format.width));
+    FloatLanes number = floatFromBits(bits) *
+                        std::ldexp(1.0, format.minExponent + int(kBias) - 1);
+    return decodeSpecial(number, code, format);
+  }
   IntLanes half = code;
   if (format.width == 8) {
     // With copies of the sign above it, of which one stays.
@@ -118,13 +162,9 @@ FloatLanes mlir::binade::decodeSmall(IntLanes code, FloatType type) {
   FloatLanes number = narrow.resize(32);
   if (int exponent = format.minExponent - kHalfMinExponent)
     number = number * std::ldexp(1.0, exponent);
-  if (!format.hasNaN || format.hasInf)
+  if (!format.hasNaN || format.getInf() << shift == kHalfInf)
     return number; // Infinities and NaN are f16's.
-  IntLanes bits = number.bits();
-  IntLanes magnitude = code & format.getMagnitude();
-  BoolLanes isNaN = magnitude.compare(arith::CmpIPredicate::eq,
-                                      magnitude.constant(format.getNaN()));
-  return floatFromBits(select(isNaN, bits.constant(kQuietNaN), bits));
+  return decodeSpecial(number, code, format);
 }
 
 FloatLanes mlir::binade::decodePower(IntLanes field) {

@@ -15,8 +15,8 @@ bool isSmallFloat(Type type);
 /// even, once. What is beyond the largest number becomes infinity, or NaN where
 /// there is none, or stays the largest where there is no NaN either; with
 /// `saturate` it is the largest of its sign in all formats. A NaN has
-/// all bits set but the sign; where there is none it becomes the largest
-/// number.
+/// all bits set but the sign, or is what would be -0 where zeros have none;
+/// where there is no NaN it becomes the largest number.
 IntLanes encodeSmall(FloatLanes x, FloatType format, bool saturate = false);
 
 /// The f32 number of each code in i8.

@@ -6,6 +6,7 @@
 #include "PlanEmitter.h"
 #include "Ports.h"
 #include "binade/IR/Diagnostics.h"
+#include "binade/IR/Metrics.h"
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -239,8 +240,7 @@ void PlanEmitter::finish() {
     buffer.slot = storages.get(storage).slot;
   }
   plan().threads = options.threads;
-  plan().skipsNonFinite =
-      findResult(step, Role::Metric, "found_inf").has_value();
+  plan().skipsNonFinite = findResult(step, Role::Metric, kFoundInf).has_value();
   auto module = step->getParentOfType<ModuleOp>();
   if (auto policy = module->getAttrOfType<PolicyAttr>(kPolicyAttr)) {
     plan().policy = policy.getName().str();

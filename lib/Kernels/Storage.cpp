@@ -22,6 +22,9 @@ using ::binade::plan::Category;
     return DType::F8_E5M2;
   if (isa<Float8E8M0FNUType>(element))
     return DType::F8_E8M0;
+  // Files know no other formats of 8 bits: they hold the codes.
+  if (isa<FloatType>(element) && element.getIntOrFloatBitWidth() == 8)
+    return DType::U8;
   if (element.isInteger(1))
     return DType::BOOL;
   if (element.isInteger(32))

@@ -6,6 +6,7 @@
 #include "binade/IR/AddPorts.h"
 #include "binade/IR/Build.h"
 #include "binade/IR/Diagnostics.h"
+#include "binade/IR/Metrics.h"
 #include "binade/Optimizer/Passes.h"
 #include "binade/Optimizer/RuleLibrary.h"
 
@@ -21,8 +22,7 @@ static constexpr double kLargestNorm = 0x1.fffffep63;
 constexpr double kClipEpsilon = 1e-6;
 
 /// What to do about gradients that are not finite.
-constexpr StringLiteral kSkip = "skip", kContinue = "continue",
-                        kShrink = "shrink";
+constexpr StringLiteral kSkip = "skip", kContinue = "continue";
 
 /// The formula of `rule` whose name ends so, or null.
 func::FuncOp findFormula(OptimizerOp rule, StringRef suffix) {
@@ -142,7 +142,9 @@ private:
         {Role::Metric, "grad_norm", buildCast(b, norm, b.getF32Type())});
     if (guard) {
       guardSquares(norm);
-      results.push_back({Role::Metric, "found_inf", foundInf});
+      results.push_back({Role::Metric, kFoundInf.str(), foundInf});
+    } else if (!mode.empty()) {
+      results.push_back({Role::Metric, kAnsweredInf.str(), foundInf});
     }
   }
 

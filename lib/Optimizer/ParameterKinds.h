@@ -7,6 +7,10 @@
 
 namespace mlir::binade {
 
+/// What names of functions end with that answer to gradients which are not
+/// finite.
+inline constexpr StringLiteral kShrink = "shrink";
+
 /// What `parameter` is to an optimizer, by shape and readers in the forward
 /// part: an embedding where rows of it are looked up, a scale where it has one
 /// axis and something multiplies with it.

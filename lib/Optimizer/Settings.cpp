@@ -3,14 +3,12 @@
 #include "Settings.h"
 #include "ParameterKinds.h"
 #include "binade/Container/Suggest.h"
+#include "binade/Optimizer/RuleLibrary.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/GlobPattern.h"
 
 using namespace mlir;
 using namespace mlir::binade;
-
-/// The setting that is no hyper-parameter.
-static constexpr StringLiteral kForm = "form";
 
 namespace {
 /// What was chosen for a parameter.
@@ -128,24 +126,35 @@ private:
   }
 
   LogicalResult applyForm(StringRef form, Choice &choice) {
-    SmallVector<std::string> forms;
+    std::vector<std::string> forms = getForms();
+    if (llvm::is_contained(forms, form)) {
+      choice.form = form;
+      return success();
+    }
+    InFlightDiagnostic error = emitError(location, "optimizer '")
+                               << rules.front().getSymName() << "' has no form";
+    if (forms.empty())
+      return error << "s to choose from, got '" << form << "'";
+    return error << " '" << form << "'" << ::binade::suggest(form.str(), forms)
+                 << "; expected one of " << llvm::join(forms, ", ");
+  }
+
+  /// Those that a user may name: not what a run takes of each.
+  std::vector<std::string> getForms() {
+    std::vector<std::string> forms;
     std::string prefix = (rules.front().getSymName() + ".prepare.").str();
     for (func::FuncOp prepare : getPrepares(rules.front()))
-      if (StringRef name = prepare.getName(); name.consume_front(prefix))
+      if (StringRef name = prepare.getName();
+          name.consume_front(prefix) && name.rsplit('.').second != kShrink &&
+          name != kShrink)
         forms.push_back(name.str());
-    if (!llvm::is_contained(forms, form))
-      return emitError(location, "optimizer '")
-             << rules.front().getSymName() << "' has no form '" << form
-             << "'; it has "
-             << (forms.empty() ? "one" : llvm::join(forms, ", "));
-    choice.form = form;
-    return success();
+    return forms;
   }
 
   /// Writes one `key=value` into what is chosen.
   LogicalResult apply(StringRef text, Choice &choice) {
     auto [key, number] = text.split('=');
-    if (key == kForm)
+    if (key == kFormSetting)
       return applyForm(number, choice);
     for (auto [index, rule] : llvm::enumerate(rules))
       for (auto [place, setting] :

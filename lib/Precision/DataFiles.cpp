@@ -8,13 +8,12 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-static constexpr StringLiteral kSuffix = ".yaml";
 static constexpr size_t kLargestFile = 8 << 20;
 
 std::vector<StringRef> mlir::binade::getNames(const DataFiles &files) {
   std::vector<StringRef> names;
   for (auto [file, text] : files)
-    names.push_back(StringRef(file).drop_back(kSuffix.size()));
+    names.push_back(StringRef(file).drop_back(kDataSuffix.size()));
   llvm::sort(names);
   return names;
 }
@@ -22,16 +21,18 @@ std::vector<StringRef> mlir::binade::getNames(const DataFiles &files) {
 FailureOr<DataFile> mlir::binade::findFile(FileKind kind, StringRef name,
                                            StringRef folder,
                                            Location location) {
-  if (!name.ends_with(kSuffix)) {
+  if (!name.ends_with(kDataSuffix)) {
     for (auto [file, text] : kind.shipped)
-      if (StringRef(file).drop_back(kSuffix.size()) == name)
+      if (StringRef(file).drop_back(kDataSuffix.size()) == name)
         return DataFile{std::string(file), std::string(text), false};
     std::vector<StringRef> shipped = getNames(kind.shipped);
     std::vector<std::string> names(kind.others.begin(), kind.others.end());
-    names.insert(names.end(), shipped.begin(), shipped.end());
+    for (StringRef one : shipped)
+      if (!kind.isOffered || kind.isOffered(one))
+        names.push_back(one.str());
     return emitError(location)
            << "unknown " << kind.name << " '" << name << "'; expected one of "
-           << llvm::join(names, ", ") << ", or a file ending in " << kSuffix
+           << llvm::join(names, ", ") << ", or a file ending in " << kDataSuffix
            << ::binade::suggest(name.str(), names);
   }
   SmallString<128> path(name);

@@ -17,6 +17,8 @@ struct FileKind {
   const DataFiles &shipped;
   /// Names that stand for something without a file.
   ArrayRef<StringLiteral> others = {};
+  /// Which of the shipped files to name where one is unknown; all if empty.
+  std::function<bool(StringRef)> isOffered = {};
 };
 
 struct DataFile {
@@ -26,6 +28,9 @@ struct DataFile {
   /// Whether a user wrote it; the others are shipped.
   bool isUser;
 };
+
+/// What the name of a file ends with that is not shipped.
+inline constexpr StringLiteral kDataSuffix = ".yaml";
 
 /// The shipped files without their suffix, sorted.
 std::vector<StringRef> getNames(const DataFiles &files);

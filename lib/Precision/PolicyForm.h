@@ -19,9 +19,16 @@ const YamlForm<TargetCosts> &getCostsForm();
 YamlForm<PolicyRule> yamlRule();
 YamlForm<CutSettings> yamlCut();
 
-/// A format of memory by its name in MLIR; with `ofOperands` also one that
-/// operands are rounded to and memory has not.
-YamlForm<FloatType> yamlFormat(bool ofOperands = false);
+/// Names of floats: that ops compute in and memory holds, and that codes or
+/// what waits may have besides. Other formats of MLIR are no target's.
+inline constexpr std::array<StringLiteral, 3> kComputedFloats = {"f32", "bf16",
+                                                                 "f16"};
+inline constexpr std::array<StringLiteral, 7> kByteFloats = {
+    "f8E4M3FN",   "f8E5M2",     "f8E4M3",       "f8E3M4",
+    "f8E4M3FNUZ", "f8E5M2FNUZ", "f8E4M3B11FNUZ"};
+
+/// One of the floats `names`.
+YamlForm<FloatType> yamlFormat(ArrayRef<StringLiteral> names = kComputedFloats);
 
 } // namespace mlir::binade
 

@@ -13,39 +13,18 @@ using Node = YamlReader::Node;
 // Words that depend on what is registered
 //===----------------------------------------------------------------------===//
 
-/// The word may be anything: MLIR's parser must not print its own diagnostic.
-static FloatType parseFormat(StringRef word, MLIRContext *context) {
-  ScopedDiagnosticHandler quiet(context,
-                                [](Diagnostic &) { return success(); });
-  return dyn_cast_if_present<FloatType>(parseType(word, context));
-}
-
-static LogicalResult checkMemory(FloatType format, StringRef word,
-                                 Location location) {
-  if (getStorageFormat(format) == format)
-    return success();
-  return emitError(location, "expected a format of memory, got '")
-         << word << "', which only 'compute' may be";
-}
-
-YamlForm<FloatType> mlir::binade::yamlFormat(bool ofOperands) {
-  auto read = [ofOperands](YamlReader &reader, Node &node,
-                           FloatType &format) -> LogicalResult {
-    StringRef expected = "a float format such as f32, bf16 or f16";
-    FailureOr<std::string> word = reader.readScalar(node, expected);
-    if (failed(word))
+YamlForm<FloatType> mlir::binade::yamlFormat(ArrayRef<StringLiteral> floats) {
+  std::vector<std::string> names(floats.begin(), floats.end());
+  YamlForm<size_t> word = yamlWord(names);
+  auto read = [names, read = word.read](YamlReader &reader, Node &node,
+                                        FloatType &format) -> LogicalResult {
+    size_t index;
+    if (failed(read(reader, node, index)))
       return failure();
-    format = parseFormat(*word, reader.getContext());
-    if (!format)
-      return reader.error(node,
-                          "expected " + expected + ", got '" + *word + "'");
-    return ofOperands ? success()
-                      : checkMemory(format, *word, reader.getLoc(node));
+    format = cast<FloatType>(parseType(names[index], reader.getContext()));
+    return success();
   };
-  llvm::json::Object schema{{"type", "string"}};
-  if (!ofOperands)
-    schema["not"] = llvm::json::Object{{"const", "tf32"}};
-  return {read, std::move(schema)};
+  return {read, std::move(word.schema)};
 }
 
 static YamlForm<NameGlob> globForm() {
@@ -88,18 +67,21 @@ static YamlForm<StateFormats> stateForm() {
 }
 
 static YamlForm<QuantizedAttr> tensorFormatForm() {
-  return namedForm("a format with scales such as e4m3-tensor",
-                   findTensorFormat);
+  return namedForm<QuantizedAttr>("a format with scales such as e4m3-tensor",
+                                  [](StringRef name, Location location) {
+                                    return findTensorFormat(name, location);
+                                  });
 }
 
 /// A float format, or one with scales.
 static FailureOr<Attribute> findSavedFormat(StringRef name, Location location) {
-  if (FloatType type = parseFormat(name, location.getContext())) {
-    if (failed(checkMemory(type, name, location)))
-      return failure();
-    return Attribute(TypeAttr::get(type));
-  }
-  FailureOr<QuantizedAttr> found = findTensorFormat(name, location);
+  if (llvm::is_contained(kComputedFloats, name) ||
+      llvm::is_contained(kByteFloats, name))
+    return Attribute(TypeAttr::get(parseType(name, location.getContext())));
+  SmallVector<StringLiteral> floats(kComputedFloats.begin(),
+                                    kComputedFloats.end());
+  llvm::append_range(floats, kByteFloats);
+  FailureOr<QuantizedAttr> found = findTensorFormat(name, location, floats);
   return failed(found) ? FailureOr<Attribute>() : Attribute(*found);
 }
 
@@ -234,9 +216,10 @@ YamlForm<PolicyRule> mlir::binade::yamlRule() {
                                    getMaxEnumValForPrecisionClass()))),
        settingKey(yamlKey("compute", "Format that operands are rounded to",
                           &PolicySettings::compute,
-                          yamlFormat(/*ofOperands=*/true))),
+                          yamlFormat({"f32", "tf32", "bf16", "f16"}))),
        settingKey(yamlKey("accumulate", "Format of partial sums",
-                          &PolicySettings::accumulate, yamlFormat())),
+                          &PolicySettings::accumulate,
+                          yamlFormat({"f64", "f32", "bf16", "f16"}))),
        settingKey(yamlKey("result", "Format of the results",
                           &PolicySettings::result, yamlFormat())),
        settingKey(yamlKey("saved",

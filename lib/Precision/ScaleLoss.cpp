@@ -4,6 +4,7 @@
 #include "WatchRounding.h"
 #include "binade/IR/Build.h"
 #include "binade/IR/Interface.h"
+#include "binade/IR/Metrics.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -134,8 +135,12 @@ LogicalResult mlir::binade::scaleLoss(func::FuncOp step,
     scaler.scaleStatically(*scaling.fixed);
     return success();
   }
-  std::optional<Port> found = findResult(step, Role::Metric, "found_inf");
+  std::optional<Port> found = findResult(step, Role::Metric, kFoundInf);
   if (!found)
-    return step.emitError("dynamic loss scaling needs the metric 'found_inf'");
+    found = findResult(step, Role::Metric, kAnsweredInf);
+  if (!found)
+    return step.emitError("the policy finds its loss scale by gradients that "
+                          "overflow, which on-nonfinite continue applies; "
+                          "use skip, or a policy with a static scale");
   return scaler.scaleDynamically(getResultValue(step, found->index));
 }

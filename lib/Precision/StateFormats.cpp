@@ -11,12 +11,6 @@ namespace mlir::binade {
 const DataFiles &getFormatFiles();
 const DataFiles &getCodeBookFiles();
 
-/// Floats that states may have without a file.
-static constexpr std::array<StringLiteral, 3> kFloats = {"f32", "bf16", "f16"};
-
-/// Behind the name of a format: numbers are rounded to it by chance.
-static constexpr StringLiteral kStochastic = ":stochastic";
-
 //===----------------------------------------------------------------------===//
 // Files
 //===----------------------------------------------------------------------===//
@@ -80,13 +74,20 @@ static LogicalResult checkFormat(YamlReader &reader, YamlReader::Node &node,
   return success();
 }
 
+/// What codes are numbers of.
+static YamlForm<FloatType> elementForm() {
+  SmallVector<StringLiteral> names(kByteFloats.begin(), kByteFloats.end());
+  names.append({"f6E3M2FN", "f6E2M3FN", "f4E2M1FN", "f16"});
+  return yamlFormat(names);
+}
+
 static YamlForm<FormatFile> formatForm() {
   return yamlMapping<FormatFile>(
       "a format",
       {yamlKey("summary", "What the format is", &FormatFile::summary,
                yamlString()),
        yamlKey("element", "Float format of at most 8 bits, or f16",
-               &FormatFile::element, yamlFormat()),
+               &FormatFile::element, elementForm()),
        yamlKey("signed", "Code book of states that may be negative",
                &FormatFile::signedBook, yamlString()),
        yamlKey("unsigned", "Code book of states that may not",
@@ -102,7 +103,7 @@ static YamlForm<FormatFile> formatForm() {
                &FormatFile::rule,
                yamlEnum(stringifyScaleRule, getMaxEnumValForScaleRule())),
        yamlKey("scale", "Format of scales: f32, bf16 or f8E8M0FNU",
-               &FormatFile::scale, yamlFormat()),
+               &FormatFile::scale, yamlFormat({"f32", "bf16", "f8E8M0FNU"})),
        yamlKey("expand", "Whether magnitudes are raised to a power first",
                &FormatFile::expand, yamlFlag()),
        yamlKey("history",
@@ -184,10 +185,14 @@ static Attribute getStochastic(Attribute format) {
   return cast<QuantizedAttr>(format).withRounding(/*stochastic=*/true);
 }
 
-static FailureOr<NamedFormats> findOne(StringRef name, Location location) {
+/// Where the name is unknown, `floats` are offered, and of the files those that
+/// `isOffered`, if that is given.
+static FailureOr<NamedFormats>
+findOne(StringRef name, Location location, ArrayRef<StringLiteral> floats = {},
+        const std::function<bool(StringRef)> &isOffered = nullptr) {
   MLIRContext *context = location->getContext();
   if (name.consume_back(kStochastic)) {
-    FailureOr<NamedFormats> found = findOne(name, location);
+    FailureOr<NamedFormats> found = findOne(name, location, floats, isOffered);
     if (failed(found))
       return failure();
     for (Attribute *format :
@@ -198,12 +203,15 @@ static FailureOr<NamedFormats> findOne(StringRef name, Location location) {
                << "nothing is rounded to it, by chance or otherwise";
     return found;
   }
-  if (llvm::is_contained(kFloats, name)) {
+  if (!name.ends_with(kDataSuffix) && name.contains(':'))
+    return emitError(location) << "behind the name of a format may stand '"
+                               << kStochastic << "', got '" << name << "'";
+  if (llvm::is_contained(kComputedFloats, name)) {
     Attribute type = TypeAttr::get(parseType(name, context));
     return NamedFormats{{type, type}, "an element each"};
   }
-  FailureOr<DataFile> file =
-      findFile({"format", getFormatFiles(), kFloats}, name, "", location);
+  FailureOr<DataFile> file = findFile(
+      {"format", getFormatFiles(), floats, isOffered}, name, "", location);
   if (failed(file))
     return failure();
   FailureOr<FormatFile> format =
@@ -234,22 +242,32 @@ SmallVector<StringRef> getFormatNames(StringRef states) {
   return names;
 }
 
-/// One that the update can decode and encode.
+/// Whether updates can decode and encode it.
+static bool isOfStates(Attribute format) {
+  auto quantized = dyn_cast<QuantizedAttr>(format);
+  return !quantized || quantized.getGranularity() == Granularity::PerGroup;
+}
+
 static FailureOr<NamedFormats> findOneOfStates(StringRef name,
                                                Location location) {
-  FailureOr<NamedFormats> found = findOne(name, location);
-  auto format = succeeded(found)
-                    ? dyn_cast<QuantizedAttr>(found->formats.ofSigned)
-                    : QuantizedAttr();
-  if (format && format.getGranularity() != Granularity::PerGroup)
-    return emitError(location) << "format '" << name << "' has scales "
-                               << stringifyGranularity(format.getGranularity())
-                               << "; states need one with groups";
+  auto isOffered = [&](StringRef shipped) {
+    FailureOr<NamedFormats> found = findOne(shipped, location);
+    return succeeded(found) && isOfStates(found->formats.ofSigned);
+  };
+  FailureOr<NamedFormats> found =
+      findOne(name, location, kComputedFloats, isOffered);
+  if (succeeded(found) && !isOfStates(found->formats.ofSigned))
+    return emitError(location)
+           << "format '" << name << "' has scales "
+           << stringifyGranularity(
+                  cast<QuantizedAttr>(found->formats.ofSigned).getGranularity())
+           << "; states need one with groups";
   return found;
 }
 
-FailureOr<QuantizedAttr> findTensorFormat(StringRef name, Location location) {
-  FailureOr<NamedFormats> found = findOne(name, location);
+FailureOr<QuantizedAttr> findTensorFormat(StringRef name, Location location,
+                                          ArrayRef<StringLiteral> others) {
+  FailureOr<NamedFormats> found = findOne(name, location, others);
   if (failed(found))
     return failure();
   auto format = dyn_cast<QuantizedAttr>(found->formats.ofSigned);
@@ -285,19 +303,16 @@ static double getBytes(Attribute format) {
   return static_cast<double>(bytes) / kMany;
 }
 
-std::vector<StringRef> getStateFormatNames() {
-  std::vector<StringRef> names(kFloats.begin(), kFloats.end());
+std::vector<FormatInfo> listFormats(MLIRContext *context) {
+  std::vector<StringRef> names(kComputedFloats.begin(), kComputedFloats.end());
   llvm::append_range(names, getNames(getFormatFiles()));
-  return names;
-}
-
-std::vector<StateFormatInfo> listStateFormats(MLIRContext *context) {
-  std::vector<StateFormatInfo> list;
-  for (StringRef name : getStateFormatNames())
+  std::vector<FormatInfo> list;
+  for (StringRef name : names)
     if (FailureOr<NamedFormats> found = findOne(name, UnknownLoc::get(context));
         succeeded(found))
-      list.push_back(
-          {name.str(), found->summary, getBytes(found->formats.ofSigned)});
+      list.push_back({name.str(), found->summary,
+                      getBytes(found->formats.ofSigned),
+                      isOfStates(found->formats.ofSigned)});
   return list;
 }
 

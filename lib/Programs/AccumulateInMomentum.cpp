@@ -4,6 +4,7 @@
 #include "MomentumRule.h"
 #include "Results.h"
 #include "binade/IR/Build.h"
+#include "binade/IR/Metrics.h"
 #include "binade/Programs/Passes.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
@@ -60,8 +61,11 @@ private:
       if (FlatSymbolRefAttr prepare = op.getPrepareAttr())
         own.prepares.insert(
             SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(op, prepare));
-      skip = op.getSkip();
+      found = op.getSkip();
     }
+    if (std::optional<Port> answered =
+            findResult(step, Role::Metric, kAnsweredInf))
+      found = getResultValue(step, answered->index);
     for (auto op : step.getOps<OptimizerScalarsOp>()) {
       OptimizerOp rule = findRule(op.getOptimizerAttr());
       BitVector zeros = findZeroScalars(rule, getInitials(op.getHypers()));
@@ -95,16 +99,16 @@ private:
                               /*isLast=*/true);
   }
 
-  /// Batches that were taken in, and whether one was left out: then the others
-  /// of the step are, too.
+  /// Batches that were taken in, and whether one had gradients that are not
+  /// finite: if that leaves it out, then the others of the step, too.
   void addCounters() {
     auto number = RankedTensorType::get({}, b.getF64Type());
     auto truth = RankedTensorType::get({}, b.getI1Type());
     SmallVector<NewArgument> arguments = {
         {"batches", number, step.getLoc(), b.getZeroAttr(number)}};
-    if (skip)
+    if (found)
       arguments.push_back(
-          {"found_inf", truth, step.getLoc(), b.getZeroAttr(truth)});
+          {kFoundInf.str(), truth, step.getLoc(), b.getZeroAttr(truth)});
     SmallVector<Value> values =
         addArguments(step, Role::Accumulator, arguments);
     b.setInsertionPointToStart(&step.front());
@@ -112,12 +116,12 @@ private:
     taken = AddOp::create(b, values[0], one);
     Value isAny = MinOp::create(b, values[0], one);
     isFirst = SubOp::create(b, one, isAny);
-    if (skip) {
-      b.setInsertionPointAfterValue(skip);
-      skipped = SelectOp::create(b, values[1], values[1], skip);
-      skip.replaceAllUsesExcept(skipped, skipped.getDefiningOp());
+    if (found) {
+      b.setInsertionPointAfterValue(found);
+      foundAny = SelectOp::create(b, values[1], values[1], found);
+      found.replaceAllUsesExcept(foundAny, foundAny.getDefiningOp());
     }
-    for (Value made : {one, taken, isAny, isFirst, skipped})
+    for (Value made : {one, taken, isAny, isFirst, foundAny})
       if (made)
         setPhase(made.getDefiningOp(), Phase::Optimizer);
   }
@@ -143,9 +147,9 @@ private:
     func::FuncOp function = copyStep(step, kAccumulationName, mapping);
     SmallVector<NewResult> results = {
         {Role::Accumulator, "batches", mapping.lookup(taken)}};
-    if (skipped)
+    if (foundAny)
       results.push_back(
-          {Role::Accumulator, "found_inf", mapping.lookup(skipped)});
+          {Role::Accumulator, kFoundInf.str(), mapping.lookup(foundAny)});
     for (Role role : {Role::Parameter, Role::State})
       for (const Port &port : getResults(step, role)) {
         Value value = getResultValue(step, port.index);
@@ -205,7 +209,7 @@ private:
   int64_t batches;
   ImplicitLocOpBuilder b;
   llvm::MapVector<OptimizerOp, Updates> rules;
-  Value skip, skipped, taken, isFirst;
+  Value found, foundAny, taken, isFirst;
 };
 
 struct AccumulateInMomentumPass

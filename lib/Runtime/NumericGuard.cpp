@@ -41,7 +41,9 @@ Result<void> NumericGuard::check() const {
   if (!readScalar(program, Role::Metric, "loss"))
     return Error{kPlanTensor.data(),
                  "the program has no metric 'loss': it is no training step"};
-  if (hasScaler() && onNonFinite != OnNonFinite::Skip)
+  bool lowersScale =
+      onNonFinite == OnNonFinite::Skip || onNonFinite == OnNonFinite::Shrink;
+  if (hasScaler() && !lowersScale)
     return Error{kWhere,
                  "the program scales its loss: steps whose gradients overflow "
                  "are part of finding the scale and are skipped",

@@ -4,11 +4,21 @@
 
 // REDEFINE: %{append} = optimizer=tiger settings=form=column
 // RUN: %{errors} FORM
-// FORM: error: optimizer 'tiger' has no form 'column'; it has {{.*}}dimension
+// FORM: error: optimizer 'tiger' has no form 'column'; expected one of {{.*}}dimension
+
+// What a run takes of every form is none to choose.
+// REDEFINE: %{append} = optimizer=tiger group=*:form=shrink
+// RUN: %{errors} MODE
+// MODE: error: optimizer 'tiger' has no form 'shrink'; expected one of
+// MODE-NOT: shrink
+
+// REDEFINE: %{append} = optimizer=tiger settings=form=scale.shrink
+// RUN: %{errors} SCALE
+// SCALE: error: optimizer 'tiger' has no form 'scale.shrink'
 
 // REDEFINE: %{append} = optimizer=adamw settings=form=row
 // RUN: %{errors} ONE
-// ONE: error: optimizer 'adamw' has no form 'row'; it has one
+// ONE: error: optimizer 'adamw' has no forms to choose from, got 'row'
 
 // REDEFINE: %{append} = optimizer=tiger:nlq
 // RUN: %{errors} VARIANT

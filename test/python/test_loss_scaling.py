@@ -115,8 +115,9 @@ def test_floor_and_ceiling():
 
 
 def train(
-    tmp_path, scaling, steps, *more, narrow="f16", x=None, overflows=(), end="}}"
-):
+    tmp_path, scaling, steps, *more, narrow="f16", x=None, overflows=(), end="}}",
+    optimizer="sgd",
+):  # fmt: skip
     # f16 ends at 65504.
     model = write_model(tmp_path, ONE_WEIGHT, ["weight"], np.linspace(-1, 1, 16))
     if x is None:
@@ -130,7 +131,7 @@ def train(
     process = binade(
         "train", model, "--data", tmp_path / "data.safetensors",
         "--order", "sequential", "--steps", steps, "--policy", policy,
-        "--optimizer", "sgd", "--lr", 0.5, "--out", tmp_path / "run", *more,
+        "--optimizer", optimizer, "--lr", 0.5, "--out", tmp_path / "run", *more,
     )  # fmt: skip
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     final = tmp_path / "run" / "final.safetensors"
@@ -162,6 +163,37 @@ def test_the_reference_follows_the_trace(rule):
     for step, expected in enumerate(trace):
         state = update(state, step in OVERFLOWS, attributes(**more))
         assert (state[0], state[-1]) == tuple(expected), step
+
+
+@pytest.mark.parametrize("batches", [1, 2])
+def test_a_scale_follows_its_trace_while_parameters_shrink(batches, tmp_path):
+    """Steps that overflow are taken; of two batches the first one overflows."""
+    setting, trace = RULES["torch"]
+    x = np.full((2 * batches * 20, 4), 2.0**-12, F32)
+    for step in OVERFLOWS:
+        x[2 * batches * step] = np.inf
+    several = ["--accumulate", batches, "--accumulate-in-momentum"]
+    process, metrics, final = train(
+        tmp_path, setting, 20, "--on-nonfinite", "shrink",
+        *(several if batches > 1 else []), x=x, optimizer="tiger",
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    assert not any(m["skipped"] for m in metrics)
+    scales = [scale for scale, _ in trace]
+    assert [m["loss_scale"] for m in metrics[1:]] == scales[:-1]
+    assert final["scaler/scale"] == scales[-1]
+    assert final["step"] == 20 and np.isfinite(final["weight"]).all()
+
+
+def test_a_scale_that_is_sought_applies_no_infinity(tmp_path):
+    model = write_model(tmp_path, ONE_WEIGHT, ["weight"], np.linspace(-1, 1, 16))
+    safetensors.save(tmp_path / "data.safetensors", {"x": np.ones((2, 4), F32)})
+    process = binade(
+        "train", model, "--data", tmp_path / "data.safetensors", "--steps", 1,
+        "--policy", "fp16-amp", "--on-nonfinite", "continue", "--out", tmp_path / "run",
+    )  # fmt: skip
+    assert process.returncode == 3
+    assert "use skip, or a policy with a static scale" in process.stderr
 
 
 @pytest.mark.parametrize("scale", [1024, 2.0**-20])

@@ -53,6 +53,11 @@ REFUSED = {
     "shrinking_growth": HEAD + "loss_scale: {growth: 1}\n",
     "growing_backoff": HEAD + "loss_scale: {backoff: 1}\n",
     "tf32_in_memory": RULE + "{match: {op: matmul}, result: tf32}\n",
+    "products_of_bytes": RULE + "{match: {op: matmul}, compute: f8E4M3FN}\n",
+    "results_of_bytes": RULE + "{match: {op: matmul}, result: f8E5M2}\n",
+    "results_of_f64": RULE + "{match: {op: matmul}, result: f64}\n",
+    "half_a_byte": RULE + "{match: {op: matmul}, compute: f4E2M1FN}\n",
+    "narrow_bytes": "name: mine\nnarrow: f8E4M3FN\nwide: f32\n",
     "propagate": HEAD + "propagate: backwards\n",
     "no_clamp": RULE + "{match: {op: matmul}, clamp: all}\n",
     "bound": HEAD + "loss_scale: {per_layer: {bound: 0.5}}\n",
@@ -92,6 +97,31 @@ def test_schema_and_reader_refuse(schema, tmp_path, case):
     shown = binade("policy", "show", tmp_path / "mine.yaml")
     assert shown.returncode == 3 and not shown.stdout
     assert re.match(r"\S+mine\.yaml:\d+:\d+: error: .*expected", shown.stderr)
+
+
+@pytest.mark.parametrize("base, saved", [
+    ("bf16-amp", "f8E4M3FN"), ("fp16-amp", "f8E5M2"), ("bf16-amp", "f8E5M2FNUZ"),
+])  # fmt: skip
+def test_results_wait_in_floats_of_8_bits(tmp_path, base, saved):
+    policy = tmp_path / "mine.yaml"
+    policy.write_text(
+        f"name: mine\nextends: {base}\nrules:\n"
+        f"- {{match: {{op: [gelu, layer_norm, matmul, attention]}}, saved: {saved}}}\n"
+    )
+    done = binade("compile", MODEL, "--policy", policy, "-o", tmp_path / "step.bnd")
+    assert done.returncode == 0, done.stderr
+
+
+def test_no_results_wait_in_powers_of_two(tmp_path):
+    policy = tmp_path / "mine.yaml"
+    policy.write_text(RULE + "{match: {op: gelu}, saved: f8E8M0FNU}\n")
+    shown = binade("policy", "show", policy)
+    assert shown.returncode == 3
+    assert re.match(
+        r"\S+mine\.yaml:\d+:\d+: error: .*'f8E8M0FNU'; expected one of f32, bf16, f16, "
+        r"f8E4M3FN, f8E5M2, .*coat-group",
+        shown.stderr,
+    )
 
 
 def test_check_counts_what_assignment_decides(tmp_path):

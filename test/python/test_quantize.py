@@ -265,6 +265,11 @@ SHAPES = {
     "per_block<1, 8>": ((2, 3, 12), (2, 3, 2)),
     "per_block<2, 8>": ((2, 3, 12), (2, 2, 2)),
     "per_block<128, 128>": ((256, 128), (2, 1)),
+    # Groups that are larger than the tensor take no more memory.
+    "per_group<99999999>": ((5, 12), (1,)),
+    "per_block<1, 99999999>": ((5, 12), (5, 1)),
+    "per_block<99999999, 1>": ((5, 12), (1, 12)),
+    "per_block<999999, 999999>": ((40, 24), (1, 1)),
 }
 
 
@@ -325,6 +330,20 @@ def test_two_codes_in_a_byte(count, backend):
     np.testing.assert_array_equal(
         back, values[nearest] * np.repeat(expected, 32)[:count]
     )
+
+
+@backends
+@pytest.mark.parametrize("element, largest", [("f8E4M3FN", 448), ("f8E5M2", 57344)])
+@pytest.mark.parametrize("rule", ["inverse", "inverse_power"])
+def test_infinities_by_the_rules_of_transformer_engine(element, largest, rule, backend):
+    """A scale of 1, as its compute_scale_from_amax gives, and codes that saturate."""
+    x = np.array([[1.0, -np.inf, 2.0, 1e9], [1.0, -3.5, 2.0, 0.5]], F32)
+    form = f"{element}, per_row, scale = f32, rule = {rule}"
+    parts = [(x.shape, element), ((2,), "f32")]
+    (_, scale), back = quantize(x, form, parts, backend)
+    assert scale[0] == 1
+    np.testing.assert_array_equal(back[0], [1, -largest, 2, largest])
+    np.testing.assert_allclose(back[1], x[1], rtol=0.08)
 
 
 HARD = [

@@ -91,6 +91,8 @@ REFUSED = {
     "nan": (["--lr", "nan"], 2, ["--lr", "must be finite"]),
     "set nan": (["--set", "lr=nan"], 3, ["lr must be finite"]),
     "bound": (["--set", "beta1@1=1"], 3, ["beta1@1 must be below 1, got 1"]),
+    "form": (["--set", "form=row"], 2, ["--set form=row belongs to phase 'optimizer'"]),
+    "no form": (["--set", "form="], 2, ["--set expects KEY=VALUE"]),
     "text": (["--set", "lr=fast"], 2, ["--set expects KEY=VALUE"]),
     "group": (["--group", "*:lr=1"], 2, ["--group belongs to", "lr=0.001, beta1"]),
     "optimizer": (["--optimizer", "sgd"], 2, ["--optimizer", "lr=0.001, beta1"]),
@@ -108,6 +110,20 @@ def test_what_cannot_be_set(kind, folder, tmp_path):
         assert word in process.stderr
     assert process.stderr.count("error:") == 1
     assert not (tmp_path / "run").exists()
+
+
+def test_a_form_is_set_for_all_parameters(folder, tmp_path):
+    finals = []
+    for number, flags in enumerate(
+        (["--set", "form=dimension"], ["--group", "*:form=dimension"], [])
+    ):
+        run = tmp_path / str(number)
+        flags = [*IMPORT, "--optimizer", "tiger", *flags]
+        process = train(folder, "model.onnx", run, *flags)
+        assert process.returncode == 0, process.stderr
+        finals.append(safetensors.load(run / "final.safetensors")["weight"])
+    np.testing.assert_array_equal(finals[0], finals[1])
+    assert not np.array_equal(finals[0], finals[2])
 
 
 def test_inspect_shows_settings(folder):

@@ -3,6 +3,7 @@ buffers hold, how runs go on, and that they learn."""
 
 import re
 
+import ml_dtypes
 import numpy as np
 import pytest
 from codec import FLOATS, formats
@@ -100,9 +101,10 @@ def test_formats_and_books_of_a_user(tmp_path):
 @pytest.mark.parametrize("text, message", [
     ("summary: x\ngroup: 16\n", "has either an element or two code books"),
     ("element: f8E4M3FN\n", "a format has one of group, block and per"),
-    ("element: bf16\ngroup: 16\n", "signed floats of at most 8 bits"),
+    ("element: bf16\ngroup: 16\n", "f4E2M1FN or f16, got 'bf16'"),
+    ("element: f8E8M0FNU\ngroup: 16\n", "f4E2M1FN or f16, got 'f8E8M0FNU'"),
     ("signed: nothing\nunsigned: nothing\ngroup: 16\n", "unknown code book 'nothing'"),
-    ("element: f8E4M3FN\ngroup: 16\nscale: f64\n", "scales are f32, bf16"),
+    ("element: f8E4M3FN\ngroup: 16\nscale: f64\n", "bf16 or f8E8M0FNU, got 'f64'"),
     ("element: f8E4M3FN\ngroups: 16\n", "'groups'"),
 ])  # fmt: skip
 def test_a_format_that_says_nonsense(tmp_path, text, message):
@@ -118,10 +120,66 @@ def test_a_format_that_says_nonsense(tmp_path, text, message):
     ("e4m4", 2, "did you mean 'e4m3'?"),
     ("e4m3+bf61", 2, "no format of states is called 'bf61'"),
     ("nobody*:e4m3", 3, "no parameter matches 'nobody*'"),
+    ("dyn8:stochastik", 2, "behind ':' stands the format of the parameters"),
+    ("e4m3-tensor", 3, "has scales per_tensor; states need one with groups"),
 ])  # fmt: skip
 def test_states_that_are_not(tmp_path, states, code, message):
     process = binade("compile", GPT, "--states", states, "-o", tmp_path / "x.bnd")
     assert process.returncode == code and message in process.stderr
+    # What is offered can be had.
+    if code == 2:
+        assert "dyn8" in process.stderr
+        for name in ("e4m3-tensor", "mxfp8", "e5m2-delayed", "e4m3-1x128"):
+            assert name not in process.stderr
+
+
+@pytest.mark.parametrize("state, message", [
+    ("dyn8:stochastik", "may stand ':stochastic', got 'dyn8:stochastik'"),
+    ("dyn9", "expected one of f32, bf16, f16, coat-group, dyn4, dyn8, "),
+])  # fmt: skip
+def test_states_of_a_policy_that_are_not(tmp_path, state, message):
+    policy = tmp_path / "mine.yaml"
+    policy.write_text(
+        "name: mine\nextends: fp32\nrules:\n"
+        f"- {{match: {{op: optimizer_update}}, state: {state}}}\n"
+    )
+    process = binade("policy", "show", policy)
+    assert process.returncode == 3 and "mine.yaml:4:" in process.stderr
+    assert message in process.stderr and "e4m3-tensor" not in process.stderr
+
+
+BYTES = {
+    "f8E4M3": ml_dtypes.float8_e4m3,
+    "f8E3M4": ml_dtypes.float8_e3m4,
+    "f8E4M3FNUZ": ml_dtypes.float8_e4m3fnuz,
+    "f8E5M2FNUZ": ml_dtypes.float8_e5m2fnuz,
+    "f8E4M3B11FNUZ": ml_dtypes.float8_e4m3b11fnuz,
+}
+
+
+@pytest.mark.parametrize("element", BYTES)
+def test_elements_that_files_do_not_know(tmp_path, element):
+    """Their codes are bytes, and runs go on with them."""
+    form = tmp_path / "mine.yaml"
+    form.write_text(f"element: {element}\ngroup: 32\n")
+    mlp = Mlp(tmp_path)
+    states = ["--states", f"*:{form}"]
+    whole = mlp.train("fp32", 6, *states, out="whole")
+    mlp.train("fp32", 3, *states, "--save-every", 3, out="parts")
+    process = binade(
+        "train", mlp.model, "--loss", LOSS, "--data", tmp_path / "data.safetensors",
+        "--order", "sequential", *states, "--resume", tmp_path / "parts", "--steps", 6,
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    parts = safetensors.load(tmp_path / "parts/final.safetensors")
+    for key, value in whole.items():
+        assert parts[key].tobytes() == value.tobytes(), key
+    wide = mlp.train("fp32", 6, out="wide")["state/exp_avg/fc1_weight"].ravel()
+    codes, scale = (whole["state/exp_avg/fc1_weight" + part] for part in ("", ".scale"))
+    assert codes.dtype == np.uint8
+    numbers = codes.ravel().view(BYTES[element]).astype(F32)
+    kept = numbers * np.repeat(scale, 32)[: numbers.size]
+    assert np.abs(kept - wide).max() < 0.2 * np.abs(wide).max()
 
 
 NAMES = [name for name in formats(True) if name != "f32"]

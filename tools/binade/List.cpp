@@ -62,11 +62,11 @@ static void listOptimizers() {
 static void listFormats() {
   MLIRContext context;
   context.getOrLoadDialect<BinadeDialect>();
-  std::vector<StateFormatInfo> formats = listStateFormats(&context);
+  std::vector<FormatInfo> formats = listFormats(&context);
   size_t width = 0;
-  for (const StateFormatInfo &format : formats)
+  for (const FormatInfo &format : formats)
     width = std::max(width, format.name.size());
-  for (const StateFormatInfo &format : formats)
+  for (const FormatInfo &format : formats)
     llvm::outs() << llvm::left_justify(format.name, width)
                  << llvm::formatv("  {0,5:F2} bytes per element; {1}\n",
                                   format.bytes, format.summary);

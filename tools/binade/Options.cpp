@@ -155,17 +155,22 @@ void StepArguments::add(CLI::App &command) {
       ->capture_default_str();
 }
 
+static ::binade::Error noName(const std::string &name, llvm::StringRef suffix,
+                              llvm::StringRef what,
+                              const std::vector<std::string> &known) {
+  return usageError("no " + what.str() + " is called " + ::binade::quote(name) +
+                    ::binade::suggest(name, known))
+      .withNote("there are " + llvm::join(known, ", ") +
+                ", or a file ending in " + suffix.str());
+}
+
 template <typename Names>
 static Result<void> checkName(const std::string &name, llvm::StringRef suffix,
                               llvm::StringRef what, const Names &names) {
   if (llvm::StringRef(name).ends_with(suffix) ||
       llvm::is_contained(names, name))
     return {};
-  std::vector<std::string> known(names.begin(), names.end());
-  return usageError("no " + what.str() + " is called " + ::binade::quote(name) +
-                    ::binade::suggest(name, known))
-      .withNote("there are " + llvm::join(known, ", ") +
-                ", or a file ending in " + suffix.str());
+  return noName(name, suffix, what, {names.begin(), names.end()});
 }
 
 Result<void> checkPolicyName(const std::string &name) {
@@ -173,11 +178,28 @@ Result<void> checkPolicyName(const std::string &name) {
 }
 
 Result<void> checkStateFormats(llvm::StringRef text) {
-  for (llvm::StringRef one : getFormatNames(text))
-    if (Result<void> known = checkName(one.str(), ".yaml", "format of states",
-                                       getStateFormatNames());
-        !known)
-      return known;
+  mlir::MLIRContext context;
+  context.getOrLoadDialect<BinadeDialect>();
+  std::vector<FormatInfo> formats = listFormats(&context);
+  for (llvm::StringRef one : getFormatNames(text)) {
+    auto isIt = [&](const FormatInfo &format) { return format.name == one; };
+    // Those of tensors alone are refused with a reason where they are read.
+    if (one.ends_with(".yaml") || llvm::any_of(formats, isIt))
+      continue;
+    std::vector<std::string> known;
+    for (const FormatInfo &format : formats)
+      if (format.isOfStates)
+        known.push_back(format.name);
+    ::binade::Error error =
+        noName(one.str(), ".yaml", "format of states", known);
+    if (splitStates(text).first.empty())
+      return error;
+    return std::move(error).withNote(
+        "behind ':' stands the format of the parameters that the name before "
+        "it matches, or " +
+        ::binade::quote(kStochastic.drop_front().str()) +
+        ", to round to the format before it by chance");
+  }
   return {};
 }
 
@@ -196,7 +218,7 @@ Result<void> StepArguments::complete() {
                     "optimizer", getRuleNames());
       !known)
     return known;
-  if (Result<void> legal = settings.complete(); !legal)
+  if (Result<void> legal = settings.complete(kFormSetting); !legal)
     return legal;
   options.settings = settings.texts;
   // On the command line assignments of a group are separated by commas; pass
@@ -248,6 +270,11 @@ Result<void> StepArguments::refuseCompiled() const {
                                {"--optimizer", "--group", "--clip"});
       !ok)
     return ok;
+  for (llvm::StringRef text : settings.texts)
+    if (text.split('=').first == kFormSetting)
+      return usageError("--set " + text.str() +
+                        " belongs to phase 'optimizer', which is done in a "
+                        "bundle");
   if (Result<void> ok =
           refuse(*command, "materialize", "a bundle", {"--budget"});
       !ok)

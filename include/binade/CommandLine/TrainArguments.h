@@ -18,8 +18,9 @@ struct SettingArguments {
 
   void add(CLI::App &command);
   /// Checks what the command line can say wrong, and writes `lr` to `texts`.
-  Result<void> complete();
-  /// What they say, after `complete`.
+  /// The value of the setting `named` may be a name; all others are numbers.
+  Result<void> complete(std::string_view named = {});
+  /// The numbers that they say, after `complete`.
   std::vector<Setting> getSettings() const;
 };
 

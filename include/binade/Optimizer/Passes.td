@@ -13,7 +13,8 @@ def AppendOptimizerPass : Pass<"binade-append-optimizer", "::mlir::ModuleOp"> {
     over all gradients, the scalars of the rule once per group of parameters, and one
     `binade.optimizer_update` per parameter. A step whose gradients are not all finite
     changes nothing (`on-nonfinite=continue` leaves that out). Metrics are `loss`,
-    `grad_norm` (before clipping) and, unless left out, `found_inf`.
+    `grad_norm` (before clipping) and, unless left out, `found_inf`, which is
+    `answered_inf` where the rule answers to such gradients (`on-nonfinite=shrink`).
 
     `optimizer` names a rule that Binade ships, NAME or NAME:VARIANT, or a rule file.
     `settings` are `key=value` for all parameters, `form=NAME` among them, `group` is `GLOB:key=value,...` for those whose

@@ -18,6 +18,9 @@ struct Rule {
   std::unique_ptr<Rule> others;
 };
 
+/// The setting whose value is a name: that of a rule's `prepare`.
+inline constexpr StringLiteral kFormSetting = "form";
+
 /// Names of the rules that Binade ships, sorted.
 std::vector<StringRef> getRuleNames();
 

@@ -17,14 +17,18 @@ struct StateFormats {
   bool operator==(const StateFormats &) const = default;
 };
 
-/// A format that `findStateFormats` knows.
-struct StateFormatInfo {
+/// Behind the name of a format: numbers are rounded to it by chance.
+inline constexpr StringLiteral kStochastic = ":stochastic";
+
+/// A format that has a name.
+struct FormatInfo {
   std::string name, summary;
   /// Of one element of a large tensor.
   double bytes;
+  /// Whether states can have it; the others are of tensors alone.
+  bool isOfStates;
 };
-std::vector<StateFormatInfo> listStateFormats(MLIRContext *context);
-std::vector<StringRef> getStateFormatNames();
+std::vector<FormatInfo> listFormats(MLIRContext *context);
 
 /// The formats called `name`: f32, bf16, f16, one of the shipped files, a file
 /// that ends in .yaml, or two of these with a `+` between them, the first for
@@ -33,8 +37,10 @@ std::vector<StringRef> getStateFormatNames();
 FailureOr<StateFormats> findStateFormats(StringRef name, Location location);
 
 /// The format called `name`, of the shipped files or a file that ends in .yaml,
-/// for tensors that are quantized where they are used.
-FailureOr<QuantizedAttr> findTensorFormat(StringRef name, Location location);
+/// for tensors that are quantized where they are used. Errors name `others`,
+/// too, which the caller knows.
+FailureOr<QuantizedAttr> findTensorFormat(StringRef name, Location location,
+                                          ArrayRef<StringLiteral> others = {});
 
 /// "GLOB:FORMAT" or "FORMAT" as glob, empty for all parameters, and name.
 std::pair<StringRef, StringRef> splitStates(StringRef text);

@@ -76,6 +76,23 @@ static std::pair<int64_t, int64_t> getMatrix(ArrayRef<int64_t> shape) {
   return {rank > 1 ? shape[rank - 2] : 1, rank > 0 ? shape[rank - 1] : 1};
 }
 
+/// `format` with groups no larger than a tensor of `shape`: the rest of them
+/// would be filled with zeros.
+static QuantizedAttr fitGroups(QuantizedAttr format, ArrayRef<int64_t> shape) {
+  SmallVector<int64_t> extent(format.getExtent());
+  auto fit = [&](size_t axis, int64_t length) {
+    extent[axis] = std::min(extent[axis], std::max<int64_t>(length, 1));
+  };
+  auto [rows, columns] = getMatrix(shape);
+  if (format.getGranularity() == Granularity::PerGroup) {
+    fit(0, ShapedType::getNumElements(shape));
+  } else if (format.getGranularity() == Granularity::PerBlock) {
+    fit(0, rows);
+    fit(1, columns);
+  }
+  return format.withGroups(format.getGranularity(), extent);
+}
+
 /// `x` so that what shares a scale is a row; null where it lies apart.
 static Value arrangeRows(ImplicitLocOpBuilder &b, Value x,
                          QuantizedAttr format) {
@@ -248,7 +265,8 @@ static Value lookThroughViews(Value x, QuantizedAttr format) {
 
 /// Rows are encoded as they were measured, by one kernel.
 FailureOr<SmallVector<Value>> QuantizeOp::decompose(ImplicitLocOpBuilder &b) {
-  QuantizedAttr format = getFormat(), inside = format;
+  QuantizedAttr format = fitGroups(getFormat(), ::getShape(getX()));
+  QuantizedAttr inside = format;
   if (format.getHistory() > 0 && !getAmax())
     return failure();
   Value x = lookThroughViews(getX(), format);
