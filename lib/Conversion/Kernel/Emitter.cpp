@@ -200,8 +200,10 @@ Value Emitter::number(const Offset &offset) {
   for (auto term : offset.terms)
     if (!term.first->variesOverLanes)
       uniform.terms.push_back(term);
-  if (uniform.terms.empty())
+  if (uniform.terms.empty()) {
+    At at(*this, 0); // Sums further out read it, too.
     return index(uniform.constant);
+  }
   unsigned where = uniform.depth();
   auto [entry, isNew] = scopes[where].numbers.try_emplace(uniform);
   if (!isNew)

@@ -1,5 +1,6 @@
 //===- Shared.cpp - what schedules have in common -------------------------===//
 
+#include "Reduction.h"
 #include "Schedules.h"
 #include "binade/IR/Build.h"
 #include <numeric>
@@ -43,6 +44,14 @@ int64_t mlir::binade::findColumns(const KernelSource &source,
   OwningOpRef<ModuleOp> scratch = ModuleOp::create(into.getLoc());
   Emitter trial(source.function, source.formulas, *scratch, "trial",
                 TypeRange(source.getBuffers(kStatusBytes)), 2);
+  func::FuncOp function = source.function;
+  for (Operation &op : function.front())
+    if (auto reduction = Reduction::from(&op)) {
+      RankedTensorType left = getTensor(reduction->getResult());
+      trial.place(reduction->getResult(),
+                  trial.allocate(left.getNumElements(), left.getElementType()),
+                  Offset());
+    }
   trial.columns(elements, {}, [&](const Offset &column, ValueRange) {
     for (Value value : values)
       if (getTensor(value).getNumElements() == elements)
