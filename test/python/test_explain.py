@@ -169,6 +169,27 @@ def test_states_are_named_as_they_are_kept(flags, first, second, small):
     assert states["exp_avg/blocks.0.norm1.weight"] == small
 
 
+@pytest.mark.parametrize(
+    "scales, computed",
+    [("e4m3-tensor", "bf16"), ("mxfp8", "bf16"), ("coat-group", "f32")],
+)
+def test_products_of_codes_that_bf16_does_not_hold_are_f32(scales, computed, tmp_path):
+    """A scale of 16 elements that is no power of two makes more bits than bf16 has."""
+    policy = tmp_path / "scales.yaml"
+    policy.write_text(
+        "name: scales\nextends: bf16-amp\nrules:\n- match: {op: matmul, role: weight}\n"
+        f"  quantize: {{activation: {scales}, weight: {scales}, gradient: {scales}}}\n"
+    )
+    products = [op for op in explain(MINI, policy)["ops"] if "operands" in op]
+    assert products and {op["format"] for op in products} == {computed}
+    step = tmp_path / "step.mlir"
+    done = binade("compile", MINI, "--policy", policy, "--to=kernels", "-o", step)
+    assert done.returncode == 0, done.stderr
+    made = re.findall(r"binade.matmul .* : \(tensor<[0-9x]+x(\w+)>", step.read_text())
+    assert made.count(computed) >= len(products)
+    assert computed == "bf16" or made.count("bf16") < len(products)
+
+
 def test_products_that_a_rule_cannot_quantize_say_so(tmp_path):
     policy = tmp_path / "wide.yaml"
     policy.write_text(

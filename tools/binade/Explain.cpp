@@ -9,6 +9,7 @@
 #include "binade/Container/Printable.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Names.h"
+#include "binade/IR/Products.h"
 #include "binade/Precision/MatchRules.h"
 #include "binade/Precision/StateFormats.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -31,11 +32,11 @@ void addReportFormat(CLI::App &app, ReportFormat &format) {
 }
 
 std::string describe(PrecisionAttr decision) {
-  std::string text = llvm::to_string(decision.getCompute());
-  if (FloatType sums = decision.getAccumulate();
-      sums && sums != decision.getCompute())
+  FloatType compute = getComputed(decision);
+  std::string text = llvm::to_string(compute);
+  if (FloatType sums = decision.getAccumulate(); sums && sums != compute)
     text += ", sums " + llvm::to_string(sums);
-  if (decision.getResult() != decision.getCompute())
+  if (decision.getResult() != compute)
     text += ", result " + llvm::to_string(decision.getResult());
   if (ArrayAttr operands = decision.getOperands()) {
     SmallVector<std::string> formats;

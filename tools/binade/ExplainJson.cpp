@@ -3,6 +3,7 @@
 #include "Explain.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Names.h"
+#include "binade/IR/Products.h"
 #include "llvm/Support/ScopedPrinter.h"
 
 using namespace mlir;
@@ -59,7 +60,7 @@ static llvm::json::Object writeOp(Explanation &explanation, unsigned node) {
       {"op", op->getName().stripDialect()},
       {"name", llvm::json::fixUTF8(getNodeName(op))},
       {"phase", stringifyPhase(getPhase(op))},
-      {"format", llvm::to_string(decision.getCompute())},
+      {"format", llvm::to_string(getComputed(decision))},
       {"result", llvm::to_string(decision.getResult())},
       {"rule", decision.isPin()
                    ? "pin"

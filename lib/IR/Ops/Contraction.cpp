@@ -1,6 +1,7 @@
 //===- Contraction.cpp - matrix products ----------------------------------===//
 
 #include "binade/IR/Build.h"
+#include "binade/IR/Products.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -114,14 +115,6 @@ struct NarrowOperand {
 };
 } // namespace
 
-/// Whether code times scale is a number of bf16: a power of two times few bits.
-static bool fitsBf16(QuantizedAttr format) {
-  bool isPower = format.getRule() == ScaleRule::InversePower ||
-                 format.getRule() == ScaleRule::Floor ||
-                 format.getRule() == ScaleRule::RoundUp;
-  return isPower && !format.getExpand() && format.getFormat().getWidth() <= 8;
-}
-
 /// Nothing where `operand` is not decoded, or bf16 cannot stand for it.
 static std::optional<NarrowOperand> narrow(ImplicitLocOpBuilder &b,
                                            Value operand) {
@@ -130,13 +123,11 @@ static std::optional<NarrowOperand> narrow(ImplicitLocOpBuilder &b,
     return std::nullopt;
   QuantizedAttr format = decoded.getFormat();
   auto type = cast<RankedTensorType>(operand.getType());
-  if (fitsBf16(format))
+  if (holdsDecoded(format))
     return NarrowOperand{DequantizeOp::create(b, type.clone(b.getBF16Type()),
                                               decoded.getParts(), format),
                          Value()};
-  bool isCast = !format.getBook() && !format.getExpand() &&
-                format.getFormat().getWidth() <= 8;
-  if (format.getGranularity() != Granularity::PerTensor || !isCast)
+  if (!holdsCodes(format))
     return std::nullopt;
   Value scale = buildCast(b, decoded.getParts()[1], b.getF32Type());
   return NarrowOperand{buildCast(b, decoded.getParts()[0], b.getBF16Type()),
@@ -146,19 +137,16 @@ static std::optional<NarrowOperand> narrow(ImplicitLocOpBuilder &b,
 /// A product of decoded numbers is one of codes in bf16, which holds them
 /// exactly; scales multiply the sum before the bias is added.
 FailureOr<SmallVector<Value>> MatmulOp::decompose(ImplicitLocOpBuilder &b) {
-  // A transpose of decoded numbers is one of codes, which the product does.
-  Value left = getSwapped(getLhs()), right = getSwapped(getRhs());
-  std::optional<NarrowOperand> lhs = narrow(b, left ? left : getLhs());
-  std::optional<NarrowOperand> rhs =
-      lhs ? narrow(b, right ? right : getRhs()) : std::nullopt;
+  std::optional<NarrowOperand> lhs = narrow(b, getLhs());
+  std::optional<NarrowOperand> rhs = lhs ? narrow(b, getRhs()) : std::nullopt;
   if (!rhs)
     return failure();
   auto type = cast<RankedTensorType>(getType());
   bool hasScale = lhs->scale || rhs->scale;
-  Value y = MatmulOp::create(b, type.clone(b.getF32Type()), lhs->numbers,
-                             rhs->numbers, hasScale ? Value() : getBias(),
-                             getTransposeLhs() != bool(left),
-                             getTransposeRhs() != bool(right), PrecisionAttr());
+  Value y =
+      MatmulOp::create(b, type.clone(b.getF32Type()), lhs->numbers,
+                       rhs->numbers, hasScale ? Value() : getBias(),
+                       getTransposeLhs(), getTransposeRhs(), PrecisionAttr());
   Value scale = lhs->scale;
   if (scale && rhs->scale)
     scale = MulOp::create(b, scale, rhs->scale);

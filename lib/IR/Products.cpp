@@ -1,0 +1,31 @@
+//===- Products.cpp - what products of codes are computed in --------------===//
+
+#include "binade/IR/Products.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+bool mlir::binade::holdsDecoded(QuantizedAttr format) {
+  bool isPower = format.getRule() == ScaleRule::InversePower ||
+                 format.getRule() == ScaleRule::Floor ||
+                 format.getRule() == ScaleRule::RoundUp;
+  return isPower && !format.getExpand() && format.getFormat().getWidth() <= 8;
+}
+
+bool mlir::binade::holdsCodes(QuantizedAttr format) {
+  return format.getGranularity() == Granularity::PerTensor &&
+         !format.getBook() && !format.getExpand() &&
+         format.getFormat().getWidth() <= 8;
+}
+
+FloatType mlir::binade::getComputed(PrecisionAttr decision) {
+  FloatType compute = decision.getCompute();
+  if (!decision.getOperands() || !decision.getAccumulate())
+    return compute;
+  unsigned held = 0;
+  for (Attribute operand : decision.getOperands())
+    if (auto format = dyn_cast<QuantizedAttr>(operand))
+      held += holdsDecoded(format) || holdsCodes(format);
+  // Both factors, or neither.
+  return held == 2 ? compute : Float32Type::get(decision.getContext());
+}
