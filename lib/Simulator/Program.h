@@ -1,0 +1,52 @@
+//===- Program.h - a kernel as a list of instructions -----------*- C++ -*-===//
+
+#ifndef BINADE_LIB_SIMULATOR_PROGRAM_H
+#define BINADE_LIB_SIMULATOR_PROGRAM_H
+
+#include "Machine.h"
+#include <functional>
+
+namespace mlir::binade {
+
+/// Does one op for one thread, whose `next` is the instruction behind already.
+using Action = std::function<void(Machine &, Thread &)>;
+
+struct Instruction {
+  Operation *op;
+  Action action;
+};
+
+/// The numbers of a value in registers.
+struct Registers {
+  uint32_t first = 0, count = 0;
+};
+
+/// What the threads of a warp exchange at an instruction, and how.
+struct Exchange {
+  gpu::ShuffleMode mode;
+  uint32_t value, offset, width;
+  uint32_t result, valid;
+};
+
+/// Memory that is there whenever a kernel runs, and the register that names it.
+struct KernelMemory {
+  uint32_t place;
+  size_t bytes;
+  std::vector<char> start; ///< What a constant holds; empty for others.
+};
+
+/// A thread can stop at any instruction and go on later, for loops are jumps.
+struct Program {
+  std::vector<Instruction> instructions;
+  size_t registers = 0;
+  std::vector<uint32_t> arguments; ///< Their registers.
+  std::vector<KernelMemory> workgroup, privates, constants;
+  DenseMap<size_t, Exchange> exchanges;
+
+  /// Emits an error for an op that is not simulated.
+  static FailureOr<Program> of(gpu::GPUFuncOp kernel);
+};
+
+} // namespace mlir::binade
+
+#endif // BINADE_LIB_SIMULATOR_PROGRAM_H

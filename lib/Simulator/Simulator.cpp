@@ -1,0 +1,233 @@
+//===- Simulator.cpp - GPU kernels without a GPU --------------------------===//
+//
+// Blocks run one after the other. Threads of a block run one after the other,
+// too, each up to its next barrier or shuffle: there the others catch up.
+//
+//===----------------------------------------------------------------------===//
+
+#include "binade/Simulator/Simulator.h"
+#include "Program.h"
+#include <deque>
+
+using namespace mlir;
+using namespace mlir::binade;
+
+namespace {
+class Simulation {
+public:
+  Simulation(const Program &program, const SimulatedLaunch &launch)
+      : program(program), launch(launch), machine(launch) {
+    for (auto [argument, place] :
+         llvm::zip(launch.arguments, program.arguments)) {
+      uint64_t bits;
+      if (auto *bytes = std::get_if<MutableArrayRef<char>>(&argument))
+        bits = remember(SharedBytes(*bytes));
+      else
+        bits = std::get<uint64_t>(argument);
+      start.emplace_back(place, bits);
+    }
+    for (const KernelMemory &memory : program.constants) {
+      constants.push_back(memory.start);
+      start.emplace_back(
+          memory.place,
+          remember(SharedBytes(MutableArrayRef<char>(constants.back()))));
+    }
+    firstOfBlock = machine.memories.size();
+    for (const KernelMemory &memory : program.workgroup)
+      start.emplace_back(memory.place, remember(SharedBytes(memory.bytes)));
+  }
+
+  LogicalResult run() {
+    auto [x, y, z] = launch.grid;
+    for (int64_t block = 0; block < x * y * z; ++block) {
+      machine.block = static_cast<int32_t>(block);
+      machine.blockId = {block % x, block / x % y, block / x / y};
+      machine.epoch = 0;
+      for (SharedBytes &bytes :
+           MutableArrayRef(machine.memories).drop_front(firstOfBlock))
+        bytes.forget();
+      if (failed(runBlock()))
+        return failure();
+    }
+    return success();
+  }
+
+private:
+  uint64_t remember(SharedBytes bytes) {
+    machine.memories.push_back(std::move(bytes));
+    auto number = static_cast<uint32_t>(machine.memories.size() - 1);
+    return Place{/*isPrivate=*/false, number, 0}.pack();
+  }
+
+  void startThreads() {
+    auto [x, y, z] = launch.block;
+    threads.assign(x * y * z, Thread());
+    for (auto [number, thread] : llvm::enumerate(threads)) {
+      auto i = static_cast<int64_t>(number);
+      thread.number = static_cast<int32_t>(number);
+      thread.id = {i % x, i / x % y, i / x / y};
+      thread.registers.resize(program.registers);
+      for (auto [place, bits] : start)
+        thread.registers[place] = bits;
+      for (const KernelMemory &memory : program.privates) {
+        auto own = static_cast<uint32_t>(thread.memories.size());
+        thread.registers[memory.place] =
+            Place{/*isPrivate=*/true, own, 0}.pack();
+        thread.memories.emplace_back(memory.bytes);
+      }
+    }
+  }
+
+  LogicalResult runBlock() {
+    startThreads();
+    while (true) {
+      for (Thread &thread : threads)
+        while (thread.state == Thread::State::Running) {
+          const Instruction &next = program.instructions[thread.next++];
+          next.action(machine, thread);
+          if (machine.hasFailed())
+            return failure();
+        }
+      bool isExchanged = false;
+      for (size_t first = 0; first < threads.size(); first += kWarp)
+        isExchanged |= exchange(MutableArrayRef(threads).slice(
+            first, std::min<size_t>(kWarp, threads.size() - first)));
+      if (machine.hasFailed())
+        return failure();
+      if (isExchanged)
+        continue;
+      if (llvm::all_of(threads, [](const Thread &thread) {
+            return thread.state == Thread::State::Done;
+          }))
+        return success();
+      if (!passBarrier())
+        return failure();
+    }
+  }
+
+  const Operation *getOp(const Thread &thread) const {
+    return program.instructions[thread.next - 1].op;
+  }
+  Operation *getOp(const Thread &thread) {
+    return program.instructions[thread.next - 1].op;
+  }
+
+  /// Lets the threads of a warp that all wait at one shuffle go on; false if
+  /// none waits at any.
+  bool exchange(MutableArrayRef<Thread> warp) {
+    auto *waiting = llvm::find_if(warp, [](const Thread &thread) {
+      return thread.state == Thread::State::AtShuffle;
+    });
+    if (waiting == warp.end())
+      return false;
+    for (const Thread &thread : warp)
+      if (thread.state != Thread::State::AtShuffle ||
+          thread.next != waiting->next) {
+        machine.fail(*waiting, getOp(*waiting),
+                     "shuffles, and thread " + Twine(thread.number) +
+                         " of its warp does not");
+        return true;
+      }
+    const Exchange &how = program.exchanges.find(waiting->next - 1)->second;
+    SmallVector<uint64_t> values;
+    for (const Thread &thread : warp)
+      values.push_back(thread.registers[how.value]);
+    for (auto [index, thread] : llvm::enumerate(warp)) {
+      auto lane = static_cast<int64_t>(index);
+      auto offset = static_cast<int32_t>(thread.registers[how.offset]);
+      auto width = static_cast<int32_t>(thread.registers[how.width]);
+      if (width < 1 || width > kWarp || (width & (width - 1)) != 0) {
+        machine.fail(thread, getOp(thread),
+                     "shuffles among " + Twine(width) +
+                         " lanes, no power of two up to 32");
+        return true;
+      }
+      int64_t begin = lane / width * width, source = lane;
+      switch (how.mode) {
+      case gpu::ShuffleMode::XOR:
+        source = lane ^ offset;
+        break;
+      case gpu::ShuffleMode::UP:
+        source = lane - offset;
+        break;
+      case gpu::ShuffleMode::DOWN:
+        source = lane + offset;
+        break;
+      case gpu::ShuffleMode::IDX:
+        source = begin + (offset & (width - 1));
+        break;
+      }
+      bool isValid = source >= begin && source < begin + width;
+      if (isValid && source >= static_cast<int64_t>(warp.size())) {
+        machine.fail(thread, getOp(thread),
+                     "shuffles with lane " + Twine(source) +
+                         ", which its warp has not");
+        return true;
+      }
+      thread.registers[how.result] = values[isValid ? source : lane];
+      thread.registers[how.valid] = isValid;
+      thread.state = Thread::State::Running;
+    }
+    return true;
+  }
+
+  /// All threads wait at one barrier, or it is an error.
+  bool passBarrier() {
+    auto waiting = llvm::find_if(threads, [](const Thread &thread) {
+      return thread.state == Thread::State::AtBarrier;
+    });
+    for (const Thread &thread : threads)
+      if (thread.state != Thread::State::AtBarrier ||
+          thread.next != waiting->next) {
+        machine.fail(*waiting, getOp(*waiting),
+                     "waits at a barrier, and thread " + Twine(thread.number) +
+                         " does not");
+        return false;
+      }
+    ++machine.epoch;
+    for (Thread &thread : threads)
+      thread.state = Thread::State::Running;
+    return true;
+  }
+
+  const Program &program;
+  const SimulatedLaunch &launch;
+  Machine machine;
+  std::vector<std::pair<uint32_t, uint64_t>> start; ///< Of registers.
+  std::deque<std::vector<char>> constants;
+  size_t firstOfBlock = 0; ///< Memory of a block, behind that of the launch.
+  std::vector<Thread> threads;
+};
+} // namespace
+
+/// Whether arguments are what the kernel takes.
+static LogicalResult check(gpu::GPUFuncOp kernel,
+                           const SimulatedLaunch &launch) {
+  ArrayRef<Type> types = kernel.getArgumentTypes();
+  if (types.size() != launch.arguments.size())
+    return kernel.emitError("takes ")
+           << types.size() << " arguments, got " << launch.arguments.size();
+  for (auto [index, type] : llvm::enumerate(types)) {
+    const auto *bytes =
+        std::get_if<MutableArrayRef<char>>(&launch.arguments[index]);
+    auto memory = dyn_cast<MemRefType>(type);
+    if (bool(bytes) != bool(memory))
+      return kernel.emitError("takes ")
+             << type << " as argument " << index << ", got "
+             << (bytes ? "memory" : "a number");
+  }
+  for (int64_t size : launch.block)
+    if (size < 1)
+      return kernel.emitError("expects blocks of at least one thread");
+  return success();
+}
+
+LogicalResult mlir::binade::simulate(gpu::GPUFuncOp kernel,
+                                     const SimulatedLaunch &launch) {
+  if (failed(check(kernel, launch)))
+    return failure();
+  FailureOr<Program> program = Program::of(kernel);
+  if (failed(program))
+    return failure();
+  return Simulation(*program, launch).run();
+}

@@ -1,0 +1,287 @@
+//===- SimulatorTest.cpp - kernels that run, and kernels that must not ----===//
+
+#include "binade/Simulator/Simulator.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Parser/Parser.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+using namespace mlir;
+using namespace mlir::binade;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+namespace {
+struct SimulatorTest : testing::Test {
+  SimulatorTest() {
+    context.loadDialect<arith::ArithDialect, gpu::GPUDialect, math::MathDialect,
+                        memref::MemRefDialect, scf::SCFDialect,
+                        vector::VectorDialect>();
+  }
+
+  /// Runs the only kernel of `text` on `memories`; what was wrong, if anything.
+  std::string run(const std::string &text, int64_t grid, int64_t block,
+                  std::vector<std::vector<float> *> memories) {
+    module = parseSourceString<ModuleOp>(text, &context);
+    EXPECT_TRUE(module);
+    gpu::GPUFuncOp kernel;
+    module->walk([&](gpu::GPUFuncOp found) { kernel = found; });
+    SimulatedLaunch launch;
+    launch.grid[0] = grid;
+    launch.block[0] = block;
+    for (std::vector<float> *memory : memories)
+      launch.arguments.emplace_back(
+          MutableArrayRef(reinterpret_cast<char *>(memory->data()),
+                          memory->size() * sizeof(float)));
+    std::string said;
+    ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+      said += diagnostic.str();
+      return success();
+    });
+    bool isDone = succeeded(simulate(kernel, launch));
+    EXPECT_EQ(isDone, said.empty()) << said;
+    return said;
+  }
+
+  /// `body` with %tid, %x and %y (`size` f32 each), and shared memory %s.
+  static std::string wrap(const std::string &body, int64_t size) {
+    std::string memory = "memref<" + std::to_string(size) + "xf32>";
+    return "gpu.module @m { gpu.func @f(%x: " + memory + ", %y: " + memory +
+           ") workgroup(%s: memref<64xf32, #gpu.address_space<workgroup>>) "
+           "kernel {\n%tid = gpu.thread_id x\n%bid = gpu.block_id x\n"
+           "%dim = gpu.block_dim x\n%c0 = arith.constant 0 : index\n"
+           "%c1 = arith.constant 1 : index\n" +
+           body + "\ngpu.return } }";
+  }
+
+  MLIRContext context;
+  OwningOpRef<ModuleOp> module;
+};
+
+std::vector<float> count(size_t size) {
+  std::vector<float> values(size);
+  for (size_t i = 0; i < size; ++i)
+    values[i] = static_cast<float>(i);
+  return values;
+}
+} // namespace
+
+TEST_F(SimulatorTest, ThreadsOfSeveralBlocks) {
+  std::vector<float> x = count(70), y(70);
+  std::string text = wrap(R"(
+    %n = arith.constant 70 : index
+    %b = arith.muli %bid, %dim : index
+    %i = arith.addi %b, %tid : index
+    %in = arith.cmpi ult, %i, %n : index
+    scf.if %in {
+      %v = memref.load %x[%i] : memref<70xf32>
+      %w = arith.mulf %v, %v : f32
+      memref.store %w, %y[%i] : memref<70xf32>
+    })",
+                          70);
+  EXPECT_EQ(run(text, 3, 32, {&x, &y}), "");
+  for (size_t i = 0; i < 70; ++i)
+    EXPECT_EQ(y[i], static_cast<float>(i * i));
+}
+
+TEST_F(SimulatorTest, LoopsCarryVectorsAndBranchesGiveValues) {
+  std::vector<float> x = count(16), y(16);
+  std::string text = wrap(R"(
+    %c4 = arith.constant 4 : index
+    %c16 = arith.constant 16 : index
+    %zero = arith.constant dense<0.0> : vector<4xf32>
+    %sum:2 = scf.for %i = %c0 to %c16 step %c4
+        iter_args(%a = %zero, %b = %zero) -> (vector<4xf32>, vector<4xf32>) {
+      %v = vector.load %x[%i] {alignment = 16 : i64} : memref<16xf32>, vector<4xf32>
+      %n = arith.addf %a, %v : vector<4xf32>
+      scf.yield %b, %n : vector<4xf32>, vector<4xf32>
+    }
+    %isFirst = arith.cmpi eq, %tid, %c0 : index
+    %r = scf.if %isFirst -> vector<4xf32> {
+      scf.yield %sum#0 : vector<4xf32>
+    } else {
+      scf.yield %sum#1 : vector<4xf32>
+    }
+    %at = arith.muli %tid, %c4 : index
+    vector.store %r, %y[%at] : memref<16xf32>, vector<4xf32>)",
+                          16);
+  EXPECT_EQ(run(text, 1, 2, {&x, &y}), "");
+  // The sums change places at each step: rows 0 and 2, and rows 1 and 3.
+  EXPECT_THAT(std::vector<float>(y.begin(), y.begin() + 8),
+              ElementsAre(8, 10, 12, 14, 16, 18, 20, 22));
+}
+
+TEST_F(SimulatorTest, ShufflesAddUpAWarp) {
+  std::vector<float> x = count(64), y(64);
+  std::string text = wrap(R"(
+    %w = arith.constant 32 : i32
+    %v = memref.load %x[%tid] : memref<64xf32>
+    %o16 = arith.constant 16 : i32
+    %s0, %p0 = gpu.shuffle xor %v, %o16, %w : f32
+    %a0 = arith.addf %v, %s0 : f32
+    %o8 = arith.constant 8 : i32
+    %s1, %p1 = gpu.shuffle xor %a0, %o8, %w : f32
+    %a1 = arith.addf %a0, %s1 : f32
+    %o4 = arith.constant 4 : i32
+    %s2, %p2 = gpu.shuffle xor %a1, %o4, %w : f32
+    %a2 = arith.addf %a1, %s2 : f32
+    %o2 = arith.constant 2 : i32
+    %s3, %p3 = gpu.shuffle xor %a2, %o2, %w : f32
+    %a3 = arith.addf %a2, %s3 : f32
+    %o1 = arith.constant 1 : i32
+    %s4, %p4 = gpu.shuffle xor %a3, %o1, %w : f32
+    %a4 = arith.addf %a3, %s4 : f32
+    memref.store %a4, %y[%tid] : memref<64xf32>)",
+                          64);
+  EXPECT_EQ(run(text, 1, 64, {&x, &y}), "");
+  for (size_t i = 0; i < 64; ++i)
+    EXPECT_EQ(y[i], i < 32 ? 496.0f : 1520.0f);
+}
+
+TEST_F(SimulatorTest, ShufflesOfPartsOfAWarpEndThere) {
+  std::vector<float> x = count(32), y(32);
+  std::string text = wrap(R"(
+    %w = arith.constant 8 : i32
+    %o = arith.constant 3 : i32
+    %v = memref.load %x[%tid] : memref<32xf32>
+    %u, %isValid = gpu.shuffle up %v, %o, %w : f32
+    %none = arith.constant -1.0 : f32
+    %r = arith.select %isValid, %u, %none : f32
+    memref.store %r, %y[%tid] : memref<32xf32>)",
+                          32);
+  EXPECT_EQ(run(text, 1, 32, {&x, &y}), "");
+  for (size_t i = 0; i < 32; ++i)
+    EXPECT_EQ(y[i], i % 8 < 3 ? -1.0f : static_cast<float>(i - 3));
+}
+
+TEST_F(SimulatorTest, BarriersOrderSharedMemory) {
+  std::vector<float> x = count(128), y(128);
+  std::string body = R"(
+    %b = arith.muli %bid, %dim : index
+    %i = arith.addi %b, %tid : index
+    %v = memref.load %x[%i] : memref<128xf32>
+    memref.store %v, %s[%tid] : memref<64xf32, #gpu.address_space<workgroup>>
+    BARRIER
+    %last = arith.constant 63 : index
+    %from = arith.subi %last, %tid : index
+    %w = memref.load %s[%from] : memref<64xf32, #gpu.address_space<workgroup>>
+    memref.store %w, %y[%i] : memref<128xf32>)";
+  std::string with = body, without = body;
+  with.replace(with.find("BARRIER"), 7, "gpu.barrier");
+  without.replace(without.find("BARRIER"), 7, "");
+  EXPECT_EQ(run(wrap(with, 128), 2, 64, {&x, &y}), "");
+  for (size_t i = 0; i < 128; ++i)
+    EXPECT_EQ(y[i], static_cast<float>(i / 64 * 64 + 63 - i % 64));
+  EXPECT_THAT(run(wrap(without, 128), 2, 64, {&x, &y}),
+              HasSubstr("which nobody wrote"));
+}
+
+TEST_F(SimulatorTest, Races) {
+  std::vector<float> x = count(64), y(64);
+  // All threads write one element; two blocks write the same; a neighbour's
+  // element is read while that writes it.
+  EXPECT_THAT(run(wrap(R"(
+    %v = memref.load %x[%tid] : memref<64xf32>
+    memref.store %v, %y[%c0] : memref<64xf32>)",
+                       64),
+                  1, 2, {&x, &y}),
+              HasSubstr("thread 1 of block 0 writes byte 0, which thread 0 of "
+                        "block 0 writes without a barrier between"));
+  EXPECT_THAT(run(wrap(R"(
+    %v = memref.load %x[%tid] : memref<64xf32>
+    memref.store %v, %y[%tid] : memref<64xf32>)",
+                       64),
+                  2, 8, {&x, &y}),
+              HasSubstr("block 1 writes byte 0, which thread 0 of block 0"));
+  EXPECT_THAT(run(wrap(R"(
+    %next = arith.addi %tid, %c1 : index
+    %v = memref.load %x[%next] : memref<64xf32>
+    memref.store %v, %x[%tid] : memref<64xf32>)",
+                       64),
+                  1, 8, {&x, &y}),
+              HasSubstr("writes byte 4, which thread 0 of block 0 read"));
+  // Reading what many read is none.
+  EXPECT_EQ(run(wrap(R"(
+    %v = memref.load %x[%c0] : memref<64xf32>
+    %b = arith.muli %bid, %dim : index
+    %i = arith.addi %b, %tid : index
+    memref.store %v, %y[%i] : memref<64xf32>)",
+                     64),
+                2, 32, {&x, &y}),
+            "");
+}
+
+TEST_F(SimulatorTest, AccessesBeyondMemory) {
+  std::vector<float> x = count(8), y(8);
+  EXPECT_THAT(run(wrap(R"(
+    %v = memref.load %x[%tid] : memref<8xf32>
+    memref.store %v, %y[%tid] : memref<8xf32>)",
+                       8),
+                  1, 9, {&x, &y}),
+              HasSubstr("thread 8 of block 0 reads 4 bytes at byte 32 of 32"));
+  EXPECT_THAT(run(wrap(R"(
+    %v = vector.load %x[%c1] {alignment = 16 : i64} : memref<8xf32>, vector<4xf32>
+    vector.store %v, %y[%c0] : memref<8xf32>, vector<4xf32>)",
+                       8),
+                  1, 1, {&x, &y}),
+              HasSubstr("is at byte 4, no multiple of 16"));
+}
+
+TEST_F(SimulatorTest, BarriersAndShufflesThatNotAllReach) {
+  std::vector<float> x = count(64), y(64);
+  EXPECT_THAT(run(wrap(R"(
+    %isFirst = arith.cmpi eq, %tid, %c0 : index
+    scf.if %isFirst {
+      gpu.barrier
+    })",
+                       64),
+                  1, 64, {&x, &y}),
+              HasSubstr("waits at a barrier, and thread 1 does not"));
+  EXPECT_THAT(run(wrap(R"(
+    %isFirst = arith.cmpi eq, %tid, %c0 : index
+    scf.if %isFirst {
+      %v = memref.load %x[%tid] : memref<64xf32>
+      %o = arith.constant 1 : i32
+      %w = arith.constant 32 : i32
+      %u, %p = gpu.shuffle xor %v, %o, %w : f32
+    })",
+                       64),
+                  1, 64, {&x, &y}),
+              HasSubstr("shuffles, and thread 1 of its warp does not"));
+}
+
+TEST_F(SimulatorTest, ConversionsAreThoseOfTheFormats) {
+  std::vector<float> x = {1.0f, 448.0f, 3.14159274f, -0.0f}, y(4);
+  EXPECT_EQ(run(wrap(R"(
+    %v = vector.load %x[%c0] : memref<4xf32>, vector<4xf32>
+    %n = arith.truncf %v : vector<4xf32> to vector<4xbf16>
+    %w = arith.extf %n : vector<4xbf16> to vector<4xf32>
+    %i = arith.bitcast %w : vector<4xf32> to vector<4xi32>
+    %c = arith.constant dense<[1, 2, 4, 8]> : vector<4xi32>
+    %j = arith.addi %i, %c : vector<4xi32>
+    %z = arith.bitcast %j : vector<4xi32> to vector<4xf32>
+    vector.store %z, %y[%c0] : memref<4xf32>, vector<4xf32>)",
+                     4),
+                1, 1, {&x, &y}),
+            "");
+  std::vector<uint32_t> bits(4);
+  std::memcpy(bits.data(), y.data(), 16);
+  EXPECT_THAT(bits,
+              ElementsAre(0x3f800001, 0x43e00002, 0x40490004, 0x80000008));
+}
+
+TEST_F(SimulatorTest, OpsThatAreNotSimulatedSaySo) {
+  std::vector<float> x = count(4), y(4);
+  EXPECT_THAT(run(wrap(R"(
+    %v = memref.load %x[%c0] : memref<4xf32>
+    %w = math.erf %v : f32
+    memref.store %w, %y[%c0] : memref<4xf32>)",
+                       4),
+                  1, 1, {&x, &y}),
+              HasSubstr("is not simulated"));
+}
