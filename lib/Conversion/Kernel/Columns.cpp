@@ -98,11 +98,8 @@ public:
     SmallVector<Type> buffers = source.getBuffers(info.workspaceBytes);
     Emitter items(source.function, source.formulas, source.into,
                   source.symbol + ".items", buffers, 2);
-    items.loop(items.argument(0), items.argument(1), 1, {},
-               [&](Value item, ValueRange) {
-                 emitItem(items, item, info.extent);
-                 return SmallVector<Value>();
-               });
+    items.forItems(info.extent,
+                   [&](const Offset &item) { emitItem(items, item); });
     if (!info.hasFinish) {
       setInPlace(items, info);
       return failed(items.status()) ? FailureOr<KernelInfo>() : info;
@@ -219,9 +216,8 @@ private:
     unsigned depth;
   };
 
-  Item locate(Emitter &e, Value item, int64_t extent) {
+  Item locate(Emitter &e, const Offset &counter) {
     ImplicitLocOpBuilder &b = e.builder();
-    Offset counter = e.offsets().counter(item, extent, e.depth());
     auto [rest, block] = e.offsets().divide(counter, blocks).asPair();
     auto [batch, chunk] = e.offsets().divide(rest, chunks).asPair();
     Value first = e.number(chunk * rowsPerChunk);
@@ -244,8 +240,8 @@ private:
     return (item.batch * chunks + item.chunk) * columns + column;
   }
 
-  void emitItem(Emitter &e, Value number, int64_t extent) {
-    Item item = locate(e, number, extent);
+  void emitItem(Emitter &e, const Offset &counter) {
+    Item item = locate(e, counter);
     SmallVector<Reduction> own = getOwn();
     if (!moments.empty())
       emitShifts(e, item);
@@ -261,7 +257,7 @@ private:
       defineTotals(e, item.batch, column, own);
       emitPerColumn(e, item.batch * columns + column);
     });
-    emitOthersOnce(e, e.offsets().counter(number, extent, e.depth()));
+    emitOthersOnce(e, counter);
   }
 
   /// Reductions that have partial results of their own.

@@ -85,6 +85,14 @@ Emitter::At::At(Emitter &emitter, unsigned depth) : guard(emitter.b) {
 // Loops
 //===----------------------------------------------------------------------===//
 
+void Emitter::forItems(int64_t extent,
+                       llvm::function_ref<void(const Offset &)> body) {
+  loop(argument(0), argument(1), 1, {}, [&](Value item, ValueRange) {
+    body(space.counter(item, extent, depth()));
+    return SmallVector<Value>();
+  });
+}
+
 SmallVector<Value> Emitter::loop(Value begin, Value end, int64_t step,
                                  ValueRange carried, Body body) {
   auto forOp = scf::ForOp::create(b, begin, end, index(step), carried);

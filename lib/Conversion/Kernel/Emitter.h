@@ -76,6 +76,9 @@ public:
   using Columns =
       llvm::function_ref<SmallVector<Value>(const Offset &, ValueRange)>;
 
+  /// The work items that a call is for, of `extent`: between the two numbers
+  /// behind the buffers.
+  void forItems(int64_t extent, llvm::function_ref<void(const Offset &)> body);
   /// for (i = begin; i < end; i += step): `body` gets i and the carried
   /// values, and returns the next ones.
   SmallVector<Value> loop(Value begin, Value end, int64_t step,

@@ -35,21 +35,17 @@ public:
 
     KernelInfo info;
     info.symbol = source.symbol;
-    info.extent = llvm::divideCeil(rows, rowsPerItem) * blocks;
+    info.extent = extent = llvm::divideCeil(rows, rowsPerItem) * blocks;
     info.hasStatus = source.hasIndices();
     info.hasFinish = true;
-    info.workspaceBytes = kStatusBytes + reductions.size() * info.extent * 8;
+    info.workspaceBytes = kStatusBytes + reductions.size() * extent * 8;
     SmallVector<Type> buffers = source.getBuffers(info.workspaceBytes);
     Emitter items(source.function, source.formulas, source.into,
                   source.symbol + ".items", buffers, 2);
-    items.loop(items.argument(0), items.argument(1), 1, {},
-               [&](Value item, ValueRange) {
-                 emitItem(items, item, info.extent);
-                 return SmallVector<Value>();
-               });
+    items.forItems(extent, [&](const Offset &item) { emitItem(items, item); });
     Emitter finish(source.function, source.formulas, source.into,
                    source.symbol + ".finish", buffers, 1);
-    emitFinish(finish, info.extent);
+    emitFinish(finish);
     setInPlace(items, info, &finish);
     if (failed(items.status()) || failed(finish.status()))
       return failure();
@@ -62,13 +58,12 @@ private:
   }
 
   /// Partial results of `reduction`, one per item.
-  Value viewPartials(Emitter &e, unsigned reduction, int64_t extent) {
+  Value viewPartials(Emitter &e, unsigned reduction) {
     return e.viewWorkspace(kStatusBytes + reduction * extent * 8, extent,
                            reductions[reduction].getPartialType());
   }
 
-  void emitItem(Emitter &e, Value item, int64_t extent) {
-    Offset counter = e.offsets().counter(item, extent, e.depth());
+  void emitItem(Emitter &e, const Offset &counter) {
     auto [group, block] = e.offsets().divide(counter, blocks).asPair();
     SmallVector<Value> partials;
     for (Reduction reduction : reductions)
@@ -87,7 +82,7 @@ private:
                            });
     });
     for (unsigned index = 0; index < reductions.size(); ++index)
-      e.store(viewPartials(e, index, extent),
+      e.store(viewPartials(e, index),
               reductions[index].finish(e.builder(), partials[index]), counter);
   }
 
@@ -107,10 +102,10 @@ private:
     return next;
   }
 
-  void emitFinish(Emitter &e, int64_t extent) {
+  void emitFinish(Emitter &e) {
     for (unsigned index = 0; index < reductions.size(); ++index) {
       Reduction reduction = reductions[index];
-      Value partials = viewPartials(e, index, extent);
+      Value partials = viewPartials(e, index);
       Value total = reduction.combineAll(e, partials, Offset(), 1, extent);
       Type element = getTensor(reduction.getResult()).getElementType();
       e.define(reduction.getResult(), Offset(), e.narrow(total, element));
@@ -126,6 +121,7 @@ private:
   SmallVector<Value> results;
   SmallVector<Reduction> reductions;
   int64_t elements = 0, columns = 1, rows = 1, rowsPerItem = 1, blocks = 1;
+  int64_t extent = 0; ///< Items.
 };
 } // namespace
 

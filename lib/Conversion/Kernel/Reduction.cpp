@@ -121,9 +121,10 @@ Value Reduction::start(ImplicitLocOpBuilder &b, int64_t lanes) const {
 
 Value Reduction::accumulate(ImplicitLocOpBuilder &b, Value partial,
                             Value lanes) const {
-  if (cast<VectorType>(lanes.getType()).getDimSize(0) < kLanes)
+  int64_t count = cast<VectorType>(partial.getType()).getDimSize(0);
+  if (cast<VectorType>(lanes.getType()).getDimSize(0) < count)
     lanes = vector::InsertStridedSliceOp::create(
-        b, lanes, start(b), ArrayRef<int64_t>{0}, ArrayRef<int64_t>{1});
+        b, lanes, start(b, count), ArrayRef<int64_t>{0}, ArrayRef<int64_t>{1});
   return combine(b, partial, lanes);
 }
 
@@ -133,7 +134,8 @@ Value Reduction::finish(ImplicitLocOpBuilder &b, Value partial) const {
         b, vector::CombiningKind::MAXUI, FloatLanes(b, partial).bits().value);
     return floatFromBits(IntLanes(b, largest)).value;
   }
-  for (int64_t half = kLanes / 2; half > 0; half /= 2) {
+  int64_t count = cast<VectorType>(partial.getType()).getDimSize(0);
+  for (int64_t half = count / 2; half > 0; half /= 2) {
     auto part = [&](int64_t from) -> Value {
       return vector::ExtractStridedSliceOp::create(
           b, partial, ArrayRef<int64_t>{from}, ArrayRef<int64_t>{half},

@@ -57,7 +57,7 @@ struct Reduction {
   bool isOfMagnitudes() const;
   /// Neutral partial results, one per lane.
   Value start(ImplicitLocOpBuilder &b, int64_t lanes = kLanes) const;
-  /// `partial` (kLanes) with `lanes` (kLanes or fewer) added to its first ones.
+  /// `partial` with `lanes`, as many or fewer, added to its first ones.
   Value accumulate(ImplicitLocOpBuilder &b, Value partial, Value lanes) const;
   /// Entries `first`, `first` + `stride` ... of `partials`, `count` of them,
   /// put together in this order; sums in f64.

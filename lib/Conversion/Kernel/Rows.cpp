@@ -36,11 +36,7 @@ public:
     emitter.emplace(source.function, source.formulas, source.into,
                     source.symbol + ".items",
                     TypeRange(source.getBuffers(info.workspaceBytes)), 2);
-    emitter->loop(emitter->argument(0), emitter->argument(1), 1, {},
-                  [&](Value item, ValueRange) {
-                    emitItem(item, info.extent);
-                    return SmallVector<Value>();
-                  });
+    emitter->forItems(info.extent, [&](const Offset &item) { emitItem(item); });
     setInPlace(*emitter, info);
     if (failed(emitter->status()))
       return failure();
@@ -48,9 +44,8 @@ public:
   }
 
 private:
-  void emitItem(Value item, int64_t extent) {
+  void emitItem(const Offset &counter) {
     Emitter &e = *emitter;
-    Offset counter = e.offsets().counter(item, extent, e.depth());
     Offset row = counter, block;
     if (blocks > 1)
       std::tie(row, block) = e.offsets().divide(counter, blocks).asPair();

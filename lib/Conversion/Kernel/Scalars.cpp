@@ -12,15 +12,10 @@ FailureOr<KernelInfo> mlir::binade::emitScalars(const KernelSource &source) {
   Emitter emitter(source.function, source.formulas, source.into,
                   source.symbol + ".items", source.getBuffers(0), 2);
   emitter.setPlaces(Offset(), std::nullopt);
-  emitter.loop(emitter.argument(0), emitter.argument(1), 1, {},
-               [&](Value, ValueRange) {
-                 SmallVector<Value> values;
-                 for (Value result : source.getResults())
-                   values.push_back(emitter.pull(result, Offset()).value);
-                 for (auto [index, value] : llvm::enumerate(values))
-                   emitter.storeResult(index, value, Offset());
-                 return SmallVector<Value>();
-               });
+  auto all = llvm::to_vector(llvm::seq<unsigned>(source.getResults().size()));
+  emitter.forItems(info.extent, [&](const Offset &) {
+    storeResults(emitter, all, Offset());
+  });
   setInPlace(emitter, info);
   if (failed(emitter.status()))
     return failure();

@@ -48,8 +48,8 @@ public:
                     source.symbol + ".items",
                     TypeRange(source.getBuffers(info.workspaceBytes)), 2);
     if (info.extent > 0)
-      loop(emitter->argument(0), emitter->argument(1), info.extent,
-           [&](const Offset &item) { emitItem(item); });
+      emitter->forItems(info.extent,
+                        [&](const Offset &item) { emitItem(item); });
     setInPlace(*emitter, info);
     if (failed(emitter->status()))
       return failure();

@@ -104,11 +104,7 @@ public:
     SmallVector<Type> buffers = source.getBuffers(info.workspaceBytes);
     Emitter items(source.function, source.formulas, source.into,
                   source.symbol + ".items", buffers, 2);
-    items.loop(items.argument(0), items.argument(1), 1, {},
-               [&](Value item, ValueRange) {
-                 emitItem(items, item);
-                 return SmallVector<Value>();
-               });
+    items.forItems(extent, [&](const Offset &item) { emitItem(items, item); });
     Emitter finish(source.function, source.formulas, source.into,
                    source.symbol + ".finish", buffers, 1);
     for (unsigned word = 0; word < words.size(); ++word)
@@ -133,10 +129,9 @@ private:
                            e.builder().getI32Type());
   }
 
-  void emitItem(Emitter &e, Value item) {
+  void emitItem(Emitter &e, const Offset &block) {
     ImplicitLocOpBuilder &b = e.builder();
     auto lanes = VectorType::get({kLanes}, b.getI32Type());
-    Offset block = e.offsets().counter(item, extent, e.depth());
     Value histograms = histogram ? viewHistograms(e) : Value();
     if (histogram)
       e.columns(kExponents, {}, [&](const Offset &bin, ValueRange) {

@@ -35,11 +35,7 @@ public:
     emitter.emplace(source.function, source.formulas, source.into,
                     source.symbol + ".items",
                     TypeRange(source.getBuffers(info.workspaceBytes)), 2);
-    emitter->loop(emitter->argument(0), emitter->argument(1), 1, {},
-                  [&](Value item, ValueRange) {
-                    emitItem(item, info.extent);
-                    return SmallVector<Value>();
-                  });
+    emitter->forItems(info.extent, [&](const Offset &item) { emitItem(item); });
     setInPlace(*emitter, info);
     if (failed(emitter->status()))
       return failure();
@@ -56,9 +52,8 @@ private:
     Offset whole, own;
   };
 
-  void emitItem(Value number, int64_t extent) {
+  void emitItem(const Offset &counter) {
     Emitter &e = *emitter;
-    Offset counter = e.offsets().counter(number, extent, e.depth());
     auto [batch, block] = e.offsets().divide(counter, blocks).asPair();
     Item item = {batch, block};
     for (const Walk &walk : plan.walks) {
