@@ -55,8 +55,26 @@ static bool hasLateResults(func::FuncOp function, const Loops &loops) {
       });
 }
 
+/// Elements, and reductions of rows.
+static FailureOr<KernelInfo> emitOnGpu(const KernelSource &source,
+                                       Schedule schedule) {
+  bool isOfRows =
+      schedule == Schedule::Elementwise || schedule == Schedule::Permute ||
+      schedule == Schedule::RowReduction || schedule == Schedule::Scalars;
+  func::FuncOp function = source.function;
+  for (Operation &op : function.front())
+    if (auto reduction = Reduction::from(&op))
+      isOfRows &= !reduction->leavesColumns();
+  if (!isOfRows)
+    return function.emitError("kernel '@")
+           << source.symbol << "' has no schedule for a GPU";
+  return emitRows(source);
+}
+
 static FailureOr<KernelInfo> emit(const KernelSource &source,
                                   Schedule schedule) {
+  if (source.shape)
+    return emitOnGpu(source, schedule);
   if (schedule == Schedule::MultiTensor)
     return emitManyTensors(source);
   if (schedule == Schedule::Scatter)
@@ -89,8 +107,8 @@ static FailureOr<KernelInfo> emit(const KernelSource &source,
              : emitRows(source);
 }
 
-FailureOr<KernelInfo> mlir::binade::emitKernel(func::FuncOp kernel,
-                                               ModuleOp into) {
+static FailureOr<KernelInfo> emitKernel(func::FuncOp kernel, ModuleOp into,
+                                        std::optional<GpuShape> shape) {
   auto schedule = kernel->getAttrOfType<ScheduleAttr>(kKernelAttr);
   if (!schedule || kernel.isExternal())
     return kernel.emitError("function '@")
@@ -107,6 +125,16 @@ FailureOr<KernelInfo> mlir::binade::emitKernel(func::FuncOp kernel,
   OwningOpRef<func::FuncOp> body(kernel.clone());
   decompose(*body);
   KernelSource source = {*body, kernel->getParentOfType<ModuleOp>(), into,
-                         kernel.getName().str()};
+                         kernel.getName().str(), shape};
   return emit(source, schedule.getValue());
+}
+
+FailureOr<KernelInfo> mlir::binade::emitKernel(func::FuncOp kernel,
+                                               ModuleOp into) {
+  return ::emitKernel(kernel, into, std::nullopt);
+}
+
+FailureOr<KernelInfo> mlir::binade::emitGpuKernel(func::FuncOp kernel,
+                                                  ModuleOp into) {
+  return ::emitKernel(kernel, into, GpuShape());
 }

@@ -3,6 +3,7 @@
 #include "binade/Conversion/EmitKernel.h"
 #include "binade/Conversion/Passes.h"
 #include "binade/IR/Interface.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -11,43 +12,59 @@
 #include "mlir/Transforms/Passes.h"
 
 namespace mlir::binade {
+#define GEN_PASS_DEF_EMITGPUKERNELSPASS
 #define GEN_PASS_DEF_EMITKERNELSPASS
 #include "binade/Conversion/Passes.h.inc"
+
+/// The step that launches kernels is a matter of the plan, and formulas of
+/// optimizers are part of the kernels now.
+static void eraseOthers(ModuleOp module) {
+  SmallVector<Operation *> others;
+  for (Operation &op : module.getOps()) {
+    if (auto function = dyn_cast<func::FuncOp>(op);
+        function && !function.getOps<LaunchOp>().empty())
+      others.push_back(function);
+    if (auto rule = dyn_cast<OptimizerOp>(op)) {
+      others.push_back(rule);
+      for (StringRef suffix : {".scalars", ".update"})
+        if (auto formula = module.lookupSymbol<func::FuncOp>(
+                (rule.getSymName() + suffix).str()))
+          others.push_back(formula);
+    }
+  }
+  for (Operation *op : others)
+    op->erase();
+}
+
+/// Replaces all kernels of `module` by what `emit` adds to it.
+static LogicalResult replaceKernels(
+    ModuleOp module,
+    function_ref<FailureOr<KernelInfo>(func::FuncOp, ModuleOp)> emit) {
+  SmallVector<func::FuncOp> kernels;
+  for (auto function : module.getOps<func::FuncOp>())
+    if (function->hasAttr(kKernelAttr))
+      kernels.push_back(function);
+  for (func::FuncOp kernel : kernels)
+    if (failed(emit(kernel, module)))
+      return failure();
+  for (func::FuncOp kernel : kernels)
+    kernel.erase();
+  eraseOthers(module);
+  return success();
+}
 
 namespace {
 struct EmitKernelsPass : impl::EmitKernelsPassBase<EmitKernelsPass> {
   void runOnOperation() override {
-    ModuleOp module = getOperation();
-    SmallVector<func::FuncOp> kernels;
-    for (auto function : module.getOps<func::FuncOp>())
-      if (function->hasAttr(kKernelAttr))
-        kernels.push_back(function);
-    for (func::FuncOp kernel : kernels)
-      if (failed(emitKernel(kernel, module)))
-        return signalPassFailure();
-    for (func::FuncOp kernel : kernels)
-      kernel.erase();
-    eraseOthers(module);
+    if (failed(replaceKernels(getOperation(), emitKernel)))
+      signalPassFailure();
   }
+};
 
-  /// The step that launches kernels is a matter of the plan, and formulas of
-  /// optimizers are part of the kernels now.
-  static void eraseOthers(ModuleOp module) {
-    SmallVector<Operation *> others;
-    for (Operation &op : module.getOps()) {
-      if (auto function = dyn_cast<func::FuncOp>(op);
-          function && !function.getOps<LaunchOp>().empty())
-        others.push_back(function);
-      if (auto rule = dyn_cast<OptimizerOp>(op)) {
-        others.push_back(rule);
-        for (StringRef suffix : {".scalars", ".update"})
-          if (auto formula = module.lookupSymbol<func::FuncOp>(
-                  (rule.getSymName() + suffix).str()))
-            others.push_back(formula);
-      }
-    }
-    for (Operation *op : others)
-      op->erase();
+struct EmitGpuKernelsPass : impl::EmitGpuKernelsPassBase<EmitGpuKernelsPass> {
+  void runOnOperation() override {
+    if (failed(replaceKernels(getOperation(), emitGpuKernel)))
+      signalPassFailure();
   }
 };
 } // namespace

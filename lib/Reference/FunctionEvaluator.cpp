@@ -57,6 +57,8 @@ FunctionEvaluator::call(Operation *user, func::FuncOp function,
   if (active.contains(function))
     return user->emitError("function '@")
            << function.getName() << "' calls itself";
+  if (options.kernels && function->hasAttr(kKernelAttr))
+    return options.kernels(function, operands);
   return evaluate(function, operands);
 }
 

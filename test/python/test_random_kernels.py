@@ -14,10 +14,11 @@ GROUPS = [4, 8, 16, 32]
 
 
 class Function:
-    """Builds one op after the other; `known` lists values by their shape."""
+    """Builds one op after the other; `known` lists values by their shape. `of_rows`:
+    nothing is reduced but rows, and groups in them."""
 
-    def __init__(self, seed):
-        self.random = random.Random(seed)
+    def __init__(self, seed, of_rows=False):
+        self.random, self.of_rows = random.Random(seed), of_rows
         self.group = self.random.choice(GROUPS)
         last = self.group * self.random.choice([1, 2, 3, 5])
         # Squares, in which a row and a column are easily confused.
@@ -73,6 +74,8 @@ class Function:
         axes = self.random.choice(
             [[rank - 1], [rank - 1], list(range(rank - 1)), list(range(1, rank))]
         )
+        if self.of_rows:
+            axes = [rank - 1]
         shape = tuple(full[axis] for axis in range(rank) if axis not in axes)
         attribute = f"axes = array<i64: {', '.join(map(str, axes))}>"
         self.emit("reduce_max", [(self.pick(full), full)], shape, attribute)
@@ -100,7 +103,7 @@ class Function:
     def add_quantized(self):
         count = int(np.prod(self.full))
         other = self.random.choice([g for g in GROUPS if self.last[0] % g == 0])
-        granularity, scales = self.random.choice([
+        granularities = [
             ("per_tensor", ()), ("per_row", self.rows),
             (f"per_group<{self.group}>", (count // self.group,)),
             (f"per_group<{other}>", (count // other,)),
@@ -108,7 +111,10 @@ class Function:
             (f"per_block<{self.high}, 1>", self.blocks),
             (f"per_block<{self.high}, 1>", self.blocks),
             (f"per_group<{self.group + 1}>", (-(-count // (self.group + 1)),)),
-        ])  # fmt: skip
+        ]  # fmt: skip
+        if self.of_rows:
+            granularities = granularities[1:4]
+        granularity, scales = self.random.choice(granularities)
         rule = self.random.choice(["inverse_power", "round_up"])
         form = f"#binade.quantized<f8E4M3FN, {granularity}, scale = f32, rule = {rule}>"
         if rule == "round_up":
@@ -131,7 +137,10 @@ class Function:
     def build(self):
         choices = [self.add_elementwise] * 4 + [self.add_broadcast] * 3
         choices += [self.add_maximum] * 2 + [self.add_quantized] * 2
-        choices += [self.add_group_maximum, self.add_column_maximum]
+        choices.append(self.add_group_maximum)
+        choices.append(
+            self.add_group_maximum if self.of_rows else self.add_column_maximum
+        )
         for step in range(40):
             if step == 28:
                 self.phase = "binade.phase = #binade.phase<backward>"
@@ -154,8 +163,8 @@ class Function:
         )
 
 
-def check(seed):
-    function = Function(seed)
+def check(seed, backend="cpu", **options):
+    function = Function(seed, **options)
     module = function.build()
     generator = np.random.default_rng(seed)
     inputs = {
@@ -163,7 +172,7 @@ def check(seed):
         for i, shape in enumerate(function.inputs)
     }
     expected = evaluate(module, inputs, "--backend", "reference")
-    got = evaluate(module, inputs, "--backend", "cpu")
+    got = evaluate(module, inputs, "--backend", backend)
     for name, value in expected.items():
         np.testing.assert_array_equal(
             got[name], value, f"seed {seed}, {name}\n{module}"

@@ -1,6 +1,7 @@
 //===- CpuBackend.cpp - Run a function as compiled code -------------------===//
 
 #include "CpuBackend.h"
+#include "Step.h"
 #include "binade/IR/Diagnostics.h"
 #include "binade/IR/Interface.h"
 #include "binade/Pipelines/Pipelines.h"
@@ -13,44 +14,15 @@ using ::binade::Error;
 using ::binade::Result;
 namespace plan = ::binade::plan;
 
-/// A copy of the module in which `name` is the step: its arguments are buffers,
-/// which may have any shape, and its results outputs, whatever they are in
-/// training.
-static OwningOpRef<ModuleOp> makeStep(ModuleOp module, StringRef name) {
-  OwningOpRef<ModuleOp> copy(module.clone());
-  auto function = copy->lookupSymbol<func::FuncOp>(name);
-  for (func::FuncOp program : getPrograms(*copy))
-    if (program != function)
-      program.erase();
-  function.setName(kStepName);
-  auto describe = [&](Role role, StringRef name) {
-    Builder b(module.getContext());
-    return b.getDictionaryAttr(
-        {b.getNamedAttr(kNameAttr, b.getStringAttr(name)),
-         b.getNamedAttr(kRoleAttr, RoleAttr::get(b.getContext(), role))});
-  };
-  SmallVector<std::string> arguments = getArgumentNames(function),
-                           results = getResultNames(function);
-  for (auto [index, argument] : llvm::enumerate(arguments))
-    function.setArgAttrs(index, describe(Role::Buffer, argument));
-  for (auto [index, result] : llvm::enumerate(results))
-    function.setResultAttrs(index, describe(Role::Output, result));
-  return copy;
-}
-
 static Result<::binade::Program> compile(ModuleOp module, StringRef where,
                                          StringRef directory) {
   DiagnosticCollector diagnostics(module.getContext());
   auto fail = [&] {
     return diagnostics.takeError(where.str(), "cannot be compiled");
   };
-  CompileOptions options;
-  auto step = module.lookupSymbol<func::FuncOp>(kStepName);
-  bool hasKernels = !step.getOps<LaunchOp>().empty();
-  if (!hasKernels && failed(runPhases(module, CompilerPhase::Materialize,
-                                      CompilerPhase::Kernels, options)))
+  if (failed(formKernels(module)))
     return fail();
-  FailureOr<::binade::Bundle> bundle = compileBundle(module, options);
+  FailureOr<::binade::Bundle> bundle = compileBundle(module, CompileOptions());
   if (failed(bundle))
     return fail();
   ::binade::LoadOptions load;
@@ -63,10 +35,6 @@ Result<NamedTensors> evaluateOnCpu(ModuleOp module, StringRef function,
                                    const NamedTensors &inputs,
                                    StringRef directory) {
   std::string where = ("@" + function).str();
-  DialectRegistry registry;
-  registerAllDialects(registry);
-  module.getContext()->appendDialectRegistry(registry);
-  module.getContext()->loadAllAvailableDialects();
   OwningOpRef<ModuleOp> copy = makeStep(module, function);
   auto step = copy->lookupSymbol<func::FuncOp>(kStepName);
   SmallVector<std::string> results = getResultNames(step);

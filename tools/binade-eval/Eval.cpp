@@ -2,6 +2,7 @@
 
 #include "Eval.h"
 #include "CpuBackend.h"
+#include "SimulatorBackend.h"
 #include "binade/Container/Printable.h"
 #include "binade/IR/Diagnostics.h"
 #include "binade/IR/ParseModule.h"
@@ -90,6 +91,8 @@ Result<Outputs> Eval::evaluateReference() {
 
 /// The outputs of another implementation than the reference.
 Result<NamedTensors> Eval::compute() {
+  if (options.results.empty() && options.backend == "simulator")
+    return evaluateOnSimulator(*module, function.getName(), inputs, evaluation);
   if (options.results.empty())
     return evaluateOnCpu(*module, function.getName(), inputs,
                          evaluation.directory);

@@ -26,8 +26,10 @@ int main(int argc, char **argv) {
   app.add_option("--out", options.out,
                  "safetensors file to write results to by name (binade.name, "
                  "else result0, ...); without it they are printed");
-  app.add_option("--backend", options.backend, "what computes the results")
-      ->check(oneOf({"reference", "cpu"}));
+  app.add_option("--backend", options.backend,
+                 "what computes the results; the simulator runs kernels of a "
+                 "GPU, thread by thread")
+      ->check(oneOf({"reference", "cpu", "simulator"}));
   app.add_option("--results", options.results,
                  "safetensors file of results computed elsewhere, to take in "
                  "place of computing them");

@@ -54,6 +54,11 @@ struct KernelInfo {
 /// functions it names. Fails with a diagnostic where an op has no code.
 FailureOr<KernelInfo> emitKernel(func::FuncOp kernel, ModuleOp into);
 
+/// Adds `@kernels::@<symbol>.items` to `into`, a kernel of the gpu dialect that
+/// does all work items; the same memory, no indices. Its block and grid are its
+/// `known_block_size` and `known_grid_size`.
+FailureOr<KernelInfo> emitGpuKernel(func::FuncOp kernel, ModuleOp into);
+
 } // namespace mlir::binade
 
 #endif // BINADE_CONVERSION_EMITKERNEL_H

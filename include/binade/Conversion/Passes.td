@@ -18,6 +18,19 @@ def EmitKernelsPass : Pass<"binade-emit-kernels", "::mlir::ModuleOp"> {
       "::mlir::vector::VectorDialect"];
 }
 
+def EmitGpuKernelsPass : Pass<"binade-emit-gpu-kernels", "::mlir::ModuleOp"> {
+  let summary = "replace kernels by kernels of the gpu dialect";
+  let description = [{
+    Replaces every function with `binade.kernel` by the kernel of `@kernels`, a
+    `gpu.module`, that `emitGpuKernel` makes of it, and erases what launches them.
+  }];
+  let dependentDialects = [
+      "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
+      "::mlir::gpu::GPUDialect", "::mlir::math::MathDialect",
+      "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect",
+      "::mlir::vector::VectorDialect"];
+}
+
 def ExpandMathPass : Pass<"binade-expand-math"> {
   let summary = "replace functions of f32 by arithmetic";
   let description = [{

@@ -23,6 +23,10 @@ struct EvaluationOptions {
   std::string directory;
   /// Also compute bounds.
   bool bounds = false;
+  /// Computes kernels in place of the reference, where given.
+  std::function<FailureOr<SmallVector<TensorRef>>(func::FuncOp,
+                                                  ArrayRef<TensorRef>)>
+      kernels = {};
 };
 
 /// The function of that name that has a body, or an error that lists all.

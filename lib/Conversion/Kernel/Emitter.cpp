@@ -19,15 +19,21 @@ Type mlir::binade::getComputeType(Type element) {
 }
 
 Emitter::Emitter(func::FuncOp kernel, ModuleOp formulas, ModuleOp module,
-                 StringRef name, TypeRange buffers, unsigned numbers)
+                 StringRef name, TypeRange buffers, unsigned numbers,
+                 std::optional<GpuShape> shape)
     : kernel(kernel), b(kernel.getLoc(), kernel.getContext()),
-      formulas(formulas), bufferCount(buffers.size()) {
+      formulas(formulas), shape(shape), bufferCount(buffers.size()) {
+  if (shape) {
+    startOnGpu(module, name, buffers);
+    return;
+  }
   SmallVector<Type> types(buffers);
   types.append(numbers, b.getIndexType());
   b.setInsertionPointToEnd(module.getBody());
-  target = func::FuncOp::create(b, name, b.getFunctionType(types, {}));
-  target.setPrivate();
-  Block *entry = target.addEntryBlock();
+  auto function = func::FuncOp::create(b, name, b.getFunctionType(types, {}));
+  function.setPrivate();
+  target = function;
+  Block *entry = function.addEntryBlock();
   b.setInsertionPointToStart(entry);
   func::ReturnOp::create(b);
   push(entry, nullptr);
@@ -85,14 +91,6 @@ Emitter::At::At(Emitter &emitter, unsigned depth) : guard(emitter.b) {
 // Loops
 //===----------------------------------------------------------------------===//
 
-void Emitter::forItems(int64_t extent,
-                       llvm::function_ref<void(const Offset &)> body) {
-  loop(argument(0), argument(1), 1, {}, [&](Value item, ValueRange) {
-    body(space.counter(item, extent, depth()));
-    return SmallVector<Value>();
-  });
-}
-
 SmallVector<Value> Emitter::loop(Value begin, Value end, int64_t step,
                                  ValueRange carried, Body body) {
   auto forOp = scf::ForOp::create(b, begin, end, index(step), carried);
@@ -125,22 +123,15 @@ Emitter::conditional(Value condition, ValueRange carried,
 
 SmallVector<Value> Emitter::columns(int64_t count, ValueRange carried,
                                     Columns body) {
-  int64_t whole = count / kLanes * kLanes, tail = count % kLanes;
+  int64_t whole = count / width * width, tail = count % width;
   SmallVector<Value> values(carried);
-  if (whole > 0) {
-    laneCount = kLanes;
-    values = loop(index(0), index(whole), kLanes, values,
-                  [&](Value column, ValueRange now) {
-                    Offset offset =
-                        space.counter(column, whole / kLanes, depth(), kLanes) *
-                        kLanes;
-                    return body(offset + space.lanes(kLanes), now);
-                  });
-  }
-  if (tail > 0) {
-    laneCount = tail;
-    values = body(space.lanes(tail) + Offset(whole), values);
-  }
+  if (whole > 0)
+    values = wholeColumns(index(0), index(whole), whole, values, body);
+  if (tail > 0)
+    values = whereFirst(values, [&](ValueRange now) {
+      laneCount = tail;
+      return body(space.lanes(tail) + Offset(whole), now);
+    });
   laneCount = 1;
   return values;
 }
@@ -150,27 +141,40 @@ SmallVector<Value> Emitter::columnBlock(Value begin, int64_t size,
                                         Columns body) {
   if (size >= count)
     return columns(count, carried, body);
-  assert(size % kLanes == 0 && "a block holds whole vectors");
-  int64_t whole = count / kLanes * kLanes, tail = count % kLanes;
+  assert(size % width == 0 && "a block holds whole vectors");
+  int64_t whole = count / width * width, tail = count % width;
   Value last = arith::AddIOp::create(b, begin, index(size));
   Value end = arith::MinUIOp::create(b, last, index(whole));
-  laneCount = kLanes;
-  SmallVector<Value> values =
-      loop(begin, end, kLanes, carried, [&](Value column, ValueRange now) {
-        Offset offset =
-            space.counter(column, whole / kLanes, depth(), kLanes) * kLanes;
-        return body(offset + space.lanes(kLanes), now);
-      });
+  SmallVector<Value> values = wholeColumns(begin, end, whole, carried, body);
   if (tail > 0) {
     Value isLast =
         arith::CmpIOp::create(b, arith::CmpIPredicate::uge, last, index(count));
     values = conditional(isLast, values, [&] {
-      laneCount = tail;
-      return body(space.lanes(tail) + Offset(whole), values);
+      return whereFirst(values, [&](ValueRange now) {
+        laneCount = tail;
+        return body(space.lanes(tail) + Offset(whole), now);
+      });
     });
   }
   laneCount = 1;
   return values;
+}
+
+/// Vectors of [begin, end), columns below `whole`.
+SmallVector<Value> Emitter::wholeColumns(Value begin, Value end, int64_t whole,
+                                         ValueRange carried, Columns body) {
+  int64_t step = width;
+  if (team.member) {
+    step *= team.size;
+    Value first = arith::MulIOp::create(b, team.member, index(width));
+    begin = arith::AddIOp::create(b, begin, first);
+  }
+  laneCount = width;
+  return loop(begin, end, step, carried, [&](Value column, ValueRange now) {
+    Offset offset =
+        space.counter(column, whole / width, depth(), width) * width;
+    return body(offset + space.lanes(width), now);
+  });
 }
 
 SmallVector<Value> Emitter::dynamicColumns(Value begin, Value end,
@@ -208,14 +212,15 @@ Value Emitter::number(const Offset &offset) {
   for (auto term : offset.terms)
     if (!term.first->variesOverLanes)
       uniform.terms.push_back(term);
-  if (uniform.terms.empty()) {
-    At at(*this, 0); // Sums further out read it, too.
-    return index(uniform.constant);
-  }
-  unsigned where = uniform.depth();
+  // A constant is of no loop: sums further out read it, too.
+  unsigned where = uniform.terms.empty() ? 0 : uniform.depth();
   auto [entry, isNew] = scopes[where].numbers.try_emplace(uniform);
   if (!isNew)
     return entry->second;
+  if (uniform.terms.empty()) {
+    At at(*this, 0);
+    return entry->second = index(uniform.constant);
+  }
   // What is known further out is added up there.
   Offset outer(uniform.constant);
   for (auto term : uniform.terms)
@@ -349,6 +354,8 @@ Value Emitter::zero(Type element, const Offset &offset) {
 
 Value Emitter::allocate(int64_t count, Type element) {
   At at(*this, 0);
+  if (shape)
+    return allocateForTeam(count, getStorageType(element));
   return memref::AllocaOp::create(
       b, MemRefType::get({count}, getStorageType(element)),
       b.getI64IntegerAttr(64));
@@ -451,5 +458,7 @@ void Emitter::record(Accesses &accesses, unsigned index, const Offset &offset) {
 
 void Emitter::storeResult(unsigned index, Value element, const Offset &offset) {
   record(stores, index, offset);
-  store(resultBuffer(index), element, offset);
+  (void)number(offset); // Outside of the branch.
+  guarded(/*isOfAll=*/!offset.variesOverLanes(),
+          [&] { store(resultBuffer(index), element, offset); });
 }

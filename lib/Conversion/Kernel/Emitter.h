@@ -18,6 +18,7 @@
 #include "binade/IR/Movement.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 
 namespace mlir::binade {
 
@@ -48,18 +49,27 @@ struct Access {
 };
 using Accesses = llvm::DenseMap<unsigned, SmallVector<Access, 2>>;
 
+/// How threads of a GPU share a kernel: powers of two.
+struct GpuShape {
+  int64_t threads = 256; ///< Of a block.
+  int64_t team = 32;     ///< Those that walk over an item, of one warp.
+  int64_t lanes = 4;     ///< Of a vector.
+};
+
 class Emitter {
 public:
   /// Starts function `name` in `module`, with one memory argument per type of
   /// `buffers` and `numbers` indices. `kernel` holds the values that will be
   /// asked for: its arguments are the first buffers, its results the next.
-  /// `formulas` holds the functions that it names.
+  /// `formulas` holds the functions that it names. With a `shape` the function
+  /// is a kernel of a GPU, which takes no indices.
   Emitter(func::FuncOp kernel, ModuleOp formulas, ModuleOp module,
-          StringRef name, TypeRange buffers, unsigned numbers);
+          StringRef name, TypeRange buffers, unsigned numbers,
+          std::optional<GpuShape> shape = std::nullopt);
 
   ImplicitLocOpBuilder &builder() { return b; }
   OffsetSpace &offsets() { return space; }
-  func::FuncOp function() const { return target; }
+  FunctionOpInterface function() const { return target; }
   func::FuncOp source() const { return kernel; }
   Value buffer(unsigned index) { return target.getArgument(index); }
   Value resultBuffer(unsigned index);
@@ -77,8 +87,18 @@ public:
       llvm::function_ref<SmallVector<Value>(const Offset &, ValueRange)>;
 
   /// The work items that a call is for, of `extent`: between the two numbers
-  /// behind the buffers.
+  /// behind the buffers, or that of a team of threads.
   void forItems(int64_t extent, llvm::function_ref<void(const Offset &)> body);
+  /// Groups [0, count) of `size` columns each, which `columns` inside walks
+  /// over.
+  SmallVector<Value> groups(int64_t count, int64_t size, ValueRange carried,
+                            Columns body);
+  /// From here on other threads may read what was stored.
+  void endWalk(bool isForOthers);
+  /// What `combine` makes of the numbers of all threads that walk together, for
+  /// each of them.
+  Value combineThreads(Value own,
+                       llvm::function_ref<Value(Value, Value)> combine);
   /// for (i = begin; i < end; i += step): `body` gets i and the carried
   /// values, and returns the next ones.
   SmallVector<Value> loop(Value begin, Value end, int64_t step,
@@ -100,6 +120,8 @@ public:
   unsigned depth() const { return scopes.size() - 1; }
   /// Lanes of the vectors that are emitted next.
   int64_t lanes() const { return laneCount; }
+  /// Lanes of those that are not the last of their columns.
+  int64_t wholeLanes() const { return width; }
 
   //===--------------------------------------------------------------------===//
   // Values
@@ -235,7 +257,25 @@ private:
   void reportIndex(Value bad);
   Value variableValue(const Variable *variable, bool asLanes);
 
-  func::FuncOp kernel, target;
+  /// Threads that walk over columns together.
+  struct Team {
+    int64_t size = 1;
+    Value member; ///< Number of this one; null where it is alone.
+  };
+  void startOnGpu(ModuleOp module, StringRef name, TypeRange buffers);
+  Value allocateForTeam(int64_t count, Type storage);
+  SmallVector<Value> wholeColumns(Value begin, Value end, int64_t whole,
+                                  ValueRange carried, Columns body);
+  /// `body` in the first thread of those that walk together, `carried` in all
+  /// others.
+  SmallVector<Value>
+  whereFirst(ValueRange carried,
+             llvm::function_ref<SmallVector<Value>(ValueRange)> body);
+  /// Stores where this thread is the one to do so.
+  void guarded(bool isOfAll, llvm::function_ref<void()> store);
+
+  func::FuncOp kernel;
+  FunctionOpInterface target;
   ImplicitLocOpBuilder b;
   OffsetSpace space;
   SmallVector<Scope> scopes;
@@ -246,6 +286,11 @@ private:
   llvm::DenseSet<std::pair<unsigned, unsigned>> inPlace;
   std::optional<Offset> elementPlace, rowPlace;
   int64_t laneCount = 1;
+  std::optional<GpuShape> shape;
+  Team team;
+  Value teamNumber; ///< In the block.
+  Value isActive;   ///< Whether there is an item, or a group; null if always.
+  int64_t width = kLanes;
   unsigned bufferCount;
   unsigned pass = 0;
   bool hasFailed = false;

@@ -83,7 +83,7 @@ private:
     });
     for (unsigned index = 0; index < reductions.size(); ++index)
       e.store(viewPartials(e, index),
-              reductions[index].finish(e.builder(), partials[index]), counter);
+              reductions[index].finish(e, partials[index]), counter);
   }
 
   SmallVector<Value> emitColumns(Emitter &e, const Offset &offset,

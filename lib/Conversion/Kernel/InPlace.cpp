@@ -21,7 +21,8 @@ static bool mayOverwrite(ArrayRef<Access> loads, ArrayRef<Access> stores) {
 
 void mlir::binade::setInPlace(Emitter &emitter, KernelInfo &info,
                               const Emitter *finish) {
-  func::FuncOp kernel = emitter.source(), function = emitter.function();
+  func::FuncOp kernel = emitter.source();
+  FunctionOpInterface function = emitter.function();
   unsigned operands = kernel.getNumArguments();
   llvm::SmallDenseSet<unsigned> shared;
   for (unsigned result = 0; result < kernel.getNumResults(); ++result) {

@@ -128,22 +128,27 @@ Value Reduction::accumulate(ImplicitLocOpBuilder &b, Value partial,
   return combine(b, partial, lanes);
 }
 
-Value Reduction::finish(ImplicitLocOpBuilder &b, Value partial) const {
+Value Reduction::finish(Emitter &emitter, Value partial) const {
+  ImplicitLocOpBuilder &b = emitter.builder();
+  Value own;
   if (isOfMagnitudes()) {
     Value largest = vector::ReductionOp::create(
         b, vector::CombiningKind::MAXUI, FloatLanes(b, partial).bits().value);
-    return floatFromBits(IntLanes(b, largest)).value;
+    own = floatFromBits(IntLanes(b, largest)).value;
+  } else {
+    int64_t count = cast<VectorType>(partial.getType()).getDimSize(0);
+    for (int64_t half = count / 2; half > 0; half /= 2) {
+      auto part = [&](int64_t from) -> Value {
+        return vector::ExtractStridedSliceOp::create(
+            b, partial, ArrayRef<int64_t>{from}, ArrayRef<int64_t>{half},
+            ArrayRef<int64_t>{1});
+      };
+      partial = combine(b, part(0), part(half));
+    }
+    own = vector::ExtractOp::create(b, partial, int64_t(0));
   }
-  int64_t count = cast<VectorType>(partial.getType()).getDimSize(0);
-  for (int64_t half = count / 2; half > 0; half /= 2) {
-    auto part = [&](int64_t from) -> Value {
-      return vector::ExtractStridedSliceOp::create(
-          b, partial, ArrayRef<int64_t>{from}, ArrayRef<int64_t>{half},
-          ArrayRef<int64_t>{1});
-    };
-    partial = combine(b, part(0), part(half));
-  }
-  return vector::ExtractOp::create(b, partial, int64_t(0));
+  return emitter.combineThreads(
+      own, [&](Value x, Value y) { return combine(b, x, y); });
 }
 
 Value Reduction::combineAll(Emitter &emitter, Value partials,

@@ -63,8 +63,8 @@ struct Reduction {
   /// put together in this order; sums in f64.
   Value combineAll(Emitter &emitter, Value partials, const Offset &first,
                    int64_t stride, int64_t count) const;
-  /// The result of all lanes.
-  Value finish(ImplicitLocOpBuilder &b, Value partial) const;
+  /// The result of all lanes of all threads that walk together.
+  Value finish(Emitter &emitter, Value partial) const;
 };
 
 } // namespace mlir::binade

@@ -33,9 +33,9 @@ public:
     info.hasStatus = source.hasIndices();
     info.workspaceBytes = info.hasStatus ? kStatusBytes : 0;
 
-    emitter.emplace(source.function, source.formulas, source.into,
-                    source.symbol + ".items",
-                    TypeRange(source.getBuffers(info.workspaceBytes)), 2);
+    emitter.emplace(
+        source.function, source.formulas, source.into, source.symbol + ".items",
+        TypeRange(source.getBuffers(info.workspaceBytes)), 2, source.shape);
     emitter->forItems(info.extent, [&](const Offset &item) { emitItem(item); });
     setInPlace(*emitter, info);
     if (failed(emitter->status()))
@@ -50,8 +50,11 @@ private:
     if (blocks > 1)
       std::tie(row, block) = e.offsets().divide(counter, blocks).asPair();
     e.setPlaces(Offset(), row);
-    for (const Walk &walk : plan.walks)
+    for (const Walk &walk : plan.walks) {
       emitWalk(walk, row, block);
+      // In groups other threads have a column than in rows.
+      e.endWalk(plan.group > 0 && &walk != &plan.walks.back());
+    }
     SmallVector<unsigned> ofRows, others;
     for (auto [index, result] : llvm::enumerate(results))
       if (plan.isPerKept(result) && blocks == 1)
@@ -108,10 +111,9 @@ private:
     Emitter &e = *emitter;
     SmallVector<Reduction> reductions = walk.getReductions();
     int64_t count = loops.getColumns() / plan.group;
-    SmallVector<Value> partials = e.loop(
-        e.index(0), e.index(count), 1, start(reductions),
-        [&](Value entry, ValueRange carried) {
-          Offset number = e.offsets().counter(entry, count, e.depth());
+    SmallVector<Value> partials = e.groups(
+        count, plan.group, start(reductions),
+        [&](const Offset &number, ValueRange carried) {
           SmallVector<Value> next;
           for (const Step &step : walk.steps) {
             if (!step.isEmpty()) {
@@ -140,13 +142,14 @@ private:
     // From here on it lies there whatever the group.
     for (const Step &step : walk.steps)
       placeAll(step, row);
-    for (unsigned index : walk.groupStores)
-      place(results[index], e.resultBuffer(index), Offset());
+    if (plan.readsBack)
+      for (unsigned index : walk.groupStores)
+        place(results[index], e.resultBuffer(index), Offset());
   }
 
   SmallVector<Value> start(ArrayRef<Reduction> reductions) {
     return llvm::map_to_vector(reductions, [&](Reduction reduction) {
-      return reduction.start(emitter->builder());
+      return reduction.start(emitter->builder(), emitter->wholeLanes());
     });
   }
 
@@ -155,7 +158,7 @@ private:
               const Offset &offset) {
     Emitter &e = *emitter;
     for (auto [reduction, partial] : llvm::zip(reductions, partials)) {
-      Value total = reduction.finish(e.builder(), partial);
+      Value total = reduction.finish(e, partial);
       Type element = getTensor(reduction.getResult()).getElementType();
       e.define(reduction.getResult(), offset, e.narrow(total, element));
     }
@@ -163,8 +166,9 @@ private:
 
   void placeAll(const Step &step, const Offset &row) {
     Emitter &e = *emitter;
-    for (unsigned index : step.stores)
-      place(results[index], e.resultBuffer(index), Offset());
+    if (plan.readsBack)
+      for (unsigned index : step.stores)
+        place(results[index], e.resultBuffer(index), Offset());
     for (Value value : step.kept)
       place(value, buffers[value],
             loops.getOffset(e.offsets(), row, Offset(), Offset()));
@@ -202,7 +206,7 @@ private:
     placed.push_back(value);
   }
 
-  KernelSource source;
+  const KernelSource source;
   const WalkPlan plan;
   const Loops &loops = plan.loops;
   const SmallVector<Value> &results = plan.results;
@@ -220,5 +224,8 @@ FailureOr<KernelInfo> mlir::binade::emitRows(const KernelSource &source) {
   if (plan->loops.getKept() == 0)
     return func::FuncOp(source.function).emitError("kernel '@")
            << source.symbol << "' expects rows, got tensors without elements";
-  return RowKernel(source, std::move(*plan)).emit();
+  KernelSource shaped = source;
+  if (shaped.shape)
+    shaped.shape->team = plan->team;
+  return RowKernel(shaped, std::move(*plan)).emit();
 }

@@ -14,6 +14,8 @@ struct KernelSource {
   ModuleOp formulas; ///< Holds the functions that it names.
   ModuleOp into;
   std::string symbol;
+  /// For kernels of a GPU.
+  std::optional<GpuShape> shape = std::nullopt;
 
   SmallVector<Value> getResults() const;
   /// Types of the memory arguments; `workspace` bytes at the end unless 0.

@@ -184,7 +184,7 @@ private:
                   ArrayRef(next).drop_front(step.reductions.size()));
             });
         for (auto [reduction, partial] : llvm::zip(step.groups, partials))
-          define(reduction, reduction.finish(e.builder(), partial), place);
+          define(reduction, reduction.finish(e, partial), place);
       }
       leave(step);
     }

@@ -166,7 +166,7 @@ Value Emitter::table(DenseElementsAttr elements) {
   Value &known = tables[elements];
   if (known)
     return known;
-  auto module = target->getParentOfType<ModuleOp>();
+  Operation *module = SymbolTable::getNearestSymbolTable(target);
   RankedTensorType type = cast<RankedTensorType>(elements.getType());
   auto memory =
       MemRefType::get(type.getShape(), getStorageType(type.getElementType()));
@@ -176,10 +176,11 @@ Value Emitter::table(DenseElementsAttr elements) {
         stored.mapValues(memory.getElementType(),
                          llvm::function_ref<APInt(const APInt &)>(
                              [](const APInt &bit) { return bit.zext(8); }));
-  std::string name =
-      (target.getName() + ".table" + std::to_string(tables.size())).str();
+  std::string name = (SymbolTable::getSymbolName(target).getValue() + ".table" +
+                      std::to_string(tables.size()))
+                         .str();
   OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(module.getBody());
+  b.setInsertionPointToStart(&module->getRegion(0).front());
   memref::GlobalOp::create(b, name, b.getStringAttr("private"), memory, stored,
                            /*constant=*/true, b.getI64IntegerAttr(64));
   At at(*this, 0);

@@ -16,6 +16,8 @@ using namespace mlir::binade;
 
 /// What a thread's stack has for an item.
 static constexpr int64_t kBufferBytes = 256 * 1024;
+/// What a block of threads has.
+static constexpr int64_t kSharedBytes = 48 * 1024;
 /// Instructions from which an element is worth keeping.
 static constexpr int64_t kExpensive = 12;
 /// Columns of a tile, where groups in its rows are not longer.
@@ -48,6 +50,7 @@ class Planner : public WalkPlan {
 public:
   explicit Planner(const KernelSource &source) : source(source) {
     results = source.getResults();
+    readsBack = !source.shape;
   }
 
   FailureOr<WalkPlan> run(bool isOfTiles) {
@@ -81,7 +84,17 @@ private:
     width = loops.getColumns();
     // A buffer holds one row, not all rows of a channel.
     bufferElements = loops.getReduced() == width ? width : 0;
+    if (source.shape)
+      chooseTeam(*source.shape);
     return success();
+  }
+
+  /// A thread for each vector, if there are not more than a warp has.
+  void chooseTeam(const GpuShape &shape) {
+    auto vectors = static_cast<uint64_t>(loops.getColumns() / shape.lanes);
+    team = std::clamp<int64_t>(static_cast<int64_t>(llvm::bit_floor(vectors)),
+                               1, shape.team);
+    mostBytes = kSharedBytes / (shape.threads / team);
   }
 
   LogicalResult chooseTiles() {
@@ -243,9 +256,10 @@ private:
 
   /// Whether the memory that an `earlier` step leaves has the value.
   bool isKept(Value value, Step &earlier) {
-    if (llvm::is_contained(earlier.kept, value) ||
-        llvm::any_of(earlier.stores,
-                     [&](unsigned index) { return results[index] == value; }))
+    bool isStored = llvm::any_of(earlier.stores, [&](unsigned index) {
+      return results[index] == value;
+    });
+    if (llvm::is_contained(earlier.kept, value) || (readsBack && isStored))
       return true;
     if (!earlier.seen.contains(value) || getCost(value) < kExpensive ||
         !reserve(value))
@@ -260,7 +274,7 @@ private:
     Type storage = getStorageType(getTensor(value).getElementType());
     int64_t bytes =
         llvm::divideCeil(storage.getIntOrFloatBitWidth(), 8) * bufferElements;
-    if (bufferBytes + bytes > kBufferBytes)
+    if (bufferBytes + bytes > mostBytes)
       return false;
     bufferBytes += bytes;
     return true;
@@ -306,7 +320,7 @@ private:
 
   KernelSource source;
   int64_t bufferElements = 0; ///< Of an item, where it may be kept.
-  int64_t bufferBytes = 0;
+  int64_t bufferBytes = 0, mostBytes = kBufferBytes;
   DenseMap<Value, Time> times;
   DenseMap<Value, int64_t> costs;
 };

@@ -48,6 +48,11 @@ struct WalkPlan {
   int64_t elements = 0;
   /// Columns of an item, if it has not all.
   int64_t width = 0;
+  /// Whether later walks read results back. On a GPU a team without an item
+  /// does another's again, and would read what that just writes.
+  bool readsBack = true;
+  /// Threads of a GPU that walk over an item.
+  int64_t team = 1;
   std::vector<Walk> walks;
   DenseMap<Value, Per> known; ///< Of all that ops make.
 

@@ -1,0 +1,82 @@
+"""Kernels of the gpu dialect, run thread by thread: the reference's values, and no race."""
+
+import numpy as np
+import pytest
+from reference import evaluate, run, tensor_type
+from test_random_kernels import check
+
+F32 = np.float32
+SHAPES = [(1, 1), (3, 7), (16, 64), (33, 129), (300, 20), (2, 9000)]
+
+
+def draw(shape):
+    return np.random.default_rng(shape[-1]).standard_normal(shape).astype(F32)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_rows(seed):
+    check(seed, "simulator", of_rows=True)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("block", range(10))
+def test_many_random_rows(block):
+    for seed in range(100 * (block + 1), 100 * (block + 2)):
+        check(seed, "simulator", of_rows=True)
+
+
+@pytest.mark.parametrize("op", ["softmax", "gelu", "exp", "layer_norm"])
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "x".join(map(str, shape)))
+def test_values_are_within_their_bounds(op, shape):
+    wide, row = tensor_type(shape, "f32"), tensor_type(shape[-1:], "f32")
+    rows = tensor_type(shape[:1], "f32")
+    inputs = {"arg0": draw(shape)}
+    module = f"""func.func @f(%x: {wide}) -> {wide} {{
+        %y = binade.{op} %x : ({wide}) -> {wide}
+        return %y : {wide}
+      }}"""
+    if op == "layer_norm":
+        inputs |= {"arg1": draw(shape[-1:]), "arg2": draw(shape[-1:])}
+        module = f"""func.func @f(%x: {wide}, %w: {row}, %b: {row}) -> {wide} {{
+            %y, %m, %r = binade.layer_norm %x, %w, %b {{epsilon = 1.0e-5}}
+              : ({wide}, {row}, {row}) -> ({wide}, {rows}, {rows})
+            return %y : {wide}
+          }}"""
+    process, _ = run(module, inputs, "--backend", "simulator", "--check")
+    assert process.returncode == 0, process.stdout + process.stderr
+
+
+@pytest.mark.parametrize("kept", ["per_row", "per_block<1, 32>", "per_group<16>"])
+@pytest.mark.parametrize("element", ["f8E4M3FN", "f8E5M2"])
+def test_codes_are_the_references(element, kept):
+    shape = (37, 96)
+    scales = {"per_row": (37,), "per_block<1, 32>": (37, 3), "per_group<16>": (222,)}[
+        kept
+    ]
+    form = f"format = #binade.quantized<{element}, {kept}, scale = f32>"
+    wide, codes = tensor_type(shape, "f32"), tensor_type(shape, element)
+    scale = tensor_type(scales, "f32")
+    module = f"""func.func @f(%x: {wide}) -> ({codes}, {scale}) {{
+        %g = binade.neg %x : ({wide}) -> {wide}
+        %q:2 = binade.quantize %g {{{form}, saturate}} : ({wide}) -> ({codes}, {scale})
+        return %q#0, %q#1 : {codes}, {scale}
+      }}"""
+    x = draw(shape)
+    x[3, :40] = 0
+    x[5, 7], x[6, 8] = np.nan, np.inf
+    expected = evaluate(module, {"arg0": x}, "--backend", "reference")
+    got = evaluate(module, {"arg0": x}, "--backend", "simulator")
+    for name, value in expected.items():
+        same = got[name].view(np.uint8) == value.view(np.uint8)
+        isnan = np.isnan(value.astype(F32)) & np.isnan(got[name].astype(F32))
+        width = value.dtype.itemsize
+        assert (same.reshape(-1, width).all(1) | isnan.ravel()).all(), name
+
+
+def test_what_has_no_schedule_says_so():
+    module = """func.func @f(%x: tensor<64x8xf32>) -> tensor<8xf32> {
+        %y = binade.reduce_sum %x {axes = array<i64: 0>} : (tensor<64x8xf32>) -> tensor<8xf32>
+        return %y : tensor<8xf32>
+      }"""
+    process, _ = run(module, {"arg0": draw((64, 8))}, "--backend", "simulator")
+    assert process.returncode == 3 and "has no schedule for a GPU" in process.stderr
