@@ -86,14 +86,11 @@ void Emitter::forItems(int64_t extent,
 
 SmallVector<Value> Emitter::groups(int64_t count, int64_t size,
                                    ValueRange carried, Columns body) {
-  auto each = [&](Value begin, int64_t step) {
-    return loop(begin, index(count), step, carried,
+  if (!shape)
+    return loop(index(0), index(count), 1, carried,
                 [&](Value group, ValueRange now) {
                   return body(space.counter(group, count, depth()), now);
                 });
-  };
-  if (!shape)
-    return each(index(0), 1);
   Team whole = team;
   // No more parts than groups, and no more threads than vectors if possible.
   uint64_t vectors = std::max<int64_t>(1, size / width);
