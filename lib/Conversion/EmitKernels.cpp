@@ -69,14 +69,24 @@ struct EmitGpuKernelsPass : impl::EmitGpuKernelsPassBase<EmitGpuKernelsPass> {
 };
 } // namespace
 
-void buildConversionPipeline(OpPassManager &passes) {
-  passes.addPass(createEmitKernelsPass());
+/// Arithmetic that is left to targets once kernels are loops.
+static void addExpansions(OpPassManager &passes) {
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
   passes.addPass(createExpandMathPass());
   passes.addPass(createExpandFloatCastsPass());
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
+}
+
+void buildConversionPipeline(OpPassManager &passes) {
+  passes.addPass(createEmitKernelsPass());
+  addExpansions(passes);
+}
+
+void buildGpuConversionPipeline(OpPassManager &passes) {
+  passes.addPass(createEmitGpuKernelsPass());
+  addExpansions(passes);
 }
 
 void registerConversionPipeline() {

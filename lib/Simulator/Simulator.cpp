@@ -105,10 +105,8 @@ private:
     }
   }
 
-  const Operation *getOp(const Thread &thread) const {
-    return program.instructions[thread.next - 1].op;
-  }
-  Operation *getOp(const Thread &thread) {
+  /// What a thread that waits has come to.
+  Operation *getOp(const Thread &thread) const {
     return program.instructions[thread.next - 1].op;
   }
 

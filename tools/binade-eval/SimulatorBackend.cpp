@@ -2,14 +2,12 @@
 
 #include "SimulatorBackend.h"
 #include "Step.h"
-#include "binade/Conversion/EmitKernel.h"
 #include "binade/Conversion/Passes.h"
 #include "binade/IR/Diagnostics.h"
 #include "binade/IR/Interface.h"
 #include "binade/Pipelines/Pipelines.h"
 #include "binade/Simulator/Simulator.h"
 #include "mlir/Pass/PassManager.h"
-#include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -22,13 +20,7 @@ static constexpr char kPoison = static_cast<char>(0xff);
 static FailureOr<OwningOpRef<ModuleOp>> emitGpuKernels(ModuleOp module) {
   OwningOpRef<ModuleOp> kernels = module.clone();
   PassManager passes(module.getContext());
-  passes.addPass(createEmitGpuKernelsPass());
-  passes.addPass(createCanonicalizerPass());
-  passes.addPass(createCSEPass());
-  passes.addPass(createExpandMathPass());
-  passes.addPass(createExpandFloatCastsPass());
-  passes.addPass(createCanonicalizerPass());
-  passes.addPass(createCSEPass());
+  buildGpuConversionPipeline(passes);
   if (failed(passes.run(*kernels)))
     return failure();
   return kernels;

@@ -23,6 +23,8 @@ void populateExpandMathPatterns(RewritePatternSet &patterns);
 /// Kernels to loops, functions to arithmetic, casts to integer arithmetic:
 /// `binade-conversion-pipeline`.
 void buildConversionPipeline(OpPassManager &passes);
+/// The same for a GPU: to kernels of the gpu dialect.
+void buildGpuConversionPipeline(OpPassManager &passes);
 void registerConversionPipeline();
 
 /// Patterns that replace conversions from and to bf16, and from f64 to 16 bits,

@@ -394,15 +394,13 @@ private:
     ImplicitLocOpBuilder &b = e.builder();
     Offset first = batch * (chunks * columns) + column;
     Offset place = batch * columns + column;
-    auto define = [&](Reduction reduction, Value total) {
-      Type element = getTensor(reduction.getResult()).getElementType();
-      e.define(reduction.getResult(), place, e.narrow(total, element));
-    };
     for (Reduction reduction : own)
-      define(reduction,
-             reduction.combineAll(
-                 e, view(e, getCell(reduction), reduction.getPartialType()),
-                 first, columns, chunks));
+      reduction.define(e,
+                       reduction.combineAll(e,
+                                            view(e, getCell(reduction),
+                                                 reduction.getPartialType()),
+                                            first, columns, chunks),
+                       place);
     for (auto [index, m] : llvm::enumerate(moments)) {
       Value sum =
           m.sum.combineAll(e, viewMoments(e, index, 0), first, columns, chunks);
@@ -420,8 +418,8 @@ private:
       Value below =
           arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, rest, zero);
       rest = arith::SelectOp::create(b, below, zero, rest);
-      define(m.sum, e.narrow(total, b.getF32Type()));
-      define(m.squares, e.narrow(rest, b.getF32Type()));
+      m.sum.define(e, e.narrow(total, b.getF32Type()), place);
+      m.squares.define(e, e.narrow(rest, b.getF32Type()), place);
     }
   }
 

@@ -93,12 +93,11 @@ private:
     for (auto [reduction, partial] : llvm::zip(reductions, carried))
       next.push_back(reduction.accumulate(
           e.builder(), partial, e.pullLanes(reduction.getInput(), offset)));
-    SmallVector<std::pair<unsigned, Value>> stored;
+    SmallVector<unsigned> stored;
     for (auto [index, result] : llvm::enumerate(results))
       if (isFull(result))
-        stored.push_back({index, e.pull(result, offset).value});
-    for (auto [index, value] : stored)
-      e.storeResult(index, value, offset);
+        stored.push_back(index);
+    storeResults(e, stored, offset);
     return next;
   }
 
@@ -107,8 +106,7 @@ private:
       Reduction reduction = reductions[index];
       Value partials = viewPartials(e, index);
       Value total = reduction.combineAll(e, partials, Offset(), 1, extent);
-      Type element = getTensor(reduction.getResult()).getElementType();
-      e.define(reduction.getResult(), Offset(), e.narrow(total, element));
+      reduction.define(e, total, Offset());
     }
     SmallVector<unsigned> others;
     for (auto [index, result] : llvm::enumerate(results))

@@ -128,6 +128,12 @@ Value Reduction::accumulate(ImplicitLocOpBuilder &b, Value partial,
   return combine(b, partial, lanes);
 }
 
+void Reduction::define(Emitter &emitter, Value total,
+                       const Offset &offset) const {
+  Type element = getTensor(getResult()).getElementType();
+  emitter.define(getResult(), offset, emitter.narrow(total, element));
+}
+
 Value Reduction::finish(Emitter &emitter, Value partial) const {
   ImplicitLocOpBuilder &b = emitter.builder();
   Value own;

@@ -59,6 +59,8 @@ struct Reduction {
   Value start(ImplicitLocOpBuilder &b, int64_t lanes = kLanes) const;
   /// `partial` with `lanes`, as many or fewer, added to its first ones.
   Value accumulate(ImplicitLocOpBuilder &b, Value partial, Value lanes) const;
+  /// Says that the result is `total`, rounded to its format, at `offset`.
+  void define(Emitter &emitter, Value total, const Offset &offset) const;
   /// Entries `first`, `first` + `stride` ... of `partials`, `count` of them,
   /// put together in this order; sums in f64.
   Value combineAll(Emitter &emitter, Value partials, const Offset &first,

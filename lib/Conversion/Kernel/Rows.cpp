@@ -157,11 +157,8 @@ private:
   void finish(ArrayRef<Reduction> reductions, ValueRange partials,
               const Offset &offset) {
     Emitter &e = *emitter;
-    for (auto [reduction, partial] : llvm::zip(reductions, partials)) {
-      Value total = reduction.finish(e, partial);
-      Type element = getTensor(reduction.getResult()).getElementType();
-      e.define(reduction.getResult(), offset, e.narrow(total, element));
-    }
+    for (auto [reduction, partial] : llvm::zip(reductions, partials))
+      reduction.define(e, reduction.finish(e, partial), offset);
   }
 
   void placeAll(const Step &step, const Offset &row) {
@@ -186,16 +183,7 @@ private:
                    carried))
       next.push_back(reduction.accumulate(
           e.builder(), partial, e.pullLanes(reduction.getInput(), offset)));
-    SmallVector<Value> kept = llvm::map_to_vector(
-        step.kept, [&](Value value) { return e.pull(value, offset).value; });
-    storeResults(e, step.stores, offset);
-    for (auto [value, element] : llvm::zip(step.kept, kept)) {
-      Value &buffer = buffers[value];
-      if (!buffer)
-        buffer =
-            e.allocate(loops.getColumns(), getTensor(value).getElementType());
-      e.store(buffer, element, column);
-    }
+    storeElement(e, step, offset, buffers, loops.getColumns(), column);
     return next;
   }
 

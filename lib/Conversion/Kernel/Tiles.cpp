@@ -184,7 +184,7 @@ private:
                   ArrayRef(next).drop_front(step.reductions.size()));
             });
         for (auto [reduction, partial] : llvm::zip(step.groups, partials))
-          define(reduction, reduction.finish(e, partial), place);
+          reduction.define(e, reduction.finish(e, partial), place);
       }
       leave(step);
     }
@@ -213,16 +213,7 @@ private:
          llvm::zip(step.groups, now.drop_front(step.reductions.size())))
       next.push_back(reduction.accumulate(
           e.builder(), partial, e.pullLanes(reduction.getInput(), offset)));
-    SmallVector<Value> elements = llvm::map_to_vector(
-        step.kept, [&](Value value) { return e.pull(value, offset).value; });
-    storeResults(e, step.stores, offset);
-    for (auto [value, element] : llvm::zip(step.kept, elements)) {
-      Value &buffer = buffers[value];
-      if (!buffer)
-        buffer =
-            e.allocate(rows * plan.width, getTensor(value).getElementType());
-      e.store(buffer, element, own);
-    }
+    storeElement(e, step, offset, buffers, rows * plan.width, own);
     return next;
   }
 
@@ -269,12 +260,6 @@ private:
     });
   }
 
-  void define(Reduction reduction, Value total, const Offset &place) {
-    Emitter &e = *emitter;
-    Type element = getTensor(reduction.getResult()).getElementType();
-    e.define(reduction.getResult(), place, e.narrow(total, element));
-  }
-
   /// Says what has become of `reductions` at the columns of `item`.
   void finish(ArrayRef<Reduction> reductions, const Item &item) {
     if (reductions.empty())
@@ -283,7 +268,7 @@ private:
     forColumns(item, [&](const Column &column) {
       Offset at = getPlace(item, column.whole);
       for (Reduction reduction : reductions) {
-        define(reduction, e.loadNow(viewPartial(reduction), at), at);
+        reduction.define(e, e.loadNow(viewPartial(reduction), at), at);
         e.store(viewTotal(reduction), e.pull(reduction.getResult(), at).value,
                 at);
       }

@@ -23,6 +23,23 @@ static constexpr int64_t kExpensive = 12;
 /// Columns of a tile, where groups in its rows are not longer.
 static constexpr int64_t kTileColumns = 64;
 
+void mlir::binade::storeElement(Emitter &emitter, const Step &step,
+                                const Offset &offset,
+                                DenseMap<Value, Value> &buffers, int64_t count,
+                                const Offset &own) {
+  // Loads before stores: a result may overwrite an operand.
+  SmallVector<Value> kept = llvm::map_to_vector(step.kept, [&](Value value) {
+    return emitter.pull(value, offset).value;
+  });
+  storeResults(emitter, step.stores, offset);
+  for (auto [value, element] : llvm::zip(step.kept, kept)) {
+    Value &buffer = buffers[value];
+    if (!buffer)
+      buffer = emitter.allocate(count, getTensor(value).getElementType());
+    emitter.store(buffer, element, own);
+  }
+}
+
 SmallVector<Reduction> Walk::getReductions() const {
   SmallVector<Reduction> reductions;
   for (const Step &step : steps)

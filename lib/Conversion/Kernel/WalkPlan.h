@@ -20,6 +20,12 @@ struct Step {
   }
 };
 
+/// Stores what `step` leaves of the element at `offset`: its results there, and
+/// what it keeps at `own` of `buffers`, which have `count` elements each.
+void storeElement(Emitter &emitter, const Step &step, const Offset &offset,
+                  DenseMap<Value, Value> &buffers, int64_t count,
+                  const Offset &own);
+
 /// One walk over an item: its steps one after the other or, where groups
 /// matter, all of them over one group after the other.
 struct Walk {
