@@ -69,8 +69,7 @@ struct EmitGpuKernelsPass : impl::EmitGpuKernelsPassBase<EmitGpuKernelsPass> {
 };
 } // namespace
 
-/// Arithmetic that is left to targets once kernels are loops.
-static void addExpansions(OpPassManager &passes) {
+void buildExpansionPipeline(OpPassManager &passes) {
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
   passes.addPass(createExpandMathPass());
@@ -81,12 +80,12 @@ static void addExpansions(OpPassManager &passes) {
 
 void buildConversionPipeline(OpPassManager &passes) {
   passes.addPass(createEmitKernelsPass());
-  addExpansions(passes);
+  buildExpansionPipeline(passes);
 }
 
 void buildGpuConversionPipeline(OpPassManager &passes) {
   passes.addPass(createEmitGpuKernelsPass());
-  addExpansions(passes);
+  buildExpansionPipeline(passes);
 }
 
 void registerConversionPipeline() {

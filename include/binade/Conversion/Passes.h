@@ -25,6 +25,8 @@ void populateExpandMathPatterns(RewritePatternSet &patterns);
 void buildConversionPipeline(OpPassManager &passes);
 /// The same for a GPU: to kernels of the gpu dialect.
 void buildGpuConversionPipeline(OpPassManager &passes);
+/// What both do behind emission: arithmetic that no target has.
+void buildExpansionPipeline(OpPassManager &passes);
 void registerConversionPipeline();
 
 /// Patterns that replace conversions from and to bf16, and from f64 to 16 bits,

@@ -28,8 +28,8 @@ void mlir::binade::setInPlace(Emitter &emitter, KernelInfo &info,
   for (unsigned result = 0; result < kernel.getNumResults(); ++result) {
     SmallVector<unsigned> &may = info.inPlace.emplace_back();
     for (unsigned operand = 0; operand < operands; ++operand) {
-      bool sameType = function.getArgumentTypes()[operand] ==
-                      function.getArgumentTypes()[operands + result];
+      bool sameType = emitter.buffer(operand).getType() ==
+                      emitter.resultBuffer(result).getType();
       bool readLate = finish && finish->getLoads().contains(operand);
       if (!sameType || readLate ||
           (!emitter.isAllowedInPlace(operand, result) &&
@@ -42,7 +42,7 @@ void mlir::binade::setInPlace(Emitter &emitter, KernelInfo &info,
     }
   }
   for (unsigned index = 0; index < function.getNumArguments(); ++index)
-    if (isa<MemRefType>(function.getArgumentTypes()[index]) &&
+    if (function.getArgument(index) == emitter.buffer(index) &&
         !shared.contains(index))
       function.setArgAttr(index, kNoAliasAttr,
                           UnitAttr::get(kernel.getContext()));
