@@ -29,7 +29,7 @@ func.func private @largest(%x: tensor<3x70xf32>) -> (tensor<3x70xf32>, tensor<3x
 // What is expensive and needed again is kept where the threads of a block keep theirs.
 
 // CHECK:         gpu.func @softmax.items
-// CHECK-SAME:      workgroup(%[[KEPT:.*]] : memref<{{[0-9]+}}xi8, #gpu.address_space<workgroup>>)
+// CHECK-SAME:      workgroup(%[[KEPT:.*]] : memref<{{[0-9]+}}xi8, #gpu.address_space<workgroup>> {llvm.align = 16 : i32})
 // CHECK:           memref.view %[[KEPT]]
 func.func private @softmax(%x: tensor<32x256xf32>) -> tensor<32x256xf32> attributes {binade.kernel = #binade.schedule<row_reduction>} {
   %0 = binade.softmax %x : (tensor<32x256xf32>) -> tensor<32x256xf32>

@@ -15,6 +15,7 @@
 
 #include "../Lanes.h"
 #include "Offset.h"
+#include "binade/Conversion/EmitKernel.h"
 #include "binade/IR/Movement.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -92,6 +93,7 @@ public:
   FunctionOpInterface function() const { return target; }
   bool isOnGpu() const { return shape.has_value(); }
   func::FuncOp source() const { return kernel; }
+  ArrayRef<Value> buffers() const { return memories; }
   Value buffer(unsigned index) const { return memories[index]; }
   Value resultBuffer(unsigned index);
   /// Behind all operands and results.
@@ -300,6 +302,7 @@ private:
   Value table(DenseElementsAttr elements);
   /// The elements of `memory` that the lanes of `index` name.
   Value gather(Value memory, Value index);
+  llvm::MaybeAlign getAlignment(Value memory, const Offset &offset);
   void reportIndex(Value bad);
   Value variableValue(const Variable *variable, bool asLanes);
 

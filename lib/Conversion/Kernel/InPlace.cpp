@@ -41,9 +41,9 @@ void mlir::binade::setInPlace(Emitter &emitter, KernelInfo &info,
       shared.insert(operands + result);
     }
   }
-  for (unsigned index = 0; index < function.getNumArguments(); ++index)
-    if (function.getArgument(index) == emitter.buffer(index) &&
-        !shared.contains(index))
-      function.setArgAttr(index, kNoAliasAttr,
+  for (auto [index, buffer] : llvm::enumerate(emitter.buffers()))
+    if (auto argument = dyn_cast<BlockArgument>(buffer);
+        argument && !shared.contains(index))
+      function.setArgAttr(argument.getArgNumber(), kNoAliasAttr,
                           UnitAttr::get(kernel.getContext()));
 }

@@ -19,6 +19,8 @@ using namespace mlir::binade;
 
 /// Holds all kernels.
 static constexpr StringLiteral kGpuModule = "kernels";
+/// The LLVM dialect's; its header takes seconds to compile.
+static constexpr StringLiteral kAlignAttr = "llvm.align";
 /// Threads that can shuffle.
 static constexpr int32_t kWarp = 32;
 
@@ -58,6 +60,8 @@ void Emitter::startOnGpu(ModuleOp module, StringRef name, TypeRange buffers) {
   function->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
   auto threads = static_cast<int32_t>(shape->threads);
   function.setKnownBlockSizeAttr(b.getDenseI32ArrayAttr({threads, 1, 1}));
+  for (unsigned index = 0; index < types.size(); ++index)
+    function.setArgAttr(index, kAlignAttr, b.getI32IntegerAttr(kGpuAlignment));
   target = function;
   width = shape->lanes;
   Block *entry = &function.getBody().front();
@@ -105,9 +109,14 @@ void Emitter::readTable(TypeRange buffers) {
 Value Emitter::allocateShared(int64_t count, Type storage) {
   auto space =
       gpu::AddressSpaceAttr::get(b.getContext(), gpu::AddressSpace::Workgroup);
-  return cast<gpu::GPUFuncOp>(*target).addWorkgroupAttribution(
+  auto function = cast<gpu::GPUFuncOp>(*target);
+  Value memory = function.addWorkgroupAttribution(
       MemRefType::get({count}, storage, MemRefLayoutAttrInterface(), space),
       kernel.getLoc());
+  function.setWorkgroupAttributionAttr(
+      static_cast<int>(function.getNumWorkgroupAttributions()) - 1, kAlignAttr,
+      b.getI32IntegerAttr(kGpuAlignment));
+  return memory;
 }
 
 Value Emitter::allocateForTeam(int64_t count, Type storage) {
@@ -290,9 +299,13 @@ Value Emitter::exchange(Value own, int64_t distance) {
   };
   Value value;
   if (vector) {
-    vector::StoreOp::create(b, own, memory, placeOf(thread));
+    int64_t bytes = lanes * element.getIntOrFloatBitWidth() / 8;
+    llvm::MaybeAlign alignment(std::min(bytes, kGpuAlignment));
+    vector::StoreOp::create(b, own, memory, placeOf(thread),
+                            /*nontemporal=*/false, alignment);
     gpu::BarrierOp::create(b);
-    value = vector::LoadOp::create(b, vector, memory, placeOf(other));
+    value = vector::LoadOp::create(b, vector, memory, placeOf(other),
+                                   /*nontemporal=*/false, alignment);
   } else {
     memref::StoreOp::create(b, own, memory, placeOf(thread));
     gpu::BarrierOp::create(b);
