@@ -70,11 +70,14 @@ struct EmitGpuKernelsPass : impl::EmitGpuKernelsPassBase<EmitGpuKernelsPass> {
 } // namespace
 
 /// Arithmetic that is left to targets once kernels are loops.
-static void addExpansions(OpPassManager &passes) {
+static void addExpansions(OpPassManager &passes,
+                          ArrayRef<std::string> instructions = {}) {
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
   passes.addPass(createExpandMathPass());
-  passes.addPass(createExpandFloatCastsPass());
+  ExpandFloatCastsPassOptions casts;
+  casts.keep.assign(instructions.begin(), instructions.end());
+  passes.addPass(createExpandFloatCastsPass(std::move(casts)));
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
 }
@@ -86,7 +89,8 @@ void buildConversionPipeline(OpPassManager &passes) {
 
 void buildGpuConversionPipeline(OpPassManager &passes) {
   passes.addPass(createEmitGpuKernelsPass());
-  addExpansions(passes);
+  // What a chip among the targets does not have is left to its pipeline.
+  addExpansions(passes, {"bf16", "f8E4M3FN", "f8E5M2"});
 }
 
 void registerConversionPipeline() {

@@ -28,8 +28,10 @@ void buildGpuConversionPipeline(OpPassManager &passes);
 void registerConversionPipeline();
 
 /// Patterns that replace conversions from and to bf16, and from f64 to 16 bits,
-/// by integer arithmetic; see `binade-expand-float-casts`.
-void populateExpandCastPatterns(RewritePatternSet &patterns);
+/// by integer arithmetic; see `binade-expand-float-casts`. Casts between f32
+/// and a format of `kept` stay.
+void populateExpandCastPatterns(RewritePatternSet &patterns,
+                                ArrayRef<Type> kept = {});
 } // namespace mlir::binade
 
 #endif // BINADE_CONVERSION_PASSES_H
