@@ -1,5 +1,5 @@
 // RUN: binade-opt %s --binade-expand-float-casts=keep=bf16,f8E4M3FN --cse --split-input-file | FileCheck %s
-// RUN: binade-opt %s --binade-expand-float-casts --cse --split-input-file | FileCheck %s --check-prefix=ALL
+// RUN: binade-opt %s --binade-expand-float-casts --canonicalize --split-input-file | FileCheck %s --check-prefix=ALL
 // RUN: not binade-opt %s --binade-expand-float-casts=keep=i8 2>&1 | FileCheck %s --check-prefix=NONE
 
 // NONE: error: expected option `keep` to name float formats, got 'i8'
@@ -30,6 +30,7 @@ func.func @kept(%x: vector<4xf32>, %c: vector<4xf8E4M3FN>, %n: vector<4xbf16>)
 
 // By way of f32, rounded to odd, f64 is rounded once.
 
+// ALL-LABEL:   func.func @from_f64
 // CHECK-LABEL: func.func @from_f64
 // CHECK:         arith.truncf %{{.*}} : f64 to f32
 // CHECK:         arith.truncf %{{.*}} : f32 to f8E4M3FN
