@@ -69,23 +69,32 @@ struct EmitGpuKernelsPass : impl::EmitGpuKernelsPassBase<EmitGpuKernelsPass> {
 };
 } // namespace
 
-void buildExpansionPipeline(OpPassManager &passes) {
+/// Arithmetic that is left to targets once kernels are loops.
+static void addExpansions(OpPassManager &passes,
+                          ArrayRef<std::string> instructions = {}) {
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
   passes.addPass(createExpandMathPass());
-  passes.addPass(createExpandFloatCastsPass());
+  ExpandFloatCastsPassOptions casts;
+  casts.keep.assign(instructions.begin(), instructions.end());
+  passes.addPass(createExpandFloatCastsPass(std::move(casts)));
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
 }
 
 void buildConversionPipeline(OpPassManager &passes) {
   passes.addPass(createEmitKernelsPass());
-  buildExpansionPipeline(passes);
+  addExpansions(passes);
 }
 
 void buildGpuConversionPipeline(OpPassManager &passes) {
   passes.addPass(createEmitGpuKernelsPass());
-  buildExpansionPipeline(passes);
+  buildGpuExpansionPipeline(passes);
+}
+
+void buildGpuExpansionPipeline(OpPassManager &passes) {
+  // What a chip among the targets does not have is left to its pipeline.
+  addExpansions(passes, {"bf16", "f8E4M3FN", "f8E5M2"});
 }
 
 void registerConversionPipeline() {

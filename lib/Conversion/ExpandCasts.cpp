@@ -2,6 +2,8 @@
 
 #include "SmallFloats.h"
 #include "binade/Conversion/Passes.h"
+#include "binade/Conversion/Saturate.h"
+#include "mlir/AsmParser/AsmParser.h"
 #include "mlir/Transforms/WalkPatternRewriteDriver.h"
 
 namespace mlir::binade {
@@ -59,19 +61,31 @@ static IntLanes encodePower(FloatLanes x) {
 
 /// What 8 bits hold.
 static IntLanes encodeByte(FloatLanes x, FloatType type) {
-  return isa<Float8E8M0FNUType>(type) ? encodePower(x) : encodeSmall(x, type);
+  if (isa<Float8E8M0FNUType>(type))
+    return encodePower(x);
+  if (Value whole = getUnclamped(x.value, type))
+    return expandEncode({*x.builder, whole}, type, /*saturate=*/true);
+  return expandEncode(x, type, /*saturate=*/false);
 }
 static FloatLanes widenBF16(FloatLanes x) {
   return floatFromBits(x.bits().resize(32) << 16);
 }
 static FloatLanes decodeByte(IntLanes code, FloatType type) {
   return isa<Float8E8M0FNUType>(type) ? decodePower(code.resize(32))
-                                      : decodeSmall(code, type);
+                                      : expandDecode(code, type);
 }
 
 namespace {
-struct ExpandTruncF : OpRewritePattern<arith::TruncFOp> {
-  using OpRewritePattern::OpRewritePattern;
+/// A cast whose target may have instructions for some formats.
+template <typename Op> struct ExpandCast : OpRewritePattern<Op> {
+  ExpandCast(MLIRContext *context, ArrayRef<Type> kept)
+      : OpRewritePattern<Op>(context), kept(kept) {}
+  bool isKept(Type type) const { return llvm::is_contained(kept, type); }
+  SmallVector<Type> kept;
+};
+
+struct ExpandTruncF : ExpandCast<arith::TruncFOp> {
+  using ExpandCast::ExpandCast;
   LogicalResult matchAndRewrite(arith::TruncFOp op,
                                 PatternRewriter &rewriter) const override {
     Type from = getElementTypeOrSelf(op.getIn().getType());
@@ -87,13 +101,15 @@ struct ExpandTruncF : OpRewritePattern<arith::TruncFOp> {
     if (op.getRoundingmode().value_or(arith::RoundingMode::to_nearest_even) !=
         arith::RoundingMode::to_nearest_even)
       return rewriter.notifyMatchFailure(op, "not to nearest even");
+    if (from.isF32() && isKept(to))
+      return rewriter.notifyMatchFailure(op, "left to the target");
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
     FloatLanes x(b, op.getIn());
     if (fromF64)
       x = roundToOdd(x);
     else if (fromHalf)
       x = from.isBF16() ? widenBF16(x) : x.resize(32);
-    if (to.isF16())
+    if (to.isF16() || isKept(to))
       rewriter.replaceOpWithNewOp<arith::TruncFOp>(op, op.getType(), x.value);
     else
       rewriter.replaceOpWithNewOp<arith::BitcastOp>(
@@ -104,8 +120,8 @@ struct ExpandTruncF : OpRewritePattern<arith::TruncFOp> {
   }
 };
 
-struct ExpandExtF : OpRewritePattern<arith::ExtFOp> {
-  using OpRewritePattern::OpRewritePattern;
+struct ExpandExtF : ExpandCast<arith::ExtFOp> {
+  using ExpandCast::ExpandCast;
   LogicalResult matchAndRewrite(arith::ExtFOp op,
                                 PatternRewriter &rewriter) const override {
     Type from = getElementTypeOrSelf(op.getIn().getType());
@@ -117,10 +133,14 @@ struct ExpandExtF : OpRewritePattern<arith::ExtFOp> {
         (!from.isBF16() && !isByte))
       return rewriter.notifyMatchFailure(
           op, "not from 8 bits or from bf16 to f32 or f64");
+    if (to.isF32() && isByte && isKept(from))
+      return rewriter.notifyMatchFailure(op, "left to the target");
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
     FloatLanes x(b, op.getIn());
-    FloatLanes wide =
-        isByte ? decodeByte(x.bits(), cast<FloatType>(from)) : widenBF16(x);
+    FloatLanes wide = !isByte ? widenBF16(x)
+                      : isKept(from)
+                          ? x.resize(32)
+                          : decodeByte(x.bits(), cast<FloatType>(from));
     if (to.isBF16())
       rewriter.replaceOpWithNewOp<arith::BitcastOp>(op, op.getType(),
                                                     roundToBF16(wide).value);
@@ -135,9 +155,19 @@ struct ExpandExtF : OpRewritePattern<arith::ExtFOp> {
 
 struct ExpandFloatCastsPass
     : mlir::binade::impl::ExpandFloatCastsPassBase<ExpandFloatCastsPass> {
+  using Base::Base;
   LogicalResult initialize(MLIRContext *context) override {
+    SmallVector<Type> kept;
+    for (const std::string &name : keep) {
+      auto type = dyn_cast_or_null<FloatType>(parseType(name, context));
+      if (!type)
+        return emitError(UnknownLoc::get(context))
+               << "expected option `keep` to name float formats, got '" << name
+               << "'";
+      kept.push_back(type);
+    }
     RewritePatternSet set(context);
-    populateExpandCastPatterns(set);
+    populateExpandCastPatterns(set, kept);
     patterns = std::move(set);
     return success();
   }
@@ -148,6 +178,7 @@ struct ExpandFloatCastsPass
 };
 } // namespace
 
-void mlir::binade::populateExpandCastPatterns(RewritePatternSet &patterns) {
-  patterns.add<ExpandTruncF, ExpandExtF>(patterns.getContext());
+void mlir::binade::populateExpandCastPatterns(RewritePatternSet &patterns,
+                                              ArrayRef<Type> kept) {
+  patterns.add<ExpandTruncF, ExpandExtF>(patterns.getContext(), kept);
 }

@@ -12,19 +12,22 @@ namespace mlir::binade {
 using namespace mlir;
 using namespace mlir::binade;
 
-/// An f32 or a vector of them: what a register holds.
-static bool isF32Lanes(Type type) {
-  return getElementTypeOrSelf(type).isF32() && isa<FloatType, VectorType>(type);
+/// A number or a vector of them: what a register holds.
+static bool isLanes(Type type, unsigned width) {
+  auto element = dyn_cast<FloatType>(getElementTypeOrSelf(type));
+  return element && element.getWidth() == width &&
+         (element.isF32() || element.isF64()) &&
+         isa<FloatType, VectorType>(type);
 }
 
 namespace {
-template <typename Op, FloatLanes (*expand)(FloatLanes)>
+template <typename Op, FloatLanes (*expand)(FloatLanes), unsigned width = 32>
 struct ExpandUnary : OpRewritePattern<Op> {
   using OpRewritePattern<Op>::OpRewritePattern;
   LogicalResult matchAndRewrite(Op op,
                                 PatternRewriter &rewriter) const override {
-    if (!isF32Lanes(op.getType()))
-      return rewriter.notifyMatchFailure(op, "not f32 lanes");
+    if (!isLanes(op.getType(), width))
+      return rewriter.notifyMatchFailure(op, "not lanes of the width");
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
     rewriter.replaceOp(op, expand({b, op.getOperand()}).value);
     return success();
@@ -35,10 +38,14 @@ struct ExpandPowF : OpRewritePattern<math::PowFOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(math::PowFOp op,
                                 PatternRewriter &rewriter) const override {
-    if (!isF32Lanes(op.getType()))
-      return rewriter.notifyMatchFailure(op, "not f32 lanes");
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
     FloatLanes x(b, op.getLhs());
+    if (isLanes(op.getType(), 64)) {
+      rewriter.replaceOp(op, expandScalarPow(x, {b, op.getRhs()}).value);
+      return success();
+    }
+    if (!isLanes(op.getType(), 32))
+      return rewriter.notifyMatchFailure(op, "not lanes of f32 or f64");
     APFloat exponent(0.0f);
     std::optional<FloatLanes> power;
     if (matchPattern(op.getRhs(), m_ConstantFloat(&exponent)))
@@ -75,6 +82,8 @@ void mlir::binade::populateExpandMathPatterns(RewritePatternSet &patterns) {
                ExpandUnary<math::ErfOp, expandErf>,
                ExpandUnary<math::SinOp, expandSin>,
                ExpandUnary<math::CosOp, expandCos>,
-               ExpandUnary<math::RsqrtOp, expandRsqrt>, ExpandPowF>(
+               ExpandUnary<math::RsqrtOp, expandRsqrt>,
+               ExpandUnary<math::ExpOp, expandScalarExp, 64>,
+               ExpandUnary<math::LogOp, expandScalarLog, 64>, ExpandPowF>(
       patterns.getContext());
 }

@@ -1,10 +1,11 @@
 //===- SmallFloats.cpp - Floats of up to 8 bits as codes ------------------===//
-// One algorithm for all formats, from what APFloat knows of each: no
-// conversion is left to a target, whose own would round, saturate and treat NaN
-// in its own way.
+// One algorithm for all formats, from what APFloat knows of each. A conversion
+// is left to a target only where its own rounds, saturates and treats NaN in
+// the same way.
 //===----------------------------------------------------------------------===//
 
 #include "SmallFloats.h"
+#include "binade/Conversion/Saturate.h"
 #include "llvm/ADT/bit.h"
 #include <cmath>
 
@@ -77,8 +78,22 @@ static IntLanes roundSubnormal(FloatLanes magnitude,
   return (magnitude + beside).bits() - bitsOf(beside);
 }
 
+bool mlir::binade::hasInstructions(FloatType type) {
+  return isa<Float8E4M3FNType, Float8E5M2Type>(type);
+}
+
 IntLanes mlir::binade::encodeSmall(FloatLanes x, FloatType type,
                                    bool saturate) {
+  if (!hasInstructions(type))
+    return expandEncode(x, type, saturate);
+  ImplicitLocOpBuilder &b = *x.builder;
+  Value number = saturate ? clampTo(b, x.value, type) : x.value;
+  Value code = arith::TruncFOp::create(b, x.typeWith(type), number);
+  return {b, arith::BitcastOp::create(b, x.typeWith(b.getI8Type()), code)};
+}
+
+IntLanes mlir::binade::expandEncode(FloatLanes x, FloatType type,
+                                    bool saturate) {
   SmallFormat format(type);
   IntLanes bits = x.bits();
   IntLanes magnitude = bits & 0x7fffffff;
@@ -129,11 +144,19 @@ static FloatLanes decodeSpecial(FloatLanes number, IntLanes code,
   return floatFromBits(select(isNaN, nan, bits));
 }
 
+FloatLanes mlir::binade::decodeSmall(IntLanes code, FloatType type) {
+  if (!hasInstructions(type))
+    return expandDecode(code, type);
+  ImplicitLocOpBuilder &b = *code.builder;
+  Value number = arith::BitcastOp::create(b, code.typeWith(type), code.value);
+  return {b, arith::ExtFOp::create(b, code.typeWith(b.getF32Type()), number)};
+}
+
 /// By way of f16, whose least bits are less than the format's, and which
 /// processors widen at full speed where subnormal: its exponents are taken as
 /// those of f16, and put right by a product with a power of two. Where all of
 /// f16's exponents are numbers, those of f32 are.
-FloatLanes mlir::binade::decodeSmall(IntLanes code, FloatType type) {
+FloatLanes mlir::binade::expandDecode(IntLanes code, FloatType type) {
   SmallFormat format(type);
   ImplicitLocOpBuilder &b = *code.builder;
   unsigned shift = kHalfFraction - format.fraction;

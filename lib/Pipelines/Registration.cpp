@@ -11,24 +11,29 @@
 #include "binade/Programs/Passes.h"
 #include "binade/Target/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
 #include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
 using namespace mlir::binade;
 
 void mlir::binade::registerAllDialects(DialectRegistry &registry) {
-  registry.insert<BinadeDialect, arith::ArithDialect, func::FuncDialect,
-                  math::MathDialect, memref::MemRefDialect, scf::SCFDialect,
-                  vector::VectorDialect>();
-  // Adds the LLVM dialect, whose own header takes seconds to compile.
+  registry
+      .insert<BinadeDialect, arith::ArithDialect, cf::ControlFlowDialect,
+              func::FuncDialect, gpu::GPUDialect, math::MathDialect,
+              memref::MemRefDialect, scf::SCFDialect, vector::VectorDialect>();
+  // Add their dialects, whose own headers take seconds to compile.
   registerLLVMDialectTranslation(registry);
+  registerNVVMDialectTranslation(registry);
 }
 
 void mlir::binade::registerAllPasses() {
@@ -127,6 +132,7 @@ static void registerWith(CompilerPhase phase,
 void mlir::binade::registerPipelines() {
   registerConversionPipeline();
   registerTargetCpuPipeline();
+  registerTargetCudaPipeline();
   registerWith<AutodiffPipelineOptions>(
       CompilerPhase::Autodiff,
       [](CompileOptions &options, const AutodiffPipelineOptions &parsed) {

@@ -47,6 +47,18 @@ static uint64_t toBits(const APFloat &number) {
   return number.bitcastToAPInt().getZExtValue();
 }
 
+/// `number` in a narrower format. As on a device, NaN has all bits set but the
+/// sign; PTX calls it canonical.
+static uint64_t round(APFloat number, FloatType type) {
+  const llvm::fltSemantics &semantics = type.getFloatSemantics();
+  bool isExact;
+  number.convert(semantics, APFloat::rmNearestTiesToEven, &isExact);
+  bool hasNegativeZero = APFloat::getZero(semantics, true).isNegative();
+  if (number.isNaN() && type.getWidth() <= 16 && hasNegativeZero)
+    return llvm::maskTrailingOnes<uint64_t>(type.getWidth() - 1);
+  return toBits(number);
+}
+
 /// `compute`, by the machine's own arithmetic, of numbers of `type`; null for
 /// types that it has none for.
 template <typename Function>
@@ -308,11 +320,7 @@ static LaneFunction getConversion(Operation *op, Type from, Type to) {
       })
       .Case<arith::ExtFOp, arith::TruncFOp>([&](auto) -> LaneFunction {
         return [asFloat, toFloatType](const uint64_t *x) {
-          APFloat number = toFloat(x[0], asFloat);
-          bool isExact;
-          number.convert(toFloatType.getFloatSemantics(),
-                         APFloat::rmNearestTiesToEven, &isExact);
-          return toBits(number);
+          return round(toFloat(x[0], asFloat), toFloatType);
         };
       })
       .Case<arith::UIToFPOp, arith::SIToFPOp>([&](auto) -> LaneFunction {

@@ -64,7 +64,7 @@ FailureOr<SimulatedKernels> SimulatedKernels::of(ModuleOp module) {
     kernels.infos[kernel.getName()] = std::move(*info);
   }
   PassManager passes(module.getContext());
-  buildExpansionPipeline(passes);
+  buildGpuExpansionPipeline(passes);
   if (failed(passes.run(*kernels.module)))
     return failure();
   return kernels;

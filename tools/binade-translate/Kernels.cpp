@@ -3,6 +3,7 @@
 #include "Translations.h"
 #include "binade/Pipelines/Pipelines.h"
 #include "binade/Target/CPU.h"
+#include "binade/Target/CUDA.h"
 #include "mlir/Tools/mlir-translate/Translation.h"
 #include "llvm/Support/CommandLine.h"
 
@@ -47,12 +48,106 @@ static LogicalResult compile(ModuleOp module, raw_ostream &os,
   return success();
 }
 
+static FailureOr<const CudaChip *> getChip(ModuleOp module, StringRef name) {
+  if (const CudaChip *chip = findCudaChip(name))
+    return chip;
+  InFlightDiagnostic diag = module.emitError("no chip is called '");
+  diag << name << "'; expected ";
+  llvm::interleaveComma(getCudaChips(), diag,
+                        [&](const CudaChip &chip) { diag << chip.name; });
+  return diag;
+}
+
+/// What people, and a driver, want to know of a kernel.
+static void describe(const CompiledGpuKernel &kernel, raw_ostream &os) {
+  for (const GpuEntry &entry : kernel.entries)
+    os << "// " << kernel.info.symbol << ": " << entry.symbol << ", "
+       << entry.grid[0] << " blocks of " << entry.block[0] << " threads, "
+       << entry.sharedBytes << " bytes of shared memory\n";
+}
+
+/// Prints modules after each other; one kernel's is a file for ptxas.
+static LogicalResult printPtx(ModuleOp module, raw_ostream &os,
+                              StringRef name) {
+  FailureOr<const CudaChip *> chip = getChip(module, name);
+  if (failed(chip))
+    return failure();
+  CudaOptions options;
+  options.chip = *chip;
+  FailureOr<CompiledGpuKernels> compiled = compileGpuKernels(module, options);
+  if (failed(compiled))
+    return failure();
+  for (auto [index, code] : llvm::enumerate(compiled->codes)) {
+    for (const CompiledGpuKernel &kernel : compiled->kernels)
+      if (kernel.code == index)
+        describe(kernel, os);
+    os << code.ptx;
+  }
+  return success();
+}
+
+static LogicalResult printGpuModule(ModuleOp module, raw_ostream &os,
+                                    StringRef name) {
+  FailureOr<const CudaChip *> chip = getChip(module, name);
+  if (failed(chip))
+    return failure();
+  FailureOr<std::string> ptx = emitPtx(module, **chip);
+  if (failed(ptx))
+    return failure();
+  os << *ptx;
+  return success();
+}
+
+static LogicalResult assemble(ModuleOp module, raw_ostream &os,
+                              StringRef name) {
+  FailureOr<const CudaChip *> chip = getChip(module, name);
+  if (failed(chip))
+    return failure();
+  CudaOptions options;
+  options.chip = *chip;
+  options.assembler = findPtxas();
+  if (options.assembler.empty())
+    return module.emitError("found no ptxas; set BINADE_CUDA_ROOT to a CUDA "
+                            "Toolkit, or PATH to its programs");
+  FailureOr<CompiledGpuKernels> compiled = compileGpuKernels(module, options);
+  if (failed(compiled))
+    return failure();
+  if (compiled->codes.size() != 1)
+    return module.emitError("expected one kernel for one cubin, got ")
+           << compiled->codes.size();
+  os << compiled->codes.front().cubin;
+  return success();
+}
+
 void registerKernelTranslations() {
   static cl::OptionCategory category("Options of --kernels-to-*");
   static cl::opt<std::string> level(
       "level", cl::cat(category), cl::value_desc("name"),
       cl::desc("Instruction set, x86-64-v3 or x86-64-v4; this machine's when "
                "absent"));
+  static cl::opt<std::string> chip(
+      "chip", cl::cat(category), cl::value_desc("name"),
+      cl::desc("Chip of --*-to-ptx and --kernels-to-cubin: sm_80, sm_89, sm_90 "
+               "or sm_100"),
+      cl::init("sm_90"));
+  TranslateFromMLIRRegistration(
+      "kernels-to-ptx", "print the kernels of a module as PTX",
+      [](ModuleOp module, raw_ostream &os) {
+        return printPtx(module, os, chip);
+      },
+      registerAllDialects);
+  TranslateFromMLIRRegistration(
+      "kernels-to-cubin", "compile a kernel by CUDA's ptxas",
+      [](ModuleOp module, raw_ostream &os) {
+        return assemble(module, os, chip);
+      },
+      registerAllDialects);
+  TranslateFromMLIRRegistration(
+      "gpu-to-ptx", "print a gpu.module as PTX",
+      [](ModuleOp module, raw_ostream &os) {
+        return printGpuModule(module, os, chip);
+      },
+      registerAllDialects);
   TranslateFromMLIRRegistration(
       "kernels-to-llvm", "print the kernels of a module as optimized LLVM IR",
       [](ModuleOp module, raw_ostream &os) {

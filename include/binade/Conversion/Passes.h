@@ -25,13 +25,15 @@ void populateExpandMathPatterns(RewritePatternSet &patterns);
 void buildConversionPipeline(OpPassManager &passes);
 /// The same for a GPU: to kernels of the gpu dialect.
 void buildGpuConversionPipeline(OpPassManager &passes);
-/// What both do behind emission: arithmetic that no target has.
-void buildExpansionPipeline(OpPassManager &passes);
+/// The part of it behind emission.
+void buildGpuExpansionPipeline(OpPassManager &passes);
 void registerConversionPipeline();
 
 /// Patterns that replace conversions from and to bf16, and from f64 to 16 bits,
-/// by integer arithmetic; see `binade-expand-float-casts`.
-void populateExpandCastPatterns(RewritePatternSet &patterns);
+/// by integer arithmetic; see `binade-expand-float-casts`. Casts between f32
+/// and a format of `kept` stay.
+void populateExpandCastPatterns(RewritePatternSet &patterns,
+                                ArrayRef<Type> kept = {});
 } // namespace mlir::binade
 
 #endif // BINADE_CONVERSION_PASSES_H

@@ -32,7 +32,7 @@ def EmitGpuKernelsPass : Pass<"binade-emit-gpu-kernels", "::mlir::ModuleOp"> {
 }
 
 def ExpandMathPass : Pass<"binade-expand-math"> {
-  let summary = "replace functions of f32 by arithmetic";
+  let summary = "replace functions of f32 and f64 by arithmetic";
   let description = [{
     Replaces `math.exp`, `exp2`, `expm1`, `log`, `log2`, `log1p`, `tanh`, `erf`,
     `sin`, `cos`, `rsqrt` and `powf` on f32 scalars and vectors of any shape by
@@ -40,8 +40,9 @@ def ExpandMathPass : Pass<"binade-expand-math"> {
     like, each of which is one instruction on a CPU with FMA. Nothing calls a
     library, no fast-math flag is set, and a lane's result does not depend on
     the number of lanes. `powf` with a constant exponent of 1, 2, 3, -1, 0.5 or
-    -0.5 becomes multiplications or a root. Operations on f64 and on tensors are
-    left alone.
+    -0.5 becomes multiplications or a root. Of functions of
+    f64 `math.exp`, `log` and `powf` are replaced, for the few numbers of an optimizer.
+    Other operations on f64, and those on tensors, are left alone.
 
     The largest errors over all inputs, in ulp (`docs/Math.md` says how they were
     measured):
@@ -80,6 +81,12 @@ def ExpandFloatCastsPass : Pass<"binade-expand-float-casts"> {
     exact or round once in hardware. A `truncf` with another rounding mode than
     `to_nearest_even` is left alone, too.
 
+    Casts between f32 and a format of 8 bits become integer operations as well; of a
+    rounding that follows a clamp to the format's largest numbers, the clamp goes. With
+    `keep` formats are named that the target has instructions for: `arith.truncf` from f32
+    to them stays, and so does `arith.extf` from those of 8 bits. Bits of bf16 are widened
+    by a shift on all targets.
+
     Example:
 
     ```mlir
@@ -92,6 +99,9 @@ def ExpandFloatCastsPass : Pass<"binade-expand-float-casts"> {
     %y = arith.bitcast %2 : vector<16xi32> to vector<16xf32>
     ```
   }];
+  let options = [
+      ListOption<"keep", "keep", "std::string",
+                 "formats that the target converts f32 to: bf16, f8E4M3FN, ...">];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::math::MathDialect"];
 }

@@ -3,6 +3,7 @@
 #ifndef BINADE_TARGET_PASSES_H
 #define BINADE_TARGET_PASSES_H
 
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 
@@ -15,6 +16,11 @@ namespace mlir::binade {
 /// `binade-target-cpu-pipeline`.
 void buildTargetCpuPipeline(OpPassManager &passes);
 void registerTargetCpuPipeline();
+
+/// Kernels of the gpu dialect to the LLVM and nvvm dialects, for a chip by its
+/// name: `binade-target-cuda-pipeline`.
+void buildTargetCudaPipeline(OpPassManager &passes, StringRef chip);
+void registerTargetCudaPipeline();
 } // namespace mlir::binade
 
 #endif // BINADE_TARGET_PASSES_H

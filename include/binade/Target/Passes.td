@@ -6,12 +6,12 @@
 include "mlir/Pass/PassBase.td"
 
 def NarrowFloatsToBitsPass : Pass<"binade-narrow-floats-to-bits", "::mlir::ModuleOp"> {
-  let summary = "hold 16-bit floats as integers";
+  let summary = "hold floats of 16 bits and fewer as integers";
   let description = [{
-    Gives every value and memory of f16 or bf16 the type i16, with bitcasts where f16 is
-    widened or rounded. What moves 16-bit floats (loads, selections, shuffles) is left
-    to integer instructions: LLVM would move some of them through f32, by calls of a
-    library or with the subnormals lost. Expects casts of bf16 to be expanded.
+    Gives every value and memory of f16, bf16 or a float of 8 bits or fewer the type of its
+    bits, with bitcasts where it is widened or rounded. What moves narrow floats (loads,
+    selections, shuffles) is left to integer instructions: LLVM would move some of them
+    through f32, by calls of a library or with the subnormals lost, or compute in them.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
@@ -34,6 +34,45 @@ def AddEntryPointsPass : Pass<"binade-add-entry-points", "::mlir::ModuleOp"> {
     `@<kernel>.finish(ptr, ..., i64)` adds `@<kernel>_finish` with one number.
   }];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
+}
+
+def SelectConversionsPass : Pass<"binade-select-conversions"> {
+  let summary = "casts that a chip of NVIDIA's has instructions for";
+  let description = [{
+    Replaces casts between f32 and narrow floats by operations of the nvvm dialect that
+    convert two numbers at once: f32 to bf16 and f16, and where the chip knows the formats
+    f32 to `f8E4M3FN` and `f8E5M2`, clamped (the instruction saturates, and the clamp
+    goes), and back by way of f16. Other casts stay for `binade-expand-float-casts`.
+  }];
+  let options = [
+      Option<"chip", "chip", "std::string", /*default=*/"\"sm_90\"",
+             "sm_80, sm_89, sm_90 or sm_100">];
+  let dependentDialects = [
+      "::mlir::arith::ArithDialect", "::mlir::LLVM::LLVMDialect",
+      "::mlir::NVVM::NVVMDialect", "::mlir::vector::VectorDialect"];
+}
+
+def LowerVectorsPass : Pass<"binade-lower-vectors"> {
+  let summary = "operations on vectors that LLVM has";
+  let description = [{
+    Replaces gathers by one load per lane, transposes and interleaved vectors by shuffles,
+    and the like, as far as LLVM has no instruction for them.
+  }];
+  let dependentDialects = [
+      "::mlir::arith::ArithDialect", "::mlir::memref::MemRefDialect",
+      "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
+}
+
+def LowerToNVVMPass : Pass<"binade-lower-to-nvvm", "::mlir::gpu::GPUModuleOp"> {
+  let summary = "kernels of the gpu dialect to the LLVM and nvvm dialects";
+  let description = [{
+    Converts everything in a `gpu.module`: memory to bare pointers, shared memory to
+    globals of its address space, `known_block_size` to a required block size, and
+    `@<kernel>.items` to `@<kernel>`, `@<kernel>.finish` to `@<kernel>_finish`. What has no
+    instruction is an error that names it: nothing is left for a library.
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect",
+                           "::mlir::NVVM::NVVMDialect"];
 }
 
 #endif // BINADE_TARGET_PASSES_TD

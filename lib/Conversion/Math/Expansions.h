@@ -1,7 +1,8 @@
-//===- Expansions.h - functions of f32 as arithmetic ------------*- C++ -*-===//
+//===- Expansions.h - functions as arithmetic -------------------*- C++ -*-===//
 //
-// Each function takes f32 lanes and returns f32 lanes; docs/Math.md has the
-// measured error of each over all inputs. They know no pass and match nothing.
+// Each function takes f32 lanes and returns f32 lanes, or f64 where it is
+// called scalar; docs/Math.md has the measured error of each. They know no pass
+// and match nothing.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,6 +29,13 @@ FloatLanes expandCos(FloatLanes x);
 
 FloatLanes expandRsqrt(FloatLanes x);
 FloatLanes expandPow(FloatLanes x, FloatLanes y);
+
+FloatLanes expandScalarExp(FloatLanes x);
+FloatLanes expandScalarLog(FloatLanes x);
+FloatLanes expandScalarPow(FloatLanes x, FloatLanes y);
+
+/// x^y where z is |x|^y: signs, NaN, and what is 1.
+FloatLanes withSignsOfPow(FloatLanes x, FloatLanes y, FloatLanes z);
 
 /// x to the power of a constant for which a few operations do: 2, 3, 1, -1,
 /// 0.5 and -0.5. Nothing for any other.

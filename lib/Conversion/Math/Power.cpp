@@ -50,13 +50,8 @@ static FloatLanes exp2FromF64(FloatLanes x) {
   return (fma(q, r, 1.0) * scale).resize(32);
 }
 
-FloatLanes mlir::binade::expandPow(FloatLanes x, FloatLanes y) {
-  FloatLanes magnitude = x.apply<math::AbsFOp>();
-  // Beyond 2^40 every power of a number other than 1 is Inf or 0 already, and
-  // a finite exponent keeps 1^Inf from being Inf * 0.
-  FloatLanes bounded = atLeast(atMost(y, 0x1p40), -0x1p40);
-  FloatLanes z = exp2FromF64(log2InF64(magnitude) * bounded.resize(64));
-
+FloatLanes mlir::binade::withSignsOfPow(FloatLanes x, FloatLanes y,
+                                        FloatLanes z) {
   FloatLanes half = y * 0.5, whole = y.apply<math::FloorOp>();
   BoolLanes odd = (y == whole) & (half != half.apply<math::FloorOp>());
   z = select(odd, copySign(z, x), z);
@@ -66,6 +61,15 @@ FloatLanes mlir::binade::expandPow(FloatLanes x, FloatLanes y) {
   z = select(negative & fractional, kNaN, z);
   z = select(x.isNaN() | y.isNaN(), x + y, z);
   return select((x == 1.0) | (y == 0.0), 1.0, z);
+}
+
+FloatLanes mlir::binade::expandPow(FloatLanes x, FloatLanes y) {
+  FloatLanes magnitude = x.apply<math::AbsFOp>();
+  // Beyond 2^40 every power of a number other than 1 is Inf or 0 already, and
+  // a finite exponent keeps 1^Inf from being Inf * 0.
+  FloatLanes bounded = atLeast(atMost(y, 0x1p40), -0x1p40);
+  FloatLanes z = exp2FromF64(log2InF64(magnitude) * bounded.resize(64));
+  return withSignsOfPow(x, y, z);
 }
 
 std::optional<FloatLanes>

@@ -1,6 +1,7 @@
 //===- EmitObject.cpp - object code of one module -------------------------===//
 
 #include "EmitObject.h"
+#include "../KernelJobs.h"
 #include "binade/Conversion/Passes.h"
 #include "binade/IR/Binade.h"
 #include "binade/IR/Interface.h"
@@ -8,7 +9,6 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
@@ -39,30 +39,18 @@ static DialectRegistry getRegistry() {
   return registry;
 }
 
-/// Replaces kernels by their code in the LLVM dialect.
-static FailureOr<SmallVector<KernelInfo>> lower(ModuleOp module) {
-  SmallVector<KernelInfo> infos;
-  SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
-  for (func::FuncOp function : functions) {
-    if (!function->hasAttr(kKernelAttr))
-      continue;
-    FailureOr<KernelInfo> info = emitKernel(function, module);
-    if (failed(info))
-      return failure();
-    infos.push_back(std::move(*info));
-  }
-  for (func::FuncOp function : functions)
-    function.erase();
-  for (auto optimizer :
-       llvm::make_early_inc_range(module.getOps<OptimizerOp>()))
-    optimizer.erase();
+/// Replaces the kernel by its code in the LLVM dialect.
+static FailureOr<KernelInfo> lower(ModuleOp module) {
+  FailureOr<KernelInfo> info = replaceKernel(module, emitKernel);
+  if (failed(info))
+    return failure();
   PassManager passes(module.getContext());
   passes.enableVerifier(false);
   buildConversionPipeline(passes);
   buildTargetCpuPipeline(passes);
   if (failed(passes.run(module)))
     return failure();
-  return infos;
+  return info;
 }
 
 //===----------------------------------------------------------------------===//
@@ -145,8 +133,8 @@ static std::string generate(llvm::Module &module, LLVMTargetMachineRef machine,
 
 static FailureOr<EmittedCode> emitModule(ModuleOp module, CpuLevel level,
                                          CpuOutput output) {
-  FailureOr<SmallVector<KernelInfo>> infos = lower(module);
-  if (failed(infos))
+  FailureOr<KernelInfo> info = lower(module);
+  if (failed(info))
     return failure();
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> code =
@@ -156,21 +144,18 @@ static FailureOr<EmittedCode> emitModule(ModuleOp module, CpuLevel level,
   TargetMachine machine = createTarget(level);
   setTarget(*code, level, machine.get());
   optimize(*code, machine.get());
-  return EmittedCode{generate(*code, machine.get(), output), std::move(*infos)};
+  return EmittedCode{std::move(*info),
+                     {generate(*code, machine.get(), output)}};
 }
 
 FailureOr<EmittedCode> mlir::binade::emitCode(StringRef text, CpuLevel level,
                                               CpuOutput output,
                                               std::string &errors) {
   static const DialectRegistry registry = getRegistry();
-  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
-  context.loadAllAvailableDialects();
-  ScopedDiagnosticHandler collect(&context, [&](Diagnostic &diagnostic) {
-    llvm::raw_string_ostream(errors) << diagnostic.str() << "\n";
+  FailureOr<EmittedCode> code = failure();
+  (void)parseAlone(text, registry, errors, [&](ModuleOp module) {
+    code = emitModule(module, level, output);
+    return LogicalResult(code);
   });
-  OwningOpRef<ModuleOp> module =
-      parseSourceString<ModuleOp>(text, ParserConfig(&context, false));
-  if (!module)
-    return failure();
-  return emitModule(*module, level, output);
+  return code;
 }

@@ -3,20 +3,16 @@
 #ifndef BINADE_LIB_TARGET_CPU_EMITOBJECT_H
 #define BINADE_LIB_TARGET_CPU_EMITOBJECT_H
 
+#include "../ObjectCache.h"
 #include "binade/Target/CPU.h"
 
 namespace mlir::binade {
 
 enum class CpuOutput { Object, Assembly, LLVM };
 
-/// Compiles kernels of one module, all the way: `text` is the module (kernels
-/// of binade ops and the functions that they name), parsed in a context of its
-/// own, so that several threads can do it. Diagnostics are appended to
-/// `errors`, one per line.
-struct EmittedCode {
-  std::string code;
-  SmallVector<KernelInfo> kernels;
-};
+/// Compiles the kernel of one module, all the way: `text` is the module (a
+/// kernel of binade ops and the functions that it names). The code has one
+/// part.
 FailureOr<EmittedCode> emitCode(StringRef text, CpuLevel level,
                                 CpuOutput output, std::string &errors);
 

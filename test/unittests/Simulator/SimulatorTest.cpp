@@ -320,3 +320,22 @@ TEST_F(SimulatorTest, ReadsWhatOthersUpdateIsARace) {
   EXPECT_EQ(run(wrapBytes(updateFirst("gpu.barrier\n" + read)), 1, 2, {&bytes}),
             "");
 }
+
+// PTX: the NaN of a narrow format is one, whatever it came from.
+TEST_F(SimulatorTest, NaNOfNarrowFormatsIsCanonical) {
+  std::vector<float> x = {-std::nanf("5"), 3.0f}, y(2);
+  std::string text = wrap(R"(
+    %v = memref.load %x[%tid] : memref<2xf32>
+    %a = arith.truncf %v : f32 to f8E4M3FN
+    %b = arith.truncf %v : f32 to bf16
+    %p = arith.bitcast %a : f8E4M3FN to i8
+    %q = arith.bitcast %b : bf16 to i16
+    %r = arith.extui %p : i8 to i16
+    %s0 = arith.xori %q, %r : i16
+    %w = arith.uitofp %s0 : i16 to f32
+    memref.store %w, %y[%tid] : memref<2xf32>)",
+                          2);
+  EXPECT_EQ(run(text, 1, 2, {&x, &y}), "");
+  // The codes of 3 are 0x44 and 0x4040.
+  EXPECT_THAT(y, ElementsAre(0x7fff ^ 0x7f, 0x4040 ^ 0x44));
+}

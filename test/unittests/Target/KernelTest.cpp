@@ -175,7 +175,7 @@ KernelTest::simulate(func::FuncOp kernel, ArrayRef<TensorRef> inputs) {
   OwningOpRef<ModuleOp> kernels = ModuleOp::create(kernel.getLoc());
   FailureOr<KernelInfo> info = emitGpuKernel(kernel, *kernels);
   PassManager passes(&context);
-  buildExpansionPipeline(passes);
+  buildGpuExpansionPipeline(passes);
   bool isEmitted = succeeded(info) && succeeded(passes.run(*kernels));
   EXPECT_TRUE(isEmitted) << message;
   if (!isEmitted)

@@ -1,4 +1,4 @@
-//===- NarrowFloatsToBits.cpp - hold 16-bit floats as integers ------------===//
+//===- NarrowFloatsToBits.cpp - hold narrow floats as integers ------------===//
 
 #include "binade/Target/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -9,7 +9,14 @@ namespace mlir::binade {
 #include "binade/Target/Passes.h.inc"
 
 namespace {
-bool isNarrow(Type type) { return type.isF16() || type.isBF16(); }
+bool isNarrow(Type type) {
+  auto format = dyn_cast<FloatType>(type);
+  return format && format.getWidth() <= 16;
+}
+
+Type getBits(Type narrow) {
+  return IntegerType::get(narrow.getContext(), narrow.getIntOrFloatBitWidth());
+}
 
 Type withElement(Type type, Type element) {
   if (auto vector = dyn_cast<VectorType>(type))
@@ -20,18 +27,17 @@ Type withElement(Type type, Type element) {
 struct NarrowFloatsToBitsPass
     : impl::NarrowFloatsToBitsPassBase<NarrowFloatsToBitsPass> {
   void runOnOperation() override {
-    Type bits = IntegerType::get(&getContext(), 16);
     AttrTypeReplacer replacer;
     replacer.addReplacement([&](FloatType type) -> std::optional<Type> {
-      return isNarrow(type) ? bits : Type(type);
+      return isNarrow(type) ? getBits(type) : Type(type);
     });
     replacer.addReplacement(
         [&](FloatAttr value)
             -> std::optional<std::pair<Attribute, WalkResult>> {
           Attribute replaced = value;
           if (isNarrow(value.getType()))
-            replaced =
-                IntegerAttr::get(bits, value.getValue().bitcastToAPInt());
+            replaced = IntegerAttr::get(getBits(value.getType()),
+                                        value.getValue().bitcastToAPInt());
           return std::pair(replaced, WalkResult::skip());
         });
     replacer.addReplacement(
@@ -39,7 +45,7 @@ struct NarrowFloatsToBitsPass
             -> std::optional<std::pair<Attribute, WalkResult>> {
           Attribute replaced = values;
           if (isNarrow(values.getElementType()))
-            replaced = values.bitcast(bits);
+            replaced = values.bitcast(getBits(values.getElementType()));
           return std::pair(replaced, WalkResult::skip());
         });
     // Casts know which format their bits have: ask before it is gone.
@@ -64,7 +70,7 @@ struct NarrowFloatsToBitsPass
         continue;
       }
       Value y = op->getResult(0);
-      Type held = withElement(type, bits);
+      Type held = withElement(type, getBits(getElementTypeOrSelf(type)));
       y.setType(type);
       b.setInsertionPointAfter(op);
       auto pattern = arith::BitcastOp::create(b, op->getLoc(), held, y);

@@ -1,12 +1,18 @@
 //===- ObjectCache.h - objects of kernels, kept on disk ---------*- C++ -*-===//
 
-#ifndef BINADE_LIB_TARGET_CPU_OBJECTCACHE_H
-#define BINADE_LIB_TARGET_CPU_OBJECTCACHE_H
+#ifndef BINADE_LIB_TARGET_OBJECTCACHE_H
+#define BINADE_LIB_TARGET_OBJECTCACHE_H
 
-#include "EmitObject.h"
-#include "mlir/IR/Location.h"
+#include "binade/Conversion/EmitKernel.h"
+#include <optional>
 
 namespace mlir::binade {
+
+/// What a target made of one kernel.
+struct EmittedCode {
+  KernelInfo info;
+  std::vector<std::string> parts; ///< As the target has them; bytes.
+};
 
 /// Files named by the hash of what they were made from, each with the hash of
 /// its own bytes.
@@ -27,4 +33,4 @@ private:
 
 } // namespace mlir::binade
 
-#endif // BINADE_LIB_TARGET_CPU_OBJECTCACHE_H
+#endif // BINADE_LIB_TARGET_OBJECTCACHE_H

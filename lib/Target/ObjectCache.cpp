@@ -12,16 +12,16 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-static constexpr StringLiteral kMagic = "binade-kernel 1\n";
+static constexpr StringLiteral kMagic = "binade-kernel 2\n";
 
 //===----------------------------------------------------------------------===//
-// An entry as bytes: a line of numbers, then the object
+// An entry as bytes: a line of numbers, then the parts
 //===----------------------------------------------------------------------===//
 
 static std::string write(const EmittedCode &code) {
   std::string text;
   llvm::raw_string_ostream stream(text);
-  const KernelInfo &info = code.kernels.front();
+  const KernelInfo &info = code.info;
   stream << info.extent << ' ' << info.grain << ' ' << info.workspaceBytes
          << ' ' << info.hasFinish << ' ' << info.hasStatus << ' '
          << info.inPlace.size();
@@ -30,12 +30,17 @@ static std::string write(const EmittedCode &code) {
     for (unsigned operand : operands)
       stream << ' ' << operand;
   }
-  stream << '\n' << code.code;
+  stream << ' ' << code.parts.size();
+  for (const std::string &part : code.parts)
+    stream << ' ' << part.size();
+  stream << '\n';
+  for (const std::string &part : code.parts)
+    stream << part;
   return text;
 }
 
 static std::optional<EmittedCode> read(StringRef text) {
-  auto [line, object] = text.split('\n');
+  auto [line, rest] = text.split('\n');
   bool good = true;
   auto next = [&, &line = line]() -> int64_t {
     int64_t value = 0;
@@ -43,7 +48,8 @@ static std::optional<EmittedCode> read(StringRef text) {
     good &= !line.consumeInteger(10, value);
     return value;
   };
-  KernelInfo info;
+  EmittedCode code;
+  KernelInfo &info = code.info;
   info.extent = next();
   info.grain = next();
   info.workspaceBytes = next();
@@ -54,9 +60,14 @@ static std::optional<EmittedCode> read(StringRef text) {
     for (int64_t count = next(); good && count > 0; --count)
       operands.push_back(next());
   }
+  for (int64_t parts = next(); good && parts > 0; --parts) {
+    auto size = static_cast<size_t>(next());
+    code.parts.push_back(rest.take_front(size).str());
+    rest = rest.drop_front(std::min(size, rest.size()));
+  }
   if (!good)
     return std::nullopt;
-  return EmittedCode{object.str(), {info}};
+  return code;
 }
 
 //===----------------------------------------------------------------------===//

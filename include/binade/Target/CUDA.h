@@ -1,0 +1,80 @@
+//===- CUDA.h - kernels as code of NVIDIA's GPUs ----------------*- C++ -*-===//
+//
+// Kernels of one text are compiled once, each to a module of its own: an entry
+// of the cache is one kernel's, and a change to one leaves the others. What a
+// module costs by itself is a header of PTX and about 2 KiB of a cubin.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef BINADE_TARGET_CUDA_H
+#define BINADE_TARGET_CUDA_H
+
+#include "binade/Conversion/EmitKernel.h"
+#include <array>
+#include <optional>
+
+namespace mlir::binade {
+
+/// A chip that code is made for.
+struct CudaChip {
+  StringRef name; ///< As in `ptxas -arch`.
+  StringRef ptx;  ///< The version of PTX, as a feature of LLVM's target.
+  bool hasFloat8; ///< Conversions of E4M3 and E5M2.
+};
+
+/// sm_80, sm_89, sm_90 and sm_100.
+ArrayRef<CudaChip> getCudaChips();
+/// Null where there is no chip of that name.
+const CudaChip *findCudaChip(StringRef name);
+
+/// The path of ptxas: of $BINADE_CUDA_ROOT, of the CUDA that was there when
+/// Binade was configured, or the first in $PATH. Empty where there is none.
+std::string findPtxas();
+
+struct CudaOptions {
+  const CudaChip *chip = findCudaChip("sm_90");
+  /// The path of ptxas; empty: PTX only, which a driver compiles when it loads
+  /// it.
+  std::string assembler;
+  /// As for the CPU.
+  std::string cacheDirectory;
+  unsigned threads = 2;
+};
+
+/// A kernel as a driver launches it. Its arguments are the addresses of
+/// operands, results and, if there is one, the workspace.
+struct GpuEntry {
+  std::string symbol;
+  std::array<int64_t, 3> grid = {1, 1, 1}, block = {1, 1, 1};
+  int64_t sharedBytes = 0;
+};
+
+/// A module for a driver to load.
+struct GpuCode {
+  std::string ptx;
+  std::string cubin; ///< Empty without an assembler.
+};
+
+struct CompiledGpuKernel {
+  KernelInfo info;
+  /// In the order in which a launch runs them.
+  SmallVector<GpuEntry> entries;
+  size_t code; ///< Which of the modules has them.
+};
+
+struct CompiledGpuKernels {
+  SmallVector<CompiledGpuKernel> kernels; ///< In the order of the module.
+  std::vector<GpuCode> codes;
+  unsigned reused = 0; ///< How many modules came from the cache.
+};
+
+/// Compiles every function of `module` that carries `binade.kernel`.
+FailureOr<CompiledGpuKernels> compileGpuKernels(ModuleOp module,
+                                                const CudaOptions &options);
+
+/// PTX of the kernels of the gpu dialect in `module`, which is lowered.
+FailureOr<std::string> emitPtx(ModuleOp module, const CudaChip &chip);
+
+} // namespace mlir::binade
+
+#endif // BINADE_TARGET_CUDA_H

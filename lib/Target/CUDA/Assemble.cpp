@@ -1,0 +1,58 @@
+//===- Assemble.cpp - machine code by NVIDIA's assembler ------------------===//
+
+#include "../Subprocess.h"
+#include "EmitPtx.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Program.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+static std::string findBeneath(StringRef root) {
+  SmallString<128> path(root);
+  llvm::sys::path::append(path, "bin", "ptxas");
+  bool isThere = !root.empty() && llvm::sys::fs::can_execute(path);
+  return isThere ? path.str().str() : "";
+}
+
+std::string mlir::binade::findPtxas() {
+  // A root that is named is meant, even where there is nothing.
+  if (const char *root = ::getenv("BINADE_CUDA_ROOT"); root && *root)
+    return findBeneath(root);
+  std::string path = findBeneath(BINADE_CUDA_ROOT);
+  if (!path.empty())
+    return path;
+  llvm::ErrorOr<std::string> found = llvm::sys::findProgramByName("ptxas");
+  return found ? *found : "";
+}
+
+FailureOr<std::string> mlir::binade::assemble(StringRef ptx,
+                                              const CudaChip &chip,
+                                              StringRef assembler,
+                                              std::string &error) {
+  Scratch scratch;
+  if (failed(scratch.check(error)))
+    return failure();
+  std::string input = scratch.file("kernel.ptx"),
+              output = scratch.file("kernel.cubin"),
+              arch = ("-arch=" + chip.name).str(), log;
+  if (failed(scratch.write(input, ptx, error)))
+    return failure();
+  if (failed(
+          runProgram({assembler, arch, input, "-o", output}, scratch, log))) {
+    error = ("assembler '" + assembler + "' fails for " + chip.name +
+             " (set BINADE_CUDA_ROOT to another CUDA): " + log)
+                .str();
+    return failure();
+  }
+  return readFile(output, error);
+}
+
+std::string mlir::binade::getVersion(StringRef assembler) {
+  Scratch scratch;
+  std::string log;
+  bool runs = succeeded(scratch.check(log)) &&
+              succeeded(runProgram({assembler, "--version"}, scratch, log));
+  return runs ? log : "";
+}

@@ -1,0 +1,24 @@
+//===- CudaChip.cpp - what chips have -------------------------------------===//
+
+#include "binade/Target/CUDA.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+/// The oldest version of PTX that knows what kernels use: older drivers take
+/// it.
+static constexpr CudaChip kChips[] = {
+    {"sm_80", "+ptx71", /*hasFloat8=*/false},
+    {"sm_89", "+ptx81", /*hasFloat8=*/true},
+    {"sm_90", "+ptx81", /*hasFloat8=*/true},
+    {"sm_100", "+ptx86", /*hasFloat8=*/true},
+};
+
+ArrayRef<CudaChip> mlir::binade::getCudaChips() { return kChips; }
+
+const CudaChip *mlir::binade::findCudaChip(StringRef name) {
+  for (const CudaChip &chip : kChips)
+    if (chip.name == name)
+      return &chip;
+  return nullptr;
+}

@@ -1,0 +1,192 @@
+//===- EmitPtx.cpp - PTX of one kernel ------------------------------------===//
+
+#include "EmitPtx.h"
+#include "../KernelJobs.h"
+#include "binade/Conversion/Passes.h"
+#include "binade/IR/Binade.h"
+#include "binade/IR/Interface.h"
+#include "binade/Target/Passes.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/GPU/GPUToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm-c/Core.h"
+#include "llvm-c/Target.h"
+#include "llvm-c/TargetMachine.h"
+#include "llvm-c/Transforms/PassBuilder.h"
+#include "llvm/IR/Module.h"
+#include <mutex>
+
+using namespace mlir;
+using namespace mlir::binade;
+
+//===----------------------------------------------------------------------===//
+// MLIR
+//===----------------------------------------------------------------------===//
+
+static DialectRegistry getRegistry() {
+  DialectRegistry registry;
+  registry.insert<BinadeDialect, arith::ArithDialect, func::FuncDialect,
+                  gpu::GPUDialect, math::MathDialect, memref::MemRefDialect,
+                  scf::SCFDialect, vector::VectorDialect>();
+  registerBuiltinDialectTranslation(registry);
+  registerGPUDialectTranslation(registry);
+  // These add their dialects.
+  registerLLVMDialectTranslation(registry);
+  registerNVVMDialectTranslation(registry);
+  return registry;
+}
+
+/// How the kernels of the gpu dialect in `module` are launched: for each, what
+/// follows the symbol in its name, and seven numbers.
+static std::string writeEntries(ModuleOp module, StringRef symbol) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module.walk([&](gpu::GPUFuncOp kernel) {
+    StringRef suffix = kernel.getName().drop_front(symbol.size());
+    stream << (suffix == ".items" ? "-" : "_finish");
+    for (auto size : {kernel.getKnownGridSize(), kernel.getKnownBlockSize()})
+      for (int32_t axis : *size)
+        stream << ' ' << axis;
+    int64_t bytes = 0;
+    for (BlockArgument memory : kernel.getWorkgroupAttributions()) {
+      auto type = cast<MemRefType>(memory.getType());
+      bytes += llvm::divideCeil(
+          type.getNumElements() * type.getElementTypeBitWidth(), 8);
+    }
+    stream << ' ' << bytes << '\n';
+  });
+  return text;
+}
+
+SmallVector<GpuEntry> mlir::binade::readEntries(const EmittedCode &code,
+                                                StringRef symbol) {
+  SmallVector<GpuEntry> entries;
+  SmallVector<StringRef> lines;
+  StringRef(code.parts[Entries]).split(lines, '\n', -1, /*KeepEmpty=*/false);
+  for (StringRef line : lines) {
+    auto [suffix, numbers] = line.split(' ');
+    GpuEntry &entry = entries.emplace_back();
+    entry.symbol = (symbol + (suffix == "-" ? "" : suffix)).str();
+    auto next = [&, &numbers = numbers](int64_t &number) {
+      [[maybe_unused]] bool wrong = numbers.consumeInteger(10, number);
+      assert(!wrong && "the cache gives back what was written");
+      numbers = numbers.ltrim(' ');
+    };
+    llvm::for_each(entry.grid, next);
+    llvm::for_each(entry.block, next);
+    next(entry.sharedBytes);
+  }
+  return entries;
+}
+
+//===----------------------------------------------------------------------===//
+// LLVM, by its interface for C: the headers of the other take seconds
+//===----------------------------------------------------------------------===//
+
+using TargetMachine =
+    std::unique_ptr<LLVMOpaqueTargetMachine,
+                    decltype([](auto *it) { LLVMDisposeTargetMachine(it); })>;
+
+static TargetMachine createTarget(const CudaChip &chip) {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+  });
+  constexpr const char *kTriple = "nvptx64-nvidia-cuda";
+  LLVMTargetRef target = nullptr;
+  [[maybe_unused]] bool missing =
+      LLVMGetTargetFromTriple(kTriple, &target, nullptr);
+  assert(!missing && "LLVM was built without its NVPTX target");
+  return TargetMachine(LLVMCreateTargetMachine(
+      target, kTriple, chip.name.str().c_str(), chip.ptx.str().c_str(),
+      LLVMCodeGenLevelAggressive, LLVMRelocDefault, LLVMCodeModelDefault));
+}
+
+static std::string generate(llvm::Module &module,
+                            LLVMTargetMachineRef machine) {
+  LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
+  LLVMSetModuleDataLayout(wrap(&module), layout);
+  LLVMDisposeTargetData(layout);
+  char *triple = LLVMGetTargetMachineTriple(machine);
+  LLVMSetTarget(wrap(&module), triple);
+  LLVMDisposeMessage(triple);
+
+  LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+  // Lanes are vectors already, and the assembler unrolls.
+  LLVMPassBuilderOptionsSetLoopVectorization(options, false);
+  LLVMPassBuilderOptionsSetSLPVectorization(options, false);
+  LLVMPassBuilderOptionsSetLoopInterleaving(options, false);
+  LLVMPassBuilderOptionsSetLoopUnrolling(options, false);
+  [[maybe_unused]] LLVMErrorRef wrong =
+      LLVMRunPasses(wrap(&module), "default<O2>", machine, options);
+  assert(!wrong && "LLVM knows no such pipeline");
+  LLVMDisposePassBuilderOptions(options);
+
+  LLVMMemoryBufferRef buffer = nullptr;
+  char *error = nullptr;
+  [[maybe_unused]] bool failed = LLVMTargetMachineEmitToMemoryBuffer(
+      machine, wrap(&module), LLVMAssemblyFile, &error, &buffer);
+  assert(!failed && "LLVM emits code for its NVPTX target");
+  std::string code(LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer));
+  LLVMDisposeMemoryBuffer(buffer);
+  return code;
+}
+
+FailureOr<std::string> mlir::binade::emitPtx(ModuleOp module,
+                                             const CudaChip &chip) {
+  module.getContext()->appendDialectRegistry(getRegistry());
+  PassManager passes(module.getContext());
+  passes.enableVerifier(false);
+  buildTargetCudaPipeline(passes, chip.name);
+  if (failed(passes.run(module)))
+    return failure();
+  auto all = module.getOps<gpu::GPUModuleOp>();
+  if (!llvm::hasSingleElement(all))
+    return module.emitError("expected one gpu.module, got ")
+           << llvm::range_size(all);
+  gpu::GPUModuleOp kernels = *all.begin();
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> code =
+      translateModuleToLLVMIR(kernels, context, kernels.getName());
+  if (!code)
+    return failure();
+  for (const llvm::Function &function : *code)
+    if (function.isDeclaration() && !function.isIntrinsic())
+      return kernels.emitError("calls '")
+             << function.getName() << "', which is no instruction of a GPU";
+  return generate(*code, createTarget(chip).get());
+}
+
+FailureOr<EmittedCode> mlir::binade::compilePtx(StringRef text,
+                                                const CudaChip &chip,
+                                                std::string &errors) {
+  static const DialectRegistry registry = getRegistry();
+  FailureOr<EmittedCode> code = failure();
+  (void)parseAlone(text, registry, errors, [&](ModuleOp module) {
+    FailureOr<KernelInfo> info = replaceKernel(module, emitGpuKernel);
+    if (failed(info))
+      return failure();
+    PassManager passes(module.getContext());
+    passes.enableVerifier(false);
+    buildGpuConversionPipeline(passes);
+    if (failed(passes.run(module)))
+      return failure();
+    std::string entries = writeEntries(module, info->symbol);
+    FailureOr<std::string> ptx = emitPtx(module, chip);
+    if (failed(ptx))
+      return failure();
+    code = EmittedCode{std::move(*info), {entries, std::move(*ptx)}};
+    return success();
+  });
+  return code;
+}

@@ -1,0 +1,133 @@
+//===- LowerToNVVM.cpp - kernels of the gpu dialect to NVVM ---------------===//
+
+#include "binade/Conversion/Passes.h"
+#include "binade/Target/Passes.h"
+#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
+#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
+#include "mlir/Conversion/GPUToNVVM/GPUToNVVMPass.h"
+#include "mlir/Conversion/LLVMCommon/ConversionTarget.h"
+#include "mlir/Conversion/LLVMCommon/TypeConverter.h"
+#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
+#include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
+#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
+#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+
+namespace mlir::binade {
+#define GEN_PASS_DEF_LOWERTONVVMPASS
+#include "binade/Target/Passes.h.inc"
+} // namespace mlir::binade
+
+using namespace mlir;
+using namespace mlir::binade;
+
+/// What accesses of shared memory may rely on, in bytes.
+static constexpr unsigned kSharedAlignment = 16;
+
+/// Functions that round once, or are exact, by an instruction or a sequence of
+/// the assembler's.
+static bool hasInstruction(Operation *op) {
+  return isa<math::AbsFOp, math::AbsIOp, math::CeilOp, math::CopySignOp,
+             math::CountLeadingZerosOp, math::FloorOp, math::FmaOp,
+             math::RoundEvenOp, math::SqrtOp, math::TruncOp>(op);
+}
+
+/// LLVM has intrinsics for more, and some of them would be approximations.
+static LogicalResult checkFunctions(gpu::GPUModuleOp module) {
+  WalkResult result = module.walk([](Operation *op) {
+    if (!isa_and_present<math::MathDialect>(op->getDialect()) ||
+        hasInstruction(op))
+      return WalkResult::advance();
+    op->emitOpError("has no instruction on a GPU for ")
+        << op->getResult(0).getType() << "; binade-expand-math expands "
+        << "functions of f32 and f64 scalars and vectors";
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
+/// A name that PTX has.
+static void rename(gpu::GPUFuncOp kernel) {
+  StringRef name = kernel.getName();
+  if (name.consume_back(".items"))
+    kernel.setName(name);
+  else if (name.consume_back(".finish"))
+    kernel.setName((name + "_finish").str());
+}
+
+static LogicalResult convert(gpu::GPUModuleOp module) {
+  MLIRContext *context = module.getContext();
+  LowerToLLVMOptions options(context);
+  options.useBarePtrCallConv = true;
+  LLVMTypeConverter types(context, options);
+  configureGpuToNVVMTypeConverter(types);
+  RewritePatternSet patterns(context);
+  populateGpuToNVVMConversionPatterns(types, patterns, /*benefit=*/10);
+  populateVectorToLLVMConversionPatterns(types, patterns);
+  populateFinalizeMemRefToLLVMConversionPatterns(types, patterns);
+  arith::populateArithToLLVMConversionPatterns(types, patterns);
+  // Before those of the gpu dialect, which call a library.
+  populateMathToLLVMConversionPatterns(types, patterns,
+                                       /*approximateLog1p=*/false,
+                                       /*benefit=*/20);
+  cf::populateControlFlowToLLVMConversionPatterns(types, patterns);
+  LLVMConversionTarget target(*context);
+  target.addLegalDialect<NVVM::NVVMDialect>();
+  target.addLegalOp<gpu::GPUModuleOp>();
+  return applyFullConversion(module, target, std::move(patterns));
+}
+
+namespace {
+struct LowerToNVVMPass
+    : mlir::binade::impl::LowerToNVVMPassBase<LowerToNVVMPass> {
+  void runOnOperation() override {
+    gpu::GPUModuleOp module = getOperation();
+    if (failed(checkFunctions(module)))
+      return signalPassFailure();
+    for (auto kernel : module.getOps<gpu::GPUFuncOp>())
+      rename(kernel);
+    if (failed(convert(module)))
+      return signalPassFailure();
+    using NVVM::NVVMDialect;
+    for (auto kernel : module.getOps<LLVM::LLVMFuncOp>())
+      if (Attribute size =
+              kernel->removeAttr(NVVMDialect::getMaxntidAttrName()))
+        kernel->setAttr(NVVMDialect::getReqntidAttrName(), size);
+    for (auto global : module.getOps<LLVM::GlobalOp>())
+      if (global.getAddrSpace() ==
+          static_cast<unsigned>(NVVM::NVVMMemorySpace::Shared))
+        global.setAlignment(kSharedAlignment);
+  }
+};
+
+struct CudaPipelineOptions : PassPipelineOptions<CudaPipelineOptions> {
+  Option<std::string> chip{*this, "chip",
+                           llvm::cl::desc("sm_80, sm_89, sm_90 or sm_100"),
+                           llvm::cl::init("sm_90")};
+};
+} // namespace
+
+void mlir::binade::buildTargetCudaPipeline(OpPassManager &passes,
+                                           StringRef chip) {
+  passes.addPass(createNarrowFloatsToBitsPass());
+  passes.addPass(createSelectConversionsPass({chip.str()}));
+  passes.addPass(createExpandFloatCastsPass());
+  passes.addPass(createCanonicalizerPass());
+  passes.addPass(createCSEPass());
+  passes.addPass(createLowerVectorsPass());
+  passes.addPass(createSCFToControlFlowPass());
+  passes.addNestedPass<gpu::GPUModuleOp>(createLowerToNVVMPass());
+}
+
+void mlir::binade::registerTargetCudaPipeline() {
+  PassPipelineRegistration<CudaPipelineOptions>(
+      "binade-target-cuda-pipeline",
+      "Kernels of the gpu dialect to the LLVM and nvvm dialects",
+      [](OpPassManager &passes, const CudaPipelineOptions &options) {
+        buildTargetCudaPipeline(passes, options.chip);
+      });
+}

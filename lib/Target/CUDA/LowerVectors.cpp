@@ -1,0 +1,38 @@
+//===- LowerVectors.cpp - operations on vectors that LLVM has -------------===//
+
+#include "binade/Target/Passes.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Dialect/Vector/Transforms/LoweringPatterns.h"
+#include "mlir/Dialect/Vector/Transforms/VectorRewritePatterns.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+namespace mlir::binade {
+#define GEN_PASS_DEF_LOWERVECTORSPASS
+#include "binade/Target/Passes.h.inc"
+
+namespace {
+struct LowerVectorsPass : impl::LowerVectorsPassBase<LowerVectorsPass> {
+  LogicalResult initialize(MLIRContext *context) override {
+    RewritePatternSet set(context);
+    vector::populateVectorBroadcastLoweringPatterns(set);
+    vector::populateVectorGatherLoweringPatterns(set);
+    vector::populateVectorGatherToConditionalLoadPatterns(set);
+    vector::populateVectorInsertExtractStridedSliceTransforms(set);
+    vector::populateVectorInterleaveToShufflePatterns(set);
+    vector::populateVectorShapeCastLoweringPatterns(set);
+    vector::populateVectorStepLoweringPatterns(set);
+    vector::populateVectorTransposeLoweringPatterns(
+        set, vector::VectorTransposeLowering::Shuffle1D);
+    patterns = std::move(set);
+    return success();
+  }
+  void runOnOperation() override {
+    if (failed(applyPatternsGreedily(getOperation(), patterns)))
+      signalPassFailure();
+  }
+  FrozenRewritePatternSet patterns;
+};
+} // namespace
+} // namespace mlir::binade

@@ -1,0 +1,192 @@
+//===- SelectConversions.cpp - casts that chips have instructions for -----===//
+//
+// Rounding is to nearest even, and keeps subnormal numbers. What the PTX ISA
+// says of the rest, and the simulator does:
+//
+//   - f32 to E4M3 and E5M2 exists with saturation only; of NaN it makes 0x7f.
+//   - f32 to bf16 and f16 overflows to infinity; of NaN it makes 0x7fff.
+//   - E4M3 and E5M2 to f16 is exact.
+//
+//===----------------------------------------------------------------------===//
+
+#include "binade/Conversion/Saturate.h"
+#include "binade/Target/CUDA.h"
+#include "binade/Target/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Transforms/WalkPatternRewriteDriver.h"
+
+namespace mlir::binade {
+#define GEN_PASS_DEF_SELECTCONVERSIONSPASS
+#include "binade/Target/Passes.h.inc"
+} // namespace mlir::binade
+
+using namespace mlir;
+using namespace mlir::binade;
+
+static bool isFloat8(Type type) {
+  return isa<Float8E4M3FNType, Float8E5M2Type>(type);
+}
+
+static bool hasOneAxis(Type type) {
+  auto vector = dyn_cast<VectorType>(type);
+  return !vector || (vector.getRank() == 1 && !vector.isScalable());
+}
+
+/// The lanes of `x`, and of a scalar itself.
+static SmallVector<Value> getLanes(ImplicitLocOpBuilder &b, Value x) {
+  auto type = dyn_cast<VectorType>(x.getType());
+  if (!type)
+    return {x};
+  return llvm::map_to_vector(llvm::seq(type.getNumElements()),
+                             [&](int64_t lane) -> Value {
+                               return vector::ExtractOp::create(b, x, lane);
+                             });
+}
+
+/// `words`, each with two numbers, as `type`: a vector, or one number. The last
+/// word has one number too many where the count is odd.
+static Value unpack(ImplicitLocOpBuilder &b, ArrayRef<Value> words, Type type) {
+  Type element = getElementTypeOrSelf(type);
+  auto count = static_cast<int64_t>(words.size());
+  Value all = vector::FromElementsOp::create(
+      b, VectorType::get({count}, words.front().getType()), words);
+  all =
+      vector::BitCastOp::create(b, VectorType::get({2 * count}, element), all);
+  auto wanted = dyn_cast<VectorType>(type);
+  if (!wanted)
+    return vector::ExtractOp::create(b, all, int64_t(0));
+  if (wanted.getNumElements() == 2 * count)
+    return all;
+  return vector::ExtractStridedSliceOp::create(
+      b, all, ArrayRef<int64_t>{0}, ArrayRef<int64_t>{wanted.getNumElements()},
+      ArrayRef<int64_t>{1});
+}
+
+/// Both numbers in the word that the instruction makes, `low` in its low bits.
+static Value roundPair(ImplicitLocOpBuilder &b, Value high, Value low,
+                       Type narrow) {
+  auto nearest = NVVM::FPRoundingMode::RN;
+  if (isFloat8(narrow))
+    return NVVM::ConvertF32x2ToF8x2Op::create(
+        b, b.getI16Type(), high, low, nearest, NVVM::SaturationMode::SATFINITE,
+        /*relu=*/false, narrow);
+  auto type = VectorType::get({2}, narrow);
+  Value pair;
+  if (narrow.isBF16())
+    pair = NVVM::ConvertF32x2ToBF16x2Op::create(
+        b, type, high, low, Value(), nearest, NVVM::SaturationMode::NONE,
+        /*relu=*/false);
+  else
+    pair = NVVM::ConvertF32x2ToF16x2Op::create(
+        b, type, high, low, Value(), nearest, NVVM::SaturationMode::NONE,
+        /*relu=*/false);
+  return LLVM::BitcastOp::create(b, b.getI32Type(), pair);
+}
+
+namespace {
+struct SelectTruncF : OpRewritePattern<arith::TruncFOp> {
+  SelectTruncF(MLIRContext *context, const CudaChip &chip)
+      : OpRewritePattern(context), chip(chip) {}
+
+  LogicalResult matchAndRewrite(arith::TruncFOp op,
+                                PatternRewriter &rewriter) const override {
+    auto narrow = cast<FloatType>(getElementTypeOrSelf(op.getType()));
+    Value wide = op.getIn();
+    if (!getElementTypeOrSelf(wide).isF32() || !hasOneAxis(op.getType()) ||
+        op.getRoundingmode().value_or(arith::RoundingMode::to_nearest_even) !=
+            arith::RoundingMode::to_nearest_even)
+      return rewriter.notifyMatchFailure(op, "not f32 to nearest even");
+    if (isFloat8(narrow)) {
+      if (!chip.hasFloat8)
+        return rewriter.notifyMatchFailure(op, "the chip has no such format");
+      // The instruction clamps.
+      wide = getUnclamped(wide, narrow);
+      if (!wide)
+        return rewriter.notifyMatchFailure(op, "does not saturate");
+    } else if (!narrow.isBF16() && !narrow.isF16()) {
+      return rewriter.notifyMatchFailure(op, "no instruction for the format");
+    }
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    SmallVector<Value> lanes = getLanes(b, wide);
+    if (lanes.size() % 2 != 0)
+      lanes.push_back(lanes.back());
+    SmallVector<Value> words;
+    for (size_t lane = 0; lane < lanes.size(); lane += 2)
+      words.push_back(roundPair(b, lanes[lane + 1], lanes[lane], narrow));
+    rewriter.replaceOp(op, unpack(b, words, op.getType()));
+    return success();
+  }
+
+  const CudaChip &chip;
+};
+
+/// E4M3 and E5M2 by way of f16.
+struct SelectExtF : OpRewritePattern<arith::ExtFOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(arith::ExtFOp op,
+                                PatternRewriter &rewriter) const override {
+    Type narrow = getElementTypeOrSelf(op.getIn());
+    if (!isFloat8(narrow) || !hasOneAxis(op.getType()))
+      return rewriter.notifyMatchFailure(op, "no instruction for the format");
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    SmallVector<Value> words = packPairs(b, op.getIn());
+    auto pairType = VectorType::get({2}, b.getI8Type());
+    auto halfType = VectorType::get({2}, b.getF16Type());
+    for (Value &word : words) {
+      Value pair = LLVM::BitcastOp::create(b, pairType, word);
+      Value halves = NVVM::ConvertF8x2ToF16x2Op::create(b, halfType, pair,
+                                                        /*relu=*/false, narrow);
+      word = LLVM::BitcastOp::create(b, b.getI32Type(), halves);
+    }
+    Type half = b.getF16Type();
+    if (auto vector = dyn_cast<VectorType>(op.getType()))
+      half = vector.clone(half);
+    rewriter.replaceOpWithNewOp<arith::ExtFOp>(op, op.getType(),
+                                               unpack(b, words, half));
+    return success();
+  }
+
+  /// Codes, two in each i16; the last one twice where the count is odd.
+  static SmallVector<Value> packPairs(ImplicitLocOpBuilder &b, Value codes) {
+    auto type = dyn_cast<VectorType>(codes.getType());
+    int64_t count = type ? type.getNumElements() : 1;
+    Value even = codes;
+    if (count % 2 != 0) {
+      SmallVector<Value> lanes = getLanes(b, codes);
+      lanes.push_back(lanes.back());
+      even = vector::FromElementsOp::create(
+          b, VectorType::get({count + 1}, getElementTypeOrSelf(codes)), lanes);
+    }
+    auto words = VectorType::get({(count + 1) / 2}, b.getI16Type());
+    return getLanes(b, vector::BitCastOp::create(b, words, even));
+  }
+};
+
+struct SelectConversionsPass
+    : mlir::binade::impl::SelectConversionsPassBase<SelectConversionsPass> {
+  using Base::Base;
+
+  LogicalResult initialize(MLIRContext *context) override {
+    const CudaChip *found = findCudaChip(chip);
+    if (!found) {
+      InFlightDiagnostic diag = emitError(UnknownLoc::get(context));
+      diag << "no chip is called '" << chip << "'; expected ";
+      llvm::interleaveComma(getCudaChips(), diag,
+                            [&](const CudaChip &one) { diag << one.name; });
+      return diag;
+    }
+    RewritePatternSet set(context);
+    set.add<SelectTruncF>(context, *found);
+    if (found->hasFloat8)
+      set.add<SelectExtF>(context);
+    patterns = std::move(set);
+    return success();
+  }
+  void runOnOperation() override {
+    walkAndApplyPatterns(getOperation(), patterns);
+  }
+  FrozenRewritePatternSet patterns;
+};
+} // namespace

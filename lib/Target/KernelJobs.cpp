@@ -1,0 +1,149 @@
+//===- KernelJobs.cpp - kernels, each text compiled once ------------------===//
+
+#include "KernelJobs.h"
+#include "binade/Container/Sha256.h"
+#include "binade/IR/Interface.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/Config/llvm-config.h"
+#include <atomic>
+#include <thread>
+
+#include "CompilerVersion.inc"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+/// What every kernel is called while it is looked up: its name is not part of
+/// what it computes.
+static constexpr StringLiteral kName = "kernel";
+
+/// The functions and optimizers that `kernel` names, in the order of `module`.
+static SmallVector<Operation *> getNamed(ModuleOp module, func::FuncOp kernel) {
+  llvm::SmallPtrSet<Operation *, 4> named;
+  kernel.walk([&](Operation *op) {
+    auto add = [&](StringAttr name) {
+      if (Operation *found = module.lookupSymbol(name))
+        named.insert(found);
+    };
+    if (auto update = dyn_cast<OptimizerUpdateOp>(op))
+      add(update.getFormula()), add(update.getOptimizerAttr().getAttr());
+    if (auto scalars = dyn_cast<OptimizerScalarsOp>(op))
+      add(scalars.getFormula()), add(scalars.getOptimizerAttr().getAttr());
+  });
+  return llvm::to_vector(llvm::make_filter_range(
+      llvm::make_pointer_range(module.getOps()),
+      [&](Operation *op) { return named.contains(op); }));
+}
+
+std::string mlir::binade::printAlone(ModuleOp module, func::FuncOp kernel,
+                                     StringRef name) {
+  OwningOpRef<ModuleOp> alone = ModuleOp::create(kernel.getLoc());
+  for (Operation *op : getNamed(module, kernel))
+    alone->push_back(op->clone());
+  func::FuncOp copy = kernel.clone();
+  copy.setName(name);
+  alone->push_back(copy);
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  alone->print(stream,
+               OpPrintingFlags().useLocalScope().enableDebugInfo(false));
+  return text;
+}
+
+LogicalResult
+mlir::binade::parseAlone(StringRef text, const DialectRegistry &registry,
+                         std::string &errors,
+                         function_ref<LogicalResult(ModuleOp)> body) {
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  context.loadAllAvailableDialects();
+  ScopedDiagnosticHandler collect(&context, [&](Diagnostic &diagnostic) {
+    llvm::raw_string_ostream(errors) << diagnostic.str() << "\n";
+  });
+  OwningOpRef<ModuleOp> module =
+      parseSourceString<ModuleOp>(text, ParserConfig(&context, false));
+  return module ? body(*module) : failure();
+}
+
+FailureOr<KernelInfo> mlir::binade::replaceKernel(
+    ModuleOp module,
+    function_ref<FailureOr<KernelInfo>(func::FuncOp, ModuleOp)> emit) {
+  FailureOr<KernelInfo> info = failure();
+  SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
+  for (func::FuncOp function : functions)
+    if (function->hasAttr(kKernelAttr)) {
+      info = emit(function, module);
+      if (failed(info))
+        return failure();
+    }
+  for (func::FuncOp function : functions)
+    function.erase();
+  for (auto optimizer :
+       llvm::make_early_inc_range(module.getOps<OptimizerOp>()))
+    optimizer.erase();
+  return info;
+}
+
+static std::string getKey(StringRef text, ArrayRef<StringRef> options) {
+  ::binade::Sha256 hash;
+  auto add = [&](StringRef part) {
+    hash.update(std::string_view(part));
+    hash.update(std::string_view("\0", 1));
+  };
+  for (StringRef part : {StringRef(BINADE_VERSION), StringRef(kSourceHash),
+                         StringRef(LLVM_VERSION_STRING)})
+    add(part);
+  llvm::for_each(options, add);
+  add(text);
+  return hash.hexDigest();
+}
+
+KernelJobs::KernelJobs(ModuleOp module, ArrayRef<StringRef> options) {
+  for (auto kernel : module.getOps<func::FuncOp>()) {
+    if (!kernel->hasAttr(kKernelAttr))
+      continue;
+    std::string text = printAlone(module, kernel, kName);
+    std::string key = getKey(text, options);
+    // Symbols of different objects must differ.
+    std::string symbol = "k" + key.substr(0, 24);
+    text.replace(text.rfind(("@" + kName + "(").str()) + 1, kName.size(),
+                 symbol);
+    auto [entry, isNew] = jobs.try_emplace(
+        key, KernelJob{text, key, symbol, "", kernel.getLoc(), {}});
+    kernels.push_back({kernel, &entry->second});
+  }
+}
+
+LogicalResult
+KernelJobs::run(const ObjectCache &cache, unsigned threadCount,
+                llvm::function_ref<FailureOr<EmittedCode>(KernelJob &)> emit) {
+  SmallVector<KernelJob *> missing;
+  for (auto &[key, job] : jobs) {
+    job.code = cache.find(key);
+    if (job.code)
+      ++reused;
+    else
+      missing.push_back(&job);
+  }
+  std::atomic<size_t> next = 0;
+  auto work = [&] {
+    for (size_t index = next++; index < missing.size(); index = next++) {
+      FailureOr<EmittedCode> code = emit(*missing[index]);
+      if (succeeded(code))
+        missing[index]->code = std::move(*code);
+    }
+  };
+  std::vector<std::thread> threads;
+  size_t wanted = std::min<size_t>(threadCount, missing.size());
+  for (size_t index = 1; index < wanted; ++index)
+    threads.emplace_back(work);
+  work();
+  for (std::thread &thread : threads)
+    thread.join();
+  for (KernelJob *job : missing) {
+    if (!job->code)
+      return emitError(job->location, "cannot compile this kernel: ")
+             << StringRef(job->errors).trim();
+    cache.insert(job->key, *job->code);
+  }
+  return success();
+}

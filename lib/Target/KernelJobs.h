@@ -1,0 +1,55 @@
+//===- KernelJobs.h - kernels, each text compiled once ----------*- C++ -*-===//
+
+#ifndef BINADE_LIB_TARGET_KERNELJOBS_H
+#define BINADE_LIB_TARGET_KERNELJOBS_H
+
+#include "ObjectCache.h"
+#include <map>
+
+namespace mlir::binade {
+
+/// A module of its own with `kernel` under the name `name`, and the functions
+/// and optimizers that it names.
+std::string printAlone(ModuleOp module, func::FuncOp kernel, StringRef name);
+
+/// Calls `body` with the module of `text` and an MLIR context of its own, so
+/// that several threads can do it. Diagnostics are appended to `errors`, one
+/// per line.
+LogicalResult parseAlone(StringRef text, const DialectRegistry &registry,
+                         std::string &errors,
+                         function_ref<LogicalResult(ModuleOp)> body);
+
+/// Replaces the one kernel of `module`, and all else, by what `emit` makes of
+/// it.
+FailureOr<KernelInfo>
+replaceKernel(ModuleOp module,
+              function_ref<FailureOr<KernelInfo>(func::FuncOp, ModuleOp)> emit);
+
+/// One text, whatever the kernels that have it are called.
+struct KernelJob {
+  std::string text; ///< With the symbol as the kernel's name.
+  std::string key, symbol, errors;
+  Location location;
+  std::optional<EmittedCode> code;
+};
+
+/// All kernels of a module.
+struct KernelJobs {
+  /// `options` is what the code depends on beside the text.
+  KernelJobs(ModuleOp module, ArrayRef<StringRef> options);
+
+  /// Takes code from the cache or makes it, on a few threads. An error names
+  /// the kernel.
+  LogicalResult
+  run(const ObjectCache &cache, unsigned threads,
+      llvm::function_ref<FailureOr<EmittedCode>(KernelJob &)> emit);
+
+  std::map<std::string, KernelJob> jobs; ///< By key.
+  /// In the order of the module.
+  SmallVector<std::pair<func::FuncOp, KernelJob *>> kernels;
+  unsigned reused = 0; ///< How many came from the cache.
+};
+
+} // namespace mlir::binade
+
+#endif // BINADE_LIB_TARGET_KERNELJOBS_H

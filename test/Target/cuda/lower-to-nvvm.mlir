@@ -1,0 +1,52 @@
+// RUN: binade-opt %s --split-input-file --binade-target-cuda-pipeline | FileCheck %s
+
+// Bare pointers that are said not to overlap, the exact size of a block, and nothing of
+// the dialects that were there.
+
+// CHECK-LABEL: llvm.func @square(
+// CHECK-SAME:    %[[X:.*]]: !llvm.ptr {llvm.noalias}, %[[Y:.*]]: !llvm.ptr {llvm.noalias})
+// CHECK-SAME:    nvvm.kernel, nvvm.reqntid = array<i32: 256, 1, 1>
+// CHECK-NOT:     gpu.
+// CHECK:         nvvm.read.ptx.sreg.tid.x
+// CHECK:         llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr -> vector<4xf32>
+// CHECK:         llvm.fmul
+// CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xf32>, !llvm.ptr
+gpu.module @kernels {
+  gpu.func @square.items(%x: memref<1024xf32> {llvm.noalias}, %y: memref<1024xf32> {llvm.noalias}) kernel
+      attributes {known_block_size = array<i32: 256, 1, 1>, known_grid_size = array<i32: 1, 1, 1>} {
+    %c4 = arith.constant 4 : index
+    %thread = gpu.thread_id x
+    %at = arith.muli %thread, %c4 : index
+    %v = vector.load %x[%at] {alignment = 16 : i64} : memref<1024xf32>, vector<4xf32>
+    %w = arith.mulf %v, %v : vector<4xf32>
+    vector.store %w, %y[%at] {alignment = 16 : i64} : memref<1024xf32>, vector<4xf32>
+    gpu.return
+  }
+}
+
+// -----
+
+// Shared memory is as aligned as the widest access of it.
+
+// CHECK:       llvm.mlir.global internal @__wg_shared_finish_0() {addr_space = 3 : i32, alignment = 16 : i64}
+// CHECK-SAME:    !llvm.array<1024 x i8>
+// CHECK-LABEL: llvm.func @shared_finish(
+// CHECK:         nvvm.barrier
+// CHECK:         nvvm.shfl.sync bfly
+gpu.module @kernels {
+  gpu.func @shared.finish(%x: memref<256xf32>) workgroup(%all: memref<1024xi8, #gpu.address_space<workgroup>>) kernel
+      attributes {known_block_size = array<i32: 256, 1, 1>, known_grid_size = array<i32: 1, 1, 1>} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : i32
+    %c32 = arith.constant 32 : i32
+    %thread = gpu.thread_id x
+    %own = memref.view %all[%c0][] : memref<1024xi8, #gpu.address_space<workgroup>> to memref<256xf32, #gpu.address_space<workgroup>>
+    %v = memref.load %x[%thread] : memref<256xf32>
+    memref.store %v, %own[%thread] : memref<256xf32, #gpu.address_space<workgroup>>
+    gpu.barrier
+    %first = memref.load %own[%c0] : memref<256xf32, #gpu.address_space<workgroup>>
+    %other, %valid = gpu.shuffle xor %first, %c1, %c32 : f32
+    memref.store %other, %x[%thread] : memref<256xf32>
+    gpu.return
+  }
+}
