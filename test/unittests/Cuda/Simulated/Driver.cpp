@@ -1,56 +1,16 @@
 //===- Driver.cpp - CUDA's driver without a device ------------------------===//
 
-#include "Simulated.h"
+#include "State.h"
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
 #include <iostream>
-#include <optional>
 #include <sstream>
 #include <string_view>
 
 using namespace simulated;
 
-struct CUctx_st {};
-struct CUevent_st {
-  std::optional<std::chrono::steady_clock::time_point> time;
-};
-struct CUgraph_st {
-  std::vector<Task> tasks;
-};
-struct CUgraphExec_st {
-  std::vector<Task> tasks;
-};
-struct CUstream_st {
-  std::deque<Task> tasks;
-  std::unique_ptr<CUgraph_st> capture;
-  bool isBroken = false; ///< The capture.
-};
-
-namespace {
-/// Memory of the host that the device reads by itself.
-using Pinned = std::vector<char>;
-
-/// All that a process has of the driver.
-struct State {
-  std::map<std::string, std::uint64_t> settings;
-  std::map<Address, std::vector<char>> memory;
-  std::map<const void *, Pinned> pinned;
-  std::map<CUfunc_st *, int> sharedBytes;
-  Address next = kFirst;
-  std::uint64_t allocated = 0, kernels = 0;
-  int failure = 0, callsAfterFailure = 0;
-  bool isInitialized = false;
-  CUctx_st context;
-
-  /// No address that the host has.
-  static constexpr Address kFirst = Address(0x30) << 40;
-};
-} // namespace
-
-static State &getState() {
+State &simulated::getState() {
   static State state;
   return state;
 }
@@ -67,9 +27,9 @@ std::uint64_t simulated::getSetting(const std::string &key,
 
 static void readSettings() {
   static constexpr std::string_view known[] = {
-      "devices",     "version",     "capability", "memory",
-      "allocate",    "init",        "load_cubin", "load_ptx",
-      "fail_launch", "fail_status", "hang_launch"};
+      "devices",     "version",     "capability",  "memory",
+      "allocate",    "init",        "load_cubin",  "load_ptx",
+      "fail_launch", "fail_status", "hang_launch", "cublaslt"};
   getState().settings.clear();
   const char *text = std::getenv("BINADE_SIMULATED_CUDA");
   std::istringstream pairs(text ? text : "");
@@ -85,8 +45,7 @@ static void readSettings() {
   }
 }
 
-/// Before every function: whether it may go on.
-static int enter() {
+int simulated::enter() {
   State &state = getState();
   if (!state.isInitialized)
     return 3; // CUDA_ERROR_NOT_INITIALIZED
@@ -95,184 +54,11 @@ static int enter() {
   return state.failure;
 }
 
-char *simulated::findMemory(Address address, std::size_t bytes) {
-  auto &memory = getState().memory;
-  auto behind = memory.upper_bound(address);
-  if (behind == memory.begin())
-    return nullptr;
-  auto &[start, content] = *std::prev(behind);
-  if (address - start > content.size() ||
-      bytes > content.size() - (address - start))
-    return nullptr;
-  return content.data() + (address - start);
-}
-
-static bool isPinned(const void *address, std::size_t bytes) {
-  const char *first = static_cast<const char *>(address);
-  for (const auto &[start, content] : getState().pinned)
-    if (first >= content.data() &&
-        first + bytes <= content.data() + content.size())
-      return true;
-  return false;
-}
-
-//===----------------------------------------------------------------------===//
-// The stream
-//===----------------------------------------------------------------------===//
-
-int simulated::enqueue(CUstream_st *stream, Task task) {
-  if (stream->capture)
-    stream->capture->tasks.push_back(std::move(task));
-  else
-    stream->tasks.push_back(std::move(task));
-  return status::Success;
-}
-
-/// Does what is on the stream; what fails loses the context.
-static int run(CUstream_st *stream) {
-  if (stream->capture) {
-    stream->isBroken = true;
-    return status::StreamCaptureUnsupported;
-  }
-  while (!stream->tasks.empty()) {
-    int result = stream->tasks.front()();
-    if (result == kHangs)
-      return status::NotReady;
-    stream->tasks.pop_front();
-    if (result) {
-      stream->tasks.clear();
-      return getState().failure = result;
-    }
-  }
-  return status::Success;
-}
-
-/// A kernel that counts among those that fail or hang.
-static Task countLaunch(Task kernel) {
-  return [kernel, number = std::uint64_t(0)]() mutable {
-    if (number == 0)
-      number = ++getState().kernels;
-    if (number == getSetting("hang_launch", 0))
-      return kHangs;
-    if (number == getSetting("fail_launch", 0))
-      return int(getSetting("fail_status", status::LaunchFailed));
-    return kernel();
-  };
+std::size_t simulated::getTotal() {
+  return getSetting("memory", std::size_t(1) << 30);
 }
 
 extern "C" {
-
-int cuStreamCreate(CUstream_st **stream, unsigned) {
-  if (int error = enter())
-    return error;
-  *stream = new CUstream_st;
-  return status::Success;
-}
-
-int cuStreamDestroy_v2(CUstream_st *stream) {
-  if (int error = enter())
-    return error;
-  delete stream;
-  return status::Success;
-}
-
-int cuStreamQuery(CUstream_st *stream) {
-  if (int error = enter())
-    return error;
-  return run(stream);
-}
-
-int cuStreamBeginCapture_v2(CUstream_st *stream, int) {
-  if (int error = enter())
-    return error;
-  stream->capture = std::make_unique<CUgraph_st>();
-  stream->isBroken = false;
-  return status::Success;
-}
-
-int cuStreamEndCapture(CUstream_st *stream, CUgraph_st **graph) {
-  if (int error = enter())
-    return error;
-  auto captured = std::move(stream->capture);
-  *graph = nullptr;
-  if (stream->isBroken)
-    return status::StreamCaptureInvalidated;
-  *graph = captured.release();
-  return status::Success;
-}
-
-int cuGraphInstantiateWithFlags(CUgraphExec_st **made, CUgraph_st *graph,
-                                unsigned long long) {
-  if (int error = enter())
-    return error;
-  *made = new CUgraphExec_st{graph->tasks};
-  return status::Success;
-}
-
-int cuGraphLaunch(CUgraphExec_st *graph, CUstream_st *stream) {
-  if (int error = enter())
-    return error;
-  for (const Task &task : graph->tasks)
-    enqueue(stream, task);
-  return status::Success;
-}
-
-int cuGraphDestroy(CUgraph_st *graph) {
-  if (int error = enter())
-    return error;
-  delete graph;
-  return status::Success;
-}
-
-int cuGraphExecDestroy(CUgraphExec_st *graph) {
-  if (int error = enter())
-    return error;
-  delete graph;
-  return status::Success;
-}
-
-int cuEventCreate(CUevent_st **event, unsigned) {
-  if (int error = enter())
-    return error;
-  *event = new CUevent_st;
-  return status::Success;
-}
-
-int cuEventRecord(CUevent_st *event, CUstream_st *stream) {
-  if (int error = enter())
-    return error;
-  return enqueue(stream, [event] {
-    event->time = std::chrono::steady_clock::now();
-    return int(status::Success);
-  });
-}
-
-int cuEventQuery(CUevent_st *event) {
-  if (int error = enter())
-    return error;
-  return event->time ? status::Success : status::NotReady;
-}
-
-int cuEventElapsedTime(float *milliseconds, CUevent_st *from, CUevent_st *to) {
-  if (int error = enter())
-    return error;
-  if (!from->time || !to->time)
-    return status::NotReady;
-  *milliseconds =
-      std::chrono::duration<float, std::milli>(*to->time - *from->time).count();
-  return status::Success;
-}
-
-int cuEventDestroy_v2(CUevent_st *event) {
-  if (int error = enter())
-    return error;
-  delete event;
-  return status::Success;
-}
-
-//===----------------------------------------------------------------------===//
-// The device
-//===----------------------------------------------------------------------===//
 
 int cuGetErrorName(int code, const char **name) {
   static const std::map<int, const char *> names = {
@@ -352,10 +138,6 @@ int cuDeviceGetAttribute(int *value, int which, int) {
   return enter();
 }
 
-static std::size_t getTotal() {
-  return getSetting("memory", std::size_t(1) << 30);
-}
-
 int cuDeviceTotalMem_v2(std::size_t *bytes, int) {
   *bytes = getTotal();
   return enter();
@@ -370,187 +152,4 @@ int cuDevicePrimaryCtxRelease_v2(int) { return enter(); }
 
 int cuCtxSetCurrent(CUctx_st *) { return enter(); }
 
-//===----------------------------------------------------------------------===//
-// Memory
-//===----------------------------------------------------------------------===//
-
-int cuMemGetInfo_v2(std::size_t *free, std::size_t *total) {
-  *total = getTotal();
-  *free = *total - getState().allocated;
-  return enter();
-}
-
-int cuMemAlloc_v2(Address *address, std::size_t bytes) {
-  if (int error = enter())
-    return error;
-  if (bytes == 0)
-    return status::InvalidValue;
-  State &state = getState();
-  if (bytes > getTotal() - state.allocated ||
-      bytes > getSetting("allocate", bytes))
-    return status::OutOfMemory;
-  // What nobody wrote is no number that passes for one; allocations do not
-  // touch.
-  constexpr std::size_t page = 2 << 20;
-  *address = state.next;
-  state.memory[state.next].assign(bytes, static_cast<char>(0xff));
-  state.next += (bytes / page + 2) * page;
-  state.allocated += bytes;
-  return status::Success;
-}
-
-int cuMemFree_v2(Address address) {
-  if (int error = enter())
-    return error;
-  auto found = getState().memory.find(address);
-  if (found == getState().memory.end())
-    return status::InvalidValue;
-  getState().allocated -= found->second.size();
-  getState().memory.erase(found);
-  return status::Success;
-}
-
-int cuMemHostAlloc(void **address, std::size_t bytes, unsigned) {
-  if (int error = enter())
-    return error;
-  Pinned memory(bytes);
-  *address = memory.data();
-  getState().pinned.emplace(*address, std::move(memory));
-  return status::Success;
-}
-
-int cuMemFreeHost(void *address) {
-  if (int error = enter())
-    return error;
-  return getState().pinned.erase(address) ? status::Success
-                                          : status::InvalidValue;
-}
-
-int cuMemcpyHtoDAsync_v2(Address to, const void *from, std::size_t bytes,
-                         CUstream_st *stream) {
-  if (int error = enter())
-    return error;
-  if (!findMemory(to, bytes))
-    return status::InvalidValue;
-  // Of pageable memory the driver makes a copy; pinned memory is read when the
-  // stream comes to it.
-  std::shared_ptr<std::vector<char>> staged;
-  if (!isPinned(from, bytes))
-    staged = std::make_shared<std::vector<char>>(
-        static_cast<const char *>(from),
-        static_cast<const char *>(from) + bytes);
-  return enqueue(stream, [=] {
-    std::memcpy(findMemory(to, bytes), staged ? staged->data() : from, bytes);
-    return int(status::Success);
-  });
-}
-
-int cuMemcpyDtoHAsync_v2(void *to, Address from, std::size_t bytes,
-                         CUstream_st *stream) {
-  if (int error = enter())
-    return error;
-  if (!findMemory(from, bytes))
-    return status::InvalidValue;
-  enqueue(stream, [=] {
-    std::memcpy(to, findMemory(from, bytes), bytes);
-    return int(status::Success);
-  });
-  return isPinned(to, bytes) ? int(status::Success) : run(stream);
-}
-
-int cuMemcpyDtoDAsync_v2(Address to, Address from, std::size_t bytes,
-                         CUstream_st *stream) {
-  if (int error = enter())
-    return error;
-  if (!findMemory(to, bytes) || !findMemory(from, bytes))
-    return status::InvalidValue;
-  return enqueue(stream, [=] {
-    std::memmove(findMemory(to, bytes), findMemory(from, bytes), bytes);
-    return int(status::Success);
-  });
-}
-
-int cuMemsetD8Async(Address to, unsigned char value, std::size_t bytes,
-                    CUstream_st *stream) {
-  if (int error = enter())
-    return error;
-  if (!findMemory(to, bytes))
-    return status::InvalidValue;
-  return enqueue(stream, [=] {
-    std::memset(findMemory(to, bytes), value, bytes);
-    return int(status::Success);
-  });
-}
-
-//===----------------------------------------------------------------------===//
-// Kernels
-//===----------------------------------------------------------------------===//
-
-int cuModuleLoadDataEx(CUmod_st **module, const void *image, unsigned options,
-                       int *keys, void **values) {
-  if (int error = enter())
-    return error;
-  bool isCubin = std::memcmp(image,
-                             "\x7f"
-                             "ELF",
-                             4) == 0;
-  if (auto failure = getSetting(isCubin ? "load_cubin" : "load_ptx", 0)) {
-    for (unsigned i = 0; i < options; ++i)
-      if (keys[i] == binade::cuda::jit::ErrorLogBuffer && !isCubin)
-        std::strcpy(static_cast<char *>(values[i]),
-                    "ptxas fatal   : simulated\n");
-    return static_cast<int>(failure);
-  }
-  *module = loadModule(image);
-  return *module ? status::Success : status::InvalidImage;
-}
-
-int cuModuleUnload(CUmod_st *module) {
-  if (int error = enter())
-    return error;
-  unloadModule(module);
-  return status::Success;
-}
-
-int cuModuleGetFunction(CUfunc_st **function, CUmod_st *module,
-                        const char *name) {
-  if (int error = enter())
-    return error;
-  *function = findFunction(*module, name);
-  return *function ? status::Success : status::NotFound;
-}
-
-int cuFuncSetAttribute(CUfunc_st *function, int attribute, int value) {
-  if (int error = enter())
-    return error;
-  if (attribute != binade::cuda::kMaxDynamicSharedSizeBytes || value > 232448)
-    return status::InvalidValue;
-  getState().sharedBytes[function] = value;
-  return status::Success;
-}
-
-int cuLaunchKernel(CUfunc_st *function, unsigned x, unsigned y, unsigned z,
-                   unsigned bx, unsigned by, unsigned bz, unsigned sharedBytes,
-                   CUstream_st *stream, void **arguments, void **) {
-  if (int error = enter())
-    return error;
-  auto shared = getState().sharedBytes.find(function);
-  unsigned allowed = shared == getState().sharedBytes.end()
-                         ? 48 << 10
-                         : static_cast<unsigned>(shared->second);
-  std::uint64_t threads = std::uint64_t(bx) * by * bz;
-  if (std::uint64_t(x) * y * z == 0 || threads == 0 || threads > 1024 ||
-      sharedBytes > allowed)
-    return status::InvalidValue;
-  const unsigned grid[] = {x, y, z}, block[] = {bx, by, bz};
-  return enqueue(stream,
-                 countLaunch(prepareLaunch(*function, grid, block, arguments)));
-}
-
 } // extern "C"
-
-// The runtime finds every function that it asks for, with its parameters.
-#define CHECK(NAME, SYMBOL, PARAMETERS)                                        \
-  static_assert(std::is_same_v<decltype(&SYMBOL), int(*) PARAMETERS>);
-BINADE_CUDA_FUNCTIONS(CHECK)
-#undef CHECK

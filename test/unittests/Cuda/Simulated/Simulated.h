@@ -20,6 +20,7 @@
 //   fail_launch=N        the N-th kernel that runs fails, from 1
 //   fail_status=719      how
 //   hang_launch=N        the N-th kernel that runs does not end
+//   cublaslt=130000      version of libcublasLt.so.13
 //===----------------------------------------------------------------------===//
 
 #ifndef BINADE_TEST_CUDA_SIMULATED_H
@@ -32,9 +33,10 @@
 #include <string>
 #include <vector>
 
+using binade::cuda::Address;
+
 namespace simulated {
 
-using binade::cuda::Address;
 namespace status = binade::cuda::status;
 
 /// What a stream does next; returns a status, or `kHangs`.
@@ -61,7 +63,15 @@ Task prepareLaunch(const CUfunc_st &function, const unsigned *grid,
 
 } // namespace simulated
 
+extern "C" {
 /// Functions called after the context was lost.
-extern "C" int simulatedCallsAfterFailure();
+int simulatedCallsAfterFailure();
+
+// What the runtime asks for, with its parameters: a definition with others is
+// an error.
+#define BINADE_DECLARE(NAME, SYMBOL, PARAMETERS) int SYMBOL PARAMETERS;
+BINADE_CUDA_FUNCTIONS(BINADE_DECLARE)
+#undef BINADE_DECLARE
+}
 
 #endif // BINADE_TEST_CUDA_SIMULATED_H
