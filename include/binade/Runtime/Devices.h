@@ -35,7 +35,7 @@ struct CudaDevice {
   std::string format() const;
 };
 
-/// The CPU, and the CUDA devices or why there are none.
+/// The CPU, and the CUDA devices or why there are none, or no more.
 struct DeviceList {
   unsigned cores = 0;
   /// `x86-64-v4`; empty where kernels cannot run.
