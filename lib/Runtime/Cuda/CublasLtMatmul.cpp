@@ -348,7 +348,9 @@ Result<void> CublasLtMatmul::run(const MatmulAddresses &addresses,
   auto constant = [&](Address address) -> const void * {
     return pointer(address);
   };
-  Address added = problem.accumulate ? addresses.out : 0;
+  // Of FP8 there is nothing to add; elsewhere versions differ in whether they
+  // take none.
+  Address added = isFp8(problem.out) ? 0 : addresses.out;
   if (auto done = library->call(
           library->functions.matmul, library->handle, operation.get(),
           static_cast<const void *>(&one), constant(addresses.rhs), rhs.get(),

@@ -108,7 +108,7 @@ Result<std::unique_ptr<Device>> Device::open(Driver driver, int index,
 
 Device::~Device() {
   const DriverTable &functions = driver.functions;
-  if (stream)
+  if (stream && settle())
     (void)call(functions.streamDestroy, stream);
   if (context)
     (void)call(functions.primaryCtxRelease, properties.index);
@@ -253,10 +253,25 @@ Result<void> Device::launch(CUfunc_st *kernel, const LaunchShape &shape,
                shape.sharedBytes, stream, const_cast<void **>(arguments.data()),
                static_cast<void **>(nullptr));
       !done)
-    // What ended the context before has a place of its own.
-    return failure ? done.takeError()
-                   : done.takeError().withPart("kernel " + format(label));
+    // A failure that an earlier kernel may have caused names that.
+    return failure && pending.count
+               ? done.takeError()
+               : done.takeError().withPart("kernel " + format(label));
   return note(label);
+}
+
+bool Device::settle() {
+  if (pending.count && !capturing)
+    (void)wait();
+  return !failure;
+}
+
+Result<void> Device::read(void *to, Address from, std::uint64_t bytes) {
+  if (auto done = wait(); !done)
+    return done;
+  if (auto done = download(to, from, bytes); !done)
+    return done;
+  return wait();
 }
 
 Result<void> Device::wait() {

@@ -109,8 +109,9 @@ public:
                                 std::span<const NamedBytes> parts = {});
   Result<PinnedMemory> allocatePinned(std::uint64_t bytes);
 
-  // What follows is put on the stream. Memory of the host has to be pinned for
-  // that, and to hold what it does until `wait`; other memory is waited for.
+  // What follows is put on the stream, memory of the host as it is when the
+  // stream comes to it. A download is into pinned memory: for other memory the
+  // driver waits by itself, without an end.
   Result<void> upload(Address to, const void *from, std::uint64_t bytes);
   Result<void> download(void *to, Address from, std::uint64_t bytes);
   Result<void> copy(Address to, Address from, std::uint64_t bytes);
@@ -134,6 +135,9 @@ public:
   /// The failure that ended the context; only after it.
   const Error &getFailure() const { return *failure; }
 
+  /// Downloads into any memory, and waits for it.
+  Result<void> read(void *to, Address from, std::uint64_t bytes);
+
   /// Runs a function of the driver, unless the device has failed.
   template <typename... Parameters, typename... Arguments>
   Result<void> call(const Function<int(Parameters...)> &function,
@@ -146,6 +150,8 @@ public:
   }
   /// Ends the context with `error`, which says what was running.
   Error fail(Error error);
+  /// Waits if kernels may run; true where the device lives.
+  bool settle();
 
 private:
   friend class Graph;
@@ -166,8 +172,9 @@ private:
 };
 
 template <typename Handle, auto Release> Owned<Handle, Release>::~Owned() {
-  // A destructor has nobody to report to, and the device remembers.
-  if (handle != Handle{})
+  // The driver waits for kernels before it takes memory back, without an end. A
+  // destructor has nobody to report to, and the device remembers.
+  if (handle != Handle{} && device->settle())
     (void)device->call(device->getDriver().functions.*Release, handle);
 }
 

@@ -33,8 +33,7 @@ struct CublasLtTest : SimulatedDevice {
   }
   std::string getBytes(const DeviceMemory &memory, std::size_t bytes) {
     std::string text(bytes, 0);
-    EXPECT_TRUE(device->download(text.data(), memory.get(), bytes));
-    EXPECT_TRUE(device->wait());
+    EXPECT_TRUE(device->read(text.data(), memory.get(), bytes));
     return text;
   }
 
@@ -471,6 +470,15 @@ TEST_F(EpilogueTest, Bias) {
   Codes bias = makeCodes(DType::BF16, 8, 12);
   DeviceMemory memory = put(bias.bytes);
   check(p, lhs, rhs, addBias(bias.values), {.bias = memory.get()});
+}
+
+TEST_F(EpilogueTest, ABiasThatIsNotThere) {
+  p.epilogue = Epilogue::Bias;
+  auto matmul = CublasLtMatmul::create(library, p, 0);
+  DeviceMemory x = put(std::string(80, '\0'));
+  ASSERT_TRUE(
+      matmul->run({.lhs = x.get(), .rhs = x.get(), .out = x.get()}, {}));
+  EXPECT_FALSE(device->wait());
 }
 
 TEST_F(EpilogueTest, Gelu) {

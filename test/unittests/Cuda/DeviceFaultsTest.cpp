@@ -155,6 +155,21 @@ TEST_F(DeviceFaultsTest, AKernelThatHangs) {
   EXPECT_TRUE(device->hasFailed());
 }
 
+TEST_F(DeviceFaultsTest, NobodyWaitsForEver) {
+  DeviceOptions options;
+  options.patience = std::chrono::milliseconds(50);
+  open("hang_launch=1", options);
+  Module kernels = load(kAdd);
+  {
+    DeviceMemory x = put(x40);
+    // An error on the host leaves the scope before anyone waits.
+    ASSERT_TRUE(launch(*kernels.find("add"), {x.get(), x.get(), x.get()}, 40));
+  }
+  EXPECT_TRUE(device->hasFailed());
+  float value = 0;
+  EXPECT_FALSE(device->read(&value, 0, sizeof(value)));
+}
+
 TEST_F(DeviceFaultsTest, AWrongLaunchIsNoEndOfTheDevice) {
   open();
   Module kernels = load(kAdd);

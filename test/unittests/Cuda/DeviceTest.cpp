@@ -94,6 +94,21 @@ TEST_F(DeviceTest, ACaptureThatFailsLeavesTheDevice) {
   EXPECT_EQ(get(put(x), 40), x);
 }
 
+TEST_F(DeviceTest, PinnedMemoryHasItsOwnTime) {
+  open();
+  auto pinned = device->allocatePinned(2 * sizeof(float));
+  auto *host = static_cast<float *>(pinned->get());
+  DeviceMemory memory = put({0, 0});
+  host[0] = 1;
+  ASSERT_TRUE(device->upload(memory.get(), &host[0], sizeof(float)));
+  ASSERT_TRUE(device->download(&host[1], memory.get(), sizeof(float)));
+  // The stream has not come to it.
+  host[0] = 2;
+  host[1] = 3;
+  ASSERT_TRUE(device->wait());
+  EXPECT_EQ(host[1], 2.0f);
+}
+
 TEST_F(DeviceTest, CopiesAndFills) {
   open();
   DeviceMemory from = put(x), to = put(y);

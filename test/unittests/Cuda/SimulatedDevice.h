@@ -67,8 +67,7 @@ struct SimulatedDevice : testing::Test {
   std::vector<float> get(const DeviceMemory &memory, std::size_t count) {
     std::vector<float> values(count);
     EXPECT_TRUE(
-        device->download(values.data(), memory.get(), count * sizeof(float)));
-    EXPECT_TRUE(device->wait());
+        device->read(values.data(), memory.get(), count * sizeof(float)));
     return values;
   }
 

@@ -17,6 +17,31 @@ static bool isThere(const MatrixLayout &x, Address p) {
                            static_cast<std::size_t>(getByteSize(x.type)));
 }
 
+/// Whether the vectors of the epilogue and of scales do. Scales may be absent.
+static bool areVectorsThere(const Call &call) {
+  const MatmulDesc &desc = call.desc;
+  Operands x{desc, call.a, call.b, call.c, call.d};
+  auto isThere = [&](int pointer, std::uint64_t count, int typeAttribute) {
+    auto type = static_cast<int>(desc.get(typeAttribute, type::F32));
+    return findMemory(desc.get(pointer),
+                      count * static_cast<std::size_t>(getByteSize(type)));
+  };
+  bool isOfColumns = x.getEpilogue() == epilogue::BGradB;
+  if (x.hasBias() &&
+      !isThere(desc::BiasPointer, isOfColumns ? x.getN() : x.getM(),
+               desc::BiasDataType))
+    return false;
+  if (x.hasAux() && !isThere(desc::AuxPointer,
+                             desc.get(desc::AuxLd) * (x.getN() - 1) + x.getM(),
+                             desc::AuxDataType))
+    return false;
+  for (int pointer : {int(desc::AScalePointer), int(desc::BScalePointer),
+                      int(desc::DScalePointer), int(desc::AmaxDPointer)})
+    if (desc.get(pointer) && !findMemory(desc.get(pointer), 4))
+      return false;
+  return true;
+}
+
 /// What the simulated algorithm wants, where it gets it.
 static constexpr std::uint64_t kWorkspace = 4096;
 /// Of algorithms that this library has made.
@@ -68,8 +93,12 @@ const char *cublasLtGetStatusName(int code) {
   }
 }
 
-int cublasLtCreate(Handle **handle) { return make(handle); }
-int cublasLtDestroy(Handle *handle) { return remove(handle); }
+int cublasLtCreate(Handle **handle) {
+  static Handle only;
+  *handle = &only;
+  return blas::Success;
+}
+int cublasLtDestroy(Handle *) { return blas::Success; }
 int cublasLtMatmulDescCreate(MatmulDesc **desc, int compute, int) {
   return make(desc, compute);
 }
@@ -179,7 +208,7 @@ int cublasLtMatmul(Handle *, MatmulDesc *desc, const void *alpha, const void *a,
   return simulated::enqueue(stream, [call] {
     if (!isThere(call.a, call.pa) || !isThere(call.b, call.pb) ||
         !isThere(call.d, call.pd) ||
-        (call.beta != 0 && !isThere(call.c, call.pc)))
+        (call.beta != 0 && !isThere(call.c, call.pc)) || !areVectorsThere(call))
       return int(simulated::status::IllegalAddress);
     multiply(call);
     return int(simulated::status::Success);

@@ -16,7 +16,6 @@
 #include <cstring>
 #include <elf.h>
 #include <iostream>
-#include <memory>
 
 struct CUfunc_st {
   mlir::gpu::GPUFuncOp kernel;
@@ -53,7 +52,7 @@ static size_t measure(const char *image) {
   return end;
 }
 
-CUmod_st *simulated::loadModule(const void *image) {
+std::shared_ptr<CUmod_st> simulated::loadModule(const void *image) {
   const char *folder = std::getenv("BINADE_SIMULATED_KERNELS");
   if (!folder) {
     std::cerr << "libcuda.so.1 (simulated): BINADE_SIMULATED_KERNELS names no "
@@ -64,7 +63,7 @@ CUmod_st *simulated::loadModule(const void *image) {
   std::string path = std::string(folder) + "/" +
                      ::binade::sha256(std::string_view(begin, measure(begin))) +
                      ".mlir";
-  auto loaded = std::make_unique<CUmod_st>();
+  auto loaded = std::make_shared<CUmod_st>();
   loaded->context.loadDialect<arith::ArithDialect, gpu::GPUDialect,
                               math::MathDialect, memref::MemRefDialect,
                               scf::SCFDialect, vector::VectorDialect>();
@@ -74,10 +73,8 @@ CUmod_st *simulated::loadModule(const void *image) {
   loaded->module->walk([&](gpu::GPUFuncOp kernel) {
     loaded->functions[kernel.getName().str()] = {kernel};
   });
-  return loaded.release();
+  return loaded;
 }
-
-void simulated::unloadModule(CUmod_st *module) { delete module; }
 
 CUfunc_st *simulated::findFunction(CUmod_st &module, const std::string &name) {
   auto found = module.functions.find(name);

@@ -35,15 +35,14 @@ int cuModuleLoadDataEx(CUmod_st **module, const void *image, unsigned options,
                     "ptxas fatal   : simulated\n");
     return static_cast<int>(failure);
   }
-  *module = loadModule(image);
-  return *module ? status::Success : status::InvalidImage;
+  auto loaded = loadModule(image);
+  return loaded ? hand(module, loaded) : int(status::InvalidImage);
 }
 
 int cuModuleUnload(CUmod_st *module) {
   if (int error = enter())
     return error;
-  unloadModule(module);
-  return status::Success;
+  return takeBack(module);
 }
 
 int cuModuleGetFunction(CUfunc_st **function, CUmod_st *module,

@@ -56,6 +56,11 @@ int cuMemAlloc_v2(Address *address, std::size_t bytes) {
 int cuMemFree_v2(Address address) {
   if (int error = enter())
     return error;
+  // Kernels may still use it.
+  for (CUstream_st *stream : getState().streams)
+    if (!stream->capture)
+      if (int failure = drain(stream))
+        return failure;
   auto found = getState().memory.find(address);
   if (found == getState().memory.end())
     return status::InvalidValue;
@@ -109,7 +114,7 @@ int cuMemcpyDtoHAsync_v2(void *to, Address from, std::size_t bytes,
     std::memcpy(to, findMemory(from, bytes), bytes);
     return int(status::Success);
   });
-  return isPinned(to, bytes) ? int(status::Success) : run(stream);
+  return isPinned(to, bytes) ? int(status::Success) : drain(stream);
 }
 
 int cuMemcpyDtoDAsync_v2(Address to, Address from, std::size_t bytes,

@@ -30,6 +30,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -54,8 +55,7 @@ int enqueue(CUstream_st *stream, Task task);
 std::uint64_t getSetting(const std::string &key, std::uint64_t otherwise);
 
 /// A loaded module. Null, with text on standard error, where there is none.
-CUmod_st *loadModule(const void *image);
-void unloadModule(CUmod_st *module);
+std::shared_ptr<CUmod_st> loadModule(const void *image);
 CUfunc_st *findFunction(CUmod_st &module, const std::string &name);
 /// The work of a launch, with arguments as they are now.
 Task prepareLaunch(const CUfunc_st &function, const unsigned *grid,

@@ -8,6 +8,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <set>
 
 struct CUctx_st {};
 struct CUevent_st {
@@ -36,6 +37,8 @@ struct State {
   std::map<Address, std::vector<char>> memory;
   std::map<const void *, Pinned> pinned;
   std::map<CUfunc_st *, int> sharedBytes;
+  std::map<const void *, std::shared_ptr<void>> objects;
+  std::set<CUstream_st *> streams;
   Address next = kFirst;
   std::uint64_t allocated = 0, kernels = 0;
   int failure = 0, callsAfterFailure = 0;
@@ -56,6 +59,22 @@ int enter();
 
 /// Does what is on the stream; what fails loses the context.
 int run(CUstream_st *stream);
+
+/// The same of a function that does not return before: ends the process where a
+/// device would wait for ever.
+int drain(CUstream_st *stream);
+
+/// Hands an object out; whoever forgets it does not leak it.
+template <typename T> int hand(T **out, std::shared_ptr<T> object) {
+  *out = object.get();
+  getState().objects[object.get()] = std::move(object);
+  return status::Success;
+}
+/// Takes it back. An object that there is not is an error.
+inline int takeBack(const void *object) {
+  return getState().objects.erase(object) ? status::Success
+                                          : status::InvalidValue;
+}
 
 } // namespace simulated
 

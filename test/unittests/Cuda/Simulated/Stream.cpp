@@ -1,6 +1,8 @@
 //===- Stream.cpp - work of the simulated driver, in its order ------------===//
 
 #include "State.h"
+#include <cstdlib>
+#include <iostream>
 
 using namespace simulated;
 
@@ -30,20 +32,30 @@ int simulated::run(CUstream_st *stream) {
   return status::Success;
 }
 
+int simulated::drain(CUstream_st *stream) {
+  int result = run(stream);
+  if (result == status::NotReady) {
+    std::cerr << "libcuda.so.1 (simulated): the host waits for ever\n";
+    std::abort();
+  }
+  return result;
+}
+
 extern "C" {
 
 int cuStreamCreate(CUstream_st **stream, unsigned) {
   if (int error = enter())
     return error;
-  *stream = new CUstream_st;
+  hand(stream, std::make_shared<CUstream_st>());
+  getState().streams.insert(*stream);
   return status::Success;
 }
 
 int cuStreamDestroy_v2(CUstream_st *stream) {
   if (int error = enter())
     return error;
-  delete stream;
-  return status::Success;
+  getState().streams.erase(stream);
+  return takeBack(stream);
 }
 
 int cuStreamQuery(CUstream_st *stream) {
@@ -67,16 +79,14 @@ int cuStreamEndCapture(CUstream_st *stream, CUgraph_st **graph) {
   *graph = nullptr;
   if (stream->isBroken)
     return status::StreamCaptureInvalidated;
-  *graph = captured.release();
-  return status::Success;
+  return hand(graph, std::shared_ptr<CUgraph_st>(std::move(captured)));
 }
 
 int cuGraphInstantiateWithFlags(CUgraphExec_st **made, CUgraph_st *graph,
                                 unsigned long long) {
   if (int error = enter())
     return error;
-  *made = new CUgraphExec_st{graph->tasks};
-  return status::Success;
+  return hand(made, std::make_shared<CUgraphExec_st>(graph->tasks));
 }
 
 int cuGraphLaunch(CUgraphExec_st *graph, CUstream_st *stream) {
@@ -90,22 +100,19 @@ int cuGraphLaunch(CUgraphExec_st *graph, CUstream_st *stream) {
 int cuGraphDestroy(CUgraph_st *graph) {
   if (int error = enter())
     return error;
-  delete graph;
-  return status::Success;
+  return takeBack(graph);
 }
 
 int cuGraphExecDestroy(CUgraphExec_st *graph) {
   if (int error = enter())
     return error;
-  delete graph;
-  return status::Success;
+  return takeBack(graph);
 }
 
 int cuEventCreate(CUevent_st **event, unsigned) {
   if (int error = enter())
     return error;
-  *event = new CUevent_st;
-  return status::Success;
+  return hand(event, std::make_shared<CUevent_st>());
 }
 
 int cuEventRecord(CUevent_st *event, CUstream_st *stream) {
@@ -136,8 +143,7 @@ int cuEventElapsedTime(float *milliseconds, CUevent_st *from, CUevent_st *to) {
 int cuEventDestroy_v2(CUevent_st *event) {
   if (int error = enter())
     return error;
-  delete event;
-  return status::Success;
+  return takeBack(event);
 }
 
 } // extern "C"
