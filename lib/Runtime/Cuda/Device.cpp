@@ -61,13 +61,13 @@ Error Device::fail(Error error) {
     error = std::move(error).withNote("while kernel " + format(pending.first) +
                                       " ran");
   else if (pending.count > 1)
-    error = std::move(error)
-                .withNote(
-                    "while kernel " + format(pending.first) +
-                    " ran, or one of the " + std::to_string(pending.count - 1) +
-                    " behind it, the last of them " + format(pending.last))
-                .withNote("BINADE_CUDA_BLOCKING=1 finds out which, and is "
-                          "slower");
+    error = std::move(error).withNote(
+        "while kernel " + format(pending.first) + " ran, or one of the " +
+        std::to_string(pending.count - 1) + " behind it, the last of them " +
+        format(pending.last));
+  if (pending.count > 1 && !options.blocking)
+    error = std::move(error).withNote(
+        "BINADE_CUDA_BLOCKING=1 finds out which, and is slower");
   failure = error;
   return error;
 }
@@ -220,9 +220,13 @@ Result<Event> Device::record() {
   if (auto done = call(driver.functions.eventCreate, &handle, 0u); !done)
     return done.takeError();
   Event event(*this, handle);
-  if (auto done = call(driver.functions.eventRecord, handle, stream); !done)
+  if (auto done = record(event); !done)
     return done.takeError();
   return event;
+}
+
+Result<void> Device::record(const Event &event) {
+  return call(driver.functions.eventRecord, event.get(), stream);
 }
 
 Result<std::chrono::duration<double>> Device::measure(const Event &from,
@@ -275,21 +279,30 @@ Result<void> Device::read(void *to, Address from, std::uint64_t bytes) {
 }
 
 Result<void> Device::wait() {
+  const auto &function = driver.functions.streamQuery;
+  auto done = poll(function.name, [&] { return function.address(stream); });
+  if (done)
+    pending = {};
+  return done;
+}
+
+Result<void> Device::wait(const Event &event) {
+  const auto &function = driver.functions.eventQuery;
+  return poll(function.name, [&] { return function.address(event.get()); });
+}
+
+/// Asking, and not the driver's own waiting, which may never return.
+Result<void> Device::poll(std::string_view call,
+                          const std::function<int()> &ask) {
   if (failure)
     return *failure;
   using Clock = std::chrono::steady_clock;
   using Seconds = std::chrono::duration<double>;
   constexpr Seconds spinning(0.01), longest(0.001);
   const Clock::time_point start = Clock::now();
-  // Asking, and not the driver's own waiting, which may never return.
-  while (true) {
-    int status = driver.functions.streamQuery.address(stream);
-    if (status == status::Success) {
-      pending = {};
-      return {};
-    }
+  while (int status = ask()) {
     if (status != status::NotReady)
-      return judge(status, driver.functions.streamQuery.name);
+      return judge(status, call);
     Seconds elapsed = Clock::now() - start;
     if (elapsed > options.patience)
       return fail(
@@ -301,4 +314,5 @@ Result<void> Device::wait() {
     else // What sleeping adds is a thousandth.
       std::this_thread::sleep_for(std::min(elapsed / 1000, longest));
   }
+  return {};
 }

@@ -96,6 +96,7 @@ public:
   ~Device();
 
   const CudaDevice &getProperties() const { return properties; }
+  const DeviceOptions &getOptions() const { return options; }
   const Driver &getDriver() const { return driver; }
   /// Makes the context that of the calling thread.
   Result<void> bind();
@@ -117,6 +118,8 @@ public:
   Result<void> copy(Address to, Address from, std::uint64_t bytes);
   Result<void> fill(Address to, std::byte value, std::uint64_t bytes);
   Result<Event> record();
+  /// Moves an event to now.
+  Result<void> record(const Event &event);
   /// A grid without blocks is no error, and runs nothing.
   Result<void> launch(CUfunc_st *kernel, const LaunchShape &shape,
                       std::span<void *const> arguments, const Label &label);
@@ -126,6 +129,8 @@ public:
   /// Returns when the stream is empty. An error of what ran names it; after
   /// `patience` the device counts as lost.
   Result<void> wait();
+  /// The same when the stream has come to `event`.
+  Result<void> wait(const Event &event);
   /// Between two events that were waited for.
   Result<std::chrono::duration<double>> measure(const Event &from,
                                                 const Event &to);
@@ -158,6 +163,7 @@ private:
   friend class Module;
   explicit Device(Driver driver) : driver(std::move(driver)) {}
   Error judge(int status, std::string_view call);
+  Result<void> poll(std::string_view call, const std::function<int()> &ask);
   Error describeShortage(std::uint64_t bytes, const Memory &memory,
                          std::span<const NamedBytes> parts) const;
 

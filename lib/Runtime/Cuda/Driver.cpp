@@ -1,10 +1,8 @@
 //===- Driver.cpp - CUDA's driver, found at run time ----------------------===//
 
 #include "Driver.h"
-#include <algorithm>
 #include <cstdlib>
 #include <dlfcn.h>
-#include <iterator>
 
 using namespace binade;
 using namespace binade::cuda;
@@ -67,23 +65,26 @@ static const char *findAdvice(int status) {
 }
 
 bool cuda::isSticky(int status) {
-  static constexpr int sticky[] = {status::EccUncorrectable,
-                                   status::NvlinkUncorrectable,
-                                   status::Contained,
-                                   status::IllegalAddress,
-                                   status::LaunchTimeout,
-                                   status::Assert,
-                                   status::HardwareStackError,
-                                   status::IllegalInstruction,
-                                   status::MisalignedAddress,
-                                   status::InvalidAddressSpace,
-                                   status::InvalidPc,
-                                   status::LaunchFailed,
-                                   status::TensorMemoryLeak,
-                                   status::ExternalDevice,
-                                   status::Unknown};
-  return std::find(std::begin(sticky), std::end(sticky), status) !=
-         std::end(sticky);
+  switch (status) {
+  case status::EccUncorrectable:
+  case status::NvlinkUncorrectable:
+  case status::Contained:
+  case status::IllegalAddress:
+  case status::LaunchTimeout:
+  case status::Assert:
+  case status::HardwareStackError:
+  case status::IllegalInstruction:
+  case status::MisalignedAddress:
+  case status::InvalidAddressSpace:
+  case status::InvalidPc:
+  case status::LaunchFailed:
+  case status::TensorMemoryLeak:
+  case status::ExternalDevice:
+  case status::Unknown:
+    return true;
+  default:
+    return false;
+  }
 }
 
 Error Driver::describe(int status, std::string_view call) const {

@@ -43,5 +43,5 @@ Result<void> Graph::launch() const {
       !done)
     return done;
   device->pending.add(work);
-  return device->options.blocking ? device->wait() : Result<void>();
+  return device->getOptions().blocking ? device->wait() : Result<void>();
 }

@@ -57,7 +57,9 @@ std::size_t getTotal();
 /// Before every function: whether it may go on.
 int enter();
 
-/// Does what is on the stream; what fails loses the context.
+/// Does what is next on the stream, and all of it; what fails loses the
+/// context.
+int step(CUstream_st *stream);
 int run(CUstream_st *stream);
 
 /// The same of a function that does not return before: ends the process where a

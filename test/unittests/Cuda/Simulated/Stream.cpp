@@ -14,21 +14,24 @@ int simulated::enqueue(CUstream_st *stream, Task task) {
   return status::Success;
 }
 
+int simulated::step(CUstream_st *stream) {
+  int result = stream->tasks.front()();
+  if (result == kHangs)
+    return status::NotReady;
+  stream->tasks.pop_front();
+  if (result)
+    stream->tasks.clear();
+  return getState().failure = result;
+}
+
 int simulated::run(CUstream_st *stream) {
   if (stream->capture) {
     stream->isBroken = true;
     return status::StreamCaptureUnsupported;
   }
-  while (!stream->tasks.empty()) {
-    int result = stream->tasks.front()();
-    if (result == kHangs)
-      return status::NotReady;
-    stream->tasks.pop_front();
-    if (result) {
-      stream->tasks.clear();
-      return getState().failure = result;
-    }
-  }
+  while (!stream->tasks.empty())
+    if (int result = step(stream))
+      return result;
   return status::Success;
 }
 
@@ -118,6 +121,7 @@ int cuEventCreate(CUevent_st **event, unsigned) {
 int cuEventRecord(CUevent_st *event, CUstream_st *stream) {
   if (int error = enter())
     return error;
+  event->time.reset();
   return enqueue(stream, [event] {
     event->time = std::chrono::steady_clock::now();
     return int(status::Success);
@@ -127,6 +131,11 @@ int cuEventRecord(CUevent_st *event, CUstream_st *stream) {
 int cuEventQuery(CUevent_st *event) {
   if (int error = enter())
     return error;
+  // The device goes on while the host asks.
+  for (CUstream_st *stream : getState().streams)
+    while (!event->time && !stream->tasks.empty())
+      if (int failure = step(stream))
+        return failure;
   return event->time ? status::Success : status::NotReady;
 }
 
