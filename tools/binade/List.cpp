@@ -4,11 +4,12 @@
 #include "Policy.h"
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/Container/Error.h"
+#include "binade/Container/Numbers.h"
 #include "binade/IR/Rules.h"
 #include "binade/Optimizer/RuleLibrary.h"
 #include "binade/Pipelines/Pipelines.h"
 #include "binade/Precision/StateFormats.h"
-#include "binade/Runtime/Library.h"
+#include "binade/Runtime/Devices.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -77,18 +78,44 @@ static void listPhases() {
     llvm::outs() << llvm::formatv("{0,-12} {1}\n", phase.name, phase.summary);
 }
 
+/// What a step can run on, or why it cannot.
+static void listDevices() {
+  ::binade::DeviceList list = ::binade::listDevices();
+  llvm::outs() << llvm::formatv(
+      "cpu     {0} core{1}, {2}, {3}\n", list.cores, list.cores == 1 ? "" : "s",
+      list.isaLevel.empty() ? "older than x86-64-v3: runs nothing"
+                            : list.isaLevel,
+      ::binade::formatBytes(list.memory));
+  for (const ::binade::CudaDevice &device : list.cuda)
+    llvm::outs() << llvm::formatv(
+        "cuda:{0}  {1}, compute capability {2}, {3} at {4:F0} GB/s, "
+        "{5} multiprocessors at {6} MHz, CUDA {7}.{8}\n",
+        device.index, device.name, device.capability.format(),
+        ::binade::formatBytes(device.bytes), device.bytesPerSecond / 1e9,
+        device.multiprocessors, device.clockHz / 1000000,
+        list.cudaVersion / 1000, list.cudaVersion % 1000 / 10);
+  if (!list.whyNoCuda)
+    return;
+  llvm::outs() << (list.cuda.empty() ? "cuda    none: " : "cuda    no more: ")
+               << list.whyNoCuda->message << "\n";
+  for (const std::string &note : list.whyNoCuda->notes)
+    llvm::outs() << "        " << note << "\n";
+}
+
 void addList(CLI::App &app, Run &run) {
   CLI::App *command = ::binade::addCommand(
-      app, "list", "List policies, optimizers, formats or phases");
+      app, "list", "List policies, optimizers, formats, phases or devices");
   command->footer("Examples:\n"
                   "  binade list policies\n"
                   "  binade list optimizers\n"
                   "  binade list formats\n"
-                  "  binade list phases");
+                  "  binade list phases\n"
+                  "  binade list devices");
   auto what = std::make_shared<std::string>();
   command->add_option("what", *what, "What to list")
       ->required()
-      ->check(oneOf({"policies", "optimizers", "formats", "phases"}));
+      ->check(
+          oneOf({"policies", "optimizers", "formats", "phases", "devices"}));
   command->callback([&run, what] {
     run = [what] {
       if (*what == "policies")
@@ -97,8 +124,10 @@ void addList(CLI::App &app, Run &run) {
         listOptimizers();
       else if (*what == "formats")
         listFormats();
-      else
+      else if (*what == "phases")
         listPhases();
+      else
+        listDevices();
       return int(::binade::ExitCode::Ok);
     };
   });
