@@ -29,6 +29,7 @@ void RunCommand::add(CLI::App &app) {
                  "Threads of library calls; 0 for the bundle's")
       ->check(integer<unsigned>(0, plan::kMaxThreads))
       ->capture_default_str();
+  addDevice(app, load.device);
   addDiagnosticFormat(app, format);
   train.add(app);
   app.footer("Trains as 'binade train' does, with the same options and output, "

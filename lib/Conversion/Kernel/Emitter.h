@@ -316,6 +316,7 @@ private:
   void startOnGpu(ModuleOp module, StringRef name, TypeRange buffers);
   void readTable(TypeRange buffers);
   Value allocateShared(int64_t count, Type storage);
+  Value shuffle(Value own, int32_t distance);
   /// What the thread whose number differs in the bit `distance` has.
   Value exchange(Value own, int64_t distance);
   Value allocateForTeam(int64_t count, Type storage);

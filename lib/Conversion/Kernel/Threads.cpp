@@ -282,12 +282,33 @@ void Emitter::meet() {
     gpu::BarrierOp::create(b);
 }
 
+/// Threads of a warp exchange words of 32 bits.
+Value Emitter::shuffle(Value own, int32_t distance) {
+  Type type = own.getType();
+  if (type.getIntOrFloatBitWidth() <= 32)
+    return gpu::ShuffleOp::create(b, own, distance, kWarp,
+                                  gpu::ShuffleMode::XOR)
+        .getShuffleResult();
+  IntLanes bits(b, isa<FloatType>(type)
+                       ? arith::BitcastOp::create(b, b.getI64Type(), own)
+                             .getResult()
+                       : own);
+  auto shuffleHalf = [&](IntLanes half) {
+    Value word = arith::TruncIOp::create(b, b.getI32Type(), half.value);
+    return arith::ExtUIOp::create(b, b.getI64Type(), shuffle(word, distance))
+        .getResult();
+  };
+  Value low = shuffleHalf(bits), high = shuffleHalf(bits >> 32);
+  Value whole = ((IntLanes(b, high) << 32) | IntLanes(b, low)).value;
+  if (!isa<FloatType>(type))
+    return whole;
+  return arith::BitcastOp::create(b, type, whole);
+}
+
 Value Emitter::exchange(Value own, int64_t distance) {
   auto vector = dyn_cast<VectorType>(own.getType());
   if (!vector && distance < kWarp)
-    return gpu::ShuffleOp::create(b, own, static_cast<int32_t>(distance), kWarp,
-                                  gpu::ShuffleMode::XOR)
-        .getShuffleResult();
+    return shuffle(own, static_cast<int32_t>(distance));
   Type element = getElementTypeOrSelf(own.getType());
   Value &memory = exchanges[element];
   if (!memory)
