@@ -96,6 +96,9 @@ static Error describeRefusal(const CublasLt &library,
                  "cuBLASLt " + library.formatVersion() + " " + std::move(what) +
                      " for " + format(problem),
                  ExitCode::Device};
+  if (hasAux(problem.epilogue))
+    error = std::move(error).withNote(
+        "GELU and its derivative need n as a multiple of 8");
   if (isFp8(problem.lhs) || isFp8(problem.rhs))
     return std::move(error).withNote(
         "FP8 needs the left side as [m, k], the right one as [n, k] "

@@ -71,6 +71,16 @@ TEST_F(CublasLtTest, TypesThatItDoesNotHave) {
   EXPECT_THAT(create(p), HasSubstr("has no algorithm for BF16 [16, 16] x F32"));
 }
 
+TEST_F(CublasLtTest, GeluOfOddRows) {
+  MatmulProblem p;
+  p.m = p.n = p.k = 12;
+  p.lhs = p.rhs = p.out = p.bias = p.aux = DType::BF16;
+  p.epilogue = Epilogue::Bias;
+  EXPECT_EQ(create(p), "");
+  p.epilogue = Epilogue::GeluBias;
+  EXPECT_THAT(create(p), HasSubstr("need n as a multiple of 8"));
+}
+
 TEST_F(CublasLtTest, AddressesThatAreNotAligned) {
   MatmulProblem p =
       makeFp8(DType::F8_E4M3, DType::F8_E4M3, DType::BF16, 4, 16, 16);

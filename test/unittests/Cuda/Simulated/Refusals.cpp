@@ -64,6 +64,9 @@ bool simulated::isPossible(const Operands &x) {
   if (rowsB != x.getK() || rowsA != x.getM() || !areTypesKnown(x) ||
       !isBiasKnown(x))
     return false;
+  if (x.hasAux() &&
+      (x.desc.get(desc::AuxLd) % 8 || x.desc.get(desc::AuxLd) < x.getM()))
+    return false;
   bool isBGrad = x.getEpilogue() >= epilogue::BGradA;
   if (isFp8(x.a.type))
     return isFp8Possible(x) && !isBGrad;
