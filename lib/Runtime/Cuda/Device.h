@@ -15,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 namespace binade::cuda {
 
@@ -32,18 +33,19 @@ struct NamedBytes {
   std::uint64_t bytes;
 };
 
-/// Work that the host has not waited for yet.
-struct Pending {
+/// What was put on the stream at once: a launch, or a graph of several.
+struct Work {
   Label first, last;
   std::uint64_t count = 0;
 
-  void add(const Pending &others);
+  void add(const Work &others);
 };
 
 struct DeviceOptions {
   /// How long the device may work without the host's seeing an end.
   std::chrono::duration<double> patience{300};
-  /// Wait for each kernel, so that an error names the one that failed.
+  /// Wait for each kernel. Who records graphs runs their work instead, so that
+  /// an error names the kernel that failed.
   bool blocking = false;
 
   /// BINADE_CUDA_TIMEOUT (seconds) and BINADE_CUDA_BLOCKING (0 or 1).
@@ -123,8 +125,9 @@ public:
   /// A grid without blocks is no error, and runs nothing.
   Result<void> launch(CUfunc_st *kernel, const LaunchShape &shape,
                       std::span<void *const> arguments, const Label &label);
-  /// Work that others put on the stream, such as libraries.
-  Result<void> note(const Label &label);
+  /// Work that others have put on the stream, such as libraries.
+  Result<void> note(const Work &work);
+  Result<void> note(const Label &label) { return note({label, label, 1}); }
 
   /// Returns when the stream is empty. An error of what ran names it; after
   /// `patience` the device counts as lost.
@@ -172,8 +175,19 @@ private:
   DeviceOptions options;
   CUctx_st *context = nullptr;
   CUstream_st *stream = nullptr;
-  Pending pending;
   bool capturing = false;
+
+  Work findRunning() const;
+  Result<void> createMark();
+  /// What the host has not waited for. After each the stream writes its number
+  /// to `mark`, which can be read when the context is lost; null where the
+  /// device has no such writes.
+  std::vector<Work> pending;
+  PinnedMemory markMemory;
+  const volatile std::uint32_t *mark = nullptr;
+  Address markAddress = 0;
+  std::uint32_t firstNumber = 0; ///< Of `pending`.
+
   std::optional<Error> failure;
 };
 
