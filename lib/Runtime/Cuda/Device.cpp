@@ -183,8 +183,7 @@ Error Device::describeShortage(std::uint64_t bytes, const Memory &memory,
     error = std::move(error).withNote(
         "and " + std::to_string(sorted.size() - shown) + " smaller ones");
   if (bytes <= memory.total)
-    error = std::move(error).withNote(
-        "nvidia-smi shows which processes have memory of the device");
+    error = std::move(error).withNote(kMemoryAdvice);
   return std::move(error).withNote(
       "a smaller batch, or a narrower policy, needs less");
 }

@@ -62,6 +62,14 @@ TEST_F(CublasLtTest, Fp8ThatTheHardwareDoesNotMultiply) {
               HasSubstr(rule));
 }
 
+TEST_F(CublasLtTest, Fp8OnOlderDevices) {
+  start("capability=80");
+  EXPECT_THAT(
+      create(makeFp8(DType::F8_E4M3, DType::F8_E4M3, DType::BF16, 4, 32, 64)),
+      HasSubstr("FP8 needs compute capability 8.9, cuda:0 (Simulated H200) is "
+                "of 8.0"));
+}
+
 TEST_F(CublasLtTest, TypesThatItDoesNotHave) {
   MatmulProblem p;
   p.m = p.n = p.k = 16;

@@ -38,6 +38,8 @@ static bool isBiasKnown(const Operands &x) {
 }
 
 static bool isFp8Possible(const Operands &x) {
+  if (getSetting("capability", 90) < 89)
+    return false;
   if (!x.isTransposed(desc::TransA) || x.isTransposed(desc::TransB))
     return false;
   auto isMultiple = [](std::int64_t elements, int type) {
