@@ -1,4 +1,4 @@
-"""`binade list devices`, with and without a driver of CUDA."""
+"""`binade list devices` and `binade-run --list-devices`, with and without CUDA."""
 
 import os
 import re
@@ -7,21 +7,25 @@ import subprocess
 import pytest
 from reference import BUILD
 
-BINADE = BUILD / "bin" / "binade"
+PROGRAMS = [["binade", "list", "devices"], ["binade-run", "--list-devices"]]
 SIMULATED = BUILD / "simulated-cuda"
 
 
 def list_devices(library_path, **environment):
     environment = dict(os.environ, LD_LIBRARY_PATH=str(library_path), **environment)
-    done = subprocess.run(
-        [BINADE, "list", "devices"],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    cpu, *others = done.stdout.splitlines()
+    said = set()
+    for program, *arguments in PROGRAMS:
+        done = subprocess.run(
+            [BUILD / "bin" / program, *arguments],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        said.add(done.stdout)
+    (text,) = said
+    cpu, *others = text.splitlines()
     assert re.fullmatch(r"cpu     \d+ cores?, x86-64-v[34], [\d.]+ GiB", cpu)
     return others
 

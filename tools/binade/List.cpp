@@ -3,13 +3,12 @@
 #include "Commands.h"
 #include "Policy.h"
 #include "binade/CommandLine/CommandLine.h"
+#include "binade/CommandLine/Report.h"
 #include "binade/Container/Error.h"
-#include "binade/Container/Numbers.h"
 #include "binade/IR/Rules.h"
 #include "binade/Optimizer/RuleLibrary.h"
 #include "binade/Pipelines/Pipelines.h"
 #include "binade/Precision/StateFormats.h"
-#include "binade/Runtime/Devices.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -78,30 +77,6 @@ static void listPhases() {
     llvm::outs() << llvm::formatv("{0,-12} {1}\n", phase.name, phase.summary);
 }
 
-/// What a step can run on, or why it cannot.
-static void listDevices() {
-  ::binade::DeviceList list = ::binade::listDevices();
-  llvm::outs() << llvm::formatv(
-      "cpu     {0} core{1}, {2}, {3}\n", list.cores, list.cores == 1 ? "" : "s",
-      list.isaLevel.empty() ? "older than x86-64-v3: runs nothing"
-                            : list.isaLevel,
-      ::binade::formatBytes(list.memory));
-  for (const ::binade::CudaDevice &device : list.cuda)
-    llvm::outs() << llvm::formatv(
-        "cuda:{0}  {1}, compute capability {2}, {3} at {4:F0} GB/s, "
-        "{5} multiprocessors at {6} MHz, CUDA {7}.{8}\n",
-        device.index, device.name, device.capability.format(),
-        ::binade::formatBytes(device.bytes), device.bytesPerSecond / 1e9,
-        device.multiprocessors, device.clockHz / 1000000,
-        list.cudaVersion / 1000, list.cudaVersion % 1000 / 10);
-  if (!list.whyNoCuda)
-    return;
-  llvm::outs() << (list.cuda.empty() ? "cuda    none: " : "cuda    no more: ")
-               << list.whyNoCuda->message << "\n";
-  for (const std::string &note : list.whyNoCuda->notes)
-    llvm::outs() << "        " << note << "\n";
-}
-
 void addList(CLI::App &app, Run &run) {
   CLI::App *command = ::binade::addCommand(
       app, "list", "List policies, optimizers, formats, phases or devices");
@@ -127,7 +102,7 @@ void addList(CLI::App &app, Run &run) {
       else if (*what == "phases")
         listPhases();
       else
-        listDevices();
+        ::binade::printDevices(std::cout, ::binade::listDevices());
       return int(::binade::ExitCode::Ok);
     };
   });

@@ -4,6 +4,7 @@
 #define BINADE_RUNTIME_DEVICES_H
 
 #include "binade/Container/Error.h"
+#include <compare>
 #include <cstdint>
 #include <vector>
 

@@ -32,6 +32,7 @@ public:
   CublasLt(const CublasLt &) = delete;
   ~CublasLt();
 
+  const Device &getDevice() const { return device; }
   /// 120901 is 12.9.1.
   std::size_t getVersion() const { return version; }
   /// "12.9.1"

@@ -66,12 +66,8 @@ struct HeuristicResult {
 namespace status {
 enum : int {
   Success = 0,
-  NotInitialized = 1,
-  AllocFailed = 3,
   InvalidValue = 7,
-  ArchMismatch = 8,
   ExecutionFailed = 13,
-  InternalError = 14,
   NotSupported = 15,
 };
 } // namespace status

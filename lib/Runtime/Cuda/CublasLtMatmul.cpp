@@ -96,12 +96,21 @@ static Error describeRefusal(const CublasLt &library,
                  "cuBLASLt " + library.formatVersion() + " " + std::move(what) +
                      " for " + format(problem),
                  ExitCode::Device};
-  if (isFp8(problem.lhs) || isFp8(problem.rhs))
-    return std::move(error).withNote(
-        "FP8 needs the left side as [m, k], the right one as [n, k] "
-        "(transposed), n, k and all strides as multiples of 16, and not both "
-        "sides in F8_E5M2");
-  return error;
+  if (hasAux(problem.epilogue))
+    error = std::move(error).withNote(
+        "GELU and its derivative need n as a multiple of 8");
+  if (!isFp8(problem.lhs) && !isFp8(problem.rhs))
+    return error;
+  const CudaDevice &device = library.getDevice().getProperties();
+  constexpr ComputeCapability first = {8, 9};
+  if (device.capability < first)
+    return std::move(error).withNote("FP8 needs compute capability " +
+                                     first.format() + ", " + device.format() +
+                                     " is of " + device.capability.format());
+  return std::move(error).withNote(
+      "FP8 needs the left side as [m, k], the right one as [n, k] "
+      "(transposed), n, k and all strides as multiples of 16, and not both "
+      "sides in F8_E5M2");
 }
 
 template <typename T>

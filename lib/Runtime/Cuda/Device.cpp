@@ -12,7 +12,7 @@
 using namespace binade;
 using namespace binade::cuda;
 
-void Pending::add(const Pending &others) {
+void Work::add(const Work &others) {
   if (others.count == 0)
     return;
   if (count == 0)
@@ -54,18 +54,32 @@ Result<DeviceOptions> DeviceOptions::fromEnvironment() {
 // Errors
 //===----------------------------------------------------------------------===//
 
+Work Device::findRunning() const {
+  std::size_t first = 0, end = pending.size();
+  if (mark) {
+    first = std::min<std::size_t>(end, *mark - firstNumber);
+    end = std::min(end, first + 1);
+  }
+  Work running;
+  for (; first < end; ++first)
+    running.add(pending[first]);
+  return running;
+}
+
 Error Device::fail(Error error) {
   error.where = properties.format();
   error.exitCode = ExitCode::Device;
-  if (pending.count == 1)
-    error = std::move(error).withNote("while kernel " + format(pending.first) +
-                                      " ran");
-  else if (pending.count > 1)
-    error = std::move(error).withNote(
-        "while kernel " + format(pending.first) + " ran, or one of the " +
-        std::to_string(pending.count - 1) + " behind it, the last of them " +
-        format(pending.last));
-  if (pending.count > 1 && !options.blocking)
+  Work running = findRunning();
+  if (running.count) {
+    std::string text = "while kernel " + format(running.first) + " ran";
+    if (running.count == 2)
+      text += ", or " + format(running.last) + " behind it";
+    else if (running.count > 2)
+      text += ", or one of the " + std::to_string(running.count - 1) +
+              " behind it, the last of them " + format(running.last);
+    error = std::move(error).withNote(text);
+  }
+  if (running.count > 1)
     error = std::move(error).withNote(
         "BINADE_CUDA_BLOCKING=1 finds out which, and is slower");
   failure = error;
@@ -103,13 +117,31 @@ Result<std::unique_ptr<Device>> Device::open(Driver driver, int index,
                                kStreamNonBlocking);
       !done)
     return done.takeError();
+  if (auto done = device->createMark(); !done)
+    return done.takeError();
   return device;
+}
+
+Result<void> Device::createMark() {
+  Result<PinnedMemory> memory = allocatePinned(sizeof(*mark));
+  if (!memory)
+    return memory.takeError();
+  auto *number = static_cast<std::uint32_t *>(memory->get());
+  *number = 0;
+  if (auto done = call(driver.functions.memHostGetDevicePointer, &markAddress,
+                       memory->get(), 0u);
+      !done)
+    return done;
+  markMemory = *std::move(memory);
+  mark = number;
+  return {};
 }
 
 Device::~Device() {
   const DriverTable &functions = driver.functions;
   if (stream && settle())
     (void)call(functions.streamDestroy, stream);
+  markMemory = {};
   if (context)
     (void)call(functions.primaryCtxRelease, properties.index);
 }
@@ -151,8 +183,7 @@ Error Device::describeShortage(std::uint64_t bytes, const Memory &memory,
     error = std::move(error).withNote(
         "and " + std::to_string(sorted.size() - shown) + " smaller ones");
   if (bytes <= memory.total)
-    error = std::move(error).withNote(
-        "nvidia-smi shows which processes have memory of the device");
+    error = std::move(error).withNote(kMemoryAdvice);
   return std::move(error).withNote(
       "a smaller batch, or a narrower policy, needs less");
 }
@@ -239,9 +270,18 @@ Result<std::chrono::duration<double>> Device::measure(const Event &from,
   return std::chrono::duration<double>(milliseconds / 1000.0);
 }
 
-Result<void> Device::note(const Label &label) {
-  pending.add({label, label, 1});
-  return options.blocking && !capturing ? wait() : Result<void>();
+Result<void> Device::note(const Work &work) {
+  pending.push_back(work);
+  if (capturing)
+    return {};
+  auto number = static_cast<std::uint32_t>(firstNumber + pending.size());
+  if (mark && !call(driver.functions.streamWriteValue32, stream, markAddress,
+                    number, 0u)) {
+    if (failure)
+      return *failure;
+    mark = nullptr;
+  }
+  return options.blocking ? wait() : Result<void>();
 }
 
 Result<void> Device::launch(CUfunc_st *kernel, const LaunchShape &shape,
@@ -258,14 +298,14 @@ Result<void> Device::launch(CUfunc_st *kernel, const LaunchShape &shape,
                static_cast<void **>(nullptr));
       !done)
     // A failure that an earlier kernel may have caused names that.
-    return failure && pending.count
+    return failure && !pending.empty()
                ? done.takeError()
                : done.takeError().withPart("kernel " + format(label));
   return note(label);
 }
 
 bool Device::settle() {
-  if (pending.count && !capturing)
+  if (!pending.empty() && !capturing)
     (void)wait();
   return !failure;
 }
@@ -281,8 +321,10 @@ Result<void> Device::read(void *to, Address from, std::uint64_t bytes) {
 Result<void> Device::wait() {
   const auto &function = driver.functions.streamQuery;
   auto done = poll(function.name, [&] { return function.address(stream); });
-  if (done)
-    pending = {};
+  if (done) {
+    firstNumber += static_cast<std::uint32_t>(pending.size());
+    pending.clear();
+  }
   return done;
 }
 

@@ -15,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 namespace binade::cuda {
 
@@ -32,18 +33,19 @@ struct NamedBytes {
   std::uint64_t bytes;
 };
 
-/// Work that the host has not waited for yet.
-struct Pending {
+/// What was put on the stream at once: a launch, or a graph of several.
+struct Work {
   Label first, last;
   std::uint64_t count = 0;
 
-  void add(const Pending &others);
+  void add(const Work &others);
 };
 
 struct DeviceOptions {
   /// How long the device may work without the host's seeing an end.
   std::chrono::duration<double> patience{300};
-  /// Wait for each kernel, so that an error names the one that failed.
+  /// Wait for each kernel. Who records graphs runs their work instead, so that
+  /// an error names the kernel that failed.
   bool blocking = false;
 
   /// BINADE_CUDA_TIMEOUT (seconds) and BINADE_CUDA_BLOCKING (0 or 1).
@@ -79,8 +81,8 @@ using PinnedMemory = Owned<void *, &DriverTable::memFreeHost>;
 /// A moment on the stream.
 using Event = Owned<CUevent_st *, &DriverTable::eventDestroy>;
 
-/// The grid and blocks of a launch, and what the kernel gets: the address of
-/// each argument.
+/// Blocks of a launch, threads of a block, and shared memory of a block that
+/// the kernel does not declare.
 struct LaunchShape {
   std::array<unsigned, 3> grid = {1, 1, 1}, block = {1, 1, 1};
   unsigned sharedBytes = 0;
@@ -110,22 +112,28 @@ public:
                                 std::span<const NamedBytes> parts = {});
   Result<PinnedMemory> allocatePinned(std::uint64_t bytes);
 
-  // What follows is put on the stream, memory of the host as it is when the
-  // stream comes to it. A download is into pinned memory: for other memory the
-  // driver waits by itself, without an end.
+  // What follows is put on the stream.
+
+  /// Pinned memory is read when the stream comes to it, other memory at once.
   Result<void> upload(Address to, const void *from, std::uint64_t bytes);
+  /// Into pinned memory: for other memory the driver would wait by itself,
+  /// without an end.
   Result<void> download(void *to, Address from, std::uint64_t bytes);
   Result<void> copy(Address to, Address from, std::uint64_t bytes);
   Result<void> fill(Address to, std::byte value, std::uint64_t bytes);
   Result<Event> record();
   /// Moves an event to now.
   Result<void> record(const Event &event);
-  /// A grid without blocks is no error, and runs nothing.
+  /// `arguments` are the addresses of what the kernel gets. A grid without
+  /// blocks is no error, and runs nothing.
   Result<void> launch(CUfunc_st *kernel, const LaunchShape &shape,
                       std::span<void *const> arguments, const Label &label);
-  /// Work that others put on the stream, such as libraries.
-  Result<void> note(const Label &label);
+  /// Work that others have put on the stream, such as libraries.
+  Result<void> note(const Work &work);
+  Result<void> note(const Label &label) { return note({label, label, 1}); }
 
+  /// Downloads into any memory, and waits for it.
+  Result<void> read(void *to, Address from, std::uint64_t bytes);
   /// Returns when the stream is empty. An error of what ran names it; after
   /// `patience` the device counts as lost.
   Result<void> wait();
@@ -139,9 +147,6 @@ public:
   bool hasFailed() const { return failure.has_value(); }
   /// The failure that ended the context; only after it.
   const Error &getFailure() const { return *failure; }
-
-  /// Downloads into any memory, and waits for it.
-  Result<void> read(void *to, Address from, std::uint64_t bytes);
 
   /// Runs a function of the driver, unless the device has failed.
   template <typename... Parameters, typename... Arguments>
@@ -162,6 +167,8 @@ private:
   friend class Graph;
   friend class Module;
   explicit Device(Driver driver) : driver(std::move(driver)) {}
+  Result<void> createMark();
+  Work findRunning() const;
   Error judge(int status, std::string_view call);
   Result<void> poll(std::string_view call, const std::function<int()> &ask);
   Error describeShortage(std::uint64_t bytes, const Memory &memory,
@@ -172,8 +179,16 @@ private:
   DeviceOptions options;
   CUctx_st *context = nullptr;
   CUstream_st *stream = nullptr;
-  Pending pending;
   bool capturing = false;
+
+  /// What the host has not waited for. After each the stream writes its number
+  /// to `mark`, which can be read when the context is lost; null where the
+  /// device has no such writes.
+  std::vector<Work> pending;
+  PinnedMemory markMemory;
+  const volatile std::uint32_t *mark = nullptr;
+  Address markAddress = 0;
+  std::uint32_t firstNumber = 0; ///< Of `pending`.
   std::optional<Error> failure;
 };
 

@@ -38,6 +38,8 @@ static constexpr const char *kDriverNote =
 
 static const char *findAdvice(int status) {
   switch (status) {
+  case status::OutOfMemory:
+    return kMemoryAdvice;
   case status::StubLibrary:
     return "the library is a stub for linking; remove its folder from "
            "LD_LIBRARY_PATH";

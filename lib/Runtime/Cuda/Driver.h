@@ -63,6 +63,10 @@ private:
 /// True where the context is lost: every later call would fail too.
 bool isSticky(int status);
 
+/// Where memory of a device went.
+inline constexpr const char *kMemoryAdvice =
+    "nvidia-smi shows which processes have memory of the device";
+
 /// The oldest driver that is used, by its version of CUDA.
 inline constexpr int kOldestCuda = 11080;
 

@@ -43,6 +43,8 @@ using Address = unsigned long long;
   X(memFree, cuMemFree_v2, (Address))                                          \
   X(memHostAlloc, cuMemHostAlloc, (void **, std::size_t, unsigned))            \
   X(memFreeHost, cuMemFreeHost, (void *))                                      \
+  X(memHostGetDevicePointer, cuMemHostGetDevicePointer_v2,                     \
+    (Address *, void *, unsigned))                                             \
   X(memcpyHtoDAsync, cuMemcpyHtoDAsync_v2,                                     \
     (Address, const void *, std::size_t, CUstream_st *))                       \
   X(memcpyDtoHAsync, cuMemcpyDtoHAsync_v2,                                     \
@@ -54,6 +56,8 @@ using Address = unsigned long long;
   X(streamCreate, cuStreamCreate, (CUstream_st **, unsigned))                  \
   X(streamDestroy, cuStreamDestroy_v2, (CUstream_st *))                        \
   X(streamQuery, cuStreamQuery, (CUstream_st *))                               \
+  X(streamWriteValue32, cuStreamWriteValue32_v2,                               \
+    (CUstream_st *, Address, unsigned, unsigned))                              \
   X(streamBeginCapture, cuStreamBeginCapture_v2, (CUstream_st *, int))         \
   X(streamEndCapture, cuStreamEndCapture, (CUstream_st *, CUgraph_st **))      \
   X(graphInstantiate, cuGraphInstantiateWithFlags,                             \
@@ -85,19 +89,16 @@ enum : int {
   OutOfMemory = 2,
   StubLibrary = 34,
   NoDevice = 100,
-  InvalidDevice = 101,
   InvalidImage = 200,
   NoBinaryForGpu = 209,
   EccUncorrectable = 214,
   InvalidPtx = 218,
   NvlinkUncorrectable = 220,
-  JitCompilerNotFound = 221,
   UnsupportedPtxVersion = 222,
   Contained = 226,
   NotFound = 500,
   NotReady = 600,
   IllegalAddress = 700,
-  LaunchOutOfResources = 701,
   LaunchTimeout = 702,
   Assert = 710,
   HardwareStackError = 714,

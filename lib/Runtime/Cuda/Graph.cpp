@@ -19,7 +19,9 @@ Result<Graph> Graph::capture(Device &device,
   device.capturing = true;
   Result<void> worked = work();
   device.capturing = false;
-  Pending recorded = std::exchange(device.pending, {});
+  Work recorded;
+  for (const Work &each : std::exchange(device.pending, {}))
+    recorded.add(each);
   CUgraph_st *graph = nullptr;
   Result<void> ended =
       device.call(functions.streamEndCapture, device.stream, &graph);
@@ -42,6 +44,5 @@ Result<void> Graph::launch() const {
                                handle.get(), device->getStream());
       !done)
     return done;
-  device->pending.add(work);
-  return device->getOptions().blocking ? device->wait() : Result<void>();
+  return device->note(work);
 }

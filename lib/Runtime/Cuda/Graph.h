@@ -20,12 +20,12 @@ public:
 
 private:
   using Handle = Owned<CUgraphExec_st *, &DriverTable::graphExecDestroy>;
-  Graph(Device &device, Handle handle, Pending work)
+  Graph(Device &device, Handle handle, Work work)
       : device(&device), handle(std::move(handle)), work(work) {}
 
   Device *device;
   Handle handle;
-  Pending work;
+  Work work;
 };
 
 } // namespace binade::cuda

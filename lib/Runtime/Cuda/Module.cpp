@@ -40,14 +40,16 @@ static int findCudaVersion(int ptx) {
 static Error describeOldDriver(const Driver &driver, std::string_view ptx,
                                std::string where) {
   int version = findPtxVersion(ptx);
+  std::string text = version ? std::to_string(version / 10) + "." +
+                                   std::to_string(version % 10)
+                             : "that they do not say";
   Error error = {std::move(where),
                  "the driver is too old for these kernels: they are PTX of "
                  "version " +
-                     std::to_string(version / 10) + "." +
-                     std::to_string(version % 10) + ", the driver has CUDA " +
+                     text + ", the driver has CUDA " +
                      formatCudaVersion(driver.getVersion()),
                  ExitCode::Device};
-  if (int cuda = findCudaVersion(version))
+  if (int cuda = version ? findCudaVersion(version) : 0)
     return std::move(error).withNote("CUDA " + formatCudaVersion(cuda) +
                                      " reads it: driver " +
                                      findMinimalDriver(cuda) + " or newer");

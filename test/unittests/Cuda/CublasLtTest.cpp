@@ -62,6 +62,14 @@ TEST_F(CublasLtTest, Fp8ThatTheHardwareDoesNotMultiply) {
               HasSubstr(rule));
 }
 
+TEST_F(CublasLtTest, Fp8OnOlderDevices) {
+  start("capability=80");
+  EXPECT_THAT(
+      create(makeFp8(DType::F8_E4M3, DType::F8_E4M3, DType::BF16, 4, 32, 64)),
+      HasSubstr("FP8 needs compute capability 8.9, cuda:0 (Simulated H200) is "
+                "of 8.0"));
+}
+
 TEST_F(CublasLtTest, TypesThatItDoesNotHave) {
   MatmulProblem p;
   p.m = p.n = p.k = 16;
@@ -69,6 +77,16 @@ TEST_F(CublasLtTest, TypesThatItDoesNotHave) {
   EXPECT_THAT(create(p), HasSubstr("has no F64 for F64 [16, 16] x F32"));
   p.lhs = DType::BF16;
   EXPECT_THAT(create(p), HasSubstr("has no algorithm for BF16 [16, 16] x F32"));
+}
+
+TEST_F(CublasLtTest, GeluOfOddRows) {
+  MatmulProblem p;
+  p.m = p.n = p.k = 12;
+  p.lhs = p.rhs = p.out = p.bias = p.aux = DType::BF16;
+  p.epilogue = Epilogue::Bias;
+  EXPECT_EQ(create(p), "");
+  p.epilogue = Epilogue::GeluBias;
+  EXPECT_THAT(create(p), HasSubstr("need n as a multiple of 8"));
 }
 
 TEST_F(CublasLtTest, AddressesThatAreNotAligned) {

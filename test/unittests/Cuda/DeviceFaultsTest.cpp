@@ -65,8 +65,23 @@ TEST_F(DeviceFaultsTest, ALaunchThatFailsIsNamed) {
                     "'a') ran");
 }
 
-TEST_F(DeviceFaultsTest, OneOfSeveralLaunchesFails) {
-  open("fail_launch=2");
+TEST_F(DeviceFaultsTest, TheOneOfSeveralLaunchesThatFailedIsNamed) {
+  for (auto [settings, op] : {std::pair("fail_launch=2", "Add 'a'"),
+                              std::pair("fail_launch=3", "Add 'b'"),
+                              std::pair("hang_launch=3", "Add 'b'")}) {
+    device.reset();
+    DeviceOptions options;
+    options.patience = std::chrono::milliseconds(50);
+    open(settings, options);
+    EXPECT_EQ(run(1), "");
+    EXPECT_THAT(run(3), AllOf(HasSubstr(std::string("while kernel 'add' (") +
+                                        op + ") ran"),
+                              Not(HasSubstr("behind"))));
+  }
+}
+
+TEST_F(DeviceFaultsTest, ADriverWithoutMarksNamesAllThatMayHaveFailed) {
+  open("fail_launch=2,write_value=801");
   EXPECT_THAT(
       run(3),
       AllOf(HasSubstr("while kernel 'add' (Add 'a') ran, or one of the 2 "
@@ -77,23 +92,32 @@ TEST_F(DeviceFaultsTest, OneOfSeveralLaunchesFails) {
 TEST_F(DeviceFaultsTest, BlockingNamesTheOneThatFailed) {
   DeviceOptions options;
   options.blocking = true;
-  open("fail_launch=2", options);
+  open("fail_launch=2,write_value=801", options);
   EXPECT_THAT(run(3), AllOf(HasSubstr("while kernel 'add' (Add 'b') ran"),
-                            Not(HasSubstr("one of the"))));
+                            Not(HasSubstr("behind"))));
 }
 
 TEST_F(DeviceFaultsTest, KernelsOfGraphsAreNamed) {
   open("fail_launch=1");
   Module kernels = load(kAdd);
   DeviceMemory x = put(x40);
-  auto graph = Graph::capture(*device, [&] {
-    return launch(*kernels.find("add"), {x.get(), x.get(), x.get()}, 40);
+  DeviceMemory y = put(x40);
+  auto add = kernels.find("add");
+  auto graph = Graph::capture(*device, [&]() -> Result<void> {
+    if (auto done = launch(*add, {x.get(), x.get(), y.get()}, 40); !done)
+      return done;
+    return launch(*add, {x.get(), x.get(), y.get()}, 40, {"add", "Add 'last'"});
   });
   ASSERT_TRUE(graph);
   ASSERT_TRUE(graph->launch());
   auto waited = device->wait();
   ASSERT_FALSE(waited);
-  EXPECT_THAT(render(waited.error()), HasSubstr("kernel 'add' (Add 'sum')"));
+  EXPECT_THAT(
+      render(waited.error()),
+      AllOf(
+          HasSubstr("while kernel 'add' (Add 'sum') ran, or 'add' (Add 'last') "
+                    "behind it"),
+          HasSubstr("BINADE_CUDA_BLOCKING=1")));
 }
 
 TEST_F(DeviceFaultsTest, NothingIsCalledAfterTheContextIsLost) {

@@ -85,6 +85,30 @@ int cuMemFreeHost(void *address) {
                                           : status::InvalidValue;
 }
 
+int cuMemHostGetDevicePointer_v2(Address *address, void *host, unsigned) {
+  if (int error = enter())
+    return error;
+  if (!isPinned(host, 1))
+    return status::InvalidValue;
+  *address = reinterpret_cast<Address>(host);
+  return status::Success;
+}
+
+int cuStreamWriteValue32_v2(CUstream_st *stream, Address to, unsigned value,
+                            unsigned) {
+  if (int error = enter())
+    return error;
+  if (auto failure = getSetting("write_value", 0))
+    return static_cast<int>(failure);
+  auto *memory = reinterpret_cast<void *>(to);
+  if (!isPinned(memory, sizeof(value)))
+    return status::InvalidValue;
+  return enqueue(stream, [=] {
+    std::memcpy(memory, &value, sizeof(value));
+    return int(status::Success);
+  });
+}
+
 int cuMemcpyHtoDAsync_v2(Address to, const void *from, std::size_t bytes,
                          CUstream_st *stream) {
   if (int error = enter())

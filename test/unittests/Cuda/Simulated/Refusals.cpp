@@ -38,6 +38,8 @@ static bool isBiasKnown(const Operands &x) {
 }
 
 static bool isFp8Possible(const Operands &x) {
+  if (getSetting("capability", 90) < 89)
+    return false;
   if (!x.isTransposed(desc::TransA) || x.isTransposed(desc::TransB))
     return false;
   auto isMultiple = [](std::int64_t elements, int type) {
@@ -63,6 +65,9 @@ bool simulated::isPossible(const Operands &x) {
   std::uint64_t rowsA = x.isTransposed(desc::TransA) ? x.a.columns : x.a.rows;
   if (rowsB != x.getK() || rowsA != x.getM() || !areTypesKnown(x) ||
       !isBiasKnown(x))
+    return false;
+  if (x.hasAux() &&
+      (x.desc.get(desc::AuxLd) % 8 || x.desc.get(desc::AuxLd) < x.getM()))
     return false;
   bool isBGrad = x.getEpilogue() >= epilogue::BGradA;
   if (isFp8(x.a.type))

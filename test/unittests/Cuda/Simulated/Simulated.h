@@ -20,6 +20,7 @@
 //   fail_launch=N        the N-th kernel that runs fails, from 1
 //   fail_status=719      how
 //   hang_launch=N        the N-th kernel that runs does not end
+//   write_value=STATUS  of writes of the stream to memory of the host
 //   cublaslt=130000      version of libcublasLt.so.13
 //===----------------------------------------------------------------------===//
 
