@@ -179,7 +179,7 @@ public:
       shape = shape->ofRows();
     Emitter finish(source.function, source.formulas, source.into,
                    source.symbol + ".finish", buffers, 1, shape);
-    emitFinish(finish);
+    finish.forAll(1, [&](const Offset &) { emitFinish(finish); });
     if (failed(items.status()) || failed(finish.status()))
       return failure();
     return info;

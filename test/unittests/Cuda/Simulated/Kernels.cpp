@@ -119,6 +119,9 @@ Task simulated::prepareLaunch(const CUfunc_st &function, const unsigned *grid,
         shape.arguments.emplace_back(argument.bits);
         continue;
       }
+      // More than any device has stands for all that is there.
+      if (argument.bytes >= uint64_t(1) << 40)
+        argument.bytes = countRest(argument.address);
       char *memory = findMemory(argument.address, argument.bytes);
       if (!memory) {
         std::cerr << "libcuda.so.1 (simulated): argument " << index << " of '"

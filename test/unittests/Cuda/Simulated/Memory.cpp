@@ -17,6 +17,16 @@ char *simulated::findMemory(Address address, std::size_t bytes) {
   return content.data() + (address - start);
 }
 
+std::size_t simulated::countRest(Address address) {
+  auto &memory = getState().memory;
+  auto behind = memory.upper_bound(address);
+  if (behind == memory.begin())
+    return 0;
+  auto &[start, content] = *std::prev(behind);
+  return address - start < content.size() ? content.size() - (address - start)
+                                          : 0;
+}
+
 static bool isPinned(const void *address, std::size_t bytes) {
   const char *first = static_cast<const char *>(address);
   for (const auto &[start, content] : getState().pinned)

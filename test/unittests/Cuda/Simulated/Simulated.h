@@ -48,6 +48,8 @@ inline constexpr int kHangs = -1;
 /// The bytes of the device at an address; null unless all of them belong to one
 /// allocation.
 char *findMemory(Address address, std::size_t bytes);
+/// From an address to the end of its allocation; 0 where there is none.
+std::size_t countRest(Address address);
 
 /// Puts work on a stream, for libraries that launch kernels of their own.
 int enqueue(CUstream_st *stream, Task task);
