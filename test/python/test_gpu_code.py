@@ -1,0 +1,150 @@
+"""Code of kernels for a GPU: exact instructions, registers, and how many it takes.
+
+Budgets are upper bounds, of the instructions of PTX in the innermost loops by element, of
+the divisions and roots among them, and of what the assembler reports; `pytest -s` prints
+what there is. Nothing spills.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import subprocess
+
+import pytest
+from gpu_code import TOOLS, assemble, compile_ptx, find_ptxas, parse
+from reference import ROOT, binade
+
+DATA = ROOT / "test/data"
+CHIPS = ["sm_80", "sm_89", "sm_90", "sm_100"]
+# Approximations, flushed subnormal numbers, memory of a thread, and calls.
+FORBIDDEN = re.compile(r"\.approx|\.ftz|\.local|\bcall\b")
+
+needs_ptxas = pytest.mark.skipif(not find_ptxas(), reason="no ptxas")
+
+
+def check_instructions(entries):
+    for entry in entries:
+        wrong = [line for line in entry.instructions() if FORBIDDEN.search(line)]
+        assert not wrong, f"{entry.kernel}: {wrong[:3]}"
+
+
+@pytest.fixture(scope="module")
+def templates():
+    process = compile_ptx(DATA / "gpu-kernels.mlir")
+    assert process.returncode == 0, process.stderr
+    return process.stdout
+
+
+def test_templates_hold_their_budgets(templates, tmp_path):
+    budgets = json.loads((DATA / "gpu-budgets.json").read_text())
+    entries = parse(templates)
+    assert {entry.kernel for entry in entries} == set(budgets)
+    check_instructions(entries)
+    usage = assemble(templates, "sm_90", tmp_path) if find_ptxas() else {}
+    columns = ["per_element", "divisions", "registers", "spills", "shared"]
+    print(f"\n{'':16}" + "".join(f"{name:>12}" for name in columns))
+    over = []
+    for entry in entries:
+        used = usage.get(entry.symbol)
+        found = {
+            "per_element": entry.per_element(),
+            "divisions": entry.divisions(),
+            "shared": entry.shared,
+        }
+        if used:
+            found |= {"registers": used.registers, "spills": used.spills + used.stack}
+        print(
+            f"{entry.kernel:16}"
+            + "".join(f"{found.get(name, '-'):>12}" for name in columns)
+        )
+        most = budgets[entry.kernel] | {"spills": 0}
+        over += [
+            f"{entry.kernel} has {name} {value}, more than {most[name]}"
+            for name, value in found.items()
+            if value > most[name]
+        ]
+    assert not over, over
+
+
+@needs_ptxas
+@pytest.mark.parametrize("chip", CHIPS)
+def test_templates_assemble(chip, tmp_path):
+    process = compile_ptx(DATA / "gpu-kernels.mlir", chip)
+    assert process.returncode == 0, process.stderr
+    entries = parse(process.stdout)
+    check_instructions(entries)
+    usage = assemble(process.stdout, chip, tmp_path)
+    assert {entry.symbol for entry in entries} == set(usage)
+
+
+def read_kernels(policy):
+    """Modules of the policy's kernels by name, without the step that launches them."""
+    model = ROOT / "examples/char-gpt/mini.onnx"
+    process = binade("compile", model, "--policy", policy, "--to=kernels", "-o", "-")
+    assert process.returncode == 0, process.stderr
+    process = subprocess.run(
+        [TOOLS / "binade-opt"],
+        input=process.stdout,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    tops = re.findall(
+        r"^  (?! |\}).*?(?=^  (?! |\})|^\})", process.stdout, re.DOTALL | re.MULTILINE
+    )
+    heads = [top.split("\n", 1)[0] for top in tops]
+    rules = [
+        top
+        for top, head in zip(tops, heads)
+        if "binade.optimizer" in head
+        or re.search(r"@[\w.]+\.(?:scalars|update)\b", head)
+    ]
+    kernels = {}
+    for top, head in zip(tops, heads):
+        if "binade.kernel" in head:
+            parts = rules if "binade.optimizer" in top else []
+            kernels[re.search(r"@(\w+)", head)[1]] = "".join([*parts, top])
+    return kernels
+
+
+POLICIES = binade("list", "policies").stdout.splitlines()
+POLICIES = [line.split()[0] for line in POLICIES if line[:1].strip()]
+FAST = {"fp32", "bf16-amp", "coat", "fp8-block"}
+
+
+@needs_ptxas
+@pytest.mark.parametrize(
+    "policy",
+    [pytest.param(p, marks=[] if p in FAST else pytest.mark.slow) for p in POLICIES],
+)
+def test_kernels_of_policies_assemble(policy, tmp_path):
+    codes, without, seen = [], [], set()
+    for name, text in read_kernels(policy).items():
+        shape = hashlib.sha256(re.sub(rf"@{name}\b", "@", text).encode()).digest()
+        if shape in seen:
+            continue
+        seen.add(shape)
+        path = tmp_path / "kernel.mlir"
+        path.write_text(text)
+        process = compile_ptx(path)
+        if "has no schedule for a GPU" in process.stderr:
+            without.append(name)
+            continue
+        assert process.returncode == 0, f"{name}: {process.stderr}"
+        codes.append(process.stdout)
+    assert codes
+    print(
+        f"\n{policy}: {len(codes)} kernels; no schedule: {', '.join(without) or 'none'}"
+    )
+    ptx = "".join(codes)
+    entries = parse(ptx)
+    check_instructions(entries)
+    usage = assemble(ptx, "sm_90", tmp_path)
+    assert {entry.symbol for entry in entries} == set(usage)
+    for entry in entries:
+        # Divisions of f64 are subroutines of the assembler's.
+        if not any(".f64" in line for line in entry.instructions()):
+            used = usage[entry.symbol]
+            assert used.spills == used.stack == 0, f"{entry.kernel}: {used}"
