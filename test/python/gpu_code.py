@@ -26,6 +26,8 @@ def find_ptxas() -> str | None:
 class Entry:
     kernel: str  # As it is called in the module.
     symbol: str
+    grid: int
+    block: int
     shared: int
     lines: list[str]  # Labels and instructions.
 
@@ -61,15 +63,17 @@ class Entry:
 
 def parse(ptx: str) -> list[Entry]:
     described = re.findall(
-        r"^// ([\w.]+): (\w+), .* (\d+) bytes of shared", ptx, re.MULTILINE
+        r"^// ([\w.]+): (\w+), (\d+) blocks of (\d+) threads, (\d+) bytes of shared",
+        ptx,
+        re.MULTILINE,
     )
     entries = []
-    for kernel, symbol, shared in described:
+    for kernel, symbol, *sizes in described:
         body = ptx[ptx.index(f".entry {symbol}(") :]
         body = body[body.index("\n{") + 2 : body.index("\n}")]
         lines = [line.split("//")[0].strip() for line in body.splitlines()]
         lines = [line for line in lines if line and not line.startswith(".")]
-        entries.append(Entry(kernel, symbol, int(shared), lines))
+        entries.append(Entry(kernel, symbol, *map(int, sizes), lines))
     return entries
 
 

@@ -30,6 +30,8 @@ const CudaChip *findCudaChip(StringRef name);
 /// The path of ptxas: of $BINADE_CUDA_ROOT, of the CUDA that was there when
 /// Binade was configured, or the first in $PATH. Empty where there is none.
 std::string findPtxas();
+/// What the program at `path` says that it is; empty where it does not run.
+std::string getPtxasVersion(StringRef path);
 
 struct CudaOptions {
   const CudaChip *chip = findCudaChip("sm_90");

@@ -59,10 +59,10 @@ FailureOr<std::string> mlir::binade::assemble(StringRef ptx,
   return readFile(output, error);
 }
 
-std::string mlir::binade::getVersion(StringRef assembler) {
+std::string mlir::binade::getPtxasVersion(StringRef path) {
   Scratch scratch;
   std::string log;
   bool runs = succeeded(scratch.check(log)) &&
-              succeeded(runProgram({assembler, "--version"}, scratch, log));
+              succeeded(runProgram({path, "--version"}, scratch, log));
   return runs ? log : "";
 }
