@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 
-from reference import BUILD
+from reference import BUILD, ROOT, binade
 
 TOOLS = BUILD / "bin"
 HEADER = re.compile(r"^\.(?:version|target|address_size) .*\n", re.MULTILINE)
@@ -29,6 +29,7 @@ class Entry:
     grid: int
     block: int
     shared: int
+    workspace: int
     lines: list[str]  # Labels and instructions.
 
     def instructions(self) -> list[str]:
@@ -63,7 +64,8 @@ class Entry:
 
 def parse(ptx: str) -> list[Entry]:
     described = re.findall(
-        r"^// ([\w.]+): (\w+), (\d+) blocks of (\d+) threads, (\d+) bytes of shared",
+        r"^// ([\w.]+): (\w+), (\d+) blocks of (\d+) threads, (\d+) bytes of shared "
+        r"memory, (\d+) of workspace",
         ptx,
         re.MULTILINE,
     )
@@ -111,3 +113,33 @@ def assemble(ptx: str, chip: str, directory: pathlib.Path) -> dict[str, Usage]:
         symbol: Usage(int(registers), int(spills), int(stack))
         for symbol, stack, spills, registers in pattern.findall(process.stderr)
     }
+
+
+def read_kernels(policy):
+    """Modules of the policy's kernels by name, without the step that launches them."""
+    model = ROOT / "examples/char-gpt/mini.onnx"
+    process = binade("compile", model, "--policy", policy, "--to=kernels", "-o", "-")
+    assert process.returncode == 0, process.stderr
+    process = subprocess.run(
+        [TOOLS / "binade-opt"],
+        input=process.stdout,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    tops = re.findall(
+        r"^  (?! |\}).*?(?=^  (?! |\})|^\})", process.stdout, re.DOTALL | re.MULTILINE
+    )
+    heads = [top.split("\n", 1)[0] for top in tops]
+    rules = [
+        top
+        for top, head in zip(tops, heads)
+        if "binade.optimizer" in head
+        or re.search(r"@[\w.]+\.(?:scalars|update)\b", head)
+    ]
+    kernels = {}
+    for top, head in zip(tops, heads):
+        if "binade.kernel" in head:
+            parts = rules if "binade.optimizer" in top else []
+            kernels[re.search(r"@(\w+)", head)[1]] = "".join([*parts, top])
+    return kernels

@@ -1,8 +1,8 @@
 """Runs PTX, of the instructions that kernels have: all threads of a block in numpy.
 
-Threads are where they are: the one that is furthest back goes on, with all that stand
-there too. A shuffle waits for its warp and a barrier for the block by the same rule.
-Accesses are checked against the memory's size, and against their own.
+Threads are where they are: those that are furthest back go on together. A shuffle waits
+for its warp and a barrier for the block. Accesses are checked against the memory's size,
+and against their own.
 """
 
 from __future__ import annotations
@@ -100,10 +100,20 @@ class Block:
 
     def run(self):
         while not self.done.all():
-            at = self.at[~self.done].min()
-            self.who = np.flatnonzero((self.at == at) & ~self.done)
+            self.who, at = self.choose()
             self.at[self.who] += 1
             self.step(self.code[at])
+
+    def choose(self):
+        """Threads that may go on, and where they are."""
+        for at in np.unique(self.at[~self.done]):
+            there = (self.at == at) & ~self.done
+            together = {"shfl": WARP, "bar.": len(there)}.get(self.code[at][:4], 1)
+            groups = (there | self.done).reshape(-1, together).all(axis=1)
+            there &= np.repeat(groups, together)
+            if there.any():
+                return np.flatnonzero(there), at
+        raise AssertionError("threads wait for each other at shuffles and barriers")
 
     # Operands.
 
@@ -384,15 +394,11 @@ class Block:
         self.done[self.who] = True
 
     def do_bar(self, name, operands):
-        assert len(self.who) == len(self.at), "a thread is not at the barrier"
+        pass
 
     def do_shfl(self, name, operands):
         assert name[1:3] == ["sync", "bfly"] and int(operands[4], 0) in (-1, 2**32 - 1)
         to = operands[0].split("|")
-        lanes = np.zeros(len(self.at), bool)
-        lanes[self.who] = True
-        warps = lanes.reshape(-1, WARP) if len(lanes) % WARP == 0 else lanes[None]
-        assert (warps.all(1) | ~warps.any(1)).all(), "a thread is not at the shuffle"
         mask = int(operands[2], 0)
         self.set(to[0], self.registers[operands[1]][self.who ^ mask])
 

@@ -13,7 +13,7 @@ import re
 import subprocess
 
 import pytest
-from gpu_code import TOOLS, assemble, compile_ptx, find_ptxas, parse
+from gpu_code import TOOLS, assemble, compile_ptx, find_ptxas, parse, read_kernels
 from reference import ROOT, binade
 
 DATA = ROOT / "test/data"
@@ -68,6 +68,31 @@ def test_templates_hold_their_budgets(templates, tmp_path):
     assert not over, over
 
 
+def test_targets_are_listed(monkeypatch, tmp_path):
+    chips = re.findall(r"^cuda:(\w+)", binade("list", "targets").stdout, re.MULTILINE)
+    assert chips == CHIPS
+    monkeypatch.setenv("BINADE_CUDA_ROOT", str(tmp_path))
+    assert (
+        "ptxas was not found: set BINADE_CUDA_ROOT" in binade("list", "targets").stdout
+    )
+
+
+def test_without_an_assembler_there_is_ptx(monkeypatch, tmp_path):
+    monkeypatch.setenv("BINADE_CUDA_ROOT", str(tmp_path))
+    (tmp_path / "one.mlir").write_text(
+        re.search(
+            r"^func.*?^}",
+            (DATA / "gpu-kernels.mlir").read_text(),
+            re.DOTALL | re.MULTILINE,
+        )[0]
+    )
+    assert compile_ptx(tmp_path / "one.mlir").returncode == 0
+    command = [TOOLS / "binade-translate", tmp_path / "one.mlir", "--kernels-to-cubin"]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert process.returncode == 1
+    assert "found no ptxas; set BINADE_CUDA_ROOT" in process.stderr
+
+
 @needs_ptxas
 @pytest.mark.parametrize("chip", CHIPS)
 def test_templates_assemble(chip, tmp_path):
@@ -77,36 +102,6 @@ def test_templates_assemble(chip, tmp_path):
     check_instructions(entries)
     usage = assemble(process.stdout, chip, tmp_path)
     assert {entry.symbol for entry in entries} == set(usage)
-
-
-def read_kernels(policy):
-    """Modules of the policy's kernels by name, without the step that launches them."""
-    model = ROOT / "examples/char-gpt/mini.onnx"
-    process = binade("compile", model, "--policy", policy, "--to=kernels", "-o", "-")
-    assert process.returncode == 0, process.stderr
-    process = subprocess.run(
-        [TOOLS / "binade-opt"],
-        input=process.stdout,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    tops = re.findall(
-        r"^  (?! |\}).*?(?=^  (?! |\})|^\})", process.stdout, re.DOTALL | re.MULTILINE
-    )
-    heads = [top.split("\n", 1)[0] for top in tops]
-    rules = [
-        top
-        for top, head in zip(tops, heads)
-        if "binade.optimizer" in head
-        or re.search(r"@[\w.]+\.(?:scalars|update)\b", head)
-    ]
-    kernels = {}
-    for top, head in zip(tops, heads):
-        if "binade.kernel" in head:
-            parts = rules if "binade.optimizer" in top else []
-            kernels[re.search(r"@(\w+)", head)[1]] = "".join([*parts, top])
-    return kernels
 
 
 POLICIES = binade("list", "policies").stdout.splitlines()

@@ -63,7 +63,8 @@ static void describe(const CompiledGpuKernel &kernel, raw_ostream &os) {
   for (const GpuEntry &entry : kernel.entries)
     os << "// " << kernel.info.symbol << ": " << entry.symbol << ", "
        << entry.grid[0] << " blocks of " << entry.block[0] << " threads, "
-       << entry.sharedBytes << " bytes of shared memory\n";
+       << entry.sharedBytes << " bytes of shared memory, "
+       << kernel.info.workspaceBytes << " of workspace\n";
 }
 
 /// Prints modules after each other; one kernel's is a file for ptxas.
