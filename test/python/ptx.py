@@ -403,7 +403,7 @@ class Block:
         self.set(to[0], self.registers[operands[1]][self.who ^ mask])
 
 
-def run(entry: Entry, memories: list[np.ndarray]) -> None:
-    """Runs all blocks of a kernel on memories of bytes, one for each parameter."""
-    for number in range(entry.grid):
+def run(entry: Entry, memories: list[np.ndarray], blocks=None) -> None:
+    """Runs blocks of a kernel, all unless told, on memories of bytes: its parameters."""
+    for number in range(entry.grid) if blocks is None else blocks:
         Block(entry, memories, number, entry.block, entry.grid).run()

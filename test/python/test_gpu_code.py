@@ -111,10 +111,18 @@ FAST = {"fp32", "bf16-amp", "coat", "fp8-block"}
 
 @needs_ptxas
 @pytest.mark.parametrize(
-    "policy",
-    [pytest.param(p, marks=[] if p in FAST else pytest.mark.slow) for p in POLICIES],
+    ("policy", "chip"),
+    [
+        pytest.param(
+            policy,
+            chip,
+            marks=[] if policy in FAST and chip == "sm_90" else pytest.mark.slow,
+        )
+        for policy in POLICIES
+        for chip in (CHIPS if policy == "coat" else ["sm_90"])
+    ],
 )
-def test_kernels_of_policies_assemble(policy, tmp_path):
+def test_kernels_of_policies_assemble(policy, chip, tmp_path):
     codes, without, seen = [], [], set()
     for name, text in read_kernels(policy).items():
         shape = hashlib.sha256(re.sub(rf"@{name}\b", "@", text).encode()).digest()
@@ -123,7 +131,7 @@ def test_kernels_of_policies_assemble(policy, tmp_path):
         seen.add(shape)
         path = tmp_path / "kernel.mlir"
         path.write_text(text)
-        process = compile_ptx(path)
+        process = compile_ptx(path, chip)
         if "has no schedule for a GPU" in process.stderr:
             without.append(name)
             continue
@@ -136,7 +144,7 @@ def test_kernels_of_policies_assemble(policy, tmp_path):
     ptx = "".join(codes)
     entries = parse(ptx)
     check_instructions(entries)
-    usage = assemble(ptx, "sm_90", tmp_path)
+    usage = assemble(ptx, chip, tmp_path)
     assert {entry.symbol for entry in entries} == set(usage)
     for entry in entries:
         # Divisions of f64 are subroutines of the assembler's.
