@@ -49,13 +49,7 @@ static LogicalResult compile(ModuleOp module, raw_ostream &os,
 }
 
 static FailureOr<const CudaChip *> getChip(ModuleOp module, StringRef name) {
-  if (const CudaChip *chip = findCudaChip(name))
-    return chip;
-  InFlightDiagnostic diag = module.emitError("no chip is called '");
-  diag << name << "'; expected ";
-  llvm::interleaveComma(getCudaChips(), diag,
-                        [&](const CudaChip &chip) { diag << chip.name; });
-  return diag;
+  return getCudaChip(name, [&] { return module.emitError(); });
 }
 
 /// What people, and a driver, want to know of a kernel.

@@ -26,6 +26,9 @@ struct CudaChip {
 ArrayRef<CudaChip> getCudaChips();
 /// Null where there is no chip of that name.
 const CudaChip *findCudaChip(StringRef name);
+/// The same, with an error that names all chips.
+FailureOr<const CudaChip *>
+getCudaChip(StringRef name, function_ref<InFlightDiagnostic()> emitError);
 
 /// The path of ptxas: of $BINADE_CUDA_ROOT, of the CUDA that was there when
 /// Binade was configured, or the first in $PATH. Empty where there is none.
