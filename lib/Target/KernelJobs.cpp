@@ -127,9 +127,14 @@ KernelJobs::run(const ObjectCache &cache, unsigned threadCount,
   std::atomic<size_t> next = 0;
   auto work = [&] {
     for (size_t index = next++; index < missing.size(); index = next++) {
-      FailureOr<EmittedCode> code = emit(*missing[index]);
-      if (succeeded(code))
-        missing[index]->code = std::move(*code);
+      KernelJob &job = *missing[index];
+      FailureOr<EmittedCode> code = emit(job);
+      if (succeeded(code)) {
+        job.code = std::move(*code);
+        continue;
+      }
+      job.isWrong = true;
+      next = missing.size();
     }
   };
   std::vector<std::thread> threads;
@@ -140,10 +145,11 @@ KernelJobs::run(const ObjectCache &cache, unsigned threadCount,
   for (std::thread &thread : threads)
     thread.join();
   for (KernelJob *job : missing) {
-    if (!job->code)
+    if (job->isWrong)
       return emitError(job->location, "cannot compile this kernel: ")
              << StringRef(job->errors).trim();
-    cache.insert(job->key, *job->code);
+    if (job->code)
+      cache.insert(job->key, *job->code);
   }
   return success();
 }

@@ -31,6 +31,7 @@ struct KernelJob {
   std::string key, symbol, errors;
   Location location;
   std::optional<EmittedCode> code;
+  bool isWrong = false; ///< It was tried, in vain.
 };
 
 /// All kernels of a module.
@@ -38,8 +39,8 @@ struct KernelJobs {
   /// `options` is what the code depends on beside the text.
   KernelJobs(ModuleOp module, ArrayRef<StringRef> options);
 
-  /// Takes code from the cache or makes it, on a few threads. An error names
-  /// the kernel.
+  /// Takes code from the cache or makes it, on a few threads, until one cannot
+  /// be compiled.
   LogicalResult
   run(const ObjectCache &cache, unsigned threads,
       llvm::function_ref<FailureOr<EmittedCode>(KernelJob &)> emit);

@@ -26,10 +26,15 @@ struct CudaChip {
 ArrayRef<CudaChip> getCudaChips();
 /// Null where there is no chip of that name.
 const CudaChip *findCudaChip(StringRef name);
+/// The same, with an error that names all chips.
+FailureOr<const CudaChip *>
+getCudaChip(StringRef name, function_ref<InFlightDiagnostic()> emitError);
 
 /// The path of ptxas: of $BINADE_CUDA_ROOT, of the CUDA that was there when
 /// Binade was configured, or the first in $PATH. Empty where there is none.
 std::string findPtxas();
+/// What the program at `path` says that it is; empty where it does not run.
+std::string getPtxasVersion(StringRef path);
 
 struct CudaOptions {
   const CudaChip *chip = findCudaChip("sm_90");

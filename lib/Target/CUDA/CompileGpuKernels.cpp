@@ -11,7 +11,7 @@ mlir::binade::compileGpuKernels(ModuleOp module, const CudaOptions &options) {
   StringRef assembler = options.assembler;
   std::string version;
   if (!assembler.empty()) {
-    version = getVersion(assembler);
+    version = getPtxasVersion(assembler);
     if (version.empty())
       return emitError(module.getLoc(), "cannot run assembler '")
              << assembler << "'; expected CUDA's ptxas";
