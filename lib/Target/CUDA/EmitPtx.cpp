@@ -145,13 +145,24 @@ FailureOr<std::string> mlir::binade::emitPtx(ModuleOp module,
   return generate(*code, chip);
 }
 
+/// What `module` has is a kernel of binade ops, or of the gpu dialect already.
+static FailureOr<KernelInfo> emitOrFind(ModuleOp module) {
+  KernelInfo info;
+  module.walk([&](gpu::GPUFuncOp kernel) {
+    info.symbol = kernel.getName().split('.').first.str();
+  });
+  if (!info.symbol.empty())
+    return info;
+  return replaceKernel(module, emitGpuKernel);
+}
+
 FailureOr<EmittedCode> mlir::binade::compilePtx(StringRef text,
                                                 const CudaChip &chip,
                                                 std::string &errors) {
   static const DialectRegistry registry = getRegistry();
   FailureOr<EmittedCode> code = failure();
   (void)parseAlone(text, registry, errors, [&](ModuleOp module) {
-    FailureOr<KernelInfo> info = replaceKernel(module, emitGpuKernel);
+    FailureOr<KernelInfo> info = emitOrFind(module);
     if (failed(info))
       return failure();
     PassManager passes(module.getContext());
