@@ -58,6 +58,22 @@ void binade::addDiagnosticFormat(CLI::App &app, DiagnosticFormat &format) {
       ->default_str("text");
 }
 
+void binade::addDevice(CLI::App &app, DeviceChoice &device) {
+  auto check = [](const std::string &text) -> std::string {
+    if (DeviceChoice::parse(text))
+      return "";
+    return "expected auto, cpu, cuda or cuda:NUMBER, got " + quote(text);
+  };
+  auto set = [&device](const std::string &text) {
+    device = *DeviceChoice::parse(text);
+  };
+  app.add_option_function<std::string>(
+         "--device", set, "What to run on; see 'binade list devices'")
+      ->check(CLI::Validator(check, ""))
+      ->type_name("auto|cpu|cuda[:N]")
+      ->default_str("auto");
+}
+
 /// The subcommand that was being read, or the program itself.
 static const CLI::App &findCommand(const CLI::App &app) {
   std::vector<CLI::App *> parsed = app.get_subcommands();

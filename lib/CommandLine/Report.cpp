@@ -35,6 +35,27 @@ void binade::printHeading(std::ostream &out, const Program &program) {
     out << "settings " << describeSettings(plan) << "\n";
 }
 
+void binade::printDevices(std::ostream &out, const DeviceList &list) {
+  out << "cpu     " << list.cores << (list.cores == 1 ? " core, " : " cores, ")
+      << (list.isaLevel.empty() ? "older than x86-64-v3: runs nothing"
+                                : list.isaLevel)
+      << ", " << formatBytes(list.memory) << "\n";
+  for (const CudaDevice &device : list.cuda)
+    out << "cuda:" << device.index << "  " << device.name
+        << ", compute capability " << device.capability.format() << ", "
+        << formatBytes(device.bytes)
+        << format(" at %.0f GB/s, ", device.bytesPerSecond / 1e9)
+        << device.multiprocessors << " multiprocessors at "
+        << device.clockHz / 1000000 << " MHz, CUDA " << list.cudaVersion / 1000
+        << "." << list.cudaVersion % 1000 / 10 << "\n";
+  if (!list.whyNoCuda)
+    return;
+  out << (list.cuda.empty() ? "cuda    none: " : "cuda    no more: ")
+      << list.whyNoCuda->message << "\n";
+  for (const std::string &note : list.whyNoCuda->notes)
+    out << "        " << note << "\n";
+}
+
 void binade::printLedger(std::ostream &out, const Program &program) {
   const Plan &plan = program.getPlan();
   out << "memory " << formatBytes(plan.arenaBytes) << ":";

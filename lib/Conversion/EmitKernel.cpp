@@ -10,6 +10,25 @@
 using namespace mlir;
 using namespace mlir::binade;
 
+static bool isEmpty(Value value) {
+  return getTensor(value).getNumElements() == 0;
+}
+
+/// What is reduced of nothing is known.
+static void foldEmptyReductions(func::FuncOp function) {
+  for (Operation &op : function.front()) {
+    auto reduction = Reduction::from(&op);
+    if (!reduction || !isEmpty(reduction->getInput()))
+      continue;
+    ImplicitLocOpBuilder b(op.getLoc(), &op);
+    RankedTensorType type = getTensor(reduction->getResult());
+    Attribute neutral =
+        FloatAttr::get(type.getElementType(), reduction->getNeutral());
+    op.getResult(0).replaceAllUsesWith(
+        ConstantOp::create(b, DenseElementsAttr::get(type, neutral)));
+  }
+}
+
 /// Replaces ops by their primitives until only those are left.
 static void decompose(func::FuncOp function) {
   bool changed = true;
@@ -29,6 +48,7 @@ static void decompose(func::FuncOp function) {
       changed = true;
     }
   }
+  foldEmptyReductions(function);
   // Folds views of views and drops what nobody reads; changes no value.
   (void)applyPatternsGreedily(function, FrozenRewritePatternSet());
   IRRewriter rewriter(function.getContext());
@@ -55,32 +75,16 @@ static bool hasLateResults(func::FuncOp function, const Loops &loops) {
       });
 }
 
-/// Elements, and reductions of rows.
-static FailureOr<KernelInfo> emitOnGpu(const KernelSource &source,
-                                       Schedule schedule) {
-  bool isOfRows =
-      schedule == Schedule::Elementwise || schedule == Schedule::Permute ||
-      schedule == Schedule::RowReduction || schedule == Schedule::Scalars;
-  func::FuncOp function = source.function;
-  for (Operation &op : function.front())
-    if (auto reduction = Reduction::from(&op))
-      isOfRows &= !reduction->leavesColumns();
-  if (!isOfRows)
-    return function.emitError("kernel '@")
-           << source.symbol << "' has no schedule for a GPU";
-  return emitRows(source);
-}
-
 static FailureOr<KernelInfo> emit(const KernelSource &source,
                                   Schedule schedule) {
-  if (source.shape)
-    return emitOnGpu(source, schedule);
   if (schedule == Schedule::MultiTensor)
     return emitManyTensors(source);
   if (schedule == Schedule::Scatter)
     return emitScatter(source);
   if (schedule == Schedule::Statistics)
     return emitStatistics(source);
+  if (llvm::all_of(source.getResults(), isEmpty))
+    return emitNothing(source);
   func::FuncOp function = source.function;
   bool onlyNumbers = llvm::all_of(source.getResults(), [](Value result) {
     return getTensor(result).getRank() == 0;

@@ -89,6 +89,10 @@ void buildConversionPipeline(OpPassManager &passes) {
 
 void buildGpuConversionPipeline(OpPassManager &passes) {
   passes.addPass(createEmitGpuKernelsPass());
+  buildGpuExpansionPipeline(passes);
+}
+
+void buildGpuExpansionPipeline(OpPassManager &passes) {
   // What a chip among the targets does not have is left to its pipeline.
   addExpansions(passes, {"bf16", "f8E4M3FN", "f8E5M2"});
 }

@@ -14,6 +14,9 @@ LogicalResult PlanEmitter::emitLaunch(LaunchOp op) {
   auto shape = options.kernels.find(name);
   if (shape == options.kernels.end())
     return op.emitError("kernel @") << name << " was not compiled";
+  // Nothing is to be computed.
+  if (!segments.overMany && shape->second.extent == 0)
+    return success();
   launch.kernel = name.str();
   launch.grain = shape->second.grain;
   launch.finish = shape->second.finish;

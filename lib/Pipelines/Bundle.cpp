@@ -1,13 +1,17 @@
 //===- Bundle.cpp - From formed kernels to a bundle -----------------------===//
 
 #include "binade/Plan/Bundle.h"
+#include "binade/Container/AtomicFile.h"
 #include "binade/Container/Printable.h"
+#include "binade/Container/Sha256.h"
 #include "binade/IR/Interface.h"
 #include "binade/Kernels/EmitPlan.h"
 #include "binade/Pipelines/Pipelines.h"
 #include "binade/Plan/PlanJson.h"
 #include "binade/Runtime/Library.h"
 #include "binade/Target/CPU.h"
+#include "binade/Target/CUDA.h"
+#include "llvm/Support/FileSystem.h"
 #include <chrono>
 #include <cstring>
 
@@ -85,6 +89,128 @@ static PlanOptions getPlanOptions(const CompileOptions &options) {
   return plan;
 }
 
+/// Adds kernels to `bundle`, and what the plan has to know of them to `plan`.
+static LogicalResult compileForCpu(ModuleOp module,
+                                   const CompileOptions &options,
+                                   Bundle &bundle, PlanOptions &plan) {
+  FailureOr<SmallVector<CpuLevel>> levels = getLevels(module, options);
+  if (failed(levels))
+    return failure();
+  for (CpuLevel level : *levels) {
+    CpuOptions cpu;
+    cpu.level = level;
+    cpu.cacheDirectory = options.cacheDirectory.empty()
+                             ? getDefaultCacheDirectory()
+                             : options.cacheDirectory;
+    FailureOr<CompiledKernels> compiled = compileKernels(module, cpu);
+    if (failed(compiled))
+      return failure();
+    bundle.kernels[getName(level).str()] = getBytes(compiled->object);
+    for (const KernelInfo &info : compiled->kernels)
+      plan.kernels[info.symbol] = getShape(info);
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// CUDA
+//===----------------------------------------------------------------------===//
+
+static constexpr StringLiteral kCudaTarget = "cuda:";
+
+static FailureOr<const CudaChip *> getChip(ModuleOp module, StringRef target) {
+  StringRef name = target;
+  const CudaChip *chip =
+      name.consume_front(kCudaTarget) ? findCudaChip(name) : nullptr;
+  if (chip)
+    return chip;
+  std::string known;
+  for (const CudaChip &each : getCudaChips())
+    known += (", " + kCudaTarget + each.name).str();
+  return module.emitError("no target is called '")
+         << target << "'; expected one of " << StringRef(known).drop_front(2);
+}
+
+/// Under the hash of a module's image, the IR that it was made of.
+static LogicalResult saveKernels(ModuleOp module, StringRef directory,
+                                 const CompiledGpuKernels &compiled) {
+  auto write = [&](const std::string &name,
+                   const std::string &text) -> LogicalResult {
+    std::string path = (directory + "/" + name).str();
+    auto written = ::binade::writeTextFile(path, text);
+    if (written)
+      return success();
+    return module.emitError(::binade::render(written.error()));
+  };
+  if (std::error_code error = llvm::sys::fs::create_directories(directory))
+    return module.emitError("cannot create '")
+           << directory << "': " << error.message();
+  for (const GpuCode &code : compiled.codes)
+    for (const auto &[image, suffix] :
+         {std::pair(&code.ptx, ".ptx"), std::pair(&code.cubin, ".cubin")}) {
+      if (image->empty())
+        continue;
+      std::string name = ::binade::sha256(std::as_bytes(std::span(*image)));
+      if (failed(write(name + suffix, *image)) ||
+          failed(write(name + ".mlir", code.ir)))
+        return failure();
+    }
+  return success();
+}
+
+static ::binade::plan::DeviceKernel describe(const CompiledGpuKernel &kernel) {
+  ::binade::plan::DeviceKernel described;
+  described.name = kernel.info.symbol;
+  described.module = static_cast<uint32_t>(kernel.code);
+  for (const GpuEntry &entry : kernel.entries)
+    described.entries.push_back({entry.symbol,
+                                 {entry.grid.begin(), entry.grid.end()},
+                                 {entry.block.begin(), entry.block.end()}});
+  return described;
+}
+
+/// Adds kernels to `bundle`, and what the plan has to know of them to `plan`.
+static LogicalResult compileForCuda(ModuleOp module,
+                                    const CompileOptions &options,
+                                    Bundle &bundle, PlanOptions &plan) {
+  FailureOr<const CudaChip *> chip = getChip(module, options.target);
+  if (failed(chip))
+    return failure();
+  CudaOptions cuda;
+  cuda.chip = *chip;
+  cuda.assembler = findPtxas();
+  cuda.cacheDirectory = options.cacheDirectory.empty()
+                            ? getDefaultCacheDirectory()
+                            : options.cacheDirectory;
+  FailureOr<CompiledGpuKernels> compiled = compileGpuKernels(module, cuda);
+  if (failed(compiled))
+    return failure();
+  StringRef version = (*chip)->name;
+  version.consume_front("sm_");
+  for (const GpuCode &code : compiled->codes) {
+    ::binade::ModuleImages &images = bundle.modules.emplace_back();
+    images[("compute_" + version).str()] = getBytes(code.ptx);
+    if (!code.cubin.empty())
+      images[(*chip)->name.str()] = getBytes(code.cubin);
+  }
+  for (const CompiledGpuKernel &kernel : compiled->kernels)
+    plan.kernels[kernel.info.symbol] = getShape(kernel.info);
+  // A kernel that nothing is left of is not launched.
+  for (const CompiledGpuKernel &kernel : compiled->kernels)
+    bundle.plan.deviceKernels.push_back(describe(kernel));
+  bundle.plan.chip = (*chip)->name.str();
+  // Loops run one iteration after the other, and each fills the device.
+  plan.threads = 1;
+  plan.queryScratch = {};
+  if (options.kernelDirectory.empty())
+    return success();
+  return saveKernels(module, options.kernelDirectory, *compiled);
+}
+
+//===----------------------------------------------------------------------===//
+// Plans and bundles
+//===----------------------------------------------------------------------===//
+
 FailureOr<::binade::Plan>
 mlir::binade::planModule(ModuleOp module, const CompileOptions &options) {
   PlanOptions planOptions = getPlanOptions(options);
@@ -116,29 +242,19 @@ FailureOr<Bundle> mlir::binade::compileBundle(ModuleOp module,
     start = Clock::now();
   };
 
-  FailureOr<SmallVector<CpuLevel>> levels = getLevels(module, options);
-  if (failed(levels))
-    return failure();
   Bundle bundle;
   PlanOptions planOptions = getPlanOptions(options);
-  for (CpuLevel level : *levels) {
-    CpuOptions cpu;
-    cpu.level = level;
-    cpu.cacheDirectory = options.cacheDirectory.empty()
-                             ? getDefaultCacheDirectory()
-                             : options.cacheDirectory;
-    FailureOr<CompiledKernels> compiled = compileKernels(module, cpu);
-    if (failed(compiled))
-      return failure();
-    bundle.kernels[getName(level).str()] = getBytes(compiled->object);
-    for (const KernelInfo &info : compiled->kernels)
-      planOptions.kernels[info.symbol] = getShape(info);
-  }
+  if (failed(options.target.empty()
+                 ? compileForCpu(module, options, bundle, planOptions)
+                 : compileForCuda(module, options, bundle, planOptions)))
+    return failure();
   report(CompilerPhase::Target);
 
   FailureOr<EmittedPlan> emitted = emitPlan(module, planOptions);
   if (failed(emitted))
     return failure();
+  emitted->plan.chip = std::move(bundle.plan.chip);
+  emitted->plan.deviceKernels = std::move(bundle.plan.deviceKernels);
   bundle.plan = std::move(emitted->plan);
   for (auto &[name, elements] : emitted->tensors)
     bundle.init.push_back(store(name, elements));

@@ -4,6 +4,8 @@
 #include "binade/Container/Printable.h"
 #include "binade/Container/Sha256.h"
 #include "binade/Plan/PlanJson.h"
+#include <algorithm>
+#include <charconv>
 
 using namespace binade;
 
@@ -31,6 +33,11 @@ Result<void> binade::writeBundle(const std::string &path,
   addChecked(std::string(kPlanTensor), std::as_bytes(std::span(plan)));
   for (const auto &[level, object] : bundle.kernels)
     addChecked(std::string(kKernelTensorPrefix) + level, object);
+  for (std::size_t i = 0; i < bundle.modules.size(); ++i)
+    for (const auto &[chip, image] : bundle.modules[i])
+      addChecked(std::string(kModuleTensorPrefix) + std::to_string(i) + "/" +
+                     chip,
+                 image);
   for (const StoredTensor &tensor : bundle.init)
     tensors.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.bytes});
   return writeSafetensors(path, tensors, metadata);
@@ -85,6 +92,33 @@ binade::readBundleKernels(const Safetensors &file, std::string_view level) {
   if (!tensor)
     return std::vector<std::byte>();
   return readChecked(file, *tensor);
+}
+
+Result<std::vector<ModuleImages>>
+binade::readBundleModules(const Safetensors &file) {
+  std::vector<ModuleImages> modules;
+  for (const TensorInfo &tensor : file.getTensors()) {
+    std::string_view name = tensor.name;
+    if (!name.starts_with(kModuleTensorPrefix))
+      continue;
+    name.remove_prefix(kModuleTensorPrefix.size());
+    std::size_t slash = name.find('/');
+    std::size_t number = 0;
+    const char *end = name.data() + std::min(slash, name.size());
+    auto [last, status] = std::from_chars(name.data(), end, number);
+    if (slash == name.npos || status != std::errc() || last != end ||
+        number >= file.getTensors().size())
+      return file.errorAt(tensor, "a name that is no module's, which is '" +
+                                      std::string(kModuleTensorPrefix) +
+                                      "NUMBER/CHIP'");
+    Result<std::vector<std::byte>> image = readChecked(file, tensor);
+    if (!image)
+      return image.takeError();
+    if (modules.size() <= number)
+      modules.resize(number + 1);
+    modules[number].emplace(name.substr(slash + 1), *std::move(image));
+  }
+  return modules;
 }
 
 std::vector<std::string> binade::bundleLevels(const Safetensors &file) {

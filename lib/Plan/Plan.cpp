@@ -78,6 +78,13 @@ std::string plan::stateName(Role role, std::string_view name) {
   }
 }
 
+const DeviceKernel *Plan::findDeviceKernel(std::string_view name) const {
+  auto found = std::find_if(
+      deviceKernels.begin(), deviceKernels.end(),
+      [&](const DeviceKernel &kernel) { return kernel.name == name; });
+  return found == deviceKernels.end() ? nullptr : &*found;
+}
+
 const Port *Plan::findPort(Role role, std::string_view name) const {
   auto it = std::find_if(ports.begin(), ports.end(), [&](const Port &port) {
     return port.role == role && port.name == name;

@@ -244,6 +244,20 @@ static Record readRecord(Fields fields, std::size_t depth) {
   return record;
 }
 
+static DeviceKernel readDeviceKernel(Fields fields) {
+  DeviceKernel kernel;
+  kernel.name = fields.text("name");
+  kernel.module = fields.index("module");
+  fields.each("entries", [&](const json &value, std::size_t i) {
+    Fields entry = fields.inner(value, "entry " + std::to_string(i));
+    kernel.entries.push_back({entry.text("symbol"), entry.integers("grid"),
+                              entry.integers("block")});
+    entry.finish();
+  });
+  fields.finish();
+  return kernel;
+}
+
 /// Numbers by name; none where the key is absent.
 static std::map<std::string, std::int64_t> readCounts(Fields &fields,
                                                       std::string_view key) {
@@ -284,6 +298,11 @@ static Plan readPlan(Fields fields) {
   plan.casts = readCounts(fields, "casts");
   plan.threads = fields.index("threads", 0);
   plan.skipsNonFinite = fields.flag("skips_non_finite");
+  plan.chip = fields.optionalText("chip");
+  fields.each("device_kernels", [&](const json &value, std::size_t i) {
+    plan.deviceKernels.push_back(readDeviceKernel(
+        fields.inner(value, "device kernel " + std::to_string(i))));
+  });
   plan.arenaBytes = fields.size("arena_bytes");
   const json &ledger = fields.get("ledger");
   Fields categories = fields.inner(ledger, "ledger");

@@ -27,6 +27,7 @@ private:
   }
   Result<void> checkPolicy();
   Result<void> checkLedger();
+  Result<void> checkDeviceKernels();
   Result<void> checkBuffer(const Buffer &buffer);
   Result<void> checkPort(const Port &port);
   Result<void> checkInit(const Port &port, const Buffer &buffer);
@@ -39,6 +40,41 @@ private:
 };
 } // namespace
 
+/// What a CUDA driver takes.
+Result<void> Validator::checkDeviceKernels() {
+  constexpr std::int64_t kMostThreads = 1024, kMostBlocks = INT32_MAX;
+  if (plan.chip.empty() && !plan.deviceKernels.empty())
+    return fail("kernels of a device, and no chip that they are for");
+  std::set<std::string_view> names;
+  for (const DeviceKernel &kernel : plan.deviceKernels) {
+    part = "device kernel " + quote(kernel.name);
+    if (!names.insert(kernel.name).second)
+      return fail("two kernels of this name");
+    if (kernel.entries.empty() || kernel.entries.size() > 2)
+      return fail(std::to_string(kernel.entries.size()) +
+                  " entries, expected 1 or 2");
+    for (const DeviceKernel::Entry &entry : kernel.entries) {
+      bool isFirst = &entry == &kernel.entries.front();
+      if (entry.grid.size() != 3 || entry.block.size() != 3)
+        return fail("a grid or block without 3 axes");
+      std::int64_t threads = 1;
+      for (std::size_t axis = 0; axis < 3; ++axis) {
+        bool mayBeNone = isFirst && axis == 0;
+        if (entry.grid[axis] < (mayBeNone ? 0 : 1) ||
+            entry.grid[axis] > kMostBlocks)
+          return fail("a grid of " + std::to_string(entry.grid[axis]) +
+                      " blocks along an axis");
+        if (entry.block[axis] < 1 || entry.block[axis] > kMostThreads ||
+            (threads *= entry.block[axis]) > kMostThreads)
+          return fail("blocks of no threads, or more than " +
+                      std::to_string(kMostThreads));
+      }
+    }
+  }
+  part.clear();
+  return {};
+}
+
 Result<void> Validator::run() {
   if (plan.threads > kMaxThreads)
     return fail(std::to_string(plan.threads) + " threads, more than " +
@@ -50,6 +86,7 @@ Result<void> Validator::run() {
       return fail("dimension " + quote(dim) + " is " + std::to_string(size));
   BINADE_CHECK(checkPolicy());
   BINADE_CHECK(checkLedger());
+  BINADE_CHECK(checkDeviceKernels());
   for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
     part = "buffer " + std::to_string(i) + " " + quote(plan.buffers[i].name);
     BINADE_CHECK(checkBuffer(plan.buffers[i]));

@@ -217,6 +217,17 @@ static json write(const QuantizedStates &quantized) {
   return {{"format", quantized.format}, {"states", std::move(states)}};
 }
 
+static json write(const DeviceKernel &kernel) {
+  json entries = json::array();
+  for (const DeviceKernel::Entry &entry : kernel.entries)
+    entries.push_back({{"symbol", entry.symbol},
+                       {"grid", entry.grid},
+                       {"block", entry.block}});
+  return {{"name", kernel.name},
+          {"module", kernel.module},
+          {"entries", std::move(entries)}};
+}
+
 template <typename Element>
 static json writeAll(const std::vector<Element> &elements) {
   json list = json::array();
@@ -251,6 +262,10 @@ std::string binade::writePlan(const Plan &plan) {
                  {"records", write(plan.records)}};
   if (!plan.quantizedStates.empty())
     object["quantized_states"] = writeAll(plan.quantizedStates);
+  if (!plan.chip.empty()) {
+    object["chip"] = plan.chip;
+    object["device_kernels"] = writeAll(plan.deviceKernels);
+  }
   if (plan.batches != 1)
     object["batches"] = plan.batches;
   if (!plan.accumulation.empty())

@@ -53,12 +53,13 @@ FailureOr<Tensor> FunctionEvaluator::load(Operation *user, Attribute value) {
 
 FailureOr<SmallVector<TensorRef>>
 FunctionEvaluator::call(Operation *user, func::FuncOp function,
-                        ArrayRef<TensorRef> operands) {
+                        ArrayRef<TensorRef> operands,
+                        ArrayRef<RankedTensorType> results) {
   if (active.contains(function))
     return user->emitError("function '@")
            << function.getName() << "' calls itself";
   if (options.kernels && function->hasAttr(kKernelAttr))
-    return options.kernels(function, operands);
+    return options.kernels(function, operands, results);
   return evaluate(function, operands);
 }
 

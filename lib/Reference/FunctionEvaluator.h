@@ -35,8 +35,9 @@ public:
                     std::function<double()> draw = {})
       : options(options), draw(std::move(draw)) {
     context.call = [&](Operation *user, func::FuncOp function,
-                       ArrayRef<TensorRef> operands) {
-      return call(user, function, operands);
+                       ArrayRef<TensorRef> operands,
+                       ArrayRef<RankedTensorType> results) {
+      return call(user, function, operands, results);
     };
     context.run = [&](Block &block, ArrayRef<TensorRef> arguments) {
       return evaluate(block, arguments, std::nullopt);
@@ -65,7 +66,8 @@ private:
   };
 
   FailureOr<SmallVector<TensorRef>> call(Operation *user, func::FuncOp function,
-                                         ArrayRef<TensorRef> operands);
+                                         ArrayRef<TensorRef> operands,
+                                         ArrayRef<RankedTensorType> results);
   /// The operands of the block's terminator.
   FailureOr<SmallVector<TensorRef>> evaluate(Block &block,
                                              ArrayRef<TensorRef> arguments,

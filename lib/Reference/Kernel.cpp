@@ -15,11 +15,17 @@ static FailureOr<func::FuncOp> lookUp(Operation *op, FlatSymbolRefAttr callee) {
   return function;
 }
 
+static SmallVector<RankedTensorType> getTensorTypes(TypeRange types) {
+  return llvm::map_to_vector(
+      types, [](Type type) { return cast<RankedTensorType>(type); });
+}
+
 static LogicalResult evaluateCall(func::CallOp op, Evaluation &e) {
   FailureOr<func::FuncOp> function = lookUp(op, op.getCalleeAttr());
   if (failed(function))
     return failure();
-  auto results = e.getContext().call(op, *function, e.getOperands());
+  auto results = e.getContext().call(op, *function, e.getOperands(),
+                                     getTensorTypes(op.getResultTypes()));
   if (failed(results))
     return failure();
   for (auto [index, result] : llvm::enumerate(*results))
@@ -52,12 +58,20 @@ static LogicalResult evaluateLaunch(LaunchOp op, Evaluation &e) {
     if (failed(kernel))
       return failure();
     unsigned count = kernel->getNumArguments();
-    auto results = e.getContext().call(op, *kernel, operands.take_front(count));
+    auto schedule = (*kernel)->getAttrOfType<ScheduleAttr>(kKernelAttr);
+    bool overMany = schedule && schedule.getValue() == Schedule::MultiTensor;
+    SmallVector<RankedTensorType> types =
+        getTensorTypes(kernel->getResultTypes());
+    // Of the tensors, not of the vector that the kernel is written for.
+    unsigned next = own.size();
+    for (RankedTensorType &type : types)
+      if (overMany && type.getRank() > 0)
+        type = e.result(next++).getType();
+    auto results =
+        e.getContext().call(op, *kernel, operands.take_front(count), types);
     if (failed(results))
       return failure();
     operands = operands.drop_front(count);
-    auto schedule = (*kernel)->getAttrOfType<ScheduleAttr>(kKernelAttr);
-    bool overMany = schedule && schedule.getValue() == Schedule::MultiTensor;
     unsigned scalars = 0;
     for (TensorRef &result : *results) {
       if (!overMany || result->getRank() > 0) {

@@ -94,7 +94,8 @@ static int checkIndices(const binade_program *program) {
 
 int binade_program_run(binade_program *program) {
   return guard([&] {
-    program->program.run();
+    if (Result<void> done = program->program.run(); !done)
+      return fail(done.takeError());
     return checkIndices(program);
   });
 }
@@ -105,7 +106,10 @@ int binade_program_accumulate(binade_program *program, double *loss) {
       return usage("null pointer");
     if (program->program.getPlan().batches == 1)
       return usage("the program was compiled for one batch per step");
-    *loss = program->program.accumulate();
+    Result<double> mean = program->program.accumulate();
+    if (!mean)
+      return fail(mean.takeError());
+    *loss = *mean;
     return checkIndices(program);
   });
 }
@@ -116,7 +120,10 @@ int binade_program_evaluate(binade_program *program, double *loss) {
       return usage("null pointer");
     if (!program->program.hasEvaluation())
       return usage("the program has no loss to evaluate");
-    *loss = program->program.evaluate();
+    Result<double> mean = program->program.evaluate();
+    if (!mean)
+      return fail(mean.takeError());
+    *loss = *mean;
     return checkIndices(program);
   });
 }

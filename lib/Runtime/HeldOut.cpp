@@ -57,7 +57,10 @@ Result<std::optional<double>> HeldOut::evaluate() const {
     std::iota(batch.begin(), batch.end(), sample);
     if (Result<void> filled = source->fill(batch); !filled)
       return filled.takeError();
-    sum += program->evaluate();
+    Result<double> loss = program->evaluate();
+    if (!loss)
+      return loss.takeError();
+    sum += *loss;
     if (auto launch = program->findIndexFault())
       return Error{source->getPath(),
                    "the batch of samples from " + std::to_string(sample) +

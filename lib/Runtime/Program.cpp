@@ -1,11 +1,13 @@
 //===- Program.cpp - A bundle, loaded and ready to run --------------------===//
 
+#include "Cuda/OpenDevice.h"
 #include "ProgramImplementation.h"
 #include "binade/Container/Printable.h"
 #include "binade/Plan/PlanJson.h"
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <set>
 
 using namespace binade;
 using namespace binade::plan;
@@ -32,6 +34,8 @@ static bool hasLaunch(const std::vector<Record> &records) {
 static Result<std::string> chooseLevel(const Plan &plan,
                                        const std::vector<std::string> &levels,
                                        const std::string &where) {
+  if (!plan.chip.empty())
+    return plan.chip;
   std::span<const std::string_view> supported = supportedIsaLevels();
   if (supported.empty())
     return Error{where, "this CPU is older than x86-64-v3 (AVX2, FMA, F16C)",
@@ -87,8 +91,11 @@ Result<Program> Program::loadFile(Safetensors file, std::string directory,
   Result<std::vector<std::byte>> object = readBundleKernels(file, made->isa);
   if (!object)
     return object.takeError();
+  Result<std::vector<ModuleImages>> modules = readBundleModules(file);
+  if (!modules)
+    return modules.takeError();
   made->file = std::move(file);
-  if (Result<void> done = made->prepare(*object); !done)
+  if (Result<void> done = made->prepare(*object, *modules); !done)
     return done.takeError();
   return Program(std::move(made));
 }
@@ -111,13 +118,16 @@ Result<Program> Program::load(Bundle bundle, std::string where,
   if (!level)
     return level.takeError();
   made->isa = *level;
-  if (Result<void> done = made->prepare(bundle.kernels[made->isa]); !done)
+  if (Result<void> done =
+          made->prepare(bundle.kernels[made->isa], bundle.modules);
+      !done)
     return done.takeError();
   return Program(std::move(made));
 }
 
 Result<void>
-Program::Implementation::prepare(std::span<const std::byte> object) {
+Program::Implementation::prepare(std::span<const std::byte> object,
+                                 std::span<const ModuleImages> modules) {
   if (Result<void> done = applySettings(plan, options.settings, where); !done)
     return done;
   if (const char *text = std::getenv("BINADE_CONTRACTION")) {
@@ -139,6 +149,51 @@ Program::Implementation::prepare(std::span<const std::byte> object) {
   threads = options.threads ? options.threads
             : plan.threads  ? plan.threads
                             : defaultThreadCount();
+  if (auto done = plan.chip.empty() ? prepareCpu(object) : prepareCuda(modules);
+      !done)
+    return done;
+  for (const Port &port : plan.ports) {
+    if (port.role == Role::Metric && port.name.starts_with(kOutOfRange))
+      indexFaults.push_back(&port);
+    if (port.role == Role::Accumulator)
+      accumulators.push_back(&port);
+  }
+  return {};
+}
+
+Result<void>
+Program::Implementation::prepareCuda(std::span<const ModuleImages> modules) {
+  std::set<std::string> names;
+  for (const ModuleImages &images : modules)
+    for (const auto &[chip, image] : images)
+      names.insert(chip);
+  std::vector<Chip> chips;
+  for (const std::string &name : names)
+    if (std::optional<Chip> chip = Chip::parse(name))
+      chips.push_back(*chip);
+  DeviceChoice choice = options.device;
+  if (choice.kind == DeviceChoice::Cpu)
+    return Error{where, "its kernels are for cuda:" + plan.chip,
+                 ExitCode::Device}
+        .withNote("compile for the CPU: without --target");
+  // There is nothing else that it could run on.
+  choice.kind = DeviceChoice::Cuda;
+  Result<cuda::OpenedDevice> opened = cuda::openDevice(choice, chips);
+  if (!opened)
+    return opened.takeError();
+  Result<std::unique_ptr<cuda::Engine>> made =
+      cuda::Engine::create({&plan, std::move(opened->device), modules, where});
+  if (!made)
+    return made.takeError();
+  engine = *std::move(made);
+  return {};
+}
+
+Result<void>
+Program::Implementation::prepareCpu(std::span<const std::byte> object) {
+  if (options.device.kind == DeviceChoice::Cuda)
+    return Error{where, "its kernels are for the CPU", ExitCode::Device}
+        .withNote("compile with --target cuda:sm_90");
   Result<Arena> memory = Arena::allocate(plan.arenaBytes, where);
   if (!memory)
     return std::move(memory).takeError().withNote(
@@ -158,12 +213,6 @@ Program::Implementation::prepare(std::span<const std::byte> object) {
     return made.takeError();
   executor = *std::move(made);
   findTransient();
-  for (const Port &port : plan.ports) {
-    if (port.role == Role::Metric && port.name.starts_with(kOutOfRange))
-      indexFaults.push_back(tensorOf(port));
-    if (port.role == Role::Accumulator)
-      accumulators.push_back(tensorOf(port));
-  }
   return {};
 }
 
@@ -190,16 +239,21 @@ void Program::Implementation::findTransient() {
 
 Tensor Program::Implementation::tensorOf(const Port &port) const {
   const Buffer &buffer = plan.buffers[port.buffer];
-  return {port.role,
-          port.name,
-          buffer.dtype,
-          buffer.shape,
-          {arena.data() + buffer.offset, buffer.bytes}};
+  std::span<std::byte> bytes;
+  if (engine)
+    bytes = engine->access(static_cast<std::size_t>(&port - plan.ports.data()));
+  else
+    bytes = {arena.data() + buffer.offset, buffer.bytes};
+  return {port.role, port.name, buffer.dtype, buffer.shape, bytes};
 }
 
 const Plan &Program::getPlan() const { return implementation->plan; }
 unsigned Program::getThreads() const { return implementation->threads; }
 std::string_view Program::getIsa() const { return implementation->isa; }
+std::string Program::formatDevice() const {
+  return implementation->engine ? implementation->engine->getDevice().format()
+                                : "cpu";
+}
 std::uint64_t Program::getExtraBytes() const {
   return implementation->executor.getExtraBytes();
 }
@@ -218,8 +272,10 @@ std::vector<Tensor> Program::tensors() const {
 }
 
 std::vector<Tensor> Program::tensors(Role role) const {
-  std::vector<Tensor> all = tensors();
-  std::erase_if(all, [&](const Tensor &tensor) { return tensor.role != role; });
+  std::vector<Tensor> all;
+  for (const Port &port : implementation->plan.ports)
+    if (port.role == role)
+      all.push_back(implementation->tensorOf(port));
   return all;
 }
 
@@ -227,36 +283,56 @@ void Program::Implementation::clear() {
   if (poisons)
     for (std::span<std::byte> span : transient)
       std::memset(span.data(), 0xff, span.size());
-  for (const Tensor &fault : indexFaults)
-    std::memset(fault.bytes.data(), 0, fault.bytes.size());
+  for (const Port *fault : indexFaults) {
+    std::span<std::byte> bytes = tensorOf(*fault).bytes;
+    std::memset(bytes.data(), 0, bytes.size());
+  }
 }
 
-void Program::run() {
-  implementation->clear();
-  implementation->executor.run();
-  for (const Tensor &accumulator : implementation->accumulators)
-    std::memset(accumulator.bytes.data(), 0, accumulator.bytes.size());
+Result<void> Program::Implementation::execute(cuda::Engine::Program program) {
+  clear();
+  if (engine)
+    return engine->run(program);
+  if (program == cuda::Engine::Step)
+    executor.run();
+  else if (program == cuda::Engine::Accumulation)
+    executor.accumulate();
+  else
+    executor.evaluate();
+  return {};
 }
 
-double Program::accumulate() {
-  implementation->clear();
-  implementation->executor.accumulate();
+Result<void> Program::run() {
+  if (Result<void> done = implementation->execute(cuda::Engine::Step); !done)
+    return done;
+  for (const Port *accumulator : implementation->accumulators) {
+    std::span<std::byte> bytes = implementation->tensorOf(*accumulator).bytes;
+    std::memset(bytes.data(), 0, bytes.size());
+  }
+  return {};
+}
+
+Result<double> Program::accumulate() {
+  if (auto done = implementation->execute(cuda::Engine::Accumulation); !done)
+    return done.takeError();
   return *readScalar(*this, Role::Metric, kBatchLoss);
 }
 
 bool Program::hasEvaluation() const { return !getPlan().evaluation.empty(); }
 
-double Program::evaluate() {
-  implementation->clear();
-  implementation->executor.evaluate();
+Result<double> Program::evaluate() {
+  if (auto done = implementation->execute(cuda::Engine::Evaluation); !done)
+    return done.takeError();
   return *readScalar(*this, Role::Metric, kEvalLoss);
 }
 
 std::optional<std::string_view> Program::findIndexFault() const {
-  for (const Tensor &fault : implementation->indexFaults)
-    if (std::any_of(fault.bytes.begin(), fault.bytes.end(),
+  for (const Port *fault : implementation->indexFaults) {
+    std::span<std::byte> bytes = implementation->tensorOf(*fault).bytes;
+    if (std::any_of(bytes.begin(), bytes.end(),
                     [](std::byte byte) { return byte != std::byte(0); }))
-      return fault.name.substr(kOutOfRange.size());
+      return std::string_view(fault->name).substr(kOutOfRange.size());
+  }
   return std::nullopt;
 }
 

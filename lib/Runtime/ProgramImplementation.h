@@ -3,6 +3,7 @@
 #ifndef BINADE_RUNTIME_PROGRAMIMPLEMENTATION_H
 #define BINADE_RUNTIME_PROGRAMIMPLEMENTATION_H
 
+#include "Cuda/Engine.h"
 #include "Executor.h"
 
 namespace binade {
@@ -20,14 +21,21 @@ struct Program::Implementation {
   Arena arena;
   KernelObject kernels;
   Executor executor;
-  std::vector<Tensor> accumulators;
+  /// Of a CUDA device, which then is what executes.
+  std::unique_ptr<cuda::Engine> engine;
+  std::vector<const plan::Port *> accumulators;
   /// What says that a launch met an index out of range.
-  std::vector<Tensor> indexFaults;
+  std::vector<const plan::Port *> indexFaults;
   /// Parts of the arena without a meaning before a step.
   std::vector<std::span<std::byte>> transient;
 
-  Result<void> prepare(std::span<const std::byte> object);
+  /// Reads settings and the environment, and finds what runs the plan.
+  Result<void> prepare(std::span<const std::byte> object,
+                       std::span<const ModuleImages> modules);
+  Result<void> prepareCpu(std::span<const std::byte> object);
+  Result<void> prepareCuda(std::span<const ModuleImages> modules);
   void findTransient();
+  Result<void> execute(cuda::Engine::Program program);
   /// Before a step or an evaluation.
   void clear();
   Tensor tensorOf(const plan::Port &port) const;

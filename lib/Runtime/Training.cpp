@@ -104,9 +104,13 @@ Result<StepMetrics> TrainingLoop::runStep(std::int64_t step) {
     if (Result<void> filled = data.fill(samples); !filled)
       return filled.takeError();
     if (batch < batches) {
-      losses += program.accumulate();
+      Result<double> loss = program.accumulate();
+      if (!loss)
+        return loss.takeError();
+      losses += *loss;
     } else {
-      program.run();
+      if (Result<void> done = program.run(); !done)
+        return done.takeError();
       losses += *metric("loss");
     }
     if (auto launch = program.findIndexFault())

@@ -19,7 +19,7 @@ Place Place::unpack(uint64_t bits) {
 }
 
 char *Machine::access(Thread &thread, Operation *op, Place place, size_t count,
-                      bool isWrite) {
+                      Access access) {
   if (place.isPrivate) {
     std::vector<char> &bytes = thread.memories[place.memory];
     if (place.byte <= bytes.size() && count <= bytes.size() - place.byte)
@@ -30,7 +30,7 @@ char *Machine::access(Thread &thread, Operation *op, Place place, size_t count,
   }
   SharedBytes &bytes = memories[place.memory];
   std::optional<std::string> wrong =
-      bytes.check({block, thread.number, epoch}, place.byte, count, isWrite);
+      bytes.check({block, thread.number, epoch}, place.byte, count, access);
   if (!wrong)
     return bytes.at(place.byte);
   fail(thread, op, *wrong);
@@ -39,7 +39,7 @@ char *Machine::access(Thread &thread, Operation *op, Place place, size_t count,
 
 void Machine::fail(const Thread &thread, Operation *op, const Twine &what) {
   if (!failed)
-    op->emitError("thread ")
+    op->emitOpError("of thread ")
         << thread.number << " of block " << block << " " << what;
   failed = true;
 }

@@ -14,56 +14,58 @@ SharedBytes::SharedBytes(size_t size)
 
 void SharedBytes::forget() { visits.assign(bytes.size(), Byte()); }
 
-bool SharedBytes::Visit::isUnordered(const Accessor &who) const {
-  if (block == kNobody)
+bool SharedBytes::Visit::isUnordered(const Accessor &who, Access access) const {
+  if (block == kNobody || (isUpdate && access == Access::Update))
     return false;
   if (block != who.block)
     return true; // Blocks run in any order.
   return epoch == who.epoch && thread != who.thread;
 }
 
+static StringRef getVerb(Access access) {
+  return access == Access::Read    ? "reads"
+         : access == Access::Write ? "writes"
+                                   : "updates";
+}
+
 std::optional<std::string> SharedBytes::check(const Accessor &who,
                                               uint64_t first, size_t count,
-                                              bool isWrite) {
+                                              Access access) {
   if (first > size() || count > size() - first)
-    return llvm::formatv("{0} {1} bytes at byte {2} of {3}",
-                         isWrite ? "writes" : "reads", count,
-                         static_cast<int64_t>(first), size())
+    return llvm::formatv("{0} {1} bytes at byte {2} of {3}", getVerb(access),
+                         count, static_cast<int64_t>(first), size())
         .str();
+  bool isWrite = access != Access::Read;
   for (Byte &byte : MutableArrayRef(visits).slice(first, count)) {
-    if (!isWrite && !isKnown && byte.write.block == kNobody)
-      return llvm::formatv("reads byte {0}, which nobody wrote",
+    if (access != Access::Write && !isKnown && byte.write.block == kNobody)
+      return llvm::formatv("{0} byte {1}, which nobody wrote", getVerb(access),
                            &byte - visits.data())
           .str();
-    bool isRace =
-        byte.write.isUnordered(who) || (isWrite && byte.read.isUnordered(who));
-    if (isRace) {
-      const Visit &other = byte.write.isUnordered(who) ? byte.write : byte.read;
+    bool isBehindWrite = byte.write.isUnordered(who, access);
+    if (isBehindWrite || (isWrite && byte.read.isUnordered(who, access))) {
+      const Visit &other = isBehindWrite ? byte.write : byte.read;
       return llvm::formatv(
                  "{0} byte {1}, which {2} {3} without a barrier between",
-                 isWrite ? "writes" : "reads", &byte - visits.data(),
+                 getVerb(access), &byte - visits.data(),
                  other.thread == kSeveral
                      ? std::string("several threads")
                      : llvm::formatv("thread {0} of block {1}", other.thread,
                                      other.block)
                            .str(),
-                 &other == &byte.write ? "writes" : "read")
+                 isBehindWrite ? "writes" : "read")
           .str();
     }
-    Visit now = {who.block, who.thread, who.epoch};
-    if (isWrite) {
-      byte.write = now;
-      continue;
-    }
-    Visit &read = byte.read;
-    bool isAnotherBlock = read.block != kNobody && read.block != who.block;
-    bool isAnotherThread = read.block == who.block && read.epoch == who.epoch &&
-                           read.thread != who.thread;
+    Visit now = {who.block, who.thread, who.epoch, access == Access::Update};
+    Visit &last = isWrite ? byte.write : byte.read;
+    bool isAnotherBlock = last.block != kNobody && last.block != who.block;
+    bool isAnotherThread = last.block == who.block && last.epoch == who.epoch &&
+                           last.thread != who.thread;
+    // Only updates and reads get here.
     if (isAnotherBlock)
       now.block = now.thread = kSeveral;
     else if (isAnotherThread)
       now.thread = kSeveral;
-    read = now;
+    last = now;
   }
   return std::nullopt;
 }

@@ -18,6 +18,9 @@ struct Accessor {
   uint32_t epoch;
 };
 
+/// An update reads and writes at once, whatever others do so.
+enum class Access : uint8_t { Read, Write, Update };
+
 /// Memory that several threads see, with who was at each byte last.
 class SharedBytes {
 public:
@@ -33,7 +36,7 @@ public:
   size_t size() const { return bytes.size(); }
   /// Nothing, or what is wrong with an access to [first, first + count).
   std::optional<std::string> check(const Accessor &who, uint64_t first,
-                                   size_t count, bool isWrite);
+                                   size_t count, Access access);
   char *at(uint64_t first) { return bytes.data() + first; }
 
 private:
@@ -41,8 +44,9 @@ private:
   struct Visit {
     int32_t block = kNobody, thread = kNobody;
     uint32_t epoch = 0;
+    bool isUpdate = false;
     /// Whether nothing orders this and what `who` does.
-    bool isUnordered(const Accessor &who) const;
+    bool isUnordered(const Accessor &who, Access access) const;
   };
   struct Byte {
     Visit write, read;

@@ -70,10 +70,11 @@ private:
     return TypeSwitch<Operation *, LogicalResult>(op)
         .Case<scf::ForOp, scf::IfOp, scf::YieldOp, gpu::ReturnOp,
               gpu::BarrierOp, gpu::ShuffleOp, arith::ConstantOp, memref::LoadOp,
-              memref::StoreOp, vector::LoadOp, vector::StoreOp,
-              vector::GatherOp, memref::AllocaOp, memref::ViewOp,
-              memref::GetGlobalOp, vector::ReductionOp>(
-            [&](auto one) { return emit(one); })
+              memref::StoreOp, memref::AtomicRMWOp, vector::LoadOp,
+              vector::StoreOp, vector::GatherOp, memref::AllocaOp,
+              memref::ViewOp, memref::GetGlobalOp,
+              memref::ExtractAlignedPointerAsIndexOp, vector::ReductionOp,
+              vector::DeinterleaveOp>([&](auto one) { return emit(one); })
         .Case<gpu::ThreadIdOp, gpu::BlockIdOp, gpu::BlockDimOp, gpu::GridDimOp>(
             [&](auto one) { return emitIndex(one); })
         .Case<gpu::LaneIdOp, gpu::SubgroupIdOp>([&](auto one) {
@@ -211,7 +212,8 @@ private:
     if (type.hasStaticShape() && type.getRank() <= 1 &&
         type.getLayout().isIdentity())
       return success();
-    return op->emitError("is simulated for memory with one axis, got ") << type;
+    return op->emitOpError("is simulated for memory with one axis, got ")
+           << type;
   }
 
   /// Element `index` of the memref in register `base`; none for number 0.
@@ -241,7 +243,7 @@ private:
       if (!isAligned(m, t, op, place, alignment))
         return;
       const char *bytes =
-          m.access(t, op, place, to.count * element.bytes, /*isWrite=*/false);
+          m.access(t, op, place, to.count * element.bytes, Access::Read);
       for (uint32_t i = 0; bytes && i < to.count; ++i) {
         t.registers[to.first + i] = 0;
         std::memcpy(&t.registers[to.first + i], bytes + i * element.bytes,
@@ -257,7 +259,7 @@ private:
       if (!isAligned(m, t, op, place, alignment))
         return;
       char *bytes =
-          m.access(t, op, place, from.count * element.bytes, /*isWrite=*/true);
+          m.access(t, op, place, from.count * element.bytes, Access::Write);
       for (uint32_t i = 0; bytes && i < from.count; ++i)
         std::memcpy(bytes + i * element.bytes, &t.registers[from.first + i],
                     element.bytes);
@@ -299,6 +301,42 @@ private:
     return checkShape(op, op.getMemRefType());
   }
 
+  LogicalResult emit(memref::AtomicRMWOp op) {
+    Element element = getElement(op.getMemref(), op.getIndices());
+    uint32_t operand = get(op.getValue()).first,
+             before = get(op.getResult()).first;
+    LaneFunction combine = getUpdate(op.getKind(), op.getValue().getType());
+    if (!combine)
+      return op.emitOpError("is no update that is simulated");
+    add(op, [=](Machine &m, Thread &t) {
+      char *bytes =
+          m.access(t, op, element.of(t), element.bytes, Access::Update);
+      if (!bytes)
+        return;
+      uint64_t both[] = {0, t.registers[operand]};
+      std::memcpy(both, bytes, element.bytes);
+      t.registers[before] = both[0];
+      uint64_t after = combine(both);
+      std::memcpy(bytes, &after, element.bytes);
+    });
+    return checkShape(op, op.getMemRefType());
+  }
+
+  /// Integers only: they do not depend on who is first.
+  static LaneFunction getUpdate(arith::AtomicRMWKind kind, Type element) {
+    using Kind = arith::AtomicRMWKind;
+    auto of = [&](vector::CombiningKind combining) {
+      return getCombiner(
+          vector::CombiningKindAttr::get(element.getContext(), combining),
+          element);
+    };
+    return kind == Kind::addi   ? of(vector::CombiningKind::ADD)
+           : kind == Kind::maxu ? of(vector::CombiningKind::MAXUI)
+           : kind == Kind::minu ? of(vector::CombiningKind::MINUI)
+           : kind == Kind::ori  ? of(vector::CombiningKind::OR)
+                                : LaneFunction();
+  }
+
   LogicalResult emit(vector::GatherOp op) {
     Element element = getElement(op.getBase(), op.getOffsets());
     Registers to = get(op.getResult()), index = get(op.getIndices()),
@@ -312,7 +350,7 @@ private:
         }
         const char *bytes =
             m.access(t, op, element.of(t, t.registers[index.first + i]),
-                     element.bytes, /*isWrite=*/false);
+                     element.bytes, Access::Read);
         lane = 0;
         if (bytes)
           std::memcpy(&lane, bytes, element.bytes);
@@ -338,6 +376,12 @@ private:
     return checkShape(op, op.getType());
   }
 
+  /// A number that no other place has.
+  LogicalResult emit(memref::ExtractAlignedPointerAsIndexOp op) {
+    copy(op, op.getSource(), op->getResults());
+    return success();
+  }
+
   LogicalResult emit(memref::GetGlobalOp op) {
     auto global = SymbolTable::lookupNearestSymbolFrom<memref::GlobalOp>(
         op, op.getNameAttr());
@@ -345,7 +389,7 @@ private:
                                  global.getInitialValueAttr())
                            : DenseElementsAttr();
     if (!elements)
-      return op.emitError("is simulated for constants");
+      return op.emitOpError("is simulated for constants");
     unsigned width = getByteWidth(elements.getElementType());
     std::vector<char> bytes;
     for (Attribute number : elements.getValues<Attribute>()) {
@@ -384,7 +428,7 @@ private:
     LaneFunction combine =
         getCombiner(op.getKindAttr(), op.getDest().getType());
     if (!combine)
-      return op.emitError("is no reduction that is simulated");
+      return op.emitOpError("is no reduction that is simulated");
     add(op, [=](Machine &, Thread &t) {
       uint64_t total = t.registers[start ? *start : from.first];
       for (uint32_t i = start ? 0 : 1; i < from.count; ++i) {
@@ -392,6 +436,18 @@ private:
         total = combine(both);
       }
       t.registers[to.first] = total;
+    });
+    return success();
+  }
+
+  LogicalResult emit(vector::DeinterleaveOp op) {
+    Registers from = get(op.getSource()), even = get(op.getRes1()),
+              odd = get(op.getRes2());
+    add(op, [=](Machine &, Thread &t) {
+      for (uint32_t i = 0; i < even.count; ++i) {
+        t.registers[even.first + i] = t.registers[from.first + 2 * i];
+        t.registers[odd.first + i] = t.registers[from.first + 2 * i + 1];
+      }
     });
     return success();
   }
@@ -448,7 +504,7 @@ private:
 
   LogicalResult emitLanes(Operation *op) {
     if (op->getNumResults() != 1 || op->getNumRegions() > 0)
-      return op->emitError("is not simulated");
+      return op->emitOpError("is not simulated");
     Registers to = get(op->getResult(0));
     if (isa<vector::StepOp>(op)) {
       add(op, [=](Machine &, Thread &t) {
@@ -466,7 +522,7 @@ private:
     }
     LaneFunction compute = getLaneFunction(op);
     if (!compute)
-      return op->emitError("is not simulated");
+      return op->emitOpError("is not simulated");
     SmallVector<Registers> operands =
         llvm::map_to_vector(op->getOperands(), [&](Value x) { return get(x); });
     add(op, [=](Machine &, Thread &t) {

@@ -1,23 +1,22 @@
 // RUN: binade-opt %s --split-input-file --binade-emit-gpu-kernels --canonicalize --cse | FileCheck %s
 
-// A team of 16 threads has a row of 70 columns, a vector of four each; the first of them
-// what is left. A team without a row does the last one again, and stores nothing.
+// A team of 32 threads has a row of 70 columns, vectors of two that divide it. A team
+// without a row does the last one again, and stores nothing.
 
 // CHECK-LABEL: gpu.module @kernels
 // CHECK:         gpu.func @largest.items(%[[X:.*]]: memref<210xf32>{{.*}}, %[[Y:.*]]: memref<210xf32>{{.*}}, %[[M:.*]]: memref<3xf32>{{.*}}) kernel
 // CHECK-SAME:      known_block_size = array<i32: 256, 1, 1>, known_grid_size = array<i32: 1, 1, 1>
 // CHECK-DAG:       %[[C3:.*]] = arith.constant 3 : index
-// CHECK-DAG:       %[[C16:.*]] = arith.constant 16 : index
+// CHECK-DAG:       %[[C32:.*]] = arith.constant 32 : index
 // CHECK-DAG:       %[[C64:.*]] = arith.constant 64 : index
 // CHECK:           %[[THREAD:.*]] = gpu.thread_id x
-// CHECK:           %[[TEAM:.*]] = arith.divui %[[THREAD]], %[[C16]]
+// CHECK:           %[[TEAM:.*]] = arith.divui %[[THREAD]], %[[C32]]
 // CHECK:           %[[HAS:.*]] = arith.cmpi ult, %{{.*}}, %[[C3]]
 // CHECK:           scf.for {{.*}} step %[[C64]] iter_args
-// CHECK:             vector.load %[[X]]{{.*}} vector<4xf32>
+// CHECK:             vector.load %[[X]]{{.*}} vector<2xf32>
 // CHECK:             scf.if %[[HAS]] {
 // CHECK-NEXT:          vector.store %{{.*}}, %[[Y]]
-// CHECK:           vector.load %[[X]]{{.*}} vector<2xf32>
-// CHECK-COUNT-4:   gpu.shuffle xor
+// CHECK-COUNT-5:   gpu.shuffle xor
 // CHECK:           memref.store %{{.*}}, %[[M]]
 func.func private @largest(%x: tensor<3x70xf32>) -> (tensor<3x70xf32>, tensor<3xf32>) attributes {binade.kernel = #binade.schedule<row_reduction>} {
   %0 = binade.neg %x : (tensor<3x70xf32>) -> tensor<3x70xf32>
@@ -30,7 +29,7 @@ func.func private @largest(%x: tensor<3x70xf32>) -> (tensor<3x70xf32>, tensor<3x
 // What is expensive and needed again is kept where the threads of a block keep theirs.
 
 // CHECK:         gpu.func @softmax.items
-// CHECK-SAME:      workgroup(%[[KEPT:.*]] : memref<{{[0-9]+}}xi8, #gpu.address_space<workgroup>>)
+// CHECK-SAME:      workgroup(%[[KEPT:.*]] : memref<{{[0-9]+}}xi8, #gpu.address_space<workgroup>> {llvm.align = 16 : i32})
 // CHECK:           memref.view %[[KEPT]]
 func.func private @softmax(%x: tensor<32x256xf32>) -> tensor<32x256xf32> attributes {binade.kernel = #binade.schedule<row_reduction>} {
   %0 = binade.softmax %x : (tensor<32x256xf32>) -> tensor<32x256xf32>

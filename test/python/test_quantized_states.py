@@ -100,7 +100,7 @@ def check_state(form, part, state, name):
     assert np.abs(got.astype(int) - codes).max() <= 1, name
 
 
-@pytest.mark.parametrize("backend", ["reference", "cpu"])
+@pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
 @pytest.mark.parametrize("rule", HYPERS)
 def test_every_rule_with_every_format(rule, backend):
     # Groups of all sizes, the last of them short and odd.
@@ -133,7 +133,7 @@ def test_every_rule_with_every_format(rule, backend):
                 check_state(form, part, state.ravel(), name)
 
 
-@pytest.mark.parametrize("backend", ["reference", "cpu"])
+@pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
 @pytest.mark.parametrize("name", ["e4m3x", "dyn8", "dyn4"])
 def test_a_skipped_step_changes_no_bit(name, backend):
     size = 700
@@ -154,7 +154,7 @@ def test_a_skipped_step_changes_no_bit(name, backend):
             np.testing.assert_array_equal(mine, theirs)
 
 
-@pytest.mark.parametrize("backend", ["reference", "cpu"])
+@pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
 def test_trace_of_adamw_with_expanded_states(backend):
     trace = json.loads((GOLDEN / "coat.json").read_text())["cases"]["adamw_trace"]
     kept = [Format("f8E4M3FN", 128, expand=True)] * 2
@@ -172,7 +172,7 @@ def test_trace_of_adamw_with_expanded_states(backend):
             assert np.abs(apart).max() <= 1 and (apart != 0).mean() < 0.02
 
 
-@pytest.mark.parametrize("backend", ["reference", "cpu"])
+@pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
 def test_trace_of_8_bit_adam(backend):
     trace = json.loads((GOLDEN / "bnb8.json").read_text())["cases"]["adam8"]
     kept = [

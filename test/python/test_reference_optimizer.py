@@ -65,7 +65,7 @@ def fill(rule, like, value=0.0):
     }
 
 
-@pytest.mark.parametrize("backend", ["reference", "cpu"])
+@pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
 @pytest.mark.parametrize("name", RUNS)
 def test_rules_follow_recorded_runs(name, backend):
     rule, hypers = RUNS[name]
@@ -112,7 +112,7 @@ PAPERS = {
 }
 
 
-@pytest.mark.parametrize("backend", ["reference", "cpu"])
+@pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
 @pytest.mark.parametrize("name", PAPERS)
 def test_rules_follow_papers(name, backend):
     formula, hypers = PAPERS[name]

@@ -51,7 +51,8 @@ Result<NamedTensors> evaluateOnCpu(ModuleOp module, StringRef function,
         program->find(plan::Role::Buffer, name)->bytes;
     std::memcpy(memory.data(), bytes.data(), memory.size());
   }
-  program->run();
+  if (Result<void> done = program->run(); !done)
+    return done.takeError();
   if (std::optional<std::string_view> launch = program->findIndexFault())
     return Error{where,
                  "an index is out of range in " + ::binade::quote(*launch)};

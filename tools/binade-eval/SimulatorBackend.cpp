@@ -2,63 +2,175 @@
 
 #include "SimulatorBackend.h"
 #include "Step.h"
+#include "binade/Conversion/EmitKernel.h"
 #include "binade/Conversion/Passes.h"
 #include "binade/IR/Diagnostics.h"
 #include "binade/IR/Interface.h"
 #include "binade/Pipelines/Pipelines.h"
 #include "binade/Simulator/Simulator.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Pass/PassManager.h"
 
 using namespace mlir;
 using namespace mlir::binade;
+using ::binade::Error;
 using ::binade::Result;
 
 /// What buffers hold before they are written: no number that passes for one.
 static constexpr char kPoison = static_cast<char>(0xff);
 
-/// The kernels of `module` in the gpu dialect, as they go on to a target.
-static FailureOr<OwningOpRef<ModuleOp>> emitGpuKernels(ModuleOp module) {
-  OwningOpRef<ModuleOp> kernels = module.clone();
+namespace {
+/// The kernels of a module in the gpu dialect, as they go on to a target.
+class SimulatedKernels {
+public:
+  static FailureOr<SimulatedKernels> of(ModuleOp module);
+
+  /// Runs the kernel that was made of `source`.
+  FailureOr<SmallVector<TensorRef>> run(func::FuncOp source,
+                                        ArrayRef<TensorRef> operands,
+                                        ArrayRef<RankedTensorType> types);
+  /// One that met an index out of range.
+  const std::string &getIndexFault() const { return indexFault; }
+
+private:
+  LogicalResult launch(const std::string &symbol,
+                       MutableArrayRef<std::vector<char>> memories);
+  LogicalResult launchOverMany(const KernelInfo &info,
+                               MutableArrayRef<std::vector<char>> memories,
+                               int64_t elements);
+  gpu::GPUFuncOp find(const std::string &symbol);
+
+  OwningOpRef<ModuleOp> module;
+  llvm::StringMap<KernelInfo> infos;
+  std::string indexFault;
+};
+} // namespace
+
+FailureOr<SimulatedKernels> SimulatedKernels::of(ModuleOp module) {
+  module.getContext()
+      ->loadDialect<arith::ArithDialect, gpu::GPUDialect, math::MathDialect,
+                    memref::MemRefDialect, scf::SCFDialect,
+                    vector::VectorDialect>();
+  SimulatedKernels kernels;
+  kernels.module = ModuleOp::create(module.getLoc());
+  for (auto kernel : module.getOps<func::FuncOp>()) {
+    if (!kernel->hasAttr(kKernelAttr))
+      continue;
+    FailureOr<KernelInfo> info = emitGpuKernel(kernel, *kernels.module);
+    if (failed(info))
+      return failure();
+    kernels.infos[kernel.getName()] = std::move(*info);
+  }
   PassManager passes(module.getContext());
-  buildGpuConversionPipeline(passes);
-  if (failed(passes.run(*kernels)))
+  buildGpuExpansionPipeline(passes);
+  if (failed(passes.run(*kernels.module)))
     return failure();
   return kernels;
 }
 
-/// Runs the kernel that was made of `source`.
-static FailureOr<SmallVector<TensorRef>>
-launch(ModuleOp kernels, func::FuncOp source, ArrayRef<TensorRef> operands) {
+gpu::GPUFuncOp SimulatedKernels::find(const std::string &symbol) {
   gpu::GPUFuncOp kernel;
-  kernels.walk([&](gpu::GPUFuncOp found) {
-    if (found.getName() == (source.getName() + ".items").str())
+  module->walk([&](gpu::GPUFuncOp found) {
+    if (found.getName() == symbol)
       kernel = found;
   });
-  if (!kernel)
-    return source.emitError("kernel '@")
-           << source.getName() << "' was not emitted";
-  std::vector<std::vector<char>> memories;
-  for (const TensorRef &operand : operands)
-    memories.push_back(operand->toBytes());
-  for (Type type : source.getResultTypes()) {
-    auto tensor = cast<RankedTensorType>(type);
-    memories.emplace_back(tensor.getNumElements() *
-                              Tensor::getByteWidth(tensor.getElementType()),
-                          kPoison);
-  }
-  for (Type type : kernel.getArgumentTypes().drop_front(memories.size()))
-    memories.emplace_back(cast<MemRefType>(type).getNumElements(), 0);
+  return kernel;
+}
+
+LogicalResult
+SimulatedKernels::launch(const std::string &symbol,
+                         MutableArrayRef<std::vector<char>> memories) {
+  gpu::GPUFuncOp kernel = find(symbol);
   SimulatedLaunch shape;
   llvm::copy(*kernel.getKnownGridSize(), shape.grid.begin());
   llvm::copy(*kernel.getKnownBlockSize(), shape.block.begin());
   for (std::vector<char> &memory : memories)
     shape.arguments.emplace_back(MutableArrayRef<char>(memory));
-  if (failed(simulate(kernel, shape)))
+  return simulate(kernel, shape);
+}
+
+/// Puts `memories` into one, and runs the kernel over `elements` elements.
+LogicalResult
+SimulatedKernels::launchOverMany(const KernelInfo &info,
+                                 MutableArrayRef<std::vector<char>> memories,
+                                 int64_t elements) {
+  constexpr size_t kAlignment = 64;
+  std::vector<char> all;
+  std::vector<int64_t> starts, table;
+  for (const std::vector<char> &memory : memories) {
+    all.resize(llvm::alignTo(all.size(), kAlignment), kPoison);
+    starts.push_back(static_cast<int64_t>(all.size()));
+    llvm::append_range(all, memory);
+  }
+  int64_t blocks = llvm::divideCeil(elements, info.grain);
+  for (int64_t block = 0; block < blocks; ++block) {
+    llvm::append_range(table, starts);
+    table.push_back(block * info.grain);
+    table.push_back(std::min((block + 1) * info.grain, elements));
+  }
+  auto run = [&](const std::string &symbol, int64_t grid) {
+    gpu::GPUFuncOp kernel = find(symbol);
+    SimulatedLaunch shape;
+    shape.grid = {grid, 1, 1};
+    llvm::copy(*kernel.getKnownBlockSize(), shape.block.begin());
+    shape.arguments.emplace_back(MutableArrayRef<char>(all));
+    shape.arguments.emplace_back(MutableArrayRef<char>(
+        reinterpret_cast<char *>(table.data()), table.size() * sizeof(int64_t)));
+    return simulate(kernel, shape);
+  };
+  if (failed(run(info.symbol + ".items", blocks)))
     return failure();
+  if (info.hasFinish) {
+    table = starts;
+    table.push_back(blocks);
+    if (failed(run(info.symbol + ".finish", 1)))
+      return failure();
+  }
+  for (auto [memory, start] : llvm::zip(memories, starts))
+    std::copy_n(all.begin() + start, memory.size(), memory.begin());
+  return success();
+}
+
+FailureOr<SmallVector<TensorRef>>
+SimulatedKernels::run(func::FuncOp source, ArrayRef<TensorRef> operands,
+                      ArrayRef<RankedTensorType> types) {
+  const KernelInfo &info = infos.find(source.getName())->second;
+  auto schedule = source->getAttrOfType<ScheduleAttr>(kKernelAttr);
+  bool isOverMany = schedule.getValue() == Schedule::MultiTensor;
+  std::vector<std::vector<char>> memories;
+  int64_t elements = 1;
+  for (const TensorRef &operand : operands) {
+    memories.push_back(operand->toBytes());
+    elements = std::max(elements, operand->getNumElements());
+  }
+  for (RankedTensorType type : types)
+    memories.emplace_back(type.getNumElements() *
+                              Tensor::getByteWidth(type.getElementType()),
+                          kPoison);
+  if (info.workspaceBytes > 0)
+    memories.emplace_back(info.workspaceBytes *
+                              (isOverMany
+                                   ? llvm::divideCeil(elements, info.grain)
+                                   : 1),
+                          kPoison);
+  if (info.hasStatus)
+    std::fill_n(memories.back().begin(), kStatusBytes, 0);
+  if (isOverMany) {
+    if (failed(launchOverMany(info, memories, elements)))
+      return failure();
+  } else if (failed(launch(info.symbol + ".items", memories)) ||
+             (info.hasFinish &&
+              failed(launch(info.symbol + ".finish", memories)))) {
+    return failure();
+  }
+  if (info.hasStatus && memories.back().front() != 0)
+    indexFault = info.symbol;
   SmallVector<TensorRef> results;
-  for (auto [index, type] : llvm::enumerate(source.getResultTypes())) {
-    FailureOr<Tensor> result = Tensor::fromBytes(
-        cast<RankedTensorType>(type), memories[operands.size() + index]);
+  for (auto [index, type] : llvm::enumerate(types)) {
+    FailureOr<Tensor> result =
+        Tensor::fromBytes(type, memories[operands.size() + index]);
     if (failed(result))
       return source.emitError("result ")
              << index << " of kernel '@" << source.getName()
@@ -79,15 +191,19 @@ Result<NamedTensors> evaluateOnSimulator(ModuleOp module, StringRef function,
   };
   if (failed(formKernels(*step)))
     return fail("cannot be compiled");
-  FailureOr<OwningOpRef<ModuleOp>> kernels = emitGpuKernels(*step);
+  FailureOr<SimulatedKernels> kernels = SimulatedKernels::of(*step);
   if (failed(kernels))
     return fail("cannot be compiled for a GPU");
   EvaluationOptions own = options;
-  own.kernels = [&](func::FuncOp kernel, ArrayRef<TensorRef> operands) {
-    return launch(**kernels, kernel, operands);
+  own.kernels = [&](func::FuncOp kernel, ArrayRef<TensorRef> operands,
+                    ArrayRef<RankedTensorType> types) {
+    return kernels->run(kernel, operands, types);
   };
   FailureOr<Outputs> outputs = evaluate(*step, kStepName, inputs, own);
   if (failed(outputs))
     return fail("cannot be simulated");
+  if (!kernels->getIndexFault().empty())
+    return Error{where, "an index is out of range in " +
+                            ::binade::quote(kernels->getIndexFault())};
   return std::move(outputs->values);
 }

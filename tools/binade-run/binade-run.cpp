@@ -1,6 +1,7 @@
 //===- binade-run.cpp - Training from a bundle, without a compiler --------===//
 
 #include "binade/CommandLine/CommandLine.h"
+#include "binade/CommandLine/Report.h"
 #include "binade/CommandLine/TrainArguments.h"
 #include <filesystem>
 #include <iostream>
@@ -24,11 +25,19 @@ void RunCommand::add(CLI::App &app) {
   app.add_option("model", bundle, "A bundle of 'binade compile'")
       ->required()
       ->type_name("BUNDLE");
+  app.add_flag_callback(
+      "--list-devices",
+      [] {
+        printDevices(std::cout, listDevices());
+        throw CLI::Success();
+      },
+      "Show what a step could run on, as 'binade list devices' does, and exit");
   settings.add(app);
   app.add_option("--threads", load.threads,
                  "Threads of library calls; 0 for the bundle's")
       ->check(integer<unsigned>(0, plan::kMaxThreads))
       ->capture_default_str();
+  addDevice(app, load.device);
   addDiagnosticFormat(app, format);
   train.add(app);
   app.footer("Trains as 'binade train' does, with the same options and output, "

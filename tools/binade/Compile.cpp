@@ -110,6 +110,11 @@ void addCompile(CLI::App &app, Run &run) {
                    "What the bundle counts: ranges, for 'binade train "
                    "--record'")
       ->check(::binade::oneOf({"ranges"}));
+  command
+      ->add_option("--save-kernels", self->step.options.kernelDirectory,
+                   "Leave IR, PTX and cubin of each kernel for CUDA here, "
+                   "named by the hash of PTX or cubin")
+      ->type_name("DIR");
   command->add_option("-o,--output", self->out, "Where to; - for the terminal")
       ->required();
   command->callback([&run, self] { run = [self] { return self->run(); }; });

@@ -3,12 +3,12 @@
 #include "Commands.h"
 #include "Policy.h"
 #include "binade/CommandLine/CommandLine.h"
+#include "binade/CommandLine/Report.h"
 #include "binade/Container/Error.h"
 #include "binade/IR/Rules.h"
 #include "binade/Optimizer/RuleLibrary.h"
 #include "binade/Pipelines/Pipelines.h"
 #include "binade/Precision/StateFormats.h"
-#include "binade/Runtime/Library.h"
 #include "binade/Target/CPU.h"
 #include "binade/Target/CUDA.h"
 #include "llvm/ADT/StringExtras.h"
@@ -114,18 +114,20 @@ static void listTargets() {
 
 void addList(CLI::App &app, Run &run) {
   CLI::App *command = ::binade::addCommand(
-      app, "list", "List policies, optimizers, formats, phases or targets");
+      app, "list",
+      "List policies, optimizers, formats, phases, targets or devices");
   command->footer("Examples:\n"
                   "  binade list policies\n"
                   "  binade list optimizers\n"
                   "  binade list formats\n"
                   "  binade list phases\n"
-                  "  binade list targets");
+                  "  binade list targets\n"
+                  "  binade list devices");
   auto what = std::make_shared<std::string>();
   command->add_option("what", *what, "What to list")
       ->required()
-      ->check(
-          oneOf({"policies", "optimizers", "formats", "phases", "targets"}));
+      ->check(oneOf({"policies", "optimizers", "formats", "phases", "targets",
+                     "devices"}));
   command->callback([&run, what] {
     run = [what] {
       if (*what == "policies")
@@ -136,8 +138,10 @@ void addList(CLI::App &app, Run &run) {
         listFormats();
       else if (*what == "phases")
         listPhases();
-      else
+      else if (*what == "targets")
         listTargets();
+      else
+        ::binade::printDevices(std::cout, ::binade::listDevices());
       return int(::binade::ExitCode::Ok);
     };
   });

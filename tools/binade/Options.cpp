@@ -149,6 +149,11 @@ void StepArguments::add(CLI::App &command) {
                    "Let the optimizer's states take in the gradient of each "
                    "batch: no sum of gradients is kept");
   command
+      .add_option("--target", options.target,
+                  "What to compile for: cuda:CHIP, such as cuda:sm_90; CPUs "
+                  "where absent")
+      ->type_name("TARGET");
+  command
       .add_option("--threads", options.threads,
                   "Threads of library calls; 0 for one per core")
       ->check(integer<unsigned>(0, ::binade::plan::kMaxThreads))
@@ -281,6 +286,9 @@ Result<void> StepArguments::refuseCompiled() const {
     return ok;
   if (Result<void> ok = refuse(*command, "programs", "a bundle",
                                {"--accumulate", "--accumulate-in-momentum"});
+      !ok)
+    return ok;
+  if (Result<void> ok = refuse(*command, "target", "a bundle", {"--target"});
       !ok)
     return ok;
   return refuse(*command, "assign", "a bundle",

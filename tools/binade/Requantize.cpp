@@ -140,7 +140,7 @@ void Requantizer::execute(::binade::Program &program) {
       llvm::copy(
           bytes,
           program.find(plan::Role::Buffer, nameOf(index, part))->bytes.begin());
-  program.run();
+  (void)program.run(); // On the CPU.
   for (auto [index, state] : llvm::enumerate(states)) {
     state.parts.clear();
     for (size_t part = 0;; ++part) {

@@ -16,6 +16,7 @@ struct TrainCommand {
   StepArguments step;
   OutputArguments output;
   ::binade::TrainArguments train;
+  ::binade::DeviceChoice device;
 
   int run() {
     Model model(import.model, output);
@@ -34,6 +35,7 @@ struct TrainCommand {
       step.options.statistics = mlir::binade::kRangeStatistics.str();
     ::binade::LoadOptions load;
     load.threads = step.options.threads;
+    load.device = device;
     load.notify = [](std::string_view text) {
       std::cerr << "binade: " << text << "\n";
     };
@@ -66,6 +68,7 @@ void addTrain(CLI::App &app, Run &run) {
   self->import.add(*command, "ONNX file, or a bundle of 'binade compile'");
   self->step.add(*command);
   self->output.add(*command);
+  ::binade::addDevice(*command, self->device);
   self->train.add(*command);
   command->callback([&run, self, command] {
     ::binade::requireRun(*command);

@@ -6,6 +6,7 @@
 #include "binade/Container/Error.h"
 #include "binade/Container/Numbers.h"
 #include "binade/Container/Printable.h"
+#include "binade/Runtime/Devices.h"
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <limits>
@@ -45,6 +46,9 @@ CLI::App *addCommand(CLI::App &app, std::string name, std::string help);
 
 /// Adds --diag, the form of errors and warnings.
 void addDiagnosticFormat(CLI::App &app, DiagnosticFormat &format);
+
+/// Adds --device.
+void addDevice(CLI::App &app, DeviceChoice &device);
 
 /// `a, b`: names, made printable.
 std::string joinPrintable(const std::vector<std::string> &names);

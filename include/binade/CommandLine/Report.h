@@ -3,6 +3,7 @@
 #ifndef BINADE_COMMANDLINE_REPORT_H
 #define BINADE_COMMANDLINE_REPORT_H
 
+#include "binade/Runtime/Devices.h"
 #include "binade/Runtime/Program.h"
 #include <iosfwd>
 
@@ -10,6 +11,9 @@ namespace binade {
 
 /// One line: model, policy, threads, instruction set.
 void printHeading(std::ostream &out, const Program &program);
+
+/// A line per device, and why there is none of CUDA.
+void printDevices(std::ostream &out, const DeviceList &list);
 
 /// Memory at the step's peak, by what it is for.
 void printLedger(std::ostream &out, const Program &program);

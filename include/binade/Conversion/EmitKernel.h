@@ -19,6 +19,9 @@ namespace mlir::binade {
 /// stands for, and the grain of its launches.
 inline constexpr int64_t kTensorBlock = 16384;
 
+/// Bytes of which the addresses of a GPU kernel's buffers are multiples.
+inline constexpr int64_t kGpuAlignment = 16;
+
 /// Byte in the workspace at which the partial results start; the first 64 are
 /// the status word's.
 inline constexpr int64_t kStatusBytes = 64;

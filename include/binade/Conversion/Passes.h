@@ -26,6 +26,8 @@ void buildConversionPipeline(OpPassManager &passes);
 /// The same for a GPU, to kernels of the gpu dialect:
 /// `binade-gpu-conversion-pipeline`.
 void buildGpuConversionPipeline(OpPassManager &passes);
+/// The part of it behind emission.
+void buildGpuExpansionPipeline(OpPassManager &passes);
 void registerConversionPipeline();
 
 /// Patterns that replace conversions from and to bf16, and from f64 to 16 bits,

@@ -51,6 +51,10 @@ struct CompileOptions {
   std::vector<std::string> levels;
   /// Where compiled kernels are kept; empty for the user's cache.
   std::string cacheDirectory;
+  /// What to compile for: "cuda:sm_90", or empty for CPUs.
+  std::string target;
+  /// Where to leave IR, PTX and cubins of kernels; empty for nowhere.
+  std::string kernelDirectory;
 };
 
 /// Adds the passes of one phase. Import, plan and target have none.

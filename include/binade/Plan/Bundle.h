@@ -15,6 +15,7 @@ namespace binade {
 
 inline constexpr std::string_view kPlanTensor = "plan";
 inline constexpr std::string_view kKernelTensorPrefix = "kernels/";
+inline constexpr std::string_view kModuleTensorPrefix = "modules/";
 inline constexpr std::string_view kBundleFormat = "binade-bundle";
 inline constexpr std::string_view kBundleVersion = "1";
 
@@ -26,11 +27,17 @@ struct StoredTensor {
   std::vector<std::byte> bytes;
 };
 
+/// Some kernels of a device, by what they are compiled for: a cubin (`sm_90`),
+/// PTX (`compute_90`).
+using ModuleImages = std::map<std::string, std::vector<std::byte>, std::less<>>;
+
 /// What the compiler makes.
 struct Bundle {
   Plan plan;
   /// Shared objects by ISA level (`x86-64-v3`, `x86-64-v4`).
   std::map<std::string, std::vector<std::byte>, std::less<>> kernels;
+  /// By `plan::DeviceKernel::module`.
+  std::vector<ModuleImages> modules;
   /// For ports of `plan::BundleInit`, by the names that those give.
   std::vector<StoredTensor> init;
 };
@@ -58,6 +65,9 @@ Result<Plan> readBundlePlan(const Safetensors &file);
 /// bundle has none.
 Result<std::vector<std::byte>> readBundleKernels(const Safetensors &file,
                                                  std::string_view level);
+
+/// The modules of a bundle for a device, checked against their hashes.
+Result<std::vector<ModuleImages>> readBundleModules(const Safetensors &file);
 
 /// The levels for which the bundle has kernels.
 std::vector<std::string> bundleLevels(const Safetensors &file);

@@ -192,6 +192,28 @@ struct Launch {
   std::vector<View> finishOperands; ///< Empty: those of the first segment.
 };
 
+/// A kernel as a GPU launches it, of the name that launches say. Its arguments
+/// are the addresses of operands. One over many tensors, whose segments have
+/// elements for items, gets instead the address of the arena and that of a
+/// table of i64: a row for each block of `grain` items, with the bytes in the
+/// arena at which the operands start, its first item, and the one behind its
+/// last; for its finish one row, with those of the finish's operands and
+/// the number of blocks. Addresses are multiples of `kDeviceAlignment`.
+struct DeviceKernel {
+  struct Entry {
+    std::string symbol;
+    /// Blocks, the first axis 0 where each block of items is one, and threads
+    /// of a block.
+    std::vector<std::int64_t> grid, block;
+  };
+  std::string name;
+  std::uint32_t module = 0;   ///< Of those that the bundle has for the chip.
+  std::vector<Entry> entries; ///< Of all items, then the finish if any.
+
+  bool isOverMany() const { return entries.front().grid.front() == 0; }
+};
+inline constexpr std::uint64_t kDeviceAlignment = 16;
+
 /// out[b.., i, j] = round(sum over l of lhs[b.., i, l] * rhs[b.., l, j]
 ///                        + bias[j] (+ out[b.., i, j] if `accumulate`)).
 /// Operands are F32, BF16 or F16 in any mixture; sums are f32, rounded once.
@@ -297,6 +319,9 @@ struct Plan {
   /// True if a step with a non-finite gradient keeps every bit of parameters,
   /// states and step count (`found_inf` is then a metric).
   bool skipsNonFinite = false;
+  /// The CUDA chip that kernels are compiled for, "sm_90"; empty for CPUs.
+  std::string chip;
+  std::vector<plan::DeviceKernel> deviceKernels;
   std::uint64_t arenaBytes = 0;
   /// Bytes per category at the moment of the arena's peak; sums to arenaBytes.
   std::map<plan::Category, std::uint64_t> ledger;
@@ -314,6 +339,7 @@ struct Plan {
   std::vector<plan::Record> evaluation;
 
   /// Null when there is none.
+  const plan::DeviceKernel *findDeviceKernel(std::string_view name) const;
   const plan::Port *findPort(plan::Role role, std::string_view name) const;
   /// What is kept beside the parameter of that name, or null.
   const plan::Port *findBeside(const plan::Port &parameter) const;

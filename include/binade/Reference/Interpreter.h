@@ -23,9 +23,10 @@ struct EvaluationOptions {
   std::string directory;
   /// Also compute bounds.
   bool bounds = false;
-  /// Computes kernels in place of the reference, where given.
-  std::function<FailureOr<SmallVector<TensorRef>>(func::FuncOp,
-                                                  ArrayRef<TensorRef>)>
+  /// Computes kernels in place of the reference, where given: results of
+  /// `types`, which those of a kernel over many tensors do not have.
+  std::function<FailureOr<SmallVector<TensorRef>>(
+      func::FuncOp, ArrayRef<TensorRef>, ArrayRef<RankedTensorType> types)>
       kernels = {};
 };
 

@@ -29,7 +29,8 @@ public:
   /// reads the elements of an attribute that may name a file (`load`).
   struct Context {
     std::function<FailureOr<SmallVector<TensorRef>>(
-        Operation *user, func::FuncOp, ArrayRef<TensorRef>)>
+        Operation *user, func::FuncOp, ArrayRef<TensorRef>,
+        ArrayRef<RankedTensorType> results)>
         call;
     std::function<FailureOr<SmallVector<TensorRef>>(Block &,
                                                     ArrayRef<TensorRef>)>

@@ -4,6 +4,7 @@
 #define BINADE_RUNTIME_PROGRAM_H
 
 #include "binade/Plan/Bundle.h"
+#include "binade/Runtime/Devices.h"
 #include "binade/Runtime/Library.h"
 #include "binade/Runtime/Settings.h"
 #include <functional>
@@ -19,6 +20,8 @@ struct LoadOptions {
   unsigned threads = 0;
   /// Overridden by the environment variable BINADE_CONTRACTION.
   Contraction contraction = Contraction::Auto;
+  /// What to run on: has to be what the bundle was compiled for.
+  DeviceChoice device;
   /// Fill all memory that holds nothing between steps with NaN before each
   /// step, so that what is read without being written shows. Absent: in debug
   /// builds. Overridden by the environment variable BINADE_POISON (0 or 1).
@@ -86,8 +89,11 @@ public:
 
   const Plan &getPlan() const;
   unsigned getThreads() const;
-  /// The kernels that were chosen: `x86-64-v4` and the like; empty without.
+  /// The kernels that were chosen: `x86-64-v4`, `sm_90` and the like; empty
+  /// without.
   std::string_view getIsa() const;
+  /// "cpu", or "cuda:0 (NVIDIA H200)".
+  std::string formatDevice() const;
   /// Scratch memory beyond the arena, where this machine's library needs more
   /// than the plan reserved.
   std::uint64_t getExtraBytes() const;
@@ -115,19 +121,20 @@ public:
   std::vector<Tensor> tensors(plan::Role role) const;
 
   /// Computes gradients of the batch, updates by them, or by their mean with
-  /// those that were accumulated, which then are forgotten.
-  void run();
+  /// those that were accumulated, which then are forgotten. Fails where a
+  /// device does.
+  Result<void> run();
 
   /// Adds the gradients of the batch to those before and returns its loss: for
   /// each batch of a step but the last, of which `Plan::batches` says the
   /// number.
-  double accumulate();
+  Result<double> accumulate();
 
   /// Whether the program computes a loss that can be evaluated.
   bool hasEvaluation() const;
   /// The loss of the batch as the model is evaluated: without dropout, with
   /// running statistics. Training state keeps its bits.
-  double evaluate();
+  Result<double> evaluate();
 
   /// Which launch of the last run or evaluation met an index or label out of
   /// range, if any did: its results mean nothing then, but no memory was

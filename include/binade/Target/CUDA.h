@@ -56,6 +56,7 @@ struct GpuEntry {
 
 /// A module for a driver to load.
 struct GpuCode {
+  std::string ir; ///< In the gpu dialect: what it was made of.
   std::string ptx;
   std::string cubin; ///< Empty without an assembler.
 };

@@ -24,6 +24,9 @@ static constexpr int64_t kMostChunks = 64, kFewestRows = 64,
                          kChunkElements = 32768;
 /// Columns of an item.
 static constexpr int64_t kWideBlock = 1024;
+/// Rows that a thread of a GPU has at least, and about how many items there
+/// are then.
+static constexpr int64_t kRowsOfThread = 8, kMostItems = 1024;
 /// As many columns keep their partial results in registers.
 static constexpr int64_t kRegisterColumns = 64;
 
@@ -97,7 +100,7 @@ public:
     info.workspaceBytes = kStatusBytes + countCells() * getCellBytes();
     SmallVector<Type> buffers = source.getBuffers(info.workspaceBytes);
     Emitter items(source.function, source.formulas, source.into,
-                  source.symbol + ".items", buffers, 2);
+                  source.symbol + ".items", buffers, 2, shape);
     items.forItems(info.extent,
                    [&](const Offset &item) { emitItem(items, item); });
     if (!info.hasFinish) {
@@ -105,7 +108,7 @@ public:
       return failed(items.status()) ? FailureOr<KernelInfo>() : info;
     }
     Emitter finish(source.function, source.formulas, source.into,
-                   source.symbol + ".finish", buffers, 1);
+                   source.symbol + ".finish", buffers, 1, shape);
     emitFinish(finish);
     setInPlace(items, info, &finish);
     if (failed(items.status()) || failed(finish.status()))
@@ -168,9 +171,20 @@ private:
     wanted =
         std::max({wanted, kFewestRows,
                   static_cast<int64_t>(llvm::divideCeil(rows, kMostChunks))});
-    rowsPerChunk = std::min(rows, wanted);
-    chunks = llvm::divideCeil(rows, rowsPerChunk);
-    blocks = llvm::divideCeil(columns, kWideBlock);
+    if (source.shape)
+      wanted = chooseThreads();
+    rowsPerChunk = std::clamp<int64_t>(rows, 1, wanted);
+    chunks = std::max<int64_t>(1, llvm::divideCeil(rows, rowsPerChunk));
+    blocks = llvm::divideCeil(columns, width);
+  }
+
+  /// Returns how many rows are one item's: few enough for many items.
+  int64_t chooseThreads() {
+    shape = source.shape->fit(source.chooseLanes(columns), columns, rows);
+    width = shape->team * shape->lanes;
+    int64_t others = batches * llvm::divideCeil(columns, width);
+    int64_t share = rows * others / kMostItems;
+    return std::max(share, shape->down * kRowsOfThread);
   }
 
   //===--------------------------------------------------------------------===//
@@ -224,12 +238,14 @@ private:
     Value end = arith::MinUIOp::create(
         b, arith::AddIOp::create(b, first, e.index(rowsPerChunk)),
         e.index(rows));
-    return {batch, chunk, first, end, e.number(block * kWideBlock), e.depth()};
+    return {batch, chunk, first, end, e.number(block * width), e.depth()};
   }
 
   void forColumns(Emitter &e, const Item &item,
                   llvm::function_ref<void(const Offset &)> body) {
-    e.columnBlock(item.firstColumn, kWideBlock, columns, {},
+    if (shape)
+      return e.ownColumns(item.firstColumn, columns, body);
+    e.columnBlock(item.firstColumn, width, columns, {},
                   [&](const Offset &column, ValueRange) {
                     body(column);
                     return SmallVector<Value>();
@@ -243,15 +259,13 @@ private:
   void emitItem(Emitter &e, const Offset &counter) {
     Item item = locate(e, counter);
     SmallVector<Reduction> own = getOwn();
-    if (!moments.empty())
-      emitShifts(e, item);
-    if (std::min(columns, kWideBlock) <= kRegisterColumns)
+    if (shape || std::min(columns, kWideBlock) <= kRegisterColumns)
       emitInRegisters(e, item, own);
     else
       emitInMemory(e, item, own);
-    e.nextPass();
     if (chunks > 1)
       return;
+    e.endWalk();
     // The partial results are all there are.
     forColumns(e, item, [&](const Offset &column) {
       defineTotals(e, item.batch, column, own);
@@ -282,8 +296,8 @@ private:
   }
 
   /// Adds the element at `offset` to each value.
-  SmallVector<Value> step(Emitter &e, const Item &item, ArrayRef<Reduction> own,
-                          const Offset &offset, const Offset &column,
+  SmallVector<Value> step(Emitter &e, ArrayRef<Reduction> own,
+                          ArrayRef<Value> shifts, const Offset &offset,
                           ValueRange now) {
     ImplicitLocOpBuilder &b = e.builder();
     SmallVector<Value> next;
@@ -294,10 +308,8 @@ private:
     auto type = VectorType::get({e.lanes()}, b.getF64Type());
     for (auto [index, m] : llvm::enumerate(moments)) {
       Value x = arith::ExtFOp::create(b, type, e.pullLanes(m.x, offset));
-      Element shift = e.load(viewMoments(e, index, 2), b.getF32Type(),
-                             getPartial(item, column), item.depth);
       Value difference = arith::SubFOp::create(
-          b, x, arith::ExtFOp::create(b, type, e.spread(shift.value)));
+          b, x, arith::ExtFOp::create(b, type, shifts[index]));
       Value square = arith::MulFOp::create(b, difference, difference);
       next.push_back(arith::AddFOp::create(b, now[2 * index], difference));
       next.push_back(arith::AddFOp::create(b, now[2 * index + 1], square));
@@ -327,23 +339,30 @@ private:
   void emitInRegisters(Emitter &e, const Item &item, ArrayRef<Reduction> own) {
     SmallVector<Value> memories = getMemories(e, own);
     forColumns(e, item, [&](const Offset &column) {
+      SmallVector<Value> shifts = emitShifts(e, item, column);
       SmallVector<Value> values =
-          e.loop(item.firstRow, item.endRow, 1, start(e, own),
-                 [&](Value number, ValueRange now) {
-                   Offset row = e.offsets().counter(number, rows, e.depth());
+          e.rows(item.firstRow, item.endRow, rows, start(e, own),
+                 [&](const Offset &row, ValueRange now) {
                    Offset offset = getOffset(e, item, row, column);
-                   auto next = step(e, item, own, offset, column, now);
+                   auto next = step(e, own, shifts, offset, now);
                    storeResults(e, stores, offset);
                    return next;
                  });
-      for (auto [memory, value] : llvm::zip(memories, values))
-        e.storeLanes(memory, value, getPartial(item, column));
+      for (auto [index, value] : llvm::enumerate(values)) {
+        // Sums of moments are behind the others.
+        Reduction reduction = index < own.size() ? own[index] : moments[0].sum;
+        Value all = e.combineThreads(value, [&](Value x, Value y) {
+          return reduction.combine(e.builder(), x, y);
+        });
+        e.storeOnce(memories[index], all, getPartial(item, column));
+      }
     });
   }
 
   void emitInMemory(Emitter &e, const Item &item, ArrayRef<Reduction> own) {
     SmallVector<Value> memories = getMemories(e, own);
     forColumns(e, item, [&](const Offset &column) {
+      emitShifts(e, item, column);
       for (auto [memory, value] : llvm::zip(memories, start(e, own)))
         e.storeLanes(memory, value, getPartial(item, column));
     });
@@ -352,10 +371,15 @@ private:
       forColumns(e, item, [&](const Offset &column) {
         Offset offset = getOffset(e, item, row, column);
         Offset partial = getPartial(item, column);
-        SmallVector<Value> now;
+        SmallVector<Value> now, shifts;
         for (Value memory : memories)
           now.push_back(e.spread(e.loadNow(memory, partial)));
-        auto next = step(e, item, own, offset, column, now);
+        for (unsigned index = 0; index < moments.size(); ++index)
+          shifts.push_back(
+              e.spread(e.load(viewMoments(e, index, 2),
+                              e.builder().getF32Type(), partial, item.depth)
+                           .value));
+        auto next = step(e, own, shifts, offset, now);
         storeResults(e, stores, offset);
         for (auto [memory, value] : llvm::zip(memories, next))
           e.storeLanes(memory, value, partial);
@@ -364,24 +388,24 @@ private:
     });
   }
 
-  /// The first row, or 0 where it is not finite: close to the mean, so that
-  /// differences lose nothing.
-  void emitShifts(Emitter &e, const Item &item) {
+  /// What differences of moments are to: the first row, or 0 where it is not
+  /// finite. It is close to the mean, so that differences lose nothing.
+  SmallVector<Value> emitShifts(Emitter &e, const Item &item,
+                                const Offset &column) {
     ImplicitLocOpBuilder &b = e.builder();
-    forColumns(e, item, [&](const Offset &column) {
-      for (auto [index, m] : llvm::enumerate(moments)) {
-        Offset first =
-            loops.getOffset(e.offsets(), item.batch, Offset(), column);
-        e.setPlaces(std::nullopt, std::nullopt);
-        Value x = e.pullLanes(m.x, first);
-        Value magnitude = math::AbsFOp::create(b, x);
-        Value finite = arith::CmpFOp::create(b, arith::CmpFPredicate::OLT,
-                                             magnitude, splat(b, x, INFINITY));
-        e.storeLanes(viewMoments(e, index, 2),
-                     arith::SelectOp::create(b, finite, x, splat(b, x, 0.0)),
-                     getPartial(item, column));
-      }
-    });
+    SmallVector<Value> shifts;
+    for (auto [index, m] : llvm::enumerate(moments)) {
+      Offset first = loops.getOffset(e.offsets(), item.batch, Offset(), column);
+      e.setPlaces(std::nullopt, std::nullopt);
+      Value x = e.pullLanes(m.x, first);
+      Value magnitude = math::AbsFOp::create(b, x);
+      Value finite = arith::CmpFOp::create(b, arith::CmpFPredicate::OLT,
+                                           magnitude, splat(b, x, INFINITY));
+      shifts.push_back(arith::SelectOp::create(b, finite, x, splat(b, x, 0.0)));
+      e.storeOnce(viewMoments(e, index, 2), shifts.back(),
+                  getPartial(item, column));
+    }
+    return shifts;
   }
 
   //===--------------------------------------------------------------------===//
@@ -441,16 +465,27 @@ private:
 
   void emitFinish(Emitter &e) {
     SmallVector<Reduction> own = getOwn();
-    e.loop(e.index(0), e.index(batches), 1, {}, [&](Value number, ValueRange) {
-      Offset batch = e.offsets().counter(number, batches, e.depth());
-      e.columns(columns, {}, [&](const Offset &column, ValueRange) {
+    // On a CPU an item has all columns.
+    int64_t parts = shape ? blocks : 1;
+    e.forAll(batches * parts, [&](const Offset &counter) {
+      auto [batch, part] = e.offsets().divide(counter, parts).asPair();
+      Item item = {batch, Offset(), {}, {}, e.number(part * width), e.depth()};
+      auto emitTotals = [&, batch = batch](const Offset &column) {
         defineTotals(e, batch, column, own);
         emitPerColumn(e, batch * columns + column);
-        return SmallVector<Value>();
-      });
-      return SmallVector<Value>();
+      };
+      if (shape)
+        forColumns(e, item, emitTotals);
+      else
+        e.columns(columns, {}, [&](const Offset &column, ValueRange) {
+          emitTotals(column);
+          return SmallVector<Value>();
+        });
+      if (shape)
+        emitOthersOnce(e, counter);
     });
-    emitOthersOnce(e, Offset());
+    if (!shape)
+      emitOthersOnce(e, Offset());
   }
 
   KernelSource source;
@@ -462,6 +497,8 @@ private:
   bool isOnePass = true; ///< No element depends on what is reduced.
   int64_t columns = 1, rows = 1, batches = 1;
   int64_t rowsPerChunk = 1, chunks = 1, blocks = 1;
+  int64_t width = kWideBlock; ///< Columns of an item.
+  std::optional<GpuShape> shape;
 };
 } // namespace
 

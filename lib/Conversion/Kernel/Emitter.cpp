@@ -4,6 +4,8 @@
 #include "binade/IR/Build.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/Support/SaveAndRestore.h"
+#include <numeric>
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -21,8 +23,8 @@ Type mlir::binade::getComputeType(Type element) {
 Emitter::Emitter(func::FuncOp kernel, ModuleOp formulas, ModuleOp module,
                  StringRef name, TypeRange buffers, unsigned numbers,
                  std::optional<GpuShape> shape)
-    : kernel(kernel), b(kernel.getLoc(), kernel.getContext()),
-      formulas(formulas), shape(shape), bufferCount(buffers.size()) {
+    : kernel(kernel), b(kernel.getLoc(), kernel.getContext()), numbers(numbers),
+      formulas(formulas), shape(shape) {
   if (shape) {
     startOnGpu(module, name, buffers);
     return;
@@ -34,6 +36,8 @@ Emitter::Emitter(func::FuncOp kernel, ModuleOp formulas, ModuleOp module,
   function.setPrivate();
   target = function;
   Block *entry = function.addEntryBlock();
+  llvm::append_range(memories, entry->getArguments().drop_back(numbers));
+  llvm::copy(entry->getArguments().take_back(numbers), this->numbers.begin());
   b.setInsertionPointToStart(entry);
   func::ReturnOp::create(b);
   push(entry, nullptr);
@@ -47,9 +51,7 @@ Value Emitter::workspace() {
   return buffer(kernel.getNumArguments() + kernel.getNumResults());
 }
 
-Value Emitter::argument(unsigned index) {
-  return target.getArgument(bufferCount + index);
-}
+Value Emitter::argument(unsigned index) { return numbers[index]; }
 
 //===----------------------------------------------------------------------===//
 // Scopes
@@ -163,6 +165,7 @@ SmallVector<Value> Emitter::columnBlock(Value begin, int64_t size,
 /// Vectors of [begin, end), columns below `whole`.
 SmallVector<Value> Emitter::wholeColumns(Value begin, Value end, int64_t whole,
                                          ValueRange carried, Columns body) {
+  llvm::SaveAndRestore apart(team.isApart, true);
   int64_t step = width;
   if (team.member) {
     step *= team.size;
@@ -181,20 +184,33 @@ SmallVector<Value> Emitter::dynamicColumns(Value begin, Value end,
                                            int64_t extent, ValueRange carried,
                                            Columns body) {
   Value count = arith::SubIOp::create(b, end, begin);
-  Value tail = arith::RemUIOp::create(b, count, index(kLanes));
+  Value tail = arith::RemUIOp::create(b, count, index(width));
   Value whole = arith::SubIOp::create(b, end, tail);
+  llvm::SaveAndRestore apart(team.isApart, true);
   SmallVector<Value> values(carried);
   auto columns = [&](Value from, Value to, int64_t lanes) {
     laneCount = lanes;
-    values = loop(from, to, lanes, values, [&](Value column, ValueRange now) {
+    int64_t step = lanes;
+    if (team.member && lanes == width) {
+      Value first = arith::MulIOp::create(b, team.member, index(lanes));
+      from = arith::AddIOp::create(b, from, first);
+      step *= team.size;
+    } else if (team.member) {
+      // The first thread's alone: codes of neighbours may share a byte.
+      Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
+                                            team.member, index(0));
+      from = arith::SelectOp::create(b, isFirst, from, to);
+    }
+    values = loop(from, to, step, values, [&](Value column, ValueRange now) {
       Offset counter = space.counter(column, llvm::divideCeil(extent, lanes),
                                      depth(), lanes) *
                        lanes;
       return body(counter + space.lanes(lanes), now);
     });
   };
-  columns(begin, whole, kLanes);
+  columns(begin, whole, width);
   columns(whole, end, 1);
+  laneCount = 1;
   return values;
 }
 
@@ -344,6 +360,10 @@ Value Emitter::narrow(Value x, Type element, bool saturate) {
   return arith::TruncFOp::create(b, type, x);
 }
 
+Value mlir::binade::conjunction(ImplicitLocOpBuilder &b, Value x, Value y) {
+  return !x ? y : !y ? x : arith::AndIOp::create(b, x, y).getResult();
+}
+
 /// 0, or false: one per lane where `offset` has lanes.
 Value Emitter::zero(Type element, const Offset &offset) {
   Type type = element;
@@ -381,6 +401,24 @@ static int64_t getLaneStride(const Offset &offset) {
   return stride;
 }
 
+/// What the bytes of the first of lanes side by side are a multiple of, as far
+/// as a GPU is faster for it.
+llvm::MaybeAlign Emitter::getAlignment(Value memory, const Offset &offset) {
+  if (!shape)
+    return {};
+  int64_t elements = offset.constant;
+  for (auto [variable, coefficient] : offset.terms)
+    if (!variable->variesOverLanes)
+      elements = std::gcd(elements, coefficient);
+  auto type = cast<MemRefType>(memory.getType());
+  int64_t bytes = llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+  int64_t alignment = std::gcd(kGpuAlignment, elements * bytes);
+  if (auto view = memory.getDefiningOp<memref::ViewOp>())
+    if (auto shift = getConstantIntValue(view.getByteShift()))
+      alignment = std::gcd(alignment, *shift);
+  return alignment > bytes ? llvm::MaybeAlign(alignment) : llvm::MaybeAlign();
+}
+
 Element Emitter::load(Value memory, Type element, const Offset &offset,
                       unsigned depth) {
   Type storage = getStorageType(element);
@@ -392,7 +430,9 @@ Element Emitter::load(Value memory, Type element, const Offset &offset,
   if (stride == 0) {
     loaded = memref::LoadOp::create(b, memory, number(offset));
   } else if (stride == 1) {
-    loaded = vector::LoadOp::create(b, type, memory, number(offset));
+    loaded = vector::LoadOp::create(b, type, memory, number(offset),
+                                    /*nontemporal=*/false,
+                                    getAlignment(memory, offset));
   } else {
     loaded = gather(memory, perLane(offset));
   }
@@ -418,7 +458,8 @@ Value Emitter::loadNow(Value memory, const Offset &offset) {
   if (!offset.variesOverLanes())
     return memref::LoadOp::create(b, memory, place);
   return vector::LoadOp::create(b, VectorType::get({laneCount}, element),
-                                memory, place);
+                                memory, place, /*nontemporal=*/false,
+                                getAlignment(memory, offset));
 }
 
 void Emitter::storeLanes(Value memory, Value lanes, const Offset &offset) {
@@ -443,7 +484,8 @@ void Emitter::store(Value memory, Value element, const Offset &offset) {
     return;
   }
   assert(getLaneStride(offset) == 1 && "stores are contiguous");
-  vector::StoreOp::create(b, element, memory, number(offset));
+  vector::StoreOp::create(b, element, memory, number(offset),
+                          /*nontemporal=*/false, getAlignment(memory, offset));
 }
 
 void Emitter::record(Accesses &accesses, unsigned index, const Offset &offset) {
@@ -458,7 +500,24 @@ void Emitter::record(Accesses &accesses, unsigned index, const Offset &offset) {
 
 void Emitter::storeResult(unsigned index, Value element, const Offset &offset) {
   record(stores, index, offset);
+  storeOnce(resultBuffer(index), element, offset);
+}
+
+void Emitter::storeOnce(Value memory, Value element, const Offset &offset) {
+  auto vector = dyn_cast<VectorType>(element.getType());
+  if (vector && !offset.variesOverLanes())
+    element = vector::ExtractOp::create(b, element, int64_t(0));
   (void)number(offset); // Outside of the branch.
-  guarded(/*isOfAll=*/!offset.variesOverLanes(),
-          [&] { store(resultBuffer(index), element, offset); });
+  guarded([&] { store(memory, element, offset); });
+}
+
+void Emitter::addTo(Value memory, Value place, Value value) {
+  if (shape) {
+    memref::AtomicRMWOp::create(b, arith::AtomicRMWKind::addi, value, memory,
+                                place);
+    return;
+  }
+  Value now = memref::LoadOp::create(b, memory, place);
+  memref::StoreOp::create(b, arith::AddIOp::create(b, now, value), memory,
+                          place);
 }

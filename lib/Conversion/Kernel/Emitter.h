@@ -15,6 +15,7 @@
 
 #include "../Lanes.h"
 #include "Offset.h"
+#include "binade/Conversion/EmitKernel.h"
 #include "binade/IR/Movement.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -29,6 +30,12 @@ inline constexpr int64_t kLanes = 16;
 Type getStorageType(Type element);
 /// The format that arithmetic on `element` is done in: f32 for narrow floats.
 Type getComputeType(Type element);
+
+/// More elements than any tensor has.
+inline constexpr int64_t kMany = int64_t(1) << 40;
+
+/// That both hold; null stands for what always does.
+Value conjunction(ImplicitLocOpBuilder &b, Value x, Value y);
 
 /// One element, or one per lane, and the number of loops around it.
 struct Element {
@@ -52,8 +59,22 @@ using Accesses = llvm::DenseMap<unsigned, SmallVector<Access, 2>>;
 /// How threads of a GPU share a kernel: powers of two.
 struct GpuShape {
   int64_t threads = 256; ///< Of a block.
-  int64_t team = 32;     ///< Those that walk over an item, of one warp.
-  int64_t lanes = 4;     ///< Of a vector.
+  /// Those that have an item together: `team` side by side in a row of it, in
+  /// `down` rows at a time.
+  int64_t team = 32, down = 1;
+  int64_t lanes = 4; ///< Of a vector.
+  /// Whether the kernel is over many tensors, and gets one memory and a table
+  /// of numbers for each block: where its buffers start, in bytes, and which
+  /// elements are the block's.
+  bool isOfMany = false;
+
+  /// Of a block of threads.
+  int64_t countItems() const { return threads / (team * down); }
+  /// For items of `rows` rows of `columns` elements: a thread for each vector,
+  /// as far as they go round.
+  GpuShape fit(int64_t lanes, int64_t columns, int64_t rows) const;
+  /// For one item of rows of a single element.
+  GpuShape ofRows() const { return fit(1, 1, threads); }
 };
 
 class Emitter {
@@ -70,8 +91,10 @@ public:
   ImplicitLocOpBuilder &builder() { return b; }
   OffsetSpace &offsets() { return space; }
   FunctionOpInterface function() const { return target; }
+  bool isOnGpu() const { return shape.has_value(); }
   func::FuncOp source() const { return kernel; }
-  Value buffer(unsigned index) { return target.getArgument(index); }
+  ArrayRef<Value> buffers() const { return memories; }
+  Value buffer(unsigned index) const { return memories[index]; }
   Value resultBuffer(unsigned index);
   /// Behind all operands and results.
   Value workspace();
@@ -89,14 +112,24 @@ public:
   /// The work items that a call is for, of `extent`: between the two numbers
   /// behind the buffers, or that of a team of threads.
   void forItems(int64_t extent, llvm::function_ref<void(const Offset &)> body);
-  /// Groups [0, count) of `size` columns each, which `columns` inside walks
-  /// over.
-  SmallVector<Value> groups(int64_t count, int64_t size, ValueRange carried,
-                            Columns body);
-  /// From here on other threads may read what was stored.
-  void endWalk(bool isForOthers);
-  /// What `combine` makes of the numbers of all threads that walk together, for
-  /// each of them.
+  /// All of `extent` in a loop or, on a GPU, that of a team of threads.
+  void forAll(int64_t extent, llvm::function_ref<void(const Offset &)> body);
+  /// Groups [0, count) of up to `most`, of `size` columns each, which `columns`
+  /// inside walks over.
+  SmallVector<Value> groups(Value count, int64_t most, int64_t size,
+                            ValueRange carried, Columns body);
+  /// Each of [begin, end) once.
+  void forEach(Value begin, Value end, llvm::function_ref<void(Value)> body);
+  /// Rows [begin, end) of up to `extent`, one after the other or, on a GPU,
+  /// several at a time.
+  SmallVector<Value> rows(Value begin, Value end, int64_t extent,
+                          ValueRange carried, Columns body);
+  /// From here on other threads may read what was stored, if `isForOthers`.
+  void endWalk(bool isForOthers = true);
+  /// Threads wait for each other.
+  void meet();
+  /// What `combine` makes of the numbers of all threads that walk together and
+  /// are at the same place, for each of them.
   Value combineThreads(Value own,
                        llvm::function_ref<Value(Value, Value)> combine);
   /// for (i = begin; i < end; i += step): `body` gets i and the carried
@@ -109,7 +142,13 @@ public:
   /// The block [begin, begin + size) of columns [0, count).
   SmallVector<Value> columnBlock(Value begin, int64_t size, int64_t count,
                                  ValueRange carried, Columns body);
-  /// Columns [begin, end) of up to `extent`, `begin` a multiple of `kLanes`;
+  /// Of the columns from `begin` on, below `count`, those of this thread: one
+  /// vector. All threads get there.
+  void ownColumns(Value begin, int64_t count,
+                  llvm::function_ref<void(const Offset &)> body);
+  /// `body` while threads that have the same `size` columns are together.
+  void withinGroup(int64_t size, llvm::function_ref<void()> body);
+  /// Columns [begin, end) of up to `extent`, `begin` a multiple of the lanes;
   /// single columns at the end.
   SmallVector<Value> dynamicColumns(Value begin, Value end, int64_t extent,
                                     ValueRange carried, Columns body);
@@ -144,6 +183,15 @@ public:
   void store(Value memory, Value element, const Offset &offset);
   /// `store` of a vector, also where it has a single lane.
   void storeLanes(Value memory, Value lanes, const Offset &offset);
+  /// Stores one element, or one per lane, by one of the threads that have it.
+  void storeOnce(Value memory, Value element, const Offset &offset);
+  /// `store` where this thread is the one to do so.
+  void guarded(llvm::function_ref<void()> store);
+  /// `store` in memory of the team itself.
+  void storeKept(Value memory, Value element, const Offset &offset);
+  /// Adds the integer `value` to element `place` of `memory`, whatever other
+  /// threads of a GPU add.
+  void addTo(Value memory, Value place, Value value);
   /// One element, or one per lane, of `memory` as `element`, loaded outside of
   /// all loops that the offset does not depend on, but not outside of `depth`.
   Element load(Value memory, Type element, const Offset &offset,
@@ -254,15 +302,23 @@ private:
   Value table(DenseElementsAttr elements);
   /// The elements of `memory` that the lanes of `index` name.
   Value gather(Value memory, Value index);
+  llvm::MaybeAlign getAlignment(Value memory, const Offset &offset);
   void reportIndex(Value bad);
   Value variableValue(const Variable *variable, bool asLanes);
 
-  /// Threads that walk over columns together.
+  /// Threads that have an item together.
   struct Team {
     int64_t size = 1;
-    Value member; ///< Number of this one; null where it is alone.
+    Value member;         ///< Number of this one; null where it is alone.
+    bool isApart = false; ///< Whether each has an element of its own now.
+    bool isTogether() const { return size > 1 && !isApart; }
   };
   void startOnGpu(ModuleOp module, StringRef name, TypeRange buffers);
+  void readTable(TypeRange buffers);
+  Value allocateShared(int64_t count, Type storage);
+  Value shuffle(Value own, int32_t distance);
+  /// What the thread whose number differs in the bit `distance` has.
+  Value exchange(Value own, int64_t distance);
   Value allocateForTeam(int64_t count, Type storage);
   SmallVector<Value> wholeColumns(Value begin, Value end, int64_t whole,
                                   ValueRange carried, Columns body);
@@ -271,12 +327,12 @@ private:
   SmallVector<Value>
   whereFirst(ValueRange carried,
              llvm::function_ref<SmallVector<Value>(ValueRange)> body);
-  /// Stores where this thread is the one to do so.
-  void guarded(bool isOfAll, llvm::function_ref<void()> store);
+  void storeIf(Value condition, llvm::function_ref<void()> store);
 
   func::FuncOp kernel;
   FunctionOpInterface target;
   ImplicitLocOpBuilder b;
+  SmallVector<Value> memories, numbers; ///< What the function is called with.
   OffsetSpace space;
   SmallVector<Scope> scopes;
   DenseMap<Value, Home> homes;
@@ -287,11 +343,12 @@ private:
   std::optional<Offset> elementPlace, rowPlace;
   int64_t laneCount = 1;
   std::optional<GpuShape> shape;
-  Team team;
-  Value teamNumber; ///< In the block.
-  Value isActive;   ///< Whether there is an item, or a group; null if always.
+  Team team, down;
+  Value thread, teamNumber;        ///< In the block.
+  DenseMap<Type, Value> exchanges; ///< Shared memory, of each type.
+  Value hasItem;  ///< Whether there is one for this team; null if always.
+  Value hasPlace; ///< The same of what threads in a team have.
   int64_t width = kLanes;
-  unsigned bufferCount;
   unsigned pass = 0;
   bool hasFailed = false;
 };

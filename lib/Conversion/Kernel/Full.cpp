@@ -12,6 +12,9 @@
 using namespace mlir;
 using namespace mlir::binade;
 
+/// Of a GPU, so that few are left to put together.
+static constexpr int64_t kMostItems = 1024;
+
 namespace {
 class FullKernel {
 public:
@@ -28,10 +31,17 @@ public:
     elements = getTensor(reductions.front().getInput()).getNumElements();
     columns = findColumns(source, values, elements);
     rows = elements / columns;
-    if (columns > kTaskElements)
-      blocks = llvm::divideCeil(columns, kTaskElements);
+    std::optional<GpuShape> shape = source.shape;
+    if (shape) {
+      int64_t lanes = source.chooseLanes(columns);
+      int64_t share = llvm::divideCeil(elements, kMostItems);
+      perItem = llvm::alignTo(std::max(share, perItem), kTaskElements);
+      shape = shape->fit(lanes, std::min(columns, perItem), perItem / columns);
+    }
+    if (columns > perItem)
+      blocks = llvm::divideCeil(columns, perItem);
     else
-      rowsPerItem = kTaskElements / columns;
+      rowsPerItem = perItem / columns;
 
     KernelInfo info;
     info.symbol = source.symbol;
@@ -41,11 +51,12 @@ public:
     info.workspaceBytes = kStatusBytes + reductions.size() * extent * 8;
     SmallVector<Type> buffers = source.getBuffers(info.workspaceBytes);
     Emitter items(source.function, source.formulas, source.into,
-                  source.symbol + ".items", buffers, 2);
+                  source.symbol + ".items", buffers, 2, shape);
     items.forItems(extent, [&](const Offset &item) { emitItem(items, item); });
     Emitter finish(source.function, source.formulas, source.into,
-                   source.symbol + ".finish", buffers, 1);
-    emitFinish(finish);
+                   source.symbol + ".finish", buffers, 1,
+                   shape ? std::optional(shape->ofRows()) : std::nullopt);
+    finish.forAll(1, [&](const Offset &) { emitFinish(finish); });
     setInPlace(items, info, &finish);
     if (failed(items.status()) || failed(finish.status()))
       return failure();
@@ -67,23 +78,24 @@ private:
     auto [group, block] = e.offsets().divide(counter, blocks).asPair();
     SmallVector<Value> partials;
     for (Reduction reduction : reductions)
-      partials.push_back(reduction.start(e.builder()));
+      partials.push_back(reduction.start(e.builder(), e.wholeLanes()));
     Value begin = e.number(group * rowsPerItem);
     Value end = arith::MinUIOp::create(
         e.builder(),
         arith::AddIOp::create(e.builder(), begin, e.index(rowsPerItem)),
         e.index(rows));
-    Value column = e.number(block * kTaskElements);
-    partials = e.loop(begin, end, 1, partials, [&](Value row, ValueRange now) {
-      Offset start = e.offsets().counter(row, rows, e.depth()) * columns;
-      return e.columnBlock(column, kTaskElements, columns, now,
-                           [&](const Offset &offset, ValueRange carried) {
-                             return emitColumns(e, start + offset, carried);
-                           });
-    });
+    Value column = e.number(block * perItem);
+    partials = e.rows(
+        begin, end, rows, partials, [&](const Offset &row, ValueRange now) {
+          return e.columnBlock(column, perItem, columns, now,
+                               [&](const Offset &offset, ValueRange carried) {
+                                 return emitColumns(e, row * columns + offset,
+                                                    carried);
+                               });
+        });
     for (unsigned index = 0; index < reductions.size(); ++index)
-      e.store(viewPartials(e, index),
-              reductions[index].finish(e, partials[index]), counter);
+      e.storeOnce(viewPartials(e, index),
+                  reductions[index].finish(e, partials[index]), counter);
   }
 
   SmallVector<Value> emitColumns(Emitter &e, const Offset &offset,
@@ -119,6 +131,7 @@ private:
   SmallVector<Value> results;
   SmallVector<Reduction> reductions;
   int64_t elements = 0, columns = 1, rows = 1, rowsPerItem = 1, blocks = 1;
+  int64_t perItem = kTaskElements;
   int64_t extent = 0; ///< Items.
 };
 } // namespace

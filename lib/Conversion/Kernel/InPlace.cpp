@@ -28,8 +28,8 @@ void mlir::binade::setInPlace(Emitter &emitter, KernelInfo &info,
   for (unsigned result = 0; result < kernel.getNumResults(); ++result) {
     SmallVector<unsigned> &may = info.inPlace.emplace_back();
     for (unsigned operand = 0; operand < operands; ++operand) {
-      bool sameType = function.getArgumentTypes()[operand] ==
-                      function.getArgumentTypes()[operands + result];
+      bool sameType = emitter.buffer(operand).getType() ==
+                      emitter.resultBuffer(result).getType();
       bool readLate = finish && finish->getLoads().contains(operand);
       if (!sameType || readLate ||
           (!emitter.isAllowedInPlace(operand, result) &&
@@ -41,9 +41,9 @@ void mlir::binade::setInPlace(Emitter &emitter, KernelInfo &info,
       shared.insert(operands + result);
     }
   }
-  for (unsigned index = 0; index < function.getNumArguments(); ++index)
-    if (isa<MemRefType>(function.getArgumentTypes()[index]) &&
-        !shared.contains(index))
-      function.setArgAttr(index, kNoAliasAttr,
+  for (auto [index, buffer] : llvm::enumerate(emitter.buffers()))
+    if (auto argument = dyn_cast<BlockArgument>(buffer);
+        argument && !shared.contains(index))
+      function.setArgAttr(argument.getArgNumber(), kNoAliasAttr,
                           UnitAttr::get(kernel.getContext()));
 }

@@ -20,7 +20,19 @@ public:
       : results(source.getResults()),
         emitter(source.function, source.formulas, source.into,
                 source.symbol + ".items",
-                TypeRange(getBuffers(source, workspace)), 2) {}
+                TypeRange(getBuffers(source, workspace)), 2, getShape(source)) {
+  }
+
+  /// All threads of a block walk over its elements.
+  static std::optional<GpuShape> getShape(const KernelSource &source) {
+    std::optional<GpuShape> shape = source.shape;
+    if (shape) {
+      shape->team = shape->threads;
+      shape->lanes = source.chooseLanes(kLanes);
+      shape->isOfMany = true;
+    }
+    return shape;
+  }
 
   /// The vector that the kernel is written for stands for all elements.
   static SmallVector<Type> getBuffers(const KernelSource &source,
@@ -158,13 +170,16 @@ public:
              << op.getGradients().size();
     SmallVector<Type> buffers =
         ManyTensorsKernel::getBuffers(source, kMany * kPartialBytes);
+    std::optional<GpuShape> shape = ManyTensorsKernel::getShape(source);
     Emitter items(source.function, source.formulas, source.into,
-                  source.symbol + ".items", buffers, 2);
+                  source.symbol + ".items", buffers, 2, shape);
     emitItems(items);
     setInPlace(items, info);
+    if (shape)
+      shape = shape->ofRows();
     Emitter finish(source.function, source.formulas, source.into,
-                   source.symbol + ".finish", buffers, 1);
-    emitFinish(finish);
+                   source.symbol + ".finish", buffers, 1, shape);
+    finish.forAll(1, [&](const Offset &) { emitFinish(finish); });
     if (failed(items.status()) || failed(finish.status()))
       return failure();
     return info;
@@ -184,8 +199,8 @@ private:
 
   void emitItems(Emitter &e) {
     ImplicitLocOpBuilder &b = e.builder();
-    auto sums = VectorType::get({kLanes}, b.getF64Type());
-    auto words = VectorType::get({kLanes}, b.getI32Type());
+    auto sums = VectorType::get({e.wholeLanes()}, b.getF64Type());
+    auto words = VectorType::get({e.wholeLanes()}, b.getI32Type());
     SmallVector<Value> partials = {
         getConstant(b, sums, b.getF64FloatAttr(0.0)),
         getConstant(b, words, b.getI32IntegerAttr(0))};
@@ -207,20 +222,33 @@ private:
               arith::MaxUIOp::create(b, now[1],
                                      e.fillLanes(magnitude, noWords))};
         });
-    Value block =
-        arith::DivUIOp::create(b, e.argument(0), e.index(kTensorBlock));
-    Value index = arith::MulIOp::create(b, block, e.index(2));
-    memref::StoreOp::create(b, sumLanes(b, partials[0]),
-                            view(e, b.getF64Type(), 0), index);
-    Value largest = vector::ReductionOp::create(b, vector::CombiningKind::MAXUI,
-                                                partials[1]);
-    Value word = arith::MulIOp::create(b, block, e.index(4));
-    memref::StoreOp::create(b, largest, view(e, b.getI32Type(), 8), word);
+    Offset block = e.offsets().counter(e.argument(0), kMany / kTensorBlock,
+                                       e.depth(), kTensorBlock);
+    SmallVector<Value> totals =
+        combineThreads(e, sumLanes(b, partials[0]),
+                       vector::ReductionOp::create(
+                           b, vector::CombiningKind::MAXUI, partials[1]));
+    e.storeOnce(view(e, b.getF64Type(), 0), totals[0], block * 2);
+    e.storeOnce(view(e, b.getI32Type(), 8), totals[1], block * 4);
+  }
+
+  static SmallVector<Value> combineThreads(Emitter &e, Value squares,
+                                           Value largest) {
+    ImplicitLocOpBuilder &b = e.builder();
+    auto add = [&](Value x, Value y) -> Value {
+      return arith::AddFOp::create(b, x, y);
+    };
+    auto takeLarger = [&](Value x, Value y) -> Value {
+      return arith::MaxUIOp::create(b, x, y);
+    };
+    return {e.combineThreads(squares, add),
+            e.combineThreads(largest, takeLarger)};
   }
 
   /// A tree over the lanes.
   static Value sumLanes(ImplicitLocOpBuilder &b, Value lanes) {
-    for (int64_t half = kLanes / 2; half > 0; half /= 2) {
+    int64_t count = cast<VectorType>(lanes.getType()).getDimSize(0);
+    for (int64_t half = count / 2; half > 0; half /= 2) {
       auto part = [&](int64_t from) -> Value {
         return vector::ExtractStridedSliceOp::create(
             b, lanes, ArrayRef<int64_t>{from}, ArrayRef<int64_t>{half},
@@ -234,19 +262,17 @@ private:
   void emitFinish(Emitter &e) {
     ImplicitLocOpBuilder &b = e.builder();
     Value sums = view(e, b.getF64Type(), 0), words = view(e, b.getI32Type(), 8);
-    SmallVector<Value> totals = e.loop(
-        e.index(0), e.argument(0), 1,
+    SmallVector<Value> totals = e.rows(
+        e.index(0), e.argument(0), kMany / kTensorBlock,
         {getConstant(b, b.getF64Type(), b.getF64FloatAttr(0.0)),
          getConstant(b, b.getI32Type(), b.getI32IntegerAttr(0))},
-        [&](Value block, ValueRange now) {
-          Value index = arith::MulIOp::create(b, block, e.index(2));
-          Value sum = memref::LoadOp::create(b, sums, index);
-          Value word = memref::LoadOp::create(
-              b, words,
-              arith::MulIOp::create(b, block, e.index(4)).getResult());
+        [&](const Offset &block, ValueRange now) {
+          Value sum = e.loadNow(sums, block * 2);
+          Value word = e.loadNow(words, block * 4);
           return SmallVector<Value>{arith::AddFOp::create(b, now[0], sum),
                                     arith::MaxUIOp::create(b, now[1], word)};
         });
+    totals = combineThreads(e, totals[0], totals[1]);
     Value found = arith::CmpIOp::create(
         b, arith::CmpIPredicate::uge, totals[1],
         getConstant(b, b.getI32Type(), b.getI32IntegerAttr(kInfinity)));

@@ -101,10 +101,6 @@ struct Membership {
 };
 } // namespace
 
-static Value conjunction(ImplicitLocOpBuilder &b, Value l, Value r) {
-  return l && r ? arith::AndIOp::create(b, l, r).getResult() : (l ? l : r);
-}
-
 /// low <= offset < high, with each side only where it can fail. Nothing where
 /// the answer is known: then `never` says which.
 static Membership isWithin(Emitter &emitter, const Offset &offset, int64_t low,
@@ -259,8 +255,12 @@ void Emitter::reportIndex(Value bad) {
   b.setInsertionPointToStart(report.thenBlock());
   Value word = memref::ViewOp::create(b, MemRefType::get({1}, b.getI32Type()),
                                       workspace(), index(0), ValueRange());
-  memref::StoreOp::create(b, arith::ConstantIntOp::create(b, 1, 32), word,
-                          index(0));
+  Value one = arith::ConstantIntOp::create(b, 1, 32);
+  if (shape)
+    memref::AtomicRMWOp::create(b, arith::AtomicRMWKind::ori, one, word,
+                                index(0));
+  else
+    memref::StoreOp::create(b, one, word, index(0));
 }
 
 Value Emitter::checkIndex(Value index, int64_t rows) {

@@ -111,12 +111,15 @@ Value Reduction::combine(ImplicitLocOpBuilder &b, Value lhs, Value rhs) const {
   return arith::MaximumFOp::create(b, lhs, rhs);
 }
 
+double Reduction::getNeutral() const {
+  return isa<ReduceSumOp>(op) || isOfMagnitudes() ? 0.0 : -INFINITY;
+}
+
 Value Reduction::start(ImplicitLocOpBuilder &b, int64_t lanes) const {
   auto type = VectorType::get({lanes}, getPartialType());
-  double neutral = isa<ReduceSumOp>(op) || isOfMagnitudes() ? 0.0 : -INFINITY;
   return arith::ConstantOp::create(
       b, DenseElementsAttr::get(
-             type, Attribute(FloatAttr::get(getPartialType(), neutral))));
+             type, Attribute(FloatAttr::get(getPartialType(), getNeutral()))));
 }
 
 Value Reduction::accumulate(ImplicitLocOpBuilder &b, Value partial,
@@ -173,13 +176,17 @@ Value Reduction::combineAll(Emitter &emitter, Value partials,
   Value total = get(first);
   if (count == 1)
     return total;
-  return emitter
-      .loop(emitter.index(1), emitter.index(count), 1, total,
-            [&](Value entry, ValueRange now) {
-              Offset at =
-                  emitter.offsets().counter(entry, count, emitter.depth());
-              return SmallVector<Value>{
-                  combine(b, now.front(), get(first + at * stride))};
-            })
-      .front();
+  // Threads of a GPU start with nothing: the first entry is one's only.
+  int64_t start = emitter.isOnGpu() ? 0 : 1;
+  if (emitter.isOnGpu())
+    total = splat(b, total, getNeutral());
+  total = emitter
+              .rows(emitter.index(start), emitter.index(count), count, total,
+                    [&](const Offset &at, ValueRange now) {
+                      return SmallVector<Value>{
+                          combine(b, now.front(), get(first + at * stride))};
+                    })
+              .front();
+  return emitter.combineThreads(
+      total, [&](Value x, Value y) { return combine(b, x, y); });
 }

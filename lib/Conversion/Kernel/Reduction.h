@@ -55,6 +55,8 @@ struct Reduction {
   Type getPartialType() const;
   Value combine(ImplicitLocOpBuilder &b, Value lhs, Value rhs) const;
   bool isOfMagnitudes() const;
+  /// What changes nothing when it is combined.
+  double getNeutral() const;
   /// Neutral partial results, one per lane.
   Value start(ImplicitLocOpBuilder &b, int64_t lanes = kLanes) const;
   /// `partial` with `lanes`, as many or fewer, added to its first ones.

@@ -13,6 +13,8 @@ using namespace mlir::binade;
 /// Elements of a block of a long row without reductions.
 static constexpr int64_t kBlock = 4096;
 static_assert(kLongRow % kBlock == 0);
+/// Vectors of it that a thread of a GPU has.
+static constexpr int64_t kVectorsOfThread = 4;
 
 namespace {
 class RowKernel {
@@ -22,12 +24,15 @@ public:
 
   FailureOr<KernelInfo> emit() {
     int64_t columns = loops.getColumns();
-    bool isLong = !plan.hasReductions && columns > kLongRow;
-    blocks = isLong ? llvm::divideCeil(columns, kBlock) : 1;
+    int64_t longRow = kLongRow;
+    if (const auto &shape = plan.shape)
+      longRow = blockSize = shape->team * shape->lanes * kVectorsOfThread;
+    bool isLong = !plan.hasReductions && columns > longRow;
+    blocks = isLong ? llvm::divideCeil(columns, blockSize) : 1;
     KernelInfo info;
     info.symbol = source.symbol;
     info.extent = loops.getKept() * blocks;
-    int64_t perItem = isLong ? kBlock : loops.getReduced();
+    int64_t perItem = isLong ? blockSize : loops.getReduced();
     info.grain =
         std::max<int64_t>(1, kTaskElements / std::max<int64_t>(1, perItem));
     info.hasStatus = source.hasIndices();
@@ -35,7 +40,7 @@ public:
 
     emitter.emplace(
         source.function, source.formulas, source.into, source.symbol + ".items",
-        TypeRange(source.getBuffers(info.workspaceBytes)), 2, source.shape);
+        TypeRange(source.getBuffers(info.workspaceBytes)), 2, plan.shape);
     emitter->forItems(info.extent, [&](const Offset &item) { emitItem(item); });
     setInPlace(*emitter, info);
     if (failed(emitter->status()))
@@ -88,20 +93,15 @@ private:
       };
       if (blocks == 1)
         return e.columns(loops.getColumns(), carried, body);
-      Value begin = e.number(block * kBlock);
-      return e.columnBlock(begin, kBlock, loops.getColumns(), carried, body);
+      Value begin = e.number(block * blockSize);
+      return e.columnBlock(begin, blockSize, loops.getColumns(), carried, body);
     };
     SmallVector<Value> partials = start(step.reductions);
     int64_t outer = loops.getReduced() / loops.getColumns();
     if (!plan.hasReductions || outer == 1)
       partials = columns(Offset(), partials);
     else
-      partials = e.loop(e.index(0), e.index(outer), 1, partials,
-                        [&](Value entry, ValueRange carried) {
-                          Offset counter =
-                              e.offsets().counter(entry, outer, e.depth());
-                          return columns(counter, carried);
-                        });
+      partials = e.rows(e.index(0), e.index(outer), outer, partials, columns);
     finish(step.reductions, partials, row);
     placeAll(step, row);
   }
@@ -112,7 +112,7 @@ private:
     SmallVector<Reduction> reductions = walk.getReductions();
     int64_t count = loops.getColumns() / plan.group;
     SmallVector<Value> partials = e.groups(
-        count, plan.group, start(reductions),
+        e.index(count), count, plan.group, start(reductions),
         [&](const Offset &number, ValueRange carried) {
           SmallVector<Value> next;
           for (const Step &step : walk.steps) {
@@ -198,7 +198,7 @@ private:
   const WalkPlan plan;
   const Loops &loops = plan.loops;
   const SmallVector<Value> &results = plan.results;
-  int64_t blocks = 1;
+  int64_t blocks = 1, blockSize = kBlock;
   DenseMap<Value, Value> buffers;
   SmallVector<Value> placed;
   std::optional<Emitter> emitter;
@@ -209,11 +209,5 @@ FailureOr<KernelInfo> mlir::binade::emitRows(const KernelSource &source) {
   FailureOr<WalkPlan> plan = WalkPlan::ofRows(source);
   if (failed(plan))
     return failure();
-  if (plan->loops.getKept() == 0)
-    return func::FuncOp(source.function).emitError("kernel '@")
-           << source.symbol << "' expects rows, got tensors without elements";
-  KernelSource shaped = source;
-  if (shaped.shape)
-    shaped.shape->team = plan->team;
-  return RowKernel(shaped, std::move(*plan)).emit();
+  return RowKernel(source, std::move(*plan)).emit();
 }

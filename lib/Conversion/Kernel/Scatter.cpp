@@ -8,6 +8,10 @@
 // Rows of narrow floats are added up in f32 beside the table; those that got
 // any are then rounded into it.
 //
+// On a GPU, threads of a warp have a block: a vector of columns each when they
+// add, and indices each when they look for those of the block. All rows are
+// added up in the block's memory, which costs less than the table's.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Schedules.h"
@@ -19,6 +23,8 @@ using namespace mlir::binade;
 
 /// Elements of a block: sums of narrow floats are kept on the stack.
 static constexpr int64_t kBlockElements = 32768;
+/// Rows of a block of a GPU.
+static constexpr int64_t kGpuRows = 32;
 /// Columns of a block that has all rows of the table, and of any other.
 static constexpr int64_t kNarrowBlock = 64, kWideBlock = 1024;
 
@@ -35,7 +41,19 @@ public:
         std::clamp<int64_t>(width, 1, isSmall ? kNarrowBlock : kWideBlock);
     blockRows = std::clamp<int64_t>(kBlockElements / blockColumns, 1,
                                     std::max<int64_t>(rows, 1));
+    if (source.shape)
+      chooseThreads();
     columnBlocks = llvm::divideCeil(width, blockColumns);
+  }
+
+  void chooseThreads() {
+    constexpr int64_t kWarp = 32;
+    shape = source.shape;
+    shape->threads = shape->team = kWarp;
+    shape->lanes = source.chooseLanes(width);
+    blockColumns = std::min(std::max<int64_t>(width, 1), kWarp * shape->lanes);
+    blockRows = std::min(std::max<int64_t>(rows, 1), kGpuRows);
+    indexVector = kWarp * shape->lanes;
   }
 
   FailureOr<KernelInfo> emit() {
@@ -44,9 +62,9 @@ public:
     info.extent = llvm::divideCeil(rows, blockRows) * columnBlocks;
     info.hasStatus = true;
     info.workspaceBytes = kStatusBytes;
-    emitter.emplace(source.function, source.formulas, source.into,
-                    source.symbol + ".items",
-                    TypeRange(source.getBuffers(info.workspaceBytes)), 2);
+    emitter.emplace(
+        source.function, source.formulas, source.into, source.symbol + ".items",
+        TypeRange(source.getBuffers(info.workspaceBytes)), 2, shape);
     if (info.extent > 0)
       emitter->forItems(info.extent,
                         [&](const Offset &item) { emitItem(item); });
@@ -122,6 +140,8 @@ private:
   }
 
   void emitBlock(const Block &block) {
+    if (shape)
+      return emitBlockOnGpu(block);
     Emitter &e = *emitter;
     Type element = table.getElementType();
     forRows(block, [&](const Offset &row) {
@@ -147,6 +167,24 @@ private:
     });
   }
 
+  void emitBlockOnGpu(const Block &block) {
+    forRows(block, [&](const Offset &row) {
+      forColumns(block.columns, [&](const Offset &column) {
+        storeSum(block, row, column, zero(getSumType()));
+      });
+    });
+    addRows(block);
+    forRows(block, [&](const Offset &row) {
+      forColumns(block.columns, [&](const Offset &column) {
+        Value sum =
+            emitter->loadNow(getSums(), getSumPlace(block, row, column));
+        emitter->store(emitter->resultBuffer(0),
+                       emitter->narrow(sum, table.getElementType()),
+                       getPlace(block, row, column));
+      });
+    });
+  }
+
   void forRows(const Block &block,
                llvm::function_ref<void(const Offset &)> body) {
     loop(emitter->index(0), block.rowCount, blockRows, body);
@@ -158,7 +196,7 @@ private:
 
   Type getSumType() const { return getComputeType(table.getElementType()); }
   bool isSummedInPlace() const {
-    return getSumType() == table.getElementType();
+    return !shape && getSumType() == table.getElementType();
   }
 
   Value getSums() {
@@ -257,19 +295,33 @@ private:
            [&](const Offset &token) { addRow(block, first + token); });
     };
     bool hasAllRows = blockRows == rows;
-    int64_t whole = hasAllRows ? 0 : tokens / kLanes;
+    int64_t whole = hasAllRows ? 0 : tokens / indexVector;
     loop(e.index(0), e.index(whole), whole, [&](const Offset &group) {
       ImplicitLocOpBuilder &b = e.builder();
       Value none = arith::ConstantIntOp::create(b, 0, 1);
-      Value any = e.columns(kLanes, none, [&](const Offset &lanes, ValueRange) {
-                     Value inside =
-                         findRow(block, group * kLanes + lanes).second;
-                     return SmallVector<Value>{vector::ReductionOp::create(
-                         b, vector::CombiningKind::OR, inside)};
-                   }).front();
-      when(any, [&] { addOneByOne(group * kLanes, kLanes); });
+      Value any =
+          e.columns(indexVector, none, [&](const Offset &lanes, ValueRange) {
+             Value inside =
+                 e.spread(findRow(block, group * indexVector + lanes).second);
+             return SmallVector<Value>{vector::ReductionOp::create(
+                 b, vector::CombiningKind::OR, inside)};
+           }).front();
+      when(isAny(any), [&] { addOneByOne(group * indexVector, indexVector); });
     });
-    addOneByOne(whole * kLanes, tokens - whole * kLanes);
+    addOneByOne(whole * indexVector, tokens - whole * indexVector);
+  }
+
+  /// Whether it is so for any of the threads.
+  Value isAny(Value own) {
+    if (!shape)
+      return own;
+    ImplicitLocOpBuilder &b = emitter->builder();
+    own = arith::ExtUIOp::create(b, b.getI32Type(), own);
+    Value all = emitter->combineThreads(own, [&](Value x, Value y) -> Value {
+      return arith::OrIOp::create(b, x, y);
+    });
+    Value zero = arith::ConstantIntOp::create(b, 0, 32);
+    return is(arith::CmpIPredicate::ne, all, zero);
   }
 
   void addRow(const Block &block, const Offset &token) {
@@ -278,7 +330,7 @@ private:
     when(isInside, [&, found = found] {
       Offset row =
           e.offsets().loaded(found, blockRows, e.depth(), /*perLane=*/false);
-      if (!isSummedInPlace())
+      if (!shape && !isSummedInPlace())
         mark(block, row);
       forColumns(block.columns, [&](const Offset &column) {
         Offset from = token * width + block.firstColumn + column;
@@ -297,6 +349,8 @@ private:
   RankedTensorType table;
   int64_t tokens, rows, width;
   int64_t blockRows, blockColumns, columnBlocks;
+  std::optional<GpuShape> shape;
+  int64_t indexVector = kLanes; ///< Indices that are looked at together.
   std::optional<Emitter> emitter;
   Value sums, marks;
 };

@@ -22,10 +22,10 @@ struct KernelSource {
   SmallVector<Type> getBuffers(int64_t workspace) const;
   /// Whether an index is read from memory.
   bool hasIndices() const;
+  /// How many elements of a GPU's vector: an access of 16 bytes, if rows of
+  /// `columns` have whole vectors of as many.
+  int64_t chooseLanes(int64_t columns) const;
 };
-
-/// More elements than any tensor has.
-inline constexpr int64_t kMany = int64_t(1) << 40;
 
 /// Elements worth a task.
 inline constexpr int64_t kTaskElements = 16384;
@@ -64,6 +64,9 @@ FailureOr<KernelInfo> emitScatter(const KernelSource &source);
 
 /// What the elements of one tensor are like: one item per block of them.
 FailureOr<KernelInfo> emitStatistics(const KernelSource &source);
+
+/// Results without elements: no item.
+FailureOr<KernelInfo> emitNothing(const KernelSource &source);
 
 /// Numbers: one item.
 FailureOr<KernelInfo> emitScalars(const KernelSource &source);

@@ -37,6 +37,22 @@ bool KernelSource::hasIndices() const {
   });
 }
 
+int64_t KernelSource::chooseLanes(int64_t columns) const {
+  // More than 8 are more registers than a thread has.
+  constexpr int64_t kAccess = 16, kMost = 8;
+  func::FuncOp f = function;
+  int64_t bytes = kAccess;
+  for (TypeRange types : {f.getArgumentTypes(), f.getResultTypes()})
+    for (Type type : types) {
+      auto tensor = cast<RankedTensorType>(type);
+      unsigned width = tensor.getElementTypeBitWidth();
+      if (tensor.getNumElements() >= columns && columns > 1)
+        bytes = std::min<int64_t>(bytes, llvm::divideCeil(width, 8));
+    }
+  int64_t lanes = std::min(kAccess / bytes, kMost);
+  return std::max<int64_t>(std::gcd(lanes, columns), 1);
+}
+
 int64_t mlir::binade::findColumns(const KernelSource &source,
                                   ArrayRef<Value> values, int64_t elements) {
   // Tries with one row, and looks which divisions come up.
@@ -98,4 +114,16 @@ void mlir::binade::emitOthers(Emitter &emitter, ArrayRef<unsigned> results,
     }
     return SmallVector<Value>();
   });
+}
+
+FailureOr<KernelInfo> mlir::binade::emitNothing(const KernelSource &source) {
+  Emitter emitter(source.function, source.formulas, source.into,
+                  source.symbol + ".items", source.getBuffers(0), 2,
+                  source.shape);
+  if (source.shape)
+    emitter.forItems(1, [](const Offset &) {});
+  KernelInfo info;
+  info.symbol = source.symbol;
+  setInPlace(emitter, info);
+  return info;
 }

@@ -72,13 +72,17 @@ void StateGroups::emit() {
     Value rest = arith::SubIOp::create(b, e.argument(1), begin);
     Value count = arith::MinUIOp::create(b, rest, e.index(block));
     updateBlock(base, count);
+    e.meet();
     for (const State &state : states) {
       Value most = arith::AddIOp::create(b, count, e.index(state.size - 1));
       Value groups = arith::DivUIOp::create(b, most, e.index(state.size));
       measure(state, count, groups);
+      e.meet();
       choose(state, base, groups);
+      e.meet();
       encode(state, base, count, groups);
     }
+    e.meet();
     return SmallVector<Value>();
   });
 }
@@ -87,19 +91,19 @@ void StateGroups::emit() {
 void StateGroups::forEachGroup(
     const State &state, Value count, Value groups,
     llvm::function_ref<void(const Offset &, Value, Value)> body) {
-  e.loop(e.index(0), groups, 1, {}, [&](Value group, ValueRange) {
-    Offset number = e.offsets().counter(group, block / state.size, e.depth());
-    Value begin = arith::MulIOp::create(b, group, e.index(state.size));
-    Value end = arith::AddIOp::create(b, begin, e.index(state.size));
-    body(number, begin, arith::MinUIOp::create(b, end, count));
-    return SmallVector<Value>();
-  });
+  e.groups(groups, block / state.size, state.size, {},
+           [&](const Offset &number, ValueRange) {
+             Value begin = e.number(number * state.size);
+             Value end = arith::AddIOp::create(b, begin, e.index(state.size));
+             body(number, begin, arith::MinUIOp::create(b, end, count));
+             return SmallVector<Value>();
+           });
 }
 
 /// Largest and least magnitude as integers, so that no NaN is lost; zeros are
 /// no least one.
 void StateGroups::measure(const State &state, Value count, Value groups) {
-  auto words = VectorType::get({kLanes}, b.getI32Type());
+  auto words = VectorType::get({e.wholeLanes()}, b.getI32Type());
   auto constant = [&](int32_t value) -> Value {
     return arith::ConstantOp::create(
         b, DenseElementsAttr::get(words, b.getI32IntegerAttr(value)));
@@ -124,13 +128,16 @@ void StateGroups::measure(const State &state, Value count, Value groups) {
               return next;
             });
         auto reduce = [&](vector::CombiningKind kind, Value lanes) {
-          return IntLanes(b, vector::ReductionOp::create(b, kind, lanes));
+          Value own = vector::ReductionOp::create(b, kind, lanes);
+          return IntLanes(b, e.combineThreads(own, [&](Value x, Value y) {
+            return vector::makeArithReduction(b, b.getLoc(), kind, x, y);
+          }));
         };
         IntLanes amax = reduce(vector::CombiningKind::MAXUI, found[0]);
-        e.store(state.ofGroups[0], floatFromBits(amax).value, group);
+        e.storeOnce(state.ofGroups[0], floatFromBits(amax).value, group);
         if (needsLeast) {
           IntLanes least = reduce(vector::CombiningKind::MINUI, found[1]) + 1;
-          e.store(state.ofGroups[1], floatFromBits(least).value, group);
+          e.storeOnce(state.ofGroups[1], floatFromBits(least).value, group);
         }
       });
 }
@@ -213,14 +220,15 @@ void StateGroups::storeCodes(const State &state, IntLanes code,
   if (!format.isPacked()) {
     Type type = code.typeWith(format.getCodeType());
     Value typed = arith::BitcastOp::create(b, type, code.value);
-    return e.storeLanes(memory, typed, offset);
+    return e.storeOnce(memory, typed, offset);
   }
   Value first = e.number(offset);
   Value byte = arith::DivUIOp::create(b, first, e.index(2));
   if (e.lanes() > 1) {
     auto halves = vector::DeinterleaveOp::create(b, code.value);
     IntLanes high(b, halves.getRes1()), low(b, halves.getRes2());
-    vector::StoreOp::create(b, ((high << 4) | low).value, memory, byte);
+    Value packed = ((high << 4) | low).value;
+    e.guarded([&] { vector::StoreOp::create(b, packed, memory, byte); });
     return;
   }
   IntLanes single(
@@ -233,7 +241,7 @@ void StateGroups::storeCodes(const State &state, IntLanes code,
       arith::CmpIOp::create(b, arith::CmpIPredicate::eq, which, e.index(0));
   Value packed = arith::SelectOp::create(b, isFirst, (single << 4).value,
                                          (before | single).value);
-  memref::StoreOp::create(b, packed, memory, byte);
+  e.guarded([&] { memref::StoreOp::create(b, packed, memory, byte); });
 }
 
 /// A loop of its own for each result: codes may share bytes, and scales are
@@ -255,10 +263,9 @@ void StateGroups::emitCopies() {
     Value begin = arith::DivUIOp::create(b, e.argument(0), divisor);
     Value last = arith::AddIOp::create(b, e.argument(1), e.index(size - 1));
     Value end = arith::DivUIOp::create(b, last, divisor);
-    e.loop(begin, end, 1, {}, [&](Value element, ValueRange) {
+    e.forEach(begin, end, [&, index = index](Value element) {
       Value value = memref::LoadOp::create(b, e.buffer(from), element);
       memref::StoreOp::create(b, value, e.resultBuffer(index), element);
-      return SmallVector<Value>();
     });
   }
 }

@@ -15,6 +15,8 @@ using namespace mlir::binade;
 namespace {
 constexpr int32_t kMagnitude = 0x7fffffff, kInfinity = 0x7f800000;
 constexpr int64_t kMantissaBits = 23;
+/// Items of a GPU, so that few are left to put together.
+constexpr int64_t kMostItems = 1024;
 
 /// Integers, each one number or a vector of them.
 class Words {
@@ -81,8 +83,13 @@ class StatisticsKernel {
 public:
   StatisticsKernel(const KernelSource &source, StatisticsOp op)
       : source(source), op(op), elements(getTensor(op.getX()).getNumElements()),
-        extent(
-            std::max<int64_t>(llvm::divideCeil(elements, kTaskElements), 1)) {
+        shape(source.shape) {
+    if (shape) {
+      perItem =
+          llvm::alignTo(std::max(perItem, elements / kMostItems), perItem);
+      shape = shape->fit(source.chooseLanes(elements), perItem, 1);
+    }
+    extent = std::max<int64_t>(llvm::divideCeil(elements, perItem), 1);
     SmallVector<Statistic> members = op.getMembers();
     for (auto [index, result] : llvm::enumerate(source.getResults())) {
       Statistic member = members[cast<OpResult>(result).getResultNumber()];
@@ -103,14 +110,17 @@ public:
         4 * extent * (words.size() + (histogram ? kExponents : 0));
     SmallVector<Type> buffers = source.getBuffers(info.workspaceBytes);
     Emitter items(source.function, source.formulas, source.into,
-                  source.symbol + ".items", buffers, 2);
+                  source.symbol + ".items", buffers, 2, shape);
     items.forItems(extent, [&](const Offset &item) { emitItem(items, item); });
     Emitter finish(source.function, source.formulas, source.into,
-                   source.symbol + ".finish", buffers, 1);
-    for (unsigned word = 0; word < words.size(); ++word)
-      finishWord(finish, word);
-    if (histogram)
-      finishHistogram(finish);
+                   source.symbol + ".finish", buffers, 1,
+                   shape ? std::optional(shape->ofRows()) : std::nullopt);
+    finish.forAll(1, [&](const Offset &) {
+      for (unsigned word = 0; word < words.size(); ++word)
+        finishWord(finish, word);
+      if (histogram)
+        finishHistogram(finish);
+    });
     setInPlace(items, info, &finish);
     if (failed(items.status()) || failed(finish.status()))
       return failure();
@@ -131,25 +141,30 @@ private:
 
   void emitItem(Emitter &e, const Offset &block) {
     ImplicitLocOpBuilder &b = e.builder();
-    auto lanes = VectorType::get({kLanes}, b.getI32Type());
-    Value histograms = histogram ? viewHistograms(e) : Value();
-    if (histogram)
-      e.columns(kExponents, {}, [&](const Offset &bin, ValueRange) {
-        e.storeLanes(histograms, Words(b).constant(lanes, 0),
-                     block * kExponents + bin);
-        return SmallVector<Value>();
+    auto lanes = VectorType::get({e.wholeLanes()}, b.getI32Type());
+    // Threads of a GPU count in memory of their block.
+    Value histograms;
+    Offset first;
+    if (histogram) {
+      histograms = e.isOnGpu() ? e.allocate(kExponents, b.getI32Type())
+                               : viewHistograms(e);
+      first = e.isOnGpu() ? Offset() : block * kExponents;
+      forBins(e, [&](const Offset &bin) {
+        auto zeros = VectorType::get({e.lanes()}, b.getI32Type());
+        e.storeOnce(histograms, Words(b).constant(zeros, 0), first + bin);
       });
+      e.endWalk();
+    }
     SmallVector<Value> partials;
     for (auto [word, result] : words)
       partials.push_back(Words(b).constant(lanes, word->neutral));
-    Value first = histogram ? e.number(block * kExponents) : Value();
     partials = e.columnBlock(
-        e.number(block * kTaskElements), kTaskElements, elements, partials,
+        e.number(block * perItem), perItem, elements, partials,
         [&](const Offset &offset, ValueRange carried) {
           e.setPlaces(offset, std::nullopt);
           Value magnitudes = pullMagnitudes(e, offset);
           if (histogram)
-            countExponents(b, histograms, first, magnitudes);
+            countExponents(e, histograms, e.number(first), magnitudes);
           SmallVector<Value> next;
           for (auto [word, partial] : llvm::zip(words, carried))
             next.push_back(accumulate(b, *word.first, partial,
@@ -158,10 +173,29 @@ private:
         });
     for (unsigned index = 0; index < words.size(); ++index) {
       const Word &word = *words[index].first;
-      e.store(viewWords(e, index),
-              vector::ReductionOp::create(b, word.combine, partials[index]),
-              block);
+      Value own = vector::ReductionOp::create(b, word.combine, partials[index]);
+      e.storeOnce(viewWords(e, index), combineThreads(e, word, own), block);
     }
+    if (!histogram || !e.isOnGpu())
+      return;
+    e.endWalk();
+    forBins(e, [&](const Offset &bin) {
+      e.storeOnce(viewHistograms(e), e.loadNow(histograms, bin),
+                  block * kExponents + bin);
+    });
+  }
+
+  void forBins(Emitter &e, llvm::function_ref<void(const Offset &)> body) {
+    e.columns(kExponents, {}, [&](const Offset &bin, ValueRange) {
+      body(bin);
+      return SmallVector<Value>();
+    });
+  }
+
+  static Value combineThreads(Emitter &e, const Word &word, Value own) {
+    return e.combineThreads(own, [&](Value x, Value y) {
+      return combine(e.builder(), word, x, y);
+    });
   }
 
   Value pullMagnitudes(Emitter &e, const Offset &offset) {
@@ -187,90 +221,88 @@ private:
   }
 
   /// Lane by lane: two may have one exponent.
-  static void countExponents(ImplicitLocOpBuilder &b, Value histograms,
-                             Value first, Value magnitudes) {
+  static void countExponents(Emitter &e, Value histograms, Value first,
+                             Value magnitudes) {
+    ImplicitLocOpBuilder &b = e.builder();
     Type words = magnitudes.getType();
     Value exponents = arith::ShRUIOp::create(
         b, magnitudes, Words(b).constant(words, kMantissaBits));
     Value one = Words(b).constant(b.getI32Type(), 1);
-    for (int64_t lane = 0, e = cast<VectorType>(words).getDimSize(0); lane < e;
-         ++lane) {
+    int64_t lanes = cast<VectorType>(words).getDimSize(0);
+    for (int64_t lane = 0; lane < lanes; ++lane) {
       Value exponent = vector::ExtractOp::create(b, exponents, lane);
       Value bin = arith::AddIOp::create(
           b, first,
           arith::IndexCastUIOp::create(b, b.getIndexType(), exponent)
               .getResult());
-      Value count = memref::LoadOp::create(b, histograms, bin);
-      memref::StoreOp::create(b, arith::AddIOp::create(b, count, one),
-                              histograms, bin);
+      e.addTo(histograms, bin, one);
     }
-  }
-
-  /// The sum or the like of `start` and what `get` says of each block.
-  Value overBlocks(Emitter &e, Value start,
-                   llvm::function_ref<Value(Value now, Offset block)> next) {
-    return e
-        .loop(e.index(0), e.index(extent), 1, start,
-              [&](Value item, ValueRange now) {
-                Offset block = e.offsets().counter(item, extent, e.depth());
-                return SmallVector<Value>{next(now.front(), block)};
-              })
-        .front();
   }
 
   void finishWord(Emitter &e, unsigned index) {
     ImplicitLocOpBuilder &b = e.builder();
     auto [word, result] = words[index];
     Value memory = viewWords(e, index);
-    Value total;
-    if (word->isCount) {
-      total = addUp(e, b.getI64Type(), [&](const Offset &block) {
-        return e.loadNow(memory, block);
-      });
-    } else {
-      Value start = Words(b).constant(b.getI32Type(), word->neutral);
-      total = overBlocks(e, start, [&, word = word](Value now, Offset block) {
-        return combine(b, *word, now, e.loadNow(memory, block));
-      });
-      // No magnitude: as far from 0 as can be.
-      if (word->member == Statistic::Smallest)
-        total = arith::MinUIOp::create(
-            b, total, Words(b).constant(b.getI32Type(), kInfinity));
+    Type type = word->isCount ? b.getI64Type() : b.getI32Type();
+    Value start =
+        arith::ConstantOp::create(b, b.getIntegerAttr(type, word->neutral));
+    Value total =
+        e.rows(e.index(0), e.index(extent), extent, start,
+               [&, word = word](const Offset &block, ValueRange now) {
+                 Value own = widen(b, e.loadNow(memory, block), type);
+                 return SmallVector<Value>{combine(b, *word, now[0], own)};
+               })
+            .front();
+    total = combineThreads(e, *word, total);
+    // No magnitude: as far from 0 as can be.
+    if (word->member == Statistic::Smallest)
+      total = arith::MinUIOp::create(
+          b, total, Words(b).constant(b.getI32Type(), kInfinity));
+    if (!word->isCount)
       total = arith::BitcastOp::create(b, b.getF32Type(), total);
-    }
     e.storeResult(result, total, Offset());
   }
 
-  /// The i64 sum over all blocks of the i32 that `get` gives.
-  Value addUp(Emitter &e, Type wide,
-              llvm::function_ref<Value(const Offset &block)> get) {
-    ImplicitLocOpBuilder &b = e.builder();
-    Attribute zero = b.getI64IntegerAttr(0);
-    if (auto vector = dyn_cast<VectorType>(wide))
-      zero = DenseElementsAttr::get(vector, zero);
-    Value start = arith::ConstantOp::create(b, cast<TypedAttr>(zero));
-    return overBlocks(e, start, [&](Value now, Offset block) -> Value {
-      return arith::AddIOp::create(
-          b, now, arith::ExtUIOp::create(b, wide, get(block)).getResult());
-    });
+  static Value widen(ImplicitLocOpBuilder &b, Value word, Type type) {
+    if (word.getType() == type)
+      return word;
+    return arith::ExtUIOp::create(b, type, word);
   }
 
+  /// Bin by bin, each by one thread of a GPU.
   void finishHistogram(Emitter &e) {
-    ImplicitLocOpBuilder &b = e.builder();
-    Value memory = viewHistograms(e);
-    e.columns(kExponents, {}, [&](const Offset &bin, ValueRange) {
-      Value total = addUp(e, VectorType::get({kLanes}, b.getI64Type()),
-                          [&](const Offset &block) {
-                            return e.loadNow(memory, block * kExponents + bin);
-                          });
+    auto finishBin = [&](const Offset &bin) {
+      ImplicitLocOpBuilder &b = e.builder();
+      Type wide = b.getI64Type();
+      if (bin.variesOverLanes())
+        wide = VectorType::get({e.lanes()}, wide);
+      Value zeros = arith::ConstantOp::create(b, b.getZeroAttr(wide));
+      Value total =
+          e.loop(e.index(0), e.index(extent), 1, zeros,
+                 [&](Value item, ValueRange now) {
+                   Offset block = e.offsets().counter(item, extent, e.depth());
+                   Value own =
+                       e.loadNow(viewHistograms(e), block * kExponents + bin);
+                   return SmallVector<Value>{
+                       arith::AddIOp::create(b, now[0], widen(b, own, wide))};
+                 })
+              .front();
       e.storeResult(*histogram, total, bin);
-      return SmallVector<Value>();
-    });
+    };
+    if (!e.isOnGpu())
+      return forBins(e, finishBin);
+    e.rows(e.index(0), e.index(kExponents), kExponents, {},
+           [&](const Offset &bin, ValueRange) {
+             finishBin(bin);
+             return SmallVector<Value>();
+           });
   }
 
   const KernelSource &source;
   StatisticsOp op;
-  int64_t elements, extent;
+  int64_t elements;
+  std::optional<GpuShape> shape;
+  int64_t perItem = kTaskElements, extent = 0;
   /// With the result that each becomes.
   SmallVector<std::pair<const Word *, unsigned>> words;
   std::optional<unsigned> histogram;

@@ -1,21 +1,46 @@
 //===- Threads.cpp - how threads of a GPU share a kernel ------------------===//
 //
-// A team of threads of one warp has an item, and walks over its columns side by
-// side, a vector each. All teams of a block do the same, so that threads meet
-// at every shuffle and barrier: a team without an item does another's again,
-// and stores nothing.
+// A team of threads has an item, and walks over its columns side by side, a
+// vector each, and over several of its rows at a time. All teams of a block do
+// the same, so that threads meet at every shuffle and barrier: a team without
+// an item does another's again, and stores nothing. So do threads without a
+// row, a group or a column.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Emitter.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/Support/SaveAndRestore.h"
 
 using namespace mlir;
 using namespace mlir::binade;
 
 /// Holds all kernels.
 static constexpr StringLiteral kGpuModule = "kernels";
+/// The LLVM dialect's; its header takes seconds to compile.
+static constexpr StringLiteral kAlignAttr = "llvm.align";
+/// Threads that can shuffle.
+static constexpr int32_t kWarp = 32;
+
+/// Vectors of a row from which more than a warp walks over it.
+static constexpr int64_t kLongVectors = 1024;
+
+static int64_t floorToPower(int64_t x) {
+  return static_cast<int64_t>(llvm::bit_floor(static_cast<uint64_t>(x)));
+}
+
+GpuShape GpuShape::fit(int64_t lanes, int64_t columns, int64_t rows) const {
+  GpuShape fitting = *this;
+  fitting.lanes = lanes;
+  int64_t vectors = columns / lanes;
+  int64_t most = vectors < kLongVectors ? kWarp : threads;
+  fitting.team = std::clamp<int64_t>(floorToPower(vectors), 1, most);
+  fitting.down =
+      std::clamp<int64_t>(floorToPower(rows), 1, threads / fitting.team);
+  return fitting;
+}
 
 static gpu::GPUModuleOp getGpuModule(ModuleOp module, Location loc) {
   if (auto found = module.lookupSymbol<gpu::GPUModuleOp>(kGpuModule))
@@ -27,36 +52,80 @@ static gpu::GPUModuleOp getGpuModule(ModuleOp module, Location loc) {
 void Emitter::startOnGpu(ModuleOp module, StringRef name, TypeRange buffers) {
   gpu::GPUModuleOp kernels = getGpuModule(module, kernel.getLoc());
   b.setInsertionPointToEnd(kernels.getBody());
-  auto function =
-      gpu::GPUFuncOp::create(b, name, b.getFunctionType(buffers, {}));
+  SmallVector<Type> types(buffers);
+  if (shape->isOfMany)
+    types = {MemRefType::get({kMany}, b.getI8Type()),
+             MemRefType::get({kMany}, b.getI64Type())};
+  auto function = gpu::GPUFuncOp::create(b, name, b.getFunctionType(types, {}));
   function->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
   auto threads = static_cast<int32_t>(shape->threads);
   function.setKnownBlockSizeAttr(b.getDenseI32ArrayAttr({threads, 1, 1}));
+  for (unsigned index = 0; index < types.size(); ++index)
+    function.setArgAttr(index, kAlignAttr, b.getI32IntegerAttr(kGpuAlignment));
   target = function;
   width = shape->lanes;
   Block *entry = &function.getBody().front();
   b.setInsertionPointToStart(entry);
   gpu::ReturnOp::create(b);
   push(entry, nullptr);
-  Value thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
-  teamNumber = arith::DivUIOp::create(b, thread, index(shape->team));
-  team = {shape->team, arith::RemUIOp::create(b, thread, index(shape->team))};
+  thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
+  auto divide = [&](Value number, int64_t by) {
+    return std::pair<Value, Value>(
+        arith::DivUIOp::create(b, number, index(by)),
+        arith::RemUIOp::create(b, number, index(by)));
+  };
+  Value row;
+  std::tie(row, team.member) = divide(thread, shape->team);
+  team.size = shape->team;
+  teamNumber = row;
+  down.size = shape->down;
+  if (down.size > 1)
+    std::tie(teamNumber, down.member) = divide(row, shape->down);
+  if (shape->isOfMany)
+    readTable(buffers);
+  else
+    llvm::append_range(memories, entry->getArguments());
+}
+
+/// Finds the memory of this block of threads.
+void Emitter::readTable(TypeRange buffers) {
+  Value all = target.getArgument(0), table = target.getArgument(1);
+  auto count = static_cast<int64_t>(buffers.size() + numbers.size());
+  Value block = gpu::BlockIdOp::create(b, gpu::Dimension::x);
+  Value row = arith::MulIOp::create(b, block, index(count));
+  auto read = [&](int64_t entry) -> Value {
+    Value place = arith::AddIOp::create(b, row, index(entry));
+    Value word = memref::LoadOp::create(b, table, place);
+    return arith::IndexCastOp::create(b, b.getIndexType(), word);
+  };
+  for (auto [entry, type] : llvm::enumerate(buffers))
+    memories.push_back(memref::ViewOp::create(b, cast<MemRefType>(type), all,
+                                              read(entry), ValueRange()));
+  for (auto [entry, number] : llvm::enumerate(numbers))
+    number = read(buffers.size() + entry);
+}
+
+/// Memory of a block of threads.
+Value Emitter::allocateShared(int64_t count, Type storage) {
+  auto space =
+      gpu::AddressSpaceAttr::get(b.getContext(), gpu::AddressSpace::Workgroup);
+  auto function = cast<gpu::GPUFuncOp>(*target);
+  Value memory = function.addWorkgroupAttribution(
+      MemRefType::get({count}, storage, MemRefLayoutAttrInterface(), space),
+      kernel.getLoc());
+  function.setWorkgroupAttributionAttr(
+      static_cast<int>(function.getNumWorkgroupAttributions()) - 1, kAlignAttr,
+      b.getI32IntegerAttr(kGpuAlignment));
+  return memory;
 }
 
 Value Emitter::allocateForTeam(int64_t count, Type storage) {
-  auto function = cast<gpu::GPUFuncOp>(*target);
   int64_t bytes = llvm::alignTo(
       count * llvm::divideCeil(storage.getIntOrFloatBitWidth(), 8), 16);
-  int64_t teams = shape->threads / shape->team;
-  auto space =
-      gpu::AddressSpaceAttr::get(b.getContext(), gpu::AddressSpace::Workgroup);
-  Value all = function.addWorkgroupAttribution(
-      MemRefType::get({teams * bytes}, b.getI8Type(),
-                      MemRefLayoutAttrInterface(), space),
-      kernel.getLoc());
+  Value all = allocateShared(shape->countItems() * bytes, b.getI8Type());
   Value start = arith::MulIOp::create(b, teamNumber, index(bytes));
-  auto type =
-      MemRefType::get({count}, storage, MemRefLayoutAttrInterface(), space);
+  auto type = MemRefType::get({count}, storage, MemRefLayoutAttrInterface(),
+                              cast<MemRefType>(all.getType()).getMemorySpace());
   return memref::ViewOp::create(b, type, all, start, ValueRange());
 }
 
@@ -69,7 +138,7 @@ void Emitter::forItems(int64_t extent,
     });
     return;
   }
-  int64_t teams = shape->threads / shape->team;
+  int64_t teams = shape->countItems();
   int64_t blocks = llvm::divideCeil(extent, teams);
   cast<gpu::GPUFuncOp>(*target).setKnownGridSizeAttr(
       b.getDenseI32ArrayAttr({static_cast<int32_t>(blocks), 1, 1}));
@@ -77,45 +146,111 @@ void Emitter::forItems(int64_t extent,
   Value item = arith::AddIOp::create(
       b, arith::MulIOp::create(b, block, index(teams)), teamNumber);
   if (extent % teams != 0) {
-    isActive = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, item,
-                                     index(extent));
+    hasItem = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, item,
+                                    index(extent));
     item = arith::MinUIOp::create(b, item, index(extent - 1));
   }
   body(space.counter(item, extent, depth()));
 }
 
-SmallVector<Value> Emitter::groups(int64_t count, int64_t size,
+void Emitter::forAll(int64_t extent,
+                     llvm::function_ref<void(const Offset &)> body) {
+  if (shape)
+    return forItems(extent, body);
+  if (extent == 1)
+    return body(Offset());
+  loop(index(0), index(extent), 1, {}, [&](Value item, ValueRange) {
+    body(space.counter(item, extent, depth()));
+    return SmallVector<Value>();
+  });
+}
+
+void Emitter::ownColumns(Value begin, int64_t count,
+                         llvm::function_ref<void(const Offset &)> body) {
+  llvm::SaveAndRestore apart(team.isApart, true);
+  llvm::SaveAndRestore lanes(laneCount, width);
+  Value first = arith::MulIOp::create(b, team.member, index(width));
+  Value column = arith::AddIOp::create(b, begin, first);
+  Value exists;
+  if (count % (team.size * width) != 0) {
+    exists = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, column,
+                                   index(count));
+    column = arith::SelectOp::create(b, exists, column, begin);
+  }
+  llvm::SaveAndRestore has(hasPlace, conjunction(b, hasPlace, exists));
+  Offset counter = space.counter(column, count / width, depth(), width);
+  body(counter * width + space.lanes(width));
+}
+
+void Emitter::withinGroup(int64_t size, llvm::function_ref<void()> body) {
+  int64_t part = size / width;
+  Team group = {
+      part, arith::RemUIOp::create(b, team.member, index(part)).getResult()};
+  llvm::SaveAndRestore together(team, group);
+  llvm::SaveAndRestore lanes(laneCount, int64_t(1));
+  body();
+}
+
+SmallVector<Value> Emitter::rows(Value begin, Value end, int64_t extent,
+                                 ValueRange carried, Columns body) {
+  if (!down.member)
+    return loop(begin, end, 1, carried, [&](Value row, ValueRange now) {
+      return body(space.counter(row, extent, depth()), now);
+    });
+  llvm::SaveAndRestore apart(down.isApart, true);
+  // As many turns for all, in which shuffles and barriers may be.
+  Value count = arith::SubIOp::create(b, end, begin);
+  Value more = arith::AddIOp::create(b, count, index(down.size - 1));
+  Value turns = arith::DivUIOp::create(b, more, index(down.size));
+  return loop(index(0), turns, 1, carried, [&](Value turn, ValueRange now) {
+    Value first = arith::AddIOp::create(
+        b, begin, arith::MulIOp::create(b, turn, index(down.size)).getResult());
+    Value row = arith::AddIOp::create(b, first, down.member);
+    Value exists =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::ult, row, end);
+    row = arith::SelectOp::create(b, exists, row, first);
+    llvm::SaveAndRestore has(hasPlace, conjunction(b, hasPlace, exists));
+    SmallVector<Value> next = body(space.counter(row, extent, depth()), now);
+    for (auto [value, before] : llvm::zip(next, now))
+      value = arith::SelectOp::create(b, exists, value, before);
+    return next;
+  });
+}
+
+SmallVector<Value> Emitter::groups(Value count, int64_t most, int64_t size,
                                    ValueRange carried, Columns body) {
   if (!shape)
-    return loop(index(0), index(count), 1, carried,
-                [&](Value group, ValueRange now) {
-                  return body(space.counter(group, count, depth()), now);
-                });
+    return loop(index(0), count, 1, carried, [&](Value group, ValueRange now) {
+      return body(space.counter(group, most, depth()), now);
+    });
   Team whole = team;
   // No more parts than groups, and no more threads than vectors if possible.
-  uint64_t vectors = std::max<int64_t>(1, size / width);
-  uint64_t most =
-      team.size / std::min<uint64_t>(team.size, llvm::bit_floor(vectors));
-  auto parts = static_cast<int64_t>(
-      std::min(most, llvm::bit_floor(static_cast<uint64_t>(count))));
+  int64_t vectors = floorToPower(std::max<int64_t>(1, size / width));
+  int64_t parts =
+      std::min(team.size / std::min(team.size, vectors), floorToPower(most));
   int64_t part = team.size / parts;
   Value number = arith::DivUIOp::create(b, team.member, index(part));
   team = {part, arith::RemUIOp::create(b, whole.member, index(part))};
-  // As many turns for all: who has no group does its last one again.
-  int64_t turns = llvm::divideCeil(count, parts);
+  bool isWhole = getConstantIntValue(count) == most && most % parts == 0;
+  // As many turns for all.
+  Value filled = arith::AddIOp::create(b, count, index(parts - 1));
+  Value turns = arith::DivUIOp::create(b, filled, index(parts));
   SmallVector<Value> values =
-      loop(index(0), index(turns), 1, carried, [&](Value turn, ValueRange now) {
-        Value group = arith::AddIOp::create(
-            b, arith::MulIOp::create(b, turn, index(parts)), number);
+      loop(index(0), turns, 1, carried, [&](Value turn, ValueRange now) {
+        Value first = arith::MulIOp::create(b, turn, index(parts));
+        Value group = arith::AddIOp::create(b, first, number);
         Value exists;
-        if (count % parts != 0) {
-          exists = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, group,
-                                         index(count));
+        if (!isWhole) {
+          exists =
+              arith::CmpIOp::create(b, arith::CmpIPredicate::ult, group, count);
+          // Its own last one, if any.
           Value last = arith::SubIOp::create(b, group, index(parts));
+          last = arith::MaxSIOp::create(b, last, index(0));
           group = arith::SelectOp::create(b, exists, group, last);
         }
+        llvm::SaveAndRestore has(hasPlace, conjunction(b, hasPlace, exists));
         SmallVector<Value> next =
-            body(space.counter(group, count, depth()), now);
+            body(space.counter(group, most, depth()), now);
         if (exists)
           for (auto [value, before] : llvm::zip(next, now))
             value = arith::SelectOp::create(b, exists, value, before);
@@ -125,19 +260,90 @@ SmallVector<Value> Emitter::groups(int64_t count, int64_t size,
   return values;
 }
 
+void Emitter::forEach(Value begin, Value end,
+                      llvm::function_ref<void(Value)> body) {
+  llvm::SaveAndRestore apart(team.isApart, true);
+  if (team.member)
+    begin = arith::AddIOp::create(b, begin, team.member);
+  loop(begin, end, team.size, {}, [&](Value entry, ValueRange) {
+    body(entry);
+    return SmallVector<Value>();
+  });
+}
+
 void Emitter::endWalk(bool isForOthers) {
   nextPass();
-  if (shape && isForOthers)
+  if (isForOthers)
+    meet();
+}
+
+void Emitter::meet() {
+  if (shape)
     gpu::BarrierOp::create(b);
+}
+
+/// Threads of a warp exchange words of 32 bits.
+Value Emitter::shuffle(Value own, int32_t distance) {
+  Type type = own.getType();
+  if (type.getIntOrFloatBitWidth() <= 32)
+    return gpu::ShuffleOp::create(b, own, distance, kWarp,
+                                  gpu::ShuffleMode::XOR)
+        .getShuffleResult();
+  IntLanes bits(b, isa<FloatType>(type)
+                       ? arith::BitcastOp::create(b, b.getI64Type(), own)
+                             .getResult()
+                       : own);
+  auto shuffleHalf = [&](IntLanes half) {
+    Value word = arith::TruncIOp::create(b, b.getI32Type(), half.value);
+    return arith::ExtUIOp::create(b, b.getI64Type(), shuffle(word, distance))
+        .getResult();
+  };
+  Value low = shuffleHalf(bits), high = shuffleHalf(bits >> 32);
+  Value whole = ((IntLanes(b, high) << 32) | IntLanes(b, low)).value;
+  if (!isa<FloatType>(type))
+    return whole;
+  return arith::BitcastOp::create(b, type, whole);
+}
+
+Value Emitter::exchange(Value own, int64_t distance) {
+  auto vector = dyn_cast<VectorType>(own.getType());
+  if (!vector && distance < kWarp)
+    return shuffle(own, static_cast<int32_t>(distance));
+  Type element = getElementTypeOrSelf(own.getType());
+  Value &memory = exchanges[element];
+  if (!memory)
+    memory = allocateShared(shape->threads * width, element);
+  int64_t lanes = vector ? vector.getDimSize(0) : 1;
+  Value other = arith::XOrIOp::create(b, thread, index(distance));
+  auto placeOf = [&](Value number) -> Value {
+    return arith::MulIOp::create(b, number, index(lanes));
+  };
+  Value value;
+  if (vector) {
+    int64_t bytes = lanes * element.getIntOrFloatBitWidth() / 8;
+    llvm::MaybeAlign alignment(std::min(bytes, kGpuAlignment));
+    vector::StoreOp::create(b, own, memory, placeOf(thread),
+                            /*nontemporal=*/false, alignment);
+    gpu::BarrierOp::create(b);
+    value = vector::LoadOp::create(b, vector, memory, placeOf(other),
+                                   /*nontemporal=*/false, alignment);
+  } else {
+    memref::StoreOp::create(b, own, memory, placeOf(thread));
+    gpu::BarrierOp::create(b);
+    value = memref::LoadOp::create(b, memory, placeOf(other));
+  }
+  gpu::BarrierOp::create(b); // Before the next one writes there.
+  return value;
 }
 
 Value Emitter::combineThreads(Value own,
                               llvm::function_ref<Value(Value, Value)> combine) {
-  for (int64_t distance = team.size / 2; distance > 0; distance /= 2) {
-    auto other = gpu::ShuffleOp::create(b, own, static_cast<int32_t>(distance),
-                                        32, gpu::ShuffleMode::XOR);
-    own = combine(own, other.getShuffleResult());
-  }
+  auto combineAll = [&](const Team &threads, int64_t step) {
+    for (int64_t n = threads.size / 2; threads.isTogether() && n > 0; n /= 2)
+      own = combine(own, exchange(own, n * step));
+  };
+  combineAll(team, 1);
+  combineAll(down, team.size);
   return own;
 }
 
@@ -146,21 +352,29 @@ Emitter::whereFirst(ValueRange carried,
                     llvm::function_ref<SmallVector<Value>(ValueRange)> body) {
   if (!team.member)
     return body(carried);
+  llvm::SaveAndRestore apart(team.isApart, true);
   Value isFirst =
       arith::CmpIOp::create(b, arith::CmpIPredicate::eq, team.member, index(0));
   return conditional(isFirst, carried, [&] { return body(carried); });
 }
 
-void Emitter::guarded(bool isOfAll, llvm::function_ref<void()> store) {
-  Value condition = isActive;
-  // What is no vector is one number, for all threads the same.
-  if (isOfAll && team.member && team.size > 1) {
-    Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
-                                          team.member, index(0));
-    condition = condition
-                    ? arith::AndIOp::create(b, condition, isFirst).getResult()
-                    : isFirst;
-  }
+void Emitter::guarded(llvm::function_ref<void()> store) {
+  Value condition = conjunction(b, hasItem, hasPlace);
+  for (const Team &threads : {team, down})
+    if (threads.isTogether())
+      condition = conjunction(b, condition,
+                              arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
+                                                    threads.member, index(0)));
+  storeIf(condition, store);
+}
+
+void Emitter::storeKept(Value memory, Value element, const Offset &offset) {
+  (void)number(offset); // Outside of the branch.
+  // A team without an item has memory of its own, too.
+  storeIf(hasPlace, [&] { store(memory, element, offset); });
+}
+
+void Emitter::storeIf(Value condition, llvm::function_ref<void()> store) {
   if (!condition)
     return store();
   auto branch = scf::IfOp::create(b, condition, /*withElseRegion=*/false);

@@ -304,5 +304,7 @@ FailureOr<KernelInfo> mlir::binade::emitTiles(const KernelSource &source) {
   FailureOr<WalkPlan> plan = WalkPlan::ofTiles(source);
   if (failed(plan))
     return failure();
+  if (plan->shape)
+    return emitGpuTiles(source, std::move(*plan));
   return TileKernel(source, std::move(*plan)).emit();
 }

@@ -10,14 +10,15 @@
 
 #include "WalkPlan.h"
 #include "binade/IR/Build.h"
+#include <numeric>
 
 using namespace mlir;
 using namespace mlir::binade;
 
 /// What a thread's stack has for an item.
 static constexpr int64_t kBufferBytes = 256 * 1024;
-/// What a block of threads has.
-static constexpr int64_t kSharedBytes = 48 * 1024;
+/// What a block of threads has for items, beside what it exchanges.
+static constexpr int64_t kSharedBytes = 32 * 1024;
 /// Instructions from which an element is worth keeping.
 static constexpr int64_t kExpensive = 12;
 /// Columns of a tile, where groups in its rows are not longer.
@@ -36,7 +37,7 @@ void mlir::binade::storeElement(Emitter &emitter, const Step &step,
     Value &buffer = buffers[value];
     if (!buffer)
       buffer = emitter.allocate(count, getTensor(value).getElementType());
-    emitter.store(buffer, element, own);
+    emitter.storeKept(buffer, element, own);
   }
 }
 
@@ -67,7 +68,8 @@ class Planner : public WalkPlan {
 public:
   explicit Planner(const KernelSource &source) : source(source) {
     results = source.getResults();
-    readsBack = !source.shape;
+    shape = source.shape;
+    readsBack = !shape;
   }
 
   FailureOr<WalkPlan> run(bool isOfTiles) {
@@ -101,17 +103,16 @@ private:
     width = loops.getColumns();
     // A buffer holds one row, not all rows of a channel.
     bufferElements = loops.getReduced() == width ? width : 0;
-    if (source.shape)
-      chooseTeam(*source.shape);
+    if (shape)
+      chooseThreads();
     return success();
   }
 
-  /// A thread for each vector, if there are not more than a warp has.
-  void chooseTeam(const GpuShape &shape) {
-    auto vectors = static_cast<uint64_t>(loops.getColumns() / shape.lanes);
-    team = std::clamp<int64_t>(static_cast<int64_t>(llvm::bit_floor(vectors)),
-                               1, shape.team);
-    mostBytes = kSharedBytes / (shape.threads / team);
+  void chooseThreads() {
+    int64_t outer = hasReductions ? loops.getReduced() / width : 1;
+    *shape =
+        shape->fit(source.chooseLanes(std::gcd(width, group)), width, outer);
+    mostBytes = kSharedBytes / shape->countItems();
   }
 
   LogicalResult chooseTiles() {
@@ -124,16 +125,34 @@ private:
       }
     elements = loops.getElements();
     int64_t columns = loops.getColumns();
+    if (group > 0 && columns % group != 0)
+      return source.function.emitOpError("has groups that lie across rows");
+    if (shape)
+      return chooseThreadsOfTiles();
     width = std::min(columns, kTileColumns);
     if (group > 0) {
-      if (columns % group != 0)
-        return source.function.emitOpError("has groups that lie across rows");
       int64_t most = std::max<int64_t>(1, kTileColumns / group);
       while (columns / group % most != 0)
         --most;
       width = most * group;
     }
     bufferElements = isEven() ? loops.getReduced() * width : 0;
+    return success();
+  }
+
+  /// As many columns as threads have side by side; a group is of neighbours.
+  LogicalResult chooseThreadsOfTiles() {
+    int64_t columns = loops.getColumns();
+    *shape = shape->fit(source.chooseLanes(std::gcd(columns, group)), columns,
+                        loops.getReduced());
+    width = shape->team * shape->lanes;
+    int64_t part = group / shape->lanes;
+    if (part > shape->team || (part & (part - 1)) != 0)
+      return source.function.emitError("kernel '@")
+             << source.symbol << "' has groups of " << group
+             << " neighbours in columns' tiles; a GPU has a schedule for "
+                "powers of two up to "
+             << shape->team * shape->lanes;
     return success();
   }
 

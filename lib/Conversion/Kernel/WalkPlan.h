@@ -57,8 +57,8 @@ struct WalkPlan {
   /// Whether later walks read results back. On a GPU a team without an item
   /// does another's again, and would read what that just writes.
   bool readsBack = true;
-  /// Threads of a GPU that walk over an item.
-  int64_t team = 1;
+  /// How threads of a GPU share an item.
+  std::optional<GpuShape> shape;
   std::vector<Walk> walks;
   DenseMap<Value, Per> known; ///< Of all that ops make.
 
@@ -74,6 +74,9 @@ struct WalkPlan {
   /// Whether items have equal numbers of columns.
   bool isEven() const { return loops.getColumns() % width == 0; }
 };
+
+/// Kernels of tiles on a GPU.
+FailureOr<KernelInfo> emitGpuTiles(const KernelSource &source, WalkPlan plan);
 
 /// Rows of this length and less are walked over at once.
 inline constexpr int64_t kLongRow = 8192;

@@ -41,7 +41,8 @@ mlir::binade::compileGpuKernels(ModuleOp module, const CudaOptions &options) {
   llvm::StringMap<size_t> places;
   for (auto &[key, job] : jobs.jobs) {
     places[key] = compiled.codes.size();
-    compiled.codes.push_back({job.code->parts[Ptx], job.code->parts[Cubin]});
+    const std::vector<std::string> &parts = job.code->parts;
+    compiled.codes.push_back({parts[Ir], parts[Ptx], parts[Cubin]});
   }
   for (auto &[function, job] : jobs.kernels) {
     CompiledGpuKernel kernel{job->code->info,

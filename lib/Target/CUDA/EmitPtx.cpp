@@ -48,9 +48,13 @@ static std::string writeEntries(ModuleOp module, StringRef symbol) {
   module.walk([&](gpu::GPUFuncOp kernel) {
     StringRef suffix = kernel.getName().drop_front(symbol.size());
     stream << (suffix == ".items" ? "-" : "_finish");
-    for (auto size : {kernel.getKnownGridSize(), kernel.getKnownBlockSize()})
-      for (int32_t axis : *size)
-        stream << ' ' << axis;
+    // Without a grid: as many blocks as tensors have.
+    SmallVector<int32_t> sizes = {0, 1, 1};
+    if (auto grid = kernel.getKnownGridSize())
+      sizes.assign(grid->begin(), grid->end());
+    llvm::append_range(sizes, *kernel.getKnownBlockSize());
+    for (int32_t size : sizes)
+      stream << ' ' << size;
     int64_t bytes = 0;
     for (BlockArgument memory : kernel.getWorkgroupAttributions()) {
       auto type = cast<MemRefType>(memory.getType());
@@ -59,6 +63,19 @@ static std::string writeEntries(ModuleOp module, StringRef symbol) {
     }
     stream << ' ' << bytes << '\n';
   });
+  return text;
+}
+
+/// The kernels under the names that they have for a driver.
+static std::string printEntries(ModuleOp module, StringRef symbol) {
+  OwningOpRef<ModuleOp> copy(module.clone());
+  copy->walk([&](gpu::GPUFuncOp kernel) {
+    bool isFinish = !kernel.getName().ends_with(".items");
+    kernel.setName((symbol + (isFinish ? "_finish" : "")).str());
+  });
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  copy->print(stream, OpPrintingFlags().useLocalScope().enableDebugInfo(false));
   return text;
 }
 
@@ -143,10 +160,11 @@ FailureOr<EmittedCode> mlir::binade::compilePtx(StringRef text,
     if (failed(passes.run(module)))
       return failure();
     std::string entries = writeEntries(module, info->symbol);
+    std::string ir = printEntries(module, info->symbol);
     FailureOr<std::string> ptx = emitPtx(module, chip);
     if (failed(ptx))
       return failure();
-    code = EmittedCode{std::move(*info), {entries, std::move(*ptx)}};
+    code = EmittedCode{std::move(*info), {entries, ir, std::move(*ptx)}};
     return success();
   });
   return code;

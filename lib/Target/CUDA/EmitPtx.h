@@ -9,12 +9,12 @@
 namespace mlir::binade {
 
 /// The parts of a kernel's code in the cache.
-enum GpuPart : unsigned { Entries, Ptx, Cubin };
+enum GpuPart : unsigned { Entries, Ir, Ptx, Cubin };
 
 /// How to launch what `code` has, whose kernel is called `symbol`.
 SmallVector<GpuEntry> readEntries(const EmittedCode &code, StringRef symbol);
 
-/// Compiles the kernel of one module to `Entries` and `Ptx`: `text` is the
+/// Compiles the kernel of one module to all parts but `Cubin`: `text` is the
 /// module (a kernel of binade ops and the functions that it names).
 FailureOr<EmittedCode> compilePtx(StringRef text, const CudaChip &chip,
                                   std::string &errors);

@@ -33,7 +33,7 @@ TEST(Executor, EveryItemOfEverySegmentRunsOnce) {
     Program program = load(tensors, threads);
     for (int s = 0; s < 3; ++s)
       tensorOf(program, values).as<float>()[s] = static_cast<float>(s + 1);
-    program.run();
+    ASSERT_TRUE(program.run());
     std::span<float> got = tensorOf(program, out).as<float>();
     for (std::size_t s = 0; s < 3; ++s)
       for (std::size_t i = 0; i < 100; ++i)
@@ -53,7 +53,7 @@ TEST(Executor, BlocksHaveTheGrainAndStayInTheirSegment) {
   launch.segments = {{"", {at(out)}, 10}, {"", {at(out, 10)}, 5}};
   tensors.plan.records = {{"width", launch}};
   Program program = load(tensors);
-  program.run();
+  ASSERT_TRUE(program.run());
   std::span<std::int64_t> got = tensorOf(program, out).as<std::int64_t>();
   EXPECT_EQ(
       std::vector<std::int64_t>(got.begin(), got.end()),
@@ -75,7 +75,7 @@ TEST(Executor, FinishSeesAllPartials) {
   Program program = load(tensors);
   for (int i = 0; i < 200; ++i)
     tensorOf(program, rows).as<float>()[i] = static_cast<float>(i);
-  program.run();
+  ASSERT_TRUE(program.run());
   EXPECT_EQ(tensorOf(program, total).as<float>()[0], 199 * 100);
 }
 
@@ -89,7 +89,7 @@ TEST(Executor, SegmentsMayHaveKernelsOfTheirOwn) {
   launch.segments = {{"", {at(out)}, 8}, {"answer", {at(answer)}, 1}};
   tensors.plan.records = {{"both", launch}};
   Program program = load(tensors);
-  program.run();
+  ASSERT_TRUE(program.run());
   EXPECT_EQ(tensorOf(program, out).as<std::int64_t>()[7], 8);
   EXPECT_EQ(tensorOf(program, answer).as<float>()[0], 42);
 }
@@ -106,7 +106,7 @@ TEST(Executor, LoopsMoveViews) {
   Program program = load(tensors);
   tensorOf(program, values).as<float>()[0] = 1;
   tensorOf(program, values).as<float>()[1] = 2;
-  program.run();
+  ASSERT_TRUE(program.run());
   std::span<float> got = tensorOf(program, out).as<float>();
   for (std::size_t i = 0; i < 30; ++i)
     EXPECT_EQ(got[i], static_cast<float>(1000 * (i / 15 + 1) + i % 5)) << i;
@@ -142,7 +142,7 @@ TEST(Executor, IterationsOfAParallelLoopUseTheirSlots) {
     Program program = load(tensors, 2);
     for (std::int64_t n = 0; n < count; ++n)
       tensorOf(program, values).as<float>()[n] = static_cast<float>(n);
-    program.run();
+    ASSERT_TRUE(program.run());
     std::span<float> got = tensorOf(program, out).as<float>();
     for (std::int64_t n = 0; n < count; ++n)
       for (std::int64_t i = 0; i < width; ++i)
@@ -168,7 +168,7 @@ TEST(Executor, CopiesPermute) {
     std::span<std::byte> out = tensorOf(program, to).bytes;
     for (std::size_t i = 0; i < in.size(); ++i)
       in[i] = static_cast<std::byte>(i * 31 % 251);
-    program.run();
+    ASSERT_TRUE(program.run());
     std::size_t wrong = 0, index = 0;
     for (std::size_t a = 0; a < 2; ++a)
       for (std::size_t d = 0; d < 90; ++d)
@@ -193,7 +193,7 @@ TEST(Executor, DenseCopiesMergeAxes) {
   tensors.plan.records = {{"pad", copy}};
   Program program = load(tensors);
   fillFinely(program, from);
-  program.run();
+  ASSERT_TRUE(program.run());
   std::span<float> in = tensorOf(program, from).as<float>();
   std::span<float> out = tensorOf(program, to).as<float>();
   for (std::size_t i = 0; i < 50; ++i)
@@ -215,7 +215,7 @@ TEST(Executor, EveryThreadKeepsSubnormals) {
   unsigned host = _mm_getcsr();
   unsigned odd = 0x1f80 | 0x8040 | 0x2000;
   _mm_setcsr(odd);
-  program.run();
+  ASSERT_TRUE(program.run());
   EXPECT_EQ(_mm_getcsr() & ~0x3fu, odd);
   _mm_setcsr(host);
   for (std::size_t i = 0; i < 64; ++i) {
@@ -240,7 +240,7 @@ TEST(Executor, PoisonSparesTrainingState) {
   Result<Program> program =
       Program::load(std::move(bundle), "test", "", options);
   ASSERT_TRUE(program);
-  program->run();
+  ASSERT_TRUE(program->run());
   EXPECT_EQ(program->find(Role::Parameter, "t0")->as<float>()[3], 0);
   EXPECT_EQ(program->find(Role::Hyper, "t2")->as<double>()[0], 0);
   EXPECT_TRUE(std::isnan(program->find(Role::Output, "t1")->as<float>()[0]));
@@ -255,7 +255,7 @@ TEST(Executor, ProfileNamesRecords) {
   tensors.plan.records = {{"loop", Loop{3, {{"the label", launch}}}}};
   Program program = load(tensors);
   program.setProfiling(true);
-  program.run();
+  ASSERT_TRUE(program.run());
   std::vector<RecordProfile> profile = program.getProfile();
   ASSERT_EQ(profile.size(), 1u);
   EXPECT_EQ(profile[0].label, "the label");

@@ -69,7 +69,7 @@ public:
     }
     Tensor result = tensorOf(*program, out);
     before.assign(result.bytes.begin(), result.bytes.end());
-    program->run();
+    ASSERT_TRUE(program->run());
   }
 
   std::vector<std::byte> bytes() const {
@@ -231,7 +231,7 @@ TEST(Matmul, TheLibrarysThreadsKeepSubnormals) {
   std::thread host([&] {
     _mm_setcsr(0x1f80 | 0x8040);
     ThreadTeam::get().parallelFor(4, 64, [](std::int64_t, unsigned) {});
-    program.run();
+    ASSERT_TRUE(program.run());
   });
   host.join();
   std::span<float> got = tensorOf(program, 2).as<float>();
@@ -283,7 +283,7 @@ TEST(Matmul, ScratchIsReservedOrFound) {
     EXPECT_EQ(program.getExtraBytes(), percent == 100 ? 0u : use.scratchBytes);
     tensorOf(program, 0).as<float>()[0] = 3;
     tensorOf(program, 1).as<float>()[7] = 5;
-    program.run();
+    ASSERT_TRUE(program.run());
     EXPECT_EQ(tensorOf(program, 2).as<float>()[7], 15);
   }
 }

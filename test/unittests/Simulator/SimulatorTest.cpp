@@ -8,6 +8,7 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
+#include <cstring>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -284,6 +285,40 @@ TEST_F(SimulatorTest, OpsThatAreNotSimulatedSaySo) {
                        4),
                   1, 1, {&x, &y}),
               HasSubstr("is not simulated"));
+}
+
+static std::string updateFirst(const std::string &rest) {
+  return R"(
+    %one = arith.constant 1 : i32
+    %word = memref.view %bytes[%c0][] : memref<8xi8> to memref<2xi32>
+    %before = memref.atomic_rmw addi %one, %word[%c0] : (i32, memref<2xi32>) -> i32
+)" + rest;
+}
+
+static std::string wrapBytes(const std::string &body) {
+  return "gpu.module @m { gpu.func @f(%bytes: memref<8xi8>) kernel {\n"
+         "%tid = gpu.thread_id x\n%c0 = arith.constant 0 : index\n" +
+         body + "\ngpu.return } }";
+}
+
+TEST_F(SimulatorTest, AllThreadsUpdateOneNumber) {
+  std::vector<float> bytes(2);
+  EXPECT_EQ(run(wrapBytes(updateFirst("")), 3, 40, {&bytes}), "");
+  int32_t total;
+  std::memcpy(&total, bytes.data(), sizeof total);
+  EXPECT_EQ(total, 120);
+}
+
+TEST_F(SimulatorTest, ReadsWhatOthersUpdateIsARace) {
+  std::vector<float> bytes(2);
+  std::string read = "%now = memref.load %word[%c0] : memref<2xi32>";
+  EXPECT_THAT(run(wrapBytes(updateFirst(read)), 1, 2, {&bytes}),
+              HasSubstr("without a barrier between"));
+  EXPECT_THAT(
+      run(wrapBytes(updateFirst("gpu.barrier\n" + read)), 2, 2, {&bytes}),
+      HasSubstr("without a barrier between"));
+  EXPECT_EQ(run(wrapBytes(updateFirst("gpu.barrier\n" + read)), 1, 2, {&bytes}),
+            "");
 }
 
 // PTX: the NaN of a narrow format is one, whatever it came from.

@@ -1,7 +1,13 @@
 //===- KernelTest.cpp - compile kernels and run them ----------------------===//
 
 #include "KernelTest.h"
+#include "binade/Conversion/Passes.h"
+#include "binade/Simulator/Simulator.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
 #include "llvm/Support/FileSystem.h"
 #include <dlfcn.h>
 #include <sys/mman.h>
@@ -75,7 +81,9 @@ void *LoadedKernels::find(const std::string &symbol) const {
 //===----------------------------------------------------------------------===//
 
 KernelTest::KernelTest() {
-  context.loadDialect<BinadeDialect, func::FuncDialect>();
+  context.loadDialect<BinadeDialect, func::FuncDialect, arith::ArithDialect,
+                      gpu::GPUDialect, math::MathDialect, memref::MemRefDialect,
+                      scf::SCFDialect, vector::VectorDialect>();
   context.getDiagEngine().registerHandler([&](Diagnostic &diagnostic) {
     message += diagnostic.str() + "\n";
     return success();
@@ -152,6 +160,59 @@ std::vector<std::vector<char>> KernelTest::run(const LoadedKernels &loaded,
   return results;
 }
 
+static gpu::GPUFuncOp findGpuKernel(ModuleOp module, const std::string &name) {
+  gpu::GPUFuncOp kernel;
+  module.walk([&](gpu::GPUFuncOp found) {
+    if (found.getName() == name)
+      kernel = found;
+  });
+  EXPECT_TRUE(kernel) << name;
+  return kernel;
+}
+
+std::vector<std::vector<char>>
+KernelTest::simulate(func::FuncOp kernel, ArrayRef<TensorRef> inputs) {
+  OwningOpRef<ModuleOp> kernels = ModuleOp::create(kernel.getLoc());
+  FailureOr<KernelInfo> info = emitGpuKernel(kernel, *kernels);
+  PassManager passes(&context);
+  buildGpuExpansionPipeline(passes);
+  bool isEmitted = succeeded(info) && succeeded(passes.run(*kernels));
+  EXPECT_TRUE(isEmitted) << message;
+  if (!isEmitted)
+    return {};
+  constexpr char kGarbage = static_cast<char>(0xaa);
+  std::vector<std::vector<char>> memories;
+  for (const TensorRef &input : inputs)
+    memories.push_back(input->toBytes());
+  for (Type type : kernel.getResultTypes()) {
+    auto tensor = cast<RankedTensorType>(type);
+    memories.emplace_back(tensor.getNumElements() *
+                              Tensor::getByteWidth(tensor.getElementType()),
+                          kGarbage);
+  }
+  if (info->workspaceBytes > 0)
+    memories.emplace_back(info->workspaceBytes, kGarbage);
+  if (info->hasStatus)
+    std::fill_n(memories.back().begin(), kStatusBytes, 0);
+  std::vector<std::string> symbols = {info->symbol + ".items"};
+  if (info->hasFinish)
+    symbols.push_back(info->symbol + ".finish");
+  for (const std::string &symbol : symbols) {
+    gpu::GPUFuncOp part = findGpuKernel(*kernels, symbol);
+    SimulatedLaunch launch;
+    llvm::copy(*part.getKnownGridSize(), launch.grid.begin());
+    llvm::copy(*part.getKnownBlockSize(), launch.block.begin());
+    for (std::vector<char> &memory : memories)
+      launch.arguments.emplace_back(MutableArrayRef<char>(memory));
+    EXPECT_TRUE(succeeded(binade::simulate(part, launch))) << message;
+  }
+  if (info->hasStatus)
+    std::memcpy(&status, memories.back().data(), sizeof status);
+  memories.erase(memories.begin(), memories.begin() + inputs.size());
+  memories.resize(kernel.getNumResults());
+  return memories;
+}
+
 void KernelTest::expectNear(func::FuncOp kernel, ArrayRef<TensorRef> inputs,
                             ArrayRef<std::vector<char>> results) {
   NamedTensors named;
@@ -212,5 +273,10 @@ int32_t KernelTest::check(StringRef text, std::vector<TensorRef> inputs,
             << getName(level).str() << " with " << split << " items per call";
     }
   }
+  int32_t known = std::exchange(status, 0);
+  std::vector<std::vector<char>> simulated = simulate(kernel, inputs);
+  if (!simulated.empty())
+    expectNear(kernel, inputs, simulated);
+  EXPECT_EQ(status, known);
   return status;
 }

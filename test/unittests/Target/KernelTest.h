@@ -63,7 +63,8 @@ protected:
   /// Compiles the kernel `@k` of `text`, runs it on `inputs` (drawn where none
   /// are given) at every level with items handed out one by one, by threes and
   /// all at once, and expects equal bits everywhere, and values within the
-  /// reference's bounds. Returns the status word.
+  /// reference's bounds, also from the simulator of a GPU. Returns the status
+  /// word.
   int32_t check(StringRef text, std::vector<TensorRef> inputs = {},
                 int64_t limit = 2);
 
@@ -71,6 +72,10 @@ protected:
   std::vector<std::vector<char>>
   run(const LoadedKernels &loaded, const KernelInfo &info, func::FuncOp kernel,
       ArrayRef<TensorRef> inputs, int64_t itemsPerCall);
+
+  /// The same on a GPU, thread by thread.
+  std::vector<std::vector<char>> simulate(func::FuncOp kernel,
+                                          ArrayRef<TensorRef> inputs);
 
   void expectNear(func::FuncOp kernel, ArrayRef<TensorRef> inputs,
                   ArrayRef<std::vector<char>> results);

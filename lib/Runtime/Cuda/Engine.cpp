@@ -1,0 +1,217 @@
+//===- Engine.cpp - A program on a CUDA device ----------------------------===//
+
+#include "Engine.h"
+#include <algorithm>
+
+using namespace binade;
+using namespace binade::cuda;
+using plan::Role;
+
+Result<std::unique_ptr<Engine>> Engine::create(Setup setup) {
+  std::unique_ptr<Engine> engine(new Engine());
+  engine->device = std::move(setup.device);
+  if (Result<void> done = engine->prepare(setup); !done)
+    return done.takeError();
+  return engine;
+}
+
+static bool usesLibrary(const std::vector<plan::Record> &records) {
+  return std::any_of(
+      records.begin(), records.end(), [](const plan::Record &record) {
+        auto *loop = std::get_if<plan::Loop>(&record.body);
+        return loop ? usesLibrary(loop->body)
+                    : std::holds_alternative<plan::Matmul>(record.body);
+      });
+}
+
+/// What the arena is for, for whoever has too little memory.
+static std::vector<NamedBytes> getParts(const Plan &plan) {
+  std::vector<NamedBytes> parts;
+  for (const auto &[category, bytes] : plan.ledger)
+    parts.push_back({std::string(plan::name(category)), bytes});
+  return parts;
+}
+
+Result<void> Engine::prepareMemory(const Setup &setup) {
+  Result<DeviceMemory> memory =
+      device->allocate(std::max<std::uint64_t>(setup.plan->arenaBytes, 1),
+                       getParts(*setup.plan));
+  if (!memory)
+    return std::move(memory).takeError().withNote(
+        "a smaller batch, or a narrower policy, needs less");
+  arena = *std::move(memory);
+  return device->fill(arena.get(), std::byte(0), setup.plan->arenaBytes);
+}
+
+Result<void> Engine::prepare(const Setup &setup) {
+  for (const ModuleImages &images : setup.modules) {
+    std::vector<KernelImage> candidates;
+    for (const auto &[chip, bytes] : images) {
+      std::optional<Chip> parsed = Chip::parse(chip);
+      if (parsed)
+        candidates.push_back({*parsed, bytes});
+    }
+    Result<Module> module = Module::load(*device, candidates, setup.where);
+    if (!module)
+      return module.takeError();
+    modules.push_back(*std::move(module));
+  }
+  if (Result<void> done = prepareMemory(setup); !done)
+    return done;
+  const Plan &plan = *setup.plan;
+  if (Result<void> done = preparePorts(plan, setup.where); !done)
+    return done;
+
+  StreamSetup stream;
+  stream.device = device.get();
+  stream.plan = &plan;
+  stream.memory = {reinterpret_cast<std::byte *>(arena.get()), plan.buffers};
+  stream.modules = modules;
+  stream.where = setup.where;
+  if (usesLibrary(plan.records) || usesLibrary(plan.evaluation)) {
+    Result<std::shared_ptr<CublasLt>> library = CublasLt::open(*device);
+    if (!library)
+      return library.takeError();
+    stream.library = *std::move(library);
+  }
+  std::uint64_t bytes = 0;
+  const std::vector<plan::Record> *lists[] = {&plan.records, &plan.accumulation,
+                                              &plan.evaluation};
+  for (std::size_t i = 0; i < programs.size(); ++i) {
+    Result<StreamProgram> program = StreamProgram::create(*lists[i], stream);
+    if (!program)
+      return program.takeError();
+    programs[i] = *std::move(program);
+    bytes = std::max(bytes, programs[i].getScratchBytes());
+  }
+  if (bytes == 0)
+    return {};
+  Result<DeviceMemory> memory = device->allocate(bytes);
+  if (!memory)
+    return memory.takeError();
+  scratch = *std::move(memory);
+  for (StreamProgram &program : programs)
+    program.setScratch(scratch.get());
+  return {};
+}
+
+/// What the host reads or writes at every step, or is a few bytes.
+static bool isSmall(const plan::Port &port) {
+  if (port.frozen)
+    return false;
+  switch (port.role) {
+  case Role::Parameter:
+  case Role::State:
+  case Role::Accumulator:
+  case Role::Constant:
+  case Role::Output:
+  case Role::Gradient:
+    return false;
+  default:
+    return true;
+  }
+}
+
+Result<void> Engine::preparePorts(const Plan &plan, const std::string &where) {
+  constexpr std::uint64_t kAlignment = 64;
+  std::uint64_t sizes[2] = {0, 0};
+  std::vector<std::uint64_t> offsets;
+  for (const plan::Port &port : plan.ports) {
+    std::uint64_t &size = sizes[isSmall(port)];
+    offsets.push_back(size);
+    size += (plan.buffers[port.buffer].bytes + kAlignment - 1) / kAlignment *
+            kAlignment;
+  }
+  Result<Arena> memory = Arena::allocate(sizes[0], where);
+  if (!memory)
+    return memory.takeError();
+  host = *std::move(memory);
+  Result<PinnedMemory> small =
+      device->allocatePinned(std::max(sizes[1], kAlignment));
+  if (!small)
+    return small.takeError();
+  pinned = *std::move(small);
+  std::fill_n(static_cast<std::byte *>(pinned.get()), sizes[1], std::byte(0));
+  for (std::size_t i = 0; i < plan.ports.size(); ++i) {
+    const plan::Buffer &buffer = plan.buffers[plan.ports[i].buffer];
+    bool small = isSmall(plan.ports[i]);
+    std::byte *base =
+        small ? static_cast<std::byte *>(pinned.get()) : host.data();
+    HostPort &port = ports.emplace_back();
+    port.bytes = {base + offsets[i], buffer.bytes};
+    port.address = arena.get() + buffer.offset;
+    port.isSmall = small;
+    port.isConstant =
+        plan.ports[i].role == Role::Constant || plan.ports[i].frozen;
+  }
+  return {};
+}
+
+std::span<std::byte> Engine::access(std::size_t index) {
+  HostPort &port = ports[index];
+  if (port.isSmall)
+    return port.bytes;
+  if (port.isNewOnDevice) {
+    Result<void> done =
+        device->read(port.bytes.data(), port.address, port.bytes.size());
+    if (!done && !failure)
+      failure = done.takeError();
+    port.isNewOnDevice = false;
+  }
+  port.isNewOnHost = true;
+  return port.bytes;
+}
+
+/// Small ports, the records, small ports: what a graph repeats.
+Result<void> Engine::enqueue(Program program) {
+  for (const HostPort &port : ports)
+    if (port.isSmall)
+      if (auto done = device->upload(port.address, port.bytes.data(),
+                                     port.bytes.size());
+          !done)
+        return done;
+  if (Result<void> done = programs[program].run(); !done)
+    return done;
+  for (const HostPort &port : ports)
+    if (port.isSmall)
+      if (auto done = device->download(port.bytes.data(), port.address,
+                                       port.bytes.size());
+          !done)
+        return done;
+  return {};
+}
+
+Result<void> Engine::run(Program program) {
+  if (failure)
+    return *failure;
+  if (Result<void> done = device->bind(); !done)
+    return done;
+  for (HostPort &port : ports) {
+    if (port.isSmall || !port.isNewOnHost)
+      continue;
+    if (auto done =
+            device->upload(port.address, port.bytes.data(), port.bytes.size());
+        !done)
+      return done;
+    port.isNewOnHost = false;
+  }
+  // The first time shows that it runs, and lets libraries make what they need.
+  if (hasRun[program] && !graphs[program]) {
+    Result<Graph> graph =
+        Graph::capture(*device, [&] { return enqueue(program); });
+    if (!graph)
+      return graph.takeError();
+    graphs[program].emplace(*std::move(graph));
+  }
+  Result<void> started =
+      graphs[program] ? graphs[program]->launch() : enqueue(program);
+  if (!started)
+    return started;
+  hasRun[program] = true;
+  if (Result<void> done = device->wait(); !done)
+    return done;
+  for (HostPort &port : ports)
+    if (!port.isSmall && !port.isConstant)
+      port.isNewOnDevice = true;
+  return {};
+}

@@ -1,0 +1,68 @@
+//===- Engine.h - A program on a CUDA device --------------------*- C++ -*-===//
+// The arena is the device's. Of ports the host has copies: those that are small
+// move with every step, so that the host's are always what counts between
+// steps; large ones (parameters, states, gradients, outputs, constants) move
+// when someone asks for them.
+//===----------------------------------------------------------------------===//
+
+#ifndef BINADE_RUNTIME_CUDA_ENGINE_H
+#define BINADE_RUNTIME_CUDA_ENGINE_H
+
+#include "../Arena.h"
+#include "Graph.h"
+#include "StreamProgram.h"
+#include "binade/Plan/Bundle.h"
+
+namespace binade::cuda {
+
+class Engine {
+public:
+  struct Setup {
+    const Plan *plan = nullptr;
+    std::unique_ptr<Device> device;
+    std::span<const ModuleImages> modules;
+    std::string where;
+  };
+  static Result<std::unique_ptr<Engine>> create(Setup setup);
+  Engine(const Engine &) = delete;
+
+  enum Program { Step, Accumulation, Evaluation };
+  /// What is on the host goes to the device first, and what small ports hold
+  /// comes back.
+  Result<void> run(Program program);
+
+  /// The host's copy of a port, which its user may write to.
+  std::span<std::byte> access(std::size_t port);
+  const CudaDevice &getDevice() const { return device->getProperties(); }
+
+private:
+  struct HostPort {
+    std::span<std::byte> bytes;
+    Address address = 0;
+    bool isSmall = false;
+    /// Of a large one: which side wrote it last, if the other does not have it.
+    bool isNewOnHost = true, isNewOnDevice = false;
+    bool isConstant = false;
+  };
+  Engine() = default;
+  Result<void> prepare(const Setup &setup);
+  Result<void> prepareMemory(const Setup &setup);
+  Result<void> preparePorts(const Plan &plan, const std::string &where);
+  Result<void> enqueue(Program program);
+
+  // In this order: what was allocated is given back before its device.
+  std::unique_ptr<Device> device;
+  std::vector<Module> modules;
+  DeviceMemory arena, scratch;
+  PinnedMemory pinned;
+  Arena host;
+  std::vector<HostPort> ports;
+  std::array<StreamProgram, 3> programs;
+  std::array<std::optional<Graph>, 3> graphs;
+  std::array<bool, 3> hasRun = {};
+  std::optional<Error> failure; ///< Of a download.
+};
+
+} // namespace binade::cuda
+
+#endif // BINADE_RUNTIME_CUDA_ENGINE_H

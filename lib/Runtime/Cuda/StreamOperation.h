@@ -1,0 +1,49 @@
+//===- StreamOperation.h - A record, ready for a stream ---------*- C++ -*-===//
+
+#ifndef BINADE_RUNTIME_CUDA_STREAMOPERATION_H
+#define BINADE_RUNTIME_CUDA_STREAMOPERATION_H
+
+#include "../Operation.h"
+#include "CublasLt.h"
+#include "Module.h"
+
+namespace binade::cuda {
+
+/// What records of one program share.
+struct StreamSetup {
+  Device *device = nullptr;
+  const Plan *plan = nullptr;
+  /// The device's: addresses are made of it, and nothing is read through it.
+  binade::Memory memory;
+  std::span<const Module> modules;
+  std::shared_ptr<CublasLt> library; ///< Null where there is none.
+  std::string where;
+};
+
+/// A record that is put on the device's stream, again and again.
+class StreamOperation {
+public:
+  virtual ~StreamOperation() = default;
+  /// In this iteration of the loops around it, outermost first.
+  virtual Result<void> run(std::span<const std::int64_t> iteration) = 0;
+  /// Scratch memory that `run` needs, given before: a multiple of 256.
+  virtual std::uint64_t getScratchBytes() const { return 0; }
+  virtual void setScratch(Address) {}
+  /// For people.
+  virtual std::string getImplementation() const { return {}; }
+};
+
+using MadeOperation = Result<std::unique_ptr<StreamOperation>>;
+
+MadeOperation createLaunch(const plan::Launch &launch, std::string_view label,
+                           const StreamSetup &setup);
+MadeOperation createMatmul(const plan::Matmul &matmul, std::string_view label,
+                           const StreamSetup &setup);
+
+inline Address toDevice(const std::byte *address) {
+  return reinterpret_cast<Address>(address);
+}
+
+} // namespace binade::cuda
+
+#endif // BINADE_RUNTIME_CUDA_STREAMOPERATION_H

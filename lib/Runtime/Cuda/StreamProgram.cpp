@@ -1,0 +1,97 @@
+//===- StreamProgram.cpp - The records of a plan, on a stream -------------===//
+
+#include "StreamProgram.h"
+#include <algorithm>
+
+using namespace binade;
+using namespace binade::cuda;
+
+static MadeOperation createOperation(const plan::Record &record,
+                                     const StreamSetup &setup) {
+  if (auto *launch = std::get_if<plan::Launch>(&record.body))
+    return createLaunch(*launch, record.label, setup);
+  if (auto *matmul = std::get_if<plan::Matmul>(&record.body))
+    return createMatmul(*matmul, record.label, setup);
+  return Error{setup.where,
+               std::holds_alternative<plan::Copy>(record.body)
+                   ? "copies with strides do not run on CUDA devices yet"
+                   : "convolutions do not run on CUDA devices yet",
+               ExitCode::Device};
+}
+
+Result<StreamProgram::Steps>
+StreamProgram::prepare(const std::vector<plan::Record> &records,
+                       const StreamSetup &setup) {
+  Steps prepared;
+  for (const plan::Record &record : records) {
+    Step &step = prepared.emplace_back();
+    if (auto *loop = std::get_if<plan::Loop>(&record.body)) {
+      // One iteration after the other: each fills the device.
+      step.count = loop->count;
+      Result<Steps> body = prepare(loop->body, setup);
+      if (!body)
+        return body.takeError();
+      step.body = *std::move(body);
+      continue;
+    }
+    MadeOperation operation = createOperation(record, setup);
+    if (!operation)
+      return std::move(operation).takeError().withPart("record '" +
+                                                       record.label + "'");
+    step.operation = *std::move(operation);
+  }
+  return prepared;
+}
+
+Result<StreamProgram>
+StreamProgram::create(const std::vector<plan::Record> &records,
+                      const StreamSetup &setup) {
+  Result<Steps> steps = prepare(records, setup);
+  if (!steps)
+    return steps.takeError();
+  StreamProgram program;
+  program.steps = *std::move(steps);
+  return program;
+}
+
+template <typename Visit>
+void StreamProgram::visit(const Steps &steps, Visit visitOne) {
+  for (const Step &step : steps)
+    if (step.operation)
+      visitOne(*step.operation);
+    else
+      visit(step.body, visitOne);
+}
+
+std::uint64_t StreamProgram::getScratchBytes() const {
+  std::uint64_t bytes = 0;
+  visit(steps, [&](StreamOperation &operation) {
+    bytes = std::max(bytes, operation.getScratchBytes());
+  });
+  return bytes;
+}
+
+void StreamProgram::setScratch(Address address) {
+  visit(steps,
+        [&](StreamOperation &operation) { operation.setScratch(address); });
+}
+
+Result<void> StreamProgram::run() { return run(steps); }
+
+Result<void> StreamProgram::run(Steps &steps) {
+  for (Step &step : steps) {
+    if (step.operation) {
+      if (Result<void> done = step.operation->run(iteration); !done)
+        return done;
+      continue;
+    }
+    iteration.push_back(0);
+    for (std::int64_t n = 0; n < step.count; ++n) {
+      iteration.back() = n;
+      if (Result<void> done = run(step.body); !done)
+        return done;
+    }
+    iteration.pop_back();
+  }
+  return {};
+}

@@ -1,0 +1,40 @@
+//===- StreamProgram.h - The records of a plan, on a stream -----*- C++ -*-===//
+
+#ifndef BINADE_RUNTIME_CUDA_STREAMPROGRAM_H
+#define BINADE_RUNTIME_CUDA_STREAMPROGRAM_H
+
+#include "StreamOperation.h"
+
+namespace binade::cuda {
+
+/// One list of records: a step, an accumulation or an evaluation.
+class StreamProgram {
+public:
+  static Result<StreamProgram> create(const std::vector<plan::Record> &records,
+                                      const StreamSetup &setup);
+
+  /// Puts all records on the stream.
+  Result<void> run();
+  std::uint64_t getScratchBytes() const;
+  void setScratch(Address address);
+
+private:
+  struct Step {
+    std::unique_ptr<StreamOperation> operation; ///< Null for a loop.
+    std::int64_t count = 0;                     ///< Of a loop.
+    std::vector<Step> body;
+  };
+  using Steps = std::vector<Step>;
+
+  static Result<Steps> prepare(const std::vector<plan::Record> &records,
+                               const StreamSetup &setup);
+  Result<void> run(Steps &steps);
+  template <typename Visit> static void visit(const Steps &steps, Visit visit);
+
+  Steps steps;
+  std::vector<std::int64_t> iteration;
+};
+
+} // namespace binade::cuda
+
+#endif // BINADE_RUNTIME_CUDA_STREAMPROGRAM_H

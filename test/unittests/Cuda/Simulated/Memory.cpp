@@ -1,0 +1,178 @@
+//===- Memory.cpp - memory of the simulated driver ------------------------===//
+
+#include "State.h"
+#include <cstring>
+
+using namespace simulated;
+
+char *simulated::findMemory(Address address, std::size_t bytes) {
+  auto &memory = getState().memory;
+  auto behind = memory.upper_bound(address);
+  if (behind == memory.begin())
+    return nullptr;
+  auto &[start, content] = *std::prev(behind);
+  if (address - start > content.size() ||
+      bytes > content.size() - (address - start))
+    return nullptr;
+  return content.data() + (address - start);
+}
+
+std::size_t simulated::countRest(Address address) {
+  auto &memory = getState().memory;
+  auto behind = memory.upper_bound(address);
+  if (behind == memory.begin())
+    return 0;
+  auto &[start, content] = *std::prev(behind);
+  return address - start < content.size() ? content.size() - (address - start)
+                                          : 0;
+}
+
+static bool isPinned(const void *address, std::size_t bytes) {
+  const char *first = static_cast<const char *>(address);
+  for (const auto &[start, content] : getState().pinned)
+    if (first >= content.data() &&
+        first + bytes <= content.data() + content.size())
+      return true;
+  return false;
+}
+
+extern "C" {
+
+int cuMemGetInfo_v2(std::size_t *free, std::size_t *total) {
+  *total = getTotal();
+  *free = *total - getState().allocated;
+  return enter();
+}
+
+int cuMemAlloc_v2(Address *address, std::size_t bytes) {
+  if (int error = enter())
+    return error;
+  if (bytes == 0)
+    return status::InvalidValue;
+  State &state = getState();
+  if (bytes > getTotal() - state.allocated ||
+      bytes > getSetting("allocate", bytes))
+    return status::OutOfMemory;
+  // What nobody wrote is no number that passes for one; allocations do not
+  // touch.
+  constexpr std::size_t page = 2 << 20;
+  *address = state.next;
+  state.memory[state.next].assign(bytes, static_cast<char>(0xff));
+  state.next += (bytes / page + 2) * page;
+  state.allocated += bytes;
+  return status::Success;
+}
+
+int cuMemFree_v2(Address address) {
+  if (int error = enter())
+    return error;
+  // Kernels may still use it.
+  for (CUstream_st *stream : getState().streams)
+    if (!stream->capture)
+      if (int failure = drain(stream))
+        return failure;
+  auto found = getState().memory.find(address);
+  if (found == getState().memory.end())
+    return status::InvalidValue;
+  getState().allocated -= found->second.size();
+  getState().memory.erase(found);
+  return status::Success;
+}
+
+int cuMemHostAlloc(void **address, std::size_t bytes, unsigned) {
+  if (int error = enter())
+    return error;
+  Pinned memory(bytes);
+  *address = memory.data();
+  getState().pinned.emplace(*address, std::move(memory));
+  return status::Success;
+}
+
+int cuMemFreeHost(void *address) {
+  if (int error = enter())
+    return error;
+  return getState().pinned.erase(address) ? status::Success
+                                          : status::InvalidValue;
+}
+
+int cuMemHostGetDevicePointer_v2(Address *address, void *host, unsigned) {
+  if (int error = enter())
+    return error;
+  if (!isPinned(host, 1))
+    return status::InvalidValue;
+  *address = reinterpret_cast<Address>(host);
+  return status::Success;
+}
+
+int cuStreamWriteValue32_v2(CUstream_st *stream, Address to, unsigned value,
+                            unsigned) {
+  if (int error = enter())
+    return error;
+  if (auto failure = getSetting("write_value", 0))
+    return static_cast<int>(failure);
+  auto *memory = reinterpret_cast<void *>(to);
+  if (!isPinned(memory, sizeof(value)))
+    return status::InvalidValue;
+  return enqueue(stream, [=] {
+    std::memcpy(memory, &value, sizeof(value));
+    return int(status::Success);
+  });
+}
+
+int cuMemcpyHtoDAsync_v2(Address to, const void *from, std::size_t bytes,
+                         CUstream_st *stream) {
+  if (int error = enter())
+    return error;
+  if (!findMemory(to, bytes))
+    return status::InvalidValue;
+  // Of pageable memory the driver makes a copy; pinned memory is read when the
+  // stream comes to it.
+  std::shared_ptr<std::vector<char>> staged;
+  if (!isPinned(from, bytes))
+    staged = std::make_shared<std::vector<char>>(
+        static_cast<const char *>(from),
+        static_cast<const char *>(from) + bytes);
+  return enqueue(stream, [=] {
+    std::memcpy(findMemory(to, bytes), staged ? staged->data() : from, bytes);
+    return int(status::Success);
+  });
+}
+
+int cuMemcpyDtoHAsync_v2(void *to, Address from, std::size_t bytes,
+                         CUstream_st *stream) {
+  if (int error = enter())
+    return error;
+  if (!findMemory(from, bytes))
+    return status::InvalidValue;
+  enqueue(stream, [=] {
+    std::memcpy(to, findMemory(from, bytes), bytes);
+    return int(status::Success);
+  });
+  return isPinned(to, bytes) ? int(status::Success) : drain(stream);
+}
+
+int cuMemcpyDtoDAsync_v2(Address to, Address from, std::size_t bytes,
+                         CUstream_st *stream) {
+  if (int error = enter())
+    return error;
+  if (!findMemory(to, bytes) || !findMemory(from, bytes))
+    return status::InvalidValue;
+  return enqueue(stream, [=] {
+    std::memmove(findMemory(to, bytes), findMemory(from, bytes), bytes);
+    return int(status::Success);
+  });
+}
+
+int cuMemsetD8Async(Address to, unsigned char value, std::size_t bytes,
+                    CUstream_st *stream) {
+  if (int error = enter())
+    return error;
+  if (!findMemory(to, bytes))
+    return status::InvalidValue;
+  return enqueue(stream, [=] {
+    std::memset(findMemory(to, bytes), value, bytes);
+    return int(status::Success);
+  });
+}
+
+} // extern "C"

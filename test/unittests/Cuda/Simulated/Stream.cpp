@@ -1,0 +1,158 @@
+//===- Stream.cpp - work of the simulated driver, in its order ------------===//
+
+#include "State.h"
+#include <cstdlib>
+#include <iostream>
+
+using namespace simulated;
+
+int simulated::enqueue(CUstream_st *stream, Task task) {
+  if (stream->capture)
+    stream->capture->tasks.push_back(std::move(task));
+  else
+    stream->tasks.push_back(std::move(task));
+  return status::Success;
+}
+
+int simulated::step(CUstream_st *stream) {
+  int result = stream->tasks.front()();
+  if (result == kHangs)
+    return status::NotReady;
+  stream->tasks.pop_front();
+  if (result)
+    stream->tasks.clear();
+  return getState().failure = result;
+}
+
+int simulated::run(CUstream_st *stream) {
+  if (stream->capture) {
+    stream->isBroken = true;
+    return status::StreamCaptureUnsupported;
+  }
+  while (!stream->tasks.empty())
+    if (int result = step(stream))
+      return result;
+  return status::Success;
+}
+
+int simulated::drain(CUstream_st *stream) {
+  int result = run(stream);
+  if (result == status::NotReady) {
+    std::cerr << "libcuda.so.1 (simulated): the host waits for ever\n";
+    std::abort();
+  }
+  return result;
+}
+
+extern "C" {
+
+int cuStreamCreate(CUstream_st **stream, unsigned) {
+  if (int error = enter())
+    return error;
+  hand(stream, std::make_shared<CUstream_st>());
+  getState().streams.insert(*stream);
+  return status::Success;
+}
+
+int cuStreamDestroy_v2(CUstream_st *stream) {
+  if (int error = enter())
+    return error;
+  getState().streams.erase(stream);
+  return takeBack(stream);
+}
+
+int cuStreamQuery(CUstream_st *stream) {
+  if (int error = enter())
+    return error;
+  return run(stream);
+}
+
+int cuStreamBeginCapture_v2(CUstream_st *stream, int) {
+  if (int error = enter())
+    return error;
+  stream->capture = std::make_unique<CUgraph_st>();
+  stream->isBroken = false;
+  return status::Success;
+}
+
+int cuStreamEndCapture(CUstream_st *stream, CUgraph_st **graph) {
+  if (int error = enter())
+    return error;
+  auto captured = std::move(stream->capture);
+  *graph = nullptr;
+  if (stream->isBroken)
+    return status::StreamCaptureInvalidated;
+  return hand(graph, std::shared_ptr<CUgraph_st>(std::move(captured)));
+}
+
+int cuGraphInstantiateWithFlags(CUgraphExec_st **made, CUgraph_st *graph,
+                                unsigned long long) {
+  if (int error = enter())
+    return error;
+  return hand(made, std::make_shared<CUgraphExec_st>(graph->tasks));
+}
+
+int cuGraphLaunch(CUgraphExec_st *graph, CUstream_st *stream) {
+  if (int error = enter())
+    return error;
+  for (const Task &task : graph->tasks)
+    enqueue(stream, task);
+  return status::Success;
+}
+
+int cuGraphDestroy(CUgraph_st *graph) {
+  if (int error = enter())
+    return error;
+  return takeBack(graph);
+}
+
+int cuGraphExecDestroy(CUgraphExec_st *graph) {
+  if (int error = enter())
+    return error;
+  return takeBack(graph);
+}
+
+int cuEventCreate(CUevent_st **event, unsigned) {
+  if (int error = enter())
+    return error;
+  return hand(event, std::make_shared<CUevent_st>());
+}
+
+int cuEventRecord(CUevent_st *event, CUstream_st *stream) {
+  if (int error = enter())
+    return error;
+  event->time.reset();
+  return enqueue(stream, [event] {
+    event->time = std::chrono::steady_clock::now();
+    return int(status::Success);
+  });
+}
+
+int cuEventQuery(CUevent_st *event) {
+  if (int error = enter())
+    return error;
+  // The device goes on while the host asks.
+  for (CUstream_st *stream : getState().streams)
+    while (!event->time && !stream->tasks.empty())
+      if (int failure = step(stream))
+        return failure;
+  return event->time ? status::Success : status::NotReady;
+}
+
+int cuEventElapsedTime(float *milliseconds, CUevent_st *from, CUevent_st *to) {
+  if (int error = enter())
+    return error;
+  if (!from->time || !to->time)
+    return status::NotReady;
+  *milliseconds =
+      std::chrono::duration<float, std::milli>(*to->time - *from->time).count();
+  return status::Success;
+}
+
+int cuEventDestroy_v2(CUevent_st *event) {
+  if (int error = enter())
+    return error;
+  return takeBack(event);
+}
+
+} // extern "C"
