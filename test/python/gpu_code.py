@@ -13,8 +13,6 @@ from reference import BUILD, ROOT, binade
 
 TOOLS = BUILD / "bin"
 HEADER = re.compile(r"^\.(?:version|target|address_size) .*\n", re.MULTILINE)
-# What the emitter's vectors hold.
-LANES = 4
 
 
 def find_ptxas() -> str | None:
@@ -51,14 +49,10 @@ class Entry:
         places = {at for loop in inner or [range(len(self.lines))] for at in loop}
         return [self.lines[at] for at in sorted(places) if self.lines[at][-1] != ":"]
 
-    def per_element(self) -> float:
-        return len(self.hot()) / LANES
-
-    def divisions(self) -> float:
+    def divisions(self) -> int:
         """Those that are a sequence of instructions, and now and then a longer one."""
-        return (
-            sum(bool(re.search(r"\b(?:div|rcp|sqrt)\.rn", line)) for line in self.hot())
-            / LANES
+        return sum(
+            bool(re.search(r"\b(?:div|rcp|sqrt)\.rn", line)) for line in self.hot()
         )
 
 
