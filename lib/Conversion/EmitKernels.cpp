@@ -102,5 +102,9 @@ void registerConversionPipeline() {
       "binade-conversion-pipeline",
       "Kernels of binade ops to loops of arithmetic over memory",
       buildConversionPipeline);
+  PassPipelineRegistration<>(
+      "binade-gpu-conversion-pipeline",
+      "Kernels of binade ops to kernels of the gpu dialect",
+      buildGpuConversionPipeline);
 }
 } // namespace mlir::binade

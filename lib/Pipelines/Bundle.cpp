@@ -169,10 +169,8 @@ static ::binade::plan::DeviceKernel describe(const CompiledGpuKernel &kernel) {
   return described;
 }
 
-/// Adds kernels to `bundle`, and what the plan has to know of them to `plan`.
-static LogicalResult compileForCuda(ModuleOp module,
-                                    const CompileOptions &options,
-                                    Bundle &bundle, PlanOptions &plan) {
+static FailureOr<CudaOptions> getCudaOptions(ModuleOp module,
+                                             const CompileOptions &options) {
   FailureOr<const CudaChip *> chip = getChip(module, options.target);
   if (failed(chip))
     return failure();
@@ -182,29 +180,117 @@ static LogicalResult compileForCuda(ModuleOp module,
   cuda.cacheDirectory = options.cacheDirectory.empty()
                             ? getDefaultCacheDirectory()
                             : options.cacheDirectory;
-  FailureOr<CompiledGpuKernels> compiled = compileGpuKernels(module, cuda);
-  if (failed(compiled))
-    return failure();
-  StringRef version = (*chip)->name;
+  return cuda;
+}
+
+/// Adds what was compiled to `bundle`.
+static LogicalResult add(ModuleOp module, const CompileOptions &options,
+                         const CudaChip &chip,
+                         const CompiledGpuKernels &compiled, Bundle &bundle) {
+  StringRef version = chip.name;
   version.consume_front("sm_");
-  for (const GpuCode &code : compiled->codes) {
+  size_t first = bundle.modules.size();
+  for (const GpuCode &code : compiled.codes) {
     ::binade::ModuleImages &images = bundle.modules.emplace_back();
     images[("compute_" + version).str()] = getBytes(code.ptx);
     if (!code.cubin.empty())
-      images[(*chip)->name.str()] = getBytes(code.cubin);
+      images[chip.name.str()] = getBytes(code.cubin);
   }
+  for (const CompiledGpuKernel &kernel : compiled.kernels) {
+    bundle.plan.deviceKernels.push_back(describe(kernel));
+    bundle.plan.deviceKernels.back().module += first;
+  }
+  if (options.kernelDirectory.empty())
+    return success();
+  return saveKernels(module, options.kernelDirectory, compiled);
+}
+
+/// Adds kernels to `bundle`, and what the plan has to know of them to `plan`.
+static LogicalResult compileForCuda(ModuleOp module,
+                                    const CompileOptions &options,
+                                    Bundle &bundle, PlanOptions &plan) {
+  FailureOr<CudaOptions> cuda = getCudaOptions(module, options);
+  if (failed(cuda))
+    return failure();
+  FailureOr<CompiledGpuKernels> compiled = compileGpuKernels(module, *cuda);
+  if (failed(compiled))
+    return failure();
   for (const CompiledGpuKernel &kernel : compiled->kernels)
     plan.kernels[kernel.info.symbol] = getShape(kernel.info);
-  // A kernel that nothing is left of is not launched.
-  for (const CompiledGpuKernel &kernel : compiled->kernels)
-    bundle.plan.deviceKernels.push_back(describe(kernel));
-  bundle.plan.chip = (*chip)->name.str();
+  bundle.plan.chip = cuda->chip->name.str();
   // Loops run one iteration after the other, and each fills the device.
   plan.threads = 1;
   plan.queryScratch = {};
-  if (options.kernelDirectory.empty())
-    return success();
-  return saveKernels(module, options.kernelDirectory, *compiled);
+  return add(module, options, *cuda->chip, *compiled, bundle);
+}
+
+static GpuMatrix getMatrix(const ::binade::Plan &plan,
+                           const ::binade::plan::View &view, size_t axes) {
+  GpuMatrix matrix;
+  matrix.dtype = plan.buffers[view.buffer].dtype;
+  matrix.batch.assign(view.strides.begin(), view.strides.begin() + axes);
+  matrix.rows = view.strides[axes];
+  matrix.columns = view.strides[axes + 1];
+  return matrix;
+}
+
+static GpuProduct getProduct(const ::binade::Plan &plan,
+                             const ::binade::plan::Matmul &matmul) {
+  size_t axes = matmul.batch.size();
+  GpuProduct product;
+  product.batch = matmul.batch;
+  product.m = matmul.m;
+  product.n = matmul.n;
+  product.k = matmul.k;
+  product.lhs = getMatrix(plan, matmul.lhs, axes);
+  product.rhs = getMatrix(plan, matmul.rhs, axes);
+  product.out = getMatrix(plan, matmul.out, axes);
+  if (matmul.bias) {
+    GpuMatrix &bias = product.bias.emplace();
+    bias.dtype = plan.buffers[matmul.bias->buffer].dtype;
+    bias.columns = matmul.bias->strides.front();
+  }
+  product.accumulate = matmul.accumulate;
+  return product;
+}
+
+/// Gives each matrix product of the plan a kernel of its own, for what the
+/// library does not compute.
+static LogicalResult compileProducts(ModuleOp module,
+                                     const CompileOptions &options,
+                                     Bundle &bundle) {
+  ::binade::Plan &plan = bundle.plan;
+  std::vector<GpuProduct> products;
+  SmallVector<std::pair<::binade::plan::Matmul *, size_t>> users;
+  std::function<void(std::vector<::binade::plan::Record> &)> collect =
+      [&](std::vector<::binade::plan::Record> &records) {
+        for (::binade::plan::Record &record : records) {
+          if (auto *loop = std::get_if<::binade::plan::Loop>(&record.body))
+            collect(loop->body);
+          auto *matmul = std::get_if<::binade::plan::Matmul>(&record.body);
+          if (!matmul)
+            continue;
+          GpuProduct product = getProduct(plan, *matmul);
+          auto known = llvm::find(products, product);
+          users.push_back({matmul, known - products.begin()});
+          if (known == products.end())
+            products.push_back(std::move(product));
+        }
+      };
+  for (auto *records : {&plan.records, &plan.accumulation, &plan.evaluation})
+    collect(*records);
+  FailureOr<CudaOptions> cuda = getCudaOptions(module, options);
+  if (failed(cuda) || products.empty())
+    return success(succeeded(cuda));
+  FailureOr<CompiledGpuKernels> compiled =
+      compileGpuProducts(module.getLoc(), products, *cuda);
+  if (failed(compiled))
+    return failure();
+  for (auto [index, kernel] : llvm::enumerate(compiled->kernels))
+    kernel.info.symbol = "product_" + std::to_string(index);
+  for (auto [matmul, index] : users)
+    matmul->kernel = compiled->kernels[index].info.symbol;
+  return add(module, options, *cuda->chip, *compiled, bundle);
 }
 
 //===----------------------------------------------------------------------===//
@@ -256,6 +342,9 @@ FailureOr<Bundle> mlir::binade::compileBundle(ModuleOp module,
   emitted->plan.chip = std::move(bundle.plan.chip);
   emitted->plan.deviceKernels = std::move(bundle.plan.deviceKernels);
   bundle.plan = std::move(emitted->plan);
+  if (!options.target.empty() &&
+      failed(compileProducts(module, options, bundle)))
+    return failure();
   for (auto &[name, elements] : emitted->tensors)
     bundle.init.push_back(store(name, elements));
   if (auto valid = ::binade::validate(bundle.plan, "the plan"); !valid)

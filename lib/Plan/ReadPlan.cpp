@@ -161,6 +161,7 @@ static Matmul readMatmul(Fields &fields) {
   matmul.n = fields.integer("n");
   matmul.k = fields.integer("k");
   matmul.accumulate = fields.flag("accumulate");
+  matmul.kernel = fields.optionalText("kernel");
   matmul.scratch = readOptionalView(fields, "scratch");
   return matmul;
 }

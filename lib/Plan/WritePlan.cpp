@@ -144,6 +144,8 @@ static json write(const Matmul &matmul) {
     object["batch"] = matmul.batch;
   writeOptional(object, "bias", matmul.bias);
   writeFlag(object, "accumulate", matmul.accumulate);
+  if (!matmul.kernel.empty())
+    object["kernel"] = matmul.kernel;
   writeOptional(object, "scratch", matmul.scratch);
   return object;
 }

@@ -13,10 +13,6 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// What every kernel is called while it is looked up: its name is not part of
-/// what it computes.
-static constexpr StringLiteral kName = "kernel";
-
 /// The functions and optimizers that `kernel` names, in the order of `module`.
 static SmallVector<Operation *> getNamed(ModuleOp module, func::FuncOp kernel) {
   llvm::SmallPtrSet<Operation *, 4> named;
@@ -83,7 +79,7 @@ FailureOr<KernelInfo> mlir::binade::replaceKernel(
   return info;
 }
 
-static std::string getKey(StringRef text, ArrayRef<StringRef> options) {
+static std::string getKey(StringRef text, ArrayRef<std::string> options) {
   ::binade::Sha256 hash;
   auto add = [&](StringRef part) {
     hash.update(std::string_view(part));
@@ -97,20 +93,24 @@ static std::string getKey(StringRef text, ArrayRef<StringRef> options) {
   return hash.hexDigest();
 }
 
-KernelJobs::KernelJobs(ModuleOp module, ArrayRef<StringRef> options) {
-  for (auto kernel : module.getOps<func::FuncOp>()) {
-    if (!kernel->hasAttr(kKernelAttr))
-      continue;
-    std::string text = printAlone(module, kernel, kName);
-    std::string key = getKey(text, options);
-    // Symbols of different objects must differ.
-    std::string symbol = "k" + key.substr(0, 24);
-    text.replace(text.rfind(("@" + kName + "(").str()) + 1, kName.size(),
-                 symbol);
-    auto [entry, isNew] = jobs.try_emplace(
-        key, KernelJob{text, key, symbol, "", kernel.getLoc(), {}});
-    kernels.push_back({kernel, &entry->second});
-  }
+KernelJob &KernelJobs::add(std::string text, StringRef suffix,
+                           Location location) {
+  std::string key = getKey(text, options);
+  // Symbols of different objects must differ.
+  std::string symbol = "k" + key.substr(0, 24);
+  text.replace(text.rfind(("@" + kKernelName + suffix + "(").str()) + 1,
+               kKernelName.size(), symbol);
+  return jobs
+      .try_emplace(key,
+                   KernelJob{std::move(text), key, symbol, "", location, {}})
+      .first->second;
+}
+
+void KernelJobs::addAll(ModuleOp module) {
+  for (auto kernel : module.getOps<func::FuncOp>())
+    if (kernel->hasAttr(kKernelAttr))
+      kernels.push_back({kernel, &add(printAlone(module, kernel, kKernelName),
+                                      "", kernel.getLoc())});
 }
 
 LogicalResult
@@ -127,9 +127,14 @@ KernelJobs::run(const ObjectCache &cache, unsigned threadCount,
   std::atomic<size_t> next = 0;
   auto work = [&] {
     for (size_t index = next++; index < missing.size(); index = next++) {
-      FailureOr<EmittedCode> code = emit(*missing[index]);
-      if (succeeded(code))
-        missing[index]->code = std::move(*code);
+      KernelJob &job = *missing[index];
+      FailureOr<EmittedCode> code = emit(job);
+      if (succeeded(code)) {
+        job.code = std::move(*code);
+        continue;
+      }
+      job.isWrong = true;
+      next = missing.size();
     }
   };
   std::vector<std::thread> threads;
@@ -140,10 +145,11 @@ KernelJobs::run(const ObjectCache &cache, unsigned threadCount,
   for (std::thread &thread : threads)
     thread.join();
   for (KernelJob *job : missing) {
-    if (!job->code)
+    if (job->isWrong)
       return emitError(job->location, "cannot compile this kernel: ")
              << StringRef(job->errors).trim();
-    cache.insert(job->key, *job->code);
+    if (job->code)
+      cache.insert(job->key, *job->code);
   }
   return success();
 }

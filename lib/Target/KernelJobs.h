@@ -25,21 +25,35 @@ FailureOr<KernelInfo>
 replaceKernel(ModuleOp module,
               function_ref<FailureOr<KernelInfo>(func::FuncOp, ModuleOp)> emit);
 
+/// What every kernel is called while it is looked up: its name is not part of
+/// what it computes.
+inline constexpr llvm::StringLiteral kKernelName = "kernel";
+
 /// One text, whatever the kernels that have it are called.
 struct KernelJob {
   std::string text; ///< With the symbol as the kernel's name.
   std::string key, symbol, errors;
   Location location;
   std::optional<EmittedCode> code;
+  bool isWrong = false; ///< It was tried, in vain.
 };
 
 /// All kernels of a module.
 struct KernelJobs {
   /// `options` is what the code depends on beside the text.
-  KernelJobs(ModuleOp module, ArrayRef<StringRef> options);
+  explicit KernelJobs(ArrayRef<StringRef> options) {
+    for (StringRef option : options)
+      this->options.push_back(option.str());
+  }
+  /// The kernels of binade ops in `module`.
+  void addAll(ModuleOp module);
 
-  /// Takes code from the cache or makes it, on a few threads. An error names
-  /// the kernel.
+  /// A kernel of which `text` tells, `kKernelName` and `suffix` behind it being
+  /// what it is called there.
+  KernelJob &add(std::string text, StringRef suffix, Location location);
+
+  /// Takes code from the cache or makes it, on a few threads, until one cannot
+  /// be compiled.
   LogicalResult
   run(const ObjectCache &cache, unsigned threads,
       llvm::function_ref<FailureOr<EmittedCode>(KernelJob &)> emit);
@@ -47,6 +61,7 @@ struct KernelJobs {
   std::map<std::string, KernelJob> jobs; ///< By key.
   /// In the order of the module.
   SmallVector<std::pair<func::FuncOp, KernelJob *>> kernels;
+  SmallVector<std::string> options;
   unsigned reused = 0; ///< How many came from the cache.
 };
 

@@ -116,8 +116,9 @@ SimulatedKernels::launchOverMany(const KernelInfo &info,
     shape.grid = {grid, 1, 1};
     llvm::copy(*kernel.getKnownBlockSize(), shape.block.begin());
     shape.arguments.emplace_back(MutableArrayRef<char>(all));
-    shape.arguments.emplace_back(MutableArrayRef<char>(
-        reinterpret_cast<char *>(table.data()), table.size() * sizeof(int64_t)));
+    shape.arguments.emplace_back(
+        MutableArrayRef<char>(reinterpret_cast<char *>(table.data()),
+                              table.size() * sizeof(int64_t)));
     return simulate(kernel, shape);
   };
   if (failed(run(info.symbol + ".items", blocks)))
@@ -150,11 +151,10 @@ SimulatedKernels::run(func::FuncOp source, ArrayRef<TensorRef> operands,
                               Tensor::getByteWidth(type.getElementType()),
                           kPoison);
   if (info.workspaceBytes > 0)
-    memories.emplace_back(info.workspaceBytes *
-                              (isOverMany
-                                   ? llvm::divideCeil(elements, info.grain)
-                                   : 1),
-                          kPoison);
+    memories.emplace_back(
+        info.workspaceBytes *
+            (isOverMany ? llvm::divideCeil(elements, info.grain) : 1),
+        kPoison);
   if (info.hasStatus)
     std::fill_n(memories.back().begin(), kStatusBytes, 0);
   if (isOverMany) {

@@ -49,13 +49,7 @@ static LogicalResult compile(ModuleOp module, raw_ostream &os,
 }
 
 static FailureOr<const CudaChip *> getChip(ModuleOp module, StringRef name) {
-  if (const CudaChip *chip = findCudaChip(name))
-    return chip;
-  InFlightDiagnostic diag = module.emitError("no chip is called '");
-  diag << name << "'; expected ";
-  llvm::interleaveComma(getCudaChips(), diag,
-                        [&](const CudaChip &chip) { diag << chip.name; });
-  return diag;
+  return getCudaChip(name, [&] { return module.emitError(); });
 }
 
 /// What people, and a driver, want to know of a kernel.
@@ -63,7 +57,8 @@ static void describe(const CompiledGpuKernel &kernel, raw_ostream &os) {
   for (const GpuEntry &entry : kernel.entries)
     os << "// " << kernel.info.symbol << ": " << entry.symbol << ", "
        << entry.grid[0] << " blocks of " << entry.block[0] << " threads, "
-       << entry.sharedBytes << " bytes of shared memory\n";
+       << entry.sharedBytes << " bytes of shared memory, "
+       << kernel.info.workspaceBytes << " of workspace\n";
 }
 
 /// Prints modules after each other; one kernel's is a file for ptxas.

@@ -9,6 +9,9 @@
 #include "binade/Optimizer/RuleLibrary.h"
 #include "binade/Pipelines/Pipelines.h"
 #include "binade/Precision/StateFormats.h"
+#include "binade/Runtime/Library.h"
+#include "binade/Target/CPU.h"
+#include "binade/Target/CUDA.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -77,20 +80,55 @@ static void listPhases() {
     llvm::outs() << llvm::formatv("{0,-12} {1}\n", phase.name, phase.summary);
 }
 
+static void printTarget(const Twine &name, const Twine &summary) {
+  llvm::outs() << llvm::left_justify(name.str(), 15) << summary << "\n";
+}
+
+/// The chips, and what makes machine code for them here.
+static void listCudaTargets() {
+  std::string ptxas = findPtxas();
+  StringRef version = "of an unknown version";
+  std::string says = ptxas.empty() ? "" : getPtxasVersion(ptxas);
+  if (size_t at = says.find("release "); at != std::string::npos)
+    version = StringRef(says).substr(at).split(',').first;
+  for (const CudaChip &chip : getCudaChips()) {
+    // "+ptx81" is 8.1.
+    StringRef digits = chip.ptx.substr(StringRef("+ptx").size());
+    printTarget("cuda:" + chip.name,
+                "PTX " + digits.drop_back() + "." + digits.take_back() +
+                    (chip.hasFloat8 ? ", FP8 by instructions" : ""));
+  }
+  if (ptxas.empty())
+    llvm::outs() << "ptxas was not found: set BINADE_CUDA_ROOT to a CUDA "
+                    "Toolkit, or PATH to its programs\n";
+  else
+    llvm::outs() << "ptxas is " << ptxas << ", " << version << "\n";
+}
+
+static void listTargets() {
+  for (CpuLevel level : {CpuLevel::V3, CpuLevel::V4})
+    printTarget("cpu:" + getName(level),
+                StringRef(level == CpuLevel::V3 ? "AVX2 and FMA" : "AVX-512") +
+                    (getHostLevel() == level ? "; this machine's" : ""));
+  listCudaTargets();
+}
+
 void addList(CLI::App &app, Run &run) {
   CLI::App *command = ::binade::addCommand(
-      app, "list", "List policies, optimizers, formats, phases or devices");
+      app, "list",
+      "List policies, optimizers, formats, phases, targets or devices");
   command->footer("Examples:\n"
                   "  binade list policies\n"
                   "  binade list optimizers\n"
                   "  binade list formats\n"
                   "  binade list phases\n"
+                  "  binade list targets\n"
                   "  binade list devices");
   auto what = std::make_shared<std::string>();
   command->add_option("what", *what, "What to list")
       ->required()
-      ->check(
-          oneOf({"policies", "optimizers", "formats", "phases", "devices"}));
+      ->check(oneOf({"policies", "optimizers", "formats", "phases", "targets",
+                     "devices"}));
   command->callback([&run, what] {
     run = [what] {
       if (*what == "policies")
@@ -101,6 +139,8 @@ void addList(CLI::App &app, Run &run) {
         listFormats();
       else if (*what == "phases")
         listPhases();
+      else if (*what == "targets")
+        listTargets();
       else
         ::binade::printDevices(std::cout, ::binade::listDevices());
       return int(::binade::ExitCode::Ok);

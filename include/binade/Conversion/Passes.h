@@ -23,7 +23,8 @@ void populateExpandMathPatterns(RewritePatternSet &patterns);
 /// Kernels to loops, functions to arithmetic, casts to integer arithmetic:
 /// `binade-conversion-pipeline`.
 void buildConversionPipeline(OpPassManager &passes);
-/// The same for a GPU: to kernels of the gpu dialect.
+/// The same for a GPU, to kernels of the gpu dialect:
+/// `binade-gpu-conversion-pipeline`.
 void buildGpuConversionPipeline(OpPassManager &passes);
 /// The part of it behind emission.
 void buildGpuExpansionPipeline(OpPassManager &passes);

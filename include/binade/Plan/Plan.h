@@ -226,6 +226,9 @@ struct Matmul {
   std::int64_t m = 1, n = 1, k = 1;
   bool accumulate = false;
   std::optional<View> scratch; ///< For the library; see `queryLibrary`.
+  /// The device kernel for what the device's library does not compute, or where
+  /// it is not; empty for CPUs. It gets lhs, rhs, out and the bias if any.
+  std::string kernel;
 };
 inline constexpr std::size_t kMaxBatchAxes = 4;
 

@@ -9,6 +9,7 @@
 #ifndef BINADE_TARGET_CUDA_H
 #define BINADE_TARGET_CUDA_H
 
+#include "binade/Container/DType.h"
 #include "binade/Conversion/EmitKernel.h"
 #include <array>
 #include <optional>
@@ -26,10 +27,15 @@ struct CudaChip {
 ArrayRef<CudaChip> getCudaChips();
 /// Null where there is no chip of that name.
 const CudaChip *findCudaChip(StringRef name);
+/// The same, with an error that names all chips.
+FailureOr<const CudaChip *>
+getCudaChip(StringRef name, function_ref<InFlightDiagnostic()> emitError);
 
 /// The path of ptxas: of $BINADE_CUDA_ROOT, of the CUDA that was there when
 /// Binade was configured, or the first in $PATH. Empty where there is none.
 std::string findPtxas();
+/// What the program at `path` says that it is; empty where it does not run.
+std::string getPtxasVersion(StringRef path);
 
 struct CudaOptions {
   const CudaChip *chip = findCudaChip("sm_90");
@@ -68,6 +74,35 @@ struct CompiledGpuKernels {
   std::vector<GpuCode> codes;
   unsigned reused = 0; ///< How many modules came from the cache.
 };
+
+/// An operand or the result of a product. Strides are in elements: those of the
+/// product's batch axes, from row to row and from column to column.
+struct GpuMatrix {
+  ::binade::DType dtype = ::binade::DType::F32; ///< F32, F16 or BF16.
+  std::vector<int64_t> batch;
+  int64_t rows = 0, columns = 1;
+
+  bool operator==(const GpuMatrix &) const = default;
+};
+
+/// out[b.., i, j] = round(sum over l of lhs[b.., i, l] * rhs[b.., l, j]
+///                        + bias[j] (+ out[b.., i, j] if `accumulate`)),
+/// as a plan's; sums are f32.
+struct GpuProduct {
+  std::vector<int64_t> batch;
+  int64_t m = 1, n = 1, k = 1;
+  GpuMatrix lhs, rhs, out;
+  std::optional<GpuMatrix> bias; ///< Has columns only.
+  bool accumulate = false;
+
+  bool operator==(const GpuProduct &) const = default;
+};
+
+/// A kernel for each of `products`, whose arguments are the addresses of the
+/// operands, the result and the bias; equal ones are one.
+FailureOr<CompiledGpuKernels> compileGpuProducts(Location location,
+                                                 ArrayRef<GpuProduct> products,
+                                                 const CudaOptions &options);
 
 /// Compiles every function of `module` that carries `binade.kernel`.
 FailureOr<CompiledGpuKernels> compileGpuKernels(ModuleOp module,

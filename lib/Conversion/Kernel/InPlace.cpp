@@ -9,9 +9,13 @@ using namespace mlir::binade;
 static constexpr StringLiteral kNoAliasAttr = "llvm.noalias";
 
 /// Whether every element that is read is read before the same element is
-/// written, and by the same item.
-static bool mayOverwrite(ArrayRef<Access> loads, ArrayRef<Access> stores) {
+/// written, and by the same item. What a row has one of is read by all of its
+/// threads, in no order.
+static bool mayOverwrite(ArrayRef<Access> loads, ArrayRef<Access> stores,
+                         bool isOnGpu) {
   if (stores.size() != 1 || stores.front().place == Access::Place::Other)
+    return false;
+  if (isOnGpu && stores.front().place == Access::Place::Row && !loads.empty())
     return false;
   return llvm::all_of(loads, [&](Access load) {
     return load.place == stores.front().place &&
@@ -34,7 +38,8 @@ void mlir::binade::setInPlace(Emitter &emitter, KernelInfo &info,
       if (!sameType || readLate ||
           (!emitter.isAllowedInPlace(operand, result) &&
            !mayOverwrite(emitter.getLoads().lookup(operand),
-                         emitter.getStores().lookup(result))))
+                         emitter.getStores().lookup(result),
+                         emitter.isOnGpu())))
         continue;
       may.push_back(operand);
       shared.insert(operand);

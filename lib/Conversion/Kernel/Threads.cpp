@@ -289,10 +289,10 @@ Value Emitter::shuffle(Value own, int32_t distance) {
     return gpu::ShuffleOp::create(b, own, distance, kWarp,
                                   gpu::ShuffleMode::XOR)
         .getShuffleResult();
-  IntLanes bits(b, isa<FloatType>(type)
-                       ? arith::BitcastOp::create(b, b.getI64Type(), own)
-                             .getResult()
-                       : own);
+  IntLanes bits(
+      b, isa<FloatType>(type)
+             ? arith::BitcastOp::create(b, b.getI64Type(), own).getResult()
+             : own);
   auto shuffleHalf = [&](IntLanes half) {
     Value word = arith::TruncIOp::create(b, b.getI32Type(), half.value);
     return arith::ExtUIOp::create(b, b.getI64Type(), shuffle(word, distance))

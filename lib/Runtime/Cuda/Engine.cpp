@@ -68,10 +68,9 @@ Result<void> Engine::prepare(const Setup &setup) {
   stream.modules = modules;
   stream.where = setup.where;
   if (usesLibrary(plan.records) || usesLibrary(plan.evaluation)) {
-    Result<std::shared_ptr<CublasLt>> library = CublasLt::open(*device);
-    if (!library)
-      return library.takeError();
-    stream.library = *std::move(library);
+    // Without it the plan's own kernels multiply.
+    if (Result<std::shared_ptr<CublasLt>> library = CublasLt::open(*device))
+      stream.library = *std::move(library);
   }
   std::uint64_t bytes = 0;
   const std::vector<plan::Record> *lists[] = {&plan.records, &plan.accumulation,

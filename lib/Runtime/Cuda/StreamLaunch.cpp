@@ -164,6 +164,15 @@ private:
     if (launch.segments.size() != 1)
       return fail("kernel " + quote(kernel.name) + " has " +
                   std::to_string(launch.segments.size()) + " segments");
+    for (const plan::View &view : launch.segments.front().operands)
+      if (auto aligned = checkAligned(view); !aligned)
+        return aligned.takeError();
+    return build(kernel, launch.segments.front().operands);
+  }
+
+public:
+  MadeOperation build(const plan::DeviceKernel &kernel,
+                      std::span<const plan::View> views) {
     std::vector<Entry> entries;
     for (std::size_t i = 0; i < kernel.entries.size(); ++i) {
       Result<Entry> entry = find(kernel, i);
@@ -172,15 +181,13 @@ private:
       entries.push_back(*std::move(entry));
     }
     std::vector<binade::Address> operands;
-    for (const plan::View &view : launch.segments.front().operands) {
-      if (auto aligned = checkAligned(view); !aligned)
-        return aligned.takeError();
+    for (const plan::View &view : views)
       operands.push_back(setup.memory.addressOf(view));
-    }
     return std::unique_ptr<StreamOperation>(std::make_unique<KernelLaunch>(
         *setup.device, std::move(entries), std::move(operands), label));
   }
 
+private:
   Result<void> addOperands(const std::vector<plan::View> &views,
                            std::vector<std::int64_t> &row) const {
     for (const plan::View &view : views) {
@@ -256,6 +263,16 @@ private:
   const StreamSetup &setup;
 };
 } // namespace
+
+MadeOperation createKernel(const std::string &name,
+                           std::span<const plan::View> operands,
+                           std::string_view label, const StreamSetup &setup) {
+  plan::Launch launch;
+  launch.kernel = name;
+  if (const plan::DeviceKernel *kernel = setup.plan->findDeviceKernel(name))
+    return LaunchBuilder(launch, label, setup).build(*kernel, operands);
+  return Error{setup.where, "the plan has no device kernel " + quote(name)};
+}
 
 MadeOperation createLaunch(const plan::Launch &launch, std::string_view label,
                            const StreamSetup &setup) {

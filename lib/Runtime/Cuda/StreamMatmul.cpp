@@ -219,6 +219,14 @@ MadeOperation MatmulOnStream::create(const plan::Matmul &matmul,
 
 MadeOperation createMatmul(const plan::Matmul &matmul, std::string_view label,
                            const StreamSetup &setup) {
-  return MatmulOnStream::create(matmul, label, setup);
+  if (setup.library || matmul.kernel.empty()) {
+    MadeOperation made = MatmulOnStream::create(matmul, label, setup);
+    if (made || matmul.kernel.empty() || setup.device->hasFailed())
+      return made;
+  }
+  std::vector<plan::View> operands = {matmul.lhs, matmul.rhs, matmul.out};
+  if (matmul.bias)
+    operands.push_back(*matmul.bias);
+  return createKernel(matmul.kernel, operands, label, setup);
 }
 } // namespace binade::cuda

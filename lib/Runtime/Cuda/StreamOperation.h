@@ -37,6 +37,10 @@ using MadeOperation = Result<std::unique_ptr<StreamOperation>>;
 
 MadeOperation createLaunch(const plan::Launch &launch, std::string_view label,
                            const StreamSetup &setup);
+/// One kernel for which there is no launch in the plan.
+MadeOperation createKernel(const std::string &name,
+                           std::span<const plan::View> operands,
+                           std::string_view label, const StreamSetup &setup);
 MadeOperation createMatmul(const plan::Matmul &matmul, std::string_view label,
                            const StreamSetup &setup);
 

@@ -9,7 +9,8 @@ using namespace mlir::binade;
 
 FailureOr<CompiledKernels>
 mlir::binade::compileKernels(ModuleOp module, const CpuOptions &options) {
-  KernelJobs jobs(module, {getName(options.level)});
+  KernelJobs jobs({getName(options.level)});
+  jobs.addAll(module);
   auto emit = [&](KernelJob &job) {
     return emitCode(job.text, options.level, CpuOutput::Object, job.errors);
   };

@@ -1,6 +1,7 @@
 //===- EmitObject.cpp - object code of one module -------------------------===//
 
 #include "EmitObject.h"
+#include "../CodeGeneration.h"
 #include "../KernelJobs.h"
 #include "binade/Conversion/Passes.h"
 #include "binade/IR/Binade.h"
@@ -14,11 +15,7 @@
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "mlir/Transforms/Passes.h"
-#include "llvm-c/Core.h"
 #include "llvm-c/Target.h"
-#include "llvm-c/TargetMachine.h"
-#include "llvm-c/Transforms/PassBuilder.h"
-#include "llvm/IR/Module.h"
 #include <mutex>
 
 using namespace mlir;
@@ -54,12 +51,8 @@ static FailureOr<KernelInfo> lower(ModuleOp module) {
 }
 
 //===----------------------------------------------------------------------===//
-// LLVM, by its interface for C: the headers of the other take seconds
+// LLVM
 //===----------------------------------------------------------------------===//
-
-using TargetMachine =
-    std::unique_ptr<LLVMOpaqueTargetMachine,
-                    decltype([](auto *it) { LLVMDisposeTargetMachine(it); })>;
 
 static TargetMachine createTarget(CpuLevel level) {
   static std::once_flag once;
@@ -69,25 +62,12 @@ static TargetMachine createTarget(CpuLevel level) {
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
   });
-  constexpr const char *kTriple = "x86_64-unknown-linux-gnu";
-  LLVMTargetRef target = nullptr;
-  [[maybe_unused]] bool missing =
-      LLVMGetTargetFromTriple(kTriple, &target, nullptr);
-  assert(!missing && "LLVM was built without its x86 target");
-  return TargetMachine(LLVMCreateTargetMachine(
-      target, kTriple, getName(level).str().c_str(), "",
-      LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelDefault));
+  return createTarget("x86_64-unknown-linux-gnu", getName(level), "",
+                      LLVMCodeGenLevelDefault, LLVMRelocPIC);
 }
 
 /// What code is generated for.
-static void setTarget(llvm::Module &module, CpuLevel level,
-                      LLVMTargetMachineRef machine) {
-  LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
-  LLVMSetModuleDataLayout(wrap(&module), layout);
-  LLVMDisposeTargetData(layout);
-  char *triple = LLVMGetTargetMachineTriple(machine);
-  LLVMSetTarget(wrap(&module), triple);
-  LLVMDisposeMessage(triple);
+static void setLevel(llvm::Module &module, CpuLevel level) {
   for (llvm::Function &function : module) {
     if (function.isDeclaration())
       continue;
@@ -99,19 +79,6 @@ static void setTarget(llvm::Module &module, CpuLevel level,
   }
 }
 
-static void optimize(llvm::Module &module, LLVMTargetMachineRef machine) {
-  LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-  // Loops are vector loops already.
-  LLVMPassBuilderOptionsSetLoopVectorization(options, false);
-  LLVMPassBuilderOptionsSetSLPVectorization(options, false);
-  LLVMPassBuilderOptionsSetLoopInterleaving(options, false);
-  LLVMPassBuilderOptionsSetLoopUnrolling(options, false);
-  [[maybe_unused]] LLVMErrorRef error =
-      LLVMRunPasses(wrap(&module), "default<O2>", machine, options);
-  assert(!error && "LLVM knows no such pipeline");
-  LLVMDisposePassBuilderOptions(options);
-}
-
 static std::string generate(llvm::Module &module, LLVMTargetMachineRef machine,
                             CpuOutput output) {
   if (output == CpuOutput::LLVM) {
@@ -119,16 +86,8 @@ static std::string generate(llvm::Module &module, LLVMTargetMachineRef machine,
     llvm::raw_string_ostream(text) << module;
     return text;
   }
-  LLVMMemoryBufferRef buffer = nullptr;
-  char *error = nullptr;
-  [[maybe_unused]] bool failed = LLVMTargetMachineEmitToMemoryBuffer(
-      machine, wrap(&module),
-      output == CpuOutput::Object ? LLVMObjectFile : LLVMAssemblyFile, &error,
-      &buffer);
-  assert(!failed && "LLVM emits code for its x86 target");
-  std::string code(LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer));
-  LLVMDisposeMemoryBuffer(buffer);
-  return code;
+  return emit(module, machine,
+              output == CpuOutput::Object ? LLVMObjectFile : LLVMAssemblyFile);
 }
 
 static FailureOr<EmittedCode> emitModule(ModuleOp module, CpuLevel level,
@@ -142,7 +101,8 @@ static FailureOr<EmittedCode> emitModule(ModuleOp module, CpuLevel level,
   if (!code)
     return failure();
   TargetMachine machine = createTarget(level);
-  setTarget(*code, level, machine.get());
+  setTarget(*code, machine.get());
+  setLevel(*code, level);
   optimize(*code, machine.get());
   return EmittedCode{std::move(*info),
                      {generate(*code, machine.get(), output)}};

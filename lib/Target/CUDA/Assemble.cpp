@@ -27,6 +27,15 @@ std::string mlir::binade::findPtxas() {
   return found ? *found : "";
 }
 
+/// Where `path` lies once its directory is gone, as the end of a message.
+static std::string keep(StringRef path) {
+  SmallString<128> kept;
+  if (llvm::sys::fs::createTemporaryFile("binade", "ptx", kept) ||
+      llvm::sys::fs::copy_file(path, kept))
+    return "";
+  return ("\nits input is kept in " + kept).str();
+}
+
 FailureOr<std::string> mlir::binade::assemble(StringRef ptx,
                                               const CudaChip &chip,
                                               StringRef assembler,
@@ -42,17 +51,18 @@ FailureOr<std::string> mlir::binade::assemble(StringRef ptx,
   if (failed(
           runProgram({assembler, arch, input, "-o", output}, scratch, log))) {
     error = ("assembler '" + assembler + "' fails for " + chip.name +
-             " (set BINADE_CUDA_ROOT to another CUDA): " + log)
+             " (set BINADE_CUDA_ROOT to another CUDA Toolkit): " + log +
+             keep(input))
                 .str();
     return failure();
   }
   return readFile(output, error);
 }
 
-std::string mlir::binade::getVersion(StringRef assembler) {
+std::string mlir::binade::getPtxasVersion(StringRef path) {
   Scratch scratch;
   std::string log;
   bool runs = succeeded(scratch.check(log)) &&
-              succeeded(runProgram({assembler, "--version"}, scratch, log));
+              succeeded(runProgram({path, "--version"}, scratch, log));
   return runs ? log : "";
 }

@@ -1,55 +1,94 @@
 //===- CompileGpuKernels.cpp - kernels to modules for a driver ------------===//
 
 #include "../KernelJobs.h"
+#include "EmitProduct.h"
 #include "EmitPtx.h"
 
 using namespace mlir;
 using namespace mlir::binade;
 
-FailureOr<CompiledGpuKernels>
-mlir::binade::compileGpuKernels(ModuleOp module, const CudaOptions &options) {
-  StringRef assembler = options.assembler;
+/// Kernels for a chip, and how they are compiled.
+static FailureOr<KernelJobs> createJobs(Location location,
+                                        const CudaOptions &options) {
   std::string version;
-  if (!assembler.empty()) {
-    version = getVersion(assembler);
+  if (!options.assembler.empty()) {
+    version = getPtxasVersion(options.assembler);
     if (version.empty())
-      return emitError(module.getLoc(), "cannot run assembler '")
-             << assembler << "'; expected CUDA's ptxas";
+      return emitError(location, "cannot run assembler '")
+             << options.assembler << "'; expected CUDA's ptxas";
   }
-  KernelJobs jobs(module, {options.chip->name, options.chip->ptx, version});
+  return KernelJobs({options.chip->name, options.chip->ptx, version});
+}
+
+static FailureOr<CompiledGpuKernels> run(KernelJobs &jobs, Location location,
+                                         const CudaOptions &options) {
   auto emit = [&](KernelJob &job) -> FailureOr<EmittedCode> {
     FailureOr<EmittedCode> code =
         compilePtx(job.text, *options.chip, job.errors);
     if (failed(code))
       return failure();
     std::string &cubin = code->parts.emplace_back();
-    if (assembler.empty())
+    if (options.assembler.empty())
       return code;
-    FailureOr<std::string> assembled =
-        assemble(code->parts[Ptx], *options.chip, assembler, job.errors);
+    FailureOr<std::string> assembled = assemble(code->parts[Ptx], *options.chip,
+                                                options.assembler, job.errors);
     if (failed(assembled))
       return failure();
     cubin = std::move(*assembled);
     return code;
   };
-  ObjectCache cache(options.cacheDirectory, module.getLoc());
+  ObjectCache cache(options.cacheDirectory, location);
   if (failed(jobs.run(cache, options.threads, emit)))
     return failure();
-
   CompiledGpuKernels compiled;
   compiled.reused = jobs.reused;
-  llvm::StringMap<size_t> places;
   for (auto &[key, job] : jobs.jobs) {
-    places[key] = compiled.codes.size();
     const std::vector<std::string> &parts = job.code->parts;
     compiled.codes.push_back({parts[Ir], parts[Ptx], parts[Cubin]});
   }
-  for (auto &[function, job] : jobs.kernels) {
-    CompiledGpuKernel kernel{job->code->info,
-                             readEntries(*job->code, job->symbol),
-                             places[job->key]};
-    kernel.info.symbol = function.getName().str();
-    compiled.kernels.push_back(std::move(kernel));
-  }
+  return compiled;
+}
+
+/// The kernel of `job`, under the name `name`.
+static CompiledGpuKernel describe(const KernelJobs &jobs, const KernelJob &job,
+                                  StringRef name) {
+  auto code = static_cast<size_t>(
+      std::distance(jobs.jobs.begin(), jobs.jobs.find(job.key)));
+  CompiledGpuKernel kernel{job.code->info, readEntries(*job.code, job.symbol),
+                           code};
+  kernel.info.symbol = name.str();
+  return kernel;
+}
+
+FailureOr<CompiledGpuKernels>
+mlir::binade::compileGpuKernels(ModuleOp module, const CudaOptions &options) {
+  FailureOr<KernelJobs> jobs = createJobs(module.getLoc(), options);
+  if (failed(jobs))
+    return failure();
+  jobs->addAll(module);
+  FailureOr<CompiledGpuKernels> compiled = run(*jobs, module.getLoc(), options);
+  if (failed(compiled))
+    return failure();
+  for (auto &[function, job] : jobs->kernels)
+    compiled->kernels.push_back(describe(*jobs, *job, function.getName()));
+  return compiled;
+}
+
+FailureOr<CompiledGpuKernels>
+mlir::binade::compileGpuProducts(Location location,
+                                 ArrayRef<GpuProduct> products,
+                                 const CudaOptions &options) {
+  FailureOr<KernelJobs> jobs = createJobs(location, options);
+  if (failed(jobs))
+    return failure();
+  SmallVector<KernelJob *> made;
+  std::string name = (kKernelName + ".items").str();
+  for (const GpuProduct &product : products)
+    made.push_back(&jobs->add(printProduct(product, name), ".items", location));
+  FailureOr<CompiledGpuKernels> compiled = run(*jobs, location, options);
+  if (failed(compiled))
+    return failure();
+  for (KernelJob *job : made)
+    compiled->kernels.push_back(describe(*jobs, *job, job->symbol));
   return compiled;
 }

@@ -22,3 +22,15 @@ const CudaChip *mlir::binade::findCudaChip(StringRef name) {
       return &chip;
   return nullptr;
 }
+
+FailureOr<const CudaChip *>
+mlir::binade::getCudaChip(StringRef name,
+                          function_ref<InFlightDiagnostic()> emitError) {
+  if (const CudaChip *chip = findCudaChip(name))
+    return chip;
+  InFlightDiagnostic diag = emitError();
+  diag << "no chip is called '" << name << "'; expected ";
+  llvm::interleaveComma(kChips, diag,
+                        [&](const CudaChip &chip) { diag << chip.name; });
+  return diag;
+}

@@ -1,6 +1,7 @@
 //===- EmitPtx.cpp - PTX of one kernel ------------------------------------===//
 
 #include "EmitPtx.h"
+#include "../CodeGeneration.h"
 #include "../KernelJobs.h"
 #include "binade/Conversion/Passes.h"
 #include "binade/IR/Binade.h"
@@ -16,11 +17,7 @@
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
-#include "llvm-c/Core.h"
 #include "llvm-c/Target.h"
-#include "llvm-c/TargetMachine.h"
-#include "llvm-c/Transforms/PassBuilder.h"
-#include "llvm/IR/Module.h"
 #include <mutex>
 
 using namespace mlir;
@@ -104,14 +101,10 @@ SmallVector<GpuEntry> mlir::binade::readEntries(const EmittedCode &code,
 }
 
 //===----------------------------------------------------------------------===//
-// LLVM, by its interface for C: the headers of the other take seconds
+// LLVM
 //===----------------------------------------------------------------------===//
 
-using TargetMachine =
-    std::unique_ptr<LLVMOpaqueTargetMachine,
-                    decltype([](auto *it) { LLVMDisposeTargetMachine(it); })>;
-
-static TargetMachine createTarget(const CudaChip &chip) {
+static std::string generate(llvm::Module &module, const CudaChip &chip) {
   static std::once_flag once;
   std::call_once(once, [] {
     LLVMInitializeNVPTXTargetInfo();
@@ -119,44 +112,12 @@ static TargetMachine createTarget(const CudaChip &chip) {
     LLVMInitializeNVPTXTargetMC();
     LLVMInitializeNVPTXAsmPrinter();
   });
-  constexpr const char *kTriple = "nvptx64-nvidia-cuda";
-  LLVMTargetRef target = nullptr;
-  [[maybe_unused]] bool missing =
-      LLVMGetTargetFromTriple(kTriple, &target, nullptr);
-  assert(!missing && "LLVM was built without its NVPTX target");
-  return TargetMachine(LLVMCreateTargetMachine(
-      target, kTriple, chip.name.str().c_str(), chip.ptx.str().c_str(),
-      LLVMCodeGenLevelAggressive, LLVMRelocDefault, LLVMCodeModelDefault));
-}
-
-static std::string generate(llvm::Module &module,
-                            LLVMTargetMachineRef machine) {
-  LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
-  LLVMSetModuleDataLayout(wrap(&module), layout);
-  LLVMDisposeTargetData(layout);
-  char *triple = LLVMGetTargetMachineTriple(machine);
-  LLVMSetTarget(wrap(&module), triple);
-  LLVMDisposeMessage(triple);
-
-  LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-  // Lanes are vectors already, and the assembler unrolls.
-  LLVMPassBuilderOptionsSetLoopVectorization(options, false);
-  LLVMPassBuilderOptionsSetSLPVectorization(options, false);
-  LLVMPassBuilderOptionsSetLoopInterleaving(options, false);
-  LLVMPassBuilderOptionsSetLoopUnrolling(options, false);
-  [[maybe_unused]] LLVMErrorRef wrong =
-      LLVMRunPasses(wrap(&module), "default<O2>", machine, options);
-  assert(!wrong && "LLVM knows no such pipeline");
-  LLVMDisposePassBuilderOptions(options);
-
-  LLVMMemoryBufferRef buffer = nullptr;
-  char *error = nullptr;
-  [[maybe_unused]] bool failed = LLVMTargetMachineEmitToMemoryBuffer(
-      machine, wrap(&module), LLVMAssemblyFile, &error, &buffer);
-  assert(!failed && "LLVM emits code for its NVPTX target");
-  std::string code(LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer));
-  LLVMDisposeMemoryBuffer(buffer);
-  return code;
+  TargetMachine machine =
+      createTarget("nvptx64-nvidia-cuda", chip.name, chip.ptx,
+                   LLVMCodeGenLevelAggressive, LLVMRelocDefault);
+  setTarget(module, machine.get());
+  optimize(module, machine.get());
+  return emit(module, machine.get(), LLVMAssemblyFile);
 }
 
 FailureOr<std::string> mlir::binade::emitPtx(ModuleOp module,
@@ -181,7 +142,18 @@ FailureOr<std::string> mlir::binade::emitPtx(ModuleOp module,
     if (function.isDeclaration() && !function.isIntrinsic())
       return kernels.emitError("calls '")
              << function.getName() << "', which is no instruction of a GPU";
-  return generate(*code, createTarget(chip).get());
+  return generate(*code, chip);
+}
+
+/// What `module` has is a kernel of binade ops, or of the gpu dialect already.
+static FailureOr<KernelInfo> emitOrFind(ModuleOp module) {
+  KernelInfo info;
+  module.walk([&](gpu::GPUFuncOp kernel) {
+    info.symbol = kernel.getName().split('.').first.str();
+  });
+  if (!info.symbol.empty())
+    return info;
+  return replaceKernel(module, emitGpuKernel);
 }
 
 FailureOr<EmittedCode> mlir::binade::compilePtx(StringRef text,
@@ -190,7 +162,7 @@ FailureOr<EmittedCode> mlir::binade::compilePtx(StringRef text,
   static const DialectRegistry registry = getRegistry();
   FailureOr<EmittedCode> code = failure();
   (void)parseAlone(text, registry, errors, [&](ModuleOp module) {
-    FailureOr<KernelInfo> info = replaceKernel(module, emitGpuKernel);
+    FailureOr<KernelInfo> info = emitOrFind(module);
     if (failed(info))
       return failure();
     PassManager passes(module.getContext());

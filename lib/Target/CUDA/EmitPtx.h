@@ -23,9 +23,6 @@ FailureOr<EmittedCode> compilePtx(StringRef text, const CudaChip &chip,
 FailureOr<std::string> assemble(StringRef ptx, const CudaChip &chip,
                                 StringRef assembler, std::string &error);
 
-/// What `assembler` says that it is; empty where it does not run.
-std::string getVersion(StringRef assembler);
-
 } // namespace mlir::binade
 
 #endif // BINADE_LIB_TARGET_CUDA_EMITPTX_H

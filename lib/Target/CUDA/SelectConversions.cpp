@@ -169,17 +169,13 @@ struct SelectConversionsPass
   using Base::Base;
 
   LogicalResult initialize(MLIRContext *context) override {
-    const CudaChip *found = findCudaChip(chip);
-    if (!found) {
-      InFlightDiagnostic diag = emitError(UnknownLoc::get(context));
-      diag << "no chip is called '" << chip << "'; expected ";
-      llvm::interleaveComma(getCudaChips(), diag,
-                            [&](const CudaChip &one) { diag << one.name; });
-      return diag;
-    }
+    FailureOr<const CudaChip *> found =
+        getCudaChip(chip, [&] { return emitError(UnknownLoc::get(context)); });
+    if (failed(found))
+      return failure();
     RewritePatternSet set(context);
-    set.add<SelectTruncF>(context, *found);
-    if (found->hasFloat8)
+    set.add<SelectTruncF>(context, **found);
+    if ((*found)->hasFloat8)
       set.add<SelectExtF>(context);
     patterns = std::move(set);
     return success();

@@ -1,0 +1,66 @@
+// One kernel of each kind, whose code test_gpu_code.py holds to gpu-budgets.json.
+
+func.func private @negate(%x: tensor<65536xf32>) -> tensor<65536xf32>
+    attributes {binade.kernel = #binade.schedule<elementwise>} {
+  %y = binade.neg %x : (tensor<65536xf32>) -> tensor<65536xf32>
+  return %y : tensor<65536xf32>
+}
+
+func.func private @gelu(%x: tensor<65536xf32>) -> tensor<65536xf32>
+    attributes {binade.kernel = #binade.schedule<elementwise>} {
+  %y = binade.gelu %x : (tensor<65536xf32>) -> tensor<65536xf32>
+  return %y : tensor<65536xf32>
+}
+
+func.func private @to_bf16(%x: tensor<65536xf32>) -> tensor<65536xbf16>
+    attributes {binade.kernel = #binade.schedule<elementwise>} {
+  %y = binade.cast %x : (tensor<65536xf32>) -> tensor<65536xbf16>
+  return %y : tensor<65536xbf16>
+}
+
+func.func private @from_bf16(%x: tensor<65536xbf16>) -> tensor<65536xf32>
+    attributes {binade.kernel = #binade.schedule<elementwise>} {
+  %y = binade.cast %x : (tensor<65536xbf16>) -> tensor<65536xf32>
+  return %y : tensor<65536xf32>
+}
+
+func.func private @to_f8(%x: tensor<65536xf32>) -> tensor<65536xf8E4M3FN>
+    attributes {binade.kernel = #binade.schedule<elementwise>} {
+  %y = binade.cast %x {saturate} : (tensor<65536xf32>) -> tensor<65536xf8E4M3FN>
+  return %y : tensor<65536xf8E4M3FN>
+}
+
+func.func private @softmax(%x: tensor<64x512xf32>) -> tensor<64x512xf32>
+    attributes {binade.kernel = #binade.schedule<row_reduction>} {
+  %y = binade.softmax %x : (tensor<64x512xf32>) -> tensor<64x512xf32>
+  return %y : tensor<64x512xf32>
+}
+
+func.func private @layer_norm(%x: tensor<64x512xf32>, %w: tensor<512xf32>, %b: tensor<512xf32>)
+    -> (tensor<64x512xf32>, tensor<64xf32>, tensor<64xf32>)
+    attributes {binade.kernel = #binade.schedule<row_reduction>} {
+  %y, %m, %r = binade.layer_norm %x, %w, %b {epsilon = 1.0e-5}
+    : (tensor<64x512xf32>, tensor<512xf32>, tensor<512xf32>) -> (tensor<64x512xf32>, tensor<64xf32>, tensor<64xf32>)
+  return %y, %m, %r : tensor<64x512xf32>, tensor<64xf32>, tensor<64xf32>
+}
+
+func.func private @quantize_rows(%x: tensor<64x512xf32>) -> (tensor<64x512xf8E4M3FN>, tensor<64xf32>)
+    attributes {binade.kernel = #binade.schedule<row_reduction>} {
+  %q:2 = binade.quantize %x {format = #binade.quantized<f8E4M3FN, per_row, scale = f32>, saturate}
+    : (tensor<64x512xf32>) -> (tensor<64x512xf8E4M3FN>, tensor<64xf32>)
+  return %q#0, %q#1 : tensor<64x512xf8E4M3FN>, tensor<64xf32>
+}
+
+func.func private @quantize_blocks(%x: tensor<64x512xf32>) -> (tensor<64x512xf8E5M2>, tensor<64x4xf32>)
+    attributes {binade.kernel = #binade.schedule<row_reduction>} {
+  %q:2 = binade.quantize %x {format = #binade.quantized<f8E5M2, per_block<1, 128>, scale = f32>, saturate}
+    : (tensor<64x512xf32>) -> (tensor<64x512xf8E5M2>, tensor<64x4xf32>)
+  return %q#0, %q#1 : tensor<64x512xf8E5M2>, tensor<64x4xf32>
+}
+
+func.func private @dequantize_rows(%x: tensor<64x512xf8E4M3FN>, %s: tensor<64xf32>) -> tensor<64x512xbf16>
+    attributes {binade.kernel = #binade.schedule<elementwise>} {
+  %y = binade.dequantize %x, %s {format = #binade.quantized<f8E4M3FN, per_row, scale = f32>}
+    : (tensor<64x512xf8E4M3FN>, tensor<64xf32>) -> tensor<64x512xbf16>
+  return %y : tensor<64x512xbf16>
+}

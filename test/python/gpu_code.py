@@ -1,0 +1,139 @@
+"""PTX of kernels, taken apart: entries, loops, and what the assembler says of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+from reference import BUILD, ROOT, binade
+
+TOOLS = BUILD / "bin"
+HEADER = re.compile(r"^\.(?:version|target|address_size) .*\n", re.MULTILINE)
+
+
+def find_ptxas() -> str | None:
+    root = os.environ.get("BINADE_CUDA_ROOT")
+    return shutil.which("ptxas", path=root and f"{root}/bin")
+
+
+@dataclasses.dataclass
+class Entry:
+    kernel: str  # As it is called in the module.
+    symbol: str
+    grid: int
+    block: int
+    shared: int
+    workspace: int
+    lines: list[str]  # Labels and instructions.
+
+    def instructions(self) -> list[str]:
+        return [line for line in self.lines if not line.endswith(":")]
+
+    def hot(self) -> list[str]:
+        """Instructions of the innermost loops, or all where there is none."""
+        labels = {
+            line[:-1]: at for at, line in enumerate(self.lines) if line[-1] == ":"
+        }
+        loops = []
+        for at, line in enumerate(self.lines):
+            target = re.search(r"\bbra(?:\.uni)?\s+(\$\w+)", line)
+            if target and labels[target[1]] <= at:
+                loops.append(range(labels[target[1]], at + 1))
+        inner = [
+            loop for loop in loops if not any(set(other) < set(loop) for other in loops)
+        ]
+        places = {at for loop in inner or [range(len(self.lines))] for at in loop}
+        return [self.lines[at] for at in sorted(places) if self.lines[at][-1] != ":"]
+
+    def divisions(self) -> int:
+        """Those that are a sequence of instructions, and now and then a longer one."""
+        return sum(
+            bool(re.search(r"\b(?:div|rcp|sqrt)\.rn", line)) for line in self.hot()
+        )
+
+
+def parse(ptx: str) -> list[Entry]:
+    described = re.findall(
+        r"^// ([\w.]+): (\w+), (\d+) blocks of (\d+) threads, (\d+) bytes of shared "
+        r"memory, (\d+) of workspace",
+        ptx,
+        re.MULTILINE,
+    )
+    entries = []
+    for kernel, symbol, *sizes in described:
+        body = ptx[ptx.index(f".entry {symbol}(") :]
+        body = body[body.index("\n{") + 2 : body.index("\n}")]
+        lines = [line.split("//")[0].strip() for line in body.splitlines()]
+        lines = [line for line in lines if line and not line.startswith(".")]
+        entries.append(Entry(kernel, symbol, *map(int, sizes), lines))
+    return entries
+
+
+def compile_ptx(path: pathlib.Path, chip: str = "sm_90") -> subprocess.CompletedProcess:
+    command = [TOOLS / "binade-translate", path, "--kernels-to-ptx", f"--chip={chip}"]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+@dataclasses.dataclass
+class Usage:
+    registers: int
+    spills: int  # Bytes.
+    stack: int
+
+
+def assemble(ptx: str, chip: str, directory: pathlib.Path) -> dict[str, Usage]:
+    """What each entry takes, by symbol. All modules of `ptx` are assembled as one."""
+    header = "".join(HEADER.findall(ptx)[:3])
+    path = directory / f"{chip}.ptx"
+    path.write_text(header + HEADER.sub("", ptx))
+    output = path.with_suffix(".cubin")
+    command = [find_ptxas(), f"-arch={chip}", "-v", path, "-o", output]
+    process = subprocess.run(
+        command, capture_output=True, text=True, timeout=600, check=False
+    )
+    assert process.returncode == 0, process.stderr[-2000:]
+    pattern = re.compile(
+        r"Compiling entry function '(\w+)'.*?(\d+) bytes stack frame, "
+        r"(\d+) bytes spill stores.*?Used (\d+) registers",
+        re.DOTALL,
+    )
+    return {
+        symbol: Usage(int(registers), int(spills), int(stack))
+        for symbol, stack, spills, registers in pattern.findall(process.stderr)
+    }
+
+
+def read_kernels(policy):
+    """Modules of the policy's kernels by name, without the step that launches them."""
+    model = ROOT / "examples/char-gpt/mini.onnx"
+    process = binade("compile", model, "--policy", policy, "--to=kernels", "-o", "-")
+    assert process.returncode == 0, process.stderr
+    process = subprocess.run(
+        [TOOLS / "binade-opt"],
+        input=process.stdout,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    tops = re.findall(
+        r"^  (?! |\}).*?(?=^  (?! |\})|^\})", process.stdout, re.DOTALL | re.MULTILINE
+    )
+    heads = [top.split("\n", 1)[0] for top in tops]
+    rules = [
+        top
+        for top, head in zip(tops, heads)
+        if "binade.optimizer" in head
+        or re.search(r"@[\w.]+\.(?:scalars|update)\b", head)
+    ]
+    kernels = {}
+    for top, head in zip(tops, heads):
+        if "binade.kernel" in head:
+            parts = rules if "binade.optimizer" in top else []
+            kernels[re.search(r"@(\w+)", head)[1]] = "".join([*parts, top])
+    return kernels

@@ -1,0 +1,409 @@
+"""Runs PTX, of the instructions that kernels have: all threads of a block in numpy.
+
+Threads are where they are: those that are furthest back go on together. A shuffle waits
+for its warp and a barrier for the block. Accesses are checked against the memory's size,
+and against their own.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+import ml_dtypes
+import numpy as np
+from gpu_code import Entry
+
+WARP = 32
+UNSIGNED = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+SIGNED = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
+FLOAT = {16: np.float16, 32: np.float32, 64: np.float64}
+CANONICAL = {"e4m3": 0x7F, "e5m2": 0x7F, "bf16": 0x7FFF, "f16": 0x7FFF}
+NARROW = {
+    "e4m3": ml_dtypes.float8_e4m3fn,
+    "e5m2": ml_dtypes.float8_e5m2,
+    "bf16": ml_dtypes.bfloat16,
+    "f16": np.float16,
+}
+COMPARE = {
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
+    "gt": np.greater, "ge": np.greater_equal,
+    "lo": np.less, "ls": np.less_equal, "hi": np.greater, "hs": np.greater_equal,
+}  # fmt: skip
+
+
+def numpy_type(name):
+    kind, width = name[0], int(name[1:])
+    return {"b": UNSIGNED, "u": UNSIGNED, "s": SIGNED, "f": FLOAT}[kind][width]
+
+
+def is_number(x, dtype):
+    """Bits of registers as numbers of a type, and back."""
+    return np.ascontiguousarray(x.astype(UNSIGNED[8 * np.dtype(dtype).itemsize])).view(
+        dtype
+    )
+
+
+def to_bits(x):
+    return (
+        np.ascontiguousarray(x).view(UNSIGNED[8 * x.dtype.itemsize]).astype(np.uint64)
+    )
+
+
+def fma(x, y, z):
+    if x.dtype == np.float64:
+        exact = np.isfinite(x) & np.isfinite(y) & np.isfinite(z)
+        result = x * y + z
+        for i in np.flatnonzero(exact):
+            total = Fraction(x[i]) * Fraction(y[i]) + Fraction(z[i])
+            if total:  # The sign of 0 is the sum's.
+                result[i] = float(total)
+        return result
+    # The product is exact in f64; the sum, rounded to odd, is rounded once after all.
+    product, z = x.astype(np.float64) * y.astype(np.float64), z.astype(np.float64)
+    total = product + z
+    other = total - product
+    error = (product - (total - other)) + (z - other)
+    bits = total.view(np.int64)
+    toward = np.where((error > 0) == (total > 0), 1, -1)
+    inexact = (error != 0) & np.isfinite(total) & (bits & 1 == 0)
+    return np.where(inexact, bits + toward, bits).view(np.float64).astype(np.float32)
+
+
+def narrow(x, name, saturate):
+    if saturate:
+        largest = np.float32(ml_dtypes.finfo(NARROW[name]).max)
+        x = np.clip(x, -largest, largest)
+    y = x.astype(NARROW[name])
+    bits = y.view(UNSIGNED[8 * y.dtype.itemsize]).astype(np.uint64)
+    return np.where(np.isnan(x), np.uint64(CANONICAL[name]), bits)
+
+
+class Block:
+    def __init__(self, entry: Entry, memories, number, threads, grid):
+        self.code = [line.rstrip(";") for line in entry.instructions()]
+        self.labels, at = {}, 0
+        for line in entry.lines:
+            if line.endswith(":"):
+                self.labels[line[:-1]] = at
+            else:
+                at += 1
+        # Memory i begins at address i * 2^40.
+        self.memories = [*memories, np.zeros(entry.shared, np.uint8)]
+        self.special = {
+            "%tid.x": np.arange(threads), "%ctaid.x": np.full(threads, number),
+            "%ntid.x": np.full(threads, threads), "%nctaid.x": np.full(threads, grid),
+        }  # fmt: skip
+        self.registers = {}
+        self.at = np.zeros(threads, int)
+        self.done = np.zeros(threads, bool)
+
+    def run(self):
+        while not self.done.all():
+            self.who, at = self.choose()
+            self.at[self.who] += 1
+            self.step(self.code[at])
+
+    def choose(self):
+        """Threads that may go on, and where they are."""
+        for at in np.unique(self.at[~self.done]):
+            there = (self.at == at) & ~self.done
+            together = {"shfl": WARP, "bar.": len(there)}.get(self.code[at][:4], 1)
+            groups = (there | self.done).reshape(-1, together).all(axis=1)
+            there &= np.repeat(groups, together)
+            if there.any():
+                return np.flatnonzero(there), at
+        raise AssertionError("threads wait for each other at shuffles and barriers")
+
+    # Operands.
+
+    def get(self, operand, dtype=np.uint64):
+        if operand in self.special:
+            bits = self.special[operand][self.who].astype(np.uint64)
+        elif operand.startswith("%"):
+            bits = self.registers[operand][self.who]
+        elif operand.startswith(("0f", "0d")):
+            bits = np.full(len(self.who), int("0x" + operand[2:], 0), np.uint64)
+        elif re.match(r"-?(0x)?[0-9A-Fa-f]+U?$", operand):
+            number = int(operand.rstrip("U"), 0)
+            bits = np.full(len(self.who), number & (2**64 - 1), np.uint64)
+        else:  # The address of shared memory.
+            bits = np.full(len(self.who), (len(self.memories) - 1) << 40, np.uint64)
+        return is_number(bits, dtype)
+
+    def set(self, register, value):
+        if register == "_":
+            return
+        all_threads = self.registers.setdefault(
+            register, np.zeros(len(self.at), np.uint64)
+        )
+        all_threads[self.who] = to_bits(value) if value.dtype != bool else value
+
+    def address(self, text, size):
+        base, offset = re.match(r"\[([^+\]]+)(?:\+(-?\d+))?\]", text).groups()
+        where = self.get(base).astype(np.int64) + int(offset or 0)
+        assert (where % size == 0).all(), f"{text}: not aligned to {size} bytes"
+        memory = where >> 40
+        assert (memory == memory[0]).all()
+        return self.memories[memory[0]], where & ((1 << 40) - 1)
+
+    # Instructions.
+
+    def step(self, line):
+        guard = re.match(r"@(!?)(%p\d+)\s+", line)
+        if guard:
+            everyone = self.who
+            holds = self.get(guard[2]).astype(bool) ^ bool(guard[1])
+            self.who = everyone[holds]
+            line = line[guard.end() :]
+        name, _, rest = line.partition(" ")
+        name, _, more = name.partition("\t")
+        rest = (more + rest).strip()
+        operands = re.findall(r"\{[^}]*\}|\[[^\]]*\]|[^,\s]+", rest)
+        if len(self.who):
+            self.execute(name.split("."), operands)
+
+    def execute(self, name, operands):
+        op, last = name[0], name[-1]
+        method = getattr(self, f"do_{op}", None)
+        if method:
+            return method(name, operands)
+        dtype = numpy_type(last)
+        values = [self.get(operand, dtype) for operand in operands[1:]]
+        with np.errstate(all="ignore"):
+            self.set(
+                operands[0], np.asarray(self.compute(op, name, values)).astype(dtype)
+            )
+        return None
+
+    @staticmethod
+    def compute(op, name, v):
+        isFloat = v[0].dtype.kind == "f"
+        if op in ("mul", "mad", "div", "sqrt", "rcp", "add", "sub", "fma"):
+            assert not isFloat or "rn" in name, f"{name} rounds otherwise"
+        if op in ("max", "min") and isFloat:
+            propagates = {"max": np.maximum, "min": np.minimum}[op]
+            ignores = {"max": np.fmax, "min": np.fmin}[op]
+            return (propagates if "NaN" in name else ignores)(*v)
+        if op == "copysign":
+            return np.copysign(v[1], v[0])
+        if op == "bfe":
+            return (v[0] >> v[1]) & ((v[0].dtype.type(1) << v[2]) - v[0].dtype.type(1))
+        table = {
+            "add": np.add, "sub": np.subtract, "mul": np.multiply, "max": np.maximum,
+            "min": np.minimum, "and": np.bitwise_and, "or": np.bitwise_or,
+            "xor": np.bitwise_xor, "neg": np.negative, "abs": np.abs, "sqrt": np.sqrt,
+            "fma": fma, "rcp": lambda x: x.dtype.type(1) / x,
+            "mad": lambda x, y, z: x * y + z, "not": np.invert,
+            "div": np.divide if isFloat else np.floor_divide, "rem": np.remainder,
+        }  # fmt: skip
+        return table[op](*v)
+
+    def do_ld(self, name, operands):
+        if name[1] == "param":
+            index = int(re.search(r"_param_(\d+)", operands[1])[1])
+            self.set(operands[0], np.full(len(self.who), index << 40, np.uint64))
+            return
+        dtype = numpy_type(name[-1])
+        registers = re.findall(r"[%\w]+", operands[0])
+        size = np.dtype(dtype).itemsize
+        memory, where = self.address(operands[1], size * len(registers))
+        assert (where + size * len(registers) <= len(memory)).all() and (
+            where >= 0
+        ).all()
+        for index, register in enumerate(registers):
+            at = where[:, None] + index * size + np.arange(size)
+            self.set(register, np.ascontiguousarray(memory[at]).view(dtype)[:, 0])
+
+    def do_st(self, name, operands):
+        dtype = numpy_type(name[-1])
+        registers = re.findall(r"[%\w]+", operands[1])
+        size = np.dtype(dtype).itemsize
+        memory, where = self.address(operands[0], size * len(registers))
+        assert (where + size * len(registers) <= len(memory)).all() and (
+            where >= 0
+        ).all()
+        for index, register in enumerate(registers):
+            at = where[:, None] + index * size + np.arange(size)
+            memory[at] = self.get(register, dtype)[:, None].view(np.uint8)
+
+    def do_mov(self, name, operands):
+        to, source = operands
+        if to.startswith("{"):
+            parts = re.findall(r"[%\w]+", to)
+            width = np.dtype(numpy_type(name[-1])).itemsize * 8 // len(parts)
+            bits = self.get(source)
+            for index, part in enumerate(parts):
+                self.set(
+                    part, (bits >> np.uint64(index * width)).astype(UNSIGNED[width])
+                )
+        elif source.startswith("{"):
+            parts = re.findall(r"[%\w]+", source)
+            width = np.dtype(numpy_type(name[-1])).itemsize * 8 // len(parts)
+            bits = sum(
+                self.get(part, UNSIGNED[width]).astype(np.uint64)
+                << np.uint64(index * width)
+                for index, part in enumerate(parts)
+            )
+            self.set(to, bits)
+        else:
+            self.set(to, self.get(source, numpy_type(name[-1])))
+
+    def do_cvta(self, name, operands):
+        self.set(operands[0], self.get(operands[1]))
+
+    def do_cvt(self, name, operands):
+        to, source = name[-2], name[-1]
+        if to.endswith("x2") and source == "f32":  # The first becomes the upper half.
+            assert "rn" in name
+            kind, saturate = to[:-2], "satfinite" in name
+            width = np.uint64(8 * np.dtype(NARROW[kind]).itemsize)
+            high, low = (self.get(x, np.float32) for x in operands[1:])
+            bits = narrow(high, kind, saturate) << width | narrow(low, kind, saturate)
+            self.set(operands[0], bits)
+            return
+        if source.endswith("x2"):
+            codes = self.get(operands[1], np.uint16)
+            dtype = NARROW[source[:-2]]
+            low, high = (
+                x.astype(np.uint8)
+                .view(dtype)
+                .astype(np.float16)
+                .view(np.uint16)
+                .astype(np.uint32)
+                for x in (codes & 0xFF, codes >> 8)
+            )
+            self.set(operands[0], high << 16 | low)
+            return
+        x, dtype = self.get(operands[1], numpy_type(source)), numpy_type(to)
+        rounding = {"rni": np.rint, "rmi": np.floor, "rpi": np.ceil, "rzi": np.trunc}
+        for mode in name[1:-2]:
+            if mode in rounding:
+                x = rounding[mode](x)
+        with np.errstate(all="ignore"):
+            self.set(operands[0], x.astype(dtype))
+
+    def do_mul(self, name, operands):
+        dtype = numpy_type(name[-1])
+        x, y = (self.get(operand, dtype) for operand in operands[1:])
+        if "wide" in name:
+            wide = numpy_type(f"{name[-1][0]}{2 * int(name[-1][1:])}")
+            x, y = x.astype(wide), y.astype(wide)
+        else:
+            assert "lo" in name or "rn" in name
+        with np.errstate(all="ignore"):
+            self.set(operands[0], x * y)
+
+    def do_mad(self, name, operands):
+        dtype = numpy_type(name[-1])
+        x, y = (self.get(operand, dtype) for operand in operands[1:3])
+        if "wide" in name:
+            dtype = numpy_type(f"{name[-1][0]}{2 * int(name[-1][1:])}")
+        z = self.get(operands[3], dtype)
+        with np.errstate(all="ignore"):
+            self.set(operands[0], x.astype(dtype) * y.astype(dtype) + z)
+
+    def shift(self, name, operands, shift):
+        dtype = numpy_type(name[-1])
+        width = 8 * np.dtype(dtype).itemsize
+        x, count = self.get(operands[1], dtype), self.get(operands[2], np.uint32)
+        beyond = (
+            np.where(x < 0, -1, 0) if dtype in SIGNED.values() else np.zeros_like(x)
+        )
+        moved = shift(x, np.minimum(count, width - 1).astype(dtype))
+        self.set(operands[0], np.where(count < width, moved, beyond).astype(dtype))
+
+    def do_shl(self, name, operands):
+        self.shift(name, operands, np.left_shift)
+
+    def do_shr(self, name, operands):
+        self.shift(name, operands, np.right_shift)
+
+    def do_setp(self, name, operands):
+        dtype = numpy_type(name[-1])
+        x, y = (self.get(operand, dtype) for operand in operands[1:3])
+        mode = name[1]
+        if mode in ("nan", "num"):
+            holds = np.isnan(x) | np.isnan(y)
+            holds = holds if mode == "nan" else ~holds
+        elif mode in COMPARE:
+            holds = COMPARE[mode](x, y)
+            if dtype in FLOAT.values() and mode == "ne":
+                holds &= ~(np.isnan(x) | np.isnan(y))
+        else:  # Of floats, or unordered.
+            assert mode[-1] == "u", mode
+            holds = COMPARE[mode[:-1]](x, y) | np.isnan(x) | np.isnan(y)
+        self.set(operands[0], holds)
+
+    def do_selp(self, name, operands):
+        dtype = numpy_type(name[-1])
+        x, y = (self.get(operand, dtype) for operand in operands[1:3])
+        self.set(operands[0], np.where(self.get(operands[3]).astype(bool), x, y))
+
+    def logic(self, name, operands):
+        x, *y = (self.get(operand, numpy_type(name[-1])) for operand in operands[1:])
+        function = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
+        self.set(operands[0], function[name[0]](x, *y))
+
+    def do_and(self, name, operands):
+        if name[-1] != "pred":
+            return self.logic(name, operands)
+        return self.set(operands[0], np.logical_and(*map(self.flag, operands[1:])))
+
+    def do_or(self, name, operands):
+        if name[-1] != "pred":
+            return self.logic(name, operands)
+        return self.set(operands[0], np.logical_or(*map(self.flag, operands[1:])))
+
+    def do_xor(self, name, operands):
+        if name[-1] != "pred":
+            return self.logic(name, operands)
+        return self.set(operands[0], np.logical_xor(*map(self.flag, operands[1:])))
+
+    def do_not(self, name, operands):
+        x = (
+            self.flag(operands[1])
+            if name[-1] == "pred"
+            else self.get(operands[1], numpy_type(name[-1]))
+        )
+        self.set(operands[0], ~x)
+
+    def flag(self, operand):
+        return self.get(operand).astype(bool)
+
+    def do_prmt(self, name, operands):
+        x, y = (self.get(operand, np.uint32) for operand in operands[1:3])
+        both = (x.astype(np.uint64) | y.astype(np.uint64) << np.uint64(32)).view(
+            np.uint8
+        )
+        both = both.reshape(-1, 8)
+        selector = self.get(operands[3], np.uint32)
+        result = np.zeros((len(x), 4), np.uint8)
+        for index in range(4):
+            nibble = (selector >> np.uint32(4 * index)) & 15
+            byte = both[np.arange(len(x)), nibble & 7]
+            result[:, index] = np.where(
+                nibble & 8, (byte.view(np.int8) >> 7).view(np.uint8), byte
+            )
+        self.set(operands[0], result.view(np.uint32)[:, 0])
+
+    def do_bra(self, name, operands):
+        self.at[self.who] = self.labels[operands[0]]
+
+    def do_ret(self, name, operands):
+        self.done[self.who] = True
+
+    def do_bar(self, name, operands):
+        pass
+
+    def do_shfl(self, name, operands):
+        assert name[1:3] == ["sync", "bfly"] and int(operands[4], 0) in (-1, 2**32 - 1)
+        to = operands[0].split("|")
+        mask = int(operands[2], 0)
+        self.set(to[0], self.registers[operands[1]][self.who ^ mask])
+
+
+def run(entry: Entry, memories: list[np.ndarray], blocks=None) -> None:
+    """Runs blocks of a kernel, all unless told, on memories of bytes: its parameters."""
+    for number in range(entry.grid) if blocks is None else blocks:
+        Block(entry, memories, number, entry.block, entry.grid).run()

@@ -1,0 +1,158 @@
+"""Code of kernels for a GPU: exact instructions, registers, and how many it takes.
+
+Budgets are upper bounds, of the instructions of PTX in the innermost loops by element, of
+the divisions and roots among them, and of what the assembler reports; `lanes` is how
+many elements a thread takes at a time; `pytest -s` prints
+what there is. Templates spill nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import subprocess
+
+import pytest
+from gpu_code import TOOLS, assemble, compile_ptx, find_ptxas, parse, read_kernels
+from reference import ROOT, binade
+
+DATA = ROOT / "test/data"
+CHIPS = ["sm_80", "sm_89", "sm_90", "sm_100"]
+# Approximations, flushed subnormal numbers, memory of a thread, and calls.
+FORBIDDEN = re.compile(r"\.approx|\.ftz|\.local|\bcall\b")
+
+# Bytes that kernels are known to spill: these are to become fewer.
+SPILLS = {"abs_encode": 8, "optimizer_update": 160}
+
+needs_ptxas = pytest.mark.skipif(not find_ptxas(), reason="no ptxas")
+
+
+def check_instructions(entries):
+    for entry in entries:
+        wrong = [line for line in entry.instructions() if FORBIDDEN.search(line)]
+        assert not wrong, f"{entry.kernel}: {wrong[:3]}"
+
+
+@pytest.fixture(scope="module")
+def templates():
+    process = compile_ptx(DATA / "gpu-kernels.mlir")
+    assert process.returncode == 0, process.stderr
+    return process.stdout
+
+
+def test_templates_hold_their_budgets(templates, tmp_path):
+    budgets = json.loads((DATA / "gpu-budgets.json").read_text())
+    entries = parse(templates)
+    assert {entry.kernel for entry in entries} == set(budgets)
+    check_instructions(entries)
+    usage = assemble(templates, "sm_90", tmp_path) if find_ptxas() else {}
+    columns = ["per_element", "divisions", "registers", "spills", "shared"]
+    print(f"\n{'':16}" + "".join(f"{name:>12}" for name in columns))
+    over = []
+    for entry in entries:
+        used = usage.get(entry.symbol)
+        lanes = budgets[entry.kernel]["lanes"]
+        found = {
+            "per_element": len(entry.hot()) / lanes,
+            "divisions": entry.divisions() / lanes,
+            "shared": entry.shared,
+        }
+        if used:
+            found |= {"registers": used.registers, "spills": used.spills + used.stack}
+        print(
+            f"{entry.kernel:16}"
+            + "".join(f"{found.get(name, '-'):>12}" for name in columns)
+        )
+        most = budgets[entry.kernel] | {"spills": 0}
+        over += [
+            f"{entry.kernel} has {name} {value}, more than {most[name]}"
+            for name, value in found.items()
+            if value > most[name]
+        ]
+    assert not over, over
+
+
+def test_targets_are_listed(monkeypatch, tmp_path):
+    chips = re.findall(r"^cuda:(\w+)", binade("list", "targets").stdout, re.MULTILINE)
+    assert chips == CHIPS
+    monkeypatch.setenv("BINADE_CUDA_ROOT", str(tmp_path))
+    assert (
+        "ptxas was not found: set BINADE_CUDA_ROOT" in binade("list", "targets").stdout
+    )
+
+
+def test_without_an_assembler_there_is_ptx(monkeypatch, tmp_path):
+    monkeypatch.setenv("BINADE_CUDA_ROOT", str(tmp_path))
+    (tmp_path / "one.mlir").write_text(
+        re.search(
+            r"^func.*?^}",
+            (DATA / "gpu-kernels.mlir").read_text(),
+            re.DOTALL | re.MULTILINE,
+        )[0]
+    )
+    assert compile_ptx(tmp_path / "one.mlir").returncode == 0
+    command = [TOOLS / "binade-translate", tmp_path / "one.mlir", "--kernels-to-cubin"]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert process.returncode == 1
+    assert "found no ptxas; set BINADE_CUDA_ROOT" in process.stderr
+
+
+@needs_ptxas
+@pytest.mark.parametrize("chip", CHIPS)
+def test_templates_assemble(chip, tmp_path):
+    process = compile_ptx(DATA / "gpu-kernels.mlir", chip)
+    assert process.returncode == 0, process.stderr
+    entries = parse(process.stdout)
+    check_instructions(entries)
+    usage = assemble(process.stdout, chip, tmp_path)
+    assert {entry.symbol for entry in entries} == set(usage)
+
+
+POLICIES = binade("list", "policies").stdout.splitlines()
+POLICIES = [line.split()[0] for line in POLICIES if line[:1].strip()]
+FAST = {"fp32", "bf16-amp", "coat", "fp8-block"}
+
+
+@needs_ptxas
+@pytest.mark.parametrize(
+    ("policy", "chip"),
+    [
+        pytest.param(
+            policy,
+            chip,
+            marks=[] if policy in FAST and chip == "sm_90" else pytest.mark.slow,
+        )
+        for policy in POLICIES
+        for chip in (CHIPS if policy == "coat" else ["sm_90"])
+    ],
+)
+def test_kernels_of_policies_assemble(policy, chip, tmp_path):
+    codes, without, seen = [], [], set()
+    for name, text in read_kernels(policy).items():
+        shape = hashlib.sha256(re.sub(rf"@{name}\b", "@", text).encode()).digest()
+        if shape in seen:
+            continue
+        seen.add(shape)
+        path = tmp_path / "kernel.mlir"
+        path.write_text(text)
+        process = compile_ptx(path, chip)
+        if "has no schedule for a GPU" in process.stderr:
+            without.append(name)
+            continue
+        assert process.returncode == 0, f"{name}: {process.stderr}"
+        codes.append(process.stdout)
+    assert codes
+    print(
+        f"\n{policy}: {len(codes)} kernels; no schedule: {', '.join(without) or 'none'}"
+    )
+    ptx = "".join(codes)
+    entries = parse(ptx)
+    check_instructions(entries)
+    usage = assemble(ptx, chip, tmp_path)
+    assert {entry.symbol for entry in entries} == set(usage)
+    for entry in entries:
+        # Divisions of f64 are subroutines of the assembler's.
+        if not any(".f64" in line for line in entry.instructions()):
+            used, op = usage[entry.symbol], re.sub(r"_\d+$", "", entry.kernel)
+            assert used.spills <= SPILLS.get(op, 0), f"{entry.kernel}: {used}"
