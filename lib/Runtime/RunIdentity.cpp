@@ -28,8 +28,10 @@ static void forgetTarget(Launch &launch, const std::vector<Buffer> &buffers) {
 static void forgetMachine(std::vector<Record> &records,
                           const std::vector<Buffer> &buffers) {
   for (Record &record : records) {
-    if (auto *matmul = std::get_if<Matmul>(&record.body))
+    if (auto *matmul = std::get_if<Matmul>(&record.body)) {
       matmul->scratch.reset();
+      matmul->kernel.clear();
+    }
     if (auto *convolution = std::get_if<Convolution>(&record.body))
       convolution->scratch.reset();
     if (auto *launch = std::get_if<Launch>(&record.body))

@@ -112,6 +112,15 @@ def test_a_device_trains_as_the_cpu_does(policy, optimizer, bundles, tmp_path):
     check_close(tmp_path / "cuda", tmp_path / "cpu", optimizer)
 
 
+def test_without_a_library_kernels_multiply(bundles, tmp_path):
+    library_path, out = tmp_path / "lib", ["--out", tmp_path / "run"]
+    library_path.mkdir()
+    (library_path / "libcuda.so.1").symlink_to(SIMULATED / "libcuda.so.1")
+    bundles.train(bundles.compile(), out, library_path=library_path)
+    bundles.train(bundles.compile("cpu"), ["--out", tmp_path / "cpu"])
+    check_close(tmp_path / "run", tmp_path / "cpu", "adamw")
+
+
 def test_runs_of_a_device_are_deterministic(bundles, tmp_path):
     bundle = bundles.compile()
     for name in ("first", "second"):
@@ -141,6 +150,14 @@ def test_a_run_goes_on_elsewhere(first, second, bundles, tmp_path):
     done = bundles.train(bundles.compile(second), ["--resume", out])
     assert "resumed after step 2\n" in done.stdout
     check_close(out, unbroken, "adamw")
+
+
+def test_a_bundle_is_inspected_without_a_device(bundles):
+    done = run("binade", "inspect", bundles.compile(), BINADE_SIMULATED_CUDA="init=100")
+    heading, _, memory, *rest = done.stdout.splitlines()
+    assert heading == "mlp, policy fp32, kernels for cuda:sm_90"
+    assert re.match(r"memory [\d.]+ KiB: parameter ", memory)
+    assert any("relu" in line for line in rest)
 
 
 # --- Errors ---------------------------------------------------------------------------
