@@ -24,13 +24,20 @@ using namespace binade::plan;
 void binade::printHeading(std::ostream &out, const Program &program) {
   const Plan &plan = program.getPlan();
   out << (plan.model.empty() ? "model" : printable(plan.model)) << ", policy "
-      << printable(plan.policy) << ", " << program.getThreads()
-      << (program.getThreads() == 1 ? " thread" : " threads");
-  if (!program.getIsa().empty())
-    out << ", " << program.getIsa();
-  std::string version = oneDnnVersion();
-  out << (version.empty() ? ", own contractions" : ", oneDNN " + version)
-      << "\n";
+      << printable(plan.policy) << ", ";
+  if (plan.chip.empty()) {
+    out << program.getThreads()
+        << (program.getThreads() == 1 ? " thread" : " threads");
+    if (!program.getIsa().empty())
+      out << ", " << program.getIsa();
+    std::string version = oneDnnVersion();
+    out << (version.empty() ? ", own contractions" : ", oneDNN " + version);
+  } else {
+    out << "kernels for cuda:" << printable(plan.chip);
+    if (std::string device = program.formatDevice(); !device.empty())
+      out << " on " << device;
+  }
+  out << "\n";
   if (!getSettings(plan).empty())
     out << "settings " << describeSettings(plan) << "\n";
 }

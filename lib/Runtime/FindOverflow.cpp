@@ -1,6 +1,7 @@
 //===- FindOverflow.cpp - Where a step first left the numbers -------------===//
 
 #include "ProgramImplementation.h"
+#include "Views.h"
 #include "binade/Container/FloatConversion.h"
 #include <cmath>
 #include <cstring>
@@ -8,34 +9,6 @@
 
 using namespace binade;
 using namespace binade::plan;
-
-template <typename Visit>
-static void forEachView(const Record &record, Visit visit) {
-  auto optional = [&](const std::optional<View> &view) {
-    if (view)
-      visit(*view);
-  };
-  if (auto *launch = std::get_if<Launch>(&record.body)) {
-    for (const Segment &segment : launch->segments)
-      std::for_each(segment.operands.begin(), segment.operands.end(), visit);
-  } else if (auto *matmul = std::get_if<Matmul>(&record.body)) {
-    visit(matmul->out);
-    visit(matmul->lhs);
-    visit(matmul->rhs);
-    optional(matmul->bias);
-  } else if (auto *convolution = std::get_if<Convolution>(&record.body)) {
-    visit(convolution->x);
-    visit(convolution->weight);
-    visit(convolution->y);
-    optional(convolution->bias);
-  } else if (auto *copy = std::get_if<Copy>(&record.body)) {
-    visit(copy->from);
-    visit(copy->to);
-  } else {
-    for (const Record &inner : std::get<Loop>(record.body).body)
-      forEachView(inner, visit);
-  }
-}
 
 namespace {
 struct Range {

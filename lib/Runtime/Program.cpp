@@ -163,6 +163,8 @@ Program::Implementation::prepare(std::span<const std::byte> object,
 
 Result<void>
 Program::Implementation::prepareCuda(std::span<const ModuleImages> modules) {
+  if (options.needsNoDevice)
+    return {};
   std::set<std::string> names;
   for (const ModuleImages &images : modules)
     for (const auto &[chip, image] : images)
@@ -251,8 +253,10 @@ const Plan &Program::getPlan() const { return implementation->plan; }
 unsigned Program::getThreads() const { return implementation->threads; }
 std::string_view Program::getIsa() const { return implementation->isa; }
 std::string Program::formatDevice() const {
+  if (implementation->plan.chip.empty())
+    return "cpu";
   return implementation->engine ? implementation->engine->getDevice().format()
-                                : "cpu";
+                                : "";
 }
 std::uint64_t Program::getExtraBytes() const {
   return implementation->executor.getExtraBytes();

@@ -1,41 +1,81 @@
 //===- RunIdentity.cpp - What makes a run the same run --------------------===//
 
 #include "RunIdentity.h"
+#include "Views.h"
 #include "binade/Container/Sha256.h"
 #include "binade/Plan/PlanJson.h"
 
 using namespace binade;
 using namespace binade::plan;
 
-static void forgetMachine(std::vector<Record> &records) {
+/// What a target decides: how a kernel's work is divided, and the memory that
+/// this takes.
+static void forgetTarget(Launch &launch, const std::vector<Buffer> &buffers) {
+  auto isScratch = [&](const View &view) {
+    const Buffer &buffer = buffers[view.buffer];
+    return buffer.category == Category::Workspace && buffer.name.empty() &&
+           buffer.dtype == DType::I8;
+  };
+  launch.grain = 1;
+  launch.finish = false;
+  launch.finishOperands.clear();
+  for (Segment &segment : launch.segments) {
+    segment.extent = 0;
+    std::erase_if(segment.operands, isScratch);
+  }
+}
+
+static void forgetMachine(std::vector<Record> &records,
+                          const std::vector<Buffer> &buffers) {
   for (Record &record : records) {
-    if (auto *matmul = std::get_if<Matmul>(&record.body))
+    if (auto *matmul = std::get_if<Matmul>(&record.body)) {
       matmul->scratch.reset();
+      matmul->kernel.clear();
+    }
     if (auto *convolution = std::get_if<Convolution>(&record.body))
       convolution->scratch.reset();
+    if (auto *launch = std::get_if<Launch>(&record.body))
+      forgetTarget(*launch, buffers);
     if (auto *loop = std::get_if<Loop>(&record.body)) {
       loop->slots = 0;
-      forgetMachine(loop->body);
+      forgetMachine(loop->body, buffers);
     }
   }
 }
 
+/// Numbers buffers by their first mention, and drops those that have none:
+/// scratch memory counts otherwise on another machine.
+static void numberBuffers(Plan &plan) {
+  std::map<std::uint32_t, std::uint32_t> numbers;
+  std::vector<Buffer> buffers;
+  auto renumber = [&](std::uint32_t &buffer) {
+    auto next = static_cast<std::uint32_t>(buffers.size());
+    auto [number, isNew] = numbers.try_emplace(buffer, next);
+    if (isNew)
+      buffers.push_back(plan.buffers[buffer]);
+    buffer = number->second;
+  };
+  for (Port &port : plan.ports)
+    renumber(port.buffer);
+  for (auto *records : {&plan.records, &plan.accumulation, &plan.evaluation})
+    for (Record &record : *records)
+      forEachView(record, [&](View &view) { renumber(view.buffer); });
+  plan.buffers = std::move(buffers);
+}
+
 std::string binade::hashComputation(Plan plan) {
   plan.threads = 0;
+  plan.chip.clear();
+  plan.deviceKernels.clear();
   plan.arenaBytes = 0;
   plan.ledger.clear();
-  for (Buffer &buffer : plan.buffers) {
-    buffer.offset = buffer.slot = 0;
-    if (buffer.category == Category::Library) {
-      buffer.bytes = 0;
-      buffer.shape.clear();
-    }
-  }
   for (Port &port : plan.ports)
     port.init = NoInit();
-  forgetMachine(plan.records);
-  forgetMachine(plan.accumulation);
-  forgetMachine(plan.evaluation);
+  for (auto *records : {&plan.records, &plan.accumulation, &plan.evaluation})
+    forgetMachine(*records, plan.buffers);
+  numberBuffers(plan);
+  for (Buffer &buffer : plan.buffers)
+    buffer.offset = buffer.slot = 0;
   return sha256(writePlan(plan));
 }
 

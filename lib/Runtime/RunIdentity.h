@@ -17,7 +17,7 @@ std::map<std::string, std::string> identifyProgram(const Plan &plan);
 
 /// The hash of what a plan computes: of its records and of the types of its
 /// memory, but not of where that lies, what it starts from, how many threads
-/// there are or what the machine's library needs besides.
+/// there are, or what the target and the machine's library need besides.
 std::string hashComputation(Plan plan);
 
 } // namespace binade

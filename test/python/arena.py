@@ -30,13 +30,17 @@ class Bundle:
         """The memory of a program with these records in place of all."""
         path = self.path
         if records is not None:
-            text = json.dumps(self.plan | {"records": records}).encode()
-            tensors = self.tensors | {"plan": np.frombuffer(text, np.uint8)}
-            digest = hashlib.sha256(text).hexdigest()
             # Beside the weights, which may be in files of their own.
             path = path.with_suffix(".cut.bnd")
-            safetensors.save(path, tensors, self.metadata | {"sha256.plan": digest})
+            self.write(path, self.plan | {"records": records})
         return Arena(self.plan, path, seed)
+
+    def write(self, path, plan):
+        """A copy with another plan, which has the hash that the bundle says."""
+        text = json.dumps(plan).encode()
+        tensors = self.tensors | {"plan": np.frombuffer(text, np.uint8)}
+        digest = hashlib.sha256(text).hexdigest()
+        safetensors.save(path, tensors, self.metadata | {"sha256.plan": digest})
 
     def buffers(self, category):
         return [i for i, b in enumerate(self.plan["buffers"])

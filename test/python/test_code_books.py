@@ -41,7 +41,7 @@ def expect(x, values, middles):
     return code.astype(np.uint8)
 
 
-@pytest.mark.parametrize("backend", ["reference", "cpu"])
+@pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
 @pytest.mark.parametrize("name", BOOKS)
 def test_codes(name, backend):
     values = BOOKS[name]

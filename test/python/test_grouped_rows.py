@@ -26,7 +26,7 @@ def dequantize(codes, scales, size):
     return codes.astype(F32) * spread
 
 
-@pytest.mark.parametrize("backend", ["reference", "cpu"])
+@pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
 @pytest.mark.parametrize("name", SIZES)
 def test_rows_and_their_groups(name, backend):
     size, columns = SIZES[name]
@@ -66,7 +66,7 @@ def test_rows_and_their_groups(name, backend):
         np.testing.assert_array_equal(got[f"result{index}"], value, str(index))
 
 
-@pytest.mark.parametrize("backend", ["reference", "cpu"])
+@pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
 @pytest.mark.parametrize("name", SIZES)
 def test_groups_of_sums_with_a_row(name, backend):
     size, columns = SIZES[name]
@@ -89,7 +89,7 @@ def test_groups_of_sums_with_a_row(name, backend):
         np.testing.assert_array_equal(got[f"result{index}"], value, str(index))
 
 
-@pytest.mark.parametrize("backend", ["reference", "cpu"])
+@pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
 def test_what_is_no_number_stays_in_its_group(backend):
     x = np.ones((2, 64), F32)
     x[0, 3], x[1, 40], x[1, 16:32] = np.nan, np.inf, 0
@@ -114,7 +114,7 @@ def test_what_is_no_number_stays_in_its_group(backend):
     np.testing.assert_array_equal(got["result1"], [np.nan, 0])
 
 
-@pytest.mark.parametrize("backend", ["reference", "cpu"])
+@pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
 def test_sums_over_other_axes(backend):
     x = np.random.default_rng(5).integers(-9, 9, (4, 8, 32)).astype(F32)
     module = """
@@ -131,7 +131,7 @@ def test_sums_over_other_axes(backend):
     np.testing.assert_array_equal(got["result1"], -x.sum((1, 2)))
 
 
-@pytest.mark.parametrize("backend", ["reference", "cpu"])
+@pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
 def test_results_of_rows_that_share_memory(backend):
     """The sum may lie where its operand was, but is read after it."""
     a, b = np.random.default_rng(3).integers(-9, 9, (2, 16, 16)).astype(F32)
@@ -151,7 +151,7 @@ def test_results_of_rows_that_share_memory(backend):
     np.testing.assert_array_equal(got["result1"], -b.min(1))
 
 
-@pytest.mark.parametrize("backend", ["reference", "cpu"])
+@pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
 def test_numbers_of_rows_spread_over_groups(backend):
     x = np.random.default_rng(4).integers(-9, 9, (5, 48)).astype(F32)
     module = """
@@ -171,7 +171,7 @@ def test_numbers_of_rows_spread_over_groups(backend):
     np.testing.assert_array_equal(got["result1"], expected)
 
 
-@pytest.mark.parametrize("backend", ["reference", "cpu"])
+@pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
 def test_numbers_of_other_rows(backend):
     """In a square matrix the maximum of row j may meet column j."""
     x = np.random.default_rng(6).integers(-9, 9, (4, 4)).astype(F32)
@@ -189,7 +189,7 @@ def test_numbers_of_other_rows(backend):
     np.testing.assert_array_equal(got["result1"], x.max(1))
 
 
-@pytest.mark.parametrize("backend", ["reference", "cpu"])
+@pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
 def test_one_row_that_is_one_group(backend):
     x = np.random.default_rng(8).integers(-9, 9, (1, 64)).astype(F32)
     form = "format = #binade.quantized<f8E4M3FN, per_block<1, 64>, scale = f32>"

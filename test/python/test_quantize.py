@@ -14,7 +14,7 @@ F32 = np.float32
 LARGEST = {"e4m3": 448.0, "e5m2": 57344.0, "e2m1": 6.0}
 E4M3, E8M0 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e8m0fnu
 
-backends = pytest.mark.parametrize("backend", ["reference", "cpu"])
+backends = pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
 
 
 def load(name):

@@ -13,7 +13,7 @@ from test_storage_training import LOSS, Mlp, write_policy
 
 F32 = np.float32
 SEED, STEP = 0x123456789ABCDE, 41
-backends = pytest.mark.parametrize("backend", ["reference", "cpu"])
+backends = pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
 
 
 def round_randomly(x, values, random):

@@ -17,7 +17,7 @@ GOLDEN = ROOT / "test/data/golden"
 TIGER = json.loads((GOLDEN / "tiger.json").read_text())["cases"]
 HAND = TIGER["by_hand"]
 FORMS = {"kernel": "", "embedding": "embedding", "bias": "shift", "gamma": "scale"}
-BACKENDS = pytest.mark.parametrize("backend", ["reference", "cpu"])
+BACKENDS = pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
 
 
 def from_bits(record, dtype=F32):

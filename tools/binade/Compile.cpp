@@ -95,7 +95,8 @@ void addCompile(CLI::App &app, Run &run) {
       "Examples:\n"
       "  binade compile model.onnx --policy bf16-amp -o step.bnd\n"
       "  binade compile model.onnx --policy bf16-amp --to=assign -o step.mlir\n"
-      "  binade compile step.mlir --from=assign -o step.bnd");
+      "  binade compile step.mlir --from=assign -o step.bnd\n"
+      "  binade compile model.onnx --target cuda:sm_90 -o gpu.bnd");
   auto self = std::make_shared<CompileCommand>();
   self->import.add(*command, "ONNX file, or a module (.mlir)");
   self->step.add(*command);

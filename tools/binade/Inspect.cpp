@@ -44,7 +44,9 @@ struct InspectCommand {
       return compareLedgers(model);
     if (ledger == "saved")
       return listSaved(model);
-    auto loaded = model.load(import, step, {});
+    ::binade::LoadOptions options;
+    options.needsNoDevice = true;
+    auto loaded = model.load(import, step, options);
     if (auto *code = std::get_if<int>(&loaded))
       return *code;
     auto &program = std::get<Program>(loaded);

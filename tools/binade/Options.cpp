@@ -6,6 +6,7 @@
 #include "binade/Container/Suggest.h"
 #include "binade/Optimizer/RuleLibrary.h"
 #include "binade/Precision/Policy.h"
+#include "binade/Target/CUDA.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir::binade;
@@ -178,6 +179,18 @@ static Result<void> checkName(const std::string &name, llvm::StringRef suffix,
   return noName(name, suffix, what, {names.begin(), names.end()});
 }
 
+static Result<void> checkTarget(const std::string &name) {
+  std::vector<std::string> known;
+  for (const CudaChip &chip : getCudaChips())
+    known.push_back(("cuda:" + chip.name).str());
+  if (llvm::is_contained(known, name))
+    return {};
+  return usageError("no target is called " + ::binade::quote(name) +
+                    ::binade::suggest(name, known))
+      .withNote("there are " + llvm::join(known, ", ") +
+                ", and CPUs without --target");
+}
+
 Result<void> checkPolicyName(const std::string &name) {
   return checkName(name, ".yaml", "policy", getPolicyNames());
 }
@@ -209,6 +222,9 @@ Result<void> checkStateFormats(llvm::StringRef text) {
 }
 
 Result<void> StepArguments::complete() {
+  if (command->count("--target") > 0)
+    if (Result<void> known = checkTarget(options.target); !known)
+      return known;
   if (!options.budget.empty() && !::binade::parseBudget(options.budget, 1))
     return usageError("--budget expects a size such as 24MiB or a part such as "
                       "60%, got " +

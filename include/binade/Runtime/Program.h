@@ -22,6 +22,8 @@ struct LoadOptions {
   Contraction contraction = Contraction::Auto;
   /// What to run on: has to be what the bundle was compiled for.
   DeviceChoice device;
+  /// Only the plan is asked for: the device that it is for may be elsewhere.
+  bool needsNoDevice = false;
   /// Fill all memory that holds nothing between steps with NaN before each
   /// step, so that what is read without being written shows. Absent: in debug
   /// builds. Overridden by the environment variable BINADE_POISON (0 or 1).
@@ -92,7 +94,7 @@ public:
   /// The kernels that were chosen: `x86-64-v4`, `sm_90` and the like; empty
   /// without.
   std::string_view getIsa() const;
-  /// "cpu", or "cuda:0 (NVIDIA H200)".
+  /// "cpu", or "cuda:0 (NVIDIA H200)"; empty where no device was needed.
   std::string formatDevice() const;
   /// Scratch memory beyond the arena, where this machine's library needs more
   /// than the plan reserved.

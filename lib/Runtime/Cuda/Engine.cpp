@@ -37,8 +37,7 @@ Result<void> Engine::prepareMemory(const Setup &setup) {
       device->allocate(std::max<std::uint64_t>(setup.plan->arenaBytes, 1),
                        getParts(*setup.plan));
   if (!memory)
-    return std::move(memory).takeError().withNote(
-        "a smaller batch, or a narrower policy, needs less");
+    return memory.takeError();
   arena = *std::move(memory);
   return device->fill(arena.get(), std::byte(0), setup.plan->arenaBytes);
 }

@@ -1,0 +1,182 @@
+//===- DeviceKernelsTest.cpp - Plans for a device, and their modules ------===//
+
+#include "../Container/TemporaryDirectory.h"
+#include "SamplePlan.h"
+#include "binade/Plan/Bundle.h"
+#include "binade/Plan/PlanJson.h"
+#include "gtest/gtest.h"
+
+using namespace binade;
+using namespace binade::plan;
+using test::readFile;
+using test::TemporaryDirectory;
+using test::writeFile;
+
+/// The sample for a device: one kernel over many tensors, one of one shape.
+static Plan devicePlan() {
+  Plan plan = samplePlan();
+  plan.chip = "sm_90";
+  plan.deviceKernels = {{"mean",
+                         1,
+                         {{"mean_all", {0, 1, 1}, {256, 1, 1}},
+                          {"mean_finish", {1, 1, 1}, {1024, 1, 1}}}},
+                        {"relu", 0, {{"relu_all", {12, 2, 1}, {32, 4, 2}}}}};
+  return plan;
+}
+
+template <typename Change> static std::string rejection(Change change) {
+  Plan plan = devicePlan();
+  change(plan);
+  // A plan of another producer is text.
+  Result<Plan> read = readPlan(writePlan(plan), "p");
+  if (read)
+    return "accepted";
+  return read.error().part + ": " + read.error().message;
+}
+
+//===----------------------------------------------------------------------===//
+// Plans
+//===----------------------------------------------------------------------===//
+
+TEST(DeviceKernels, WhatIsWrittenIsRead) {
+  Plan plan = devicePlan();
+  Result<Plan> read = readPlan(writePlan(plan), "plan");
+  ASSERT_TRUE(read) << render(read.error());
+  EXPECT_EQ(read->chip, "sm_90");
+  ASSERT_EQ(read->deviceKernels.size(), 2u);
+  const DeviceKernel *mean = read->findDeviceKernel("mean");
+  ASSERT_TRUE(mean);
+  EXPECT_TRUE(mean->isOverMany());
+  EXPECT_EQ(mean->module, 1u);
+  ASSERT_EQ(mean->entries.size(), 2u);
+  EXPECT_EQ(mean->entries[1].symbol, "mean_finish");
+  const DeviceKernel *relu = read->findDeviceKernel("relu");
+  ASSERT_TRUE(relu);
+  EXPECT_FALSE(relu->isOverMany());
+  EXPECT_EQ(relu->entries[0].grid, (std::vector<std::int64_t>{12, 2, 1}));
+  EXPECT_EQ(relu->entries[0].block, (std::vector<std::int64_t>{32, 4, 2}));
+  EXPECT_FALSE(read->findDeviceKernel("relu_all"));
+  EXPECT_EQ(writePlan(*read), writePlan(plan));
+  // Plans for CPUs say nothing of it.
+  EXPECT_EQ(writePlan(samplePlan()).find("device_kernels"), std::string::npos);
+}
+
+TEST(DeviceKernels, BelongToOneChip) {
+  EXPECT_EQ(rejection([](Plan &) {}), "accepted");
+  Plan plan = devicePlan();
+  plan.chip.clear();
+  Result<void> valid = validate(plan, "p");
+  ASSERT_FALSE(valid);
+  EXPECT_EQ(valid.error().message,
+            "kernels of a device, and no chip that they are for");
+  EXPECT_EQ(rejection([](Plan &p) { p.deviceKernels[1].name = "mean"; }),
+            "device kernel 'mean': two kernels of this name");
+}
+
+TEST(DeviceKernels, HaveEntriesThatADriverLaunches) {
+  auto change = [](auto edit) {
+    return rejection([&](Plan &p) {
+      edit(p.deviceKernels[1].entries, p.deviceKernels[1].entries[0]);
+    });
+  };
+  using Entries = std::vector<DeviceKernel::Entry>;
+  using Entry = DeviceKernel::Entry;
+  const std::string relu = "device kernel 'relu': ";
+  EXPECT_EQ(change([](Entries &entries, Entry &) { entries.clear(); }),
+            relu + "0 entries, expected 1 or 2");
+  EXPECT_EQ(change([](Entries &entries, Entry &entry) {
+              entries = {entry, entry, entry};
+            }),
+            relu + "3 entries, expected 1 or 2");
+  EXPECT_EQ(change([](Entries &, Entry &entry) { entry.grid.pop_back(); }),
+            relu + "a grid or block without 3 axes");
+  EXPECT_EQ(change([](Entries &, Entry &entry) { entry.block = {}; }),
+            relu + "a grid or block without 3 axes");
+  EXPECT_EQ(change([](Entries &, Entry &entry) { entry.grid[0] = -1; }),
+            relu + "a grid of -1 blocks along an axis");
+  EXPECT_EQ(change([](Entries &, Entry &entry) { entry.grid[1] = 0; }),
+            relu + "a grid of 0 blocks along an axis");
+  EXPECT_EQ(change([](Entries &, Entry &entry) {
+              entry.grid[0] = std::int64_t(1) << 31;
+            }),
+            relu + "a grid of 2147483648 blocks along an axis");
+  // Only what items are divided into counts itself.
+  EXPECT_EQ(change([](Entries &entries, Entry &entry) {
+              entries = {entry, {"finish", {0, 1, 1}, {32, 1, 1}}};
+            }),
+            relu + "a grid of 0 blocks along an axis");
+  const std::string threads = relu + "blocks of no threads, or more than 1024";
+  EXPECT_EQ(change([](Entries &, Entry &entry) { entry.block[2] = 0; }),
+            threads);
+  EXPECT_EQ(change([](Entries &, Entry &entry) { entry.block = {32, 32, 2}; }),
+            threads);
+  EXPECT_EQ(change([](Entries &, Entry &entry) {
+              entry.block = {1024, std::int64_t(1) << 54, 1};
+            }),
+            threads);
+}
+
+//===----------------------------------------------------------------------===//
+// Modules
+//===----------------------------------------------------------------------===//
+
+static std::vector<std::byte> bytesOf(std::string_view text) {
+  auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+/// A bundle with two modules, written and, after `change` of its bytes, read.
+template <typename Change> static std::string readModules(Change change) {
+  TemporaryDirectory directory;
+  Bundle bundle;
+  bundle.plan = devicePlan();
+  bundle.modules = {{{"compute_90", bytesOf("text of zero")}},
+                    {{"compute_90", bytesOf("text of one")},
+                     {"sm_90", bytesOf("code of one")}}};
+  if (auto done = writeBundle(directory / "b", bundle); !done)
+    return render(done.error());
+  std::string bytes = readFile(directory / "b");
+  change(bytes);
+  writeFile(directory / "b", bytes);
+  Result<Safetensors> file = Safetensors::open(directory / "b");
+  if (!file)
+    return render(file.error());
+  Result<std::vector<ModuleImages>> modules = readBundleModules(*file);
+  if (!modules)
+    return modules.error().part + ": " + modules.error().message;
+  return *modules == bundle.modules ? "the same" : "others";
+}
+
+/// Of as many letters, so that no offset moves.
+static void replace(std::string &bytes, std::string_view from,
+                    std::string_view to) {
+  ASSERT_EQ(from.size(), to.size());
+  std::size_t found = 0, count = 0;
+  for (; (found = bytes.find(from, found)) != bytes.npos; ++count)
+    bytes.replace(found, from.size(), to);
+  ASSERT_GT(count, 0u);
+}
+
+TEST(DeviceModules, AreReadAsTheyWereWritten) {
+  EXPECT_EQ(readModules([](std::string &) {}), "the same");
+}
+
+TEST(DeviceModules, ThatAreDamagedAreRejected) {
+  EXPECT_EQ(readModules([](std::string &bytes) {
+              replace(bytes, "code of one", "code of 0ne");
+            }),
+            "tensor 'modules/1/sm_90': the bytes do not have the SHA-256 that "
+            "the bundle says: it has been damaged or edited");
+}
+
+TEST(DeviceModules, HaveANumber) {
+  for (std::string name :
+       {"modules/x/sm_90", "modules/-/sm_90", "modules//asm_90",
+        "modules/1:sm_90", "modules/9/sm_90", "modules/1asm_90"})
+    EXPECT_EQ(readModules([&](std::string &bytes) {
+                replace(bytes, "modules/1/sm_90", name);
+              }),
+              "tensor '" + name +
+                  "': a name that is no module's, which is "
+                  "'modules/NUMBER/CHIP'");
+}
