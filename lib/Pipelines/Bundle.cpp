@@ -254,43 +254,65 @@ static GpuProduct getProduct(const ::binade::Plan &plan,
   return product;
 }
 
-/// Gives each matrix product of the plan a kernel of its own, for what the
-/// library does not compute.
-static LogicalResult compileProducts(ModuleOp module,
-                                     const CompileOptions &options,
-                                     Bundle &bundle) {
+static GpuCopy getCopy(const ::binade::Plan &plan,
+                       const ::binade::plan::Copy &copy) {
+  auto bytes =
+      static_cast<int64_t>(byteSize(plan.buffers[copy.from.buffer].dtype));
+  return {bytes, copy.sizes, copy.from.strides, copy.to.strides};
+}
+
+/// Gives each record of the plan that is a `Body` a device kernel, called
+/// `name` and a number: `describe` says of which, and equal ones share it.
+template <typename Body, typename Wanted>
+static LogicalResult compileRecords(
+    ModuleOp module, const CompileOptions &options, Bundle &bundle,
+    StringRef name, Wanted (*describe)(const ::binade::Plan &, const Body &),
+    FailureOr<CompiledGpuKernels> (*compile)(Location, ArrayRef<Wanted>,
+                                             const CudaOptions &)) {
   ::binade::Plan &plan = bundle.plan;
-  std::vector<GpuProduct> products;
-  SmallVector<std::pair<::binade::plan::Matmul *, size_t>> users;
+  std::vector<Wanted> wanted;
+  SmallVector<std::pair<Body *, size_t>> users;
   std::function<void(std::vector<::binade::plan::Record> &)> collect =
       [&](std::vector<::binade::plan::Record> &records) {
         for (::binade::plan::Record &record : records) {
           if (auto *loop = std::get_if<::binade::plan::Loop>(&record.body))
             collect(loop->body);
-          auto *matmul = std::get_if<::binade::plan::Matmul>(&record.body);
-          if (!matmul)
+          auto *body = std::get_if<Body>(&record.body);
+          if (!body)
             continue;
-          GpuProduct product = getProduct(plan, *matmul);
-          auto known = llvm::find(products, product);
-          users.push_back({matmul, known - products.begin()});
-          if (known == products.end())
-            products.push_back(std::move(product));
+          Wanted own = describe(plan, *body);
+          auto known = llvm::find(wanted, own);
+          users.push_back({body, known - wanted.begin()});
+          if (known == wanted.end())
+            wanted.push_back(std::move(own));
         }
       };
   for (auto *records : {&plan.records, &plan.accumulation, &plan.evaluation})
     collect(*records);
+  if (wanted.empty())
+    return success();
   FailureOr<CudaOptions> cuda = getCudaOptions(module, options);
-  if (failed(cuda) || products.empty())
-    return success(succeeded(cuda));
+  if (failed(cuda))
+    return failure();
   FailureOr<CompiledGpuKernels> compiled =
-      compileGpuProducts(module.getLoc(), products, *cuda);
+      compile(module.getLoc(), wanted, *cuda);
   if (failed(compiled))
     return failure();
   for (auto [index, kernel] : llvm::enumerate(compiled->kernels))
-    kernel.info.symbol = "product_" + std::to_string(index);
-  for (auto [matmul, index] : users)
-    matmul->kernel = compiled->kernels[index].info.symbol;
+    kernel.info.symbol = (name + "_" + Twine(index)).str();
+  for (auto [body, index] : users)
+    body->kernel = compiled->kernels[index].info.symbol;
   return add(module, options, *cuda->chip, *compiled, bundle);
+}
+
+/// Kernels for what other targets give to a library or the runtime.
+static LogicalResult
+compileRecords(ModuleOp module, const CompileOptions &options, Bundle &bundle) {
+  if (failed(compileRecords(module, options, bundle, "product", getProduct,
+                            compileGpuProducts)))
+    return failure();
+  return compileRecords(module, options, bundle, "copy", getCopy,
+                        compileGpuCopies);
 }
 
 //===----------------------------------------------------------------------===//
@@ -343,7 +365,7 @@ FailureOr<Bundle> mlir::binade::compileBundle(ModuleOp module,
   emitted->plan.deviceKernels = std::move(bundle.plan.deviceKernels);
   bundle.plan = std::move(emitted->plan);
   if (!options.target.empty() &&
-      failed(compileProducts(module, options, bundle)))
+      failed(compileRecords(module, options, bundle)))
     return failure();
   for (auto &[name, elements] : emitted->tensors)
     bundle.init.push_back(store(name, elements));

@@ -228,6 +228,7 @@ static Record readRecord(Fields fields, std::size_t depth) {
     copy.from = readView(fields, "from");
     copy.to = readView(fields, "to");
     copy.sizes = fields.integers("sizes");
+    copy.kernel = fields.optionalText("kernel");
     record.body = copy;
   } else if (kind == "loop") {
     if (depth == kMaxLoopDepth)

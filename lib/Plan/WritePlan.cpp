@@ -57,6 +57,11 @@ static void writeFlag(json &object, const char *key, bool value) {
     object[key] = true;
 }
 
+static void writeText(json &object, const char *key, const std::string &text) {
+  if (!text.empty())
+    object[key] = text;
+}
+
 static json write(const Init &init) {
   return std::visit(
       Overloaded{[](const NoInit &) -> json { return nullptr; },
@@ -144,8 +149,7 @@ static json write(const Matmul &matmul) {
     object["batch"] = matmul.batch;
   writeOptional(object, "bias", matmul.bias);
   writeFlag(object, "accumulate", matmul.accumulate);
-  if (!matmul.kernel.empty())
-    object["kernel"] = matmul.kernel;
+  writeText(object, "kernel", matmul.kernel);
   writeOptional(object, "scratch", matmul.scratch);
   return object;
 }
@@ -176,10 +180,12 @@ static json write(const Convolution &c) {
 }
 
 static json write(const Copy &copy) {
-  return {{"kind", "copy"},
-          {"from", write(copy.from)},
-          {"to", write(copy.to)},
-          {"sizes", copy.sizes}};
+  json object = {{"kind", "copy"},
+                 {"from", write(copy.from)},
+                 {"to", write(copy.to)},
+                 {"sizes", copy.sizes}};
+  writeText(object, "kernel", copy.kernel);
+  return object;
 }
 
 static json write(const std::vector<Record> &records);

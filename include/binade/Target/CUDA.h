@@ -104,6 +104,20 @@ FailureOr<CompiledGpuKernels> compileGpuProducts(Location location,
                                                  ArrayRef<GpuProduct> products,
                                                  const CudaOptions &options);
 
+/// Elements of so many bytes from one place to another; strides are in
+/// elements.
+struct GpuCopy {
+  int64_t bytes = 4;
+  std::vector<int64_t> sizes, from, to;
+
+  bool operator==(const GpuCopy &) const = default;
+};
+
+/// The same for copies; arguments are the two addresses.
+FailureOr<CompiledGpuKernels> compileGpuCopies(Location location,
+                                               ArrayRef<GpuCopy> copies,
+                                               const CudaOptions &options);
+
 /// Compiles every function of `module` that carries `binade.kernel`.
 FailureOr<CompiledGpuKernels> compileGpuKernels(ModuleOp module,
                                                 const CudaOptions &options);

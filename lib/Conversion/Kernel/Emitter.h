@@ -346,6 +346,7 @@ private:
   Team team, down;
   Value thread, teamNumber;        ///< In the block.
   DenseMap<Type, Value> exchanges; ///< Shared memory, of each type.
+  int64_t sharedBytes = 0;
   Value hasItem;  ///< Whether there is one for this team; null if always.
   Value hasPlace; ///< The same of what threads in a team have.
   int64_t width = kLanes;

@@ -21,6 +21,8 @@ using namespace mlir::binade;
 static constexpr StringLiteral kGpuModule = "kernels";
 /// The LLVM dialect's; its header takes seconds to compile.
 static constexpr StringLiteral kAlignAttr = "llvm.align";
+/// Bytes of shared memory of a block.
+static constexpr int64_t kMostShared = 48 * 1024;
 /// Threads that can shuffle.
 static constexpr int32_t kWarp = 32;
 
@@ -110,6 +112,14 @@ Value Emitter::allocateShared(int64_t count, Type storage) {
   auto space =
       gpu::AddressSpaceAttr::get(b.getContext(), gpu::AddressSpace::Workgroup);
   auto function = cast<gpu::GPUFuncOp>(*target);
+  sharedBytes += count * llvm::divideCeil(storage.getIntOrFloatBitWidth(), 8);
+  if (sharedBytes > kMostShared && !hasFailed) {
+    hasFailed = true;
+    kernel.emitError("needs ")
+        << sharedBytes << " bytes of shared memory on a GPU, where a block of "
+        << "threads has " << kMostShared << ": groups that share a scale have "
+        << "too many elements";
+  }
   Value memory = function.addWorkgroupAttribution(
       MemRefType::get({count}, storage, MemRefLayoutAttrInterface(), space),
       kernel.getLoc());

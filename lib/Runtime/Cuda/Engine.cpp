@@ -194,7 +194,8 @@ Result<void> Engine::run(Program program) {
     port.isNewOnHost = false;
   }
   // The first time shows that it runs, and lets libraries make what they need.
-  if (hasRun[program] && !graphs[program]) {
+  bool isCaptured = hasRun[program] && !device->getOptions().blocking;
+  if (isCaptured && !graphs[program]) {
     Result<Graph> graph =
         Graph::capture(*device, [&] { return enqueue(program); });
     if (!graph)

@@ -12,10 +12,10 @@ static MadeOperation createOperation(const plan::Record &record,
     return createLaunch(*launch, record.label, setup);
   if (auto *matmul = std::get_if<plan::Matmul>(&record.body))
     return createMatmul(*matmul, record.label, setup);
-  return Error{setup.where,
-               std::holds_alternative<plan::Copy>(record.body)
-                   ? "copies with strides do not run on CUDA devices yet"
-                   : "convolutions do not run on CUDA devices yet",
+  if (auto *copy = std::get_if<plan::Copy>(&record.body))
+    return createKernel(copy->kernel, std::array{copy->from, copy->to},
+                        record.label, setup);
+  return Error{setup.where, "convolutions do not run on CUDA devices yet",
                ExitCode::Device};
 }
 

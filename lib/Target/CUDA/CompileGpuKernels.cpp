@@ -1,8 +1,8 @@
 //===- CompileGpuKernels.cpp - kernels to modules for a driver ------------===//
 
 #include "../KernelJobs.h"
-#include "EmitProduct.h"
 #include "EmitPtx.h"
+#include "EmitText.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -74,21 +74,37 @@ mlir::binade::compileGpuKernels(ModuleOp module, const CudaOptions &options) {
   return compiled;
 }
 
-FailureOr<CompiledGpuKernels>
-mlir::binade::compileGpuProducts(Location location,
-                                 ArrayRef<GpuProduct> products,
-                                 const CudaOptions &options) {
+/// A kernel for each of `wanted`, of which `print` gives the text.
+template <typename Wanted>
+static FailureOr<CompiledGpuKernels>
+compileTexts(Location location, ArrayRef<Wanted> wanted,
+             std::string (*print)(const Wanted &, StringRef),
+             const CudaOptions &options) {
   FailureOr<KernelJobs> jobs = createJobs(location, options);
   if (failed(jobs))
     return failure();
+  constexpr StringLiteral kSuffix = ".items";
+  std::string name = (kKernelName + kSuffix).str();
   SmallVector<KernelJob *> made;
-  std::string name = (kKernelName + ".items").str();
-  for (const GpuProduct &product : products)
-    made.push_back(&jobs->add(printProduct(product, name), ".items", location));
+  for (const Wanted &one : wanted)
+    made.push_back(&jobs->add(print(one, name), kSuffix, location));
   FailureOr<CompiledGpuKernels> compiled = run(*jobs, location, options);
   if (failed(compiled))
     return failure();
   for (KernelJob *job : made)
     compiled->kernels.push_back(describe(*jobs, *job, job->symbol));
   return compiled;
+}
+
+FailureOr<CompiledGpuKernels>
+mlir::binade::compileGpuProducts(Location location,
+                                 ArrayRef<GpuProduct> products,
+                                 const CudaOptions &options) {
+  return compileTexts(location, products, printProduct, options);
+}
+
+FailureOr<CompiledGpuKernels>
+mlir::binade::compileGpuCopies(Location location, ArrayRef<GpuCopy> copies,
+                               const CudaOptions &options) {
+  return compileTexts(location, copies, printCopy, options);
 }

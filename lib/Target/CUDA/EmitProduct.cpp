@@ -8,13 +8,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "EmitProduct.h"
+#include "EmitText.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/IR/ImplicitLocOpBuilder.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -279,16 +278,6 @@ void ProductEmitter::emit(StringRef name) {
 
 std::string mlir::binade::printProduct(const GpuProduct &product,
                                        StringRef name) {
-  MLIRContext context(MLIRContext::Threading::DISABLED);
-  context.loadDialect<arith::ArithDialect, gpu::GPUDialect, math::MathDialect,
-                      memref::MemRefDialect, scf::SCFDialect>();
-  ImplicitLocOpBuilder b(UnknownLoc::get(&context), &context);
-  OwningOpRef<ModuleOp> module = ModuleOp::create(b.getLoc());
-  b.setInsertionPointToEnd(module->getBody());
-  auto kernels = gpu::GPUModuleOp::create(b, "kernels");
-  b.setInsertionPointToEnd(kernels.getBody());
-  ProductEmitter(b, product).emit(name);
-  std::string text;
-  llvm::raw_string_ostream(text) << *module;
-  return text;
+  return printKernelModule(
+      [&](ImplicitLocOpBuilder &b) { ProductEmitter(b, product).emit(name); });
 }
