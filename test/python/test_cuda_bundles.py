@@ -18,6 +18,15 @@ SIMULATED = BUILD / "simulated-cuda"
 MODEL = ROOT / "examples" / "mlp" / "mlp.onnx"
 LOSS = "cross_entropy(prediction, labels)"
 CUDA = ["--target", "cuda:sm_90"]
+NARROW = [
+    "bf16-amp",
+    "fp16-amp",
+    "fp8-current",
+    "fp8-delayed",
+    "mxfp8",
+    "coat",
+    "tiger-half",
+]
 BATCH, STEPS, RATE = 8, 5, 1e-3
 
 
@@ -84,8 +93,9 @@ def final(out):
 def check_close(out, expected, optimizer):
     """Sums of at most 32 products in f32, in another order: 64 units of the largest.
 
-    In TF32 too: no operand here lies so near to a tie that a sum's last bits would make
-    another number of it. AdamW divides by roots of what may be next to nothing.
+    In narrow formats too: no operand here lies so near to a tie that a sum's last bits
+    would make another number of it. AdamW divides by roots of what may be next to
+    nothing.
     """
 
     def allowed(values):
@@ -103,8 +113,10 @@ def check_close(out, expected, optimizer):
         np.testing.assert_allclose(found[name], value, rtol=0, atol=bound, err_msg=name)
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
-@pytest.mark.parametrize("policy", ["fp32", "tf32"])
+@pytest.mark.parametrize("policy, optimizer", [
+    ("fp32", "sgd"), ("tf32", "sgd"), ("fp32", "adamw"), ("tf32", "adamw"),
+    *[(policy, "adamw") for policy in NARROW],
+])  # fmt: skip
 def test_a_device_trains_as_the_cpu_does(policy, optimizer, bundles, tmp_path):
     for target in ("cpu", "cuda"):
         bundle = bundles.compile(target, policy, optimizer)
