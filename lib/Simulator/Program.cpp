@@ -2,6 +2,7 @@
 
 #include "Program.h"
 #include "Arithmetic.h"
+#include "MovedLanes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -13,11 +14,6 @@ using namespace mlir;
 using namespace mlir::binade;
 
 namespace {
-/// The numbers of a value in registers.
-struct Registers {
-  uint32_t first = 0, count = 0;
-};
-
 class Compiler {
 public:
   explicit Compiler(gpu::GPUFuncOp kernel) : kernel(kernel) {}
@@ -38,11 +34,6 @@ private:
   static size_t countBytes(Value memory) {
     auto type = cast<MemRefType>(memory.getType());
     return type.getNumElements() * getByteWidth(type.getElementType());
-  }
-
-  static uint32_t countLanes(Type type) {
-    auto vector = dyn_cast<VectorType>(type);
-    return vector ? vector.getNumElements() : 1;
   }
 
   Registers get(Value value) {
@@ -452,56 +443,6 @@ private:
     return success();
   }
 
-  /// Which lane of which operand becomes each lane of the result, for ops that
-  /// only move lanes.
-  std::optional<SmallVector<uint32_t>> findLanes(Operation *op) {
-    SmallVector<uint32_t> lanes;
-    auto lane = [&](unsigned operand, int64_t index) {
-      lanes.push_back(get(op->getOperand(operand)).first + index);
-    };
-    uint32_t count = countLanes(op->getResult(0).getType());
-    if (isa<vector::BroadcastOp>(op)) {
-      uint32_t from = get(op->getOperand(0)).count;
-      for (uint32_t i = 0; i < count; ++i)
-        lane(0, i % from);
-    } else if (isa<vector::ShapeCastOp>(op)) {
-      for (uint32_t i = 0; i < count; ++i)
-        lane(0, i);
-    } else if (auto extract = dyn_cast<vector::ExtractOp>(op)) {
-      if (extract.getSourceVectorType().getRank() != 1 ||
-          !extract.getDynamicPosition().empty())
-        return std::nullopt;
-      lane(0, extract.getStaticPosition().front());
-    } else if (auto insert = dyn_cast<vector::InsertOp>(op)) {
-      if (insert.getDestVectorType().getRank() != 1 ||
-          !insert.getDynamicPosition().empty())
-        return std::nullopt;
-      for (uint32_t i = 0; i < count; ++i)
-        i == insert.getStaticPosition().front() ? lane(0, 0) : lane(1, i);
-    } else if (auto slice = dyn_cast<vector::ExtractStridedSliceOp>(op)) {
-      int64_t first = cast<IntegerAttr>(slice.getOffsets()[0]).getInt();
-      for (uint32_t i = 0; i < count; ++i)
-        lane(0, first + i);
-    } else if (auto slice = dyn_cast<vector::InsertStridedSliceOp>(op)) {
-      int64_t first = cast<IntegerAttr>(slice.getOffsets()[0]).getInt();
-      for (int64_t i = 0, size = get(op->getOperand(0)).count; i < count; ++i)
-        i >= first &&i < first + size ? lane(0, i - first) : lane(1, i);
-    } else if (isa<vector::InterleaveOp>(op)) {
-      for (uint32_t i = 0; i < count; ++i)
-        lane(i % 2, i / 2);
-    } else if (isa<vector::FromElementsOp>(op)) {
-      for (uint32_t i = 0; i < count; ++i)
-        lane(i, 0);
-    } else if (auto shuffle = dyn_cast<vector::ShuffleOp>(op)) {
-      int64_t first = get(op->getOperand(0)).count;
-      for (int64_t index : shuffle.getMask())
-        index < first ? lane(0, index) : lane(1, index - first);
-    } else {
-      return std::nullopt;
-    }
-    return lanes;
-  }
-
   LogicalResult emitLanes(Operation *op) {
     if (op->getNumResults() != 1 || op->getNumRegions() > 0)
       return op->emitOpError("is not simulated");
@@ -513,8 +454,11 @@ private:
       });
       return success();
     }
-    if (std::optional<SmallVector<uint32_t>> lanes = findLanes(op)) {
-      add(op, [=, from = *lanes](Machine &, Thread &t) {
+    if (std::optional<SmallVector<MovedLane>> lanes = findMovedLanes(op)) {
+      SmallVector<uint32_t> from;
+      for (auto [operand, lane] : *lanes)
+        from.push_back(get(op->getOperand(operand)).first + lane);
+      add(op, [=](Machine &, Thread &t) {
         for (uint32_t i = 0; i < to.count; ++i)
           t.registers[to.first + i] = t.registers[from[i]];
       });

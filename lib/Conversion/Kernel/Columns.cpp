@@ -11,7 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Reduction.h"
+#include "Moments.h"
 #include "Schedules.h"
 #include "binade/IR/Build.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -29,54 +29,6 @@ static constexpr int64_t kWideBlock = 1024;
 static constexpr int64_t kRowsOfThread = 8, kMostItems = 1024;
 /// As many columns keep their partial results in registers.
 static constexpr int64_t kRegisterColumns = 64;
-
-namespace {
-/// sum (x - mean)^2 with mean = sum x / count: two reductions that are made
-/// from one pass.
-struct Moments {
-  Reduction sum, squares;
-  Value x;
-};
-
-} // namespace
-
-/// Whether `value` is `sum` divided by `count`.
-static bool isMean(Value value, Value sum, int64_t count) {
-  Operation *op = value.getDefiningOp();
-  if (!op || op->getNumOperands() != 2)
-    return false;
-  auto hasValue = [&](Value x, double number) {
-    DenseElementsAttr elements;
-    return matchPattern(x, m_Constant(&elements)) && elements.isSplat() &&
-           elements.getSplatValue<APFloat>().convertToDouble() == number;
-  };
-  double share = static_cast<float>(1.0 / count);
-  for (unsigned side : {0, 1})
-    if (isa<MulOp>(op) && op->getOperand(side) == sum &&
-        hasValue(op->getOperand(1 - side), share))
-      return true;
-  return isa<DivOp>(op) && op->getOperand(0) == sum &&
-         hasValue(op->getOperand(1), static_cast<double>(count));
-}
-
-static std::optional<Moments> findMoments(Reduction squares,
-                                          ArrayRef<Reduction> reductions) {
-  if (!isa<ReduceSumOp>(squares.op) || !squares.getPartialType().isF32())
-    return std::nullopt;
-  auto product = squares.getInput().getDefiningOp<MulOp>();
-  if (!product || product.getLhs() != product.getRhs())
-    return std::nullopt;
-  auto centred = product.getLhs().getDefiningOp<SubOp>();
-  auto spread =
-      centred ? centred.getRhs().getDefiningOp<BroadcastOp>() : nullptr;
-  if (!spread)
-    return std::nullopt;
-  for (Reduction sum : reductions)
-    if (isa<ReduceSumOp>(sum.op) && sum.getInput() == centred.getLhs() &&
-        isMean(spread.getX(), sum.getResult(), sum.getLoops().getReduced()))
-      return Moments{sum, squares, sum.getInput()};
-  return std::nullopt;
-}
 
 namespace {
 class ColumnKernel {

@@ -23,12 +23,14 @@ public:
                 TypeRange(getBuffers(source, workspace)), 2, getShape(source)) {
   }
 
-  /// All threads of a block walk over its elements.
+  /// All threads of a block walk over its elements, a few at a time: an update
+  /// has many numbers for each.
   static std::optional<GpuShape> getShape(const KernelSource &source) {
+    constexpr int64_t kMostLanes = 4;
     std::optional<GpuShape> shape = source.shape;
     if (shape) {
       shape->team = shape->threads;
-      shape->lanes = source.chooseLanes(kLanes);
+      shape->lanes = std::min(source.chooseLanes(kLanes), kMostLanes);
       shape->isOfMany = true;
     }
     return shape;

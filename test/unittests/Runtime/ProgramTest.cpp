@@ -44,7 +44,7 @@ static std::string outcome(const Result<Program> &program) {
   if (!program)
     return std::to_string(program.error().exitCode) + " " +
            render(program.error());
-  const_cast<Program &>(*program).run();
+  EXPECT_TRUE(const_cast<Program &>(*program).run());
   return std::to_string(static_cast<int>(tensorOf(*program, 0).as<float>()[0]));
 }
 
