@@ -96,6 +96,20 @@ def test_a_target_of_no_name(command, target, meant, tmp_path):
     )
 
 
+def test_a_table_that_fills_the_memory(bundles, tmp_path):
+    bundle, changed = Bundle(bundles.compile()), tmp_path / "changed.bnd"
+    [update] = [
+        record
+        for record in bundle.plan["records"]
+        if record["label"].startswith("optimizer_update")
+    ]
+    update["grain"] = 1
+    update["segments"][0]["extent"] = 2**46
+    bundle.write(changed, bundle.plan)
+    done = bundles.train(changed, ["--out", tmp_path / "run"], code=3)
+    assert "has more than 16777216 blocks of 1 items" in done.stderr
+
+
 def test_a_kernel_in_no_module(bundles, tmp_path):
     bundle, changed = Bundle(bundles.compile()), tmp_path / "changed.bnd"
     bundle.plan["device_kernels"][0]["module"] = 1000
