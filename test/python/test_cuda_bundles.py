@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from cuda_runs import CUDA, LOSS, MODEL, RATE, SIMULATED, STEPS, Bundles, run
 from reference import safetensors
+from test_train import Model
 
 NARROW = [
     "bf16-amp",
@@ -105,6 +106,20 @@ def test_a_run_goes_on_elsewhere(first, second, bundles, tmp_path):
     done = bundles.train(bundles.compile(second), ["--resume", out])
     assert "resumed after step 2\n" in done.stdout
     check_close(out, unbroken, "adamw")
+
+
+def test_what_lies_in_place_is_no_part_of_the_computation(bundles, tmp_path):
+    """Targets choose it: in a language model they differ."""
+    model, out = Model("gpt2-tiny", tmp_path), tmp_path / "run"
+    for target, more in (("cpu", ["--out", out]), ("cuda", ["--resume", out])):
+        bundle = tmp_path / f"{target}.bnd"
+        given = [*CUDA, "--save-kernels", bundles.folder] if target == "cuda" else []
+        run("binade", "compile", tmp_path / "loss.onnx", *given, "-o", bundle)
+        done = run(
+            "binade-run", bundle, "--data", model.data, "--steps", 1, "--save-every", 1,
+            *more, BINADE_SIMULATED_KERNELS=str(bundles.folder),
+        )  # fmt: skip
+    assert "resumed after step 1\n" in done.stdout
 
 
 def test_a_bundle_is_inspected_without_a_device(bundles):
