@@ -43,23 +43,36 @@ static void forgetMachine(std::vector<Record> &records,
   }
 }
 
-/// Numbers buffers by their first mention, and drops those that have none:
-/// scratch memory counts otherwise on another machine.
+/// Numbers buffers by their first mention, those between records by their type
+/// alone: which results lie in place of operands is the target's choice, and
+/// scratch memory the machine's.
 static void numberBuffers(Plan &plan) {
-  std::map<std::uint32_t, std::uint32_t> numbers;
   std::vector<Buffer> buffers;
-  auto renumber = [&](std::uint32_t &buffer) {
+  std::map<std::uint32_t, std::uint32_t> ofPorts;
+  std::map<std::pair<DType, std::vector<std::int64_t>>, std::uint32_t> ofTypes;
+  for (Port &port : plan.ports) {
     auto next = static_cast<std::uint32_t>(buffers.size());
-    auto [number, isNew] = numbers.try_emplace(buffer, next);
+    auto [number, isNew] = ofPorts.try_emplace(port.buffer, next);
     if (isNew)
-      buffers.push_back(plan.buffers[buffer]);
-    buffer = number->second;
+      buffers.push_back(plan.buffers[port.buffer]);
+    port.buffer = number->second;
+  }
+  auto renumber = [&](View &view) {
+    if (auto port = ofPorts.find(view.buffer); port != ofPorts.end()) {
+      view.buffer = port->second;
+      return;
+    }
+    const Buffer &buffer = plan.buffers[view.buffer];
+    auto next = static_cast<std::uint32_t>(buffers.size());
+    auto [number, isNew] =
+        ofTypes.try_emplace({buffer.dtype, buffer.shape}, next);
+    if (isNew)
+      buffers.push_back({"", 0, buffer.bytes, buffer.dtype, buffer.shape});
+    view.buffer = number->second;
   };
-  for (Port &port : plan.ports)
-    renumber(port.buffer);
   for (auto *records : {&plan.records, &plan.accumulation, &plan.evaluation})
     for (Record &record : *records)
-      forEachView(record, [&](View &view) { renumber(view.buffer); });
+      forEachView(record, renumber);
   plan.buffers = std::move(buffers);
 }
 

@@ -1,74 +1,27 @@
-"""Bundles for CUDA train as those for the CPU do, on the simulated driver; what keeps
-one from running has an error that says what to do, and an exit code.
-
-PTX is enough: nothing here needs CUDA's ptxas.
-"""
+"""Bundles for CUDA train as those for the CPU do, on the simulated driver."""
 
 import json
-import os
 import re
-import subprocess
 
 import numpy as np
 import pytest
-from arena import Bundle
-from reference import BUILD, ROOT, safetensors
+from cuda_runs import CUDA, LOSS, MODEL, RATE, SIMULATED, STEPS, Bundles, run
+from reference import safetensors
+from test_train import Model
 
-SIMULATED = BUILD / "simulated-cuda"
-MODEL = ROOT / "examples" / "mlp" / "mlp.onnx"
-LOSS = "cross_entropy(prediction, labels)"
-CUDA = ["--target", "cuda:sm_90"]
-BATCH, STEPS, RATE = 8, 5, 1e-3
-
-
-def run(program, *arguments, code=0, library_path=SIMULATED, **environment):
-    done = subprocess.run(
-        [BUILD / "bin" / program, *map(str, arguments)],
-        env=dict(os.environ, LD_LIBRARY_PATH=str(library_path), **environment),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == code, done.stderr
-    return done
-
-
-class Bundles:
-    """The model for both targets, and data for it."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.data = folder / "data.safetensors"
-        draw = np.random.default_rng(7)
-        samples = BATCH * STEPS
-        x = draw.standard_normal((samples, 16), np.float32)
-        safetensors.save(self.data, {"x": x, "labels": draw.integers(0, 4, samples)})
-
-    def compile(self, target="cuda", policy="fp32", optimizer="adamw"):
-        bundle = self.folder / f"{target}-{policy}-{optimizer}.bnd"
-        if not bundle.exists():
-            more = [*CUDA, "--save-kernels", self.folder] if target == "cuda" else []
-            run(
-                "binade", "compile", MODEL, "--loss", LOSS, "--policy", policy,
-                "--optimizer", optimizer, "--lr", RATE, *more, "-o", bundle,
-            )  # fmt: skip
-        return bundle
-
-    def train(self, bundle, out, *more, steps=STEPS, code=0, settings="", **options):
-        arguments = [bundle, "--data", self.data, "--order", "sequential",
-                     "--steps", steps, *out, *more]  # fmt: skip
-        return run(
-            "binade-run", *arguments, code=code,
-            BINADE_SIMULATED_KERNELS=str(self.folder),
-            BINADE_SIMULATED_CUDA=settings, **options,
-        )  # fmt: skip
+NARROW = [
+    "bf16-amp",
+    "fp16-amp",
+    "fp8-current",
+    "fp8-delayed",
+    "mxfp8",
+    "coat",
+    "tiger-half",
+]
 
 
 @pytest.fixture(scope="module")
 def bundles(tmp_path_factory):
-    if not (SIMULATED / "libcuda.so.1").exists():
-        pytest.skip("the simulated driver is not built: ninja binade-tests")
     return Bundles(tmp_path_factory.mktemp("bundles"))
 
 
@@ -84,8 +37,9 @@ def final(out):
 def check_close(out, expected, optimizer):
     """Sums of at most 32 products in f32, in another order: 64 units of the largest.
 
-    In TF32 too: no operand here lies so near to a tie that a sum's last bits would make
-    another number of it. AdamW divides by roots of what may be next to nothing.
+    In narrow formats too: no operand here lies so near to a tie that a sum's last bits
+    would make another number of it. AdamW divides by roots of what may be next to
+    nothing.
     """
 
     def allowed(values):
@@ -103,8 +57,10 @@ def check_close(out, expected, optimizer):
         np.testing.assert_allclose(found[name], value, rtol=0, atol=bound, err_msg=name)
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
-@pytest.mark.parametrize("policy", ["fp32", "tf32"])
+@pytest.mark.parametrize("policy, optimizer", [
+    ("fp32", "sgd"), ("tf32", "sgd"), ("fp32", "adamw"), ("tf32", "adamw"),
+    *[(policy, "adamw") for policy in NARROW],
+])  # fmt: skip
 def test_a_device_trains_as_the_cpu_does(policy, optimizer, bundles, tmp_path):
     for target in ("cpu", "cuda"):
         bundle = bundles.compile(target, policy, optimizer)
@@ -152,107 +108,23 @@ def test_a_run_goes_on_elsewhere(first, second, bundles, tmp_path):
     check_close(out, unbroken, "adamw")
 
 
+def test_what_lies_in_place_is_no_part_of_the_computation(bundles, tmp_path):
+    """Targets choose it: in a language model they differ."""
+    model, out = Model("gpt2-tiny", tmp_path), tmp_path / "run"
+    for target, more in (("cpu", ["--out", out]), ("cuda", ["--resume", out])):
+        bundle = tmp_path / f"{target}.bnd"
+        given = [*CUDA, "--save-kernels", bundles.folder] if target == "cuda" else []
+        run("binade", "compile", tmp_path / "loss.onnx", *given, "-o", bundle)
+        done = run(
+            "binade-run", bundle, "--data", model.data, "--steps", 1, "--save-every", 1,
+            *more, BINADE_SIMULATED_KERNELS=str(bundles.folder),
+        )  # fmt: skip
+    assert "resumed after step 1\n" in done.stdout
+
+
 def test_a_bundle_is_inspected_without_a_device(bundles):
     done = run("binade", "inspect", bundles.compile(), BINADE_SIMULATED_CUDA="init=100")
     heading, _, memory, *rest = done.stdout.splitlines()
     assert heading == "mlp, policy fp32, kernels for cuda:sm_90"
     assert re.match(r"memory [\d.]+ KiB: parameter ", memory)
     assert any("relu" in line for line in rest)
-
-
-# --- Errors ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("built, asked, said", [
-    ("cuda", "cpu", ["its kernels are for cuda:sm_90",
-                     "compile for the CPU: without --target"]),
-    ("cpu", "cuda", ["its kernels are for the CPU",
-                     "compile with --target cuda:sm_90"]),
-])  # fmt: skip
-def test_a_bundle_for_something_else(built, asked, said, bundles, tmp_path):
-    bundle, out = bundles.compile(built), ["--out", tmp_path / "run"]
-    done = bundles.train(bundle, out, "--device", asked, code=6)
-    error, note = said
-    assert done.stderr == f"{bundle}: error: {error}\n{bundle}: note: {note}\n"
-
-
-def test_no_driver(bundles, tmp_path):
-    # Found before the system's, on machines that have one.
-    (tmp_path / "libcuda.so.1").write_text("no library")
-    done = bundles.train(
-        bundles.compile(), ["--out", tmp_path / "run"], code=6, library_path=tmp_path
-    )
-    assert "error: the driver cannot be opened: " in done.stderr
-    assert "nvidia-smi" in done.stderr
-
-
-@pytest.mark.parametrize("settings, said", [
-    ("version=11040", "the driver is too old: it has CUDA 11.4"),
-    ("init=100", "cuInit failed: CUDA_ERROR_NO_DEVICE (100)"),
-    ("capability=75",
-     "cuda:0 (Simulated H200) is of compute capability 7.5, the kernels are for compute_90"),
-])  # fmt: skip
-def test_no_device_that_fits(settings, said, bundles, tmp_path):
-    done = bundles.train(
-        bundles.compile(), ["--out", tmp_path / "run"], settings=settings, code=6
-    )
-    assert said in done.stderr
-
-
-@pytest.mark.parametrize("settings", ["memory=4096", "allocate=4096"])
-def test_too_little_memory(settings, bundles, tmp_path):
-    done = bundles.train(
-        bundles.compile(), ["--out", tmp_path / "run"], settings=settings, code=7
-    )
-    who, _, rest = done.stderr.partition(" error: ")
-    assert who == "cuda:0 (Simulated H200):"
-    first, *notes = (line.removeprefix(f"{who} note: ") for line in rest.splitlines())
-    assert re.fullmatch(r"needs [\d.]+ KiB of memory, of .* are .* free", first)
-    # What AdamW keeps of each parameter is two numbers.
-    assert re.fullmatch(r"[\d.]+ KiB for state", notes[0])
-    assert notes.count("a smaller batch, or a narrower policy, needs less") == 1
-
-
-def test_a_kernel_that_fails_is_named(bundles, tmp_path):
-    done = bundles.train(
-        bundles.compile(), ["--out", tmp_path / "run"], settings="fail_launch=3", code=6,
-    )  # fmt: skip
-    # The products before are the library's.
-    third = [r for r in Bundle(bundles.compile()).plan["records"] if "segments" in r][2]
-    assert "LAUNCH_FAILED (719)" in done.stderr
-    assert re.search(
-        rf"note: while kernel '\w+' \({re.escape(third['label'])}\) ran\n", done.stderr
-    )
-
-
-@pytest.mark.parametrize("program, more", [("binade-run", []), ("binade", ["train"])])
-def test_a_device_of_no_name(program, more, bundles):
-    done = run(program, *more, bundles.compile("cpu"), "--device", "gpu", code=2)
-    assert "expected auto, cpu, cuda or cuda:NUMBER, got 'gpu'" in done.stderr
-
-
-@pytest.mark.parametrize("target, meant", [
-    ("cuda:sm_12", "; did you mean 'cuda:sm_80'?"), ("foo", ""), ("", ""),
-])  # fmt: skip
-@pytest.mark.parametrize("command", ["compile", "train"])
-def test_a_target_of_no_name(command, target, meant, tmp_path):
-    more = ["-o", tmp_path / "b"]
-    if command == "train":
-        more = ["--data", tmp_path / "d", "--steps", 1, "--out", tmp_path / "run"]
-    done = run("binade", command, MODEL, *more, "--target", target, code=2)
-    assert done.stderr == (
-        f"binade: error: no target is called '{target}'{meant}\n"
-        "binade: note: there are cuda:sm_80, cuda:sm_89, cuda:sm_90, cuda:sm_100, and "
-        "CPUs without --target\n"
-    )
-
-
-def test_a_kernel_in_no_module(bundles, tmp_path):
-    bundle, changed = Bundle(bundles.compile()), tmp_path / "changed.bnd"
-    bundle.plan["device_kernels"][0]["module"] = 1000
-    bundle.write(changed, bundle.plan)
-    done = bundles.train(changed, ["--out", tmp_path / "run"], code=3)
-    assert re.search(
-        r"'relu_0 act': error: kernel 'relu_0' is in module 1000, and there are \d+\n",
-        done.stderr,
-    )

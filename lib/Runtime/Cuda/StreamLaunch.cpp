@@ -98,6 +98,10 @@ private:
   std::vector<DeviceMemory> memories;
 };
 
+/// Of a launch over many tensors: the elements of any device's memory in blocks
+/// of the compiler's, in a table that is small beside it.
+constexpr std::int64_t kMostBlocks = 1 << 24;
+
 class LaunchBuilder {
 public:
   LaunchBuilder(const plan::Launch &launch, std::string_view label,
@@ -224,6 +228,11 @@ private:
       std::vector<std::int64_t> row;
       if (auto added = addOperands(segment.operands, row); !added)
         return added.takeError();
+      all += (segment.extent - 1) / launch.grain + 1;
+      if (all > kMostBlocks)
+        return fail("'" + std::string(label) + "' has more than " +
+                    std::to_string(kMostBlocks) + " blocks of " +
+                    std::to_string(launch.grain) + " items");
       unsigned &blocks = part.entry.shape.grid[0];
       for (std::int64_t begin = 0; begin < segment.extent;
            begin += launch.grain) {
@@ -231,7 +240,6 @@ private:
         part.table.push_back(begin);
         part.table.push_back(std::min(begin + launch.grain, segment.extent));
         ++blocks;
-        ++all;
       }
     }
     if (launch.finish) {
