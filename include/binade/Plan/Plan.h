@@ -255,7 +255,7 @@ inline constexpr std::size_t kMaxSpatialAxes = 3;
 struct Copy {
   View from, to;
   std::vector<std::int64_t> sizes; ///< At most kMaxCopyAxes.
-  std::string kernel = {}; ///< Of a device; empty for CPUs.
+  std::string kernel = {};         ///< Of a device; empty for CPUs.
 };
 inline constexpr std::size_t kMaxCopyAxes = 8;
 
