@@ -173,14 +173,14 @@ Program::Implementation::prepareCuda(std::span<const ModuleImages> modules) {
   for (const std::string &name : names)
     if (std::optional<Chip> chip = Chip::parse(name))
       chips.push_back(*chip);
-  DeviceChoice choice = options.device;
-  if (choice.kind == DeviceChoice::Cpu)
+  if (options.device.kind == DeviceChoice::Cpu)
     return Error{where, "its kernels are for cuda:" + plan.chip,
                  ExitCode::Device}
         .withNote("compile for the CPU: without --target");
-  // There is nothing else that it could run on.
-  choice.kind = DeviceChoice::Cuda;
-  Result<cuda::OpenedDevice> opened = cuda::openDevice(choice, chips);
+  Result<cuda::OpenedDevice> opened = cuda::openDevice(options.device, chips);
+  // There is nothing else that it could run on: this says why not.
+  if (opened && !opened->device)
+    opened = cuda::openDevice({DeviceChoice::Cuda, 0}, chips);
   if (!opened)
     return opened.takeError();
   Result<std::unique_ptr<cuda::Engine>> made =
