@@ -246,6 +246,8 @@ class Block:
                 for index, part in enumerate(parts)
             )
             self.set(to, bits)
+        elif name[-1] == "pred":
+            self.set(to, self.flag(source))
         else:
             self.set(to, self.get(source, numpy_type(name[-1])))
 
