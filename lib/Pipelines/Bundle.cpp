@@ -11,6 +11,7 @@
 #include "binade/Runtime/Library.h"
 #include "binade/Target/CPU.h"
 #include "binade/Target/CUDA.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include <chrono>
 #include <cstring>
@@ -89,6 +90,11 @@ static PlanOptions getPlanOptions(const CompileOptions &options) {
   return plan;
 }
 
+static std::string getCacheDirectory(const CompileOptions &options) {
+  return options.cacheDirectory.empty() ? getDefaultCacheDirectory()
+                                        : options.cacheDirectory;
+}
+
 /// Adds kernels to `bundle`, and what the plan has to know of them to `plan`.
 static LogicalResult compileForCpu(ModuleOp module,
                                    const CompileOptions &options,
@@ -99,9 +105,7 @@ static LogicalResult compileForCpu(ModuleOp module,
   for (CpuLevel level : *levels) {
     CpuOptions cpu;
     cpu.level = level;
-    cpu.cacheDirectory = options.cacheDirectory.empty()
-                             ? getDefaultCacheDirectory()
-                             : options.cacheDirectory;
+    cpu.cacheDirectory = getCacheDirectory(options);
     FailureOr<CompiledKernels> compiled = compileKernels(module, cpu);
     if (failed(compiled))
       return failure();
@@ -115,21 +119,6 @@ static LogicalResult compileForCpu(ModuleOp module,
 //===----------------------------------------------------------------------===//
 // CUDA
 //===----------------------------------------------------------------------===//
-
-static constexpr StringLiteral kCudaTarget = "cuda:";
-
-static FailureOr<const CudaChip *> getChip(ModuleOp module, StringRef target) {
-  StringRef name = target;
-  const CudaChip *chip =
-      name.consume_front(kCudaTarget) ? findCudaChip(name) : nullptr;
-  if (chip)
-    return chip;
-  std::string known;
-  for (const CudaChip &each : getCudaChips())
-    known += (", " + kCudaTarget + each.name).str();
-  return module.emitError("no target is called '")
-         << target << "'; expected one of " << StringRef(known).drop_front(2);
-}
 
 /// Under the hash of a module's image, the IR that it was made of.
 static LogicalResult saveKernels(ModuleOp module, StringRef directory,
@@ -171,15 +160,14 @@ static ::binade::plan::DeviceKernel describe(const CompiledGpuKernel &kernel) {
 
 static FailureOr<CudaOptions> getCudaOptions(ModuleOp module,
                                              const CompileOptions &options) {
-  FailureOr<const CudaChip *> chip = getChip(module, options.target);
-  if (failed(chip))
-    return failure();
   CudaOptions cuda;
-  cuda.chip = *chip;
+  cuda.chip = findCudaTarget(options.target);
+  if (!cuda.chip)
+    return module.emitError("no target is called '")
+           << options.target << "'; expected one of "
+           << llvm::join(getCudaTargets(), ", ");
   cuda.assembler = findPtxas();
-  cuda.cacheDirectory = options.cacheDirectory.empty()
-                            ? getDefaultCacheDirectory()
-                            : options.cacheDirectory;
+  cuda.cacheDirectory = getCacheDirectory(options);
   return cuda;
 }
 

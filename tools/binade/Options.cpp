@@ -180,11 +180,9 @@ static Result<void> checkName(const std::string &name, llvm::StringRef suffix,
 }
 
 static Result<void> checkTarget(const std::string &name) {
-  std::vector<std::string> known;
-  for (const CudaChip &chip : getCudaChips())
-    known.push_back(("cuda:" + chip.name).str());
-  if (llvm::is_contained(known, name))
+  if (findCudaTarget(name))
     return {};
+  std::vector<std::string> known = getCudaTargets();
   return usageError("no target is called " + ::binade::quote(name) +
                     ::binade::suggest(name, known))
       .withNote("there are " + llvm::join(known, ", ") +

@@ -27,6 +27,10 @@ struct CudaChip {
 ArrayRef<CudaChip> getCudaChips();
 /// Null where there is no chip of that name.
 const CudaChip *findCudaChip(StringRef name);
+/// As users name them: "cuda:sm_90".
+std::vector<std::string> getCudaTargets();
+/// Null where there is no such target.
+const CudaChip *findCudaTarget(StringRef target);
 /// The same, with an error that names all chips.
 FailureOr<const CudaChip *>
 getCudaChip(StringRef name, function_ref<InFlightDiagnostic()> emitError);

@@ -24,9 +24,8 @@ static constexpr int64_t kMostChunks = 64, kFewestRows = 64,
                          kChunkElements = 32768;
 /// Columns of an item.
 static constexpr int64_t kWideBlock = 1024;
-/// Rows that a thread of a GPU has at least, and about how many items there
-/// are then.
-static constexpr int64_t kRowsOfThread = 8, kMostItems = 1024;
+/// Rows that a thread of a GPU has at least.
+static constexpr int64_t kRowsOfThread = 8;
 /// As many columns keep their partial results in registers.
 static constexpr int64_t kRegisterColumns = 64;
 

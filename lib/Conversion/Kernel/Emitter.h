@@ -56,6 +56,9 @@ struct Access {
 };
 using Accesses = llvm::DenseMap<unsigned, SmallVector<Access, 2>>;
 
+/// Threads of a GPU that shuffle.
+inline constexpr int64_t kWarp = 32;
+
 /// How threads of a GPU share a kernel: powers of two.
 struct GpuShape {
   int64_t threads = 256; ///< Of a block.

@@ -12,9 +12,6 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Of a GPU, so that few are left to put together.
-static constexpr int64_t kMostItems = 1024;
-
 namespace {
 class FullKernel {
 public:

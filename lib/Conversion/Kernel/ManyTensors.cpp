@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Reduction.h"
 #include "Schedules.h"
 #include "StateGroups.h"
 #include "binade/IR/Build.h"
@@ -226,39 +227,29 @@ private:
         });
     Offset block = e.offsets().counter(e.argument(0), kMany / kTensorBlock,
                                        e.depth(), kTensorBlock);
-    SmallVector<Value> totals =
-        combineThreads(e, sumLanes(b, partials[0]),
-                       vector::ReductionOp::create(
-                           b, vector::CombiningKind::MAXUI, partials[1]));
+    SmallVector<Value> totals = combineThreads(
+        e,
+        combineLanes(b, partials[0],
+                     [&](Value x, Value y) { return add(b, x, y); }),
+        vector::ReductionOp::create(b, vector::CombiningKind::MAXUI,
+                                    partials[1]));
     e.storeOnce(view(e, b.getF64Type(), 0), totals[0], block * 2);
     e.storeOnce(view(e, b.getI32Type(), 8), totals[1], block * 4);
+  }
+
+  static Value add(ImplicitLocOpBuilder &b, Value x, Value y) {
+    return arith::AddFOp::create(b, x, y);
   }
 
   static SmallVector<Value> combineThreads(Emitter &e, Value squares,
                                            Value largest) {
     ImplicitLocOpBuilder &b = e.builder();
-    auto add = [&](Value x, Value y) -> Value {
-      return arith::AddFOp::create(b, x, y);
-    };
+    auto addOne = [&](Value x, Value y) { return add(b, x, y); };
     auto takeLarger = [&](Value x, Value y) -> Value {
       return arith::MaxUIOp::create(b, x, y);
     };
-    return {e.combineThreads(squares, add),
+    return {e.combineThreads(squares, addOne),
             e.combineThreads(largest, takeLarger)};
-  }
-
-  /// A tree over the lanes.
-  static Value sumLanes(ImplicitLocOpBuilder &b, Value lanes) {
-    int64_t count = cast<VectorType>(lanes.getType()).getDimSize(0);
-    for (int64_t half = count / 2; half > 0; half /= 2) {
-      auto part = [&](int64_t from) -> Value {
-        return vector::ExtractStridedSliceOp::create(
-            b, lanes, ArrayRef<int64_t>{from}, ArrayRef<int64_t>{half},
-            ArrayRef<int64_t>{1});
-      };
-      lanes = arith::AddFOp::create(b, part(0), part(half));
-    }
-    return vector::ExtractOp::create(b, lanes, int64_t(0));
   }
 
   void emitFinish(Emitter &e) {

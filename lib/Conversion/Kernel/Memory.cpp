@@ -1,6 +1,7 @@
 //===- Memory.cpp - what kernels read and write ---------------------------===//
 
 #include "Emitter.h"
+#include "binade/Conversion/Saturate.h"
 #include "binade/IR/Build.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include <numeric>
@@ -33,18 +34,8 @@ Value Emitter::widen(Value x) {
 }
 
 Value Emitter::narrow(Value x, Type element, bool saturate) {
-  if (saturate) {
-    double largest =
-        APFloat::getLargest(cast<FloatType>(element).getFloatSemantics())
-            .convertToDouble();
-    auto clamp = [&](arith::CmpFPredicate beyond, double bound) {
-      Value limit = splat(b, x, bound);
-      Value out = arith::CmpFOp::create(b, beyond, x, limit);
-      x = arith::SelectOp::create(b, out, limit, x);
-    };
-    clamp(arith::CmpFPredicate::OGT, largest);
-    clamp(arith::CmpFPredicate::OLT, -largest);
-  }
+  if (saturate)
+    x = clampTo(b, x, cast<FloatType>(element));
   if (getElementTypeOrSelf(x.getType()) == element)
     return x;
   Type type = element;

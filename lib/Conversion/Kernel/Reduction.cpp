@@ -137,6 +137,21 @@ void Reduction::define(Emitter &emitter, Value total,
   emitter.define(getResult(), offset, emitter.narrow(total, element));
 }
 
+Value mlir::binade::combineLanes(
+    ImplicitLocOpBuilder &b, Value lanes,
+    llvm::function_ref<Value(Value, Value)> combine) {
+  int64_t count = cast<VectorType>(lanes.getType()).getDimSize(0);
+  for (int64_t half = count / 2; half > 0; half /= 2) {
+    auto part = [&](int64_t from) -> Value {
+      return vector::ExtractStridedSliceOp::create(
+          b, lanes, ArrayRef<int64_t>{from}, ArrayRef<int64_t>{half},
+          ArrayRef<int64_t>{1});
+    };
+    lanes = combine(part(0), part(half));
+  }
+  return vector::ExtractOp::create(b, lanes, int64_t(0));
+}
+
 Value Reduction::finish(Emitter &emitter, Value partial) const {
   ImplicitLocOpBuilder &b = emitter.builder();
   Value own;
@@ -145,16 +160,8 @@ Value Reduction::finish(Emitter &emitter, Value partial) const {
         b, vector::CombiningKind::MAXUI, FloatLanes(b, partial).bits().value);
     own = floatFromBits(IntLanes(b, largest)).value;
   } else {
-    int64_t count = cast<VectorType>(partial.getType()).getDimSize(0);
-    for (int64_t half = count / 2; half > 0; half /= 2) {
-      auto part = [&](int64_t from) -> Value {
-        return vector::ExtractStridedSliceOp::create(
-            b, partial, ArrayRef<int64_t>{from}, ArrayRef<int64_t>{half},
-            ArrayRef<int64_t>{1});
-      };
-      partial = combine(b, part(0), part(half));
-    }
-    own = vector::ExtractOp::create(b, partial, int64_t(0));
+    own = combineLanes(b, partial,
+                       [&](Value x, Value y) { return combine(b, x, y); });
   }
   return emitter.combineThreads(
       own, [&](Value x, Value y) { return combine(b, x, y); });

@@ -41,6 +41,10 @@ struct Loops {
                    const Offset &column) const;
 };
 
+/// All lanes put together, by a tree over them.
+Value combineLanes(ImplicitLocOpBuilder &b, Value lanes,
+                   llvm::function_ref<Value(Value, Value)> combine);
+
 /// A reduction op and how it adds up.
 struct Reduction {
   Operation *op;

@@ -47,7 +47,6 @@ public:
   }
 
   void chooseThreads() {
-    constexpr int64_t kWarp = 32;
     shape = source.shape;
     shape->threads = shape->team = kWarp;
     shape->lanes = source.chooseLanes(width);

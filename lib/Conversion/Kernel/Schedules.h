@@ -27,6 +27,10 @@ struct KernelSource {
   int64_t chooseLanes(int64_t columns) const;
 };
 
+/// Items of a reduction on a GPU, about, so that few partial results are left
+/// to put together.
+inline constexpr int64_t kMostItems = 1024;
+
 /// Elements worth a task.
 inline constexpr int64_t kTaskElements = 16384;
 

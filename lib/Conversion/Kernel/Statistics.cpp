@@ -15,8 +15,6 @@ using namespace mlir::binade;
 namespace {
 constexpr int32_t kMagnitude = 0x7fffffff, kInfinity = 0x7f800000;
 constexpr int64_t kMantissaBits = 23;
-/// Items of a GPU, so that few are left to put together.
-constexpr int64_t kMostItems = 1024;
 
 /// Integers, each one number or a vector of them.
 class Words {

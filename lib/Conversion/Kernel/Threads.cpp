@@ -23,9 +23,6 @@ static constexpr StringLiteral kGpuModule = "kernels";
 static constexpr StringLiteral kAlignAttr = "llvm.align";
 /// Bytes of shared memory of a block.
 static constexpr int64_t kMostShared = 48 * 1024;
-/// Threads that can shuffle.
-static constexpr int32_t kWarp = 32;
-
 /// Vectors of a row from which more than a warp walks over it.
 static constexpr int64_t kLongVectors = 1024;
 

@@ -5,6 +5,8 @@
 using namespace mlir;
 using namespace mlir::binade;
 
+static constexpr StringLiteral kTargetPrefix = "cuda:";
+
 /// The oldest version of PTX that knows what kernels use: older drivers take
 /// it.
 static constexpr CudaChip kChips[] = {
@@ -33,4 +35,15 @@ mlir::binade::getCudaChip(StringRef name,
   llvm::interleaveComma(kChips, diag,
                         [&](const CudaChip &chip) { diag << chip.name; });
   return diag;
+}
+
+std::vector<std::string> mlir::binade::getCudaTargets() {
+  std::vector<std::string> targets;
+  for (const CudaChip &chip : getCudaChips())
+    targets.push_back((kTargetPrefix + chip.name).str());
+  return targets;
+}
+
+const CudaChip *mlir::binade::findCudaTarget(StringRef target) {
+  return target.consume_front(kTargetPrefix) ? findCudaChip(target) : nullptr;
 }
