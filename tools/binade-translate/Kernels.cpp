@@ -125,40 +125,32 @@ void registerKernelTranslations() {
       cl::desc("Chip of --*-to-ptx and --kernels-to-cubin: sm_80, sm_89, sm_90 "
                "or sm_100"),
       cl::init("sm_90"));
-  TranslateFromMLIRRegistration(
-      "kernels-to-ptx", "print the kernels of a module as PTX",
+  using Print = std::function<LogicalResult(ModuleOp, raw_ostream &)>;
+  auto add = [](StringRef name, StringRef help, const Print &print) {
+    TranslateFromMLIRRegistration(name, help, print, registerAllDialects);
+  };
+  add("kernels-to-ptx", "print the kernels of a module as PTX",
       [](ModuleOp module, raw_ostream &os) {
         return printPtx(module, os, chip);
-      },
-      registerAllDialects);
-  TranslateFromMLIRRegistration(
-      "kernels-to-cubin", "compile a kernel by CUDA's ptxas",
+      });
+  add("kernels-to-cubin", "compile a kernel by CUDA's ptxas",
       [](ModuleOp module, raw_ostream &os) {
         return assemble(module, os, chip);
-      },
-      registerAllDialects);
-  TranslateFromMLIRRegistration(
-      "gpu-to-ptx", "print a gpu.module as PTX",
+      });
+  add("gpu-to-ptx", "print a gpu.module as PTX",
       [](ModuleOp module, raw_ostream &os) {
         return printGpuModule(module, os, chip);
-      },
-      registerAllDialects);
-  TranslateFromMLIRRegistration(
-      "kernels-to-llvm", "print the kernels of a module as optimized LLVM IR",
+      });
+  add("kernels-to-llvm", "print the kernels of a module as optimized LLVM IR",
       [](ModuleOp module, raw_ostream &os) {
         return print(module, os, level, CpuText::LLVM);
-      },
-      registerAllDialects);
-  TranslateFromMLIRRegistration(
-      "kernels-to-assembly", "print the kernels of a module as assembly",
+      });
+  add("kernels-to-assembly", "print the kernels of a module as assembly",
       [](ModuleOp module, raw_ostream &os) {
         return print(module, os, level, CpuText::Assembly);
-      },
-      registerAllDialects);
-  TranslateFromMLIRRegistration(
-      "kernels-to-object", "compile the kernels of a module to an ELF object",
+      });
+  add("kernels-to-object", "compile the kernels of a module to an ELF object",
       [](ModuleOp module, raw_ostream &os) {
         return compile(module, os, level);
-      },
-      registerAllDialects);
+      });
 }
