@@ -32,8 +32,10 @@ static void forgetMachine(std::vector<Record> &records,
       matmul->scratch.reset();
       matmul->kernel.clear();
     }
-    if (auto *convolution = std::get_if<Convolution>(&record.body))
+    if (auto *convolution = std::get_if<Convolution>(&record.body)) {
       convolution->scratch.reset();
+      convolution->deviceKernel.clear();
+    }
     if (auto *launch = std::get_if<Launch>(&record.body))
       forgetTarget(*launch, buffers);
     if (auto *loop = std::get_if<Loop>(&record.body)) {

@@ -227,6 +227,8 @@ MadeOperation createMatmul(const plan::Matmul &matmul, std::string_view label,
   std::vector<plan::View> operands = {matmul.lhs, matmul.rhs, matmul.out};
   if (matmul.bias)
     operands.push_back(*matmul.bias);
+  if (matmul.scratch)
+    operands.push_back(*matmul.scratch);
   return createKernel(matmul.kernel, operands, label, setup);
 }
 } // namespace binade::cuda

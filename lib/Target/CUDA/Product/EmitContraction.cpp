@@ -10,125 +10,13 @@
 
 #include "../EmitText.h"
 #include "Epilogue.h"
-#include "Tile.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "Fetch.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 using namespace mlir::binade;
 
 namespace {
-/// How the threads of a block bring an operand's tile to shared memory.
-class Fetch {
-public:
-  Fetch(Indices at, const Operand &operand, const TileMath &math,
-        const Tiling &tiling, int64_t entries, Type element)
-      : at(at), operand(operand), entries(entries), tiling(tiling),
-        element(element) {
-    auto bytes = static_cast<int64_t>(byteSize(operand.dtype));
-    int64_t most = std::min(16 / bytes, entries * tiling.step / tiling.threads);
-    int64_t byTerm = operand.getWidth(Operand::Terms, most),
-            byEntry = operand.getWidth(Operand::Entries, most);
-    along = byEntry > byTerm || (byEntry == byTerm && !isByTerm())
-                ? Operand::Entries
-                : Operand::Terms;
-    width = std::max(byTerm, byEntry);
-    tile = math.layOut(along, entries, tiling.step);
-  }
-
-  /// What does not change from step to step. `first` is the tile's first entry.
-  void start(Value thread, Value first, const Gather &from) {
-    gather = &from;
-    int64_t length = along == Operand::Terms ? tiling.step : entries;
-    std::tie(outer, inner) = at.divide(thread, length / width);
-    inner = at.scale(inner, width);
-    rowsAtOnce = tiling.threads / (length / width);
-    Value entry = along == Operand::Terms ? outer : inner;
-    for (int64_t i = 0; i < (along == Operand::Terms ? countRows() : 1); ++i)
-      shares.push_back(
-          from.findEntry(at.add(first, at.add(entry, i * rowsAtOnce))));
-  }
-
-  /// The elements of this thread, of the step whose first term is `first`.
-  SmallVector<Value> load(Value first) const {
-    SmallVector<Value> loaded;
-    if (along == Operand::Terms) {
-      Gather::Share term = gather->findTerm(at.add(first, inner));
-      for (const Gather::Share &entry : shares)
-        loaded.push_back(gather->load(gather->find(entry, term), width));
-      return loaded;
-    }
-    for (int64_t i = 0; i < countRows(); ++i) {
-      Value row = at.add(outer, i * rowsAtOnce);
-      Gather::Share term = gather->findTerm(at.add(first, row));
-      loaded.push_back(gather->load(gather->find(shares.front(), term), width));
-    }
-    return loaded;
-  }
-
-  void store(ValueRange loaded, Value stage) const {
-    for (auto [i, value] : llvm::enumerate(loaded)) {
-      Value row = at.add(outer, static_cast<int64_t>(i) * rowsAtOnce);
-      auto [entry, term] = along == Operand::Terms ? std::pair(row, inner)
-                                                   : std::pair(inner, row);
-      storeOne(convert(at.b, value, element), stage, entry, term);
-    }
-  }
-
-  SharedTile tile;
-
-private:
-  int64_t countRows() const {
-    return entries * tiling.step / (width * tiling.threads);
-  }
-
-  /// Which of the neighbours are closer in memory, where neither are next.
-  bool isByTerm() const {
-    auto findStride = [&](ArrayRef<Axis> axes, bool isEntry) {
-      auto last = static_cast<unsigned>(axes.size() - 1);
-      int64_t stride = axes.back().stride;
-      for (const Window &window : operand.windows)
-        if ((isEntry ? window.entryAxis : window.termAxis) == last)
-          stride = window.stride;
-      return stride;
-    };
-    return findStride(operand.terms, false) < findStride(operand.entries, true);
-  }
-
-  void storeOne(Value x, Value stage, Value entry, Value term) const {
-    ImplicitLocOpBuilder &b = at.b;
-    if (width > 1 && tile.along == along) {
-      vector::StoreOp::create(
-          b, x, tile.memory, tile.place(at, stage, entry, term),
-          /*nontemporal=*/false,
-          llvm::MaybeAlign(tile.pitch % width == 0
-                               ? width * element.getIntOrFloatBitWidth() / 8
-                               : element.getIntOrFloatBitWidth() / 8));
-      return;
-    }
-    for (int64_t i = 0; i < width; ++i) {
-      Value one =
-          width == 1 ? x : vector::ExtractOp::create(b, x, i).getResult();
-      Value place = along == Operand::Terms
-                        ? tile.place(at, stage, entry, at.add(term, i))
-                        : tile.place(at, stage, at.add(entry, i), term);
-      memref::StoreOp::create(b, one, tile.memory, place);
-    }
-  }
-
-  Indices at;
-  const Operand &operand;
-  int64_t entries;
-  const Tiling &tiling;
-  Type element;
-  Operand::Direction along;
-  int64_t width, rowsAtOnce = 0;
-  const Gather *gather = nullptr;
-  Value outer, inner;                ///< Of this thread's first elements.
-  SmallVector<Gather::Share> shares; ///< Of its entries.
-};
-
 class ContractionEmitter {
 public:
   ContractionEmitter(ImplicitLocOpBuilder &b, const Contraction &contraction)
