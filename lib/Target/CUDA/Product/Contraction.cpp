@@ -31,7 +31,7 @@ int64_t Operand::getWidth(Direction along, int64_t most) const {
   auto fits = [&](int64_t width) {
     auto divides = [&](int64_t stride) { return stride % width == 0; };
     auto isApart = [&](const Axis &axis) {
-      return &axis == &last || divides(axis.stride);
+      return &axis == &last || axis.size == 1 || divides(axis.stride);
     };
     return divides(last.size) && alignment % (width * bytes) == 0 &&
            llvm::all_of(entries, isApart) && llvm::all_of(terms, isApart) &&

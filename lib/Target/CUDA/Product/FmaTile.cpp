@@ -1,14 +1,14 @@
 //===- FmaTile.cpp - a tile by fused products of f32 ----------------------===//
 //
-// A thread has every 16th row and column of the tile. Sums are in the order of
-// the terms.
+// A thread has a few neighbouring rows and columns of the tile. Sums are in the
+// order of the terms.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Tile.h"
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -22,12 +22,14 @@ public:
 
   SharedTile layOut(Operand::Direction, int64_t entries,
                     int64_t step) const override {
-    // One more, so that terms of an entry lie in different banks.
-    return {Operand::Entries, entries + 1, (entries + 1) * step};
+    // A little more, so that terms of an entry lie in different banks.
+    return {Operand::Entries, entries + share, (entries + share) * step};
   }
 
   void start(Value thread) override {
-    std::tie(row, column) = at.divide(thread, side);
+    auto [threadRow, threadColumn] = at.divide(thread, side);
+    row = at.scale(threadRow, share);
+    column = at.scale(threadColumn, share);
   }
 
   int64_t countSums() const override { return share * share; }
@@ -40,13 +42,15 @@ public:
                                    at.constant(1), sums);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
+    auto type = VectorType::get({share}, b.getF32Type());
     auto loadAll = [&](const SharedTile &tile, Value stage, Value own) {
+      Value all = vector::LoadOp::create(
+          b, type, tile.memory,
+          tile.place(at, stage, own, loop.getInductionVar()),
+          /*nontemporal=*/false, llvm::MaybeAlign(share * sizeof(float)));
       SmallVector<Value> values;
       for (int64_t i = 0; i < share; ++i)
-        values.push_back(
-            memref::LoadOp::create(b, tile.memory,
-                                   tile.place(at, stage, at.add(own, i * side),
-                                              loop.getInductionVar())));
+        values.push_back(vector::ExtractOp::create(b, all, i));
       return values;
     };
     SmallVector<Value> x = loadAll(lhs, lhsStage, row),
@@ -61,11 +65,8 @@ public:
 
   void forEach(ValueRange sums, Visit visit) const override {
     for (int64_t i = 0; i < share; ++i)
-      for (int64_t j = 0; j < share; ++j)
-        visit(at.add(row, i * side), at.add(column, j * side),
-              sums[i * share + j]);
+      visit(at.add(row, i), column, sums.slice(i * share, share));
   }
-  int64_t getResultWidth() const override { return 1; }
 
 private:
   Indices at;

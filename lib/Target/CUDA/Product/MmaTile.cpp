@@ -50,7 +50,6 @@ public:
                               const SharedTile &rhs, Value rhsStage,
                               ValueRange sums) override;
   void forEach(ValueRange sums, Visit visit) const override;
-  int64_t getResultWidth() const override { return 2; }
 
 private:
   /// The place in `tile` of the row of a matrix that this lane names.

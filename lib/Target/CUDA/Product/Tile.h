@@ -46,12 +46,10 @@ public:
   virtual SmallVector<Value> multiply(const SharedTile &lhs, Value lhsStage,
                                       const SharedTile &rhs, Value rhsStage,
                                       ValueRange sums) = 0;
-  /// Calls `visit` with the row and the first column in the tile of `width`
+  /// Calls `visit` with the row and the first column in the tile of a few
   /// neighbours, and with their sums.
   using Visit = function_ref<void(Value row, Value column, ValueRange sums)>;
   virtual void forEach(ValueRange sums, Visit visit) const = 0;
-  /// How many neighbouring columns a thread has.
-  virtual int64_t getResultWidth() const = 0;
 };
 
 std::unique_ptr<TileMath> createFmaTile(Indices at, const Tiling &tiling);
