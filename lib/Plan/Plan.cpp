@@ -80,7 +80,8 @@ std::string plan::stateName(Role role, std::string_view name) {
 
 std::vector<View> Matmul::getOperands() const {
   std::vector<View> operands = {lhs, rhs, out};
-  for (const std::optional<View> *view : {&lhsScale, &rhsScale, &bias})
+  for (const std::optional<View> *view :
+       {&bias, &lhsScale, &rhsScale, &scratch})
     if (*view)
       operands.push_back(**view);
   return operands;

@@ -6,6 +6,27 @@
 using namespace binade;
 using namespace binade::cuda;
 
+static MadeOperation createConvolution(const plan::Convolution &c,
+                                       std::string_view label,
+                                       const StreamSetup &setup) {
+  std::vector<plan::View> operands;
+  switch (c.direction) {
+  case plan::Convolution::Forward:
+    operands = {c.x, c.weight, c.y};
+    break;
+  case plan::Convolution::InputGrad:
+    operands = {c.y, c.weight, c.x};
+    break;
+  case plan::Convolution::WeightGrad:
+    operands = {c.y, c.x, c.weight};
+    break;
+  }
+  for (const std::optional<plan::View> &more : {c.bias, c.scratch})
+    if (more)
+      operands.push_back(*more);
+  return createKernel(c.deviceKernel, operands, label, setup);
+}
+
 static MadeOperation createOperation(const plan::Record &record,
                                      const StreamSetup &setup) {
   if (auto *launch = std::get_if<plan::Launch>(&record.body))
@@ -15,8 +36,8 @@ static MadeOperation createOperation(const plan::Record &record,
   if (auto *copy = std::get_if<plan::Copy>(&record.body))
     return createKernel(copy->kernel, std::array{copy->from, copy->to},
                         record.label, setup);
-  return Error{setup.where, "convolutions do not run on CUDA devices yet",
-               ExitCode::Device};
+  return createConvolution(std::get<plan::Convolution>(record.body),
+                           record.label, setup);
 }
 
 Result<StreamProgram::Steps>

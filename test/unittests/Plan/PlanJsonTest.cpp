@@ -75,7 +75,7 @@ TEST(PlanJson, ProductsOfCodesAreWrittenAndRead) {
   std::vector<std::uint32_t> buffers;
   for (const View &view : same.getOperands())
     buffers.push_back(view.buffer);
-  EXPECT_EQ(buffers, (std::vector<std::uint32_t>{1, 1, 2, 4, 2, 4}));
+  EXPECT_EQ(buffers, (std::vector<std::uint32_t>{1, 1, 2, 4, 4, 2}));
   EXPECT_EQ(same.rhsScale->offset, 1);
 }
 
