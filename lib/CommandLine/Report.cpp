@@ -83,8 +83,7 @@ void binade::printLedger(std::ostream &out, const Program &program) {
 // Records
 //===----------------------------------------------------------------------===//
 
-/// A label names op and node; calls of one op are one row.
-static std::string getOpName(const std::string &label) {
+std::string binade::getOpName(const std::string &label) {
   return label.substr(0, label.find(' '));
 }
 
@@ -227,49 +226,4 @@ void binade::printRecords(std::ostream &out, const Plan &plan) {
     line(printable(name, 44), row.kind, std::to_string(row.calls),
          std::to_string(row.segments), formatBytes(row.bytes), node);
   }
-}
-
-//===----------------------------------------------------------------------===//
-// Profile
-//===----------------------------------------------------------------------===//
-
-void binade::printProfile(std::ostream &out, const Program &program) {
-  struct Sum {
-    std::string kind, implementation;
-    std::int64_t calls = 0;
-    double seconds = 0;
-  };
-  std::map<std::string, Sum> sums;
-  std::map<std::string, double> kinds;
-  double all = 0;
-  for (const RecordProfile &record : program.getProfile()) {
-    Sum &sum = sums[getOpName(record.label)];
-    sum.kind = record.kind;
-    sum.implementation = record.implementation;
-    sum.calls += record.calls;
-    sum.seconds += record.seconds;
-    kinds[record.kind] += record.seconds;
-    all += record.seconds;
-  }
-  std::vector<std::pair<std::string, Sum>> rows(sums.begin(), sums.end());
-  std::stable_sort(rows.begin(), rows.end(), [](const auto &a, const auto &b) {
-    return a.second.seconds > b.second.seconds;
-  });
-  out << "profile: " << format("%.3f s", all);
-  for (const auto &[kind, seconds] : kinds)
-    out << ", " << kind << format(" %.1f%%", 100 * seconds / all);
-  out << "\n";
-  auto line = [&](const std::string &share, const std::string &time,
-                  const std::string &calls, const std::string &kind,
-                  const std::string &name, const std::string &implementation) {
-    out << format("%7s %9s %7s %-12s %-40s ", share.c_str(), time.c_str(),
-                  calls.c_str(), kind.c_str(), name.c_str())
-        << implementation << "\n";
-  };
-  line("share", "us/call", "calls", "kind", "name", "implementation");
-  for (const auto &[name, sum] : rows)
-    line(format("%.1f%%", 100 * sum.seconds / all),
-         format("%.1f", 1e6 * sum.seconds / sum.calls),
-         std::to_string(sum.calls), sum.kind, printable(name, 40),
-         sum.implementation);
 }
