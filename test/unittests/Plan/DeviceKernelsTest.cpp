@@ -116,6 +116,28 @@ TEST(DeviceKernels, HaveEntriesThatADriverLaunches) {
             threads);
 }
 
+TEST(DeviceKernels, SayWhatAddressesAreMultiplesOf) {
+  Plan plan = devicePlan();
+  plan.deviceKernels[1].alignments = {16, 4};
+  Result<Plan> read = readPlan(writePlan(plan), "plan");
+  ASSERT_TRUE(read) << render(read.error());
+  const DeviceKernel *relu = read->findDeviceKernel("relu");
+  EXPECT_EQ(relu->getAlignment(0), 16);
+  EXPECT_EQ(relu->getAlignment(1), 4);
+  EXPECT_EQ(relu->getAlignment(2), kDeviceAlignment);
+  for (std::int64_t illegal : {0, 3, 32, -4})
+    EXPECT_EQ(rejection([&](Plan &p) {
+                p.deviceKernels[1].alignments = {16, illegal};
+              }),
+              "device kernel 'relu': an operand at a multiple of " +
+                  std::to_string(illegal) + " bytes, expected a divisor of 16");
+  // Row i of y, three f32, is at 128 + 12 i.
+  EXPECT_EQ(findAlignment(plan.buffers, {2, 0, {}, {}}), 16);
+  EXPECT_EQ(findAlignment(plan.buffers, {2, 0, {}, {3}}), 4);
+  EXPECT_EQ(findAlignment(plan.buffers, {2, 2, {}, {4}}), 8);
+  EXPECT_EQ(findAlignment(plan.buffers, {3, 1, {}, {}}), 8);
+}
+
 TEST(DeviceKernels, AreLaunchedAsWhatTheyAre) {
   auto change = [](auto edit) {
     return rejection([&](Plan &p) {
@@ -136,7 +158,7 @@ TEST(DeviceKernels, AreLaunchedAsWhatTheyAre) {
               launch.kernel = matmul.kernel = copy.kernel = "relu";
             }),
             "accepted");
-  const std::string launched = "records[0] 'launch': ";
+  const std::string launched = "record 0 'launch': ";
   EXPECT_EQ(change([](Plan &, Launch &launch, Matmul &, Copy &) {
               for (Segment &segment : launch.segments)
                 segment.kernel = "relu";
@@ -159,11 +181,11 @@ TEST(DeviceKernels, AreLaunchedAsWhatTheyAre) {
   EXPECT_EQ(change([](Plan &, Launch &, Matmul &matmul, Copy &) {
               matmul.kernel = "mean";
             }),
-            "records[1] 'matmul': " + unlaunched);
+            "record 1 'matmul': " + unlaunched);
   EXPECT_EQ(change([](Plan &, Launch &, Matmul &, Copy &copy) {
               copy.kernel = "mean";
             }),
-            "records[2] 'copy': " + unlaunched);
+            "record 2 'copy': " + unlaunched);
 }
 
 //===----------------------------------------------------------------------===//
