@@ -108,63 +108,36 @@ public:
   explicit Counter(const Plan &plan) : plan(plan) {}
 
   void count(const std::vector<Record> &records, std::int64_t times) {
-    for (const Record &record : records)
-      std::visit([&](const auto &body) { add(record, body, times); },
-                 record.body);
+    for (const Record &record : records) {
+      auto *loop = std::get_if<Loop>(&record.body);
+      if (!loop) {
+        add(record, times);
+        continue;
+      }
+      loops.push_back(loop->count);
+      count(loop->body, times * loop->count);
+      loops.pop_back();
+    }
   }
 
   Rows rows;
 
 private:
-  std::uint64_t bytes(const View &view) const {
-    return plan.buffers[view.buffer].bytes;
-  }
-  /// Elements of the view's type.
-  std::uint64_t bytes(const View &view, std::int64_t elements) const {
-    return byteSize(plan.buffers[view.buffer].dtype) * elements;
-  }
-
-  void add(const Record &record, const char *kind, std::int64_t times,
-           std::int64_t segments, std::uint64_t bytes) {
+  void add(const Record &record, std::int64_t times) {
+    auto *launch = std::get_if<Launch>(&record.body);
     Row &row = rows[getOpName(record.label)];
-    row.kind = kind;
+    row.kind = getKind(record);
     if (row.nodes.empty())
       row.node = getNode(record.label);
     row.nodes.insert(getNode(record.label));
     row.calls += times;
-    row.segments += times * segments;
-    row.bytes += times * bytes;
+    row.segments +=
+        times * static_cast<std::int64_t>(launch ? launch->segments.size() : 1);
+    row.bytes += static_cast<std::uint64_t>(times) *
+                 costOf(record, plan.buffers, loops).bytes;
   }
 
-  void add(const Record &record, const Launch &launch, std::int64_t times) {
-    std::uint64_t sum = 0;
-    for (const Segment &segment : launch.segments)
-      for (const View &view : segment.operands)
-        sum += bytes(view);
-    add(record, "launch", times, launch.segments.size(), sum);
-  }
-  void add(const Record &record, const Matmul &matmul, std::int64_t times) {
-    std::int64_t batch = 1;
-    for (std::int64_t size : matmul.batch)
-      batch *= size;
-    add(record, "matmul", times, 1,
-        bytes(matmul.lhs, batch * matmul.m * matmul.k) +
-            bytes(matmul.rhs, batch * matmul.k * matmul.n) +
-            bytes(matmul.out, batch * matmul.m * matmul.n));
-  }
-  void add(const Record &record, const Convolution &convolution,
-           std::int64_t times) {
-    add(record, "convolution", times, 1,
-        bytes(convolution.x) + bytes(convolution.weight) +
-            bytes(convolution.y));
-  }
-  void add(const Record &record, const Copy &copy, std::int64_t times) {
-    add(record, "copy", times, 1, bytes(copy.from) + bytes(copy.to));
-  }
-  void add(const Record &, const Loop &loop, std::int64_t times) {
-    count(loop.body, times * loop.count);
-  }
-
+  std::vector<std::int64_t> loops; ///< Counts of those around a record.
   const Plan &plan;
 };
 } // namespace

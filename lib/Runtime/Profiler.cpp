@@ -60,13 +60,11 @@ private:
   }
 
   void addRow(RecordList list, const Record &record) {
-    static constexpr std::string_view kinds[] = {"launch", "matmul",
-                                                 "convolution", "copy"};
     RecordProfile &row = rows.emplace_back();
     row.record = &record;
     row.program = name(list);
     row.label = record.label;
-    row.kind = kinds[record.body.index()];
+    row.kind = getKind(record);
     if (auto name = implementations.find(&record);
         name != implementations.end())
       row.implementation = name->second;

@@ -138,6 +138,12 @@ RecordCost binade::costOf(const Record &record, std::span<const Buffer> buffers,
                     record.body);
 }
 
+std::string_view binade::getKind(const Record &record) {
+  static constexpr std::string_view kinds[] = {"launch", "matmul",
+                                               "convolution", "copy", "loop"};
+  return kinds[record.body.index()];
+}
+
 double Ceilings::leastSeconds(const RecordCost &cost) const {
   double seconds = 0;
   if (bytesPerSecond > 0)
