@@ -1,6 +1,7 @@
 //===- Bundle.cpp - From formed kernels to a bundle -----------------------===//
 
 #include "binade/Plan/Bundle.h"
+#include "Alignment.h"
 #include "DeviceRecords.h"
 #include "binade/Container/AtomicFile.h"
 #include "binade/Container/Printable.h"
@@ -148,7 +149,8 @@ static LogicalResult saveKernels(ModuleOp module, StringRef directory,
   return success();
 }
 
-static ::binade::plan::DeviceKernel describe(const CompiledGpuKernel &kernel) {
+static ::binade::plan::DeviceKernel describe(ModuleOp module,
+                                             const CompiledGpuKernel &kernel) {
   ::binade::plan::DeviceKernel described;
   described.name = kernel.info.symbol;
   described.module = static_cast<uint32_t>(kernel.code);
@@ -156,6 +158,9 @@ static ::binade::plan::DeviceKernel describe(const CompiledGpuKernel &kernel) {
     described.entries.push_back({entry.symbol,
                                  {entry.grid.begin(), entry.grid.end()},
                                  {entry.block.begin(), entry.block.end()}});
+  // Those of products and copies have no function.
+  if (auto function = module.lookupSymbol<func::FuncOp>(kernel.info.symbol))
+    described.alignments = getAlignments(function);
   return described;
 }
 
@@ -186,7 +191,7 @@ static LogicalResult add(ModuleOp module, const CompileOptions &options,
       images[chip.name.str()] = getBytes(code.cubin);
   }
   for (const CompiledGpuKernel &kernel : compiled.kernels) {
-    bundle.plan.deviceKernels.push_back(describe(kernel));
+    bundle.plan.deviceKernels.push_back(describe(module, kernel));
     bundle.plan.deviceKernels.back().module += first;
   }
   if (options.kernelDirectory.empty())
@@ -323,6 +328,13 @@ FailureOr<Bundle> mlir::binade::compileBundle(ModuleOp module,
   FailureOr<EmittedPlan> emitted = emitPlan(module, planOptions);
   if (failed(emitted))
     return failure();
+  if (!options.target.empty() && noteAlignments(module, emitted->plan)) {
+    // Once more; those that have nothing to note are in the cache.
+    bundle.modules.clear();
+    bundle.plan.deviceKernels.clear();
+    if (failed(compileForCuda(module, options, bundle, planOptions)))
+      return failure();
+  }
   emitted->plan.chip = std::move(bundle.plan.chip);
   emitted->plan.deviceKernels = std::move(bundle.plan.deviceKernels);
   bundle.plan = std::move(emitted->plan);

@@ -8,20 +8,6 @@ using namespace mlir::binade;
 namespace plan = ::binade::plan;
 using ::binade::Plan;
 
-/// Bytes, up to 16, that all addresses of `view` are multiples of.
-static int64_t getAlignment(const Plan &plan, const plan::View &view) {
-  const plan::Buffer &buffer = plan.buffers[view.buffer];
-  auto size = static_cast<int64_t>(byteSize(buffer.dtype));
-  int64_t alignment = 16;
-  auto meet = [&](int64_t bytes) { alignment = std::gcd(alignment, bytes); };
-  meet(static_cast<int64_t>(buffer.offset));
-  meet(static_cast<int64_t>(buffer.slot));
-  meet(view.offset * size);
-  for (int64_t step : view.steps)
-    meet(step * size);
-  return alignment;
-}
-
 static GpuMatrix getMatrix(const Plan &plan, const plan::View &view,
                            size_t axes) {
   GpuMatrix matrix;
@@ -29,7 +15,7 @@ static GpuMatrix getMatrix(const Plan &plan, const plan::View &view,
   matrix.batch.assign(view.strides.begin(), view.strides.begin() + axes);
   matrix.rows = view.strides[axes];
   matrix.columns = view.strides[axes + 1];
-  matrix.alignment = getAlignment(plan, view);
+  matrix.alignment = plan::findAlignment(plan.buffers, view);
   return matrix;
 }
 
@@ -81,7 +67,7 @@ GpuConvolution mlir::binade::getConvolution(const Plan &plan,
   c.channelsLast = record.channelsLast;
   c.alignment = 16;
   for (const plan::View *view : {&record.x, &record.weight, &record.y})
-    c.alignment = std::gcd(c.alignment, getAlignment(plan, *view));
+    c.alignment = std::gcd(c.alignment, plan::findAlignment(plan.buffers, *view));
   c.workspace = record.scratch.has_value();
   return c;
 }

@@ -259,6 +259,7 @@ static DeviceKernel readDeviceKernel(Fields fields) {
                               entry.integers("block")});
     entry.finish();
   });
+  kernel.alignments = fields.integers("alignments");
   fields.finish();
   return kernel;
 }

@@ -12,6 +12,7 @@
 #include "binade/Container/DType.h"
 #include "binade/Container/Numbers.h"
 #include <map>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -198,7 +199,8 @@ struct Launch {
 /// table of i64: a row for each block of `grain` items, with the bytes in the
 /// arena at which the operands start, its first item, and the one behind its
 /// last; for its finish one row, with those of the finish's operands and
-/// the number of blocks. Addresses are multiples of `kDeviceAlignment`.
+/// the number of blocks. Addresses are multiples of `kDeviceAlignment`, or of
+/// what `alignments` says.
 struct DeviceKernel {
   struct Entry {
     std::string symbol;
@@ -209,10 +211,17 @@ struct DeviceKernel {
   std::string name;
   std::uint32_t module = 0;   ///< Of those that the bundle has for the chip.
   std::vector<Entry> entries; ///< Of all items, then the finish if any.
+  /// For each operand; empty where there is nothing to say.
+  std::vector<std::int64_t> alignments = {};
 
   bool isOverMany() const { return entries.front().grid.front() == 0; }
+  /// What the address of an operand has to be a multiple of.
+  std::int64_t getAlignment(std::size_t operand) const;
 };
-inline constexpr std::uint64_t kDeviceAlignment = 16;
+inline constexpr std::int64_t kDeviceAlignment = 16;
+/// What the addresses of a view are multiples of in all iterations, as far as
+/// devices care: a divisor of `kDeviceAlignment`.
+std::int64_t findAlignment(std::span<const Buffer> buffers, const View &view);
 
 /// out[b.., i, j] = round(lhsScale * rhsScale
 ///                        * sum over l of lhs[b.., i, l] * rhs[b.., l, j]
