@@ -6,6 +6,7 @@
 #include "binade/Plan/Bundle.h"
 #include "binade/Runtime/Devices.h"
 #include "binade/Runtime/Library.h"
+#include "binade/Runtime/RecordRunner.h"
 #include "binade/Runtime/Settings.h"
 #include <functional>
 #include <memory>
@@ -147,6 +148,10 @@ public:
   /// infinity; minus infinities, which masks are made of, count where there is
   /// nothing else. Ports have to hold what they held before the step.
   std::optional<Overflow> findOverflow();
+
+  /// Executes single records of the program, which has to outlive it. On a
+  /// device it has memory alone: ports keep what they hold.
+  std::unique_ptr<RecordRunner> createRecordRunner();
 
   void setProfiling(bool on);
   std::vector<RecordProfile> getProfile() const;

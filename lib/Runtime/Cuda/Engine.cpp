@@ -179,6 +179,22 @@ Result<void> Engine::enqueue(Program program) {
   return {};
 }
 
+Result<void> Engine::run(const RecordPlace &place) {
+  StreamProgram &program = programs[static_cast<std::size_t>(place.list)];
+  if (Result<void> done = program.run(place.path, place.iteration); !done)
+    return done;
+  return device->wait();
+}
+
+Result<void> Engine::read(std::uint64_t offset, std::span<std::byte> into) {
+  return device->read(into.data(), arena.get() + offset, into.size());
+}
+
+Result<void> Engine::write(std::uint64_t offset,
+                           std::span<const std::byte> bytes) {
+  return device->upload(arena.get() + offset, bytes.data(), bytes.size());
+}
+
 Result<void> Engine::run(Program program) {
   if (failure)
     return *failure;

@@ -12,6 +12,7 @@
 #include "Graph.h"
 #include "StreamProgram.h"
 #include "binade/Plan/Bundle.h"
+#include "binade/Runtime/RecordRunner.h"
 
 namespace binade::cuda {
 
@@ -26,10 +27,16 @@ public:
   static Result<std::unique_ptr<Engine>> create(Setup setup);
   Engine(const Engine &) = delete;
 
-  enum Program { Step, Accumulation, Evaluation };
+  enum Program { Step, Accumulation, Evaluation }; ///< In RecordList's order.
   /// What is on the host goes to the device first, and what small ports hold
   /// comes back.
   Result<void> run(Program program);
+
+  /// Executes one record, and waits for it. Ports are not moved: what counts is
+  /// the arena, of which `read` and `write` move pieces.
+  Result<void> run(const RecordPlace &place);
+  Result<void> read(std::uint64_t offset, std::span<std::byte> into);
+  Result<void> write(std::uint64_t offset, std::span<const std::byte> bytes);
 
   /// The host's copy of a port, which its user may write to.
   std::span<std::byte> access(std::size_t port);

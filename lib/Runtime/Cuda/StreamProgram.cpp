@@ -78,6 +78,14 @@ void StreamProgram::setScratch(Address address) {
 
 Result<void> StreamProgram::run() { return run(steps); }
 
+Result<void> StreamProgram::run(std::span<const std::size_t> path,
+                                std::span<const std::int64_t> iteration) {
+  Steps *list = &steps;
+  for (std::size_t number : path.first(path.size() - 1))
+    list = &(*list)[number].body;
+  return (*list)[path.back()].operation->run(iteration);
+}
+
 Result<void> StreamProgram::run(Steps &steps) {
   for (Step &step : steps) {
     if (step.operation) {

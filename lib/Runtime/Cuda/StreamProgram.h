@@ -15,6 +15,9 @@ public:
 
   /// Puts all records on the stream.
   Result<void> run();
+  /// Puts one there, by the path and the iteration of a RecordPlace.
+  Result<void> run(std::span<const std::size_t> path,
+                   std::span<const std::int64_t> iteration);
   std::uint64_t getScratchBytes() const;
   void setScratch(Address address);
 
