@@ -135,6 +135,7 @@ static void add(Judgement &judgement, size_t index, const Access &access,
     return;
   Difference &difference = judgement.difference.emplace();
   judgement.access = index;
+  difference.what = "beyond the bound of the reference";
   difference.dtype = access.dtype;
   difference.element = deviation.index;
   difference.value = value;
