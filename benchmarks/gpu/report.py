@@ -1,0 +1,127 @@
+"""Rows of results, and their tables."""
+
+from __future__ import annotations
+
+from cases import Case
+
+
+def kernel_row(case: Case, moved: int, ms: float, copy_gbs: float) -> dict:
+    """`moved` are useful bytes."""
+    gbs = moved / ms / 1e6
+    return {
+        "part": "kernels", "name": case.name, "title": case.title, "bytes": moved,
+        "ms": round(ms, 4), "gbs": round(gbs), "share": round(gbs / copy_gbs, 3),
+        "share_goal": case.share, "peers": {},
+    }  # fmt: skip
+
+
+def line(row: dict) -> str:
+    """What is printed when a row is there."""
+    text = f"  {row['name']}: {row['ms']:.3f} ms"
+    if "share" in row:
+        text += f", {row['gbs']} GB/s, {100 * row['share']:.0f} % of a copy"
+    for peer, value in row.get("peers", {}).items():
+        text += f", {value['ratio']:.2f} of {peer}"
+    return text
+
+
+def share(row: dict) -> str:
+    goal = row["share_goal"]
+    text = f"{100 * row['share']:.1f} %"
+    return text if goal is None else f"{text} ({'≥'} {100 * goal:.0f} %)"
+
+
+def ratios(row: dict) -> str:
+    """Times of Binade's over the peers'; a goal behind those that have one."""
+    parts = []
+    for peer, value in row["peers"].items():
+        goal = "" if value["goal"] is None else f" (≤ {value['goal']:.2f})"
+        parts.append(f"{value['ratio']:.3f}{goal} {peer}")
+    return "<br>".join(parts)
+
+
+def table(columns: list[str], rows: list[list[str]]) -> str:
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def kernels(result: dict) -> str:
+    predicted = result["standing"] == "predicted"
+    peer = "peer's least" if predicted else "peer's"
+    columns = [
+        "kernel",
+        "ms",
+        "GB/s",
+        "share of a copy (goal)",
+        f"time / {peer} (goal)",
+    ]
+    if predicted:
+        columns += ["instructions, on integers, special", "limited by"]
+    rows = []
+    for row in result["rows"]:
+        if row["part"] != "kernels":
+            continue
+        cells = [
+            row["title"],
+            f"{row['ms']:.3f}",
+            str(row["gbs"]),
+            share(row),
+            ratios(row),
+        ]
+        if predicted:
+            counted = row["per_element"]
+            cells += [
+                f"{counted['instructions']}, {counted['integers']}, {counted['special']}",
+                row["limit"],
+            ]
+        rows.append(cells)
+    return table(columns, rows) if rows else ""
+
+
+def steps(result: dict) -> str:
+    columns = ["step", "ms", "memory, GiB", "planned, GiB", "records", "time / peer's",
+               "memory / peer's"]  # fmt: skip
+    rows = []
+    for row in result["rows"]:
+        if row["part"] != "steps":
+            continue
+        measured = row.get("memory")
+        rows.append(
+            [
+                row["title"],
+                f"{row['ms']:.1f}",
+                f"{measured / 2**30:.2f}" if measured else "",
+                f"{row['arena'] / 2**30:.2f}",
+                str(row["records"]),
+                ratios(row),
+                ratios({"peers": row.get("memory_peers", {})}),
+            ]  # fmt: skip
+        )
+    return table(columns, rows) if rows else ""
+
+
+def parts(result: dict) -> str:
+    return table(
+        ["part", "result", "s"],
+        [[p["name"], p["message"] or p["status"], f"{p['seconds']:.0f}"]
+         for p in result["parts"]],
+    )  # fmt: skip
+
+
+def render(result: dict, predicted: dict | None = None) -> str:
+    """The page beside a file of results; with a table of what was predicted, if given."""
+    text = f"# {result['device']}, {result['date']}: {result['standing']}\n\n"
+    text += f"Commit {result['commit']}."
+    if result["standing"] == "predicted":
+        text += " No device was at hand: these numbers are **predicted**. Assumed is that\n\n"
+        text += "".join(f"- {entry}\n" for entry in result["assumptions"])
+    else:
+        text += f" Driver {result['driver']}, CUDA {result['cuda']}, PyTorch "
+        text += f"{result['torch'] or 'not installed'}; a copy moves "
+        text += f"{result['copy_gbs']:.0f} GB/s.\n\n{parts(result)}"
+    for heading, section in (("Kernels", kernels), ("Steps", steps)):
+        if made := section(result):
+            text += f"\n## {heading}\n\n{made}"
+        if predicted and made:
+            text += f"\nPredicted ({predicted['date']}):\n\n{section(predicted)}"
+    return text
