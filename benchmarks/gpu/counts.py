@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import json
 import math
+import mmap
 import pathlib
 import re
 import sys
@@ -26,6 +27,7 @@ from binade import safetensors  # noqa: E402
 from gpu_code import Entry, parse  # noqa: E402
 
 WARP = 32
+MAP_NORESERVE = 0x4000  # Of Linux, where the module has no name for it.
 DTYPES = {"F32": np.float32, "F64": np.float64}
 # Of an instruction of PTX, the first that fits: instructions of machine code, of them
 # those that add, compare or shift integers (the ALU), and special functions.
@@ -157,6 +159,12 @@ class CountingBlock(ptx.Block):
         super().step(line)
 
 
+def make_zeros(count: int) -> np.ndarray:
+    """Bytes of which only those that are touched take memory, and vectors' ends."""
+    sparse = mmap.mmap(-1, count + 16, flags=mmap.MAP_PRIVATE | MAP_NORESERVE)
+    return np.frombuffer(sparse, np.uint8)
+
+
 def fill(memory: np.ndarray, dtype: str, random: np.random.Generator) -> None:
     """What a block reads are small numbers."""
     if dtype in DTYPES:
@@ -173,7 +181,7 @@ def run_block(entry: Entry, memories: list[np.ndarray]) -> Work:
 def count_many(bundle: Bundle, record: dict) -> Work:
     """A launch over many tensors: a block of each kernel's first, for all blocks."""
     buffers, random = bundle.plan["buffers"], np.random.default_rng(0)
-    arena = np.zeros(bundle.plan["arena_bytes"] + 16, np.uint8)
+    arena = make_zeros(bundle.plan["arena_bytes"])
     work, segments = Work(), {}
     for segment in record["segments"]:
         name = segment.get("kernel") or record["kernel"]
@@ -198,7 +206,7 @@ def count_one(bundle: Bundle, record: dict) -> Work:
     (segment,) = record["segments"]
     for view in segment["operands"]:
         buffer = bundle.plan["buffers"][view["buffer"]]
-        memories.append(np.zeros(buffer["bytes"] + 16, np.uint8))
+        memories.append(make_zeros(buffer["bytes"]))
         fill(memories[-1][: buffer["bytes"]], buffer["dtype"], random)
     for entry in bundle.entries(segment.get("kernel") or record["kernel"]):
         work.add(run_block(entry, memories), entry.grid)

@@ -22,7 +22,6 @@ from cases import CASES, PEER_BYTES, TINY, Case, Sizes
 from counts import Bundle, Work, count
 from steps import compile_step, list_steps, predict_step
 
-RESULTS = pathlib.Path(__file__).resolve().parent / "results"
 COPY = 4.3e12  # Bytes per second, read and written.
 CYCLES = 132 * 1.98e9  # Of all multiprocessors, per second.
 # Threads per cycle of a multiprocessor.
@@ -85,7 +84,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--out", type=pathlib.Path, default=RESULTS)
+    parser.add_argument("--out", type=pathlib.Path, default=report.RESULTS)
     parser.add_argument("--tiny", action="store_true", help="small sizes, for tests")
     parser.add_argument("--only", help="names of rows, with commas between them")
     arguments = parser.parse_args()
@@ -115,7 +114,7 @@ def main() -> None:
     arguments.out.mkdir(parents=True, exist_ok=True)
     path = arguments.out / "predicted-h200.json"
     path.write_text(json.dumps(result, indent=1) + "\n")
-    path.with_suffix(".md").write_text(report.render(result))
+    path.with_suffix(".md").write_text(report.render_file(path))
     print(path)
 
 

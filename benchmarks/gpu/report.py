@@ -1,8 +1,16 @@
-"""Rows of results, and their tables."""
+#!/usr/bin/env python3
+"""Rows of results, and their tables. As a program: writes the pages of results/ again."""
 
 from __future__ import annotations
 
+import json
+import pathlib
+
 from cases import Case
+
+
+RESULTS = pathlib.Path(__file__).resolve().parent / "results"
+PREDICTED = RESULTS / "predicted-h200.json"
 
 
 def kernel_row(case: Case, moved: int, ms: float, copy_gbs: float) -> dict:
@@ -125,3 +133,20 @@ def render(result: dict, predicted: dict | None = None) -> str:
         if predicted and made:
             text += f"\nPredicted ({predicted['date']}):\n\n{section(predicted)}"
     return text
+
+
+def render_file(path: pathlib.Path) -> str:
+    """The page of a file of results, with what is predicted by now."""
+    result = json.loads(path.read_text())
+    if result["standing"] == "predicted" or not PREDICTED.exists():
+        return render(result)
+    return render(result, json.loads(PREDICTED.read_text()))
+
+
+def main() -> None:
+    for path in sorted(RESULTS.glob("*.json")):
+        path.with_suffix(".md").write_text(render_file(path))
+
+
+if __name__ == "__main__":
+    main()

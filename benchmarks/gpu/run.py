@@ -144,7 +144,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("parts", nargs="*", metavar="PART", help="all unless named")
     parser.add_argument("--artifacts", type=pathlib.Path, default=FOLDER)
-    parser.add_argument("--out", type=pathlib.Path, default=HERE / "results")
+    parser.add_argument("--out", type=pathlib.Path, default=report.RESULTS)
     parser.add_argument(
         "--time", type=float, default=1, help="times what parts may take"
     )
@@ -179,8 +179,6 @@ def main() -> int:
     arguments.out.mkdir(parents=True, exist_ok=True)
     slug = re.sub(r"[^a-z0-9]+", "-", device["device"].lower()).strip("-")
     path = arguments.out / f"{slug}-{result['date']}.json"
-    predicted = HERE / "results/predicted-h200.json"
-    beside = json.loads(predicted.read_text()) if predicted.exists() else None
     with tempfile.TemporaryDirectory() as folder:
         for name in arguments.parts or PARTS:
             limit = PARTS[name] * arguments.time
@@ -191,7 +189,7 @@ def main() -> int:
             result["rows"] += written["rows"]
             result |= written["facts"]
             path.write_text(json.dumps(result, indent=1) + "\n")
-            path.with_suffix(".md").write_text(report.render(result, beside))
+            path.with_suffix(".md").write_text(report.render_file(path))
     print(path)
     return int(any(part["status"] != "passed" for part in result["parts"]))
 
