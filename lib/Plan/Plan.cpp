@@ -78,6 +78,14 @@ std::string plan::stateName(Role role, std::string_view name) {
   }
 }
 
+std::vector<View> Matmul::getOperands() const {
+  std::vector<View> operands = {lhs, rhs, out};
+  for (const std::optional<View> *view : {&lhsScale, &rhsScale, &bias})
+    if (*view)
+      operands.push_back(**view);
+  return operands;
+}
+
 const DeviceKernel *Plan::findDeviceKernel(std::string_view name) const {
   auto found = std::find_if(
       deviceKernels.begin(), deviceKernels.end(),
