@@ -11,6 +11,7 @@ from cases import Case
 
 RESULTS = pathlib.Path(__file__).resolve().parent / "results"
 PREDICTED = RESULTS / "predicted-h200.json"
+PLANNED = 1.01  # Most that a step may take of the memory of its plan.
 
 
 def kernel_row(case: Case, moved: int, ms: float, copy_gbs: float) -> dict:
@@ -33,19 +34,53 @@ def line(row: dict) -> str:
     return text
 
 
+def mark(text: str, isMissed: bool) -> str:
+    """What misses its goal is bold."""
+    return f"**{text}**" if isMissed else text
+
+
 def share(row: dict) -> str:
     goal = row["share_goal"]
     text = f"{100 * row['share']:.1f} %"
-    return text if goal is None else f"{text} ({'≥'} {100 * goal:.0f} %)"
+    if goal is None:
+        return text
+    return f"{mark(text, row['share'] < goal)} (≥ {100 * goal:.0f} %)"
 
 
-def ratios(row: dict) -> str:
-    """Times of Binade's over the peers'; a goal behind those that have one."""
+def ratios(peers: dict, predicted: bool = False) -> str:
+    """Binade's over the peers'; a goal behind those that have one. To what a peer takes at
+    least none is missed for certain."""
     parts = []
-    for peer, value in row["peers"].items():
-        goal = "" if value["goal"] is None else f" (≤ {value['goal']:.2f})"
-        parts.append(f"{value['ratio']:.3f}{goal} {peer}")
+    for peer, value in peers.items():
+        text, goal = f"{value['ratio']:.3f}", value["goal"]
+        if goal is not None:
+            isMissed = value["ratio"] > goal and not predicted
+            text = f"{mark(text, isMissed)} (≤ {goal:.2f})"
+        parts.append(f"{text} {peer}")
     return "<br>".join(parts)
+
+
+def list_goals(row: dict) -> list[bool]:
+    """Which of a row's goals are reached."""
+    shares = [(row["share"], row["share_goal"])] if "share" in row else []
+    reached = [share >= goal for share, goal in shares if goal is not None]
+    for peers in (row["peers"], row.get("memory_peers", {})):
+        reached += [
+            value["ratio"] <= value["goal"]
+            for value in peers.values()
+            if value["goal"] is not None
+        ]
+    if "memory" in row:
+        reached.append(row["memory"] <= PLANNED * row["arena"])
+    return reached
+
+
+def planned(row: dict) -> str:
+    """Measured memory over what the plan says."""
+    if "memory" not in row:
+        return ""
+    ratio = row["memory"] / row["arena"]
+    return f"{mark(f'{ratio:.3f}', ratio > PLANNED)} (≤ {PLANNED:.2f})"
 
 
 def table(columns: list[str], rows: list[list[str]]) -> str:
@@ -74,7 +109,7 @@ def kernels(result: dict) -> str:
             f"{row['ms']:.3f}",
             str(row["gbs"]),
             share(row),
-            ratios(row),
+            ratios(row["peers"], predicted),
         ]
         if predicted:
             counted = row["per_element"]
@@ -87,8 +122,8 @@ def kernels(result: dict) -> str:
 
 
 def steps(result: dict) -> str:
-    columns = ["step", "ms", "memory, GiB", "planned, GiB", "records", "time / peer's",
-               "memory / peer's"]  # fmt: skip
+    columns = ["step", "ms", "memory, GiB", "planned, GiB", "memory / planned (goal)",
+               "records", "time / peer's (goal)", "memory / peer's (goal)"]  # fmt: skip
     rows = []
     for row in result["rows"]:
         if row["part"] != "steps":
@@ -100,10 +135,11 @@ def steps(result: dict) -> str:
                 f"{row['ms']:.1f}",
                 f"{measured / 2**30:.2f}" if measured else "",
                 f"{row['arena'] / 2**30:.2f}",
+                planned(row),
                 str(row["records"]),
-                ratios(row),
-                ratios({"peers": row.get("memory_peers", {})}),
-            ]  # fmt: skip
+                ratios(row["peers"]),
+                ratios(row.get("memory_peers", {})),
+            ]
         )
     return table(columns, rows) if rows else ""
 
@@ -123,10 +159,13 @@ def render(result: dict, predicted: dict | None = None) -> str:
     if result["standing"] == "predicted":
         text += " No device was at hand: these numbers are **predicted**. Assumed is that\n\n"
         text += "".join(f"- {entry}\n" for entry in result["assumptions"])
+        text += "\nA share that is bold misses its goal even so.\n"
     else:
         text += f" Driver {result['driver']}, CUDA {result['cuda']}, PyTorch "
         text += f"{result['torch'] or 'not installed'}; a copy moves "
         text += f"{result['copy_gbs']:.0f} GB/s.\n\n{parts(result)}"
+        reached = [goal for row in result["rows"] for goal in list_goals(row)]
+        text += f"\n{sum(reached)} of {len(reached)} goals are reached; the others are bold.\n"
     for heading, section in (("Kernels", kernels), ("Steps", steps)):
         if made := section(result):
             text += f"\n## {heading}\n\n{made}"

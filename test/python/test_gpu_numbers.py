@@ -94,3 +94,40 @@ def test_pages_of_results_are_those_of_their_numbers(path):
 
     same = path.with_suffix(".md").read_text() == report.render_file(path)
     assert same, "run .venv/bin/python benchmarks/gpu/report.py"
+
+
+def test_a_measurement_stands_beside_what_was_predicted():
+    sys.path.insert(0, str(GPU))
+    import report
+
+    peers = {
+        "torch": {"ratio": 0.97, "goal": 0.95},
+        "other": {"ratio": 2.0, "goal": None},
+    }
+    kernel = {"part": "kernels", "title": "AdamW", "ms": 0.9, "gbs": 3870, "share": 0.91,
+              "share_goal": 0.9, "peers": peers}  # fmt: skip
+    step = {"part": "steps", "title": "GPT-2", "ms": 44.0, "arena": 1000 << 20,
+            "memory": 1011 << 20, "records": 7,
+            "peers": {"torch": {"ratio": 0.9, "goal": 0.95}},
+            "memory_peers": {"torch": {"ratio": 0.5, "goal": 0.6}}}  # fmt: skip
+    result = {
+        "standing": "measured", "device": "NVIDIA H200", "date": "2026-12-01",
+        "commit": "abc", "driver": "580.1", "cuda": "13.0", "torch": "2.11",
+        "copy_gbs": 4250.0, "rows": [kernel, step],
+        "parts": [{"name": "steps", "status": "stopped", "message": "not done after 9 s",
+                   "seconds": 9.1}],
+    }  # fmt: skip
+    predicted = json.loads((GPU / "results/predicted-h200.json").read_text())
+    page = report.render(result, predicted)
+    assert page.startswith("# NVIDIA H200, 2026-12-01: measured\n")
+    assert "| steps | not done after 9 s | 9 |" in page
+    # Of share, time, memory of the plan and of the peer: two of these five are missed.
+    assert "3 of 5 goals are reached; the others are bold." in page
+    assert "| 91.0 % (≥ 90 %) | **0.970** (≤ 0.95) torch<br>2.000 other |" in page
+    assert "| 0.99 | 0.98 | **1.011** (≤ 1.01) | 7 |" in page
+    assert page.index("| AdamW | 0.900 |") < page.index(
+        f"Predicted ({predicted['date']})"
+    )
+    assert (
+        page.count("| AdamW, f32 |") == page.count("GPT-2 124M, 32 x 1024, coat |") == 1
+    )
