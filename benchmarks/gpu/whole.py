@@ -12,6 +12,7 @@ import numpy as np
 import peers
 import timing
 from artifacts import read_manifest
+from batches import draw_batch
 from cases import ROOT
 from counts import Bundle
 from rows import Rows
@@ -46,22 +47,6 @@ class DeviceMemory:
         return free.value
 
 
-def draw_batch(bundle: Bundle, random: np.random.Generator) -> dict[str, np.ndarray]:
-    """Inputs of a step, integers within their bounds."""
-    batch = {}
-    for port in bundle.plan["ports"]:
-        buffer = bundle.plan["buffers"][port["buffer"]]
-        if port["role"] != "batch":
-            continue
-        shape = buffer["shape"]
-        if buffer["dtype"].startswith("I"):
-            high = port["check"]["high"]
-            batch[port["name"]] = random.integers(0, high, shape)
-        else:
-            batch[port["name"]] = random.standard_normal(shape, np.float32)
-    return batch
-
-
 def make_peer(step: Step, batch: dict[str, np.ndarray]) -> tuple[Callable, Callable]:
     """A step of torch.compile, and what memory it took at most."""
     import models
@@ -94,7 +79,7 @@ def measure(
     """The row; `known` has the times and memory of peers, and of Binade's own steps."""
     path = folder / f"{step.name}.bnd"
     bundle = Bundle(path)
-    batch = draw_batch(bundle, random)
+    batch = draw_batch(bundle.plan, random)
     memory = DeviceMemory()
     before = memory.free()
     program = Program(path)
