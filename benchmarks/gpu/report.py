@@ -171,6 +171,8 @@ def render(result: dict, predicted: dict | None = None) -> str:
             text += f"\n## {heading}\n\n{made}"
         if predicted and made:
             text += f"\nPredicted ({predicted['date']}):\n\n{section(predicted)}"
+    for title, lines in result.get("profiles", {}).items():
+        text += f"\n## Profile: {title}\n\n```text\n" + "\n".join(lines) + "\n```\n"
     return text
 
 

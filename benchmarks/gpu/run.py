@@ -11,6 +11,7 @@ time, what it has measured is kept, and the next part begins. Parts:
   models       small models in several policies, on the CPU and twice on the device
   kernels      updates and quantizers against a copy, PyTorch, bitsandbytes, torchao
   steps        GPT-2 and Llama, time and memory, against torch.compile
+  profiles     where the time of these steps goes
 
 Writes DEVICE-DATE.json and .md into --out (benchmarks/gpu/results): commit them.
 Exit codes: 0; 1 if a part failed; 2 for a wrong command line; 6 without a device.
@@ -35,9 +36,9 @@ from artifacts import FOLDER, find_commit, read_manifest
 
 HERE = pathlib.Path(__file__).resolve().parent
 # Seconds that each part may take.
-PARTS = {"conversions": 45, "models": 60, "kernels": 150, "steps": 210}
+PARTS = {"conversions": 45, "models": 60, "kernels": 150, "steps": 180, "profiles": 40}
 PROGRAMS = {"conversions": "checks.py", "models": "checks.py", "kernels": "kernels.py",
-            "steps": "whole.py"}  # fmt: skip
+            "steps": "whole.py", "profiles": "profiles.py"}  # fmt: skip
 NO_DEVICE = 6
 
 
