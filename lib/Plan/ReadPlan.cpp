@@ -200,6 +200,7 @@ static Convolution readConvolution(Fields &fields) {
   c.paddingHigh = fields.integers("padding_high");
   c.channelsLast = fields.flag("channels_last");
   c.scratch = readOptionalView(fields, "scratch");
+  c.deviceKernel = fields.optionalText("device_kernel");
   return c;
 }
 
@@ -258,6 +259,7 @@ static DeviceKernel readDeviceKernel(Fields fields) {
                               entry.integers("block")});
     entry.finish();
   });
+  kernel.alignments = fields.integers("alignments");
   fields.finish();
   return kernel;
 }

@@ -178,6 +178,7 @@ static json write(const Convolution &c) {
   writeOptional(object, "bias", c.bias);
   writeFlag(object, "channels_last", c.channelsLast);
   writeOptional(object, "scratch", c.scratch);
+  writeText(object, "device_kernel", c.deviceKernel);
   return object;
 }
 
@@ -233,9 +234,12 @@ static json write(const DeviceKernel &kernel) {
     entries.push_back({{"symbol", entry.symbol},
                        {"grid", entry.grid},
                        {"block", entry.block}});
-  return {{"name", kernel.name},
-          {"module", kernel.module},
-          {"entries", std::move(entries)}};
+  json object = {{"name", kernel.name},
+                 {"module", kernel.module},
+                 {"entries", std::move(entries)}};
+  if (!kernel.alignments.empty())
+    object["alignments"] = kernel.alignments;
+  return object;
 }
 
 template <typename Element>

@@ -44,14 +44,14 @@ private:
   listFiles(const Program &program, const std::string &model,
             const std::string &directory) const;
   Result<void> initialize(Program &program) const;
+  Result<void> writeProfile(Program &program) const;
 
   DataOptions data;
   std::string evalData;
   std::optional<std::string> windows;
-  std::string init, order = "shuffle", onNonFinite, record, resume;
+  std::string init, order = "shuffle", onNonFinite, record, resume, profile;
   std::vector<std::string> constants, schedules;
   std::optional<std::uint64_t> initSeed;
-  bool profile = false;
 };
 
 /// Fails, as CLI11 does, unless the command line names a run's directory.

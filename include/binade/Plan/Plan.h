@@ -12,6 +12,7 @@
 #include "binade/Container/DType.h"
 #include "binade/Container/Numbers.h"
 #include <map>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -198,7 +199,8 @@ struct Launch {
 /// table of i64: a row for each block of `grain` items, with the bytes in the
 /// arena at which the operands start, its first item, and the one behind its
 /// last; for its finish one row, with those of the finish's operands and
-/// the number of blocks. Addresses are multiples of `kDeviceAlignment`.
+/// the number of blocks. Addresses are multiples of `kDeviceAlignment`, or of
+/// what `alignments` says.
 struct DeviceKernel {
   struct Entry {
     std::string symbol;
@@ -209,10 +211,17 @@ struct DeviceKernel {
   std::string name;
   std::uint32_t module = 0;   ///< Of those that the bundle has for the chip.
   std::vector<Entry> entries; ///< Of all items, then the finish if any.
+  /// For each operand; empty where there is nothing to say.
+  std::vector<std::int64_t> alignments = {};
 
   bool isOverMany() const { return entries.front().grid.front() == 0; }
+  /// What the address of an operand has to be a multiple of.
+  std::int64_t getAlignment(std::size_t operand) const;
 };
-inline constexpr std::uint64_t kDeviceAlignment = 16;
+inline constexpr std::int64_t kDeviceAlignment = 16;
+/// What the addresses of a view are multiples of in all iterations, as far as
+/// devices care: a divisor of `kDeviceAlignment`.
+std::int64_t findAlignment(std::span<const Buffer> buffers, const View &view);
 
 /// out[b.., i, j] = round(lhsScale * rhsScale
 ///                        * sum over l of lhs[b.., i, l] * rhs[b.., l, j]
@@ -228,12 +237,14 @@ struct Matmul {
   std::vector<std::int64_t> batch; ///< At most kMaxBatchAxes.
   std::int64_t m = 1, n = 1, k = 1;
   bool accumulate = false;
-  std::optional<View> scratch; ///< For the library; see `queryLibrary`.
+  /// For the library, see `queryLibrary`, or the device kernel.
+  std::optional<View> scratch;
   /// The device kernel for what the device's library does not compute, or where
-  /// it is not; empty for CPUs. It gets lhs, rhs, out and the bias if any.
+  /// it is not; empty for CPUs. It gets `getOperands`.
   std::string kernel;
 
-  /// lhs, rhs, out, and of scales and bias what there is, in this order.
+  /// lhs, rhs, out, and of bias, scales and scratch what there is, in this
+  /// order.
   std::vector<View> getOperands() const;
 };
 inline constexpr std::size_t kMaxBatchAxes = 4;
@@ -254,6 +265,10 @@ struct Convolution {
   std::vector<std::int64_t> strides, dilations, paddingLow, paddingHigh;
   bool channelsLast = false;
   std::optional<View> scratch;
+  /// As a product's `kernel`. It gets the two that are read (`y` first, for
+  /// gradients), the one that is written, and what there is of bias and
+  /// scratch memory.
+  std::string deviceKernel = {};
 };
 inline constexpr std::size_t kMaxSpatialAxes = 3;
 

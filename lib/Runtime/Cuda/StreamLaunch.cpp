@@ -147,31 +147,28 @@ private:
   }
 
   /// Kernels read vectors.
-  Result<void> checkAligned(const plan::View &view) const {
-    const plan::Buffer &buffer = setup.plan->buffers[view.buffer];
-    auto size = static_cast<std::int64_t>(byteSize(buffer.dtype));
-    bool isAligned =
-        (static_cast<std::int64_t>(buffer.offset) + view.offset * size) %
-            plan::kDeviceAlignment ==
-        0;
-    for (std::int64_t step : view.steps)
-      isAligned &= step * size % plan::kDeviceAlignment == 0;
-    if (isAligned)
-      return {};
-    return fail("kernel " + quote(launch.kernel) + " of '" +
-                std::string(label) + "' gets buffer " + quote(buffer.name) +
-                " at an address that is no multiple of " +
-                std::to_string(plan::kDeviceAlignment));
+  Result<void> checkAligned(const std::vector<plan::View> &views,
+                            const plan::DeviceKernel &kernel) const {
+    for (std::size_t i = 0; i < views.size(); ++i) {
+      std::int64_t wanted = kernel.getAlignment(i);
+      if (plan::findAlignment(setup.plan->buffers, views[i]) % wanted == 0)
+        continue;
+      return fail(
+          "kernel " + quote(kernel.name) + " of '" + std::string(label) +
+          "' gets buffer " + quote(setup.plan->buffers[views[i].buffer].name) +
+          " at an address that is no multiple of " + std::to_string(wanted));
+    }
+    return {};
   }
 
   MadeOperation buildOne(const plan::DeviceKernel &kernel) {
     if (launch.segments.size() != 1)
       return fail("kernel " + quote(kernel.name) + " has " +
                   std::to_string(launch.segments.size()) + " segments");
-    for (const plan::View &view : launch.segments.front().operands)
-      if (auto aligned = checkAligned(view); !aligned)
-        return aligned.takeError();
-    return build(kernel, launch.segments.front().operands);
+    const std::vector<plan::View> &operands = launch.segments.front().operands;
+    if (auto aligned = checkAligned(operands, kernel); !aligned)
+      return aligned.takeError();
+    return build(kernel, operands);
   }
 
 public:
@@ -193,13 +190,14 @@ public:
 
 private:
   Result<void> addOperands(const std::vector<plan::View> &views,
+                           const plan::DeviceKernel &kernel,
                            std::vector<std::int64_t> &row) const {
+    if (auto aligned = checkAligned(views, kernel); !aligned)
+      return aligned;
     for (const plan::View &view : views) {
       if (!view.steps.empty())
         return fail("'" + std::string(label) +
                     "' runs over many tensors inside of a loop");
-      if (auto aligned = checkAligned(view); !aligned)
-        return aligned;
       row.push_back(setup.memory.addressOf(view).at({}) - setup.memory.arena);
     }
     return {};
@@ -214,11 +212,11 @@ private:
     std::int64_t all = 0;
     for (const plan::Segment &segment : launch.segments) {
       const std::string &name = getKernel(segment);
+      const plan::DeviceKernel *kernel = setup.plan->findDeviceKernel(name);
+      if (!kernel)
+        return fail("the plan has no device kernel " + quote(name));
       auto [place, isNew] = places.try_emplace(name, parts.size());
       if (isNew) {
-        const plan::DeviceKernel *kernel = setup.plan->findDeviceKernel(name);
-        if (!kernel)
-          return fail("the plan has no device kernel " + quote(name));
         Result<Entry> entry = find(*kernel, 0);
         if (!entry)
           return entry.takeError();
@@ -226,7 +224,7 @@ private:
       }
       TableLaunch::Part &part = parts[place->second];
       std::vector<std::int64_t> row;
-      if (auto added = addOperands(segment.operands, row); !added)
+      if (auto added = addOperands(segment.operands, *kernel, row); !added)
         return added.takeError();
       all += (segment.extent - 1) / launch.grain + 1;
       if (all > kMostBlocks)
@@ -255,7 +253,7 @@ private:
       if (auto added = addOperands(launch.finishOperands.empty()
                                        ? launch.segments.front().operands
                                        : launch.finishOperands,
-                                   part.table);
+                                   *kernel, part.table);
           !added)
         return added.takeError();
       part.table.push_back(all);

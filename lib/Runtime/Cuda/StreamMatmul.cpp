@@ -3,11 +3,16 @@
 #include "CublasLtMatmul.h"
 #include "StreamOperation.h"
 #include <algorithm>
+#include <numeric>
 
 namespace binade::cuda {
 
 /// What the library may have for one product.
 static constexpr std::uint64_t kWorkspaceLimit = 32 << 20;
+
+/// Of the addresses of matrices, in bytes: single numbers of 16 bits are
+/// refused when the product runs.
+static constexpr std::uint32_t kLeastAlignment = 4;
 
 namespace {
 /// A matrix as the library takes it: rows or columns follow one another.
@@ -101,6 +106,9 @@ public:
     problem.out = setup.memory.typeOf(matmul.out);
     problem.accumulate = matmul.accumulate;
     problem.alignment = getAlignment();
+    if (problem.alignment < kLeastAlignment)
+      return fail("has a matrix at an address that is no multiple of " +
+                  std::to_string(kLeastAlignment));
     std::optional<Layout> lhs = find(matmul.lhs, matmul.m, matmul.k, axes),
                           rhs = find(matmul.rhs, matmul.k, matmul.n, axes),
                           out = find(matmul.out, matmul.m, matmul.n, axes);
@@ -148,19 +156,13 @@ private:
   }
 
   std::uint32_t getAlignment() const {
-    std::uint64_t bytes = 16;
+    std::int64_t bytes = plan::kDeviceAlignment;
     for (const plan::View *view : {&matmul.lhs, &matmul.rhs, &matmul.out}) {
-      const plan::Buffer &buffer = setup.plan->buffers[view->buffer];
-      std::uint64_t size = byteSize(buffer.dtype);
-      auto meet = [&](std::uint64_t distance) {
-        while (distance % bytes != 0)
-          bytes /= 2;
-      };
-      meet(buffer.offset + static_cast<std::uint64_t>(view->offset) * size);
-      for (std::int64_t step : view->steps)
-        meet(static_cast<std::uint64_t>(step) * size);
+      auto size =
+          static_cast<std::int64_t>(byteSize(setup.memory.typeOf(*view)));
+      bytes = std::gcd(bytes, plan::findAlignment(setup.plan->buffers, *view));
       for (std::size_t axis = 0; axis < matmul.batch.size(); ++axis)
-        meet(static_cast<std::uint64_t>(getStride(*view, axis)) * size);
+        bytes = std::gcd(bytes, getStride(*view, axis) * size);
     }
     return static_cast<std::uint32_t>(bytes);
   }

@@ -150,7 +150,7 @@ public:
   }
 
   std::string implementation() const {
-    return program->getProfile()[0].implementation;
+    return program->getProfile().records[0].implementation;
   }
 
 private:
