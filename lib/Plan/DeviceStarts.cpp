@@ -149,7 +149,8 @@ StartLister::listOverMany(const Launch &launch, std::string_view label) {
     }
     DeviceStart &own = starts[place->second];
     std::vector<std::int64_t> row;
-    if (auto added = addOperands(segment.operands, *own.kernel, label, row); !added)
+    if (auto added = addOperands(segment.operands, *own.kernel, label, row);
+        !added)
       return added.takeError();
     all += (segment.extent - 1) / launch.grain + 1;
     if (all > kMostBlocks)

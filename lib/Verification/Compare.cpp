@@ -1,7 +1,9 @@
 //===- Compare.cpp - elements as bits -------------------------------------===//
 
 #include "Compare.h"
+#include "binade/Container/FloatConversion.h"
 #include "binade/Reference/FloatFormat.h"
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -51,6 +53,18 @@ static int64_t extend(DType dtype, uint64_t bits) {
 double mlir::binade::readElement(DType dtype, std::span<const std::byte> bytes,
                                  int64_t index) {
   uint64_t bits = readBits(dtype, bytes, index);
+  switch (dtype) {
+  case DType::F64:
+    return std::bit_cast<double>(bits);
+  case DType::F32:
+    return std::bit_cast<float>(static_cast<uint32_t>(bits));
+  case DType::F16:
+    return ::binade::f16ToFloat(static_cast<uint16_t>(bits));
+  case DType::BF16:
+    return ::binade::bf16ToFloat(static_cast<uint16_t>(bits));
+  default:
+    break;
+  }
   if (const llvm::fltSemantics *semantics = getSemantics(dtype))
     return FloatFormat(*semantics).decode(bits);
   return isSigned(dtype) ? static_cast<double>(extend(dtype, bits))

@@ -6,6 +6,7 @@
 #include "Accesses.h"
 #include "Compare.h"
 #include "binade/Container/Error.h"
+#include "binade/Reference/Interpreter.h"
 
 namespace mlir::binade {
 
@@ -23,17 +24,20 @@ struct Judgement {
   /// Of that element, where it is not right; `access` says of which access.
   std::optional<Difference> difference;
   size_t access = 0;
+
+  /// Takes into account that element `deviation.index` of access `index` is
+  /// `value` in place of `expected`.
+  void add(size_t index, ::binade::DType dtype, const Deviation &deviation,
+           double value, double expected);
 };
 
 /// Whether the record adds numbers up in an order that is not said: targets may
 /// differ then.
 bool mayDiffer(ModuleOp source, const ::binade::plan::Record &record);
 
-/// Compares what a launch, a product or a copy wrote with the exact result, of
-/// products on a sample of the elements where they are many. Nothing where
-/// there is no reference.
-::binade::Result<std::optional<Judgement>> judge(ModuleOp source,
-                                                 const Execution &execution);
+/// Compares what a record wrote with the exact result; of products and
+/// convolutions a sample of the elements where they are many.
+::binade::Result<Judgement> judge(ModuleOp source, const Execution &execution);
 
 } // namespace mlir::binade
 

@@ -154,15 +154,11 @@ Verification::Implementation::compareWithReference(const Execution &execution,
     error.where = where;
     return error;
   }
-  report.isSkipped |= !*judged;
-  if (!*judged)
+  report.ratio = std::max(report.ratio, judged->ratio);
+  report.equal += judged->ratio == 0;
+  if (!judged->difference)
     return std::optional<Found>();
-  report.ratio = std::max(report.ratio, (*judged)->ratio);
-  report.equal += (*judged)->ratio == 0;
-  if (!(*judged)->difference)
-    return std::optional<Found>();
-  return std::optional(
-      Found((*judged)->access, std::move(*(*judged)->difference)));
+  return std::optional(Found(judged->access, std::move(*judged->difference)));
 }
 
 Result<void> Verification::Implementation::compare(const plan::Record &record,

@@ -65,15 +65,13 @@ void printReport(const Verification &verification) {
   if (verification.getModules())
     printModules(*verification.getModules());
   constexpr size_t kShown = 20;
-  size_t equal = 0, within = 0, skipped = 0, different = 0;
+  size_t equal = 0, within = 0, different = 0;
   double ratio = 0;
   std::vector<RecordReport> records = verification.getRecords();
   for (const RecordReport &record : records) {
     if (record.difference) {
       if (++different <= kShown)
         print(record);
-    } else if (record.isSkipped) {
-      ++skipped;
     } else if (record.equal == record.executions) {
       ++equal;
     } else {
@@ -89,8 +87,6 @@ void printReport(const Verification &verification) {
   if (within)
     llvm::outs() << formatv(", {0} are within the bound ({1:f2} of it at most)",
                             within, ratio);
-  if (skipped)
-    llvm::outs() << formatv(", {0} have no bound", skipped);
   if (different)
     llvm::outs() << formatv(", {0} differ", different);
   llvm::outs() << "\n";
@@ -136,8 +132,7 @@ llvm::json::Value toJson(const Verification &verification) {
                                {"kernel", llvm::json::fixUTF8(record.kernel)},
                                {"executions", record.executions},
                                {"equal", record.equal},
-                               {"ratio", writeNumber(record.ratio)},
-                               {"skipped", record.isSkipped}};
+                               {"ratio", writeNumber(record.ratio)}};
     if (record.difference)
       written["difference"] = writeDifference(record);
     records.push_back(std::move(written));

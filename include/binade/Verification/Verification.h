@@ -41,7 +41,6 @@ struct RecordReport {
   int64_t equal = 0; ///< Of these, with equal bits.
   /// The largest part of a bound that was needed; 0 where bits were equal.
   double ratio = 0;
-  bool isSkipped = false; ///< Nothing says how far it may be off.
   /// The first, and in which step and iterations of loops.
   std::optional<Difference> difference;
   int64_t step = 0;
