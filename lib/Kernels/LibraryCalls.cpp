@@ -51,6 +51,8 @@ static plan::Matmul build(MatmulOp op, const PlaceOf &place) {
     matmul.bias = place(bias);
     matmul.bias->strides = {1};
   }
+  PrecisionAttr precision = op.getPrecision();
+  matmul.tf32 = precision && isa<FloatTF32Type>(precision.getCompute());
   return matmul;
 }
 

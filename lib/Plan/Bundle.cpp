@@ -142,3 +142,45 @@ std::vector<std::string> binade::bundleLevels(const Safetensors &file) {
       levels.push_back(tensor.name.substr(kKernelTensorPrefix.size()));
   return levels;
 }
+
+/// Names that this file gives to what is no initial value.
+static bool isOwnName(std::string_view name) {
+  return name == kPlanTensor || name == kSourceTensor ||
+         name.starts_with(kKernelTensorPrefix) ||
+         name.starts_with(kModuleTensorPrefix);
+}
+
+Result<Bundle> binade::readBundle(const std::string &path) {
+  Result<Safetensors> file = Safetensors::open(path);
+  if (!file)
+    return file.takeError();
+  Bundle bundle;
+  if (Result<Plan> plan = readBundlePlan(*file))
+    bundle.plan = *std::move(plan);
+  else
+    return plan.takeError();
+  for (const std::string &level : bundleLevels(*file)) {
+    Result<std::vector<std::byte>> object = readBundleKernels(*file, level);
+    if (!object)
+      return object.takeError();
+    bundle.kernels[level] = *std::move(object);
+  }
+  if (Result<std::vector<ModuleImages>> modules = readBundleModules(*file))
+    bundle.modules = *std::move(modules);
+  else
+    return modules.takeError();
+  if (Result<std::string> source = readBundleSource(*file))
+    bundle.source = *std::move(source);
+  else
+    return source.takeError();
+  for (const TensorInfo &tensor : file->getTensors()) {
+    if (isOwnName(tensor.name))
+      continue;
+    StoredTensor &stored = bundle.init.emplace_back(
+        StoredTensor{tensor.name, tensor.dtype, tensor.shape,
+                     std::vector<std::byte>(tensor.bytes)});
+    if (Result<void> done = file->read(tensor, stored.bytes); !done)
+      return done.takeError();
+  }
+  return bundle;
+}

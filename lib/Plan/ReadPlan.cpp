@@ -150,6 +150,19 @@ static Launch readLaunch(Fields &fields) {
   return launch;
 }
 
+/// Texts by name; none where the key is absent.
+static std::map<std::string, std::string> readTexts(Fields &fields,
+                                                    std::string_view key) {
+  std::map<std::string, std::string> texts;
+  if (const json *object = fields.find(key)) {
+    Fields inner = fields.inner(*object, std::string(key));
+    for (const auto &[name, text] : object->items())
+      texts[name] = inner.text(name);
+    inner.finish();
+  }
+  return texts;
+}
+
 static Matmul readMatmul(Fields &fields) {
   Matmul matmul;
   matmul.lhs = readView(fields, "lhs");
@@ -163,6 +176,8 @@ static Matmul readMatmul(Fields &fields) {
   matmul.n = fields.integer("n");
   matmul.k = fields.integer("k");
   matmul.accumulate = fields.flag("accumulate");
+  matmul.tf32 = fields.flag("tf32");
+  matmul.algorithms = readTexts(fields, "algorithms");
   matmul.kernel = fields.optionalText("kernel");
   matmul.scratch = readOptionalView(fields, "scratch");
   return matmul;

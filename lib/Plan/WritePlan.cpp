@@ -151,6 +151,9 @@ static json write(const Matmul &matmul) {
   writeOptional(object, "rhs_scale", matmul.rhsScale);
   writeOptional(object, "bias", matmul.bias);
   writeFlag(object, "accumulate", matmul.accumulate);
+  writeFlag(object, "tf32", matmul.tf32);
+  if (!matmul.algorithms.empty())
+    object["algorithms"] = matmul.algorithms;
   writeText(object, "kernel", matmul.kernel);
   writeOptional(object, "scratch", matmul.scratch);
   return object;

@@ -1,5 +1,6 @@
 //===- binade-run.cpp - Training from a bundle, without a compiler --------===//
 
+#include "Tune.h"
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/CommandLine/Report.h"
 #include "binade/CommandLine/TrainArguments.h"
@@ -17,6 +18,7 @@ struct RunCommand {
   DiagnosticFormat format = DiagnosticFormat::Text;
 
   void add(CLI::App &app);
+  void check(const CLI::App &app) const { requireRun(app); }
   Result<int> run();
 };
 } // namespace
@@ -48,6 +50,7 @@ void RunCommand::add(CLI::App &app) {
              "  binade-run step.bnd --data train.safetensors --steps 100 "
              "--lr 3e-4 \\\n"
              "      --save-every 20 --resume survivor\n"
+             "  binade-run tune step.bnd -o tuned.bnd\n"
              "Exit codes: docs/ExitCodes.md.");
 }
 
@@ -66,14 +69,14 @@ Result<int> RunCommand::run() {
   return train.run(*program, bundle, directory.empty() ? "." : directory);
 }
 
-int main(int argc, char **argv) {
-  CLI::App app("Trains from a bundle.", "binade-run");
+template <typename Command>
+static int runCommand(CLI::App &app, int argc, char **argv) {
   app.set_version_flag("--version", "binade " BINADE_VERSION);
-  RunCommand command;
+  Command command;
   command.add(app);
   try {
     app.parse(argc, argv);
-    requireRun(app);
+    command.check(app);
   } catch (const CLI::ParseError &error) {
     return error.get_exit_code() == 0 ? app.exit(error)
                                       : reportUsage(app, error, argc, argv);
@@ -83,4 +86,15 @@ int main(int argc, char **argv) {
     return *code;
   std::cerr << render(code.error(), command.format) << "\n";
   return code.error().exitCode;
+}
+
+int main(int argc, char **argv) {
+  // No subcommand: what training needs is not asked for.
+  if (argc > 1 && std::string_view(argv[1]) == "tune") {
+    CLI::App app("Chooses the algorithms of products on a GPU.",
+                 "binade-run tune");
+    return runCommand<TuneCommand>(app, argc - 1, argv + 1);
+  }
+  CLI::App app("Trains from a bundle.", "binade-run");
+  return runCommand<RunCommand>(app, argc, argv);
 }

@@ -60,6 +60,9 @@ Result<void> embedWeights(Bundle &bundle, const std::string &directory);
 /// Writes a bundle atomically.
 Result<void> writeBundle(const std::string &path, const Bundle &bundle);
 
+/// All of a bundle.
+Result<Bundle> readBundle(const std::string &path);
+
 /// True if the file says that it is a bundle.
 bool isBundle(const Safetensors &file);
 

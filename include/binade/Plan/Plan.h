@@ -237,6 +237,11 @@ struct Matmul {
   std::vector<std::int64_t> batch; ///< At most kMaxBatchAxes.
   std::int64_t m = 1, n = 1, k = 1;
   bool accumulate = false;
+  /// F32 operands hold numbers of TF32: units for these may multiply them.
+  bool tf32 = false;
+  /// What a device's library multiplied with, by device and version, in its own
+  /// words. Elsewhere it chooses again.
+  std::map<std::string, std::string> algorithms;
   /// For the library, see `queryLibrary`, or the device kernel.
   std::optional<View> scratch;
   /// The device kernel for what the device's library does not compute, or where
@@ -265,9 +270,7 @@ struct Convolution {
   std::vector<std::int64_t> strides, dilations, paddingLow, paddingHigh;
   bool channelsLast = false;
   std::optional<View> scratch;
-  /// As a product's `kernel`. It gets the two that are read (`y` first, for
-  /// gradients), the one that is written, and what there is of bias and
-  /// scratch memory.
+  /// As a product's `kernel`. It gets `getOperands`.
   std::string deviceKernel = {};
 
   /// The two that are read, `y` first for gradients and otherwise `x`, the one

@@ -150,6 +150,15 @@ public:
   /// device it has memory alone: ports keep what they hold.
   std::unique_ptr<RecordRunner> createRecordRunner();
 
+  /// Times what the library of its CUDA device has for each product, and keeps
+  /// the fastest. What ports hold is lost. An error on a CPU, and where there
+  /// is no library.
+  Result<void> tune();
+  /// Writes into `plan`, which the program was loaded from, what its library
+  /// multiplies with: on such a device that is taken from then on. Returns for
+  /// how many products.
+  std::size_t recordAlgorithms(Plan &plan) const;
+
   void setProfiling(bool on);
   /// Without ceilings.
   Profile getProfile() const;

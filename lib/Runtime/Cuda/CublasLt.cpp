@@ -24,6 +24,10 @@ std::string CublasLt::formatVersion() const {
          std::to_string(version % 100);
 }
 
+std::string CublasLt::identify() const {
+  return device.getProperties().name + ", cublaslt " + formatVersion();
+}
+
 Result<std::shared_ptr<CublasLt>> CublasLt::open(Device &device) {
   static constexpr const char *names[] = {"libcublasLt.so.13",
                                           "libcublasLt.so.12"};

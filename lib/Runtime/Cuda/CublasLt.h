@@ -37,6 +37,9 @@ public:
   std::size_t getVersion() const { return version; }
   /// "12.9.1"
   std::string formatVersion() const;
+  /// By which plans know whose algorithms they have: "NVIDIA H200, cublaslt
+  /// 12.9.1".
+  std::string identify() const;
 
 private:
   friend class CublasLtMatmul;

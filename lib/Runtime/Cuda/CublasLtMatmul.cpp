@@ -266,10 +266,21 @@ CublasLtMatmul::prepare(std::shared_ptr<CublasLt> library,
 Result<CublasLtMatmul> CublasLtMatmul::create(std::shared_ptr<CublasLt> library,
                                               const MatmulProblem &problem,
                                               std::uint64_t workspaceLimit) {
+  Result<std::vector<CublasLtMatmul>> best =
+      list(std::move(library), problem, workspaceLimit, 1);
+  if (!best)
+    return best.takeError();
+  return std::move(best->front());
+}
+
+Result<std::vector<CublasLtMatmul>>
+CublasLtMatmul::list(std::shared_ptr<CublasLt> library,
+                     const MatmulProblem &problem, std::uint64_t workspaceLimit,
+                     int wanted) {
   const lt::Table &functions = library->functions;
   Result<CublasLtMatmul> matmul = prepare(library, problem);
   if (!matmul)
-    return matmul;
+    return matmul.takeError();
   lt::Preference *made = nullptr;
   if (auto done = library->call(functions.preferenceCreate, &made); !done)
     return done.takeError();
@@ -287,21 +298,30 @@ Result<CublasLtMatmul> CublasLtMatmul::create(std::shared_ptr<CublasLt> library,
         lt::preference::MinAlignmentC, lt::preference::MinAlignmentD})
     if (auto done = prefer(attribute, problem.alignment); !done)
       return done.takeError();
-  lt::HeuristicResult result = {};
+  std::vector<lt::HeuristicResult> results(static_cast<std::size_t>(wanted));
   int count = 0;
   int status = functions.getHeuristic.address(
       library->handle, matmul->operation.get(), matmul->rhs.get(),
-      matmul->lhs.get(), matmul->old.get(), matmul->out.get(), made, 1, &result,
-      &count);
+      matmul->lhs.get(), matmul->old.get(), matmul->out.get(), made, wanted,
+      results.data(), &count);
   bool isRefused =
       status == lt::status::NotSupported || status == lt::status::InvalidValue;
   if (isRefused || (status == lt::status::Success && count == 0))
     return describeRefusal(*library, problem, "has no algorithm");
   if (status)
     return library->describe(status, functions.getHeuristic.name);
-  matmul->algorithm = result.algorithm;
-  matmul->workspaceBytes = result.workspaceBytes;
-  return matmul;
+  results.resize(static_cast<std::size_t>(count));
+  std::vector<CublasLtMatmul> found;
+  for (const lt::HeuristicResult &result : results) {
+    if (!matmul)
+      return matmul.takeError();
+    matmul->algorithm = result.algorithm;
+    matmul->workspaceBytes = result.workspaceBytes;
+    found.push_back(*std::move(matmul));
+    if (found.size() < results.size())
+      matmul = prepare(library, problem);
+  }
+  return found;
 }
 
 Result<CublasLtMatmul> CublasLtMatmul::create(std::shared_ptr<CublasLt> library,

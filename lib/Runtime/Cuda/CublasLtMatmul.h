@@ -9,6 +9,7 @@
 
 #include "CublasLt.h"
 #include "binade/Container/DType.h"
+#include <vector>
 
 namespace binade::cuda {
 
@@ -79,6 +80,10 @@ public:
   static Result<CublasLtMatmul> create(std::shared_ptr<CublasLt> library,
                                        const MatmulProblem &problem,
                                        std::uint64_t workspaceLimit);
+  /// The same for its best algorithms, at most `count` and at least one.
+  static Result<std::vector<CublasLtMatmul>>
+  list(std::shared_ptr<CublasLt> library, const MatmulProblem &problem,
+       std::uint64_t workspaceLimit, int count);
   /// With an algorithm that was recorded; an error where the library or the
   /// device is another.
   static Result<CublasLtMatmul> create(std::shared_ptr<CublasLt> library,

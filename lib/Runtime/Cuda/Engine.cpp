@@ -69,9 +69,10 @@ Result<void> Engine::prepare(const Setup &setup) {
   stream.where = setup.where;
   if (usesLibrary(plan.records) || usesLibrary(plan.evaluation)) {
     // Without it the plan's own kernels multiply.
-    if (Result<std::shared_ptr<CublasLt>> library = CublasLt::open(*device))
-      stream.library = *std::move(library);
+    if (Result<std::shared_ptr<CublasLt>> found = CublasLt::open(*device))
+      library = *std::move(found);
   }
+  stream.library = library;
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < programs.size(); ++i) {
     Result<StreamProgram> program = StreamProgram::create(
@@ -81,8 +82,10 @@ Result<void> Engine::prepare(const Setup &setup) {
     programs[i] = *std::move(program);
     bytes = std::max(bytes, programs[i].getScratchBytes());
   }
-  if (bytes == 0)
-    return {};
+  return bytes > 0 ? provideScratch(bytes) : Result<void>();
+}
+
+Result<void> Engine::provideScratch(std::uint64_t bytes) {
   Result<DeviceMemory> memory = device->allocate(bytes);
   if (!memory)
     return memory.takeError();
@@ -294,6 +297,29 @@ Profiler::Implementations Engine::getImplementations() const {
   Profiler::Implementations all;
   for (const StreamProgram &program : programs)
     all.merge(program.getImplementations());
+  return all;
+}
+
+Result<void> Engine::tune() {
+  if (!library)
+    return Error{"cuda",
+                 "no library multiplies here: there is nothing to choose from",
+                 ExitCode::Device}
+        .withNote("install libcublasLt of CUDA 12 or 13");
+  if (Result<void> done = device->bind(); !done)
+    return done;
+  if (Result<void> done = provideScratch(kWorkspaceLimit); !done)
+    return done;
+  for (StreamProgram &program : programs)
+    if (Result<void> done = program.tune(); !done)
+      return done;
+  return {};
+}
+
+std::map<const plan::Record *, std::string> Engine::getAlgorithms() const {
+  std::map<const plan::Record *, std::string> all;
+  for (const StreamProgram &program : programs)
+    all.merge(program.getAlgorithms());
   return all;
 }
 

@@ -36,6 +36,12 @@ public:
   /// in graphs, whose parts have no time of their own.
   void setProfiler(Profiler *to);
   Profiler::Implementations getImplementations() const;
+  /// Lets the library try its algorithms for each product; an error where there
+  /// is none. What memory holds is lost.
+  Result<void> tune();
+  /// Who chose the algorithms of products, and what they are, by record.
+  std::string getLibrary() const { return library ? library->identify() : ""; }
+  std::map<const plan::Record *, std::string> getAlgorithms() const;
   Result<Ceilings> measureCeilings();
 
   /// Puts all that ports hold on the device.
@@ -67,6 +73,7 @@ private:
   Engine() = default;
   Result<void> prepare(const Setup &setup);
   Result<void> prepareMemory(const Setup &setup);
+  Result<void> provideScratch(std::uint64_t bytes);
   Result<void> preparePorts(const Plan &plan, const std::string &where);
   Result<void> uploadLarge();
   Result<void> uploadSmall();
@@ -78,6 +85,7 @@ private:
   std::unique_ptr<Device> device;
   std::vector<Module> modules;
   DeviceMemory arena, scratch;
+  std::shared_ptr<CublasLt> library; ///< Null where there is none.
   PinnedMemory pinned;
   Arena host;
   std::vector<HostPort> ports;

@@ -7,9 +7,6 @@
 
 namespace binade::cuda {
 
-/// What the library may have for one product.
-static constexpr std::uint64_t kWorkspaceLimit = 32 << 20;
-
 /// Of the addresses of matrices, in bytes: single numbers of 16 bits are
 /// refused when the product runs.
 static constexpr std::uint32_t kLeastAlignment = 4;
@@ -30,7 +27,8 @@ class MatmulOnStream : public StreamOperation {
 public:
   MatmulOnStream(const plan::Matmul &matmul, const StreamSetup &setup,
                  std::string_view label)
-      : memory(setup.memory), label(label), lhs(memory.addressOf(matmul.lhs)),
+      : device(*setup.device), library(setup.library), memory(setup.memory),
+        label(label), lhs(memory.addressOf(matmul.lhs)),
         rhs(memory.addressOf(matmul.rhs)), out(memory.addressOf(matmul.out)) {
     if (matmul.lhsScale)
       lhsScale = memory.addressOf(*matmul.lhsScale);
@@ -42,6 +40,11 @@ public:
 
   static MadeOperation create(const plan::Matmul &matmul,
                               std::string_view label, const StreamSetup &setup);
+
+  Result<void> tune() override;
+  std::string getAlgorithm() const override {
+    return formatAlgorithm(product->getAlgorithm());
+  }
 
   Result<void> run(std::span<const std::int64_t> iteration) override {
     auto find = [&](const std::optional<binade::Address> &address) -> Address {
@@ -80,11 +83,17 @@ private:
     return {};
   }
 
+  /// Seconds of a run.
+  Result<double> measure();
+
+  Device &device;
+  std::shared_ptr<CublasLt> library;
   binade::Memory memory;
   std::string_view label;
   binade::Address lhs, rhs, out;
   std::optional<binade::Address> lhsScale, rhsScale, bias;
   std::vector<BatchAxis> outer; ///< In bytes.
+  MatmulProblem problem;
   std::optional<CublasLtMatmul> product;
   Address scratch = 0;
 };
@@ -105,6 +114,7 @@ public:
     problem.rhs = setup.memory.typeOf(matmul.rhs);
     problem.out = setup.memory.typeOf(matmul.out);
     problem.accumulate = matmul.accumulate;
+    problem.tf32 = matmul.tf32;
     problem.alignment = getAlignment();
     if (problem.alignment < kLeastAlignment)
       return fail("has a matrix at an address that is no multiple of " +
@@ -218,12 +228,66 @@ MadeOperation MatmulOnStream::create(const plan::Matmul &matmul,
       ProblemBuilder(matmul, setup).build(made->outer);
   if (!problem)
     return problem.takeError();
+  made->problem = *problem;
+  auto known = matmul.algorithms.find(setup.library->identify());
+  if (known != matmul.algorithms.end())
+    if (auto algorithm = parseAlgorithm(known->second))
+      if (auto product = CublasLtMatmul::create(setup.library, *problem,
+                                                *algorithm, kWorkspaceLimit)) {
+        made->product.emplace(*std::move(product));
+        return std::unique_ptr<StreamOperation>(std::move(made));
+      }
   Result<CublasLtMatmul> product =
       CublasLtMatmul::create(setup.library, *problem, kWorkspaceLimit);
   if (!product)
     return product.takeError();
   made->product.emplace(*std::move(product));
   return std::unique_ptr<StreamOperation>(std::move(made));
+}
+
+/// The second of two runs, for which caches and clocks are as they will be.
+Result<double> MatmulOnStream::measure() {
+  constexpr int kRuns = 3;
+  const std::vector<std::int64_t> iteration(plan::kMaxLoopDepth);
+  if (Result<void> done = run(iteration); !done)
+    return done.takeError();
+  Result<Event> begin = device.record();
+  if (!begin)
+    return begin.takeError();
+  for (int i = 0; i < kRuns; ++i)
+    if (Result<void> done = run(iteration); !done)
+      return done.takeError();
+  Result<Event> end = device.record();
+  if (!end)
+    return end.takeError();
+  if (Result<void> done = device.wait(*end); !done)
+    return done.takeError();
+  auto elapsed = device.measure(*begin, *end);
+  if (!elapsed)
+    return elapsed.takeError();
+  return elapsed->count() / kRuns;
+}
+
+Result<void> MatmulOnStream::tune() {
+  constexpr int kMostAlgorithms = 16;
+  auto found =
+      CublasLtMatmul::list(library, problem, kWorkspaceLimit, kMostAlgorithms);
+  if (!found)
+    return found.takeError();
+  std::optional<CublasLtMatmul> best;
+  double least = 0;
+  for (CublasLtMatmul &candidate : *found) {
+    product.emplace(std::move(candidate));
+    Result<double> seconds = measure();
+    if (!seconds)
+      return seconds.takeError();
+    if (!best || *seconds < least) {
+      least = *seconds;
+      best = std::move(product);
+    }
+  }
+  product = std::move(best);
+  return {};
 }
 
 MadeOperation createMatmul(const plan::Matmul &matmul, std::string_view label,

@@ -9,6 +9,9 @@
 
 namespace binade::cuda {
 
+/// What a library may have for one product.
+inline constexpr std::uint64_t kWorkspaceLimit = 32 << 20;
+
 /// What records of one program share.
 struct StreamSetup {
   Device *device = nullptr;
@@ -31,6 +34,11 @@ public:
   virtual void setScratch(Address) {}
   /// For people.
   virtual std::string getImplementation() const { return {}; }
+  /// Tries what the library has, with scratch memory of `kWorkspaceLimit`, and
+  /// keeps the fastest.
+  virtual Result<void> tune() { return {}; }
+  /// That of the library, for plans; empty where none multiplies.
+  virtual std::string getAlgorithm() const { return {}; }
 };
 
 using MadeOperation = Result<std::unique_ptr<StreamOperation>>;

@@ -85,6 +85,26 @@ Profiler::Implementations StreamProgram::getImplementations() const {
   return implementations;
 }
 
+Result<void> StreamProgram::tune() {
+  Result<void> done;
+  visit(steps, [&](const Step &step) {
+    if (done)
+      done = step.operation->tune();
+  });
+  return done;
+}
+
+std::map<const plan::Record *, std::string>
+StreamProgram::getAlgorithms() const {
+  std::map<const plan::Record *, std::string> algorithms;
+  visit(steps, [&](const Step &step) {
+    std::string algorithm = step.operation->getAlgorithm();
+    if (!algorithm.empty())
+      algorithms[step.record] = std::move(algorithm);
+  });
+  return algorithms;
+}
+
 Result<void> StreamProgram::run(StreamTimer *timer) {
   return run(steps, timer);
 }

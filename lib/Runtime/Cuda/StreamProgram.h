@@ -23,6 +23,10 @@ public:
   Result<void> run(std::span<const std::size_t> path,
                    std::span<const std::int64_t> iteration);
   Profiler::Implementations getImplementations() const;
+  /// See StreamOperation; results of records mean nothing afterwards.
+  Result<void> tune();
+  /// Of products by the library, by their records.
+  std::map<const plan::Record *, std::string> getAlgorithms() const;
   std::uint64_t getScratchBytes() const;
   void setScratch(Address address);
 

@@ -145,13 +145,13 @@ int cublasLtMatmulAlgoGetHeuristic(Handle *, MatmulDesc *desc, MatrixLayout *a,
   if (wanted < 1 || !isPossible({*desc, *a, *b, *c, *d}))
     return blas::NotSupported;
   std::uint64_t limit = preference->attributes[preference::MaxWorkspaceBytes];
-  std::uint64_t workspace = limit >= kWorkspace ? kWorkspace : 0;
-  results[0] = {.algorithm = {kMagic, workspace},
-                .workspaceBytes = workspace,
-                .status = blas::Success,
-                .waves = 1,
-                .reserved = {}};
-  *count = 1;
+  for (std::uint64_t workspace : {kWorkspace, std::uint64_t(0)})
+    if (workspace <= limit && *count < wanted)
+      results[(*count)++] = {.algorithm = {kMagic, workspace},
+                             .workspaceBytes = workspace,
+                             .status = blas::Success,
+                             .waves = 1,
+                             .reserved = {}};
   return blas::Success;
 }
 

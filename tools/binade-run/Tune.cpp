@@ -1,0 +1,63 @@
+//===- Tune.cpp - The fastest products of a device, for a bundle ----------===//
+
+#include "Tune.h"
+#include <filesystem>
+#include <iostream>
+
+using namespace binade;
+
+void TuneCommand::add(CLI::App &app) {
+  app.add_option("model", bundle, "A bundle of 'binade compile --target'")
+      ->required()
+      ->type_name("BUNDLE");
+  app.add_option("-o,--output", out, "The same bundle, with what was found")
+      ->required()
+      ->type_name("BUNDLE");
+  load.device = *DeviceChoice::parse("cuda");
+  addDevice(app, load.device);
+  addDiagnosticFormat(app, format);
+  app.footer("Times the algorithms that the device's library has for each "
+             "product of a step, and\nwrites down the fastest. A run on such a "
+             "device, with that version of the library,\ntakes them; every "
+             "other run lets the library choose, as it does without.\n"
+             "Examples:\n"
+             "  binade-run tune step.bnd -o tuned.bnd\n"
+             "  binade-run tune step.bnd -o step.bnd --device cuda:1\n"
+             "Exit codes: docs/ExitCodes.md.");
+}
+
+/// Files beside the bundle `from`, as they are named beside `to`.
+static void moveExternals(Plan &plan, const std::string &from,
+                          const std::string &to) {
+  namespace fs = std::filesystem;
+  auto directory = [](const std::string &path) {
+    return fs::absolute(path).parent_path();
+  };
+  if (directory(from) == directory(to))
+    return;
+  for (plan::Port &port : plan.ports)
+    if (auto *external = std::get_if<plan::ExternalInit>(&port.init))
+      external->file =
+          (directory(from) / external->file).lexically_relative(directory(to));
+}
+
+Result<int> TuneCommand::run() {
+  Result<Bundle> changed = readBundle(bundle);
+  if (!changed)
+    return changed.takeError();
+  load.notify = [](std::string_view text) {
+    std::cerr << "binade: " << text << "\n";
+  };
+  Result<Program> program = Program::load(bundle, load);
+  if (!program)
+    return program.takeError();
+  if (Result<void> done = program->tune(); !done)
+    return done.takeError();
+  std::size_t count = program->recordAlgorithms(changed->plan);
+  moveExternals(changed->plan, bundle, out);
+  if (Result<void> done = writeBundle(out, *changed); !done)
+    return done.takeError();
+  std::cout << out << ": algorithms of " << count << " products on "
+            << program->getIsa() << "\n";
+  return 0;
+}

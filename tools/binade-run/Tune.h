@@ -1,0 +1,24 @@
+//===- Tune.h - The fastest products of a device, for a bundle --*- C++ -*-===//
+
+#ifndef BINADE_TOOLS_BINADE_RUN_TUNE_H
+#define BINADE_TOOLS_BINADE_RUN_TUNE_H
+
+#include "binade/CommandLine/CommandLine.h"
+#include "binade/Runtime/Program.h"
+
+namespace binade {
+
+struct TuneCommand {
+  std::string bundle, out;
+  LoadOptions load;
+  DiagnosticFormat format = DiagnosticFormat::Text;
+
+  void add(CLI::App &app);
+  /// Nothing else is asked for.
+  void check(const CLI::App &) const {}
+  Result<int> run();
+};
+
+} // namespace binade
+
+#endif // BINADE_TOOLS_BINADE_RUN_TUNE_H
