@@ -238,6 +238,8 @@ static GpuProduct getProduct(const ::binade::Plan &plan,
   product.lhs = getMatrix(plan, matmul.lhs, axes);
   product.rhs = getMatrix(plan, matmul.rhs, axes);
   product.out = getMatrix(plan, matmul.out, axes);
+  product.hasLhsScale = matmul.lhsScale.has_value();
+  product.hasRhsScale = matmul.rhsScale.has_value();
   if (matmul.bias) {
     GpuMatrix &bias = product.bias.emplace();
     bias.dtype = plan.buffers[matmul.bias->buffer].dtype;

@@ -95,6 +95,11 @@ struct ProgramsPipelineOptions : PassPipelineOptions<ProgramsPipelineOptions> {
       llvm::cl::desc("the optimizer's states take them in")};
 };
 
+struct KernelsPipelineOptions : PassPipelineOptions<KernelsPipelineOptions> {
+  Option<std::string> target{*this, "target",
+                             llvm::cl::desc("cuda:sm_90, ...; empty for CPUs")};
+};
+
 struct MonitorPipelineOptions : PassPipelineOptions<MonitorPipelineOptions> {
   Option<std::string> statistics{
       *this, "statistics", llvm::cl::desc("what to count: amax|zeros|...")};
@@ -107,13 +112,6 @@ static std::string getPipelineName(CompilerPhase phase) {
 
 static std::string getSummary(CompilerPhase phase) {
   return getPhases()[static_cast<unsigned>(phase)].summary.str();
-}
-
-static void registerPlain(CompilerPhase phase) {
-  PassPipelineRegistration<>(getPipelineName(phase), getSummary(phase),
-                             [phase](OpPassManager &pm) {
-                               buildPipeline(pm, phase, CompileOptions());
-                             });
 }
 
 /// A pipeline whose options `fill` puts where the driver has its own.
@@ -138,7 +136,6 @@ void mlir::binade::registerPipelines() {
       [](CompileOptions &options, const AutodiffPipelineOptions &parsed) {
         options.stableEmbedding = parsed.stableEmbedding;
       });
-  registerPlain(CompilerPhase::Kernels);
   registerWith<OptimizerPipelineOptions>(
       CompilerPhase::Optimizer,
       [](CompileOptions &options, const OptimizerPipelineOptions &parsed) {
@@ -164,6 +161,11 @@ void mlir::binade::registerPipelines() {
       [](CompileOptions &options, const ProgramsPipelineOptions &parsed) {
         options.batches = parsed.batches;
         options.accumulateInMomentum = parsed.inMomentum;
+      });
+  registerWith<KernelsPipelineOptions>(
+      CompilerPhase::Kernels,
+      [](CompileOptions &options, const KernelsPipelineOptions &parsed) {
+        options.target = parsed.target;
       });
   registerWith<MonitorPipelineOptions>(
       CompilerPhase::Monitor,

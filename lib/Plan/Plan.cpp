@@ -98,6 +98,14 @@ std::int64_t DeviceKernel::getAlignment(std::size_t operand) const {
   return operand < alignments.size() ? alignments[operand] : kDeviceAlignment;
 }
 
+std::vector<View> Matmul::getOperands() const {
+  std::vector<View> operands = {lhs, rhs, out};
+  for (const std::optional<View> *view : {&lhsScale, &rhsScale, &bias})
+    if (*view)
+      operands.push_back(**view);
+  return operands;
+}
+
 const DeviceKernel *Plan::findDeviceKernel(std::string_view name) const {
   auto found = std::find_if(
       deviceKernels.begin(), deviceKernels.end(),

@@ -155,6 +155,8 @@ static Matmul readMatmul(Fields &fields) {
   matmul.lhs = readView(fields, "lhs");
   matmul.rhs = readView(fields, "rhs");
   matmul.out = readView(fields, "out");
+  matmul.lhsScale = readOptionalView(fields, "lhs_scale");
+  matmul.rhsScale = readOptionalView(fields, "rhs_scale");
   matmul.bias = readOptionalView(fields, "bias");
   matmul.batch = fields.integers("batch");
   matmul.m = fields.integer("m");
@@ -296,6 +298,7 @@ static Plan readPlan(Fields fields) {
     });
     inner.finish();
   }
+  plan.computation = fields.optionalText("computation");
   plan.dims = readCounts(fields, "dims");
   plan.ops = readCounts(fields, "ops");
   plan.casts = readCounts(fields, "casts");

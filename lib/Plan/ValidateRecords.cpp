@@ -37,6 +37,7 @@ private:
   /// The kernel of what is no launch.
   Result<void> checkKernel(const std::string &name);
   Result<void> check(const Matmul &matmul);
+  Result<void> checkTypes(const Matmul &matmul);
   Result<void> check(const Convolution &convolution);
   Result<void> checkGeometry(const Convolution &convolution);
   Result<void> check(const Copy &copy);
@@ -212,8 +213,32 @@ Result<void> RecordValidator::check(const Matmul &matmul) {
     BINADE_CHECK(checkStrided(*matmul.bias, "bias", std::array{matmul.n}));
   if (matmul.scratch)
     BINADE_CHECK(checkView(*matmul.scratch, "scratch"));
-  for (const View *view : {&matmul.lhs, &matmul.rhs, &matmul.out,
-                           matmul.bias ? &*matmul.bias : &matmul.out})
+  return checkTypes(matmul);
+}
+
+Result<void> RecordValidator::checkTypes(const Matmul &matmul) {
+  bool hasCodes = isCodeType(typeOf(matmul.lhs));
+  if (isCodeType(typeOf(matmul.rhs)) != hasCodes)
+    return fail("a product of " + std::string(name(typeOf(matmul.lhs))) +
+                " and " + std::string(name(typeOf(matmul.rhs))) +
+                ", expected codes on both sides or on none");
+  for (const std::optional<View> *scale :
+       {&matmul.lhsScale, &matmul.rhsScale}) {
+    if (!*scale)
+      continue;
+    if (!hasCodes)
+      return fail("a scale of operands of type " +
+                  std::string(name(typeOf(matmul.lhs))) +
+                  ", expected F8_E4M3 or F8_E5M2");
+    if (typeOf(**scale) != DType::F32)
+      return fail("a scale of type " + std::string(name(typeOf(**scale))) +
+                  ", expected F32");
+    BINADE_CHECK(checkDense(**scale, "scale", {}));
+  }
+  const View &bias = matmul.bias ? *matmul.bias : matmul.out;
+  const View &lhs = hasCodes ? matmul.out : matmul.lhs;
+  const View &rhs = hasCodes ? matmul.out : matmul.rhs;
+  for (const View *view : {&lhs, &rhs, &matmul.out, &bias})
     if (!isContractionType(typeOf(*view)))
       return fail("operand of type " + std::string(name(typeOf(*view))) +
                   ", expected F32, BF16 or F16");

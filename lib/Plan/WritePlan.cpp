@@ -147,6 +147,8 @@ static json write(const Matmul &matmul) {
                  {"k", matmul.k}};
   if (!matmul.batch.empty())
     object["batch"] = matmul.batch;
+  writeOptional(object, "lhs_scale", matmul.lhsScale);
+  writeOptional(object, "rhs_scale", matmul.rhsScale);
   writeOptional(object, "bias", matmul.bias);
   writeFlag(object, "accumulate", matmul.accumulate);
   writeText(object, "kernel", matmul.kernel);
@@ -271,6 +273,7 @@ std::string binade::writePlan(const Plan &plan) {
                  {"buffers", writeAll(plan.buffers)},
                  {"ports", writeAll(plan.ports)},
                  {"records", write(plan.records)}};
+  writeText(object, "computation", plan.computation);
   if (!plan.quantizedStates.empty())
     object["quantized_states"] = writeAll(plan.quantizedStates);
   if (!plan.chip.empty()) {

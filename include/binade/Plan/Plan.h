@@ -223,13 +223,16 @@ inline constexpr std::int64_t kDeviceAlignment = 16;
 /// devices care: a divisor of `kDeviceAlignment`.
 std::int64_t findAlignment(std::span<const Buffer> buffers, const View &view);
 
-/// out[b.., i, j] = round(sum over l of lhs[b.., i, l] * rhs[b.., l, j]
+/// out[b.., i, j] = round(lhsScale * rhsScale
+///                        * sum over l of lhs[b.., i, l] * rhs[b.., l, j]
 ///                        + bias[j] (+ out[b.., i, j] if `accumulate`)).
-/// Operands are F32, BF16 or F16 in any mixture; sums are f32, rounded once.
+/// Operands are F32, BF16 or F16 in any mixture, or both sides are F8_E4M3 or
+/// F8_E5M2; sums are f32, rounded once.
 /// Strides: those of the batch axes, then rows, then columns; transposition is
 /// a matter of strides, broadcasting one of stride 0. `bias` has one stride.
 struct Matmul {
   View lhs, rhs, out;
+  std::optional<View> lhsScale, rhsScale; ///< Of F8 only; one F32.
   std::optional<View> bias;
   std::vector<std::int64_t> batch; ///< At most kMaxBatchAxes.
   std::int64_t m = 1, n = 1, k = 1;
@@ -238,6 +241,9 @@ struct Matmul {
   /// The device kernel for what the device's library does not compute, or where
   /// it is not; empty for CPUs. It gets lhs, rhs, out and the bias if any.
   std::string kernel;
+
+  /// lhs, rhs, out, and of scales and bias what there is, in this order.
+  std::vector<View> getOperands() const;
 };
 inline constexpr std::size_t kMaxBatchAxes = 4;
 
@@ -323,6 +329,8 @@ struct Plan {
   /// The policy, then what it extends, each the one before; empty where no
   /// policy's text is known.
   std::vector<plan::PolicyText> policyTexts;
+  /// Hash of what is computed, whatever the target; empty where nobody knows.
+  std::string computation;
   std::map<std::string, std::int64_t> dims; ///< As bound at import.
   /// For people: how many ops compute in a format, how many casts lead to it.
   std::map<std::string, std::int64_t> ops, casts;

@@ -29,6 +29,7 @@ ArrayRef<CudaChip> getCudaChips();
 const CudaChip *findCudaChip(StringRef name);
 /// As users name them: "cuda:sm_90".
 std::vector<std::string> getCudaTargets();
+std::string getCudaTarget(const CudaChip &chip);
 /// Null where there is no such target.
 const CudaChip *findCudaTarget(StringRef target);
 /// The same, with an error that names all chips.
@@ -82,14 +83,16 @@ struct CompiledGpuKernels {
 /// An operand or the result of a product. Strides are in elements: those of the
 /// product's batch axes, from row to row and from column to column.
 struct GpuMatrix {
-  ::binade::DType dtype = ::binade::DType::F32; ///< F32, F16 or BF16.
+  /// F32, F16 or BF16; of operands F8_E4M3 and F8_E5M2, too.
+  ::binade::DType dtype = ::binade::DType::F32;
   std::vector<int64_t> batch;
   int64_t rows = 0, columns = 1;
 
   bool operator==(const GpuMatrix &) const = default;
 };
 
-/// out[b.., i, j] = round(sum over l of lhs[b.., i, l] * rhs[b.., l, j]
+/// out[b.., i, j] = round(lhsScale * rhsScale
+///                        * sum over l of lhs[b.., i, l] * rhs[b.., l, j]
 ///                        + bias[j] (+ out[b.., i, j] if `accumulate`)),
 /// as a plan's; sums are f32.
 struct GpuProduct {
@@ -98,12 +101,13 @@ struct GpuProduct {
   GpuMatrix lhs, rhs, out;
   std::optional<GpuMatrix> bias; ///< Has columns only.
   bool accumulate = false;
+  bool hasLhsScale = false, hasRhsScale = false; ///< Each one f32.
 
   bool operator==(const GpuProduct &) const = default;
 };
 
 /// A kernel for each of `products`, whose arguments are the addresses of the
-/// operands, the result and the bias; equal ones are one.
+/// operands, the result, scales and the bias; equal ones are one.
 FailureOr<CompiledGpuKernels> compileGpuProducts(Location location,
                                                  ArrayRef<GpuProduct> products,
                                                  const CudaOptions &options);

@@ -30,6 +30,10 @@ static Type getType(MLIRContext *context, DType dtype) {
     return BFloat16Type::get(context);
   case DType::F16:
     return Float16Type::get(context);
+  case DType::F8_E4M3:
+    return Float8E4M3FNType::get(context);
+  case DType::F8_E5M2:
+    return Float8E5M2Type::get(context);
   default:
     return Float32Type::get(context);
   }
@@ -95,6 +99,7 @@ private:
   int64_t share, tile, rowTiles, columnTiles;
   Value thread, threadRow, threadColumn, firstRow, firstColumn;
   Matrix lhs, rhs, out;
+  SmallVector<Value> factors; ///< Memory of scales.
   std::optional<Matrix> bias;
 };
 } // namespace
@@ -191,12 +196,19 @@ SmallVector<Value> ProductEmitter::multiply(Value left, Value right,
 
 void ProductEmitter::store(ValueRange sums) {
   Type type = getType(b.getContext(), product.out.dtype);
+  Value factor;
+  for (Value memory : factors) {
+    Value own = memref::LoadOp::create(b, memory, index(0));
+    factor = factor ? arith::MulFOp::create(b, factor, own).getResult() : own;
+  }
   for (int64_t i = 0; i < share; ++i)
     for (int64_t j = 0; j < share; ++j) {
       Value row = add(add(firstRow, threadRow), index(i * kSide));
       Value column = add(add(firstColumn, threadColumn), index(j * kSide));
       auto storeOne = [&] {
         Value sum = sums[i * share + j];
+        if (factor)
+          sum = arith::MulFOp::create(b, sum, factor);
         if (bias)
           sum = arith::AddFOp::create(b, sum, load(*bias, index(0), column));
         if (product.accumulate)
@@ -222,6 +234,8 @@ void ProductEmitter::emit(StringRef name) {
   SmallVector<Type> types = {getMemory(product.lhs, product.m, product.k),
                              getMemory(product.rhs, product.k, product.n),
                              getMemory(product.out, product.m, product.n)};
+  unsigned countFactors = product.hasLhsScale + product.hasRhsScale;
+  types.append(countFactors, MemRefType::get({1}, b.getF32Type()));
   if (product.bias) {
     int64_t last = (product.n - 1) * product.bias->columns;
     types.push_back(MemRefType::get(
@@ -247,8 +261,10 @@ void ProductEmitter::emit(StringRef name) {
   lhs = {&product.lhs, function.getArgument(0), {}};
   rhs = {&product.rhs, function.getArgument(1), {}};
   out = {&product.out, function.getArgument(2), {}};
+  for (unsigned i = 0; i < countFactors; ++i)
+    factors.push_back(function.getArgument(3 + i));
   if (product.bias)
-    bias = {&*product.bias, function.getArgument(3), {}};
+    bias = {&*product.bias, function.getArgument(3 + countFactors), {}};
   thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
   std::tie(threadRow, threadColumn) = divide(thread, kSide);
   auto [number, within] = divide(gpu::BlockIdOp::create(b, gpu::Dimension::x),
