@@ -2,6 +2,7 @@
 
 #include "binade/Plan/Bundle.h"
 #include "Alignment.h"
+#include "DeviceRecords.h"
 #include "binade/Container/AtomicFile.h"
 #include "binade/Container/Printable.h"
 #include "binade/Container/Sha256.h"
@@ -75,6 +76,20 @@ static ::binade::StoredTensor store(StringRef name,
   ArrayRef<char> raw = elements.getRawData();
   tensor.bytes = getBytes(StringRef(raw.data(), raw.size()));
   return tensor;
+}
+
+/// The module without the programs that launch its kernels.
+static std::string printSource(ModuleOp module) {
+  OwningOpRef<ModuleOp> source = ModuleOp::create(module.getLoc());
+  SmallVector<func::FuncOp> programs = getPrograms(module);
+  for (Operation &op : module.getOps())
+    if (!llvm::is_contained(programs, &op))
+      source->push_back(op.clone());
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  source->print(stream,
+                OpPrintingFlags().useLocalScope().enableDebugInfo(false));
+  return text;
 }
 
 /// What a plan depends on beside the module, but for its kernels.
@@ -193,6 +208,8 @@ static LogicalResult add(ModuleOp module, const CompileOptions &options,
     bundle.plan.deviceKernels.push_back(describe(module, kernel));
     bundle.plan.deviceKernels.back().module += first;
   }
+  if (options.onGpuCode)
+    llvm::for_each(compiled.codes, options.onGpuCode);
   if (options.kernelDirectory.empty())
     return success();
   return saveKernels(module, options.kernelDirectory, compiled);
@@ -213,57 +230,23 @@ static LogicalResult compileForCuda(ModuleOp module,
   bundle.plan.chip = cuda->chip->name.str();
   // Loops run one iteration after the other, and each fills the device.
   plan.threads = 1;
-  plan.queryScratch = {};
+  plan.queryScratch = [](const ::binade::plan::Record &record,
+                         const ::binade::Plan &plan,
+                         bool) { return queryDeviceScratch(record, plan); };
   return add(module, options, *cuda->chip, *compiled, bundle);
 }
 
-static GpuMatrix getMatrix(const ::binade::Plan &plan,
-                           const ::binade::plan::View &view, size_t axes) {
-  GpuMatrix matrix;
-  matrix.dtype = plan.buffers[view.buffer].dtype;
-  matrix.batch.assign(view.strides.begin(), view.strides.begin() + axes);
-  matrix.rows = view.strides[axes];
-  matrix.columns = view.strides[axes + 1];
-  return matrix;
-}
-
-static GpuProduct getProduct(const ::binade::Plan &plan,
-                             const ::binade::plan::Matmul &matmul) {
-  size_t axes = matmul.batch.size();
-  GpuProduct product;
-  product.batch = matmul.batch;
-  product.m = matmul.m;
-  product.n = matmul.n;
-  product.k = matmul.k;
-  product.lhs = getMatrix(plan, matmul.lhs, axes);
-  product.rhs = getMatrix(plan, matmul.rhs, axes);
-  product.out = getMatrix(plan, matmul.out, axes);
-  product.hasLhsScale = matmul.lhsScale.has_value();
-  product.hasRhsScale = matmul.rhsScale.has_value();
-  if (matmul.bias) {
-    GpuMatrix &bias = product.bias.emplace();
-    bias.dtype = plan.buffers[matmul.bias->buffer].dtype;
-    bias.columns = matmul.bias->strides.front();
-  }
-  product.accumulate = matmul.accumulate;
-  return product;
-}
-
-static GpuCopy getCopy(const ::binade::Plan &plan,
-                       const ::binade::plan::Copy &copy) {
-  auto bytes =
-      static_cast<int64_t>(byteSize(plan.buffers[copy.from.buffer].dtype));
-  return {bytes, copy.sizes, copy.from.strides, copy.to.strides};
-}
-
 /// Gives each record of the plan that is a `Body` a device kernel, called
-/// `name` and a number: `describe` says of which, and equal ones share it.
+/// `name` and a number, and says so in `kernel`: `describe` says of which, and
+/// equal ones share it.
 template <typename Body, typename Wanted>
-static LogicalResult compileRecords(
-    ModuleOp module, const CompileOptions &options, Bundle &bundle,
-    StringRef name, Wanted (*describe)(const ::binade::Plan &, const Body &),
-    FailureOr<CompiledGpuKernels> (*compile)(Location, ArrayRef<Wanted>,
-                                             const CudaOptions &)) {
+static LogicalResult
+compileRecords(ModuleOp module, const CompileOptions &options, Bundle &bundle,
+               StringRef name, std::string Body::*kernel,
+               Wanted (*describe)(const ::binade::Plan &, const Body &),
+               FailureOr<CompiledGpuKernels> (*compile)(Location,
+                                                        ArrayRef<Wanted>,
+                                                        const CudaOptions &)) {
   ::binade::Plan &plan = bundle.plan;
   std::vector<Wanted> wanted;
   SmallVector<std::pair<Body *, size_t>> users;
@@ -293,21 +276,26 @@ static LogicalResult compileRecords(
       compile(module.getLoc(), wanted, *cuda);
   if (failed(compiled))
     return failure();
-  for (auto [index, kernel] : llvm::enumerate(compiled->kernels))
-    kernel.info.symbol = (name + "_" + Twine(index)).str();
+  for (auto [index, made] : llvm::enumerate(compiled->kernels))
+    made.info.symbol = (name + "_" + Twine(index)).str();
   for (auto [body, index] : users)
-    body->kernel = compiled->kernels[index].info.symbol;
+    body->*kernel = compiled->kernels[index].info.symbol;
   return add(module, options, *cuda->chip, *compiled, bundle);
 }
 
 /// Kernels for what other targets give to a library or the runtime.
 static LogicalResult
 compileRecords(ModuleOp module, const CompileOptions &options, Bundle &bundle) {
-  if (failed(compileRecords(module, options, bundle, "product", getProduct,
-                            compileGpuProducts)))
+  namespace plan = ::binade::plan;
+  if (failed(compileRecords(module, options, bundle, "product",
+                            &plan::Matmul::kernel, getProduct,
+                            compileGpuProducts)) ||
+      failed(compileRecords(module, options, bundle, "convolution",
+                            &plan::Convolution::deviceKernel, getConvolution,
+                            compileGpuConvolutions)))
     return failure();
-  return compileRecords(module, options, bundle, "copy", getCopy,
-                        compileGpuCopies);
+  return compileRecords(module, options, bundle, "copy", &plan::Copy::kernel,
+                        getCopy, compileGpuCopies);
 }
 
 //===----------------------------------------------------------------------===//
@@ -346,6 +334,7 @@ FailureOr<Bundle> mlir::binade::compileBundle(ModuleOp module,
   };
 
   Bundle bundle;
+  bundle.source = printSource(module);
   PlanOptions planOptions = getPlanOptions(options);
   if (failed(options.target.empty()
                  ? compileForCpu(module, options, bundle, planOptions)
@@ -375,5 +364,21 @@ FailureOr<Bundle> mlir::binade::compileBundle(ModuleOp module,
     return module.emitError("the plan is wrong, which is a bug in Binade: ")
            << ::binade::render(valid.error());
   report(CompilerPhase::Plan);
+  return bundle;
+}
+
+FailureOr<Bundle>
+mlir::binade::recompileForCuda(ModuleOp source, const ::binade::Plan &plan,
+                               const CompileOptions &options) {
+  Bundle bundle;
+  PlanOptions ignored;
+  if (failed(compileForCuda(source, options, bundle, ignored)))
+    return failure();
+  std::vector<::binade::plan::DeviceKernel> kernels =
+      std::move(bundle.plan.deviceKernels);
+  bundle.plan = plan;
+  bundle.plan.deviceKernels = std::move(kernels);
+  if (failed(compileRecords(source, options, bundle)))
+    return failure();
   return bundle;
 }

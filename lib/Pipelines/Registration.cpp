@@ -16,6 +16,7 @@
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Pass/PassRegistry.h"
@@ -27,10 +28,10 @@ using namespace mlir;
 using namespace mlir::binade;
 
 void mlir::binade::registerAllDialects(DialectRegistry &registry) {
-  registry
-      .insert<BinadeDialect, arith::ArithDialect, cf::ControlFlowDialect,
-              func::FuncDialect, gpu::GPUDialect, math::MathDialect,
-              memref::MemRefDialect, scf::SCFDialect, vector::VectorDialect>();
+  registry.insert<BinadeDialect, arith::ArithDialect, cf::ControlFlowDialect,
+                  func::FuncDialect, gpu::GPUDialect, math::MathDialect,
+                  memref::MemRefDialect, nvgpu::NVGPUDialect, scf::SCFDialect,
+                  vector::VectorDialect>();
   // Add their dialects, whose own headers take seconds to compile.
   registerLLVMDialectTranslation(registry);
   registerNVVMDialectTranslation(registry);

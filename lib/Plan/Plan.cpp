@@ -79,6 +79,34 @@ std::string plan::stateName(Role role, std::string_view name) {
   }
 }
 
+std::vector<View> Convolution::getOperands() const {
+  std::vector<View> operands;
+  switch (direction) {
+  case Forward:
+    operands = {x, weight, y};
+    break;
+  case InputGrad:
+    operands = {y, weight, x};
+    break;
+  case WeightGrad:
+    operands = {y, x, weight};
+    break;
+  }
+  for (const std::optional<View> *view : {&bias, &scratch})
+    if (*view)
+      operands.push_back(**view);
+  return operands;
+}
+
+std::vector<View> Matmul::getOperands() const {
+  std::vector<View> operands = {lhs, rhs, out};
+  for (const std::optional<View> *view :
+       {&bias, &lhsScale, &rhsScale, &scratch})
+    if (*view)
+      operands.push_back(**view);
+  return operands;
+}
+
 std::int64_t plan::findAlignment(std::span<const Buffer> buffers,
                                  const View &view) {
   const Buffer &buffer = buffers[view.buffer];
@@ -96,14 +124,6 @@ std::int64_t plan::findAlignment(std::span<const Buffer> buffers,
 
 std::int64_t DeviceKernel::getAlignment(std::size_t operand) const {
   return operand < alignments.size() ? alignments[operand] : kDeviceAlignment;
-}
-
-std::vector<View> Matmul::getOperands() const {
-  std::vector<View> operands = {lhs, rhs, out};
-  for (const std::optional<View> *view : {&lhsScale, &rhsScale, &bias})
-    if (*view)
-      operands.push_back(**view);
-  return operands;
 }
 
 const DeviceKernel *Plan::findDeviceKernel(std::string_view name) const {

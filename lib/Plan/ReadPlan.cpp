@@ -200,6 +200,7 @@ static Convolution readConvolution(Fields &fields) {
   c.paddingHigh = fields.integers("padding_high");
   c.channelsLast = fields.flag("channels_last");
   c.scratch = readOptionalView(fields, "scratch");
+  c.deviceKernel = fields.optionalText("device_kernel");
   return c;
 }
 

@@ -178,6 +178,7 @@ static json write(const Convolution &c) {
   writeOptional(object, "bias", c.bias);
   writeFlag(object, "channels_last", c.channelsLast);
   writeOptional(object, "scratch", c.scratch);
+  writeText(object, "device_kernel", c.deviceKernel);
   return object;
 }
 

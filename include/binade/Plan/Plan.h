@@ -237,12 +237,14 @@ struct Matmul {
   std::vector<std::int64_t> batch; ///< At most kMaxBatchAxes.
   std::int64_t m = 1, n = 1, k = 1;
   bool accumulate = false;
-  std::optional<View> scratch; ///< For the library; see `queryLibrary`.
+  /// For the library, see `queryLibrary`, or the device kernel.
+  std::optional<View> scratch;
   /// The device kernel for what the device's library does not compute, or where
-  /// it is not; empty for CPUs. It gets lhs, rhs, out and the bias if any.
+  /// it is not; empty for CPUs. It gets `getOperands`.
   std::string kernel;
 
-  /// lhs, rhs, out, and of scales and bias what there is, in this order.
+  /// lhs, rhs, out, and of bias, scales and scratch what there is, in this
+  /// order.
   std::vector<View> getOperands() const;
 };
 inline constexpr std::size_t kMaxBatchAxes = 4;
@@ -263,6 +265,15 @@ struct Convolution {
   std::vector<std::int64_t> strides, dilations, paddingLow, paddingHigh;
   bool channelsLast = false;
   std::optional<View> scratch;
+  /// As a product's `kernel`. It gets the two that are read (`y` first, for
+  /// gradients), the one that is written, and what there is of bias and
+  /// scratch memory.
+  std::string deviceKernel = {};
+
+  /// The two that are read, `y` first for gradients and otherwise `x`, the one
+  /// that is written, and of bias and scratch what there is: what the device
+  /// kernel gets.
+  std::vector<View> getOperands() const;
 };
 inline constexpr std::size_t kMaxSpatialAxes = 3;
 

@@ -15,8 +15,9 @@ static MadeOperation createOperation(const plan::Record &record,
   if (auto *copy = std::get_if<plan::Copy>(&record.body))
     return createKernel(copy->kernel, std::array{copy->from, copy->to},
                         record.label, setup);
-  return Error{setup.where, "convolutions do not run on CUDA devices yet",
-               ExitCode::Device};
+  const auto &convolution = std::get<plan::Convolution>(record.body);
+  return createKernel(convolution.deviceKernel, convolution.getOperands(),
+                      record.label, setup);
 }
 
 Result<StreamProgram::Steps>
@@ -86,6 +87,14 @@ Profiler::Implementations StreamProgram::getImplementations() const {
 
 Result<void> StreamProgram::run(StreamTimer *timer) {
   return run(steps, timer);
+}
+
+Result<void> StreamProgram::run(std::span<const std::size_t> path,
+                                std::span<const std::int64_t> iteration) {
+  Steps *list = &steps;
+  for (std::size_t number : path.first(path.size() - 1))
+    list = &(*list)[number].body;
+  return (*list)[path.back()].operation->run(iteration);
 }
 
 Result<void> StreamProgram::run(const std::function<bool(std::size_t)> &after) {

@@ -21,6 +21,7 @@ static Plan devicePlan() {
                          {{"mean_all", {0, 1, 1}, {256, 1, 1}},
                           {"mean_finish", {1, 1, 1}, {1024, 1, 1}}}},
                         {"relu", 0, {{"relu_all", {12, 2, 1}, {32, 4, 2}}}}};
+  std::get<Convolution>(plan.records[2].body).deviceKernel = "relu";
   return plan;
 }
 
@@ -56,6 +57,7 @@ TEST(DeviceKernels, WhatIsWrittenIsRead) {
   EXPECT_EQ(relu->entries[0].grid, (std::vector<std::int64_t>{12, 2, 1}));
   EXPECT_EQ(relu->entries[0].block, (std::vector<std::int64_t>{32, 4, 2}));
   EXPECT_FALSE(read->findDeviceKernel("relu_all"));
+  EXPECT_EQ(std::get<Convolution>(read->records[2].body).deviceKernel, "relu");
   EXPECT_EQ(writePlan(*read), writePlan(plan));
   // Plans for CPUs say nothing of it.
   EXPECT_EQ(writePlan(samplePlan()).find("device_kernels"), std::string::npos);

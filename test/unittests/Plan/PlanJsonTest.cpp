@@ -64,9 +64,9 @@ TEST(PlanJson, ProductsOfCodesAreWrittenAndRead) {
   auto &loop = std::get<Loop>(plan.records[0].body);
   auto &matmul = std::get<Matmul>(loop.body[0].body);
   matmul.rhs.buffer = 1;
-  matmul.lhsScale = View{4};
-  matmul.rhsScale = View{2, 1};
-  matmul.bias = View{4, 0, {0}};
+  matmul.lhsScale = View{4, 0, {}, {}};
+  matmul.rhsScale = View{2, 1, {}, {}};
+  matmul.bias = View{4, 0, {0}, {}};
   Result<Plan> read = readPlan(writePlan(plan), "plan");
   ASSERT_TRUE(read) << render(read.error());
   EXPECT_EQ(writePlan(*read), writePlan(plan));
@@ -75,7 +75,7 @@ TEST(PlanJson, ProductsOfCodesAreWrittenAndRead) {
   std::vector<std::uint32_t> buffers;
   for (const View &view : same.getOperands())
     buffers.push_back(view.buffer);
-  EXPECT_EQ(buffers, (std::vector<std::uint32_t>{1, 1, 2, 4, 2, 4}));
+  EXPECT_EQ(buffers, (std::vector<std::uint32_t>{1, 1, 2, 4, 4, 2}));
   EXPECT_EQ(same.rhsScale->offset, 1);
 }
 
