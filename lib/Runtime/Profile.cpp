@@ -39,7 +39,8 @@ Ceilings Program::measureCeilings() {
   }
   std::set<DType> narrow;
   for (const RecordProfile &row : getProfile().records)
-    if (row.cost.flops > 0 && row.cost.dtype != DType::F32)
+    if (row.cost.flops > 0 &&
+        (row.cost.dtype == DType::BF16 || row.cost.dtype == DType::F16))
       narrow.insert(row.cost.dtype);
   return binade::measureCeilings(made.threads, narrow,
                                  made.options.contraction);

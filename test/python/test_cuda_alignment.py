@@ -70,12 +70,15 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize("policy", ["fp32", "bf16-amp"])
 def test_kernels_are_compiled_for_the_addresses_that_they_get(policy, folder):
     losses = {}
+    # In pieces for a CPU's cache: a GPU's are larger than what a test can run.
+    module = folder / f"{policy}.mlir"
+    run("binade", "compile", folder / "model.onnx", "--loss", "mse(prediction, y)",
+        "--policy", policy, "--optimizer", "sgd", "--to=kernels", "-o", module)  # fmt: skip
     for target in ("cpu", "cuda"):
         bundle, out = folder / f"{target}.bnd", folder / f"{target}-{policy}"
         more = ["--target", "cuda:sm_90", "--save-kernels", folder]
-        run("binade", "compile", folder / "model.onnx", "--loss", "mse(prediction, y)",
-            "--policy", policy, "--optimizer", "sgd", *(more if target == "cuda" else []),
-            "-o", bundle)  # fmt: skip
+        run("binade", "compile", module, "--from=kernels",
+            *(more if target == "cuda" else []), "-o", bundle)  # fmt: skip
         run("binade-run", bundle, "--data", folder / "data.safetensors", "--steps", 2,
             "--out", out, "--device", target, BINADE_SIMULATED_KERNELS=str(folder))  # fmt: skip
         lines = (out / "metrics.jsonl").read_text().splitlines()
@@ -87,5 +90,5 @@ def test_kernels_are_compiled_for_the_addresses_that_they_get(policy, folder):
     found = [
         a for kernel in plan["device_kernels"] for a in kernel.get("alignments", [])
     ]
-    # Rows of 217 and 651 numbers of 4 or 2 bytes.
-    assert {4 if policy == "fp32" else 2} < set(found) | {16} and min(found) < 16
+    # Rows of 217 and 651 numbers.
+    assert min(found) == (4 if policy == "fp32" else 2)

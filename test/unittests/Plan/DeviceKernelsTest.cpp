@@ -160,6 +160,13 @@ TEST(DeviceKernels, AreLaunchedAsWhatTheyAre) {
               launch.kernel = matmul.kernel = copy.kernel = "relu";
             }),
             "accepted");
+  // Sums in parts.
+  EXPECT_EQ(change([](Plan &plan, Launch &, Matmul &matmul, Copy &) {
+              DeviceKernel &relu = plan.deviceKernels[1];
+              relu.entries.push_back(relu.entries[0]);
+              matmul.kernel = "relu";
+            }),
+            "accepted");
   const std::string launched = "record 0 'launch': ";
   EXPECT_EQ(change([](Plan &, Launch &launch, Matmul &, Copy &) {
               for (Segment &segment : launch.segments)
@@ -178,8 +185,9 @@ TEST(DeviceKernels, AreLaunchedAsWhatTheyAre) {
             }),
             launched + "device kernel 'relu' over one set of operands ends a "
                        "launch over many tensors");
-  const std::string unlaunched = "device kernel 'mean' is over many tensors or "
-                                 "has a finish, and no launch runs it";
+  const std::string unlaunched =
+      "device kernel 'mean' is over many tensors, and "
+      "no launch runs it";
   EXPECT_EQ(change([](Plan &, Launch &, Matmul &matmul, Copy &) {
               matmul.kernel = "mean";
             }),

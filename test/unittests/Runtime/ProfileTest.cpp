@@ -37,6 +37,23 @@ TEST(RecordCost, ProductsReadWhatIsBroadcastOnce) {
             2u * 30 + 4u * 20 + 2u * 4 * 24);
 }
 
+TEST(RecordCost, ProductsOfCodesReadTheirScales) {
+  Tensors tensors;
+  std::uint32_t codes = tensors.add(DType::F8_E5M2, {4, 4});
+  std::uint32_t out = tensors.add(DType::F32, {4, 4});
+  std::uint32_t scale = tensors.add(DType::F32, {});
+  Matmul matmul;
+  matmul.m = matmul.n = matmul.k = 4;
+  matmul.lhs = {codes, 0, {4, 1}, {}};
+  matmul.rhs = {codes, 0, {1, 4}, {}};
+  matmul.out = {out, 0, {4, 1}, {}};
+  matmul.lhsScale = {scale, 0, {}, {}};
+  matmul.rhsScale = {scale, 0, {}, {}};
+  RecordCost cost = costOf({"", matmul}, tensors.plan.buffers);
+  EXPECT_EQ(cost.bytes, 16u + 16 + 4 * 16 + 4 + 4);
+  EXPECT_EQ(cost.dtype, DType::F8_E5M2);
+}
+
 TEST(RecordCost, LaunchesCountEachBufferOnceAndWhatTheyReplaceTwice) {
   Tensors tensors;
   std::uint32_t long_ = tensors.add(DType::F32, {8});
