@@ -60,22 +60,22 @@ std::vector<Setting> SettingArguments::getSettings() const {
 }
 
 //===----------------------------------------------------------------------===//
-// What training takes
+// DataArguments
 //===----------------------------------------------------------------------===//
 
-void TrainArguments::addData(CLI::App &command) {
-  command
-      .add_option("--data", data.path,
-                  "Data file: one tensor per batch input, or streams")
-      ->required()
-      ->type_name("FILE.safetensors");
+CLI::Option *DataArguments::add(CLI::App &command) {
+  CLI::Option *data =
+      command
+          .add_option("--data", options.path,
+                      "Data file: one tensor per batch input, or streams")
+          ->type_name("FILE.safetensors");
   command
       .add_option("--window", windows,
                   "Inputs cut from streams: "
                   "'ids=tokens[0:256],labels=tokens[1:257]'")
       ->type_name("SPEC");
   command
-      .add_option("--stride", data.stride,
+      .add_option("--stride", options.stride,
                   "Elements between the starts of two windows; 0 for the "
                   "length of the longest")
       ->check(integer<std::int64_t>());
@@ -84,13 +84,32 @@ void TrainArguments::addData(CLI::App &command) {
       ->type_name("NAME=FILE")
       ->allow_extra_args(false);
   command
-      .add_option("--batch", data.batch,
+      .add_option("--batch", options.batch,
                   "Samples per step; has to be the model's")
       ->check(integer<std::int64_t>(1));
-  command.add_option("--order", order, "Order of samples in an epoch")
-      ->check(oneOf({"shuffle", "sequential"}))
-      ->capture_default_str();
+  return data;
 }
+
+Result<void> DataArguments::complete() {
+  if (windows) {
+    Result<std::vector<Window>> parsed = parseWindows(*windows);
+    if (!parsed)
+      return parsed.takeError();
+    options.windows = *std::move(parsed);
+  }
+  for (const std::string &text : constants) {
+    std::size_t equals = text.find('=');
+    if (equals == 0 || equals >= text.size() - 1)
+      return usageError("--const expects NAME=FILE, got " + quote(text));
+    options.constants.emplace_back(text.substr(0, equals),
+                                   text.substr(equals + 1));
+  }
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// What training takes
+//===----------------------------------------------------------------------===//
 
 void TrainArguments::addEvaluation(CLI::App &command) {
   auto *data =
@@ -200,7 +219,10 @@ void binade::requireRun(const CLI::App &command) {
 }
 
 void TrainArguments::add(CLI::App &command) {
-  addData(command);
+  data.add(command)->required();
+  command.add_option("--order", order, "Order of samples in an epoch")
+      ->check(oneOf({"shuffle", "sequential"}))
+      ->capture_default_str();
   addEvaluation(command);
   addRun(command);
 }
@@ -214,19 +236,8 @@ Result<void> TrainArguments::complete() {
   if (train.resume && !record.empty())
     return usageError("--record cannot be resumed: what it counted of the "
                       "steps before is not in a checkpoint");
-  if (windows) {
-    Result<std::vector<Window>> parsed = parseWindows(*windows);
-    if (!parsed)
-      return parsed.takeError();
-    data.windows = *std::move(parsed);
-  }
-  for (const std::string &text : constants) {
-    std::size_t equals = text.find('=');
-    if (equals == 0 || equals >= text.size() - 1)
-      return usageError("--const expects NAME=FILE, got " + quote(text));
-    data.constants.emplace_back(text.substr(0, equals),
-                                text.substr(equals + 1));
-  }
+  if (Result<void> done = data.complete(); !done)
+    return done;
   if (train.evalEvery > 0 && evalData.empty() && train.evalFraction == 0)
     return usageError("--eval-every needs --eval-data or --eval-fraction");
   for (const std::string &text : schedules) {
@@ -272,12 +283,12 @@ std::map<std::string, std::string>
 TrainArguments::listFiles(const Program &program, const std::string &model,
                           const std::string &directory) const {
   std::map<std::string, std::string> files = {{"model", model},
-                                              {"data", data.path}};
+                                              {"data", data.options.path}};
   if (!evalData.empty())
     files["eval_data"] = evalData;
   if (!init.empty())
     files["init"] = init;
-  for (const auto &[name, file] : data.constants)
+  for (const auto &[name, file] : data.options.constants)
     files["const " + name] = file;
   for (const plan::Port &port : program.getPlan().ports)
     if (auto *weights = std::get_if<plan::ExternalInit>(&port.init))
@@ -336,12 +347,12 @@ static std::string format(double number) {
 
 Result<int> TrainArguments::run(Program &program, const std::string &model,
                                 const std::string &directory) {
-  Result<Data> opened = Data::open(program, data);
+  Result<Data> opened = Data::open(program, data.options);
   if (!opened)
     return opened.takeError();
   std::optional<Data> heldOut;
   if (!evalData.empty()) {
-    DataOptions options = data;
+    DataOptions options = data.options;
     options.path = evalData;
     Result<Data> openedToo = Data::open(program, options);
     if (!openedToo)

@@ -100,7 +100,13 @@ mlir::binade::parseModuleFile(const std::string &path, MLIRContext &context) {
   const std::string &where = file->getPath();
   if (std::optional<Error> other = recognizeOther(*text, where))
     return std::move(*other);
-  if (auto place = findDeepNesting(*text))
+  return parseModuleText(*text, where, context);
+}
+
+Result<OwningOpRef<ModuleOp>>
+mlir::binade::parseModuleText(const std::string &text, const std::string &where,
+                              MLIRContext &context) {
+  if (auto place = findDeepNesting(text))
     return Error{where,
                  llvm::formatv("nesting deeper than {0} levels", kMaxNesting)}
         .withPart(llvm::formatv("{0}:{1}", place->first, place->second));
@@ -108,7 +114,7 @@ mlir::binade::parseModuleFile(const std::string &path, MLIRContext &context) {
   context.loadDialect<BinadeDialect>();
   DiagnosticCollector diagnostics(&context);
   llvm::SourceMgr sources;
-  sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(*text, where),
+  sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(text, where),
                              llvm::SMLoc());
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
   if (!module)

@@ -78,6 +78,20 @@ static ::binade::StoredTensor store(StringRef name,
   return tensor;
 }
 
+/// The module without the programs that launch its kernels.
+static std::string printSource(ModuleOp module) {
+  OwningOpRef<ModuleOp> source = ModuleOp::create(module.getLoc());
+  SmallVector<func::FuncOp> programs = getPrograms(module);
+  for (Operation &op : module.getOps())
+    if (!llvm::is_contained(programs, &op))
+      source->push_back(op.clone());
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  source->print(stream,
+                OpPrintingFlags().useLocalScope().enableDebugInfo(false));
+  return text;
+}
+
 /// What a plan depends on beside the module, but for its kernels.
 static PlanOptions getPlanOptions(const CompileOptions &options) {
   PlanOptions plan;
@@ -194,6 +208,8 @@ static LogicalResult add(ModuleOp module, const CompileOptions &options,
     bundle.plan.deviceKernels.push_back(describe(module, kernel));
     bundle.plan.deviceKernels.back().module += first;
   }
+  if (options.onGpuCode)
+    llvm::for_each(compiled.codes, options.onGpuCode);
   if (options.kernelDirectory.empty())
     return success();
   return saveKernels(module, options.kernelDirectory, compiled);
@@ -318,6 +334,7 @@ FailureOr<Bundle> mlir::binade::compileBundle(ModuleOp module,
   };
 
   Bundle bundle;
+  bundle.source = printSource(module);
   PlanOptions planOptions = getPlanOptions(options);
   if (failed(options.target.empty()
                  ? compileForCpu(module, options, bundle, planOptions)
@@ -347,5 +364,21 @@ FailureOr<Bundle> mlir::binade::compileBundle(ModuleOp module,
     return module.emitError("the plan is wrong, which is a bug in Binade: ")
            << ::binade::render(valid.error());
   report(CompilerPhase::Plan);
+  return bundle;
+}
+
+FailureOr<Bundle>
+mlir::binade::recompileForCuda(ModuleOp source, const ::binade::Plan &plan,
+                               const CompileOptions &options) {
+  Bundle bundle;
+  PlanOptions ignored;
+  if (failed(compileForCuda(source, options, bundle, ignored)))
+    return failure();
+  std::vector<::binade::plan::DeviceKernel> kernels =
+      std::move(bundle.plan.deviceKernels);
+  bundle.plan = plan;
+  bundle.plan.deviceKernels = std::move(kernels);
+  if (failed(compileRecords(source, options, bundle)))
+    return failure();
   return bundle;
 }

@@ -38,6 +38,9 @@ Result<void> binade::writeBundle(const std::string &path,
       addChecked(std::string(kModuleTensorPrefix) + std::to_string(i) + "/" +
                      chip,
                  image);
+  if (!bundle.source.empty())
+    addChecked(std::string(kSourceTensor),
+               std::as_bytes(std::span(bundle.source)));
   for (const StoredTensor &tensor : bundle.init)
     tensors.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.bytes});
   return writeSafetensors(path, tensors, metadata);
@@ -92,6 +95,17 @@ binade::readBundleKernels(const Safetensors &file, std::string_view level) {
   if (!tensor)
     return std::vector<std::byte>();
   return readChecked(file, *tensor);
+}
+
+Result<std::string> binade::readBundleSource(const Safetensors &file) {
+  const TensorInfo *tensor = file.find(kSourceTensor);
+  if (!tensor)
+    return std::string();
+  Result<std::vector<std::byte>> bytes = readChecked(file, *tensor);
+  if (!bytes)
+    return bytes.takeError();
+  return std::string(reinterpret_cast<const char *>(bytes->data()),
+                     bytes->size());
 }
 
 Result<std::vector<ModuleImages>>

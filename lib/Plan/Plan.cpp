@@ -79,6 +79,25 @@ std::string plan::stateName(Role role, std::string_view name) {
   }
 }
 
+std::vector<View> Convolution::getOperands() const {
+  std::vector<View> operands;
+  switch (direction) {
+  case Forward:
+    operands = {x, weight, y};
+    break;
+  case InputGrad:
+    operands = {y, weight, x};
+    break;
+  case WeightGrad:
+    operands = {y, x, weight};
+    break;
+  }
+  for (const std::optional<View> *view : {&bias, &scratch})
+    if (*view)
+      operands.push_back(**view);
+  return operands;
+}
+
 std::vector<View> Matmul::getOperands() const {
   std::vector<View> operands = {lhs, rhs, out};
   for (const std::optional<View> *view :

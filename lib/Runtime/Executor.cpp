@@ -165,6 +165,26 @@ void Executor::run(const std::function<bool(std::size_t)> &after) {
   }
 }
 
+void Executor::run(const RecordPlace &place) {
+  Steps *list = &lists[static_cast<std::size_t>(place.list)];
+  Step *step = nullptr;
+  bool isAlone = false;
+  for (std::size_t number : place.path) {
+    if (step) {
+      isAlone |= step->isParallel;
+      list = &step->bodies.front();
+    }
+    step = &(*list)[number];
+  }
+  ExecutionContext inside = context;
+  inside.iteration = place.iteration;
+  inside.threads = isAlone ? 1 : context.threads;
+  IeeeMode mode;
+  OpenMPThreads openMP(inside.threads);
+  inside.team->setModeOfTeam(inside.threads);
+  run(*step, inside);
+}
+
 void Executor::run(Steps &steps, ExecutionContext &context) const {
   for (Step &step : steps)
     run(step, context);

@@ -28,6 +28,7 @@ public:
   /// Calls `after` with the number of each record of the plan that was
   /// executed, until it says false: then the rest is left out.
   void run(const std::function<bool(std::size_t)> &after);
+  void run(const RecordPlace &place);
 
   /// Scratch memory beyond what the plan reserved.
   std::uint64_t getExtraBytes() const { return extra.size(); }

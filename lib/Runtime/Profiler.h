@@ -3,8 +3,8 @@
 #ifndef BINADE_RUNTIME_PROFILER_H
 #define BINADE_RUNTIME_PROFILER_H
 
-#include "RecordList.h"
 #include "binade/Runtime/Profile.h"
+#include "binade/Runtime/RecordList.h"
 #include <chrono>
 #include <unordered_map>
 

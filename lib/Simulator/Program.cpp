@@ -18,7 +18,7 @@ class Compiler {
 public:
   explicit Compiler(gpu::GPUFuncOp kernel) : kernel(kernel) {}
 
-  FailureOr<Program> run() {
+  FailureOr<SimulatedProgram> run() {
     for (BlockArgument argument : kernel.getArguments())
       program.arguments.push_back(get(argument).first);
     for (BlockArgument memory : kernel.getWorkgroupAttributions())
@@ -505,11 +505,11 @@ private:
   }
 
   gpu::GPUFuncOp kernel;
-  Program program;
+  SimulatedProgram program;
   DenseMap<Value, Registers> known;
 };
 } // namespace
 
-FailureOr<Program> Program::of(gpu::GPUFuncOp kernel) {
+FailureOr<SimulatedProgram> SimulatedProgram::of(gpu::GPUFuncOp kernel) {
   return Compiler(kernel).run();
 }

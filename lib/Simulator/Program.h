@@ -24,7 +24,7 @@ struct KernelMemory {
 };
 
 /// A thread can stop at any instruction and go on later, for loops are jumps.
-struct Program {
+struct SimulatedProgram {
   std::vector<Instruction> instructions;
   size_t registers = 0;
   std::vector<uint32_t> arguments; ///< Their registers.
@@ -32,7 +32,7 @@ struct Program {
   DenseMap<size_t, Exchange> exchanges; ///< By instruction.
 
   /// Emits an error for an op that is not simulated.
-  static FailureOr<Program> of(gpu::GPUFuncOp kernel);
+  static FailureOr<SimulatedProgram> of(gpu::GPUFuncOp kernel);
 };
 
 } // namespace mlir::binade

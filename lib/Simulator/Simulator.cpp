@@ -15,7 +15,7 @@ using namespace mlir::binade;
 namespace {
 class Simulation {
 public:
-  Simulation(const Program &program, const SimulatedLaunch &launch)
+  Simulation(const SimulatedProgram &program, const SimulatedLaunch &launch)
       : program(program), launch(launch), machine(launch) {
     for (auto [argument, place] :
          llvm::zip(launch.arguments, program.arguments)) {
@@ -151,7 +151,7 @@ private:
     return true;
   }
 
-  const Program &program;
+  const SimulatedProgram &program;
   const SimulatedLaunch &launch;
   Machine machine;
   std::vector<std::pair<uint32_t, uint64_t>> start; ///< Of registers.
@@ -187,7 +187,7 @@ LogicalResult mlir::binade::simulate(gpu::GPUFuncOp kernel,
                                      const SimulatedLaunch &launch) {
   if (failed(check(kernel, launch)))
     return failure();
-  FailureOr<Program> program = Program::of(kernel);
+  FailureOr<SimulatedProgram> program = SimulatedProgram::of(kernel);
   if (failed(program))
     return failure();
   return Simulation(*program, launch).run();

@@ -21,5 +21,6 @@ void addFit(CLI::App &app, Run &run);
 void addInspect(CLI::App &app, Run &run);
 void addList(CLI::App &app, Run &run);
 void addPolicy(CLI::App &app, Run &run);
+void addVerify(CLI::App &app, Run &run);
 
 #endif // BINADE_TOOLS_BINADE_COMMANDS_H

@@ -24,6 +24,19 @@ struct SettingArguments {
   std::vector<Setting> getSettings() const;
 };
 
+/// Where batches come from: --data, --window, --stride, --const and --batch.
+struct DataArguments {
+  DataOptions options;
+
+  CLI::Option *add(CLI::App &command);
+  /// Takes apart what the command line holds as text.
+  Result<void> complete();
+
+private:
+  std::optional<std::string> windows;
+  std::vector<std::string> constants;
+};
+
 /// Data, evaluation, and the options of a run.
 struct TrainArguments {
   TrainOptions train;
@@ -37,7 +50,6 @@ struct TrainArguments {
                   const std::string &directory);
 
 private:
-  void addData(CLI::App &command);
   void addEvaluation(CLI::App &command);
   void addRun(CLI::App &command);
   std::map<std::string, std::string>
@@ -46,11 +58,10 @@ private:
   Result<void> initialize(Program &program) const;
   Result<void> writeProfile(Program &program) const;
 
-  DataOptions data;
+  DataArguments data;
   std::string evalData;
-  std::optional<std::string> windows;
   std::string init, order = "shuffle", onNonFinite, record, resume, profile;
-  std::vector<std::string> constants, schedules;
+  std::vector<std::string> schedules;
   std::optional<std::uint64_t> initSeed;
 };
 

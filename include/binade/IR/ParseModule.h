@@ -24,6 +24,11 @@ std::optional<std::pair<unsigned, unsigned>> findDeepNesting(StringRef text);
 ::binade::Result<OwningOpRef<ModuleOp>> parseModuleFile(const std::string &path,
                                                         MLIRContext &context);
 
+/// The same for a text that is part of the file `where`.
+::binade::Result<OwningOpRef<ModuleOp>>
+parseModuleText(const std::string &text, const std::string &where,
+                MLIRContext &context);
+
 } // namespace mlir::binade
 
 #endif // BINADE_IR_PARSEMODULE_H

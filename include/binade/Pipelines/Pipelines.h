@@ -15,6 +15,8 @@ struct Plan;
 
 namespace mlir::binade {
 
+struct GpuCode;
+
 /// The statistics that ranges of values are made of.
 inline constexpr llvm::StringLiteral kRangeStatistics =
     "amax|smallest|zeros|exponents";
@@ -57,6 +59,8 @@ struct CompileOptions {
   bool isStrict = false;
   /// Where to leave IR, PTX and cubins of kernels; empty for nowhere.
   std::string kernelDirectory;
+  /// Told of every module for a GPU, in the order of the bundle's.
+  std::function<void(const GpuCode &)> onGpuCode;
 };
 
 /// Adds the passes of one phase. Import, plan and target have none.
@@ -89,6 +93,13 @@ FailureOr<::binade::Plan> planModule(ModuleOp module,
 FailureOr<::binade::Bundle> compileBundle(ModuleOp module,
                                           const CompileOptions &options,
                                           const PhaseListener &listener = {});
+
+/// Compiles the kernels of a bundle for CUDA once more, from its source and its
+/// plan: the same compiler gives the modules and the device kernels that the
+/// bundle has. There is no more in what is returned.
+FailureOr<::binade::Bundle> recompileForCuda(ModuleOp source,
+                                             const ::binade::Plan &plan,
+                                             const CompileOptions &options);
 
 } // namespace mlir::binade
 

@@ -1,7 +1,8 @@
 //===- Bundle.h - A compiled program as one file ----------------*- C++ -*-===//
 // A safetensors file: `plan` (JSON as U8), `kernels/<level>` (an ELF shared
-// object per ISA level, as U8) and `init/<name>` (initial values). Its
-// metadata say format and version and hold the SHA-256 of plan and kernels.
+// object per ISA level, as U8), `source` (what kernels were compiled from, as
+// text) and `init/<name>` (initial values). Its metadata say format and version
+// and hold the SHA-256 of plan, kernels and source.
 //===----------------------------------------------------------------------===//
 
 #ifndef BINADE_PLAN_BUNDLE_H
@@ -16,6 +17,7 @@ namespace binade {
 inline constexpr std::string_view kPlanTensor = "plan";
 inline constexpr std::string_view kKernelTensorPrefix = "kernels/";
 inline constexpr std::string_view kModuleTensorPrefix = "modules/";
+inline constexpr std::string_view kSourceTensor = "source";
 inline constexpr std::string_view kBundleFormat = "binade-bundle";
 inline constexpr std::string_view kBundleVersion = "1";
 
@@ -38,6 +40,9 @@ struct Bundle {
   std::map<std::string, std::vector<std::byte>, std::less<>> kernels;
   /// By `plan::DeviceKernel::module`.
   std::vector<ModuleImages> modules;
+  /// The kernels as a textual module, from which a compiler makes them again;
+  /// empty where nobody asks for that.
+  std::string source;
   /// For ports of `plan::BundleInit`, by the names that those give.
   std::vector<StoredTensor> init;
 };
@@ -68,6 +73,10 @@ Result<std::vector<std::byte>> readBundleKernels(const Safetensors &file,
 
 /// The modules of a bundle for a device, checked against their hashes.
 Result<std::vector<ModuleImages>> readBundleModules(const Safetensors &file);
+
+/// The text of the kernels, checked against its hash; empty when the bundle has
+/// none.
+Result<std::string> readBundleSource(const Safetensors &file);
 
 /// The levels for which the bundle has kernels.
 std::vector<std::string> bundleLevels(const Safetensors &file);

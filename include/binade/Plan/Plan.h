@@ -269,6 +269,11 @@ struct Convolution {
   /// gradients), the one that is written, and what there is of bias and
   /// scratch memory.
   std::string deviceKernel = {};
+
+  /// The two that are read, `y` first for gradients and otherwise `x`, the one
+  /// that is written, and of bias and scratch what there is: what the device
+  /// kernel gets.
+  std::vector<View> getOperands() const;
 };
 inline constexpr std::size_t kMaxSpatialAxes = 3;
 

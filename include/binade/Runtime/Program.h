@@ -7,6 +7,7 @@
 #include "binade/Runtime/Devices.h"
 #include "binade/Runtime/Library.h"
 #include "binade/Runtime/Profile.h"
+#include "binade/Runtime/RecordRunner.h"
 #include "binade/Runtime/Settings.h"
 #include <functional>
 #include <memory>
@@ -145,6 +146,10 @@ public:
 
   /// Measures all records from now on, or no longer. On a CUDA device they are
   /// launched one by one then.
+  /// Executes single records of the program, which has to outlive it. On a
+  /// device it has memory alone: ports keep what they hold.
+  std::unique_ptr<RecordRunner> createRecordRunner();
+
   void setProfiling(bool on);
   /// Without ceilings.
   Profile getProfile() const;

@@ -13,6 +13,7 @@
 #include "Graph.h"
 #include "StreamProgram.h"
 #include "binade/Plan/Bundle.h"
+#include "binade/Runtime/RecordRunner.h"
 
 namespace binade::cuda {
 
@@ -43,8 +44,12 @@ public:
   /// calls `after` with the number of each until it says false.
   Result<void> run(const std::function<bool(std::size_t)> &after);
   Result<void> fill(ArenaRange range, std::byte value);
-  /// What a buffer holds now, into any memory.
-  Result<void> read(void *to, const plan::Buffer &buffer);
+
+  /// Executes one record, and waits for it. Ports are not moved: what counts is
+  /// the arena, of which `read` and `write` move pieces.
+  Result<void> run(const RecordPlace &place);
+  Result<void> read(std::uint64_t offset, std::span<std::byte> into);
+  Result<void> write(std::uint64_t offset, std::span<const std::byte> bytes);
 
   /// The host's copy of a port, which its user may write to.
   std::span<std::byte> access(std::size_t port);

@@ -2,8 +2,7 @@
 
 #include "StreamOperation.h"
 #include "binade/Container/Printable.h"
-#include <algorithm>
-#include <map>
+#include "binade/Plan/DeviceStarts.h"
 
 namespace binade::cuda {
 
@@ -98,190 +97,78 @@ private:
   std::vector<DeviceMemory> memories;
 };
 
-/// Of a launch over many tensors: the elements of any device's memory in blocks
-/// of the compiler's, in a table that is small beside it.
-constexpr std::int64_t kMostBlocks = 1 << 24;
-
-class LaunchBuilder {
-public:
-  LaunchBuilder(const plan::Launch &launch, std::string_view label,
-                const StreamSetup &setup)
-      : launch(launch), label(label), setup(setup) {}
-
-  MadeOperation build() {
-    const plan::DeviceKernel *kernel =
-        setup.plan->findDeviceKernel(getKernel(launch.segments.front()));
-    if (!kernel)
-      return fail("the plan has no device kernel " +
-                  quote(getKernel(launch.segments.front())));
-    return kernel->isOverMany() ? buildOverMany() : buildOne(*kernel);
+/// `start` as the device takes it.
+Result<Entry> prepare(const DeviceStart &start, const StreamSetup &setup) {
+  const plan::DeviceKernel &kernel = *start.kernel;
+  if (kernel.module >= setup.modules.size())
+    return Error{setup.where,
+                 "kernel " + quote(kernel.name) + " is in module " +
+                     std::to_string(kernel.module) + ", and there are " +
+                     std::to_string(setup.modules.size())};
+  Result<CUfunc_st *> function =
+      setup.modules[kernel.module].find(start.entry->symbol);
+  if (!function)
+    return function.takeError();
+  Entry found{*function, {}, start.entry->symbol};
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    found.shape.grid[axis] = static_cast<unsigned>(start.entry->grid[axis]);
+    found.shape.block[axis] = static_cast<unsigned>(start.entry->block[axis]);
   }
+  found.shape.grid[0] = static_cast<unsigned>(start.blocks);
+  return found;
+}
 
-private:
-  Error fail(std::string message) const {
-    return Error{setup.where, std::move(message)};
+MadeOperation createTableLaunch(std::vector<DeviceStart> starts,
+                                std::string_view label,
+                                const StreamSetup &setup) {
+  auto made = std::make_unique<TableLaunch>(
+      *setup.device, toDevice(setup.memory.arena), label);
+  for (DeviceStart &start : starts) {
+    Result<Entry> entry = prepare(start, setup);
+    if (!entry)
+      return entry.takeError();
+    auto added = made->add({*std::move(entry), std::move(start.table), 0});
+    if (!added)
+      return added.takeError();
   }
+  return std::unique_ptr<StreamOperation>(std::move(made));
+}
 
-  const std::string &getKernel(const plan::Segment &segment) const {
-    return segment.kernel.empty() ? launch.kernel : segment.kernel;
+/// `starts` are all of one kernel.
+MadeOperation createKernelLaunch(const std::vector<DeviceStart> &starts,
+                                 std::string_view label,
+                                 const StreamSetup &setup) {
+  std::vector<Entry> entries;
+  for (const DeviceStart &start : starts) {
+    Result<Entry> entry = prepare(start, setup);
+    if (!entry)
+      return entry.takeError();
+    entries.push_back(*std::move(entry));
   }
-
-  Result<Entry> find(const plan::DeviceKernel &kernel, std::size_t number) {
-    if (kernel.module >= setup.modules.size())
-      return fail("kernel " + quote(kernel.name) + " is in module " +
-                  std::to_string(kernel.module) + ", and there are " +
-                  std::to_string(setup.modules.size()));
-    if (number >= kernel.entries.size())
-      return fail("kernel " + quote(kernel.name) + " has no finish");
-    const plan::DeviceKernel::Entry &entry = kernel.entries[number];
-    Result<CUfunc_st *> function =
-        setup.modules[kernel.module].find(entry.symbol);
-    if (!function)
-      return function.takeError();
-    Entry found{*function, {}, entry.symbol};
-    for (std::size_t axis = 0; axis < 3; ++axis) {
-      found.shape.grid[axis] = static_cast<unsigned>(entry.grid[axis]);
-      found.shape.block[axis] = static_cast<unsigned>(entry.block[axis]);
-    }
-    return found;
-  }
-
-  /// Kernels read vectors.
-  Result<void> checkAligned(const std::vector<plan::View> &views,
-                            const plan::DeviceKernel &kernel) const {
-    for (std::size_t i = 0; i < views.size(); ++i) {
-      std::int64_t wanted = kernel.getAlignment(i);
-      if (plan::findAlignment(setup.plan->buffers, views[i]) % wanted == 0)
-        continue;
-      return fail(
-          "kernel " + quote(kernel.name) + " of '" + std::string(label) +
-          "' gets buffer " + quote(setup.plan->buffers[views[i].buffer].name) +
-          " at an address that is no multiple of " + std::to_string(wanted));
-    }
-    return {};
-  }
-
-  MadeOperation buildOne(const plan::DeviceKernel &kernel) {
-    if (launch.segments.size() != 1)
-      return fail("kernel " + quote(kernel.name) + " has " +
-                  std::to_string(launch.segments.size()) + " segments");
-    const std::vector<plan::View> &operands = launch.segments.front().operands;
-    if (auto aligned = checkAligned(operands, kernel); !aligned)
-      return aligned.takeError();
-    return build(kernel, operands);
-  }
-
-public:
-  MadeOperation build(const plan::DeviceKernel &kernel,
-                      std::span<const plan::View> views) {
-    std::vector<Entry> entries;
-    for (std::size_t i = 0; i < kernel.entries.size(); ++i) {
-      Result<Entry> entry = find(kernel, i);
-      if (!entry)
-        return entry.takeError();
-      entries.push_back(*std::move(entry));
-    }
-    std::vector<binade::Address> operands;
-    for (const plan::View &view : views)
-      operands.push_back(setup.memory.addressOf(view));
-    return std::unique_ptr<StreamOperation>(std::make_unique<KernelLaunch>(
-        *setup.device, std::move(entries), std::move(operands), label));
-  }
-
-private:
-  Result<void> addOperands(const std::vector<plan::View> &views,
-                           const plan::DeviceKernel &kernel,
-                           std::vector<std::int64_t> &row) const {
-    if (auto aligned = checkAligned(views, kernel); !aligned)
-      return aligned;
-    for (const plan::View &view : views) {
-      if (!view.steps.empty())
-        return fail("'" + std::string(label) +
-                    "' runs over many tensors inside of a loop");
-      row.push_back(setup.memory.addressOf(view).at({}) - setup.memory.arena);
-    }
-    return {};
-  }
-
-  MadeOperation buildOverMany() {
-    auto made = std::make_unique<TableLaunch>(
-        *setup.device, toDevice(setup.memory.arena), label);
-    // One launch for each kernel, in the order of their first segments.
-    std::vector<TableLaunch::Part> parts;
-    std::map<std::string_view, std::size_t> places;
-    std::int64_t all = 0;
-    for (const plan::Segment &segment : launch.segments) {
-      const std::string &name = getKernel(segment);
-      const plan::DeviceKernel *kernel = setup.plan->findDeviceKernel(name);
-      if (!kernel)
-        return fail("the plan has no device kernel " + quote(name));
-      auto [place, isNew] = places.try_emplace(name, parts.size());
-      if (isNew) {
-        Result<Entry> entry = find(*kernel, 0);
-        if (!entry)
-          return entry.takeError();
-        parts.push_back({*std::move(entry), {}, 0});
-      }
-      TableLaunch::Part &part = parts[place->second];
-      std::vector<std::int64_t> row;
-      if (auto added = addOperands(segment.operands, *kernel, row); !added)
-        return added.takeError();
-      all += (segment.extent - 1) / launch.grain + 1;
-      if (all > kMostBlocks)
-        return fail("'" + std::string(label) + "' has more than " +
-                    std::to_string(kMostBlocks) + " blocks of " +
-                    std::to_string(launch.grain) + " items");
-      unsigned &blocks = part.entry.shape.grid[0];
-      for (std::int64_t begin = 0; begin < segment.extent;
-           begin += launch.grain) {
-        part.table.insert(part.table.end(), row.begin(), row.end());
-        part.table.push_back(begin);
-        part.table.push_back(std::min(begin + launch.grain, segment.extent));
-        ++blocks;
-      }
-    }
-    if (launch.finish) {
-      const plan::DeviceKernel *kernel =
-          setup.plan->findDeviceKernel(launch.kernel);
-      if (!kernel)
-        return fail("the plan has no device kernel " + quote(launch.kernel));
-      Result<Entry> entry = find(*kernel, 1);
-      if (!entry)
-        return entry.takeError();
-      TableLaunch::Part &part =
-          parts.emplace_back(TableLaunch::Part{*std::move(entry), {}, 0});
-      if (auto added = addOperands(launch.finishOperands.empty()
-                                       ? launch.segments.front().operands
-                                       : launch.finishOperands,
-                                   *kernel, part.table);
-          !added)
-        return added.takeError();
-      part.table.push_back(all);
-    }
-    for (TableLaunch::Part &part : parts)
-      if (auto added = made->add(std::move(part)); !added)
-        return added.takeError();
-    return std::unique_ptr<StreamOperation>(std::move(made));
-  }
-
-  const plan::Launch &launch;
-  std::string_view label;
-  const StreamSetup &setup;
-};
+  std::vector<binade::Address> operands;
+  for (const plan::View &view : starts.front().operands)
+    operands.push_back(setup.memory.addressOf(view));
+  return std::unique_ptr<StreamOperation>(std::make_unique<KernelLaunch>(
+      *setup.device, std::move(entries), std::move(operands), label));
+}
 } // namespace
 
 MadeOperation createKernel(const std::string &name,
                            std::span<const plan::View> operands,
                            std::string_view label, const StreamSetup &setup) {
-  plan::Launch launch;
-  launch.kernel = name;
-  if (const plan::DeviceKernel *kernel = setup.plan->findDeviceKernel(name))
-    return LaunchBuilder(launch, label, setup).build(*kernel, operands);
-  return Error{setup.where, "the plan has no device kernel " + quote(name)};
+  auto starts = listStarts(*setup.plan, name, operands, setup.where);
+  if (!starts)
+    return starts.takeError();
+  return createKernelLaunch(*starts, label, setup);
 }
 
 MadeOperation createLaunch(const plan::Launch &launch, std::string_view label,
                            const StreamSetup &setup) {
-  return LaunchBuilder(launch, label, setup).build();
+  auto starts = listStarts(*setup.plan, launch, label, setup.where);
+  if (!starts)
+    return starts.takeError();
+  if (starts->front().kernel->isOverMany())
+    return createTableLaunch(*std::move(starts), label, setup);
+  return createKernelLaunch(*starts, label, setup);
 }
 } // namespace binade::cuda

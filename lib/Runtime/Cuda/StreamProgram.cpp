@@ -6,27 +6,6 @@
 using namespace binade;
 using namespace binade::cuda;
 
-static MadeOperation createConvolution(const plan::Convolution &c,
-                                       std::string_view label,
-                                       const StreamSetup &setup) {
-  std::vector<plan::View> operands;
-  switch (c.direction) {
-  case plan::Convolution::Forward:
-    operands = {c.x, c.weight, c.y};
-    break;
-  case plan::Convolution::InputGrad:
-    operands = {c.y, c.weight, c.x};
-    break;
-  case plan::Convolution::WeightGrad:
-    operands = {c.y, c.x, c.weight};
-    break;
-  }
-  for (const std::optional<plan::View> &more : {c.bias, c.scratch})
-    if (more)
-      operands.push_back(*more);
-  return createKernel(c.deviceKernel, operands, label, setup);
-}
-
 static MadeOperation createOperation(const plan::Record &record,
                                      const StreamSetup &setup) {
   if (auto *launch = std::get_if<plan::Launch>(&record.body))
@@ -36,8 +15,9 @@ static MadeOperation createOperation(const plan::Record &record,
   if (auto *copy = std::get_if<plan::Copy>(&record.body))
     return createKernel(copy->kernel, std::array{copy->from, copy->to},
                         record.label, setup);
-  return createConvolution(std::get<plan::Convolution>(record.body),
-                           record.label, setup);
+  const auto &convolution = std::get<plan::Convolution>(record.body);
+  return createKernel(convolution.deviceKernel, convolution.getOperands(),
+                      record.label, setup);
 }
 
 Result<StreamProgram::Steps>
@@ -107,6 +87,14 @@ Profiler::Implementations StreamProgram::getImplementations() const {
 
 Result<void> StreamProgram::run(StreamTimer *timer) {
   return run(steps, timer);
+}
+
+Result<void> StreamProgram::run(std::span<const std::size_t> path,
+                                std::span<const std::int64_t> iteration) {
+  Steps *list = &steps;
+  for (std::size_t number : path.first(path.size() - 1))
+    list = &(*list)[number].body;
+  return (*list)[path.back()].operation->run(iteration);
 }
 
 Result<void> StreamProgram::run(const std::function<bool(std::size_t)> &after) {

@@ -19,6 +19,9 @@ public:
   /// The same for one record after the other, and calls `after` with the number
   /// of each until it says false.
   Result<void> run(const std::function<bool(std::size_t)> &after);
+  /// Puts one there, by the path and the iteration of a RecordPlace.
+  Result<void> run(std::span<const std::size_t> path,
+                   std::span<const std::int64_t> iteration);
   Profiler::Implementations getImplementations() const;
   std::uint64_t getScratchBytes() const;
   void setScratch(Address address);

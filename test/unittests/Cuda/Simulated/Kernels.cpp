@@ -105,6 +105,12 @@ static Argument read(Type type, const void *from) {
   return argument;
 }
 
+Address simulated::findLast(const CUfunc_st &function, void **arguments) {
+  gpu::GPUFuncOp kernel = function.kernel;
+  unsigned last = kernel.getNumArguments() - 1;
+  return read(kernel.getArgumentTypes()[last], arguments[last]).address;
+}
+
 Task simulated::prepareLaunch(const CUfunc_st &function, const unsigned *grid,
                               const unsigned *block, void **arguments) {
   gpu::GPUFuncOp kernel = function.kernel;

@@ -5,16 +5,20 @@
 
 using namespace simulated;
 
-/// A kernel that counts among those that fail or hang.
-static Task countLaunch(Task kernel) {
-  return [kernel, number = std::uint64_t(0)]() mutable {
+/// A kernel that counts among those that fail or hang, or after which a bit of
+/// `result` is another.
+static Task countLaunch(Task kernel, Address result) {
+  return [kernel, result, number = std::uint64_t(0)]() mutable {
     if (number == 0)
       number = ++getState().kernels;
     if (number == getSetting("hang_launch", 0))
       return kHangs;
     if (number == getSetting("fail_launch", 0))
       return int(getSetting("fail_status", status::LaunchFailed));
-    return kernel();
+    int status = kernel();
+    if (number == getSetting("flip_launch", 0))
+      *findMemory(result, 1) ^= 1;
+    return status;
   };
 }
 
@@ -76,8 +80,8 @@ int cuLaunchKernel(CUfunc_st *function, unsigned x, unsigned y, unsigned z,
       sharedBytes > allowed)
     return status::InvalidValue;
   const unsigned grid[] = {x, y, z}, block[] = {bx, by, bz};
-  return enqueue(stream,
-                 countLaunch(prepareLaunch(*function, grid, block, arguments)));
+  Task kernel = prepareLaunch(*function, grid, block, arguments);
+  return enqueue(stream, countLaunch(kernel, findLast(*function, arguments)));
 }
 
 } // extern "C"

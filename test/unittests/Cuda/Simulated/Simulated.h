@@ -20,6 +20,7 @@
 //   fail_launch=N        the N-th kernel that runs fails, from 1
 //   fail_status=719      how
 //   hang_launch=N        the N-th kernel that runs does not end
+//   flip_launch=N        the N-th kernel leaves a bit of its last buffer wrong
 //   write_value=STATUS  of writes of the stream to memory of the host
 //   cublaslt=130000      version of libcublasLt.so.13
 //===----------------------------------------------------------------------===//
@@ -63,6 +64,8 @@ CUfunc_st *findFunction(CUmod_st &module, const std::string &name);
 /// The work of a launch, with arguments as they are now.
 Task prepareLaunch(const CUfunc_st &function, const unsigned *grid,
                    const unsigned *block, void **arguments);
+/// The last of a launch's addresses: of a result, or of a workspace.
+Address findLast(const CUfunc_st &function, void **arguments);
 
 } // namespace simulated
 

@@ -1,0 +1,210 @@
+//===- DeviceStarts.cpp - What a record starts on a device ----------------===//
+
+#include "binade/Plan/DeviceStarts.h"
+#include "binade/Container/Printable.h"
+#include <algorithm>
+#include <array>
+#include <map>
+
+using namespace binade;
+using namespace binade::plan;
+
+/// Of a launch over many tensors: the elements of any device's memory in blocks
+/// of the compiler's, in a table that is small beside it.
+static constexpr std::int64_t kMostBlocks = 1 << 24;
+
+namespace {
+class StartLister {
+public:
+  StartLister(const Plan &plan, const std::string &where)
+      : plan(plan), where(where) {}
+
+  Result<std::vector<DeviceStart>> list(const std::string &name,
+                                        std::span<const View> operands);
+  Result<std::vector<DeviceStart>> list(const Launch &launch,
+                                        std::string_view label);
+
+private:
+  Error fail(std::string message) const {
+    return Error{where, std::move(message)};
+  }
+  Result<const DeviceKernel *> find(const std::string &name) const;
+  Result<DeviceStart> start(const std::string &name, std::size_t number) const;
+  Result<void> checkAligned(const std::vector<View> &views,
+                            const DeviceKernel &kernel,
+                            std::string_view label) const;
+  Result<void> addOperands(const std::vector<View> &views,
+                           const DeviceKernel &kernel, std::string_view label,
+                           std::vector<std::int64_t> &row) const;
+  Result<std::vector<DeviceStart>> listOverMany(const Launch &launch,
+                                                std::string_view label);
+
+  const Plan &plan;
+  const std::string &where;
+};
+} // namespace
+
+static const std::string &getKernel(const Launch &launch,
+                                    const Segment &segment) {
+  return segment.kernel.empty() ? launch.kernel : segment.kernel;
+}
+
+Result<const DeviceKernel *> StartLister::find(const std::string &name) const {
+  if (const DeviceKernel *kernel = plan.findDeviceKernel(name))
+    return kernel;
+  return fail("the plan has no device kernel " + quote(name));
+}
+
+Result<DeviceStart> StartLister::start(const std::string &name,
+                                       std::size_t number) const {
+  Result<const DeviceKernel *> kernel = find(name);
+  if (!kernel)
+    return kernel.takeError();
+  if (number >= (*kernel)->entries.size())
+    return fail("kernel " + quote(name) + " has no finish");
+  const DeviceKernel::Entry &entry = (*kernel)->entries[number];
+  return DeviceStart{*kernel, &entry, entry.grid.front(), {}, {}};
+}
+
+Result<std::vector<DeviceStart>>
+StartLister::list(const std::string &name, std::span<const View> operands) {
+  Result<const DeviceKernel *> kernel = find(name);
+  if (!kernel)
+    return kernel.takeError();
+  std::vector<DeviceStart> starts;
+  for (const DeviceKernel::Entry &entry : (*kernel)->entries)
+    starts.push_back({*kernel,
+                      &entry,
+                      entry.grid.front(),
+                      {operands.begin(), operands.end()},
+                      {}});
+  return starts;
+}
+
+/// Kernels read vectors.
+Result<void> StartLister::checkAligned(const std::vector<View> &views,
+                                       const DeviceKernel &kernel,
+                                       std::string_view label) const {
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    std::int64_t wanted = kernel.getAlignment(i);
+    if (findAlignment(plan.buffers, views[i]) % wanted == 0)
+      continue;
+    return fail("kernel " + quote(kernel.name) + " of '" + std::string(label) +
+                "' gets buffer " + quote(plan.buffers[views[i].buffer].name) +
+                " at an address that is no multiple of " +
+                std::to_string(wanted));
+  }
+  return {};
+}
+
+Result<std::vector<DeviceStart>> StartLister::list(const Launch &launch,
+                                                   std::string_view label) {
+  const std::string &name = getKernel(launch, launch.segments.front());
+  Result<const DeviceKernel *> kernel = find(name);
+  if (!kernel)
+    return kernel.takeError();
+  if ((*kernel)->isOverMany())
+    return listOverMany(launch, label);
+  if (launch.segments.size() != 1)
+    return fail("kernel " + quote(name) + " has " +
+                std::to_string(launch.segments.size()) + " segments");
+  const std::vector<View> &operands = launch.segments.front().operands;
+  if (auto aligned = checkAligned(operands, **kernel, label); !aligned)
+    return aligned.takeError();
+  return list(name, operands);
+}
+
+Result<void> StartLister::addOperands(const std::vector<View> &views,
+                                      const DeviceKernel &kernel,
+                                      std::string_view label,
+                                      std::vector<std::int64_t> &row) const {
+  if (auto aligned = checkAligned(views, kernel, label); !aligned)
+    return aligned;
+  for (const View &view : views) {
+    if (!view.steps.empty())
+      return fail("'" + std::string(label) +
+                  "' runs over many tensors inside of a loop");
+    const Buffer &buffer = plan.buffers[view.buffer];
+    row.push_back(static_cast<std::int64_t>(buffer.offset) +
+                  view.offset *
+                      static_cast<std::int64_t>(byteSize(buffer.dtype)));
+  }
+  return {};
+}
+
+Result<std::vector<DeviceStart>>
+StartLister::listOverMany(const Launch &launch, std::string_view label) {
+  // One for each kernel, in the order of their first segments.
+  std::vector<DeviceStart> starts;
+  std::map<std::string_view, std::size_t> places;
+  std::int64_t all = 0;
+  for (const Segment &segment : launch.segments) {
+    const std::string &name = getKernel(launch, segment);
+    auto [place, isNew] = places.try_emplace(name, starts.size());
+    if (isNew) {
+      Result<DeviceStart> first = start(name, 0);
+      if (!first)
+        return first.takeError();
+      starts.push_back(*std::move(first));
+    }
+    DeviceStart &own = starts[place->second];
+    std::vector<std::int64_t> row;
+    if (auto added = addOperands(segment.operands, *own.kernel, label, row);
+        !added)
+      return added.takeError();
+    all += (segment.extent - 1) / launch.grain + 1;
+    if (all > kMostBlocks)
+      return fail("'" + std::string(label) + "' has more than " +
+                  std::to_string(kMostBlocks) + " blocks of " +
+                  std::to_string(launch.grain) + " items");
+    for (std::int64_t begin = 0; begin < segment.extent;
+         begin += launch.grain) {
+      own.table.insert(own.table.end(), row.begin(), row.end());
+      own.table.push_back(begin);
+      own.table.push_back(std::min(begin + launch.grain, segment.extent));
+      ++own.blocks;
+    }
+  }
+  if (!launch.finish)
+    return starts;
+  Result<DeviceStart> finish = start(launch.kernel, 1);
+  if (!finish)
+    return finish.takeError();
+  if (auto added = addOperands(launch.finishOperands.empty()
+                                   ? launch.segments.front().operands
+                                   : launch.finishOperands,
+                               *finish->kernel, label, finish->table);
+      !added)
+    return added.takeError();
+  finish->table.push_back(all);
+  starts.push_back(*std::move(finish));
+  return starts;
+}
+
+Result<std::vector<DeviceStart>> binade::listStarts(const Plan &plan,
+                                                    const Launch &launch,
+                                                    std::string_view label,
+                                                    const std::string &where) {
+  return StartLister(plan, where).list(launch, label);
+}
+
+Result<std::vector<DeviceStart>>
+binade::listStarts(const Plan &plan, const std::string &kernel,
+                   std::span<const View> operands, const std::string &where) {
+  return StartLister(plan, where).list(kernel, operands);
+}
+
+Result<std::vector<DeviceStart>> binade::listStarts(const Plan &plan,
+                                                    const Record &record,
+                                                    const std::string &where) {
+  if (auto *launch = std::get_if<Launch>(&record.body))
+    return listStarts(plan, *launch, record.label, where);
+  if (auto *matmul = std::get_if<Matmul>(&record.body))
+    return listStarts(plan, matmul->kernel, matmul->getOperands(), where);
+  if (auto *copy = std::get_if<Copy>(&record.body))
+    return listStarts(plan, copy->kernel, std::array{copy->from, copy->to},
+                      where);
+  const auto &convolution = std::get<Convolution>(record.body);
+  return listStarts(plan, convolution.deviceKernel, convolution.getOperands(),
+                    where);
+}

@@ -1,0 +1,141 @@
+//===- Accesses.cpp - what a record reads and writes ----------------------===//
+
+#include "Accesses.h"
+#include "binade/IR/Interface.h"
+#include "binade/Kernels/EmitPlan.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+namespace plan = ::binade::plan;
+using ::binade::Plan;
+
+func::FuncOp mlir::binade::findKernel(ModuleOp source,
+                                      const plan::Launch &launch,
+                                      const plan::Segment &segment) {
+  return source.lookupSymbol<func::FuncOp>(
+      segment.kernel.empty() ? launch.kernel : segment.kernel);
+}
+
+bool mlir::binade::isOverMany(func::FuncOp kernel) {
+  auto schedule = kernel->getAttrOfType<ScheduleAttr>(kKernelAttr);
+  return schedule && schedule.getValue() == Schedule::MultiTensor;
+}
+
+namespace {
+class AccessLister {
+public:
+  AccessLister(const Plan &plan, ArrayRef<int64_t> iteration)
+      : plan(plan), iteration(iteration) {}
+
+  void add(const plan::Launch &launch, ModuleOp source) {
+    for (const plan::Segment &segment : launch.segments) {
+      func::FuncOp kernel = findKernel(source, launch, segment);
+      unsigned operands = kernel.getNumArguments();
+      for (unsigned i = 0; i < operands + kernel.getNumResults(); ++i) {
+        bool isWritten = i >= operands;
+        Type type = isWritten ? kernel.getResultTypes()[i - operands]
+                              : kernel.getArgumentTypes()[i];
+        add(segment.operands[i], cast<RankedTensorType>(type),
+            isOverMany(kernel), isWritten);
+      }
+    }
+  }
+
+  void add(const plan::Matmul &matmul) {
+    auto shape = [&](int64_t rows, int64_t columns) {
+      std::vector<int64_t> sizes = matmul.batch;
+      sizes.insert(sizes.end(), {rows, columns});
+      return sizes;
+    };
+    add(matmul.lhs, shape(matmul.m, matmul.k), false);
+    add(matmul.rhs, shape(matmul.k, matmul.n), false);
+    add(matmul.out, shape(matmul.m, matmul.n), true);
+    if (matmul.bias)
+      add(*matmul.bias, {matmul.n}, false);
+    for (const std::optional<plan::View> *scale :
+         {&matmul.lhsScale, &matmul.rhsScale})
+      if (*scale)
+        add(**scale, {}, false);
+  }
+
+  void add(const plan::Copy &copy) {
+    add(copy.from, copy.sizes, false);
+    add(copy.to, copy.sizes, true);
+  }
+
+  void add(const plan::Convolution &convolution) {
+    using enum plan::Convolution::Direction;
+    addWhole(convolution.x, convolution.direction == InputGrad);
+    addWhole(convolution.weight, convolution.direction == WeightGrad);
+    addWhole(convolution.y, convolution.direction == Forward);
+    if (convolution.bias)
+      addWhole(*convolution.bias, false);
+  }
+
+  SmallVector<Access, 0> accesses;
+
+private:
+  Access start(const plan::View &view, bool isWritten) const {
+    const plan::Buffer &buffer = plan.buffers[view.buffer];
+    Access access;
+    access.buffer = view.buffer;
+    access.dtype = buffer.dtype;
+    access.isWritten = isWritten;
+    access.first = view.offset;
+    for (auto [step, index] : llvm::zip(view.steps, iteration))
+      access.first += step * index;
+    access.offset = buffer.offset + access.first * byteSize(buffer.dtype);
+    return access;
+  }
+
+  /// Kernels over many tensors are written for a vector, and get whole tensors.
+  void add(const plan::View &view, RankedTensorType type, bool overMany,
+           bool isWritten) {
+    Access access = start(view, isWritten);
+    const plan::Buffer &buffer = plan.buffers[view.buffer];
+    access.type =
+        overMany && type.getRank() > 0
+            ? RankedTensorType::get(buffer.shape, type.getElementType())
+            : type;
+    access.bytes = access.type.getNumElements() *
+                   byteSize(getDType(type.getElementType()));
+    accesses.push_back(access);
+  }
+
+  void add(const plan::View &view, ArrayRef<int64_t> sizes, bool isWritten) {
+    Access access = start(view, isWritten);
+    int64_t last = 0;
+    for (auto [size, stride] : llvm::zip(sizes, view.strides))
+      last += (size - 1) * stride;
+    bool isEmpty = llvm::is_contained(sizes, 0);
+    access.bytes = isEmpty ? 0 : (last + 1) * byteSize(access.dtype);
+    accesses.push_back(access);
+  }
+
+  void addWhole(const plan::View &view, bool isWritten) {
+    Access access = start(view, isWritten);
+    const plan::Buffer &buffer = plan.buffers[view.buffer];
+    access.bytes = buffer.offset + buffer.bytes - access.offset;
+    accesses.push_back(access);
+  }
+
+  const Plan &plan;
+  ArrayRef<int64_t> iteration;
+};
+} // namespace
+
+SmallVector<Access, 0> mlir::binade::listAccesses(const Plan &plan,
+                                                  ModuleOp source,
+                                                  const plan::Record &record,
+                                                  ArrayRef<int64_t> iteration) {
+  AccessLister lister(plan, iteration);
+  if (auto *launch = std::get_if<plan::Launch>(&record.body))
+    lister.add(*launch, source);
+  else if (auto *matmul = std::get_if<plan::Matmul>(&record.body))
+    lister.add(*matmul);
+  else if (auto *copy = std::get_if<plan::Copy>(&record.body))
+    lister.add(*copy);
+  else if (auto *conv = std::get_if<plan::Convolution>(&record.body))
+    lister.add(*conv);
+  return std::move(lister.accesses);
+}

@@ -1,0 +1,147 @@
+//===- CpuTwin.cpp - a device's plan with kernels for the CPU -------------===//
+
+#include "CpuTwin.h"
+#include "Accesses.h"
+#include "binade/Target/CPU.h"
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+namespace plan = ::binade::plan;
+using ::binade::Bundle;
+using ::binade::Plan;
+
+namespace {
+/// Rewrites the launches of a plan for other kernels of the same functions.
+class TwinBuilder {
+public:
+  TwinBuilder(ModuleOp source, const CompiledKernels &compiled, Plan &plan)
+      : source(source), plan(plan) {
+    for (const KernelInfo &info : compiled.kernels)
+      infos[info.symbol] = &info;
+  }
+
+  LogicalResult rewrite(std::vector<plan::Record> &records) {
+    for (plan::Record &record : records) {
+      if (auto *loop = std::get_if<plan::Loop>(&record.body)) {
+        if (failed(rewrite(loop->body)))
+          return failure();
+      } else if (auto *launch = std::get_if<plan::Launch>(&record.body)) {
+        if (failed(rewrite(*launch)))
+          return failure();
+      } else if (auto *matmul = std::get_if<plan::Matmul>(&record.body)) {
+        matmul->kernel.clear();
+        matmul->scratch.reset();
+      } else if (auto *conv = std::get_if<plan::Convolution>(&record.body)) {
+        conv->deviceKernel.clear();
+        conv->scratch.reset();
+      } else if (auto *copy = std::get_if<plan::Copy>(&record.body)) {
+        copy->kernel.clear();
+      }
+    }
+    return success();
+  }
+
+private:
+  LogicalResult rewrite(plan::Launch &launch) {
+    func::FuncOp first = findKernel(source, launch, launch.segments.front());
+    if (!first || !infos.contains(first.getName()))
+      return source.emitError("the source has no kernel '")
+             << launch.kernel << "', which the plan launches";
+    const KernelInfo &info = *infos[first.getName()];
+    launch.grain = info.grain;
+    launch.finish = info.hasFinish;
+    launch.finishOperands.clear();
+    bool overMany = isOverMany(first);
+    auto blocks = [&](const plan::Segment &segment) {
+      return overMany ? llvm::divideCeil(segment.extent, info.grain) : 1;
+    };
+    uint64_t bytes = 0;
+    for (plan::Segment &segment : launch.segments) {
+      func::FuncOp kernel = findKernel(source, launch, segment);
+      size_t operands = kernel.getNumArguments() + kernel.getNumResults();
+      if (segment.operands.size() < operands)
+        return source.emitError("kernel '")
+               << kernel.getName() << "' has " << operands
+               << " operands and results, the plan " << segment.operands.size();
+      if (segment.operands.size() > operands)
+        moveStatus(segment.operands[operands], info.hasStatus);
+      segment.operands.resize(operands);
+      if (!overMany)
+        segment.extent = info.extent;
+      bytes += blocks(segment) * info.workspaceBytes;
+    }
+    if (bytes == 0)
+      return success();
+    plan::View workspace = addWorkspace(bytes);
+    if (info.hasFinish) {
+      launch.finishOperands = launch.segments.front().operands;
+      launch.finishOperands.push_back(workspace);
+    }
+    for (plan::Segment &segment : launch.segments) {
+      segment.operands.push_back(workspace);
+      workspace.offset += blocks(segment) * info.workspaceBytes;
+    }
+    return success();
+  }
+
+  /// A status is a port in the memory of the workspace, which is about to be
+  /// added where the arena ends.
+  void moveStatus(const plan::View &workspace, bool hasStatus) {
+    uint64_t offset = plan.buffers[workspace.buffer].offset + workspace.offset;
+    for (const plan::Port &port : plan.ports)
+      if (hasStatus && port.role == plan::Role::Metric &&
+          plan.buffers[port.buffer].offset == offset)
+        plan.buffers[port.buffer].offset = getEnd();
+  }
+
+  uint64_t getEnd() const {
+    constexpr uint64_t kAlignment = 64;
+    return llvm::alignTo(plan.arenaBytes, kAlignment);
+  }
+
+  plan::View addWorkspace(uint64_t bytes) {
+    plan::Buffer buffer;
+    buffer.offset = getEnd();
+    buffer.bytes = bytes;
+    buffer.dtype = ::binade::DType::U8;
+    buffer.shape = {static_cast<int64_t>(bytes)};
+    buffer.category = plan::Category::Workspace;
+    plan.ledger[plan::Category::Workspace] +=
+        buffer.offset + bytes - plan.arenaBytes;
+    plan.arenaBytes = buffer.offset + bytes;
+    plan.buffers.push_back(std::move(buffer));
+    return {static_cast<uint32_t>(plan.buffers.size() - 1), 0, {}, {}};
+  }
+
+  ModuleOp source;
+  Plan &plan;
+  llvm::StringMap<const KernelInfo *> infos;
+};
+} // namespace
+
+FailureOr<Bundle> mlir::binade::makeCpuTwin(ModuleOp source, const Plan &plan) {
+  std::optional<CpuLevel> level = getHostLevel();
+  if (!level)
+    return source.emitError("this machine lacks AVX2 and FMA, which kernels "
+                            "for the CPU need");
+  CpuOptions options;
+  options.level = *level;
+  options.cacheDirectory = getDefaultCacheDirectory();
+  FailureOr<CompiledKernels> compiled = compileKernels(source, options);
+  if (failed(compiled))
+    return failure();
+  Bundle twin;
+  twin.plan = plan;
+  twin.plan.chip.clear();
+  twin.plan.deviceKernels.clear();
+  twin.plan.threads = 0;
+  TwinBuilder builder(source, *compiled, twin.plan);
+  for (auto *records :
+       {&twin.plan.records, &twin.plan.accumulation, &twin.plan.evaluation})
+    if (failed(builder.rewrite(*records)))
+      return failure();
+  auto object = std::as_bytes(std::span(compiled->object));
+  twin.kernels[getName(*level).str()] = {object.begin(), object.end()};
+  return twin;
+}

@@ -1,0 +1,150 @@
+//===- ExactSums.cpp - products and convolutions, element by element ------===//
+
+#include "ExactSums.h"
+#include "binade/Container/Philox.h"
+#include "binade/Reference/Reference.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+namespace plan = ::binade::plan;
+
+void Judgement::add(size_t index, ::binade::DType dtype,
+                    const Deviation &deviation, double value, double expected) {
+  if (deviation.ratio <= ratio)
+    return;
+  ratio = deviation.ratio;
+  if (ratio <= 1.0)
+    return;
+  access = index;
+  difference.emplace();
+  difference->what = "beyond the bound of the reference";
+  difference->dtype = dtype;
+  difference->element = deviation.index;
+  difference->value = value;
+  difference->expected = expected;
+  difference->bound = deviation.bound;
+}
+
+/// A sum that overflows has no bound.
+static Deviation deviate(int64_t element, double value, double expected,
+                         double bound) {
+  Deviation deviation;
+  deviation.index = element;
+  deviation.bound = bound;
+  deviation.difference = std::fabs(value - expected);
+  if (value == expected || (std::isnan(value) && std::isnan(expected)))
+    return deviation;
+  if (!std::isfinite(bound))
+    deviation.ratio = std::isfinite(value) ? INFINITY : 0.0;
+  else
+    deviation.ratio =
+        std::isfinite(value) ? deviation.difference / bound : INFINITY;
+  return deviation;
+}
+
+Judgement
+mlir::binade::judgeSums(const Execution &execution, size_t out, int64_t count,
+                        int64_t terms,
+                        llvm::function_ref<ExactElement(int64_t)> compute) {
+  constexpr int64_t kMostTerms = 1 << 24, kFewestElements = 1024;
+  const Access &access = execution.accesses[out];
+  Judgement judgement;
+  auto compare = [&](int64_t number) {
+    auto [element, sum] = compute(number);
+    // As the reference has it for a product.
+    double error = 0x1p-24 * getSumConstant(sum.terms) * sum.magnitude;
+    double bound =
+        error + getSpacing(access.dtype, std::fabs(sum.value) + error);
+    double value = readElement(access.dtype, execution.after[out], element);
+    judgement.add(out, access.dtype, deviate(element, value, sum.value, bound),
+                  value, sum.value);
+  };
+  int64_t most =
+      std::max(kFewestElements, kMostTerms / std::max<int64_t>(terms, 1));
+  if (count <= most) {
+    for (int64_t number = 0; number < count; ++number)
+      compare(number);
+    return judgement;
+  }
+  for (int64_t i = 0; i < most; ++i) {
+    auto random = ::binade::philox({static_cast<uint32_t>(i), 0, 0, 0}, {});
+    uint64_t number = uint64_t(random[1]) << 32 | random[0];
+    compare(static_cast<int64_t>(number % count));
+  }
+  return judgement;
+}
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+namespace {
+class ExactProduct {
+public:
+  ExactProduct(const plan::Matmul &matmul, const Execution &execution)
+      : matmul(matmul), execution(execution) {}
+
+  /// Element `number` of the result, counted row by row.
+  ExactElement compute(int64_t number) const {
+    int64_t j = number % matmul.n, i = number / matmul.n % matmul.m;
+    std::vector<int64_t> index = getBatch(number / (matmul.n * matmul.m));
+    int64_t left = getOffset(matmul.lhs, index, i, 0);
+    int64_t right = getOffset(matmul.rhs, index, 0, j);
+    size_t rows = matmul.batch.size();
+    ExactSum sum;
+    for (int64_t l = 0; l < matmul.k; ++l)
+      sum.add(readBefore(Lhs, left + l * matmul.lhs.strides[rows + 1]) *
+              readBefore(Rhs, right + l * matmul.rhs.strides[rows]));
+    // Behind the bias, or in its place.
+    size_t scales = Bias + matmul.bias.has_value();
+    for (size_t scale = scales; scale < execution.accesses.size(); ++scale)
+      sum.scale(readElement(execution.accesses[scale].dtype,
+                            execution.before[scale], 0));
+    int64_t out = getOffset(matmul.out, index, i, j);
+    if (matmul.bias)
+      sum.add(readBefore(Bias, j * matmul.bias->strides.front()));
+    if (matmul.accumulate)
+      sum.add(readBefore(Out, out));
+    return {out, sum};
+  }
+
+  enum Operand { Lhs, Rhs, Out, Bias }; ///< Of `listAccesses`.
+
+private:
+  std::vector<int64_t> getBatch(int64_t number) const {
+    std::vector<int64_t> index(matmul.batch.size());
+    for (size_t axis = index.size(); axis-- > 0;) {
+      index[axis] = number % matmul.batch[axis];
+      number /= matmul.batch[axis];
+    }
+    return index;
+  }
+
+  static int64_t getOffset(const plan::View &view, ArrayRef<int64_t> batch,
+                           int64_t row, int64_t column) {
+    int64_t offset = row * view.strides[batch.size()] +
+                     column * view.strides[batch.size() + 1];
+    for (auto [stride, index] : llvm::zip(view.strides, batch))
+      offset += stride * index;
+    return offset;
+  }
+
+  double readBefore(Operand operand, int64_t element) const {
+    return readElement(execution.accesses[operand].dtype,
+                       execution.before[operand], element);
+  }
+
+  const plan::Matmul &matmul;
+  const Execution &execution;
+};
+} // namespace
+
+Judgement mlir::binade::judgeProduct(const plan::Matmul &matmul,
+                                     const Execution &execution) {
+  ExactProduct product(matmul, execution);
+  int64_t count = matmul.m * matmul.n;
+  for (int64_t size : matmul.batch)
+    count *= size;
+  return judgeSums(execution, ExactProduct::Out, count, matmul.k,
+                   [&](int64_t number) { return product.compute(number); });
+}

@@ -1,0 +1,326 @@
+//===- Verification.cpp - do two executions of a plan agree ---------------===//
+
+#include "VerificationImplementation.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+namespace plan = ::binade::plan;
+using ::binade::Error;
+using ::binade::Plan;
+using ::binade::Program;
+using ::binade::RecordList;
+using ::binade::RecordPlace;
+using ::binade::RecordRunner;
+using ::binade::Result;
+
+/// What memory holds that a record is about to write: no number that passes for
+/// one.
+static constexpr auto kPoison = std::byte(0xff);
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+static Result<std::vector<Bytes>> readAll(RecordRunner &runner,
+                                          ArrayRef<Access> accesses) {
+  std::vector<Bytes> all;
+  for (const Access &access : accesses) {
+    Bytes &bytes = all.emplace_back(access.bytes);
+    if (Result<void> done = runner.read(access.offset, bytes); !done)
+      return done.takeError();
+  }
+  return all;
+}
+
+static bool overlaps(const Access &a, const Access &b) {
+  return a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+}
+
+/// Fills what a launch writes and does not read.
+static void poison(Execution &execution) {
+  if (!std::holds_alternative<plan::Launch>(execution.record.body))
+    return;
+  for (auto [access, bytes] : llvm::zip(execution.accesses, execution.before)) {
+    bool isRead = llvm::any_of(execution.accesses, [&](const Access &other) {
+      return !other.isWritten && overlaps(access, other);
+    });
+    if (access.isWritten && !isRead)
+      llvm::fill(bytes, kPoison);
+  }
+}
+
+Result<void> Verification::Implementation::clearStatuses(RecordRunner &runner) {
+  const Plan &own = &runner == cpuRunner.get() ? cpu->getPlan() : plan;
+  for (uint32_t buffer : statuses) {
+    Bytes zeros(own.buffers[buffer].bytes);
+    if (auto done = runner.write(own.buffers[buffer].offset, zeros); !done)
+      return done;
+  }
+  return {};
+}
+
+/// Executes the record on one side, from the bytes before.
+Result<std::vector<Bytes>>
+Verification::Implementation::runFrom(RecordRunner &runner,
+                                      const Execution &execution,
+                                      const RecordPlace &place) {
+  if (auto done = clearStatuses(runner); !done)
+    return done.takeError();
+  for (auto [access, bytes] : llvm::zip(execution.accesses, execution.before))
+    if (auto done = runner.write(access.offset, bytes); !done)
+      return done.takeError();
+  if (auto done = runner.run(place); !done)
+    return done.takeError();
+  return readAll(runner, execution.accesses);
+}
+
+//===----------------------------------------------------------------------===//
+// Comparisons
+//===----------------------------------------------------------------------===//
+
+using Found = std::pair<size_t, Difference>;
+
+/// The first difference of `execution` from `others`.
+static std::optional<Found> findDifference(const Execution &execution,
+                                           ArrayRef<Bytes> others,
+                                           const char *what) {
+  for (auto [index, access] : llvm::enumerate(execution.accesses)) {
+    if (!access.isWritten)
+      continue;
+    auto difference =
+        compareBits(access.dtype, execution.after[index], others[index]);
+    if (!difference)
+      continue;
+    difference->what = what;
+    return Found(index, std::move(*difference));
+  }
+  return std::nullopt;
+}
+
+/// On the side that is judged, as often as asked for.
+Result<std::optional<Found>>
+Verification::Implementation::runRepeatedly(Execution &execution,
+                                            const RecordPlace &place) {
+  RecordRunner &runner = deviceRunner ? *deviceRunner : *cpuRunner;
+  std::optional<Found> found;
+  for (int64_t i = 0; i < options.repeat; ++i) {
+    auto after = runFrom(runner, execution, place);
+    if (!after)
+      return after.takeError();
+    if (i == 0)
+      execution.after = *std::move(after);
+    else if (!found)
+      found =
+          findDifference(execution, *after, "other bits when it runs again");
+  }
+  return found;
+}
+
+/// Whether both sides met an index out of range, or neither.
+Result<std::optional<Difference>>
+Verification::Implementation::compareStatuses() {
+  for (uint32_t buffer : statuses) {
+    Bytes value(plan.buffers[buffer].bytes), expected(value.size());
+    for (const Result<void> &done :
+         {deviceRunner->read(plan.buffers[buffer].offset, value),
+          cpuRunner->read(cpu->getPlan().buffers[buffer].offset, expected)})
+      if (!done)
+        return done.error();
+    auto found = compareBits(::binade::DType::I32, value, expected);
+    if (!found)
+      continue;
+    found->what = "another answer to an index out of range";
+    return found;
+  }
+  return std::optional<Difference>();
+}
+
+/// Afterwards memory on the CPU is as after the record.
+Result<std::optional<Found>>
+Verification::Implementation::compareWithCpu(const Execution &execution,
+                                             const RecordPlace &place) {
+  auto expected = runFrom(*cpuRunner, execution, place);
+  if (!expected)
+    return expected.takeError();
+  return findDifference(execution, *expected, "other bits than the CPU's");
+}
+
+Result<std::optional<Found>>
+Verification::Implementation::compareWithReference(const Execution &execution,
+                                                   RecordReport &report) {
+  auto judged = judge(*source, execution);
+  if (!judged) {
+    Error error = judged.takeError();
+    error.where = where;
+    return error;
+  }
+  report.ratio = std::max(report.ratio, judged->ratio);
+  report.equal += judged->ratio == 0;
+  if (!judged->difference)
+    return std::optional<Found>();
+  return std::optional(Found(judged->access, std::move(*judged->difference)));
+}
+
+Result<void> Verification::Implementation::compare(const plan::Record &record,
+                                                   const RecordPlace &place) {
+  Execution execution{
+      record, listAccesses(plan, *source, record, place.iteration), {}, {}};
+  auto before = readAll(*cpuRunner, execution.accesses);
+  if (!before)
+    return before.takeError();
+  execution.before = *std::move(before);
+  poison(execution);
+  RecordReport &report = getReport(record);
+  ++report.executions;
+
+  auto found = runRepeatedly(execution, place);
+  if (!found)
+    return found.takeError();
+  bool isRepeatable = !*found;
+  bool isJudged = !deviceRunner;
+  if (deviceRunner) {
+    auto other = compareWithCpu(execution, place);
+    if (!other)
+      return other.takeError();
+    auto status = compareStatuses();
+    if (!status)
+      return status.takeError();
+    if (*status)
+      other = std::optional(Found(0, std::move(**status)));
+    if (isRepeatable)
+      found = std::move(other);
+    isJudged = *found && !*status && mayDiffer(*source, record);
+    report.equal += !*found;
+  }
+  if (isRepeatable && isJudged) {
+    found = compareWithReference(execution, report);
+    if (!found)
+      return found.takeError();
+  }
+  if (*found)
+    note(report, place, execution.accesses[(*found)->first],
+         std::move((*found)->second));
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// What was found
+//===----------------------------------------------------------------------===//
+
+RecordReport &
+Verification::Implementation::getReport(const plan::Record &record) {
+  static constexpr std::string_view kinds[] = {"launch", "matmul",
+                                               "convolution", "copy"};
+  auto [entry, isNew] = places.try_emplace(&record, reports.size());
+  if (isNew) {
+    RecordReport &report = reports.emplace_back();
+    report.label = record.label;
+    report.kind = kinds[record.body.index()];
+    if (auto *launch = std::get_if<plan::Launch>(&record.body))
+      report.kernel = launch->kernel;
+  }
+  return reports[entry->second];
+}
+
+void Verification::Implementation::note(RecordReport &report,
+                                        const RecordPlace &place,
+                                        const Access &access,
+                                        Difference difference) {
+  if (report.difference)
+    return;
+  const plan::Buffer &buffer = plan.buffers[access.buffer];
+  difference.buffer = buffer.name.empty()
+                          ? "buffer " + std::to_string(access.buffer)
+                          : ::binade::printable(buffer.name);
+  difference.element += access.first;
+  report.difference = std::move(difference);
+  report.step = step;
+  report.iteration = place.iteration;
+}
+
+//===----------------------------------------------------------------------===//
+// Walking
+//===----------------------------------------------------------------------===//
+
+Result<void> Verification::Implementation::execute(const plan::Record &record,
+                                                   const RecordPlace &place) {
+  if (options.progress)
+    options.progress(++executed, executions);
+  if (!StringRef(record.label).contains(options.only))
+    return cpuRunner->run(place);
+  return compare(record, place);
+}
+
+Result<void>
+Verification::Implementation::run(const std::vector<plan::Record> &records,
+                                  RecordPlace &place) {
+  place.path.push_back(0);
+  for (auto [number, record] : llvm::enumerate(records)) {
+    place.path.back() = number;
+    auto *loop = std::get_if<plan::Loop>(&record.body);
+    if (!loop) {
+      if (Result<void> done = execute(record, place); !done)
+        return done;
+      continue;
+    }
+    place.iteration.push_back(0);
+    for (int64_t n = 0; n < loop->count; ++n) {
+      place.iteration.back() = n;
+      if (Result<void> done = run(loop->body, place); !done)
+        return done;
+    }
+    place.iteration.pop_back();
+  }
+  place.path.pop_back();
+  return {};
+}
+
+static int64_t countExecutions(const std::vector<plan::Record> &records) {
+  int64_t count = 0;
+  for (const plan::Record &record : records) {
+    auto *loop = std::get_if<plan::Loop>(&record.body);
+    count += loop ? loop->count * countExecutions(loop->body) : 1;
+  }
+  return count;
+}
+
+Result<void> Verification::run(RecordList list) {
+  Implementation &own = *implementation;
+  const std::vector<plan::Record> &records =
+      ::binade::getRecords(own.plan, list);
+  own.executed = 0;
+  own.executions = countExecutions(records);
+  if (list == RecordList::Step)
+    ++own.step;
+  RecordPlace place;
+  place.list = list;
+  if (Result<void> done = own.run(records, place); !done)
+    return done;
+  if (list == RecordList::Step)
+    for (::binade::Tensor &sum : own.cpu->tensors(plan::Role::Accumulator))
+      llvm::fill(sum.bytes, std::byte(0));
+  return {};
+}
+
+Verification::Verification(std::unique_ptr<Implementation> implementation)
+    : implementation(std::move(implementation)) {}
+Verification::Verification(Verification &&) noexcept = default;
+Verification::~Verification() = default;
+
+Program &Verification::getProgram() { return *implementation->cpu; }
+
+const std::optional<ModuleReport> &Verification::getModules() const {
+  return implementation->modules;
+}
+
+std::vector<RecordReport> Verification::getRecords() const {
+  return implementation->reports;
+}
+
+std::string Verification::describe() const {
+  if (!implementation->deviceRunner)
+    return "the CPU with the reference";
+  return (implementation->device ? implementation->device->formatDevice()
+                                 : "the simulator") +
+         " with the CPU";
+}

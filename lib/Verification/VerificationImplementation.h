@@ -1,0 +1,75 @@
+//===- VerificationImplementation.h - both sides of it ----------*- C++ -*-===//
+
+#ifndef BINADE_LIB_VERIFICATION_VERIFICATIONIMPLEMENTATION_H
+#define BINADE_LIB_VERIFICATION_VERIFICATIONIMPLEMENTATION_H
+
+#include "ReferenceBounds.h"
+#include "binade/Verification/Verification.h"
+#include "mlir/IR/OwningOpRef.h"
+#include <map>
+
+namespace mlir::binade {
+
+struct Verification::Implementation {
+  VerifyOptions options;
+  std::string where;
+  ::binade::Plan plan; ///< The bundle's.
+  OwningOpRef<ModuleOp> source;
+  std::optional<ModuleReport> modules;
+  std::vector<std::string> code; ///< IR of the modules.
+  /// Of a bundle for the CPU the bundle itself, else its twin.
+  std::optional<::binade::Program> cpu;
+  std::optional<::binade::Program> device; ///< None where it is simulated.
+  std::unique_ptr<::binade::RecordRunner> cpuRunner;
+  /// Null for a bundle for the CPU.
+  std::unique_ptr<::binade::RecordRunner> deviceRunner;
+  std::vector<uint32_t> statuses; ///< Buffers of words that say out of range.
+  std::map<const ::binade::plan::Record *, size_t> places; ///< In `reports`.
+  std::vector<RecordReport> reports;
+  int64_t step = 0, executed = 0, executions = 0;
+
+  // Loading.
+  ::binade::Result<void> load(const std::string &path, MLIRContext &context);
+  ::binade::Result<void> loadForCpu(const std::string &path);
+  ::binade::Result<void> loadForDevice(const ::binade::Safetensors &file,
+                                       const std::string &path,
+                                       MLIRContext &context);
+  ::binade::Result<void> readSource(const ::binade::Safetensors &file,
+                                    MLIRContext &context);
+  ::binade::Result<void>
+  compareModules(const std::vector<::binade::ModuleImages> &images,
+                 MLIRContext &context);
+  ::binade::Result<void> loadTwin(const ::binade::Safetensors &file,
+                                  MLIRContext &context);
+  ::binade::LoadOptions getLoadOptions() const;
+  ::binade::Result<void> checkOnly() const;
+
+  // Running.
+  /// In which of a record's accesses, and the difference.
+  using Found = std::pair<size_t, Difference>;
+  ::binade::Result<void> run(const std::vector<::binade::plan::Record> &records,
+                             ::binade::RecordPlace &place);
+  ::binade::Result<void> execute(const ::binade::plan::Record &record,
+                                 const ::binade::RecordPlace &place);
+  ::binade::Result<void> compare(const ::binade::plan::Record &record,
+                                 const ::binade::RecordPlace &place);
+  ::binade::Result<std::vector<Bytes>>
+  runFrom(::binade::RecordRunner &runner, const Execution &execution,
+          const ::binade::RecordPlace &place);
+  ::binade::Result<std::optional<Found>>
+  runRepeatedly(Execution &execution, const ::binade::RecordPlace &place);
+  ::binade::Result<std::optional<Found>>
+  compareWithCpu(const Execution &execution,
+                 const ::binade::RecordPlace &place);
+  ::binade::Result<std::optional<Found>>
+  compareWithReference(const Execution &execution, RecordReport &report);
+  ::binade::Result<void> clearStatuses(::binade::RecordRunner &runner);
+  ::binade::Result<std::optional<Difference>> compareStatuses();
+  void note(RecordReport &report, const ::binade::RecordPlace &place,
+            const Access &access, Difference difference);
+  RecordReport &getReport(const ::binade::plan::Record &record);
+};
+
+} // namespace mlir::binade
+
+#endif // BINADE_LIB_VERIFICATION_VERIFICATIONIMPLEMENTATION_H
