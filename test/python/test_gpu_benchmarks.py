@@ -48,7 +48,7 @@ def measure(artifacts, out, *arguments, library_path=SIMULATED):
 
 @pytest.mark.slow
 def test_all_parts(artifacts, tmp_path):
-    done, result = measure(artifacts, tmp_path)
+    done, result = measure(artifacts, tmp_path, "--time", 4)
     assert done.returncode == 0, done.stdout + done.stderr
     assert [part["name"] for part in result["parts"]] == PARTS
     assert {part["status"] for part in result["parts"]} == {"passed"}
@@ -72,7 +72,7 @@ def test_a_part_that_fails_leaves_the_others(artifacts, tmp_path):
     whole = bundle.read_bytes()
     bundle.write_bytes(whole[: len(whole) // 2])
     try:
-        done, result = measure(artifacts, tmp_path, "kernels", "models")
+        done, result = measure(artifacts, tmp_path, "kernels", "models", "--time", 4)
     finally:
         bundle.write_bytes(whole)
     assert done.returncode == 1
@@ -98,7 +98,7 @@ def test_a_wrong_code_is_found(artifacts, tmp_path):
     data["y"] = np.where(data["x"] == 0x38, np.float32(2), data["y"])
     safetensors.save(path, data)
     try:
-        done, result = measure(artifacts, tmp_path, "conversions")
+        done, result = measure(artifacts, tmp_path, "conversions", "--time", 4)
     finally:
         path.write_bytes(whole)
     assert done.returncode == 1
