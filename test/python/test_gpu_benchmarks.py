@@ -14,7 +14,7 @@ GPU = ROOT / "benchmarks" / "gpu"
 KERNELS = ["adamw", "clip", "e4m3", "e4m3x", "dyn8", "tiger", "row", "group", "delayed",
            "both", "norm"]  # fmt: skip
 STEPS = ["gpt2-bf16", "gpt2-coat"]
-PARTS = ["conversions", "models", "kernels", "steps"]
+PARTS = ["conversions", "models", "kernels", "steps", "profiles"]
 
 
 def run_python(program, *arguments, **environment):
@@ -48,7 +48,7 @@ def measure(artifacts, out, *arguments, library_path=SIMULATED):
 
 @pytest.mark.slow
 def test_all_parts(artifacts, tmp_path):
-    done, result = measure(artifacts, tmp_path)
+    done, result = measure(artifacts, tmp_path, "--time", 4)
     assert done.returncode == 0, done.stdout + done.stderr
     assert [part["name"] for part in result["parts"]] == PARTS
     assert {part["status"] for part in result["parts"]} == {"passed"}
@@ -61,6 +61,9 @@ def test_all_parts(artifacts, tmp_path):
     assert "simulated: the times mean nothing" in page.read_text()
     for row in result["rows"]:
         assert row["ms"] > 0 and row["title"] in page.read_text()
+    assert len(result["profiles"]) == len(STEPS)
+    for lines in result["profiles"].values():
+        assert "in 3 steps" in lines[0] and "matmul" in "".join(lines[1:])
 
 
 @pytest.mark.slow
@@ -69,7 +72,7 @@ def test_a_part_that_fails_leaves_the_others(artifacts, tmp_path):
     whole = bundle.read_bytes()
     bundle.write_bytes(whole[: len(whole) // 2])
     try:
-        done, result = measure(artifacts, tmp_path, "kernels", "models")
+        done, result = measure(artifacts, tmp_path, "kernels", "models", "--time", 4)
     finally:
         bundle.write_bytes(whole)
     assert done.returncode == 1
@@ -95,7 +98,7 @@ def test_a_wrong_code_is_found(artifacts, tmp_path):
     data["y"] = np.where(data["x"] == 0x38, np.float32(2), data["y"])
     safetensors.save(path, data)
     try:
-        done, result = measure(artifacts, tmp_path, "conversions")
+        done, result = measure(artifacts, tmp_path, "conversions", "--time", 4)
     finally:
         path.write_bytes(whole)
     assert done.returncode == 1
@@ -121,7 +124,8 @@ def test_without_a_device_there_is_nothing_to_measure(tmp_path):
 
 @pytest.mark.parametrize("arguments, code, message", [
     ([], 1, "has no manifest.json: run benchmarks/gpu/prepare.sh"),
-    (["what"], 2, "no part is called what; there are conversions, models, kernels, steps"),
+    (["what"], 2, "no part is called what; there are conversions, models, kernels, steps, "
+     "profiles"),
 ])  # fmt: skip
 def test_errors_are_named(arguments, code, message, tmp_path):
     done, result = measure(tmp_path, tmp_path / "out", *arguments)
