@@ -188,9 +188,9 @@ Result<void> RecordValidator::checkLaunched(const Launch &launch) {
 
 Result<void> RecordValidator::checkKernel(const std::string &name) {
   const DeviceKernel *kernel = plan.findDeviceKernel(name);
-  if (kernel && (kernel->isOverMany() || kernel->entries.size() != 1))
+  if (kernel && kernel->isOverMany())
     return fail("device kernel " + quote(name) +
-                " is over many tensors or has a finish, and no launch runs it");
+                " is over many tensors, and no launch runs it");
   return {};
 }
 
@@ -308,7 +308,7 @@ Result<void> RecordValidator::check(const Convolution &c) {
     if (!isContractionType(typeOf(*view)))
       return fail("operand of type " + std::string(name(typeOf(*view))) +
                   ", expected F32, BF16 or F16");
-  return {};
+  return checkKernel(c.deviceKernel);
 }
 
 Result<void> RecordValidator::check(const Copy &copy) {

@@ -178,8 +178,8 @@ TEST(DeviceKernels, AreLaunchedAsWhatTheyAre) {
             }),
             launched + "device kernel 'relu' over one set of operands ends a "
                        "launch over many tensors");
-  const std::string unlaunched = "device kernel 'mean' is over many tensors or "
-                                 "has a finish, and no launch runs it";
+  const std::string unlaunched =
+      "device kernel 'mean' is over many tensors, and no launch runs it";
   EXPECT_EQ(change([](Plan &, Launch &, Matmul &matmul, Copy &) {
               matmul.kernel = "mean";
             }),
@@ -188,6 +188,13 @@ TEST(DeviceKernels, AreLaunchedAsWhatTheyAre) {
               copy.kernel = "mean";
             }),
             "record 2 'copy': " + unlaunched);
+  // A product whose sums are in parts has a finish.
+  EXPECT_EQ(change([](Plan &plan, Launch &, Matmul &matmul, Copy &) {
+              matmul.kernel = "relu";
+              plan.deviceKernels[1].entries.push_back(
+                  {"relu_finish", {1, 1, 1}, {32, 1, 1}});
+            }),
+            "accepted");
 }
 
 //===----------------------------------------------------------------------===//
