@@ -309,7 +309,7 @@ Result<void> RecordValidator::check(const Convolution &c) {
     if (!isContractionType(typeOf(*view)))
       return fail("operand of type " + std::string(name(typeOf(*view))) +
                   ", expected F32, BF16 or F16");
-  return {};
+  return checkKernel(c.deviceKernel);
 }
 
 Result<void> RecordValidator::check(const Copy &copy) {

@@ -160,13 +160,6 @@ TEST(DeviceKernels, AreLaunchedAsWhatTheyAre) {
               launch.kernel = matmul.kernel = copy.kernel = "relu";
             }),
             "accepted");
-  // Sums in parts.
-  EXPECT_EQ(change([](Plan &plan, Launch &, Matmul &matmul, Copy &) {
-              DeviceKernel &relu = plan.deviceKernels[1];
-              relu.entries.push_back(relu.entries[0]);
-              matmul.kernel = "relu";
-            }),
-            "accepted");
   const std::string launched = "record 0 'launch': ";
   EXPECT_EQ(change([](Plan &, Launch &launch, Matmul &, Copy &) {
               for (Segment &segment : launch.segments)
@@ -186,8 +179,7 @@ TEST(DeviceKernels, AreLaunchedAsWhatTheyAre) {
             launched + "device kernel 'relu' over one set of operands ends a "
                        "launch over many tensors");
   const std::string unlaunched =
-      "device kernel 'mean' is over many tensors, and "
-      "no launch runs it";
+      "device kernel 'mean' is over many tensors, and no launch runs it";
   EXPECT_EQ(change([](Plan &, Launch &, Matmul &matmul, Copy &) {
               matmul.kernel = "mean";
             }),
@@ -196,6 +188,13 @@ TEST(DeviceKernels, AreLaunchedAsWhatTheyAre) {
               copy.kernel = "mean";
             }),
             "record 2 'copy': " + unlaunched);
+  // A product whose sums are in parts has a finish.
+  EXPECT_EQ(change([](Plan &plan, Launch &, Matmul &matmul, Copy &) {
+              matmul.kernel = "relu";
+              plan.deviceKernels[1].entries.push_back(
+                  {"relu_finish", {1, 1, 1}, {32, 1, 1}});
+            }),
+            "accepted");
 }
 
 //===----------------------------------------------------------------------===//

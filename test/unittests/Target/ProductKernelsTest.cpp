@@ -146,6 +146,50 @@ static std::vector<Product> getProducts() {
   return all;
 }
 
+/// Of any shape, with rows apart.
+static std::vector<Product> drawProducts(int count) {
+  std::mt19937 generator(29);
+  auto draw = [&](int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(generator);
+  };
+  constexpr DType kTypes[] = {DType::F32, DType::BF16, DType::F16,
+                              DType::F8_E4M3, DType::F8_E5M2};
+  std::vector<Product> all;
+  for (int number = 0; number < count; ++number) {
+    GpuProduct p;
+    p.m = draw(1, 90);
+    p.n = draw(1, 90);
+    p.k = draw(0, 3) == 0 ? draw(256, 700) : draw(1, 90);
+    if (draw(0, 2) == 0)
+      p.batch = {draw(1, 3)};
+    auto drawMatrix = [&](int64_t rows, int64_t columns, DType dtype) {
+      bool isTransposed = draw(0, 1) != 0;
+      int64_t length = isTransposed ? rows : columns,
+              pitch = length + 4 * draw(0, 2);
+      GpuMatrix matrix{dtype, {}, pitch, 1, 16 >> draw(0, 4)};
+      if (isTransposed)
+        std::swap(matrix.rows, matrix.columns);
+      if (!p.batch.empty())
+        matrix.batch = {pitch * (isTransposed ? columns : rows)};
+      return matrix;
+    };
+    DType lhs = kTypes[draw(0, 4)];
+    p.lhs = drawMatrix(p.m, p.k, lhs);
+    p.rhs = drawMatrix(p.k, p.n, draw(0, 3) != 0 ? lhs : kTypes[draw(0, 4)]);
+    p.out = drawMatrix(p.m, p.n, kTypes[draw(0, 2)]);
+    if (draw(0, 1) != 0)
+      p.bias = GpuMatrix{kTypes[draw(0, 2)], {}, 0, draw(1, 2)};
+    p.accumulate = draw(0, 2) == 0;
+    p.lhsScale = draw(0, 2) == 0;
+    p.rhsScale = draw(0, 2) == 0;
+    p.workspace = draw(0, 1) != 0;
+    all.push_back({p, "drawn " + std::to_string(number)});
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Drawn, Products,
+                         ::testing::ValuesIn(drawProducts(60)));
 INSTANTIATE_TEST_SUITE_P(Kernels, Products, ::testing::ValuesIn(getProducts()));
 
 TEST_P(Products, AreWithinTheErrorOfSums) {
@@ -178,10 +222,8 @@ TEST_P(Products, AreWithinTheErrorOfSums) {
       scale *= numbers.back().front();
     }
   int64_t workspace = getWorkspaceBytes(p);
-  if (p.workspace) {
-    ASSERT_GT(workspace, 0);
+  if (p.workspace && workspace > 0)
     memories.emplace_back(workspace);
-  }
   run(compileGpuProducts(UnknownLoc::get(&context), p, CudaOptions()),
       memories);
   if (HasFatalFailure())
@@ -244,5 +286,19 @@ TEST_F(RecordKernelsTest, CodesOfEightBitsBecomeF16) {
     EXPECT_EQ(ptx.contains("cvt.rn.f16x2.e5m2x2"), options.chip->hasFloat8);
     // Nothing goes by f32.
     EXPECT_FALSE(ptx.contains("f16.f32\t") || ptx.contains("f16x2.f32\t"));
+  }
+}
+
+TEST_F(RecordKernelsTest, LongSumsOfFewTilesAreInParts) {
+  auto query = [](int64_t m, int64_t n, int64_t k, DType dtype) {
+    return getWorkspaceBytes(plain(m, n, k, dtype, dtype, dtype).product);
+  };
+  for (DType dtype : {DType::F32, DType::BF16}) {
+    EXPECT_GT(query(33, 30, 1001, dtype), 0);
+    EXPECT_EQ(query(33, 30, 200, dtype), 0);
+    EXPECT_EQ(query(2048, 2048, 4096, dtype), 0);
+    // Of f32 for each part of at most 132 tiles, 64 x 64 or 128 x 128.
+    for (int64_t side : {64, 500, 768, 1024})
+      EXPECT_LE(query(side, side, 100000, dtype), 132 * 128 * 128 * 4);
   }
 }
