@@ -83,8 +83,7 @@ void binade::printLedger(std::ostream &out, const Program &program) {
 // Records
 //===----------------------------------------------------------------------===//
 
-/// A label names op and node; calls of one op are one row.
-static std::string getOpName(const std::string &label) {
+std::string binade::getOpName(const std::string &label) {
   return label.substr(0, label.find(' '));
 }
 
@@ -109,63 +108,36 @@ public:
   explicit Counter(const Plan &plan) : plan(plan) {}
 
   void count(const std::vector<Record> &records, std::int64_t times) {
-    for (const Record &record : records)
-      std::visit([&](const auto &body) { add(record, body, times); },
-                 record.body);
+    for (const Record &record : records) {
+      auto *loop = std::get_if<Loop>(&record.body);
+      if (!loop) {
+        add(record, times);
+        continue;
+      }
+      loops.push_back(loop->count);
+      count(loop->body, times * loop->count);
+      loops.pop_back();
+    }
   }
 
   Rows rows;
 
 private:
-  std::uint64_t bytes(const View &view) const {
-    return plan.buffers[view.buffer].bytes;
-  }
-  /// Elements of the view's type.
-  std::uint64_t bytes(const View &view, std::int64_t elements) const {
-    return byteSize(plan.buffers[view.buffer].dtype) * elements;
-  }
-
-  void add(const Record &record, const char *kind, std::int64_t times,
-           std::int64_t segments, std::uint64_t bytes) {
+  void add(const Record &record, std::int64_t times) {
+    auto *launch = std::get_if<Launch>(&record.body);
     Row &row = rows[getOpName(record.label)];
-    row.kind = kind;
+    row.kind = getKind(record);
     if (row.nodes.empty())
       row.node = getNode(record.label);
     row.nodes.insert(getNode(record.label));
     row.calls += times;
-    row.segments += times * segments;
-    row.bytes += times * bytes;
+    row.segments +=
+        times * static_cast<std::int64_t>(launch ? launch->segments.size() : 1);
+    row.bytes += static_cast<std::uint64_t>(times) *
+                 costOf(record, plan.buffers, loops).bytes;
   }
 
-  void add(const Record &record, const Launch &launch, std::int64_t times) {
-    std::uint64_t sum = 0;
-    for (const Segment &segment : launch.segments)
-      for (const View &view : segment.operands)
-        sum += bytes(view);
-    add(record, "launch", times, launch.segments.size(), sum);
-  }
-  void add(const Record &record, const Matmul &matmul, std::int64_t times) {
-    std::int64_t batch = 1;
-    for (std::int64_t size : matmul.batch)
-      batch *= size;
-    add(record, "matmul", times, 1,
-        bytes(matmul.lhs, batch * matmul.m * matmul.k) +
-            bytes(matmul.rhs, batch * matmul.k * matmul.n) +
-            bytes(matmul.out, batch * matmul.m * matmul.n));
-  }
-  void add(const Record &record, const Convolution &convolution,
-           std::int64_t times) {
-    add(record, "convolution", times, 1,
-        bytes(convolution.x) + bytes(convolution.weight) +
-            bytes(convolution.y));
-  }
-  void add(const Record &record, const Copy &copy, std::int64_t times) {
-    add(record, "copy", times, 1, bytes(copy.from) + bytes(copy.to));
-  }
-  void add(const Record &, const Loop &loop, std::int64_t times) {
-    count(loop.body, times * loop.count);
-  }
-
+  std::vector<std::int64_t> loops; ///< Counts of those around a record.
   const Plan &plan;
 };
 } // namespace
@@ -227,49 +199,4 @@ void binade::printRecords(std::ostream &out, const Plan &plan) {
     line(printable(name, 44), row.kind, std::to_string(row.calls),
          std::to_string(row.segments), formatBytes(row.bytes), node);
   }
-}
-
-//===----------------------------------------------------------------------===//
-// Profile
-//===----------------------------------------------------------------------===//
-
-void binade::printProfile(std::ostream &out, const Program &program) {
-  struct Sum {
-    std::string kind, implementation;
-    std::int64_t calls = 0;
-    double seconds = 0;
-  };
-  std::map<std::string, Sum> sums;
-  std::map<std::string, double> kinds;
-  double all = 0;
-  for (const RecordProfile &record : program.getProfile()) {
-    Sum &sum = sums[getOpName(record.label)];
-    sum.kind = record.kind;
-    sum.implementation = record.implementation;
-    sum.calls += record.calls;
-    sum.seconds += record.seconds;
-    kinds[record.kind] += record.seconds;
-    all += record.seconds;
-  }
-  std::vector<std::pair<std::string, Sum>> rows(sums.begin(), sums.end());
-  std::stable_sort(rows.begin(), rows.end(), [](const auto &a, const auto &b) {
-    return a.second.seconds > b.second.seconds;
-  });
-  out << "profile: " << format("%.3f s", all);
-  for (const auto &[kind, seconds] : kinds)
-    out << ", " << kind << format(" %.1f%%", 100 * seconds / all);
-  out << "\n";
-  auto line = [&](const std::string &share, const std::string &time,
-                  const std::string &calls, const std::string &kind,
-                  const std::string &name, const std::string &implementation) {
-    out << format("%7s %9s %7s %-12s %-40s ", share.c_str(), time.c_str(),
-                  calls.c_str(), kind.c_str(), name.c_str())
-        << implementation << "\n";
-  };
-  line("share", "us/call", "calls", "kind", "name", "implementation");
-  for (const auto &[name, sum] : rows)
-    line(format("%.1f%%", 100 * sum.seconds / all),
-         format("%.1f", 1e6 * sum.seconds / sum.calls),
-         std::to_string(sum.calls), sum.kind, printable(name, 40),
-         sum.implementation);
 }

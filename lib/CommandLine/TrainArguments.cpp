@@ -3,6 +3,7 @@
 #include "binade/CommandLine/TrainArguments.h"
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/CommandLine/Report.h"
+#include "binade/Container/AtomicFile.h"
 #include "binade/Runtime/Progress.h"
 #include <csignal>
 #include <filesystem>
@@ -205,8 +206,11 @@ void TrainArguments::addRun(CLI::App &command) {
       ->type_name("N")
       ->check(integer<std::int64_t>())
       ->capture_default_str();
-  command.add_flag("--profile", profile,
-                   "Measure every record and print where time went");
+  command
+      .add_option("--profile", profile,
+                  "Measure every record, print where time went, and write a "
+                  "trace for Perfetto")
+      ->type_name("FILE.json");
 }
 
 void binade::requireRun(const CLI::App &command) {
@@ -326,6 +330,15 @@ Result<void> TrainArguments::initialize(Program &program) const {
   return {};
 }
 
+Result<void> TrainArguments::writeProfile(Program &program) const {
+  if (profile.empty())
+    return {};
+  Profile measured = program.getProfile();
+  measured.ceilings = program.measureCeilings();
+  printProfile(std::cout, measured);
+  return program.writeTrace(profile, measured);
+}
+
 static std::string format(double number) {
   char text[64];
   std::snprintf(text, sizeof(text), "%.4f", number);
@@ -349,6 +362,10 @@ Result<int> TrainArguments::run(Program &program, const std::string &model,
   }
   if (Result<void> done = initialize(program); !done)
     return done.takeError();
+  // Noticed before the steps, not after them.
+  if (!profile.empty())
+    if (Result<AtomicFile> file = AtomicFile::create(profile); !file)
+      return file.takeError();
 
   train.files = listFiles(program, model, directory);
   printHeading(std::cout, program);
@@ -359,7 +376,7 @@ Result<int> TrainArguments::run(Program &program, const std::string &model,
     std::cerr << "binade: warning: " << text << "\n";
   };
   train.notify = [](std::string_view text) { std::cout << text << std::endl; };
-  program.setProfiling(profile);
+  program.setProfiling(!profile.empty());
   Progress progress(std::cout, isatty(STDOUT_FILENO), train.steps);
   Result<TrainSummary> summary =
       binade::train(program, *opened, train, [&](const StepMetrics &metrics) {
@@ -373,9 +390,10 @@ Result<int> TrainArguments::run(Program &program, const std::string &model,
     std::cout << "stopped after step " << summary->steps
               << "; the same command with --resume " << printable(train.out)
               << " instead of --out goes on\n";
-  if (profile)
-    printProfile(std::cout, program);
+  Result<void> profiled = writeProfile(program);
   if (!summary)
     return summary.takeError();
+  if (!profiled)
+    return profiled.takeError();
   return summary->exitCode;
 }

@@ -1,6 +1,7 @@
 //===- ExpandCasts.cpp - casts from and to narrow floats as integer code --===//
 
 #include "SmallFloats.h"
+#include "binade/Conversion/ConversionCost.h"
 #include "binade/Conversion/Passes.h"
 #include "binade/Conversion/Saturate.h"
 #include "mlir/AsmParser/AsmParser.h"
@@ -181,4 +182,36 @@ struct ExpandFloatCastsPass
 void mlir::binade::populateExpandCastPatterns(RewritePatternSet &patterns,
                                               ArrayRef<Type> kept) {
   patterns.add<ExpandTruncF, ExpandExtF>(patterns.getContext(), kept);
+}
+
+/// What `emit` makes of a number of `type`, but for constants, which registers
+/// or instructions hold.
+static unsigned
+countOps(Type type, function_ref<void(ImplicitLocOpBuilder &, Value)> emit) {
+  Location location = UnknownLoc::get(type.getContext());
+  Block block;
+  ImplicitLocOpBuilder b(location, type.getContext());
+  b.setInsertionPointToEnd(&block);
+  emit(b, block.addArgument(type, location));
+  return llvm::count_if(block, [](Operation &op) {
+    return !isa<arith::ConstantOp, arith::BitcastOp>(op);
+  });
+}
+
+ConversionCost mlir::binade::countConversion(FloatType format) {
+  MLIRContext *context = format.getContext();
+  context->loadDialect<arith::ArithDialect, math::MathDialect>();
+  ConversionCost cost;
+  cost.encode = countOps(Float32Type::get(context),
+                         [&](ImplicitLocOpBuilder &b, Value x) {
+                           if (isa<Float8E8M0FNUType>(format))
+                             encodePower({b, x});
+                           else
+                             expandEncode({b, x}, format, /*saturate=*/true);
+                         });
+  cost.decode = countOps(IntegerType::get(context, 8),
+                         [&](ImplicitLocOpBuilder &b, Value code) {
+                           decodeByte({b, code}, format);
+                         });
+  return cost;
 }

@@ -109,6 +109,10 @@ BinadeDialect::verifyOperationAttribute(Operation *op,
     return expect<IntegerAttr>(op, attribute, "an integer");
   if (name == kSavedAttr)
     return expect<ArrayAttr>(op, attribute, "a list");
+  if (name == kComputationAttr)
+    return expect<StringAttr>(op, attribute, "a string");
+  if (name == kTargetAttr)
+    return expect<TargetAttr>(op, attribute, "a #binade.target");
   return op->emitOpError() << "has an unknown attribute '" << name << "'";
 }
 

@@ -14,6 +14,11 @@ SmallVector<func::FuncOp> mlir::binade::getPrograms(ModuleOp module) {
   return programs;
 }
 
+TargetAttr mlir::binade::getTarget(Operation *op) {
+  auto module = op->getParentOfType<ModuleOp>();
+  return module ? module->getAttrOfType<TargetAttr>(kTargetAttr) : nullptr;
+}
+
 Phase mlir::binade::getPhase(Operation *op) {
   auto attribute = op->getAttrOfType<PhaseAttr>(kPhaseAttr);
   return attribute ? attribute.getValue() : Phase::Forward;

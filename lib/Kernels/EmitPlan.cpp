@@ -250,6 +250,8 @@ void PlanEmitter::finish() {
           {text.getName().str(), text.getHash().str(), text.getText().str(),
            text.getCosts() ? text.getCosts().str() : std::string()});
   }
+  if (auto hash = module->getAttrOfType<StringAttr>(kComputationAttr))
+    plan().computation = hash.str();
   if (std::optional<StringRef> name = module.getSymName())
     plan().model = name->str();
 }

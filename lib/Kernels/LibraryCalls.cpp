@@ -29,21 +29,36 @@ static plan::View getMatrix(Value value, bool transpose, const PlaceOf &place) {
   return view;
 }
 
-static plan::Matmul build(MatmulOp op, const PlaceOf &place) {
+/// A product with two sides and a result, which stand as they are or turned.
+static plan::Matmul build(Value lhs, bool transposeLhs, Value rhs,
+                          bool transposeRhs, Value y, const PlaceOf &place) {
   plan::Matmul matmul;
-  matmul.lhs = getMatrix(op.getLhs(), op.getTransposeLhs(), place);
-  matmul.rhs = getMatrix(op.getRhs(), op.getTransposeRhs(), place);
-  matmul.out = getMatrix(op.getY(), false, place);
+  matmul.lhs = getMatrix(lhs, transposeLhs, place);
+  matmul.rhs = getMatrix(rhs, transposeRhs, place);
+  matmul.out = getMatrix(y, false, place);
+  ArrayRef<int64_t> shape = getShape(y);
+  matmul.batch.assign(shape.begin(), shape.end() - 2);
+  matmul.m = shape[shape.size() - 2];
+  matmul.n = shape.back();
+  matmul.k = getShape(lhs)[shape.size() - (transposeLhs ? 2 : 1)];
+  return matmul;
+}
+
+static plan::Matmul build(MatmulOp op, const PlaceOf &place) {
+  plan::Matmul matmul = build(op.getLhs(), op.getTransposeLhs(), op.getRhs(),
+                              op.getTransposeRhs(), op.getY(), place);
   if (Value bias = op.getBias()) {
     matmul.bias = place(bias);
     matmul.bias->strides = {1};
   }
-  ArrayRef<int64_t> shape = getShape(op.getY());
-  matmul.batch.assign(shape.begin(), shape.end() - 2);
-  matmul.m = shape[shape.size() - 2];
-  matmul.n = shape.back();
-  matmul.k =
-      getShape(op.getLhs())[shape.size() - (op.getTransposeLhs() ? 2 : 1)];
+  return matmul;
+}
+
+static plan::Matmul build(ScaledMatmulOp op, const PlaceOf &place) {
+  plan::Matmul matmul =
+      build(op.getLhs(), false, op.getRhs(), true, op.getY(), place);
+  matmul.lhsScale = place(op.getLhsScale());
+  matmul.rhsScale = place(op.getRhsScale());
   return matmul;
 }
 
@@ -90,6 +105,10 @@ FailureOr<plan::Record> mlir::binade::buildLibraryCall(Operation *op,
   bool known =
       llvm::TypeSwitch<Operation *, bool>(op)
           .Case([&](MatmulOp matmul) {
+            record.body = build(matmul, place);
+            return true;
+          })
+          .Case([&](ScaledMatmulOp matmul) {
             record.body = build(matmul, place);
             return true;
           })

@@ -130,18 +130,20 @@ struct TileRowsPass : impl::TileRowsPassBase<TileRowsPass> {
   using TileRowsPassBase::TileRowsPassBase;
 
   void runOnOperation() override {
+    TargetAttr target = getOperation()->getAttrOfType<TargetAttr>(kTargetAttr);
+    int64_t most = target ? target.getPiece() : elements;
     for (func::FuncOp program : getPrograms(getOperation()))
-      tile(program);
+      tile(program, most);
   }
 
 private:
-  void tile(func::FuncOp program) {
+  void tile(func::FuncOp program, int64_t most) {
     // With its op: values of ops that have been replaced are not to be asked.
     SmallVector<std::pair<Operation *, Value>> candidates;
     for (Operation &op : program.front())
       for (Value result : op.getResults())
         if (getTensor(result).getRank() > 1 &&
-            getTensor(result).getNumElements() > elements)
+            getTensor(result).getNumElements() > most)
           candidates.emplace_back(&op, result);
     // The largest first: what it is made of may be large too.
     llvm::stable_sort(candidates, [](auto &l, auto &r) {
@@ -156,7 +158,7 @@ private:
       if (!region.grow())
         continue;
       SmallVector<Operation *> old(region.getOps());
-      if (Tiler(region).tile(elements, rows))
+      if (Tiler(region).tile(most, rows))
         replaced.insert_range(old);
     }
   }

@@ -1,6 +1,8 @@
 //===- Bundle.cpp - From formed kernels to a bundle -----------------------===//
 
 #include "binade/Plan/Bundle.h"
+#include "Alignment.h"
+#include "DeviceRecords.h"
 #include "binade/Container/AtomicFile.h"
 #include "binade/Container/Printable.h"
 #include "binade/Container/Sha256.h"
@@ -161,7 +163,8 @@ static LogicalResult saveKernels(ModuleOp module, StringRef directory,
   return success();
 }
 
-static ::binade::plan::DeviceKernel describe(const CompiledGpuKernel &kernel) {
+static ::binade::plan::DeviceKernel describe(ModuleOp module,
+                                             const CompiledGpuKernel &kernel) {
   ::binade::plan::DeviceKernel described;
   described.name = kernel.info.symbol;
   described.module = static_cast<uint32_t>(kernel.code);
@@ -169,6 +172,9 @@ static ::binade::plan::DeviceKernel describe(const CompiledGpuKernel &kernel) {
     described.entries.push_back({entry.symbol,
                                  {entry.grid.begin(), entry.grid.end()},
                                  {entry.block.begin(), entry.block.end()}});
+  // Those of products and copies have no function.
+  if (auto function = module.lookupSymbol<func::FuncOp>(kernel.info.symbol))
+    described.alignments = getAlignments(function);
   return described;
 }
 
@@ -199,7 +205,7 @@ static LogicalResult add(ModuleOp module, const CompileOptions &options,
       images[chip.name.str()] = getBytes(code.cubin);
   }
   for (const CompiledGpuKernel &kernel : compiled.kernels) {
-    bundle.plan.deviceKernels.push_back(describe(kernel));
+    bundle.plan.deviceKernels.push_back(describe(module, kernel));
     bundle.plan.deviceKernels.back().module += first;
   }
   if (options.onGpuCode)
@@ -224,55 +230,23 @@ static LogicalResult compileForCuda(ModuleOp module,
   bundle.plan.chip = cuda->chip->name.str();
   // Loops run one iteration after the other, and each fills the device.
   plan.threads = 1;
-  plan.queryScratch = {};
+  plan.queryScratch = [](const ::binade::plan::Record &record,
+                         const ::binade::Plan &plan,
+                         bool) { return queryDeviceScratch(record, plan); };
   return add(module, options, *cuda->chip, *compiled, bundle);
 }
 
-static GpuMatrix getMatrix(const ::binade::Plan &plan,
-                           const ::binade::plan::View &view, size_t axes) {
-  GpuMatrix matrix;
-  matrix.dtype = plan.buffers[view.buffer].dtype;
-  matrix.batch.assign(view.strides.begin(), view.strides.begin() + axes);
-  matrix.rows = view.strides[axes];
-  matrix.columns = view.strides[axes + 1];
-  return matrix;
-}
-
-static GpuProduct getProduct(const ::binade::Plan &plan,
-                             const ::binade::plan::Matmul &matmul) {
-  size_t axes = matmul.batch.size();
-  GpuProduct product;
-  product.batch = matmul.batch;
-  product.m = matmul.m;
-  product.n = matmul.n;
-  product.k = matmul.k;
-  product.lhs = getMatrix(plan, matmul.lhs, axes);
-  product.rhs = getMatrix(plan, matmul.rhs, axes);
-  product.out = getMatrix(plan, matmul.out, axes);
-  if (matmul.bias) {
-    GpuMatrix &bias = product.bias.emplace();
-    bias.dtype = plan.buffers[matmul.bias->buffer].dtype;
-    bias.columns = matmul.bias->strides.front();
-  }
-  product.accumulate = matmul.accumulate;
-  return product;
-}
-
-static GpuCopy getCopy(const ::binade::Plan &plan,
-                       const ::binade::plan::Copy &copy) {
-  auto bytes =
-      static_cast<int64_t>(byteSize(plan.buffers[copy.from.buffer].dtype));
-  return {bytes, copy.sizes, copy.from.strides, copy.to.strides};
-}
-
 /// Gives each record of the plan that is a `Body` a device kernel, called
-/// `name` and a number: `describe` says of which, and equal ones share it.
+/// `name` and a number, and says so in `kernel`: `describe` says of which, and
+/// equal ones share it.
 template <typename Body, typename Wanted>
-static LogicalResult compileRecords(
-    ModuleOp module, const CompileOptions &options, Bundle &bundle,
-    StringRef name, Wanted (*describe)(const ::binade::Plan &, const Body &),
-    FailureOr<CompiledGpuKernels> (*compile)(Location, ArrayRef<Wanted>,
-                                             const CudaOptions &)) {
+static LogicalResult
+compileRecords(ModuleOp module, const CompileOptions &options, Bundle &bundle,
+               StringRef name, std::string Body::*kernel,
+               Wanted (*describe)(const ::binade::Plan &, const Body &),
+               FailureOr<CompiledGpuKernels> (*compile)(Location,
+                                                        ArrayRef<Wanted>,
+                                                        const CudaOptions &)) {
   ::binade::Plan &plan = bundle.plan;
   std::vector<Wanted> wanted;
   SmallVector<std::pair<Body *, size_t>> users;
@@ -302,21 +276,26 @@ static LogicalResult compileRecords(
       compile(module.getLoc(), wanted, *cuda);
   if (failed(compiled))
     return failure();
-  for (auto [index, kernel] : llvm::enumerate(compiled->kernels))
-    kernel.info.symbol = (name + "_" + Twine(index)).str();
+  for (auto [index, made] : llvm::enumerate(compiled->kernels))
+    made.info.symbol = (name + "_" + Twine(index)).str();
   for (auto [body, index] : users)
-    body->kernel = compiled->kernels[index].info.symbol;
+    body->*kernel = compiled->kernels[index].info.symbol;
   return add(module, options, *cuda->chip, *compiled, bundle);
 }
 
 /// Kernels for what other targets give to a library or the runtime.
 static LogicalResult
 compileRecords(ModuleOp module, const CompileOptions &options, Bundle &bundle) {
-  if (failed(compileRecords(module, options, bundle, "product", getProduct,
-                            compileGpuProducts)))
+  namespace plan = ::binade::plan;
+  if (failed(compileRecords(module, options, bundle, "product",
+                            &plan::Matmul::kernel, getProduct,
+                            compileGpuProducts)) ||
+      failed(compileRecords(module, options, bundle, "convolution",
+                            &plan::Convolution::deviceKernel, getConvolution,
+                            compileGpuConvolutions)))
     return failure();
-  return compileRecords(module, options, bundle, "copy", getCopy,
-                        compileGpuCopies);
+  return compileRecords(module, options, bundle, "copy", &plan::Copy::kernel,
+                        getCopy, compileGpuCopies);
 }
 
 //===----------------------------------------------------------------------===//
@@ -355,7 +334,6 @@ FailureOr<Bundle> mlir::binade::compileBundle(ModuleOp module,
   };
 
   Bundle bundle;
-  bundle.source = printSource(module);
   PlanOptions planOptions = getPlanOptions(options);
   if (failed(options.target.empty()
                  ? compileForCpu(module, options, bundle, planOptions)
@@ -366,6 +344,14 @@ FailureOr<Bundle> mlir::binade::compileBundle(ModuleOp module,
   FailureOr<EmittedPlan> emitted = emitPlan(module, planOptions);
   if (failed(emitted))
     return failure();
+  if (!options.target.empty() && noteAlignments(module, emitted->plan)) {
+    // Once more; those that have nothing to note are in the cache.
+    bundle.modules.clear();
+    bundle.plan.deviceKernels.clear();
+    if (failed(compileForCuda(module, options, bundle, planOptions)))
+      return failure();
+  }
+  bundle.source = printSource(module); // With what was noted.
   emitted->plan.chip = std::move(bundle.plan.chip);
   emitted->plan.deviceKernels = std::move(bundle.plan.deviceKernels);
   bundle.plan = std::move(emitted->plan);

@@ -7,6 +7,8 @@
 #include "binade/Optimizer/Passes.h"
 #include "binade/Precision/Passes.h"
 #include "binade/Programs/Passes.h"
+#include "binade/Target/CUDA.h"
+#include "binade/Target/Passes.h"
 #include "mlir/Transforms/Passes.h"
 #include <chrono>
 
@@ -69,6 +71,7 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
     else
       pm.addPass(createAccumulateGradientsPass({options.batches}));
     pm.addPass(createExtractEvaluationPass());
+    pm.addPass(createIdentifyComputationPass());
     break;
   }
   case CompilerPhase::Monitor: {
@@ -78,6 +81,12 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
     break;
   }
   case CompilerPhase::Kernels:
+    if (!options.target.empty()) {
+      // A target that is none is the pass's to report.
+      const CudaChip *chip = findCudaTarget(options.target);
+      pm.addPass(
+          createSetCudaTargetPass({chip ? chip->name.str() : options.target}));
+    }
     pm.addPass(createMoveSavesPass());
     pm.addPass(createRecomputePass());
     pm.addPass(createExpandCompositesPass());

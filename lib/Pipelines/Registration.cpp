@@ -16,6 +16,7 @@
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Pass/PassRegistry.h"
@@ -27,10 +28,10 @@ using namespace mlir;
 using namespace mlir::binade;
 
 void mlir::binade::registerAllDialects(DialectRegistry &registry) {
-  registry
-      .insert<BinadeDialect, arith::ArithDialect, cf::ControlFlowDialect,
-              func::FuncDialect, gpu::GPUDialect, math::MathDialect,
-              memref::MemRefDialect, scf::SCFDialect, vector::VectorDialect>();
+  registry.insert<BinadeDialect, arith::ArithDialect, cf::ControlFlowDialect,
+                  func::FuncDialect, gpu::GPUDialect, math::MathDialect,
+                  memref::MemRefDialect, nvgpu::NVGPUDialect, scf::SCFDialect,
+                  vector::VectorDialect>();
   // Add their dialects, whose own headers take seconds to compile.
   registerLLVMDialectTranslation(registry);
   registerNVVMDialectTranslation(registry);
@@ -95,6 +96,11 @@ struct ProgramsPipelineOptions : PassPipelineOptions<ProgramsPipelineOptions> {
       llvm::cl::desc("the optimizer's states take them in")};
 };
 
+struct KernelsPipelineOptions : PassPipelineOptions<KernelsPipelineOptions> {
+  Option<std::string> target{*this, "target",
+                             llvm::cl::desc("cuda:sm_90, ...; empty for CPUs")};
+};
+
 struct MonitorPipelineOptions : PassPipelineOptions<MonitorPipelineOptions> {
   Option<std::string> statistics{
       *this, "statistics", llvm::cl::desc("what to count: amax|zeros|...")};
@@ -107,13 +113,6 @@ static std::string getPipelineName(CompilerPhase phase) {
 
 static std::string getSummary(CompilerPhase phase) {
   return getPhases()[static_cast<unsigned>(phase)].summary.str();
-}
-
-static void registerPlain(CompilerPhase phase) {
-  PassPipelineRegistration<>(getPipelineName(phase), getSummary(phase),
-                             [phase](OpPassManager &pm) {
-                               buildPipeline(pm, phase, CompileOptions());
-                             });
 }
 
 /// A pipeline whose options `fill` puts where the driver has its own.
@@ -138,7 +137,6 @@ void mlir::binade::registerPipelines() {
       [](CompileOptions &options, const AutodiffPipelineOptions &parsed) {
         options.stableEmbedding = parsed.stableEmbedding;
       });
-  registerPlain(CompilerPhase::Kernels);
   registerWith<OptimizerPipelineOptions>(
       CompilerPhase::Optimizer,
       [](CompileOptions &options, const OptimizerPipelineOptions &parsed) {
@@ -164,6 +162,11 @@ void mlir::binade::registerPipelines() {
       [](CompileOptions &options, const ProgramsPipelineOptions &parsed) {
         options.batches = parsed.batches;
         options.accumulateInMomentum = parsed.inMomentum;
+      });
+  registerWith<KernelsPipelineOptions>(
+      CompilerPhase::Kernels,
+      [](CompileOptions &options, const KernelsPipelineOptions &parsed) {
+        options.target = parsed.target;
       });
   registerWith<MonitorPipelineOptions>(
       CompilerPhase::Monitor,

@@ -29,10 +29,11 @@ private:
   }
   Result<const DeviceKernel *> find(const std::string &name) const;
   Result<DeviceStart> start(const std::string &name, std::size_t number) const;
-  Result<void> checkAligned(const View &view, const Launch &launch,
+  Result<void> checkAligned(const std::vector<View> &views,
+                            const DeviceKernel &kernel,
                             std::string_view label) const;
-  Result<void> addOperands(const std::vector<View> &views, const Launch &launch,
-                           std::string_view label,
+  Result<void> addOperands(const std::vector<View> &views,
+                           const DeviceKernel &kernel, std::string_view label,
                            std::vector<std::int64_t> &row) const;
   Result<std::vector<DeviceStart>> listOverMany(const Launch &launch,
                                                 std::string_view label);
@@ -80,22 +81,19 @@ StartLister::list(const std::string &name, std::span<const View> operands) {
 }
 
 /// Kernels read vectors.
-Result<void> StartLister::checkAligned(const View &view, const Launch &launch,
+Result<void> StartLister::checkAligned(const std::vector<View> &views,
+                                       const DeviceKernel &kernel,
                                        std::string_view label) const {
-  const Buffer &buffer = plan.buffers[view.buffer];
-  auto size = static_cast<std::int64_t>(byteSize(buffer.dtype));
-  bool isAligned =
-      (static_cast<std::int64_t>(buffer.offset) + view.offset * size) %
-          kDeviceAlignment ==
-      0;
-  for (std::int64_t step : view.steps)
-    isAligned &= step * size % kDeviceAlignment == 0;
-  if (isAligned)
-    return {};
-  return fail("kernel " + quote(launch.kernel) + " of '" + std::string(label) +
-              "' gets buffer " + quote(buffer.name) +
-              " at an address that is no multiple of " +
-              std::to_string(kDeviceAlignment));
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    std::int64_t wanted = kernel.getAlignment(i);
+    if (findAlignment(plan.buffers, views[i]) % wanted == 0)
+      continue;
+    return fail("kernel " + quote(kernel.name) + " of '" + std::string(label) +
+                "' gets buffer " + quote(plan.buffers[views[i].buffer].name) +
+                " at an address that is no multiple of " +
+                std::to_string(wanted));
+  }
+  return {};
 }
 
 Result<std::vector<DeviceStart>> StartLister::list(const Launch &launch,
@@ -110,22 +108,21 @@ Result<std::vector<DeviceStart>> StartLister::list(const Launch &launch,
     return fail("kernel " + quote(name) + " has " +
                 std::to_string(launch.segments.size()) + " segments");
   const std::vector<View> &operands = launch.segments.front().operands;
-  for (const View &view : operands)
-    if (auto aligned = checkAligned(view, launch, label); !aligned)
-      return aligned.takeError();
+  if (auto aligned = checkAligned(operands, **kernel, label); !aligned)
+    return aligned.takeError();
   return list(name, operands);
 }
 
 Result<void> StartLister::addOperands(const std::vector<View> &views,
-                                      const Launch &launch,
+                                      const DeviceKernel &kernel,
                                       std::string_view label,
                                       std::vector<std::int64_t> &row) const {
+  if (auto aligned = checkAligned(views, kernel, label); !aligned)
+    return aligned;
   for (const View &view : views) {
     if (!view.steps.empty())
       return fail("'" + std::string(label) +
                   "' runs over many tensors inside of a loop");
-    if (auto aligned = checkAligned(view, launch, label); !aligned)
-      return aligned;
     const Buffer &buffer = plan.buffers[view.buffer];
     row.push_back(static_cast<std::int64_t>(buffer.offset) +
                   view.offset *
@@ -151,7 +148,8 @@ StartLister::listOverMany(const Launch &launch, std::string_view label) {
     }
     DeviceStart &own = starts[place->second];
     std::vector<std::int64_t> row;
-    if (auto added = addOperands(segment.operands, launch, label, row); !added)
+    if (auto added = addOperands(segment.operands, *own.kernel, label, row);
+        !added)
       return added.takeError();
     all += (segment.extent - 1) / launch.grain + 1;
     if (all > kMostBlocks)
@@ -174,7 +172,7 @@ StartLister::listOverMany(const Launch &launch, std::string_view label) {
   if (auto added = addOperands(launch.finishOperands.empty()
                                    ? launch.segments.front().operands
                                    : launch.finishOperands,
-                               launch, label, finish->table);
+                               *finish->kernel, label, finish->table);
       !added)
     return added.takeError();
   finish->table.push_back(all);

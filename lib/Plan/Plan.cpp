@@ -4,6 +4,7 @@
 #include "binade/Container/Sha256.h"
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 using namespace binade;
 using namespace binade::plan;
@@ -76,6 +77,46 @@ std::string plan::stateName(Role role, std::string_view name) {
   default:
     return std::string(name);
   }
+}
+
+std::vector<View> Matmul::getOperands() const {
+  std::vector<View> operands = {lhs, rhs, out};
+  for (const std::optional<View> *view :
+       {&bias, &lhsScale, &rhsScale, &scratch})
+    if (*view)
+      operands.push_back(**view);
+  return operands;
+}
+
+std::vector<View> Convolution::getOperands() const {
+  std::vector<View> operands = {x, weight, y};
+  if (direction == InputGrad)
+    operands = {y, weight, x};
+  else if (direction == WeightGrad)
+    operands = {y, x, weight};
+  for (const std::optional<View> &view : {bias, scratch})
+    if (view)
+      operands.push_back(*view);
+  return operands;
+}
+
+std::int64_t plan::findAlignment(std::span<const Buffer> buffers,
+                                 const View &view) {
+  const Buffer &buffer = buffers[view.buffer];
+  auto size = static_cast<std::int64_t>(byteSize(buffer.dtype));
+  // A power of two, which sums that overflow leave as it is.
+  std::uint64_t bytes =
+      buffer.offset + static_cast<std::uint64_t>(view.offset) *
+                          static_cast<std::uint64_t>(size);
+  std::uint64_t alignment = std::gcd<std::uint64_t>(kDeviceAlignment, bytes);
+  for (std::int64_t step : view.steps)
+    alignment = std::gcd(alignment, static_cast<std::uint64_t>(step) *
+                                        static_cast<std::uint64_t>(size));
+  return static_cast<std::int64_t>(alignment);
+}
+
+std::int64_t DeviceKernel::getAlignment(std::size_t operand) const {
+  return operand < alignments.size() ? alignments[operand] : kDeviceAlignment;
 }
 
 const DeviceKernel *Plan::findDeviceKernel(std::string_view name) const {

@@ -155,6 +155,8 @@ static Matmul readMatmul(Fields &fields) {
   matmul.lhs = readView(fields, "lhs");
   matmul.rhs = readView(fields, "rhs");
   matmul.out = readView(fields, "out");
+  matmul.lhsScale = readOptionalView(fields, "lhs_scale");
+  matmul.rhsScale = readOptionalView(fields, "rhs_scale");
   matmul.bias = readOptionalView(fields, "bias");
   matmul.batch = fields.integers("batch");
   matmul.m = fields.integer("m");
@@ -198,6 +200,7 @@ static Convolution readConvolution(Fields &fields) {
   c.paddingHigh = fields.integers("padding_high");
   c.channelsLast = fields.flag("channels_last");
   c.scratch = readOptionalView(fields, "scratch");
+  c.deviceKernel = fields.optionalText("device_kernel");
   return c;
 }
 
@@ -256,6 +259,7 @@ static DeviceKernel readDeviceKernel(Fields fields) {
                               entry.integers("block")});
     entry.finish();
   });
+  kernel.alignments = fields.integers("alignments");
   fields.finish();
   return kernel;
 }
@@ -295,6 +299,7 @@ static Plan readPlan(Fields fields) {
     });
     inner.finish();
   }
+  plan.computation = fields.optionalText("computation");
   plan.dims = readCounts(fields, "dims");
   plan.ops = readCounts(fields, "ops");
   plan.casts = readCounts(fields, "casts");

@@ -19,6 +19,10 @@ inline bool isContractionType(DType type) {
   return type == DType::F32 || type == DType::BF16 || type == DType::F16;
 }
 
+inline bool isCodeType(DType type) {
+  return type == DType::F8_E4M3 || type == DType::F8_E5M2;
+}
+
 /// Checks the records of a plan whose buffers are legal.
 Result<void> validateRecords(const Plan &plan, std::string_view where);
 

@@ -53,6 +53,11 @@ Result<void> Validator::checkDeviceKernels() {
     if (kernel.entries.empty() || kernel.entries.size() > 2)
       return fail(std::to_string(kernel.entries.size()) +
                   " entries, expected 1 or 2");
+    for (std::int64_t alignment : kernel.alignments)
+      if (alignment < 1 || kDeviceAlignment % alignment != 0)
+        return fail("an operand at a multiple of " + std::to_string(alignment) +
+                    " bytes, expected a divisor of " +
+                    std::to_string(kDeviceAlignment));
     for (const DeviceKernel::Entry &entry : kernel.entries) {
       bool isFirst = &entry == &kernel.entries.front();
       if (entry.grid.size() != 3 || entry.block.size() != 3)

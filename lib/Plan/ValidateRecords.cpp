@@ -31,7 +31,13 @@ private:
   }
   Result<void> check(const Loop &loop, const std::string &place);
   Result<void> check(const Launch &launch);
+  /// One kernel of a device is launched once, or all that a launch names over
+  /// many tensors: those get a table for arguments.
+  Result<void> checkLaunched(const Launch &launch);
+  /// The kernel of what is no launch.
+  Result<void> checkKernel(const std::string &name);
   Result<void> check(const Matmul &matmul);
+  Result<void> checkTypes(const Matmul &matmul);
   Result<void> check(const Convolution &convolution);
   Result<void> checkGeometry(const Convolution &convolution);
   Result<void> check(const Copy &copy);
@@ -151,7 +157,41 @@ Result<void> RecordValidator::check(const Launch &launch) {
   }
   if (!launch.finish && !launch.finishOperands.empty())
     return fail("operands for a finish that is not there");
+  BINADE_CHECK(checkLaunched(launch));
   return checkAddresses(launch.finishOperands, "finish operand");
+}
+
+Result<void> RecordValidator::checkLaunched(const Launch &launch) {
+  auto isOverMany = [&](const std::string &name) {
+    const DeviceKernel *kernel =
+        plan.findDeviceKernel(name.empty() ? launch.kernel : name);
+    return kernel ? std::optional(kernel->isOverMany()) : std::nullopt;
+  };
+  auto describe = [](bool many) {
+    return many ? " over many tensors" : " over one set of operands";
+  };
+  std::optional<bool> first = isOverMany(launch.segments.front().kernel);
+  if (!first)
+    return {};
+  if (launch.segments.size() > 1 && !*first)
+    return fail("a launch of " + std::to_string(launch.segments.size()) +
+                " segments, and a device kernel" + describe(false));
+  for (const Segment &segment : launch.segments)
+    if (isOverMany(segment.kernel).value_or(*first) != *first)
+      return fail("device kernel " + quote(segment.kernel) + describe(!*first) +
+                  " beside one" + describe(*first));
+  if (launch.finish && isOverMany(launch.kernel).value_or(*first) != *first)
+    return fail("device kernel " + quote(launch.kernel) + describe(!*first) +
+                " ends a launch" + describe(*first));
+  return {};
+}
+
+Result<void> RecordValidator::checkKernel(const std::string &name) {
+  const DeviceKernel *kernel = plan.findDeviceKernel(name);
+  if (kernel && (kernel->isOverMany() || kernel->entries.size() != 1))
+    return fail("device kernel " + quote(name) +
+                " is over many tensors or has a finish, and no launch runs it");
+  return {};
 }
 
 Result<void> RecordValidator::check(const Matmul &matmul) {
@@ -173,12 +213,36 @@ Result<void> RecordValidator::check(const Matmul &matmul) {
     BINADE_CHECK(checkStrided(*matmul.bias, "bias", std::array{matmul.n}));
   if (matmul.scratch)
     BINADE_CHECK(checkView(*matmul.scratch, "scratch"));
-  for (const View *view : {&matmul.lhs, &matmul.rhs, &matmul.out,
-                           matmul.bias ? &*matmul.bias : &matmul.out})
+  return checkTypes(matmul);
+}
+
+Result<void> RecordValidator::checkTypes(const Matmul &matmul) {
+  bool hasCodes = isCodeType(typeOf(matmul.lhs));
+  if (isCodeType(typeOf(matmul.rhs)) != hasCodes)
+    return fail("a product of " + std::string(name(typeOf(matmul.lhs))) +
+                " and " + std::string(name(typeOf(matmul.rhs))) +
+                ", expected codes on both sides or on none");
+  for (const std::optional<View> *scale :
+       {&matmul.lhsScale, &matmul.rhsScale}) {
+    if (!*scale)
+      continue;
+    if (!hasCodes)
+      return fail("a scale of operands of type " +
+                  std::string(name(typeOf(matmul.lhs))) +
+                  ", expected F8_E4M3 or F8_E5M2");
+    if (typeOf(**scale) != DType::F32)
+      return fail("a scale of type " + std::string(name(typeOf(**scale))) +
+                  ", expected F32");
+    BINADE_CHECK(checkDense(**scale, "scale", {}));
+  }
+  const View &bias = matmul.bias ? *matmul.bias : matmul.out;
+  const View &lhs = hasCodes ? matmul.out : matmul.lhs;
+  const View &rhs = hasCodes ? matmul.out : matmul.rhs;
+  for (const View *view : {&lhs, &rhs, &matmul.out, &bias})
     if (!isContractionType(typeOf(*view)))
       return fail("operand of type " + std::string(name(typeOf(*view))) +
                   ", expected F32, BF16 or F16");
-  return {};
+  return checkKernel(matmul.kernel);
 }
 
 Result<void> RecordValidator::checkGeometry(const Convolution &c) {
@@ -256,7 +320,7 @@ Result<void> RecordValidator::check(const Copy &copy) {
   if (typeOf(copy.from) != typeOf(copy.to))
     return fail("a copy from " + std::string(name(typeOf(copy.from))) + " to " +
                 std::string(name(typeOf(copy.to))));
-  return {};
+  return checkKernel(copy.kernel);
 }
 
 Result<void> RecordValidator::checkWork(std::span<const std::int64_t> sizes) {

@@ -147,6 +147,8 @@ static json write(const Matmul &matmul) {
                  {"k", matmul.k}};
   if (!matmul.batch.empty())
     object["batch"] = matmul.batch;
+  writeOptional(object, "lhs_scale", matmul.lhsScale);
+  writeOptional(object, "rhs_scale", matmul.rhsScale);
   writeOptional(object, "bias", matmul.bias);
   writeFlag(object, "accumulate", matmul.accumulate);
   writeText(object, "kernel", matmul.kernel);
@@ -176,6 +178,7 @@ static json write(const Convolution &c) {
   writeOptional(object, "bias", c.bias);
   writeFlag(object, "channels_last", c.channelsLast);
   writeOptional(object, "scratch", c.scratch);
+  writeText(object, "device_kernel", c.deviceKernel);
   return object;
 }
 
@@ -231,9 +234,12 @@ static json write(const DeviceKernel &kernel) {
     entries.push_back({{"symbol", entry.symbol},
                        {"grid", entry.grid},
                        {"block", entry.block}});
-  return {{"name", kernel.name},
-          {"module", kernel.module},
-          {"entries", std::move(entries)}};
+  json object = {{"name", kernel.name},
+                 {"module", kernel.module},
+                 {"entries", std::move(entries)}};
+  if (!kernel.alignments.empty())
+    object["alignments"] = kernel.alignments;
+  return object;
 }
 
 template <typename Element>
@@ -268,6 +274,7 @@ std::string binade::writePlan(const Plan &plan) {
                  {"buffers", writeAll(plan.buffers)},
                  {"ports", writeAll(plan.ports)},
                  {"records", write(plan.records)}};
+  writeText(object, "computation", plan.computation);
   if (!plan.quantizedStates.empty())
     object["quantized_states"] = writeAll(plan.quantizedStates);
   if (!plan.chip.empty()) {

@@ -41,24 +41,35 @@ static void takeMagnitudes(std::vector<double> &matrix) {
     x = std::fabs(x);
 }
 
-static void evaluateMatmul(MatmulOp op, Evaluation &e) {
+namespace {
+/// y = scale (left right) + bias; a rounding for each of `factors` in `scale`.
+struct Product {
+  const Tensor &left, &right;
+  bool transposeLeft = false, transposeRight = false;
+  const Tensor *bias = nullptr;
+  double scale = 1.0;
+  int64_t factors = 0;
+
+  void evaluate(Evaluation &e) const;
+};
+} // namespace
+
+void Product::evaluate(Evaluation &e) const {
   Tensor &y = e.result();
   int64_t rank = y.getRank();
   int64_t m = y.getDimSize(rank - 2), n = y.getDimSize(rank - 1);
-  const Tensor &left = e[op.getLhs()], &right = e[op.getRhs()];
-  int64_t k = left.getDimSize(op.getTransposeLhs() ? rank - 2 : rank - 1);
+  int64_t k = left.getDimSize(transposeLeft ? rank - 2 : rank - 1);
   int64_t matrices = m * n == 0 ? 0 : y.getNumElements() / (m * n);
-  const Tensor *bias = op.getBias() ? &e[op.getBias()] : nullptr;
-  double u =
-      e.getAccumulationRoundoff() * getSumConstant(k + (bias != nullptr));
+  double u = e.getAccumulationRoundoff() *
+             getSumConstant(k + factors + (bias != nullptr));
   std::vector<double> magnitudes(m * n);
   for (int64_t index = 0; index < matrices; ++index) {
-    std::vector<double> lhs = takeMatrix(left, index, op.getTransposeLhs());
-    std::vector<double> rhs = takeMatrix(right, index, op.getTransposeRhs());
+    std::vector<double> lhs = takeMatrix(left, index, transposeLeft);
+    std::vector<double> rhs = takeMatrix(right, index, transposeRight);
     MutableArrayRef<double> sums = y.getFloats().slice(index * m * n, m * n);
     accumulateProduct(lhs, rhs, sums, m, k, n);
-    for (int64_t i = 0; bias && i < m * n; ++i)
-      sums[i] += (*bias)[i % n];
+    for (int64_t i = 0; i < m * n; ++i)
+      sums[i] = sums[i] * scale + (bias ? (*bias)[i % n] : 0.0);
     if (!e.wantsErrors())
       continue;
     takeMagnitudes(lhs);
@@ -67,11 +78,29 @@ static void evaluateMatmul(MatmulOp op, Evaluation &e) {
     accumulateProduct(lhs, rhs, magnitudes, m, k, n);
     for (int64_t i = 0; i < m * n; ++i) {
       double shift = bias ? (*bias)[i % n] : 0.0;
-      e.setError(0, index * m * n + i, u * (magnitudes[i] + std::fabs(shift)));
+      e.setError(0, index * m * n + i,
+                 u * (magnitudes[i] * std::fabs(scale) + std::fabs(shift)));
     }
   }
 }
 
+static void evaluateMatmul(MatmulOp op, Evaluation &e) {
+  Product product{e[op.getLhs()], e[op.getRhs()], op.getTransposeLhs(),
+                  op.getTransposeRhs()};
+  if (op.getBias())
+    product.bias = &e[op.getBias()];
+  product.evaluate(e);
+}
+
+static void evaluateScaledMatmul(ScaledMatmulOp op, Evaluation &e) {
+  Product product{e[op.getLhs()], e[op.getRhs()], false, true};
+  product.scale = e[op.getLhsScale()].getFloats().front() *
+                  e[op.getRhsScale()].getFloats().front();
+  product.factors = 2;
+  product.evaluate(e);
+}
+
 void mlir::binade::addContraction(Reference &reference) {
   reference.add<MatmulOp>(evaluateMatmul);
+  reference.add<ScaledMatmulOp>(evaluateScaledMatmul);
 }

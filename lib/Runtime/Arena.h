@@ -31,6 +31,13 @@ private:
   std::uint64_t mapped = 0;
 };
 
+/// Bytes [begin, end) of an arena.
+struct ArenaRange {
+  std::uint64_t begin, end;
+
+  std::uint64_t size() const { return end - begin; }
+};
+
 /// Memory that this process could have in all: the machine's, or the control
 /// group's limit where that is less.
 std::uint64_t availableMemory();

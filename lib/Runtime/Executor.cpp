@@ -6,7 +6,6 @@
 #include "Launch.h"
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 
 using namespace binade;
 using namespace binade::plan;
@@ -23,25 +22,17 @@ Result<Executor> Executor::create(const Setup &setup) {
   IeeeMode mode;
   OpenMPThreads openMP(setup.threads);
   Memory memory{setup.arena, setup.plan->buffers};
-  for (auto [records, into] :
-       {std::pair(&setup.plan->records, &executor.steps),
-        std::pair(&setup.plan->accumulation, &executor.accumulation),
-        std::pair(&setup.plan->evaluation, &executor.evaluation)}) {
+  for (std::size_t i = 0; i < executor.lists.size(); ++i) {
     Result<Steps> steps =
-        executor.prepare(*records, memory, setup.threads, setup);
+        executor.prepare(getRecords(*setup.plan, static_cast<RecordList>(i)),
+                         memory, setup.threads, setup);
     if (!steps)
       return steps.takeError();
-    *into = *std::move(steps);
+    executor.lists[i] = *std::move(steps);
   }
   if (Result<void> done = executor.provideScratch(setup); !done)
     return done.takeError();
   return executor;
-}
-
-static std::string_view kindOf(const Record &record) {
-  static constexpr std::string_view kinds[] = {"launch", "matmul",
-                                               "convolution", "copy", "loop"};
-  return kinds[record.body.index()];
 }
 
 Result<Executor::Steps> Executor::prepare(const std::vector<Record> &records,
@@ -64,8 +55,7 @@ Result<Executor::Steps> Executor::prepare(const std::vector<Record> &records,
                                                          record.label + "'");
       step.operation = *std::move(operation);
     }
-    step.label = record.label;
-    step.kind = kindOf(record);
+    step.record = &record;
     prepared.push_back(std::move(step));
   }
   return prepared;
@@ -154,19 +144,20 @@ Result<void> Executor::provideScratch(const Setup &setup) {
   return {};
 }
 
-void Executor::runAlone(Steps &steps) {
+void Executor::run(RecordList list) {
   IeeeMode mode;
   OpenMPThreads openMP(context.threads);
   // oneDNN forks the same team without asking for a mode: its threads get it
   // here and keep it. (They are created with that of the process's first fork.)
   context.team->setModeOfTeam(context.threads);
-  run(steps, context);
+  run(lists[static_cast<std::size_t>(list)], context);
 }
 
 void Executor::run(const std::function<bool(std::size_t)> &after) {
   IeeeMode mode;
   OpenMPThreads openMP(context.threads);
   context.team->setModeOfTeam(context.threads);
+  Steps &steps = lists[static_cast<std::size_t>(RecordList::Step)];
   for (std::size_t number = 0; number < steps.size(); ++number) {
     run(steps[number], context);
     if (!after(number))
@@ -175,9 +166,7 @@ void Executor::run(const std::function<bool(std::size_t)> &after) {
 }
 
 void Executor::run(const RecordPlace &place) {
-  Steps *list = place.list == RecordList::Step           ? &steps
-                : place.list == RecordList::Accumulation ? &accumulation
-                                                         : &evaluation;
+  Steps *list = &lists[static_cast<std::size_t>(place.list)];
   Step *step = nullptr;
   bool isAlone = false;
   for (std::size_t number : place.path) {
@@ -202,25 +191,24 @@ void Executor::run(Steps &steps, ExecutionContext &context) const {
 }
 
 void Executor::run(Step &step, ExecutionContext &context) const {
-  if (step.isParallel) {
-    runParallel(step, context);
-  } else if (!step.operation) {
-    context.iteration.push_back(0);
-    for (std::int64_t n = 0; n < step.count; ++n) {
-      context.iteration.back() = n;
-      run(step.bodies.front(), context);
-    }
-    context.iteration.pop_back();
-  } else if (!profiling) {
+  double begin = profiler ? profiler->now() : 0;
+  if (step.operation)
     step.operation->run(context);
-  } else {
-    auto start = std::chrono::steady_clock::now();
-    step.operation->run(context);
-    std::chrono::duration<double> time =
-        std::chrono::steady_clock::now() - start;
-    step.seconds += time.count();
-    ++step.calls;
+  else
+    runLoop(step, context);
+  if (profiler)
+    profiler->add(context.lane, {step.record, begin, profiler->now()});
+}
+
+void Executor::runLoop(Step &loop, ExecutionContext &context) const {
+  if (loop.isParallel)
+    return runParallel(loop, context);
+  context.iteration.push_back(0);
+  for (std::int64_t n = 0; n < loop.count; ++n) {
+    context.iteration.back() = n;
+    run(loop.bodies.front(), context);
   }
+  context.iteration.pop_back();
 }
 
 /// Each slot takes the next iteration until none is left.
@@ -230,6 +218,7 @@ void Executor::runParallel(Step &loop, const ExecutionContext &outer) const {
     OpenMPThreads openMP(1); // As when the operations were prepared.
     ExecutionContext context = outer;
     context.threads = 1;
+    context.lane = static_cast<std::size_t>(slot) + 1;
     context.iteration.push_back(0);
     for (std::int64_t n; (n = next.fetch_add(1)) < loop.count;) {
       context.iteration.back() = n;
@@ -240,21 +229,19 @@ void Executor::runParallel(Step &loop, const ExecutionContext &outer) const {
   outer.team->parallelFor(outer.threads, slots, work);
 }
 
-/// Operations of a parallel loop share the time with those of its other slots.
-void Executor::addTo(std::vector<RecordProfile> &profile, const Steps &steps,
-                     double share) {
+void Executor::addTo(Profiler::Implementations &implementations,
+                     const Steps &steps) {
   for (const Step &step : steps) {
     if (step.operation)
-      profile.push_back({step.label, std::string(step.kind),
-                         step.operation->getImplementation(), step.calls,
-                         step.seconds * share});
-    for (const Steps &body : step.bodies)
-      addTo(profile, body, share / static_cast<double>(step.bodies.size()));
+      implementations[step.record] = step.operation->getImplementation();
+    else
+      addTo(implementations, step.bodies.front());
   }
 }
 
-std::vector<RecordProfile> Executor::getProfile() const {
-  std::vector<RecordProfile> profile;
-  addTo(profile, steps, 1);
-  return profile;
+Profiler::Implementations Executor::getImplementations() const {
+  Profiler::Implementations implementations;
+  for (const Steps &steps : lists)
+    addTo(implementations, steps);
+  return implementations;
 }

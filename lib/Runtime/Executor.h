@@ -6,6 +6,7 @@
 #include "Arena.h"
 #include "KernelObject.h"
 #include "Operation.h"
+#include "Profiler.h"
 #include "binade/Runtime/Program.h"
 
 namespace binade {
@@ -23,10 +24,7 @@ public:
   };
   static Result<Executor> create(const Setup &setup);
 
-  void run() { runAlone(steps); }
-  /// Execute the plan's accumulation or evaluation instead of its step.
-  void accumulate() { runAlone(accumulation); }
-  void evaluate() { runAlone(evaluation); }
+  void run(RecordList list);
   /// Calls `after` with the number of each record of the plan that was
   /// executed, until it says false: then the rest is left out.
   void run(const std::function<bool(std::size_t)> &after);
@@ -34,8 +32,9 @@ public:
 
   /// Scratch memory beyond what the plan reserved.
   std::uint64_t getExtraBytes() const { return extra.size(); }
-  void setProfiling(bool on) { profiling = on; }
-  std::vector<RecordProfile> getProfile() const;
+  /// Gets all executions from now on; null for none.
+  void setProfiler(Profiler *to) { profiler = to; }
+  Profiler::Implementations getImplementations() const;
 
 private:
   struct Step {
@@ -44,10 +43,7 @@ private:
     /// Of a loop; of a parallel loop one for each slot.
     std::vector<std::vector<Step>> bodies;
     bool isParallel = false;
-    std::string label;
-    std::string_view kind;
-    std::int64_t calls = 0;
-    double seconds = 0;
+    const plan::Record *record = nullptr;
   };
   using Steps = std::vector<Step>;
   /// An operation for whose scratch memory the plan reserved too little.
@@ -67,18 +63,18 @@ private:
                                              unsigned threads,
                                              const Setup &setup);
   Result<void> provideScratch(const Setup &setup);
-  void runAlone(Steps &steps);
   void run(Step &step, ExecutionContext &context) const;
+  void runLoop(Step &loop, ExecutionContext &context) const;
   void run(Steps &steps, ExecutionContext &context) const;
   void runParallel(Step &loop, const ExecutionContext &context) const;
-  static void addTo(std::vector<RecordProfile> &profile, const Steps &steps,
-                    double share);
+  static void addTo(Profiler::Implementations &implementations,
+                    const Steps &steps);
 
-  Steps steps, accumulation, evaluation;
+  std::array<Steps, kNumRecordLists> lists;
   std::vector<Need> needs;
   Arena extra;
   ExecutionContext context;
-  bool profiling = false;
+  Profiler *profiler = nullptr;
   bool emulatesF16 = false; ///< And has said so.
 };
 

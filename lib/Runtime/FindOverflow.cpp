@@ -5,6 +5,7 @@
 #include "binade/Container/FloatConversion.h"
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <set>
 
 using namespace binade;
@@ -27,9 +28,13 @@ struct Range {
   bool isOverflow() const { return notFinite > minusInfinite; }
 };
 
+/// What a buffer holds, until the next one is asked for; empty where its device
+/// fails.
+using Fetch = std::function<std::span<const std::byte>(const Buffer &)>;
+
 class OverflowFinder {
 public:
-  OverflowFinder(const Plan &plan, const std::byte *arena);
+  OverflowFinder(const Plan &plan, Fetch fetch);
 
   /// Looks at what record `number` read and wrote; true once it made an
   /// overflow.
@@ -42,7 +47,7 @@ private:
   std::string findReader(std::size_t writer, std::uint32_t buffer) const;
 
   const Plan &plan;
-  const std::byte *arena;
+  Fetch fetch;
   /// Buffers whose bytes need not all be values: other records write other
   /// parts, or other slots.
   std::set<std::uint32_t> partial;
@@ -53,8 +58,8 @@ private:
 };
 } // namespace
 
-OverflowFinder::OverflowFinder(const Plan &plan, const std::byte *arena)
-    : plan(plan), arena(arena), users(plan.buffers.size()) {
+OverflowFinder::OverflowFinder(const Plan &plan, Fetch fetch)
+    : plan(plan), fetch(std::move(fetch)), users(plan.buffers.size()) {
   for (const Record &record : plan.records) {
     std::set<std::uint32_t> used;
     forEachView(record, [&](const View &view) {
@@ -85,12 +90,11 @@ OverflowFinder::findBuffers(const Record &record) const {
 }
 
 template <typename T, typename Convert>
-static Range measureAs(const std::byte *data, std::uint64_t bytes,
-                       Convert convert) {
+static Range measureAs(std::span<const std::byte> bytes, Convert convert) {
   Range range;
-  for (std::uint64_t at = 0; at + sizeof(T) <= bytes; at += sizeof(T)) {
+  for (std::size_t at = 0; at + sizeof(T) <= bytes.size(); at += sizeof(T)) {
     T value;
-    std::memcpy(&value, data + at, sizeof(T));
+    std::memcpy(&value, bytes.data() + at, sizeof(T));
     range.add(convert(value));
   }
   return range;
@@ -98,17 +102,19 @@ static Range measureAs(const std::byte *data, std::uint64_t bytes,
 
 Range OverflowFinder::measure(std::uint32_t index) const {
   const Buffer &buffer = plan.buffers[index];
-  const std::byte *data = arena + buffer.offset;
+  if (!isFloat(buffer.dtype))
+    return {};
+  std::span<const std::byte> bytes = fetch(buffer);
   auto same = [](auto value) { return static_cast<double>(value); };
   switch (buffer.dtype) {
   case DType::F64:
-    return measureAs<double>(data, buffer.bytes, same);
+    return measureAs<double>(bytes, same);
   case DType::F32:
-    return measureAs<float>(data, buffer.bytes, same);
+    return measureAs<float>(bytes, same);
   case DType::F16:
-    return measureAs<std::uint16_t>(data, buffer.bytes, f16ToFloat);
+    return measureAs<std::uint16_t>(bytes, f16ToFloat);
   case DType::BF16:
-    return measureAs<std::uint16_t>(data, buffer.bytes, bf16ToFloat);
+    return measureAs<std::uint16_t>(bytes, bf16ToFloat);
   default:
     return {};
   }
@@ -153,11 +159,26 @@ bool OverflowFinder::visit(std::size_t number) {
 }
 
 std::optional<Overflow> Program::findOverflow() {
-  // What is left of other steps means nothing.
-  for (std::span<std::byte> span : implementation->transient)
-    std::memset(span.data(), 0, span.size());
-  OverflowFinder finder(implementation->plan, implementation->arena.data());
-  implementation->executor.run(
-      [&](std::size_t number) { return !finder.visit(number); });
+  Implementation &made = *implementation;
+  cuda::Engine *engine = made.engine.get();
+  // What is left of other steps means nothing. A device that fails here says so
+  // again when it is asked for the state.
+  if (!made.fillTransient(std::byte(0)) || (engine && !engine->upload()))
+    return std::nullopt;
+  std::vector<std::byte> copy;
+  OverflowFinder finder(
+      made.plan, [&](const Buffer &buffer) -> std::span<const std::byte> {
+        if (!engine)
+          return {made.arena.data() + buffer.offset, buffer.bytes};
+        copy.resize(buffer.bytes);
+        if (!engine->read(copy.data(), buffer))
+          copy.clear();
+        return copy;
+      });
+  auto after = [&](std::size_t number) { return !finder.visit(number); };
+  if (!engine)
+    made.executor.run(after);
+  else if (!engine->run(after))
+    return std::nullopt;
   return finder.found;
 }

@@ -70,7 +70,7 @@ describe(const View &view, std::vector<std::int64_t> sizes, DType type) {
 std::unique_ptr<Operation> binade::createOneDnnMatmul(const Matmul &matmul,
                                                       const Memory &memory) {
   const OneDnn *dnn = OneDnn::get();
-  if (!dnn)
+  if (!dnn || matmul.lhsScale || matmul.rhsScale)
     return nullptr;
   auto layoutOf = [&](const View &view, std::int64_t rows,
                       std::int64_t columns) {

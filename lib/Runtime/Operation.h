@@ -15,6 +15,8 @@ namespace binade {
 struct ExecutionContext {
   ThreadTeam *team = nullptr;
   unsigned threads = 1;
+  /// 0, or the slot of the parallel loop around the record and 1.
+  std::size_t lane = 0;
   /// Of the loops around the record, outermost first.
   std::vector<std::int64_t> iteration;
 };

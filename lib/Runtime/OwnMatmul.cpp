@@ -53,7 +53,7 @@ private:
   void runShared(const ExecutionContext &context);
 
   Operand lhs, rhs, out;
-  std::optional<Address> bias;
+  std::optional<Address> lhsScale, rhsScale, bias;
   DType biasType = DType::F32;
   std::int64_t biasStride = 0;
   std::vector<std::int64_t> batch;
@@ -67,6 +67,7 @@ private:
   std::int64_t itemColumns;  ///< Columns of one item.
   Position base = {};
   std::byte *biasBase = nullptr;
+  float scale = 1;
 };
 } // namespace
 
@@ -75,6 +76,10 @@ OwnMatmul::OwnMatmul(const Matmul &matmul, const Memory &memory,
     : TiledOperation(threadCount), lhs(matmul.lhs, memory),
       rhs(matmul.rhs, memory), out(matmul.out, memory), batch(matmul.batch),
       m(matmul.m), n(matmul.n), k(matmul.k), accumulate(matmul.accumulate) {
+  if (matmul.lhsScale)
+    lhsScale = memory.addressOf(*matmul.lhsScale);
+  if (matmul.rhsScale)
+    rhsScale = memory.addressOf(*matmul.rhsScale);
   if (matmul.bias) {
     bias = memory.addressOf(*matmul.bias);
     biasType = memory.typeOf(*matmul.bias);
@@ -169,7 +174,8 @@ void OwnMatmul::multiplyRows(const Position &at, std::int64_t row,
       out.rowStride,
       out.columnStride,
       bias ? biasRow : nullptr,
-      accumulate};
+      accumulate,
+      scale};
   for (std::int64_t depth = 0; depth < k; depth += depthBlock) {
     product.depth = std::min(depthBlock, k - depth);
     product.right = right + depth * kernels.columns;
@@ -230,6 +236,10 @@ void OwnMatmul::runShared(const ExecutionContext &context) {
 void OwnMatmul::run(const ExecutionContext &context) {
   base = {lhs.address.at(context.iteration), rhs.address.at(context.iteration),
           out.address.at(context.iteration)};
+  scale = 1;
+  for (const std::optional<Address> *side : {&lhsScale, &rhsScale})
+    if (*side)
+      scale *= *reinterpret_cast<const float *>((*side)->at(context.iteration));
   if (bias)
     biasBase = bias->at(context.iteration);
   if (packsPrivately)

@@ -188,6 +188,7 @@ Program::Implementation::prepareCuda(std::span<const ModuleImages> modules) {
   if (!made)
     return made.takeError();
   engine = *std::move(made);
+  findTransient();
   return {};
 }
 
@@ -223,20 +224,31 @@ Program::Implementation::prepareCpu(std::span<const std::byte> object) {
 static bool keepsValue(Role role) { return role < Role::Output; }
 
 void Program::Implementation::findTransient() {
-  std::vector<std::span<std::byte>> kept;
+  std::vector<ArenaRange> kept;
   for (const Port &port : plan.ports)
-    if (keepsValue(port.role))
-      kept.push_back(tensorOf(port).bytes);
+    if (keepsValue(port.role)) {
+      const Buffer &buffer = plan.buffers[port.buffer];
+      kept.push_back({buffer.offset, buffer.offset + buffer.bytes});
+    }
   std::sort(kept.begin(), kept.end(),
-            [](auto a, auto b) { return a.data() < b.data(); });
-  std::byte *position = arena.data();
-  for (std::span<std::byte> span : kept) {
-    if (position < span.data())
-      transient.emplace_back(position, span.data());
-    position = std::max(position, span.data() + span.size());
+            [](ArenaRange a, ArenaRange b) { return a.begin < b.begin; });
+  std::uint64_t position = 0;
+  for (ArenaRange range : kept) {
+    if (position < range.begin)
+      transient.push_back({position, range.begin});
+    position = std::max(position, range.end);
   }
-  if (std::byte *end = arena.data() + arena.size(); position < end)
-    transient.emplace_back(position, end);
+  if (position < plan.arenaBytes)
+    transient.push_back({position, plan.arenaBytes});
+}
+
+Result<void> Program::Implementation::fillTransient(std::byte value) {
+  for (ArenaRange range : transient)
+    if (!engine)
+      std::fill_n(arena.data() + range.begin, range.size(), value);
+    else if (Result<void> done = engine->fill(range, value); !done)
+      return done;
+  return {};
 }
 
 Tensor Program::Implementation::tensorOf(const Port &port) const {
@@ -283,31 +295,32 @@ std::vector<Tensor> Program::tensors(Role role) const {
   return all;
 }
 
-void Program::Implementation::clear() {
+Result<void> Program::Implementation::clear() {
   if (poisons)
-    for (std::span<std::byte> span : transient)
-      std::memset(span.data(), 0xff, span.size());
+    if (Result<void> done = fillTransient(std::byte(0xff)); !done)
+      return done;
   for (const Port *fault : indexFaults) {
     std::span<std::byte> bytes = tensorOf(*fault).bytes;
     std::memset(bytes.data(), 0, bytes.size());
   }
+  return {};
 }
 
-Result<void> Program::Implementation::execute(cuda::Engine::Program program) {
-  clear();
-  if (engine)
-    return engine->run(program);
-  if (program == cuda::Engine::Step)
-    executor.run();
-  else if (program == cuda::Engine::Accumulation)
-    executor.accumulate();
-  else
-    executor.evaluate();
+Result<void> Program::Implementation::execute(RecordList list) {
+  if (Result<void> done = clear(); !done)
+    return done;
+  double begin = profiler ? profiler->now() : 0;
+  if (!engine)
+    executor.run(list);
+  else if (Result<void> done = engine->run(list); !done)
+    return done;
+  if (profiler)
+    profiler->add({list, begin, profiler->now()});
   return {};
 }
 
 Result<void> Program::run() {
-  if (Result<void> done = implementation->execute(cuda::Engine::Step); !done)
+  if (Result<void> done = implementation->execute(RecordList::Step); !done)
     return done;
   for (const Port *accumulator : implementation->accumulators) {
     std::span<std::byte> bytes = implementation->tensorOf(*accumulator).bytes;
@@ -317,7 +330,7 @@ Result<void> Program::run() {
 }
 
 Result<double> Program::accumulate() {
-  if (auto done = implementation->execute(cuda::Engine::Accumulation); !done)
+  if (auto done = implementation->execute(RecordList::Accumulation); !done)
     return done.takeError();
   return *readScalar(*this, Role::Metric, kBatchLoss);
 }
@@ -325,7 +338,7 @@ Result<double> Program::accumulate() {
 bool Program::hasEvaluation() const { return !getPlan().evaluation.empty(); }
 
 Result<double> Program::evaluate() {
-  if (auto done = implementation->execute(cuda::Engine::Evaluation); !done)
+  if (auto done = implementation->execute(RecordList::Evaluation); !done)
     return done.takeError();
   return *readScalar(*this, Role::Metric, kEvalLoss);
 }
@@ -338,14 +351,6 @@ std::optional<std::string_view> Program::findIndexFault() const {
       return std::string_view(fault->name).substr(kOutOfRange.size());
   }
   return std::nullopt;
-}
-
-void Program::setProfiling(bool on) {
-  implementation->executor.setProfiling(on);
-}
-
-std::vector<RecordProfile> Program::getProfile() const {
-  return implementation->executor.getProfile();
 }
 
 template <typename T> static double readAs(std::span<const std::byte> bytes) {

@@ -23,11 +23,12 @@ struct Program::Implementation {
   Executor executor;
   /// Of a CUDA device, which then is what executes.
   std::unique_ptr<cuda::Engine> engine;
+  std::unique_ptr<Profiler> profiler; ///< Null unless profiling.
   std::vector<const plan::Port *> accumulators;
   /// What says that a launch met an index out of range.
   std::vector<const plan::Port *> indexFaults;
   /// Parts of the arena without a meaning before a step.
-  std::vector<std::span<std::byte>> transient;
+  std::vector<ArenaRange> transient;
 
   /// Reads settings and the environment, and finds what runs the plan.
   Result<void> prepare(std::span<const std::byte> object,
@@ -35,9 +36,13 @@ struct Program::Implementation {
   Result<void> prepareCpu(std::span<const std::byte> object);
   Result<void> prepareCuda(std::span<const ModuleImages> modules);
   void findTransient();
-  Result<void> execute(cuda::Engine::Program program);
+  /// Writes `value` to all memory that has no meaning before a step.
+  Result<void> fillTransient(std::byte value);
+  Result<void> execute(RecordList list);
+  Profiler::Implementations getImplementations() const;
+  Result<Ceilings> measureCeilings();
   /// Before a step or an evaluation.
-  void clear();
+  Result<void> clear();
   Tensor tensorOf(const plan::Port &port) const;
 
   // Initial values.

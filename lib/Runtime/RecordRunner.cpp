@@ -6,19 +6,6 @@
 
 using namespace binade;
 
-const std::vector<plan::Record> &binade::getRecords(const Plan &plan,
-                                                    RecordList list) {
-  switch (list) {
-  case RecordList::Step:
-    return plan.records;
-  case RecordList::Accumulation:
-    return plan.accumulation;
-  case RecordList::Evaluation:
-    return plan.evaluation;
-  }
-  __builtin_unreachable();
-}
-
 namespace {
 class CpuRunner : public RecordRunner {
 public:

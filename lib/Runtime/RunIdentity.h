@@ -15,11 +15,6 @@ Manifest identifyRun(const Program &program, const Data &data,
 /// The part of that which says what is computed.
 std::map<std::string, std::string> identifyProgram(const Plan &plan);
 
-/// The hash of what a plan computes: of its records and of the types of its
-/// memory, but not of where that lies, what it starts from, how many threads
-/// there are, or what the target and the machine's library need besides.
-std::string hashComputation(Plan plan);
-
 } // namespace binade
 
 #endif // BINADE_LIB_RUNTIME_RUNIDENTITY_H

@@ -12,7 +12,8 @@
 
 namespace binade::tile {
 
-/// `count` x `depth` elements of F32, BF16 or F16; strides in elements.
+/// `count` x `depth` elements of F32, BF16, F16, F8_E4M3 or F8_E5M2; strides in
+/// elements.
 struct Source {
   const void *data = nullptr;
   DType dtype = DType::F32;
@@ -21,13 +22,14 @@ struct Source {
   std::int64_t depth = 0, depthStride = 0; ///< The contracted axis.
 };
 
-/// Where results go: round(sum + bias[column] (+ old element)).
+/// Where results go: round(scale * sum + bias[column] (+ old element)).
 struct Target {
   void *data = nullptr;
   DType dtype = DType::F32;
   std::int64_t rowStride = 0, columnStride = 0;
   const float *bias = nullptr; ///< One per column; may be null.
   bool accumulate = false;
+  float scale = 1;
 };
 
 /// sums[i, j] += sum over depth of left[i, l] * right[l, j], one fused

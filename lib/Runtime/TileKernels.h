@@ -67,6 +67,36 @@ struct F16 {
   }
 };
 
+/// Codes of 8 bits, each a number of its own: only sides of products are.
+template <typename Code> struct Codes {
+  using Stored = std::uint8_t;
+  static Float8 load8(const Stored *from) {
+    Float8 x;
+#pragma clang loop unroll(full)
+    for (int i = 0; i < 8; ++i)
+      x[i] = Code::load(from[i]);
+    return x;
+  }
+};
+
+/// The upper byte of an f16.
+struct E5M2 : Codes<E5M2> {
+  static float load(Stored x) {
+    return F16::load(static_cast<F16::Stored>(x << 8));
+  }
+};
+
+/// An f16 of another bias, but for its NaN.
+struct E4M3 : Codes<E4M3> {
+  static float load(Stored x) {
+    if ((x & 0x7f) == 0x7f)
+      return __builtin_nanf("");
+    return F16::load(
+               static_cast<F16::Stored>((x & 0x80) << 8 | (x & 0x7f) << 7)) *
+           256.0f;
+  }
+};
+
 std::int64_t smaller(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 
 /// rows[i][l] -> columns: afterwards x[l] holds position l of all eight rows.
@@ -169,12 +199,18 @@ void packAs(const Source &source, std::int64_t width, float *to,
 
 void pack(const Source &source, std::int64_t width, float *to,
           std::int64_t pitch) {
-  if (source.dtype == DType::F32)
-    packAs<F32>(source, width, to, pitch);
-  else if (source.dtype == DType::BF16)
-    packAs<BF16>(source, width, to, pitch);
-  else
-    packAs<F16>(source, width, to, pitch);
+  switch (source.dtype) {
+  case DType::F32:
+    return packAs<F32>(source, width, to, pitch);
+  case DType::BF16:
+    return packAs<BF16>(source, width, to, pitch);
+  case DType::F8_E4M3:
+    return packAs<E4M3>(source, width, to, pitch);
+  case DType::F8_E5M2:
+    return packAs<E5M2>(source, width, to, pitch);
+  default:
+    return packAs<F16>(source, width, to, pitch);
+  }
 }
 
 template <typename Type> void gatherAs(const Gather &g) {
@@ -244,10 +280,11 @@ void multiplyPanels(const float *left, const float *right, std::int64_t depth,
 
 /// Rounds one row of sums into the target.
 template <typename Type>
-void storeRow(const float *sums, std::int64_t count, const float *bias,
-              bool accumulate, typename Type::Stored *to, std::int64_t stride) {
+void storeRow(const float *sums, std::int64_t count, float scale,
+              const float *bias, bool accumulate, typename Type::Stored *to,
+              std::int64_t stride) {
   for (std::int64_t j = 0; j < count; ++j) {
-    float sum = sums[j];
+    float sum = sums[j] * scale;
     if (bias)
       sum += bias[j];
     if (accumulate)
@@ -264,10 +301,11 @@ void storeAs(const float *sums, std::int64_t pitch, std::int64_t rows,
        ++i, sums += pitch, to += target.rowStride) {
     // The dense case is a loop of its own, which becomes vectors.
     if (target.columnStride == 1)
-      storeRow<Type>(sums, columns, target.bias, target.accumulate, to, 1);
+      storeRow<Type>(sums, columns, target.scale, target.bias,
+                     target.accumulate, to, 1);
     else
-      storeRow<Type>(sums, columns, target.bias, target.accumulate, to,
-                     target.columnStride);
+      storeRow<Type>(sums, columns, target.scale, target.bias,
+                     target.accumulate, to, target.columnStride);
   }
 }
 

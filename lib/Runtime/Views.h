@@ -23,6 +23,8 @@ void forEachView(Record &record, Visit visit) {
     visit(matmul->out);
     visit(matmul->lhs);
     visit(matmul->rhs);
+    optional(matmul->lhsScale);
+    optional(matmul->rhsScale);
     optional(matmul->bias);
   } else if (auto *convolution = std::get_if<plan::Convolution>(&record.body)) {
     visit(convolution->x);

@@ -47,6 +47,10 @@ static uint64_t toBits(const APFloat &number) {
   return number.bitcastToAPInt().getZExtValue();
 }
 
+double mlir::binade::toDouble(uint64_t bits, FloatType type) {
+  return toFloat(bits, type).convertToDouble();
+}
+
 /// `number` in a narrower format. As on a device, NaN has all bits set but the
 /// sign; PTX calls it canonical.
 static uint64_t round(APFloat number, FloatType type) {

@@ -19,6 +19,9 @@ using LaneFunction = std::function<uint64_t(const uint64_t *operands)>;
 /// contracted.
 LaneFunction getLaneFunction(Operation *op);
 
+/// The number that bits of `type` stand for.
+double toDouble(uint64_t bits, FloatType type);
+
 /// The bits of a number that an attribute names.
 uint64_t getBits(Attribute number);
 

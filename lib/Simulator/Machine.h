@@ -23,7 +23,7 @@ struct Place {
 };
 
 struct Thread {
-  enum class State { Running, AtBarrier, AtShuffle, Done };
+  enum class State { Running, AtBarrier, AtExchange, Done };
 
   int32_t number = 0; ///< In its block.
   std::array<int64_t, 3> id = {};

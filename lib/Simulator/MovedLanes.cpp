@@ -29,10 +29,15 @@ mlir::binade::findMovedLanes(Operation *op) {
     for (uint32_t i = 0; i < count; ++i)
       lane(0, i);
   } else if (auto extract = dyn_cast<vector::ExtractOp>(op)) {
-    if (extract.getSourceVectorType().getRank() != 1 ||
-        !extract.getDynamicPosition().empty())
+    if (!extract.getDynamicPosition().empty())
       return std::nullopt;
-    lane(0, extract.getStaticPosition().front());
+    // The last axes may be whole.
+    int64_t first = 0, rest = countOf(0);
+    for (auto [at, size] : llvm::zip(extract.getStaticPosition(),
+                                     extract.getSourceVectorType().getShape()))
+      first += at * (rest /= size);
+    for (uint32_t i = 0; i < count; ++i)
+      lane(0, first + i);
   } else if (auto insert = dyn_cast<vector::InsertOp>(op)) {
     if (insert.getDestVectorType().getRank() != 1 ||
         !insert.getDynamicPosition().empty())
@@ -40,7 +45,12 @@ mlir::binade::findMovedLanes(Operation *op) {
     for (uint32_t i = 0; i < count; ++i)
       i == insert.getStaticPosition().front() ? lane(0, 0) : lane(1, i);
   } else if (auto slice = dyn_cast<vector::ExtractStridedSliceOp>(op)) {
-    int64_t first = cast<IntegerAttr>(slice.getOffsets()[0]).getInt();
+    // Of the first axis only: what follows it is whole.
+    if (slice.getOffsets().size() != 1)
+      return std::nullopt;
+    VectorType from = slice.getSourceVectorType();
+    int64_t first = cast<IntegerAttr>(slice.getOffsets()[0]).getInt() *
+                    (from.getNumElements() / from.getDimSize(0));
     for (uint32_t i = 0; i < count; ++i)
       lane(0, first + i);
   } else if (auto slice = dyn_cast<vector::InsertStridedSliceOp>(op)) {

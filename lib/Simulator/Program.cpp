@@ -60,14 +60,16 @@ private:
   LogicalResult emit(Operation *op) {
     return TypeSwitch<Operation *, LogicalResult>(op)
         .Case<scf::ForOp, scf::IfOp, scf::YieldOp, gpu::ReturnOp,
-              gpu::BarrierOp, gpu::ShuffleOp, arith::ConstantOp, memref::LoadOp,
+              gpu::BarrierOp, arith::ConstantOp, memref::LoadOp,
               memref::StoreOp, memref::AtomicRMWOp, vector::LoadOp,
               vector::StoreOp, vector::GatherOp, memref::AllocaOp,
               memref::ViewOp, memref::GetGlobalOp,
               memref::ExtractAlignedPointerAsIndexOp, vector::ReductionOp,
-              vector::DeinterleaveOp>([&](auto one) { return emit(one); })
+              vector::DeinterleaveOp, nvgpu::LdMatrixOp, nvgpu::MmaSyncOp>(
+            [&](auto one) { return emit(one); })
         .Case<gpu::ThreadIdOp, gpu::BlockIdOp, gpu::BlockDimOp, gpu::GridDimOp>(
             [&](auto one) { return emitIndex(one); })
+        .Case<gpu::ShuffleOp>([&](auto one) { return emitExchange(one); })
         .Case<gpu::LaneIdOp, gpu::SubgroupIdOp>([&](auto one) {
           bool isLane = isa<gpu::LaneIdOp>(op);
           uint32_t to = get(one.getResult()).first;
@@ -169,17 +171,40 @@ private:
     return success();
   }
 
-  LogicalResult emit(gpu::ShuffleOp shuffle) {
-    program.exchanges[program.instructions.size()] = {
-        shuffle.getMode(),
-        get(shuffle.getValue()).first,
-        get(shuffle.getOffset()).first,
-        get(shuffle.getWidth()).first,
-        get(shuffle.getShuffleResult()).first,
-        get(shuffle.getValid()).first};
-    add(shuffle,
-        [](Machine &, Thread &t) { t.state = Thread::State::AtShuffle; });
+  /// All threads of a warp do `op` when the last one has come to it.
+  LogicalResult addExchange(Operation *op, Exchange exchange) {
+    program.exchanges[program.instructions.size()] = std::move(exchange);
+    add(op, [](Machine &, Thread &t) { t.state = Thread::State::AtExchange; });
     return success();
+  }
+
+  SmallVector<Registers> getAll(ValueRange values) {
+    return llvm::map_to_vector(values, [&](Value value) { return get(value); });
+  }
+
+  template <typename Op> LogicalResult emitExchange(Op op) {
+    return addExchange(op, getExchange(op, getAll(op->getOperands()),
+                                       getAll(op->getResults())));
+  }
+
+  LogicalResult emit(nvgpu::LdMatrixOp op) {
+    if (failed(checkShape(op, op.getSrcMemref().getType())))
+      return failure();
+    Element element = getElement(op.getSrcMemref(), op.getIndices());
+    return addExchange(op,
+                       getExchange(
+                           op, [=](const Thread &t) { return element.of(t); },
+                           get(op.getRes())));
+  }
+
+  LogicalResult emit(nvgpu::MmaSyncOp op) {
+    Type format = op.getMatrixA().getType().getElementType();
+    if ((!format.isF16() && !format.isBF16()) ||
+        !op.getMatrixC().getType().getElementType().isF32() ||
+        op.getMmaShapeAsArray() != std::array<int64_t, 3>{16, 8, 16})
+      return op.emitOpError("is simulated for 16 x 8 x 16 of f16 or bf16 to "
+                            "f32");
+    return emitExchange(op);
   }
 
   template <typename Op> LogicalResult emitIndex(Op op) {
@@ -467,8 +492,7 @@ private:
     LaneFunction compute = getLaneFunction(op);
     if (!compute)
       return op->emitOpError("is not simulated");
-    SmallVector<Registers> operands =
-        llvm::map_to_vector(op->getOperands(), [&](Value x) { return get(x); });
+    SmallVector<Registers> operands = getAll(op->getOperands());
     add(op, [=](Machine &, Thread &t) {
       SmallVector<uint64_t, 4> lane(operands.size());
       for (uint32_t i = 0; i < to.count; ++i) {

@@ -3,7 +3,7 @@
 #ifndef BINADE_LIB_SIMULATOR_PROGRAM_H
 #define BINADE_LIB_SIMULATOR_PROGRAM_H
 
-#include "Machine.h"
+#include "Warp.h"
 #include <functional>
 
 namespace mlir::binade {
@@ -14,18 +14,6 @@ using Action = std::function<void(Machine &, Thread &)>;
 struct Instruction {
   Operation *op;
   Action action;
-};
-
-/// The numbers of a value in registers.
-struct Registers {
-  uint32_t first = 0, count = 0;
-};
-
-/// What the threads of a warp exchange at an instruction, and how.
-struct Exchange {
-  gpu::ShuffleMode mode;
-  uint32_t value, offset, width;
-  uint32_t result, valid;
 };
 
 /// Memory that is there whenever a kernel runs, and the register that names it.
@@ -41,7 +29,7 @@ struct SimulatedProgram {
   size_t registers = 0;
   std::vector<uint32_t> arguments; ///< Their registers.
   std::vector<KernelMemory> workgroup, privates, constants;
-  DenseMap<size_t, Exchange> exchanges;
+  DenseMap<size_t, Exchange> exchanges; ///< By instruction.
 
   /// Emits an error for an op that is not simulated.
   static FailureOr<SimulatedProgram> of(gpu::GPUFuncOp kernel);

@@ -1,7 +1,7 @@
 //===- Simulator.cpp - GPU kernels without a GPU --------------------------===//
 //
 // Blocks run one after the other. Threads of a block run one after the other,
-// too, each up to its next barrier or shuffle: there the others catch up.
+// too, each up to its next barrier or exchange: there the others catch up.
 //
 //===----------------------------------------------------------------------===//
 
@@ -110,62 +110,25 @@ private:
     return program.instructions[thread.next - 1].op;
   }
 
-  /// Lets the threads of a warp that all wait at one shuffle go on; false if
+  /// Lets the threads of a warp that all wait at one exchange go on; false if
   /// none waits at any.
   bool exchange(MutableArrayRef<Thread> warp) {
     auto *waiting = llvm::find_if(warp, [](const Thread &thread) {
-      return thread.state == Thread::State::AtShuffle;
+      return thread.state == Thread::State::AtExchange;
     });
     if (waiting == warp.end())
       return false;
     for (const Thread &thread : warp)
-      if (thread.state != Thread::State::AtShuffle ||
+      if (thread.state != Thread::State::AtExchange ||
           thread.next != waiting->next) {
         machine.fail(*waiting, getOp(*waiting),
-                     "shuffles, and thread " + Twine(thread.number) +
-                         " of its warp does not");
+                     "waits for its warp, and thread " + Twine(thread.number) +
+                         " of it does not");
         return true;
       }
-    const Exchange &how = program.exchanges.find(waiting->next - 1)->second;
-    SmallVector<uint64_t> values;
-    for (const Thread &thread : warp)
-      values.push_back(thread.registers[how.value]);
-    for (auto [index, thread] : llvm::enumerate(warp)) {
-      auto lane = static_cast<int64_t>(index);
-      auto offset = static_cast<int32_t>(thread.registers[how.offset]);
-      auto width = static_cast<int32_t>(thread.registers[how.width]);
-      if (width < 1 || width > kWarp || (width & (width - 1)) != 0) {
-        machine.fail(thread, getOp(thread),
-                     "shuffles among " + Twine(width) +
-                         " lanes, no power of two up to 32");
-        return true;
-      }
-      int64_t begin = lane / width * width, source = lane;
-      switch (how.mode) {
-      case gpu::ShuffleMode::XOR:
-        source = lane ^ offset;
-        break;
-      case gpu::ShuffleMode::UP:
-        source = lane - offset;
-        break;
-      case gpu::ShuffleMode::DOWN:
-        source = lane + offset;
-        break;
-      case gpu::ShuffleMode::IDX:
-        source = begin + (offset & (width - 1));
-        break;
-      }
-      bool isValid = source >= begin && source < begin + width;
-      if (isValid && source >= static_cast<int64_t>(warp.size())) {
-        machine.fail(thread, getOp(thread),
-                     "shuffles with lane " + Twine(source) +
-                         ", which its warp has not");
-        return true;
-      }
-      thread.registers[how.result] = values[isValid ? source : lane];
-      thread.registers[how.valid] = isValid;
+    program.exchanges.find(waiting->next - 1)->second(machine, warp);
+    for (Thread &thread : warp)
       thread.state = Thread::State::Running;
-    }
     return true;
   }
 

@@ -98,8 +98,12 @@ KernelJob &KernelJobs::add(std::string text, StringRef suffix,
   std::string key = getKey(text, options);
   // Symbols of different objects must differ.
   std::string symbol = "k" + key.substr(0, 24);
-  text.replace(text.rfind(("@" + kKernelName + suffix + "(").str()) + 1,
-               kKernelName.size(), symbol);
+  // A kernel of the gpu dialect may have a finish beside it.
+  for (StringRef part : {suffix, StringRef(".finish")}) {
+    size_t at = text.rfind(("@" + kKernelName + part + "(").str());
+    if (at != std::string::npos)
+      text.replace(at + 1, kKernelName.size(), symbol);
+  }
   return jobs
       .try_emplace(key,
                    KernelJob{std::move(text), key, symbol, "", location, {}})

@@ -2,6 +2,7 @@
 
 #include "binade/Target/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
 #include "mlir/IR/AttrTypeSubElements.h"
 
 namespace mlir::binade {
@@ -48,32 +49,34 @@ struct NarrowFloatsToBitsPass
             replaced = values.bitcast(getBits(values.getElementType()));
           return std::pair(replaced, WalkResult::skip());
         });
-    // Casts know which format their bits have: ask before it is gone.
-    SmallVector<std::pair<Operation *, Type>> casts;
+    // Casts and products know which format their bits have: ask before it is
+    // gone.
+    SmallVector<std::pair<OpOperand *, Type>> reads;
+    SmallVector<std::pair<OpResult, Type>> writes;
     getOperation().walk([&](Operation *op) {
-      if (isa<arith::ExtFOp>(op) &&
-          isNarrow(getElementTypeOrSelf(op->getOperand(0))))
-        casts.push_back({op, op->getOperand(0).getType()});
-      if (isa<arith::TruncFOp>(op) &&
-          isNarrow(getElementTypeOrSelf(op->getResult(0))))
-        casts.push_back({op, op->getResult(0).getType()});
+      if (!isa<arith::ExtFOp, arith::TruncFOp, nvgpu::MmaSyncOp>(op))
+        return;
+      for (OpOperand &x : op->getOpOperands())
+        if (isNarrow(getElementTypeOrSelf(x.get())))
+          reads.push_back({&x, x.get().getType()});
+      for (OpResult y : op->getResults())
+        if (isNarrow(getElementTypeOrSelf(y)))
+          writes.push_back({y, y.getType()});
     });
     replacer.recursivelyReplaceElementsIn(getOperation(), /*replaceAttrs=*/true,
                                           /*replaceLocs=*/false,
                                           /*replaceTypes=*/true);
-    for (auto [op, type] : casts) {
-      OpBuilder b(op);
-      if (isa<arith::ExtFOp>(op)) {
-        Value x =
-            arith::BitcastOp::create(b, op->getLoc(), type, op->getOperand(0));
-        op->setOperand(0, x);
-        continue;
-      }
-      Value y = op->getResult(0);
+    for (auto [x, type] : reads) {
+      OpBuilder b(x->getOwner());
+      x->set(
+          arith::BitcastOp::create(b, x->getOwner()->getLoc(), type, x->get()));
+    }
+    for (auto [y, type] : writes) {
+      OpBuilder b(y.getOwner());
       Type held = withElement(type, getBits(getElementTypeOrSelf(type)));
       y.setType(type);
-      b.setInsertionPointAfter(op);
-      auto pattern = arith::BitcastOp::create(b, op->getLoc(), held, y);
+      b.setInsertionPointAfter(y.getOwner());
+      auto pattern = arith::BitcastOp::create(b, y.getLoc(), held, y);
       y.replaceAllUsesExcept(pattern, pattern);
     }
     getOperation().walk([](arith::BitcastOp op) {

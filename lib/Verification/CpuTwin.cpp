@@ -33,6 +33,8 @@ public:
         matmul->kernel.clear();
       } else if (auto *copy = std::get_if<plan::Copy>(&record.body)) {
         copy->kernel.clear();
+      } else if (auto *conv = std::get_if<plan::Convolution>(&record.body)) {
+        conv->deviceKernel.clear();
       }
     }
     return success();

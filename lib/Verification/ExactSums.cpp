@@ -92,8 +92,9 @@ public:
     int64_t right = getOffset(matmul.rhs, index, 0, j);
     size_t rows = matmul.batch.size();
     ExactSum sum;
+    double scale = getScale();
     for (int64_t l = 0; l < matmul.k; ++l)
-      sum.add(readBefore(Lhs, left + l * matmul.lhs.strides[rows + 1]) *
+      sum.add(scale * readBefore(Lhs, left + l * matmul.lhs.strides[rows + 1]) *
               readBefore(Rhs, right + l * matmul.rhs.strides[rows]));
     int64_t out = getOffset(matmul.out, index, i, j);
     if (matmul.bias)
@@ -106,6 +107,15 @@ public:
   enum Operand { Lhs, Rhs, Out, Bias }; ///< Of `listAccesses`.
 
 private:
+  /// The product of the scales, which stand behind the bias.
+  double getScale() const {
+    double scale = 1;
+    for (size_t i = Bias + matmul.bias.has_value();
+         i < execution.accesses.size(); ++i)
+      scale *= readElement(execution.accesses[i].dtype, execution.before[i], 0);
+    return scale;
+  }
+
   std::vector<int64_t> getBatch(int64_t number) const {
     std::vector<int64_t> index(matmul.batch.size());
     for (size_t axis = index.size(); axis-- > 0;) {

@@ -84,14 +84,11 @@ SimulatedRunner::list(const plan::Record &record) const {
   if (auto *copy = std::get_if<plan::Copy>(&record.body))
     return listStarts(plan, copy->kernel, std::array{copy->from, copy->to},
                       where);
-  auto *matmul = std::get_if<plan::Matmul>(&record.body);
-  if (!matmul)
-    return Error{where, "convolutions do not run on CUDA devices yet",
-                 ExitCode::Device};
-  std::vector<plan::View> operands = {matmul->lhs, matmul->rhs, matmul->out};
-  if (matmul->bias)
-    operands.push_back(*matmul->bias);
-  return listStarts(plan, matmul->kernel, operands, where);
+  if (auto *matmul = std::get_if<plan::Matmul>(&record.body))
+    return listStarts(plan, matmul->kernel, matmul->getOperands(), where);
+  auto &convolution = std::get<plan::Convolution>(record.body);
+  return listStarts(plan, convolution.deviceKernel, convolution.getOperands(),
+                    where);
 }
 
 static size_t countBytes(MemRefType memory) {

@@ -51,3 +51,27 @@ func.func @wrong_result(%a: tensor<64x8xf32>, %b: tensor<64x32xf32>) {
   %r = binade.matmul %a, %b {transpose_lhs} : (tensor<64x8xf32>, tensor<64x32xf32>) -> tensor<64x32xf32>
   return
 }
+
+// -----
+
+func.func @scaled_ranks_differ(%a: tensor<2x8x64xf8E4M3FN>, %b: tensor<32x64xf8E4M3FN>, %s: tensor<f32>) {
+  // expected-error@+1 {{expects sides of one rank of at least 2 and equal leading axes, got 'tensor<2x8x64xf8E4M3FN>' and 'tensor<32x64xf8E4M3FN>'}}
+  %r = binade.scaled_matmul %a, %s, %b, %s : (tensor<2x8x64xf8E4M3FN>, tensor<f32>, tensor<32x64xf8E4M3FN>, tensor<f32>) -> tensor<8x32xf32>
+  return
+}
+
+// -----
+
+func.func @scaled_rows_differ(%a: tensor<8x64xf8E4M3FN>, %b: tensor<32x48xf8E4M3FN>, %s: tensor<f32>) {
+  // expected-error@+1 {{expects rows of one length and a result of one element for each two, got 'tensor<8x64xf8E4M3FN>', 'tensor<32x48xf8E4M3FN>' and 'tensor<8x32xf32>'}}
+  %r = binade.scaled_matmul %a, %s, %b, %s : (tensor<8x64xf8E4M3FN>, tensor<f32>, tensor<32x48xf8E4M3FN>, tensor<f32>) -> tensor<8x32xf32>
+  return
+}
+
+// -----
+
+func.func @scaled_wrong_result(%a: tensor<8x64xf8E4M3FN>, %b: tensor<32x64xf8E4M3FN>, %s: tensor<f32>) {
+  // expected-error@+1 {{expects rows of one length and a result of one element for each two, got 'tensor<8x64xf8E4M3FN>', 'tensor<32x64xf8E4M3FN>' and 'tensor<32x8xf32>'}}
+  %r = binade.scaled_matmul %a, %s, %b, %s : (tensor<8x64xf8E4M3FN>, tensor<f32>, tensor<32x64xf8E4M3FN>, tensor<f32>) -> tensor<32x8xf32>
+  return
+}

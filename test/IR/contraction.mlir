@@ -27,3 +27,12 @@ func.func @batched(%x: tensor<2x3x8x64xf32>, %w: tensor<2x3x64x4xf32>) -> tensor
   %0 = binade.matmul %x, %w : (tensor<2x3x8x64xf32>, tensor<2x3x64x4xf32>) -> tensor<2x3x8x4xf32>
   return %0 : tensor<2x3x8x4xf32>
 }
+
+// CHECK-LABEL: func.func @scaled
+func.func @scaled(%x: tensor<2x8x64xf8E4M3FN>, %xs: tensor<f32>, %w: tensor<2x32x64xf8E5M2>, %ws: tensor<f32>)
+    -> tensor<2x8x32xbf16> {
+  // CHECK-NEXT: binade.scaled_matmul %arg0, %arg1, %arg2, %arg3 : (tensor<2x8x64xf8E4M3FN>, tensor<f32>, tensor<2x32x64xf8E5M2>, tensor<f32>) -> tensor<2x8x32xbf16>
+  %0 = binade.scaled_matmul %x, %xs, %w, %ws
+    : (tensor<2x8x64xf8E4M3FN>, tensor<f32>, tensor<2x32x64xf8E5M2>, tensor<f32>) -> tensor<2x8x32xbf16>
+  return %0 : tensor<2x8x32xbf16>
+}

@@ -53,8 +53,10 @@ class Bundles:
             )  # fmt: skip
         return bundle
 
-    def train(self, bundle, out, *more, steps=STEPS, code=0, settings="", **options):
-        arguments = [bundle, "--data", self.data, "--order", "sequential",
+    def train(
+        self, bundle, out, *more, steps=STEPS, code=0, settings="", data=None, **options
+    ):
+        arguments = [bundle, "--data", data or self.data, "--order", "sequential",
                      "--steps", steps, *out, *more]  # fmt: skip
         return run(
             "binade-run", *arguments, code=code,

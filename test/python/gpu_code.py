@@ -56,6 +56,15 @@ class Entry:
         )
 
 
+def read_body(ptx: str, symbol: str) -> list[str]:
+    """Labels and instructions of an entry, each on a line."""
+    body = ptx[ptx.index(f".entry {symbol}(") :]
+    body = body[body.index("\n{") + 2 : body.index("\n}")]
+    text = re.sub(r"//.*", "", body)
+    lines = re.findall(r"[^;:{}]+:|[^;]+;", re.sub(r"\s*\n\s*", " ", text))
+    return [line.strip() for line in lines if not line.strip().startswith(".")]
+
+
 def parse(ptx: str) -> list[Entry]:
     described = re.findall(
         r"^// ([\w.]+): (\w+), (\d+) blocks of (\d+) threads, (\d+) bytes of shared "
@@ -65,11 +74,7 @@ def parse(ptx: str) -> list[Entry]:
     )
     entries = []
     for kernel, symbol, *sizes in described:
-        body = ptx[ptx.index(f".entry {symbol}(") :]
-        body = body[body.index("\n{") + 2 : body.index("\n}")]
-        lines = [line.split("//")[0].strip() for line in body.splitlines()]
-        lines = [line for line in lines if line and not line.startswith(".")]
-        entries.append(Entry(kernel, symbol, *map(int, sizes), lines))
+        entries.append(Entry(kernel, symbol, *map(int, sizes), read_body(ptx, symbol)))
     return entries
 
 

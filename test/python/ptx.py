@@ -15,6 +15,7 @@ import numpy as np
 from gpu_code import Entry
 
 WARP = 32
+COLLECTIVE = ("shfl", "ldmatrix", "mma")
 UNSIGNED = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 SIGNED = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
 FLOAT = {16: np.float16, 32: np.float32, 64: np.float64}
@@ -108,7 +109,8 @@ class Block:
         """Threads that may go on, and where they are."""
         for at in np.unique(self.at[~self.done]):
             there = (self.at == at) & ~self.done
-            together = {"shfl": WARP, "bar.": len(there)}.get(self.code[at][:4], 1)
+            op = self.code[at].split(".")[0]
+            together = {"bar": len(there)}.get(op, WARP if op in COLLECTIVE else 1)
             groups = (there | self.done).reshape(-1, together).all(axis=1)
             there &= np.repeat(groups, together)
             if there.any():
@@ -403,6 +405,49 @@ class Block:
         to = operands[0].split("|")
         mask = int(operands[2], 0)
         self.set(to[0], self.registers[operands[1]][self.who ^ mask])
+
+    def do_ldmatrix(self, name, operands):
+        assert name[1:4] == ["sync", "aligned", "m8n8"] and name[-1] == "b16"
+        registers = re.findall(r"[%\w]+", operands[0])
+        memory, where = self.address(operands[1], 16)
+        lane = np.arange(WARP)
+        for number, register in enumerate(registers):
+            values = np.zeros(len(self.who), np.uint32)
+            for first in range(0, len(self.who), WARP):
+                rows = where[first + 8 * number : first + 8 * number + 8]
+                assert (rows + 16 <= len(memory)).all()
+                tile = memory[rows[:, None] + np.arange(16)].view(np.uint16)
+                if "trans" in name:
+                    tile = tile.T
+                pairs = tile.reshape(WARP, 2).astype(np.uint32)
+                values[first + lane] = pairs[:, 0] | pairs[:, 1] << np.uint32(16)
+            self.set(register, values)
+
+    def do_mma(self, name, operands):
+        """Products are exact, added one by one to the sum in f64, and rounded once."""
+        assert name[1:6] == ["sync", "aligned", "m16n8k16", "row", "col"]
+        assert name[6] == name[9] == "f32" and name[7] == name[8]
+        to, *sources = (re.findall(r"[%\w]+", operand) for operand in operands)
+
+        def fragments(registers, dtype):  # By warp, lane, register and half.
+            bits = np.stack([self.get(x, np.uint32) for x in registers], axis=-1)
+            numbers = np.ascontiguousarray(bits).view(dtype).astype(np.float64)
+            return numbers.reshape(-1, WARP, *numbers.shape[1:])
+
+        x = fragments(sources[0], NARROW[name[7]]).reshape(-1, 8, 4, 2, 2, 2)
+        y = fragments(sources[1], NARROW[name[7]]).reshape(-1, 8, 4, 2, 2)
+        z = fragments(sources[2], np.float32).reshape(-1, 8, 4, 2, 2)
+        # Lane 4 g + t; of x by the half of the columns, that of the rows, neighbours.
+        x = x.transpose(0, 4, 1, 3, 2, 5).reshape(-1, 16, 16)
+        y = y.transpose(0, 3, 2, 4, 1).reshape(-1, 16, 8)
+        z = z.transpose(0, 3, 1, 2, 4).reshape(-1, 16, 8)
+        with np.errstate(all="ignore"):
+            for term in range(16):
+                z = z + x[:, :, term, None] * y[:, None, term]
+            sums = z.astype(np.float32).reshape(-1, 2, 8, 4, 2)
+        sums = sums.transpose(0, 2, 3, 1, 4).reshape(-1, 4)
+        for index, register in enumerate(to):
+            self.set(register, np.ascontiguousarray(sums[:, index]))
 
 
 def run(entry: Entry, memories: list[np.ndarray], blocks=None) -> None:

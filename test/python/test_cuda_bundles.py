@@ -68,13 +68,52 @@ def test_a_device_trains_as_the_cpu_does(policy, optimizer, bundles, tmp_path):
     check_close(tmp_path / "cuda", tmp_path / "cpu", optimizer)
 
 
-def test_without_a_library_kernels_multiply(bundles, tmp_path):
+@pytest.mark.parametrize("policy", ["fp32", "fp8-current"])
+def test_without_a_library_kernels_multiply(policy, bundles, tmp_path):
     library_path, out = tmp_path / "lib", ["--out", tmp_path / "run"]
     library_path.mkdir()
     (library_path / "libcuda.so.1").symlink_to(SIMULATED / "libcuda.so.1")
-    bundles.train(bundles.compile(), out, library_path=library_path)
-    bundles.train(bundles.compile("cpu"), ["--out", tmp_path / "cpu"])
+    bundles.train(bundles.compile("cuda", policy), out, library_path=library_path)
+    bundles.train(bundles.compile("cpu", policy), ["--out", tmp_path / "cpu"])
     check_close(tmp_path / "run", tmp_path / "cpu", "adamw")
+
+
+def products(plan):
+    """Operand types of a plan's products, and whether they have scales."""
+    types = [buffer["dtype"] for buffer in plan["buffers"]]
+    for record in plan["records"]:
+        if record["kind"] == "matmul":
+            sides = [types[record[side]["buffer"]] for side in ("lhs", "rhs")]
+            yield (*sides, "lhs_scale" in record and "rhs_scale" in record)
+
+
+def test_codes_are_multiplied_as_they_are(tmp_path):
+    """Forward and both gradients, where lengths are multiples of 16."""
+    model, found = Model("gpt2-tiny", tmp_path), {}
+    given = [tmp_path / "loss.onnx", "--policy", "fp8-current"]
+    for name, target in (("cpu", []), ("sm_80", ["--target", "cuda:sm_80"]),
+                         ("sm_90", CUDA)):  # fmt: skip
+        out = tmp_path / f"{name}.json"
+        run("binade", "compile", *given, *target, "--to", "plan", "-o", out)
+        found[name] = set(products(json.loads(out.read_text())))
+    assert not any("F8" in side for sides in (found["cpu"], found["sm_80"])
+                   for product in sides for side in product[:2])  # fmt: skip
+    assert {p for p in found["sm_90"] if p[0].startswith("F8")} == {
+        ("F8_E4M3", "F8_E4M3", True),  # forward
+        ("F8_E5M2", "F8_E4M3", True),  # by the weight
+        ("F8_E4M3", "F8_E5M2", True),  # by the input
+    }
+    losses_ = []
+    for target in ("cpu", "cuda"):
+        bundle, out = tmp_path / f"{target}.bnd", tmp_path / target
+        more = [*CUDA, "--save-kernels", tmp_path] if target == "cuda" else []
+        run("binade", "compile", *given, *more, "-o", bundle)
+        run(
+            "binade-run", bundle, "--device", target, "--data", model.data, "--steps", 1,
+            "--out", out, BINADE_SIMULATED_KERNELS=str(tmp_path),
+        )  # fmt: skip
+        losses_.append(losses(out))
+    np.testing.assert_allclose(*losses_, rtol=1e-5)
 
 
 def test_runs_of_a_device_are_deterministic(bundles, tmp_path):

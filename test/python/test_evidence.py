@@ -75,7 +75,7 @@ def samples():
     yield "nothing", np.zeros((0, 5), F32)
 
 
-@pytest.mark.parametrize("backend", ["reference", "cpu"])
+@pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
 @pytest.mark.parametrize("x", [pytest.param(x, id=name) for name, x in samples()])
 def test_statistics_are_a_recount(x, backend):
     outputs = evaluate(module(x, MEMBERS), {"arg0": x}, "--backend", backend)

@@ -5,6 +5,7 @@
 #include "binade/Container/Magic.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/ParseModule.h"
+#include "binade/Pipelines/Emulation.h"
 #include "binade/Precision/Summary.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
@@ -120,6 +121,8 @@ FailureOr<::binade::Bundle> Model::compile(const CompileOptions &options) {
   PrecisionSummary summary;
   if (phase <= CompilerPhase::Materialize) {
     if (failed(advance(CompilerPhase::Materialize, options)))
+      return failure();
+    if (failed(reportEmulation(getStep(), options.target, options.isStrict)))
       return failure();
     summary = summarizePrecision(getStep());
     printSavedTotals(llvm::errs(), *module);

@@ -154,6 +154,8 @@ void StepArguments::add(CLI::App &command) {
                   "What to compile for: cuda:CHIP, such as cuda:sm_90; CPUs "
                   "where absent")
       ->type_name("TARGET");
+  command.add_flag("--strict", options.isStrict,
+                   "Refuse formats for which the target has no instructions");
   command
       .add_option("--threads", options.threads,
                   "Threads of library calls; 0 for one per core")
@@ -274,10 +276,13 @@ Result<void> StepArguments::refuseDone(CompilerPhase from) const {
     if (Result<void> ok = refuse(*command, "materialize", what, {"--budget"});
         !ok)
       return ok;
-  if (from >= CompilerPhase::Programs)
-    return refuse(*command, "programs", what,
-                  {"--accumulate", "--accumulate-in-momentum"});
-  return {};
+  if (from < CompilerPhase::Programs)
+    return {};
+  if (Result<void> ok = refuse(*command, "materialize", what, {"--strict"});
+      !ok)
+    return ok;
+  return refuse(*command, "programs", what,
+                {"--accumulate", "--accumulate-in-momentum"});
 }
 
 Result<void> StepArguments::refuseCompiled() const {
@@ -302,7 +307,8 @@ Result<void> StepArguments::refuseCompiled() const {
                                {"--accumulate", "--accumulate-in-momentum"});
       !ok)
     return ok;
-  if (Result<void> ok = refuse(*command, "target", "a bundle", {"--target"});
+  if (Result<void> ok =
+          refuse(*command, "target", "a bundle", {"--target", "--strict"});
       !ok)
     return ok;
   return refuse(*command, "assign", "a bundle",

@@ -26,8 +26,11 @@ void printRecords(std::ostream &out, const Plan &plan);
 void printPolicy(std::ostream &out, const Plan &plan);
 
 /// Where the time of all steps went, by kernel and library call, the slowest
-/// first.
-void printProfile(std::ostream &out, const Program &program);
+/// first, and how near they come to what the machine can do.
+void printProfile(std::ostream &out, const Profile &profile);
+
+/// A record's label names op and node; calls of one op are one row of a table.
+std::string getOpName(const std::string &label);
 
 } // namespace binade
 

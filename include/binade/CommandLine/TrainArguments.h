@@ -56,13 +56,13 @@ private:
   listFiles(const Program &program, const std::string &model,
             const std::string &directory) const;
   Result<void> initialize(Program &program) const;
+  Result<void> writeProfile(Program &program) const;
 
   DataArguments data;
   std::string evalData;
-  std::string init, order = "shuffle", onNonFinite, record, resume;
+  std::string init, order = "shuffle", onNonFinite, record, resume, profile;
   std::vector<std::string> schedules;
   std::optional<std::uint64_t> initSeed;
-  bool profile = false;
 };
 
 /// Fails, as CLI11 does, unless the command line names a run's directory.

@@ -21,6 +21,10 @@ inline constexpr int64_t kTensorBlock = 16384;
 
 /// Bytes of which the addresses of a GPU kernel's buffers are multiples.
 inline constexpr int64_t kGpuAlignment = 16;
+/// On an operand or result of a kernel, an i32: what its address is a multiple
+/// of on a GPU, where that is less. Not for kernels over many tensors. The name
+/// is the LLVM dialect's, whose header takes seconds to compile.
+inline constexpr StringLiteral kAlignAttr = "llvm.align";
 
 /// Byte in the workspace at which the partial results start; the first 64 are
 /// the status word's.

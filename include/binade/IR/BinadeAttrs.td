@@ -307,6 +307,31 @@ def Binade_PolicyAttr : Binade_Attr<"Policy", "policy"> {
   let assemblyFormat = "`<` struct(params) `>`";
 }
 
+def Binade_TargetAttr : Binade_Attr<"Target", "target"> {
+  let summary = "how large pieces of work are on a target, and what it multiplies";
+  let description = [{
+    Stands on the module (`binade.target`) from the kernels phase on where the target is
+    not a CPU. What is large and short-lived is made `piece` elements at a time. The
+    target's library multiplies f32, f16 and bf16, adds a bias of the result's format,
+    and multiplies codes of formats `codes`, of the first with any, where what is summed
+    and the columns are multiples of `multiple`.
+
+    Example:
+
+    ```mlir
+    #binade.target<"cuda:sm_90", piece = 16777216, codes = [f8E4M3FN, f8E5M2],
+                   multiple = 16>
+    ```
+  }];
+  let parameters = (ins "::mlir::StringAttr":$name, "int64_t":$piece,
+                        OptionalArrayRefParameter<"::mlir::FloatType">:$codes,
+                        DefaultValuedParameter<"int64_t", "1">:$multiple);
+  let assemblyFormat = [{
+    `<` $name `,` `piece` `=` $piece
+    (`,` `codes` `=` `[` $codes^ `]` `,` `multiple` `=` $multiple)? `>`
+  }];
+}
+
 def Binade_ExternalAttr : Binade_Attr<"External", "external", [TypedAttrInterface]> {
   let summary = "tensor data in a file beside the module";
   let description = [{

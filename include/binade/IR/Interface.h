@@ -22,6 +22,8 @@ inline constexpr StringLiteral kPolicyAttr = "binade.policy";
 inline constexpr StringLiteral kKernelAttr = "binade.kernel";
 inline constexpr StringLiteral kBatchesAttr = "binade.batches";
 inline constexpr StringLiteral kSavedAttr = "binade.saved";
+inline constexpr StringLiteral kComputationAttr = "binade.computation";
+inline constexpr StringLiteral kTargetAttr = "binade.target";
 
 /// Name of the function that an importer makes.
 inline constexpr StringLiteral kForwardName = "forward";
@@ -34,6 +36,9 @@ inline constexpr StringLiteral kEvaluationName = "evaluate";
 
 /// Those of the three that `module` has, the step first.
 SmallVector<func::FuncOp> getPrograms(ModuleOp module);
+
+/// What `op` is compiled for; null for CPUs, and before kernels are formed.
+TargetAttr getTarget(Operation *op);
 
 /// Phase of `op`: forward when it says nothing.
 Phase getPhase(Operation *op);

@@ -62,7 +62,8 @@ def TileRowsPass : Pass<"binade-tile-rows", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"elements", "elements", "int64_t", /*default=*/"1 << 22",
-           "most elements of a value that may exist whole, and of a piece">,
+           "most elements of a value that may exist whole, and of a piece, "
+           "where no target says so">,
     Option<"rows", "rows", "int64_t", /*default=*/"128",
            "fewest rows of a piece: products of fewer are slow">,
   ];

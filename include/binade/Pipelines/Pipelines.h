@@ -55,6 +55,8 @@ struct CompileOptions {
   std::string cacheDirectory;
   /// What to compile for: "cuda:sm_90", or empty for CPUs.
   std::string target;
+  /// Whether formats that the target lacks are an error.
+  bool isStrict = false;
   /// Where to leave IR, PTX and cubins of kernels; empty for nowhere.
   std::string kernelDirectory;
   /// Told of every module for a GPU, in the order of the bundle's.

@@ -12,6 +12,7 @@
 #include "binade/Container/DType.h"
 #include "binade/Container/Numbers.h"
 #include <map>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -198,7 +199,8 @@ struct Launch {
 /// table of i64: a row for each block of `grain` items, with the bytes in the
 /// arena at which the operands start, its first item, and the one behind its
 /// last; for its finish one row, with those of the finish's operands and
-/// the number of blocks. Addresses are multiples of `kDeviceAlignment`.
+/// the number of blocks. Addresses are multiples of `kDeviceAlignment`, or of
+/// what `alignments` says.
 struct DeviceKernel {
   struct Entry {
     std::string symbol;
@@ -209,26 +211,41 @@ struct DeviceKernel {
   std::string name;
   std::uint32_t module = 0;   ///< Of those that the bundle has for the chip.
   std::vector<Entry> entries; ///< Of all items, then the finish if any.
+  /// For each operand; empty where there is nothing to say.
+  std::vector<std::int64_t> alignments = {};
 
   bool isOverMany() const { return entries.front().grid.front() == 0; }
+  /// What the address of an operand has to be a multiple of.
+  std::int64_t getAlignment(std::size_t operand) const;
 };
-inline constexpr std::uint64_t kDeviceAlignment = 16;
+inline constexpr std::int64_t kDeviceAlignment = 16;
+/// What the addresses of a view are multiples of in all iterations, as far as
+/// devices care: a divisor of `kDeviceAlignment`.
+std::int64_t findAlignment(std::span<const Buffer> buffers, const View &view);
 
-/// out[b.., i, j] = round(sum over l of lhs[b.., i, l] * rhs[b.., l, j]
+/// out[b.., i, j] = round(lhsScale * rhsScale
+///                        * sum over l of lhs[b.., i, l] * rhs[b.., l, j]
 ///                        + bias[j] (+ out[b.., i, j] if `accumulate`)).
-/// Operands are F32, BF16 or F16 in any mixture; sums are f32, rounded once.
+/// Operands are F32, BF16 or F16 in any mixture, or both sides are F8_E4M3 or
+/// F8_E5M2; sums are f32, rounded once.
 /// Strides: those of the batch axes, then rows, then columns; transposition is
 /// a matter of strides, broadcasting one of stride 0. `bias` has one stride.
 struct Matmul {
   View lhs, rhs, out;
+  std::optional<View> lhsScale, rhsScale; ///< Of F8 only; one F32.
   std::optional<View> bias;
   std::vector<std::int64_t> batch; ///< At most kMaxBatchAxes.
   std::int64_t m = 1, n = 1, k = 1;
   bool accumulate = false;
-  std::optional<View> scratch; ///< For the library; see `queryLibrary`.
+  /// For the library, see `queryLibrary`, or the device kernel.
+  std::optional<View> scratch;
   /// The device kernel for what the device's library does not compute, or where
-  /// it is not; empty for CPUs. It gets lhs, rhs, out and the bias if any.
+  /// it is not; empty for CPUs. It gets `getOperands`.
   std::string kernel;
+
+  /// lhs, rhs, out, and of bias, scales and scratch what there is, in this
+  /// order.
+  std::vector<View> getOperands() const;
 };
 inline constexpr std::size_t kMaxBatchAxes = 4;
 
@@ -248,6 +265,12 @@ struct Convolution {
   std::vector<std::int64_t> strides, dilations, paddingLow, paddingHigh;
   bool channelsLast = false;
   std::optional<View> scratch;
+  /// As a product's `kernel`. It gets `getOperands`.
+  std::string deviceKernel = {};
+
+  /// The two that are read (`y` first, for gradients), the one that is written,
+  /// and what there is of bias and scratch memory.
+  std::vector<View> getOperands() const;
 };
 inline constexpr std::size_t kMaxSpatialAxes = 3;
 
@@ -314,6 +337,8 @@ struct Plan {
   /// The policy, then what it extends, each the one before; empty where no
   /// policy's text is known.
   std::vector<plan::PolicyText> policyTexts;
+  /// Hash of what is computed, whatever the target; empty where nobody knows.
+  std::string computation;
   std::map<std::string, std::int64_t> dims; ///< As bound at import.
   /// For people: how many ops compute in a format, how many casts lead to it.
   std::map<std::string, std::int64_t> ops, casts;

@@ -95,4 +95,14 @@ def ExtractEvaluationPass
   let dependentDialects = ["::mlir::binade::BinadeDialect"];
 }
 
+def IdentifyComputationPass
+    : Pass<"binade-identify-computation", "::mlir::ModuleOp"> {
+  let summary = "say by a hash what is computed";
+  let description = [{
+    Sets `binade.computation`, the SHA-256 of the programs' text without initial values:
+    by it a run knows its checkpoints, whatever target it goes on with. So it is taken
+    before statistics are added, and before a target has a say.
+  }];
+}
+
 #endif // BINADE_PROGRAMS_PASSES_TD

@@ -6,6 +6,7 @@
 #include "binade/Plan/Bundle.h"
 #include "binade/Runtime/Devices.h"
 #include "binade/Runtime/Library.h"
+#include "binade/Runtime/Profile.h"
 #include "binade/Runtime/RecordRunner.h"
 #include "binade/Runtime/Settings.h"
 #include <functional>
@@ -45,12 +46,6 @@ struct Tensor {
   template <typename T> std::span<T> as() const {
     return {reinterpret_cast<T *>(bytes.data()), bytes.size() / sizeof(T)};
   }
-};
-
-struct RecordProfile {
-  std::string label, kind, implementation;
-  std::int64_t calls = 0;
-  double seconds = 0;
 };
 
 /// Where a step first left the numbers.
@@ -153,8 +148,18 @@ public:
   /// device it has memory alone: ports keep what they hold.
   std::unique_ptr<RecordRunner> createRecordRunner();
 
+  /// Measures all records from now on, or no longer. On a CUDA device they are
+  /// launched one by one then.
   void setProfiling(bool on);
-  std::vector<RecordProfile> getProfile() const;
+  /// Without ceilings.
+  Profile getProfile() const;
+  /// Of the machine that it runs on: takes some tenths of a second, and memory
+  /// for a copy. Empty where there is none.
+  Ceilings measureCeilings();
+  /// Writes `profile` and all calls of records, in the format of Chrome's
+  /// tracing.
+  Result<void> writeTrace(const std::string &path,
+                          const Profile &profile) const;
 
 private:
   struct Implementation;

@@ -7,14 +7,10 @@
 #define BINADE_RUNTIME_RECORDRUNNER_H
 
 #include "binade/Container/Error.h"
-#include "binade/Plan/Plan.h"
+#include "binade/Runtime/RecordList.h"
 #include <span>
 
 namespace binade {
-
-/// The programs of a plan.
-enum class RecordList : std::uint8_t { Step, Accumulation, Evaluation };
-const std::vector<plan::Record> &getRecords(const Plan &plan, RecordList list);
 
 /// One execution of a record that is no loop.
 struct RecordPlace {

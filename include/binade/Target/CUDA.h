@@ -9,8 +9,8 @@
 #ifndef BINADE_TARGET_CUDA_H
 #define BINADE_TARGET_CUDA_H
 
-#include "binade/Container/DType.h"
 #include "binade/Conversion/EmitKernel.h"
+#include "binade/Target/GpuContractions.h"
 #include <array>
 #include <optional>
 
@@ -29,6 +29,7 @@ ArrayRef<CudaChip> getCudaChips();
 const CudaChip *findCudaChip(StringRef name);
 /// As users name them: "cuda:sm_90".
 std::vector<std::string> getCudaTargets();
+std::string getCudaTarget(const CudaChip &chip);
 /// Null where there is no such target.
 const CudaChip *findCudaTarget(StringRef target);
 /// The same, with an error that names all chips.
@@ -79,34 +80,18 @@ struct CompiledGpuKernels {
   unsigned reused = 0; ///< How many modules came from the cache.
 };
 
-/// An operand or the result of a product. Strides are in elements: those of the
-/// product's batch axes, from row to row and from column to column.
-struct GpuMatrix {
-  ::binade::DType dtype = ::binade::DType::F32; ///< F32, F16 or BF16.
-  std::vector<int64_t> batch;
-  int64_t rows = 0, columns = 1;
-
-  bool operator==(const GpuMatrix &) const = default;
-};
-
-/// out[b.., i, j] = round(sum over l of lhs[b.., i, l] * rhs[b.., l, j]
-///                        + bias[j] (+ out[b.., i, j] if `accumulate`)),
-/// as a plan's; sums are f32.
-struct GpuProduct {
-  std::vector<int64_t> batch;
-  int64_t m = 1, n = 1, k = 1;
-  GpuMatrix lhs, rhs, out;
-  std::optional<GpuMatrix> bias; ///< Has columns only.
-  bool accumulate = false;
-
-  bool operator==(const GpuProduct &) const = default;
-};
-
 /// A kernel for each of `products`, whose arguments are the addresses of the
-/// operands, the result and the bias; equal ones are one.
+/// operands, the result and, as far as there are any, the bias, the scales and
+/// the workspace; equal ones are one.
 FailureOr<CompiledGpuKernels> compileGpuProducts(Location location,
                                                  ArrayRef<GpuProduct> products,
                                                  const CudaOptions &options);
+
+/// The same for convolutions: the two that are read, `y` first for gradients
+/// and otherwise `x`, the one that is written, and what there is of the rest.
+FailureOr<CompiledGpuKernels>
+compileGpuConvolutions(Location location, ArrayRef<GpuConvolution> convolutions,
+                       const CudaOptions &options);
 
 /// Elements of so many bytes from one place to another; strides are in
 /// elements.

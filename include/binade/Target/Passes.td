@@ -52,6 +52,18 @@ def SelectConversionsPass : Pass<"binade-select-conversions"> {
       "::mlir::NVVM::NVVMDialect", "::mlir::vector::VectorDialect"];
 }
 
+def SetCudaTargetPass : Pass<"binade-set-cuda-target", "::mlir::ModuleOp"> {
+  let summary = "say what a chip's library multiplies";
+  let description = [{
+    Sets `binade.target`, by which ops choose how they are computed: products of FP8
+    codes, and biases.
+  }];
+  let options = [
+      Option<"chip", "chip", "std::string", /*default=*/"\"sm_90\"",
+             "sm_80, sm_89, sm_90 or sm_100">];
+  let dependentDialects = ["::mlir::binade::BinadeDialect"];
+}
+
 def LowerVectorsPass : Pass<"binade-lower-vectors"> {
   let summary = "operations on vectors that LLVM has";
   let description = [{

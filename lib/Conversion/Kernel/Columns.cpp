@@ -195,7 +195,7 @@ private:
   void forColumns(Emitter &e, const Item &item,
                   llvm::function_ref<void(const Offset &)> body) {
     if (shape)
-      return e.ownColumns(item.firstColumn, columns, body);
+      return e.ownColumns(item.firstColumn, columns, /*group=*/0, body);
     e.columnBlock(item.firstColumn, width, columns, {},
                   [&](const Offset &column, ValueRange) {
                     body(column);

@@ -73,6 +73,9 @@ struct GpuShape {
 
   /// Of a block of threads.
   int64_t countItems() const { return threads / (team * down); }
+  /// That share a group of so many columns: a power of two, for them to
+  /// exchange what they have.
+  int64_t countThreadsOfGroup(int64_t group) const;
   /// For items of `rows` rows of `columns` elements: a thread for each vector,
   /// as far as they go round.
   GpuShape fit(int64_t lanes, int64_t columns, int64_t rows) const;
@@ -146,8 +149,9 @@ public:
   SmallVector<Value> columnBlock(Value begin, int64_t size, int64_t count,
                                  ValueRange carried, Columns body);
   /// Of the columns from `begin` on, below `count`, those of this thread: one
-  /// vector. All threads get there.
-  void ownColumns(Value begin, int64_t count,
+  /// vector. With a `group` of neighbours each has threads of its own. All
+  /// threads get there.
+  void ownColumns(Value begin, int64_t count, int64_t group,
                   llvm::function_ref<void(const Offset &)> body);
   /// `body` while threads that have the same `size` columns are together.
   void withinGroup(int64_t size, llvm::function_ref<void()> body);
@@ -306,6 +310,9 @@ private:
   /// The elements of `memory` that the lanes of `index` name.
   Value gather(Value memory, Value index);
   llvm::MaybeAlign getAlignment(Value memory, const Offset &offset);
+  IntegerAttr getAlignAttr(unsigned index);
+  /// Of a kernel of a GPU: what the address of `memory` is a multiple of.
+  int64_t getBaseAlignment(Value memory);
   void reportIndex(Value bad);
   Value variableValue(const Variable *variable, bool asLanes);
 

@@ -44,7 +44,7 @@ private:
         ofColumns.push_back(index);
       else if (!plan.isFull(result) && !plan.isPerGroup(result))
         others.push_back(index);
-    e.ownColumns(e.number(block * plan.width), columns,
+    e.ownColumns(e.number(block * plan.width), columns, plan.group,
                  [&, batch = batch](const Offset &column) {
                    for (const Walk &walk : plan.walks)
                      emitWalk(walk, batch, column);

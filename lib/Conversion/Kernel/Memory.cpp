@@ -96,7 +96,7 @@ llvm::MaybeAlign Emitter::getAlignment(Value memory, const Offset &offset) {
       elements = std::gcd(elements, coefficient);
   auto type = cast<MemRefType>(memory.getType());
   int64_t bytes = llvm::divideCeil(type.getElementTypeBitWidth(), 8);
-  int64_t alignment = std::gcd(kGpuAlignment, elements * bytes);
+  int64_t alignment = std::gcd(getBaseAlignment(memory), elements * bytes);
   if (auto view = memory.getDefiningOp<memref::ViewOp>())
     if (auto shift = getConstantIntValue(view.getByteShift()))
       alignment = std::gcd(alignment, *shift);

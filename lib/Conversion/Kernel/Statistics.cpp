@@ -113,11 +113,14 @@ public:
     Emitter finish(source.function, source.formulas, source.into,
                    source.symbol + ".finish", buffers, 1,
                    shape ? std::optional(shape->ofRows()) : std::nullopt);
-    finish.forAll(1, [&](const Offset &) {
+    // On a GPU each bin is a block's.
+    finish.forAll(shape && histogram ? kExponents : 1, [&](const Offset &bin) {
       for (unsigned word = 0; word < words.size(); ++word)
-        finishWord(finish, word);
-      if (histogram)
-        finishHistogram(finish);
+        finishWord(finish, word, bin);
+      if (histogram && shape)
+        finishBin(finish, bin);
+      else if (histogram)
+        forBins(finish, [&](const Offset &bin) { finishBin(finish, bin); });
     });
     setInPlace(items, info, &finish);
     if (failed(items.status()) || failed(finish.status()))
@@ -237,7 +240,8 @@ private:
     }
   }
 
-  void finishWord(Emitter &e, unsigned index) {
+  /// Of all blocks that do the same the one of bin 0 has the word.
+  void finishWord(Emitter &e, unsigned index, const Offset &bin) {
     ImplicitLocOpBuilder &b = e.builder();
     auto [word, result] = words[index];
     Value memory = viewWords(e, index);
@@ -258,7 +262,16 @@ private:
           b, total, Words(b).constant(b.getI32Type(), kInfinity));
     if (!word->isCount)
       total = arith::BitcastOp::create(b, b.getF32Type(), total);
-    e.storeResult(result, total, Offset());
+    auto store = [&, result = result] {
+      e.storeResult(result, total, Offset());
+      return SmallVector<Value>();
+    };
+    if (bin.terms.empty())
+      store();
+    else
+      e.conditional(arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
+                                          e.number(bin), e.index(0)),
+                    {}, store);
   }
 
   static Value widen(ImplicitLocOpBuilder &b, Value word, Type type) {
@@ -267,33 +280,25 @@ private:
     return arith::ExtUIOp::create(b, type, word);
   }
 
-  /// Bin by bin, each by one thread of a GPU.
-  void finishHistogram(Emitter &e) {
-    auto finishBin = [&](const Offset &bin) {
-      ImplicitLocOpBuilder &b = e.builder();
-      Type wide = b.getI64Type();
-      if (bin.variesOverLanes())
-        wide = VectorType::get({e.lanes()}, wide);
-      Value zeros = arith::ConstantOp::create(b, b.getZeroAttr(wide));
-      Value total =
-          e.loop(e.index(0), e.index(extent), 1, zeros,
-                 [&](Value item, ValueRange now) {
-                   Offset block = e.offsets().counter(item, extent, e.depth());
-                   Value own =
-                       e.loadNow(viewHistograms(e), block * kExponents + bin);
-                   return SmallVector<Value>{
-                       arith::AddIOp::create(b, now[0], widen(b, own, wide))};
-                 })
-              .front();
-      e.storeResult(*histogram, total, bin);
-    };
-    if (!e.isOnGpu())
-      return forBins(e, finishBin);
-    e.rows(e.index(0), e.index(kExponents), kExponents, {},
-           [&](const Offset &bin, ValueRange) {
-             finishBin(bin);
-             return SmallVector<Value>();
-           });
+  void finishBin(Emitter &e, const Offset &bin) {
+    ImplicitLocOpBuilder &b = e.builder();
+    Type wide = b.getI64Type();
+    if (bin.variesOverLanes())
+      wide = VectorType::get({e.lanes()}, wide);
+    Value zeros = arith::ConstantOp::create(b, b.getZeroAttr(wide));
+    Value total =
+        e.rows(e.index(0), e.index(extent), extent, zeros,
+               [&](const Offset &block, ValueRange now) {
+                 Value own =
+                     e.loadNow(viewHistograms(e), block * kExponents + bin);
+                 return SmallVector<Value>{
+                     arith::AddIOp::create(b, now[0], widen(b, own, wide))};
+               })
+            .front();
+    total = e.combineThreads(total, [&](Value x, Value y) -> Value {
+      return arith::AddIOp::create(b, x, y);
+    });
+    e.storeResult(*histogram, total, bin);
   }
 
   const KernelSource &source;

@@ -19,8 +19,6 @@ using namespace mlir::binade;
 
 /// Holds all kernels.
 static constexpr StringLiteral kGpuModule = "kernels";
-/// The LLVM dialect's; its header takes seconds to compile.
-static constexpr StringLiteral kAlignAttr = "llvm.align";
 /// Bytes of shared memory of a block.
 static constexpr int64_t kMostShared = 48 * 1024;
 /// Vectors of a row from which more than a warp walks over it.
@@ -48,6 +46,28 @@ static gpu::GPUModuleOp getGpuModule(ModuleOp module, Location loc) {
   return gpu::GPUModuleOp::create(b, loc, kGpuModule);
 }
 
+/// Of an operand, a result or the workspace, in this order.
+IntegerAttr Emitter::getAlignAttr(unsigned index) {
+  unsigned operands = kernel.getNumArguments();
+  IntegerAttr own;
+  if (index < operands)
+    own = kernel.getArgAttrOfType<IntegerAttr>(index, kAlignAttr);
+  else if (index - operands < kernel.getNumResults())
+    own = kernel.getResultAttrOfType<IntegerAttr>(index - operands, kAlignAttr);
+  return own ? own : b.getI32IntegerAttr(kGpuAlignment);
+}
+
+int64_t Emitter::getBaseAlignment(Value memory) {
+  auto argument = dyn_cast<BlockArgument>(memory);
+  auto function = cast<gpu::GPUFuncOp>(*target);
+  // What is behind the arguments is memory of the block of threads.
+  if (!argument || argument.getArgNumber() >= function.getNumArguments())
+    return kGpuAlignment;
+  return function
+      .getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), kAlignAttr)
+      .getInt();
+}
+
 void Emitter::startOnGpu(ModuleOp module, StringRef name, TypeRange buffers) {
   gpu::GPUModuleOp kernels = getGpuModule(module, kernel.getLoc());
   b.setInsertionPointToEnd(kernels.getBody());
@@ -60,7 +80,7 @@ void Emitter::startOnGpu(ModuleOp module, StringRef name, TypeRange buffers) {
   auto threads = static_cast<int32_t>(shape->threads);
   function.setKnownBlockSizeAttr(b.getDenseI32ArrayAttr({threads, 1, 1}));
   for (unsigned index = 0; index < types.size(); ++index)
-    function.setArgAttr(index, kAlignAttr, b.getI32IntegerAttr(kGpuAlignment));
+    function.setArgAttr(index, kAlignAttr, getAlignAttr(index));
   target = function;
   width = shape->lanes;
   Block *entry = &function.getBody().front();
@@ -172,27 +192,48 @@ void Emitter::forAll(int64_t extent,
   });
 }
 
-void Emitter::ownColumns(Value begin, int64_t count,
+void Emitter::ownColumns(Value begin, int64_t count, int64_t group,
                          llvm::function_ref<void(const Offset &)> body) {
   llvm::SaveAndRestore apart(team.isApart, true);
   llvm::SaveAndRestore lanes(laneCount, width);
-  Value first = arith::MulIOp::create(b, team.member, index(width));
+  Value member = team.member, exists;
+  int64_t own = team.size * width; // Columns of a team.
+  if (group > 0 && !llvm::isPowerOf2_64(group / width)) {
+    // The threads of a group without a column have its last vector again, which
+    // changes no largest or least number.
+    int64_t part = group / width, threads = shape->countThreadsOfGroup(group);
+    own = team.size / threads * group;
+    Value number = arith::DivUIOp::create(b, member, index(threads));
+    Value within = arith::RemUIOp::create(b, member, index(threads));
+    exists = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, within,
+                                   index(part));
+    within = arith::MinUIOp::create(b, within, index(part - 1));
+    member = arith::AddIOp::create(
+        b, arith::MulIOp::create(b, number, index(part)), within);
+  }
+  Value first = arith::MulIOp::create(b, member, index(width));
   Value column = arith::AddIOp::create(b, begin, first);
-  Value exists;
-  if (count % (team.size * width) != 0) {
-    exists = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, column,
-                                   index(count));
-    column = arith::SelectOp::create(b, exists, column, begin);
+  if (count % own != 0) {
+    Value isInside = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, column,
+                                           index(count));
+    column = arith::SelectOp::create(b, isInside, column, begin);
+    exists = conjunction(b, exists, isInside);
   }
   llvm::SaveAndRestore has(hasPlace, conjunction(b, hasPlace, exists));
   Offset counter = space.counter(column, count / width, depth(), width);
   body(counter * width + space.lanes(width));
 }
 
+int64_t GpuShape::countThreadsOfGroup(int64_t group) const {
+  return static_cast<int64_t>(
+      llvm::bit_ceil(static_cast<uint64_t>(group / lanes)));
+}
+
 void Emitter::withinGroup(int64_t size, llvm::function_ref<void()> body) {
-  int64_t part = size / width;
+  int64_t threads = shape->countThreadsOfGroup(size);
   Team group = {
-      part, arith::RemUIOp::create(b, team.member, index(part)).getResult()};
+      threads,
+      arith::RemUIOp::create(b, team.member, index(threads)).getResult()};
   llvm::SaveAndRestore together(team, group);
   llvm::SaveAndRestore lanes(laneCount, int64_t(1));
   body();

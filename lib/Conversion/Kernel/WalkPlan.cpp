@@ -140,19 +140,23 @@ private:
     return success();
   }
 
-  /// As many columns as threads have side by side; a group is of neighbours.
+  /// As many columns as threads have side by side, or as many whole groups.
   LogicalResult chooseThreadsOfTiles() {
     int64_t columns = loops.getColumns();
     *shape = shape->fit(source.chooseLanes(std::gcd(columns, group)), columns,
                         loops.getReduced());
     width = shape->team * shape->lanes;
-    int64_t part = group / shape->lanes;
-    if (part > shape->team || (part & (part - 1)) != 0)
+    if (group == 0)
+      return success();
+    int64_t threads = shape->countThreadsOfGroup(group);
+    if (threads > shape->threads)
       return source.function.emitError("kernel '@")
              << source.symbol << "' has groups of " << group
-             << " neighbours in columns' tiles; a GPU has a schedule for "
-                "powers of two up to "
-             << shape->team * shape->lanes;
+             << " neighbours in columns' tiles; a GPU has a schedule for up to "
+             << shape->threads * shape->lanes;
+    shape->team = std::max(shape->team, threads);
+    shape->down = std::min(shape->down, shape->threads / shape->team);
+    width = shape->team / threads * group;
     return success();
   }
 

@@ -1,6 +1,7 @@
 //===- Attention.cpp - scaled dot-product attention -----------------------===//
 
 #include "binade/IR/Build.h"
+#include "binade/IR/Interface.h"
 #include "binade/IR/Movement.h"
 
 using namespace mlir;
@@ -124,9 +125,14 @@ bool AttentionGradOp::isCompatibleReturnTypes(TypeRange l, TypeRange r) {
 // Decomposition into matmuls and row reductions, piece by piece
 //===----------------------------------------------------------------------===//
 
-/// Scores of one piece: 256 KiB, so that a few such matrices stay in a core's
-/// cache.
+/// Scores of one piece on a CPU: 256 KiB, so that a few such matrices stay in a
+/// core's cache.
 static constexpr int64_t kMaxScores = 1 << 16;
+
+static int64_t getMostScores(Operation *op) {
+  TargetAttr target = getTarget(op);
+  return target ? target.getPiece() : kMaxScores;
+}
 
 /// The largest divisor of `count` that is at most `limit`, at least 1.
 static int64_t getLargestDivisor(int64_t count, int64_t limit) {
@@ -187,12 +193,13 @@ static SmallVector<Value> buildByQueries(ImplicitLocOpBuilder &b,
 
 static SmallVector<Value> buildByHeads(ImplicitLocOpBuilder &b,
                                        ValueRange perQuery, ValueRange perHead,
-                                       int64_t keys, unsigned numPerQuery,
+                                       int64_t most, unsigned numPerQuery,
                                        AttentionBody body) {
   int64_t heads = getTensor(perQuery.front()).getDimSize(0);
   int64_t queries = getTensor(perQuery.front()).getDimSize(1);
-  auto fit = [](int64_t scores) {
-    return kMaxScores / std::max<int64_t>(scores, 1);
+  int64_t keys = getTensor(perHead.front()).getDimSize(1);
+  auto fit = [most](int64_t scores) {
+    return most / std::max<int64_t>(scores, 1);
   };
   int64_t some = getLargestDivisor(heads, fit(queries * keys));
   int64_t block = getLargestDivisor(queries, fit(keys));
@@ -212,18 +219,34 @@ static SmallVector<Value> buildByHeads(ImplicitLocOpBuilder &b,
   return buildTile(b, heads / some, sliced, {}, build);
 }
 
-/// Builds what `body` says of a few elements of the first axis, which in models
-/// is that of samples, for one after the other: slices and transposes that keep
-/// samples apart can then be done for one at a time too. Few samples would
-/// leave threads without work; their heads are the pieces then.
-static SmallVector<Value> buildBySamples(
-    ImplicitLocOpBuilder &b, ValueRange operands,
-    function_ref<SmallVector<Value>(ImplicitLocOpBuilder &, ValueRange)> body) {
+/// How many elements of the first axis, which in models is that of samples, a
+/// piece has: slices and transposes that keep samples apart can then be done
+/// for each piece too. On a CPU it is one, which a thread does; few samples
+/// would leave threads without work, and their heads are the pieces then. Other
+/// targets do a piece with all that they have.
+static int64_t countSamples(Operation *op, Value query, Value key) {
   constexpr int64_t kManySamples = 8;
-  RankedTensorType type = getTensor(operands.front());
-  if (type.getRank() < 4 || type.getDimSize(0) < kManySamples)
+  RankedTensorType type = getTensor(query);
+  if (type.getRank() < 4)
+    return 0;
+  int64_t samples = type.getDimSize(0);
+  if (!getTarget(op))
+    return samples < kManySamples ? samples : 1;
+  int64_t keys = getTensor(key).getDimSize(type.getRank() - 2);
+  int64_t scores = type.getNumElements() / type.getShape().back() * keys;
+  return getLargestDivisor(samples, getMostScores(op) * samples /
+                                        std::max<int64_t>(scores, 1));
+}
+
+/// Builds what `body` says of `samples` elements of the first axis for one
+/// piece after the other.
+static SmallVector<Value> buildBySamples(
+    ImplicitLocOpBuilder &b, ValueRange operands, int64_t samples,
+    function_ref<SmallVector<Value>(ImplicitLocOpBuilder &, ValueRange)> body) {
+  int64_t all = getTensor(operands.front()).getDimSize(0);
+  if (samples == 0 || samples == all)
     return body(b, operands);
-  return buildTile(b, type.getDimSize(0), operands, {},
+  return buildTile(b, all / samples, operands, {},
                    [&](ImplicitLocOpBuilder &b, ValueRange pieces) {
                      return TileYield{body(b, pieces), {}};
                    });
@@ -300,12 +323,13 @@ FailureOr<SmallVector<Value>> AttentionOp::decompose(ImplicitLocOpBuilder &b) {
     return buildAttention(b, scores, perHead[1], compute, result);
   };
   return buildBySamples(
-      b, getOperands(), [&](ImplicitLocOpBuilder &b, ValueRange operands) {
+      b, getOperands(), countSamples(*this, getQuery(), getKey()),
+      [&](ImplicitLocOpBuilder &b, ValueRange operands) {
         Value query = joinLeading(b, operands[0], 2),
               key = joinLeading(b, operands[1], 2),
               value = joinLeading(b, operands[2], 2);
         SmallVector<Value> parts =
-            buildByHeads(b, query, {key, value}, getTensor(key).getDimSize(1),
+            buildByHeads(b, query, {key, value}, getMostScores(*this),
                          /*numPerQuery=*/2, ofScores);
         for (auto [part, whole] : llvm::zip(parts, getResults()))
           part = restoreAxes(b, part, whole);
@@ -357,7 +381,8 @@ AttentionGradOp::decompose(ImplicitLocOpBuilder &b) {
             product(b, ds, query, true, false, ofKeys(getDkey())), dvalue};
   };
   return buildBySamples(
-      b, getOperands(), [&](ImplicitLocOpBuilder &b, ValueRange operands) {
+      b, getOperands(), countSamples(*this, getQuery(), getKey()),
+      [&](ImplicitLocOpBuilder &b, ValueRange operands) {
         Value dy = joinLeading(b, operands[0], 2),
               query = joinLeading(b, operands[1], 2),
               key = joinLeading(b, operands[2], 2),
@@ -366,7 +391,7 @@ AttentionGradOp::decompose(ImplicitLocOpBuilder &b) {
               lse = joinLeading(b, operands[5], 1);
         SmallVector<Value> parts =
             buildByHeads(b, {dy, query, y, lse}, {key, value},
-                         getTensor(key).getDimSize(1), /*numPerQuery=*/1, body);
+                         getMostScores(*this), /*numPerQuery=*/1, body);
         for (auto [part, whole] : llvm::zip(parts, getResults()))
           part = buildCast(b, restoreAxes(b, part, whole),
                            getElementTypeOrSelf(whole.getType()));

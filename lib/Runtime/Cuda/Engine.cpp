@@ -73,10 +73,9 @@ Result<void> Engine::prepare(const Setup &setup) {
       stream.library = *std::move(library);
   }
   std::uint64_t bytes = 0;
-  const std::vector<plan::Record> *lists[] = {&plan.records, &plan.accumulation,
-                                              &plan.evaluation};
   for (std::size_t i = 0; i < programs.size(); ++i) {
-    Result<StreamProgram> program = StreamProgram::create(*lists[i], stream);
+    Result<StreamProgram> program = StreamProgram::create(
+        getRecords(plan, static_cast<RecordList>(i)), stream);
     if (!program)
       return program.takeError();
     programs[i] = *std::move(program);
@@ -160,15 +159,32 @@ std::span<std::byte> Engine::access(std::size_t index) {
   return port.bytes;
 }
 
-/// Small ports, the records, small ports: what a graph repeats.
-Result<void> Engine::enqueue(Program program) {
+/// What a run consists of beside the plan's records, for profiles.
+static const plan::Record kUpload{"upload ports", plan::Copy()};
+static const plan::Record kDownload{"download ports", plan::Copy()};
+
+Result<void> Engine::mark(const plan::Record &transfer) {
+  return timer ? timer->end(transfer, timer->getLast()) : Result<void>();
+}
+
+Result<void> Engine::uploadSmall() {
   for (const HostPort &port : ports)
     if (port.isSmall)
       if (auto done = device->upload(port.address, port.bytes.data(),
                                      port.bytes.size());
           !done)
         return done;
-  if (Result<void> done = programs[program].run(); !done)
+  return {};
+}
+
+/// Small ports, the records, small ports: what a graph repeats.
+Result<void> Engine::enqueue(RecordList list) {
+  if (Result<void> done = uploadSmall(); !done)
+    return done;
+  if (Result<void> done = mark(kUpload); !done)
+    return done;
+  StreamProgram &program = programs[static_cast<std::size_t>(list)];
+  if (Result<void> done = program.run(timer ? &*timer : nullptr); !done)
     return done;
   for (const HostPort &port : ports)
     if (port.isSmall)
@@ -176,7 +192,63 @@ Result<void> Engine::enqueue(Program program) {
                                        port.bytes.size());
           !done)
         return done;
+  return mark(kDownload);
+}
+
+Result<void> Engine::uploadLarge() {
+  for (HostPort &port : ports) {
+    if (port.isSmall || !port.isNewOnHost)
+      continue;
+    if (auto done =
+            device->upload(port.address, port.bytes.data(), port.bytes.size());
+        !done)
+      return done;
+    port.isNewOnHost = false;
+  }
   return {};
+}
+
+Result<void> Engine::start(RecordList list) {
+  if (Result<void> done = uploadLarge(); !done)
+    return done;
+  if (profiler)
+    return enqueue(list);
+  // The first time shows that it runs, and lets libraries make what they need.
+  auto number = static_cast<std::size_t>(list);
+  std::optional<Graph> &graph = graphs[number];
+  bool isCaptured = hasRun[number] && !device->getOptions().blocking;
+  if (isCaptured && !graph) {
+    Result<Graph> captured =
+        Graph::capture(*device, [&] { return enqueue(list); });
+    if (!captured)
+      return captured.takeError();
+    graph.emplace(*std::move(captured));
+  }
+  hasRun[number] = true;
+  return graph ? graph->launch() : enqueue(list);
+}
+
+Result<void> Engine::run(RecordList list) {
+  if (failure)
+    return *failure;
+  if (Result<void> done = device->bind(); !done)
+    return done;
+  double begin = profiler ? profiler->now() : 0;
+  if (timer)
+    if (Result<void> done = timer->begin(); !done)
+      return done;
+  if (Result<void> done = start(list); !done)
+    return done;
+  if (Result<void> done = device->wait(); !done)
+    return done;
+  for (HostPort &port : ports)
+    if (!port.isSmall && !port.isConstant)
+      port.isNewOnDevice = true;
+  return timer ? timer->report(*profiler, begin) : Result<void>();
+}
+
+Result<void> Engine::run(const std::function<bool(std::size_t)> &after) {
+  return programs[static_cast<std::size_t>(RecordList::Step)].run(after);
 }
 
 Result<void> Engine::run(const RecordPlace &place) {
@@ -195,38 +267,40 @@ Result<void> Engine::write(std::uint64_t offset,
   return device->upload(arena.get() + offset, bytes.data(), bytes.size());
 }
 
-Result<void> Engine::run(Program program) {
+Result<void> Engine::upload() {
   if (failure)
     return *failure;
   if (Result<void> done = device->bind(); !done)
     return done;
-  for (HostPort &port : ports) {
-    if (port.isSmall || !port.isNewOnHost)
-      continue;
-    if (auto done =
-            device->upload(port.address, port.bytes.data(), port.bytes.size());
-        !done)
-      return done;
-    port.isNewOnHost = false;
-  }
-  // The first time shows that it runs, and lets libraries make what they need.
-  bool isCaptured = hasRun[program] && !device->getOptions().blocking;
-  if (isCaptured && !graphs[program]) {
-    Result<Graph> graph =
-        Graph::capture(*device, [&] { return enqueue(program); });
-    if (!graph)
-      return graph.takeError();
-    graphs[program].emplace(*std::move(graph));
-  }
-  Result<void> started =
-      graphs[program] ? graphs[program]->launch() : enqueue(program);
-  if (!started)
-    return started;
-  hasRun[program] = true;
-  if (Result<void> done = device->wait(); !done)
+  if (Result<void> done = uploadLarge(); !done)
     return done;
-  for (HostPort &port : ports)
-    if (!port.isSmall && !port.isConstant)
-      port.isNewOnDevice = true;
-  return {};
+  return uploadSmall();
+}
+
+Result<void> Engine::fill(ArenaRange range, std::byte value) {
+  if (Result<void> done = device->bind(); !done)
+    return done;
+  return device->fill(arena.get() + range.begin, value, range.size());
+}
+
+Result<void> Engine::read(void *to, const plan::Buffer &buffer) {
+  return device->read(to, arena.get() + buffer.offset, buffer.bytes);
+}
+
+void Engine::setProfiler(Profiler *to) {
+  profiler = to;
+  timer.reset();
+  if (profiler)
+    timer.emplace(*device);
+}
+
+Profiler::Implementations Engine::getImplementations() const {
+  Profiler::Implementations all;
+  for (const StreamProgram &program : programs)
+    all.merge(program.getImplementations());
+  return all;
+}
+
+Result<Ceilings> Engine::measureCeilings() {
+  return cuda::measureCeilings(*device);
 }

@@ -9,6 +9,7 @@
 #define BINADE_RUNTIME_CUDA_ENGINE_H
 
 #include "../Arena.h"
+#include "DeviceCeilings.h"
 #include "Graph.h"
 #include "StreamProgram.h"
 #include "binade/Plan/Bundle.h"
@@ -27,10 +28,24 @@ public:
   static Result<std::unique_ptr<Engine>> create(Setup setup);
   Engine(const Engine &) = delete;
 
-  enum Program { Step, Accumulation, Evaluation }; ///< In RecordList's order.
   /// What is on the host goes to the device first, and what small ports hold
   /// comes back.
-  Result<void> run(Program program);
+  Result<void> run(RecordList list);
+
+  /// Gets all executions from now on; null for none. They are not put together
+  /// in graphs, whose parts have no time of their own.
+  void setProfiler(Profiler *to);
+  Profiler::Implementations getImplementations() const;
+  Result<Ceilings> measureCeilings();
+
+  /// Puts all that ports hold on the device.
+  Result<void> upload();
+  /// Executes the step's records one by one, without the ports' moving, and
+  /// calls `after` with the number of each until it says false.
+  Result<void> run(const std::function<bool(std::size_t)> &after);
+  Result<void> fill(ArenaRange range, std::byte value);
+  /// What a buffer holds now, into any memory.
+  Result<void> read(void *to, const plan::Buffer &buffer);
 
   /// Executes one record, and waits for it. Ports are not moved: what counts is
   /// the arena, of which `read` and `write` move pieces.
@@ -55,7 +70,11 @@ private:
   Result<void> prepare(const Setup &setup);
   Result<void> prepareMemory(const Setup &setup);
   Result<void> preparePorts(const Plan &plan, const std::string &where);
-  Result<void> enqueue(Program program);
+  Result<void> uploadLarge();
+  Result<void> uploadSmall();
+  Result<void> start(RecordList list);
+  Result<void> enqueue(RecordList list);
+  Result<void> mark(const plan::Record &transfer);
 
   // In this order: what was allocated is given back before its device.
   std::unique_ptr<Device> device;
@@ -64,10 +83,13 @@ private:
   PinnedMemory pinned;
   Arena host;
   std::vector<HostPort> ports;
-  std::array<StreamProgram, 3> programs;
-  std::array<std::optional<Graph>, 3> graphs;
-  std::array<bool, 3> hasRun = {};
-  std::optional<Error> failure; ///< Of a download.
+  /// For each list of records.
+  std::array<StreamProgram, kNumRecordLists> programs;
+  std::array<std::optional<Graph>, kNumRecordLists> graphs;
+  std::array<bool, kNumRecordLists> hasRun = {};
+  Profiler *profiler = nullptr;
+  std::optional<StreamTimer> timer; ///< While there is a profiler.
+  std::optional<Error> failure;     ///< Of a download.
 };
 
 } // namespace binade::cuda

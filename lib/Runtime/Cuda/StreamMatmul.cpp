@@ -3,11 +3,16 @@
 #include "CublasLtMatmul.h"
 #include "StreamOperation.h"
 #include <algorithm>
+#include <numeric>
 
 namespace binade::cuda {
 
 /// What the library may have for one product.
 static constexpr std::uint64_t kWorkspaceLimit = 32 << 20;
+
+/// Of the addresses of matrices, in bytes: single numbers of 16 bits are
+/// refused when the product runs.
+static constexpr std::uint32_t kLeastAlignment = 4;
 
 namespace {
 /// A matrix as the library takes it: rows or columns follow one another.
@@ -27,6 +32,10 @@ public:
                  std::string_view label)
       : memory(setup.memory), label(label), lhs(memory.addressOf(matmul.lhs)),
         rhs(memory.addressOf(matmul.rhs)), out(memory.addressOf(matmul.out)) {
+    if (matmul.lhsScale)
+      lhsScale = memory.addressOf(*matmul.lhsScale);
+    if (matmul.rhsScale)
+      rhsScale = memory.addressOf(*matmul.rhsScale);
     if (matmul.bias)
       bias = memory.addressOf(*matmul.bias);
   }
@@ -35,9 +44,18 @@ public:
                               std::string_view label, const StreamSetup &setup);
 
   Result<void> run(std::span<const std::int64_t> iteration) override {
-    return runAxis(0, toDevice(lhs.at(iteration)), toDevice(rhs.at(iteration)),
-                   toDevice(out.at(iteration)),
-                   bias ? toDevice(bias->at(iteration)) : 0);
+    auto find = [&](const std::optional<binade::Address> &address) -> Address {
+      return address ? toDevice(address->at(iteration)) : 0;
+    };
+    MatmulAddresses addresses;
+    addresses.lhs = toDevice(lhs.at(iteration));
+    addresses.rhs = toDevice(rhs.at(iteration));
+    addresses.out = toDevice(out.at(iteration));
+    addresses.lhsScale = find(lhsScale);
+    addresses.rhsScale = find(rhsScale);
+    addresses.bias = find(bias);
+    addresses.workspace = scratch;
+    return runAxis(0, addresses);
   }
 
   std::uint64_t getScratchBytes() const override {
@@ -48,30 +66,24 @@ public:
 
 private:
   /// Batch axes that the library does not take are walked over.
-  Result<void> runAxis(std::size_t axis, Address left, Address right,
-                       Address result, Address added) {
-    if (axis == outer.size()) {
-      MatmulAddresses addresses;
-      addresses.lhs = left;
-      addresses.rhs = right;
-      addresses.out = result;
-      addresses.bias = added;
-      addresses.workspace = scratch;
+  Result<void> runAxis(std::size_t axis, MatmulAddresses addresses) {
+    if (axis == outer.size())
       return product->run(addresses, {"matmul", label});
-    }
     const BatchAxis &own = outer[axis];
-    for (std::int64_t i = 0; i < own.size; ++i)
-      if (auto done = runAxis(axis + 1, left + i * own.lhs, right + i * own.rhs,
-                              result + i * own.out, added);
-          !done)
+    for (std::int64_t i = 0; i < own.size; ++i) {
+      if (auto done = runAxis(axis + 1, addresses); !done)
         return done;
+      addresses.lhs += own.lhs;
+      addresses.rhs += own.rhs;
+      addresses.out += own.out;
+    }
     return {};
   }
 
   binade::Memory memory;
   std::string_view label;
   binade::Address lhs, rhs, out;
-  std::optional<binade::Address> bias;
+  std::optional<binade::Address> lhsScale, rhsScale, bias;
   std::vector<BatchAxis> outer; ///< In bytes.
   std::optional<CublasLtMatmul> product;
   Address scratch = 0;
@@ -94,6 +106,9 @@ public:
     problem.out = setup.memory.typeOf(matmul.out);
     problem.accumulate = matmul.accumulate;
     problem.alignment = getAlignment();
+    if (problem.alignment < kLeastAlignment)
+      return fail("has a matrix at an address that is no multiple of " +
+                  std::to_string(kLeastAlignment));
     std::optional<Layout> lhs = find(matmul.lhs, matmul.m, matmul.k, axes),
                           rhs = find(matmul.rhs, matmul.k, matmul.n, axes),
                           out = find(matmul.out, matmul.m, matmul.n, axes);
@@ -141,19 +156,13 @@ private:
   }
 
   std::uint32_t getAlignment() const {
-    std::uint64_t bytes = 16;
+    std::int64_t bytes = plan::kDeviceAlignment;
     for (const plan::View *view : {&matmul.lhs, &matmul.rhs, &matmul.out}) {
-      const plan::Buffer &buffer = setup.plan->buffers[view->buffer];
-      std::uint64_t size = byteSize(buffer.dtype);
-      auto meet = [&](std::uint64_t distance) {
-        while (distance % bytes != 0)
-          bytes /= 2;
-      };
-      meet(buffer.offset + static_cast<std::uint64_t>(view->offset) * size);
-      for (std::int64_t step : view->steps)
-        meet(static_cast<std::uint64_t>(step) * size);
+      auto size =
+          static_cast<std::int64_t>(byteSize(setup.memory.typeOf(*view)));
+      bytes = std::gcd(bytes, plan::findAlignment(setup.plan->buffers, *view));
       for (std::size_t axis = 0; axis < matmul.batch.size(); ++axis)
-        meet(static_cast<std::uint64_t>(getStride(*view, axis)) * size);
+        bytes = std::gcd(bytes, getStride(*view, axis) * size);
     }
     return static_cast<std::uint32_t>(bytes);
   }
@@ -224,9 +233,6 @@ MadeOperation createMatmul(const plan::Matmul &matmul, std::string_view label,
     if (made || matmul.kernel.empty() || setup.device->hasFailed())
       return made;
   }
-  std::vector<plan::View> operands = {matmul.lhs, matmul.rhs, matmul.out};
-  if (matmul.bias)
-    operands.push_back(*matmul.bias);
-  return createKernel(matmul.kernel, operands, label, setup);
+  return createKernel(matmul.kernel, matmul.getOperands(), label, setup);
 }
 } // namespace binade::cuda

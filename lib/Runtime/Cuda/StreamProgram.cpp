@@ -15,8 +15,9 @@ static MadeOperation createOperation(const plan::Record &record,
   if (auto *copy = std::get_if<plan::Copy>(&record.body))
     return createKernel(copy->kernel, std::array{copy->from, copy->to},
                         record.label, setup);
-  return Error{setup.where, "convolutions do not run on CUDA devices yet",
-               ExitCode::Device};
+  auto &convolution = std::get<plan::Convolution>(record.body);
+  return createKernel(convolution.deviceKernel, convolution.getOperands(),
+                      record.label, setup);
 }
 
 Result<StreamProgram::Steps>
@@ -25,6 +26,7 @@ StreamProgram::prepare(const std::vector<plan::Record> &records,
   Steps prepared;
   for (const plan::Record &record : records) {
     Step &step = prepared.emplace_back();
+    step.record = &record;
     if (auto *loop = std::get_if<plan::Loop>(&record.body)) {
       // One iteration after the other: each fills the device.
       step.count = loop->count;
@@ -58,25 +60,44 @@ template <typename Visit>
 void StreamProgram::visit(const Steps &steps, Visit visitOne) {
   for (const Step &step : steps)
     if (step.operation)
-      visitOne(*step.operation);
+      visitOne(step);
     else
       visit(step.body, visitOne);
 }
 
 std::uint64_t StreamProgram::getScratchBytes() const {
   std::uint64_t bytes = 0;
-  visit(steps, [&](StreamOperation &operation) {
-    bytes = std::max(bytes, operation.getScratchBytes());
+  visit(steps, [&](const Step &step) {
+    bytes = std::max(bytes, step.operation->getScratchBytes());
   });
   return bytes;
 }
 
 void StreamProgram::setScratch(Address address) {
-  visit(steps,
-        [&](StreamOperation &operation) { operation.setScratch(address); });
+  visit(steps, [&](const Step &step) { step.operation->setScratch(address); });
 }
 
-Result<void> StreamProgram::run() { return run(steps); }
+Profiler::Implementations StreamProgram::getImplementations() const {
+  Profiler::Implementations implementations;
+  visit(steps, [&](const Step &step) {
+    implementations[step.record] = step.operation->getImplementation();
+  });
+  return implementations;
+}
+
+Result<void> StreamProgram::run(StreamTimer *timer) {
+  return run(steps, timer);
+}
+
+Result<void> StreamProgram::run(const std::function<bool(std::size_t)> &after) {
+  for (std::size_t number = 0; number < steps.size(); ++number) {
+    if (Result<void> done = run(steps[number], nullptr); !done)
+      return done;
+    if (!after(number))
+      break;
+  }
+  return {};
+}
 
 Result<void> StreamProgram::run(std::span<const std::size_t> path,
                                 std::span<const std::int64_t> iteration) {
@@ -86,20 +107,27 @@ Result<void> StreamProgram::run(std::span<const std::size_t> path,
   return (*list)[path.back()].operation->run(iteration);
 }
 
-Result<void> StreamProgram::run(Steps &steps) {
-  for (Step &step : steps) {
-    if (step.operation) {
-      if (Result<void> done = step.operation->run(iteration); !done)
-        return done;
-      continue;
-    }
-    iteration.push_back(0);
-    for (std::int64_t n = 0; n < step.count; ++n) {
-      iteration.back() = n;
-      if (Result<void> done = run(step.body); !done)
-        return done;
-    }
-    iteration.pop_back();
+Result<void> StreamProgram::run(Steps &steps, StreamTimer *timer) {
+  for (Step &step : steps)
+    if (Result<void> done = run(step, timer); !done)
+      return done;
+  return {};
+}
+
+Result<void> StreamProgram::run(Step &step, StreamTimer *timer) {
+  std::size_t begin = timer ? timer->getLast() : 0;
+  Result<void> done =
+      step.operation ? step.operation->run(iteration) : runLoop(step, timer);
+  return done && timer ? timer->end(*step.record, begin) : done;
+}
+
+Result<void> StreamProgram::runLoop(Step &loop, StreamTimer *timer) {
+  iteration.push_back(0);
+  for (std::int64_t n = 0; n < loop.count; ++n) {
+    iteration.back() = n;
+    if (Result<void> done = run(loop.body, timer); !done)
+      return done;
   }
+  iteration.pop_back();
   return {};
 }

@@ -104,6 +104,13 @@ mlir::binade::compileGpuProducts(Location location,
 }
 
 FailureOr<CompiledGpuKernels>
+mlir::binade::compileGpuConvolutions(Location location,
+                                     ArrayRef<GpuConvolution> convolutions,
+                                     const CudaOptions &options) {
+  return compileTexts(location, convolutions, printConvolution, options);
+}
+
+FailureOr<CompiledGpuKernels>
 mlir::binade::compileGpuCopies(Location location, ArrayRef<GpuCopy> copies,
                                const CudaOptions &options) {
   return compileTexts(location, copies, printCopy, options);

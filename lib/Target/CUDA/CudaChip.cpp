@@ -37,10 +37,14 @@ mlir::binade::getCudaChip(StringRef name,
   return diag;
 }
 
+std::string mlir::binade::getCudaTarget(const CudaChip &chip) {
+  return (kTargetPrefix + chip.name).str();
+}
+
 std::vector<std::string> mlir::binade::getCudaTargets() {
   std::vector<std::string> targets;
   for (const CudaChip &chip : getCudaChips())
-    targets.push_back((kTargetPrefix + chip.name).str());
+    targets.push_back(getCudaTarget(chip));
   return targets;
 }
 

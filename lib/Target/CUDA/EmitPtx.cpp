@@ -9,6 +9,7 @@
 #include "binade/Target/Passes.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Pass/PassManager.h"
@@ -29,9 +30,10 @@ using namespace mlir::binade;
 
 static DialectRegistry getRegistry() {
   DialectRegistry registry;
-  registry.insert<BinadeDialect, arith::ArithDialect, func::FuncDialect,
-                  gpu::GPUDialect, math::MathDialect, memref::MemRefDialect,
-                  scf::SCFDialect, vector::VectorDialect>();
+  registry
+      .insert<BinadeDialect, arith::ArithDialect, func::FuncDialect,
+              gpu::GPUDialect, math::MathDialect, memref::MemRefDialect,
+              nvgpu::NVGPUDialect, scf::SCFDialect, vector::VectorDialect>();
   registerBuiltinDialectTranslation(registry);
   registerGPUDialectTranslation(registry);
   // These add their dialects.

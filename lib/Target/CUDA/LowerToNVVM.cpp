@@ -1,5 +1,6 @@
 //===- LowerToNVVM.cpp - kernels of the gpu dialect to NVVM ---------------===//
 
+#include "LowerMma.h"
 #include "binade/Conversion/Passes.h"
 #include "binade/Target/Passes.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
@@ -10,6 +11,7 @@
 #include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
 #include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
 #include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
+#include "mlir/Conversion/UBToLLVM/UBToLLVM.h"
 #include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -69,11 +71,13 @@ static LogicalResult convert(gpu::GPUModuleOp module) {
   populateGpuToNVVMConversionPatterns(types, patterns, /*benefit=*/10);
   populateVectorToLLVMConversionPatterns(types, patterns);
   populateFinalizeMemRefToLLVMConversionPatterns(types, patterns);
+  populateMmaPatterns(types, patterns);
   arith::populateArithToLLVMConversionPatterns(types, patterns);
   // Before those of the gpu dialect, which call a library.
   populateMathToLLVMConversionPatterns(types, patterns,
                                        /*approximateLog1p=*/false,
                                        /*benefit=*/20);
+  ub::populateUBToLLVMConversionPatterns(types, patterns);
   cf::populateControlFlowToLLVMConversionPatterns(types, patterns);
   LLVMConversionTarget target(*context);
   target.addLegalDialect<NVVM::NVVMDialect>();

@@ -1,6 +1,6 @@
 //===- DeviceTest.cpp - memory, kernels and graphs on a device ------------===//
 
-#include "../../../lib/Runtime/Cuda/BatchUpload.h"
+#include "../../../lib/Runtime/Cuda/Device.h"
 #include "SimulatedDevice.h"
 #include <cstring>
 #include <numeric>
@@ -108,32 +108,6 @@ TEST_F(DeviceTest, PinnedMemoryHasItsOwnTime) {
   host[1] = 3;
   ASSERT_TRUE(device->wait());
   EXPECT_EQ(host[1], 2.0f);
-}
-
-TEST_F(DeviceTest, BatchesAreWrittenWhileOthersAreRead) {
-  open();
-  constexpr std::size_t bytes = 4 * sizeof(float);
-  auto upload = BatchUpload::create(*device, bytes);
-  ASSERT_TRUE(upload);
-  DeviceMemory batch = put({0, 0, 0, 0});
-  std::vector<DeviceMemory> seen;
-  const std::byte *last = nullptr;
-  for (float number = 1; number <= 5; ++number) {
-    auto host = upload->begin();
-    ASSERT_TRUE(host);
-    ASSERT_EQ(host->size(), bytes);
-    EXPECT_NE(host->data(), std::exchange(last, host->data()));
-    std::fill_n(reinterpret_cast<float *>(host->data()), 4, number);
-    ASSERT_TRUE(upload->upload(batch.get(), host->first(bytes / 2)));
-    ASSERT_TRUE(upload->upload(batch.get() + bytes / 2, host->last(bytes / 2)));
-    ASSERT_TRUE(upload->end());
-    // The step, which keeps its batch.
-    seen.push_back(*device->allocate(bytes));
-    ASSERT_TRUE(device->copy(seen.back().get(), batch.get(), bytes));
-  }
-  for (std::size_t i = 0; i < 5; ++i)
-    EXPECT_EQ(get(seen[i], 4),
-              std::vector<float>(4, static_cast<float>(i + 1)));
 }
 
 TEST_F(DeviceTest, CopiesAndFills) {

@@ -21,6 +21,7 @@ static Plan devicePlan() {
                          {{"mean_all", {0, 1, 1}, {256, 1, 1}},
                           {"mean_finish", {1, 1, 1}, {1024, 1, 1}}}},
                         {"relu", 0, {{"relu_all", {12, 2, 1}, {32, 4, 2}}}}};
+  std::get<Convolution>(plan.records[2].body).deviceKernel = "relu";
   return plan;
 }
 
@@ -56,6 +57,7 @@ TEST(DeviceKernels, WhatIsWrittenIsRead) {
   EXPECT_EQ(relu->entries[0].grid, (std::vector<std::int64_t>{12, 2, 1}));
   EXPECT_EQ(relu->entries[0].block, (std::vector<std::int64_t>{32, 4, 2}));
   EXPECT_FALSE(read->findDeviceKernel("relu_all"));
+  EXPECT_EQ(std::get<Convolution>(read->records[2].body).deviceKernel, "relu");
   EXPECT_EQ(writePlan(*read), writePlan(plan));
   // Plans for CPUs say nothing of it.
   EXPECT_EQ(writePlan(samplePlan()).find("device_kernels"), std::string::npos);
@@ -114,6 +116,78 @@ TEST(DeviceKernels, HaveEntriesThatADriverLaunches) {
               entry.block = {1024, std::int64_t(1) << 54, 1};
             }),
             threads);
+}
+
+TEST(DeviceKernels, SayWhatAddressesAreMultiplesOf) {
+  Plan plan = devicePlan();
+  plan.deviceKernels[1].alignments = {16, 4};
+  Result<Plan> read = readPlan(writePlan(plan), "plan");
+  ASSERT_TRUE(read) << render(read.error());
+  const DeviceKernel *relu = read->findDeviceKernel("relu");
+  EXPECT_EQ(relu->getAlignment(0), 16);
+  EXPECT_EQ(relu->getAlignment(1), 4);
+  EXPECT_EQ(relu->getAlignment(2), kDeviceAlignment);
+  for (std::int64_t illegal : {0, 3, 32, -4})
+    EXPECT_EQ(rejection([&](Plan &p) {
+                p.deviceKernels[1].alignments = {16, illegal};
+              }),
+              "device kernel 'relu': an operand at a multiple of " +
+                  std::to_string(illegal) + " bytes, expected a divisor of 16");
+  // Row i of y, three f32, is at 128 + 12 i.
+  EXPECT_EQ(findAlignment(plan.buffers, {2, 0, {}, {}}), 16);
+  EXPECT_EQ(findAlignment(plan.buffers, {2, 0, {}, {3}}), 4);
+  EXPECT_EQ(findAlignment(plan.buffers, {2, 2, {}, {4}}), 8);
+  EXPECT_EQ(findAlignment(plan.buffers, {3, 1, {}, {}}), 8);
+}
+
+TEST(DeviceKernels, AreLaunchedAsWhatTheyAre) {
+  auto change = [](auto edit) {
+    return rejection([&](Plan &p) {
+      Launch launch;
+      launch.kernel = "mean";
+      View view;
+      launch.segments = {{"mean", {view}, 8}, {"mean", {view}, 8}};
+      Matmul matmul;
+      matmul.lhs = matmul.rhs = matmul.out = {0, 0, {1, 1}, {}};
+      Copy copy{{0, 0, {}, {}}, {0, 0, {}, {}}, {}};
+      edit(p, launch, matmul, copy);
+      p.records = {{"launch", launch}, {"matmul", matmul}, {"copy", copy}};
+    });
+  };
+  EXPECT_EQ(change([](Plan &, Launch &, Matmul &, Copy &) {}), "accepted");
+  EXPECT_EQ(change([](Plan &, Launch &launch, Matmul &matmul, Copy &copy) {
+              launch.segments = {{"relu", {View()}, 8}};
+              launch.kernel = matmul.kernel = copy.kernel = "relu";
+            }),
+            "accepted");
+  const std::string launched = "record 0 'launch': ";
+  EXPECT_EQ(change([](Plan &, Launch &launch, Matmul &, Copy &) {
+              for (Segment &segment : launch.segments)
+                segment.kernel = "relu";
+            }),
+            launched + "a launch of 2 segments, and a device kernel over one "
+                       "set of operands");
+  EXPECT_EQ(change([](Plan &, Launch &launch, Matmul &, Copy &) {
+              launch.segments[1].kernel = "relu";
+            }),
+            launched + "device kernel 'relu' over one set of operands beside "
+                       "one over many tensors");
+  EXPECT_EQ(change([](Plan &, Launch &launch, Matmul &, Copy &) {
+              launch.kernel = "relu";
+              launch.finish = true;
+            }),
+            launched + "device kernel 'relu' over one set of operands ends a "
+                       "launch over many tensors");
+  const std::string unlaunched = "device kernel 'mean' is over many tensors or "
+                                 "has a finish, and no launch runs it";
+  EXPECT_EQ(change([](Plan &, Launch &, Matmul &matmul, Copy &) {
+              matmul.kernel = "mean";
+            }),
+            "record 1 'matmul': " + unlaunched);
+  EXPECT_EQ(change([](Plan &, Launch &, Matmul &, Copy &copy) {
+              copy.kernel = "mean";
+            }),
+            "record 2 'copy': " + unlaunched);
 }
 
 //===----------------------------------------------------------------------===//

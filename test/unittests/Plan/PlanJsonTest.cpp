@@ -16,6 +16,7 @@ TEST(PlanJson, WhatIsWrittenIsRead) {
   ASSERT_TRUE(read) << render(read.error());
   EXPECT_EQ(read->model, "sample");
   EXPECT_EQ(read->policyHash, "00ff");
+  EXPECT_EQ(read->computation, "c0de");
   EXPECT_EQ(read->dims.at("batch"), 4);
   EXPECT_EQ(read->threads, 2u);
   EXPECT_TRUE(read->skipsNonFinite);
@@ -54,6 +55,28 @@ TEST(PlanJson, ParallelLoopsAreWrittenAndRead) {
   EXPECT_EQ(std::get<Loop>(read->records[0].body).slots, 3);
   EXPECT_EQ(read->buffers[8].slot, plan.buffers[8].bytes);
   EXPECT_EQ(read->buffers[7].slot, 0u);
+}
+
+TEST(PlanJson, ProductsOfCodesAreWrittenAndRead) {
+  Plan plan = samplePlan();
+  plan.buffers[1].dtype = DType::F8_E4M3;
+  plan.buffers[1].bytes /= 4;
+  auto &loop = std::get<Loop>(plan.records[0].body);
+  auto &matmul = std::get<Matmul>(loop.body[0].body);
+  matmul.rhs.buffer = 1;
+  matmul.lhsScale = View{4, 0, {}, {}};
+  matmul.rhsScale = View{2, 1, {}, {}};
+  matmul.bias = View{4, 0, {0}, {}};
+  Result<Plan> read = readPlan(writePlan(plan), "plan");
+  ASSERT_TRUE(read) << render(read.error());
+  EXPECT_EQ(writePlan(*read), writePlan(plan));
+  const auto &same =
+      std::get<Matmul>(std::get<Loop>(read->records[0].body).body[0].body);
+  std::vector<std::uint32_t> buffers;
+  for (const View &view : same.getOperands())
+    buffers.push_back(view.buffer);
+  EXPECT_EQ(buffers, (std::vector<std::uint32_t>{1, 1, 2, 4, 4, 2}));
+  EXPECT_EQ(same.rhsScale->offset, 1);
 }
 
 /// The sample with two states, of which one is codes with scales.

@@ -13,6 +13,7 @@ inline Plan samplePlan() {
   p.model = "sample";
   p.policy = "fp32";
   p.policyHash = "00ff";
+  p.computation = "c0de";
   p.dims = {{"batch", 4}};
   p.threads = 2;
   p.skipsNonFinite = true;

@@ -126,7 +126,7 @@ public:
     return {t.bytes.begin(), t.bytes.end()};
   }
   std::string implementation() const {
-    return program->getProfile()[0].implementation;
+    return program->getProfile().records[0].implementation;
   }
 
 private:

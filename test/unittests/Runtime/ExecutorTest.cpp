@@ -245,21 +245,3 @@ TEST(Executor, PoisonSparesTrainingState) {
   EXPECT_EQ(program->find(Role::Hyper, "t2")->as<double>()[0], 0);
   EXPECT_TRUE(std::isnan(program->find(Role::Output, "t1")->as<float>()[0]));
 }
-
-TEST(Executor, ProfileNamesRecords) {
-  Tensors tensors;
-  std::uint32_t out = tensors.add(DType::I64, {8});
-  Launch launch;
-  launch.kernel = "width";
-  launch.segments = {{"", {at(out)}, 8}};
-  tensors.plan.records = {{"loop", Loop{3, {{"the label", launch}}}}};
-  Program program = load(tensors);
-  program.setProfiling(true);
-  ASSERT_TRUE(program.run());
-  std::vector<RecordProfile> profile = program.getProfile();
-  ASSERT_EQ(profile.size(), 1u);
-  EXPECT_EQ(profile[0].label, "the label");
-  EXPECT_EQ(profile[0].kind, "launch");
-  EXPECT_EQ(profile[0].calls, 3);
-  EXPECT_GT(profile[0].seconds, 0);
-}

@@ -150,7 +150,7 @@ public:
   }
 
   std::string implementation() const {
-    return program->getProfile()[0].implementation;
+    return program->getProfile().records[0].implementation;
   }
 
 private:
@@ -211,6 +211,78 @@ TEST(Matmul, OwnCodeTakesEveryMixtureOfTypes) {
           c.bias = c.accumulate = true;
           MatmulRun(c, Contraction::Own, 2).expectChains();
         }
+}
+
+/// What a code of sign, exponent and fraction stands for.
+static float decode(std::uint8_t code, DType dtype) {
+  int bits = dtype == DType::F8_E4M3 ? 3 : 2, bias = bits == 3 ? 7 : 15;
+  int fraction = code & ((1 << bits) - 1), exponent = (code & 0x7f) >> bits;
+  if (dtype == DType::F8_E4M3 ? (code & 0x7f) == 0x7f
+                              : exponent == 31 && fraction != 0)
+    return NAN;
+  float magnitude = dtype == DType::F8_E5M2 && exponent == 31
+                        ? INFINITY
+                        : std::ldexp(static_cast<float>(
+                                         fraction | (exponent ? 1 << bits : 0)),
+                                     std::max(exponent, 1) - bias - bits);
+  return code & 0x80 ? -magnitude : magnitude;
+}
+
+/// Every code meets every other one.
+TEST(Matmul, CodesAreMultipliedAsWhatTheyStandFor) {
+  constexpr std::int64_t count = 256;
+  for (DType left : {DType::F8_E4M3, DType::F8_E5M2})
+    for (DType right : {DType::F8_E4M3, DType::F8_E5M2})
+      for (bool along : {false, true}) {
+        Tensors tensors;
+        Matmul matmul;
+        matmul.m = matmul.n = count;
+        matmul.k = 2;
+        View lhs{tensors.add(left, {2 * count}), 0, {2, 1}, {}};
+        View rhs{tensors.add(right, {2 * count}), 0, {count, 1}, {}};
+        if (along) {
+          lhs.strides = {1, count};
+          rhs.strides = {1, 2};
+        }
+        matmul.lhs = lhs;
+        matmul.rhs = rhs;
+        matmul.lhsScale = View{tensors.add(DType::F32, {}), 0, {}, {}};
+        matmul.rhsScale = View{tensors.add(DType::F32, {}), 0, {}, {}};
+        matmul.bias = View{tensors.add(DType::F32, {count}), 0, {1}, {}};
+        matmul.out = {
+            tensors.add(DType::F32, {count, count}), 0, {count, 1}, {}};
+        tensors.plan.records = {{"matmul", matmul}};
+        Program program = tensors.load(Contraction::Auto, 2);
+        auto codes = [&](const View &view) {
+          return tensorOf(program, view.buffer).as<std::uint8_t>();
+        };
+        for (std::int64_t i = 0; i < count; ++i) {
+          codes(lhs)[i * lhs.strides[0]] = static_cast<std::uint8_t>(i);
+          codes(lhs)[i * lhs.strides[0] + lhs.strides[1]] = 0x38;
+          codes(rhs)[i * rhs.strides[1]] = static_cast<std::uint8_t>(i);
+          codes(rhs)[i * rhs.strides[1] + rhs.strides[0]] = 0x3a;
+        }
+        auto numbers = [&](const View &view) {
+          return tensorOf(program, view.buffer).as<float>();
+        };
+        numbers(*matmul.lhsScale)[0] = 0.3f;
+        numbers(*matmul.rhsScale)[0] = 1.7f;
+        std::fill_n(numbers(*matmul.bias).begin(), count, 0.7f);
+        ASSERT_TRUE(program.run());
+        int wrong = 0;
+        for (std::int64_t i = 0; i < count; ++i)
+          for (std::int64_t j = 0; j < count; ++j) {
+            auto code = [](std::int64_t x) {
+              return static_cast<std::uint8_t>(x);
+            };
+            float sum = decode(code(i), left) * decode(code(j), right);
+            sum = std::fma(decode(0x38, left), decode(0x3a, right), sum);
+            float expected = sum * (0.3f * 1.7f) + 0.7f;
+            float got = numbers(matmul.out)[i * count + j];
+            wrong += std::isnan(expected) ? !std::isnan(got) : got != expected;
+          }
+        EXPECT_EQ(wrong, 0);
+      }
 }
 
 TEST(Matmul, TheLibrarysThreadsKeepSubnormals) {

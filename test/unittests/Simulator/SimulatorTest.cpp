@@ -253,7 +253,7 @@ TEST_F(SimulatorTest, BarriersAndShufflesThatNotAllReach) {
     })",
                        64),
                   1, 64, {&x, &y}),
-              HasSubstr("shuffles, and thread 1 of its warp does not"));
+              HasSubstr("waits for its warp, and thread 1 of it does not"));
 }
 
 TEST_F(SimulatorTest, ConversionsAreThoseOfTheFormats) {

@@ -19,8 +19,9 @@ def Binade_MatmulOp : Binade_PrecisionOp<"matmul", "Allow", [
     is ever materialized. `bias`, one number per column, is added to the sum
     before the one rounding to the result; it stays in f32.
 
-    Products of numbers that `dequantize` decodes are products of codes in bf16, which
-    holds them exactly; scales of whole tensors multiply the sum.
+    Products of numbers that `dequantize` decodes are products of codes: by
+    `scaled_matmul` where the target has them, otherwise in bf16, which holds them
+    exactly; scales of whole tensors multiply the sum.
 
     Constraints:
 
@@ -40,6 +41,37 @@ def Binade_MatmulOp : Binade_PrecisionOp<"matmul", "Allow", [
                        UnitAttr:$transpose_lhs, UnitAttr:$transpose_rhs,
                        Binade_PrecisionArg:$precision);
   let results = (outs FloatTensor:$y);
+}
+
+def Code8Tensor : StaticShapeTensorOf<[F8E4M3FN, F8E5M2]>;
+
+def Binade_ScaledMatmulOp : Binade_Op<"scaled_matmul", [
+    Pure, NotDifferentiable,
+    DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "getRows"]>]> {
+  let summary = "batched matrix product of FP8 codes with scales";
+  let description = [{
+    `y[.., i, j] = round(lhs_scale rhs_scale sum over l of lhs[.., i, l] rhs[.., j, l])`:
+    what is summed lies along the rows of both sides, as matrix units want it.
+
+    Constraints:
+
+    - (C1) the three have one rank of at least 2 and equal leading axes.
+    - (C2) the last axes of both sides are equal, and the result has a row for each
+      row of `lhs` and a column for each row of `rhs`.
+
+    Example:
+
+    ```mlir
+    %y = binade.scaled_matmul %x, %x_scale, %w, %w_scale
+       : (tensor<8x64xf8E4M3FN>, tensor<f32>, tensor<32x64xf8E4M3FN>, tensor<f32>)
+         -> tensor<8x32xbf16>
+    ```
+  }];
+  let arguments = (ins Code8Tensor:$lhs, F32Scalar:$lhs_scale,
+                       Code8Tensor:$rhs, F32Scalar:$rhs_scale);
+  let results = (outs FloatTensor:$y);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
 }
 
 #endif // BINADE_IR_OPS_CONTRACTION_TD

@@ -7,6 +7,7 @@
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -64,9 +65,10 @@ std::shared_ptr<CUmod_st> simulated::loadModule(const void *image) {
                      ::binade::sha256(std::string_view(begin, measure(begin))) +
                      ".mlir";
   auto loaded = std::make_shared<CUmod_st>();
-  loaded->context.loadDialect<arith::ArithDialect, gpu::GPUDialect,
-                              math::MathDialect, memref::MemRefDialect,
-                              scf::SCFDialect, vector::VectorDialect>();
+  loaded->context
+      .loadDialect<arith::ArithDialect, gpu::GPUDialect, math::MathDialect,
+                   memref::MemRefDialect, nvgpu::NVGPUDialect, scf::SCFDialect,
+                   vector::VectorDialect>();
   loaded->module = parseSourceFile<ModuleOp>(path, &loaded->context);
   if (!loaded->module)
     return nullptr;

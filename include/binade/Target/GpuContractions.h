@@ -1,0 +1,71 @@
+//===- GpuContractions.h - products and convolutions of a plan --*- C++ -*-===//
+//
+// As far as a kernel depends on them. Sums are f32 and rounded once.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef BINADE_TARGET_GPUCONTRACTIONS_H
+#define BINADE_TARGET_GPUCONTRACTIONS_H
+
+#include "binade/Container/DType.h"
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace mlir::binade {
+
+/// An operand or the result of a product. Strides are in elements: those of the
+/// product's batch axes, from row to row and from column to column.
+struct GpuMatrix {
+  /// F32, F16 or BF16; of lhs and rhs F8_E4M3 or F8_E5M2, too.
+  ::binade::DType dtype = ::binade::DType::F32;
+  std::vector<int64_t> batch;
+  int64_t rows = 0, columns = 1;
+  int64_t alignment = 1; ///< Of its address, in bytes.
+
+  bool operator==(const GpuMatrix &) const = default;
+};
+
+/// out[b.., i, j] = round(scales * sum over l of lhs[b.., i, l] * rhs[b.., l,
+/// j]
+///                        + bias[j] (+ out[b.., i, j] if `accumulate`)),
+/// as a plan's.
+struct GpuProduct {
+  std::vector<int64_t> batch;
+  int64_t m = 1, n = 1, k = 1;
+  GpuMatrix lhs, rhs, out;
+  std::optional<GpuMatrix> bias; ///< Has columns only.
+  bool accumulate = false;
+  /// Whether there is one f32 that all of the operand is a multiple of.
+  bool lhsScale = false, rhsScale = false;
+  /// Whether there is memory of `getWorkspaceBytes` for partial sums.
+  bool workspace = false;
+
+  bool operator==(const GpuProduct &) const = default;
+};
+
+/// A plan's convolution. `y` is the gradient of the output where `x` or
+/// `weight` is written.
+struct GpuConvolution {
+  enum Direction { Forward, InputGrad, WeightGrad };
+  Direction direction = Forward;
+  ::binade::DType x = ::binade::DType::F32, weight = x, y = x;
+  std::optional<::binade::DType> bias;
+  int64_t batch = 1, inChannels = 1, outChannels = 1, groups = 1;
+  std::vector<int64_t> input, kernel, output; ///< Spatial sizes.
+  std::vector<int64_t> strides, dilations, paddingLow;
+  bool channelsLast = false;
+  int64_t alignment = 1; ///< Of all addresses, in bytes.
+  bool workspace = false;
+
+  bool operator==(const GpuConvolution &) const = default;
+};
+
+/// What a kernel would use that adds up parts of its sums in several blocks, so
+/// that a result of few tiles keeps a device busy; 0 where it has enough.
+int64_t getWorkspaceBytes(const GpuProduct &product);
+int64_t getWorkspaceBytes(const GpuConvolution &convolution);
+
+} // namespace mlir::binade
+
+#endif // BINADE_TARGET_GPUCONTRACTIONS_H

@@ -1,0 +1,88 @@
+//===- DeviceRecords.cpp - what a device computes for records -------------===//
+
+#include "DeviceRecords.h"
+#include <numeric>
+
+using namespace mlir;
+using namespace mlir::binade;
+namespace plan = ::binade::plan;
+using ::binade::Plan;
+
+static GpuMatrix getMatrix(const Plan &plan, const plan::View &view,
+                           size_t axes) {
+  GpuMatrix matrix;
+  matrix.dtype = plan.buffers[view.buffer].dtype;
+  matrix.batch.assign(view.strides.begin(), view.strides.begin() + axes);
+  matrix.rows = view.strides[axes];
+  matrix.columns = view.strides[axes + 1];
+  matrix.alignment = plan::findAlignment(plan.buffers, view);
+  return matrix;
+}
+
+GpuProduct mlir::binade::getProduct(const Plan &plan,
+                                    const plan::Matmul &matmul) {
+  size_t axes = matmul.batch.size();
+  GpuProduct product;
+  product.batch = matmul.batch;
+  product.m = matmul.m;
+  product.n = matmul.n;
+  product.k = matmul.k;
+  product.lhs = getMatrix(plan, matmul.lhs, axes);
+  product.rhs = getMatrix(plan, matmul.rhs, axes);
+  product.out = getMatrix(plan, matmul.out, axes);
+  if (matmul.bias) {
+    GpuMatrix &bias = product.bias.emplace();
+    bias.dtype = plan.buffers[matmul.bias->buffer].dtype;
+    bias.columns = matmul.bias->strides.front();
+  }
+  product.accumulate = matmul.accumulate;
+  product.lhsScale = matmul.lhsScale.has_value();
+  product.rhsScale = matmul.rhsScale.has_value();
+  product.workspace = matmul.scratch.has_value();
+  return product;
+}
+
+GpuConvolution mlir::binade::getConvolution(const Plan &plan,
+                                            const plan::Convolution &record) {
+  auto typeOf = [&](const plan::View &view) {
+    return plan.buffers[view.buffer].dtype;
+  };
+  GpuConvolution c;
+  c.direction = static_cast<GpuConvolution::Direction>(record.direction);
+  c.x = typeOf(record.x);
+  c.weight = typeOf(record.weight);
+  c.y = typeOf(record.y);
+  if (record.bias)
+    c.bias = typeOf(*record.bias);
+  c.batch = record.batch;
+  c.inChannels = record.inChannels;
+  c.outChannels = record.outChannels;
+  c.groups = record.groups;
+  c.input = record.input;
+  c.kernel = record.kernel;
+  c.output = record.output;
+  c.strides = record.strides;
+  c.dilations = record.dilations;
+  c.paddingLow = record.paddingLow;
+  c.channelsLast = record.channelsLast;
+  c.alignment = 16;
+  for (const plan::View *view : {&record.x, &record.weight, &record.y})
+    c.alignment = std::gcd(c.alignment, plan::findAlignment(plan.buffers, *view));
+  c.workspace = record.scratch.has_value();
+  return c;
+}
+
+GpuCopy mlir::binade::getCopy(const Plan &plan, const plan::Copy &copy) {
+  auto bytes =
+      static_cast<int64_t>(byteSize(plan.buffers[copy.from.buffer].dtype));
+  return {bytes, copy.sizes, copy.from.strides, copy.to.strides};
+}
+
+uint64_t mlir::binade::queryDeviceScratch(const plan::Record &record,
+                                          const Plan &plan) {
+  if (auto *matmul = std::get_if<plan::Matmul>(&record.body))
+    return getWorkspaceBytes(getProduct(plan, *matmul));
+  if (auto *convolution = std::get_if<plan::Convolution>(&record.body))
+    return getWorkspaceBytes(getConvolution(plan, *convolution));
+  return 0;
+}

@@ -1,0 +1,240 @@
+//===- Emulation.cpp - Formats that a target lacks ------------------------===//
+
+#include "binade/Pipelines/Emulation.h"
+#include "binade/Conversion/ConversionCost.h"
+#include "binade/IR/Movement.h"
+#include "binade/Target/CUDA.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+static constexpr StringLiteral kSaturateAttr = "saturate";
+
+namespace {
+/// Integer operations in a second of a device with the chip: multiprocessors,
+/// 64 lanes, clock. For predictions.
+struct Throughput {
+  StringRef chip, device;
+  double perSecond;
+};
+} // namespace
+
+static constexpr Throughput kThroughputs[] = {
+    {"sm_80", "A100", 108 * 64 * 1.41e9},
+    {"sm_89", "L40S", 142 * 64 * 2.52e9},
+    {"sm_90", "H200", 132 * 64 * 1.98e9},
+    {"sm_100", "B200", 148 * 64 * 1.85e9},
+};
+
+/// Formats below 16 bits, and TF32, which types do not show.
+static bool isNarrow(Type type) {
+  auto format = dyn_cast<FloatType>(type);
+  return format && (format.getWidth() < 16 || isa<FloatTF32Type>(format));
+}
+
+namespace {
+class EmulationFinder {
+public:
+  explicit EmulationFinder(StringRef target) : chip(findCudaTarget(target)) {}
+
+  void visit(Operation *op);
+  std::vector<EmulatedFormat> take() const {
+    auto found = llvm::make_second_range(formats);
+    return {found.begin(), found.end()};
+  }
+
+private:
+  bool isNative(Type format, Operation *op) const;
+  void addConversions(Operation *op);
+  void addProducts(Operation *op);
+  EmulatedFormat &get(Type format);
+
+  const CudaChip *chip;
+  llvm::MapVector<Type, EmulatedFormat> formats;
+};
+} // namespace
+
+/// The formats that `op` makes, reads or keeps numbers in.
+static SetVector<Type> findFormats(Operation *op) {
+  SetVector<Type> found;
+  auto add = [&](Type type) {
+    if (Type element = getElementTypeOrSelf(type); isNarrow(element))
+      found.insert(element);
+  };
+  for (Value value : op->getOperands())
+    add(value.getType());
+  for (Value value : op->getResults())
+    add(value.getType());
+  // Codes of fewer than 8 bits are bytes for types.
+  op->getAttrDictionary().walk([&](Type type) { add(type); });
+  return found;
+}
+
+bool EmulationFinder::isNative(Type format, Operation *op) const {
+  if (!chip)
+    return false;
+  if (isa<FloatTF32Type>(format))
+    return true;
+  if (!chip->hasFloat8 || !isa<Float8E4M3FNType, Float8E5M2Type>(format))
+    return false;
+  // The instructions saturate.
+  bool makes = llvm::any_of(op->getResultTypes(), [&](Type type) {
+    return getElementTypeOrSelf(type) == format;
+  });
+  bool maySaturate =
+      llvm::is_contained(op->getName().getAttributeNames(), kSaturateAttr);
+  return !makes || !maySaturate || op->hasAttr(kSaturateAttr);
+}
+
+EmulatedFormat &EmulationFinder::get(Type format) {
+  auto [entry, isNew] = formats.try_emplace(format);
+  if (isNew) {
+    entry->second.type = format;
+    if (cast<FloatType>(format).getWidth() < 16) {
+      ConversionCost cost = countConversion(cast<FloatType>(format));
+      entry->second.instructions = std::max(cost.encode, cost.decode);
+    }
+  }
+  return entry->second;
+}
+
+/// Elements of `format` in a value of `op`; of the largest value where its
+/// codes have the type of bytes.
+static int64_t countElements(Operation *op, Type format) {
+  int64_t largest = 0, own = 0;
+  auto add = [&](Value value) {
+    int64_t count = getNumElements(value);
+    largest = std::max(largest, count);
+    if (getElementTypeOrSelf(value.getType()) == format)
+      own = std::max(own, count);
+  };
+  llvm::for_each(op->getOperands(), add);
+  llvm::for_each(op->getResults(), add);
+  return own ? own : largest;
+}
+
+/// Ops that move codes convert nothing.
+static bool hasWideFloat(Operation *op) {
+  auto isWide = [](Type type) {
+    auto element = dyn_cast<FloatType>(getElementTypeOrSelf(type));
+    return element && !isNarrow(element);
+  };
+  return llvm::any_of(op->getOperandTypes(), isWide) ||
+         llvm::any_of(op->getResultTypes(), isWide);
+}
+
+void EmulationFinder::addConversions(Operation *op) {
+  if (!hasWideFloat(op))
+    return;
+  for (Type format : findFormats(op)) {
+    if (isNative(format, op))
+      continue;
+    EmulatedFormat &own = get(format);
+    ++own.conversions;
+    own.elements += countElements(op, format);
+  }
+}
+
+void EmulationFinder::addProducts(Operation *op) {
+  SetVector<Type> multiplied;
+  for (Type format : findFormats(op))
+    if (!isNative(format, op))
+      multiplied.insert(format);
+  for (Value operand : op->getOperands()) {
+    // No library of CPUs multiplies them.
+    Type element = getElementTypeOrSelf(operand.getType());
+    if (!chip && element.isF16())
+      multiplied.insert(element);
+    if (Operation *decode = findBase(operand).getDefiningOp())
+      for (Type format : findFormats(decode))
+        if (!isNative(format, decode))
+          multiplied.insert(format);
+  }
+  for (Type format : multiplied)
+    ++get(format).products;
+}
+
+void EmulationFinder::visit(Operation *op) {
+  auto decided = dyn_cast<PrecisionOpInterface>(op);
+  if (decided && decided.countProducts())
+    addProducts(op);
+  else
+    addConversions(op);
+}
+
+std::vector<EmulatedFormat>
+mlir::binade::findEmulatedFormats(func::FuncOp step, StringRef target) {
+  EmulationFinder finder(target);
+  step.walk([&](Operation *op) { finder.visit(op); });
+  return finder.take();
+}
+
+//===----------------------------------------------------------------------===//
+// Reports
+//===----------------------------------------------------------------------===//
+
+static std::string count(int64_t number, StringRef what) {
+  return (Twine(number) + " " + what + (number == 1 ? "" : "s")).str();
+}
+
+static std::string describe(const EmulatedFormat &format) {
+  std::string text = llvm::formatv("{0}:", format.type);
+  if (format.conversions > 0)
+    text += llvm::formatv(" {0}, of {1} in a step",
+                          count(format.conversions, "conversion"),
+                          count(format.elements, "number"));
+  if (format.instructions > 0)
+    text += llvm::formatv(", {0} instructions each", format.instructions);
+  if (format.products > 0)
+    text += llvm::formatv("{0} {1}, in a wider format",
+                          format.conversions > 0 ? ";" : "",
+                          count(format.products, "product"));
+  return text;
+}
+
+/// Where nothing else limits the kernels.
+static std::string predict(ArrayRef<EmulatedFormat> formats, StringRef target) {
+  double instructions = 0;
+  for (const EmulatedFormat &format : formats)
+    instructions += double(format.elements) * format.instructions;
+  const CudaChip *chip = findCudaTarget(target);
+  const auto *rate = llvm::find_if(kThroughputs, [&](const Throughput &rate) {
+    return chip && rate.chip == chip->name;
+  });
+  if (rate == std::end(kThroughputs))
+    return llvm::formatv("predicted cost: at most {0:e2} instructions a step",
+                         instructions);
+  return llvm::formatv("predicted cost: at most {0:e2} instructions a step, "
+                       "{1:f3} ms on an {2}",
+                       instructions, 1e3 * instructions / rate->perSecond,
+                       rate->device);
+}
+
+LogicalResult mlir::binade::reportEmulation(func::FuncOp step, StringRef target,
+                                            bool isStrict) {
+  if (target.empty() && !isStrict)
+    return success();
+  std::vector<EmulatedFormat> formats = findEmulatedFormats(step, target);
+  if (formats.empty())
+    return success();
+  std::string names = llvm::join(
+      llvm::map_range(formats,
+                      [](const EmulatedFormat &format) -> std::string {
+                        return llvm::formatv("{0}", format.type);
+                      }),
+      ", ");
+  auto module = step->getParentOfType<ModuleOp>();
+  InFlightDiagnostic diag =
+      isStrict ? module.emitError() : module.emitWarning();
+  diag << (target.empty() ? "a CPU" : target) << " has no instructions for "
+       << names << ": " << (isStrict ? "refused by --strict" : "emulated");
+  for (const EmulatedFormat &format : formats)
+    diag.attachNote() << describe(format);
+  diag.attachNote() << predict(formats, target);
+  if (isStrict)
+    diag.attachNote() << "without --strict the step is compiled, to the same "
+                         "numbers";
+  return failure(isStrict);
+}

@@ -1,0 +1,155 @@
+//===- RecordCost.cpp - What a record moves and computes ------------------===//
+
+#include "binade/Runtime/Profile.h"
+#include <algorithm>
+
+using namespace binade;
+using namespace binade::plan;
+
+namespace {
+class CostCounter {
+public:
+  CostCounter(std::span<const Buffer> buffers,
+              std::span<const std::int64_t> counts)
+      : buffers(buffers), counts(counts) {}
+
+  RecordCost count(const Launch &launch) const;
+  RecordCost count(const Matmul &matmul) const;
+  RecordCost count(const Convolution &convolution) const;
+  RecordCost count(const Copy &copy) const;
+  RecordCost count(const Loop &) const { return {}; }
+
+private:
+  std::uint64_t sizeOf(const View &view) const {
+    return byteSize(buffers[view.buffer].dtype);
+  }
+
+  /// Of a view without sizes: what is behind its start, in one iteration.
+  std::uint64_t reach(const View &view) const {
+    const Buffer &buffer = buffers[view.buffer];
+    std::uint64_t start =
+                      static_cast<std::uint64_t>(view.offset) * sizeOf(view),
+                  bytes = buffer.bytes - std::min(start, buffer.bytes);
+    for (std::size_t d = 0; d < view.steps.size() && d < counts.size(); ++d)
+      if (view.steps[d] != 0)
+        bytes /= static_cast<std::uint64_t>(counts[d]);
+    return bytes;
+  }
+
+  /// Of a view with sizes: elements along an axis without stride are one.
+  std::uint64_t cover(const View &view,
+                      std::span<const std::int64_t> sizes) const {
+    std::uint64_t bytes = sizeOf(view);
+    for (std::size_t d = 0; d < sizes.size(); ++d)
+      if (d < view.strides.size() && view.strides[d] != 0)
+        bytes *= static_cast<std::uint64_t>(sizes[d]);
+    return bytes;
+  }
+
+  DType getWider(const View &one, const View &other) const {
+    DType a = buffers[one.buffer].dtype, b = buffers[other.buffer].dtype;
+    return byteSize(a) < byteSize(b) ? b : a;
+  }
+
+  std::span<const Buffer> buffers;
+  std::span<const std::int64_t> counts;
+};
+} // namespace
+
+/// Segments share operands, such as an optimizer's scalars.
+RecordCost CostCounter::count(const Launch &launch) const {
+  using Start = std::pair<std::uint32_t, std::int64_t>;
+  struct Use {
+    std::uint64_t bytes, times;
+  };
+  std::map<Start, Use> uses;
+  for (const Segment &segment : launch.segments) {
+    std::map<Start, std::uint64_t> inSegment;
+    for (const View &view : segment.operands) {
+      Start start(view.buffer, view.offset);
+      constexpr std::uint64_t readAndWritten = 2;
+      std::uint64_t times = std::min(++inSegment[start], readAndWritten);
+      Use &use = uses.try_emplace(start, reach(view), 0).first->second;
+      use.times = std::max(use.times, times);
+    }
+  }
+  // Views that start in one buffer share what is behind the last of them.
+  std::uint64_t bytes = 0;
+  for (auto use = uses.begin(); use != uses.end(); ++use) {
+    std::uint64_t own = use->second.bytes;
+    auto next = std::next(use);
+    if (next != uses.end() && next->first.first == use->first.first)
+      own -= std::min(own, next->second.bytes);
+    bytes += own * use->second.times;
+  }
+  return {bytes, 0, DType::F32};
+}
+
+RecordCost CostCounter::count(const Matmul &matmul) const {
+  auto sizes = [&](std::int64_t rows, std::int64_t columns) {
+    std::vector<std::int64_t> sizes = matmul.batch;
+    sizes.insert(sizes.end(), {rows, columns});
+    return sizes;
+  };
+  std::uint64_t out = cover(matmul.out, sizes(matmul.m, matmul.n)),
+                bytes = cover(matmul.lhs, sizes(matmul.m, matmul.k)) +
+                        cover(matmul.rhs, sizes(matmul.k, matmul.n)) + out;
+  if (matmul.accumulate)
+    bytes += out;
+  if (matmul.bias)
+    bytes += cover(*matmul.bias, std::array{matmul.n});
+  double flops = 2;
+  for (std::int64_t size : sizes(matmul.m, matmul.n))
+    flops *= static_cast<double>(size);
+  return {bytes, flops * static_cast<double>(matmul.k),
+          getWider(matmul.lhs, matmul.rhs)};
+}
+
+RecordCost CostCounter::count(const Convolution &convolution) const {
+  std::uint64_t bytes =
+      reach(convolution.x) + reach(convolution.weight) + reach(convolution.y);
+  if (convolution.bias)
+    bytes += reach(*convolution.bias);
+  // The same products in all three directions.
+  double flops = 2 * static_cast<double>(convolution.batch) *
+                 static_cast<double>(convolution.outChannels) *
+                 static_cast<double>(convolution.inChannels) /
+                 static_cast<double>(convolution.groups);
+  for (std::int64_t size : convolution.output)
+    flops *= static_cast<double>(size);
+  for (std::int64_t size : convolution.kernel)
+    flops *= static_cast<double>(size);
+  bool readsX = convolution.direction != Convolution::InputGrad,
+       readsWeight = convolution.direction != Convolution::WeightGrad;
+  const View &left = readsX ? convolution.x : convolution.y;
+  const View &right = readsWeight ? convolution.weight : convolution.y;
+  return {bytes, flops, getWider(left, right)};
+}
+
+RecordCost CostCounter::count(const Copy &copy) const {
+  return {cover(copy.from, copy.sizes) + cover(copy.to, copy.sizes), 0,
+          DType::F32};
+}
+
+RecordCost binade::costOf(const Record &record, std::span<const Buffer> buffers,
+                          std::span<const std::int64_t> counts) {
+  CostCounter counter(buffers, counts);
+  return std::visit([&](const auto &body) { return counter.count(body); },
+                    record.body);
+}
+
+std::string_view binade::getKind(const Record &record) {
+  static constexpr std::string_view kinds[] = {"launch", "matmul",
+                                               "convolution", "copy", "loop"};
+  return kinds[record.body.index()];
+}
+
+double Ceilings::leastSeconds(const RecordCost &cost) const {
+  double seconds = 0;
+  if (bytesPerSecond > 0)
+    seconds = static_cast<double>(cost.bytes) / bytesPerSecond;
+  auto peak = flopsPerSecond.find(cost.dtype);
+  if (peak != flopsPerSecond.end())
+    seconds = std::max(seconds, cost.flops / peak->second);
+  return seconds;
+}

@@ -1,0 +1,184 @@
+//===- EmitContraction.cpp - products and convolutions as kernels ---------===//
+//
+// For what no library computes, or where it is not. A block of threads has a
+// tile of the result and goes through both operands in steps along what is
+// summed. While one step is multiplied from shared memory, the next one is on
+// its way from global memory, in accesses of 16 bytes where strides permit. A
+// block may have a part of the steps: then a second kernel adds up the parts.
+//
+//===----------------------------------------------------------------------===//
+
+#include "../EmitText.h"
+#include "Epilogue.h"
+#include "Fetch.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+namespace {
+class ContractionEmitter {
+public:
+  ContractionEmitter(ImplicitLocOpBuilder &b, const Contraction &contraction)
+      : b(b), at{b}, contraction(contraction),
+        tiling(chooseTiling(contraction)),
+        math(tiling.usesMatrixUnits() ? createMmaTile(at, tiling)
+                                      : createFmaTile(at, tiling)),
+        element(getElementType(b.getContext(), tiling.format)),
+        rows{contraction.m, tiling.rowTiles * tiling.rows},
+        columns{contraction.n, tiling.columnTiles * tiling.columns},
+        terms{contraction.k, tiling.steps * tiling.step} {}
+
+  void emit(StringRef name);
+
+private:
+  void allocate(gpu::GPUFuncOp kernel);
+  SmallVector<Value> sumUp(Value firstStep, Value steps);
+  void storeParts(Value split, ValueRange sums);
+
+  ImplicitLocOpBuilder &b;
+  Indices at;
+  const Contraction &contraction;
+  Tiling tiling;
+  std::unique_ptr<TileMath> math;
+  Type element;
+  Extent rows, columns, terms;
+  ContractionMemory memory;
+  Value batch, firstRow, firstColumn;
+  std::optional<Fetch> lhs, rhs;
+};
+} // namespace
+
+/// One shared memory for both tiles.
+void ContractionEmitter::allocate(gpu::GPUFuncOp kernel) {
+  rhs->tile.first = 2 * lhs->tile.elements;
+  auto space =
+      gpu::AddressSpaceAttr::get(b.getContext(), gpu::AddressSpace::Workgroup);
+  auto type = MemRefType::get({rhs->tile.first + 2 * rhs->tile.elements},
+                              element, MemRefLayoutAttrInterface(), space);
+  lhs->tile.memory = rhs->tile.memory =
+      kernel.addWorkgroupAttribution(type, b.getLoc());
+}
+
+/// Sums over `steps` steps.
+SmallVector<Value> ContractionEmitter::sumUp(Value firstStep, Value steps) {
+  Value last = arith::SubIOp::create(b, steps, at.constant(1));
+  auto fetch = [&](Value step) {
+    Value first = at.scale(at.add(firstStep, step), tiling.step);
+    return std::pair(lhs->load(first), rhs->load(first));
+  };
+  auto put = [&](const auto &loaded, Value stage) {
+    lhs->store(loaded.first, lhs->tile.findStage(at, stage));
+    rhs->store(loaded.second, rhs->tile.findStage(at, stage));
+  };
+  put(fetch(at.constant(0)), at.constant(0));
+  gpu::BarrierOp::create(b);
+  Value zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0.0f));
+  SmallVector<Value> start(math->countSums(), zero);
+  auto loop =
+      scf::ForOp::create(b, at.constant(0), steps, at.constant(1), start);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  Value step = loop.getInductionVar();
+  // The last step is fetched once more, and not multiplied.
+  Value next = arith::MinUIOp::create(b, at.add(step, 1), last);
+  auto loaded = fetch(next);
+  Value stage = at.divide(step, 2).second;
+  SmallVector<Value> sums =
+      math->multiply(lhs->tile, lhs->tile.findStage(at, stage), rhs->tile,
+                     rhs->tile.findStage(at, stage), loop.getRegionIterArgs());
+  put(loaded, at.divide(at.add(step, 1), 2).second);
+  gpu::BarrierOp::create(b);
+  scf::YieldOp::create(b, sums);
+  return llvm::to_vector_of<Value>(loop.getResults());
+}
+
+void ContractionEmitter::storeParts(Value split, ValueRange sums) {
+  // As an operand: row after row, of all parts of all splits.
+  Operand parts;
+  parts.alignment = 16;
+  parts.entries = {{contraction.m, contraction.n}};
+  parts.terms = {{contraction.n, 1}};
+  parts.batch = {contraction.m * contraction.n};
+  Contraction plain;
+  plain.batch = {tiling.splits * contraction.countBatches()};
+  plain.m = contraction.m;
+  plain.n = contraction.n;
+  plain.out = parts;
+  ContractionMemory into;
+  into.out = memory.workspace;
+  Results results(at, plain, into,
+                  at.add(at.scale(split, contraction.countBatches()), batch),
+                  rows, columns);
+  math->forEach(sums, [&](Value row, Value column, ValueRange own) {
+    results.store(at.add(firstRow, row), at.add(firstColumn, column), own);
+  });
+}
+
+void ContractionEmitter::emit(StringRef name) {
+  OpBuilder::InsertionGuard outside(b);
+  int64_t tiles = tiling.rowTiles * tiling.columnTiles;
+  gpu::GPUFuncOp kernel = createContractionKernel(b, name, contraction, tiling,
+                                                  contraction.countBatches() *
+                                                      tiling.splits * tiles,
+                                                  tiling.threads, memory);
+  lhs.emplace(at, contraction.lhs, *math, tiling, tiling.rows, element);
+  rhs.emplace(at, contraction.rhs, *math, tiling, tiling.columns, element);
+  allocate(kernel);
+
+  Value thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
+  auto [outer, within] =
+      at.divide(gpu::BlockIdOp::create(b, gpu::Dimension::x), tiles);
+  auto [number, split] = at.divide(outer, tiling.splits);
+  auto [rowTile, columnTile] = at.divide(within, tiling.columnTiles);
+  batch = number;
+  firstRow = at.scale(rowTile, tiling.rows);
+  firstColumn = at.scale(columnTile, tiling.columns);
+  auto findOwn = [&](const Operand &operand, Value memory, Extent entries) {
+    return Gather(at, operand, memory,
+                  findStart(at, batch, contraction.batch, operand.batch),
+                  entries, terms);
+  };
+  Gather left = findOwn(contraction.lhs, memory.lhs, rows),
+         right = findOwn(contraction.rhs, memory.rhs, columns);
+  lhs->start(thread, firstRow, left);
+  rhs->start(thread, firstColumn, right);
+  math->start(thread);
+
+  Value firstStep = at.scale(split, tiling.splitSteps);
+  Value steps = at.constant(tiling.splitSteps);
+  if (tiling.steps % tiling.splitSteps != 0)
+    steps = arith::MinUIOp::create(
+        b, steps,
+        arith::SubIOp::create(b, at.constant(tiling.steps), firstStep));
+  SmallVector<Value> sums = sumUp(firstStep, steps);
+  if (tiling.splits > 1) {
+    storeParts(split, sums);
+  } else {
+    Results results(at, contraction, memory, batch, rows, columns);
+    math->forEach(sums, [&](Value row, Value column, ValueRange own) {
+      results.store(at.add(firstRow, row), at.add(firstColumn, column), own);
+    });
+  }
+  gpu::ReturnOp::create(b);
+}
+
+static std::string print(const Contraction &contraction, StringRef name) {
+  return printKernelModule([&](ImplicitLocOpBuilder &b) {
+    ContractionEmitter(b, contraction).emit(name);
+    Tiling tiling = chooseTiling(contraction);
+    if (tiling.splits > 1)
+      emitFinish(b, name.split('.').first.str() + ".finish", contraction,
+                 tiling);
+  });
+}
+
+std::string mlir::binade::printProduct(const GpuProduct &product,
+                                       StringRef name) {
+  return print(getContraction(product), name);
+}
+
+std::string mlir::binade::printConvolution(const GpuConvolution &convolution,
+                                           StringRef name) {
+  return print(getContraction(convolution), name);
+}

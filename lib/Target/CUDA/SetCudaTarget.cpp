@@ -1,0 +1,38 @@
+//===- SetCudaTarget.cpp - what products are on a chip --------------------===//
+
+#include "binade/IR/Interface.h"
+#include "binade/Target/CUDA.h"
+#include "binade/Target/Passes.h"
+
+namespace mlir::binade {
+#define GEN_PASS_DEF_SETCUDATARGETPASS
+#include "binade/Target/Passes.h.inc"
+
+/// As cuBLASLt's manual has it: FP8 products along rows of 16 bytes.
+static constexpr int64_t kMultiple = 16;
+
+/// Work for all of a GPU, in a matrix of scores that caches hold in part.
+static constexpr int64_t kPiece = 1 << 24;
+
+namespace {
+struct SetCudaTargetPass : impl::SetCudaTargetPassBase<SetCudaTargetPass> {
+  using SetCudaTargetPassBase::SetCudaTargetPassBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    FailureOr<const CudaChip *> found =
+        getCudaChip(chip, [&] { return module.emitError(); });
+    if (failed(found))
+      return signalPassFailure();
+    SmallVector<FloatType> codes;
+    Builder b(&getContext());
+    if ((*found)->hasFloat8)
+      codes = {b.getType<Float8E4M3FNType>(), b.getType<Float8E5M2Type>()};
+    module->setAttr(
+        kTargetAttr,
+        TargetAttr::get(&getContext(), b.getStringAttr(getCudaTarget(**found)),
+                        kPiece, codes, codes.empty() ? 1 : kMultiple));
+  }
+};
+} // namespace
+} // namespace mlir::binade

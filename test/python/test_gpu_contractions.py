@@ -1,0 +1,166 @@
+"""Products and convolutions as kernels: their PTX, run, and what it takes."""
+
+import dataclasses
+import json
+import re
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from cuda_runs import CUDA, run
+from gpu_code import Entry, assemble, find_ptxas, read_body
+from onnx import TensorProto, helper, numpy_helper
+from ptx import run as run_ptx
+from reference import ROOT
+from test_gpu_code import check_instructions
+
+TYPES = {"bf16": ml_dtypes.bfloat16, "f32": np.float32}
+BUDGETS = json.loads((ROOT / "test/data/gpu-contraction-budgets.json").read_text())
+
+
+@dataclasses.dataclass
+class Kernel:
+    ptx: str
+    arguments: list[tuple[int, str]]  # Elements and their type.
+    entries: list[Entry]
+
+
+def read_saved(folder):
+    """The kernels that a compilation left, but for those of many tensors."""
+    for path in folder.glob("*.ptx"):
+        ptx, ir = path.read_text(), path.with_suffix(".mlir").read_text()
+        shared = re.search(r"\.shared .*\[(\d+)\]", ptx)
+        kernels = re.findall(
+            r"gpu\.func @(\w+)\((.*?)\) .*?known_block_size = array<i32: (\d+),"
+            r".*?known_grid_size = array<i32: (\d+),",
+            ir,
+        )
+        if not kernels:
+            continue
+        entries = [
+            Entry(
+                symbol, symbol, int(grid), int(block), int(shared[1]) if shared else 0,
+                0, read_body(ptx, symbol),
+            )
+            for symbol, _, block, grid in kernels
+        ]  # fmt: skip
+        arguments = re.findall(r"memref<(\d+)x(\w+)>", kernels[0][1])
+        yield Kernel(ptx, [(int(n), dtype) for n, dtype in arguments], entries)
+
+
+def find(folder, *sizes):
+    """The kernel whose first operands have so many elements."""
+    for kernel in read_saved(folder):
+        if [size for size, _ in kernel.arguments[: len(sizes)]] == list(sizes):
+            return kernel
+    raise AssertionError(f"no kernel has operands of {sizes}")
+
+
+def compile_layer(folder, policy, nodes, x, y, weights):
+    """From "x" to "y", with what is trained."""
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes,
+        "layer",
+        [info("x", TensorProto.FLOAT, x)],
+        [info("y", TensorProto.FLOAT, y)],
+        [numpy_helper.from_array(value, name) for name, value in weights.items()],
+    )
+    opset = [helper.make_opsetid("", 17)]
+    model = helper.make_model(graph, opset_imports=opset, ir_version=8)
+    path = folder / "layer.onnx"
+    onnx.save(model, path, save_as_external_data=True, size_threshold=0)
+    run(
+        "binade", "compile", path, *CUDA, "--policy", policy, "--loss",
+        "mse(y, target)", "--save-kernels", folder, "-o", folder / "layer.bnd",
+    )  # fmt: skip
+
+
+def compile_linear(folder, m, n, k):
+    node = helper.make_node("Gemm", ["x", "w"], ["y"], transB=1)
+    weight = np.ones((n, k), np.float32)
+    compile_layer(folder, "bf16-amp", [node], [m, k], [m, n], {"w": weight})
+    return find(folder, m * k, n * k, m * n)
+
+
+def multiply(x, w, first, end):
+    """Sums of f32, of 16 products each: exact ones, added one by one in f64."""
+    x, w = x.astype(float), w.astype(float)
+    sums = np.zeros((len(x), len(w)), np.float32)
+    for begin in range(first, end, 16):
+        total = sums.astype(float)
+        for term in range(begin, min(end, begin + 16)):
+            total = total + np.outer(x[:, term], w[:, term])
+        sums = total.astype(np.float32)
+    return sums
+
+
+@pytest.mark.parametrize("m, n, k, parts", [
+    (48, 24, 40, 1), (33, 21, 45, 1), (40, 72, 640, 2),
+])  # fmt: skip
+def test_ptx_multiplies(m, n, k, parts, tmp_path):
+    """To the bits of matrix units that add products one by one, as the simulator's."""
+    kernel = compile_linear(tmp_path, m, n, k)
+    assert len(kernel.entries) == min(parts, 2)
+    random = np.random.default_rng(9)
+    tensors = [
+        random.standard_normal(size).astype(TYPES[dtype])
+        for size, dtype in kernel.arguments
+    ]
+    for entry in kernel.entries:
+        run_ptx(entry, [tensor.view(np.uint8) for tensor in tensors])
+    x, w, found = tensors[0].reshape(m, k), tensors[1].reshape(n, k), tensors[2]
+    expected = multiply(x, w, 0, k // parts)
+    for part in range(1, parts):
+        expected += multiply(x, w, part * k // parts, (part + 1) * k // parts)
+    np.testing.assert_array_equal(found.reshape(m, n), expected.astype(found.dtype))
+
+
+def test_innermost_loop(tmp_path):
+    """Loads of 16 bytes, matrices four at a time, and little beside the products."""
+    (entry,) = compile_linear(tmp_path, 1536, 1536, 256).entries
+    counts = {
+        name: sum(line.startswith(name) for line in entry.hot())
+        for name in ("mma.sync", "ldmatrix.sync.aligned.m8n8.x4", "ld.global", "bar")
+    }
+    # A warp has 64 x 32 of the tile: 4 x 4 products, twice in a step.
+    assert list(counts.values()) == [32, 12, 4, 1], counts
+    loads = [line for line in entry.hot() if line.startswith("ld.global")]
+    assert all(".v4.b32" in line for line in loads)
+
+
+@pytest.mark.parametrize("policy", BUDGETS)
+def test_convolutions_hold_their_budgets(policy, tmp_path):
+    """Instructions of PTX for each product of the innermost loop, and registers."""
+    batch, inputs, outputs, side = 32, 64, 128, 32
+    nodes = [
+        helper.make_node("Mul", ["x", "s"], ["z"]),
+        helper.make_node("Conv", ["z", "w"], ["y"], pads=[1, 1, 1, 1]),
+    ]
+    draw = np.random.default_rng(4)
+    weights = {
+        "w": draw.standard_normal((outputs, inputs, 3, 3), np.float32),
+        "s": draw.standard_normal((1, inputs, 1, 1), np.float32),
+    }
+    shapes = [batch, inputs, side, side], [batch, outputs, side, side]
+    compile_layer(tmp_path, policy, nodes, *shapes, weights)
+    x, y = (int(np.prod(shape)) for shape in shapes)
+    w = weights["w"].size
+    operands = {"forward": (x, w, y), "input": (y, w, x), "weight": (y, x, w)}
+    print(f"\n{policy}")
+    over = []
+    for name, budget in BUDGETS[policy].items():
+        kernel = find(tmp_path, *operands[name])
+        check_instructions(kernel.entries)
+        entry = kernel.entries[0]
+        hot = entry.hot()
+        products = sum(line.startswith(("mma", "fma")) for line in hot)
+        found = {"per_product": len(hot) / products, "shared": entry.shared}
+        if find_ptxas():
+            used = assemble(kernel.ptx, "sm_90", tmp_path)[entry.symbol]
+            found |= {"registers": used.registers, "spills": used.spills + used.stack}
+        print(f"{name:12}", found)
+        most = budget | {"spills": 0}
+        over += [f"{name}: {what}" for what in found if found[what] > most[what]]
+    assert not over, over

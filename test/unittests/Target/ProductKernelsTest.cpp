@@ -1,0 +1,225 @@
+//===- ProductKernelsTest.cpp - matrix products as kernels ----------------===//
+//
+// Against sums in f64: the error of a sum in f32, and of rounding.
+//
+//===----------------------------------------------------------------------===//
+
+#include "RecordKernelsTest.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::binade;
+using ::binade::DType;
+
+namespace {
+struct Product {
+  GpuProduct product;
+  std::string why;
+};
+
+std::ostream &operator<<(std::ostream &stream, const Product &p) {
+  return stream << p.why;
+}
+
+class Products : public RecordKernelsTest,
+                 public ::testing::WithParamInterface<Product> {};
+} // namespace
+
+static GpuMatrix rowMajor(int64_t columns, DType dtype = DType::F32,
+                          std::vector<int64_t> batch = {}) {
+  return {dtype, std::move(batch), columns, 1, 16};
+}
+static GpuMatrix columnMajor(int64_t rows, DType dtype = DType::F32,
+                             std::vector<int64_t> batch = {}) {
+  return {dtype, std::move(batch), 1, rows, 16};
+}
+
+static Product fma(GpuProduct product, std::string why) {
+  return {std::move(product), std::move(why)};
+}
+
+/// Of one matrix by another, each as it is or transposed.
+static Product plain(int64_t m, int64_t n, int64_t k, DType lhs, DType rhs,
+                     DType out, bool isLhsTransposed = false,
+                     bool isRhsTransposed = false) {
+  GpuProduct p;
+  p.m = m;
+  p.n = n;
+  p.k = k;
+  p.lhs = isLhsTransposed ? columnMajor(m, lhs) : rowMajor(k, lhs);
+  p.rhs = isRhsTransposed ? columnMajor(k, rhs) : rowMajor(n, rhs);
+  p.out = rowMajor(n, out);
+  auto text = [](DType dtype) { return std::string(name(dtype)); };
+  return {p, text(lhs) + (isLhsTransposed ? "T " : " ") + text(rhs) +
+                 (isRhsTransposed ? "T " : " ") + std::to_string(m) + "x" +
+                 std::to_string(n) + "x" + std::to_string(k)};
+}
+
+static std::vector<Product> getProducts() {
+  std::vector<Product> all = {
+      fma({{}, 5, 3, 7, rowMajor(7), rowMajor(3), rowMajor(3), {}}, "small"),
+      fma({{},
+           16,
+           16,
+           32,
+           rowMajor(32),
+           rowMajor(16),
+           rowMajor(16),
+           GpuMatrix{DType::F32, {}, 0, 1}},
+          "whole tiles and a bias"),
+      fma({{},
+           70,
+           130,
+           33,
+           columnMajor(70),
+           columnMajor(33),
+           rowMajor(130),
+           {}},
+          "both transposed, several tiles with rests"),
+      fma({{2, 3},
+           20,
+           18,
+           16,
+           rowMajor(16, DType::F32, {960, 320}),
+           rowMajor(18, DType::F32, {0, 288}),
+           rowMajor(18, DType::F32, {1080, 360}),
+           {},
+           true},
+          "batches, one broadcast, added to what is there")};
+  constexpr DType bf16 = DType::BF16, f16 = DType::F16, e4m3 = DType::F8_E4M3,
+                  e5m2 = DType::F8_E5M2;
+  for (bool isLhs : {false, true})
+    for (bool isRhs : {false, true}) {
+      // Accesses of 16 bytes; rests that they do not divide.
+      all.push_back(plain(64, 64, 64, bf16, bf16, bf16, isLhs, isRhs));
+      all.push_back(plain(72, 40, 48, f16, f16, DType::F32, isLhs, isRhs));
+      all.push_back(plain(67, 21, 45, bf16, bf16, DType::F32, isLhs, isRhs));
+    }
+  all.push_back(plain(130, 20, 34, f16, f16, f16));
+  all.push_back(plain(32, 32, 32, e4m3, e4m3, bf16));
+  all.push_back(plain(24, 40, 33, e4m3, e5m2, DType::F32, true));
+  all.push_back(plain(24, 40, 48, e5m2, bf16, bf16, false, true));
+  all.push_back(plain(20, 24, 40, bf16, f16, DType::F32));
+  all.push_back(plain(20, 24, 40, DType::F32, bf16, bf16));
+  // As many tiles as fill a device are large.
+  Product many = plain(40, 36, 40, bf16, bf16, bf16, false, true);
+  many.product.batch = {132};
+  many.product.lhs.batch = {0};
+  many.product.rhs.batch = {40 * 36};
+  many.product.out.batch = {40 * 36};
+  many.why = "large tiles";
+  all.push_back(many);
+
+  Product rich = plain(40, 24, 48, bf16, bf16, bf16);
+  rich.product.bias = GpuMatrix{DType::F32, {}, 0, 2};
+  rich.product.accumulate = true;
+  rich.product.lhsScale = rich.product.rhsScale = true;
+  rich.why = "a bias of every second number, scales, added to what is there";
+  all.push_back(rich);
+
+  Product batches = plain(20, 24, 40, bf16, bf16, bf16);
+  batches.product.batch = {2, 2};
+  batches.product.lhs.batch = {0, 800};
+  batches.product.rhs.batch = {1920, 960};
+  batches.product.out.batch = {960, 480};
+  batches.why = "batches of bf16";
+  all.push_back(batches);
+
+  Product strided = plain(20, 24, 40, bf16, bf16, bf16);
+  strided.product.lhs = {bf16, {}, 120, 3, 2};
+  strided.product.rhs = {bf16, {}, 24, 1, 2};
+  strided.why = "neighbours apart, and nothing aligned";
+  all.push_back(strided);
+
+  for (DType dtype : {bf16, DType::F32})
+    for (int64_t k : {1024, 1001}) {
+      Product parts = plain(33, 30, k, dtype, dtype, dtype, true);
+      parts.product.batch = {2};
+      parts.product.lhs.batch = {33 * k};
+      parts.product.rhs.batch = {30 * k};
+      parts.product.out.batch = {33 * 30};
+      parts.product.workspace = true;
+      parts.product.bias = GpuMatrix{dtype, {}, 0, 1};
+      parts.why += ", sums in parts";
+      all.push_back(parts);
+    }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, Products, ::testing::ValuesIn(getProducts()));
+
+TEST_P(Products, AreWithinTheErrorOfSums) {
+  const GpuProduct &p = GetParam().product;
+  auto countOf = [&](const GpuMatrix &matrix, int64_t rows, int64_t columns) {
+    int64_t last = (rows - 1) * matrix.rows + (columns - 1) * matrix.columns;
+    for (size_t axis = 0; axis < p.batch.size(); ++axis)
+      last += (p.batch[axis] - 1) * matrix.batch[axis];
+    return last + 1;
+  };
+  std::vector<std::vector<char>> memories;
+  std::vector<std::vector<double>> numbers;
+  auto add = [&](int64_t count, DType dtype) {
+    memories.push_back(draw(count, dtype));
+    numbers.push_back(read(memories.back(), dtype));
+  };
+  add(countOf(p.lhs, p.m, p.k), p.lhs.dtype);
+  add(countOf(p.rhs, p.k, p.n), p.rhs.dtype);
+  add(countOf(p.out, p.m, p.n), p.out.dtype);
+  std::vector<double> bias(p.n);
+  if (p.bias) {
+    add((p.n - 1) * p.bias->columns + 1, p.bias->dtype);
+    for (int64_t j = 0; j < p.n; ++j)
+      bias[j] = numbers.back()[j * p.bias->columns];
+  }
+  double scale = 1;
+  for (bool isScaled : {p.lhsScale, p.rhsScale})
+    if (isScaled) {
+      add(1, DType::F32);
+      scale *= numbers.back().front();
+    }
+  int64_t workspace = getWorkspaceBytes(p);
+  if (p.workspace) {
+    ASSERT_GT(workspace, 0);
+    memories.emplace_back(workspace);
+  }
+  run(compileGpuProducts(UnknownLoc::get(&context), p, CudaOptions()),
+      memories);
+  if (HasFatalFailure())
+    return;
+  std::vector<double> out = read(memories[2], p.out.dtype);
+
+  int64_t batches = 1;
+  for (int64_t size : p.batch)
+    batches *= size;
+  double unit = getUnit(DType::F32);
+  for (int64_t number = 0; number < batches; ++number) {
+    auto startOf = [&](const GpuMatrix &matrix) {
+      int64_t start = 0, rest = number;
+      for (size_t axis = p.batch.size(); axis-- > 0;) {
+        start += rest % p.batch[axis] * matrix.batch[axis];
+        rest /= p.batch[axis];
+      }
+      return start;
+    };
+    const double *lhs = numbers[0].data() + startOf(p.lhs),
+                 *rhs = numbers[1].data() + startOf(p.rhs);
+    for (int64_t i = 0; i < p.m; ++i)
+      for (int64_t j = 0; j < p.n; ++j) {
+        double sum = 0, magnitude = 0;
+        for (int64_t l = 0; l < p.k; ++l) {
+          double term = lhs[i * p.lhs.rows + l * p.lhs.columns] *
+                        rhs[l * p.rhs.rows + j * p.rhs.columns] * scale;
+          sum += term;
+          magnitude += std::abs(term);
+        }
+        int64_t at = startOf(p.out) + i * p.out.rows + j * p.out.columns;
+        for (double more : {bias[j], p.accumulate ? numbers[2][at] : 0.0}) {
+          sum += more;
+          magnitude += std::abs(more);
+        }
+        double bound =
+            (p.k + 4) * unit * magnitude + getUnit(p.out.dtype) * std::abs(sum);
+        ASSERT_NEAR(out[at], sum, bound) << number << ", " << i << ", " << j;
+      }
+  }
+}
