@@ -67,7 +67,8 @@ GpuConvolution mlir::binade::getConvolution(const Plan &plan,
   c.channelsLast = record.channelsLast;
   c.alignment = 16;
   for (const plan::View *view : {&record.x, &record.weight, &record.y})
-    c.alignment = std::gcd(c.alignment, plan::findAlignment(plan.buffers, *view));
+    c.alignment =
+        std::gcd(c.alignment, plan::findAlignment(plan.buffers, *view));
   c.workspace = record.scratch.has_value();
   return c;
 }

@@ -126,9 +126,10 @@ TEST(HostilePlan, ViewsStayInTheirBuffersInEveryIteration) {
             row + "out reaches element 11 of buffer 'labels', which has 4");
   EXPECT_EQ(rejection([](Plan &p) { p.buffers[1].dtype = DType::I32; }),
             row + "operand of type I32, expected F32, BF16 or F16");
-  EXPECT_EQ(rejection([](Plan &p) { matmulOf(p).lhsScale = View{4, 0, {}, {}}; }),
-            row + "a scale of operands of type F32, expected F8_E4M3 or "
-                  "F8_E5M2");
+  EXPECT_EQ(
+      rejection([](Plan &p) { matmulOf(p).lhsScale = View{4, 0, {}, {}}; }),
+      row + "a scale of operands of type F32, expected F8_E4M3 or "
+            "F8_E5M2");
   auto makeCodes = [](Plan &p, std::uint32_t buffer) {
     p.buffers[buffer].dtype = DType::F8_E4M3;
     p.buffers[buffer].bytes /= 4;
