@@ -1,4 +1,7 @@
-"""Compiled steps in this process, through the runtime's C interface."""
+"""Compiled steps in this process, through the runtime's C interface.
+
+BINADE_RUNTIME names the library, where it is not that of the build directory.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,11 @@ import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = pathlib.Path(os.environ.get("BINADE_BUILD", ROOT / "build" / "release"))
+LIBRARY = os.environ.get("BINADE_RUNTIME", BUILD / "lib" / "libbinade_runtime.so")
 DTYPES = {
     "F64": np.float64, "F32": np.float32, "F16": np.float16,
-    "BF16": ml_dtypes.bfloat16, "F8_E4M3": np.uint8, "I64": np.int64, "I32": np.int32, "BOOL": np.bool_,
+    "BF16": ml_dtypes.bfloat16, "F8_E4M3": np.uint8, "F8_E5M2": np.uint8, "U8": np.uint8,
+    "I64": np.int64, "I32": np.int32, "BOOL": np.bool_,
 }  # fmt: skip
 
 
@@ -41,9 +46,9 @@ class Program:
     """A bundle that is loaded and initialized."""
 
     def __init__(self, path: pathlib.Path, threads: int = 0, seed: int = 0):
-        self.library = ctypes.CDLL(str(BUILD / "lib" / "libbinade_runtime.so"))
-        self.library.binade_last_error.restype = ctypes.c_char_p
         self.handle = ctypes.c_void_p()
+        self.library = ctypes.CDLL(str(LIBRARY))
+        self.library.binade_last_error.restype = ctypes.c_char_p
         self._check(
             self.library.binade_program_load(
                 str(path).encode(), ctypes.c_uint32(threads), ctypes.c_uint64(seed),
@@ -52,7 +57,8 @@ class Program:
         )  # fmt: skip
 
     def __del__(self) -> None:
-        self.library.binade_program_free(self.handle)
+        if self.handle:
+            self.library.binade_program_free(self.handle)
 
     def _check(self, status: int) -> None:
         if status != 0:

@@ -10,12 +10,12 @@ import pathlib
 import tempfile
 import warnings
 
-import adamw
 import ml_dtypes
 import numpy as np
 import torch
 from pairs import compare
 from runtime import Program, compile_step
+from updates import leave_out_statistics, shapes, write_module
 
 # Format, and who has it: module, class.
 PEERS = {
@@ -44,8 +44,8 @@ def build(states: str, values: dict[str, tuple[np.ndarray, np.ndarray]]) -> Prog
     narrow = states == "all bf16"
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        adamw.write_module(folder / "whole.mlir", "bf16" if narrow else "f32")
-        adamw.leave_out_statistics(folder / "whole.mlir", folder / "alone.mlir")
+        write_module(folder / "whole.mlir", shapes(), "bf16" if narrow else "f32")
+        leave_out_statistics(folder / "whole.mlir", folder / "alone.mlir")
         program = Program(
             compile_step(
                 folder / "alone.mlir", folder / "alone.bnd", "--from", "optimizer",
@@ -64,7 +64,7 @@ def measure(arguments: argparse.Namespace) -> None:
     values = {
         name: (generator.standard_normal(shape, np.float32),
                1e-3 * generator.standard_normal(shape, np.float32))
-        for name, shape in adamw.shapes().items()
+        for name, shape in shapes().items()
     }  # fmt: skip
     wide = build("f32", values)
     for states, peers in PEERS.items():

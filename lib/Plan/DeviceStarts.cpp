@@ -3,6 +3,7 @@
 #include "binade/Plan/DeviceStarts.h"
 #include "binade/Container/Printable.h"
 #include <algorithm>
+#include <array>
 #include <map>
 
 using namespace binade;
@@ -191,4 +192,19 @@ Result<std::vector<DeviceStart>>
 binade::listStarts(const Plan &plan, const std::string &kernel,
                    std::span<const View> operands, const std::string &where) {
   return StartLister(plan, where).list(kernel, operands);
+}
+
+Result<std::vector<DeviceStart>> binade::listStarts(const Plan &plan,
+                                                    const Record &record,
+                                                    const std::string &where) {
+  if (auto *launch = std::get_if<Launch>(&record.body))
+    return listStarts(plan, *launch, record.label, where);
+  if (auto *matmul = std::get_if<Matmul>(&record.body))
+    return listStarts(plan, matmul->kernel, matmul->getOperands(), where);
+  if (auto *copy = std::get_if<Copy>(&record.body))
+    return listStarts(plan, copy->kernel, std::array{copy->from, copy->to},
+                      where);
+  const auto &convolution = std::get<Convolution>(record.body);
+  return listStarts(plan, convolution.deviceKernel, convolution.getOperands(),
+                    where);
 }

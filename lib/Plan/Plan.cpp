@@ -79,24 +79,31 @@ std::string plan::stateName(Role role, std::string_view name) {
   }
 }
 
+std::vector<View> Convolution::getOperands() const {
+  std::vector<View> operands;
+  switch (direction) {
+  case Forward:
+    operands = {x, weight, y};
+    break;
+  case InputGrad:
+    operands = {y, weight, x};
+    break;
+  case WeightGrad:
+    operands = {y, x, weight};
+    break;
+  }
+  for (const std::optional<View> *view : {&bias, &scratch})
+    if (*view)
+      operands.push_back(**view);
+  return operands;
+}
+
 std::vector<View> Matmul::getOperands() const {
   std::vector<View> operands = {lhs, rhs, out};
   for (const std::optional<View> *view :
        {&bias, &lhsScale, &rhsScale, &scratch})
     if (*view)
       operands.push_back(**view);
-  return operands;
-}
-
-std::vector<View> Convolution::getOperands() const {
-  std::vector<View> operands = {x, weight, y};
-  if (direction == InputGrad)
-    operands = {y, weight, x};
-  else if (direction == WeightGrad)
-    operands = {y, x, weight};
-  for (const std::optional<View> &view : {bias, scratch})
-    if (view)
-      operands.push_back(*view);
   return operands;
 }
 

@@ -171,7 +171,7 @@ std::optional<Overflow> Program::findOverflow() {
         if (!engine)
           return {made.arena.data() + buffer.offset, buffer.bytes};
         copy.resize(buffer.bytes);
-        if (!engine->read(copy.data(), buffer))
+        if (!engine->read(buffer.offset, copy))
           copy.clear();
         return copy;
       });

@@ -52,10 +52,10 @@ public:
     add(matmul.out, shape(matmul.m, matmul.n), true);
     if (matmul.bias)
       add(*matmul.bias, {matmul.n}, false);
-    for (const std::optional<plan::View> &scale :
-         {matmul.lhsScale, matmul.rhsScale})
-      if (scale)
-        add(*scale, {}, false);
+    for (const std::optional<plan::View> *scale :
+         {&matmul.lhsScale, &matmul.rhsScale})
+      if (*scale)
+        add(**scale, {}, false);
   }
 
   void add(const plan::Copy &copy) {

@@ -26,9 +26,8 @@ func::FuncOp findKernel(ModuleOp source, const ::binade::plan::Launch &launch,
 bool isOverMany(func::FuncOp kernel);
 
 /// Operands and results of all segments of a launch, one after the other; or of
-/// a product lhs, rhs, out, and what there is of bias and scales; or the two
-/// sides of a copy; or x, weight, y and bias of a convolution. Workspaces are
-/// left out.
+/// a product lhs, rhs, out and bias if any; or the two sides of a copy; or x,
+/// weight, y and bias of a convolution. Workspaces are left out.
 SmallVector<Access, 0> listAccesses(const ::binade::Plan &plan, ModuleOp source,
                                     const ::binade::plan::Record &record,
                                     ArrayRef<int64_t> iteration);

@@ -31,10 +31,12 @@ public:
           return failure();
       } else if (auto *matmul = std::get_if<plan::Matmul>(&record.body)) {
         matmul->kernel.clear();
-      } else if (auto *copy = std::get_if<plan::Copy>(&record.body)) {
-        copy->kernel.clear();
+        matmul->scratch.reset();
       } else if (auto *conv = std::get_if<plan::Convolution>(&record.body)) {
         conv->deviceKernel.clear();
+        conv->scratch.reset();
+      } else if (auto *copy = std::get_if<plan::Copy>(&record.body)) {
+        copy->kernel.clear();
       }
     }
     return success();

@@ -92,10 +92,14 @@ public:
     int64_t right = getOffset(matmul.rhs, index, 0, j);
     size_t rows = matmul.batch.size();
     ExactSum sum;
-    double scale = getScale();
     for (int64_t l = 0; l < matmul.k; ++l)
-      sum.add(scale * readBefore(Lhs, left + l * matmul.lhs.strides[rows + 1]) *
+      sum.add(readBefore(Lhs, left + l * matmul.lhs.strides[rows + 1]) *
               readBefore(Rhs, right + l * matmul.rhs.strides[rows]));
+    // Behind the bias, or in its place.
+    size_t scales = Bias + matmul.bias.has_value();
+    for (size_t scale = scales; scale < execution.accesses.size(); ++scale)
+      sum.scale(readElement(execution.accesses[scale].dtype,
+                            execution.before[scale], 0));
     int64_t out = getOffset(matmul.out, index, i, j);
     if (matmul.bias)
       sum.add(readBefore(Bias, j * matmul.bias->strides.front()));
@@ -107,15 +111,6 @@ public:
   enum Operand { Lhs, Rhs, Out, Bias }; ///< Of `listAccesses`.
 
 private:
-  /// The product of the scales, which stand behind the bias.
-  double getScale() const {
-    double scale = 1;
-    for (size_t i = Bias + matmul.bias.has_value();
-         i < execution.accesses.size(); ++i)
-      scale *= readElement(execution.accesses[i].dtype, execution.before[i], 0);
-    return scale;
-  }
-
   std::vector<int64_t> getBatch(int64_t number) const {
     std::vector<int64_t> index(matmul.batch.size());
     for (size_t axis = index.size(); axis-- > 0;) {

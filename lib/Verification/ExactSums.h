@@ -19,6 +19,12 @@ struct ExactSum {
     magnitude += std::fabs(term);
     ++terms;
   }
+  /// A rounding more.
+  void scale(double factor) {
+    value *= factor;
+    magnitude *= std::fabs(factor);
+    ++terms;
+  }
 };
 
 /// An element of the result: where it is in its access, and its sum.

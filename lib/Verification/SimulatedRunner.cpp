@@ -48,7 +48,6 @@ public:
   Result<void> run(const RecordPlace &place) override;
 
 private:
-  Result<std::vector<DeviceStart>> list(const plan::Record &record) const;
   /// The memory that a kernel gets as an argument of `type`.
   Result<MutableArrayRef<char>> find(const plan::View &view, Type type,
                                      ArrayRef<int64_t> iteration);
@@ -75,20 +74,6 @@ Result<void> SimulatedRunner::parse(ArrayRef<std::string> code) {
         [&](gpu::GPUFuncOp kernel) { known[kernel.getName()] = kernel; });
   }
   return {};
-}
-
-Result<std::vector<DeviceStart>>
-SimulatedRunner::list(const plan::Record &record) const {
-  if (auto *launch = std::get_if<plan::Launch>(&record.body))
-    return listStarts(plan, *launch, record.label, where);
-  if (auto *copy = std::get_if<plan::Copy>(&record.body))
-    return listStarts(plan, copy->kernel, std::array{copy->from, copy->to},
-                      where);
-  if (auto *matmul = std::get_if<plan::Matmul>(&record.body))
-    return listStarts(plan, matmul->kernel, matmul->getOperands(), where);
-  auto &convolution = std::get<plan::Convolution>(record.body);
-  return listStarts(plan, convolution.deviceKernel, convolution.getOperands(),
-                    where);
 }
 
 static size_t countBytes(MemRefType memory) {
@@ -156,7 +141,7 @@ Result<void> SimulatedRunner::run(const RecordPlace &place) {
   const plan::Record &record = (*list)[place.path.back()];
   auto [entry, isNew] = starts.try_emplace(&record);
   if (isNew) {
-    Result<std::vector<DeviceStart>> made = this->list(record);
+    Result<std::vector<DeviceStart>> made = listStarts(plan, record, where);
     if (!made)
       return std::move(made).takeError().withPart("record '" + record.label +
                                                   "'");

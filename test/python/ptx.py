@@ -293,6 +293,11 @@ class Block:
         if "wide" in name:
             wide = numpy_type(f"{name[-1][0]}{2 * int(name[-1][1:])}")
             x, y = x.astype(wide), y.astype(wide)
+        elif "hi" in name:
+            products = x.astype(object) * y.astype(object)
+            upper = [product >> 8 * x.itemsize for product in products]
+            self.set(operands[0], np.array(upper, dtype))
+            return
         else:
             assert "lo" in name or "rn" in name
         with np.errstate(all="ignore"):

@@ -32,6 +32,11 @@ Result<std::vector<DeviceStart>>
 listStarts(const Plan &plan, const std::string &kernel,
            std::span<const plan::View> operands, const std::string &where);
 
+/// The starts of a record's kernels. It is no loop.
+Result<std::vector<DeviceStart>> listStarts(const Plan &plan,
+                                            const plan::Record &record,
+                                            const std::string &where);
+
 } // namespace binade
 
 #endif // BINADE_PLAN_DEVICESTARTS_H

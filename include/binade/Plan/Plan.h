@@ -265,11 +265,14 @@ struct Convolution {
   std::vector<std::int64_t> strides, dilations, paddingLow, paddingHigh;
   bool channelsLast = false;
   std::optional<View> scratch;
-  /// As a product's `kernel`. It gets `getOperands`.
+  /// As a product's `kernel`. It gets the two that are read (`y` first, for
+  /// gradients), the one that is written, and what there is of bias and
+  /// scratch memory.
   std::string deviceKernel = {};
 
-  /// The two that are read (`y` first, for gradients), the one that is written,
-  /// and what there is of bias and scratch memory.
+  /// The two that are read, `y` first for gradients and otherwise `x`, the one
+  /// that is written, and of bias and scratch what there is: what the device
+  /// kernel gets.
   std::vector<View> getOperands() const;
 };
 inline constexpr std::size_t kMaxSpatialAxes = 3;

@@ -144,12 +144,12 @@ public:
   /// nothing else. Ports have to hold what they held before the step.
   std::optional<Overflow> findOverflow();
 
+  /// Measures all records from now on, or no longer. On a CUDA device they are
+  /// launched one by one then.
   /// Executes single records of the program, which has to outlive it. On a
   /// device it has memory alone: ports keep what they hold.
   std::unique_ptr<RecordRunner> createRecordRunner();
 
-  /// Measures all records from now on, or no longer. On a CUDA device they are
-  /// launched one by one then.
   void setProfiling(bool on);
   /// Without ceilings.
   Profile getProfile() const;

@@ -7,6 +7,7 @@
 
 namespace binade {
 
+/// The programs of a plan.
 enum class RecordList : std::uint8_t { Step, Accumulation, Evaluation };
 inline constexpr std::size_t kNumRecordLists = 3;
 

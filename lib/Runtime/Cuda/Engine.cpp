@@ -195,6 +195,22 @@ Result<void> Engine::enqueue(RecordList list) {
   return mark(kDownload);
 }
 
+Result<void> Engine::run(const RecordPlace &place) {
+  StreamProgram &program = programs[static_cast<std::size_t>(place.list)];
+  if (Result<void> done = program.run(place.path, place.iteration); !done)
+    return done;
+  return device->wait();
+}
+
+Result<void> Engine::read(std::uint64_t offset, std::span<std::byte> into) {
+  return device->read(into.data(), arena.get() + offset, into.size());
+}
+
+Result<void> Engine::write(std::uint64_t offset,
+                           std::span<const std::byte> bytes) {
+  return device->upload(arena.get() + offset, bytes.data(), bytes.size());
+}
+
 Result<void> Engine::uploadLarge() {
   for (HostPort &port : ports) {
     if (port.isSmall || !port.isNewOnHost)
@@ -251,22 +267,6 @@ Result<void> Engine::run(const std::function<bool(std::size_t)> &after) {
   return programs[static_cast<std::size_t>(RecordList::Step)].run(after);
 }
 
-Result<void> Engine::run(const RecordPlace &place) {
-  StreamProgram &program = programs[static_cast<std::size_t>(place.list)];
-  if (Result<void> done = program.run(place.path, place.iteration); !done)
-    return done;
-  return device->wait();
-}
-
-Result<void> Engine::read(std::uint64_t offset, std::span<std::byte> into) {
-  return device->read(into.data(), arena.get() + offset, into.size());
-}
-
-Result<void> Engine::write(std::uint64_t offset,
-                           std::span<const std::byte> bytes) {
-  return device->upload(arena.get() + offset, bytes.data(), bytes.size());
-}
-
 Result<void> Engine::upload() {
   if (failure)
     return *failure;
@@ -281,10 +281,6 @@ Result<void> Engine::fill(ArenaRange range, std::byte value) {
   if (Result<void> done = device->bind(); !done)
     return done;
   return device->fill(arena.get() + range.begin, value, range.size());
-}
-
-Result<void> Engine::read(void *to, const plan::Buffer &buffer) {
-  return device->read(to, arena.get() + buffer.offset, buffer.bytes);
 }
 
 void Engine::setProfiler(Profiler *to) {

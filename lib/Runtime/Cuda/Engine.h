@@ -44,8 +44,6 @@ public:
   /// calls `after` with the number of each until it says false.
   Result<void> run(const std::function<bool(std::size_t)> &after);
   Result<void> fill(ArenaRange range, std::byte value);
-  /// What a buffer holds now, into any memory.
-  Result<void> read(void *to, const plan::Buffer &buffer);
 
   /// Executes one record, and waits for it. Ports are not moved: what counts is
   /// the arena, of which `read` and `write` move pieces.

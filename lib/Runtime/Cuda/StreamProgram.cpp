@@ -15,7 +15,7 @@ static MadeOperation createOperation(const plan::Record &record,
   if (auto *copy = std::get_if<plan::Copy>(&record.body))
     return createKernel(copy->kernel, std::array{copy->from, copy->to},
                         record.label, setup);
-  auto &convolution = std::get<plan::Convolution>(record.body);
+  const auto &convolution = std::get<plan::Convolution>(record.body);
   return createKernel(convolution.deviceKernel, convolution.getOperands(),
                       record.label, setup);
 }
@@ -89,6 +89,14 @@ Result<void> StreamProgram::run(StreamTimer *timer) {
   return run(steps, timer);
 }
 
+Result<void> StreamProgram::run(std::span<const std::size_t> path,
+                                std::span<const std::int64_t> iteration) {
+  Steps *list = &steps;
+  for (std::size_t number : path.first(path.size() - 1))
+    list = &(*list)[number].body;
+  return (*list)[path.back()].operation->run(iteration);
+}
+
 Result<void> StreamProgram::run(const std::function<bool(std::size_t)> &after) {
   for (std::size_t number = 0; number < steps.size(); ++number) {
     if (Result<void> done = run(steps[number], nullptr); !done)
@@ -97,14 +105,6 @@ Result<void> StreamProgram::run(const std::function<bool(std::size_t)> &after) {
       break;
   }
   return {};
-}
-
-Result<void> StreamProgram::run(std::span<const std::size_t> path,
-                                std::span<const std::int64_t> iteration) {
-  Steps *list = &steps;
-  for (std::size_t number : path.first(path.size() - 1))
-    list = &(*list)[number].body;
-  return (*list)[path.back()].operation->run(iteration);
 }
 
 Result<void> StreamProgram::run(Steps &steps, StreamTimer *timer) {

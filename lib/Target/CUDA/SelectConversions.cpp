@@ -143,8 +143,10 @@ struct SelectExtF : OpRewritePattern<arith::ExtFOp> {
     Type half = b.getF16Type();
     if (auto vector = dyn_cast<VectorType>(op.getType()))
       half = vector.clone(half);
-    rewriter.replaceOpWithNewOp<arith::ExtFOp>(op, op.getType(),
-                                               unpack(b, words, half));
+    Value wide = unpack(b, words, half);
+    if (wide.getType() != op.getType())
+      wide = arith::ExtFOp::create(b, op.getType(), wide);
+    rewriter.replaceOp(op, wide);
     return success();
   }
 

@@ -223,3 +223,26 @@ TEST_P(Products, AreWithinTheErrorOfSums) {
       }
   }
 }
+
+/// A chip's conversions lead from codes to f16 at once; others compute with
+/// bits.
+TEST_F(RecordKernelsTest, CodesOfEightBitsBecomeF16) {
+  GpuProduct product = plain(256, 256, 256, DType::F8_E4M3, DType::F8_E5M2,
+                             DType::F32, false, true)
+                           .product;
+  for (const char *chip : {"sm_80", "sm_90"}) {
+    CudaOptions options;
+    options.chip = findCudaChip(chip);
+    FailureOr<CompiledGpuKernels> compiled =
+        compileGpuProducts(UnknownLoc::get(&context), product, options);
+    ASSERT_TRUE(succeeded(compiled));
+    StringRef ptx = compiled->codes.front().ptx;
+    EXPECT_TRUE(ptx.contains("ld.global.nc.v4.b32"));
+    EXPECT_TRUE(ptx.contains("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16"));
+    EXPECT_FALSE(ptx.contains(".local"));
+    EXPECT_EQ(ptx.contains("cvt.rn.f16x2.e4m3x2"), options.chip->hasFloat8);
+    EXPECT_EQ(ptx.contains("cvt.rn.f16x2.e5m2x2"), options.chip->hasFloat8);
+    // Nothing goes by f32.
+    EXPECT_FALSE(ptx.contains("f16.f32\t") || ptx.contains("f16x2.f32\t"));
+  }
+}

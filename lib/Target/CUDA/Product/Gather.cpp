@@ -32,6 +32,8 @@ Value mlir::binade::convert(ImplicitLocOpBuilder &b, Value x, Type element) {
   Type from = getElementTypeOrSelf(x.getType());
   if (from == element)
     return x;
+  if (element.isF16() && from.getIntOrFloatBitWidth() == 8)
+    return arith::ExtFOp::create(b, withElement(x.getType(), element), x);
   Type wide = withElement(x.getType(), b.getF32Type());
   Value y = from.isF32() ? x : arith::ExtFOp::create(b, wide, x).getResult();
   if (element.isF32())

@@ -1,0 +1,151 @@
+"""Parts of run.py: conversions by the device's instructions, and small models that are
+trained on the CPU and on the device."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Callable
+
+import numpy as np
+from artifacts import read_manifest
+from rows import Rows
+from runtime import Program
+
+STEPS = 5
+
+
+def draw_vectors(random: np.random.Generator) -> dict[str, np.ndarray]:
+    x = random.standard_normal((8 * STEPS, 16), np.float32)
+    return {"x": x, "labels": random.integers(0, 4, 8 * STEPS)}
+
+
+def draw_text(random: np.random.Generator) -> dict[str, np.ndarray]:
+    tokens = random.integers(0, 94, (16 * STEPS, 129))
+    return {
+        "input_ids": np.ascontiguousarray(tokens[:, :-1]),
+        "labels": np.ascontiguousarray(tokens[:, 1:]),
+    }
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    name: str
+    path: str
+    policy: str
+    options: tuple[str, ...]
+    draw: Callable[[np.random.Generator], dict[str, np.ndarray]]
+    # Most that a loss may differ from the CPU's, of the loss: of f32 a few hundred units
+    # of sums in another order, of narrow formats what one code more or less makes.
+    tolerance: float
+    isTiny: bool = True
+
+
+MLP = ("--loss", "cross_entropy(prediction, labels)", "--optimizer=adamw")
+NARROW = ["bf16-amp", "fp16-amp", "fp8-current", "fp8-delayed", "mxfp8", "coat",
+          "8bit-optimizer", "tiger-half"]  # fmt: skip
+MODELS = [
+    Model(f"mlp-{policy}", "examples/mlp/mlp.onnx", policy, MLP, draw_vectors, tolerance,
+          isTiny=policy in ("fp32", "coat"))
+    for policy, tolerance in [("fp32", 1e-5), ("tf32", 1e-5), *[(p, 1e-2) for p in NARROW]]
+] + [
+    Model(f"gpt-{policy}", "examples/char-gpt/mini.onnx", policy, ("--optimizer=adamw",),
+          draw_text, tolerance, isTiny=False)
+    for policy, tolerance in [("fp32", 1e-4), ("bf16-amp", 2e-2), ("coat", 2e-2)]
+]  # fmt: skip
+
+
+def convert(bundle: pathlib.Path, values: np.ndarray) -> np.ndarray:
+    program = Program(bundle)
+    x = program["buffer", "x"]
+    x[...] = values.view(x.dtype)
+    program.run()
+    return program["output", "y"].copy()
+
+
+def check_conversions(folder: pathlib.Path) -> list[str]:
+    """What differs from the codes that are expected."""
+    from binade import safetensors
+
+    wrong = []
+    for path in sorted(folder.glob("*.bnd")):
+        data = safetensors.load(path.with_suffix(".safetensors"))
+        expected = data["y"]
+        got = convert(path, data["x"]).view(expected.dtype)
+        same = got.view(np.uint8).reshape(len(got), -1) == expected.view(
+            np.uint8
+        ).reshape(len(got), -1)
+        # A NaN of 16 and 32 bits is any, and one of 8 bits the code that is expected.
+        differs = ~same.all(1) & ~(is_nan(got, path.stem) & is_nan(expected, path.stem))
+        print(f"  {path.stem}: {len(got)} values, {differs.sum()} wrong", flush=True)
+        wrong += [
+            f"{path.stem}: {data['x'][i]} became {got[i]}, not {expected[i]}"
+            for i in np.flatnonzero(differs)[:3]
+        ]
+    return wrong
+
+
+def is_nan(codes: np.ndarray, name: str) -> np.ndarray:
+    if codes.dtype == np.float32:
+        return np.isnan(codes)
+    bits = {"bf16": 0x7F80, "f16": 0x7C00}.get(name)
+    return (codes & 0x7FFF) > bits if bits else np.zeros(len(codes), bool)
+
+
+def train(run: pathlib.Path, bundle: pathlib.Path, data: pathlib.Path, device: str):
+    """Losses, and the bytes of the final state."""
+    program = pathlib.Path(os.environ["BINADE_RUN"])
+    done = subprocess.run(
+        [program, bundle, "--data", data, "--order", "sequential", "--steps", str(STEPS),
+         "--out", run, "--device", device, "--seed", "1"],
+        capture_output=True, text=True, check=False,
+        env=os.environ | {"BINADE_CONTRACTION": "own"},
+    )  # fmt: skip
+    if done.returncode:
+        raise RuntimeError(f"{bundle.name}: {done.stderr.strip()}")
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    losses = np.array([json.loads(line)["loss"] for line in lines])
+    return losses, (run / "final.safetensors").read_bytes()
+
+
+def check_model(model: Model, folder: pathlib.Path, runs: pathlib.Path) -> list[str]:
+    data = folder / f"{model.name}.safetensors"
+    results = {}
+    for name, target in (("cpu", "cpu"), ("first", "cuda"), ("second", "cuda")):
+        bundle = folder / f"{model.name}-{target}.bnd"
+        results[name] = train(runs / f"{model.name}-{name}", bundle, data, target)
+    losses, expected = results["first"][0], results["cpu"][0]
+    distance = float(np.max(np.abs(losses - expected) / np.abs(expected)))
+    isSame = results["first"][1] == results["second"][1]
+    print(
+        f"  {model.name}: losses within {distance:.1e} of the CPU's; twice the same: "
+        f"{'yes' if isSame else 'NO'}", flush=True,
+    )  # fmt: skip
+    wrong = [] if isSame else [f"{model.name}: two runs differ"]
+    if not distance <= model.tolerance:
+        wrong.append(f"{model.name}: losses differ by {distance:.1e}, at most "
+                     f"{model.tolerance:.0e} is expected")  # fmt: skip
+    return wrong
+
+
+def main(what: str, folder: pathlib.Path, out: pathlib.Path) -> int:
+    tiny, rows = read_manifest(folder)["tiny"], Rows(out)
+    if what == "conversions":
+        wrong = check_conversions(folder / what)
+    else:
+        wrong = []
+        for model in MODELS:
+            if model.isTiny or not tiny:
+                wrong += check_model(model, folder / what, out.with_suffix(".runs"))
+    rows.note(**{f"{what}_wrong": wrong})
+    for message in wrong:
+        print(f"  {message}", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])))

@@ -1,0 +1,221 @@
+"""What kernels of a bundle execute: counted by running a block of them.
+
+The PTX is run as `test/python/ptx.py` does. What the assembler makes of an instruction is
+in WEIGHTS: the loops that `nvdisasm` shows of AdamW and of a quantizer of rows have a
+tenth more. Movements between registers are left out, as the assembler does.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import math
+import mmap
+import pathlib
+import re
+import sys
+
+import numpy as np
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+for folder in ("python", "test/python"):
+    sys.path.insert(0, str(ROOT / folder))
+
+import ptx  # noqa: E402
+from binade import safetensors  # noqa: E402
+from gpu_code import Entry, parse  # noqa: E402
+
+WARP = 32
+MAP_NORESERVE = 0x4000  # Of Linux, where the module has no name for it.
+DTYPES = {"F32": np.float32, "F64": np.float64}
+# Of an instruction of PTX, the first that fits: instructions of machine code, of them
+# those that add, compare or shift integers (the ALU), and special functions.
+WEIGHTS = [
+    (r"mov|cvta|ld\.param|bra\.uni|ret", 0, 0, 0),
+    (r"div\.rn\.f32", 10, 1, 1),
+    (r"(sqrt|rcp)\.rn\.f32", 11, 2, 1),
+    (r"(div|sqrt|rcp)\.rn\.f64", 40, 4, 1),
+    (r"(ex2|lg2|rsqrt)\.", 1, 0, 1),
+    (r"(ld|st|atom|shfl|bar|bra)", 1, 0, 0),
+    (r"(mul|fma|add|sub)\.rn\.", 1, 0, 0),
+    (r"mul\.wide|mul\.lo\.[su]32|mad\.lo\.[su]32", 1, 0, 0),
+    (r"(mul|mad)\.lo\.[su]64", 3, 0, 0),
+    (r"(div|rem)\.[su]64", 70, 40, 1),
+    (r"(div|rem)\.[su]32", 20, 10, 1),
+    (r".*[subf]64", 2, 2, 0),
+    (r".*", 1, 1, 0),
+]
+
+
+@functools.cache
+def weigh(instruction: str) -> tuple[int, int, int]:
+    return next(
+        tuple(counts) for form, *counts in WEIGHTS if re.match(form, instruction)
+    )
+
+
+class Bundle:
+    def __init__(self, path: pathlib.Path):
+        self.tensors = safetensors.load(path)
+        self.plan = json.loads(self.tensors["plan"].tobytes())
+        self.kernels = {k["name"]: k for k in self.plan["device_kernels"]}
+
+    def code(self, module: int, chip: str) -> bytes:
+        (text,) = [
+            value.tobytes()
+            for name, value in self.tensors.items()
+            if name.startswith(f"modules/{module}/{chip}")
+        ]
+        return text
+
+    def entries(self, kernel: str) -> list[Entry]:
+        """In the order that they are launched."""
+        known = self.kernels[kernel]
+        found = parse_entries(self.code(known["module"], "compute_").decode())
+        return [
+            dataclasses.replace(found[e["symbol"]], block=int(np.prod(e["block"])),
+                                grid=int(np.prod(e["grid"])))
+            for e in known["entries"]
+        ]  # fmt: skip
+
+    def dtype_of(self, view: dict) -> str:
+        return self.plan["buffers"][view["buffer"]]["dtype"]
+
+    def count_bytes(self, record: dict) -> int:
+        """What a record reads and writes, each operand once."""
+        if record["kind"] == "launch":
+            views = [view for s in record["segments"] for view in s["operands"]]
+            return sum(map(self.size_of, views))
+        if record["kind"] == "copy":
+            return 2 * self.size_of(record["to"], math.prod(record["sizes"]))
+        m, n, k = (record.get(axis, 1) for axis in "mnk")
+        batch = math.prod(record.get("batch", []))
+        sizes = {"lhs": m * k, "rhs": k * n, "out": m * n}
+        return sum(self.size_of(record[x], batch * n) for x, n in sizes.items())
+
+    def size_of(self, view: dict, elements: int | None = None) -> int:
+        """Bytes; of a view that moves with a loop what it moves by."""
+        buffer = self.plan["buffers"][view["buffer"]]
+        whole = buffer["bytes"]
+        width = whole // max(1, math.prod(buffer["shape"]))
+        if elements is not None:
+            return elements * width
+        moved = [abs(step) * width for step in view.get("steps", []) if step]
+        return min([whole, *moved])
+
+    def bytes_of(self, role: str, prefix: str = "") -> int:
+        """Of the ports of a role."""
+        return sum(
+            self.plan["buffers"][port["buffer"]]["bytes"]
+            for port in self.plan["ports"]
+            if port["role"] == role and port["name"].startswith(prefix)
+        )
+
+
+@functools.cache
+def parse_entries(text: str) -> dict[str, Entry]:
+    # A module of a bundle has no comments that say how it is launched.
+    described = "".join(
+        f"// {symbol}: {symbol}, 0 blocks of 0 threads, 0 bytes of shared memory, 0 of "
+        "workspace\n"
+        for symbol in re.findall(r"\.entry (\w+)\(", text)
+    )
+    shared = sum(
+        map(int, re.findall(r"^\s*\.shared[^\n]*\[(\d+)\];", text, re.MULTILINE))
+    )
+    return {
+        entry.symbol: dataclasses.replace(entry, shared=shared)
+        for entry in parse(described + text)
+    }
+
+
+@dataclasses.dataclass
+class Work:
+    """Of a launch: instructions of threads, and kernels."""
+
+    instructions: float = 0
+    integers: float = 0
+    special: float = 0
+    kernels: int = 0
+
+    def add(self, other: Work, times: float) -> None:
+        self.instructions += times * other.instructions
+        self.integers += times * other.integers
+        self.special += times * other.special
+
+
+class CountingBlock(ptx.Block):
+    """Counts instructions as a warp issues them, whoever of its threads takes part."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.work = Work()
+
+    def step(self, line):
+        threads = WARP * len(np.unique(self.who // WARP))
+        instruction = re.sub(r"^@!?%p\d+\s+", "", line).split()[0]
+        self.work.add(Work(*weigh(instruction)), threads)
+        super().step(line)
+
+
+def make_zeros(count: int) -> np.ndarray:
+    """Bytes of which only those that are touched take memory, and vectors' ends."""
+    sparse = mmap.mmap(-1, count + 16, flags=mmap.MAP_PRIVATE | MAP_NORESERVE)
+    return np.frombuffer(sparse, np.uint8)
+
+
+def fill(memory: np.ndarray, dtype: str, random: np.random.Generator) -> None:
+    """What a block reads are small numbers."""
+    if dtype in DTYPES:
+        few = memory[: len(memory) // 8 * 8].view(DTYPES[dtype])[: 1 << 16]
+        few[:] = 1e-3 * random.standard_normal(few.shape)
+
+
+def run_block(entry: Entry, memories: list[np.ndarray]) -> Work:
+    block = CountingBlock(entry, memories, 0, entry.block, max(entry.grid, 1))
+    block.run()
+    return block.work
+
+
+def count_many(bundle: Bundle, record: dict) -> Work:
+    """A launch over many tensors: a block of each kernel's first, for all blocks."""
+    buffers, random = bundle.plan["buffers"], np.random.default_rng(0)
+    arena = make_zeros(bundle.plan["arena_bytes"])
+    work, segments = Work(), {}
+    for segment in record["segments"]:
+        name = segment.get("kernel") or record["kernel"]
+        segments.setdefault(name, []).append(segment)
+    for name, every in segments.items():
+        count = min(record["grain"], every[0]["extent"])
+        row = []
+        for view in every[0]["operands"]:
+            buffer = buffers[view["buffer"]]
+            row.append(buffer["offset"])
+            fill(arena[row[-1] :][: buffer["bytes"]], buffer["dtype"], random)
+        table = np.array([*row, 0, count], np.int64).view(np.uint8)
+        block = run_block(bundle.entries(name)[0], [arena, table])
+        work.add(block, sum(segment["extent"] for segment in every) / count)
+        work.kernels += 1
+    work.kernels += bool(record.get("finish"))
+    return work
+
+
+def count_one(bundle: Bundle, record: dict) -> Work:
+    work, random, memories = Work(), np.random.default_rng(0), []
+    (segment,) = record["segments"]
+    for view in segment["operands"]:
+        buffer = bundle.plan["buffers"][view["buffer"]]
+        memories.append(make_zeros(buffer["bytes"]))
+        fill(memories[-1][: buffer["bytes"]], buffer["dtype"], random)
+    for entry in bundle.entries(segment.get("kernel") or record["kernel"]):
+        work.add(run_block(entry, memories), entry.grid)
+        work.kernels += 1
+    return work
+
+
+def count(bundle: Bundle, record: dict) -> Work:
+    """What a launch executes."""
+    name = record["segments"][0].get("kernel") or record["kernel"]
+    isOverMany = bundle.kernels[name]["entries"][0]["grid"][0] == 0
+    return (count_many if isOverMany else count_one)(bundle, record)

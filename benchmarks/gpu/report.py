@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+"""Rows of results, and their tables. As a program: writes the pages of results/ again."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+from cases import Case
+
+
+RESULTS = pathlib.Path(__file__).resolve().parent / "results"
+PREDICTED = RESULTS / "predicted-h200.json"
+PLANNED = 1.01  # Most that a step may take of the memory of its plan.
+
+
+def kernel_row(case: Case, moved: int, ms: float, copy_gbs: float) -> dict:
+    """`moved` are useful bytes."""
+    gbs = moved / ms / 1e6
+    return {
+        "part": "kernels", "name": case.name, "title": case.title, "bytes": moved,
+        "ms": round(ms, 4), "gbs": round(gbs), "share": round(gbs / copy_gbs, 3),
+        "share_goal": case.share, "peers": {},
+    }  # fmt: skip
+
+
+def line(row: dict) -> str:
+    """What is printed when a row is there."""
+    text = f"  {row['name']}: {row['ms']:.3f} ms"
+    if "share" in row:
+        text += f", {row['gbs']} GB/s, {100 * row['share']:.0f} % of a copy"
+    for peer, value in row.get("peers", {}).items():
+        text += f", {value['ratio']:.2f} of {peer}"
+    return text
+
+
+def mark(text: str, isMissed: bool) -> str:
+    """What misses its goal is bold."""
+    return f"**{text}**" if isMissed else text
+
+
+def share(row: dict) -> str:
+    goal = row["share_goal"]
+    text = f"{100 * row['share']:.1f} %"
+    if goal is None:
+        return text
+    return f"{mark(text, row['share'] < goal)} (≥ {100 * goal:.0f} %)"
+
+
+def ratios(peers: dict, predicted: bool = False) -> str:
+    """Binade's over the peers'; a goal behind those that have one. To what a peer takes at
+    least none is missed for certain."""
+    parts = []
+    for peer, value in peers.items():
+        text, goal = f"{value['ratio']:.3f}", value["goal"]
+        if goal is not None:
+            isMissed = value["ratio"] > goal and not predicted
+            text = f"{mark(text, isMissed)} (≤ {goal:.2f})"
+        parts.append(f"{text} {peer}")
+    return "<br>".join(parts)
+
+
+def list_goals(row: dict) -> list[bool]:
+    """Which of a row's goals are reached."""
+    shares = [(row["share"], row["share_goal"])] if "share" in row else []
+    reached = [share >= goal for share, goal in shares if goal is not None]
+    for peers in (row["peers"], row.get("memory_peers", {})):
+        reached += [
+            value["ratio"] <= value["goal"]
+            for value in peers.values()
+            if value["goal"] is not None
+        ]
+    if "memory" in row:
+        reached.append(row["memory"] <= PLANNED * row["arena"])
+    return reached
+
+
+def planned(row: dict) -> str:
+    """Measured memory over what the plan says."""
+    if "memory" not in row:
+        return ""
+    ratio = row["memory"] / row["arena"]
+    return f"{mark(f'{ratio:.3f}', ratio > PLANNED)} (≤ {PLANNED:.2f})"
+
+
+def table(columns: list[str], rows: list[list[str]]) -> str:
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def kernels(result: dict) -> str:
+    predicted = result["standing"] == "predicted"
+    peer = "peer's least" if predicted else "peer's"
+    columns = [
+        "kernel",
+        "ms",
+        "GB/s",
+        "share of a copy (goal)",
+        f"time / {peer} (goal)",
+    ]
+    if predicted:
+        columns += ["instructions, on integers, special", "limited by"]
+    rows = []
+    for row in result["rows"]:
+        if row["part"] != "kernels":
+            continue
+        cells = [
+            row["title"],
+            f"{row['ms']:.3f}",
+            str(row["gbs"]),
+            share(row),
+            ratios(row["peers"], predicted),
+        ]
+        if predicted:
+            counted = row["per_element"]
+            cells += [
+                f"{counted['instructions']}, {counted['integers']}, {counted['special']}",
+                row["limit"],
+            ]
+        rows.append(cells)
+    return table(columns, rows) if rows else ""
+
+
+def steps(result: dict) -> str:
+    columns = ["step", "ms", "memory, GiB", "planned, GiB", "memory / planned (goal)",
+               "records", "time / peer's (goal)", "memory / peer's (goal)"]  # fmt: skip
+    rows = []
+    for row in result["rows"]:
+        if row["part"] != "steps":
+            continue
+        measured = row.get("memory")
+        rows.append(
+            [
+                row["title"],
+                f"{row['ms']:.1f}",
+                f"{measured / 2**30:.2f}" if measured else "",
+                f"{row['arena'] / 2**30:.2f}",
+                planned(row),
+                str(row["records"]),
+                ratios(row["peers"]),
+                ratios(row.get("memory_peers", {})),
+            ]
+        )
+    return table(columns, rows) if rows else ""
+
+
+def parts(result: dict) -> str:
+    return table(
+        ["part", "result", "s"],
+        [[p["name"], p["message"] or p["status"], f"{p['seconds']:.0f}"]
+         for p in result["parts"]],
+    )  # fmt: skip
+
+
+def render(result: dict, predicted: dict | None = None) -> str:
+    """The page beside a file of results; with a table of what was predicted, if given."""
+    text = f"# {result['device']}, {result['date']}: {result['standing']}\n\n"
+    text += f"Commit {result['commit']}."
+    if result["standing"] == "predicted":
+        text += " No device was at hand: these numbers are **predicted**. Assumed is that\n\n"
+        text += "".join(f"- {entry}\n" for entry in result["assumptions"])
+        text += "\nA share that is bold misses its goal even so.\n"
+    else:
+        text += f" Driver {result['driver']}, CUDA {result['cuda']}, PyTorch "
+        text += f"{result['torch'] or 'not installed'}; a copy moves "
+        text += f"{result['copy_gbs']:.0f} GB/s.\n\n{parts(result)}"
+        reached = [goal for row in result["rows"] for goal in list_goals(row)]
+        text += f"\n{sum(reached)} of {len(reached)} goals are reached; the others are bold.\n"
+    for heading, section in (("Kernels", kernels), ("Steps", steps)):
+        if made := section(result):
+            text += f"\n## {heading}\n\n{made}"
+        if predicted and made:
+            text += f"\nPredicted ({predicted['date']}):\n\n{section(predicted)}"
+    for title, lines in result.get("profiles", {}).items():
+        text += f"\n## Profile: {title}\n\n```text\n" + "\n".join(lines) + "\n```\n"
+    return text
+
+
+def render_file(path: pathlib.Path) -> str:
+    """The page of a file of results, with what is predicted by now."""
+    result = json.loads(path.read_text())
+    if result["standing"] == "predicted" or not PREDICTED.exists():
+        return render(result)
+    return render(result, json.loads(PREDICTED.read_text()))
+
+
+def main() -> None:
+    for path in sorted(RESULTS.glob("*.json")):
+        path.with_suffix(".md").write_text(render_file(path))
+
+
+if __name__ == "__main__":
+    main()

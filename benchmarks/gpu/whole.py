@@ -1,0 +1,137 @@
+"""Part of run.py: whole steps, their time and memory, beside PyTorch's."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import pathlib
+import sys
+from collections.abc import Callable
+
+import numpy as np
+import peers
+import timing
+from artifacts import read_manifest
+from batches import draw_batch
+from cases import ROOT
+from counts import Bundle
+from rows import Rows
+from runtime import Program
+from steps import COMPILED, Step, count_records, list_steps
+
+sys.path.insert(0, str(ROOT / "examples/char-gpt"))
+
+ROUNDS = 10
+
+
+class DeviceMemory:
+    """What is free, as the driver says. The device's context, which is no part of a step's
+    memory, is there all the time."""
+
+    def __init__(self):
+        self.driver = ctypes.CDLL("libcuda.so.1")
+        context = ctypes.c_void_p()
+        for status in (
+            self.driver.cuInit(0),
+            self.driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0),
+            self.driver.cuCtxSetCurrent(context),
+        ):
+            if status:
+                raise RuntimeError(f"no context: the driver says {status}")
+
+    def free(self) -> int:
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        status = self.driver.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
+        if status:
+            raise RuntimeError(f"cuMemGetInfo_v2 gives {status}")
+        return free.value
+
+
+def make_peer(step: Step, batch: dict[str, np.ndarray]) -> tuple[Callable, Callable]:
+    """A step of torch.compile, and what memory it took at most."""
+    import models
+
+    torch = peers.torch
+    torch.set_default_device("cuda")
+    before = torch.cuda.memory_allocated()
+    module = models.PEERS[step.model]()
+    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-3, fused=True)
+    inputs = {name: torch.from_numpy(value).cuda() for name, value in batch.items()}
+
+    def loss(input_ids, labels):
+        with torch.autocast("cuda", torch.bfloat16):
+            return models.cross_entropy(module(input_ids), labels)
+
+    compiled = torch.compile(loss, dynamic=False)
+
+    def run() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        compiled(**inputs).backward()
+        optimizer.step()
+
+    torch.cuda.reset_peak_memory_stats()
+    return peers.synchronized(run), lambda: torch.cuda.max_memory_allocated() - before
+
+
+def measure(
+    step: Step, folder: pathlib.Path, known: dict, random: np.random.Generator
+) -> dict:
+    """The row; `known` has the times and memory of peers, and of Binade's own steps."""
+    path = folder / f"{step.name}.bnd"
+    bundle = Bundle(path)
+    batch = draw_batch(bundle.plan, random)
+    memory = DeviceMemory()
+    before = memory.free()
+    program = Program(path)
+    for name, value in batch.items():
+        program["batch", name][...] = value
+    for _ in range(2):  # The second is captured as a graph.
+        program.run()
+    row = {
+        "part": "steps", "name": step.name, "title": step.title,
+        "arena": bundle.plan["arena_bytes"], "memory": before - memory.free(),
+        "records": count_records(bundle),
+        "peers": {}, "memory_peers": {},
+    }  # fmt: skip
+    sides, peak = {"binade": program.run}, None
+    if peers.HAS_DEVICE and step.model not in known:
+        try:
+            sides[COMPILED], peak = make_peer(step, batch)
+        except Exception as error:  # Of PyTorch: a remark.
+            row["notes"] = [f"{COMPILED}: {type(error).__name__}: {str(error)[:200]}"]
+    times = timing.alternate(sides, ROUNDS)
+    row["ms"] = round(timing.median(times["binade"]), 3)
+    row["loss"] = float(program["metric", "loss"])
+    if not np.isfinite(row["loss"]):
+        raise RuntimeError(f"{step.name}: the loss is {row['loss']}")
+    if peak:
+        known[step.model] = times[COMPILED], peak()
+    known[step.name] = times["binade"], row["memory"]
+    for kind, index in (("peers", 0), ("memory_peers", 1)):
+        for peer, goal in getattr(step, kind).items():
+            found = known.get(step.model if peer == COMPILED else peer)
+            if found is None:
+                continue
+            if index == 0:
+                row[kind][peer] = timing.ratio(times["binade"], found[0]) | {
+                    "goal": goal
+                }
+            else:
+                ratio = row["memory"] / found[1]
+                row[kind][peer] = {"ratio": round(ratio, 3), "goal": goal}
+    return row
+
+
+def main(folder: pathlib.Path, out: pathlib.Path) -> None:
+    tiny, rows, known = read_manifest(folder)["tiny"], Rows(out), {}
+    random = np.random.default_rng(0)
+    for step in list_steps(tiny):
+        rows.add(measure(step, folder / "steps", known, random))
+        if peers.HAS_DEVICE:
+            peers.torch.compiler.reset()
+            gc.collect()
+            peers.torch.cuda.empty_cache()
+
+
+if __name__ == "__main__":
+    main(*map(pathlib.Path, sys.argv[1:]))

@@ -1,0 +1,163 @@
+"""benchmarks/gpu: what a machine with a GPU will run, on the simulated driver."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from cuda_runs import SIMULATED
+from reference import BUILD, ROOT, safetensors
+
+GPU = ROOT / "benchmarks" / "gpu"
+KERNELS = ["adamw", "clip", "e4m3", "e4m3x", "dyn8", "tiger", "row", "group", "delayed",
+           "both", "norm"]  # fmt: skip
+STEPS = ["gpt2-bf16", "gpt2-coat"]
+PARTS = ["conversions", "models", "kernels", "steps"]
+
+
+def run_python(program, *arguments, **environment):
+    return subprocess.run(
+        [sys.executable, GPU / program, *map(str, arguments)],
+        env=os.environ | {"BINADE_BUILD": str(BUILD)} | environment,
+        capture_output=True, text=True, check=False, timeout=600,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def artifacts(tmp_path_factory):
+    if not (SIMULATED / "libcuda.so.1").exists():
+        pytest.skip("the simulated driver is not built: ninja binade-tests")
+    folder = tmp_path_factory.mktemp("gpu") / "artifacts"
+    done = run_python("prepare.py", "--tiny", "--out", folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def measure(artifacts, out, *arguments, library_path=SIMULATED):
+    """The command, as on a machine with a GPU, and what it has written."""
+    done = subprocess.run(
+        [GPU / "run.sh", "--artifacts", artifacts, "--out", out, *map(str, arguments)],
+        env=os.environ | {"PYTHON": sys.executable, "LD_LIBRARY_PATH": str(library_path)},
+        capture_output=True, text=True, check=False, timeout=600,
+    )  # fmt: skip
+    written = sorted(out.glob("*.json")) if out.exists() else []
+    return done, json.loads(written[0].read_text()) if written else None
+
+
+@pytest.mark.slow
+def test_all_parts(artifacts, tmp_path):
+    done, result = measure(artifacts, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [part["name"] for part in result["parts"]] == PARTS
+    assert {part["status"] for part in result["parts"]} == {"passed"}
+    assert [row["name"] for row in result["rows"]] == [*KERNELS, *STEPS]
+    assert result["device"] == "Simulated H200" and result["copy_gbs"] > 0
+    assert {"driver", "cuda", "date", "commit"} < result.keys()
+    # Nobody takes these for measurements.
+    (page,) = tmp_path.glob("*.md")
+    assert page.read_text().startswith("# Simulated H200, ")
+    assert "simulated: the times mean nothing" in page.read_text()
+    for row in result["rows"]:
+        assert row["ms"] > 0 and row["title"] in page.read_text()
+
+
+@pytest.mark.slow
+def test_a_part_that_fails_leaves_the_others(artifacts, tmp_path):
+    bundle = artifacts / "kernels" / "e4m3.bnd"
+    whole = bundle.read_bytes()
+    bundle.write_bytes(whole[: len(whole) // 2])
+    try:
+        done, result = measure(artifacts, tmp_path, "kernels", "models")
+    finally:
+        bundle.write_bytes(whole)
+    assert done.returncode == 1
+    assert [part["status"] for part in result["parts"]] == ["failed", "passed"]
+    assert "e4m3.bnd" in result["parts"][0]["message"]
+    assert [row["name"] for row in result["rows"]] == KERNELS[:2]
+
+
+@pytest.mark.slow
+def test_a_part_has_its_time(artifacts, tmp_path):
+    done, result = measure(artifacts, tmp_path, "models", "--time", "0.001")
+    assert done.returncode == 1
+    (part,) = result["parts"]
+    assert part["status"] == "stopped" and part["message"] == "not done after 0 s"
+
+
+@pytest.mark.slow
+def test_a_wrong_code_is_found(artifacts, tmp_path):
+    """With another number expected than that of the code 0x38."""
+    path = artifacts / "conversions" / "f8E4M3FN-decode.safetensors"
+    whole = path.read_bytes()
+    data = safetensors.load(path)
+    data["y"] = np.where(data["x"] == 0x38, np.float32(2), data["y"])
+    safetensors.save(path, data)
+    try:
+        done, result = measure(artifacts, tmp_path, "conversions")
+    finally:
+        path.write_bytes(whole)
+    assert done.returncode == 1
+    assert result["conversions_wrong"] == ["f8E4M3FN-decode: 56 became 1.0, not 2.0"]
+
+
+def make_runtime(folder):
+    """The least that run.py asks of artifacts."""
+    (folder / "runtime/bin").mkdir(parents=True)
+    (folder / "runtime/bin/binade-run").symlink_to(BUILD / "bin/binade-run")
+    manifest = {"tiny": True, "commit": "", "bytes": {}}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+def test_without_a_device_there_is_nothing_to_measure(tmp_path):
+    make_runtime(tmp_path)
+    done, result = measure(tmp_path, tmp_path / "out", library_path="")
+    assert (done.returncode, result) == (6, None)
+    assert "need a CUDA device, and there is none:" in done.stderr
+    assert "libcuda.so.1" in done.stderr
+    assert "predicted-h200.md" in done.stderr
+
+
+@pytest.mark.parametrize("arguments, code, message", [
+    ([], 1, "has no manifest.json: run benchmarks/gpu/prepare.sh"),
+    (["what"], 2, "no part is called what; there are conversions, models, kernels, steps"),
+])  # fmt: skip
+def test_errors_are_named(arguments, code, message, tmp_path):
+    done, result = measure(tmp_path, tmp_path / "out", *arguments)
+    assert (done.returncode, result) == (code, None)
+    assert message in done.stderr
+
+
+def test_artifacts_replace_no_other_files(tmp_path):
+    (tmp_path / "mine").write_text("")
+    done = run_python("prepare.py", "--out", tmp_path)
+    assert done.returncode == 2 and "has other files" in done.stdout
+
+
+def predict(folder, *names):
+    done = run_python(
+        "predict.py", "--tiny", "--only", ",".join(names), "--out", folder
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads((folder / "predicted-h200.json").read_text())
+    return {row["name"]: row for row in result["rows"]}
+
+
+def test_predictions_count_bytes_and_instructions(tmp_path):
+    """Bytes by hand; of instructions what the algorithm cannot do without, and a limit."""
+    rows = predict(tmp_path, "adamw", "row", "gpt2-bf16")
+    elements = 256 * 512
+    # bf16 in, codes and scales out.
+    assert rows["row"]["bytes"] == 3 * elements + 4 * 256
+    counted = rows["row"]["per_element"]
+    # A division for each element, and one for each row.
+    assert 1 <= counted["special"] <= 1.1
+    assert 15 < counted["instructions"] < 30
+    # Parameter, two states in and out, gradient in.
+    assert rows["adamw"]["per_element"]["bytes"] == 28
+    # A root, a division by the correction, and one for the update.
+    assert 3 <= rows["adamw"]["per_element"]["special"] < 3.2
+    assert rows["adamw"]["ms"] >= 1e3 * rows["adamw"]["bytes"] / 4.3e12
+    step = rows["gpt2-bf16"]
+    assert step["ms"] == pytest.approx(1.5e-3 * step["records"], rel=0.5)

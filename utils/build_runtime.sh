@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# Puts into a folder what another machine needs to run bundles: no compiler, no
+# Python, nothing of LLVM.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+build=${BINADE_BUILD:-$root/build/release}
+
+usage() {
+  cat <<'END'
+usage: utils/build_runtime.sh [--with onednn] OUT
+
+Makes the folder OUT, which must not exist yet, to be copied as it is:
+  bin/binade-run           trains from bundles, on the CPU or a CUDA device
+  lib/libbinade_runtime.so the same for C and what can call C (include/binade)
+  lib/                     the libraries that a bare system lacks
+  NEEDS.txt                what the other machine must have
+
+  --with onednn  products of bundles for the CPU by oneDNN, 40 MB; without it they are
+                 Binade's own. Bundles for CUDA do not use it
+
+Environment:
+  BINADE_BUILD=DIR  what was built (default: build/release); binade-run and
+                    binade_runtime are built there first
+
+Exit codes: 0; 1 if something is missing; 2 for a wrong command line.
+END
+}
+
+fail() { printf 'build_runtime: error: %s\n' "$1" >&2; exit "${2:-1}"; }
+
+# Systems have these, or cannot do without their own.
+system='^(ld-linux-x86-64|libc|libm|libdl|libpthread|librt|libstdc\+\+|libgcc_s)\.so'
+
+out= libraries=()
+while (($#)); do
+  case $1 in
+  --with)
+    [[ ${2:-} == onednn ]] || fail "--with takes 'onednn', got '${2:-}'" 2
+    libraries+=(libdnnl.so.2) && shift ;;
+  -h | --help) usage; exit 0 ;;
+  -*) fail "unknown option $1; --help lists what there is" 2 ;;
+  *) [[ -z $out ]] || fail "one folder is expected, got '$out' and '$1'" 2
+    out=$1 ;;
+  esac
+  shift
+done
+[[ -n $out ]] || { usage >&2; fail "a folder is expected" 2; }
+[[ ! -e $out ]] || fail "$out exists; name a folder that does not, or remove it"
+[[ -f $build/build.ninja ]] ||
+  fail "nothing is configured in $build: cmake --preset release, or set BINADE_BUILD"
+for program in cmake ninja readelf ldd; do
+  command -v "$program" >/dev/null || fail "$program is not installed: utils/setup.sh"
+done
+
+needed_by() { readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'; }
+
+# Where the loader of this machine has the library $1.
+find_library() {
+  ldconfig -p 2>/dev/null | sed -n "s|^\s*$1 (libc6,x86-64.*=> ||p" | head -n 1
+}
+
+# The newest version of symbols $1_* that the files $2... ask for.
+newest() {
+  readelf -W --version-info "${@:2}" 2>/dev/null |
+    grep -oE "Name: $1_[0-9.]+" | grep -oE '[0-9.]+$' | sort -uV | tail -n 1
+}
+
+ninja -C "$build" binade-run binade_runtime >&2
+made=$(mktemp -d "$(dirname "$out")/.runtime.XXXXXX")
+trap 'rm -rf "$made"' EXIT
+cmake --install "$build" --component runtime --prefix "$made" --strip >/dev/null
+mkdir -p "$made/include"
+cp "$root/include/binade/Runtime/binade.h" "$made/include/"
+
+# libgomp's threads run kernels where there is one; muParser may need it, too.
+libraries+=(libgomp.so.1)
+for file in "$made"/bin/* "$made"/lib/*.so.?; do
+  mapfile -t -O "${#libraries[@]}" libraries < <(needed_by "$file")
+done
+for ((i = 0; i < ${#libraries[@]}; ++i)); do
+  name=${libraries[i]}
+  [[ $name =~ $system || -e $made/lib/$name ]] && continue
+  from=$(PATH=$PATH:/sbin:/usr/sbin find_library "$name")
+  [[ -n $from ]] || fail "this machine has no $name, which binade-run needs"
+  cp -L "$from" "$made/lib/$name"
+  mapfile -t -O "${#libraries[@]}" libraries < <(needed_by "$made/lib/$name")
+done
+
+mapfile -t files < <(find "$made" -type f \( -name '*.so*' -o -path '*/bin/*' \))
+for file in "${files[@]}"; do
+  needed_by "$file" | grep -E 'LLVM|MLIR|python' &&
+    fail "$(basename "$file") needs the library above: the runtime must not"
+done
+cuda=$(sed -n 's/.*kOldestCuda = \([0-9]*\);.*/\1/p' "$root/lib/Runtime/Cuda/Driver.h")
+cat >"$made/NEEDS.txt" <<END
+Binade's runtime $("$made/bin/binade-run" --version | sed 's/binade //'): bin/binade-run --help
+Copy this folder to any place. The machine needs
+  processor   x86-64 with AVX2 and FMA (x86-64-v3)
+  glibc       $(newest GLIBC "${files[@]}") or newer
+  libstdc++   with GLIBCXX_$(newest GLIBCXX "${files[@]}"), and libgcc_s
+and for bundles of --target cuda:...
+  driver      NVIDIA's libcuda.so.1 of CUDA $((cuda / 1000)).$((cuda % 1000 / 10)) or newer
+  cuBLASLt    libcublasLt.so.13 or .12 where the loader finds it (LD_LIBRARY_PATH);
+              without it the bundle's own kernels multiply, slowly
+Nothing of LLVM, Python, or CUDA's compilers is needed.
+END
+mv "$made" "$out"
+trap - EXIT
+chmod 755 "$out"
+cat "$out/NEEDS.txt"
