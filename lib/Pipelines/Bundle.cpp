@@ -334,7 +334,6 @@ FailureOr<Bundle> mlir::binade::compileBundle(ModuleOp module,
   };
 
   Bundle bundle;
-  bundle.source = printSource(module);
   PlanOptions planOptions = getPlanOptions(options);
   if (failed(options.target.empty()
                  ? compileForCpu(module, options, bundle, planOptions)
@@ -352,6 +351,7 @@ FailureOr<Bundle> mlir::binade::compileBundle(ModuleOp module,
     if (failed(compileForCuda(module, options, bundle, planOptions)))
       return failure();
   }
+  bundle.source = printSource(module); // With what was noted.
   emitted->plan.chip = std::move(bundle.plan.chip);
   emitted->plan.deviceKernels = std::move(bundle.plan.deviceKernels);
   bundle.plan = std::move(emitted->plan);

@@ -259,3 +259,12 @@ def test_a_launch_that_fails_names_its_record(bundles):
         BINADE_SIMULATED_CUDA="fail_launch=2",
     )  # fmt: skip
     assert "cross_entropy_1" in done.stderr, done.stderr
+
+
+def test_convolutions_of_a_device_keep_to_theirs(tmp_path):
+    convolution_model(tmp_path / "model.onnx")
+    run("binade", "compile", tmp_path / "model.onnx", "--loss", LOSS, "--train", "*",
+        *CUDA, "-o", tmp_path / "c.bnd")  # fmt: skip
+    report = verify(tmp_path / "c.bnd", "--device", "simulator")
+    assert report["equal"]
+    assert [r["kind"] for r in report["records"]].count("convolution") == 5 + 2
