@@ -7,6 +7,12 @@
 
 #include "binade/Simulator/Simulator.h"
 #include "Program.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include <deque>
 
 using namespace mlir;
@@ -191,4 +197,10 @@ LogicalResult mlir::binade::simulate(gpu::GPUFuncOp kernel,
   if (failed(program))
     return failure();
   return Simulation(*program, launch).run();
+}
+
+void mlir::binade::loadKernelDialects(MLIRContext &context) {
+  context.loadDialect<arith::ArithDialect, gpu::GPUDialect, math::MathDialect,
+                      memref::MemRefDialect, nvgpu::NVGPUDialect,
+                      scf::SCFDialect, vector::VectorDialect>();
 }

@@ -5,11 +5,6 @@
 #include "binade/IR/Diagnostics.h"
 #include "binade/Plan/DeviceStarts.h"
 #include "binade/Simulator/Simulator.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/ADT/StringMap.h"
 #include <map>
@@ -29,9 +24,7 @@ class SimulatedRunner : public ::binade::RecordRunner {
 public:
   SimulatedRunner(const Plan &plan, std::string where)
       : plan(plan), where(std::move(where)), arena(plan.arenaBytes) {
-    context.loadDialect<arith::ArithDialect, gpu::GPUDialect, math::MathDialect,
-                        memref::MemRefDialect, scf::SCFDialect,
-                        vector::VectorDialect>();
+    loadKernelDialects(context);
   }
 
   Result<void> parse(ArrayRef<std::string> code);

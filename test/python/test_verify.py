@@ -13,6 +13,8 @@ from cuda_runs import CUDA, LOSS, MODEL, Bundles, run
 from onnx import helper
 from reference import safetensors
 from test_cuda_bundles import NARROW
+from test_gpu_code import POLICIES
+from test_train import Model
 
 SUMS = ("reduce_sum", "gradient_statistics")
 
@@ -62,6 +64,32 @@ def test_the_simulator_has_the_bits_of_the_cpu(policy, bundles):
             assert 0 < record["ratio"] <= 1
     kinds = [record["kind"] for record in report["records"]]
     assert kinds.count("matmul") == 5 + 2 and kinds.count("launch") > 10
+
+
+def verify_model(name, policy, tmp_path, *more):
+    Model(name, tmp_path)
+    bundle = tmp_path / "model.bnd"
+    run("binade", "compile", tmp_path / "loss.onnx", "--policy", policy,
+        *more, *CUDA, "-o", bundle)  # fmt: skip
+    report = verify(bundle, "--device", "simulator")
+    assert report["equal"] and report["modules"]["other_ptx"] == []
+    return report["records"]
+
+
+@pytest.mark.parametrize("policy", ["bf16-amp", "fp8-current"])
+def test_a_language_model_keeps_to_its_bounds(policy, tmp_path):
+    """Products by matrix units; those of the mlp are too small for them."""
+    records = verify_model("gpt2-tiny", policy, tmp_path)
+    ratios = [r["ratio"] for r in records if r["kind"] == "matmul" and not r["equal"]]
+    assert len(ratios) > 10 and all(0 < ratio <= 1 for ratio in ratios)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("model", ["mlp-digits", "gpt2-tiny", "llama-tiny"])
+def test_every_policy_keeps_to_its_bounds(model, policy, tmp_path):
+    optimizer = ["--optimizer", "tiger"] if policy.startswith("tiger") else []
+    verify_model(model, policy, tmp_path, *optimizer)
 
 
 @pytest.mark.parametrize("policy", ["fp32", "bf16-amp", "coat"])

@@ -8,9 +8,6 @@
 #include "binade/IR/Interface.h"
 #include "binade/Pipelines/Pipelines.h"
 #include "binade/Simulator/Simulator.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Pass/PassManager.h"
 
 using namespace mlir;
@@ -49,10 +46,7 @@ private:
 } // namespace
 
 FailureOr<SimulatedKernels> SimulatedKernels::of(ModuleOp module) {
-  module.getContext()
-      ->loadDialect<arith::ArithDialect, gpu::GPUDialect, math::MathDialect,
-                    memref::MemRefDialect, scf::SCFDialect,
-                    vector::VectorDialect>();
+  loadKernelDialects(*module.getContext());
   SimulatedKernels kernels;
   kernels.module = ModuleOp::create(module.getLoc());
   for (auto kernel : module.getOps<func::FuncOp>()) {

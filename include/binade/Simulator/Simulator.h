@@ -23,6 +23,9 @@ struct SimulatedLaunch {
   std::vector<std::variant<MutableArrayRef<char>, uint64_t>> arguments;
 };
 
+/// Loads the dialects of which kernels consist, for texts of them to be parsed.
+void loadKernelDialects(MLIRContext &context);
+
 /// Runs `kernel` to its end. Memrefs have one axis and a static shape. An error
 /// says at which op, by which thread of which block, and what happened.
 LogicalResult simulate(gpu::GPUFuncOp kernel, const SimulatedLaunch &launch);

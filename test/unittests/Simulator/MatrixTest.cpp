@@ -7,11 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "binade/Simulator/Simulator.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
 #include <gmock/gmock.h>
@@ -24,11 +19,7 @@ using testing::HasSubstr;
 
 namespace {
 struct MatrixTest : testing::Test {
-  MatrixTest() {
-    context.loadDialect<arith::ArithDialect, gpu::GPUDialect,
-                        memref::MemRefDialect, nvgpu::NVGPUDialect,
-                        scf::SCFDialect, vector::VectorDialect>();
-  }
+  MatrixTest() { loadKernelDialects(context); }
 
   /// Runs `body` with %tid, %c0 and memory %a (256 f32), %b (128 f32), %c (256
   /// f32), and shared memory %s; what was wrong, if anything.

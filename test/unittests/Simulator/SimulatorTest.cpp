@@ -1,11 +1,6 @@
 //===- SimulatorTest.cpp - kernels that run, and kernels that must not ----===//
 
 #include "binade/Simulator/Simulator.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
 #include <cstring>
@@ -19,11 +14,7 @@ using testing::HasSubstr;
 
 namespace {
 struct SimulatorTest : testing::Test {
-  SimulatorTest() {
-    context.loadDialect<arith::ArithDialect, gpu::GPUDialect, math::MathDialect,
-                        memref::MemRefDialect, scf::SCFDialect,
-                        vector::VectorDialect>();
-  }
+  SimulatorTest() { loadKernelDialects(context); }
 
   /// Runs the only kernel of `text` on `memories`; what was wrong, if anything.
   std::string run(const std::string &text, int64_t grid, int64_t block,

@@ -2,12 +2,6 @@
 
 #include "RecordKernelsTest.h"
 #include "binade/Simulator/Simulator.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/ADT/APFloat.h"
@@ -19,11 +13,7 @@ using namespace mlir;
 using namespace mlir::binade;
 using ::binade::DType;
 
-RecordKernelsTest::RecordKernelsTest() {
-  context.loadDialect<arith::ArithDialect, gpu::GPUDialect, math::MathDialect,
-                      memref::MemRefDialect, nvgpu::NVGPUDialect,
-                      scf::SCFDialect, vector::VectorDialect>();
-}
+RecordKernelsTest::RecordKernelsTest() { loadKernelDialects(context); }
 
 void RecordKernelsTest::run(FailureOr<CompiledGpuKernels> compiled,
                             std::vector<std::vector<char>> &memories) {

@@ -3,13 +3,7 @@
 #include "Simulated.h"
 #include "binade/Container/Sha256.h"
 #include "binade/Simulator/Simulator.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -65,10 +59,7 @@ std::shared_ptr<CUmod_st> simulated::loadModule(const void *image) {
                      ::binade::sha256(std::string_view(begin, measure(begin))) +
                      ".mlir";
   auto loaded = std::make_shared<CUmod_st>();
-  loaded->context
-      .loadDialect<arith::ArithDialect, gpu::GPUDialect, math::MathDialect,
-                   memref::MemRefDialect, nvgpu::NVGPUDialect, scf::SCFDialect,
-                   vector::VectorDialect>();
+  loadKernelDialects(loaded->context);
   loaded->module = parseSourceFile<ModuleOp>(path, &loaded->context);
   if (!loaded->module)
     return nullptr;
