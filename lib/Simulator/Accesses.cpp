@@ -1,0 +1,190 @@
+//===- Accesses.cpp - what a kernel reads and writes ----------------------===//
+
+#include "Arithmetic.h"
+#include "ProgramBuilder.h"
+#include <cstring>
+
+using namespace mlir;
+using namespace mlir::binade;
+
+static bool isAligned(Machine &m, Thread &t, Operation *op, Place place,
+                      int64_t alignment) {
+  if (place.byte % alignment == 0)
+    return true;
+  m.fail(t, op,
+         "is at byte " + Twine(place.byte) + ", no multiple of " +
+             Twine(alignment));
+  return false;
+}
+
+template <typename Op> static int64_t getAlignment(Op op) {
+  return std::max<int64_t>(1, op.getAlignment().value_or(1));
+}
+
+/// Integers only: they do not depend on who is first.
+static LaneFunction getUpdate(arith::AtomicRMWKind kind, Type element) {
+  using Kind = arith::AtomicRMWKind;
+  auto of = [&](vector::CombiningKind combining) {
+    return getCombiner(
+        vector::CombiningKindAttr::get(element.getContext(), combining),
+        element);
+  };
+  return kind == Kind::addi   ? of(vector::CombiningKind::ADD)
+         : kind == Kind::maxu ? of(vector::CombiningKind::MAXUI)
+         : kind == Kind::minu ? of(vector::CombiningKind::MINUI)
+         : kind == Kind::ori  ? of(vector::CombiningKind::OR)
+                              : LaneFunction();
+}
+
+LogicalResult ProgramBuilder::checkShape(Operation *op, MemRefType type) {
+  if (type.hasStaticShape() && type.getRank() <= 1 &&
+      type.getLayout().isIdentity())
+    return success();
+  return op->emitOpError("is simulated for memory with one axis, got ") << type;
+}
+
+ProgramBuilder::Element ProgramBuilder::getElement(Value memory,
+                                                   ValueRange indices) {
+  auto type = cast<MemRefType>(memory.getType());
+  std::optional<uint32_t> index;
+  if (!indices.empty())
+    index = get(indices.front()).first;
+  return {get(memory).first, index, getByteWidth(type.getElementType())};
+}
+
+void ProgramBuilder::load(Operation *op, Element element, Registers to,
+                          int64_t alignment) {
+  add(op, [=](Machine &m, Thread &t) {
+    Place place = element.of(t);
+    if (!isAligned(m, t, op, place, alignment))
+      return;
+    const char *bytes =
+        m.access(t, op, place, to.count * element.bytes, Access::Read);
+    for (uint32_t i = 0; bytes && i < to.count; ++i) {
+      t.registers[to.first + i] = 0;
+      std::memcpy(&t.registers[to.first + i], bytes + i * element.bytes,
+                  element.bytes);
+    }
+  });
+}
+
+void ProgramBuilder::store(Operation *op, Element element, Registers from,
+                           int64_t alignment) {
+  add(op, [=](Machine &m, Thread &t) {
+    Place place = element.of(t);
+    if (!isAligned(m, t, op, place, alignment))
+      return;
+    char *bytes =
+        m.access(t, op, place, from.count * element.bytes, Access::Write);
+    for (uint32_t i = 0; bytes && i < from.count; ++i)
+      std::memcpy(bytes + i * element.bytes, &t.registers[from.first + i],
+                  element.bytes);
+  });
+}
+
+LogicalResult ProgramBuilder::emit(memref::LoadOp op) {
+  load(op, getElement(op.getMemref(), op.getIndices()), get(op.getResult()), 1);
+  return checkShape(op, op.getMemRefType());
+}
+
+LogicalResult ProgramBuilder::emit(memref::StoreOp op) {
+  store(op, getElement(op.getMemref(), op.getIndices()), get(op.getValue()), 1);
+  return checkShape(op, op.getMemRefType());
+}
+
+LogicalResult ProgramBuilder::emit(vector::LoadOp op) {
+  load(op, getElement(op.getBase(), op.getIndices()), get(op.getResult()),
+       getAlignment(op));
+  return checkShape(op, op.getMemRefType());
+}
+
+LogicalResult ProgramBuilder::emit(vector::StoreOp op) {
+  store(op, getElement(op.getBase(), op.getIndices()),
+        get(op.getValueToStore()), getAlignment(op));
+  return checkShape(op, op.getMemRefType());
+}
+
+LogicalResult ProgramBuilder::emit(memref::AtomicRMWOp op) {
+  Element element = getElement(op.getMemref(), op.getIndices());
+  uint32_t operand = get(op.getValue()).first,
+           before = get(op.getResult()).first;
+  LaneFunction combine = getUpdate(op.getKind(), op.getValue().getType());
+  if (!combine)
+    return op.emitOpError("is no update that is simulated");
+  add(op, [=](Machine &m, Thread &t) {
+    char *bytes = m.access(t, op, element.of(t), element.bytes, Access::Update);
+    if (!bytes)
+      return;
+    uint64_t both[] = {0, t.registers[operand]};
+    std::memcpy(both, bytes, element.bytes);
+    t.registers[before] = both[0];
+    uint64_t after = combine(both);
+    std::memcpy(bytes, &after, element.bytes);
+  });
+  return checkShape(op, op.getMemRefType());
+}
+
+LogicalResult ProgramBuilder::emit(vector::GatherOp op) {
+  Element element = getElement(op.getBase(), op.getOffsets());
+  Registers to = get(op.getResult()), index = get(op.getIndices()),
+            mask = get(op.getMask()), rest = get(op.getPassThru());
+  add(op, [=](Machine &m, Thread &t) {
+    for (uint32_t i = 0; i < to.count; ++i) {
+      uint64_t &lane = t.registers[to.first + i];
+      if (!t.registers[mask.first + i]) {
+        lane = t.registers[rest.first + i];
+        continue;
+      }
+      const char *bytes =
+          m.access(t, op, element.of(t, t.registers[index.first + i]),
+                   element.bytes, Access::Read);
+      lane = 0;
+      if (bytes)
+        std::memcpy(&lane, bytes, element.bytes);
+    }
+  });
+  return checkShape(op, cast<MemRefType>(op.getBase().getType()));
+}
+
+LogicalResult ProgramBuilder::emit(memref::AllocaOp op) {
+  program.privates.push_back(
+      {get(op.getResult()).first, countBytes(op.getResult()), {}});
+  return checkShape(op, op.getType());
+}
+
+LogicalResult ProgramBuilder::emit(memref::ViewOp op) {
+  uint32_t from = get(op.getSource()).first, to = get(op.getResult()).first,
+           shift = get(op.getByteShift()).first;
+  add(op, [=](Machine &, Thread &t) {
+    Place place = Place::unpack(t.registers[from]);
+    place.byte += t.registers[shift];
+    t.registers[to] = place.pack();
+  });
+  return checkShape(op, op.getType());
+}
+
+/// A number that no other place has.
+LogicalResult ProgramBuilder::emit(memref::ExtractAlignedPointerAsIndexOp op) {
+  copy(op, op.getSource(), op->getResults());
+  return success();
+}
+
+LogicalResult ProgramBuilder::emit(memref::GetGlobalOp op) {
+  auto global = SymbolTable::lookupNearestSymbolFrom<memref::GlobalOp>(
+      op, op.getNameAttr());
+  auto elements =
+      global
+          ? dyn_cast_if_present<DenseElementsAttr>(global.getInitialValueAttr())
+          : DenseElementsAttr();
+  if (!elements)
+    return op.emitOpError("is simulated for constants");
+  unsigned width = getByteWidth(elements.getElementType());
+  std::vector<char> bytes;
+  for (Attribute number : elements.getValues<Attribute>()) {
+    uint64_t bits = getBits(number);
+    bytes.insert(bytes.end(), reinterpret_cast<char *>(&bits),
+                 reinterpret_cast<char *>(&bits) + width);
+  }
+  program.constants.push_back({get(op.getResult()).first, bytes.size(), bytes});
+  return checkShape(op, op.getType());
+}
