@@ -1,0 +1,147 @@
+//===- LibraryProduct.cpp - A plan's product for the library --------------===//
+
+#include "LibraryProduct.h"
+#include <algorithm>
+#include <numeric>
+
+using namespace binade;
+using namespace binade::cuda;
+
+/// Of the addresses of matrices, in bytes: single numbers of 16 bits are
+/// refused when the product runs.
+static constexpr std::uint32_t kLeastAlignment = 4;
+
+namespace {
+/// A matrix as the library takes it: rows or columns follow one another.
+struct Layout {
+  bool isTransposed = false;
+  std::int64_t stride = 0;
+};
+
+class ProblemBuilder {
+public:
+  ProblemBuilder(const plan::Matmul &matmul, const StreamSetup &setup)
+      : matmul(matmul), setup(setup) {}
+
+  Result<LibraryProduct> build() {
+    std::size_t axes = matmul.batch.size();
+    LibraryProduct product;
+    MatmulProblem &problem = product.problem;
+    problem.m = matmul.m;
+    problem.n = matmul.n;
+    problem.k = matmul.k;
+    problem.lhs = setup.memory.typeOf(matmul.lhs);
+    problem.rhs = setup.memory.typeOf(matmul.rhs);
+    problem.out = setup.memory.typeOf(matmul.out);
+    problem.accumulate = matmul.accumulate;
+    problem.tf32 = matmul.tf32;
+    problem.alignment = getAlignment();
+    if (problem.alignment < kLeastAlignment)
+      return fail("has a matrix at an address that is no multiple of " +
+                  std::to_string(kLeastAlignment));
+    std::optional<Layout> lhs = find(matmul.lhs, matmul.m, matmul.k, axes),
+                          rhs = find(matmul.rhs, matmul.k, matmul.n, axes),
+                          out = find(matmul.out, matmul.m, matmul.n, axes);
+    if (!lhs || !rhs || !out || out->isTransposed)
+      return fail("has a matrix in which neither rows nor columns follow one "
+                  "another");
+    problem.transposeLhs = lhs->isTransposed;
+    problem.lhsStride = lhs->stride;
+    problem.transposeRhs = rhs->isTransposed;
+    problem.rhsStride = rhs->stride;
+    problem.outStride = out->stride;
+    if (matmul.bias) {
+      if (matmul.n > 1 && matmul.bias->strides.at(0) != 1)
+        return fail("has a bias whose elements do not follow one another");
+      problem.epilogue = Epilogue::Bias;
+      problem.bias = setup.memory.typeOf(*matmul.bias);
+    }
+    chooseBatch(product);
+    return product;
+  }
+
+private:
+  Error fail(std::string what) const {
+    return Error{setup.where,
+                 "a product " + std::move(what) +
+                     ", which cuBLASLt does not compute",
+                 ExitCode::Device};
+  }
+
+  std::int64_t getStride(const plan::View &view, std::size_t axis) const {
+    return view.strides.empty() ? 0 : view.strides[axis];
+  }
+
+  std::optional<Layout> find(const plan::View &view, std::int64_t rows,
+                             std::int64_t columns, std::size_t axes) const {
+    std::int64_t row = getStride(view, axes),
+                 column = getStride(view, axes + 1);
+    if (column == 1 || columns == 1)
+      if (rows == 1 || row >= columns)
+        return Layout{false, std::max(row, columns)};
+    if (row == 1 || rows == 1)
+      if (columns == 1 || column >= rows)
+        return Layout{true, std::max(column, rows)};
+    return std::nullopt;
+  }
+
+  std::uint32_t getAlignment() const {
+    std::int64_t bytes = plan::kDeviceAlignment;
+    for (const plan::View *view : {&matmul.lhs, &matmul.rhs, &matmul.out}) {
+      auto size =
+          static_cast<std::int64_t>(byteSize(setup.memory.typeOf(*view)));
+      bytes = std::gcd(bytes, plan::findAlignment(setup.plan->buffers, *view));
+      for (std::size_t axis = 0; axis < matmul.batch.size(); ++axis)
+        bytes = std::gcd(bytes, getStride(*view, axis) * size);
+    }
+    return static_cast<std::uint32_t>(bytes);
+  }
+
+  /// The library takes one axis: neighbours that are one are put together, and
+  /// of the rest it gets the longest.
+  void chooseBatch(LibraryProduct &product) {
+    std::vector<BatchAxis> axes;
+    for (std::size_t axis = 0; axis < matmul.batch.size(); ++axis) {
+      if (matmul.batch[axis] == 1)
+        continue;
+      BatchAxis own{matmul.batch[axis], getStride(matmul.lhs, axis),
+                    getStride(matmul.rhs, axis), getStride(matmul.out, axis)};
+      if (!axes.empty() && axes.back().lhs == own.lhs * own.size &&
+          axes.back().rhs == own.rhs * own.size &&
+          axes.back().out == own.out * own.size) {
+        own.size *= axes.back().size;
+        axes.pop_back();
+      }
+      axes.push_back(own);
+    }
+    auto longest = std::max_element(
+        axes.begin(), axes.end(),
+        [](const BatchAxis &a, const BatchAxis &b) { return a.size < b.size; });
+    if (longest != axes.end()) {
+      MatmulProblem &problem = product.problem;
+      problem.batch = longest->size;
+      problem.lhsBatchStride = longest->lhs;
+      problem.rhsBatchStride = longest->rhs;
+      problem.outBatchStride = longest->out;
+      axes.erase(longest);
+    }
+    auto bytesOf = [&](const plan::View &view) {
+      return static_cast<std::int64_t>(byteSize(setup.memory.typeOf(view)));
+    };
+    for (BatchAxis &axis : axes) {
+      axis.lhs *= bytesOf(matmul.lhs);
+      axis.rhs *= bytesOf(matmul.rhs);
+      axis.out *= bytesOf(matmul.out);
+    }
+    product.outer = std::move(axes);
+  }
+
+  const plan::Matmul &matmul;
+  const StreamSetup &setup;
+};
+} // namespace
+
+Result<LibraryProduct> cuda::toLibrary(const plan::Matmul &matmul,
+                                       const StreamSetup &setup) {
+  return ProblemBuilder(matmul, setup).build();
+}
