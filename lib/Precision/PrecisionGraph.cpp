@@ -143,8 +143,10 @@ void PrecisionGraph::addStorage(OptimizerUpdateOp op) {
   if (!node.decision || !node.decision.isPin())
     override(node);
   auto keep = [&](Value before, Value after, FloatType format) {
-    if (format)
-      stored[before] = stored[after] = format;
+    if (!format)
+      return;
+    stored[before] = format;
+    stored[after] = format;
   };
   if (node.decision) {
     keep(op.getParameter(), op.getNewParameter(), node.decision.getParameter());

@@ -94,9 +94,9 @@ static void evaluateCompare(CompareOp op, Evaluation &e) {
 }
 
 static void evaluateJoinHalves(JoinHalvesOp op, Evaluation &e) {
-  ParameterStorage storage(op.getRounded() ? Master::SplitRound
-                                           : Master::SplitTrunc,
-                           BFloat16Type::get(op.getContext()));
+  StoredParameter storage(op.getRounded() ? Master::SplitRound
+                                          : Master::SplitTrunc,
+                          BFloat16Type::get(op.getContext()));
   const Tensor &high = e[op.getHigh()], &low = e[op.getLow()];
   for (int64_t i = 0, count = high.getNumElements(); i < count; ++i)
     e.result(0)[i] = storage.decode(high, &low, i);

@@ -27,7 +27,7 @@ public:
     if (failed(tensor) || tensor->getType() == type)
       return tensor;
     Tensor rounded(type);
-    ParameterStorage storage(findMaster(name), getFormat(index));
+    StoredParameter storage(findMaster(name), getFormat(index));
     for (int64_t i = 0, count = rounded.getNumElements(); i < count; ++i)
       storage.start(static_cast<float>((*tensor)[i]), i, &rounded, nullptr);
     return rounded;
@@ -58,7 +58,7 @@ private:
       return function.emitError("no parameter '")
              << name << "' of shape " << type << " to be kept beside";
     Tensor kept(type);
-    ParameterStorage storage(init.getMaster(), getFormat(port->index));
+    StoredParameter storage(init.getMaster(), getFormat(port->index));
     auto keep = [&](const Tensor &parameter) {
       for (int64_t i = 0, count = kept.getNumElements(); i < count; ++i)
         storage.start(static_cast<float>(parameter[i]), i, nullptr, &kept);

@@ -99,7 +99,7 @@ static LogicalResult evaluateUpdate(OptimizerUpdateOp op, Evaluation &e) {
   const Tensor &parameter = e[op.getParameter()];
   const Tensor *beside = op.getBeside() ? &e[op.getBeside()] : nullptr;
   Tensor *newBeside = beside ? &e.result(op.getStates().size()) : nullptr;
-  ParameterStorage storage(
+  StoredParameter storage(
       op.getMaster(), cast<FloatType>(parameter.getType().getElementType()));
   ArrayRef<int64_t> shape = parameter.getShape();
   SmallVector<KeptState> kept = op.getKeptStates();

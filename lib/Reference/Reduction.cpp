@@ -12,7 +12,7 @@ static void evaluateSum(Op op, Evaluation &e, bool isMean) {
   const Tensor &x = e[op.getX()];
   Tensor &y = e.result();
   std::vector<double> magnitudes(y.getNumElements());
-  Walk::overReduced(x.getShape(), op.getAxes())
+  TensorWalk::overReduced(x.getShape(), op.getAxes())
       .forEach([&](int64_t from, int64_t to) {
         y[to] += x[from];
         magnitudes[to] += std::fabs(x[from]);
@@ -32,7 +32,7 @@ static void evaluateMax(ReduceMaxOp op, Evaluation &e) {
   const Tensor &x = e[op.getX()];
   Tensor &y = e.result();
   llvm::fill(y.getFloats(), -INFINITY);
-  Walk::overReduced(x.getShape(), op.getAxes())
+  TensorWalk::overReduced(x.getShape(), op.getAxes())
       .forEach([&](int64_t from, int64_t to) {
         if (x[from] > y[to] || std::isnan(x[from]))
           y[to] = x[from];

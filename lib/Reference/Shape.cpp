@@ -15,7 +15,7 @@ static void copyElement(Tensor &to, int64_t toIndex, const Tensor &from,
 }
 
 /// Fills the result from the operand's elements that `walk` visits.
-static void gatherFrom(const Tensor &x, Evaluation &e, const Walk &walk) {
+static void gatherFrom(const Tensor &x, Evaluation &e, const TensorWalk &walk) {
   Tensor &y = e.result();
   walk.forEach([&](int64_t to, int64_t from) { copyElement(y, to, x, from); });
 }
@@ -32,20 +32,21 @@ static LogicalResult evaluateConstant(ConstantOp op, Evaluation &e) {
   // In a kernel over many tensors: one number, whatever the length.
   if (!op.getValue() || !isa<SplatElementsAttr>(op.getValue()))
     return op.emitOpError("in a kernel over many tensors needs one number");
-  Walk{SmallVector<int64_t>(y.getShape()), SmallVector<int64_t>(y.getRank(), 0)}
+  TensorWalk{SmallVector<int64_t>(y.getShape()),
+             SmallVector<int64_t>(y.getRank(), 0)}
       .forEach(
           [&](int64_t to, int64_t from) { copyElement(y, to, *value, from); });
   return success();
 }
 
 static void evaluateReshape(ReshapeOp op, Evaluation &e) {
-  gatherFrom(e[op.getX()], e, Walk{{e.result().getNumElements()}, {1}});
+  gatherFrom(e[op.getX()], e, TensorWalk{{e.result().getNumElements()}, {1}});
 }
 
 static void evaluateTranspose(TransposeOp op, Evaluation &e) {
   const Tensor &x = e[op.getX()];
   SmallVector<int64_t> strides = getRowMajorStrides(x.getShape());
-  Walk walk{SmallVector<int64_t>(e.result().getShape()), {}};
+  TensorWalk walk{SmallVector<int64_t>(e.result().getShape()), {}};
   for (int64_t axis : op.getPermutation())
     walk.strides.push_back(strides[axis]);
   gatherFrom(x, e, walk);
@@ -54,8 +55,8 @@ static void evaluateTranspose(TransposeOp op, Evaluation &e) {
 static void evaluateBroadcast(BroadcastOp op, Evaluation &e) {
   const Tensor &x = e[op.getX()];
   SmallVector<int64_t> strides = getRowMajorStrides(x.getShape());
-  Walk walk{SmallVector<int64_t>(e.result().getShape()),
-            SmallVector<int64_t>(e.result().getRank(), 0)};
+  TensorWalk walk{SmallVector<int64_t>(e.result().getShape()),
+                  SmallVector<int64_t>(e.result().getRank(), 0)};
   for (auto [from, to] : llvm::enumerate(op.getAxes()))
     if (x.getDimSize(from) != 1)
       walk.strides[to] = strides[from];
@@ -65,14 +66,15 @@ static void evaluateBroadcast(BroadcastOp op, Evaluation &e) {
 static void evaluateSlice(SliceOp op, Evaluation &e) {
   const Tensor &x = e[op.getX()];
   gatherFrom(x, e,
-             Walk::overBox(e.result().getShape(), x.getShape(), op.getOffsets(),
-                           op.getStrides()));
+             TensorWalk::overBox(e.result().getShape(), x.getShape(),
+                                 op.getOffsets(), op.getStrides()));
 }
 
 static void evaluatePad(PadOp op, Evaluation &e) {
   const Tensor &x = e[op.getX()];
   Tensor &y = e.result();
-  Walk::overBox(x.getShape(), y.getShape(), op.getOffsets(), op.getStrides())
+  TensorWalk::overBox(x.getShape(), y.getShape(), op.getOffsets(),
+                      op.getStrides())
       .forEach([&](int64_t from, int64_t to) { copyElement(y, to, x, from); });
 }
 
@@ -80,7 +82,7 @@ static void evaluateConcat(ConcatOp op, Evaluation &e) {
   Tensor &y = e.result();
   SmallVector<int64_t> offsets(y.getRank(), 0), steps(y.getRank(), 1);
   for (const TensorRef &x : e.getOperands()) {
-    Walk::overBox(x->getShape(), y.getShape(), offsets, steps)
+    TensorWalk::overBox(x->getShape(), y.getShape(), offsets, steps)
         .forEach(
             [&](int64_t from, int64_t to) { copyElement(y, to, *x, from); });
     offsets[op.getAxis()] += x->getDimSize(op.getAxis());
@@ -89,8 +91,8 @@ static void evaluateConcat(ConcatOp op, Evaluation &e) {
 
 static void evaluateIota(IotaOp op, Evaluation &e) {
   Tensor &y = e.result();
-  Walk walk{SmallVector<int64_t>(y.getShape()),
-            SmallVector<int64_t>(y.getRank(), 0)};
+  TensorWalk walk{SmallVector<int64_t>(y.getShape()),
+                  SmallVector<int64_t>(y.getRank(), 0)};
   if (op.getAxis())
     walk.strides[*op.getAxis()] = 1;
   else

@@ -15,8 +15,8 @@ static float join(uint16_t high, uint16_t low) {
 static uint16_t getHigh(float x) { return llvm::bit_cast<uint32_t>(x) >> 16; }
 static uint16_t getLow(float x) { return llvm::bit_cast<uint32_t>(x); }
 
-float ParameterStorage::decode(const Tensor &parameter, const Tensor *beside,
-                               int64_t index) const {
+float StoredParameter::decode(const Tensor &parameter, const Tensor *beside,
+                              int64_t index) const {
   auto p = static_cast<float>(parameter[index]);
   switch (master) {
   case Master::F32:
@@ -32,8 +32,8 @@ float ParameterStorage::decode(const Tensor &parameter, const Tensor *beside,
   }
 }
 
-void ParameterStorage::start(float value, int64_t index, Tensor *parameter,
-                             Tensor *beside) const {
+void StoredParameter::start(float value, int64_t index, Tensor *parameter,
+                            Tensor *beside) const {
   auto low = static_cast<int16_t>(getLow(value));
   double rounded = format.round(value);
   if (master == Master::SplitTrunc)
@@ -50,10 +50,10 @@ void ParameterStorage::start(float value, int64_t index, Tensor *parameter,
     (*beside)[index] = master == Master::F32 ? value : 0.0;
 }
 
-void ParameterStorage::update(float value, const Tensor &old,
-                              const Tensor *oldBeside, float random,
-                              int64_t index, Tensor &parameter,
-                              Tensor *beside) const {
+void StoredParameter::update(float value, const Tensor &old,
+                             const Tensor *oldBeside, float random,
+                             int64_t index, Tensor &parameter,
+                             Tensor *beside) const {
   if (master == Master::Stochastic) {
     parameter[index] = format.roundRandomly(value, random);
     return;

@@ -10,9 +10,9 @@
 namespace mlir::binade {
 
 /// A parameter of few bits, and what `master` keeps beside it.
-class ParameterStorage {
+class StoredParameter {
 public:
-  ParameterStorage(Master master, FloatType format)
+  StoredParameter(Master master, FloatType format)
       : master(master), format(format.getFloatSemantics()) {}
 
   /// Element `index` as the rule reads it; `beside` may be null.

@@ -9,7 +9,7 @@ namespace mlir::binade {
 
 /// A walk over the elements of `shape` in row-major order, beside an element of
 /// another tensor that starts at `start` and moves by `strides`.
-struct Walk {
+struct TensorWalk {
   SmallVector<int64_t> shape, strides;
   int64_t start = 0;
 
@@ -32,9 +32,10 @@ struct Walk {
 
   /// A box of shape `part` at `offsets` and `steps` in a tensor of shape
   /// `whole`.
-  static Walk overBox(ArrayRef<int64_t> part, ArrayRef<int64_t> whole,
-                      ArrayRef<int64_t> offsets, ArrayRef<int64_t> steps) {
-    Walk walk{SmallVector<int64_t>(part), getRowMajorStrides(whole)};
+  static TensorWalk overBox(ArrayRef<int64_t> part, ArrayRef<int64_t> whole,
+                            ArrayRef<int64_t> offsets,
+                            ArrayRef<int64_t> steps) {
+    TensorWalk walk{SmallVector<int64_t>(part), getRowMajorStrides(whole)};
     for (auto [axis, stride] : llvm::enumerate(walk.strides)) {
       walk.start += offsets[axis] * stride;
       stride *= steps[axis];
@@ -44,11 +45,12 @@ struct Walk {
 
   /// The elements of a tensor of shape `shape`, beside the element that each
   /// goes to when `axes` are reduced away.
-  static Walk overReduced(ArrayRef<int64_t> shape, ArrayRef<int64_t> axes) {
+  static TensorWalk overReduced(ArrayRef<int64_t> shape,
+                                ArrayRef<int64_t> axes) {
     SmallVector<int64_t> kept(shape);
     for (int64_t axis : axes)
       kept[axis] = 1;
-    Walk walk{SmallVector<int64_t>(shape), getRowMajorStrides(kept)};
+    TensorWalk walk{SmallVector<int64_t>(shape), getRowMajorStrides(kept)};
     for (int64_t axis : axes)
       walk.strides[axis] = 0;
     return walk;

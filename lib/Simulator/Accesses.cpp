@@ -59,7 +59,7 @@ void ProgramBuilder::load(Operation *op, Element element, Registers to,
     if (!isAligned(m, t, op, place, alignment))
       return;
     const char *bytes =
-        m.access(t, op, place, to.count * element.bytes, Access::Read);
+        m.access(t, op, place, to.count * element.bytes, AccessKind::Read);
     for (uint32_t i = 0; bytes && i < to.count; ++i) {
       t.registers[to.first + i] = 0;
       std::memcpy(&t.registers[to.first + i], bytes + i * element.bytes,
@@ -75,7 +75,7 @@ void ProgramBuilder::store(Operation *op, Element element, Registers from,
     if (!isAligned(m, t, op, place, alignment))
       return;
     char *bytes =
-        m.access(t, op, place, from.count * element.bytes, Access::Write);
+        m.access(t, op, place, from.count * element.bytes, AccessKind::Write);
     for (uint32_t i = 0; bytes && i < from.count; ++i)
       std::memcpy(bytes + i * element.bytes, &t.registers[from.first + i],
                   element.bytes);
@@ -112,7 +112,8 @@ LogicalResult ProgramBuilder::emit(memref::AtomicRMWOp op) {
   if (!combine)
     return op.emitOpError("is no update that is simulated");
   add(op, [=](Machine &m, Thread &t) {
-    char *bytes = m.access(t, op, element.of(t), element.bytes, Access::Update);
+    char *bytes =
+        m.access(t, op, element.of(t), element.bytes, AccessKind::Update);
     if (!bytes)
       return;
     uint64_t both[] = {0, t.registers[operand]};
@@ -137,7 +138,7 @@ LogicalResult ProgramBuilder::emit(vector::GatherOp op) {
       }
       const char *bytes =
           m.access(t, op, element.of(t, t.registers[index.first + i]),
-                   element.bytes, Access::Read);
+                   element.bytes, AccessKind::Read);
       lane = 0;
       if (bytes)
         std::memcpy(&lane, bytes, element.bytes);

@@ -19,7 +19,7 @@ Place Place::unpack(uint64_t bits) {
 }
 
 char *Machine::access(Thread &thread, Operation *op, Place place, size_t count,
-                      Access access) {
+                      AccessKind access) {
   if (place.isPrivate) {
     std::vector<char> &bytes = thread.memories[place.memory];
     if (place.byte <= bytes.size() && count <= bytes.size() - place.byte)

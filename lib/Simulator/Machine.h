@@ -47,7 +47,7 @@ public:
   /// The bytes of `count` at `place`, for `op` of `thread`; null after an
   /// error.
   char *access(Thread &thread, Operation *op, Place place, size_t count,
-               Access access);
+               AccessKind access);
   /// Stops the launch.
   void fail(const Thread &thread, Operation *op, const Twine &what);
   bool hasFailed() const { return failed; }

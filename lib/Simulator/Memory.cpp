@@ -14,30 +14,31 @@ SharedBytes::SharedBytes(size_t size)
 
 void SharedBytes::forget() { visits.assign(bytes.size(), Byte()); }
 
-bool SharedBytes::Visit::isUnordered(const Accessor &who, Access access) const {
-  if (block == kNobody || (isUpdate && access == Access::Update))
+bool SharedBytes::Visit::isUnordered(const Accessor &who,
+                                     AccessKind access) const {
+  if (block == kNobody || (isUpdate && access == AccessKind::Update))
     return false;
   if (block != who.block)
     return true; // Blocks run in any order.
   return epoch == who.epoch && thread != who.thread;
 }
 
-static StringRef getVerb(Access access) {
-  return access == Access::Read    ? "reads"
-         : access == Access::Write ? "writes"
-                                   : "updates";
+static StringRef getVerb(AccessKind access) {
+  return access == AccessKind::Read    ? "reads"
+         : access == AccessKind::Write ? "writes"
+                                       : "updates";
 }
 
 std::optional<std::string> SharedBytes::check(const Accessor &who,
                                               uint64_t first, size_t count,
-                                              Access access) {
+                                              AccessKind access) {
   if (first > size() || count > size() - first)
     return llvm::formatv("{0} {1} bytes at byte {2} of {3}", getVerb(access),
                          count, static_cast<int64_t>(first), size())
         .str();
-  bool isWrite = access != Access::Read;
+  bool isWrite = access != AccessKind::Read;
   for (Byte &byte : MutableArrayRef(visits).slice(first, count)) {
-    if (access != Access::Write && !isKnown && byte.write.block == kNobody)
+    if (access != AccessKind::Write && !isKnown && byte.write.block == kNobody)
       return llvm::formatv("{0} byte {1}, which nobody wrote", getVerb(access),
                            &byte - visits.data())
           .str();
@@ -55,7 +56,8 @@ std::optional<std::string> SharedBytes::check(const Accessor &who,
                  isBehindWrite ? "writes" : "read")
           .str();
     }
-    Visit now = {who.block, who.thread, who.epoch, access == Access::Update};
+    Visit now = {who.block, who.thread, who.epoch,
+                 access == AccessKind::Update};
     Visit &last = isWrite ? byte.write : byte.read;
     bool isAnotherBlock = last.block != kNobody && last.block != who.block;
     bool isAnotherThread = last.block == who.block && last.epoch == who.epoch &&

@@ -19,7 +19,7 @@ struct Accessor {
 };
 
 /// An update reads and writes at once, whatever others do so.
-enum class Access : uint8_t { Read, Write, Update };
+enum class AccessKind : uint8_t { Read, Write, Update };
 
 /// Memory that several threads see, with who was at each byte last.
 class SharedBytes {
@@ -36,7 +36,7 @@ public:
   size_t size() const { return bytes.size(); }
   /// Nothing, or what is wrong with an access to [first, first + count).
   std::optional<std::string> check(const Accessor &who, uint64_t first,
-                                   size_t count, Access access);
+                                   size_t count, AccessKind access);
   char *at(uint64_t first) { return bytes.data() + first; }
 
 private:
@@ -46,7 +46,7 @@ private:
     uint32_t epoch = 0;
     bool isUpdate = false;
     /// Whether nothing orders this and what `who` does.
-    bool isUnordered(const Accessor &who, Access access) const;
+    bool isUnordered(const Accessor &who, AccessKind access) const;
   };
   struct Byte {
     Visit write, read;

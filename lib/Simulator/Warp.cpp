@@ -130,7 +130,7 @@ Exchange mlir::binade::getExchange(nvgpu::LdMatrixOp op,
                         "is at byte " + Twine(place.byte) +
                             ", no multiple of " + Twine(kRowBytes));
         const char *bytes =
-            m.access(thread, op, place, kRowBytes, Access::Read);
+            m.access(thread, op, place, kRowBytes, AccessKind::Read);
         if (!bytes)
           return;
         std::memcpy(elements[row], bytes, kRowBytes);

@@ -72,12 +72,12 @@ public:
       addWhole(*convolution.bias, false);
   }
 
-  SmallVector<Access, 0> accesses;
+  SmallVector<RecordAccess, 0> accesses;
 
 private:
-  Access start(const plan::View &view, bool isWritten) const {
+  RecordAccess start(const plan::View &view, bool isWritten) const {
     const plan::Buffer &buffer = plan.buffers[view.buffer];
-    Access access;
+    RecordAccess access;
     access.buffer = view.buffer;
     access.dtype = buffer.dtype;
     access.isWritten = isWritten;
@@ -91,7 +91,7 @@ private:
   /// Kernels over many tensors are written for a vector, and get whole tensors.
   void add(const plan::View &view, RankedTensorType type, bool overMany,
            bool isWritten) {
-    Access access = start(view, isWritten);
+    RecordAccess access = start(view, isWritten);
     const plan::Buffer &buffer = plan.buffers[view.buffer];
     access.type =
         overMany && type.getRank() > 0
@@ -103,7 +103,7 @@ private:
   }
 
   void add(const plan::View &view, ArrayRef<int64_t> sizes, bool isWritten) {
-    Access access = start(view, isWritten);
+    RecordAccess access = start(view, isWritten);
     int64_t last = 0;
     for (auto [size, stride] : llvm::zip(sizes, view.strides))
       last += (size - 1) * stride;
@@ -113,7 +113,7 @@ private:
   }
 
   void addWhole(const plan::View &view, bool isWritten) {
-    Access access = start(view, isWritten);
+    RecordAccess access = start(view, isWritten);
     const plan::Buffer &buffer = plan.buffers[view.buffer];
     access.bytes = buffer.offset + buffer.bytes - access.offset;
     accesses.push_back(access);
@@ -124,10 +124,10 @@ private:
 };
 } // namespace
 
-SmallVector<Access, 0> mlir::binade::listAccesses(const Plan &plan,
-                                                  ModuleOp source,
-                                                  const plan::Record &record,
-                                                  ArrayRef<int64_t> iteration) {
+SmallVector<RecordAccess, 0>
+mlir::binade::listAccesses(const Plan &plan, ModuleOp source,
+                           const plan::Record &record,
+                           ArrayRef<int64_t> iteration) {
   AccessLister lister(plan, iteration);
   if (auto *launch = std::get_if<plan::Launch>(&record.body))
     lister.add(*launch, source);

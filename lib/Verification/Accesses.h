@@ -10,7 +10,7 @@ namespace mlir::binade {
 
 /// Elements of a buffer that a record reads or writes in one iteration: those
 /// of its view, and what lies between them.
-struct Access {
+struct RecordAccess {
   uint32_t buffer = 0;
   uint64_t offset = 0, bytes = 0; ///< In the arena.
   int64_t first = 0;              ///< The buffer's element at `offset`.
@@ -28,9 +28,10 @@ bool isOverMany(func::FuncOp kernel);
 /// Operands and results of all segments of a launch, one after the other; or of
 /// a product lhs, rhs, out and bias if any; or the two sides of a copy; or x,
 /// weight, y and bias of a convolution. Workspaces are left out.
-SmallVector<Access, 0> listAccesses(const ::binade::Plan &plan, ModuleOp source,
-                                    const ::binade::plan::Record &record,
-                                    ArrayRef<int64_t> iteration);
+SmallVector<RecordAccess, 0> listAccesses(const ::binade::Plan &plan,
+                                          ModuleOp source,
+                                          const ::binade::plan::Record &record,
+                                          ArrayRef<int64_t> iteration);
 
 } // namespace mlir::binade
 

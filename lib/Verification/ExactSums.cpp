@@ -47,7 +47,7 @@ mlir::binade::judgeSums(const Execution &execution, size_t out, int64_t count,
                         int64_t terms,
                         llvm::function_ref<ExactElement(int64_t)> compute) {
   constexpr int64_t kMostTerms = 1 << 24, kFewestElements = 1024;
-  const Access &access = execution.accesses[out];
+  const RecordAccess &access = execution.accesses[out];
   Judgement judgement;
   auto compare = [&](int64_t number) {
     auto [element, sum] = compute(number);

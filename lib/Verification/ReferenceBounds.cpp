@@ -65,7 +65,7 @@ struct LaunchFunction {
 
 /// A kernel is its own function. One over many tensors is launched by one.
 static LaunchFunction buildFunction(ModuleOp source, const plan::Launch &launch,
-                                    ArrayRef<Access> accesses) {
+                                    ArrayRef<RecordAccess> accesses) {
   LaunchFunction built;
   built.module = ModuleOp::create(source.getLoc());
   SmallVector<func::FuncOp> kernels;
@@ -115,7 +115,7 @@ static LaunchFunction buildFunction(ModuleOp source, const plan::Launch &launch,
   return built;
 }
 
-static FailureOr<TensorRef> readTensor(const Access &access,
+static FailureOr<TensorRef> readTensor(const RecordAccess &access,
                                        const Bytes &bytes) {
   FailureOr<Tensor> tensor = Tensor::fromBytes(
       access.type,

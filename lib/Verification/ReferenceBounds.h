@@ -14,7 +14,7 @@ namespace mlir::binade {
 /// bytes of each before and after.
 struct Execution {
   const ::binade::plan::Record &record;
-  SmallVector<Access, 0> accesses;
+  SmallVector<RecordAccess, 0> accesses;
   std::vector<Bytes> before, after;
 };
 

@@ -22,9 +22,9 @@ static constexpr auto kPoison = std::byte(0xff);
 //===----------------------------------------------------------------------===//
 
 static Result<std::vector<Bytes>> readAll(RecordRunner &runner,
-                                          ArrayRef<Access> accesses) {
+                                          ArrayRef<RecordAccess> accesses) {
   std::vector<Bytes> all;
-  for (const Access &access : accesses) {
+  for (const RecordAccess &access : accesses) {
     Bytes &bytes = all.emplace_back(access.bytes);
     if (Result<void> done = runner.read(access.offset, bytes); !done)
       return done.takeError();
@@ -32,7 +32,7 @@ static Result<std::vector<Bytes>> readAll(RecordRunner &runner,
   return all;
 }
 
-static bool overlaps(const Access &a, const Access &b) {
+static bool overlaps(const RecordAccess &a, const RecordAccess &b) {
   return a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
 }
 
@@ -41,9 +41,10 @@ static void poison(Execution &execution) {
   if (!std::holds_alternative<plan::Launch>(execution.record.body))
     return;
   for (auto [access, bytes] : llvm::zip(execution.accesses, execution.before)) {
-    bool isRead = llvm::any_of(execution.accesses, [&](const Access &other) {
-      return !other.isWritten && overlaps(access, other);
-    });
+    bool isRead =
+        llvm::any_of(execution.accesses, [&](const RecordAccess &other) {
+          return !other.isWritten && overlaps(access, other);
+        });
     if (access.isWritten && !isRead)
       llvm::fill(bytes, kPoison);
   }
@@ -224,7 +225,7 @@ Verification::Implementation::getReport(const plan::Record &record) {
 
 void Verification::Implementation::note(RecordReport &report,
                                         const RecordPlace &place,
-                                        const Access &access,
+                                        const RecordAccess &access,
                                         Difference difference) {
   if (report.difference)
     return;

@@ -66,7 +66,7 @@ struct Verification::Implementation {
   ::binade::Result<void> clearStatuses(::binade::RecordRunner &runner);
   ::binade::Result<std::optional<Difference>> compareStatuses();
   void note(RecordReport &report, const ::binade::RecordPlace &place,
-            const Access &access, Difference difference);
+            const RecordAccess &access, Difference difference);
   RecordReport &getReport(const ::binade::plan::Record &record);
 };
 

@@ -41,6 +41,24 @@ def write(root, name, text):
     path.write_text(text)
 
 
+# --- Names --------------------------------------------------------------------
+
+
+def test_every_type_has_a_name_of_its_own():
+    assert load("check_names").find_violations(ROOT) == []
+
+
+def test_types_of_one_name_are_found(tmp_path):
+    shared = "namespace a {\nnamespace {{\n{}\n}}\nstruct {} : B {{\n}};\n}}\n"
+    for name, own, common in (("x", "struct One {};", "Two"), ("y", "struct One {};", "Two"),
+                              ("z", "", "Three")):  # fmt: skip
+        text = shared.replace("namespace a {", "namespace a {{").format(own, common)
+        write(tmp_path, f"lib/{name}.cpp", text)
+    assert load("check_names").find_violations(tmp_path) == [
+        "a::Two is defined in lib/x.cpp and lib/y.cpp"
+    ]
+
+
 # --- Layers -------------------------------------------------------------------
 
 

@@ -14,6 +14,7 @@ from onnx import helper
 from reference import safetensors
 from test_cuda_bundles import NARROW
 from test_gpu_code import POLICIES
+from test_import import FOLD
 from test_train import Model
 
 SUMS = ("reduce_sum", "gradient_statistics")
@@ -88,8 +89,8 @@ def test_a_language_model_keeps_to_its_bounds(policy, tmp_path):
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("model", ["mlp-digits", "gpt2-tiny", "llama-tiny"])
 def test_every_policy_keeps_to_its_bounds(model, policy, tmp_path):
-    optimizer = ["--optimizer", "tiger"] if policy.startswith("tiger") else []
-    verify_model(model, policy, tmp_path, *optimizer)
+    more = ["--optimizer", "tiger"] if policy.startswith("tiger") else []
+    verify_model(model, policy, tmp_path, *more, *FOLD.get(model, []))
 
 
 @pytest.mark.parametrize("policy", ["fp32", "bf16-amp", "coat"])

@@ -53,8 +53,9 @@ SmallVector<Value> ReduceMeanOp::buildAdjoint(ImplicitLocOpBuilder &b,
 }
 
 FailureOr<SmallVector<Value>> ReduceMeanOp::decompose(ImplicitLocOpBuilder &b) {
-  Value sum =
-      ReduceSumOp::create(b, buildCast(b, getX(), b.getF32Type()), getAxes());
+  bool isDouble = getElementTypeOrSelf(getX().getType()).isF64();
+  Value x = isDouble ? getX() : buildCast(b, getX(), b.getF32Type());
+  Value sum = ReduceSumOp::create(b, x, getAxes());
   Value count = buildSplat(b, sum.getType(), countReduced(getX(), getAxes()));
   return SmallVector<Value>{buildCast(b, DivOp::create(b, sum, count),
                                       getElementTypeOrSelf(getY().getType()))};
