@@ -43,14 +43,15 @@ void RunCommand::add(CLI::App &app) {
   addDiagnosticFormat(app, format);
   train.add(app);
   app.footer("Trains as 'binade train' does, with the same options and output, "
-             "but needs no\ncompiler and no LLVM: only what is compiled.\n"
+             "but needs no\ncompiler and no LLVM: only what is compiled. "
+             "'binade-run tune --help' says how to\nfind the fastest products "
+             "of a GPU.\n"
              "Examples:\n"
              "  binade-run step.bnd --data train.safetensors --steps 100 "
              "--out run\n"
              "  binade-run step.bnd --data train.safetensors --steps 100 "
              "--lr 3e-4 \\\n"
              "      --save-every 20 --resume survivor\n"
-             "  binade-run tune step.bnd -o tuned.bnd\n"
              "Exit codes: docs/ExitCodes.md.");
 }
 
