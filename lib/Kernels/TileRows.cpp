@@ -130,10 +130,10 @@ struct TileRowsPass : impl::TileRowsPassBase<TileRowsPass> {
   using TileRowsPassBase::TileRowsPassBase;
 
   void runOnOperation() override {
-    TargetAttr target = getOperation()->getAttrOfType<TargetAttr>(kTargetAttr);
-    int64_t most = target ? target.getPiece() : elements;
-    for (func::FuncOp program : getPrograms(getOperation()))
-      tile(program, most);
+    for (func::FuncOp program : getPrograms(getOperation())) {
+      TargetAttr target = getTarget(program);
+      tile(program, target ? target.getPiece() : elements);
+    }
   }
 
 private:

@@ -30,12 +30,16 @@ def run(program, *arguments, code=0, library_path=SIMULATED, **environment):
     return done
 
 
+def need_simulated_driver():
+    if not (SIMULATED / "libcuda.so.1").exists():
+        pytest.skip("the simulated driver is not built: ninja binade-tests")
+
+
 class Bundles:
     """The model for both targets, and data for it."""
 
     def __init__(self, folder):
-        if not (SIMULATED / "libcuda.so.1").exists():
-            pytest.skip("the simulated driver is not built: ninja binade-tests")
+        need_simulated_driver()
         self.folder = folder
         self.data = folder / "data.safetensors"
         draw = np.random.default_rng(7)

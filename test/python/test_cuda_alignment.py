@@ -5,7 +5,7 @@ import json
 import numpy as np
 import onnx
 import pytest
-from cuda_runs import SIMULATED, run
+from cuda_runs import need_simulated_driver, run
 from onnx import TensorProto, helper
 from reference import safetensors
 
@@ -60,8 +60,7 @@ def make_attention(path):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    if not (SIMULATED / "libcuda.so.1").exists():
-        pytest.skip("the simulated driver is not built: ninja binade-tests")
+    need_simulated_driver()
     folder = tmp_path_factory.mktemp("alignment")
     make_attention(folder / "model.onnx")
     return folder

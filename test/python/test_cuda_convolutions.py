@@ -5,7 +5,7 @@ import json
 import numpy as np
 import onnx
 import pytest
-from cuda_runs import CUDA, SIMULATED, run
+from cuda_runs import CUDA, need_simulated_driver, run
 from onnx import TensorProto, helper, numpy_helper
 from reference import safetensors
 
@@ -63,8 +63,7 @@ def make_model(path):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    if not (SIMULATED / "libcuda.so.1").exists():
-        pytest.skip("the simulated driver is not built: ninja binade-tests")
+    need_simulated_driver()
     folder = tmp_path_factory.mktemp("convolutions")
     make_model(folder / "model.onnx")
     draw, samples = np.random.default_rng(7), BATCH * STEPS

@@ -5,10 +5,10 @@ import re
 import subprocess
 
 import pytest
+from cuda_runs import SIMULATED, need_simulated_driver
 from reference import BUILD
 
 PROGRAMS = [["binade", "list", "devices"], ["binade-run", "--list-devices"]]
-SIMULATED = BUILD / "simulated-cuda"
 
 
 def list_devices(library_path, **environment):
@@ -32,8 +32,7 @@ def list_devices(library_path, **environment):
 
 @pytest.fixture
 def simulated():
-    if not (SIMULATED / "libcuda.so.1").exists():
-        pytest.skip("the simulated driver is not built: ninja binade-tests")
+    need_simulated_driver()
     return SIMULATED
 
 

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from cuda_runs import SIMULATED
+from cuda_runs import SIMULATED, need_simulated_driver
 from reference import BUILD, ROOT, safetensors
 
 GPU = ROOT / "benchmarks" / "gpu"
@@ -27,8 +27,7 @@ def run_python(program, *arguments, **environment):
 
 @pytest.fixture(scope="module")
 def artifacts(tmp_path_factory):
-    if not (SIMULATED / "libcuda.so.1").exists():
-        pytest.skip("the simulated driver is not built: ninja binade-tests")
+    need_simulated_driver()
     folder = tmp_path_factory.mktemp("gpu") / "artifacts"
     done = run_python("prepare.py", "--tiny", "--out", folder)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -227,9 +227,9 @@ static SmallVector<Value> buildByHeads(ImplicitLocOpBuilder &b,
 static int64_t countSamples(Operation *op, Value query, Value key) {
   constexpr int64_t kManySamples = 8;
   RankedTensorType type = getTensor(query);
-  if (type.getRank() < 4)
-    return 0;
   int64_t samples = type.getDimSize(0);
+  if (type.getRank() < 4)
+    return samples;
   if (!getTarget(op))
     return samples < kManySamples ? samples : 1;
   int64_t keys = getTensor(key).getDimSize(type.getRank() - 2);
@@ -244,7 +244,7 @@ static SmallVector<Value> buildBySamples(
     ImplicitLocOpBuilder &b, ValueRange operands, int64_t samples,
     function_ref<SmallVector<Value>(ImplicitLocOpBuilder &, ValueRange)> body) {
   int64_t all = getTensor(operands.front()).getDimSize(0);
-  if (samples == 0 || samples == all)
+  if (samples == all)
     return body(b, operands);
   return buildTile(b, all / samples, operands, {},
                    [&](ImplicitLocOpBuilder &b, ValueRange pieces) {

@@ -153,22 +153,13 @@ MadeOperation createKernelLaunch(const std::vector<DeviceStart> &starts,
 }
 } // namespace
 
-MadeOperation createKernel(const std::string &name,
-                           std::span<const plan::View> operands,
-                           std::string_view label, const StreamSetup &setup) {
-  auto starts = listStarts(*setup.plan, name, operands, setup.where);
-  if (!starts)
-    return starts.takeError();
-  return createKernelLaunch(*starts, label, setup);
-}
-
-MadeOperation createLaunch(const plan::Launch &launch, std::string_view label,
-                           const StreamSetup &setup) {
-  auto starts = listStarts(*setup.plan, launch, label, setup.where);
+MadeOperation createKernels(const plan::Record &record,
+                            const StreamSetup &setup) {
+  auto starts = listStarts(*setup.plan, record, setup.where);
   if (!starts)
     return starts.takeError();
   if (starts->front().kernel->isOverMany())
-    return createTableLaunch(*std::move(starts), label, setup);
-  return createKernelLaunch(*starts, label, setup);
+    return createTableLaunch(*std::move(starts), record.label, setup);
+  return createKernelLaunch(*starts, record.label, setup);
 }
 } // namespace binade::cuda

@@ -81,6 +81,19 @@ private:
 };
 } // namespace
 
+/// With the algorithm that was recorded for this library, if it still has that.
+static Result<CublasLtMatmul> choose(const plan::Matmul &matmul,
+                                     const MatmulProblem &problem,
+                                     const std::shared_ptr<CublasLt> &library) {
+  auto known = matmul.algorithms.find(library->identify());
+  if (known != matmul.algorithms.end())
+    if (auto algorithm = parseAlgorithm(known->second))
+      if (auto product = CublasLtMatmul::create(library, problem, *algorithm,
+                                                kWorkspaceLimit))
+        return product;
+  return CublasLtMatmul::create(library, problem, kWorkspaceLimit);
+}
+
 MadeOperation MatmulOnStream::create(const plan::Matmul &matmul,
                                      std::string_view label,
                                      const StreamSetup &setup) {
@@ -90,16 +103,7 @@ MadeOperation MatmulOnStream::create(const plan::Matmul &matmul,
     return found.takeError();
   made->problem = found->problem;
   made->outer = std::move(found->outer);
-  auto known = matmul.algorithms.find(setup.library->identify());
-  if (known != matmul.algorithms.end())
-    if (auto algorithm = parseAlgorithm(known->second))
-      if (auto product = CublasLtMatmul::create(setup.library, made->problem,
-                                                *algorithm, kWorkspaceLimit)) {
-        made->product.emplace(*std::move(product));
-        return std::unique_ptr<StreamOperation>(std::move(made));
-      }
-  Result<CublasLtMatmul> product =
-      CublasLtMatmul::create(setup.library, made->problem, kWorkspaceLimit);
+  Result<CublasLtMatmul> product = choose(matmul, made->problem, setup.library);
   if (!product)
     return product.takeError();
   made->product.emplace(*std::move(product));
@@ -151,13 +155,14 @@ Result<void> MatmulOnStream::tune() {
   return {};
 }
 
-MadeOperation createMatmul(const plan::Matmul &matmul, std::string_view label,
+MadeOperation createMatmul(const plan::Record &record,
                            const StreamSetup &setup) {
+  const auto &matmul = std::get<plan::Matmul>(record.body);
   if (setup.library) {
-    MadeOperation made = MatmulOnStream::create(matmul, label, setup);
+    MadeOperation made = MatmulOnStream::create(matmul, record.label, setup);
     if (made || matmul.kernel.empty() || setup.device->hasFailed())
       return made;
   }
-  return createKernel(matmul.kernel, matmul.getOperands(), label, setup);
+  return createKernels(record, setup);
 }
 } // namespace binade::cuda

@@ -43,13 +43,11 @@ public:
 
 using MadeOperation = Result<std::unique_ptr<StreamOperation>>;
 
-MadeOperation createLaunch(const plan::Launch &launch, std::string_view label,
-                           const StreamSetup &setup);
-/// One kernel for which there is no launch in the plan.
-MadeOperation createKernel(const std::string &name,
-                           std::span<const plan::View> operands,
-                           std::string_view label, const StreamSetup &setup);
-MadeOperation createMatmul(const plan::Matmul &matmul, std::string_view label,
+/// A record by the kernels that the plan has for it.
+MadeOperation createKernels(const plan::Record &record,
+                            const StreamSetup &setup);
+/// A product by the library, or what it does not compute by a kernel.
+MadeOperation createMatmul(const plan::Record &record,
                            const StreamSetup &setup);
 
 inline Address toDevice(const std::byte *address) {

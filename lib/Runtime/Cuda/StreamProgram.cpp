@@ -6,20 +6,6 @@
 using namespace binade;
 using namespace binade::cuda;
 
-static MadeOperation createOperation(const plan::Record &record,
-                                     const StreamSetup &setup) {
-  if (auto *launch = std::get_if<plan::Launch>(&record.body))
-    return createLaunch(*launch, record.label, setup);
-  if (auto *matmul = std::get_if<plan::Matmul>(&record.body))
-    return createMatmul(*matmul, record.label, setup);
-  if (auto *copy = std::get_if<plan::Copy>(&record.body))
-    return createKernel(copy->kernel, std::array{copy->from, copy->to},
-                        record.label, setup);
-  const auto &convolution = std::get<plan::Convolution>(record.body);
-  return createKernel(convolution.deviceKernel, convolution.getOperands(),
-                      record.label, setup);
-}
-
 Result<StreamProgram::Steps>
 StreamProgram::prepare(const std::vector<plan::Record> &records,
                        const StreamSetup &setup) {
@@ -36,7 +22,9 @@ StreamProgram::prepare(const std::vector<plan::Record> &records,
       step.body = *std::move(body);
       continue;
     }
-    MadeOperation operation = createOperation(record, setup);
+    bool isMatmul = std::holds_alternative<plan::Matmul>(record.body);
+    MadeOperation operation =
+        isMatmul ? createMatmul(record, setup) : createKernels(record, setup);
     if (!operation)
       return std::move(operation).takeError().withPart("record '" +
                                                        record.label + "'");
