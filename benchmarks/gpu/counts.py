@@ -28,7 +28,7 @@ from gpu_code import Entry, parse  # noqa: E402
 
 WARP = 32
 MAP_NORESERVE = 0x4000  # Of Linux, where the module has no name for it.
-DTYPES = {"F32": np.float32, "F64": np.float64}
+DTYPES = {"F32": np.float32, "F64": np.float64, "I32": np.int32, "I64": np.int64}
 # Of an instruction of PTX, the first that fits: instructions of machine code, of them
 # those that add, compare or shift integers (the ALU), and special functions.
 WEIGHTS = [
@@ -81,6 +81,15 @@ class Bundle:
 
     def dtype_of(self, view: dict) -> str:
         return self.plan["buffers"][view["buffer"]]["dtype"]
+
+    def limits_of(self, view: dict) -> dict | None:
+        """Of the integers of a batch."""
+        checks = (
+            port.get("check")
+            for port in self.plan["ports"]
+            if port["buffer"] == view["buffer"]
+        )
+        return next(checks, None)
 
     def count_bytes(self, record: dict) -> int:
         """What a record reads and writes, each operand once."""
@@ -165,11 +174,17 @@ def make_zeros(count: int) -> np.ndarray:
     return np.frombuffer(sparse, np.uint8)
 
 
-def fill(memory: np.ndarray, dtype: str, random: np.random.Generator) -> None:
-    """What a block reads are small numbers."""
-    if dtype in DTYPES:
-        few = memory[: len(memory) // 8 * 8].view(DTYPES[dtype])[: 1 << 16]
+def fill(
+    memory: np.ndarray, dtype: str, limits: dict | None, random: np.random.Generator
+) -> None:
+    """What a block reads are small numbers, and indices that are as likely as others."""
+    if dtype not in DTYPES:
+        return
+    few = memory[: len(memory) // 8 * 8].view(DTYPES[dtype])[: 1 << 16]
+    if dtype.startswith("F"):
         few[:] = 1e-3 * random.standard_normal(few.shape)
+    elif limits:
+        few[:] = random.integers(limits.get("low", 0), limits["high"], few.shape)
 
 
 def run_block(entry: Entry, memories: list[np.ndarray]) -> Work:
@@ -192,7 +207,8 @@ def count_many(bundle: Bundle, record: dict) -> Work:
         for view in every[0]["operands"]:
             buffer = buffers[view["buffer"]]
             row.append(buffer["offset"])
-            fill(arena[row[-1] :][: buffer["bytes"]], buffer["dtype"], random)
+            memory = arena[row[-1] :][: buffer["bytes"]]
+            fill(memory, buffer["dtype"], bundle.limits_of(view), random)
         table = np.array([*row, 0, count], np.int64).view(np.uint8)
         block = run_block(bundle.entries(name)[0], [arena, table])
         work.add(block, sum(segment["extent"] for segment in every) / count)
@@ -207,7 +223,8 @@ def count_one(bundle: Bundle, record: dict) -> Work:
     for view in segment["operands"]:
         buffer = bundle.plan["buffers"][view["buffer"]]
         memories.append(make_zeros(buffer["bytes"]))
-        fill(memories[-1][: buffer["bytes"]], buffer["dtype"], random)
+        memory = memories[-1][: buffer["bytes"]]
+        fill(memory, buffer["dtype"], bundle.limits_of(view), random)
     for entry in bundle.entries(segment.get("kernel") or record["kernel"]):
         work.add(run_block(entry, memories), entry.grid)
         work.kernels += 1
