@@ -4,11 +4,13 @@
 // that depends on the unit can be among its inputs, and no cycle can form. A
 // unit rises above what it comes to read, unless others have been placed above
 // it. Units of equal loops that one op reads become one, unless one of both may
-// wait for the other.
+// wait for the other; so do those that reduce to a number what another reads.
+// At last, codes that a GPU writes in two orders are one unit's.
 //===----------------------------------------------------------------------===//
 
 #include "Grouping.h"
 #include "binade/IR/Build.h"
+#include "binade/IR/Movement.h"
 #include <queue>
 
 using namespace mlir;
@@ -48,6 +50,7 @@ public:
       place(&op);
     for (OpOperand &operand : body.getTerminator()->getOpOperands())
       materialize(operand.get());
+    joinTurnedCodes();
     return sort();
   }
 
@@ -90,13 +93,18 @@ private:
         host = found->second;
     if (host && (!isRead[*host] || llvm::all_of(inputs, [&](unsigned input) {
           return input == *host || units[input].level < units[*host].level;
-        })))
-      return join(op, unit.schedule, *host, inputs);
-    for (unsigned input : inputs)
-      isRead[input] = true;
-    if (schedule == Schedule::MultiTensor)
-      overMany[op->getName()] = units.size();
-    add(op, std::move(unit));
+        }))) {
+      join(op, unit.schedule, *host, inputs);
+    } else {
+      for (unsigned input : inputs)
+        isRead[input] = true;
+      if (schedule == Schedule::MultiTensor)
+        overMany[op->getName()] = units.size();
+      add(op, std::move(unit));
+    }
+    if (unsigned own = unitOf.lookup(op);
+        schedule == Schedule::FullReduction && !isRead[own])
+      shareReading(own);
   }
 
   bool isBetter(unsigned host, unsigned than) const {
@@ -118,18 +126,84 @@ private:
                      !isRead[unit.level < guest.level ? host : input];
       if (!isApart)
         continue;
-      for (Operation *op : guest.ops)
-        unitOf[op] = host;
-      llvm::append_range(unit.ops, guest.ops);
-      llvm::sort(unit.ops, [&](Operation *x, Operation *y) {
-        return position.lookup(x) < position.lookup(y);
-      });
-      unit.level = std::max(unit.level, guest.level);
-      isRead[host] = isRead[host] || isRead[input];
-      guest.ops.clear();
+      merge(input, host);
       absorbed = true;
     }
     return absorbed;
+  }
+
+  void merge(unsigned from, unsigned into) {
+    Unit &unit = units[into], &guest = units[from];
+    for (Operation *op : guest.ops)
+      unitOf[op] = into;
+    llvm::append_range(unit.ops, guest.ops);
+    llvm::sort(unit.ops, [&](Operation *x, Operation *y) {
+      return position.lookup(x) < position.lookup(y);
+    });
+    unit.level = std::max(unit.level, guest.level);
+    if (isReduction(guest.schedule))
+      unit.schedule = guest.schedule;
+    isRead[into] = isRead[into] || isRead[from];
+    guest.ops.clear();
+  }
+
+  /// Merges a unit that reduces to numbers, and that nobody reads yet, into one
+  /// that reads all that it does anyway.
+  void shareReading(unsigned index) {
+    llvm::SetVector<Value> wanted = getMemory(units[index]);
+    llvm::SetVector<unsigned> candidates;
+    for (Value value : wanted)
+      addReaders(value, candidates);
+    for (unsigned candidate : candidates)
+      if (candidate != index && canJoin(units[candidate], units[index])) {
+        llvm::SetVector<Value> read = getMemory(units[candidate]);
+        if (llvm::all_of(wanted, [&](Value x) { return read.contains(x); }))
+          return merge(index, candidate);
+      }
+  }
+
+  /// What a unit reads that its kernel does not compute.
+  llvm::SetVector<Value> getMemory(const Unit &unit) const {
+    llvm::SetVector<Value> memory;
+    SmallVector<Operation *> pending(unit.ops);
+    while (!pending.empty())
+      for (Value operand : pending.pop_back_val()->getOperands()) {
+        Operation *producer = operand.getDefiningOp();
+        if (producer && isRecomputed(producer))
+          pending.push_back(producer);
+        else if (!llvm::is_contained(unit.ops, producer))
+          memory.insert(operand);
+      }
+    return memory;
+  }
+
+  void addReaders(Value value, llvm::SetVector<unsigned> &readers) const {
+    for (Operation *user : value.getUsers())
+      if (auto found = unitOf.find(user); found != unitOf.end())
+        readers.insert(found->second);
+      else if (isRecomputed(user))
+        for (Value result : user->getResults())
+          addReaders(result, readers);
+  }
+
+  /// Kernels of elements write codes in the other order too, if a GPU runs
+  /// them. What reads those waits for the kernel anyway.
+  void joinTurnedCodes() {
+    for (unsigned index = 0; index < units.size(); ++index) {
+      Operation *op =
+          units[index].ops.empty() ? nullptr : units[index].ops.front();
+      if (units[index].schedule != Schedule::Permute || !findTurnedCodes(op) ||
+          !getTarget(op))
+        continue;
+      auto host = unitOf.find(op->getOperand(0).getDefiningOp());
+      if (host == unitOf.end())
+        continue;
+      const Unit &unit = units[host->second];
+      if ((unit.schedule == Schedule::Elementwise ||
+           unit.schedule == Schedule::FullReduction) &&
+          unit.phase == units[index].phase)
+        merge(index, host->second);
+    }
   }
 
   void add(Operation *op, Unit unit) {
