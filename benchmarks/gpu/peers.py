@@ -110,6 +110,11 @@ def delayed(x, weight, old):
     return *encode(x, old), x.float().abs().amax()
 
 
+def turned(x, weight, old):
+    codes, scale = encode(x, old)
+    return codes, codes.t().contiguous(), scale, x.float().abs().amax()
+
+
 def both(x, weight, old):
     down = x.view(-1, 128, x.shape[1])
     return *group(x, weight, old), *encode(
@@ -131,6 +136,7 @@ QUANTIZERS = {
     "row": row,
     "group": group,
     "delayed": delayed,
+    "turned": turned,
     "both": both,
     "norm": norm,
 }
