@@ -1,15 +1,14 @@
 //===- CodeQuotient.cpp - division for codes of 8 bits --------------------===//
 //
 // A division is ten instructions. Where many numbers are divided by one, s, its
-// reciprocal r is found once, and q = x r is corrected by q - (q s - x) r. That
-// is x / s before a rounding to f32, but for 2^-22 of a unit in the last place.
+// reciprocal r is found once, and q = x r is corrected by -(q s - x) r. That is
+// x / s, rounded, but for 2^-22 of a unit in the last place before it is.
 //
-// It has the code of the rounded quotient. Another code could follow only where
-// x / s lies as close to half a unit from a number m of five bits, between two
-// codes or a code itself: for integers X, S of 24 bits and M = 2^20 m +- 1,
-// |2^j X - S M| <= 8. The left side is a multiple of 2^20 but for S, so that S
-// would be as close to a multiple of 2^20; of those S all X have the quotient
-// that division has (test_gpu_quotients.py).
+// The code is that of x / s. It could be another only where x / s is as close
+// to half a unit beside a number of five bits, a code or the middle of two: for
+// integers X, S of 24 bits, m of five and M = 2^20 m +- 1, |2^j X - S M| <= 8.
+// As 2^20 divides 2^j X and 2^20 m S, S is then within 8 of a multiple of 2^20.
+// test_gpu_quotients.py has all such X and S.
 //
 // This holds of scales between 2^-64 and 2^64, where nothing that matters to a
 // code underflows. Other scales, and vectors with a number that is not finite,
