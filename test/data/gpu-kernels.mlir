@@ -73,3 +73,9 @@ func.func private @turn_codes(%x: tensor<256x128xbf16>, %s: tensor<f32>) -> (ten
   %t = binade.transpose %y {permutation = array<i64: 1, 0>} : (tensor<256x128xf8E4M3FN>) -> tensor<128x256xf8E4M3FN>
   return %y, %t : tensor<256x128xf8E4M3FN>, tensor<128x256xf8E4M3FN>
 }
+
+func.func private @scatter(%dy: tensor<300x200xbf16>, %i: tensor<300xi64>) -> tensor<100x200xf32>
+    attributes {binade.kernel = #binade.schedule<scatter>} {
+  %y = binade.gather_grad %dy, %i : (tensor<300x200xbf16>, tensor<300xi64>) -> tensor<100x200xf32>
+  return %y : tensor<100x200xf32>
+}
