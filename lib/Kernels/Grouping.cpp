@@ -16,26 +16,6 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-bool mlir::binade::isRecomputed(Operation *op) {
-  auto saysSo = [](Operation *op) {
-    auto kernelOp = dyn_cast_or_null<KernelOpInterface>(op);
-    return kernelOp && kernelOp.isRecomputed();
-  };
-  if (saysSo(op))
-    return true;
-  // Index arithmetic: what masks are made of.
-  return isa_and_nonnull<ElementwiseOpInterface>(op) &&
-         op->getNumResults() == 1 &&
-         isa<IntegerType>(getElementTypeOrSelf(op->getResult(0).getType())) &&
-         llvm::all_of(op->getOperands(), [&](Value operand) {
-           return saysSo(operand.getDefiningOp());
-         });
-}
-
-bool mlir::binade::isRecomputedOverMany(Operation *op) {
-  return isRecomputed(op) && isa<ElementwiseOpInterface>(op);
-}
-
 static ArrayRef<int64_t> getShape(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
 }
@@ -151,39 +131,18 @@ private:
   /// that reads all that it does anyway.
   void shareReading(unsigned index) {
     llvm::SetVector<Value> wanted = getMemory(units[index]);
-    llvm::SetVector<unsigned> candidates;
+    llvm::SetVector<Operation *> readers;
     for (Value value : wanted)
-      addReaders(value, candidates);
-    for (unsigned candidate : candidates)
-      if (candidate != index && canJoin(units[candidate], units[index])) {
-        llvm::SetVector<Value> read = getMemory(units[candidate]);
-        if (llvm::all_of(wanted, [&](Value x) { return read.contains(x); }))
-          return merge(index, candidate);
-      }
-  }
-
-  /// What a unit reads that its kernel does not compute.
-  llvm::SetVector<Value> getMemory(const Unit &unit) const {
-    llvm::SetVector<Value> memory;
-    SmallVector<Operation *> pending(unit.ops);
-    while (!pending.empty())
-      for (Value operand : pending.pop_back_val()->getOperands()) {
-        Operation *producer = operand.getDefiningOp();
-        if (producer && isRecomputed(producer))
-          pending.push_back(producer);
-        else if (!llvm::is_contained(unit.ops, producer))
-          memory.insert(operand);
-      }
-    return memory;
-  }
-
-  void addReaders(Value value, llvm::SetVector<unsigned> &readers) const {
-    for (Operation *user : value.getUsers())
-      if (auto found = unitOf.find(user); found != unitOf.end())
-        readers.insert(found->second);
-      else if (isRecomputed(user))
-        for (Value result : user->getResults())
-          addReaders(result, readers);
+      addReaders(value, readers);
+    for (Operation *reader : readers) {
+      auto found = unitOf.find(reader);
+      if (found == unitOf.end() || found->second == index ||
+          !canJoin(units[found->second], units[index]))
+        continue;
+      llvm::SetVector<Value> read = getMemory(units[found->second]);
+      if (llvm::all_of(wanted, [&](Value x) { return read.contains(x); }))
+        return merge(index, found->second);
+    }
   }
 
   /// Kernels of elements write codes in the other order too, if a GPU runs
