@@ -103,6 +103,10 @@ static plan::Convolution build(Op op, plan::Convolution::Direction direction,
 FailureOr<plan::Record> mlir::binade::buildLibraryCall(Operation *op,
                                                        const PlaceOf &place) {
   using Direction = plan::Convolution;
+  for (Type type : op->getOperandTypes())
+    if (getElementTypeOrSelf(type).isF64())
+      return op->emitError("products of f64 are not compiled; cast the sides "
+                           "to f32, or let the reference compute them");
   plan::Record record;
   bool known =
       llvm::TypeSwitch<Operation *, bool>(op)
