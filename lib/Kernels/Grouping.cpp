@@ -16,6 +16,9 @@
 using namespace mlir;
 using namespace mlir::binade;
 
+/// Codes in another order that one kernel writes: each takes shared memory.
+static constexpr int64_t kMostTurned = 4;
+
 static ArrayRef<int64_t> getShape(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
 }
@@ -158,9 +161,10 @@ private:
       if (host == unitOf.end())
         continue;
       const Unit &unit = units[host->second];
-      if ((unit.schedule == Schedule::Elementwise ||
-           unit.schedule == Schedule::FullReduction) &&
-          unit.phase == units[index].phase)
+      bool hasRoom = llvm::count_if(unit.ops, findTurnedCodes) < kMostTurned;
+      if (hasRoom && unit.phase == units[index].phase &&
+          (unit.schedule == Schedule::Elementwise ||
+           unit.schedule == Schedule::FullReduction))
         merge(index, host->second);
     }
   }

@@ -151,3 +151,23 @@ def test_matrices_of_a_batch(target, backend):
     np.testing.assert_array_equal(
         found.view(np.uint8), x.view(np.uint8).transpose(0, 2, 1)
     )
+
+
+def test_more_than_shared_memory_holds():
+    """Of seven quantizations of a tensor some have a kernel that turns."""
+    shape, factors = (128, 64), np.arange(1, 8).astype(F32)
+    x = draw(shape)
+    source, wide = tensor_type(shape, "bf16"), tensor_type(shape, "f32")
+    codes = tensor_type(shape, "f8E4M3FN")
+    turned = tensor_type(shape[::-1], "f8E4M3FN")
+    form = "#binade.quantized<f8E4M3FN, per_tensor, scale = f32, rule = inverse>"
+    body = f"%w = binade.cast %x : ({source}) -> {wide}"
+    for index in range(len(factors)):
+        body += f"""
+        %c{index} = binade.encode %w, %by{index} {{format = {form}, saturate}} : ({wide}, tensor<f32>) -> {codes}
+        %t{index} = binade.transpose %c{index} {{permutation = array<i64: 1, 0>}} : ({codes}) -> {turned}"""
+    results = [(f"t{index}", turned) for index in range(len(factors))]
+    inputs = {f"by{index}": np.array(value) for index, value in enumerate(factors)}
+    found = run(x, shape, body, results, True, "simulator", **inputs)
+    for value, factor in zip(found, factors):
+        np.testing.assert_array_equal(get_bits(value), encode(x, factor, "f8E4M3FN").T)
