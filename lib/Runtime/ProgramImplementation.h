@@ -43,7 +43,9 @@ struct Program::Implementation {
   Result<Ceilings> measureCeilings();
   /// Before a step or an evaluation.
   Result<void> clear();
-  Tensor tensorOf(const plan::Port &port) const;
+  Tensor tensorOf(const plan::Port &port, bool isToBeRead = false) const;
+  /// Writes zeros to a port of training state.
+  Result<void> clear(const plan::Port &port);
 
   // Initial values.
   Result<void> start(const plan::Port &port, std::uint64_t seed) const;

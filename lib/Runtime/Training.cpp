@@ -151,7 +151,7 @@ Result<void> TrainingLoop::saveGradients(const StepMetrics &metrics) const {
   auto batches = static_cast<double>(program.getPlan().batches);
   auto inverse =
       static_cast<float>(1.0 / (metrics.lossScale.value_or(1.0) * batches));
-  std::vector<Tensor> gradients = program.tensors(Role::Gradient);
+  std::vector<Tensor> gradients = program.read(Role::Gradient);
   std::vector<std::vector<float>> values;
   std::vector<TensorBytes> stored;
   for (const Tensor &tensor : gradients) {

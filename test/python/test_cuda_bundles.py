@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from cuda_runs import CUDA, LOSS, MODEL, RATE, SIMULATED, STEPS, Bundles, run
+from cuda_runs import BATCH, CUDA, LOSS, MODEL, RATE, SIMULATED, STEPS, Bundles, run
 from reference import safetensors
 from test_train import Model
 
@@ -77,6 +77,28 @@ def test_batches_that_are_read_ahead_come_in_order(bundles, tmp_path):
     check_close(tmp_path / "cuda", tmp_path / "cpu", "sgd")
     found, wanted = (losses(tmp_path / x, "eval_loss") for x in ("cuda", "cpu"))
     np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
+def count_copied(bundles, bundle, out, steps, *more):
+    done = bundles.train(bundle, ["--out", out], "--device", "cuda", *more, steps=steps,
+                         settings="report=1")  # fmt: skip
+    (found,) = re.findall(r"(\d+) bytes to devices, (\d+) from them", done.stderr)
+    return np.array(found, int)
+
+
+def test_a_step_copies_what_is_small(bundles, tmp_path):
+    """Not parameters, states or sums of gradients; a checkpoint only reads these."""
+    bundle = bundles.compile("cuda", "fp32", "adamw", batches=2)
+    plan = json.loads(run("binade", "inspect", bundle, "--json").stdout)
+    parameters = sum(plan["buffers"][port["buffer"]]["bytes"]
+                     for port in plan["ports"] if port["role"] == "parameter")  # fmt: skip
+    few = count_copied(bundles, bundle, tmp_path / "few", 2)
+    many = count_copied(bundles, bundle, tmp_path / "many", 5)
+    batch = BATCH * (16 * 4 + 8)
+    assert ((many - few) / 3 <= 2 * batch + 300).all()
+    saved = count_copied(bundles, bundle, tmp_path / "saved", 5, "--save-every", 1)
+    assert saved[0] == many[0]
+    assert saved[1] >= many[1] + 3 * parameters
 
 
 @pytest.mark.parametrize("policy", ["fp32", "fp8-current"])

@@ -122,6 +122,9 @@ public:
   std::optional<Tensor> find(plan::Role role, std::string_view name) const;
   std::vector<Tensor> tensors() const; ///< In the order of the plan's ports.
   std::vector<Tensor> tensors(plan::Role role) const;
+  /// Those of a role, to be read only: on a device, what may have been written
+  /// to goes back to it before the next step.
+  std::vector<Tensor> read(plan::Role role) const;
 
   /// Computes gradients of the batch, updates by them, or by their mean with
   /// those that were accumulated, which then are forgotten. Fails where a

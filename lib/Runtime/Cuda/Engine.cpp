@@ -153,19 +153,29 @@ Result<void> Engine::preparePorts(const Plan &plan, const std::string &where) {
   return {};
 }
 
-std::span<std::byte> Engine::access(std::size_t index) {
+std::span<std::byte> Engine::access(std::size_t index, bool isToBeRead) {
   HostPort &port = ports[index];
   if (port.isSmall)
     return port.bytes;
   if (port.isNewOnDevice) {
-    Result<void> done =
-        device->read(port.bytes.data(), port.address, port.bytes.size());
+    Result<void> done = device->bind();
+    if (done)
+      done = device->read(port.bytes.data(), port.address, port.bytes.size());
     if (!done && !failure)
       failure = done.takeError();
     port.isNewOnDevice = false;
   }
-  port.isNewOnHost = true;
+  port.isNewOnHost |= !isToBeRead;
   return port.bytes;
+}
+
+Result<void> Engine::clear(std::size_t index) {
+  HostPort &port = ports[index];
+  if (Result<void> done = device->bind(); !done)
+    return done;
+  port.isNewOnHost = false;
+  port.isNewOnDevice = true;
+  return device->fill(port.address, std::byte(0), port.bytes.size());
 }
 
 /// What a run consists of beside the plan's records, for profiles.
@@ -222,6 +232,8 @@ Result<void> Engine::enqueue(RecordList list) {
 }
 
 Result<void> Engine::run(const RecordPlace &place) {
+  if (Result<void> done = device->bind(); !done)
+    return done;
   StreamProgram &program = programs[static_cast<std::size_t>(place.list)];
   if (Result<void> done = program.run(place.path, place.iteration); !done)
     return done;
@@ -229,11 +241,15 @@ Result<void> Engine::run(const RecordPlace &place) {
 }
 
 Result<void> Engine::read(std::uint64_t offset, std::span<std::byte> into) {
+  if (Result<void> done = device->bind(); !done)
+    return done;
   return device->read(into.data(), arena.get() + offset, into.size());
 }
 
 Result<void> Engine::write(std::uint64_t offset,
                            std::span<const std::byte> bytes) {
+  if (Result<void> done = device->bind(); !done)
+    return done;
   return device->upload(arena.get() + offset, bytes.data(), bytes.size());
 }
 
@@ -303,6 +319,8 @@ Result<void> Engine::run(RecordList list,
 }
 
 Result<void> Engine::run(const std::function<bool(std::size_t)> &after) {
+  if (Result<void> done = device->bind(); !done)
+    return done;
   return programs[static_cast<std::size_t>(RecordList::Step)].run(after);
 }
 
@@ -362,5 +380,7 @@ std::map<const plan::Record *, std::string> Engine::getAlgorithms() const {
 }
 
 Result<Ceilings> Engine::measureCeilings() {
+  if (Result<void> done = device->bind(); !done)
+    return done.takeError();
   return cuda::measureCeilings(*device);
 }

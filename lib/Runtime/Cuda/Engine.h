@@ -60,8 +60,11 @@ public:
   Result<void> read(std::uint64_t offset, std::span<std::byte> into);
   Result<void> write(std::uint64_t offset, std::span<const std::byte> bytes);
 
-  /// The host's copy of a port, which its user may write to.
-  std::span<std::byte> access(std::size_t port);
+  /// The host's copy of a port, which its user may write to, unless it is only
+  /// to be read: what is large goes back to the device otherwise.
+  std::span<std::byte> access(std::size_t port, bool isToBeRead = false);
+  /// Zeros instead of what a large port holds.
+  Result<void> clear(std::size_t port);
   const CudaDevice &getDevice() const { return device->getProperties(); }
 
 private:
