@@ -36,6 +36,7 @@ DTYPES = {"F32": np.float32, "F64": np.float64, "I32": np.int32, "I64": np.int64
 # those that add, compare or shift integers (the ALU), and special functions.
 WEIGHTS = [
     (r"mov|cvta|ld\.param|bra\.uni|ret", 0, 0, 0),
+    (r"neg\.f32", 0, 0, 0),  # The operand of another says so.
     (r"div\.rn\.f32", 10, 1, 1),
     (r"(sqrt|rcp)\.rn\.f32", 11, 2, 1),
     (r"(div|sqrt|rcp)\.rn\.f64", 40, 4, 1),
