@@ -306,21 +306,22 @@ Result<void> Program::Implementation::clear() {
   return {};
 }
 
-Result<void> Program::Implementation::execute(RecordList list) {
+Result<void> Program::Implementation::execute(RecordList list,
+                                              const FillNext &fillNext) {
   if (Result<void> done = clear(); !done)
     return done;
   double begin = profiler ? profiler->now() : 0;
   if (!engine)
     executor.run(list);
-  else if (Result<void> done = engine->run(list); !done)
+  else if (Result<void> done = engine->run(list, fillNext); !done)
     return done;
   if (profiler)
     profiler->add({list, begin, profiler->now()});
   return {};
 }
 
-Result<void> Program::run() {
-  if (Result<void> done = implementation->execute(RecordList::Step); !done)
+Result<void> Program::run(const FillNext &fillNext) {
+  if (auto done = implementation->execute(RecordList::Step, fillNext); !done)
     return done;
   for (const Port *accumulator : implementation->accumulators) {
     std::span<std::byte> bytes = implementation->tensorOf(*accumulator).bytes;
@@ -329,8 +330,9 @@ Result<void> Program::run() {
   return {};
 }
 
-Result<double> Program::accumulate() {
-  if (auto done = implementation->execute(RecordList::Accumulation); !done)
+Result<double> Program::accumulate(const FillNext &fillNext) {
+  if (auto done = implementation->execute(RecordList::Accumulation, fillNext);
+      !done)
     return done.takeError();
   return *readScalar(*this, Role::Metric, kBatchLoss);
 }

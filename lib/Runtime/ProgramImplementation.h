@@ -38,7 +38,7 @@ struct Program::Implementation {
   void findTransient();
   /// Writes `value` to all memory that has no meaning before a step.
   Result<void> fillTransient(std::byte value);
-  Result<void> execute(RecordList list);
+  Result<void> execute(RecordList list, const FillNext &fillNext = {});
   Profiler::Implementations getImplementations() const;
   Result<Ceilings> measureCeilings();
   /// Before a step or an evaluation.

@@ -64,3 +64,9 @@ func.func private @dequantize_rows(%x: tensor<64x512xf8E4M3FN>, %s: tensor<64xf3
     : (tensor<64x512xf8E4M3FN>, tensor<64xf32>) -> tensor<64x512xbf16>
   return %y : tensor<64x512xbf16>
 }
+
+func.func private @scatter(%dy: tensor<300x200xbf16>, %i: tensor<300xi64>) -> tensor<100x200xf32>
+    attributes {binade.kernel = #binade.schedule<scatter>} {
+  %y = binade.gather_grad %dy, %i : (tensor<300x200xbf16>, tensor<300xi64>) -> tensor<100x200xf32>
+  return %y : tensor<100x200xf32>
+}

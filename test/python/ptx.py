@@ -80,6 +80,13 @@ def narrow(x, name, saturate):
     return np.where(np.isnan(x), np.uint64(CANONICAL[name]), bits)
 
 
+def as_bits(x):
+    """A row of each number, the lowest bit first."""
+    return np.unpackbits(
+        x.view(np.uint8).reshape(len(x), -1), axis=1, bitorder="little"
+    )
+
+
 class Block:
     def __init__(self, entry: Entry, memories, number, threads, grid):
         self.code = [line.rstrip(";") for line in entry.instructions()]
@@ -376,6 +383,21 @@ class Block:
             else self.get(operands[1], numpy_type(name[-1]))
         )
         self.set(operands[0], ~x)
+
+    def do_popc(self, name, operands):
+        bits = self.get(operands[1], numpy_type(name[-1]))
+        self.set(operands[0], as_bits(bits).sum(axis=1).astype(np.uint32))
+
+    def do_brev(self, name, operands):
+        bits = self.get(operands[1], numpy_type(name[-1]))
+        back = np.packbits(as_bits(bits)[:, ::-1], axis=1, bitorder="little")
+        self.set(operands[0], back.view(bits.dtype)[:, 0])
+
+    def do_clz(self, name, operands):
+        bits = self.get(operands[1], numpy_type(name[-1]))
+        from_top = np.argmax(as_bits(bits)[:, ::-1], axis=1)
+        zeros = np.where(bits == 0, 8 * bits.itemsize, from_top)
+        self.set(operands[0], zeros.astype(np.uint32))
 
     def flag(self, operand):
         return self.get(operand).astype(bool)

@@ -26,9 +26,9 @@ def bundles(tmp_path_factory):
     return Bundles(tmp_path_factory.mktemp("bundles"))
 
 
-def losses(out):
+def losses(out, name="loss"):
     lines = map(json.loads, (out / "metrics.jsonl").read_text().splitlines())
-    return np.array([line["loss"] for line in lines])
+    return np.array([line[name] for line in lines])
 
 
 def final(out):
@@ -67,6 +67,17 @@ def test_a_device_trains_as_the_cpu_does(policy, optimizer, bundles, tmp_path):
         bundle = bundles.compile(target, policy, optimizer)
         bundles.train(bundle, ["--out", tmp_path / target], "--device", target)
     check_close(tmp_path / "cuda", tmp_path / "cpu", optimizer)
+
+
+def test_batches_that_are_read_ahead_come_in_order(bundles, tmp_path):
+    """Two of each update, and one that is held out behind it: five, again and again."""
+    for target in ("cpu", "cuda"):
+        bundle = bundles.compile(target, "fp32", "sgd", batches=2)
+        bundles.train(bundle, ["--out", tmp_path / target], "--device", target,
+                      "--eval-fraction", 0.2, "--eval-every", 1)  # fmt: skip
+    check_close(tmp_path / "cuda", tmp_path / "cpu", "sgd")
+    found, wanted = (losses(tmp_path / x, "eval_loss") for x in ("cuda", "cpu"))
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
 
 
 @pytest.mark.parametrize("policy", ["fp32", "fp8-current", "fp8-block"])

@@ -116,11 +116,14 @@ Result<void> Engine::preparePorts(const Plan &plan, const std::string &where) {
   constexpr std::uint64_t kAlignment = 64;
   std::uint64_t sizes[2] = {0, 0};
   std::vector<std::uint64_t> offsets;
+  auto pad = [](std::uint64_t bytes) {
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  };
   for (const plan::Port &port : plan.ports) {
     std::uint64_t &size = sizes[isSmall(port)];
     offsets.push_back(size);
-    size += (plan.buffers[port.buffer].bytes + kAlignment - 1) / kAlignment *
-            kAlignment;
+    std::uint64_t bytes = pad(plan.buffers[port.buffer].bytes);
+    size += port.role == Role::Batch ? 2 * bytes : bytes;
   }
   Result<Arena> memory = Arena::allocate(sizes[0], where);
   if (!memory)
@@ -141,6 +144,9 @@ Result<void> Engine::preparePorts(const Plan &plan, const std::string &where) {
     port.bytes = {base + offsets[i], buffer.bytes};
     port.address = arena.get() + buffer.offset;
     port.isSmall = small;
+    port.isBatch = plan.ports[i].role == Role::Batch;
+    if (port.isBatch)
+      port.next = {port.bytes.data() + pad(buffer.bytes), buffer.bytes};
     port.isConstant =
         plan.ports[i].role == Role::Constant || plan.ports[i].frozen;
   }
@@ -170,9 +176,15 @@ Result<void> Engine::mark(const plan::Record &transfer) {
   return timer ? timer->end(transfer, timer->getLast()) : Result<void>();
 }
 
-Result<void> Engine::uploadSmall() {
+void Engine::exchangeBatches() {
+  for (HostPort &port : ports)
+    if (port.isBatch)
+      std::swap(port.bytes, port.next);
+}
+
+Result<void> Engine::uploadBatch() {
   for (const HostPort &port : ports)
-    if (port.isSmall)
+    if (port.isBatch)
       if (auto done = device->upload(port.address, port.bytes.data(),
                                      port.bytes.size());
           !done)
@@ -180,7 +192,18 @@ Result<void> Engine::uploadSmall() {
   return {};
 }
 
-/// Small ports, the records, small ports: what a graph repeats.
+Result<void> Engine::uploadSmall() {
+  for (const HostPort &port : ports)
+    if (port.isSmall && !port.isBatch)
+      if (auto done = device->upload(port.address, port.bytes.data(),
+                                     port.bytes.size());
+          !done)
+        return done;
+  return {};
+}
+
+/// Small ports, the records, small ports: what a graph repeats. The batch comes
+/// from one of two places and is before it.
 Result<void> Engine::enqueue(RecordList list) {
   if (Result<void> done = uploadSmall(); !done)
     return done;
@@ -190,7 +213,7 @@ Result<void> Engine::enqueue(RecordList list) {
   if (Result<void> done = program.run(timer ? &*timer : nullptr); !done)
     return done;
   for (const HostPort &port : ports)
-    if (port.isSmall)
+    if (port.isSmall && !port.isBatch)
       if (auto done = device->download(port.bytes.data(), port.address,
                                        port.bytes.size());
           !done)
@@ -230,6 +253,8 @@ Result<void> Engine::uploadLarge() {
 Result<void> Engine::start(RecordList list) {
   if (Result<void> done = uploadLarge(); !done)
     return done;
+  if (Result<void> done = uploadBatch(); !done)
+    return done;
   if (profiler)
     return enqueue(list);
   // The first time shows that it runs, and lets libraries make what they need.
@@ -247,9 +272,14 @@ Result<void> Engine::start(RecordList list) {
   return graph ? graph->launch() : enqueue(list);
 }
 
-Result<void> Engine::run(RecordList list) {
+Result<void> Engine::run(RecordList list,
+                         const std::function<void()> &fillNext) {
   if (failure)
     return *failure;
+  if (hasNextBatch && list != RecordList::Evaluation) {
+    exchangeBatches();
+    hasNextBatch = false;
+  }
   if (Result<void> done = device->bind(); !done)
     return done;
   double begin = profiler ? profiler->now() : 0;
@@ -258,6 +288,12 @@ Result<void> Engine::run(RecordList list) {
       return done;
   if (Result<void> done = start(list); !done)
     return done;
+  if (fillNext && !profiler) {
+    exchangeBatches();
+    fillNext();
+    exchangeBatches();
+    hasNextBatch = true;
+  }
   if (Result<void> done = device->wait(); !done)
     return done;
   for (HostPort &port : ports)
@@ -276,6 +312,8 @@ Result<void> Engine::upload() {
   if (Result<void> done = device->bind(); !done)
     return done;
   if (Result<void> done = uploadLarge(); !done)
+    return done;
+  if (Result<void> done = uploadBatch(); !done)
     return done;
   return uploadSmall();
 }
