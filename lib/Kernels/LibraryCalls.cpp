@@ -56,11 +56,26 @@ static plan::Matmul build(MatmulOp op, const PlaceOf &place) {
   return matmul;
 }
 
+/// Of scales of blocks with `rows` rows: along rows, then summands.
+static std::vector<int64_t> getScaleStrides(Value scale, int64_t rows) {
+  int64_t length = getShape(scale).back();
+  if (rows == 1)
+    return {1, length};
+  return {length, 1};
+}
+
 static plan::Matmul build(ScaledMatmulOp op, const PlaceOf &place) {
   plan::Matmul matmul =
       build(op.getLhs(), false, op.getRhs(), true, op.getY(), place);
   matmul.lhsScale = place(op.getLhsScale());
   matmul.rhsScale = place(op.getRhsScale());
+  if (std::optional<ArrayRef<int64_t>> block = op.getBlock()) {
+    matmul.block = {(*block)[0], (*block)[1], (*block)[2]};
+    matmul.lhsScale->strides =
+        getScaleStrides(op.getLhsScale(), matmul.block->m);
+    matmul.rhsScale->strides =
+        getScaleStrides(op.getRhsScale(), matmul.block->n);
+  }
   return matmul;
 }
 

@@ -11,6 +11,7 @@ import pytest
 from reference import BUILD, ROOT, safetensors
 
 SIMULATED = BUILD / "simulated-cuda"
+CUDNN = BUILD / "simulated-cudnn"
 MODEL = ROOT / "examples" / "mlp" / "mlp.onnx"
 LOSS = "cross_entropy(prediction, labels)"
 CUDA = ["--target", "cuda:sm_90"]

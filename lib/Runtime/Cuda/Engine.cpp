@@ -15,13 +15,17 @@ Result<std::unique_ptr<Engine>> Engine::create(Setup setup) {
   return engine;
 }
 
-static bool usesLibrary(const std::vector<plan::Record> &records) {
-  return std::any_of(
-      records.begin(), records.end(), [](const plan::Record &record) {
-        auto *loop = std::get_if<plan::Loop>(&record.body);
-        return loop ? usesLibrary(loop->body)
-                    : std::holds_alternative<plan::Matmul>(record.body);
-      });
+template <typename Body>
+static bool has(const std::vector<plan::Record> &records) {
+  return std::any_of(records.begin(), records.end(),
+                     [](const plan::Record &record) {
+                       auto *loop = std::get_if<plan::Loop>(&record.body);
+                       return loop ? has<Body>(loop->body)
+                                   : std::holds_alternative<Body>(record.body);
+                     });
+}
+template <typename Body> static bool has(const Plan &plan) {
+  return has<Body>(plan.records) || has<Body>(plan.evaluation);
 }
 
 /// What the arena is for, for whoever has too little memory.
@@ -67,12 +71,14 @@ Result<void> Engine::prepare(const Setup &setup) {
   stream.memory = {reinterpret_cast<std::byte *>(arena.get()), plan.buffers};
   stream.modules = modules;
   stream.where = setup.where;
-  if (usesLibrary(plan.records) || usesLibrary(plan.evaluation)) {
-    // Without it the plan's own kernels multiply.
+  // Without libraries the plan's own kernels multiply.
+  if (has<plan::Matmul>(plan))
     if (Result<std::shared_ptr<CublasLt>> found = CublasLt::open(*device))
       library = *std::move(found);
-  }
   stream.library = library;
+  if (has<plan::Convolution>(plan))
+    if (Result<std::shared_ptr<Cudnn>> found = Cudnn::open(*device))
+      stream.cudnn = *std::move(found);
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < programs.size(); ++i) {
     Result<StreamProgram> program = StreamProgram::create(
