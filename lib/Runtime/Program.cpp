@@ -183,8 +183,9 @@ Program::Implementation::prepareCuda(std::span<const ModuleImages> modules) {
     opened = cuda::openDevice({DeviceChoice::Cuda, 0}, chips);
   if (!opened)
     return opened.takeError();
-  Result<std::unique_ptr<cuda::Engine>> made =
-      cuda::Engine::create({&plan, std::move(opened->device), modules, where});
+  Result<std::unique_ptr<cuda::Engine>> made = cuda::Engine::create(
+      {&plan, std::move(opened->device), modules, where,
+       options.contraction != Contraction::Own, options.notify});
   if (!made)
     return made.takeError();
   engine = *std::move(made);

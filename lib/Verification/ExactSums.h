@@ -13,6 +13,8 @@ namespace mlir::binade {
 struct ExactSum {
   double value = 0, magnitude = 0;
   int64_t terms = 0;
+  /// What hardware may drop of the sum of magnitudes, beyond sums in f32.
+  double dropped = 0.0;
 
   void add(double term) {
     value += term;

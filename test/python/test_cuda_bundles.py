@@ -107,9 +107,16 @@ def test_without_a_library_kernels_multiply(policy, bundles, tmp_path):
     library_path, out = tmp_path / "lib", ["--out", tmp_path / "run"]
     library_path.mkdir()
     (library_path / "libcuda.so.1").symlink_to(SIMULATED / "libcuda.so.1")
-    bundles.train(bundles.compile("cuda", policy), out, library_path=library_path)
+    done = bundles.train(
+        bundles.compile("cuda", policy), out, library_path=library_path
+    )
+    assert "own kernels multiply, which are slower: cuBLASLt cannot be" in done.stderr
     bundles.train(bundles.compile("cpu", policy), ["--out", tmp_path / "cpu"])
     check_close(tmp_path / "run", tmp_path / "cpu", "adamw")
+    done = bundles.train(bundles.compile("cuda", policy), ["--out", tmp_path / "own"],
+                         BINADE_CONTRACTION="own")  # fmt: skip
+    assert "slower" not in done.stderr
+    assert (losses(tmp_path / "own") == losses(tmp_path / "run")).all()
 
 
 def products(plan):

@@ -31,6 +31,12 @@ std::string CublasLt::identify() const {
 Result<std::shared_ptr<CublasLt>> CublasLt::open(Device &device) {
   static constexpr const char *names[] = {"libcublasLt.so.13",
                                           "libcublasLt.so.12"};
+  // The newest may be too new for the driver.
+  for (const char *name : names) {
+    auto opened = open(device, std::span(&name, 1));
+    if (opened || device.hasFailed())
+      return opened;
+  }
   return open(device, names);
 }
 

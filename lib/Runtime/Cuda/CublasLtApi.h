@@ -113,12 +113,19 @@ enum : int { BatchCount = 5, StridedBatchOffset = 6 };
 namespace preference {
 enum : int {
   MaxWorkspaceBytes = 1,
+  ReductionSchemes = 3, ///< A mask of cublasLtReductionScheme_t; all if unset.
   MinAlignmentA = 5,
   MinAlignmentB = 6,
   MinAlignmentC = 7,
   MinAlignmentD = 8,
 };
 } // namespace preference
+
+/// cublasLtReductionScheme_t: how parts of a sum are added up, in the memory of
+/// the result or in scratch memory of either type.
+namespace reduction {
+enum : std::uint32_t { InPlace = 1, ComputeType = 2, OutputType = 4 };
+} // namespace reduction
 
 /// cublasLtMatmulAlgoConfigAttributes_t
 namespace config {

@@ -296,6 +296,11 @@ CublasLtMatmul::list(std::shared_ptr<CublasLt> library,
   if (auto done = prefer(lt::preference::MaxWorkspaceBytes, workspaceLimit);
       !done)
     return done.takeError();
+  // Parts of a sum are rounded where they are added up, to f32 only.
+  if (auto done = prefer(lt::preference::ReductionSchemes,
+                         std::uint32_t(lt::reduction::ComputeType));
+      !done)
+    return done.takeError();
   for (int attribute :
        {lt::preference::MinAlignmentA, lt::preference::MinAlignmentB,
         lt::preference::MinAlignmentC, lt::preference::MinAlignmentD})
@@ -309,11 +314,14 @@ CublasLtMatmul::list(std::shared_ptr<CublasLt> library,
       results.data(), &count);
   bool isRefused =
       status == lt::status::NotSupported || status == lt::status::InvalidValue;
-  if (isRefused || (status == lt::status::Success && count == 0))
+  results.resize(static_cast<std::size_t>(std::max(count, 0)));
+  std::erase_if(results, [](const lt::HeuristicResult &result) {
+    return result.status != lt::status::Success;
+  });
+  if (isRefused || (status == lt::status::Success && results.empty()))
     return describeRefusal(*library, problem, "has no algorithm");
   if (status)
     return library->describe(status, functions.getHeuristic.name);
-  results.resize(static_cast<std::size_t>(count));
   std::vector<CublasLtMatmul> found;
   for (const lt::HeuristicResult &result : results) {
     if (!matmul)
@@ -325,6 +333,17 @@ CublasLtMatmul::list(std::shared_ptr<CublasLt> library,
       matmul = prepare(library, problem);
   }
   return found;
+}
+
+/// How an algorithm adds up parts of a sum; 0 where it has none.
+static std::uint32_t getReduction(const lt::Table &functions,
+                                  const lt::Algorithm &algorithm) {
+  std::uint32_t scheme = 0;
+  std::size_t written = 0;
+  int status =
+      functions.getConfig.address(&algorithm, lt::config::ReductionScheme,
+                                  &scheme, sizeof(scheme), &written);
+  return status == lt::status::Success ? scheme : 0;
 }
 
 Result<CublasLtMatmul> CublasLtMatmul::create(std::shared_ptr<CublasLt> library,
@@ -340,7 +359,9 @@ Result<CublasLtMatmul> CublasLtMatmul::create(std::shared_ptr<CublasLt> library,
       library->handle, matmul->operation.get(), matmul->rhs.get(),
       matmul->lhs.get(), matmul->old.get(), matmul->out.get(), &algorithm,
       &result);
-  if (status || result.workspaceBytes > workspaceLimit)
+  bool isWide = !(getReduction(functions, algorithm) &
+                  (lt::reduction::InPlace | lt::reduction::OutputType));
+  if (status || result.workspaceBytes > workspaceLimit || !isWide)
     return describeRefusal(*library, problem,
                            "does not have the algorithm that was recorded")
         .withNote("it was chosen for another device or library; let it be "

@@ -71,12 +71,16 @@ Result<void> Engine::prepare(const Setup &setup) {
   stream.memory = {reinterpret_cast<std::byte *>(arena.get()), plan.buffers};
   stream.modules = modules;
   stream.where = setup.where;
-  // Without libraries the plan's own kernels multiply.
-  if (has<plan::Matmul>(plan))
-    if (Result<std::shared_ptr<CublasLt>> found = CublasLt::open(*device))
+  if (setup.usesLibraries && has<plan::Matmul>(plan)) {
+    Result<std::shared_ptr<CublasLt>> found = CublasLt::open(*device);
+    if (found)
       library = *std::move(found);
+    else if (setup.notify)
+      setup.notify("the bundle's own kernels multiply, which are slower: " +
+                   found.error().message);
+  }
   stream.library = library;
-  if (has<plan::Convolution>(plan))
+  if (setup.usesLibraries && has<plan::Convolution>(plan))
     if (Result<std::shared_ptr<Cudnn>> found = Cudnn::open(*device))
       stream.cudnn = *std::move(found);
   std::uint64_t bytes = 0;

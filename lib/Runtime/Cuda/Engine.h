@@ -25,6 +25,9 @@ public:
     std::unique_ptr<Device> device;
     std::span<const ModuleImages> modules;
     std::string where;
+    /// Otherwise the plan's own kernels compute all contractions.
+    bool usesLibraries = true;
+    Notify notify = {};
   };
   static Result<std::unique_ptr<Engine>> create(Setup setup);
   Engine(const Engine &) = delete;

@@ -144,13 +144,18 @@ Result<void> MatmulOnStream::tune() {
   for (CublasLtMatmul &candidate : *found) {
     product.emplace(std::move(candidate));
     Result<double> seconds = measure();
-    if (!seconds)
+    if (!seconds && device.hasFailed())
       return seconds.takeError();
+    if (!seconds) // The library lists some that it then refuses.
+      continue;
     if (!best || *seconds < least) {
       least = *seconds;
       best = std::move(product);
     }
   }
+  if (!best)
+    return Error{"cuda", "none of the library's algorithms runs",
+                 ExitCode::Device};
   product = std::move(best);
   return {};
 }

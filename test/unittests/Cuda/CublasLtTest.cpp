@@ -134,7 +134,7 @@ TEST_F(CublasLtTest, AlgorithmsAreRecorded) {
   ASSERT_TRUE(chosen);
   EXPECT_EQ(chosen->getWorkspaceBytes(), 4096u);
   EXPECT_EQ(chosen->describe(),
-            "cublaslt 13.0.0 id 1 tile 20 stages 1 split-k 1 reduction 1 "
+            "cublaslt 13.0.0 id 1 tile 20 stages 1 split-k 1 reduction 2 "
             "swizzle 1 inner 1 cluster 1");
   std::string text = formatAlgorithm(chosen->getAlgorithm());
   EXPECT_EQ(text.size(), 128u);
@@ -148,6 +148,9 @@ TEST_F(CublasLtTest, AlgorithmsAreRecorded) {
   EXPECT_EQ(again->getWorkspaceBytes(), 4096u);
   // Less workspace than it needs, and one of another library.
   EXPECT_FALSE(CublasLtMatmul::create(library, p, *read, 100));
+  // One that rounds parts of a sum to the result's type.
+  (*read)[2] = 4;
+  EXPECT_FALSE(CublasLtMatmul::create(library, p, *read, 1 << 20));
   (*read)[0] = 1;
   auto other = CublasLtMatmul::create(library, p, *read, 1 << 20);
   ASSERT_FALSE(other);

@@ -165,9 +165,14 @@ int cublasLtMatmulAlgoGetHeuristic(Handle *, MatmulDesc *desc, MatrixLayout *a,
   if (wanted < 1 || !isPossible({*desc, *a, *b, *c, *d}))
     return blas::NotSupported;
   std::uint64_t limit = preference->attributes[preference::MaxWorkspaceBytes];
+  const auto &attributes = preference->attributes;
+  auto mask = attributes.find(preference::ReductionSchemes);
+  constexpr std::uint64_t all = 7;
+  std::uint64_t schemes = mask == attributes.end() ? all : mask->second;
+  std::uint64_t scheme = std::bit_floor(schemes);
   for (std::uint64_t workspace : {kWorkspace, std::uint64_t(0)})
     if (workspace <= limit && *count < wanted)
-      results[(*count)++] = {.algorithm = {kMagic, workspace},
+      results[(*count)++] = {.algorithm = {kMagic, workspace, scheme},
                              .workspaceBytes = workspace,
                              .status = blas::Success,
                              .waves = 1,
@@ -197,7 +202,8 @@ int cublasLtMatmulAlgoConfigGetAttribute(const Algorithm *algorithm,
     return blas::InvalidValue;
   return load(attribute == config::TileId ? 20
               : attribute == config::Id   ? (*algorithm)[1] / kWorkspace
-                                          : 1,
+              : attribute == config::ReductionScheme ? (*algorithm)[2]
+                                                     : 1,
               value, bytes);
 }
 
