@@ -15,6 +15,7 @@ import mmap
 import pathlib
 import re
 import sys
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -27,12 +28,15 @@ from binade import safetensors  # noqa: E402
 from gpu_code import Entry, parse  # noqa: E402
 
 WARP = 32
+# What ports hold from the record on that writes it; of all others from the beginning.
+RESULTS = {"output", "metric", "gradient", "statistic"}
 MAP_NORESERVE = 0x4000  # Of Linux, where the module has no name for it.
-DTYPES = {"F32": np.float32, "F64": np.float64}
+DTYPES = {"F32": np.float32, "F64": np.float64, "I32": np.int32, "I64": np.int64}
 # Of an instruction of PTX, the first that fits: instructions of machine code, of them
 # those that add, compare or shift integers (the ALU), and special functions.
 WEIGHTS = [
     (r"mov|cvta|ld\.param|bra\.uni|ret", 0, 0, 0),
+    (r"neg\.f32", 0, 0, 0),  # The operand of another says so.
     (r"div\.rn\.f32", 10, 1, 1),
     (r"(sqrt|rcp)\.rn\.f32", 11, 2, 1),
     (r"(div|sqrt|rcp)\.rn\.f64", 40, 4, 1),
@@ -53,6 +57,26 @@ def weigh(instruction: str) -> tuple[int, int, int]:
     return next(
         tuple(counts) for form, *counts in WEIGHTS if re.match(form, instruction)
     )
+
+
+def list_buffers(record: dict | list) -> Iterator[int]:
+    """Of all views of a record."""
+    if isinstance(record, dict):
+        if "buffer" in record:
+            yield record["buffer"]
+        record = list(record.values())
+    for part in record:
+        if isinstance(part, (dict, list)):
+            yield from list_buffers(part)
+
+
+def count_covered(ranges: Iterator[tuple[int, int]]) -> int:
+    """How many numbers are in any of them."""
+    covered, reached = 0, 0
+    for begin, end in sorted(ranges):
+        covered += max(end - max(begin, reached), 0)
+        reached = max(reached, end)
+    return covered
 
 
 class Bundle:
@@ -82,6 +106,15 @@ class Bundle:
     def dtype_of(self, view: dict) -> str:
         return self.plan["buffers"][view["buffer"]]["dtype"]
 
+    def limits_of(self, view: dict) -> dict | None:
+        """Of the integers of a batch."""
+        checks = (
+            port.get("check")
+            for port in self.plan["ports"]
+            if port["buffer"] == view["buffer"]
+        )
+        return next(checks, None)
+
     def count_bytes(self, record: dict) -> int:
         """What a record reads and writes, each operand once."""
         if record["kind"] == "launch":
@@ -103,6 +136,29 @@ class Bundle:
             return elements * width
         moved = [abs(step) * width for step in view.get("steps", []) if step]
         return min([whole, *moved])
+
+    def find_live(self) -> int:
+        """Bytes of the arena that hold something where the step needs most of them: what a
+        record reads or writes is there from the first that does to the last, what has a
+        name outside always, and memory that two buffers share counts once."""
+        records, buffers = self.plan["records"], self.plan["buffers"]
+        first, last = {}, {}
+        for number, record in enumerate(records):
+            for buffer in list_buffers(record):
+                first.setdefault(buffer, number)
+                last[buffer] = number
+        for port in self.plan["ports"]:
+            last[port["buffer"]] = len(records)
+            if port["role"] not in RESULTS:
+                first[port["buffer"]] = 0
+        return max(
+            count_covered(
+                (buffers[b]["offset"], buffers[b]["offset"] + buffers[b]["bytes"])
+                for b in first
+                if first[b] <= number <= last[b]
+            )
+            for number in range(len(records))
+        )
 
     def bytes_of(self, role: str, prefix: str = "") -> int:
         """Of the ports of a role."""
@@ -165,11 +221,17 @@ def make_zeros(count: int) -> np.ndarray:
     return np.frombuffer(sparse, np.uint8)
 
 
-def fill(memory: np.ndarray, dtype: str, random: np.random.Generator) -> None:
-    """What a block reads are small numbers."""
-    if dtype in DTYPES:
-        few = memory[: len(memory) // 8 * 8].view(DTYPES[dtype])[: 1 << 16]
+def fill(
+    memory: np.ndarray, dtype: str, limits: dict | None, random: np.random.Generator
+) -> None:
+    """What a block reads are small numbers, and indices that are as likely as others."""
+    if dtype not in DTYPES:
+        return
+    few = memory[: len(memory) // 8 * 8].view(DTYPES[dtype])[: 1 << 16]
+    if dtype.startswith("F"):
         few[:] = 1e-3 * random.standard_normal(few.shape)
+    elif limits:
+        few[:] = random.integers(limits.get("low", 0), limits["high"], few.shape)
 
 
 def run_block(entry: Entry, memories: list[np.ndarray]) -> Work:
@@ -192,7 +254,8 @@ def count_many(bundle: Bundle, record: dict) -> Work:
         for view in every[0]["operands"]:
             buffer = buffers[view["buffer"]]
             row.append(buffer["offset"])
-            fill(arena[row[-1] :][: buffer["bytes"]], buffer["dtype"], random)
+            memory = arena[row[-1] :][: buffer["bytes"]]
+            fill(memory, buffer["dtype"], bundle.limits_of(view), random)
         table = np.array([*row, 0, count], np.int64).view(np.uint8)
         block = run_block(bundle.entries(name)[0], [arena, table])
         work.add(block, sum(segment["extent"] for segment in every) / count)
@@ -207,7 +270,8 @@ def count_one(bundle: Bundle, record: dict) -> Work:
     for view in segment["operands"]:
         buffer = bundle.plan["buffers"][view["buffer"]]
         memories.append(make_zeros(buffer["bytes"]))
-        fill(memories[-1][: buffer["bytes"]], buffer["dtype"], random)
+        memory = memories[-1][: buffer["bytes"]]
+        fill(memory, buffer["dtype"], bundle.limits_of(view), random)
     for entry in bundle.entries(segment.get("kernel") or record["kernel"]):
         work.add(run_block(entry, memories), entry.grid)
         work.kernels += 1

@@ -68,6 +68,9 @@ def make_peers(case: Case, inputs: Inputs, notes: list[str]) -> dict[str, timing
     return made
 
 
+COPY_OF_SIZE = "a copy of as many bytes"
+
+
 def measure_copy(folder: pathlib.Path, moved: int, inputs: Inputs, rows: Rows) -> float:
     """GB/s of PyTorch's copy or, where that is missing, of a kernel that negates."""
     program = load(COPY, folder, inputs)
@@ -86,11 +89,15 @@ def measure(
     """The row of a case that moves as many useful bytes."""
     program, notes = load(case, folder, inputs), []
     sides = {"binade": program.run, **make_peers(case, inputs, notes)}
+    if peers.HAS_DEVICE:  # As large, so that what a call costs by itself is in both.
+        sides[COPY_OF_SIZE] = peers.copy(moved // 8)[0]
     times = timing.alternate(sides, ROUNDS)
     ours = times["binade"]
+    if COPY_OF_SIZE in times:
+        copy_gbs = moved / timing.median(times[COPY_OF_SIZE]) / 1e6
     row = report.kernel_row(case, moved, timing.median(ours), copy_gbs)
     for peer in sides:
-        if peer != "binade":
+        if peer not in ("binade", COPY_OF_SIZE):
             row["peers"][peer] = {
                 **timing.ratio(ours, times[peer]), "goal": case.peers[peer],
                 "ms": round(timing.median(times[peer]), 4),

@@ -6,7 +6,16 @@ import importlib
 from collections.abc import Callable
 
 import numpy as np
-from cases import BITSANDBYTES, COMPILED, FUSED, PASSES, TORCHAO, UNSCALED, Quantizer
+from cases import (
+    BITSANDBYTES,
+    COMPILED,
+    FUSED,
+    PASSES,
+    TORCHAO,
+    TWICE,
+    UNSCALED,
+    Quantizer,
+)
 
 try:
     import torch
@@ -110,11 +119,14 @@ def delayed(x, weight, old):
     return *encode(x, old), x.float().abs().amax()
 
 
-def both(x, weight, old):
-    down = x.view(-1, 128, x.shape[1])
-    return *group(x, weight, old), *encode(
-        down, down.float().abs().amax(1, keepdim=True)
-    )
+def turned(x, weight, old):
+    codes, scale = encode(x, old)
+    return codes, codes.t().contiguous(), scale, x.float().abs().amax()
+
+
+def down(x, weight, old):
+    groups = x.view(-1, 128, x.shape[1])
+    return encode(groups, groups.float().abs().amax(1, keepdim=True))
 
 
 def normalize(x, weight):
@@ -131,7 +143,7 @@ QUANTIZERS = {
     "row": row,
     "group": group,
     "delayed": delayed,
-    "both": both,
+    "turned": turned,
     "norm": norm,
 }
 
@@ -144,6 +156,9 @@ def quantizer(case: Quantizer, peer: str, x: np.ndarray) -> Call:
     if peer == COMPILED:
         function = torch.compile(QUANTIZERS[case.name], dynamic=False)
         return captured(lambda: function(wide, weight, old))
+    if peer == TWICE:
+        along, across = (torch.compile(f, dynamic=False) for f in (group, down))
+        return captured(lambda: (along(wide, weight, old), across(wide, weight, old)))
     assert peer == PASSES
     first = torch.compile(lambda x, w: normalize(x, w).bfloat16(), dynamic=False)
     second = torch.compile(

@@ -101,14 +101,15 @@ static FailureOr<KernelInfo> emit(const KernelSource &source,
     }
   if (leavesColumns)
     return emitColumns(source);
-  if (!loops)
-    return emitRows(source);
-  // Few elements, and sums that need sums, are one item's.
-  bool isLarge = loops->getElements() > 2 * kTaskElements;
-  bool isFull = loops->getKept() == 1;
-  return isFull && isLarge && !isChain && !hasLateResults(function, *loops)
-             ? emitFull(source)
-             : emitRows(source);
+  // Sums that need sums are one item's.
+  bool isFull = loops && loops->getKept() == 1 && !isChain &&
+                !hasLateResults(function, *loops);
+  if (source.shape && (isFull || !loops))
+    if (std::optional<Matrices> matrices = findTurnedResults(source))
+      return emitTurnedCodes(source, *matrices);
+  // So are few elements.
+  bool isLarge = loops && loops->getElements() > 2 * kTaskElements;
+  return isFull && isLarge ? emitFull(source) : emitRows(source);
 }
 
 static FailureOr<KernelInfo> emitKernel(func::FuncOp kernel, ModuleOp into,

@@ -134,7 +134,7 @@ struct ExpandExtF : ExpandCast<arith::ExtFOp> {
         (!from.isBF16() && !isByte))
       return rewriter.notifyMatchFailure(
           op, "not from 8 bits or from bf16 to f32 or f64");
-    if ((to.isF32() || to.isF16()) && isByte && isKept(from))
+    if ((to.isF32() || (to.isF16() && isByte)) && isKept(from))
       return rewriter.notifyMatchFailure(op, "left to the target");
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
     FloatLanes x(b, op.getIn());

@@ -38,6 +38,36 @@ int64_t mlir::binade::getNumElements(Value value) {
   return getTensor(value).getNumElements();
 }
 
+/// Codes of a byte in a word.
+static constexpr int64_t kCodesOfWord = 4;
+
+std::optional<Matrices> mlir::binade::findTurnedCodes(Operation *op) {
+  auto transpose = dyn_cast_or_null<TransposeOp>(op);
+  if (!transpose || getTensor(transpose).getElementTypeBitWidth() != 8)
+    return std::nullopt;
+  // First axes that stay, then those of columns, then those of rows.
+  ArrayRef<int64_t> order = transpose.getPermutation();
+  auto rank = static_cast<int64_t>(order.size()), first = int64_t(0);
+  while (first < rank && order[first] == first)
+    ++first;
+  if (first == rank)
+    return std::nullopt;
+  int64_t split = order[first];
+  for (int64_t axis = first; axis < rank; ++axis) {
+    int64_t from = axis - first + split;
+    if (order[axis] != (from < rank ? from : from - rank + first))
+      return std::nullopt;
+  }
+  ArrayRef<int64_t> shape = getTensor(transpose.getX()).getShape();
+  auto count = [&](int64_t begin, int64_t end) {
+    return ShapedType::getNumElements(shape.slice(begin, end - begin));
+  };
+  Matrices found = {count(0, first), count(first, split), count(split, rank)};
+  if (found.rows % kCodesOfWord != 0 || found.columns % kCodesOfWord != 0)
+    return std::nullopt;
+  return found;
+}
+
 Operation *mlir::binade::findFirstUser(Value value) {
   Operation *first = nullptr;
   for (Operation *user : value.getUsers())

@@ -4,35 +4,20 @@
 // that depends on the unit can be among its inputs, and no cycle can form. A
 // unit rises above what it comes to read, unless others have been placed above
 // it. Units of equal loops that one op reads become one, unless one of both may
-// wait for the other.
+// wait for the other; so do those that reduce to a number what another reads.
+// At last, codes that a GPU writes in two orders are one unit's.
 //===----------------------------------------------------------------------===//
 
 #include "Grouping.h"
 #include "binade/IR/Build.h"
+#include "binade/IR/Movement.h"
 #include <queue>
 
 using namespace mlir;
 using namespace mlir::binade;
 
-bool mlir::binade::isRecomputed(Operation *op) {
-  auto saysSo = [](Operation *op) {
-    auto kernelOp = dyn_cast_or_null<KernelOpInterface>(op);
-    return kernelOp && kernelOp.isRecomputed();
-  };
-  if (saysSo(op))
-    return true;
-  // Index arithmetic: what masks are made of.
-  return isa_and_nonnull<ElementwiseOpInterface>(op) &&
-         op->getNumResults() == 1 &&
-         isa<IntegerType>(getElementTypeOrSelf(op->getResult(0).getType())) &&
-         llvm::all_of(op->getOperands(), [&](Value operand) {
-           return saysSo(operand.getDefiningOp());
-         });
-}
-
-bool mlir::binade::isRecomputedOverMany(Operation *op) {
-  return isRecomputed(op) && isa<ElementwiseOpInterface>(op);
-}
+/// Codes in another order that one kernel writes: each takes shared memory.
+static constexpr int64_t kMostTurned = 4;
 
 static ArrayRef<int64_t> getShape(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
@@ -48,6 +33,7 @@ public:
       place(&op);
     for (OpOperand &operand : body.getTerminator()->getOpOperands())
       materialize(operand.get());
+    joinTurnedCodes();
     return sort();
   }
 
@@ -90,13 +76,18 @@ private:
         host = found->second;
     if (host && (!isRead[*host] || llvm::all_of(inputs, [&](unsigned input) {
           return input == *host || units[input].level < units[*host].level;
-        })))
-      return join(op, unit.schedule, *host, inputs);
-    for (unsigned input : inputs)
-      isRead[input] = true;
-    if (schedule == Schedule::MultiTensor)
-      overMany[op->getName()] = units.size();
-    add(op, std::move(unit));
+        }))) {
+      join(op, unit.schedule, *host, inputs);
+    } else {
+      for (unsigned input : inputs)
+        isRead[input] = true;
+      if (schedule == Schedule::MultiTensor)
+        overMany[op->getName()] = units.size();
+      add(op, std::move(unit));
+    }
+    if (unsigned own = unitOf.lookup(op);
+        schedule == Schedule::FullReduction && !isRead[own])
+      shareReading(own);
   }
 
   bool isBetter(unsigned host, unsigned than) const {
@@ -118,18 +109,64 @@ private:
                      !isRead[unit.level < guest.level ? host : input];
       if (!isApart)
         continue;
-      for (Operation *op : guest.ops)
-        unitOf[op] = host;
-      llvm::append_range(unit.ops, guest.ops);
-      llvm::sort(unit.ops, [&](Operation *x, Operation *y) {
-        return position.lookup(x) < position.lookup(y);
-      });
-      unit.level = std::max(unit.level, guest.level);
-      isRead[host] = isRead[host] || isRead[input];
-      guest.ops.clear();
+      merge(input, host);
       absorbed = true;
     }
     return absorbed;
+  }
+
+  void merge(unsigned from, unsigned into) {
+    Unit &unit = units[into], &guest = units[from];
+    for (Operation *op : guest.ops)
+      unitOf[op] = into;
+    llvm::append_range(unit.ops, guest.ops);
+    llvm::sort(unit.ops, [&](Operation *x, Operation *y) {
+      return position.lookup(x) < position.lookup(y);
+    });
+    unit.level = std::max(unit.level, guest.level);
+    if (isReduction(guest.schedule))
+      unit.schedule = guest.schedule;
+    isRead[into] = isRead[into] || isRead[from];
+    guest.ops.clear();
+  }
+
+  /// Merges a unit that reduces to numbers, and that nobody reads yet, into one
+  /// that reads all that it does anyway.
+  void shareReading(unsigned index) {
+    llvm::SetVector<Value> wanted = getMemory(units[index]);
+    llvm::SetVector<Operation *> readers;
+    for (Value value : wanted)
+      addReaders(value, readers);
+    for (Operation *reader : readers) {
+      auto found = unitOf.find(reader);
+      if (found == unitOf.end() || found->second == index ||
+          !canJoin(units[found->second], units[index]))
+        continue;
+      llvm::SetVector<Value> read = getMemory(units[found->second]);
+      if (llvm::all_of(wanted, [&](Value x) { return read.contains(x); }))
+        return merge(index, found->second);
+    }
+  }
+
+  /// Kernels of elements write codes in the other order too, if a GPU runs
+  /// them. What reads those waits for the kernel anyway.
+  void joinTurnedCodes() {
+    for (unsigned index = 0; index < units.size(); ++index) {
+      Operation *op =
+          units[index].ops.empty() ? nullptr : units[index].ops.front();
+      if (units[index].schedule != Schedule::Permute || !findTurnedCodes(op) ||
+          !getTarget(op))
+        continue;
+      auto host = unitOf.find(op->getOperand(0).getDefiningOp());
+      if (host == unitOf.end())
+        continue;
+      const Unit &unit = units[host->second];
+      bool hasRoom = llvm::count_if(unit.ops, findTurnedCodes) < kMostTurned;
+      if (hasRoom && unit.phase == units[index].phase &&
+          (unit.schedule == Schedule::Elementwise ||
+           unit.schedule == Schedule::FullReduction))
+        merge(index, host->second);
+    }
   }
 
   void add(Operation *op, Unit unit) {

@@ -4,6 +4,7 @@
 #define BINADE_LIB_KERNELS_GROUPING_H
 
 #include "binade/IR/Interface.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace mlir::binade {
 
@@ -35,6 +36,13 @@ bool isRecomputed(Operation *op);
 
 /// The same for kernels over many tensors, which look at one element.
 bool isRecomputedOverMany(Operation *op);
+
+/// What `unit` reads that its kernel does not compute.
+llvm::SetVector<Value> getMemory(const Unit &unit);
+
+/// Adds the ops whose kernels read `value`: they do so themselves, or by what
+/// is recomputed from it.
+void addReaders(Value value, llvm::SetVector<Operation *> &readers);
 
 } // namespace mlir::binade
 

@@ -56,11 +56,26 @@ static plan::Matmul build(MatmulOp op, const PlaceOf &place) {
   return matmul;
 }
 
+/// Of scales of blocks with `rows` rows: along rows, then summands.
+static std::vector<int64_t> getScaleStrides(Value scale, int64_t rows) {
+  int64_t length = getShape(scale).back();
+  if (rows == 1)
+    return {1, length};
+  return {length, 1};
+}
+
 static plan::Matmul build(ScaledMatmulOp op, const PlaceOf &place) {
   plan::Matmul matmul =
       build(op.getLhs(), false, op.getRhs(), true, op.getY(), place);
   matmul.lhsScale = place(op.getLhsScale());
   matmul.rhsScale = place(op.getRhsScale());
+  if (std::optional<ArrayRef<int64_t>> block = op.getBlock()) {
+    matmul.block = {(*block)[0], (*block)[1], (*block)[2]};
+    matmul.lhsScale->strides =
+        getScaleStrides(op.getLhsScale(), matmul.block->m);
+    matmul.rhsScale->strides =
+        getScaleStrides(op.getRhsScale(), matmul.block->n);
+  }
   return matmul;
 }
 
@@ -103,6 +118,10 @@ static plan::Convolution build(Op op, plan::Convolution::Direction direction,
 FailureOr<plan::Record> mlir::binade::buildLibraryCall(Operation *op,
                                                        const PlaceOf &place) {
   using Direction = plan::Convolution;
+  for (Type type : op->getOperandTypes())
+    if (getElementTypeOrSelf(type).isF64())
+      return op->emitError("products of f64 are not compiled; cast the sides "
+                           "to f32, or let the reference compute them");
   plan::Record record;
   bool known =
       llvm::TypeSwitch<Operation *, bool>(op)

@@ -19,6 +19,14 @@ static GpuMatrix getMatrix(const Plan &plan, const plan::View &view,
   return matrix;
 }
 
+static std::optional<GpuScale> getScale(const std::optional<plan::View> &view) {
+  if (!view)
+    return std::nullopt;
+  if (view->strides.empty())
+    return GpuScale();
+  return GpuScale{view->strides[0], view->strides[1]};
+}
+
 GpuProduct mlir::binade::getProduct(const Plan &plan,
                                     const plan::Matmul &matmul) {
   size_t axes = matmul.batch.size();
@@ -36,8 +44,10 @@ GpuProduct mlir::binade::getProduct(const Plan &plan,
     bias.columns = matmul.bias->strides.front();
   }
   product.accumulate = matmul.accumulate;
-  product.lhsScale = matmul.lhsScale.has_value();
-  product.rhsScale = matmul.rhsScale.has_value();
+  product.lhsScale = getScale(matmul.lhsScale);
+  product.rhsScale = getScale(matmul.rhsScale);
+  if (matmul.block)
+    product.block = {matmul.block->m, matmul.block->n, matmul.block->k};
   product.workspace = matmul.scratch.has_value();
   return product;
 }

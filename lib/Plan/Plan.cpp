@@ -107,6 +107,24 @@ std::vector<View> Matmul::getOperands() const {
   return operands;
 }
 
+/// How many scales there are of `entries` rows or columns and `terms` terms.
+static std::vector<std::int64_t> countScales(std::int64_t entries,
+                                             std::int64_t entryBlock,
+                                             std::int64_t terms,
+                                             std::int64_t termBlock) {
+  return {(entries - 1) / entryBlock + 1, (terms - 1) / termBlock + 1};
+}
+
+std::vector<std::int64_t> Matmul::getLhsScaleSizes() const {
+  return block ? countScales(m, block->m, k, block->k)
+               : std::vector<std::int64_t>();
+}
+
+std::vector<std::int64_t> Matmul::getRhsScaleSizes() const {
+  return block ? countScales(n, block->n, k, block->k)
+               : std::vector<std::int64_t>();
+}
+
 std::int64_t plan::findAlignment(std::span<const Buffer> buffers,
                                  const View &view) {
   const Buffer &buffer = buffers[view.buffer];

@@ -163,6 +163,15 @@ static std::map<std::string, std::string> readTexts(Fields &fields,
   return texts;
 }
 
+static std::optional<ScaleBlock> readScaleBlock(Fields &fields) {
+  std::vector<std::int64_t> sizes = fields.integers("block");
+  if (sizes.empty())
+    return std::nullopt;
+  if (sizes.size() != 3)
+    throw fields.error("block", "a list of 3 integers");
+  return ScaleBlock{sizes[0], sizes[1], sizes[2]};
+}
+
 static Matmul readMatmul(Fields &fields) {
   Matmul matmul;
   matmul.lhs = readView(fields, "lhs");
@@ -170,6 +179,7 @@ static Matmul readMatmul(Fields &fields) {
   matmul.out = readView(fields, "out");
   matmul.lhsScale = readOptionalView(fields, "lhs_scale");
   matmul.rhsScale = readOptionalView(fields, "rhs_scale");
+  matmul.block = readScaleBlock(fields);
   matmul.bias = readOptionalView(fields, "bias");
   matmul.batch = fields.integers("batch");
   matmul.m = fields.integer("m");

@@ -37,6 +37,7 @@ private:
   /// The kernel of what is no launch, which may have several entries.
   Result<void> checkKernel(const std::string &name);
   Result<void> check(const Matmul &matmul);
+  Result<void> checkScales(const Matmul &matmul);
   Result<void> checkTypes(const Matmul &matmul);
   Result<void> check(const Convolution &convolution);
   Result<void> checkGeometry(const Convolution &convolution);
@@ -216,6 +217,26 @@ Result<void> RecordValidator::check(const Matmul &matmul) {
   return checkTypes(matmul);
 }
 
+Result<void> RecordValidator::checkScales(const Matmul &matmul) {
+  if (const std::optional<ScaleBlock> &block = matmul.block) {
+    if (block->m < 1 || block->n < 1 || block->k < 1)
+      return fail("scales of blocks of " + std::to_string(block->m) + ", " +
+                  std::to_string(block->n) + " and " +
+                  std::to_string(block->k));
+    if (!matmul.lhsScale || !matmul.rhsScale || !matmul.batch.empty())
+      return fail("scales of blocks, expected those of both sides and no batch "
+                  "axes");
+    BINADE_CHECK(
+        checkStrided(*matmul.lhsScale, "lhs_scale", matmul.getLhsScaleSizes()));
+    return checkStrided(*matmul.rhsScale, "rhs_scale",
+                        matmul.getRhsScaleSizes());
+  }
+  for (const std::optional<View> *scale : {&matmul.lhsScale, &matmul.rhsScale})
+    if (*scale)
+      BINADE_CHECK(checkDense(**scale, "scale", {}));
+  return {};
+}
+
 Result<void> RecordValidator::checkTypes(const Matmul &matmul) {
   bool hasCodes = isCodeType(typeOf(matmul.lhs));
   if (isCodeType(typeOf(matmul.rhs)) != hasCodes)
@@ -233,8 +254,8 @@ Result<void> RecordValidator::checkTypes(const Matmul &matmul) {
     if (typeOf(**scale) != DType::F32)
       return fail("a scale of type " + std::string(name(typeOf(**scale))) +
                   ", expected F32");
-    BINADE_CHECK(checkDense(**scale, "scale", {}));
   }
+  BINADE_CHECK(checkScales(matmul));
   const View &bias = matmul.bias ? *matmul.bias : matmul.out;
   const View &lhs = hasCodes ? matmul.out : matmul.lhs;
   const View &rhs = hasCodes ? matmul.out : matmul.rhs;

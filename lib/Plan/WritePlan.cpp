@@ -149,6 +149,8 @@ static json write(const Matmul &matmul) {
     object["batch"] = matmul.batch;
   writeOptional(object, "lhs_scale", matmul.lhsScale);
   writeOptional(object, "rhs_scale", matmul.rhsScale);
+  if (matmul.block)
+    object["block"] = {matmul.block->m, matmul.block->n, matmul.block->k};
   writeOptional(object, "bias", matmul.bias);
   writeFlag(object, "accumulate", matmul.accumulate);
   writeFlag(object, "tf32", matmul.tf32);

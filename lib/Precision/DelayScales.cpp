@@ -2,6 +2,7 @@
 
 #include "binade/IR/AddPorts.h"
 #include "binade/IR/Build.h"
+#include "binade/IR/Movement.h"
 #include "binade/IR/Names.h"
 #include "binade/Precision/Passes.h"
 #include "llvm/Support/ScopedPrinter.h"
@@ -107,10 +108,33 @@ private:
         setPhase(made, getPhase(op));
   }
 
-  /// The largest magnitude of `x`; 0 for a NaN.
+  /// Whether the kernel that makes `x` may walk over rows: one of the ops that
+  /// lead to it element by element does.
+  static bool isMadeByRows(Value x) {
+    llvm::SetVector<Value> pending;
+    pending.insert(x);
+    for (unsigned next = 0; next < pending.size(); ++next) {
+      auto maker = pending[next].getDefiningOp<KernelOpInterface>();
+      if (!maker)
+        continue;
+      if (maker.getSchedule() == Schedule::RowReduction)
+        return true;
+      if (maker.getSchedule() == Schedule::Elementwise)
+        for (Value operand : maker->getOperands())
+          if (getNumElements(operand) == getNumElements(x))
+            pending.insert(operand);
+    }
+    return false;
+  }
+
+  /// The largest magnitude of `x`; 0 for a NaN. The kernel that makes `x` finds
+  /// it, or that of each row.
   Value measure(Value x) {
+    x = findBase(x);
     Value magnitude = AbsOp::create(b, buildCast(b, x, b.getF32Type()));
-    int64_t rank = cast<RankedTensorType>(x.getType()).getRank();
+    int64_t rank = getTensor(x).getRank();
+    if (isMadeByRows(x))
+      magnitude = ReduceMaxOp::create(b, magnitude, ArrayRef<int64_t>{--rank});
     if (rank > 0)
       magnitude = ReduceMaxOp::create(
           b, magnitude, llvm::to_vector(llvm::seq<int64_t>(0, rank)));

@@ -92,12 +92,33 @@ static void evaluateMatmul(MatmulOp op, Evaluation &e) {
   product.evaluate(e);
 }
 
+/// Codes times the scales of blocks of `rows` rows and `summands`; exact.
+static Tensor applyScales(Tensor codes, const Tensor &scales, int64_t rows,
+                          int64_t summands) {
+  int64_t columns = codes.getDimSize(1), length = scales.getDimSize(1);
+  for (auto [index, x] : llvm::enumerate(codes.getFloats())) {
+    int64_t row = int64_t(index) / columns / rows,
+            block = int64_t(index) % columns / summands;
+    x *= scales[rows == 1 ? block * length + row : row * length + block];
+  }
+  return codes;
+}
+
 static void evaluateScaledMatmul(ScaledMatmulOp op, Evaluation &e) {
-  Product product{e[op.getLhs()], e[op.getRhs()], false, true};
-  product.scale = e[op.getLhsScale()].getFloats().front() *
-                  e[op.getRhsScale()].getFloats().front();
-  product.factors = 2;
-  product.evaluate(e);
+  const Tensor &lhs = e[op.getLhs()], &rhs = e[op.getRhs()],
+               &lhsScale = e[op.getLhsScale()], &rhsScale = e[op.getRhsScale()];
+  auto evaluate = [&](const Tensor &left, const Tensor &right, double scale) {
+    Product product{left, right, false, true};
+    product.scale = scale;
+    product.factors = 2;
+    product.evaluate(e);
+  };
+  std::optional<ArrayRef<int64_t>> block = op.getBlock();
+  if (!block)
+    return evaluate(
+        lhs, rhs, lhsScale.getFloats().front() * rhsScale.getFloats().front());
+  evaluate(applyScales(lhs, lhsScale, (*block)[0], (*block)[2]),
+           applyScales(rhs, rhsScale, (*block)[1], (*block)[2]), 1.0);
 }
 
 void mlir::binade::addContraction(Reference &reference) {

@@ -20,8 +20,9 @@ const std::optional<plan::View> &scratchOf(const plan::Record &record);
 // By own code: every element is one chain of fused multiply-adds in f32, in
 // the order of the contracted axis (of a convolution: kernel position, then
 // channel; of a weight gradient: sample, then output position), then bias, then
-// the old element, then one rounding. The bits depend on nothing else: not on
-// threads, vector width or blocks.
+// the old element, then one rounding. With scales of blocks there is a chain
+// for each block of terms, and one over these. The bits depend on nothing else:
+// not on threads, vector width or tiles.
 std::unique_ptr<Operation> createOwnMatmul(const plan::Matmul &matmul,
                                            const Memory &memory,
                                            unsigned threads);

@@ -48,6 +48,10 @@ struct Data::Implementation {
   const std::string *findConstant(std::string_view input) const;
   const IndexCheck *findCheck(const Tensor &input) const;
   Error missing(const std::string &tensor, const Tensor &input) const;
+  /// Where the input's batch is to be written now.
+  std::span<std::byte> getMemory(const Tensor &input) const {
+    return program->find(Role::Batch, input.name)->bytes;
+  }
 
   const Program *program;
   DataOptions options;
@@ -426,7 +430,7 @@ Data::Implementation::fill(const Source &source,
   std::uint64_t size = byteSize(source.tensor.dtype);
   std::uint64_t bytes = source.length * size;
   bool same = source.tensor.dtype == source.input.dtype;
-  std::span<std::byte> into = source.input.bytes;
+  std::span<std::byte> memory = getMemory(source.input), into = memory;
   if (!same) {
     narrow.resize(bytes * samples.size());
     into = narrow;
@@ -439,14 +443,14 @@ Data::Implementation::fill(const Source &source,
       return done;
   }
   if (!same)
-    widen(source.tensor.dtype, narrow, source.input.dtype, source.input.bytes);
+    widen(source.tensor.dtype, narrow, source.input.dtype, memory);
   return {};
 }
 
 Result<void> Data::fill(std::span<const std::uint64_t> samples) const {
   for (const Implementation::Constant &constant : implementation->constants)
-    std::memcpy(constant.input.bytes.data(), constant.bytes.data(),
-                constant.bytes.size());
+    std::memcpy(implementation->getMemory(constant.input).data(),
+                constant.bytes.data(), constant.bytes.size());
   for (const Implementation::Source &source : implementation->sources)
     if (Result<void> done = implementation->fill(source, samples); !done)
       return done;

@@ -3,6 +3,7 @@
 #include "InitialValues.h"
 #include "ParameterStorage.h"
 #include "ProgramImplementation.h"
+#include "ThreadTeam.h"
 #include "binade/Container/FloatConversion.h"
 #include "binade/Container/Philox.h"
 #include "binade/Container/Printable.h"
@@ -98,13 +99,20 @@ double binade::drawInitial(const RandomInit &random, std::string_view name,
 /// Values are rounded to f32, then to the tensor's type.
 static void fillRandomly(const Tensor &tensor, const RandomInit &random,
                          std::uint64_t seed) {
+  constexpr std::size_t kPart = 1 << 16; // Elements that a thread takes.
   InitialValues values(random, tensor.name, seed);
   std::size_t count = countElements(tensor);
-  for (std::size_t start = 0; start < count; start += 4) {
-    std::array<double, 4> four = values.draw(start / 4);
-    for (std::size_t i = 0; i < std::min<std::size_t>(4, count - start); ++i)
-      store(tensor, start + i, static_cast<float>(four[i]));
-  }
+  auto fill = [&](std::int64_t part, unsigned) {
+    std::size_t begin = static_cast<std::size_t>(part) * kPart;
+    std::size_t end = std::min(begin + kPart, count);
+    for (std::size_t start = begin; start < end; start += 4) {
+      std::array<double, 4> four = values.draw(start / 4);
+      for (std::size_t i = 0; i < std::min<std::size_t>(4, end - start); ++i)
+        store(tensor, start + i, static_cast<float>(four[i]));
+    }
+  };
+  auto parts = static_cast<std::int64_t>((count + kPart - 1) / kPart);
+  ThreadTeam::get().parallelFor(defaultThreadCount(), parts, fill);
 }
 
 /// Index of the first element that is not finite.

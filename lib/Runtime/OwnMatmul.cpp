@@ -9,6 +9,7 @@
 #include "Contraction.h"
 #include "TiledOperation.h"
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 using namespace binade;
@@ -49,11 +50,18 @@ private:
   void multiplyRows(const Position &at, std::int64_t row, std::int64_t column,
                     std::int64_t columns, const float *rhs,
                     float *memory) const;
+  /// Adds `sums` of one block of terms, from `depth` on, times their scales.
+  void addScaled(const float *sums, float *totals, std::int64_t row,
+                 std::int64_t rows, std::int64_t column, std::int64_t columns,
+                 std::int64_t depth) const;
   void runPrivately(const ExecutionContext &context);
   void runShared(const ExecutionContext &context);
 
   Operand lhs, rhs, out;
   std::optional<Address> lhsScale, rhsScale, bias;
+  std::optional<ScaleBlock> block;
+  /// From block to block, along entries and terms.
+  std::vector<std::int64_t> lhsScaleStrides, rhsScaleStrides;
   DType biasType = DType::F32;
   std::int64_t biasStride = 0;
   std::vector<std::int64_t> batch;
@@ -67,6 +75,7 @@ private:
   std::int64_t itemColumns;  ///< Columns of one item.
   Position base = {};
   std::byte *biasBase = nullptr;
+  const float *lhsScales = nullptr, *rhsScales = nullptr;
   float scale = 1;
 };
 } // namespace
@@ -75,11 +84,16 @@ OwnMatmul::OwnMatmul(const Matmul &matmul, const Memory &memory,
                      unsigned threadCount)
     : TiledOperation(threadCount), lhs(matmul.lhs, memory),
       rhs(matmul.rhs, memory), out(matmul.out, memory), batch(matmul.batch),
-      m(matmul.m), n(matmul.n), k(matmul.k), accumulate(matmul.accumulate) {
-  if (matmul.lhsScale)
+      block(matmul.block), m(matmul.m), n(matmul.n), k(matmul.k),
+      accumulate(matmul.accumulate) {
+  if (matmul.lhsScale) {
     lhsScale = memory.addressOf(*matmul.lhsScale);
-  if (matmul.rhsScale)
+    lhsScaleStrides = matmul.lhsScale->strides;
+  }
+  if (matmul.rhsScale) {
     rhsScale = memory.addressOf(*matmul.rhsScale);
+    rhsScaleStrides = matmul.rhsScale->strides;
+  }
   if (matmul.bias) {
     bias = memory.addressOf(*matmul.bias);
     biasType = memory.typeOf(*matmul.bias);
@@ -90,7 +104,8 @@ OwnMatmul::OwnMatmul(const Matmul &matmul, const Memory &memory,
   // Equal pieces of the contracted axis, such that a right panel fits in the
   // first-level cache.
   std::int64_t pieces = (k + 383) / 384;
-  depthBlock = roundUp((k + pieces - 1) / pieces, 8);
+  depthBlock =
+      block ? std::min(block->k, k) : roundUp((k + pieces - 1) / pieces, 8);
   std::int64_t paddedColumns = roundUp(n, kernels.columns);
   constexpr std::int64_t privateLimit = 1 << 18, shareLimit = 6 << 20;
   packsPrivately = batchCount > 1 && paddedColumns * k <= privateLimit;
@@ -112,9 +127,9 @@ OwnMatmul::OwnMatmul(const Matmul &matmul, const Memory &memory,
   rowBlock = std::min(rowBlock, roundUp(m, kernels.rows));
 
   sharedFloats = packsPrivately ? 0 : shareColumns * k;
-  privateFloats = roundUp(rowBlock * depthBlock + 16, 16) // left panels
-                  + rowBlock * itemColumns                // sums
-                  + itemColumns                           // bias
+  privateFloats = roundUp(rowBlock * depthBlock + 16, 16)    // left panels
+                  + (block ? 2 : 1) * rowBlock * itemColumns // sums
+                  + itemColumns                              // bias
                   + (packsPrivately ? itemColumns * k : 0);
   privateFloats = roundUp(privateFloats, 16);
   sharedFloats = roundUp(sharedFloats, 16);
@@ -149,7 +164,8 @@ void OwnMatmul::multiplyRows(const Position &at, std::int64_t row,
   std::int64_t rows = std::min(rowBlock, m - row);
   float *left = memory;
   float *sums = left + roundUp(rowBlock * depthBlock + 16, 16);
-  float *biasRow = sums + rowBlock * itemColumns;
+  float *totals = sums + (block ? rowBlock * itemColumns : 0);
+  float *biasRow = totals + rowBlock * itemColumns;
   if (bias) {
     tile::Source source{biasBase +
                             column * biasStride *
@@ -179,8 +195,8 @@ void OwnMatmul::multiplyRows(const Position &at, std::int64_t row,
   for (std::int64_t depth = 0; depth < k; depth += depthBlock) {
     product.depth = std::min(depthBlock, k - depth);
     product.right = right + depth * kernels.columns;
-    product.first = depth == 0;
-    product.last = depth + product.depth == k;
+    product.first = block || depth == 0;
+    product.last = !block && depth + product.depth == k;
     tile::Source source{
         lhs.element(at.lhs, row * lhs.rowStride + depth * lhs.columnStride),
         lhs.dtype,
@@ -190,6 +206,32 @@ void OwnMatmul::multiplyRows(const Position &at, std::int64_t row,
         lhs.columnStride};
     kernels.pack(source, kernels.rows, left, product.depth * kernels.rows);
     kernels.multiply(product);
+    if (block)
+      addScaled(sums, totals, row, rows, column, columns, depth);
+  }
+  if (!block)
+    return;
+  // Nothing is left to multiply.
+  product.sums = totals;
+  product.depth = 0;
+  product.first = false;
+  product.last = true;
+  kernels.multiply(product);
+}
+
+void OwnMatmul::addScaled(const float *sums, float *totals, std::int64_t row,
+                          std::int64_t rows, std::int64_t column,
+                          std::int64_t columns, std::int64_t depth) const {
+  const float *left = lhsScales + depth / block->k * lhsScaleStrides[1],
+              *right = rhsScales + depth / block->k * rhsScaleStrides[1];
+  for (std::int64_t i = 0; i < rows; ++i) {
+    float own = left[(row + i) / block->m * lhsScaleStrides[0]];
+    for (std::int64_t j = 0; j < columns; ++j) {
+      std::int64_t at = i * itemColumns + j;
+      totals[at] = std::fma(sums[at] * own,
+                            right[(column + j) / block->n * rhsScaleStrides[0]],
+                            depth == 0 ? 0.0f : totals[at]);
+    }
   }
 }
 
@@ -236,10 +278,16 @@ void OwnMatmul::runShared(const ExecutionContext &context) {
 void OwnMatmul::run(const ExecutionContext &context) {
   base = {lhs.address.at(context.iteration), rhs.address.at(context.iteration),
           out.address.at(context.iteration)};
+  auto find = [&](const std::optional<Address> &side) {
+    return side ? reinterpret_cast<const float *>(side->at(context.iteration))
+                : nullptr;
+  };
+  lhsScales = find(lhsScale);
+  rhsScales = find(rhsScale);
   scale = 1;
-  for (const std::optional<Address> *side : {&lhsScale, &rhsScale})
-    if (*side)
-      scale *= *reinterpret_cast<const float *>((*side)->at(context.iteration));
+  for (const float *side : {lhsScales, rhsScales})
+    if (side && !block)
+      scale *= *side;
   if (bias)
     biasBase = bias->at(context.iteration);
   if (packsPrivately)

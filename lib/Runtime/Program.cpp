@@ -251,11 +251,13 @@ Result<void> Program::Implementation::fillTransient(std::byte value) {
   return {};
 }
 
-Tensor Program::Implementation::tensorOf(const Port &port) const {
+Tensor Program::Implementation::tensorOf(const Port &port,
+                                         bool isToBeRead) const {
   const Buffer &buffer = plan.buffers[port.buffer];
   std::span<std::byte> bytes;
   if (engine)
-    bytes = engine->access(static_cast<std::size_t>(&port - plan.ports.data()));
+    bytes = engine->access(static_cast<std::size_t>(&port - plan.ports.data()),
+                           isToBeRead);
   else
     bytes = {arena.data() + buffer.offset, buffer.bytes};
   return {port.role, port.name, buffer.dtype, buffer.shape, bytes};
@@ -287,12 +289,28 @@ std::vector<Tensor> Program::tensors() const {
   return all;
 }
 
+std::vector<Tensor> Program::read(Role role) const {
+  std::vector<Tensor> all;
+  for (const Port &port : implementation->plan.ports)
+    if (port.role == role)
+      all.push_back(implementation->tensorOf(port, /*isToBeRead=*/true));
+  return all;
+}
+
 std::vector<Tensor> Program::tensors(Role role) const {
   std::vector<Tensor> all;
   for (const Port &port : implementation->plan.ports)
     if (port.role == role)
       all.push_back(implementation->tensorOf(port));
   return all;
+}
+
+Result<void> Program::Implementation::clear(const Port &port) {
+  if (engine)
+    return engine->clear(static_cast<std::size_t>(&port - plan.ports.data()));
+  std::span<std::byte> bytes = tensorOf(port).bytes;
+  std::memset(bytes.data(), 0, bytes.size());
+  return {};
 }
 
 Result<void> Program::Implementation::clear() {
@@ -306,31 +324,32 @@ Result<void> Program::Implementation::clear() {
   return {};
 }
 
-Result<void> Program::Implementation::execute(RecordList list) {
+Result<void> Program::Implementation::execute(RecordList list,
+                                              const FillNext &fillNext) {
   if (Result<void> done = clear(); !done)
     return done;
   double begin = profiler ? profiler->now() : 0;
   if (!engine)
     executor.run(list);
-  else if (Result<void> done = engine->run(list); !done)
+  else if (Result<void> done = engine->run(list, fillNext); !done)
     return done;
   if (profiler)
     profiler->add({list, begin, profiler->now()});
   return {};
 }
 
-Result<void> Program::run() {
-  if (Result<void> done = implementation->execute(RecordList::Step); !done)
+Result<void> Program::run(const FillNext &fillNext) {
+  if (auto done = implementation->execute(RecordList::Step, fillNext); !done)
     return done;
-  for (const Port *accumulator : implementation->accumulators) {
-    std::span<std::byte> bytes = implementation->tensorOf(*accumulator).bytes;
-    std::memset(bytes.data(), 0, bytes.size());
-  }
+  for (const Port *accumulator : implementation->accumulators)
+    if (auto done = implementation->clear(*accumulator); !done)
+      return done;
   return {};
 }
 
-Result<double> Program::accumulate() {
-  if (auto done = implementation->execute(RecordList::Accumulation); !done)
+Result<double> Program::accumulate(const FillNext &fillNext) {
+  if (auto done = implementation->execute(RecordList::Accumulation, fillNext);
+      !done)
     return done.takeError();
   return *readScalar(*this, Role::Metric, kBatchLoss);
 }

@@ -38,12 +38,14 @@ struct Program::Implementation {
   void findTransient();
   /// Writes `value` to all memory that has no meaning before a step.
   Result<void> fillTransient(std::byte value);
-  Result<void> execute(RecordList list);
+  Result<void> execute(RecordList list, const FillNext &fillNext = {});
   Profiler::Implementations getImplementations() const;
   Result<Ceilings> measureCeilings();
   /// Before a step or an evaluation.
   Result<void> clear();
-  Tensor tensorOf(const plan::Port &port) const;
+  Tensor tensorOf(const plan::Port &port, bool isToBeRead = false) const;
+  /// Writes zeros to a port of training state.
+  Result<void> clear(const plan::Port &port);
 
   // Initial values.
   Result<void> start(const plan::Port &port, std::uint64_t seed) const;

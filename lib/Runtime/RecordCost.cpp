@@ -98,9 +98,10 @@ RecordCost CostCounter::count(const Matmul &matmul) const {
     bytes += out;
   if (matmul.bias)
     bytes += cover(*matmul.bias, std::array{matmul.n});
-  for (const std::optional<View> *scale : {&matmul.lhsScale, &matmul.rhsScale})
-    if (*scale)
-      bytes += cover(**scale, {});
+  if (matmul.lhsScale)
+    bytes += cover(*matmul.lhsScale, matmul.getLhsScaleSizes());
+  if (matmul.rhsScale)
+    bytes += cover(*matmul.rhsScale, matmul.getRhsScaleSizes());
   double flops = 2;
   for (std::int64_t size : sizes(matmul.m, matmul.n))
     flops *= static_cast<double>(size);

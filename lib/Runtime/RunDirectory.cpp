@@ -185,8 +185,8 @@ static Result<void> readState(Program &program, const std::string &checkpoint,
       return found.takeError();
     restored += found->tensors;
   }
-  for (const Tensor &tensor : program.tensors())
-    needed += plan::isTrainingState(tensor.role);
+  for (const plan::Port &port : program.getPlan().ports)
+    needed += plan::isTrainingState(port.role);
   if (restored != needed)
     return Error{printable(checkpoint),
                  "has " + std::to_string(restored) + " of the " +

@@ -163,13 +163,16 @@ void Program::keep(const Port &port, std::span<const float> values) {
 
 Result<void> Program::save(const std::string &path) const {
   std::vector<TensorBytes> stored;
-  for (const Tensor &tensor : tensors())
-    if (isTrainingState(tensor.role))
-      stored.push_back({stateName(tensor.role, tensor.name),
-                        tensor.dtype,
-                        {tensor.shape.begin(), tensor.shape.end()},
-                        tensor.bytes});
   const Plan &plan = getPlan();
+  for (const Port &port : plan.ports) {
+    if (!isTrainingState(port.role))
+      continue;
+    Tensor tensor = implementation->tensorOf(port, /*isToBeRead=*/true);
+    stored.push_back({stateName(tensor.role, tensor.name),
+                      tensor.dtype,
+                      {tensor.shape.begin(), tensor.shape.end()},
+                      tensor.bytes});
+  }
   SafetensorsMetadata metadata = {{"format", "binade-state"},
                                   {"format_version", "1"},
                                   {"model", plan.model},

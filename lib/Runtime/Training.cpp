@@ -1,6 +1,7 @@
 //===- Training.cpp - Run a training step over data -----------------------===//
 
 #include "binade/Runtime/Training.h"
+#include "BatchFeed.h"
 #include "EventFile.h"
 #include "HeldOut.h"
 #include "MetricsFile.h"
@@ -23,8 +24,8 @@ public:
                const TrainOptions &options)
       : program(program), data(data), heldOut(heldOut), options(options),
         guard(program, data, options),
-        order(options.order, heldOut.getTrainingSamples(), data.getBatch(),
-              options.seed) {}
+        feed(data, SampleOrder(options.order, heldOut.getTrainingSamples(),
+                               data.getBatch(), options.seed)) {}
 
   Result<void> check();
   Result<TrainSummary>
@@ -53,10 +54,9 @@ private:
   const HeldOut &heldOut;
   const TrainOptions &options;
   NumericGuard guard;
-  SampleOrder order;
-  std::span<const std::uint64_t> samples; ///< Of the step's batch.
-  Manifest manifest;                      ///< Where the run stands.
-  std::int64_t savedStep = 0;             ///< Of the newest checkpoint.
+  BatchFeed feed;
+  Manifest manifest;          ///< Where the run stands.
+  std::int64_t savedStep = 0; ///< Of the newest checkpoint.
   std::optional<RunDirectory> directory;
   std::optional<MetricsFile> metricsFile;
   std::optional<EventFile> eventFile;
@@ -100,16 +100,17 @@ Result<StepMetrics> TrainingLoop::runStep(std::int64_t step) {
   std::int64_t batches = program.getPlan().batches;
   double losses = 0;
   for (std::int64_t batch = 1; batch <= batches; ++batch) {
-    samples = order.next();
-    if (Result<void> filled = data.fill(samples); !filled)
+    if (Result<void> filled = feed.next(); !filled)
       return filled.takeError();
     if (batch < batches) {
-      Result<double> loss = program.accumulate();
+      Result<double> loss = program.accumulate(feed.getFillNext());
       if (!loss)
         return loss.takeError();
       losses += *loss;
     } else {
-      if (Result<void> done = program.run(); !done)
+      FillNext fillNext =
+          step < options.steps ? feed.getFillNext() : FillNext();
+      if (Result<void> done = program.run(fillNext); !done)
         return done.takeError();
       losses += *metric("loss");
     }
@@ -150,7 +151,7 @@ Result<void> TrainingLoop::saveGradients(const StepMetrics &metrics) const {
   auto batches = static_cast<double>(program.getPlan().batches);
   auto inverse =
       static_cast<float>(1.0 / (metrics.lossScale.value_or(1.0) * batches));
-  std::vector<Tensor> gradients = program.tensors(Role::Gradient);
+  std::vector<Tensor> gradients = program.read(Role::Gradient);
   std::vector<std::vector<float>> values;
   std::vector<TensorBytes> stored;
   for (const Tensor &tensor : gradients) {
@@ -245,7 +246,7 @@ Result<void> TrainingLoop::takeUp(Manifest restored) {
   manifest.step = savedStep = restored.step;
   manifest.skipped = restored.skipped;
   manifest.skippedInRow = restored.skippedInRow;
-  order.skip(
+  feed.skip(
       static_cast<std::uint64_t>(restored.step * program.getPlan().batches));
   if (options.notify)
     options.notify("resumed after step " + std::to_string(restored.step));
@@ -296,9 +297,9 @@ TrainingLoop::run(const std::function<void(const StepMetrics &)> &listener) {
       summary.evalStep = step;
     }
     summary.milliseconds += metrics->milliseconds;
-    summary.epochs = order.getEpoch() + 1;
+    summary.epochs = feed.getEpoch() + 1;
     if (std::optional<Error> error =
-            guard.judge(*metrics, manifest.skippedInRow, samples,
+            guard.judge(*metrics, manifest.skippedInRow, feed.getSamples(),
                         path("final.safetensors")))
       return *std::move(error);
     if (options.saveEvery > 0 && step % options.saveEvery == 0)

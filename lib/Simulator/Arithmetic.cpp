@@ -264,6 +264,15 @@ static LaneFunction getIntegerFunction(Operation *op, Type type) {
           return static_cast<U>(extendSign(x, width) >> y);
         });
       })
+      .Case<math::CtPopOp>([&](auto) {
+        return
+            [](const uint64_t *x) -> uint64_t { return llvm::popcount(x[0]); };
+      })
+      .Case<math::CountTrailingZerosOp>([&](auto) {
+        return [width](const uint64_t *x) -> uint64_t {
+          return std::min<uint64_t>(llvm::countr_zero(x[0]), width);
+        };
+      })
       .Default([](auto) { return LaneFunction(); });
 }
 

@@ -1,7 +1,8 @@
 //===- Simulator.cpp - GPU kernels without a GPU --------------------------===//
 //
 // Blocks run one after the other. Threads of a block run one after the other,
-// too, each up to its next barrier or exchange: there the others catch up.
+// too, each up to its next barrier or exchange: there the others catch up. On a
+// device any may come first, so that a launch can ask for another order.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,9 +15,20 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include <deque>
+#include <numeric>
+#include <random>
 
 using namespace mlir;
 using namespace mlir::binade;
+
+/// The numbers below `count` in the order of a launch.
+static std::vector<int64_t> getOrder(int64_t count, uint64_t seed) {
+  std::vector<int64_t> order(count);
+  std::iota(order.begin(), order.end(), int64_t(0));
+  if (seed != 0)
+    std::shuffle(order.begin(), order.end(), std::mt19937_64(seed));
+  return order;
+}
 
 namespace {
 class Simulation {
@@ -44,8 +56,10 @@ public:
   }
 
   LogicalResult run() {
+    auto [bx, by, bz] = launch.block;
+    threadOrder = getOrder(bx * by * bz, launch.order);
     auto [x, y, z] = launch.grid;
-    for (int64_t block = 0; block < x * y * z; ++block) {
+    for (int64_t block : getOrder(x * y * z, launch.order)) {
       machine.block = static_cast<int32_t>(block);
       machine.blockId = {block % x, block / x % y, block / x / y};
       machine.epoch = 0;
@@ -87,13 +101,15 @@ private:
   LogicalResult runBlock() {
     startThreads();
     while (true) {
-      for (Thread &thread : threads)
+      for (int64_t number : threadOrder) {
+        Thread &thread = threads[number];
         while (thread.state == Thread::State::Running) {
           const Instruction &next = program.instructions[thread.next++];
           next.action(machine, thread);
           if (machine.hasFailed())
             return failure();
         }
+      }
       bool isExchanged = false;
       for (size_t first = 0; first < threads.size(); first += kWarp)
         isExchanged |= exchange(MutableArrayRef(threads).slice(
@@ -164,6 +180,7 @@ private:
   std::deque<std::vector<char>> constants;
   size_t firstOfBlock = 0; ///< Memory of a block, behind that of the launch.
   std::vector<Thread> threads;
+  std::vector<int64_t> threadOrder;
 };
 } // namespace
 

@@ -52,10 +52,10 @@ public:
     add(matmul.out, shape(matmul.m, matmul.n), true);
     if (matmul.bias)
       add(*matmul.bias, {matmul.n}, false);
-    for (const std::optional<plan::View> *scale :
-         {&matmul.lhsScale, &matmul.rhsScale})
-      if (*scale)
-        add(**scale, {}, false);
+    if (matmul.lhsScale)
+      add(*matmul.lhsScale, matmul.getLhsScaleSizes(), false);
+    if (matmul.rhsScale)
+      add(*matmul.rhsScale, matmul.getRhsScaleSizes(), false);
   }
 
   void add(const plan::Copy &copy) {

@@ -92,14 +92,15 @@ public:
     int64_t right = getOffset(matmul.rhs, index, 0, j);
     size_t rows = matmul.batch.size();
     ExactSum sum;
-    for (int64_t l = 0; l < matmul.k; ++l)
-      sum.add(readBefore(Lhs, left + l * matmul.lhs.strides[rows + 1]) *
-              readBefore(Rhs, right + l * matmul.rhs.strides[rows]));
-    // Behind the bias, or in its place.
-    size_t scales = Bias + matmul.bias.has_value();
-    for (size_t scale = scales; scale < execution.accesses.size(); ++scale)
-      sum.scale(readElement(execution.accesses[scale].dtype,
-                            execution.before[scale], 0));
+    int64_t length = matmul.block ? matmul.block->k : matmul.k;
+    for (int64_t begin = 0; begin < matmul.k; begin += length) {
+      ExactSum part;
+      for (int64_t l = begin; l < std::min(matmul.k, begin + length); ++l)
+        part.add(readBefore(Lhs, left + l * matmul.lhs.strides[rows + 1]) *
+                 readBefore(Rhs, right + l * matmul.rhs.strides[rows]));
+      multiplyByScales(part, i, j, begin);
+      sum.add(part);
+    }
     int64_t out = getOffset(matmul.out, index, i, j);
     if (matmul.bias)
       sum.add(readBefore(Bias, j * matmul.bias->strides.front()));
@@ -129,7 +130,27 @@ private:
     return offset;
   }
 
-  double readBefore(Operand operand, int64_t element) const {
+  /// By those of row i, column j and the terms from `term` on.
+  void multiplyByScales(ExactSum &sum, int64_t i, int64_t j,
+                        int64_t term) const {
+    // Behind the bias, or in its place.
+    size_t access = Bias + matmul.bias.has_value();
+    auto multiply = [&](const std::optional<plan::View> &scale, int64_t entry,
+                        int64_t entryBlock) {
+      if (!scale)
+        return;
+      int64_t element = 0;
+      if (matmul.block)
+        element = entry / entryBlock * scale->strides[0] +
+                  term / matmul.block->k * scale->strides[1];
+      sum.scale(readBefore(access++, element));
+    };
+    plan::ScaleBlock block = matmul.block.value_or(plan::ScaleBlock());
+    multiply(matmul.lhsScale, i, block.m);
+    multiply(matmul.rhsScale, j, block.n);
+  }
+
+  double readBefore(size_t operand, int64_t element) const {
     return readElement(execution.accesses[operand].dtype,
                        execution.before[operand], element);
   }

@@ -19,6 +19,11 @@ struct ExactSum {
     magnitude += std::fabs(term);
     ++terms;
   }
+  void add(const ExactSum &part) {
+    value += part.value;
+    magnitude += part.magnitude;
+    terms += part.terms;
+  }
   /// A rounding more.
   void scale(double factor) {
     value *= factor;

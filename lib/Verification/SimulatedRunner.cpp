@@ -53,6 +53,7 @@ private:
   std::vector<OwningOpRef<ModuleOp>> modules;
   std::vector<llvm::StringMap<gpu::GPUFuncOp>> kernels; ///< Of each module.
   std::map<const plan::Record *, std::vector<DeviceStart>> starts;
+  uint64_t executions = 0; ///< Each in another order of threads.
 };
 } // namespace
 
@@ -105,6 +106,7 @@ Result<void> SimulatedRunner::run(DeviceStart &start,
   llvm::copy(start.entry->grid, launch.grid.begin());
   llvm::copy(start.entry->block, launch.block.begin());
   launch.grid.front() = start.blocks;
+  launch.order = executions++;
   if (start.table.empty()) {
     for (auto [view, type] :
          llvm::zip(start.operands, kernel.getArgumentTypes())) {

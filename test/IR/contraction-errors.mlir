@@ -75,3 +75,43 @@ func.func @scaled_wrong_result(%a: tensor<8x64xf8E4M3FN>, %b: tensor<32x64xf8E4M
   %r = binade.scaled_matmul %a, %s, %b, %s : (tensor<8x64xf8E4M3FN>, tensor<f32>, tensor<32x64xf8E4M3FN>, tensor<f32>) -> tensor<32x8xf32>
   return
 }
+
+// -----
+
+func.func @scaled_by_a_vector(%a: tensor<8x64xf8E4M3FN>, %b: tensor<32x64xf8E4M3FN>, %s: tensor<8xf32>, %t: tensor<f32>) {
+  // expected-error@+1 {{expects one scale for each side, got 'tensor<8xf32>' and 'tensor<f32>'}}
+  %r = binade.scaled_matmul %a, %s, %b, %t : (tensor<8x64xf8E4M3FN>, tensor<8xf32>, tensor<32x64xf8E4M3FN>, tensor<f32>) -> tensor<8x32xf32>
+  return
+}
+
+// -----
+
+func.func @scaled_block_of_nothing(%a: tensor<8x64xf8E4M3FN>, %s: tensor<1x8xf32>) {
+  // expected-error@+1 {{expects a block of three positive numbers and sides of rank 2, got [1, 0, 128] and 'tensor<8x64xf8E4M3FN>'}}
+  %r = binade.scaled_matmul %a, %s, %a, %s {block = array<i64: 1, 0, 128>} : (tensor<8x64xf8E4M3FN>, tensor<1x8xf32>, tensor<8x64xf8E4M3FN>, tensor<1x8xf32>) -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
+func.func @scaled_blocks_of_batches(%a: tensor<2x8x64xf8E4M3FN>, %s: tensor<1x8xf32>) {
+  // expected-error@+1 {{sides of rank 2, got [1, 1, 128] and 'tensor<2x8x64xf8E4M3FN>'}}
+  %r = binade.scaled_matmul %a, %s, %a, %s {block = array<i64: 1, 1, 128>} : (tensor<2x8x64xf8E4M3FN>, tensor<1x8xf32>, tensor<2x8x64xf8E4M3FN>, tensor<1x8xf32>) -> tensor<2x8x8xf32>
+  return
+}
+
+// -----
+
+func.func @scales_of_rows_lie_turned(%a: tensor<8x256xf8E4M3FN>, %s: tensor<8x2xf32>) {
+  // expected-error@+1 {{expects scales of blocks [1, 1, 128] of 'tensor<8x256xf8E4M3FN>' and 'tensor<8x256xf8E4M3FN>', got 'tensor<8x2xf32>' and 'tensor<8x2xf32>'}}
+  %r = binade.scaled_matmul %a, %s, %a, %s {block = array<i64: 1, 1, 128>} : (tensor<8x256xf8E4M3FN>, tensor<8x2xf32>, tensor<8x256xf8E4M3FN>, tensor<8x2xf32>) -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
+func.func @too_few_scales_of_blocks(%a: tensor<8x256xf8E4M3FN>, %s: tensor<2x8xf32>, %t: tensor<1x1xf32>) {
+  // expected-error@+1 {{got 'tensor<2x8xf32>' and 'tensor<1x1xf32>'}}
+  %r = binade.scaled_matmul %a, %s, %a, %t {block = array<i64: 1, 128, 128>} : (tensor<8x256xf8E4M3FN>, tensor<2x8xf32>, tensor<8x256xf8E4M3FN>, tensor<1x1xf32>) -> tensor<8x8xf32>
+  return
+}

@@ -36,3 +36,12 @@ func.func @scaled(%x: tensor<2x8x64xf8E4M3FN>, %xs: tensor<f32>, %w: tensor<2x32
     : (tensor<2x8x64xf8E4M3FN>, tensor<f32>, tensor<2x32x64xf8E5M2>, tensor<f32>) -> tensor<2x8x32xbf16>
   return %0 : tensor<2x8x32xbf16>
 }
+
+// CHECK-LABEL: func.func @scales_of_blocks
+func.func @scales_of_blocks(%x: tensor<8x300xf8E4M3FN>, %xs: tensor<3x8xf32>, %w: tensor<144x300xf8E4M3FN>, %ws: tensor<2x4xf32>)
+    -> tensor<8x144xbf16> {
+  // CHECK-NEXT: binade.scaled_matmul %arg0, %arg1, %arg2, %arg3 {block = array<i64: 1, 128, 128>} : (tensor<8x300xf8E4M3FN>, tensor<3x8xf32>, tensor<144x300xf8E4M3FN>, tensor<2x4xf32>) -> tensor<8x144xbf16>
+  %0 = binade.scaled_matmul %x, %xs, %w, %ws {block = array<i64: 1, 128, 128>}
+    : (tensor<8x300xf8E4M3FN>, tensor<3x8xf32>, tensor<144x300xf8E4M3FN>, tensor<2x4xf32>) -> tensor<8x144xbf16>
+  return %0 : tensor<8x144xbf16>
+}

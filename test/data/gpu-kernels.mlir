@@ -64,3 +64,18 @@ func.func private @dequantize_rows(%x: tensor<64x512xf8E4M3FN>, %s: tensor<64xf3
     : (tensor<64x512xf8E4M3FN>, tensor<64xf32>) -> tensor<64x512xbf16>
   return %y : tensor<64x512xbf16>
 }
+
+func.func private @turn_codes(%x: tensor<256x128xbf16>, %s: tensor<f32>) -> (tensor<256x128xf8E4M3FN>, tensor<128x256xf8E4M3FN>)
+    attributes {binade.kernel = #binade.schedule<elementwise>} {
+  %w = binade.cast %x : (tensor<256x128xbf16>) -> tensor<256x128xf32>
+  %y = binade.encode %w, %s {format = #binade.quantized<f8E4M3FN, per_tensor, scale = f32, rule = inverse>, saturate}
+    : (tensor<256x128xf32>, tensor<f32>) -> tensor<256x128xf8E4M3FN>
+  %t = binade.transpose %y {permutation = array<i64: 1, 0>} : (tensor<256x128xf8E4M3FN>) -> tensor<128x256xf8E4M3FN>
+  return %y, %t : tensor<256x128xf8E4M3FN>, tensor<128x256xf8E4M3FN>
+}
+
+func.func private @scatter(%dy: tensor<300x200xbf16>, %i: tensor<300xi64>) -> tensor<100x200xf32>
+    attributes {binade.kernel = #binade.schedule<scatter>} {
+  %y = binade.gather_grad %dy, %i : (tensor<300x200xbf16>, tensor<300xi64>) -> tensor<100x200xf32>
+  return %y : tensor<100x200xf32>
+}

@@ -11,6 +11,7 @@ import pytest
 from reference import BUILD, ROOT, safetensors
 
 SIMULATED = BUILD / "simulated-cuda"
+CUDNN = BUILD / "simulated-cudnn"
 MODEL = ROOT / "examples" / "mlp" / "mlp.onnx"
 LOSS = "cross_entropy(prediction, labels)"
 CUDA = ["--target", "cuda:sm_90"]
@@ -47,10 +48,11 @@ class Bundles:
         x = draw.standard_normal((samples, 16), np.float32)
         safetensors.save(self.data, {"x": x, "labels": draw.integers(0, 4, samples)})
 
-    def compile(self, target="cuda", policy="fp32", optimizer="adamw"):
-        bundle = self.folder / f"{target}-{policy}-{optimizer}.bnd"
+    def compile(self, target="cuda", policy="fp32", optimizer="adamw", batches=1):
+        bundle = self.folder / f"{target}-{policy}-{optimizer}-{batches}.bnd"
         if not bundle.exists():
             more = [*CUDA, "--save-kernels", self.folder] if target == "cuda" else []
+            more += ["--accumulate", batches]
             run(
                 "binade", "compile", MODEL, "--loss", LOSS, "--policy", policy,
                 "--optimizer", optimizer, "--lr", RATE, *more, "-o", bundle,

@@ -80,6 +80,13 @@ def narrow(x, name, saturate):
     return np.where(np.isnan(x), np.uint64(CANONICAL[name]), bits)
 
 
+def as_bits(x):
+    """A row of each number, the lowest bit first."""
+    return np.unpackbits(
+        x.view(np.uint8).reshape(len(x), -1), axis=1, bitorder="little"
+    )
+
+
 class Block:
     def __init__(self, entry: Entry, memories, number, threads, grid):
         self.code = [line.rstrip(";") for line in entry.instructions()]
@@ -104,6 +111,31 @@ class Block:
         self.registers = {}
         self.at = np.zeros(threads, int)
         self.done = np.zeros(threads, bool)
+        self.order = self.find_order()
+
+    def find_order(self):
+        """Of each instruction the number of a place behind all that lead to it but
+        by loops: threads that come there first wait for the others of their warp."""
+        following = []
+        for at, line in enumerate(self.code):
+            target = re.search(r"\bbra(?:\.uni)?\s+(\S+)", line)
+            ends = not line.startswith("@") and (target or line.startswith("ret"))
+            following.append([] if ends or at + 1 == len(self.code) else [at + 1])
+            if target:
+                following[at].append(self.labels[target[1]])
+        order = np.full(len(self.code), -1)
+        count, known, path = len(self.code), {0}, [(0, iter(following[0]))]
+        while path:
+            at, rest = path[-1]
+            after = next((x for x in rest if x not in known), None)
+            if after is None:
+                path.pop()
+                count -= 1
+                order[at] = count
+            else:
+                known.add(after)
+                path.append((after, iter(following[after])))
+        return order
 
     def run(self):
         while not self.done.all():
@@ -113,7 +145,7 @@ class Block:
 
     def choose(self):
         """Threads that may go on, and where they are."""
-        for at in np.unique(self.at[~self.done]):
+        for at in sorted(np.unique(self.at[~self.done]), key=self.order.__getitem__):
             there = (self.at == at) & ~self.done
             op = self.code[at].split(".")[0]
             together = {"bar": len(there)}.get(op, WARP if op in COLLECTIVE else 1)
@@ -383,6 +415,21 @@ class Block:
             else self.get(operands[1], numpy_type(name[-1]))
         )
         self.set(operands[0], ~x)
+
+    def do_popc(self, name, operands):
+        bits = self.get(operands[1], numpy_type(name[-1]))
+        self.set(operands[0], as_bits(bits).sum(axis=1).astype(np.uint32))
+
+    def do_brev(self, name, operands):
+        bits = self.get(operands[1], numpy_type(name[-1]))
+        back = np.packbits(as_bits(bits)[:, ::-1], axis=1, bitorder="little")
+        self.set(operands[0], back.view(bits.dtype)[:, 0])
+
+    def do_clz(self, name, operands):
+        bits = self.get(operands[1], numpy_type(name[-1]))
+        from_top = np.argmax(as_bits(bits)[:, ::-1], axis=1)
+        zeros = np.where(bits == 0, 8 * bits.itemsize, from_top)
+        self.set(operands[0], zeros.astype(np.uint32))
 
     def flag(self, operand):
         return self.get(operand).astype(bool)

@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from cuda_runs import CUDA, LOSS, MODEL, RATE, SIMULATED, STEPS, Bundles, run
+from cuda_runs import BATCH, CUDA, LOSS, MODEL, RATE, SIMULATED, STEPS, Bundles, run
 from reference import safetensors
 from test_train import Model
 
@@ -14,6 +14,7 @@ NARROW = [
     "fp16-amp",
     "fp8-current",
     "fp8-delayed",
+    "fp8-block",
     "mxfp8",
     "coat",
     "tiger-half",
@@ -25,9 +26,9 @@ def bundles(tmp_path_factory):
     return Bundles(tmp_path_factory.mktemp("bundles"))
 
 
-def losses(out):
+def losses(out, name="loss"):
     lines = map(json.loads, (out / "metrics.jsonl").read_text().splitlines())
-    return np.array([line["loss"] for line in lines])
+    return np.array([line[name] for line in lines])
 
 
 def final(out):
@@ -68,7 +69,40 @@ def test_a_device_trains_as_the_cpu_does(policy, optimizer, bundles, tmp_path):
     check_close(tmp_path / "cuda", tmp_path / "cpu", optimizer)
 
 
-@pytest.mark.parametrize("policy", ["fp32", "fp8-current"])
+def test_batches_that_are_read_ahead_come_in_order(bundles, tmp_path):
+    """Two of each update, and one that is held out behind it: five, again and again."""
+    for target in ("cpu", "cuda"):
+        bundle = bundles.compile(target, "fp32", "sgd", batches=2)
+        bundles.train(bundle, ["--out", tmp_path / target], "--device", target,
+                      "--eval-fraction", 0.2, "--eval-every", 1)  # fmt: skip
+    check_close(tmp_path / "cuda", tmp_path / "cpu", "sgd")
+    found, wanted = (losses(tmp_path / x, "eval_loss") for x in ("cuda", "cpu"))
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
+def count_copied(bundles, bundle, out, steps, *more):
+    done = bundles.train(bundle, ["--out", out], "--device", "cuda", *more, steps=steps,
+                         settings="report=1")  # fmt: skip
+    (found,) = re.findall(r"(\d+) bytes to devices, (\d+) from them", done.stderr)
+    return np.array(found, int)
+
+
+def test_a_step_copies_what_is_small(bundles, tmp_path):
+    """Not parameters, states or sums of gradients; a checkpoint only reads these."""
+    bundle = bundles.compile("cuda", "fp32", "adamw", batches=2)
+    plan = json.loads(run("binade", "inspect", bundle, "--json").stdout)
+    parameters = sum(plan["buffers"][port["buffer"]]["bytes"]
+                     for port in plan["ports"] if port["role"] == "parameter")  # fmt: skip
+    few = count_copied(bundles, bundle, tmp_path / "few", 2)
+    many = count_copied(bundles, bundle, tmp_path / "many", 5)
+    batch = BATCH * (16 * 4 + 8)
+    assert ((many - few) / 3 <= 2 * batch + 300).all()
+    saved = count_copied(bundles, bundle, tmp_path / "saved", 5, "--save-every", 1)
+    assert saved[0] == many[0]
+    assert saved[1] >= many[1] + 3 * parameters
+
+
+@pytest.mark.parametrize("policy", ["fp32", "fp8-current", "fp8-block"])
 def test_without_a_library_kernels_multiply(policy, bundles, tmp_path):
     library_path, out = tmp_path / "lib", ["--out", tmp_path / "run"]
     library_path.mkdir()
@@ -79,30 +113,38 @@ def test_without_a_library_kernels_multiply(policy, bundles, tmp_path):
 
 
 def products(plan):
-    """Operand types of a plan's products, and whether they have scales."""
+    """Operand types of a plan's products, whether they have scales, and of what."""
     types = [buffer["dtype"] for buffer in plan["buffers"]]
     for record in plan["records"]:
         if record["kind"] == "matmul":
             sides = [types[record[side]["buffer"]] for side in ("lhs", "rhs")]
-            yield (*sides, "lhs_scale" in record and "rhs_scale" in record)
+            has_scales = "lhs_scale" in record and "rhs_scale" in record
+            yield (*sides, has_scales, *record.get("block", []))
 
 
-def test_codes_are_multiplied_as_they_are(tmp_path):
+# Forward, by the weight, by the input.
+MULTIPLIED = {
+    "fp8-current": ({("F8_E4M3", "F8_E4M3", True), ("F8_E5M2", "F8_E4M3", True),
+                     ("F8_E4M3", "F8_E5M2", True)}, "sm_80"),
+    "fp8-block": ({("F8_E4M3", "F8_E4M3", True, 1, 128, 128),
+                   ("F8_E4M3", "F8_E4M3", True, 1, 1, 128)}, "sm_100"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("policy", MULTIPLIED)
+def test_codes_are_multiplied_as_they_are(policy, tmp_path):
     """Forward and both gradients, where lengths are multiples of 16."""
+    multiplied, without = MULTIPLIED[policy]
     model, found = Model("gpt2-tiny", tmp_path), {}
-    given = [tmp_path / "loss.onnx", "--policy", "fp8-current"]
-    for name, target in (("cpu", []), ("sm_80", ["--target", "cuda:sm_80"]),
+    given = [tmp_path / "loss.onnx", "--policy", policy]
+    for name, target in (("cpu", []), (without, ["--target", f"cuda:{without}"]),
                          ("sm_90", CUDA)):  # fmt: skip
         out = tmp_path / f"{name}.json"
         run("binade", "compile", *given, *target, "--to", "plan", "-o", out)
         found[name] = set(products(json.loads(out.read_text())))
-    assert not any("F8" in side for sides in (found["cpu"], found["sm_80"])
+    assert not any("F8" in side for sides in (found["cpu"], found[without])
                    for product in sides for side in product[:2])  # fmt: skip
-    assert {p for p in found["sm_90"] if p[0].startswith("F8")} == {
-        ("F8_E4M3", "F8_E4M3", True),  # forward
-        ("F8_E5M2", "F8_E4M3", True),  # by the weight
-        ("F8_E4M3", "F8_E5M2", True),  # by the input
-    }
+    assert {p for p in found["sm_90"] if p[0].startswith("F8")} == multiplied
     losses_ = []
     for target in ("cpu", "cuda"):
         bundle, out = tmp_path / f"{target}.bnd", tmp_path / target

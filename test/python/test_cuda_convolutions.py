@@ -5,7 +5,7 @@ import json
 import numpy as np
 import onnx
 import pytest
-from cuda_runs import CUDA, need_simulated_driver, run
+from cuda_runs import CUDA, CUDNN, SIMULATED, need_simulated_driver, run
 from onnx import TensorProto, helper, numpy_helper
 from reference import safetensors
 
@@ -73,8 +73,9 @@ def folder(tmp_path_factory):
     return folder
 
 
-def train(folder, target, policy):
-    bundle, out = (folder / f"{target}-{policy}{end}" for end in (".bnd", ""))
+def train(folder, target, policy, libraries=SIMULATED):
+    bundle = folder / f"{target}-{policy}.bnd"
+    out = folder / f"{target}-{policy}-{len(str(libraries))}"
     more = [*CUDA, "--save-kernels", folder] if target == "cuda" else []
     run(
         "binade", "compile", folder / "model.onnx", "--policy", policy,
@@ -84,17 +85,27 @@ def train(folder, target, policy):
     run(
         "binade-run", bundle, "--data", folder / "data.safetensors", "--steps", STEPS,
         "--order", "sequential", "--device", target, "--out", out,
+        "--profile", f"{out}.json", library_path=libraries,
         BINADE_SIMULATED_KERNELS=str(folder),
     )  # fmt: skip
     lines = (out / "metrics.jsonl").read_text().splitlines()
     values = {"loss": np.array([json.loads(line)["loss"] for line in lines])}
-    return values | safetensors.load(out / "final.safetensors")
+    events = json.loads(out.with_name(f"{out.name}.json").read_text())["traceEvents"]
+    by = {
+        event["args"].get("implementation", "") for event in events if "args" in event
+    }
+    return values | safetensors.load(out / "final.safetensors"), by
 
 
+@pytest.mark.parametrize("libraries", [SIMULATED, f"{CUDNN}:{SIMULATED}"],
+                         ids=["kernels", "cudnn"])  # fmt: skip
 @pytest.mark.parametrize("policy, unit", [("fp32", 2.0**-24), ("bf16-amp", 2.0**-8)])
-def test_a_device_trains_as_the_cpu_does(policy, unit, folder):
+def test_a_device_trains_as_the_cpu_does(policy, unit, libraries, folder):
     """Sums in another order: in bf16 now and then another neighbour is the nearest."""
-    expected, found = (train(folder, target, policy) for target in ("cpu", "cuda"))
+    expected, _ = train(folder, "cpu", policy)
+    found, by = train(folder, "cuda", policy, libraries)
+    has_cudnn = any(text.startswith("cudnn 9.24.0 algorithm") for text in by)
+    assert has_cudnn == (libraries != SIMULATED)
     start = {
         x.name: numpy_helper.to_array(x)
         for x in onnx.load(folder / "model.onnx").graph.initializer

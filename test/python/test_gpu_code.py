@@ -1,9 +1,9 @@
 """Code of kernels for a GPU: exact instructions, registers, and how many it takes.
 
 Budgets are upper bounds, of the instructions of PTX in the innermost loops by element, of
-the divisions and roots among them, and of what the assembler reports; `lanes` is how
-many elements a thread takes at a time; `pytest -s` prints
-what there is. Templates spill nothing.
+the divisions and roots among them, rare cases included, and of what the assembler
+reports; `lanes` is how many elements a thread takes at a time; `pytest -s` prints what
+there is. Templates spill nothing.
 """
 
 from __future__ import annotations

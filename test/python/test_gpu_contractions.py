@@ -15,7 +15,9 @@ from ptx import run as run_ptx
 from reference import ROOT
 from test_gpu_code import check_instructions
 
-TYPES = {"bf16": ml_dtypes.bfloat16, "f32": np.float32}
+TYPES = {
+    "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f8E4M3FN": ml_dtypes.float8_e4m3fn,
+}  # fmt: skip
 BUDGETS = json.loads((ROOT / "test/data/gpu-contraction-budgets.json").read_text())
 
 
@@ -84,13 +86,13 @@ def compile_linear(folder, m, n, k):
     return find(folder, m * k, n * k, m * n)
 
 
-def multiply(x, w, first, end):
+def multiply(x, w, first, end, step=16):
     """Sums of f32, of 16 products each: exact ones, added one by one in f64."""
     x, w = x.astype(float), w.astype(float)
     sums = np.zeros((len(x), len(w)), np.float32)
-    for begin in range(first, end, 16):
+    for begin in range(first, end, step):
         total = sums.astype(float)
-        for term in range(begin, min(end, begin + 16)):
+        for term in range(begin, min(end, begin + step)):
             total = total + np.outer(x[:, term], w[:, term])
         sums = total.astype(np.float32)
     return sums
@@ -115,6 +117,56 @@ def test_ptx_multiplies(m, n, k, parts, tmp_path):
     for part in range(1, parts):
         expected += multiply(x, w, part * k // parts, (part + 1) * k // parts)
     np.testing.assert_array_equal(found.reshape(m, n), expected.astype(found.dtype))
+
+
+def compile_product_of_blocks(folder, m, n, k):
+    """Of activations by weights; the last layer is not quantized."""
+    nodes = [
+        helper.make_node("Gemm", ["x", "w"], ["h"], transB=1),
+        helper.make_node("Gemm", ["h", "v"], ["y"], transB=1),
+    ]
+    weights = {"w": np.ones((n, k), np.float32), "v": np.ones((4, n), np.float32)}
+    compile_layer(folder, "fp8-block", nodes, [m, k], [m, 4], weights)
+    blocks = -(-k // 128)
+    of_weights = (-(-n // 128) - 1) * (-(-blocks // 4) * 4) + blocks
+    return find(folder, m * k, n * k, m * n, m * blocks, of_weights)
+
+
+@pytest.mark.parametrize("m, n, k", [(48, 32, 272), (132, 144, 256), (8, 32, 272)])
+def test_ptx_multiplies_codes_of_blocks(m, n, k, tmp_path):
+    """Sums of 128 products, times both of their scales: powers of two, as they are."""
+    kernel = compile_product_of_blocks(tmp_path, m, n, k)
+    assert [dtype for _, dtype in kernel.arguments[:2]] == ["f8E4M3FN"] * 2
+    random = np.random.default_rng(12)
+    tensors = [
+        random.standard_normal(size).astype(TYPES[dtype])
+        for size, dtype in kernel.arguments
+    ]
+    for scales in tensors[3:5]:
+        scales[:] = np.exp2(random.integers(-9, 9, len(scales)))
+    # The last case is in parts, each of whole blocks: two of them, and one.
+    for entry in kernel.entries:
+        run_ptx(entry, [tensor.view(np.uint8) for tensor in tensors])
+    x, w, found = tensors[0].reshape(m, k), tensors[1].reshape(n, k), tensors[2]
+    x_scales = tensors[3].reshape(-(-k // 128), m)
+    pitch = -(-k // 512) * 4
+    total = np.zeros((m, n))
+    for block, begin in enumerate(range(0, k, 128)):
+        w_scales = tensors[4][np.arange(n) // 128 * pitch + block]
+        sums = multiply(x, w, begin, min(k, begin + 128), step=16 if m > 16 else 1)
+        scaled = sums.astype(float) * x_scales[block][:, None] * w_scales
+        total = (total + scaled).astype(np.float32).astype(float)
+    np.testing.assert_array_equal(found.reshape(m, n), total.astype(found.dtype))
+
+
+def test_registers_of_a_product_of_blocks(tmp_path):
+    """Two sums of each result, and a tile of 128 x 128, are not too much."""
+    kernel = compile_product_of_blocks(tmp_path, 2048, 1536, 768)
+    check_instructions(kernel.entries)
+    if find_ptxas():
+        used = assemble(kernel.ptx, "sm_90", tmp_path)[kernel.entries[0].symbol]
+        print("\nregisters", used.registers, "spills", used.spills)
+        assert used.spills + used.stack == 0
 
 
 def test_innermost_loop(tmp_path):

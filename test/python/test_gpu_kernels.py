@@ -73,6 +73,27 @@ def test_codes_are_the_references(element, kept):
         assert (same.reshape(-1, width).all(1) | isnan.ravel()).all(), name
 
 
+@pytest.mark.parametrize("different", [1, 3, 40, 2000])
+@pytest.mark.parametrize("count", [31, 700])
+def test_rows_are_added_up_in_order(count, different):
+    rows, width = 2000, 70
+    random = np.random.default_rng(count + different)
+    indices = random.integers(0, different, count)
+    gradient = draw((count, width))
+    expected = np.zeros((rows, width), F32)
+    for index, row in zip(indices, gradient):
+        expected[index] += row
+    dy, i = tensor_type((count, width), "f32"), tensor_type((count,), "i64")
+    table = tensor_type((rows, width), "f32")
+    module = f"""func.func @f(%dy: {dy}, %i: {i}) -> {table} {{
+        %y = binade.gather_grad %dy, %i : ({dy}, {i}) -> {table}
+        return %y : {table}
+      }}"""
+    inputs = {"arg0": gradient, "arg1": indices}
+    found = evaluate(module, inputs, "--backend", "simulator")["result0"]
+    np.testing.assert_array_equal(found, expected)
+
+
 EMPTY = {
     "neg": ((0, 64), (0, 64), ""),
     "softmax": ((5, 0), (5, 0), ""),

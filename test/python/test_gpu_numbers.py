@@ -107,7 +107,7 @@ def test_a_measurement_stands_beside_what_was_predicted():
     kernel = {"part": "kernels", "title": "AdamW", "ms": 0.9, "gbs": 3870, "share": 0.91,
               "share_goal": 0.9, "peers": peers}  # fmt: skip
     step = {"part": "steps", "title": "GPT-2", "ms": 44.0, "arena": 1000 << 20,
-            "memory": 1011 << 20, "records": 7,
+            "live": 990 << 20, "memory": 1011 << 20, "records": 7,
             "peers": {"torch": {"ratio": 0.9, "goal": 0.95}},
             "memory_peers": {"torch": {"ratio": 0.5, "goal": 0.6}}}  # fmt: skip
     result = {
@@ -121,10 +121,11 @@ def test_a_measurement_stands_beside_what_was_predicted():
     page = report.render(result, predicted)
     assert page.startswith("# NVIDIA H200, 2026-12-01: measured\n")
     assert "| steps | not done after 9 s | 9 |" in page
-    # Of share, time, memory of the plan and of the peer: two of these five are missed.
-    assert "3 of 5 goals are reached; the others are bold." in page
+    # Of share, time, memory of the plan, twice, and of the peer: two of these six are
+    # missed.
+    assert "4 of 6 goals are reached; the others are bold." in page
     assert "| 91.0 % (≥ 90 %) | **0.970** (≤ 0.95) torch<br>2.000 other |" in page
-    assert "| 0.99 | 0.98 | **1.011** (≤ 1.01) | 7 |" in page
+    assert "| 0.99 | 0.98 | **1.011** (≤ 1.01) | 1.010 (≤ 1.02) | 7 |" in page
     assert page.index("| AdamW | 0.900 |") < page.index(
         f"Predicted ({predicted['date']})"
     )

@@ -184,6 +184,7 @@ def test_generated_pages_are_fresh():
         pytest.skip(f"{listed} is not built")
     fresh = {path.name: path for path in map(pathlib.Path, listed.read_text().split())}
     pages = {path.name: path for path in (ROOT / "docs/generated").iterdir()}
+    del pages["onnx-coverage.md"]  # test_onnx_nodes.py compares it with what runs.
     assert sorted(pages) == sorted(fresh)
     for name, page in pages.items():
         same = page.read_text() == fresh[name].read_text()

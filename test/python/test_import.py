@@ -473,7 +473,15 @@ def sort_nodes(model):
 
 @pytest.mark.skipif(not MODELS.is_dir(), reason=f"{MODELS} is absent")
 @pytest.mark.parametrize(
-    "name", ["mlp-digits", "gpt2-tiny", "llama-tiny", "resnet18-cifar-w8"]
+    "name",
+    [
+        "mlp-digits",
+        "gpt2-tiny",
+        "llama-tiny",
+        "resnet18-cifar-w8",
+        "lstm-char",
+        "detector-tiny",
+    ],
 )
 def test_loss_of_exported_model(name, tmp_path):
     """The first loss and prediction, against those of PyTorch."""

@@ -82,14 +82,14 @@ GRAPHS = {
     ),
     "unknown_ops": (
         """g (float[2] x) => (float[2] y) {
-          [one] a = NoSuchOp(x)  [two] b = Celu(a)  [three] c = NoSuchOp(b)
+          [one] a = NoSuchOp(x)  [two] b = Bernoulli(a)  [three] c = NoSuchOp(b)
           y = other.domain.Thing(c)  d = NoSuchOp(y)
         }""",
         [],
-        "m.onnx: error: has ops that cannot be imported: NoSuchOp (2), Celu (1), "
+        "m.onnx: error: has ops that cannot be imported: NoSuchOp (2), Bernoulli (1), "
         "other.domain.Thing (1)\n"
         "m.onnx: note: NoSuchOp of opset 20, 2 nodes: 'one', 'three'\n"
-        "m.onnx: note: Celu of opset 20, 1 node: 'two'\n"
+        "m.onnx: note: Bernoulli of opset 20, 1 node: 'two'\n"
         "m.onnx: note: other.domain.Thing of opset 20, 1 node: 'Thing_3'\n",
     ),
     "op_of_a_newer_opset": (

@@ -77,7 +77,7 @@ def verify_model(name, policy, tmp_path, *more):
     return report["records"]
 
 
-@pytest.mark.parametrize("policy", ["bf16-amp", "fp8-current"])
+@pytest.mark.parametrize("policy", ["bf16-amp", "fp8-current", "fp8-block"])
 def test_a_language_model_keeps_to_its_bounds(policy, tmp_path):
     """Products by matrix units; those of the mlp are too small for them."""
     records = verify_model("gpt2-tiny", policy, tmp_path)

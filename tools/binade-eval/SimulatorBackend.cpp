@@ -42,6 +42,7 @@ private:
   OwningOpRef<ModuleOp> module;
   llvm::StringMap<KernelInfo> infos;
   std::string indexFault;
+  uint64_t launches = 1; ///< Each in another order of threads.
 };
 } // namespace
 
@@ -82,6 +83,7 @@ SimulatedKernels::launch(const std::string &symbol,
   llvm::copy(*kernel.getKnownBlockSize(), shape.block.begin());
   for (std::vector<char> &memory : memories)
     shape.arguments.emplace_back(MutableArrayRef<char>(memory));
+  shape.order = launches++;
   return simulate(kernel, shape);
 }
 
@@ -113,6 +115,7 @@ SimulatedKernels::launchOverMany(const KernelInfo &info,
     shape.arguments.emplace_back(
         MutableArrayRef<char>(reinterpret_cast<char *>(table.data()),
                               table.size() * sizeof(int64_t)));
+    shape.order = launches++;
     return simulate(kernel, shape);
   };
   if (failed(run(info.symbol + ".items", blocks)))

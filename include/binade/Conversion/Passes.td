@@ -84,8 +84,7 @@ def ExpandFloatCastsPass : Pass<"binade-expand-float-casts"> {
     Casts between f32 and a format of 8 bits become integer operations as well; of a
     rounding that follows a clamp to the format's largest numbers, the clamp goes. With
     `keep` formats are named that the target has instructions for: `arith.truncf` from f32
-    to them stays, and so does `arith.extf` from those of 8 bits. Bits of bf16 are widened
-    by a shift on all targets.
+    to them stays, and so does `arith.extf` from them to f32.
 
     Example:
 

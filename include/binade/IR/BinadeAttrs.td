@@ -314,21 +314,25 @@ def Binade_TargetAttr : Binade_Attr<"Target", "target"> {
     not a CPU. What is large and short-lived is made `piece` elements at a time. The
     target's library multiplies f32, f16 and bf16, adds a bias of the result's format,
     and multiplies codes of formats `codes`, of the first with any, where what is summed
-    and the columns are multiples of `multiple`.
+    and the columns are multiples of `multiple`. With `block` it takes scales, in f32, for
+    as many summands of a row of one side, and of a row or of as many rows of the other.
+    In memory, rows of such scales are multiples of `multiple` bytes.
 
     Example:
 
     ```mlir
     #binade.target<"cuda:sm_90", piece = 16777216, codes = [f8E4M3FN, f8E5M2],
-                   multiple = 16>
+                   multiple = 16, block = 128>
     ```
   }];
   let parameters = (ins "::mlir::StringAttr":$name, "int64_t":$piece,
                         OptionalArrayRefParameter<"::mlir::FloatType">:$codes,
-                        DefaultValuedParameter<"int64_t", "1">:$multiple);
+                        DefaultValuedParameter<"int64_t", "1">:$multiple,
+                        DefaultValuedParameter<"int64_t", "0">:$block);
   let assemblyFormat = [{
     `<` $name `,` `piece` `=` $piece
-    (`,` `codes` `=` `[` $codes^ `]` `,` `multiple` `=` $multiple)? `>`
+    (`,` `codes` `=` `[` $codes^ `]` `,` `multiple` `=` $multiple
+     (`,` `block` `=` $block^)?)? `>`
   }];
 }
 

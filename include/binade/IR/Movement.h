@@ -25,6 +25,20 @@ Value findBase(Value value);
 /// shape, and is not there to keep them. Null does not move.
 bool isMovement(Operation *op);
 
+/// Matrices one after the other, of axes that stay together.
+struct Matrices {
+  int64_t count, rows, columns;
+  bool operator==(const Matrices &other) const {
+    return count == other.count && rows == other.rows &&
+           columns == other.columns;
+  }
+};
+
+/// What `op` swaps rows and columns of, if it is a transpose of codes of a byte
+/// whose rows and columns divide into words: a kernel of a GPU can write those
+/// beside the codes as they are. Null swaps nothing.
+std::optional<Matrices> findTurnedCodes(Operation *op);
+
 /// The first op in its block that reads `value`; null if none does.
 Operation *findFirstUser(Value value);
 

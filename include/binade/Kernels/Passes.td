@@ -78,13 +78,24 @@ def GrowTilesPass : Pass<"binade-grow-tiles", "::mlir::ModuleOp"> {
   }];
 }
 
+def TurnCodesPass : Pass<"binade-turn-codes", "::mlir::ModuleOp"> {
+  let summary = "write codes in both orders where they are made";
+  let description = [{
+    For targets that are no CPU: a transpose of codes of a byte, of their rows and
+    columns, moves to the elementwise op that makes them, whose kernel writes both. What
+    the backward part reads, through `binade.save`, are then the transposed codes; a
+    transpose stays where it is if others wait for the backward part, too.
+  }];
+}
+
 def FormKernelsPass : Pass<"binade-form-kernels", "::mlir::ModuleOp"> {
   let summary = "group ops into kernels and outline them";
   let description = [{
     Puts ops of one shape that feed each other into one kernel: elementwise ops and
     reductions over rows; all ops on scalars; all updates of parameters. What costs
     nothing to compute again (broadcasts, constants, widening casts) is copied into
-    each kernel that reads it. Each group becomes a private function with
+    each kernel that reads it. A reduction of what another kernel reads anyway to a
+    number is done by that one. Each group becomes a private function with
     `binade.kernel` and a `binade.launch`; equal functions are one. Library calls and
     views stay where they are.
 

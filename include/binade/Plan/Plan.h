@@ -223,16 +223,26 @@ inline constexpr std::int64_t kDeviceAlignment = 16;
 /// devices care: a divisor of `kDeviceAlignment`.
 std::int64_t findAlignment(std::span<const Buffer> buffers, const View &view);
 
+/// What shares a scale: so many rows of the left side, columns of the right
+/// one, and terms of both.
+struct ScaleBlock {
+  std::int64_t m = 1, n = 1, k = 1;
+};
+
 /// out[b.., i, j] = round(lhsScale * rhsScale
 ///                        * sum over l of lhs[b.., i, l] * rhs[b.., l, j]
 ///                        + bias[j] (+ out[b.., i, j] if `accumulate`)).
 /// Operands are F32, BF16 or F16 in any mixture, or both sides are F8_E4M3 or
-/// F8_E5M2; sums are f32, rounded once.
+/// F8_E5M2; sums are f32, rounded once. With `block`, sums of its k terms are
+/// multiplied by both of their scales and added up in f32.
 /// Strides: those of the batch axes, then rows, then columns; transposition is
 /// a matter of strides, broadcasting one of stride 0. `bias` has one stride.
 struct Matmul {
   View lhs, rhs, out;
-  std::optional<View> lhsScale, rhsScale; ///< Of F8 only; one F32.
+  /// Of F8 only; one F32, or with `block`, which needs both and no batch, those
+  /// of blocks: strides from one to the next along rows (columns) and terms.
+  std::optional<View> lhsScale, rhsScale;
+  std::optional<ScaleBlock> block;
   std::optional<View> bias;
   std::vector<std::int64_t> batch; ///< At most kMaxBatchAxes.
   std::int64_t m = 1, n = 1, k = 1;
@@ -251,6 +261,9 @@ struct Matmul {
   /// lhs, rhs, out, and of bias, scales and scratch what there is, in this
   /// order.
   std::vector<View> getOperands() const;
+  /// How many scales there are along the two strides; none for a single one.
+  std::vector<std::int64_t> getLhsScaleSizes() const;
+  std::vector<std::int64_t> getRhsScaleSizes() const;
 };
 inline constexpr std::size_t kMaxBatchAxes = 4;
 

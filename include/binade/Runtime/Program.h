@@ -17,6 +17,11 @@ namespace binade {
 /// Receives remarks and warnings, one line each, without a newline.
 using Notify = std::function<void(std::string_view)>;
 
+/// Writes the batch ports of the next run. A device calls it while it executes
+/// the present one, whose batch is kept: ports have other memory meanwhile. A
+/// CPU, and a program whose records are measured, do not call it.
+using FillNext = std::function<void()>;
+
 struct LoadOptions {
   /// Instead of the plan's; library calls may then give other bits.
   unsigned threads = 0;
@@ -117,16 +122,19 @@ public:
   std::optional<Tensor> find(plan::Role role, std::string_view name) const;
   std::vector<Tensor> tensors() const; ///< In the order of the plan's ports.
   std::vector<Tensor> tensors(plan::Role role) const;
+  /// Those of a role, to be read only: on a device, what may have been written
+  /// to goes back to it before the next step.
+  std::vector<Tensor> read(plan::Role role) const;
 
   /// Computes gradients of the batch, updates by them, or by their mean with
   /// those that were accumulated, which then are forgotten. Fails where a
   /// device does.
-  Result<void> run();
+  Result<void> run(const FillNext &fillNext = {});
 
   /// Adds the gradients of the batch to those before and returns its loss: for
   /// each batch of a step but the last, of which `Plan::batches` says the
   /// number.
-  Result<double> accumulate();
+  Result<double> accumulate(const FillNext &fillNext = {});
 
   /// Whether the program computes a loss that can be evaluated.
   bool hasEvaluation() const;

@@ -21,6 +21,10 @@ namespace mlir::binade {
 struct SimulatedLaunch {
   std::array<int64_t, 3> grid = {1, 1, 1}, block = {1, 1, 1};
   std::vector<std::variant<MutableArrayRef<char>, uint64_t>> arguments;
+  /// 0: blocks, and threads from barrier to barrier, run by their numbers;
+  /// otherwise in an order that is drawn from this seed. No result may depend
+  /// on it.
+  uint64_t order = 0;
 };
 
 /// Loads the dialects of which kernels consist, for texts of them to be parsed.

@@ -26,18 +26,35 @@ struct GpuMatrix {
   bool operator==(const GpuMatrix &) const = default;
 };
 
+/// What f32 an operand is multiplied by: one, or with a block those of blocks,
+/// from one to the next along rows (of rhs columns) and terms.
+struct GpuScale {
+  int64_t entryStride = 0, termStride = 0;
+
+  bool operator==(const GpuScale &) const = default;
+};
+
+/// What shares a scale: rows of lhs, columns of rhs, and terms of both, a
+/// multiple of 32.
+struct GpuScaleBlock {
+  int64_t m = 1, n = 1, k = 1;
+
+  bool operator==(const GpuScaleBlock &) const = default;
+};
+
 /// out[b.., i, j] = round(scales * sum over l of lhs[b.., i, l] * rhs[b.., l,
 /// j]
 ///                        + bias[j] (+ out[b.., i, j] if `accumulate`)),
-/// as a plan's.
+/// as a plan's. With `block`, which needs both scales and no batch, sums of its
+/// terms are multiplied by their scales.
 struct GpuProduct {
   std::vector<int64_t> batch;
   int64_t m = 1, n = 1, k = 1;
   GpuMatrix lhs, rhs, out;
   std::optional<GpuMatrix> bias; ///< Has columns only.
   bool accumulate = false;
-  /// Whether there is one f32 that all of the operand is a multiple of.
-  bool lhsScale = false, rhsScale = false;
+  std::optional<GpuScale> lhsScale, rhsScale;
+  std::optional<GpuScaleBlock> block;
   /// Whether there is memory of `getWorkspaceBytes` for partial sums.
   bool workspace = false;
 

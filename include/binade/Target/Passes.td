@@ -42,14 +42,17 @@ def SelectConversionsPass : Pass<"binade-select-conversions"> {
     Replaces casts between f32 and narrow floats by operations of the nvvm dialect that
     convert two numbers at once: f32 to bf16 and f16, and where the chip knows the formats
     f32 to `f8E4M3FN` and `f8E5M2`, clamped (the instruction saturates, and the clamp
-    goes), and back by way of f16. Other casts stay for `binade-expand-float-casts`.
+    goes), and back by way of f16. A division for such codes is a product with a
+    reciprocal, corrected, where many numbers have the same divisor. bf16 is widened two
+    numbers at once. Other casts stay for `binade-expand-float-casts`.
   }];
   let options = [
       Option<"chip", "chip", "std::string", /*default=*/"\"sm_90\"",
              "sm_80, sm_89, sm_90 or sm_100">];
   let dependentDialects = [
       "::mlir::arith::ArithDialect", "::mlir::LLVM::LLVMDialect",
-      "::mlir::NVVM::NVVMDialect", "::mlir::vector::VectorDialect"];
+      "::mlir::math::MathDialect", "::mlir::NVVM::NVVMDialect",
+      "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
 }
 
 def SelectClampsPass : Pass<"binade-select-clamps"> {

@@ -169,6 +169,15 @@ public:
                   llvm::function_ref<void(const Offset &)> body);
   /// `body` while threads that have the same `size` columns are together.
   void withinGroup(int64_t size, llvm::function_ref<void()> body);
+  /// `body` with a place for each thread alone, if `exists` holds (null:
+  /// always), and vectors of `lanes`.
+  void apart(int64_t lanes, Value exists, llvm::function_ref<void()> body);
+  /// Which thread of a row this is, and of which row of its item's.
+  std::pair<Value, Value> threadPlace() const {
+    return {team.member, down.member};
+  }
+  /// Memory of a block of threads.
+  Value share(int64_t bytes);
   /// Columns [begin, end) of up to `extent`, `begin` a multiple of the lanes;
   /// single columns at the end.
   SmallVector<Value> dynamicColumns(Value begin, Value end, int64_t extent,

@@ -5,27 +5,96 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Reduction.h"
-#include "Schedules.h"
+#include "Full.h"
 #include "binade/IR/Build.h"
 
 using namespace mlir;
 using namespace mlir::binade;
 
+//===----------------------------------------------------------------------===//
+// FullReductions
+//===----------------------------------------------------------------------===//
+
+FullReductions::FullReductions(func::FuncOp function) {
+  for (Operation &op : function.front())
+    if (auto reduction = Reduction::from(&op))
+      reductions.push_back(*reduction);
+}
+
+void FullReductions::setItems(int64_t items, KernelInfo &info) {
+  info.extent = extent = items;
+  info.hasFinish = !reductions.empty();
+  if (info.hasFinish || info.hasStatus)
+    info.workspaceBytes = kStatusBytes + reductions.size() * extent * 8;
+}
+
+/// Of all items.
+Value FullReductions::view(Emitter &e, unsigned reduction) const {
+  return e.viewWorkspace(kStatusBytes + reduction * extent * 8, extent,
+                         reductions[reduction].getPartialType());
+}
+
+SmallVector<Value> FullReductions::start(Emitter &e) const {
+  return llvm::map_to_vector(reductions, [&](Reduction reduction) {
+    return reduction.start(e.builder(), e.wholeLanes());
+  });
+}
+
+SmallVector<Value> FullReductions::accumulate(Emitter &e, ValueRange partials,
+                                              const Offset &offset) const {
+  SmallVector<Value> next;
+  for (auto [reduction, partial] : llvm::zip(reductions, partials))
+    next.push_back(reduction.accumulate(
+        e.builder(), partial, e.pullLanes(reduction.getInput(), offset)));
+  return next;
+}
+
+void FullReductions::store(Emitter &e, ValueRange partials,
+                           const Offset &item) const {
+  for (auto [index, partial] : llvm::enumerate(partials))
+    e.storeOnce(view(e, index), reductions[index].finish(e, partial), item);
+}
+
+LogicalResult FullReductions::finish(const KernelSource &source, Emitter &items,
+                                     KernelInfo &info,
+                                     ArrayRef<unsigned> results) const {
+  if (reductions.empty()) {
+    setInPlace(items, info);
+    return items.status();
+  }
+  std::optional<GpuShape> shape = source.shape;
+  if (shape)
+    shape = shape->ofRows();
+  Emitter e(source.function, source.formulas, source.into,
+            source.symbol + ".finish",
+            TypeRange(source.getBuffers(info.workspaceBytes)), 1, shape);
+  e.forAll(1, [&](const Offset &) {
+    for (auto [index, reduction] : llvm::enumerate(reductions))
+      reduction.define(
+          e, reduction.combineAll(e, view(e, index), Offset(), 1, extent),
+          Offset());
+    emitOthers(e, results, Offset());
+  });
+  setInPlace(items, info, &e);
+  return success(succeeded(items.status()) && succeeded(e.status()));
+}
+
+//===----------------------------------------------------------------------===//
+// Blocks of elements
+//===----------------------------------------------------------------------===//
+
 namespace {
 class FullKernel {
 public:
   explicit FullKernel(const KernelSource &source)
-      : source(source), results(source.getResults()) {}
+      : source(source), results(source.getResults()),
+        reductions(source.function) {}
 
   FailureOr<KernelInfo> emit() {
     SmallVector<Value> values(results);
-    for (Operation &op : source.function.front())
-      if (auto reduction = Reduction::from(&op)) {
-        reductions.push_back(*reduction);
-        values.push_back(reduction->getInput());
-      }
-    elements = getTensor(reductions.front().getInput()).getNumElements();
+    for (Reduction reduction : reductions.get())
+      values.push_back(reduction.getInput());
+    elements = getTensor(reductions.get().front().getInput()).getNumElements();
     columns = findColumns(source, values, elements);
     rows = elements / columns;
     std::optional<GpuShape> shape = source.shape;
@@ -42,94 +111,52 @@ public:
 
     KernelInfo info;
     info.symbol = source.symbol;
-    info.extent = extent = llvm::divideCeil(rows, rowsPerItem) * blocks;
     info.hasStatus = source.hasIndices();
-    info.hasFinish = true;
-    info.workspaceBytes = kStatusBytes + reductions.size() * extent * 8;
-    SmallVector<Type> buffers = source.getBuffers(info.workspaceBytes);
+    reductions.setItems(llvm::divideCeil(rows, rowsPerItem) * blocks, info);
     Emitter items(source.function, source.formulas, source.into,
-                  source.symbol + ".items", buffers, 2, shape);
-    items.forItems(extent, [&](const Offset &item) { emitItem(items, item); });
-    Emitter finish(source.function, source.formulas, source.into,
-                   source.symbol + ".finish", buffers, 1,
-                   shape ? std::optional(shape->ofRows()) : std::nullopt);
-    finish.forAll(1, [&](const Offset &) { emitFinish(finish); });
-    setInPlace(items, info, &finish);
-    if (failed(items.status()) || failed(finish.status()))
+                  source.symbol + ".items",
+                  TypeRange(source.getBuffers(info.workspaceBytes)), 2, shape);
+    SmallVector<unsigned> stored, others;
+    for (auto [index, result] : llvm::enumerate(results))
+      (getTensor(result).getNumElements() == elements ? stored : others)
+          .push_back(index);
+    items.forItems(info.extent,
+                   [&](const Offset &item) { emitItem(items, stored, item); });
+    if (failed(reductions.finish(source, items, info, others)))
       return failure();
     return info;
   }
 
 private:
-  bool isFull(Value value) const {
-    return getTensor(value).getNumElements() == elements;
-  }
-
-  /// Partial results of `reduction`, one per item.
-  Value viewPartials(Emitter &e, unsigned reduction) {
-    return e.viewWorkspace(kStatusBytes + reduction * extent * 8, extent,
-                           reductions[reduction].getPartialType());
-  }
-
-  void emitItem(Emitter &e, const Offset &counter) {
+  void emitItem(Emitter &e, ArrayRef<unsigned> stored, const Offset &counter) {
     auto [group, block] = e.offsets().divide(counter, blocks).asPair();
-    SmallVector<Value> partials;
-    for (Reduction reduction : reductions)
-      partials.push_back(reduction.start(e.builder(), e.wholeLanes()));
     Value begin = e.number(group * rowsPerItem);
     Value end = arith::MinUIOp::create(
         e.builder(),
         arith::AddIOp::create(e.builder(), begin, e.index(rowsPerItem)),
         e.index(rows));
     Value column = e.number(block * perItem);
-    partials = e.rows(
-        begin, end, rows, partials, [&](const Offset &row, ValueRange now) {
+    SmallVector<Value> partials = e.rows(
+        begin, end, rows, reductions.start(e),
+        [&](const Offset &row, ValueRange now) {
           return e.columnBlock(column, perItem, columns, now,
-                               [&](const Offset &offset, ValueRange carried) {
-                                 return emitColumns(e, row * columns + offset,
-                                                    carried);
+                               [&](const Offset &place, ValueRange carried) {
+                                 Offset offset = row * columns + place;
+                                 e.setPlaces(offset, std::nullopt);
+                                 SmallVector<Value> next =
+                                     reductions.accumulate(e, carried, offset);
+                                 storeResults(e, stored, offset);
+                                 return next;
                                });
         });
-    for (unsigned index = 0; index < reductions.size(); ++index)
-      e.storeOnce(viewPartials(e, index),
-                  reductions[index].finish(e, partials[index]), counter);
-  }
-
-  SmallVector<Value> emitColumns(Emitter &e, const Offset &offset,
-                                 ValueRange carried) {
-    e.setPlaces(offset, std::nullopt);
-    SmallVector<Value> next;
-    for (auto [reduction, partial] : llvm::zip(reductions, carried))
-      next.push_back(reduction.accumulate(
-          e.builder(), partial, e.pullLanes(reduction.getInput(), offset)));
-    SmallVector<unsigned> stored;
-    for (auto [index, result] : llvm::enumerate(results))
-      if (isFull(result))
-        stored.push_back(index);
-    storeResults(e, stored, offset);
-    return next;
-  }
-
-  void emitFinish(Emitter &e) {
-    for (unsigned index = 0; index < reductions.size(); ++index) {
-      Reduction reduction = reductions[index];
-      Value partials = viewPartials(e, index);
-      Value total = reduction.combineAll(e, partials, Offset(), 1, extent);
-      reduction.define(e, total, Offset());
-    }
-    SmallVector<unsigned> others;
-    for (auto [index, result] : llvm::enumerate(results))
-      if (!isFull(result))
-        others.push_back(index);
-    emitOthers(e, others, Offset());
+    reductions.store(e, partials, counter);
   }
 
   KernelSource source;
   SmallVector<Value> results;
-  SmallVector<Reduction> reductions;
+  FullReductions reductions;
   int64_t elements = 0, columns = 1, rows = 1, rowsPerItem = 1, blocks = 1;
   int64_t perItem = kTaskElements;
-  int64_t extent = 0; ///< Items.
 };
 } // namespace
 

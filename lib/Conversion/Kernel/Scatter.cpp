@@ -14,6 +14,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "FoundColumns.h"
 #include "Schedules.h"
 #include "binade/IR/Build.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -27,6 +28,8 @@ static constexpr int64_t kBlockElements = 32768;
 static constexpr int64_t kGpuRows = 32;
 /// Columns of a block that has all rows of the table, and of any other.
 static constexpr int64_t kNarrowBlock = 64, kWideBlock = 1024;
+/// Rows of the gradient that a GPU loads before it adds them.
+static constexpr int64_t kTermsTogether = 4;
 
 namespace {
 class ScatterKernel {
@@ -296,50 +299,60 @@ private:
     bool hasAllRows = blockRows == rows;
     int64_t whole = hasAllRows ? 0 : tokens / indexVector;
     loop(e.index(0), e.index(whole), whole, [&](const Offset &group) {
+      Offset first = group * indexVector;
+      if (shape)
+        return forFound(
+            e, indexVector, kTermsTogether,
+            [&](const Offset &place) {
+              return findRow(block, first + place).second;
+            },
+            [&](ArrayRef<Offset> places) {
+              addTerms(block,
+                       llvm::map_to_vector(places, [&](const Offset &place) {
+                         return first + place;
+                       }));
+            });
       ImplicitLocOpBuilder &b = e.builder();
       Value none = arith::ConstantIntOp::create(b, 0, 1);
       Value any =
           e.columns(indexVector, none, [&](const Offset &lanes, ValueRange) {
-             Value inside =
-                 e.spread(findRow(block, group * indexVector + lanes).second);
+             Value inside = e.spread(findRow(block, first + lanes).second);
              return SmallVector<Value>{vector::ReductionOp::create(
                  b, vector::CombiningKind::OR, inside)};
            }).front();
-      when(isAny(any), [&] { addOneByOne(group * indexVector, indexVector); });
+      when(any, [&] { addOneByOne(first, indexVector); });
     });
     addOneByOne(whole * indexVector, tokens - whole * indexVector);
   }
 
-  /// Whether it is so for any of the threads.
-  Value isAny(Value own) {
-    if (!shape)
-      return own;
-    ImplicitLocOpBuilder &b = emitter->builder();
-    own = arith::ExtUIOp::create(b, b.getI32Type(), own);
-    Value all = emitter->combineThreads(own, [&](Value x, Value y) -> Value {
-      return arith::OrIOp::create(b, x, y);
-    });
-    Value zero = arith::ConstantIntOp::create(b, 0, 32);
-    return is(arith::CmpIPredicate::ne, all, zero);
+  void addRow(const Block &block, const Offset &token) {
+    Value isInside = findRow(block, token).second;
+    when(isInside, [&] { addTerms(block, token); });
   }
 
-  void addRow(const Block &block, const Offset &token) {
+  /// Adds the rows of `those`, which are all the block's, in this order.
+  void addTerms(const Block &block, ArrayRef<Offset> those) {
     Emitter &e = *emitter;
-    auto [found, isInside] = findRow(block, token);
-    when(isInside, [&, found = found] {
-      Offset row =
-          e.offsets().loaded(found, blockRows, e.depth(), /*perLane=*/false);
+    SmallVector<Offset> into;
+    for (const Offset &token : those) {
+      Value found = findRow(block, token).first;
+      into.push_back(
+          e.offsets().loaded(found, blockRows, e.depth(), /*perLane=*/false));
       if (!shape && !isSummedInPlace())
-        mark(block, row);
-      forColumns(block.columns, [&](const Offset &column) {
+        mark(block, into.back());
+    }
+    forColumns(block.columns, [&](const Offset &column) {
+      auto pullTerm = [&](const Offset &token) {
         Offset from = token * width + block.firstColumn + column;
         Value term = e.widen(e.pull(op.getGradient(), from).value);
-        if (column.variesOverLanes())
-          term = e.spread(term);
+        return column.variesOverLanes() ? e.spread(term) : term;
+      };
+      for (auto [row, term] :
+           llvm::zip_equal(into, llvm::map_to_vector(those, pullTerm))) {
         Value sum = e.loadNow(getSums(), getSumPlace(block, row, column));
         sum = arith::AddFOp::create(e.builder(), sum, term);
         storeSum(block, row, column, sum);
-      });
+      }
     });
   }
 

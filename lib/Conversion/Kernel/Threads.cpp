@@ -146,6 +146,10 @@ Value Emitter::allocateShared(int64_t count, Type storage) {
   return memory;
 }
 
+Value Emitter::share(int64_t bytes) {
+  return allocateShared(bytes, b.getI8Type());
+}
+
 Value Emitter::allocateForTeam(int64_t count, Type storage) {
   int64_t bytes = llvm::alignTo(
       count * llvm::divideCeil(storage.getIntOrFloatBitWidth(), 8), 16);
@@ -190,6 +194,15 @@ void Emitter::forAll(int64_t extent,
     body(space.counter(item, extent, depth()));
     return SmallVector<Value>();
   });
+}
+
+void Emitter::apart(int64_t lanes, Value exists,
+                    llvm::function_ref<void()> body) {
+  llvm::SaveAndRestore across(team.isApart, true);
+  llvm::SaveAndRestore along(down.isApart, true);
+  llvm::SaveAndRestore count(laneCount, lanes);
+  llvm::SaveAndRestore has(hasPlace, conjunction(b, hasPlace, exists));
+  body();
 }
 
 void Emitter::ownColumns(Value begin, int64_t count, int64_t group,

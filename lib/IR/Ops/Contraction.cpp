@@ -110,10 +110,50 @@ SmallVector<Value> MatmulOp::buildAdjoint(ImplicitLocOpBuilder &b,
 
 Schedule ScaledMatmulOp::getSchedule() { return Schedule::Library; }
 
-/// Those of `lhs`; with leading axes independent products.
+/// Those of `lhs`; with leading axes independent products. Scales of rows do
+/// not lie as these do.
 std::optional<Rows> ScaledMatmulOp::getRows() {
+  if (getBlock())
+    return std::nullopt;
   bool isBatched = getLhs().getType().getRank() > 2;
   return Rows{{true, false, isBatched, false}};
+}
+
+/// Whether scales of blocks of `rows` rows and `summands` lie as they should.
+static bool areScalesOf(RankedTensorType scales, RankedTensorType side,
+                        int64_t rows, int64_t summands) {
+  if (scales.getRank() != 2)
+    return false;
+  int64_t rowBlocks = llvm::divideCeil(side.getDimSize(0), rows),
+          blocks = llvm::divideCeil(side.getDimSize(1), summands);
+  if (rows == 1)
+    return scales.getShape() == ArrayRef({blocks, rowBlocks});
+  return scales.getDimSize(0) == rowBlocks && scales.getDimSize(1) >= blocks;
+}
+
+static LogicalResult verifyScales(ScaledMatmulOp op) {
+  auto lhs = cast<RankedTensorType>(op.getLhs().getType()),
+       rhs = cast<RankedTensorType>(op.getRhs().getType()),
+       lhsScale = cast<RankedTensorType>(op.getLhsScale().getType()),
+       rhsScale = cast<RankedTensorType>(op.getRhsScale().getType());
+  if (!op.getBlock()) {
+    if (lhsScale.getRank() != 0 || rhsScale.getRank() != 0) // C4
+      return op.emitOpError("expects one scale for each side, got ")
+             << lhsScale << " and " << rhsScale;
+    return success();
+  }
+  ArrayRef<int64_t> block = *op.getBlock();
+  if (block.size() != 3 || lhs.getRank() != 2 ||
+      !llvm::all_of(block, [](int64_t size) { return size > 0; })) // C3
+    return op.emitOpError("expects a block of three positive numbers and sides "
+                          "of rank 2, got [")
+           << block << "] and " << lhs;
+  if (!areScalesOf(lhsScale, lhs, block[0], block[2]) ||
+      !areScalesOf(rhsScale, rhs, block[1], block[2])) // C4
+    return op.emitOpError("expects scales of blocks [")
+           << block << "] of " << lhs << " and " << rhs << ", got " << lhsScale
+           << " and " << rhsScale;
+  return success();
 }
 
 LogicalResult ScaledMatmulOp::verify() {
@@ -133,7 +173,7 @@ LogicalResult ScaledMatmulOp::verify() {
     return emitOpError("expects rows of one length and a result of one element "
                        "for each two, got ")
            << lhs << ", " << rhs << " and " << y;
-  return success();
+  return verifyScales(*this);
 }
 
 /// `value` with rows for columns.
@@ -186,51 +226,141 @@ static std::optional<NarrowOperand> narrow(ImplicitLocOpBuilder &b,
                        scale};
 }
 
-/// Whether the target multiplies the codes that the operands are decoded from.
-static bool multipliesCodes(MatmulOp op, TargetAttr target) {
+//===----------------------------------------------------------------------===//
+// What a target multiplies as codes
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A side of a product that is decoded from codes.
+struct CodedSide {
+  DequantizeOp decoded;
+  bool isTurned; ///< Its columns are summed over.
+
+  QuantizedAttr getFormat() { return decoded.getFormat(); }
+};
+
+/// A product of codes as the target multiplies them.
+struct CodedProduct {
+  CodedSide lhs, rhs;
+  SmallVector<int64_t> block; ///< Of scales; empty where each side has one.
+};
+} // namespace
+
+/// Rows of `side` that share scales with `block` summands; 0 where others do.
+static int64_t getRowsOfBlock(CodedSide side, int64_t block) {
+  QuantizedAttr format = side.getFormat();
+  if (block == 0 || format.getGranularity() != Granularity::PerBlock ||
+      side.decoded.getType().getRank() != 2)
+    return 0;
+  auto [rows, summands] =
+      std::pair(format.getExtent()[0], format.getExtent()[1]);
+  if (side.isTurned)
+    std::swap(rows, summands);
+  return summands == block && (rows == 1 || rows == block) ? rows : 0;
+}
+
+/// Scales in a row of memory are a multiple of these.
+static int64_t getScaleMultiple(TargetAttr target) {
+  return std::max<int64_t>(target.getMultiple() / sizeof(float), 1);
+}
+
+/// The block of both sides' scales; empty where the target does not take it.
+static SmallVector<int64_t> findBlock(CodedSide lhs, CodedSide rhs,
+                                      TargetAttr target) {
+  int64_t summands = target.getBlock(), m = getRowsOfBlock(lhs, summands),
+          n = getRowsOfBlock(rhs, summands);
+  if (std::min(m, n) != 1)
+    return {};
+  for (auto [side, rows] : {std::pair(lhs, m), std::pair(rhs, n)})
+    if (rows == 1 && side.decoded.getType().getDimSize(side.isTurned ? 1 : 0) %
+                             getScaleMultiple(target) !=
+                         0)
+      return {};
+  return {m, n, summands};
+}
+
+/// Nothing where the target does not multiply the codes of the operands, or
+/// where there are none.
+static std::optional<CodedProduct> findCodes(MatmulOp op, TargetAttr target) {
   if (!target || target.getCodes().empty())
-    return false;
-  bool hasFirst = false;
-  for (Value side : {op.getLhs(), op.getRhs()}) {
-    auto decoded = side.getDefiningOp<DequantizeOp>();
-    if (!decoded || !holdsCodes(decoded.getFormat()))
-      return false;
-    FloatType format = decoded.getFormat().getFormat();
-    if (!llvm::is_contained(target.getCodes(), format))
-      return false;
-    hasFirst |= format == target.getCodes().front();
+    return std::nullopt;
+  CodedSide lhs{op.getLhs().getDefiningOp<DequantizeOp>(),
+                op.getTransposeLhs()},
+      rhs{op.getRhs().getDefiningOp<DequantizeOp>(), !op.getTransposeRhs()};
+  bool hasFirst = false, areWhole = true;
+  for (CodedSide side : {lhs, rhs}) {
+    if (!side.decoded || side.getFormat().getExpand() ||
+        !llvm::is_contained(target.getCodes(), side.getFormat().getFormat()))
+      return std::nullopt;
+    hasFirst |= side.getFormat().getFormat() == target.getCodes().front();
+    areWhole &= holdsCodes(side.getFormat());
   }
-  auto rhs = cast<RankedTensorType>(op.getRhs().getType());
-  return hasFirst &&
-         llvm::all_of(rhs.getShape().take_back(2), [&](int64_t length) {
-           return length % target.getMultiple() == 0;
-         });
+  auto type = rhs.decoded.getType();
+  if (!hasFirst || llvm::any_of(type.getShape().take_back(2), [&](int64_t n) {
+        return n % target.getMultiple() != 0;
+      }))
+    return std::nullopt;
+  CodedProduct product{lhs, rhs, {}};
+  if (!areWhole)
+    product.block = findBlock(lhs, rhs, target);
+  if (!areWhole && product.block.empty())
+    return std::nullopt;
+  return product;
+}
+
+/// Scales of blocks with `rows` rows as `scaled_matmul` takes them.
+static Value arrangeScales(ImplicitLocOpBuilder &b, CodedSide side,
+                           int64_t rows, int64_t multiple) {
+  Value scales = buildCast(b, side.decoded.getParts()[1], b.getF32Type());
+  bool areSummandsFirst = rows == 1;
+  auto type = cast<RankedTensorType>(scales.getType());
+  bool isLine = llvm::is_contained(type.getShape(), 1);
+  if (side.isTurned != areSummandsFirst)
+    scales = isLine ? buildReshape(b, scales,
+                                   {type.getDimSize(1), type.getDimSize(0)})
+                    : turn(b, scales);
+  if (areSummandsFirst)
+    return scales;
+  type = cast<RankedTensorType>(scales.getType());
+  auto padded = RankedTensorType::get(
+      {type.getDimSize(0),
+       int64_t(llvm::alignTo(type.getDimSize(1), multiple))},
+      type.getElementType());
+  if (padded == type)
+    return scales;
+  return PadOp::create(b, padded, scales, {0, 0}, {1, 1});
 }
 
 /// A product of codes as they are.
-static Value multiplyCodes(ImplicitLocOpBuilder &b, MatmulOp op) {
+static Value multiplyCodes(ImplicitLocOpBuilder &b, MatmulOp op,
+                           const CodedProduct &product, int64_t multiple) {
   auto type = cast<RankedTensorType>(op.getType());
+  ArrayRef<int64_t> block = product.block;
   SmallVector<Value> operands;
-  for (auto [side, isTurned] :
-       {std::pair(op.getLhs(), op.getTransposeLhs()),
-        std::pair(op.getRhs(), !op.getTransposeRhs())}) {
-    auto decoded = side.getDefiningOp<DequantizeOp>();
+  CodedSide sides[] = {product.lhs, product.rhs};
+  for (auto [index, side] : llvm::enumerate(sides)) {
+    DequantizeOp decoded = side.decoded;
     Value codes = decoded.getParts()[0];
-    operands.push_back(isTurned ? turn(b, codes) : codes);
-    operands.push_back(getScale(b, decoded));
+    operands.push_back(side.isTurned ? turn(b, codes) : codes);
+    operands.push_back(block.empty()
+                           ? getScale(b, decoded)
+                           : arrangeScales(b, side, block[index], multiple));
   }
   // A bias is added before the one rounding to the result.
-  Type product = op.getBias() ? type.clone(b.getF32Type()) : type;
-  return addBias(b, ScaledMatmulOp::create(b, product, operands), op.getBias(),
-                 type);
+  Type result = op.getBias() ? type.clone(b.getF32Type()) : type;
+  auto y = ScaledMatmulOp::create(
+      b, result, operands[0], operands[1], operands[2], operands[3],
+      block.empty() ? DenseI64ArrayAttr() : b.getDenseI64ArrayAttr(block));
+  return addBias(b, y, op.getBias(), type);
 }
 
 /// A product of decoded numbers is one of codes; in bf16, which holds them
 /// exactly, scales multiply the sum before the bias is added.
 FailureOr<SmallVector<Value>> MatmulOp::decompose(ImplicitLocOpBuilder &b) {
   TargetAttr target = getTarget(*this);
-  if (multipliesCodes(*this, target))
-    return SmallVector<Value>{multiplyCodes(b, *this)};
+  if (std::optional<CodedProduct> product = findCodes(*this, target))
+    return SmallVector<Value>{
+        multiplyCodes(b, *this, *product, getScaleMultiple(target))};
   auto type = cast<RankedTensorType>(getType());
   bool hasOtherBias = target && getBias() &&
                       getElementTypeOrSelf(getBias()) != type.getElementType();

@@ -173,11 +173,7 @@ LogicalResult mlir::binade::importer::importWhere(Node &node) {
                                          broadcast(sides->back())));
 }
 
-LogicalResult mlir::binade::importer::importCast(Node &node) {
-  int64_t to = node.getInt("to", 0);
-  Type element = getElementType(node.b.getContext(), to);
-  if (!element)
-    return node.emitError() << describeElementType(to);
+static LogicalResult castTo(Node &node, Type element) {
   // Both matter only for results in 8 bits, which are not supported.
   (void)node.getInt("saturate", 1);
   (void)node.getString("round_mode", "up");
@@ -188,4 +184,55 @@ LogicalResult mlir::binade::importer::importCast(Node &node) {
   Value zero = buildSplat(node.b, x.getType(), 0.0);
   Value isZero = CompareOp::create(node.b, x, zero, Comparison::Equal);
   return node.setResult(NotOp::create(node.b, isZero));
+}
+
+LogicalResult mlir::binade::importer::importCast(Node &node) {
+  int64_t to = node.getInt("to", 0);
+  Type element = getElementType(node.b.getContext(), to);
+  if (!element)
+    return node.emitError() << describeElementType(to);
+  return castTo(node, element);
+}
+
+LogicalResult mlir::binade::importer::importCastLike(Node &node) {
+  return castTo(node, node.getElement(1));
+}
+
+/// Only NaN is neither below, equal to nor above anything.
+LogicalResult mlir::binade::importer::importIsNaN(Node &node) {
+  if (failed(requireFloats(node)))
+    return failure();
+  Value x = node.getInput(0);
+  Value isNumber = CompareOp::create(node.b, x, x, Comparison::Equal);
+  return node.setResult(NotOp::create(node.b, isNumber));
+}
+
+LogicalResult mlir::binade::importer::importIsInf(Node &node) {
+  if (failed(requireFloats(node)))
+    return failure();
+  Value x = node.getInput(0);
+  auto is = [&](double value) -> Value {
+    return CompareOp::create(node.b, x, buildSplat(node.b, x.getType(), value),
+                             Comparison::Equal);
+  };
+  Value found;
+  for (auto [name, value] : {std::pair("detect_negative", -INFINITY),
+                             std::pair("detect_positive", INFINITY)})
+    if (node.getInt(name, 1))
+      found = found ? Value(OrOp::create(node.b, found, is(value))) : is(value);
+  return node.setResult(
+      found ? found
+            : buildSplat(node.b, node.getType(0).clone(node.b.getI1Type()), 0));
+}
+
+LogicalResult mlir::binade::importer::importMean(Node &node) {
+  FailureOr<SmallVector<Value>> values = broadcastInputs(node);
+  if (failed(values) || failed(requireFloats(node)))
+    return failure();
+  Value sum = values->front();
+  for (Value value : ArrayRef(*values).drop_front())
+    sum = AddOp::create(node.b, sum, value);
+  auto count = static_cast<double>(values->size());
+  return node.setResult(
+      DivOp::create(node.b, sum, buildSplat(node.b, sum.getType(), count)));
 }

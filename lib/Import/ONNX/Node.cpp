@@ -131,6 +131,13 @@ SmallVector<int64_t> Node::getInts(StringRef name,
   return {attribute->ints().begin(), attribute->ints().end()};
 }
 
+SmallVector<StringRef> Node::getStrings(StringRef name) {
+  const AttributeProto *attribute = findAttribute(name);
+  if (!attribute)
+    return {};
+  return {attribute->strings().begin(), attribute->strings().end()};
+}
+
 LogicalResult Node::checkAttributes() {
   for (const AttributeProto &attribute : proto.attribute())
     if (!llvm::is_contained(understood, attribute.name()))

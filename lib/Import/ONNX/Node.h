@@ -66,6 +66,7 @@ public:
   StringRef getString(StringRef name, StringRef byDefault);
   SmallVector<int64_t> getInts(StringRef name,
                                ArrayRef<int64_t> byDefault = {});
+  SmallVector<StringRef> getStrings(StringRef name);
 
   /// Fails if the node has an attribute that nothing read.
   LogicalResult checkAttributes();

@@ -85,6 +85,122 @@ LogicalResult mlir::binade::importer::importLayerNormalization(Node &node) {
   return success();
 }
 
+/// `x` [N, C, ...] in rows of `length` elements, each minus its mean and over
+/// its deviation, times scale[C] and plus bias[C].
+static Value normalizeRows(Node &node, int64_t length, double epsilon) {
+  ImplicitLocOpBuilder &b = node.b;
+  RankedTensorType type = node.getType(0);
+  Value rows = buildReshape(
+      b, node.getInput(0),
+      {type.getNumElements() / std::max<int64_t>(length, 1), length});
+  Value ones =
+      buildSplat(b, RankedTensorType::get(length, type.getElementType()), 1.0);
+  Value y = LayerNormOp::create(b, rows, ones, Value(), APFloat(epsilon),
+                                PrecisionAttr())
+                .getY();
+  y = buildReshape(b, y, type.getShape());
+  auto perChannel = [&](unsigned index) {
+    return buildBroadcast(b, node.getInput(index), {1}, type.getShape());
+  };
+  y = MulOp::create(b, y, perChannel(1));
+  return AddOp::create(b, y, perChannel(2));
+}
+
+static LogicalResult checkChannels(Node &node) {
+  RankedTensorType x = node.getType(0);
+  if (x.getRank() < 2 || !node.hasFloats(0))
+    return node.emitError() << "expected [N, C, ...] of floats, got " << x;
+  auto expected = RankedTensorType::get(x.getDimSize(1), x.getElementType());
+  for (unsigned index : {1u, 2u})
+    if (node.getType(index) != expected)
+      return node.emitError() << "expected scale and bias " << expected
+                              << ", got " << node.getType(index);
+  return success();
+}
+
+LogicalResult mlir::binade::importer::importInstanceNormalization(Node &node) {
+  double epsilon = node.getFloat("epsilon", 1e-5f);
+  if (failed(checkChannels(node)))
+    return failure();
+  ArrayRef<int64_t> spatial = node.getShape(0).drop_front(2);
+  return node.setResult(
+      normalizeRows(node, ShapedType::getNumElements(spatial), epsilon));
+}
+
+LogicalResult mlir::binade::importer::importGroupNormalization(Node &node) {
+  double epsilon = node.getFloat("epsilon", 1e-5f);
+  int64_t groups = node.getInt("num_groups", 0);
+  (void)node.getInt("stash_type", 1); // Statistics are f32, whatever x is.
+  if (failed(checkChannels(node)))
+    return failure();
+  ArrayRef<int64_t> sample = node.getShape(0).drop_front();
+  if (groups < 1 || sample.front() % groups != 0)
+    return node.emitError() << "cannot make " << groups << " groups of "
+                            << sample.front() << " channels";
+  return node.setResult(normalizeRows(
+      node, ShapedType::getNumElements(sample) / groups, epsilon));
+}
+
+/// x / sqrt(mean(x^2) + epsilon) scale over the axes from `axis` on.
+LogicalResult mlir::binade::importer::importRMSNormalization(Node &node) {
+  ImplicitLocOpBuilder &b = node.b;
+  if (failed(requireFloats(node)))
+    return failure();
+  RankedTensorType type = node.getType(0);
+  FailureOr<int64_t> axis =
+      node.normalizeAxis(node.getInt("axis", -1), type.getRank());
+  if (failed(axis))
+    return failure();
+  double epsilon = node.getFloat("epsilon", 1e-5f);
+  (void)node.getInt("stash_type", 1); // Means are f32, whatever x is.
+  ArrayRef<int64_t> row = type.getShape().drop_front(*axis);
+  SmallVector<int64_t> common;
+  if (!OpTrait::util::getBroadcastedShape(row, node.getShape(1), common) ||
+      ArrayRef(common) != row || !node.hasFloats(1))
+    return node.emitError() << "expected scale of shape [" << row << "], got "
+                            << node.getType(1);
+  auto axes = llvm::to_vector(llvm::seq<int64_t>(*axis, type.getRank()));
+  auto rows = llvm::to_vector(llvm::seq<int64_t>(0, *axis));
+  Value x = node.getInput(0);
+  Value mean = ReduceMeanOp::create(b, MulOp::create(b, x, x), axes);
+  Value root = SqrtOp::create(
+      b, AddOp::create(b, mean, buildSplat(b, mean.getType(), epsilon)));
+  Value y = DivOp::create(b, x, buildBroadcast(b, root, rows, type.getShape()));
+  Value scale = buildCast(b, node.getInput(1), type.getElementType());
+  return node.setResult(
+      MulOp::create(b, y, broadcastTo(b, scale, type.getShape())));
+}
+
+LogicalResult mlir::binade::importer::importLpNormalization(Node &node) {
+  ImplicitLocOpBuilder &b = node.b;
+  if (failed(requireFloats(node)))
+    return failure();
+  RankedTensorType type = node.getType(0);
+  FailureOr<int64_t> axis =
+      node.normalizeAxis(node.getInt("axis", -1), type.getRank());
+  int64_t power = node.getInt("p", 2);
+  if (failed(axis))
+    return failure();
+  if (power != 1 && power != 2)
+    return node.emitError() << "expected p to be 1 or 2, got " << power;
+  SmallVector<int64_t> kept =
+      llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
+  kept.erase(kept.begin() + *axis);
+  Value x = node.getInput(0);
+  Value size =
+      power == 1 ? Value(AbsOp::create(b, x)) : Value(MulOp::create(b, x, x));
+  Value norm = ReduceSumOp::create(b, size, *axis);
+  if (power == 2)
+    norm = SqrtOp::create(b, norm);
+  norm = buildBroadcast(b, norm, kept, type.getShape());
+  // As ONNX's reference: what has no length stays 0.
+  Value zero = buildSplat(b, type, 0.0), one = buildSplat(b, type, 1.0);
+  Value isZero = CompareOp::create(b, norm, zero, Comparison::Equal);
+  Value by = SelectOp::create(b, isZero, one, norm);
+  return node.setResult(
+      SelectOp::create(b, isZero, zero, DivOp::create(b, x, by)));
+}
+
 //===----------------------------------------------------------------------===//
 // BatchNormalization
 //===----------------------------------------------------------------------===//

@@ -36,10 +36,14 @@ const OpRow *findOp(StringRef domain, StringRef name, int64_t opset);
 // Elementwise.cpp
 LogicalResult importAbs(Node &node);
 LogicalResult importCast(Node &node);
+LogicalResult importCastLike(Node &node);
 LogicalResult importClip(Node &node);
 LogicalResult importDiv(Node &node);
 LogicalResult importGelu(Node &node);
 LogicalResult importIdentity(Node &node);
+LogicalResult importIsInf(Node &node);
+LogicalResult importIsNaN(Node &node);
+LogicalResult importMean(Node &node);
 LogicalResult importNeg(Node &node);
 LogicalResult importNot(Node &node);
 LogicalResult importPow(Node &node);
@@ -74,6 +78,32 @@ template <typename Op> LogicalResult importBinary(Node &node) {
 template <Comparison comparison> LogicalResult importCompare(Node &node) {
   return importComparison(node, comparison);
 }
+
+// Activations.cpp
+LogicalResult importCelu(Node &node);
+LogicalResult importElu(Node &node);
+LogicalResult importHardSigmoid(Node &node);
+LogicalResult importHardSwish(Node &node);
+LogicalResult importLeakyRelu(Node &node);
+LogicalResult importPRelu(Node &node);
+LogicalResult importSelu(Node &node);
+LogicalResult importShrink(Node &node);
+LogicalResult importSoftsign(Node &node);
+LogicalResult importSwish(Node &node);
+LogicalResult importThresholdedRelu(Node &node);
+
+// Einsum.cpp
+LogicalResult importEinsum(Node &node);
+
+// Recurrent.cpp
+LogicalResult importGRU(Node &node);
+LogicalResult importLSTM(Node &node);
+LogicalResult importRNN(Node &node);
+
+// Indexing.cpp
+LogicalResult importGatherElements(Node &node);
+LogicalResult importGatherND(Node &node);
+LogicalResult importOneHot(Node &node);
 
 // Shape.cpp
 LogicalResult importConcat(Node &node);
@@ -126,15 +156,24 @@ LogicalResult importGlobalAveragePool(Node &node);
 LogicalResult importMaxPool(Node &node);
 
 // Reduction.cpp
+LogicalResult importReduceL1(Node &node);
+LogicalResult importReduceL2(Node &node);
+LogicalResult importReduceLogSum(Node &node);
+LogicalResult importReduceLogSumExp(Node &node);
 LogicalResult importReduceMax(Node &node);
 LogicalResult importReduceMean(Node &node);
 LogicalResult importReduceMin(Node &node);
 LogicalResult importReduceSum(Node &node);
+LogicalResult importReduceSumSquare(Node &node);
 
 // Normalization.cpp
 LogicalResult importBatchNormalization(Node &node);
+LogicalResult importGroupNormalization(Node &node);
+LogicalResult importInstanceNormalization(Node &node);
 LogicalResult importLayerNormalization(Node &node);
 LogicalResult importLogSoftmax(Node &node);
+LogicalResult importLpNormalization(Node &node);
+LogicalResult importRMSNormalization(Node &node);
 LogicalResult importSoftmax(Node &node);
 
 // Attention.cpp

@@ -86,6 +86,71 @@ LogicalResult mlir::binade::importer::importReduceMin(Node &node) {
   return node.setResult(buildReshape(node.b, x, reduction->shape));
 }
 
+/// Of floats: what `before` makes of each element is added up, and the sum is
+/// what `after` makes of it.
+using OnTensor = function_ref<Value(ImplicitLocOpBuilder &, Value)>;
+static LogicalResult importSumOf(Node &node, OnTensor before, OnTensor after) {
+  FailureOr<Reduction> reduction = readReduction(node);
+  if (failed(reduction) || failed(requireFloats(node)))
+    return failure();
+  Value x = before(node.b, node.getInput(0));
+  if (!reduction->axes.empty())
+    x = ReduceSumOp::create(node.b, x, reduction->axes);
+  return node.setResult(
+      buildReshape(node.b, after(node.b, x), reduction->shape));
+}
+
+static Value keep(ImplicitLocOpBuilder &, Value x) { return x; }
+static Value square(ImplicitLocOpBuilder &b, Value x) {
+  return MulOp::create(b, x, x);
+}
+template <typename Op> static Value apply(ImplicitLocOpBuilder &b, Value x) {
+  return Op::create(b, x);
+}
+
+LogicalResult mlir::binade::importer::importReduceL1(Node &node) {
+  return importSumOf(node, apply<AbsOp>, keep);
+}
+
+LogicalResult mlir::binade::importer::importReduceL2(Node &node) {
+  return importSumOf(node, square, apply<SqrtOp>);
+}
+
+LogicalResult mlir::binade::importer::importReduceLogSum(Node &node) {
+  return importSumOf(node, keep, apply<LogOp>);
+}
+
+LogicalResult mlir::binade::importer::importReduceSumSquare(Node &node) {
+  return importSumOf(node, square, keep);
+}
+
+/// log sum e^(x - m) + m, m the largest x, or 0 where that is not finite.
+LogicalResult mlir::binade::importer::importReduceLogSumExp(Node &node) {
+  ImplicitLocOpBuilder &b = node.b;
+  FailureOr<Reduction> reduction = readReduction(node);
+  if (failed(reduction) || failed(requireFloats(node)))
+    return failure();
+  Value x = node.getInput(0);
+  if (reduction->axes.empty())
+    return node.setResult(x);
+  RankedTensorType type = node.getType(0);
+  SmallVector<int64_t> kept;
+  for (int64_t axis = 0; axis < type.getRank(); ++axis)
+    if (!llvm::is_contained(reduction->axes, axis))
+      kept.push_back(axis);
+  Value largest = ReduceMaxOp::create(b, x, reduction->axes);
+  Value size = AbsOp::create(b, largest);
+  Value isFinite = CompareOp::create(
+      b, size, buildSplat(b, size.getType(), INFINITY), Comparison::Less);
+  Value zero = buildSplat(b, largest.getType(), 0.0);
+  largest = SelectOp::create(b, isFinite, largest, zero);
+  Value apart =
+      SubOp::create(b, x, buildBroadcast(b, largest, kept, type.getShape()));
+  Value sum = ReduceSumOp::create(b, ExpOp::create(b, apart), reduction->axes);
+  Value y = AddOp::create(b, LogOp::create(b, sum), largest);
+  return node.setResult(buildReshape(b, y, reduction->shape));
+}
+
 LogicalResult mlir::binade::importer::importReduceProd(Node &node) {
   FailureOr<Reduction> reduction = readReduction(node);
   if (failed(reduction))

@@ -1,7 +1,7 @@
 //===- CublasLt.cpp - NVIDIA's matrix products, found at run time ---------===//
 
 #include "CublasLt.h"
-#include <dlfcn.h>
+#include "SharedLibrary.h"
 
 using namespace binade;
 using namespace binade::cuda;
@@ -36,39 +36,21 @@ Result<std::shared_ptr<CublasLt>> CublasLt::open(Device &device) {
 
 Result<std::shared_ptr<CublasLt>>
 CublasLt::open(Device &device, std::span<const char *const> libraries) {
-  Error error = {"cuda", "cuBLASLt cannot be opened", ExitCode::Device};
-  void *handle = nullptr;
-  for (const char *name : libraries) {
-    handle = ::dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    if (handle)
-      break;
-    const char *reason = ::dlerror();
-    error =
-        std::move(error).withNote("tried " + printable(reason ? reason : name));
-  }
-  if (!handle)
-    return std::move(error).withNote(
-        "it comes with the CUDA toolkit, and as the Python package "
-        "nvidia-cublas; LD_LIBRARY_PATH names its folder");
+  Result<SharedLibrary> file = SharedLibrary::open(
+      "cuBLASLt", libraries,
+      "the CUDA toolkit, and as the Python package nvidia-cublas");
+  if (!file)
+    return file.takeError();
   std::shared_ptr<CublasLt> library(new CublasLt(device));
   lt::Table &functions = library->functions;
-  const char *missing = nullptr;
-  auto load = [&](auto &address, const char *symbol) {
-    address = reinterpret_cast<std::remove_reference_t<decltype(address)>>(
-        ::dlsym(handle, symbol));
-    if (!address && !missing)
-      missing = symbol;
-  };
 #define BINADE_LOAD(NAME, SYMBOL, PARAMETERS)                                  \
-  load(functions.NAME.address, #SYMBOL);
+  file->find(functions.NAME.address, #SYMBOL);
   BINADE_CUBLASLT_FUNCTIONS(BINADE_LOAD)
 #undef BINADE_LOAD
-  load(functions.getVersion, "cublasLtGetVersion");
-  load(functions.getStatusName, "cublasLtGetStatusName");
-  if (missing)
-    return Error{"cuda", std::string("cuBLASLt has no function ") + missing,
-                 ExitCode::Device}
-        .withNote("version 12.0 or newer is needed");
+  file->find(functions.getVersion, "cublasLtGetVersion");
+  file->find(functions.getStatusName, "cublasLtGetStatusName");
+  if (auto done = file->check("12.0 or newer"); !done)
+    return done.takeError();
   library->version = functions.getVersion();
   if (auto done = library->call(functions.create, &library->handle); !done)
     return done.takeError();

@@ -107,6 +107,11 @@ static Error describeRefusal(const CublasLt &library,
     return std::move(error).withNote("FP8 needs compute capability " +
                                      first.format() + ", " + device.format() +
                                      " is of " + device.capability.format());
+  constexpr ComputeCapability blocks = {9, 0};
+  if (problem.hasBlocks() && device.capability != blocks)
+    return std::move(error).withNote(
+        "scales of blocks need compute capability " + blocks.format() + ", " +
+        device.format() + " is of " + device.capability.format());
   return std::move(error).withNote(
       "FP8 needs the left side as [m, k], the right one as [n, k] "
       "(transposed), n, k and all strides as multiples of 16, and not both "
@@ -195,7 +200,7 @@ Result<void> CublasLtMatmul::setOptions() {
     done.push_back(
         set(lt::desc::FastAccumulation, std::int8_t(p.fastAccumulation)));
   // Older versions have no such attributes, and no other mode.
-  if (p.rhsScale != ScaleMode::Tensor || p.lhsScale != ScaleMode::Tensor) {
+  if (p.hasBlocks()) {
     done.push_back(set(lt::desc::AScaleMode, toLibrary(p.rhsScale)));
     done.push_back(set(lt::desc::BScaleMode, toLibrary(p.lhsScale)));
   }
@@ -241,9 +246,7 @@ CublasLtMatmul::prepare(std::shared_ptr<CublasLt> library,
     if (!toLibrary(type))
       return describeRefusal(*library, problem,
                              "has no " + std::string(name(type)));
-  bool hasBlocks = problem.lhsScale != ScaleMode::Tensor ||
-                   problem.rhsScale != ScaleMode::Tensor;
-  if (hasBlocks && library->getVersion() < lt::kFirstWithBlockScales)
+  if (problem.hasBlocks() && library->getVersion() < lt::kFirstWithBlockScales)
     return describeRefusal(*library, problem,
                            "has no scales of blocks, which come with 12.9,");
   const lt::Table &functions = library->functions;

@@ -58,6 +58,10 @@ struct MatmulProblem {
   DType bias = DType::F32, aux = DType::F32;
   /// Bytes that the addresses of matrices are multiples of.
   std::uint32_t alignment = 16;
+
+  bool hasBlocks() const {
+    return lhsScale != ScaleMode::Tensor || rhsScale != ScaleMode::Tensor;
+  }
 };
 
 /// Of a run; 0 for what the problem does not have.

@@ -15,13 +15,17 @@ Result<std::unique_ptr<Engine>> Engine::create(Setup setup) {
   return engine;
 }
 
-static bool usesLibrary(const std::vector<plan::Record> &records) {
-  return std::any_of(
-      records.begin(), records.end(), [](const plan::Record &record) {
-        auto *loop = std::get_if<plan::Loop>(&record.body);
-        return loop ? usesLibrary(loop->body)
-                    : std::holds_alternative<plan::Matmul>(record.body);
-      });
+template <typename Body>
+static bool has(const std::vector<plan::Record> &records) {
+  return std::any_of(records.begin(), records.end(),
+                     [](const plan::Record &record) {
+                       auto *loop = std::get_if<plan::Loop>(&record.body);
+                       return loop ? has<Body>(loop->body)
+                                   : std::holds_alternative<Body>(record.body);
+                     });
+}
+template <typename Body> static bool has(const Plan &plan) {
+  return has<Body>(plan.records) || has<Body>(plan.evaluation);
 }
 
 /// What the arena is for, for whoever has too little memory.
@@ -67,12 +71,14 @@ Result<void> Engine::prepare(const Setup &setup) {
   stream.memory = {reinterpret_cast<std::byte *>(arena.get()), plan.buffers};
   stream.modules = modules;
   stream.where = setup.where;
-  if (usesLibrary(plan.records) || usesLibrary(plan.evaluation)) {
-    // Without it the plan's own kernels multiply.
+  // Without libraries the plan's own kernels multiply.
+  if (has<plan::Matmul>(plan))
     if (Result<std::shared_ptr<CublasLt>> found = CublasLt::open(*device))
       library = *std::move(found);
-  }
   stream.library = library;
+  if (has<plan::Convolution>(plan))
+    if (Result<std::shared_ptr<Cudnn>> found = Cudnn::open(*device))
+      stream.cudnn = *std::move(found);
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < programs.size(); ++i) {
     Result<StreamProgram> program = StreamProgram::create(
@@ -116,11 +122,14 @@ Result<void> Engine::preparePorts(const Plan &plan, const std::string &where) {
   constexpr std::uint64_t kAlignment = 64;
   std::uint64_t sizes[2] = {0, 0};
   std::vector<std::uint64_t> offsets;
+  auto pad = [](std::uint64_t bytes) {
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  };
   for (const plan::Port &port : plan.ports) {
     std::uint64_t &size = sizes[isSmall(port)];
     offsets.push_back(size);
-    size += (plan.buffers[port.buffer].bytes + kAlignment - 1) / kAlignment *
-            kAlignment;
+    std::uint64_t bytes = pad(plan.buffers[port.buffer].bytes);
+    size += port.role == Role::Batch ? 2 * bytes : bytes;
   }
   Result<Arena> memory = Arena::allocate(sizes[0], where);
   if (!memory)
@@ -141,25 +150,38 @@ Result<void> Engine::preparePorts(const Plan &plan, const std::string &where) {
     port.bytes = {base + offsets[i], buffer.bytes};
     port.address = arena.get() + buffer.offset;
     port.isSmall = small;
+    port.isBatch = plan.ports[i].role == Role::Batch;
+    if (port.isBatch)
+      port.next = {port.bytes.data() + pad(buffer.bytes), buffer.bytes};
     port.isConstant =
         plan.ports[i].role == Role::Constant || plan.ports[i].frozen;
   }
   return {};
 }
 
-std::span<std::byte> Engine::access(std::size_t index) {
+std::span<std::byte> Engine::access(std::size_t index, bool isToBeRead) {
   HostPort &port = ports[index];
   if (port.isSmall)
     return port.bytes;
   if (port.isNewOnDevice) {
-    Result<void> done =
-        device->read(port.bytes.data(), port.address, port.bytes.size());
+    Result<void> done = device->bind();
+    if (done)
+      done = device->read(port.bytes.data(), port.address, port.bytes.size());
     if (!done && !failure)
       failure = done.takeError();
     port.isNewOnDevice = false;
   }
-  port.isNewOnHost = true;
+  port.isNewOnHost |= !isToBeRead;
   return port.bytes;
+}
+
+Result<void> Engine::clear(std::size_t index) {
+  HostPort &port = ports[index];
+  if (Result<void> done = device->bind(); !done)
+    return done;
+  port.isNewOnHost = false;
+  port.isNewOnDevice = true;
+  return device->fill(port.address, std::byte(0), port.bytes.size());
 }
 
 /// What a run consists of beside the plan's records, for profiles.
@@ -170,9 +192,15 @@ Result<void> Engine::mark(const plan::Record &transfer) {
   return timer ? timer->end(transfer, timer->getLast()) : Result<void>();
 }
 
-Result<void> Engine::uploadSmall() {
+void Engine::exchangeBatches() {
+  for (HostPort &port : ports)
+    if (port.isBatch)
+      std::swap(port.bytes, port.next);
+}
+
+Result<void> Engine::uploadBatch() {
   for (const HostPort &port : ports)
-    if (port.isSmall)
+    if (port.isBatch)
       if (auto done = device->upload(port.address, port.bytes.data(),
                                      port.bytes.size());
           !done)
@@ -180,7 +208,18 @@ Result<void> Engine::uploadSmall() {
   return {};
 }
 
-/// Small ports, the records, small ports: what a graph repeats.
+Result<void> Engine::uploadSmall() {
+  for (const HostPort &port : ports)
+    if (port.isSmall && !port.isBatch)
+      if (auto done = device->upload(port.address, port.bytes.data(),
+                                     port.bytes.size());
+          !done)
+        return done;
+  return {};
+}
+
+/// Small ports, the records, small ports: what a graph repeats. The batch comes
+/// from one of two places and is before it.
 Result<void> Engine::enqueue(RecordList list) {
   if (Result<void> done = uploadSmall(); !done)
     return done;
@@ -190,7 +229,7 @@ Result<void> Engine::enqueue(RecordList list) {
   if (Result<void> done = program.run(timer ? &*timer : nullptr); !done)
     return done;
   for (const HostPort &port : ports)
-    if (port.isSmall)
+    if (port.isSmall && !port.isBatch)
       if (auto done = device->download(port.bytes.data(), port.address,
                                        port.bytes.size());
           !done)
@@ -199,6 +238,8 @@ Result<void> Engine::enqueue(RecordList list) {
 }
 
 Result<void> Engine::run(const RecordPlace &place) {
+  if (Result<void> done = device->bind(); !done)
+    return done;
   StreamProgram &program = programs[static_cast<std::size_t>(place.list)];
   if (Result<void> done = program.run(place.path, place.iteration); !done)
     return done;
@@ -206,11 +247,15 @@ Result<void> Engine::run(const RecordPlace &place) {
 }
 
 Result<void> Engine::read(std::uint64_t offset, std::span<std::byte> into) {
+  if (Result<void> done = device->bind(); !done)
+    return done;
   return device->read(into.data(), arena.get() + offset, into.size());
 }
 
 Result<void> Engine::write(std::uint64_t offset,
                            std::span<const std::byte> bytes) {
+  if (Result<void> done = device->bind(); !done)
+    return done;
   return device->upload(arena.get() + offset, bytes.data(), bytes.size());
 }
 
@@ -230,6 +275,8 @@ Result<void> Engine::uploadLarge() {
 Result<void> Engine::start(RecordList list) {
   if (Result<void> done = uploadLarge(); !done)
     return done;
+  if (Result<void> done = uploadBatch(); !done)
+    return done;
   if (profiler)
     return enqueue(list);
   // The first time shows that it runs, and lets libraries make what they need.
@@ -247,9 +294,14 @@ Result<void> Engine::start(RecordList list) {
   return graph ? graph->launch() : enqueue(list);
 }
 
-Result<void> Engine::run(RecordList list) {
+Result<void> Engine::run(RecordList list,
+                         const std::function<void()> &fillNext) {
   if (failure)
     return *failure;
+  if (hasNextBatch && list != RecordList::Evaluation) {
+    exchangeBatches();
+    hasNextBatch = false;
+  }
   if (Result<void> done = device->bind(); !done)
     return done;
   double begin = profiler ? profiler->now() : 0;
@@ -258,6 +310,12 @@ Result<void> Engine::run(RecordList list) {
       return done;
   if (Result<void> done = start(list); !done)
     return done;
+  if (fillNext && !profiler) {
+    exchangeBatches();
+    fillNext();
+    exchangeBatches();
+    hasNextBatch = true;
+  }
   if (Result<void> done = device->wait(); !done)
     return done;
   for (HostPort &port : ports)
@@ -267,6 +325,8 @@ Result<void> Engine::run(RecordList list) {
 }
 
 Result<void> Engine::run(const std::function<bool(std::size_t)> &after) {
+  if (Result<void> done = device->bind(); !done)
+    return done;
   return programs[static_cast<std::size_t>(RecordList::Step)].run(after);
 }
 
@@ -276,6 +336,8 @@ Result<void> Engine::upload() {
   if (Result<void> done = device->bind(); !done)
     return done;
   if (Result<void> done = uploadLarge(); !done)
+    return done;
+  if (Result<void> done = uploadBatch(); !done)
     return done;
   return uploadSmall();
 }
@@ -324,5 +386,7 @@ std::map<const plan::Record *, std::string> Engine::getAlgorithms() const {
 }
 
 Result<Ceilings> Engine::measureCeilings() {
+  if (Result<void> done = device->bind(); !done)
+    return done.takeError();
   return cuda::measureCeilings(*device);
 }

@@ -2,7 +2,8 @@
 // The arena is the device's. Of ports the host has copies: those that are small
 // move with every step, so that the host's are always what counts between
 // steps; large ones (parameters, states, gradients, outputs, constants) move
-// when someone asks for them.
+// when someone asks for them. The batch has two copies on the host: one is read
+// by the device while the other is filled.
 //===----------------------------------------------------------------------===//
 
 #ifndef BINADE_RUNTIME_CUDA_ENGINE_H
@@ -29,8 +30,10 @@ public:
   Engine(const Engine &) = delete;
 
   /// What is on the host goes to the device first, and what small ports hold
-  /// comes back.
-  Result<void> run(RecordList list);
+  /// comes back. While the device is at work `fillNext` is called, if there is
+  /// one and nothing is measured: it may write the batch of the next run, of
+  /// another list than the evaluation's, to what `access` gives it then.
+  Result<void> run(RecordList list, const std::function<void()> &fillNext = {});
 
   /// Gets all executions from now on; null for none. They are not put together
   /// in graphs, whose parts have no time of their own.
@@ -57,15 +60,19 @@ public:
   Result<void> read(std::uint64_t offset, std::span<std::byte> into);
   Result<void> write(std::uint64_t offset, std::span<const std::byte> bytes);
 
-  /// The host's copy of a port, which its user may write to.
-  std::span<std::byte> access(std::size_t port);
+  /// The host's copy of a port, which its user may write to, unless it is only
+  /// to be read: what is large goes back to the device otherwise.
+  std::span<std::byte> access(std::size_t port, bool isToBeRead = false);
+  /// Zeros instead of what a large port holds.
+  Result<void> clear(std::size_t port);
   const CudaDevice &getDevice() const { return device->getProperties(); }
 
 private:
   struct HostPort {
     std::span<std::byte> bytes;
     Address address = 0;
-    bool isSmall = false;
+    bool isSmall = false, isBatch = false;
+    std::span<std::byte> next; ///< Of a batch: the other copy.
     /// Of a large one: which side wrote it last, if the other does not have it.
     bool isNewOnHost = true, isNewOnDevice = false;
     bool isConstant = false;
@@ -76,7 +83,9 @@ private:
   Result<void> provideScratch(std::uint64_t bytes);
   Result<void> preparePorts(const Plan &plan, const std::string &where);
   Result<void> uploadLarge();
+  Result<void> uploadBatch();
   Result<void> uploadSmall();
+  void exchangeBatches();
   Result<void> start(RecordList list);
   Result<void> enqueue(RecordList list);
   Result<void> mark(const plan::Record &transfer);
@@ -93,6 +102,7 @@ private:
   std::array<StreamProgram, kNumRecordLists> programs;
   std::array<std::optional<Graph>, kNumRecordLists> graphs;
   std::array<bool, kNumRecordLists> hasRun = {};
+  bool hasNextBatch = false;
   Profiler *profiler = nullptr;
   std::optional<StreamTimer> timer; ///< While there is a profiler.
   std::optional<Error> failure;     ///< Of a download.

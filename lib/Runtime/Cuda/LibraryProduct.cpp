@@ -57,6 +57,8 @@ public:
       problem.bias = setup.memory.typeOf(*matmul.bias);
     }
     chooseBatch(product);
+    if (auto done = chooseScales(problem); !done)
+      return done.takeError();
     return product;
   }
 
@@ -66,6 +68,42 @@ private:
                  "a product " + std::move(what) +
                      ", which cuBLASLt does not compute",
                  ExitCode::Device};
+  }
+
+  /// How the library takes the scales of `count` rows, as many as `entries` of
+  /// which share one; none where it does not.
+  std::optional<ScaleMode> findMode(const plan::View &view, std::int64_t count,
+                                    std::int64_t entries) const {
+    constexpr std::int64_t kBlock = 128, kMultiple = 4;
+    std::int64_t terms = (matmul.k - 1) / kBlock + 1,
+                 entryStride = view.strides.at(0),
+                 termStride = view.strides.at(1);
+    if (matmul.block->k != kBlock)
+      return std::nullopt;
+    if (entries == 1 && entryStride == 1 && termStride == count)
+      return ScaleMode::Vec128;
+    std::int64_t padded = (terms - 1) / kMultiple * kMultiple + kMultiple;
+    if (entries == kBlock && entryStride == padded && termStride == 1)
+      return ScaleMode::Block128x128;
+    return std::nullopt;
+  }
+
+  Result<void> chooseScales(MatmulProblem &problem) const {
+    if (!matmul.block)
+      return {};
+    auto lhs = findMode(*matmul.lhsScale, matmul.m, matmul.block->m),
+         rhs = findMode(*matmul.rhsScale, matmul.n, matmul.block->n);
+    if (!lhs || !rhs)
+      return fail("has scales of blocks that lie in another way");
+    for (const auto *scale : {&matmul.lhsScale, &matmul.rhsScale})
+      if (plan::findAlignment(setup.plan->buffers, **scale) !=
+          plan::kDeviceAlignment)
+        return fail("has scales of blocks at an address that is no multiple "
+                    "of " +
+                    std::to_string(plan::kDeviceAlignment));
+    problem.lhsScale = *lhs;
+    problem.rhsScale = *rhs;
+    return {};
   }
 
   std::int64_t getStride(const plan::View &view, std::size_t axis) const {

@@ -86,14 +86,13 @@ Result<Module> Module::load(Device &device, std::span<const KernelImage> images,
     int status = function.address(&handle, text.c_str(), 2, keys, values);
     if (status == status::Success)
       return Module(device, {device, handle}, image.chip, place);
-    if (status == status::UnsupportedPtxVersion)
-      return describeOldDriver(device.getDriver(), text, place);
-    bool isRefused =
-        status == status::NoBinaryForGpu || status == status::InvalidImage;
-    if (isRefused && !image.chip.isPtx && left.size() > 1) {
+    // Machine code of an assembler that the driver is older than; PTX may do.
+    if (!image.chip.isPtx && left.size() > 1 && !isSticky(status)) {
       left.erase(left.begin() + static_cast<std::ptrdiff_t>(*found));
       continue;
     }
+    if (status == status::UnsupportedPtxVersion)
+      return describeOldDriver(device.getDriver(), text, place);
     if (status == status::NoBinaryForGpu)
       return describeUnsupported(device.getProperties(), all, place);
     Error error = device.judge(status, function.name);

@@ -5,6 +5,7 @@
 
 #include "../Operation.h"
 #include "CublasLt.h"
+#include "Cudnn.h"
 #include "Module.h"
 
 namespace binade::cuda {
@@ -20,6 +21,7 @@ struct StreamSetup {
   binade::Memory memory;
   std::span<const Module> modules;
   std::shared_ptr<CublasLt> library; ///< Null where there is none.
+  std::shared_ptr<Cudnn> cudnn;      ///< Null where there is none.
   std::string where;
 };
 
@@ -49,6 +51,9 @@ MadeOperation createKernels(const plan::Record &record,
 /// A product by the library, or what it does not compute by a kernel.
 MadeOperation createMatmul(const plan::Record &record,
                            const StreamSetup &setup);
+/// A convolution by the library, or what it does not compute by a kernel.
+MadeOperation createConvolution(const plan::Record &record,
+                                const StreamSetup &setup);
 
 inline Address toDevice(const std::byte *address) {
   return reinterpret_cast<Address>(address);

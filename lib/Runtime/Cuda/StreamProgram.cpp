@@ -22,9 +22,12 @@ StreamProgram::prepare(const std::vector<plan::Record> &records,
       step.body = *std::move(body);
       continue;
     }
-    bool isMatmul = std::holds_alternative<plan::Matmul>(record.body);
     MadeOperation operation =
-        isMatmul ? createMatmul(record, setup) : createKernels(record, setup);
+        std::holds_alternative<plan::Matmul>(record.body)
+            ? createMatmul(record, setup)
+        : std::holds_alternative<plan::Convolution>(record.body)
+            ? createConvolution(record, setup)
+            : createKernels(record, setup);
     if (!operation)
       return std::move(operation).takeError().withPart("record '" +
                                                        record.label + "'");

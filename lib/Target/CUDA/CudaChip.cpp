@@ -10,10 +10,10 @@ static constexpr StringLiteral kTargetPrefix = "cuda:";
 /// The oldest version of PTX that knows what kernels use: older drivers take
 /// it.
 static constexpr CudaChip kChips[] = {
-    {"sm_80", "+ptx71", /*hasFloat8=*/false},
-    {"sm_89", "+ptx81", /*hasFloat8=*/true},
-    {"sm_90", "+ptx81", /*hasFloat8=*/true},
-    {"sm_100", "+ptx86", /*hasFloat8=*/true},
+    {"sm_80", "+ptx71", /*hasFloat8=*/false, /*hasBlocks=*/false},
+    {"sm_89", "+ptx81", /*hasFloat8=*/true, /*hasBlocks=*/false},
+    {"sm_90", "+ptx81", /*hasFloat8=*/true, /*hasBlocks=*/true},
+    {"sm_100", "+ptx86", /*hasFloat8=*/true, /*hasBlocks=*/false},
 };
 
 ArrayRef<CudaChip> mlir::binade::getCudaChips() { return kChips; }

@@ -34,8 +34,9 @@ static constexpr unsigned kSharedAlignment = 16;
 /// the assembler's.
 static bool hasInstruction(Operation *op) {
   return isa<math::AbsFOp, math::AbsIOp, math::CeilOp, math::CopySignOp,
-             math::CountLeadingZerosOp, math::FloorOp, math::FmaOp,
-             math::RoundEvenOp, math::SqrtOp, math::TruncOp>(op);
+             math::CountLeadingZerosOp, math::CountTrailingZerosOp,
+             math::CtPopOp, math::FloorOp, math::FmaOp, math::RoundEvenOp,
+             math::SqrtOp, math::TruncOp>(op);
 }
 
 /// LLVM has intrinsics for more, and some of them would be approximations.

@@ -7,8 +7,11 @@
 //   - f32 to bf16 and f16 overflows to infinity; of NaN it makes 0x7fff.
 //   - E4M3 and E5M2 to f16 is exact.
 //
+// Of two numbers in bf16 that share a word each takes one instruction.
+//
 //===----------------------------------------------------------------------===//
 
+#include "CodeQuotient.h"
 #include "binade/Conversion/Saturate.h"
 #include "binade/Target/CUDA.h"
 #include "binade/Target/Passes.h"
@@ -109,6 +112,8 @@ struct SelectTruncF : OpRewritePattern<arith::TruncFOp> {
       return rewriter.notifyMatchFailure(op, "no instruction for the format");
     }
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    if (isFloat8(narrow))
+      wide = divideForCodes(b, wide);
     SmallVector<Value> lanes = getLanes(b, wide);
     if (lanes.size() % 2 != 0)
       lanes.push_back(lanes.back());
@@ -166,6 +171,31 @@ struct SelectExtF : OpRewritePattern<arith::ExtFOp> {
   }
 };
 
+/// bf16 to f32 is a matter of bits.
+struct WidenPairs : OpRewritePattern<arith::ExtFOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(arith::ExtFOp op,
+                                PatternRewriter &rewriter) const override {
+    auto type = dyn_cast<VectorType>(op.getIn().getType());
+    if (!type || !type.getElementType().isBF16() || !hasOneAxis(type) ||
+        type.getNumElements() % 2 != 0 ||
+        !getElementTypeOrSelf(op.getType()).isF32())
+      return rewriter.notifyMatchFailure(op, "no pairs of bf16 to f32");
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    auto words = VectorType::get({type.getNumElements() / 2}, b.getI32Type());
+    Value pairs = vector::BitCastOp::create(b, words, op.getIn());
+    auto constant = [&](uint32_t value) -> Value {
+      return arith::ConstantOp::create(
+          b, DenseElementsAttr::get(words, APInt(32, value)));
+    };
+    Value low = arith::ShLIOp::create(b, pairs, constant(16));
+    Value high = arith::AndIOp::create(b, pairs, constant(0xffff0000));
+    rewriter.replaceOpWithNewOp<arith::BitcastOp>(
+        op, op.getType(), vector::InterleaveOp::create(b, low, high));
+    return success();
+  }
+};
+
 struct SelectConversionsPass
     : mlir::binade::impl::SelectConversionsPassBase<SelectConversionsPass> {
   using Base::Base;
@@ -177,6 +207,7 @@ struct SelectConversionsPass
       return failure();
     RewritePatternSet set(context);
     set.add<SelectTruncF>(context, **found);
+    set.add<WidenPairs>(context);
     if ((*found)->hasFloat8)
       set.add<SelectExtF>(context);
     patterns = std::move(set);

@@ -8,8 +8,9 @@ namespace mlir::binade {
 #define GEN_PASS_DEF_SETCUDATARGETPASS
 #include "binade/Target/Passes.h.inc"
 
-/// As cuBLASLt's manual has it: FP8 products along rows of 16 bytes.
-static constexpr int64_t kMultiple = 16;
+/// As cuBLASLt's manual has it: FP8 products along rows of 16 bytes, and scales
+/// of blocks.
+static constexpr int64_t kMultiple = 16, kBlock = 128;
 
 /// Work for all of a GPU, in a matrix of scores that caches hold in part.
 static constexpr int64_t kPiece = 1 << 24;
@@ -31,7 +32,8 @@ struct SetCudaTargetPass : impl::SetCudaTargetPassBase<SetCudaTargetPass> {
     module->setAttr(
         kTargetAttr,
         TargetAttr::get(&getContext(), b.getStringAttr(getCudaTarget(**found)),
-                        kPiece, codes, codes.empty() ? 1 : kMultiple));
+                        kPiece, codes, codes.empty() ? 1 : kMultiple,
+                        (*found)->hasBlocks ? kBlock : 0));
   }
 };
 } // namespace

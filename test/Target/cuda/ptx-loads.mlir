@@ -5,7 +5,7 @@
 
 // CHECK:     .visible .entry wide(
 // CHECK-DAG: ld.global.nc.v4.b32
-// CHECK-DAG: ld.global.nc.v4.b16
+// CHECK-DAG: ld.global.nc.v2.b32
 // CHECK-NOT: ld.global.nc.b
 // CHECK:     st.global.v4.b32
 // CHECK:     .visible .entry narrow(

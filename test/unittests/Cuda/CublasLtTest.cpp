@@ -70,6 +70,18 @@ TEST_F(CublasLtTest, Fp8OnOlderDevices) {
                 "of 8.0"));
 }
 
+TEST_F(CublasLtTest, ScalesOfBlocksAreForOneKindOfDevice) {
+  MatmulProblem p =
+      makeFp8(DType::F8_E4M3, DType::F8_E4M3, DType::BF16, 4, 16, 128);
+  p.lhsScale = p.rhsScale = ScaleMode::Vec128;
+  EXPECT_EQ(create(p), "");
+  for (const char *capability : {"capability=89", "capability=100"}) {
+    start(capability);
+    EXPECT_THAT(create(p),
+                HasSubstr("scales of blocks need compute capability 9.0"));
+  }
+}
+
 TEST_F(CublasLtTest, TypesThatItDoesNotHave) {
   MatmulProblem p;
   p.m = p.n = p.k = 16;

@@ -49,6 +49,15 @@ TEST_F(ModuleTest, PtxWhereTheCubinIsRefused) {
             "one");
 }
 
+/// What an assembler made that is newer than the driver.
+TEST_F(ModuleTest, PtxWhateverTheDriverSaysOfTheCubin) {
+  for (int refused : {int(status::InvalidImage), int(status::InvalidPtx),
+                      int(status::UnsupportedPtxVersion), 300}) {
+    open(("load_cubin=" + std::to_string(refused)).c_str());
+    EXPECT_EQ(loadAny({{"sm_90", cubin}, {"compute_80", ptx}}), "compute_80");
+  }
+}
+
 TEST_F(ModuleTest, AnotherArchitecture) {
   open("capability=75");
   EXPECT_THAT(loadAny({{"sm_90", cubin}, {"compute_80", ptx}}),

@@ -144,6 +144,38 @@ TEST(HostilePlan, ViewsStayInTheirBuffersInEveryIteration) {
   };
   EXPECT_EQ(rejection([&](Plan &p) { scale(p, 3); }),
             row + "a scale of type I64, expected F32");
+  // Of 1 row, 3 columns and 4 terms.
+  auto blocks = [&](Plan &p, ScaleBlock block) {
+    makeCodes(p, 1);
+    matmulOf(p).rhs.buffer = 1;
+    matmulOf(p).block = block;
+    matmulOf(p).lhsScale = View{2, 0, {1, 1}, {}};
+    matmulOf(p).rhsScale = View{2, 0, {4, 1}, {}};
+  };
+  EXPECT_EQ(rejection([&](Plan &p) { blocks(p, {1, 1, 2}); }), "accepted");
+  EXPECT_EQ(rejection([&](Plan &p) { blocks(p, {1, 0, 2}); }),
+            row + "scales of blocks of 1, 0 and 2");
+  EXPECT_EQ(rejection([&](Plan &p) {
+              blocks(p, {1, 1, 2});
+              matmulOf(p).lhsScale.reset();
+            }),
+            row + "scales of blocks, expected those of both sides and no "
+                  "batch axes");
+  EXPECT_EQ(rejection([&](Plan &p) {
+              blocks(p, {1, 1, 2});
+              matmulOf(p).rhsScale->strides = {8, 1};
+            }),
+            row + "rhs_scale reaches element 17 of buffer 'y', which has 12");
+  EXPECT_EQ(rejection([&](Plan &p) {
+              blocks(p, {1, 1, 2});
+              matmulOf(p).lhsScale->strides = {1};
+            }),
+            row + "lhs_scale has 1 strides for 2 axes");
+  EXPECT_EQ(rejection([&](Plan &p) {
+              blocks(p, {1, 1, 2});
+              matmulOf(p).lhsScale->buffer = 3;
+            }),
+            row + "a scale of type I64, expected F32");
 }
 
 TEST(HostilePlan, SlotsOfAParallelLoopStayInTheirBuffersAndApart) {

@@ -77,6 +77,40 @@ TEST(PlanJson, ProductsOfCodesAreWrittenAndRead) {
     buffers.push_back(view.buffer);
   EXPECT_EQ(buffers, (std::vector<std::uint32_t>{1, 1, 2, 4, 4, 2}));
   EXPECT_EQ(same.rhsScale->offset, 1);
+  EXPECT_FALSE(same.block);
+}
+
+TEST(PlanJson, ScalesOfBlocksAreWrittenAndRead) {
+  Plan plan = samplePlan();
+  plan.buffers[1].dtype = DType::F8_E4M3;
+  plan.buffers[1].bytes /= 4;
+  auto &loop = std::get<Loop>(plan.records[0].body);
+  auto &matmul = std::get<Matmul>(loop.body[0].body);
+  matmul.rhs.buffer = 1;
+  matmul.block = ScaleBlock{1, 2, 3};
+  matmul.lhsScale = View{2, 0, {1, 1}, {}};
+  matmul.rhsScale = View{2, 1, {4, 1}, {}};
+  Result<Plan> read = readPlan(writePlan(plan), "plan");
+  ASSERT_TRUE(read) << render(read.error());
+  EXPECT_EQ(writePlan(*read), writePlan(plan));
+  const auto &same =
+      std::get<Matmul>(std::get<Loop>(read->records[0].body).body[0].body);
+  ASSERT_TRUE(same.block);
+  EXPECT_EQ(same.block->m, 1);
+  EXPECT_EQ(same.block->n, 2);
+  EXPECT_EQ(same.block->k, 3);
+  EXPECT_EQ(same.getLhsScaleSizes(), (std::vector<std::int64_t>{1, 2}));
+  EXPECT_EQ(same.getRhsScaleSizes(), (std::vector<std::int64_t>{2, 2}));
+  std::string text = writePlan(plan);
+  std::size_t at = text.find("\"block\"");
+  ASSERT_NE(at, std::string::npos);
+  text.replace(text.find('3', at), 1, "3,4");
+  Result<Plan> refused = readPlan(text, "plan");
+  ASSERT_FALSE(refused);
+  EXPECT_NE(
+      render(refused.error()).find("key 'block' is not a list of 3 integers"),
+      std::string::npos)
+      << render(refused.error());
 }
 
 /// The sample with two states, of which one is codes with scales.

@@ -6,6 +6,8 @@
 #include "../../../lib/Runtime/ThreadTeam.h"
 #include "OneRecord.h"
 #include <algorithm>
+#include <cmath>
+#include <random>
 #include <thread>
 #include <xmmintrin.h>
 
@@ -283,6 +285,78 @@ TEST(Matmul, CodesAreMultipliedAsWhatTheyStandFor) {
           }
         EXPECT_EQ(wrong, 0);
       }
+}
+
+/// Sums of blocks are multiplied by their scales in f32: a chain of each.
+TEST(Matmul, SumsOfBlocksAreScaled) {
+  struct Case {
+    std::int64_t m, n, k;
+    ScaleBlock block;
+  };
+  for (auto [m, n, k, block] :
+       {Case{37, 150, 300, {1, 128, 128}}, Case{150, 19, 256, {128, 1, 128}},
+        Case{5, 3, 20, {1, 1, 128}}, Case{40, 70, 77, {1, 32, 32}}}) {
+    Tensors tensors;
+    Matmul matmul;
+    matmul.m = m;
+    matmul.n = n;
+    matmul.k = k;
+    matmul.block = block;
+    std::int64_t terms = (k - 1) / block.k + 1;
+    auto getScales = [&](std::int64_t entries, std::int64_t own) {
+      std::vector<std::int64_t> strides = {1, entries};
+      if (own > 1)
+        strides = {terms + 2, 1};
+      return View{
+          tensors.add(DType::F32, {entries * (terms + 2)}), 0, strides, {}};
+    };
+    matmul.lhs = {tensors.add(DType::F8_E4M3, {m, k}), 0, {k, 1}, {}};
+    matmul.rhs = {tensors.add(DType::F8_E4M3, {n, k}), 0, {1, k}, {}};
+    matmul.lhsScale = getScales(m, block.m);
+    matmul.rhsScale = getScales(n, block.n);
+    matmul.bias = View{tensors.add(DType::F32, {n}), 0, {1}, {}};
+    matmul.out = {tensors.add(DType::F32, {m, n}), 0, {n, 1}, {}};
+    tensors.plan.records = {{"matmul", matmul}};
+    Program program = tensors.load(Contraction::Auto, 2);
+    std::mt19937 generator(5);
+    for (const View &side : {matmul.lhs, matmul.rhs})
+      for (std::uint8_t &code :
+           tensorOf(program, side.buffer).as<std::uint8_t>())
+        code = static_cast<std::uint8_t>(generator() % 127 | generator() << 7);
+    for (const View &side : {*matmul.lhsScale, *matmul.rhsScale, *matmul.bias})
+      for (float &value : tensorOf(program, side.buffer).as<float>())
+        value = std::ldexp(1.0f + static_cast<float>(generator() % 8) / 8,
+                           static_cast<int>(generator() % 20) - 10);
+    ASSERT_TRUE(program.run());
+    auto codeOf = [&](const View &view, std::int64_t i, std::int64_t j) {
+      auto codes = tensorOf(program, view.buffer).as<std::uint8_t>();
+      return decode(codes[i * view.strides[0] + j * view.strides[1]],
+                    DType::F8_E4M3);
+    };
+    auto scaleOf = [&](const View &view, std::int64_t i, std::int64_t j) {
+      return tensorOf(program, view.buffer)
+          .as<float>()[i * view.strides[0] + j * view.strides[1]];
+    };
+    int wrong = 0;
+    for (std::int64_t i = 0; i < m; ++i)
+      for (std::int64_t j = 0; j < n; ++j) {
+        float total = 0;
+        for (std::int64_t begin = 0; begin < k; begin += block.k) {
+          float sum = 0;
+          for (std::int64_t l = begin; l < std::min(k, begin + block.k); ++l)
+            sum = std::fma(codeOf(matmul.lhs, i, l), codeOf(matmul.rhs, l, j),
+                           sum);
+          sum *= scaleOf(*matmul.lhsScale, i / block.m, begin / block.k);
+          total = std::fma(
+              sum, scaleOf(*matmul.rhsScale, j / block.n, begin / block.k),
+              total);
+        }
+        float bias = tensorOf(program, matmul.bias->buffer).as<float>()[j];
+        wrong += tensorOf(program, matmul.out.buffer).as<float>()[i * n + j] !=
+                 total + bias;
+      }
+    EXPECT_EQ(wrong, 0) << m << " " << n << " " << k;
+  }
 }
 
 TEST(Matmul, TheLibrarysThreadsKeepSubnormals) {

@@ -52,6 +52,13 @@ TEST(RecordCost, ProductsOfCodesReadTheirScales) {
   RecordCost cost = costOf({"", matmul}, tensors.plan.buffers);
   EXPECT_EQ(cost.bytes, 16u + 16 + 4 * 16 + 4 + 4);
   EXPECT_EQ(cost.dtype, DType::F8_E5M2);
+  // Of 4 rows and 2 blocks of terms on one side, of 2 x 2 blocks on the other.
+  std::uint32_t scales = tensors.add(DType::F32, {8});
+  matmul.block = plan::ScaleBlock{1, 2, 2};
+  matmul.lhsScale = {scales, 0, {1, 4}, {}};
+  matmul.rhsScale = {scales, 0, {4, 1}, {}};
+  EXPECT_EQ(costOf({"", matmul}, tensors.plan.buffers).bytes,
+            16u + 16 + 4 * 16 + 4 * 8 + 4 * 4);
 }
 
 TEST(RecordCost, LaunchesCountEachBufferOnceAndWhatTheyReplaceTwice) {

@@ -204,6 +204,7 @@ KernelTest::simulate(func::FuncOp kernel, ArrayRef<TensorRef> inputs) {
     llvm::copy(*part.getKnownBlockSize(), launch.block.begin());
     for (std::vector<char> &memory : memories)
       launch.arguments.emplace_back(MutableArrayRef<char>(memory));
+    launch.order = generator();
     EXPECT_TRUE(succeeded(binade::simulate(part, launch))) << message;
   }
   if (info->hasStatus)

@@ -113,7 +113,7 @@ static std::vector<Product> getProducts() {
   Product rich = plain(40, 24, 48, bf16, bf16, bf16);
   rich.product.bias = GpuMatrix{DType::F32, {}, 0, 2};
   rich.product.accumulate = true;
-  rich.product.lhsScale = rich.product.rhsScale = true;
+  rich.product.lhsScale = rich.product.rhsScale = GpuScale();
   rich.why = "a bias of every second number, scales, added to what is there";
   all.push_back(rich);
 
@@ -180,14 +180,60 @@ static std::vector<Product> drawProducts(int count) {
     if (draw(0, 1) != 0)
       p.bias = GpuMatrix{kTypes[draw(0, 2)], {}, 0, draw(1, 2)};
     p.accumulate = draw(0, 2) == 0;
-    p.lhsScale = draw(0, 2) == 0;
-    p.rhsScale = draw(0, 2) == 0;
+    if (draw(0, 2) == 0)
+      p.lhsScale = GpuScale();
+    if (draw(0, 2) == 0)
+      p.rhsScale = GpuScale();
     p.workspace = draw(0, 1) != 0;
     all.push_back({p, "drawn " + std::to_string(number)});
   }
   return all;
 }
 
+/// Codes of E4M3, as the library takes them; scales of rows lie along rows, and
+/// those of blocks along terms, padded.
+static Product blocks(int64_t m, int64_t n, int64_t k, GpuScaleBlock block,
+                      bool isInParts = false) {
+  Product of =
+      plain(m, n, k, DType::F8_E4M3, DType::F8_E4M3, DType::F32, false, true);
+  auto getScale = [&](int64_t entries, int64_t own) {
+    return own == 1 ? GpuScale{1, entries} : GpuScale{(k - 1) / block.k + 3, 1};
+  };
+  of.product.block = block;
+  of.product.lhsScale = getScale(m, block.m);
+  of.product.rhsScale = getScale(n, block.n);
+  of.product.workspace = isInParts;
+  of.why += ", scales of " + std::to_string(block.m) + "x" +
+            std::to_string(block.n) + "x" + std::to_string(block.k) +
+            (isInParts ? ", sums in parts" : "");
+  return of;
+}
+
+static std::vector<Product> getProductsOfBlocks() {
+  constexpr GpuScaleBlock rows = {1, 1, 128}, columns = {1, 128, 128},
+                          turned = {128, 1, 128};
+  std::vector<Product> all = {
+      // A rest of a step, of a block of terms, of rows and of columns.
+      blocks(40, 24, 300, rows), blocks(36, 144, 272, columns),
+      blocks(132, 32, 272, turned), blocks(20, 24, 100, columns),
+      blocks(24, 40, 512, {32, 1, 32}),
+      // Few rows or columns.
+      blocks(5, 144, 300, columns), blocks(132, 8, 272, turned),
+      blocks(4, 4, 16, rows),
+      // Parts are whole blocks of terms.
+      blocks(33, 48, 2050, columns, true), blocks(4, 144, 1500, columns, true)};
+  // As many tiles as fill a device are large.
+  all.push_back(blocks(20, 132 * 128 - 16, 40, {1, 128, 32}));
+  Product rich = blocks(24, 40, 272, rows);
+  rich.product.bias = GpuMatrix{DType::BF16, {}, 0, 1};
+  rich.product.accumulate = true;
+  rich.why += ", a bias, added to what is there";
+  all.push_back(rich);
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Blocks, Products,
+                         ::testing::ValuesIn(getProductsOfBlocks()));
 INSTANTIATE_TEST_SUITE_P(Drawn, Products,
                          ::testing::ValuesIn(drawProducts(60)));
 INSTANTIATE_TEST_SUITE_P(Kernels, Products, ::testing::ValuesIn(getProducts()));
@@ -215,12 +261,25 @@ TEST_P(Products, AreWithinTheErrorOfSums) {
     for (int64_t j = 0; j < p.n; ++j)
       bias[j] = numbers.back()[j * p.bias->columns];
   }
-  double scale = 1;
-  for (bool isScaled : {p.lhsScale, p.rhsScale})
-    if (isScaled) {
-      add(1, DType::F32);
-      scale *= numbers.back().front();
-    }
+  GpuScaleBlock block = p.block.value_or(GpuScaleBlock{p.m, p.n, p.k});
+  auto addScales = [&](const std::optional<GpuScale> &scale, int64_t entries,
+                       int64_t ownBlock) -> std::vector<double> {
+    if (!scale)
+      return {};
+    add((entries - 1) / ownBlock * scale->entryStride +
+            (p.k - 1) / block.k * scale->termStride + 1,
+        DType::F32);
+    return numbers.back();
+  };
+  std::vector<double> lhsScales = addScales(p.lhsScale, p.m, block.m),
+                      rhsScales = addScales(p.rhsScale, p.n, block.n);
+  auto scaleOf = [&](const std::optional<GpuScale> &scale,
+                     const std::vector<double> &scales, int64_t entry,
+                     int64_t term) {
+    return scale ? scales[entry * scale->entryStride +
+                          term / block.k * scale->termStride]
+                 : 1.0;
+  };
   int64_t workspace = getWorkspaceBytes(p);
   if (p.workspace && workspace > 0)
     memories.emplace_back(workspace);
@@ -250,7 +309,9 @@ TEST_P(Products, AreWithinTheErrorOfSums) {
         double sum = 0, magnitude = 0;
         for (int64_t l = 0; l < p.k; ++l) {
           double term = lhs[i * p.lhs.rows + l * p.lhs.columns] *
-                        rhs[l * p.rhs.rows + j * p.rhs.columns] * scale;
+                        rhs[l * p.rhs.rows + j * p.rhs.columns] *
+                        scaleOf(p.lhsScale, lhsScales, i / block.m, l) *
+                        scaleOf(p.rhsScale, rhsScales, j / block.n, l);
           sum += term;
           magnitude += std::abs(term);
         }

@@ -33,6 +33,7 @@ void RecordKernelsTest::run(FailureOr<CompiledGpuKernels> compiled,
     launch.block = entry.block;
     for (std::vector<char> &memory : memories)
       launch.arguments.emplace_back(MutableArrayRef<char>(memory));
+    launch.order = 1 + memories.front().size();
     ASSERT_TRUE(succeeded(simulate(function, launch)));
   }
 }

@@ -53,11 +53,20 @@ def Binade_ScaledMatmulOp : Binade_Op<"scaled_matmul", [
     `y[.., i, j] = round(lhs_scale rhs_scale sum over l of lhs[.., i, l] rhs[.., j, l])`:
     what is summed lies along the rows of both sides, as matrix units want it.
 
+    With `block`, of m rows of `lhs`, n rows of `rhs` and k summands, there are scales
+    for each m (n) rows and k summands of a side. The sum of each k products, in f32, is
+    multiplied by both of its scales, and these are added up in f32. Scales lie as
+    cuBLASLt reads them: where each row has its own, scales of neighbouring rows follow
+    one another, `[summands / k, rows]`; otherwise those of neighbouring summands do,
+    `[rows / m, summands / k]`, and behind them there may be more, which are not read.
+
     Constraints:
 
     - (C1) the three have one rank of at least 2 and equal leading axes.
     - (C2) the last axes of both sides are equal, and the result has a row for each
       row of `lhs` and a column for each row of `rhs`.
+    - (C3) `block` has three positive numbers, and the sides rank 2.
+    - (C4) scales are scalars without `block`, and otherwise have its shape.
 
     Example:
 
@@ -65,10 +74,14 @@ def Binade_ScaledMatmulOp : Binade_Op<"scaled_matmul", [
     %y = binade.scaled_matmul %x, %x_scale, %w, %w_scale
        : (tensor<8x64xf8E4M3FN>, tensor<f32>, tensor<32x64xf8E4M3FN>, tensor<f32>)
          -> tensor<8x32xbf16>
+    %z = binade.scaled_matmul %a, %a_scales, %b, %b_scales {block = array<i64: 1, 128, 128>}
+       : (tensor<8x512xf8E4M3FN>, tensor<4x8xf32>, tensor<384x512xf8E4M3FN>, tensor<3x4xf32>)
+         -> tensor<8x384xbf16>
     ```
   }];
-  let arguments = (ins Code8Tensor:$lhs, F32Scalar:$lhs_scale,
-                       Code8Tensor:$rhs, F32Scalar:$rhs_scale);
+  let arguments = (ins Code8Tensor:$lhs, StaticF32Tensor:$lhs_scale,
+                       Code8Tensor:$rhs, StaticF32Tensor:$rhs_scale,
+                       OptionalAttr<DenseI64ArrayAttr>:$block);
   let results = (outs FloatTensor:$y);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;

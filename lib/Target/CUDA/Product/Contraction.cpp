@@ -60,6 +60,14 @@ static Operand getOperand(const GpuMatrix &matrix, int64_t entries,
   return operand;
 }
 
+/// The digits of a number of blocks of `size`, which lie `stride` apart, and
+/// within a block.
+static SmallVector<Axis> getBlocks(int64_t number, int64_t size,
+                                   int64_t stride) {
+  auto blocks = static_cast<int64_t>(llvm::divideCeil(number, size));
+  return {{blocks, stride}, {size, 0}};
+}
+
 Contraction mlir::binade::getContraction(const GpuProduct &product) {
   auto [m, n, k] = std::tuple(product.m, product.n, product.k);
   const GpuMatrix &lhs = product.lhs, &rhs = product.rhs, &out = product.out;
@@ -77,8 +85,20 @@ Contraction mlir::binade::getContraction(const GpuProduct &product) {
     contraction.bias->batch.assign(product.batch.size(), 0);
   }
   contraction.accumulate = product.accumulate;
-  contraction.lhsScale = product.lhsScale;
-  contraction.rhsScale = product.rhsScale;
+  GpuScaleBlock block = product.block.value_or(GpuScaleBlock{m, n, k});
+  auto addScale = [&](std::optional<Operand> &to,
+                      const std::optional<GpuScale> &scale, int64_t entries,
+                      int64_t entryBlock) {
+    if (!scale)
+      return;
+    to.emplace();
+    to->entries = getBlocks(entries, entryBlock, scale->entryStride);
+    to->terms = getBlocks(k, block.k, scale->termStride);
+    to->batch.assign(product.batch.size(), 0);
+  };
+  addScale(contraction.lhsScale, product.lhsScale, m, block.m);
+  addScale(contraction.rhsScale, product.rhsScale, n, block.n);
+  contraction.scaledTerms = product.block ? block.k : 0;
   contraction.workspace = product.workspace;
   return contraction;
 }
@@ -114,6 +134,8 @@ static void split(Tiling &tiling, int64_t batches) {
   if (wanted < 2)
     return;
   tiling.splitSteps = llvm::divideCeil(tiling.steps, wanted);
+  if (tiling.scaledSteps < tiling.steps)
+    tiling.splitSteps = llvm::alignTo(tiling.splitSteps, tiling.scaledSteps);
   tiling.splits = llvm::divideCeil(tiling.steps, tiling.splitSteps);
 }
 
@@ -143,6 +165,10 @@ Tiling mlir::binade::chooseTiling(const Contraction &contraction) {
   tiling.rowTiles = llvm::divideCeil(m, tiling.rows);
   tiling.columnTiles = llvm::divideCeil(n, tiling.columns);
   tiling.splitSteps = tiling.steps = llvm::divideCeil(k, tiling.step);
+  assert(contraction.scaledTerms % tiling.step == 0 && "parts of steps");
+  tiling.scaledSteps = contraction.scaledTerms
+                           ? contraction.scaledTerms / tiling.step
+                           : tiling.steps;
   if (contraction.workspace)
     split(tiling, batches);
   return tiling;

@@ -53,8 +53,12 @@ struct Contraction {
   int64_t m = 1, n = 1, k = 1;
   Operand lhs, rhs, out;
   std::optional<Operand> bias; ///< Its terms are columns.
-  bool accumulate = false, lhsScale = false, rhsScale = false;
-  bool workspace = false;
+  /// What is multiplied by an element of an operand: their digits within what
+  /// shares one have stride 0.
+  std::optional<Operand> lhsScale, rhsScale;
+  /// Terms of a sum that is multiplied by the scales; 0: the whole sum is.
+  int64_t scaledTerms = 0;
+  bool accumulate = false, workspace = false;
 
   int64_t countBatches() const;
 };
@@ -72,6 +76,7 @@ struct Tiling {
   int64_t threads;
   int64_t warpRows = 1, warpColumns = 1; ///< Warps along the tile's sides.
   int64_t rowTiles, columnTiles, steps;
+  int64_t scaledSteps; ///< Whose sum is multiplied by scales.
   /// Blocks that share the terms of a tile, and the steps of each.
   int64_t splits = 1, splitSteps;
 

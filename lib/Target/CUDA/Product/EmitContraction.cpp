@@ -11,6 +11,8 @@
 #include "../EmitText.h"
 #include "Epilogue.h"
 #include "Fetch.h"
+#include "TileScales.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
@@ -34,6 +36,7 @@ public:
 private:
   void allocate(gpu::GPUFuncOp kernel);
   SmallVector<Value> sumUp(Value firstStep, Value steps);
+  SmallVector<Value> addScaled(ValueRange totals, ValueRange sums, Value term);
   void storeParts(Value split, ValueRange sums);
 
   ImplicitLocOpBuilder &b;
@@ -60,7 +63,26 @@ void ContractionEmitter::allocate(gpu::GPUFuncOp kernel) {
       kernel.addWorkgroupAttribution(type, b.getLoc());
 }
 
-/// Sums over `steps` steps.
+/// `totals` with `sums` times their scales. `term` is the first that they have.
+SmallVector<Value> ContractionEmitter::addScaled(ValueRange totals,
+                                                 ValueRange sums, Value term) {
+  TileScales left(at, *contraction.lhsScale, memory.lhsScale, firstRow, rows,
+                  tiling.rows, contraction.k, term),
+      right(at, *contraction.rhsScale, memory.rhsScale, firstColumn, columns,
+            tiling.columns, contraction.k, term);
+  SmallVector<Value> scaled;
+  math->forEach(sums, [&](Value row, Value column, ValueRange own) {
+    for (auto [i, sum] : llvm::enumerate(own)) {
+      Value once = arith::MulFOp::create(b, sum, left.load(row, 0));
+      scaled.push_back(math::FmaOp::create(
+          b, once, right.load(column, int64_t(i)), totals[scaled.size()]));
+    }
+  });
+  return scaled;
+}
+
+/// Sums over `steps` steps; those of `scaledSteps` at a time are multiplied by
+/// their scales.
 SmallVector<Value> ContractionEmitter::sumUp(Value firstStep, Value steps) {
   Value last = arith::SubIOp::create(b, steps, at.constant(1));
   auto fetch = [&](Value step) {
@@ -74,22 +96,36 @@ SmallVector<Value> ContractionEmitter::sumUp(Value firstStep, Value steps) {
   put(fetch(at.constant(0)), at.constant(0));
   gpu::BarrierOp::create(b);
   Value zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0.0f));
-  SmallVector<Value> start(math->countSums(), zero);
-  auto loop =
-      scf::ForOp::create(b, at.constant(0), steps, at.constant(1), start);
+  SmallVector<Value> zeros(math->countSums(), zero);
+  auto sumBetween = [&](Value begin, Value end) {
+    auto loop = scf::ForOp::create(b, begin, end, at.constant(1), zeros);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    Value step = loop.getInductionVar();
+    // The last step is fetched once more, and not multiplied.
+    Value next = arith::MinUIOp::create(b, at.add(step, 1), last);
+    auto loaded = fetch(next);
+    Value stage = at.divide(step, 2).second;
+    SmallVector<Value> sums = math->multiply(
+        lhs->tile, lhs->tile.findStage(at, stage), rhs->tile,
+        rhs->tile.findStage(at, stage), loop.getRegionIterArgs());
+    put(loaded, at.divide(at.add(step, 1), 2).second);
+    gpu::BarrierOp::create(b);
+    scf::YieldOp::create(b, sums);
+    return llvm::to_vector_of<Value>(loop.getResults());
+  };
+  if (contraction.scaledTerms == 0)
+    return sumBetween(at.constant(0), steps);
+  auto loop = scf::ForOp::create(b, at.constant(0), steps,
+                                 at.constant(tiling.scaledSteps), zeros);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
-  Value step = loop.getInductionVar();
-  // The last step is fetched once more, and not multiplied.
-  Value next = arith::MinUIOp::create(b, at.add(step, 1), last);
-  auto loaded = fetch(next);
-  Value stage = at.divide(step, 2).second;
-  SmallVector<Value> sums =
-      math->multiply(lhs->tile, lhs->tile.findStage(at, stage), rhs->tile,
-                     rhs->tile.findStage(at, stage), loop.getRegionIterArgs());
-  put(loaded, at.divide(at.add(step, 1), 2).second);
-  gpu::BarrierOp::create(b);
-  scf::YieldOp::create(b, sums);
+  Value begin = loop.getInductionVar(),
+        end =
+            arith::MinUIOp::create(b, at.add(begin, tiling.scaledSteps), steps);
+  SmallVector<Value> sums = sumBetween(begin, end);
+  Value term = at.scale(at.add(firstStep, begin), tiling.step);
+  scf::YieldOp::create(b, addScaled(loop.getRegionIterArgs(), sums, term));
   return llvm::to_vector_of<Value>(loop.getResults());
 }
 

@@ -32,9 +32,9 @@ gpu::GPUFuncOp mlir::binade::createContractionKernel(
   if (contraction.bias)
     addOperand(memory.bias, *contraction.bias);
   if (contraction.lhsScale)
-    add(memory.lhsScale, 1, b.getF32Type());
+    addOperand(memory.lhsScale, *contraction.lhsScale);
   if (contraction.rhsScale)
-    add(memory.rhsScale, 1, b.getF32Type());
+    addOperand(memory.rhsScale, *contraction.rhsScale);
   if (tiling.splits > 1)
     add(memory.workspace,
         tiling.splits * contraction.countBatches() * contraction.m *
@@ -82,7 +82,7 @@ Results::Results(Indices at, const Contraction &contraction,
         findStart(at, batch, contraction.batch, contraction.bias->batch),
         Extent{1, 1}, columns);
   for (Value factor : {memory.lhsScale, memory.rhsScale}) {
-    if (!factor)
+    if (!factor || contraction.scaledTerms > 0)
       continue;
     Value own = memref::LoadOp::create(at.b, factor, at.constant(0));
     scale = scale ? arith::MulFOp::create(at.b, scale, own).getResult() : own;

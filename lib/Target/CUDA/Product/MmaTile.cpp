@@ -135,12 +135,18 @@ void MmaTile::forEach(ValueRange sums, Visit visit) const {
   auto [group, member] = at.divide(lane, 4);
   Value row = at.add(firstRow, group),
         column = at.add(firstColumn, at.scale(member, 2));
+  SmallVector<Value> columns;
+  for (int64_t j = 0; j < ownColumns; j += kColumns)
+    columns.push_back(at.add(column, j));
   int64_t number = 0;
-  for (int64_t i = 0; i < ownRows; i += kRows)
-    for (int64_t j = 0; j < ownColumns; j += kColumns)
-      for (int64_t half = 0; half < 2; ++half, number += 2)
-        visit(at.add(row, i + half * kSide), at.add(column, j),
-              sums.slice(number, 2));
+  for (int64_t i = 0; i < ownRows; i += kRows) {
+    Value both[] = {at.add(row, i), at.add(row, i + kSide)};
+    for (Value first : columns)
+      for (Value own : both) {
+        visit(own, first, sums.slice(number, 2));
+        number += 2;
+      }
+  }
 }
 
 std::unique_ptr<TileMath> mlir::binade::createMmaTile(Indices at,

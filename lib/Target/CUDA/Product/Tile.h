@@ -47,7 +47,8 @@ public:
                                       const SharedTile &rhs, Value rhsStage,
                                       ValueRange sums) = 0;
   /// Calls `visit` with the row and the first column in the tile of a few
-  /// neighbours, and with their sums.
+  /// neighbours, and with their sums; in the order of sums. A row is the same
+  /// value each time, and so is a column.
   using Visit = function_ref<void(Value row, Value column, ValueRange sums)>;
   virtual void forEach(ValueRange sums, Visit visit) const = 0;
 };

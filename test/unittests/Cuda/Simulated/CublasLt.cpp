@@ -17,6 +17,20 @@ static bool isThere(const MatrixLayout &x, Address p) {
                            static_cast<std::size_t>(getByteSize(x.type)));
 }
 
+/// Scales of a side with `rows` rows.
+static std::uint64_t countScales(std::uint64_t mode, std::uint64_t rows,
+                                 std::uint64_t k) {
+  std::uint64_t blocks = (k + 127) / 128;
+  switch (mode) {
+  case scale::Vec128:
+    return blocks * rows;
+  case scale::Block128x128:
+    return (blocks + 3) / 4 * 4 * ((rows + 127) / 128);
+  default:
+    return 1;
+  }
+}
+
 /// Whether the vectors of the epilogue and of scales do. Scales may be absent.
 static bool areVectorsThere(const Call &call) {
   const MatmulDesc &desc = call.desc;
@@ -35,11 +49,17 @@ static bool areVectorsThere(const Call &call) {
                              desc.get(desc::AuxLd) * (x.getN() - 1) + x.getM(),
                              desc::AuxDataType))
     return false;
-  for (int pointer : {int(desc::AScalePointer), int(desc::BScalePointer),
-                      int(desc::DScalePointer), int(desc::AmaxDPointer)})
-    if (desc.get(pointer) && !findMemory(desc.get(pointer), 4))
-      return false;
-  return true;
+  auto areScalesThere = [&](int pointer, std::uint64_t count) {
+    return !desc.get(pointer) || findMemory(desc.get(pointer), 4 * count);
+  };
+  return areScalesThere(
+             desc::AScalePointer,
+             countScales(desc.get(desc::AScaleMode), x.getM(), x.getK())) &&
+         areScalesThere(
+             desc::BScalePointer,
+             countScales(desc.get(desc::BScaleMode), x.getN(), x.getK())) &&
+         areScalesThere(desc::DScalePointer, 1) &&
+         areScalesThere(desc::AmaxDPointer, 1);
 }
 
 /// What the simulated algorithm wants, where it gets it.
@@ -205,6 +225,10 @@ int cublasLtMatmul(Handle *, MatmulDesc *desc, const void *alpha, const void *a,
   for (Address address : {call.pa, call.pb, call.pd})
     if (address % (isFp8(da->type) ? 16 : 4))
       return blas::InvalidValue;
+  if (desc->get(desc::AScaleMode) != scale::Scalar &&
+      (desc->get(desc::AScalePointer) % 16 ||
+       desc->get(desc::BScalePointer) % 16))
+    return blas::InvalidValue;
   return simulated::enqueue(stream, [call] {
     if (!isThere(call.a, call.pa) || !isThere(call.b, call.pb) ||
         !isThere(call.d, call.pd) ||

@@ -29,7 +29,7 @@ static void readSettings() {
   static constexpr std::string_view known[] = {
       "devices",     "version",     "capability", "memory",      "allocate",
       "init",        "load_cubin",  "load_ptx",   "fail_launch", "fail_status",
-      "hang_launch", "flip_launch", "cublaslt",   "write_value"};
+      "hang_launch", "flip_launch", "cublaslt",   "write_value", "report"};
   getState().settings.clear();
   const char *text = std::getenv("BINADE_SIMULATED_CUDA");
   std::istringstream pairs(text ? text : "");

@@ -8,6 +8,7 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/Parser/Parser.h"
+#include <atomic>
 #include <cstring>
 #include <elf.h>
 #include <iostream>
@@ -113,6 +114,9 @@ Task simulated::prepareLaunch(const CUfunc_st &function, const unsigned *grid,
     copied.push_back(read(type, arguments[index]));
   return [kernel, launch, copied]() mutable {
     SimulatedLaunch shape = launch;
+    // Runs of one program see all kinds of orders.
+    static std::atomic<uint64_t> launches = 1;
+    shape.order = launches++;
     for (auto [index, argument] : llvm::enumerate(copied)) {
       if (!isa<MemRefType>(kernel.getArgumentTypes()[index])) {
         shape.arguments.emplace_back(argument.bits);

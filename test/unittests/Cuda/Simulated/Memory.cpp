@@ -1,7 +1,10 @@
 //===- Memory.cpp - memory of the simulated driver ------------------------===//
 
 #include "State.h"
+#include <atomic>
+#include <cstdlib>
 #include <cstring>
+#include <iostream>
 
 using namespace simulated;
 
@@ -119,6 +122,23 @@ int cuStreamWriteValue32_v2(CUstream_st *stream, Address to, unsigned value,
   });
 }
 
+/// Bytes that went to devices and came from them.
+static std::atomic<std::uint64_t> uploaded, downloaded;
+
+static void count(std::atomic<std::uint64_t> &sum, std::size_t bytes) {
+  static const bool reports = [] {
+    if (!getSetting("report", 0))
+      return false;
+    std::atexit([] {
+      std::cerr << "libcuda.so.1 (simulated): " << uploaded
+                << " bytes to devices, " << downloaded << " from them\n";
+    });
+    return true;
+  }();
+  if (reports)
+    sum += bytes;
+}
+
 int cuMemcpyHtoDAsync_v2(Address to, const void *from, std::size_t bytes,
                          CUstream_st *stream) {
   if (int error = enter())
@@ -133,6 +153,7 @@ int cuMemcpyHtoDAsync_v2(Address to, const void *from, std::size_t bytes,
         static_cast<const char *>(from),
         static_cast<const char *>(from) + bytes);
   return enqueue(stream, [=] {
+    count(uploaded, bytes);
     std::memcpy(findMemory(to, bytes), staged ? staged->data() : from, bytes);
     return int(status::Success);
   });
@@ -145,6 +166,7 @@ int cuMemcpyDtoHAsync_v2(void *to, Address from, std::size_t bytes,
   if (!findMemory(from, bytes))
     return status::InvalidValue;
   enqueue(stream, [=] {
+    count(downloaded, bytes);
     std::memcpy(to, findMemory(from, bytes), bytes);
     return int(status::Success);
   });

@@ -53,7 +53,8 @@ static bool isFp8Possible(const Operands &x) {
   if (modeA == scale::Scalar && modeB == scale::Scalar)
     return true;
   // Of blocks: one side at least has vectors, and nothing is left out.
-  return modeA != scale::Scalar && modeB != scale::Scalar &&
+  return getSetting("capability", 90) == 90 && modeA != scale::Scalar &&
+         modeB != scale::Scalar &&
          (modeA == scale::Vec128 || modeB == scale::Vec128) &&
          !isFp8(x.d.type) && x.getM() % 4 == 0 && x.getN() % 4 == 0 &&
          !x.desc.get(desc::FastAccumulation) &&

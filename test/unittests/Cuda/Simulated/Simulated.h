@@ -23,6 +23,8 @@
 //   flip_launch=N        the N-th kernel leaves a bit of its last buffer wrong
 //   write_value=STATUS  of writes of the stream to memory of the host
 //   cublaslt=130000      version of libcublasLt.so.13
+//   cudnn=92400          version of libcudnn.so.9
+//   report=1             says at the end how much was copied
 //===----------------------------------------------------------------------===//
 
 #ifndef BINADE_TEST_CUDA_SIMULATED_H

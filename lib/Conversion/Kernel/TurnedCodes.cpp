@@ -1,0 +1,269 @@
+//===- TurnedCodes.cpp - codes with rows for columns ----------------------===//
+//
+// Codes of a byte that a GPU writes with rows and columns swapped, where that
+// is wanted as they are too. An item is a tile, of which a thread has a vector
+// in each of four rows: four codes of a column are a word. Words go through
+// shared memory, from where columns are written as rows, 16 bytes at a time.
+//
+// In shared memory a column of the tile has its codes in chunks of 16 bytes.
+// Their order differs between the columns of neighbouring threads, so that a
+// warp meets each bank once, when it writes and when it reads.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Full.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include <numeric>
+
+using namespace mlir;
+using namespace mlir::binade;
+
+/// Threads side by side in a row of a tile.
+static constexpr int64_t kAcross = 8;
+/// Codes of a word, and rows of a thread.
+static constexpr int64_t kWord = 4;
+/// Codes of a chunk.
+static constexpr int64_t kChunk = 16;
+
+namespace {
+/// Four vectors of four codes, the first of each in the first result.
+SmallVector<Value> turnWords(ImplicitLocOpBuilder &b, ArrayRef<Value> rows) {
+  auto pick = [&](Value x, Value y, ArrayRef<int64_t> lanes) -> Value {
+    return vector::ShuffleOp::create(b, x, y, lanes);
+  };
+  SmallVector<Value> columns;
+  for (int64_t half : {0, 2}) {
+    SmallVector<int64_t> pairs = {half, half + 4, half + 1, half + 5};
+    Value upper = pick(rows[0], rows[1], pairs);
+    Value lower = pick(rows[2], rows[3], pairs);
+    columns.push_back(pick(upper, lower, {0, 1, 4, 5}));
+    columns.push_back(pick(upper, lower, {2, 3, 6, 7}));
+  }
+  return columns;
+}
+
+class TurnedKernel {
+public:
+  TurnedKernel(const KernelSource &source, Matrices matrices)
+      : source(source), matrices(matrices), results(source.getResults()),
+        reductions(source.function),
+        lanes(source.chooseLanes(matrices.columns)), shape(*source.shape) {
+    shape.lanes = lanes;
+    shape.team = kAcross;
+    shape.down = shape.threads / kAcross;
+    height = shape.down * kWord;
+    width = kAcross * lanes;
+    piece = std::gcd(matrices.rows, kChunk);
+    int64_t elements = matrices.count * matrices.rows * matrices.columns;
+    for (auto [index, result] : llvm::enumerate(results)) {
+      Operation *op = result.getDefiningOp();
+      if (findTurnedCodes(op) == matrices)
+        turned.push_back(index);
+      else if (getTensor(result).getNumElements() == elements)
+        plain.push_back(index);
+      else
+        others.push_back(index);
+    }
+  }
+
+  FailureOr<KernelInfo> emit() {
+    KernelInfo info;
+    info.symbol = source.symbol;
+    info.hasStatus = source.hasIndices();
+    down = llvm::divideCeil(matrices.rows, height);
+    across = llvm::divideCeil(matrices.columns, width);
+    reductions.setItems(matrices.count * down * across, info);
+    Emitter items(source.function, source.formulas, source.into,
+                  source.symbol + ".items",
+                  TypeRange(source.getBuffers(info.workspaceBytes)), 2, shape);
+    // Nothing is in place: what is turned is another thread's element.
+    items.setPlaces(std::nullopt, std::nullopt);
+    items.forItems(info.extent,
+                   [&](const Offset &item) { emitItem(items, item); });
+    if (failed(reductions.finish(source, items, info, others)))
+      return failure();
+    return info;
+  }
+
+private:
+  struct Tile {
+    Offset batch;
+    Value row, column; ///< The first of each.
+  };
+
+  static Value add(Emitter &e, Value x, Value y) {
+    return arith::AddIOp::create(e.builder(), x, y);
+  }
+  static Value multiply(Emitter &e, Value x, int64_t by) {
+    return arith::MulIOp::create(e.builder(), x, e.index(by));
+  }
+  static std::pair<Value, Value> divide(Emitter &e, Value x, int64_t by) {
+    return {arith::DivUIOp::create(e.builder(), x, e.index(by)),
+            arith::RemUIOp::create(e.builder(), x, e.index(by))};
+  }
+  /// Whether `x` is below `count`, which counts in tiles of `size`; null where
+  /// it always is.
+  static Value isBelow(Emitter &e, Value x, int64_t count, int64_t size) {
+    if (count % size == 0)
+      return {};
+    return arith::CmpIOp::create(e.builder(), arith::CmpIPredicate::ult, x,
+                                 e.index(count));
+  }
+
+  void emitItem(Emitter &e, const Offset &counter) {
+    auto [rest, column] = e.offsets().divide(counter, across).asPair();
+    auto [batch, row] = e.offsets().divide(rest, down).asPair();
+    Tile tile = {batch, e.number(row * height), e.number(column * width)};
+    SmallVector<Value> memories(turned.size());
+    for (Value &memory : memories)
+      memory = e.share(height * width);
+    SmallVector<Value> partials = emitRows(e, tile, memories);
+    reductions.store(e, partials, counter);
+    e.meet();
+    for (auto [index, memory] : llvm::zip(turned, memories))
+      emitColumns(e, tile, index, memory);
+    if (reductions.get().empty())
+      emitOthers(e, others, counter);
+  }
+
+  /// The thread's vectors: stores plain results, and words of those that are
+  /// turned. Returns partial results of the reductions.
+  SmallVector<Value> emitRows(Emitter &e, const Tile &tile,
+                              ArrayRef<Value> memories) {
+    ImplicitLocOpBuilder &b = e.builder();
+    auto [x, y] = e.threadPlace();
+    Value row = add(e, tile.row, multiply(e, y, kWord));
+    Value column = add(e, tile.column, multiply(e, x, lanes));
+    Value exists = conjunction(b, isBelow(e, row, matrices.rows, height),
+                               isBelow(e, column, matrices.columns, width));
+    if (exists) {
+      row = arith::SelectOp::create(b, exists, row, tile.row);
+      column = arith::SelectOp::create(b, exists, column, tile.column);
+    }
+    SmallVector<Value> initial = reductions.start(e), partials = initial;
+    e.apart(lanes, exists, [&] {
+      OffsetSpace &space = e.offsets();
+      Offset first =
+          tile.batch * (matrices.rows * matrices.columns) +
+          space.counter(row, matrices.rows / kWord, e.depth(), kWord) *
+              (kWord * matrices.columns) +
+          space.counter(column, matrices.columns / lanes, e.depth(), lanes) *
+              lanes +
+          space.lanes(lanes);
+      SmallVector<Offset> offsets;
+      for (int64_t i = 0; i < kWord; ++i)
+        offsets.push_back(first + Offset(i * matrices.columns));
+      for (const Offset &offset : offsets)
+        partials = reductions.accumulate(e, partials, offset);
+      for (auto [index, memory] : llvm::zip(turned, memories)) {
+        Value codes = results[index].getDefiningOp()->getOperand(0);
+        storeWords(e,
+                   llvm::map_to_vector(offsets,
+                                       [&](const Offset &offset) {
+                                         return e.spread(
+                                             e.pull(codes, offset).value);
+                                       }),
+                   memory);
+      }
+      for (const Offset &offset : offsets)
+        storeResults(e, plain, offset);
+    });
+    if (exists)
+      for (auto [value, before] : llvm::zip(partials, initial))
+        value = arith::SelectOp::create(b, exists, value, before);
+    return partials;
+  }
+
+  /// Columns of `codes`, a vector of each of the thread's rows, as words.
+  void storeWords(Emitter &e, ArrayRef<Value> codes, Value memory) {
+    ImplicitLocOpBuilder &b = e.builder();
+    auto [x, y] = e.threadPlace();
+    auto [chunk, word] = divide(e, y, kChunk / kWord);
+    Value place = add(e, multiply(e, x, lanes * height),
+                      add(e, multiply(e, order(e, chunk, x), kChunk),
+                          multiply(e, word, kWord)));
+    auto bytes = VectorType::get({lanes}, b.getI8Type());
+    for (int64_t lane = 0; lane < lanes; lane += kWord) {
+      SmallVector<Value> rows;
+      for (Value row : codes)
+        rows.push_back(vector::ExtractStridedSliceOp::create(
+            b, arith::BitcastOp::create(b, bytes, row), ArrayRef<int64_t>{lane},
+            ArrayRef<int64_t>{kWord}, ArrayRef<int64_t>{1}));
+      for (auto [index, column] : llvm::enumerate(turnWords(b, rows)))
+        vector::StoreOp::create(
+            b, column, memory,
+            add(e, place,
+                e.index((lane + static_cast<int64_t>(index)) * height)),
+            /*nontemporal=*/false, llvm::MaybeAlign(kWord));
+    }
+  }
+
+  /// Where a chunk of a column of thread `x` lies.
+  Value order(Emitter &e, Value chunk, Value x) const {
+    return arith::XOrIOp::create(e.builder(), chunk, x);
+  }
+
+  /// Stores the columns of the tile in `memory` as rows of result `index`.
+  void emitColumns(Emitter &e, const Tile &tile, unsigned index, Value memory) {
+    ImplicitLocOpBuilder &b = e.builder();
+    auto [x, y] = e.threadPlace();
+    Value thread = add(e, multiply(e, y, kAcross), x);
+    int64_t ofColumn = height / piece;
+    Type element = getTensor(results[index]).getElementType();
+    for (int64_t first = 0; first < width * ofColumn; first += shape.threads) {
+      Value number = add(e, thread, e.index(first));
+      auto [own, part] = divide(e, number, ofColumn);
+      Value down = multiply(e, part, piece);
+      auto [chunk, within] = divide(e, down, kChunk);
+      Value at = add(
+          e, multiply(e, own, height),
+          add(e,
+              multiply(e, order(e, chunk, divide(e, own, lanes).first), kChunk),
+              within));
+      Value bits = vector::LoadOp::create(
+          b, VectorType::get({piece}, b.getI8Type()), memory, at,
+          /*nontemporal=*/false, llvm::MaybeAlign(piece));
+      Value codes =
+          arith::BitcastOp::create(b, VectorType::get({piece}, element), bits);
+      Value column = add(e, tile.column, own), row = add(e, tile.row, down);
+      Value exists = conjunction(b, isBelow(e, column, matrices.columns, width),
+                                 isBelow(e, row, matrices.rows, height));
+      e.apart(piece, exists, [&] {
+        OffsetSpace &space = e.offsets();
+        e.storeResult(
+            index, codes,
+            tile.batch * (matrices.rows * matrices.columns) +
+                space.counter(column, matrices.columns, e.depth()) *
+                    matrices.rows +
+                space.counter(row, matrices.rows / piece, e.depth(), piece) *
+                    piece +
+                space.lanes(piece));
+      });
+    }
+  }
+
+  KernelSource source;
+  const Matrices matrices;
+  SmallVector<Value> results;
+  FullReductions reductions;
+  SmallVector<unsigned> plain, turned, others; ///< Indices of results.
+  int64_t lanes;
+  GpuShape shape;
+  int64_t height = 0, width = 0; ///< Of a tile.
+  int64_t down = 0, across = 0;  ///< How many tiles a matrix has.
+  int64_t piece = 0;             ///< Codes of a column that are stored at once.
+};
+} // namespace
+
+std::optional<Matrices>
+mlir::binade::findTurnedResults(const KernelSource &source) {
+  for (Value result : source.getResults())
+    if (std::optional<Matrices> found = findTurnedCodes(result.getDefiningOp()))
+      return found;
+  return std::nullopt;
+}
+
+FailureOr<KernelInfo> mlir::binade::emitTurnedCodes(const KernelSource &source,
+                                                    const Matrices &matrices) {
+  return TurnedKernel(source, matrices).emit();
+}

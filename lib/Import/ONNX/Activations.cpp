@@ -1,0 +1,153 @@
+//===- Activations.cpp - Functions that ONNX defines by others ------------===//
+//
+// Where one side of a selection would overflow, it is computed of a clamped
+// operand: its gradient would be NaN there, though nothing selects it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "OpTable.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+using namespace mlir::binade::importer;
+
+namespace {
+/// Arithmetic on tensors of the type of the node's first input.
+struct Arithmetic {
+  explicit Arithmetic(Node &node)
+      : b(node.b), x(node.getInput(0)), type(node.getType(0)) {}
+
+  Value splat(double value) { return buildSplat(b, type, value); }
+  Value add(Value lhs, double rhs) { return AddOp::create(b, lhs, splat(rhs)); }
+  Value mul(Value lhs, double rhs) {
+    return rhs == 1.0 ? lhs : MulOp::create(b, lhs, splat(rhs));
+  }
+  Value div(Value lhs, double rhs) {
+    return rhs == 1.0 ? lhs : DivOp::create(b, lhs, splat(rhs));
+  }
+  Value compare(Value lhs, Comparison comparison, double rhs) {
+    return CompareOp::create(b, lhs, splat(rhs), comparison);
+  }
+  Value select(Value condition, Value lhs, Value rhs) {
+    return SelectOp::create(b, condition, lhs, rhs);
+  }
+  /// e^x - 1 for x <= 0, and 0 elsewhere.
+  Value decay(Value exponent) {
+    Value below = MinOp::create(b, exponent, splat(0.0));
+    return add(ExpOp::create(b, below), -1.0);
+  }
+  /// max(0, min(1, alpha x + beta))
+  Value ramp(double alpha, double beta) {
+    Value y = add(mul(x, alpha), beta);
+    return MaxOp::create(b, MinOp::create(b, y, splat(1.0)), splat(0.0));
+  }
+
+  ImplicitLocOpBuilder &b;
+  Value x;
+  RankedTensorType type;
+};
+} // namespace
+
+/// `build` gets what it computes with; of floats only.
+static LogicalResult importFunction(Node &node,
+                                    function_ref<Value(Arithmetic &)> build) {
+  if (failed(requireFloats(node)))
+    return failure();
+  Arithmetic arithmetic(node);
+  return node.setResult(build(arithmetic));
+}
+
+/// gamma alpha (e^x - 1) below 0, gamma x elsewhere.
+static Value buildElu(Arithmetic &a, double alpha, double gamma) {
+  Value isNegative = a.compare(a.x, Comparison::Less, 0.0);
+  return a.mul(a.select(isNegative, a.mul(a.decay(a.x), alpha), a.x), gamma);
+}
+
+LogicalResult mlir::binade::importer::importElu(Node &node) {
+  double alpha = node.getFloat("alpha", 1.0f);
+  return importFunction(node,
+                        [&](Arithmetic &a) { return buildElu(a, alpha, 1.0); });
+}
+
+LogicalResult mlir::binade::importer::importSelu(Node &node) {
+  double alpha = node.getFloat("alpha", 1.67326319217681884765625f);
+  double gamma = node.getFloat("gamma", 1.05070102214813232421875f);
+  return importFunction(
+      node, [&](Arithmetic &a) { return buildElu(a, alpha, gamma); });
+}
+
+LogicalResult mlir::binade::importer::importCelu(Node &node) {
+  double alpha = node.getFloat("alpha", 1.0f);
+  return importFunction(node, [&](Arithmetic &a) {
+    Value isNegative = a.compare(a.x, Comparison::Less, 0.0);
+    Value below = a.mul(a.decay(a.div(a.x, alpha)), alpha);
+    return a.select(isNegative, below, a.x);
+  });
+}
+
+LogicalResult mlir::binade::importer::importLeakyRelu(Node &node) {
+  double alpha = node.getFloat("alpha", 0.01f);
+  return importFunction(node, [&](Arithmetic &a) {
+    Value isNegative = a.compare(a.x, Comparison::Less, 0.0);
+    return a.select(isNegative, a.mul(a.x, alpha), a.x);
+  });
+}
+
+LogicalResult mlir::binade::importer::importPRelu(Node &node) {
+  FailureOr<SmallVector<Value>> sides = broadcastInputs(node);
+  if (failed(sides) || failed(requireFloats(node)))
+    return failure();
+  if (sides->front().getType() != node.getType(0))
+    return node.emitError() << "cannot broadcast slopes of " << node.getType(1)
+                            << " to " << node.getType(0);
+  return importFunction(node, [&](Arithmetic &a) {
+    Value isNegative = a.compare(a.x, Comparison::Less, 0.0);
+    Value sloping = MulOp::create(a.b, a.x, sides->back());
+    return a.select(isNegative, sloping, a.x);
+  });
+}
+
+LogicalResult mlir::binade::importer::importThresholdedRelu(Node &node) {
+  double alpha = node.getFloat("alpha", 1.0f);
+  return importFunction(node, [&](Arithmetic &a) {
+    Value isAbove = a.compare(a.x, Comparison::Greater, alpha);
+    return a.select(isAbove, a.x, a.splat(0.0));
+  });
+}
+
+LogicalResult mlir::binade::importer::importHardSigmoid(Node &node) {
+  double alpha = node.getFloat("alpha", 0.2f),
+         beta = node.getFloat("beta", 0.5f);
+  return importFunction(node,
+                        [&](Arithmetic &a) { return a.ramp(alpha, beta); });
+}
+
+LogicalResult mlir::binade::importer::importHardSwish(Node &node) {
+  return importFunction(node, [](Arithmetic &a) -> Value {
+    return MulOp::create(a.b, a.x, a.ramp(1.0f / 6.0f, 0.5));
+  });
+}
+
+LogicalResult mlir::binade::importer::importSoftsign(Node &node) {
+  return importFunction(node, [](Arithmetic &a) -> Value {
+    return DivOp::create(a.b, a.x, a.add(AbsOp::create(a.b, a.x), 1.0));
+  });
+}
+
+LogicalResult mlir::binade::importer::importSwish(Node &node) {
+  double alpha = node.getFloat("alpha", 1.0f);
+  return importFunction(node, [&](Arithmetic &a) -> Value {
+    return MulOp::create(a.b, a.x, SigmoidOp::create(a.b, a.mul(a.x, alpha)));
+  });
+}
+
+LogicalResult mlir::binade::importer::importShrink(Node &node) {
+  double lambda = node.getFloat("lambd", 0.5f),
+         bias = node.getFloat("bias", 0.0f);
+  return importFunction(node, [&](Arithmetic &a) {
+    Value isBelow = a.compare(a.x, Comparison::Less, -lambda),
+          isAbove = a.compare(a.x, Comparison::Greater, lambda);
+    Value above = a.select(isAbove, a.add(a.x, -bias), a.splat(0.0));
+    return a.select(isBelow, a.add(a.x, bias), above);
+  });
+}

@@ -1,0 +1,50 @@
+//===- UnitReads.cpp - What kernels read, and what they compute again -----===//
+
+#include "Grouping.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+bool mlir::binade::isRecomputed(Operation *op) {
+  auto saysSo = [](Operation *op) {
+    auto kernelOp = dyn_cast_or_null<KernelOpInterface>(op);
+    return kernelOp && kernelOp.isRecomputed();
+  };
+  if (saysSo(op))
+    return true;
+  // Index arithmetic: what masks are made of.
+  return isa_and_nonnull<ElementwiseOpInterface>(op) &&
+         op->getNumResults() == 1 &&
+         isa<IntegerType>(getElementTypeOrSelf(op->getResult(0).getType())) &&
+         llvm::all_of(op->getOperands(), [&](Value operand) {
+           return saysSo(operand.getDefiningOp());
+         });
+}
+
+bool mlir::binade::isRecomputedOverMany(Operation *op) {
+  return isRecomputed(op) && isa<ElementwiseOpInterface>(op);
+}
+
+llvm::SetVector<Value> mlir::binade::getMemory(const Unit &unit) {
+  llvm::SetVector<Value> memory;
+  SmallVector<Operation *> pending(unit.ops);
+  while (!pending.empty())
+    for (Value operand : pending.pop_back_val()->getOperands()) {
+      Operation *producer = operand.getDefiningOp();
+      if (producer && isRecomputed(producer))
+        pending.push_back(producer);
+      else if (!llvm::is_contained(unit.ops, producer))
+        memory.insert(operand);
+    }
+  return memory;
+}
+
+void mlir::binade::addReaders(Value value,
+                              llvm::SetVector<Operation *> &readers) {
+  for (Operation *user : value.getUsers())
+    if (!isRecomputed(user))
+      readers.insert(user);
+    else
+      for (Value result : user->getResults())
+        addReaders(result, readers);
+}

@@ -1,0 +1,62 @@
+//===- Cudnn.cpp - NVIDIA's convolutions, found at run time ---------------===//
+
+#include "Cudnn.h"
+#include "SharedLibrary.h"
+
+using namespace binade;
+using namespace binade::cuda;
+
+Error Cudnn::describe(int status, std::string_view call) const {
+  const char *text = functions.getErrorString(status);
+  Error error = {device.getProperties().format(),
+                 std::string(call) +
+                     " failed: " + printable(text ? text : "an unknown error") +
+                     " (" + std::to_string(status) + ")",
+                 ExitCode::Device};
+  bool hasRun = status == cudnn::status::ExecutionFailed8 ||
+                (status >= cudnn::status::ExecutionFailed &&
+                 status < cudnn::status::AfterExecutionFailed);
+  return hasRun ? device.fail(std::move(error)) : error;
+}
+
+std::string Cudnn::formatVersion() const {
+  // Until version 8 thousands counted the major one.
+  std::size_t major = version < 10000 ? 1000 : 10000;
+  return std::to_string(version / major) + "." +
+         std::to_string(version % major / 100) + "." +
+         std::to_string(version % 100);
+}
+
+Result<std::shared_ptr<Cudnn>> Cudnn::open(Device &device) {
+  static constexpr const char *names[] = {"libcudnn.so.9", "libcudnn.so.8"};
+  Result<SharedLibrary> file =
+      SharedLibrary::open("cuDNN", names,
+                          "NVIDIA's package cudnn, and as the Python package "
+                          "nvidia-cudnn-cu13");
+  if (!file)
+    return file.takeError();
+  std::shared_ptr<Cudnn> library(new Cudnn(device));
+  cudnn::Table &functions = library->functions;
+#define BINADE_LOAD(NAME, SYMBOL, PARAMETERS)                                  \
+  file->find(functions.NAME.address, #SYMBOL);
+  BINADE_CUDNN_FUNCTIONS(BINADE_LOAD)
+#undef BINADE_LOAD
+  file->find(functions.getVersion, "cudnnGetVersion");
+  file->find(functions.getErrorString, "cudnnGetErrorString");
+  if (auto done = file->check("8.0 or newer"); !done)
+    return done.takeError();
+  library->version = functions.getVersion();
+  if (auto done = library->call(functions.create, &library->handle); !done)
+    return done.takeError();
+  if (auto done = library->call(functions.setStream, library->handle,
+                                device.getStream());
+      !done)
+    return done.takeError();
+  return library;
+}
+
+Cudnn::~Cudnn() {
+  // Nobody to report to; after a failure the device is left as it is.
+  if (handle)
+    (void)call(functions.destroy, handle);
+}

@@ -1,0 +1,57 @@
+//===- Cudnn.h - NVIDIA's convolutions, found at run time -------*- C++ -*-===//
+
+#ifndef BINADE_RUNTIME_CUDA_CUDNN_H
+#define BINADE_RUNTIME_CUDA_CUDNN_H
+
+#include "CudnnApi.h"
+#include "Device.h"
+
+namespace binade::cuda {
+
+namespace cudnn {
+/// The library's functions.
+struct Table {
+#define BINADE_DECLARE(NAME, SYMBOL, PARAMETERS)                               \
+  Function<int PARAMETERS> NAME = {#SYMBOL};
+  BINADE_CUDNN_FUNCTIONS(BINADE_DECLARE)
+#undef BINADE_DECLARE
+  std::size_t (*getVersion)() = nullptr;
+  const char *(*getErrorString)(int) = nullptr;
+};
+} // namespace cudnn
+
+/// The library, for one device's stream.
+class Cudnn {
+public:
+  /// Looks for libcudnn.so.9 and .8. An error (exit code 6) says what was
+  /// tried.
+  static Result<std::shared_ptr<Cudnn>> open(Device &device);
+  Cudnn(const Cudnn &) = delete;
+  ~Cudnn();
+
+  /// "9.24.0"
+  std::string formatVersion() const;
+
+private:
+  friend class CudnnConvolution;
+  explicit Cudnn(Device &device) : device(device) {}
+  Error describe(int status, std::string_view call) const;
+  template <typename... Parameters, typename... Arguments>
+  Result<void> call(const Function<int(Parameters...)> &function,
+                    Arguments... arguments) const {
+    if (device.hasFailed())
+      return device.getFailure();
+    if (int status = function.address(arguments...))
+      return describe(status, function.name);
+    return {};
+  }
+
+  Device &device;
+  cudnn::Table functions;
+  cudnn::Handle *handle = nullptr;
+  std::size_t version = 0;
+};
+
+} // namespace binade::cuda
+
+#endif // BINADE_RUNTIME_CUDA_CUDNN_H

@@ -1,0 +1,70 @@
+//===- StreamConvolution.cpp - Convolutions on a stream -------------------===//
+
+#include "CudnnConvolution.h"
+#include "StreamOperation.h"
+
+namespace binade::cuda {
+
+namespace {
+class ConvolutionOnStream : public StreamOperation {
+public:
+  ConvolutionOnStream(CudnnConvolution convolution,
+                      const plan::Convolution &record,
+                      const binade::Memory &memory, std::string_view label)
+      : convolution(std::move(convolution)), label(label),
+        x(memory.addressOf(record.x)), weight(memory.addressOf(record.weight)),
+        y(memory.addressOf(record.y)) {
+    if (record.bias)
+      bias = memory.addressOf(*record.bias);
+  }
+
+  Result<void> run(std::span<const std::int64_t> iteration) override {
+    ConvolutionAddresses addresses;
+    addresses.x = toDevice(x.at(iteration));
+    addresses.weight = toDevice(weight.at(iteration));
+    addresses.y = toDevice(y.at(iteration));
+    if (bias)
+      addresses.bias = toDevice(bias->at(iteration));
+    addresses.workspace = scratch;
+    return convolution.run(addresses, {"convolution", label});
+  }
+
+  std::uint64_t getScratchBytes() const override {
+    return convolution.getWorkspaceBytes();
+  }
+  void setScratch(Address address) override { scratch = address; }
+  std::string getImplementation() const override {
+    return convolution.describe();
+  }
+
+private:
+  CudnnConvolution convolution;
+  std::string_view label;
+  binade::Address x, weight, y;
+  std::optional<binade::Address> bias;
+  Address scratch = 0;
+};
+} // namespace
+
+MadeOperation createConvolution(const plan::Record &record,
+                                const StreamSetup &setup) {
+  const auto &convolution = std::get<plan::Convolution>(record.body);
+  if (!setup.cudnn)
+    return createKernels(record, setup);
+  ConvolutionProblem problem;
+  problem.record = &convolution;
+  problem.x = setup.memory.typeOf(convolution.x);
+  problem.weight = setup.memory.typeOf(convolution.weight);
+  problem.y = setup.memory.typeOf(convolution.y);
+  if (convolution.bias)
+    problem.bias = setup.memory.typeOf(*convolution.bias);
+  auto made = CudnnConvolution::create(setup.cudnn, problem, kWorkspaceLimit);
+  if (made)
+    return std::unique_ptr<StreamOperation>(
+        std::make_unique<ConvolutionOnStream>(*std::move(made), convolution,
+                                              setup.memory, record.label));
+  if (convolution.deviceKernel.empty() || setup.device->hasFailed())
+    return made.takeError();
+  return createKernels(record, setup);
+}
+} // namespace binade::cuda

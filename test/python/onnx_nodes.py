@@ -1,0 +1,179 @@
+"""ONNX's node tests, run by Binade as one of ONNX's backends.
+
+Binade compiles for known shapes. Where an input decides one (the axes of a reduction, the
+shape of a Reshape), its value becomes an initializer before the model is imported.
+"""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+import re
+import subprocess
+import tempfile
+import warnings
+
+import ml_dtypes
+import numpy as np
+import onnx
+from onnx.backend.base import Backend, BackendRep
+from reference import BUILD, EVAL, ROOT, safetensors
+
+TRANSLATE = BUILD / "bin" / "binade-translate"
+# What an input that decides a shape is refused with, and the most elements it has.
+UNKNOWN = "it has to be known when the model is imported"
+FEW = 64
+
+# What the reference computes, and compiled code does not.
+NOT_COMPILED = "not compiled"
+# Why a test is not passed, by what Binade says: the first that fits, and what of it is
+# shown.
+REASONS = [
+    ("op", r"has ops that cannot be imported: (.*)"),
+    ("element type", r"element type (\w+) is not supported"),
+    ("opset", r"(uses ONNX opset \d+|imports no ONNX operator set)"),
+    ("value", r"'([^']*)' depends on the data"),
+    ("no tensor", r"(expected a tensor of known rank)"),
+    ("form", r"(\(\w+\): error: .*)"),
+    (NOT_COMPILED, r"(products of f64)"),
+]
+
+
+class Refused(Exception):
+    """A model that Binade does not take; the text is what it says."""
+
+    @property
+    def reason(self) -> tuple[str, str]:
+        """Its class, and what it is about."""
+        for name, form in REASONS:
+            if found := re.search(form, str(self)):
+                return name, found[1]
+        raise AssertionError(f"refused for no known reason: {self}")
+
+
+def run_tool(*arguments) -> None:
+    done = subprocess.run(
+        list(map(str, arguments)), capture_output=True, text=True, timeout=120
+    )
+    if done.returncode:
+        raise Refused(done.stderr.strip())
+
+
+def to_array(value) -> np.ndarray:
+    if isinstance(value, onnx.TensorProto):
+        return onnx.numpy_helper.to_array(value)
+    if isinstance(value, list):
+        raise Refused("expected a tensor of known rank, got a sequence")
+    return np.asarray(value, order="C")
+
+
+def find_inputs(model: onnx.ModelProto) -> list[str]:
+    given = {tensor.name for tensor in model.graph.initializer}
+    return [value.name for value in model.graph.input if value.name not in given]
+
+
+def fix_values(model: onnx.ModelProto, values: dict) -> onnx.ModelProto:
+    """Few integers as initializers."""
+    fixed = onnx.ModelProto()
+    fixed.CopyFrom(model)
+    kept = []
+    for value in model.graph.input:
+        array = values.get(value.name)
+        if array is not None and array.dtype.kind in "iub" and array.size <= FEW:
+            tensor = onnx.numpy_helper.from_array(array, value.name)
+            fixed.graph.initializer.append(tensor)
+        else:
+            kept.append(value)
+    del fixed.graph.input[:]
+    fixed.graph.input.extend(kept)
+    return fixed
+
+
+class BinadeRep(BackendRep):
+    def __init__(self, model: onnx.ModelProto, backend: str):
+        self.model, self.backend = model, backend
+
+    def run(self, inputs, **kwargs):
+        values = {
+            name: to_array(value)
+            for name, value in zip(find_inputs(self.model), inputs)
+        }
+        with tempfile.TemporaryDirectory() as folder:
+            return self.run_in(pathlib.Path(folder), values)
+
+    def run_in(self, folder: pathlib.Path, values: dict):
+        source, module = folder / "model.onnx", folder / "model.mlir"
+        onnx.save(self.model, source)
+        try:
+            run_tool(TRANSLATE, "--import-onnx", source, "-o", module)
+        except Refused as refused:
+            if UNKNOWN not in str(refused):
+                raise
+            fixed = fix_values(self.model, values)
+            values = {name: values[name] for name in find_inputs(fixed)}
+            onnx.save(fixed, source)
+            run_tool(TRANSLATE, "--import-onnx", source, "-o", module)
+        given, out = folder / "in.safetensors", folder / "out.safetensors"
+        safetensors.save(given, values)
+        run_tool(
+            EVAL, module, "--inputs", given, "--out", out, "--backend", self.backend
+        )
+        results = safetensors.load(out)
+        return tuple(results[output.name] for output in self.model.graph.output)
+
+
+class BinadeBackend(Backend):
+    """`device` is a backend of binade-eval: `reference` or `cpu`."""
+
+    @classmethod
+    def prepare(cls, model, device="reference", **kwargs):
+        return BinadeRep(model, device)
+
+
+@functools.cache
+def load_tests() -> dict:
+    """By name, those of ONNX's node tests that have something to compare."""
+    from onnx.backend.test import loader
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tests = loader.load_node_model_tests()
+    return {test.name: test for test in tests if test.data_sets}
+
+
+def compare(found, expected, rtol: float, atol: float) -> None:
+    """Within the test's tolerance or, in 16 bits, four units of the last place: ONNX's
+    evaluator rounds at other places."""
+    expected = to_array(expected)
+    assert found.shape == expected.shape, (found.shape, expected.shape)
+    assert found.dtype == expected.dtype, (found.dtype, expected.dtype)
+    if expected.dtype.kind == "f" or expected.dtype == ml_dtypes.bfloat16:
+        if expected.dtype.itemsize == 2:
+            rtol = max(rtol, 4 * float(ml_dtypes.finfo(expected.dtype).eps))
+        found, expected = found.astype(np.float64), expected.astype(np.float64)
+        np.testing.assert_allclose(found, expected, rtol=rtol, atol=atol)
+    else:
+        np.testing.assert_array_equal(found, expected)
+
+
+def check(test, backend: str = "reference") -> tuple[str, str] | None:
+    """Runs a test: None where it passes, the reason where Binade does not take its model.
+    Other numbers than the test's are an AssertionError."""
+    rep = BinadeBackend.prepare(test.model, backend)
+    try:
+        for inputs, outputs in test.data_sets:
+            for found, expected in zip(rep.run(inputs), outputs, strict=True):
+                compare(found, expected, test.rtol, test.atol)
+    except Refused as refused:
+        return refused.reason
+    return None
+
+
+PAGE = ROOT / "docs" / "generated" / "onnx-coverage.md"
+
+
+def read_page() -> dict[str, str]:
+    """The class of the reason for each test that is not passed."""
+    return dict(
+        re.findall(r"^\| `(\w+)` \| ([\w ]+) \|", PAGE.read_text(), re.MULTILINE)
+    )

@@ -1,0 +1,55 @@
+"""ONNX's node tests: those that the page of coverage does not list are passed."""
+
+import re
+
+import pytest
+from onnx_nodes import NOT_COMPILED, check, load_tests, read_page
+from reference import ROOT
+
+PARTS = 24
+TESTS = sorted(load_tests())
+
+
+def check_all(names, backend):
+    listed, tests, wrong = read_page(), load_tests(), []
+    for name in names:
+        try:
+            reason = check(tests[name], backend)
+        except AssertionError as error:
+            wrong.append(f"{name}: {str(error).strip()[:300]}")
+            continue
+        found, expected = reason[0] if reason else None, listed.get(name)
+        if backend != "reference" and found == NOT_COMPILED:
+            continue
+        if found != expected:
+            wrong.append(
+                f"{name}: {found or 'passed'}, listed is {expected or 'passed'}"
+            )
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_what_is_not_listed_is_passed(part):
+    check_all(TESTS[part::PARTS], "reference")
+
+
+def test_compiled_code_passes_a_tenth():
+    listed = read_page()
+    check_all([name for name in TESTS if name not in listed][::10], "cpu")
+
+
+@pytest.mark.nightly
+def test_compiled_code_passes_all():
+    listed = read_page()
+    check_all([name for name in TESTS if name not in listed], "cpu")
+
+
+def test_every_test_is_known_and_counted():
+    """A list that grows or shrinks is told to users."""
+    listed = read_page()
+    assert set(listed) <= set(TESTS)
+    passed = len(TESTS) - len(listed)
+    (told,) = re.findall(
+        r"passes (\d+) of ONNX's (\d+) node tests", (ROOT / "CHANGELOG.md").read_text()
+    )
+    assert tuple(map(int, told)) == (passed, len(TESTS))
