@@ -137,12 +137,45 @@ IntLanes mlir::binade::findCode(FloatLanes x, CodeBookAttr book,
   return CellTable(book).find(x, lookup);
 }
 
+/// The number of each code, of as many as a power of two.
+static FloatLanes lookUpNumber(IntLanes code, ArrayRef<float> numbers,
+                               LaneCodec::Lookup lookup) {
+  ImplicitLocOpBuilder &b = *code.builder;
+  auto type = RankedTensorType::get({static_cast<int64_t>(numbers.size())},
+                                    b.getF32Type());
+  IntLanes index = code.resize(32) & (numbers.size() - 1);
+  return {b, lookup(DenseElementsAttr::get(type, numbers), index.value)};
+}
+
 FloatLanes mlir::binade::findValue(IntLanes code, CodeBookAttr book,
                                    LaneCodec::Lookup lookup) {
-  ArrayRef<float> values = book.getValues();
-  auto type = RankedTensorType::get({static_cast<int64_t>(values.size())},
-                                    Float32Type::get(book.getContext()));
-  IntLanes index = code.resize(32) & (values.size() - 1);
-  return {*code.builder,
-          lookup(DenseElementsAttr::get(type, values), index.value)};
+  return lookUpNumber(code, book.getValues(), lookup);
+}
+
+FloatLanes mlir::binade::findLogarithm(IntLanes code, QuantizedAttr format,
+                                       LaneCodec::Lookup lookup) {
+  SmallVector<float> numbers;
+  if (CodeBookAttr book = format.getBook()) {
+    llvm::append_range(numbers, book.getValues().asArrayRef());
+  } else {
+    FloatType type = format.getFormat();
+    for (unsigned bits = 0; bits < 1u << type.getWidth(); ++bits)
+      numbers.push_back(
+          APFloat(type.getFloatSemantics(), APInt(type.getWidth(), bits))
+              .convertToFloat());
+  }
+  for (float &number : numbers)
+    number = static_cast<float>(std::log2(std::fabs(double(number))));
+  return lookUpNumber(code, numbers, lookup);
+}
+
+FloatLanes mlir::binade::findSign(IntLanes code, QuantizedAttr format) {
+  IntLanes wide = code.resize(32);
+  CodeBookAttr book = format.getBook();
+  if (!book)
+    return floatFromBits(wide << (32 - format.getFormat().getWidth()));
+  // Values ascend.
+  auto negative = llvm::count_if(book.getValues().asArrayRef(),
+                                 [](float value) { return value < 0.0f; });
+  return toFloat(wide - negative) + 0.5;
 }

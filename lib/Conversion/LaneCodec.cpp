@@ -1,7 +1,9 @@
 //===- LaneCodec.cpp - elements as codes with a shared scale --------------===//
 
 #include "CodeTable.h"
+#include "Quotient.h"
 #include "RandomRounding.h"
+#include "RangeExpansion.h"
 #include "SmallFloats.h"
 #include <cmath>
 
@@ -32,12 +34,6 @@ FloatLanes LaneCodec::store(FloatLanes scale) const {
   ImplicitLocOpBuilder &b = *scale.builder;
   Value narrow = arith::TruncFOp::create(b, scale.typeWith(type), scale.value);
   return {b, arith::ExtFOp::create(b, scale.value.getType(), narrow)};
-}
-
-/// magnitude^power by way of f32 logarithms: products with them stay below the
-/// logarithm of the range, so that the error is far below half a code.
-static FloatLanes raise(FloatLanes magnitude, FloatLanes power) {
-  return (magnitude.apply<math::Log2Op>() * power).apply<math::Exp2Op>();
 }
 
 FloatLanes LaneCodec::chooseScale(FloatLanes amax) const {
@@ -89,6 +85,15 @@ FloatLanes LaneCodec::chooseScale(FloatLanes amax) const {
   llvm_unreachable("all rules are listed");
 }
 
+LaneCodec::Factors LaneCodec::makeFactors(ArrayRef<FloatLanes> parts) {
+  Factors factors{parts[0], parts[0], {}, {}};
+  if (parts.size() > 1) {
+    factors.power = parts[1];
+    factors.centre = parts[2];
+  }
+  return factors;
+}
+
 LaneCodec::Factors LaneCodec::choose(FloatLanes amax,
                                      std::optional<FloatLanes> least) const {
   std::optional<FloatLanes> power, centre;
@@ -100,10 +105,12 @@ LaneCodec::Factors LaneCodec::choose(FloatLanes amax,
             : 1.0 / format.getLeast();
     auto bound = static_cast<float>(format.getLargest() * range / 2.0);
     FloatLanes top = amax.constant(static_cast<double>(std::log2(bound)));
-    FloatLanes ratio = amax / *least;
-    FloatLanes distance =
-        amax.apply<math::Log2Op>() - least->apply<math::Log2Op>();
-    distance = select(ratio == INFINITY, distance, ratio.apply<math::Log2Op>());
+    // Of what may be no f32 a part is divided away.
+    BoolLanes isWide = amax * 0x1p-100 > *least;
+    FloatLanes ratio = select(isWide, amax * 0x1p-64, amax) /
+                       select(isWide, *least * 0x1p64, *least);
+    FloatLanes distance = ratio.apply<math::Log2Op>() +
+                          select(isWide, 128.0, ratio.constant(0.0));
     FloatLanes steps = ((top / distance) * kSteps).apply<math::FloorOp>();
     FloatLanes one = amax.constant(1.0);
     power = atLeast(steps, 1.0) * (1.0 / kSteps);
@@ -113,8 +120,7 @@ LaneCodec::Factors LaneCodec::choose(FloatLanes amax,
     power = select(isConstant | isZero, one, *power);
     centre = select(isZero, one,
                     amax.apply<math::SqrtOp>() * least->apply<math::SqrtOp>());
-    FloatLanes expanded = raise(amax / *centre, *power);
-    amax = select(isZero, amax, expanded);
+    amax = select(isZero, amax, expandLargest(amax, *power, *centre));
   }
   FloatLanes scale = chooseScale(amax);
   FloatLanes stored =
@@ -153,18 +159,34 @@ static FloatLanes decodeHalf(IntLanes code) {
   return number.resize(32);
 }
 
-IntLanes LaneCodec::encode(FloatLanes x, const Factors &factors, bool saturate,
-                           Lookup lookup,
+LaneCodec::Shared LaneCodec::prepareEncoding(const Factors &factors,
+                                             bool isMeasured) const {
+  if (factors.power)
+    return prepareExpansion(factors);
+  if (isMeasured && !multiplies(format))
+    return prepareDivisor(factors.factor);
+  return {factors.factor};
+}
+
+unsigned LaneCodec::countEncodingNumbers() const {
+  return format.getExpand()   ? kExpansionNumbers
+         : multiplies(format) ? 1
+                              : kQuotientNumbers;
+}
+
+LaneCodec::Shared LaneCodec::prepareDecoding(const Factors &factors) const {
+  return factors.power ? prepareContraction(factors) : Shared{factors.scale};
+}
+
+IntLanes LaneCodec::encode(FloatLanes x, ArrayRef<FloatLanes> shared,
+                           bool saturate, Lookup lookup,
                            std::optional<FloatLanes> random) const {
-  if (factors.power) {
-    // The scale's logarithm is the same for a group, a division is not.
-    FloatLanes ratio = x.apply<math::AbsFOp>() / *factors.centre;
-    FloatLanes exponent = ratio.apply<math::Log2Op>() * *factors.power -
-                          factors.factor.apply<math::Log2Op>();
-    x = copySign(exponent.apply<math::Exp2Op>(), x);
-  } else {
-    x = multiplies(format) ? x * factors.factor : x / factors.factor;
-  }
+  if (format.getExpand())
+    x = expandRange(x, shared);
+  else if (shared.size() == kQuotientNumbers)
+    x = divideBy(x, shared);
+  else
+    x = multiplies(format) ? x * shared[0] : x / shared[0];
   if (CodeBookAttr book = format.getBook())
     return random ? findCodeRandomly(x, book, lookup, *random)
                   : findCode(x, book, lookup);
@@ -178,16 +200,19 @@ IntLanes LaneCodec::encode(FloatLanes x, const Factors &factors, bool saturate,
   return encodeHalf(x);
 }
 
-FloatLanes LaneCodec::decode(IntLanes code, const Factors &factors,
+FloatLanes LaneCodec::decode(IntLanes code, ArrayRef<FloatLanes> shared,
                              Lookup lookup) const {
   CodeBookAttr book = format.getBook();
   FloatType type = format.getFormat();
-  FloatLanes number = book           ? findValue(code, book, lookup)
-                      : type.isF16() ? decodeHalf(code)
-                                     : decodeSmall(code, type);
-  FloatLanes y = number * factors.scale;
-  if (!factors.power)
-    return y;
-  FloatLanes inverse = y.constant(1.0) / *factors.power;
-  return copySign(raise(y.apply<math::AbsFOp>(), inverse), y) * *factors.centre;
+  bool isHalf = type && type.isF16();
+  if (format.getExpand() && !isHalf)
+    return contractRange(findLogarithm(code, format, lookup),
+                         findSign(code, format), shared);
+  FloatLanes number = book     ? findValue(code, book, lookup)
+                      : isHalf ? decodeHalf(code)
+                               : decodeSmall(code, type);
+  if (!format.getExpand())
+    return number * shared[0];
+  FloatLanes logarithm = number.apply<math::AbsFOp>().apply<math::Log2Op>();
+  return contractRange(logarithm, number, shared);
 }

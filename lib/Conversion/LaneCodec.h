@@ -23,15 +23,27 @@ public:
     FloatLanes factor; ///< Elements are divided by it, or multiplied.
     std::optional<FloatLanes> power, centre; ///< Of formats that expand.
   };
+  /// From the parts that are stored: a scale, and of formats that expand power
+  /// and centre.
+  static Factors makeFactors(ArrayRef<FloatLanes> parts);
   /// `least` matters to formats that expand.
   Factors choose(FloatLanes amax, std::optional<FloatLanes> least) const;
 
-  /// `factors` but for `scale`; `random`, uniform in [0, 1), where the format
-  /// is stochastic.
-  IntLanes encode(FloatLanes x, const Factors &factors, bool saturate,
+  /// What follows from factors, once for all elements that share them.
+  using Shared = SmallVector<FloatLanes, 4>;
+  /// What `encode` takes, from `factors` but for `scale`. With `isMeasured`
+  /// they follow from the very elements, of which none is far beyond them.
+  Shared prepareEncoding(const Factors &factors, bool isMeasured) const;
+  /// As many it is with `isMeasured`.
+  unsigned countEncodingNumbers() const;
+  /// What `decode` takes, from `factors` but for `factor`.
+  Shared prepareDecoding(const Factors &factors) const;
+
+  /// `random`, uniform in [0, 1), where the format is stochastic.
+  IntLanes encode(FloatLanes x, ArrayRef<FloatLanes> shared, bool saturate,
                   Lookup lookup, std::optional<FloatLanes> random = {}) const;
-  /// `factors` but for `factor`.
-  FloatLanes decode(IntLanes code, const Factors &factors, Lookup lookup) const;
+  FloatLanes decode(IntLanes code, ArrayRef<FloatLanes> shared,
+                    Lookup lookup) const;
 
 private:
   FloatLanes chooseScale(FloatLanes amax) const;

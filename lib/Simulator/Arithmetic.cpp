@@ -398,6 +398,16 @@ LaneFunction mlir::binade::getCombiner(Attribute attribute, Type element) {
     return ofIntegers([](uint64_t x, uint64_t y) { return std::max(x, y); });
   case K::MINUI:
     return ofIntegers([](uint64_t x, uint64_t y) { return std::min(x, y); });
+  case K::MAXSI:
+    return ofIntegers([width](uint64_t x, uint64_t y) {
+      return std::max(llvm::SignExtend64(x, width),
+                      llvm::SignExtend64(y, width));
+    });
+  case K::MINSI:
+    return ofIntegers([width](uint64_t x, uint64_t y) {
+      return std::min(llvm::SignExtend64(x, width),
+                      llvm::SignExtend64(y, width));
+    });
   case K::AND:
     return ofIntegers(std::bit_and<uint64_t>());
   case K::OR:

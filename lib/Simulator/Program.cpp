@@ -54,6 +54,12 @@ LogicalResult ProgramBuilder::emit(Operation *op) {
       .Case<gpu::ThreadIdOp, gpu::BlockIdOp, gpu::BlockDimOp, gpu::GridDimOp>(
           [&](auto one) { return emitIndex(one); })
       .Case<gpu::ShuffleOp>([&](auto one) { return emitExchange(one); })
+      .Case<gpu::SubgroupReduceOp>([&](auto one) -> LogicalResult {
+        if (!one.getUniform() || one.getClusterSize() ||
+            !one.getType().isInteger(32))
+          return one.emitOpError("is simulated for words of whole warps");
+        return emitExchange(one);
+      })
       .Case<gpu::LaneIdOp, gpu::SubgroupIdOp>([&](auto one) {
         bool isLane = isa<gpu::LaneIdOp>(op);
         uint32_t to = get(one.getResult()).first;

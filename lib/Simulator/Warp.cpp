@@ -8,7 +8,7 @@ using namespace mlir;
 using namespace mlir::binade;
 
 //===----------------------------------------------------------------------===//
-// Shuffles
+// Numbers
 //===----------------------------------------------------------------------===//
 
 Exchange mlir::binade::getExchange(gpu::ShuffleOp op,
@@ -55,10 +55,6 @@ Exchange mlir::binade::getExchange(gpu::ShuffleOp op,
   };
 }
 
-//===----------------------------------------------------------------------===//
-// Matrices
-//===----------------------------------------------------------------------===//
-
 static bool isWhole(Machine &m, Operation *op, ArrayRef<Thread> warp) {
   if (warp.size() == kWarp)
     return true;
@@ -66,6 +62,31 @@ static bool isWhole(Machine &m, Operation *op, ArrayRef<Thread> warp) {
          "needs a warp of 32 threads, and has " + Twine(warp.size()));
   return false;
 }
+
+Exchange mlir::binade::getExchange(gpu::SubgroupReduceOp op,
+                                   ArrayRef<Registers> operands,
+                                   ArrayRef<Registers> results) {
+  uint32_t value = operands[0].first, to = results[0].first;
+  auto kind = vector::symbolizeCombiningKind(
+      gpu::stringifyAllReduceOperation(op.getOp()));
+  auto attribute = vector::CombiningKindAttr::get(op.getContext(), *kind);
+  LaneFunction combine = getCombiner(attribute, op.getType());
+  return [=](Machine &m, MutableArrayRef<Thread> warp) mutable {
+    if (!isWhole(m, op, warp))
+      return;
+    uint64_t total = warp.front().registers[value];
+    for (const Thread &thread : warp.drop_front()) {
+      uint64_t both[] = {total, thread.registers[value]};
+      total = combine(both);
+    }
+    for (Thread &thread : warp)
+      thread.registers[to] = total;
+  };
+}
+
+//===----------------------------------------------------------------------===//
+// Matrices
+//===----------------------------------------------------------------------===//
 
 /// "Matrix fragments for mma.m16n8k16 with .f16/.bf16" of the PTX ISA: lane
 /// 4 g + t has, of the first operand, two neighbours from column 2 t on in rows

@@ -20,6 +20,8 @@ using Exchange = std::function<void(Machine &, MutableArrayRef<Thread>)>;
 /// The registers of each operand, and of each result.
 Exchange getExchange(gpu::ShuffleOp op, ArrayRef<Registers> operands,
                      ArrayRef<Registers> results);
+Exchange getExchange(gpu::SubgroupReduceOp op, ArrayRef<Registers> operands,
+                     ArrayRef<Registers> results);
 Exchange getExchange(nvgpu::MmaSyncOp op, ArrayRef<Registers> operands,
                      ArrayRef<Registers> results);
 /// `matrix` is the place that a thread names.

@@ -29,6 +29,8 @@ class Entry:
     shared: int
     workspace: int
     lines: list[str]  # Labels and instructions.
+    # Constants of the module.
+    tables: dict[str, bytes] = dataclasses.field(default_factory=dict)
 
     def instructions(self) -> list[str]:
         return [line for line in self.lines if not line.endswith(":")]
@@ -72,10 +74,15 @@ def parse(ptx: str) -> list[Entry]:
         ptx,
         re.MULTILINE,
     )
-    entries = []
-    for kernel, symbol, *sizes in described:
-        entries.append(Entry(kernel, symbol, *map(int, sizes), read_body(ptx, symbol)))
-    return entries
+    constant = r"^\.global \.align \d+ \.b8 (\S+)\[(\d+)\] = \{([\d, ]*)\};"
+    tables = {  # Zeros at the end are not written.
+        name: bytes(map(int, numbers.split(","))).ljust(int(size), b"\0")
+        for name, size, numbers in re.findall(constant, ptx, re.MULTILINE)
+    }
+    return [
+        Entry(kernel, symbol, *map(int, sizes), read_body(ptx, symbol), tables)
+        for kernel, symbol, *sizes in described
+    ]
 
 
 def compile_ptx(path: pathlib.Path, chip: str = "sm_90") -> subprocess.CompletedProcess:

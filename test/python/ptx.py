@@ -15,7 +15,7 @@ import numpy as np
 from gpu_code import Entry
 
 WARP = 32
-COLLECTIVE = ("shfl", "ldmatrix", "mma")
+COLLECTIVE = ("shfl", "redux", "ldmatrix", "mma")
 UNSIGNED = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 SIGNED = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
 FLOAT = {16: np.float16, 32: np.float32, 64: np.float64}
@@ -96,8 +96,14 @@ class Block:
                 self.labels[line[:-1]] = at
             else:
                 at += 1
-        # Memory i begins at address i * 2^40.
+        # Memory i begins at address i * 2^40; behind parameters are shared memory and
+        # tables of constants.
         self.memories = [*memories, np.zeros(entry.shared, np.uint8)]
+        self.shared = len(memories) << 40
+        self.tables = {}
+        for name, table in entry.tables.items():
+            self.tables[name] = len(self.memories) << 40
+            self.memories.append(np.frombuffer(table, np.uint8))
         self.special = {
             "%tid.x": np.arange(threads), "%ctaid.x": np.full(threads, number),
             "%ntid.x": np.full(threads, threads), "%nctaid.x": np.full(threads, grid),
@@ -161,8 +167,9 @@ class Block:
         elif re.match(r"-?(0x)?[0-9A-Fa-f]+U?$", operand):
             number = int(operand.rstrip("U"), 0)
             bits = np.full(len(self.who), number & (2**64 - 1), np.uint64)
-        else:  # The address of shared memory.
-            bits = np.full(len(self.who), (len(self.memories) - 1) << 40, np.uint64)
+        else:  # An address.
+            address = self.tables.get(operand, self.shared)
+            bits = np.full(len(self.who), address, np.uint64)
         return is_number(bits, dtype)
 
     def set(self, register, value):
@@ -453,10 +460,18 @@ class Block:
         pass
 
     def do_shfl(self, name, operands):
-        assert name[1:3] == ["sync", "bfly"] and int(operands[4], 0) in (-1, 2**32 - 1)
+        assert name[1] == "sync" and int(operands[4], 0) in (-1, 2**32 - 1)
         to = operands[0].split("|")
-        mask = int(operands[2], 0)
-        self.set(to[0], self.registers[operands[1]][self.who ^ mask])
+        which = self.get(operands[2], np.uint32).astype(int)
+        source = {"bfly": self.who ^ which,
+                  "idx": self.who // WARP * WARP + which % WARP}[name[2]]  # fmt: skip
+        self.set(to[0], self.registers[operands[1]][source])
+
+    def do_redux(self, name, operands):
+        assert name[1] == "sync" and (~self.get(operands[2], np.uint32) == 0).all()
+        words = self.get(operands[1], numpy_type(name[-1])).reshape(-1, WARP)
+        combine = {"min": np.min, "max": np.max, "add": np.sum}[name[2]]
+        self.set(operands[0], np.repeat(combine(words, axis=1), WARP))
 
     def do_ldmatrix(self, name, operands):
         assert name[1:4] == ["sync", "aligned", "m8n8"] and name[-1] == "b16"

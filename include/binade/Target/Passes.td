@@ -55,6 +55,16 @@ def SelectConversionsPass : Pass<"binade-select-conversions"> {
       "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
 }
 
+def SelectClampsPass : Pass<"binade-select-clamps"> {
+  let summary = "bounds of numbers as minima and maxima";
+  let description = [{
+    Replaces the choice of a constant, other than 0, where a number is beyond it by
+    `arith.minimumf` or `arith.maximumf`, each an instruction that keeps NaN, where a
+    comparison and a choice are two.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
 def SetCudaTargetPass : Pass<"binade-set-cuda-target", "::mlir::ModuleOp"> {
   let summary = "say what a chip's library multiplies";
   let description = [{

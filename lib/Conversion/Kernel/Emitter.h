@@ -19,6 +19,7 @@
 #include "binade/IR/Movement.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 
 namespace mlir::binade {
@@ -98,6 +99,9 @@ public:
   OffsetSpace &offsets() { return space; }
   FunctionOpInterface function() const { return target; }
   bool isOnGpu() const { return shape.has_value(); }
+  /// Of a GPU: the number of this thread in its block, and of warps there.
+  Value threadNumber() const { return thread; }
+  int64_t countWarps() const { return shape->threads / kWarp; }
   func::FuncOp source() const { return kernel; }
   ArrayRef<Value> buffers() const { return memories; }
   Value buffer(unsigned index) const { return memories[index]; }
@@ -130,6 +134,16 @@ public:
   /// several at a time.
   SmallVector<Value> rows(Value begin, Value end, int64_t extent,
                           ValueRange carried, Columns body);
+  /// `body` while each thread has `lanes` elements of its own, whoever walked
+  /// together.
+  void apart(int64_t lanes, llvm::function_ref<void()> body);
+  /// `body` while only threads that have `exists` store; null is all of them.
+  void storing(Value exists, llvm::function_ref<void()> body);
+  /// What `kind` makes of the integers of `count` neighbours in a warp, for
+  /// each of them.
+  Value combineNeighbours(Value own, int64_t count, vector::CombiningKind kind);
+  /// What the thread `lane` of the warp has, 32 bits.
+  Value takeFrom(Value own, Value lane);
   /// From here on other threads may read what was stored, if `isForOthers`.
   void endWalk(bool isForOthers = true);
   /// Threads wait for each other.
@@ -188,6 +202,9 @@ public:
   Value pullLanes(Value value, const Offset &offset);
   /// Says that `value` is `known` at `offset` inside the present loops.
   void define(Value value, const Offset &offset, Value known);
+  /// Says what `LaneCodec::prepareDecoding` makes of the factors, the first of
+  /// which is `scale`, at `place`.
+  void defineDecoding(Value scale, const Offset &place, ArrayRef<Value> known);
   /// Says that `value` lies in `memory`, at `offset` - `base`.
   void place(Value value, Value memory, const Offset &base);
   void unplace(Value value) { homes.erase(value); }
@@ -268,6 +285,7 @@ private:
     Operation *before; ///< Where the scope's code ends for now.
     std::map<std::pair<void *, Offset>, Value> values;
     std::map<Offset, Value> numbers;
+    std::map<std::pair<void *, Offset>, SmallVector<Value>> decodings;
   };
   struct Home {
     Value memory;
@@ -293,6 +311,10 @@ private:
   Element computeCheck(CheckIndexOp op, const Offset &offset);
   Element computeConstant(Operation *op, const Offset &offset);
   Element computeDequantize(DequantizeOp op, const Offset &offset);
+  /// What elements whose factors lie at `place` take to be decoded, and the
+  /// number of loops around it.
+  std::pair<SmallVector<Value>, unsigned>
+  pullDecoding(QuantizedAttr format, ValueRange factors, const Offset &place);
   /// In f32, the element of a tensor of `shape` that is kept as `parts`.
   Element decode(QuantizedAttr format, ValueRange parts,
                  ArrayRef<int64_t> shape, const Offset &offset);

@@ -76,6 +76,36 @@ std::optional<Element> Emitter::loadPairs(Value codes, const Offset &offset) {
       where};
 }
 
+void Emitter::defineDecoding(Value scale, const Offset &place,
+                             ArrayRef<Value> known) {
+  scopes[depth()].decodings[{scale.getAsOpaquePointer(), place}].assign(
+      known.begin(), known.end());
+}
+
+std::pair<SmallVector<Value>, unsigned>
+Emitter::pullDecoding(QuantizedAttr format, ValueRange factors,
+                      const Offset &place) {
+  std::pair key(factors.front().getAsOpaquePointer(), place);
+  for (unsigned where = scopes.size(); where-- > 0;)
+    if (auto found = scopes[where].decodings.find(key);
+        found != scopes[where].decodings.end())
+      return {found->second, where};
+  Operands operands;
+  for (Value factor : factors)
+    operands.add(pull(factor, place));
+  At at(*this, operands.where);
+  LaneCodec::Shared parts;
+  for (Value value : operands.values) {
+    value = widen(value);
+    parts.emplace_back(b, operands.hasVector ? spread(value) : value);
+  }
+  SmallVector<Value> &known = scopes[operands.where].decodings[key];
+  for (FloatLanes number :
+       LaneCodec(format).prepareDecoding(LaneCodec::makeFactors(parts)))
+    known.push_back(number.value);
+  return {known, operands.where};
+}
+
 Element Emitter::decode(QuantizedAttr format, ValueRange parts,
                         ArrayRef<int64_t> shape, const Offset &offset) {
   Offset place = findScale(format, shape, offset);
@@ -95,13 +125,12 @@ Element Emitter::decode(QuantizedAttr format, ValueRange parts,
   } else {
     operands.add(pull(parts.front(), offset));
   }
-  for (Value part : parts.drop_front())
-    operands.add(pull(part, place));
+  auto [numbers, depth] = pullDecoding(format, parts.drop_front(), place);
+  for (Value number : numbers)
+    operands.add({number, depth});
   At at(*this, operands.where);
   auto get = [&](unsigned index) {
     Value value = operands.values[index];
-    if (index > 0)
-      value = widen(value);
     return operands.hasVector ? spread(value) : value;
   };
   Value bits = get(0);
@@ -117,14 +146,11 @@ Element Emitter::decode(QuantizedAttr format, ValueRange parts,
     IntLanes shift = isFirst & 4;
     code = IntLanes(b, arith::ShRUIOp::create(b, code.value, shift.value)) & 15;
   }
-  auto scale = FloatLanes(b, get(1));
-  LaneCodec::Factors factors{scale, scale, {}, {}};
-  if (format.getExpand()) {
-    factors.power = FloatLanes(b, get(2));
-    factors.centre = FloatLanes(b, get(3));
-  }
+  LaneCodec::Shared shared;
+  for (unsigned index = 1; index < operands.values.size(); ++index)
+    shared.emplace_back(b, get(index));
   FloatLanes y = LaneCodec(format).decode(
-      code, factors, [&](DenseElementsAttr table, Value index) {
+      code, shared, [&](DenseElementsAttr table, Value index) {
         return lookUp(table, index);
       });
   return {y.value, operands.where};
@@ -143,8 +169,11 @@ Element Emitter::computeEncode(EncodeOp op, const Offset &offset) {
   Operands operands;
   operands.add(pull(op.getX(), offset));
   bool isRandom = format.getStochastic();
-  for (Value factor : op->getOperands().drop_front().drop_back(isRandom))
+  bool hasVector = false; // Among factors.
+  for (Value factor : op->getOperands().drop_front().drop_back(isRandom)) {
     operands.add(pull(factor, place));
+    hasVector |= isa<VectorType>(operands.values.back().getType());
+  }
   if (isRandom)
     operands.add(pull(op.getRest().back(), offset));
   At at(*this, operands.where);
@@ -152,16 +181,20 @@ Element Emitter::computeEncode(EncodeOp op, const Offset &offset) {
     Value value = operands.values[index];
     return FloatLanes(b, operands.hasVector ? spread(value) : value);
   };
-  LaneCodec::Factors factors{get(1), get(1), {}, {}};
-  if (format.getExpand()) {
-    factors.power = get(2);
-    factors.centre = get(3);
-  }
+  LaneCodec codec(format);
+  LaneCodec::Shared factors, shared;
+  for (Value factor : ArrayRef(operands.values).slice(1, format.countFactors()))
+    factors.emplace_back(b, hasVector ? spread(factor) : factor);
+  for (FloatLanes number :
+       codec.prepareEncoding(LaneCodec::makeFactors(factors),
+                             /*isMeasured=*/false))
+    shared.emplace_back(b, operands.hasVector ? spread(number.value)
+                                              : number.value);
   std::optional<FloatLanes> random;
   if (isRandom)
     random = get(operands.values.size() - 1);
-  IntLanes code = LaneCodec(format).encode(
-      get(0), factors, op.getSaturate(),
+  IntLanes code = codec.encode(
+      get(0), shared, op.getSaturate(),
       [&](DenseElementsAttr table, Value index) {
         return lookUp(table, index);
       },

@@ -12,9 +12,6 @@ static constexpr int64_t kMagnitude = 0x7fffffff;
 /// Enough for the scales of a whole vector of groups, little enough for the
 /// first cache.
 static constexpr int64_t kLeastBlock = 2048;
-/// Factor, k and c.
-static constexpr unsigned kNumbersOfGroups = 3;
-
 bool StateGroups::isNeeded(OptimizerUpdateOp update) {
   return llvm::any_of(update.getKeptStates(), [](const KeptState &state) {
     return bool(state.format);
@@ -28,20 +25,23 @@ StateGroups::StateGroups(Emitter &emitter, OptimizerUpdateOp update)
       states.push_back({kept, kept.format.getExtent().front(), {}, {}});
   for (const State &state : states)
     block = std::max(block, state.size);
-  for (State &state : states) {
-    state.numbers = e.allocate(block, b.getF32Type());
-    for (unsigned i = 0; i < kNumbersOfGroups; ++i)
-      state.ofGroups.push_back(e.allocate(block / state.size, b.getF32Type()));
-    // Each block is read before it is written.
+  // Each block is read before it is written.
+  for (const State &state : states)
     for (unsigned part = 0; part < state.kept.count; ++part) {
       unsigned index = state.kept.first + part;
       if (auto argument = dyn_cast<BlockArgument>(getOperand(index)))
         e.allowInPlace(argument.getArgNumber(), 1 + index);
     }
-  }
 }
 
 void StateGroups::emit() {
+  if (fitsSpans())
+    emitSpans();
+  else
+    emitBlocks();
+}
+
+SmallVector<unsigned> StateGroups::listPlain() {
   SmallVector<unsigned> plain;
   for (unsigned index = 0; index < update->getNumResults(); ++index)
     if (llvm::none_of(states, [&](const State &state) {
@@ -49,6 +49,17 @@ void StateGroups::emit() {
           return index >= first && index < first + state.kept.count;
         }))
       plain.push_back(index);
+  return plain;
+}
+
+void StateGroups::emitBlocks() {
+  for (State &state : states) {
+    state.numbers = e.allocate(block, b.getF32Type());
+    unsigned numbers = LaneCodec(state.kept.format).countEncodingNumbers();
+    for (unsigned i = 0; i < numbers; ++i)
+      state.ofGroups.push_back(e.allocate(block / state.size, b.getF32Type()));
+  }
+  SmallVector<unsigned> plain = listPlain();
   auto updateBlock = [&](const Offset &base, Value count) {
     e.dynamicColumns(
         e.index(0), count, block, {}, [&](const Offset &local, ValueRange) {
@@ -142,6 +153,15 @@ void StateGroups::measure(const State &state, Value count, Value groups) {
       });
 }
 
+SmallVector<Value> StateGroups::listParts(const State &state,
+                                          const LaneCodec::Factors &factors) {
+  SmallVector<Value> parts = {
+      e.narrow(factors.scale.value, state.kept.format.getScale())};
+  if (factors.power)
+    parts.append({factors.power->value, factors.centre->value});
+  return parts;
+}
+
 /// Scales of all groups of a block.
 void StateGroups::choose(const State &state, const Offset &base, Value groups) {
   QuantizedAttr format = state.kept.format;
@@ -157,56 +177,50 @@ void StateGroups::choose(const State &state, const Offset &base, Value groups) {
         std::optional<FloatLanes> least;
         if (format.getExpand())
           least = load(1);
-        LaneCodec::Factors chosen = LaneCodec(format).choose(load(0), least);
-        SmallVector<Value> parts = {
-            e.narrow(chosen.scale.value, format.getScale())};
-        SmallVector<Value> kept = {chosen.factor.value};
-        if (chosen.power)
-          for (Value more : {chosen.power->value, chosen.centre->value}) {
-            parts.push_back(more);
-            kept.push_back(more);
-          }
-        for (auto [part, value] : llvm::enumerate(parts))
+        LaneCodec codec(format);
+        LaneCodec::Factors chosen = codec.choose(load(0), least);
+        for (auto [part, value] : llvm::enumerate(listParts(state, chosen)))
           e.storeLanes(e.resultBuffer(first + 1 + part), value,
                        firstGroup + group);
-        for (auto [memory, value] : llvm::zip(state.ofGroups, kept))
-          e.storeLanes(memory, value, group);
+        for (auto [memory, number] : llvm::zip_equal(
+                 state.ofGroups,
+                 codec.prepareEncoding(chosen, /*isMeasured=*/true)))
+          e.storeLanes(memory, number.value, group);
         return SmallVector<Value>();
       });
 }
 
+IntLanes StateGroups::encode(const State &state, FloatLanes x,
+                             ArrayRef<Value> shared, const Offset &offset) {
+  auto like = [&](Value value) {
+    bool isVector = isa<VectorType>(x.value.getType());
+    return FloatLanes(b, isVector ? e.spread(value) : value);
+  };
+  std::optional<FloatLanes> random;
+  if (state.kept.isRandom)
+    random = like(e.drawNumber(update, 0, 1 + state.kept.index, offset).value);
+  return LaneCodec(state.kept.format)
+      .encode(
+          x, LaneCodec::Shared(llvm::map_range(shared, like)),
+          /*saturate=*/true,
+          [&](DenseElementsAttr table, Value index) {
+            return e.lookUp(table, index);
+          },
+          random);
+}
+
 void StateGroups::encode(const State &state, const Offset &base, Value count,
                          Value groups) {
-  LaneCodec codec(state.kept.format);
-  auto lookUp = [&](DenseElementsAttr table, Value index) {
-    return e.lookUp(table, index);
-  };
   forEachGroup(
       state, count, groups, [&](const Offset &group, Value begin, Value end) {
-        SmallVector<Value> factors;
-        for (unsigned i = 0; i < state.kept.format.countFactors(); ++i)
-          factors.push_back(e.loadNow(state.ofGroups[i], group));
+        SmallVector<Value> shared;
+        for (Value memory : state.ofGroups)
+          shared.push_back(e.loadNow(memory, group));
         e.dynamicColumns(
             begin, end, block, {}, [&](const Offset &column, ValueRange) {
               FloatLanes x(b, e.spread(e.loadNow(state.numbers, column)));
-              auto spread = [&](unsigned index) {
-                return FloatLanes(b, e.spread(factors[index]));
-              };
-              LaneCodec::Factors lanes{x, spread(0), {}, {}};
-              if (factors.size() > 1) {
-                lanes.power = spread(1);
-                lanes.centre = spread(2);
-              }
-              std::optional<FloatLanes> random;
-              if (state.kept.isRandom)
-                random = FloatLanes(
-                    b, e.spread(e.drawNumber(update, 0, 1 + state.kept.index,
-                                             base + column)
-                                    .value));
-              storeCodes(
-                  state,
-                  codec.encode(x, lanes, /*saturate=*/true, lookUp, random),
-                  base + column);
+              storeCodes(state, encode(state, x, shared, base + column),
+                         base + column);
               return SmallVector<Value>();
             });
       });

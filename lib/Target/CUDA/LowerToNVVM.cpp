@@ -70,6 +70,7 @@ static LogicalResult convert(gpu::GPUModuleOp module) {
   configureGpuToNVVMTypeConverter(types);
   RewritePatternSet patterns(context);
   populateGpuToNVVMConversionPatterns(types, patterns, /*benefit=*/10);
+  populateGpuSubgroupReduceOpLoweringPattern(types, patterns);
   populateVectorToLLVMConversionPatterns(types, patterns);
   populateFinalizeMemRefToLLVMConversionPatterns(types, patterns);
   populateMmaPatterns(types, patterns);
@@ -123,6 +124,7 @@ void mlir::binade::buildTargetCudaPipeline(OpPassManager &passes,
   passes.addPass(createExpandFloatCastsPass());
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
+  passes.addPass(createSelectClampsPass());
   passes.addPass(createLowerVectorsPass());
   passes.addPass(createSCFToControlFlowPass());
   passes.addNestedPass<gpu::GPUModuleOp>(createLowerToNVVMPass());
