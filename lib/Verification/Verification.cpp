@@ -1,5 +1,6 @@
 //===- Verification.cpp - do two executions of a plan agree ---------------===//
 
+#include "Strays.h"
 #include "VerificationImplementation.h"
 
 using namespace mlir;
@@ -60,19 +61,50 @@ Result<void> Verification::Implementation::clearStatuses(RecordRunner &runner) {
   return {};
 }
 
+/// Gives the record on one side the bytes before it.
+Result<void> Verification::Implementation::restore(RecordRunner &runner,
+                                                   const Execution &execution) {
+  if (auto done = clearStatuses(runner); !done)
+    return done;
+  for (auto [access, bytes] : llvm::zip(execution.accesses, execution.before))
+    if (auto done = runner.write(access.offset, bytes); !done)
+      return done;
+  return {};
+}
+
 /// Executes the record on one side, from the bytes before.
 Result<std::vector<Bytes>>
 Verification::Implementation::runFrom(RecordRunner &runner,
                                       const Execution &execution,
                                       const RecordPlace &place) {
-  if (auto done = clearStatuses(runner); !done)
+  if (auto done = restore(runner, execution); !done)
     return done.takeError();
-  for (auto [access, bytes] : llvm::zip(execution.accesses, execution.before))
-    if (auto done = runner.write(access.offset, bytes); !done)
-      return done.takeError();
   if (auto done = runner.run(place); !done)
     return done.takeError();
   return readAll(runner, execution.accesses);
+}
+
+/// The same on the device, watching the rest of the arena.
+Result<std::vector<Bytes>>
+Verification::Implementation::runWatched(const Execution &execution,
+                                         const RecordPlace &place) {
+  // To read larger ones takes longer than their records do.
+  constexpr uint64_t kMostWatched = uint64_t(256) << 20;
+  if (plan.arenaBytes > kMostWatched)
+    return runFrom(*deviceRunner, execution, place);
+  Bytes before(plan.arenaBytes), after(plan.arenaBytes);
+  if (auto done = restore(*deviceRunner, execution); !done)
+    return done.takeError();
+  if (auto done = deviceRunner->read(0, before); !done)
+    return done.takeError();
+  if (auto done = deviceRunner->run(place); !done)
+    return done.takeError();
+  if (auto done = deviceRunner->read(0, after); !done)
+    return done.takeError();
+  if (auto stray = findStray(plan, execution, before, after))
+    note(getReport(execution.record), place, stray->first,
+         std::move(stray->second));
+  return readAll(*deviceRunner, execution.accesses);
 }
 
 //===----------------------------------------------------------------------===//
@@ -105,7 +137,9 @@ Verification::Implementation::runRepeatedly(Execution &execution,
   RecordRunner &runner = deviceRunner ? *deviceRunner : *cpuRunner;
   std::optional<Found> found;
   for (int64_t i = 0; i < options.repeat; ++i) {
-    auto after = runFrom(runner, execution, place);
+    bool isWatched = deviceRunner && i == 0;
+    auto after = isWatched ? runWatched(execution, place)
+                           : runFrom(runner, execution, place);
     if (!after)
       return after.takeError();
     if (i == 0)

@@ -53,6 +53,10 @@ struct Verification::Implementation {
                                  const ::binade::RecordPlace &place);
   ::binade::Result<void> compare(const ::binade::plan::Record &record,
                                  const ::binade::RecordPlace &place);
+  ::binade::Result<void> restore(::binade::RecordRunner &runner,
+                                 const Execution &execution);
+  ::binade::Result<std::vector<Bytes>>
+  runWatched(const Execution &execution, const ::binade::RecordPlace &place);
   ::binade::Result<std::vector<Bytes>>
   runFrom(::binade::RecordRunner &runner, const Execution &execution,
           const ::binade::RecordPlace &place);

@@ -124,6 +124,10 @@ def break_kernel(bundle, folder, prefix, old, new):
         if name.startswith(images):
             path = folder / (hashlib.sha256(image.tobytes()).hexdigest() + ".mlir")
             text = path.read_text()
+            if old is None:  # In front of the others, of a kernel with one memory.
+                many = re.search(r"memref<(\d+)xi8>", text)[1]
+                old = re.search(r"gpu\.func .*\n", text)[0]
+                new = old + new.replace("MANY", many)
             assert old in text
             path.write_text(text.replace(old, new))
 
@@ -152,6 +156,36 @@ def test_a_broken_kernel_is_named(bundles, tmp_path):
     ).stdout  # fmt: skip
     assert re.search(r"relu_0 .*\(launch\), step 1: other bits than the CPU's\n"
                      r"  buffer \d+, element \d+: \S+ for \S+ \(F32\), \S+ ulp; ", text)  # fmt: skip
+
+
+def test_a_kernel_that_writes_to_others_is_found(bundles, tmp_path):
+    """Updates get the whole arena: 32 bytes of the batch, which no simulation minds."""
+    bundle = bundles.compile()
+    shutil.copytree(bundles.folder, tmp_path, dirs_exist_ok=True)
+    plan = json.loads(safetensors.load(bundle)["plan"].tobytes())
+    (x,) = [p["buffer"] for p in plan["ports"] if p["name"] == "x"]
+    stray = f"""
+      %stray = arith.constant 77 : i8
+      %first = arith.constant {plan["buffers"][x]["offset"]} : index
+      %zero = arith.constant 0 : index
+      %few = arith.constant 32 : index
+      %t = gpu.thread_id x
+      %b = gpu.block_id x
+      %is_first = arith.cmpi eq, %b, %zero : index
+      %is_one = arith.cmpi ult, %t, %few : index
+      %is = arith.andi %is_first, %is_one : i1
+      %place = arith.addi %first, %t : index
+      scf.if %is {{ memref.store %stray, %arg0[%place] : memref<MANYxi8> }}
+"""
+    break_kernel(bundle, tmp_path, "optimizer_update", None, stray)
+    report = verify(
+        bundle, "--device", "cuda", code=1, BINADE_SIMULATED_KERNELS=str(tmp_path)
+    )
+    (found,) = differing(report)
+    assert found["label"].startswith("optimizer_update")
+    difference = found["difference"]
+    assert difference["what"] == "memory that is not the record's has changed"
+    assert difference["buffer"] == "x" and difference["different"] == 8
 
 
 def test_edited_code_is_found_without_running_it(bundles, tmp_path):

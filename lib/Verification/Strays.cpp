@@ -1,0 +1,91 @@
+//===- Strays.cpp - memory that a record has no business with -------------===//
+//
+// The arena is one allocation, so that a device does not notice who writes to a
+// buffer of someone else, and kernels over many tensors get all of it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Strays.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+namespace plan = ::binade::plan;
+
+/// Operands without a type in the source: workspaces, and words that say that
+/// an index was out of range.
+static SmallVector<uint32_t> listWorkspaces(const Execution &execution) {
+  SmallVector<uint32_t> buffers;
+  auto add = [&](const plan::View &view) {
+    bool isAccessed =
+        llvm::any_of(execution.accesses, [&](const RecordAccess &access) {
+          return access.buffer == view.buffer;
+        });
+    if (!isAccessed)
+      buffers.push_back(view.buffer);
+  };
+  auto addAll = [&](const auto &views) { llvm::for_each(views, add); };
+  const auto &body = execution.record.body;
+  if (const auto *launch = std::get_if<plan::Launch>(&body)) {
+    for (const plan::Segment &segment : launch->segments)
+      addAll(segment.operands);
+    addAll(launch->finishOperands);
+  } else if (const auto *matmul = std::get_if<plan::Matmul>(&body)) {
+    addAll(matmul->getOperands());
+  } else if (const auto *conv = std::get_if<plan::Convolution>(&body)) {
+    addAll(conv->getOperands());
+  }
+  return buffers;
+}
+
+std::optional<Stray> mlir::binade::findStray(const ::binade::Plan &plan,
+                                             const Execution &execution,
+                                             std::span<const std::byte> before,
+                                             std::span<const std::byte> after) {
+  SmallVector<std::pair<uint64_t, uint64_t>> own;
+  for (const RecordAccess &access : execution.accesses)
+    if (access.isWritten)
+      own.emplace_back(access.offset, access.offset + access.bytes);
+  for (uint32_t buffer : listWorkspaces(execution)) {
+    const plan::Buffer &memory = plan.buffers[buffer];
+    own.emplace_back(memory.offset, memory.offset + memory.bytes);
+  }
+  llvm::sort(own);
+  uint64_t reached = 0;
+  std::optional<uint64_t> changed;
+  auto compare = [&](uint64_t begin, uint64_t end) {
+    if (changed || begin >= end)
+      return;
+    auto [mine, other] = std::mismatch(
+        before.begin() + begin, before.begin() + end, after.begin() + begin);
+    if (mine != before.begin() + end)
+      changed = mine - before.begin();
+  };
+  for (auto [begin, end] : own) {
+    compare(reached, begin);
+    reached = std::max(reached, end);
+  }
+  compare(reached, after.size());
+  if (!changed)
+    return std::nullopt;
+  // Who has a name is found first; bytes between buffers are nobody's.
+  const plan::Buffer *found = nullptr;
+  for (const plan::Buffer &buffer : plan.buffers)
+    if (buffer.offset <= *changed && *changed < buffer.offset + buffer.bytes &&
+        (!found || (found->name.empty() && !buffer.name.empty())))
+      found = &buffer;
+  if (!found)
+    return std::nullopt;
+  RecordAccess access;
+  access.buffer = found - plan.buffers.data();
+  access.offset = found->offset;
+  access.bytes = found->bytes;
+  access.dtype = found->dtype;
+  auto part = [&](std::span<const std::byte> all) {
+    return all.subspan(found->offset, found->bytes);
+  };
+  auto difference = compareBits(found->dtype, part(after), part(before));
+  if (!difference)
+    return std::nullopt;
+  difference->what = "memory that is not the record's has changed";
+  return Stray(access, std::move(*difference));
+}

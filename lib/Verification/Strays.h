@@ -1,0 +1,22 @@
+//===- Strays.h - memory that a record has no business with -----*- C++ -*-===//
+
+#ifndef BINADE_LIB_VERIFICATION_STRAYS_H
+#define BINADE_LIB_VERIFICATION_STRAYS_H
+
+#include "ReferenceBounds.h"
+
+namespace mlir::binade {
+
+/// A buffer that changed, as an access of all of it, and how.
+using Stray = std::pair<RecordAccess, Difference>;
+
+/// Compares the arena before and after a record outside of what it writes and
+/// of its workspaces.
+std::optional<Stray> findStray(const ::binade::Plan &plan,
+                               const Execution &execution,
+                               std::span<const std::byte> before,
+                               std::span<const std::byte> after);
+
+} // namespace mlir::binade
+
+#endif // BINADE_LIB_VERIFICATION_STRAYS_H
