@@ -219,7 +219,7 @@ def test_codes_are_those_of_the_divided_number(name, backend):
     module = update_module("sgd", [0.0, 0.0, 0, 0, 0], x.size, [form])
     parts = start([form], [x.shape])
     _, (part,) = run_step(module, [form], parts, np.zeros_like(x), x, 1, backend)
-    kept = F32(0) * x + x  # Momentum keeps no sign of zero.
+    kept = F32(0) + x  # Momentum keeps no sign of zero.
     np.testing.assert_array_equal(part[1], form.choose(kept)[0])
     codes = form.round(form.scaled(kept, part[1:]))
     np.testing.assert_array_equal(form.unpack(part[0], x.size), codes)
