@@ -94,6 +94,7 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
     addCleanup(pm);
     pm.addPass(createTileRowsPass());
     pm.addPass(createGrowTilesPass());
+    pm.addPass(createElideMovementPass());
     pm.addPass(createFormKernelsPass());
     break;
   case CompilerPhase::Import:

@@ -314,21 +314,25 @@ def Binade_TargetAttr : Binade_Attr<"Target", "target"> {
     not a CPU. What is large and short-lived is made `piece` elements at a time. The
     target's library multiplies f32, f16 and bf16, adds a bias of the result's format,
     and multiplies codes of formats `codes`, of the first with any, where what is summed
-    and the columns are multiples of `multiple`.
+    and the columns are multiples of `multiple`. Attention of formats `attention` is one
+    kernel, where columns are multiples of 16 and at most `most`.
 
     Example:
 
     ```mlir
     #binade.target<"cuda:sm_90", piece = 16777216, codes = [f8E4M3FN, f8E5M2],
-                   multiple = 16>
+                   multiple = 16, attention = [f16, bf16], most = 128>
     ```
   }];
   let parameters = (ins "::mlir::StringAttr":$name, "int64_t":$piece,
                         OptionalArrayRefParameter<"::mlir::FloatType">:$codes,
-                        DefaultValuedParameter<"int64_t", "1">:$multiple);
+                        DefaultValuedParameter<"int64_t", "1">:$multiple,
+                        OptionalArrayRefParameter<"::mlir::FloatType">:$attention,
+                        DefaultValuedParameter<"int64_t", "0">:$most);
   let assemblyFormat = [{
     `<` $name `,` `piece` `=` $piece
-    (`,` `codes` `=` `[` $codes^ `]` `,` `multiple` `=` $multiple)? `>`
+    (`,` `codes` `=` `[` $codes^ `]` `,` `multiple` `=` $multiple)?
+    (`,` `attention` `=` `[` $attention^ `]` `,` `most` `=` $most)? `>`
   }];
 }
 

@@ -14,6 +14,9 @@ static constexpr int64_t kMultiple = 16;
 /// Work for all of a GPU, in a matrix of scores that caches hold in part.
 static constexpr int64_t kPiece = 1 << 24;
 
+/// Columns of heads that attention's kernels have registers for.
+static constexpr int64_t kMostColumns = 128;
+
 namespace {
 struct SetCudaTargetPass : impl::SetCudaTargetPassBase<SetCudaTargetPass> {
   using SetCudaTargetPassBase::SetCudaTargetPassBase;
@@ -31,7 +34,8 @@ struct SetCudaTargetPass : impl::SetCudaTargetPassBase<SetCudaTargetPass> {
     module->setAttr(
         kTargetAttr,
         TargetAttr::get(&getContext(), b.getStringAttr(getCudaTarget(**found)),
-                        kPiece, codes, codes.empty() ? 1 : kMultiple));
+                        kPiece, codes, codes.empty() ? 1 : kMultiple,
+                        {b.getF16Type(), b.getBF16Type()}, kMostColumns));
   }
 };
 } // namespace
