@@ -90,7 +90,8 @@ class Block:
             else:
                 at += 1
         # Memory i begins at address i * 2^40.
-        self.memories = [*memories, np.zeros(entry.shared, np.uint8)]
+        self.memories = [*memories]
+        self.shared, self.sharedBytes = {}, entry.shared
         self.special = {
             "%tid.x": np.arange(threads), "%ctaid.x": np.full(threads, number),
             "%ntid.x": np.full(threads, threads), "%nctaid.x": np.full(threads, grid),
@@ -129,8 +130,11 @@ class Block:
         elif re.match(r"-?(0x)?[0-9A-Fa-f]+U?$", operand):
             number = int(operand.rstrip("U"), 0)
             bits = np.full(len(self.who), number & (2**64 - 1), np.uint64)
-        else:  # The address of shared memory.
-            bits = np.full(len(self.who), (len(self.memories) - 1) << 40, np.uint64)
+        else:  # The address of an array in shared memory.
+            if operand not in self.shared:
+                self.shared[operand] = len(self.memories)
+                self.memories.append(np.zeros(self.sharedBytes, np.uint8))
+            bits = np.full(len(self.who), self.shared[operand] << 40, np.uint64)
         return is_number(bits, dtype)
 
     def set(self, register, value):
