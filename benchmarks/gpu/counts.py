@@ -25,11 +25,13 @@ for folder in ("python", "test/python"):
 
 import ptx  # noqa: E402
 from binade import safetensors  # noqa: E402
-from gpu_code import Entry, parse  # noqa: E402
+from gpu_code import Entry, count_shared, parse  # noqa: E402
 
 WARP = 32
 # What ports hold from the record on that writes it; of all others from the beginning.
 RESULTS = {"output", "metric", "gradient", "statistic"}
+MMA = "mma.sync.aligned.m16n8k16"
+MMA_FLOPS = 2 * 16 * 8 * 16  # Of a warp.
 MAP_NORESERVE = 0x4000  # Of Linux, where the module has no name for it.
 DTYPES = {"F32": np.float32, "F64": np.float64, "I32": np.int32, "I64": np.int64}
 # Of an instruction of PTX, the first that fits: instructions of machine code, of them
@@ -120,6 +122,11 @@ class Bundle:
         if record["kind"] == "launch":
             views = [view for s in record["segments"] for view in s["operands"]]
             return sum(map(self.size_of, views))
+        if record["kind"] == "attention":
+            return sum(
+                self.size_of(view, math.prod(sizes))
+                for view, sizes in list_attention(record)
+            )
         if record["kind"] == "copy":
             return 2 * self.size_of(record["to"], math.prod(record["sizes"]))
         m, n, k = (record.get(axis, 1) for axis in "mnk")
@@ -169,6 +176,21 @@ class Bundle:
         )
 
 
+def list_attention(record: dict) -> list[tuple[dict, list[int]]]:
+    """The operands of a record of attention, in their order, and their sizes."""
+    queries, keys = (
+        [*record["batch"], record["queries"]],
+        [*record["batch"], record["keys"]],
+    )
+    depth, width = record["depth"], record["width"]
+    sizes = {"query": [*queries, depth], "key": [*keys, depth], "value": [*keys, width],
+             "y": [*queries, width], "lse": queries, "dy": [*queries, width],
+             "dquery": [*queries, depth], "dkey": [*keys, depth],
+             "dvalue": [*keys, width]}  # fmt: skip
+    views = record | record.get("gradients", {})
+    return [(views[name], size) for name, size in sizes.items() if name in views]
+
+
 @functools.cache
 def parse_entries(text: str) -> dict[str, Entry]:
     # A module of a bundle has no comments that say how it is launched.
@@ -177,28 +199,29 @@ def parse_entries(text: str) -> dict[str, Entry]:
         "workspace\n"
         for symbol in re.findall(r"\.entry (\w+)\(", text)
     )
-    shared = sum(
-        map(int, re.findall(r"^\s*\.shared[^\n]*\[(\d+)\];", text, re.MULTILINE))
-    )
     return {
-        entry.symbol: dataclasses.replace(entry, shared=shared)
+        entry.symbol: dataclasses.replace(
+            entry, shared=count_shared(text, entry.symbol)
+        )
         for entry in parse(described + text)
     }
 
 
 @dataclasses.dataclass
 class Work:
-    """Of a launch: instructions of threads, and kernels."""
+    """Of a launch: instructions of threads, FLOPs of matrix units, and kernels."""
 
     instructions: float = 0
     integers: float = 0
     special: float = 0
+    products: float = 0
     kernels: int = 0
 
     def add(self, other: Work, times: float) -> None:
         self.instructions += times * other.instructions
         self.integers += times * other.integers
         self.special += times * other.special
+        self.products += times * other.products
 
 
 class CountingBlock(ptx.Block):
@@ -212,6 +235,8 @@ class CountingBlock(ptx.Block):
         threads = WARP * len(np.unique(self.who // WARP))
         instruction = re.sub(r"^@!?%p\d+\s+", "", line).split()[0]
         self.work.add(Work(*weigh(instruction)), threads)
+        if instruction.startswith(MMA):
+            self.work.products += threads / WARP * MMA_FLOPS
         super().step(line)
 
 
@@ -234,8 +259,8 @@ def fill(
         few[:] = random.integers(limits.get("low", 0), limits["high"], few.shape)
 
 
-def run_block(entry: Entry, memories: list[np.ndarray]) -> Work:
-    block = CountingBlock(entry, memories, 0, entry.block, max(entry.grid, 1))
+def run_block(entry: Entry, memories: list[np.ndarray], number: int = 0) -> Work:
+    block = CountingBlock(entry, memories, number, entry.block, max(entry.grid, 1))
     block.run()
     return block.work
 
@@ -278,8 +303,26 @@ def count_one(bundle: Bundle, record: dict) -> Work:
     return work
 
 
+def count_attention(bundle: Bundle, record: dict) -> Work:
+    """The blocks of a head have more to do one after the other, or all the same."""
+    work, random, memories = Work(), np.random.default_rng(0), []
+    views = [view for view, _ in list_attention(record)]
+    for view in [*views, *filter(None, [record.get("scratch")])]:
+        buffer = bundle.plan["buffers"][view["buffer"]]
+        memories.append(make_zeros(buffer["bytes"]))
+        fill(memories[-1][: buffer["bytes"]], buffer["dtype"], None, random)
+    for entry in bundle.entries(record["device_kernel"]):
+        last = entry.grid // math.prod(record["batch"]) - 1
+        for number in (0, last):
+            work.add(run_block(entry, memories, number), entry.grid / 2)
+        work.kernels += 1
+    return work
+
+
 def count(bundle: Bundle, record: dict) -> Work:
-    """What a launch executes."""
+    """What a launch or attention executes."""
+    if record["kind"] == "attention":
+        return count_attention(bundle, record)
     name = record["segments"][0].get("kernel") or record["kernel"]
     isOverMany = bundle.kernels[name]["entries"][0]["grid"][0] == 0
     return (count_many if isOverMany else count_one)(bundle, record)

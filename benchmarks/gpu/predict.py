@@ -26,6 +26,7 @@ COPY = 4.3e12  # Bytes per second, read and written.
 CYCLES = 132 * 1.98e9  # Of all multiprocessors, per second.
 # Threads per cycle of a multiprocessor.
 RATES = {"instructions": 128, "integers": 64, "special": 16}
+MMA = 613e12  # FLOPs per second of mma.sync.
 KERNEL = 1.5e-6  # Seconds from the start of one kernel of a graph to the next's.
 PRODUCTS = {"F32": 51e12, "BF16": 788e12, "F16": 788e12, "F8_E4M3": 1500e12,
             "F8_E5M2": 1500e12}  # fmt: skip
@@ -38,6 +39,8 @@ ASSUMPTIONS = [
     "nor occupancy counts. Measured times are therefore longer",
     "instructions are those that a block of the kernel's PTX executes, with what the "
     "assembler makes of each (benchmarks/gpu/counts.py)",
+    f"products of Binade's own kernels run at {MMA / 1e12:.0f} TFLOP/s, 62 % of what the "
+    "matrix units do with instructions that only one chip has",
     f"the kernels of a graph start {KERNEL * 1e6} us one after the other, if they are shorter",
     "products run at 51 (f32), 788 (16 bits) or 1500 (8 bits) TFLOP/s, whatever their size",
     "a peer takes at least the time that its bytes take in a copy: ratios to peers are "
@@ -48,6 +51,7 @@ ASSUMPTIONS = [
 def predict_launch(work: Work, moved: int) -> tuple[float, str]:
     """Seconds, and what limits it."""
     times = {"memory": moved / COPY, "launches": KERNEL * work.kernels}
+    times["products"] = work.products / MMA
     for name, rate in RATES.items():
         times[name] = getattr(work, name) / (rate * CYCLES)
     limit = max(times, key=times.get)

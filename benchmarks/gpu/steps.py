@@ -78,8 +78,8 @@ def predict_step(
 ) -> dict:
     seconds, known, limits = 0.0, {}, {}
     for record, times in walk(bundle.plan["records"]):
-        if record["kind"] == "launch":
-            kernel = record["kernel"]
+        if record["kind"] in ("launch", "attention"):
+            kernel = record.get("kernel") or record["device_kernel"]
             # Equal kernels do equal work, wherever their operands lie.
             if kernel not in known:
                 known[kernel] = count(bundle, record)

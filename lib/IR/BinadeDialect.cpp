@@ -2,6 +2,7 @@
 
 #include "binade/IR/Binade.h"
 #include "binade/IR/Interface.h"
+#include "binade/IR/Movement.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -111,6 +112,8 @@ BinadeDialect::verifyOperationAttribute(Operation *op,
     return expect<ArrayAttr>(op, attribute, "a list");
   if (name == kComputationAttr)
     return expect<StringAttr>(op, attribute, "a string");
+  if (name == kElidedAttr)
+    return expect<UnitAttr>(op, attribute, "a unit");
   if (name == kTargetAttr)
     return expect<TargetAttr>(op, attribute, "a #binade.target");
   return op->emitOpError() << "has an unknown attribute '" << name << "'";

@@ -112,6 +112,8 @@ static void setScratch(plan::Record &record, plan::View scratch) {
     matmul->scratch = scratch;
   if (auto *conv = std::get_if<plan::Convolution>(&record.body))
     conv->scratch = scratch;
+  if (auto *attention = std::get_if<plan::Attention>(&record.body))
+    attention->scratch = scratch;
 }
 
 LogicalResult PlanEmitter::emitLibraryCall(Operation *op) {

@@ -1,7 +1,7 @@
 //===- EmitTile.cpp - Tiles as loops over records -------------------------===//
 
-#include "LibraryCalls.h"
 #include "PlanEmitter.h"
+#include "Strides.h"
 #include "llvm/Support/SaveAndRestore.h"
 
 using namespace mlir;

@@ -1,19 +1,13 @@
 //===- LibraryCalls.cpp - Contractions and convolutions as records --------===//
 
 #include "LibraryCalls.h"
+#include "Strides.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace mlir::binade;
 namespace plan = ::binade::plan;
 using PlaceOf = std::function<plan::View(Value)>;
-
-std::vector<int64_t> mlir::binade::getStrides(ArrayRef<int64_t> shape) {
-  std::vector<int64_t> strides(shape.size(), 1);
-  for (size_t axis = shape.size(); axis-- > 1;)
-    strides[axis - 1] = strides[axis] * shape[axis];
-  return strides;
-}
 
 static ArrayRef<int64_t> getShape(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
@@ -115,6 +109,48 @@ static plan::Convolution build(Op op, plan::Convolution::Direction direction,
   return conv;
 }
 
+/// The place of `value`, wherever its rows are.
+static plan::View getRows(Value value, const PlaceOf &place) {
+  Strided strided = *findStrides(value, isElided);
+  plan::View view = place(strided.base);
+  view.offset += strided.offset;
+  view.strides.assign(strided.strides.begin(), strided.strides.end());
+  return view;
+}
+
+bool mlir::binade::hasStrides(OpOperand &operand) {
+  if (auto gradients = dyn_cast<AttentionGradOp>(operand.getOwner()))
+    return operand.get() != gradients.getLse();
+  return isa<AttentionOp>(operand.getOwner());
+}
+
+bool mlir::binade::hasStrides(OpResult result) {
+  if (auto attention = dyn_cast<AttentionOp>(result.getOwner()))
+    return result != attention.getLse();
+  return isa<AttentionGradOp>(result.getOwner());
+}
+
+/// Attention or its gradients.
+template <typename Op>
+static plan::Attention build(Op op, const PlaceOf &place) {
+  plan::Attention attention;
+  attention.query = getRows(op.getQuery(), place);
+  attention.key = getRows(op.getKey(), place);
+  attention.value = getRows(op.getValue(), place);
+  attention.y = getRows(op.getY(), place);
+  attention.lse = getRows(op.getLse(), place);
+  ArrayRef<int64_t> query = getShape(op.getQuery()),
+                    value = getShape(op.getValue()), outer = query.drop_back(2);
+  attention.batch.assign(outer.begin(), outer.end());
+  attention.queries = query[outer.size()];
+  attention.keys = value[outer.size()];
+  attention.depth = query.back();
+  attention.width = value.back();
+  attention.scale = op.getScale().convertToDouble();
+  attention.causal = op.getCausal();
+  return attention;
+}
+
 FailureOr<plan::Record> mlir::binade::buildLibraryCall(Operation *op,
                                                        const PlaceOf &place) {
   using Direction = plan::Convolution;
@@ -150,6 +186,19 @@ FailureOr<plan::Record> mlir::binade::buildLibraryCall(Operation *op,
           .Case([&](ConvWeightGradOp conv) {
             record.body = build(conv, Direction::WeightGrad, conv.getX(),
                                 conv.getY(), conv.getGradient(), place);
+            return true;
+          })
+          .Case([&](AttentionOp attention) {
+            record.body = build(attention, place);
+            return true;
+          })
+          .Case([&](AttentionGradOp op) {
+            plan::Attention attention = build(op, place);
+            attention.gradients = {getRows(op.getGradient(), place),
+                                   getRows(op.getDquery(), place),
+                                   getRows(op.getDkey(), place),
+                                   getRows(op.getDvalue(), place)};
+            record.body = std::move(attention);
             return true;
           })
           .Default(false);

@@ -15,8 +15,10 @@ FailureOr<::binade::plan::Record>
 buildLibraryCall(Operation *op,
                  const std::function<::binade::plan::View(Value)> &view);
 
-/// Row-major strides of `shape`, in elements.
-std::vector<int64_t> getStrides(ArrayRef<int64_t> shape);
+/// Whether the record has a stride for each axis of the operand or result but
+/// the last, along which elements are next to one another.
+bool hasStrides(OpOperand &operand);
+bool hasStrides(OpResult result);
 
 } // namespace mlir::binade
 

@@ -292,7 +292,10 @@ compileRecords(ModuleOp module, const CompileOptions &options, Bundle &bundle) {
                             compileGpuProducts)) ||
       failed(compileRecords(module, options, bundle, "convolution",
                             &plan::Convolution::deviceKernel, getConvolution,
-                            compileGpuConvolutions)))
+                            compileGpuConvolutions)) ||
+      failed(compileRecords(module, options, bundle, "attention",
+                            &plan::Attention::deviceKernel, getAttention,
+                            compileGpuAttentions)))
     return failure();
   return compileRecords(module, options, bundle, "copy", &plan::Copy::kernel,
                         getCopy, compileGpuCopies);

@@ -83,6 +83,28 @@ GpuConvolution mlir::binade::getConvolution(const Plan &plan,
   return c;
 }
 
+GpuAttention mlir::binade::getAttention(const Plan &plan,
+                                        const plan::Attention &attention) {
+  GpuAttention a;
+  a.format = plan.buffers[attention.query.buffer].dtype;
+  a.batch = attention.batch;
+  a.queries = attention.queries;
+  a.keys = attention.keys;
+  a.depth = attention.depth;
+  a.width = attention.width;
+  a.scale = attention.scale;
+  a.causal = attention.causal;
+  for (const plan::Attention::Tensor &tensor : attention.listTensors()) {
+    const plan::View &view = tensor.view;
+    auto rows = view.strides.begin() + attention.batch.size();
+    a.tensors.push_back({plan.buffers[view.buffer].dtype,
+                         {view.strides.begin(), rows},
+                         *rows,
+                         plan::findAlignment(plan.buffers, view)});
+  }
+  return a;
+}
+
 GpuCopy mlir::binade::getCopy(const Plan &plan, const plan::Copy &copy) {
   auto bytes =
       static_cast<int64_t>(byteSize(plan.buffers[copy.from.buffer].dtype));
@@ -95,5 +117,7 @@ uint64_t mlir::binade::queryDeviceScratch(const plan::Record &record,
     return getWorkspaceBytes(getProduct(plan, *matmul));
   if (auto *convolution = std::get_if<plan::Convolution>(&record.body))
     return getWorkspaceBytes(getConvolution(plan, *convolution));
+  if (auto *attention = std::get_if<plan::Attention>(&record.body))
+    return getWorkspaceBytes(getAttention(plan, *attention));
   return 0;
 }

@@ -14,6 +14,8 @@ GpuProduct getProduct(const ::binade::Plan &plan,
                       const ::binade::plan::Matmul &matmul);
 GpuConvolution getConvolution(const ::binade::Plan &plan,
                               const ::binade::plan::Convolution &convolution);
+GpuAttention getAttention(const ::binade::Plan &plan,
+                          const ::binade::plan::Attention &attention);
 GpuCopy getCopy(const ::binade::Plan &plan, const ::binade::plan::Copy &copy);
 
 /// The scratch memory that the kernel of a product or convolution wants.

@@ -95,6 +95,7 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
     pm.addPass(createTileRowsPass());
     pm.addPass(createGrowTilesPass());
     pm.addPass(createTurnCodesPass());
+    pm.addPass(createElideMovementPass());
     pm.addPass(createFormKernelsPass());
     break;
   case CompilerPhase::Import:

@@ -204,6 +204,9 @@ Result<std::vector<DeviceStart>> binade::listStarts(const Plan &plan,
   if (auto *copy = std::get_if<Copy>(&record.body))
     return listStarts(plan, copy->kernel, std::array{copy->from, copy->to},
                       where);
+  if (auto *attention = std::get_if<Attention>(&record.body))
+    return listStarts(plan, attention->deviceKernel, attention->getOperands(),
+                      where);
   const auto &convolution = std::get<Convolution>(record.body);
   return listStarts(plan, convolution.deviceKernel, convolution.getOperands(),
                     where);

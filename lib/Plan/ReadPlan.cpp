@@ -229,6 +229,31 @@ static Convolution readConvolution(Fields &fields) {
   return c;
 }
 
+static Attention readAttention(Fields &fields) {
+  Attention a;
+  a.query = readView(fields, "query");
+  a.key = readView(fields, "key");
+  a.value = readView(fields, "value");
+  a.y = readView(fields, "y");
+  a.lse = readView(fields, "lse");
+  if (const json *object = fields.find("gradients")) {
+    Fields inner = fields.inner(*object, "gradients");
+    a.gradients = {readView(inner, "dy"), readView(inner, "dquery"),
+                   readView(inner, "dkey"), readView(inner, "dvalue")};
+    inner.finish();
+  }
+  a.batch = fields.integers("batch");
+  a.queries = fields.integer("queries");
+  a.keys = fields.integer("keys");
+  a.depth = fields.integer("depth");
+  a.width = fields.integer("width");
+  a.scale = fields.number("scale");
+  a.causal = fields.flag("causal");
+  a.scratch = readOptionalView(fields, "scratch");
+  a.deviceKernel = fields.optionalText("device_kernel");
+  return a;
+}
+
 static Record readRecord(Fields fields, std::size_t depth);
 
 static std::vector<Record> readRecords(Fields &fields, std::string_view key,
@@ -251,6 +276,8 @@ static Record readRecord(Fields fields, std::size_t depth) {
     record.body = readMatmul(fields);
   } else if (kind == "convolution") {
     record.body = readConvolution(fields);
+  } else if (kind == "attention") {
+    record.body = readAttention(fields);
   } else if (kind == "copy") {
     Copy copy;
     copy.from = readView(fields, "from");

@@ -41,6 +41,9 @@ private:
   Result<void> checkTypes(const Matmul &matmul);
   Result<void> check(const Convolution &convolution);
   Result<void> checkGeometry(const Convolution &convolution);
+  Result<void> check(const Attention &attention);
+  /// `multiplied` is the type of what is multiplied.
+  Result<void> check(const Attention::Tensor &tensor, DType multiplied);
   Result<void> check(const Copy &copy);
 
   /// The view as an address, or with `sizes` as elements at `strides`.
@@ -93,6 +96,8 @@ Result<void> RecordValidator::checkRecords(const std::vector<Record> &records,
       BINADE_CHECK(check(*matmul));
     } else if (auto *convolution = std::get_if<Convolution>(&record.body)) {
       BINADE_CHECK(check(*convolution));
+    } else if (auto *attention = std::get_if<Attention>(&record.body)) {
+      BINADE_CHECK(check(*attention));
     } else {
       BINADE_CHECK(check(std::get<Copy>(record.body)));
     }
@@ -331,6 +336,50 @@ Result<void> RecordValidator::check(const Convolution &c) {
       return fail("operand of type " + std::string(name(typeOf(*view))) +
                   ", expected F32, BF16 or F16");
   return checkKernel(c.deviceKernel);
+}
+
+Result<void> RecordValidator::check(const Attention &a) {
+  if (a.batch.size() > kMaxBatchAxes)
+    return fail(std::to_string(a.batch.size()) + " batch axes");
+  if (a.causal && a.queries != a.keys)
+    return fail("causal attention of " + std::to_string(a.queries) +
+                " queries and " + std::to_string(a.keys) + " keys");
+  for (std::int64_t columns : {a.depth, a.width}) {
+    std::vector<std::int64_t> products = a.batch;
+    products.insert(products.end(), {a.queries, a.keys, columns});
+    BINADE_CHECK(checkWork(products));
+  }
+  for (const Attention::Tensor &tensor : a.listTensors()) {
+    BINADE_CHECK(tensor.isWritten
+                     ? checkWritten(tensor.view, tensor.name, tensor.sizes)
+                     : checkStrided(tensor.view, tensor.name, tensor.sizes));
+    BINADE_CHECK(check(tensor, typeOf(a.query)));
+  }
+  if (a.scratch)
+    BINADE_CHECK(checkView(*a.scratch, "scratch"));
+  return checkKernel(a.deviceKernel);
+}
+
+Result<void> RecordValidator::check(const Attention::Tensor &tensor,
+                                    DType multiplied) {
+  DType type = typeOf(tensor.view);
+  auto expect = [&](std::string_view expected) {
+    return fail(std::string(tensor.name) + " of type " +
+                std::string(name(type)) + ", expected " +
+                std::string(expected));
+  };
+  if (tensor.name == "lse")
+    return type == DType::F32 ? Result<void>() : expect("F32");
+  if (!isContractionType(type))
+    return expect("F32, BF16 or F16");
+  bool isMultiplied = !tensor.isWritten && tensor.name != "y";
+  if (isMultiplied && type != multiplied)
+    return expect(name(multiplied));
+  if (tensor.view.strides.back() != 1)
+    return fail(std::string(tensor.name) + " has columns that are " +
+                std::to_string(tensor.view.strides.back()) +
+                " elements apart, expected 1");
+  return {};
 }
 
 Result<void> RecordValidator::check(const Copy &copy) {

@@ -161,6 +161,24 @@ static json write(const Matmul &matmul) {
   return object;
 }
 
+static json write(const Attention &a) {
+  json object = {{"kind", "attention"}, {"query", write(a.query)},
+                 {"key", write(a.key)}, {"value", write(a.value)},
+                 {"y", write(a.y)},     {"lse", write(a.lse)},
+                 {"batch", a.batch},    {"queries", a.queries},
+                 {"keys", a.keys},      {"depth", a.depth},
+                 {"width", a.width},    {"scale", a.scale}};
+  if (a.gradients)
+    object["gradients"] = {{"dy", write(a.gradients->dy)},
+                           {"dquery", write(a.gradients->dquery)},
+                           {"dkey", write(a.gradients->dkey)},
+                           {"dvalue", write(a.gradients->dvalue)}};
+  writeFlag(object, "causal", a.causal);
+  writeOptional(object, "scratch", a.scratch);
+  writeText(object, "device_kernel", a.deviceKernel);
+  return object;
+}
+
 static json write(const Convolution &c) {
   static constexpr const char *directions[] = {"forward", "input_grad",
                                                "weight_grad"};

@@ -1,6 +1,7 @@
 //===- Executor.cpp - The records of a plan, ready to run -----------------===//
 
 #include "Executor.h"
+#include "Attention.h"
 #include "Contraction.h"
 #include "FloatMode.h"
 #include "Launch.h"
@@ -99,6 +100,8 @@ Result<std::unique_ptr<Operation>> Executor::prepare(const Record &record,
     return createLaunch(*launch, memory, *setup.kernels, setup.where);
   if (auto *copy = std::get_if<Copy>(&record.body))
     return createCopy(*copy, memory);
+  if (auto *attention = std::get_if<Attention>(&record.body))
+    return createAttention(*attention, memory);
 
   if (!emulatesF16 && setup.notify && usesF16(record, memory)) {
     emulatesF16 = true;

@@ -16,6 +16,7 @@ public:
   RecordCost count(const Launch &launch) const;
   RecordCost count(const Matmul &matmul) const;
   RecordCost count(const Convolution &convolution) const;
+  RecordCost count(const Attention &attention) const;
   RecordCost count(const Copy &copy) const;
   RecordCost count(const Loop &) const { return {}; }
 
@@ -130,6 +131,24 @@ RecordCost CostCounter::count(const Convolution &convolution) const {
   return {bytes, flops, getWider(left, right)};
 }
 
+/// With `causal` half of the scores are computed.
+RecordCost CostCounter::count(const Attention &a) const {
+  std::uint64_t bytes = 0;
+  for (const Attention::Tensor &tensor : a.listTensors())
+    bytes += cover(tensor.view, tensor.sizes);
+  double overDepth = a.gradients ? 3 : 1, overWidth = a.gradients ? 2 : 1;
+  double scores = static_cast<double>(a.queries) *
+                  static_cast<double>(a.causal ? a.keys + 1 : a.keys) /
+                  (a.causal ? 2 : 1);
+  for (std::int64_t size : a.batch)
+    scores *= static_cast<double>(size);
+  return {bytes,
+          2 * scores *
+              (overDepth * static_cast<double>(a.depth) +
+               overWidth * static_cast<double>(a.width)),
+          buffers[a.query.buffer].dtype};
+}
+
 RecordCost CostCounter::count(const Copy &copy) const {
   return {cover(copy.from, copy.sizes) + cover(copy.to, copy.sizes), 0,
           DType::F32};
@@ -143,8 +162,8 @@ RecordCost binade::costOf(const Record &record, std::span<const Buffer> buffers,
 }
 
 std::string_view binade::getKind(const Record &record) {
-  static constexpr std::string_view kinds[] = {"launch", "matmul",
-                                               "convolution", "copy", "loop"};
+  static constexpr std::string_view kinds[] = {
+      "launch", "matmul", "convolution", "attention", "copy", "loop"};
   return kinds[record.body.index()];
 }
 

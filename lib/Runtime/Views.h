@@ -31,6 +31,13 @@ void forEachView(Record &record, Visit visit) {
     visit(convolution->weight);
     visit(convolution->y);
     optional(convolution->bias);
+  } else if (auto *attention = std::get_if<plan::Attention>(&record.body)) {
+    for (auto *view : {&attention->query, &attention->key, &attention->value,
+                       &attention->y, &attention->lse})
+      visit(*view);
+    if (auto &own = attention->gradients)
+      for (auto *view : {&own->dy, &own->dquery, &own->dkey, &own->dvalue})
+        visit(*view);
   } else if (auto *copy = std::get_if<plan::Copy>(&record.body)) {
     visit(copy->from);
     visit(copy->to);

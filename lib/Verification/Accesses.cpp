@@ -72,6 +72,11 @@ public:
       addWhole(*convolution.bias, false);
   }
 
+  void add(const plan::Attention &attention) {
+    for (const plan::Attention::Tensor &tensor : attention.listTensors())
+      add(tensor.view, tensor.sizes, tensor.isWritten);
+  }
+
   SmallVector<RecordAccess, 0> accesses;
 
 private:
@@ -135,6 +140,8 @@ mlir::binade::listAccesses(const Plan &plan, ModuleOp source,
     lister.add(*matmul);
   else if (auto *copy = std::get_if<plan::Copy>(&record.body))
     lister.add(*copy);
+  else if (auto *attention = std::get_if<plan::Attention>(&record.body))
+    lister.add(*attention);
   else if (auto *conv = std::get_if<plan::Convolution>(&record.body))
     lister.add(*conv);
   return std::move(lister.accesses);

@@ -27,7 +27,8 @@ bool isOverMany(func::FuncOp kernel);
 
 /// Operands and results of all segments of a launch, one after the other; or of
 /// a product lhs, rhs, out and bias if any; or the two sides of a copy; or x,
-/// weight, y and bias of a convolution. Workspaces are left out.
+/// weight, y and bias of a convolution; or what attention lists. Workspaces are
+/// left out.
 SmallVector<RecordAccess, 0> listAccesses(const ::binade::Plan &plan,
                                           ModuleOp source,
                                           const ::binade::plan::Record &record,

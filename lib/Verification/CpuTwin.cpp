@@ -35,6 +35,9 @@ public:
       } else if (auto *conv = std::get_if<plan::Convolution>(&record.body)) {
         conv->deviceKernel.clear();
         conv->scratch.reset();
+      } else if (auto *attention = std::get_if<plan::Attention>(&record.body)) {
+        attention->deviceKernel.clear();
+        attention->scratch.reset();
       } else if (auto *copy = std::get_if<plan::Copy>(&record.body)) {
         copy->kernel.clear();
       }

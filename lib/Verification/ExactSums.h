@@ -48,6 +48,10 @@ Judgement judgeProduct(const ::binade::plan::Matmul &matmul,
                        const Execution &execution);
 Judgement judgeConvolution(const ::binade::plan::Convolution &convolution,
                            const Execution &execution);
+/// Of as many heads as take about a second, by the reference's op.
+::binade::Result<Judgement>
+judgeAttention(MLIRContext *context, const ::binade::plan::Attention &attention,
+               const Execution &execution);
 
 } // namespace mlir::binade
 

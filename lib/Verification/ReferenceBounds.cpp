@@ -230,6 +230,8 @@ Result<Judgement> mlir::binade::judge(ModuleOp source,
     return judgeProduct(*matmul, execution);
   if (auto *convolution = std::get_if<plan::Convolution>(&body))
     return judgeConvolution(*convolution, execution);
+  if (auto *attention = std::get_if<plan::Attention>(&body))
+    return judgeAttention(source.getContext(), *attention, execution);
   if (auto *copy = std::get_if<plan::Copy>(&body))
     return judgeCopy(*copy, execution);
   return judgeLaunch(source, std::get<plan::Launch>(body), execution);

@@ -33,6 +33,8 @@ static SmallVector<uint32_t> listWorkspaces(const Execution &execution) {
     addAll(matmul->getOperands());
   } else if (const auto *conv = std::get_if<plan::Convolution>(&body)) {
     addAll(conv->getOperands());
+  } else if (const auto *attention = std::get_if<plan::Attention>(&body)) {
+    addAll(attention->getOperands());
   }
   return buffers;
 }

@@ -2,6 +2,7 @@
 
 #include "Strays.h"
 #include "VerificationImplementation.h"
+#include "binade/Runtime/Profile.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -244,13 +245,11 @@ Result<void> Verification::Implementation::compare(const plan::Record &record,
 
 RecordReport &
 Verification::Implementation::getReport(const plan::Record &record) {
-  static constexpr std::string_view kinds[] = {"launch", "matmul",
-                                               "convolution", "copy"};
   auto [entry, isNew] = places.try_emplace(&record, reports.size());
   if (isNew) {
     RecordReport &report = reports.emplace_back();
     report.label = record.label;
-    report.kind = kinds[record.body.index()];
+    report.kind = ::binade::getKind(record);
     if (auto *launch = std::get_if<plan::Launch>(&record.body))
       report.kernel = launch->kernel;
   }

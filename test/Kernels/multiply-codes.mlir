@@ -2,8 +2,8 @@
 // RUN: binade-opt %s --binade-set-cuda-target=chip=sm_80 --binade-expand-composites | FileCheck %s --check-prefix=WITHOUT
 // RUN: not binade-opt %s --binade-set-cuda-target=chip=sm_70 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 
-// CHECK: binade.target = #binade.target<"cuda:sm_90", piece = 16777216, codes = [f8E4M3FN, f8E5M2], multiple = 16, block = 128>
-// WITHOUT: binade.target = #binade.target<"cuda:sm_80", piece = 16777216>
+// CHECK: binade.target = #binade.target<"cuda:sm_90", piece = 16777216, codes = [f8E4M3FN, f8E5M2], multiple = 16, block = 128, attention = [f16, bf16], most = 128>
+// WITHOUT: binade.target = #binade.target<"cuda:sm_80", piece = 16777216, attention = [f16, bf16], most = 128>
 // WITHOUT-NOT: scaled_matmul
 // UNKNOWN: no chip is called 'sm_70'; expected sm_80, sm_89, sm_90, sm_100
 

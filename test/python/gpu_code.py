@@ -67,6 +67,14 @@ def read_body(ptx: str, symbol: str) -> list[str]:
     return [line.strip() for line in lines if not line.strip().startswith(".")]
 
 
+def count_shared(ptx: str, symbol: str) -> int:
+    """Bytes of shared memory of an entry."""
+    body = ptx[ptx.index(f".entry {symbol}(") :]
+    body = body[: body.index("\n}")]
+    sizes = re.findall(r"^\s*\.shared[^\n]*\[(\d+)\];", body, re.MULTILINE)
+    return sum(map(int, sizes))
+
+
 def parse(ptx: str) -> list[Entry]:
     described = re.findall(
         r"^// ([\w.]+): (\w+), (\d+) blocks of (\d+) threads, (\d+) bytes of shared "

@@ -96,13 +96,12 @@ class Block:
                 self.labels[line[:-1]] = at
             else:
                 at += 1
-        # Memory i begins at address i * 2^40; behind parameters are shared memory and
-        # tables of constants.
-        self.memories = [*memories, np.zeros(entry.shared, np.uint8)]
-        self.shared = len(memories) << 40
-        self.tables = {}
+        # Memory i begins at address i * 2^40; behind parameters are tables of constants,
+        # then arrays in shared memory.
+        self.memories = [*memories]
+        self.named, self.sharedBytes = {}, entry.shared
         for name, table in entry.tables.items():
-            self.tables[name] = len(self.memories) << 40
+            self.named[name] = len(self.memories)
             self.memories.append(np.frombuffer(table, np.uint8))
         self.special = {
             "%tid.x": np.arange(threads), "%ctaid.x": np.full(threads, number),
@@ -167,9 +166,11 @@ class Block:
         elif re.match(r"-?(0x)?[0-9A-Fa-f]+U?$", operand):
             number = int(operand.rstrip("U"), 0)
             bits = np.full(len(self.who), number & (2**64 - 1), np.uint64)
-        else:  # An address.
-            address = self.tables.get(operand, self.shared)
-            bits = np.full(len(self.who), address, np.uint64)
+        else:  # The address of a table, or of an array in shared memory.
+            if operand not in self.named:
+                self.named[operand] = len(self.memories)
+                self.memories.append(np.zeros(self.sharedBytes, np.uint8))
+            bits = np.full(len(self.who), self.named[operand] << 40, np.uint64)
         return is_number(bits, dtype)
 
     def set(self, register, value):

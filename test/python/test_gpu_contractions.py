@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from cuda_runs import CUDA, run
-from gpu_code import Entry, assemble, find_ptxas, read_body
+from gpu_code import Entry, assemble, count_shared, find_ptxas, read_body
 from onnx import TensorProto, helper, numpy_helper
 from ptx import run as run_ptx
 from reference import ROOT
@@ -32,7 +32,6 @@ def read_saved(folder):
     """The kernels that a compilation left, but for those of many tensors."""
     for path in folder.glob("*.ptx"):
         ptx, ir = path.read_text(), path.with_suffix(".mlir").read_text()
-        shared = re.search(r"\.shared .*\[(\d+)\]", ptx)
         kernels = re.findall(
             r"gpu\.func @(\w+)\((.*?)\) .*?known_block_size = array<i32: (\d+),"
             r".*?known_grid_size = array<i32: (\d+),",
@@ -42,8 +41,8 @@ def read_saved(folder):
             continue
         entries = [
             Entry(
-                symbol, symbol, int(grid), int(block), int(shared[1]) if shared else 0,
-                0, read_body(ptx, symbol),
+                symbol, symbol, int(grid), int(block),
+                count_shared(ptx, symbol), 0, read_body(ptx, symbol),
             )
             for symbol, _, block, grid in kernels
         ]  # fmt: skip

@@ -83,6 +83,12 @@ def test_a_language_model_keeps_to_its_bounds(policy, tmp_path):
     records = verify_model("gpt2-tiny", policy, tmp_path)
     ratios = [r["ratio"] for r in records if r["kind"] == "matmul" and not r["equal"]]
     assert len(ratios) > 10 and all(0 < ratio <= 1 for ratio in ratios)
+    # Two layers: of the step, their gradients, and of the evaluation.
+    ratios = [r["ratio"] for r in records if r["kind"] == "attention"]
+    assert len(ratios) == 6 and 0 < max(ratios) <= 1
+    # Heads are read and written where the products have them; codes are transposed.
+    moved = [r for r in records if r.get("kernel", "").startswith("transpose")]
+    assert policy != "bf16-amp" or not moved
 
 
 @pytest.mark.nightly

@@ -316,23 +316,27 @@ def Binade_TargetAttr : Binade_Attr<"Target", "target"> {
     and multiplies codes of formats `codes`, of the first with any, where what is summed
     and the columns are multiples of `multiple`. With `block` it takes scales, in f32, for
     as many summands of a row of one side, and of a row or of as many rows of the other.
-    In memory, rows of such scales are multiples of `multiple` bytes.
+    In memory, rows of such scales are multiples of `multiple` bytes. Attention of formats
+    `attention` is one kernel, where columns are multiples of 16 and at most `most`.
 
     Example:
 
     ```mlir
     #binade.target<"cuda:sm_90", piece = 16777216, codes = [f8E4M3FN, f8E5M2],
-                   multiple = 16, block = 128>
+                   multiple = 16, block = 128, attention = [f16, bf16], most = 128>
     ```
   }];
   let parameters = (ins "::mlir::StringAttr":$name, "int64_t":$piece,
                         OptionalArrayRefParameter<"::mlir::FloatType">:$codes,
                         DefaultValuedParameter<"int64_t", "1">:$multiple,
-                        DefaultValuedParameter<"int64_t", "0">:$block);
+                        DefaultValuedParameter<"int64_t", "0">:$block,
+                        OptionalArrayRefParameter<"::mlir::FloatType">:$attention,
+                        DefaultValuedParameter<"int64_t", "0">:$most);
   let assemblyFormat = [{
     `<` $name `,` `piece` `=` $piece
     (`,` `codes` `=` `[` $codes^ `]` `,` `multiple` `=` $multiple
-     (`,` `block` `=` $block^)?)? `>`
+     (`,` `block` `=` $block^)?)?
+    (`,` `attention` `=` `[` $attention^ `]` `,` `most` `=` $most)? `>`
   }];
 }
 

@@ -18,6 +18,12 @@ uint64_t getByteSize(Type type);
 /// Whether `op` shows the bytes of its operand as they are. Null is no view.
 bool isView(Operation *op);
 
+/// On an op that moves elements, a unit: nothing is moved. Who reads the result
+/// finds its elements where those of the operand are, or who writes the operand
+/// puts them where those of the result belong; records have strides for it. The
+/// op is then a view.
+inline constexpr StringLiteral kElidedAttr = "binade.elided";
+
 /// What `value` is a view of, or `value` itself.
 Value findBase(Value value);
 

@@ -88,6 +88,16 @@ def TurnCodesPass : Pass<"binade-turn-codes", "::mlir::ModuleOp"> {
   }];
 }
 
+def ElideMovementPass : Pass<"binade-elide-movement", "::mlir::ModuleOp"> {
+  let summary = "leave slices and transposes to records that have strides";
+  let description = [{
+    A slice or a transpose that only attention reads, by itself or through reshapes,
+    gets `binade.elided`: the record reads the elements where they are. So does a
+    transpose that alone reads what attention writes: the record writes the elements
+    to where they belong. Columns stay next to one another.
+  }];
+}
+
 def FormKernelsPass : Pass<"binade-form-kernels", "::mlir::ModuleOp"> {
   let summary = "group ops into kernels and outline them";
   let description = [{

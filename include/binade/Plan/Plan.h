@@ -293,6 +293,51 @@ struct Convolution {
 };
 inline constexpr std::size_t kMaxSpatialAxes = 3;
 
+/// Scaled dot-product attention, where scores are never stored:
+///   s[b.., i, j] = scale * sum over l of query[b.., i, l] * key[b.., j, l],
+///   -infinity where `causal` and j > i;
+///   lse[b.., i]  = log(sum over j of exp(s[b.., i, j]));
+///   p[b.., i, j] = round(exp(s[b.., i, j] - lse[b.., i]));
+///   y[b.., i, e] = round(sum over j of p[b.., i, j] * value[b.., j, e]);
+/// or with `gradients` these, of which `y` and `lse` are read:
+///   d[b.., i]     = sum over e of dy[b.., i, e] * y[b.., i, e]
+///   ds[b.., i, j] = round(scale * exp(s - lse)
+///                         * (sum over e of dy[b.., i, e] * value[b.., j, e]
+///                            - d[b.., i]))
+///   dquery = ds key, dkey = ds^T query, dvalue = p^T dy.
+/// Everything is f32 but for what is rounded: p and ds to the type of `query`,
+/// `key`, `value` and `dy`, which is F32, BF16 or F16; results to their own.
+/// Strides: those of the batch axes, then rows, then columns, which are dense;
+/// `lse` is F32 and has no columns.
+struct Attention {
+  View query, key, value, y, lse;
+  struct Gradients {
+    View dy, dquery, dkey, dvalue;
+  };
+  std::optional<Gradients> gradients;
+  std::vector<std::int64_t> batch; ///< At most kMaxBatchAxes.
+  std::int64_t queries = 1, keys = 1;
+  std::int64_t depth = 1; ///< Columns of query and key.
+  std::int64_t width = 1; ///< Columns of value and y.
+  double scale = 1;
+  bool causal = false;         ///< With as many keys as queries.
+  std::optional<View> scratch; ///< Of the device kernel.
+  /// Of a device; empty for CPUs. It gets `getOperands`.
+  std::string deviceKernel = {};
+
+  struct Tensor {
+    std::string_view name;
+    View view;
+    std::vector<std::int64_t> sizes;
+    bool isWritten;
+  };
+  /// query, key, value, y and lse, then dy, dquery, dkey and dvalue if there
+  /// are any.
+  std::vector<Tensor> listTensors() const;
+  /// The views of these, then the scratch memory if there is any.
+  std::vector<View> getOperands() const;
+};
+
 /// Copies elements `sizes` of one type from one view to another.
 struct Copy {
   View from, to;
@@ -345,7 +390,7 @@ std::string hashPolicy(const PolicyText &policy, std::string_view base);
 
 struct Record {
   std::string label; ///< For people: op and layer.
-  std::variant<Launch, Matmul, Convolution, Copy, Loop> body;
+  std::variant<Launch, Matmul, Convolution, Attention, Copy, Loop> body;
 };
 
 } // namespace plan

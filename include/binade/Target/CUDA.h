@@ -81,6 +81,9 @@ struct CompiledGpuKernels {
   unsigned reused = 0; ///< How many modules came from the cache.
 };
 
+/// The elements of operands as the kernels of records have them.
+Type getElementType(MLIRContext *context, ::binade::DType dtype);
+
 /// A kernel for each of `products`, whose arguments are the addresses of the
 /// operands, the result and, as far as there are any, the bias, the scales and
 /// the workspace; equal ones are one.
@@ -93,6 +96,11 @@ FailureOr<CompiledGpuKernels> compileGpuProducts(Location location,
 FailureOr<CompiledGpuKernels>
 compileGpuConvolutions(Location location, ArrayRef<GpuConvolution> convolutions,
                        const CudaOptions &options);
+
+/// The same for attention: `tensors`, and the workspace if there is one.
+FailureOr<CompiledGpuKernels>
+compileGpuAttentions(Location location, ArrayRef<GpuAttention> attentions,
+                     const CudaOptions &options);
 
 /// Elements of so many bytes from one place to another; strides are in
 /// elements.

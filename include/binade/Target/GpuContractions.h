@@ -1,4 +1,4 @@
-//===- GpuContractions.h - products and convolutions of a plan --*- C++ -*-===//
+//===- GpuContractions.h - products of a plan and their like ----*- C++ -*-===//
 //
 // As far as a kernel depends on them. Sums are f32 and rounded once.
 //
@@ -78,10 +78,39 @@ struct GpuConvolution {
   bool operator==(const GpuConvolution &) const = default;
 };
 
+/// A plan's attention, or its gradients. `format` is that of query, key, value
+/// and dy: BF16 or F16. Columns are multiples of 16, and dense.
+struct GpuAttention {
+  /// An operand or a result. Strides are in elements, of the batch axes and
+  /// from row to row.
+  struct Tensor {
+    ::binade::DType dtype = ::binade::DType::F32;
+    std::vector<int64_t> batch;
+    int64_t rows = 1;
+    int64_t alignment = 1; ///< Of its address, in bytes.
+
+    bool operator==(const Tensor &) const = default;
+  };
+  ::binade::DType format = ::binade::DType::BF16;
+  std::vector<int64_t> batch;
+  int64_t queries = 1, keys = 1, depth = 16, width = 16;
+  double scale = 1;
+  bool causal = false;
+  /// query, key, value, y and lse, and for gradients dy, dquery, dkey and
+  /// dvalue.
+  std::vector<Tensor> tensors;
+
+  bool areGradients() const { return tensors.size() > 5; }
+  bool operator==(const GpuAttention &) const = default;
+};
+
 /// What a kernel would use that adds up parts of its sums in several blocks, so
 /// that a result of few tiles keeps a device busy; 0 where it has enough.
 int64_t getWorkspaceBytes(const GpuProduct &product);
 int64_t getWorkspaceBytes(const GpuConvolution &convolution);
+
+/// What the kernels of gradients hand from one to the other.
+int64_t getWorkspaceBytes(const GpuAttention &attention);
 
 } // namespace mlir::binade
 

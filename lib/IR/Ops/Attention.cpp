@@ -122,6 +122,31 @@ bool AttentionGradOp::isCompatibleReturnTypes(TypeRange l, TypeRange r) {
 }
 
 //===----------------------------------------------------------------------===//
+// What stays whole
+//===----------------------------------------------------------------------===//
+
+/// Whether the target of `op` has a kernel for all of it. `multiplied` are the
+/// operands that it multiplies, `compute` is what it rounds to before.
+static bool hasKernel(Operation *op, ValueRange multiplied, FloatType compute) {
+  constexpr int64_t kMultiple = 16;
+  TargetAttr target = getTarget(op);
+  if (!target || !llvm::is_contained(target.getAttention(), compute))
+    return false;
+  auto isMultiplied = [&](Value x) {
+    int64_t columns = getTensor(x).getShape().back();
+    return getElementTypeOrSelf(x.getType()) == compute &&
+           columns % kMultiple == 0 && columns <= target.getMost();
+  };
+  auto isNumber = [](Type type) {
+    Type element = getElementTypeOrSelf(type);
+    return element.isF32() || element.isF16() || element.isBF16();
+  };
+  return llvm::all_of(multiplied, isMultiplied) &&
+         llvm::all_of(op->getOperandTypes(), isNumber) &&
+         llvm::all_of(op->getResultTypes(), isNumber);
+}
+
+//===----------------------------------------------------------------------===//
 // Decomposition into matmuls and row reductions, piece by piece
 //===----------------------------------------------------------------------===//
 
@@ -315,6 +340,8 @@ static Value restoreAxes(ImplicitLocOpBuilder &b, Value part, Value whole) {
 
 FailureOr<SmallVector<Value>> AttentionOp::decompose(ImplicitLocOpBuilder &b) {
   FloatType compute = getComputeFormat(*this, getValue().getType());
+  if (hasKernel(*this, getOperands(), compute))
+    return failure();
   Type result = getElementTypeOrSelf(getY().getType());
   auto ofScores = [&](ImplicitLocOpBuilder &b, ValueRange perQuery,
                       ValueRange perHead, Value positions) {
@@ -340,6 +367,9 @@ FailureOr<SmallVector<Value>> AttentionOp::decompose(ImplicitLocOpBuilder &b) {
 FailureOr<SmallVector<Value>>
 AttentionGradOp::decompose(ImplicitLocOpBuilder &b) {
   FloatType compute = getComputeFormat(*this, getQuery().getType());
+  if (hasKernel(*this, {getGradient(), getQuery(), getKey(), getValue()},
+                compute))
+    return failure();
   auto product = [](ImplicitLocOpBuilder &b, Value lhs, Value rhs,
                     bool transposeLhs, bool transposeRhs, Type element) {
     SmallVector<int64_t> shape(getTensor(lhs).getShape());

@@ -81,7 +81,13 @@ OpFoldResult ReshapeOp::fold(FoldAdaptor adaptor) {
 // TransposeOp
 //===----------------------------------------------------------------------===//
 
-Schedule TransposeOp::getSchedule() { return Schedule::Permute; }
+static Schedule unlessElided(Operation *op, Schedule schedule) {
+  return op->hasAttr(kElidedAttr) ? Schedule::View : schedule;
+}
+
+Schedule TransposeOp::getSchedule() {
+  return unlessElided(*this, Schedule::Permute);
+}
 
 void TransposeOp::build(OpBuilder &, OperationState &state, Value x,
                         ArrayRef<int64_t> permutation) {
@@ -209,7 +215,9 @@ OpFoldResult BroadcastOp::fold(FoldAdaptor adaptor) {
 // SliceOp, PadOp
 //===----------------------------------------------------------------------===//
 
-Schedule SliceOp::getSchedule() { return Schedule::Permute; }
+Schedule SliceOp::getSchedule() {
+  return unlessElided(*this, Schedule::Permute);
+}
 Schedule PadOp::getSchedule() { return Schedule::Permute; }
 
 /// Whether the box (`part`'s shape at offsets and strides) lies within `whole`.

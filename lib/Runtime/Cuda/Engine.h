@@ -14,6 +14,7 @@
 #include "Graph.h"
 #include "StreamProgram.h"
 #include "binade/Plan/Bundle.h"
+#include "binade/Runtime/Program.h"
 #include "binade/Runtime/RecordRunner.h"
 
 namespace binade::cuda {

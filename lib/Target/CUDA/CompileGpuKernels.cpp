@@ -111,6 +111,13 @@ mlir::binade::compileGpuConvolutions(Location location,
 }
 
 FailureOr<CompiledGpuKernels>
+mlir::binade::compileGpuAttentions(Location location,
+                                   ArrayRef<GpuAttention> attentions,
+                                   const CudaOptions &options) {
+  return compileTexts(location, attentions, printAttention, options);
+}
+
+FailureOr<CompiledGpuKernels>
 mlir::binade::compileGpuCopies(Location location, ArrayRef<GpuCopy> copies,
                                const CudaOptions &options) {
   return compileTexts(location, copies, printCopy, options);

@@ -16,6 +16,7 @@ printKernelModule(llvm::function_ref<void(ImplicitLocOpBuilder &)> emit);
 /// Such a module with a kernel `name`, and one for its finish if there is any.
 std::string printProduct(const GpuProduct &product, StringRef name);
 std::string printConvolution(const GpuConvolution &convolution, StringRef name);
+std::string printAttention(const GpuAttention &attention, StringRef name);
 std::string printCopy(const GpuCopy &copy, StringRef name);
 
 } // namespace mlir::binade

@@ -15,6 +15,9 @@ static constexpr int64_t kMultiple = 16, kBlock = 128;
 /// Work for all of a GPU, in a matrix of scores that caches hold in part.
 static constexpr int64_t kPiece = 1 << 24;
 
+/// Columns of heads that attention's kernels have registers for.
+static constexpr int64_t kMostColumns = 128;
+
 namespace {
 struct SetCudaTargetPass : impl::SetCudaTargetPassBase<SetCudaTargetPass> {
   using SetCudaTargetPassBase::SetCudaTargetPassBase;
@@ -33,7 +36,8 @@ struct SetCudaTargetPass : impl::SetCudaTargetPassBase<SetCudaTargetPass> {
         kTargetAttr,
         TargetAttr::get(&getContext(), b.getStringAttr(getCudaTarget(**found)),
                         kPiece, codes, codes.empty() ? 1 : kMultiple,
-                        (*found)->hasBlocks ? kBlock : 0));
+                        (*found)->hasBlocks ? kBlock : 0,
+                        {b.getF16Type(), b.getBF16Type()}, kMostColumns));
   }
 };
 } // namespace

@@ -28,6 +28,13 @@ static Convolution &convolutionOf(Plan &plan) {
 }
 static Copy &copyOf(Plan &plan) { return std::get<Copy>(plan.records[3].body); }
 
+static Attention &attentionOf(Plan &plan) {
+  return std::get<Attention>(plan.records[4].body);
+}
+static Attention::Gradients &gradientsOf(Plan &plan) {
+  return *std::get<Attention>(plan.records[5].body).gradients;
+}
+
 TEST(HostilePlan, TheSampleIsValid) {
   EXPECT_EQ(rejection([](Plan &) {}), "accepted");
 }
@@ -370,6 +377,44 @@ TEST(HostilePlan, ConvolutionsAreChecked) {
   EXPECT_EQ(
       rejection([](Plan &p) { convolutionOf(p).bias = View{0, 11, {}, {}}; }),
       conv + "bias reaches element 12 of buffer 'w', which has 12");
+}
+
+TEST(HostilePlan, AttentionIsChecked) {
+  const std::string attention = "record 4 'attention': ",
+                    gradients = "record 5 'gradients': ";
+  EXPECT_EQ(rejection([](Plan &p) { attentionOf(p).keys = 3; }),
+            attention + "causal attention of 4 queries and 3 keys");
+  EXPECT_EQ(rejection([](Plan &p) { attentionOf(p).batch = {2}; }),
+            attention + "query has 2 strides for 3 axes");
+  EXPECT_EQ(rejection([](Plan &p) { attentionOf(p).batch = {1, 1, 1, 1, 1}; }),
+            attention + "5 batch axes");
+  EXPECT_EQ(rejection([](Plan &p) { attentionOf(p).depth = 0; }),
+            attention + "query has an axis of less than one element");
+  EXPECT_EQ(rejection([](Plan &p) { attentionOf(p).depth = 30; }),
+            attention +
+                "query reaches element 41 of buffer 'image', which has 36");
+  EXPECT_EQ(rejection([](Plan &p) {
+              attentionOf(p).causal = false;
+              attentionOf(p).queries = std::int64_t(1) << 62;
+            }),
+            attention + "negative or overflowing sizes");
+  EXPECT_EQ(rejection([](Plan &p) { attentionOf(p).y.strides = {0, 1}; }),
+            attention + "y writes one element 4 times along axis 0");
+  EXPECT_EQ(rejection([](Plan &p) { attentionOf(p).key.strides = {1, 4}; }),
+            attention +
+                "key has columns that are 4 elements apart, expected 1");
+  EXPECT_EQ(rejection([](Plan &p) { attentionOf(p).lse.buffer = 3; }),
+            attention + "lse of type I64, expected F32");
+  EXPECT_EQ(rejection([](Plan &p) {
+              p.buffers[8].dtype = DType::BF16;
+              p.buffers[8].shape = {48};
+            }),
+            gradients + "dy of type BF16, expected F32");
+  EXPECT_EQ(rejection([](Plan &p) { gradientsOf(p).dquery.buffer = 9; }),
+            gradients + "dquery is in buffer 9 of 9");
+  EXPECT_EQ(rejection([](Plan &p) { gradientsOf(p).dvalue.offset = 11; }),
+            gradients +
+                "dvalue reaches element 36 of buffer 'image', which has 36");
 }
 
 TEST(HostilePlan, CopiesAreChecked) {

@@ -38,6 +38,9 @@ TEST(PlanJson, WhatIsWrittenIsRead) {
   EXPECT_TRUE(launch.finish);
   EXPECT_EQ(std::get<Convolution>(read->records[2].body).kernel[1], 3);
   EXPECT_EQ(std::get<Copy>(read->records[3].body).to.strides[0], 4);
+  EXPECT_TRUE(std::get<Attention>(read->records[4].body).causal);
+  EXPECT_EQ(std::get<Attention>(read->records[5].body).gradients->dkey.offset,
+            4);
   EXPECT_EQ(read->batches, 3);
   EXPECT_EQ(std::get<Launch>(read->accumulation[0].body).grain, 2);
   EXPECT_EQ(std::get<Launch>(read->evaluation[0].body).grain, 2);

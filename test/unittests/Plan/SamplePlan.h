@@ -67,11 +67,27 @@ inline Plan samplePlan() {
   convolution.output = {3, 4};
   convolution.strides = convolution.dilations = {1, 1};
   convolution.paddingLow = convolution.paddingHigh = {0, 0};
+  Attention attention;
+  attention.query = attention.key = {6, 0, {4, 1}, {}};
+  attention.value = {6, 2, {4, 1}, {}};
+  attention.y = {8, 0, {2, 1}, {}};
+  attention.lse = {2, 0, {1}, {}};
+  attention.queries = attention.keys = 4;
+  attention.depth = attention.width = 2;
+  attention.scale = 0.5;
+  attention.causal = true;
+  Attention gradients = attention;
+  gradients.gradients = {{8, 8, {2, 1}, {}},
+                         {0, 0, {2, 1}, {}},
+                         {2, 4, {2, 1}, {}},
+                         {6, 0, {8, 1}, {}}};
   Copy copy{{0, 0, {1, 3}, {}}, {2, 0, {4, 1}, {}}, {3, 4}};
   p.records = {{"rows", Loop{4, {{"row", matmul}}}},
                {"mean", launch},
                {"conv", convolution},
-               {"transpose", copy}};
+               {"transpose", copy},
+               {"attention", attention},
+               {"gradients", gradients}};
   p.batches = 3;
   p.accumulation = {{"mean", launch}};
   p.evaluation = {{"mean", launch}};

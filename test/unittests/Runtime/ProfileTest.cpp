@@ -111,6 +111,31 @@ TEST(RecordCost, OfConvolutionsAndCopies) {
   EXPECT_EQ(costOf({"", broadcast}, tensors.plan.buffers).bytes, 4u * (4 + 32));
 }
 
+TEST(RecordCost, OfAttentionIsThatOfWhatIsVisible) {
+  Tensors tensors;
+  std::uint32_t q = tensors.add(DType::BF16, {2, 5, 4});
+  std::uint32_t v = tensors.add(DType::BF16, {2, 5, 3});
+  std::uint32_t lse = tensors.add(DType::F32, {2, 5});
+  Attention attention;
+  attention.query = attention.key = {q, 0, {20, 4, 1}, {}};
+  attention.value = attention.y = {v, 0, {15, 3, 1}, {}};
+  attention.lse = {lse, 0, {5, 1}, {}};
+  attention.batch = {2};
+  attention.queries = attention.keys = 5;
+  attention.depth = 4;
+  attention.width = 3;
+  RecordCost cost = costOf({"", attention}, tensors.plan.buffers);
+  EXPECT_EQ(cost.flops, 2.0 * (2 * 25) * (4 + 3));
+  EXPECT_EQ(cost.bytes, 2u * (40 + 40 + 30 + 30) + 4u * 10);
+  EXPECT_EQ(cost.dtype, DType::BF16);
+  attention.causal = true;
+  attention.gradients = {attention.y, attention.query, attention.key,
+                         attention.value};
+  cost = costOf({"", attention}, tensors.plan.buffers);
+  EXPECT_EQ(cost.flops, 2.0 * (2 * 15) * (3 * 4 + 2 * 3));
+  EXPECT_EQ(cost.bytes, 2u * (4 * 40 + 4 * 30) + 4u * 10);
+}
+
 TEST(Ceilings, TheHigherOfTwoTimesIsTheLeast) {
   Ceilings ceilings;
   ceilings.bytesPerSecond = 100;

@@ -12,6 +12,21 @@ using namespace mlir::binade;
 // Kernels
 //===----------------------------------------------------------------------===//
 
+gpu::GPUFuncOp mlir::binade::createKernel(ImplicitLocOpBuilder &b,
+                                          StringRef name, ArrayRef<Type> types,
+                                          int64_t blocks, int64_t threads) {
+  auto kernel = gpu::GPUFuncOp::create(b, name, b.getFunctionType(types, {}));
+  kernel->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
+  kernel.setKnownGridSizeAttr(
+      b.getDenseI32ArrayAttr({static_cast<int32_t>(blocks), 1, 1}));
+  kernel.setKnownBlockSizeAttr(
+      b.getDenseI32ArrayAttr({static_cast<int32_t>(threads), 1, 1}));
+  b.setInsertionPointToStart(&kernel.getBody().front());
+  for (unsigned index = 0; index < types.size(); ++index)
+    kernel.setArgAttr(index, "llvm.noalias", b.getUnitAttr());
+  return kernel;
+}
+
 gpu::GPUFuncOp mlir::binade::createContractionKernel(
     ImplicitLocOpBuilder &b, StringRef name, const Contraction &contraction,
     const Tiling &tiling, int64_t blocks, int64_t threads,
@@ -40,17 +55,9 @@ gpu::GPUFuncOp mlir::binade::createContractionKernel(
         tiling.splits * contraction.countBatches() * contraction.m *
             contraction.n,
         b.getF32Type());
-  auto kernel = gpu::GPUFuncOp::create(b, name, b.getFunctionType(types, {}));
-  kernel->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
-  kernel.setKnownGridSizeAttr(
-      b.getDenseI32ArrayAttr({static_cast<int32_t>(blocks), 1, 1}));
-  kernel.setKnownBlockSizeAttr(
-      b.getDenseI32ArrayAttr({static_cast<int32_t>(threads), 1, 1}));
-  b.setInsertionPointToStart(&kernel.getBody().front());
-  for (auto [index, place] : llvm::enumerate(places)) {
-    kernel.setArgAttr(index, "llvm.noalias", b.getUnitAttr());
+  gpu::GPUFuncOp kernel = createKernel(b, name, types, blocks, threads);
+  for (auto [index, place] : llvm::enumerate(places))
     *place = kernel.getArgument(index);
-  }
   return kernel;
 }
 

@@ -13,7 +13,13 @@ struct ContractionMemory {
   Value lhs, rhs, out, bias, lhsScale, rhsScale, workspace;
 };
 
-/// A kernel with these arguments, its builder at the begin of the body.
+/// A kernel whose arguments are memory that no other is, its builder at the
+/// begin of the body.
+gpu::GPUFuncOp createKernel(ImplicitLocOpBuilder &b, StringRef name,
+                            ArrayRef<Type> types, int64_t blocks,
+                            int64_t threads);
+
+/// One with these arguments, its builder at the begin of the body.
 gpu::GPUFuncOp createContractionKernel(ImplicitLocOpBuilder &b, StringRef name,
                                        const Contraction &contraction,
                                        const Tiling &tiling, int64_t blocks,

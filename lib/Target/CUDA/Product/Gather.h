@@ -5,10 +5,9 @@
 
 #include "Contraction.h"
 #include "Indices.h"
+#include "binade/Target/CUDA.h"
 
 namespace mlir::binade {
-
-Type getElementType(MLIRContext *context, ::binade::DType dtype);
 
 /// A number or a vector in another format: codes of 8 bits to any that holds
 /// them, narrower ones to f32.

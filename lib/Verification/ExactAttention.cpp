@@ -1,0 +1,146 @@
+//===- ExactAttention.cpp - attention, head by head -----------------------===//
+
+#include "ExactSums.h"
+#include "binade/Container/Philox.h"
+#include "binade/IR/Diagnostics.h"
+#include "binade/Target/CUDA.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+namespace plan = ::binade::plan;
+using ::binade::Result;
+
+namespace {
+class ExactAttention {
+public:
+  ExactAttention(MLIRContext *context, const plan::Attention &attention,
+                 const Execution &execution)
+      : b(UnknownLoc::get(context), context), attention(attention),
+        execution(execution), tensors(attention.listTensors()) {
+    buildFunction();
+  }
+
+  Result<Judgement> judge();
+
+private:
+  RankedTensorType getType(size_t index) {
+    return RankedTensorType::get(
+        ArrayRef(tensors[index].sizes).drop_front(attention.batch.size()),
+        getElementType(b.getContext(), execution.accesses[index].dtype));
+  }
+  void buildFunction();
+  /// Where element `number` of a head is in access `index`.
+  int64_t findElement(size_t index, int64_t head, int64_t number) const;
+  TensorRef read(size_t index, int64_t head, const std::vector<Bytes> &from);
+  Result<void> judgeHead(int64_t head, Judgement &judgement);
+
+  ImplicitLocOpBuilder b;
+  const plan::Attention &attention;
+  const Execution &execution;
+  std::vector<plan::Attention::Tensor> tensors;
+  OwningOpRef<ModuleOp> module;
+  func::FuncOp function;
+  SmallVector<size_t> arguments, results; ///< Of `tensors`.
+};
+} // namespace
+
+/// One head as a function of its own.
+void ExactAttention::buildFunction() {
+  // In the order of the op's operands.
+  enum { Query, Key, Values, Y, Lse, Dy };
+  if (attention.gradients)
+    arguments = {Dy, Query, Key, Values, Y, Lse};
+  else
+    arguments = {Query, Key, Values};
+  for (auto [index, tensor] : llvm::enumerate(tensors))
+    if (tensor.isWritten)
+      results.push_back(index);
+  auto getTypes = [&](ArrayRef<size_t> which) {
+    return llvm::map_to_vector(which,
+                               [&](size_t i) -> Type { return getType(i); });
+  };
+  module = ModuleOp::create(b.getLoc());
+  b.setInsertionPointToEnd(module->getBody());
+  function = func::FuncOp::create(
+      b, "head", b.getFunctionType(getTypes(arguments), getTypes(results)));
+  b.setInsertionPointToStart(function.addEntryBlock());
+  auto scale = b.getNamedAttr("scale", b.getF64FloatAttr(attention.scale));
+  SmallVector<NamedAttribute> attributes = {scale};
+  if (attention.causal)
+    attributes.push_back(b.getNamedAttr("causal", b.getUnitAttr()));
+  TypeRange types = function.getResultTypes();
+  ValueRange values = function.getArguments();
+  Operation *op =
+      attention.gradients
+          ? AttentionGradOp::create(b, types, values, attributes).getOperation()
+          : AttentionOp::create(b, types, values, attributes).getOperation();
+  func::ReturnOp::create(b, op->getResults());
+}
+
+int64_t ExactAttention::findElement(size_t index, int64_t head,
+                                    int64_t number) const {
+  const auto &[name, view, sizes, isWritten] = tensors[index];
+  auto count = ShapedType::getNumElements(
+      ArrayRef(sizes).drop_front(attention.batch.size()));
+  int64_t rest = head * count + number, element = 0;
+  for (size_t axis = sizes.size(); axis-- > 0;) {
+    element += rest % sizes[axis] * view.strides[axis];
+    rest /= sizes[axis];
+  }
+  return element;
+}
+
+TensorRef ExactAttention::read(size_t index, int64_t head,
+                               const std::vector<Bytes> &from) {
+  Tensor tensor(getType(index));
+  for (int64_t i = 0; i < tensor.getNumElements(); ++i)
+    tensor[i] = readElement(execution.accesses[index].dtype, from[index],
+                            findElement(index, head, i));
+  return std::make_shared<const Tensor>(std::move(tensor));
+}
+
+Result<void> ExactAttention::judgeHead(int64_t head, Judgement &judgement) {
+  NamedTensors inputs;
+  for (auto [name, index] : llvm::zip(getArgumentNames(function), arguments))
+    inputs[name] = read(index, head, execution.before);
+  EvaluationOptions options;
+  options.bounds = true;
+  DiagnosticCollector diagnostics(b.getContext());
+  FailureOr<Outputs> expected =
+      evaluate(*module, function.getName(), inputs, options);
+  if (failed(expected))
+    return diagnostics.takeError("", "attention cannot be evaluated");
+  for (auto [name, index] : llvm::zip(getResultNames(function), results)) {
+    TensorRef value = read(index, head, execution.after);
+    const Tensor &wanted = *expected->values[name];
+    Deviation deviation = compare(*value, wanted, expected->bounds[name].get());
+    double own = (*value)[deviation.index], other = wanted[deviation.index];
+    deviation.index = findElement(index, head, deviation.index);
+    judgement.add(index, execution.accesses[index].dtype, deviation, own,
+                  other);
+  }
+  return {};
+}
+
+Result<Judgement> ExactAttention::judge() {
+  constexpr int64_t kMostProducts = 1 << 26; // About a second.
+  int64_t heads = llvm::product_of(attention.batch);
+  int64_t each =
+      attention.queries * attention.keys * (attention.depth + attention.width);
+  int64_t most = std::max<int64_t>(1, kMostProducts / each);
+  Judgement judgement;
+  for (int64_t i = 0; i < std::min(heads, most); ++i) {
+    auto random = ::binade::philox({static_cast<uint32_t>(i), 0, 0, 0}, {});
+    int64_t head = heads <= most ? i : random[0] % heads;
+    if (Result<void> done = judgeHead(head, judgement); !done)
+      return std::move(done).takeError();
+  }
+  return judgement;
+}
+
+Result<Judgement> mlir::binade::judgeAttention(MLIRContext *context,
+                                               const plan::Attention &attention,
+                                               const Execution &execution) {
+  return ExactAttention(context, attention, execution).judge();
+}

@@ -1,0 +1,146 @@
+//===- AttentionTest.cpp - Attention by the runtime -----------------------===//
+// Against f64: the softmax as it is defined, and gradients as differences of
+// a weighted sum of the results.
+//===----------------------------------------------------------------------===//
+
+#include "OneRecord.h"
+
+using namespace binade;
+using namespace binade::plan;
+
+namespace {
+struct Case {
+  DType dtype;
+  bool causal;
+  std::int64_t queries, keys;
+};
+
+/// One head of three, with rows of all heads beside one another.
+class AttentionTest : public ::testing::TestWithParam<Case> {
+protected:
+  static constexpr std::int64_t kHeads = 3, kDepth = 4, kWidth = 5;
+
+  std::int64_t rowsOf(std::uint32_t tensor) const {
+    return tensor == 1 || tensor == 2 || tensor == 7 || tensor == 8
+               ? GetParam().keys
+               : GetParam().queries;
+  }
+  static std::int64_t columnsOf(std::uint32_t tensor) {
+    bool isDeep = tensor == 0 || tensor == 1 || tensor == 6 || tensor == 7;
+    return isDeep ? kDepth : kWidth;
+  }
+  View add(bool isF32 = false) {
+    auto tensor = static_cast<std::uint32_t>(tensors.plan.buffers.size());
+    std::int64_t columns = columnsOf(tensor);
+    tensors.add(isF32 ? DType::F32 : GetParam().dtype,
+                {rowsOf(tensor), kHeads, columns});
+    return {tensor, 0, {columns, kHeads * columns, 1}, {}};
+  }
+  double read(const Program &program, std::uint32_t tensor, std::int64_t head,
+              std::int64_t row, std::int64_t column) const {
+    return readElement(tensorOf(program, tensor),
+                       (row * kHeads + head) * columnsOf(tensor) + column);
+  }
+
+  Tensors tensors;
+};
+} // namespace
+
+TEST_P(AttentionTest, IsTheSoftmaxAndItsGradient) {
+  const Case &c = GetParam();
+  Attention a;
+  a.query = add();
+  a.key = add();
+  a.value = add();
+  a.y = add(/*isF32=*/true);
+  a.batch = {kHeads};
+  a.queries = c.queries;
+  a.keys = c.keys;
+  a.depth = kDepth;
+  a.width = kWidth;
+  a.scale = 0.75;
+  a.causal = c.causal;
+  std::uint32_t lse = tensors.add(DType::F32, {kHeads, c.queries});
+  a.lse = {lse, 0, {c.queries, 1}, {}};
+  Attention backward = a;
+  backward.gradients.emplace();
+  backward.gradients->dy = add();
+  backward.gradients->dquery = add(/*isF32=*/true);
+  backward.gradients->dkey = add(/*isF32=*/true);
+  backward.gradients->dvalue = add(/*isF32=*/true);
+  tensors.plan.records = {{"attention", a}, {"gradients", backward}};
+  Program program = tensors.load(Contraction::Auto, 2);
+  for (std::uint32_t tensor : {0u, 1u, 2u, 5u})
+    fillExactly(program, tensor);
+  ASSERT_TRUE(program.run());
+
+  std::vector<double> query, key, value;
+  auto load = [&](std::int64_t head) {
+    for (auto [to, tensor] :
+         {std::pair(&query, 0u), {&key, 1u}, {&value, 2u}}) {
+      to->clear();
+      for (std::int64_t i = 0; i < rowsOf(tensor); ++i)
+        for (std::int64_t j = 0; j < columnsOf(tensor); ++j)
+          to->push_back(read(program, tensor, head, i, j));
+    }
+  };
+  // Row `i` of the result, and the logarithm of its sum behind it.
+  auto compute = [&](std::int64_t i) {
+    std::vector<double> y(kWidth + 1);
+    for (std::int64_t j = 0; j < (c.causal ? i + 1 : c.keys); ++j) {
+      double score = 0;
+      for (std::int64_t l = 0; l < kDepth; ++l)
+        score += a.scale * query[i * kDepth + l] * key[j * kDepth + l];
+      for (std::int64_t e = 0; e < kWidth; ++e)
+        y[e] += std::exp(score) * value[j * kWidth + e];
+      y[kWidth] += std::exp(score);
+    }
+    for (std::int64_t e = 0; e < kWidth; ++e)
+      y[e] /= y[kWidth];
+    y[kWidth] = std::log(y[kWidth]);
+    return y;
+  };
+  // Numbers are below 1: probabilities and what they are multiplied with.
+  double unit = c.dtype == DType::F32 ? 0x1p-20 : 2 * halfUlp(c.dtype, 1);
+  for (std::int64_t head = 0; head < kHeads; ++head) {
+    load(head);
+    for (std::int64_t i = 0; i < c.queries; ++i) {
+      std::vector<double> y = compute(i);
+      for (std::int64_t e = 0; e < kWidth; ++e)
+        ASSERT_NEAR(read(program, 3, head, i, e), y[e], unit);
+      ASSERT_NEAR(readElement(tensorOf(program, lse), head * c.queries + i),
+                  y[kWidth], 0x1p-20);
+    }
+    auto weigh = [&] {
+      double sum = 0;
+      for (std::int64_t i = 0; i < c.queries; ++i) {
+        std::vector<double> y = compute(i);
+        for (std::int64_t e = 0; e < kWidth; ++e)
+          sum += y[e] * read(program, 5, head, i, e);
+      }
+      return sum;
+    };
+    constexpr double kStep = 0x1p-14;
+    for (auto [of, gradient] :
+         {std::pair(&query, 6u), {&key, 7u}, {&value, 8u}})
+      for (std::size_t n = 0; n < of->size(); ++n) {
+        double before = (*of)[n];
+        (*of)[n] = before + kStep;
+        double above = weigh();
+        (*of)[n] = before - kStep;
+        double slope = (above - weigh()) / (2 * kStep);
+        (*of)[n] = before;
+        auto columns = static_cast<std::size_t>(columnsOf(gradient));
+        ASSERT_NEAR(read(program, gradient, head,
+                         static_cast<std::int64_t>(n / columns),
+                         static_cast<std::int64_t>(n % columns)),
+                    slope, static_cast<double>(c.queries + c.keys) * unit);
+      }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, AttentionTest,
+                         ::testing::Values(Case{DType::F32, false, 6, 9},
+                                           Case{DType::F32, true, 7, 7},
+                                           Case{DType::BF16, false, 9, 5},
+                                           Case{DType::F16, true, 8, 8}));
