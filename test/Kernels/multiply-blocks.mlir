@@ -4,7 +4,7 @@
 
 // One chip's library multiplies codes with scales of blocks.
 
-// WITHOUT: binade.target = #binade.target<{{.*}} multiple = 16>
+// WITHOUT: binade.target = #binade.target<{{.*}}multiple = 16{{[,>]}}
 // WITHOUT-NOT: scaled_matmul
 
 #row = #binade.quantized<f8E4M3FN, per_block<1, 128>, scale = f32, rule = inverse_power>
