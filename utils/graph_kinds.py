@@ -229,17 +229,23 @@ def rounding(g, x):
 KINDS = {
     # Arithmetic on one value.
     "abs": unary("abs"),
+    "atan": unary("atan"),
+    "cos": unary("cos"),
     "erf": unary("erf"),
     "exp": lambda g, x: g.op("exp", [g.op("tanh", [x])]),
+    "expm1": lambda g, x: g.op("expm1", [g.op("tanh", [x])]),
     "gelu": unary("gelu"),
     "gelu_tanh": unary("gelu", "approximate = #binade.approximation<tanh>"),
     "log": lambda g, x: g.op("log", [g.positive(x)]),
+    "log1p": lambda g, x: g.op("log1p", [g.positive(x)]),
     "log_softmax": unary("log_softmax"),
     "neg": unary("neg"),
     "reciprocal": lambda g, x: g.op("reciprocal", [g.positive(x)]),
     "relu": unary("relu"),
     "sigmoid": unary("sigmoid"),
+    "sin": unary("sin"),
     "softmax": unary("softmax"),
+    "softplus": unary("softplus"),
     "sqrt": lambda g, x: g.op("sqrt", [g.positive(x)]),
     "tanh": unary("tanh"),
     # On two or three.

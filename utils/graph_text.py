@@ -8,7 +8,9 @@ import random
 
 PARAMETERS = 4000  # Weights beyond these are shared.
 GROWTH = 3  # Sums and products in a row, before a value is bounded again.
-BOUNDED = {"tanh", "sigmoid", "erf", "softmax", "layer_norm", "batch_norm"}
+BOUNDED = {
+    "tanh", "sigmoid", "erf", "sin", "cos", "atan", "softmax", "layer_norm", "batch_norm"
+}  # fmt: skip
 ROLES = ("parameter", "buffer", "rng", "batch")  # In the order of arguments.
 
 

@@ -117,6 +117,9 @@ TABLE = {
                 lambda z: 1 / even(lambda t: mpmath.sin(2 * PI * t))(z), np.float64),
     "cos-f64": (lambda z: mpmath.cos(2 * PI * mpmath.sqrt(z)), 0, 1 / 64, 4,
                 lambda z: 1 / mpmath.cos(2 * PI * mpmath.sqrt(z)), np.float64),
+    # atan(t) = t q(t^2), t <= 1, in f64
+    "atan-f64": (even(mpmath.atan), 1e-12, 1, 11, lambda z: 1 / even(mpmath.atan)(z),
+                 np.float64),
 }
 # fmt: on
 

@@ -36,6 +36,7 @@ MEANINGS = {
     "opset": "an opset that is not read",
     "value": "a value that has to be known when the model is imported, and is not an input",
     "no tensor": "sequences, optional values and maps",
+    "random": "numbers of a generator, which draws others than the test's",
     "form": "an attribute or input of an op that is imported otherwise",
 }
 

@@ -82,6 +82,7 @@ void mlir::binade::populateExpandMathPatterns(RewritePatternSet &patterns) {
                ExpandUnary<math::ErfOp, expandErf>,
                ExpandUnary<math::SinOp, expandSin>,
                ExpandUnary<math::CosOp, expandCos>,
+               ExpandUnary<math::AtanOp, expandAtan>,
                ExpandUnary<math::RsqrtOp, expandRsqrt>,
                ExpandUnary<math::ExpOp, expandScalarExp, 64>,
                ExpandUnary<math::LogOp, expandScalarLog, 64>, ExpandPowF>(

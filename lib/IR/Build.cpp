@@ -167,6 +167,24 @@ Value mlir::binade::splat(ImplicitLocOpBuilder &b, Value like, double value) {
   return arith::ConstantOp::create(b, number);
 }
 
+// Neither division that has no quotient may run: on a CPU both are traps.
+Value mlir::binade::buildQuotient(ImplicitLocOpBuilder &b, Value lhs,
+                                  Value rhs) {
+  if (isa<FloatType>(getElementTypeOrSelf(lhs.getType())))
+    return arith::DivFOp::create(b, lhs, rhs);
+  Value zero = splat(b, rhs, 0), one = splat(b, rhs, 1);
+  auto is = [&](Value number) -> Value {
+    return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, rhs, number);
+  };
+  Value isZero = is(zero), isMinusOne = is(splat(b, rhs, -1));
+  Value isSpecial = arith::OrIOp::create(b, isZero, isMinusOne);
+  Value divisor = arith::SelectOp::create(b, isSpecial, one, rhs);
+  Value quotient = arith::DivSIOp::create(b, lhs, divisor);
+  Value negated = arith::SubIOp::create(b, zero, lhs);
+  quotient = arith::SelectOp::create(b, isMinusOne, negated, quotient);
+  return arith::SelectOp::create(b, isZero, zero, quotient);
+}
+
 Value mlir::binade::buildComparison(ImplicitLocOpBuilder &b, Value lhs,
                                     Value rhs, Comparison comparison) {
   using FloatIs = arith::CmpFPredicate;

@@ -67,6 +67,13 @@ static double maximum(double x, double y) {
   return x == y ? (std::signbit(x) ? y : x) : std::fmax(x, y);
 }
 
+/// Rounded toward 0; by 0 it is 0, and what overflows wraps around.
+static int64_t divide(int64_t x, int64_t y) {
+  if (y == 0)
+    return 0;
+  return y == -1 ? static_cast<int64_t>(-static_cast<uint64_t>(x)) : x / y;
+}
+
 static bool compare(Comparison comparison, auto x, auto y) {
   switch (comparison) {
   case Comparison::Equal:
@@ -124,6 +131,19 @@ void mlir::binade::addElementwise(Reference &reference) {
   reference.add<SignOp>(sign, exact);
   reference.add<ExpOp>([](double x) { return std::exp(x); });
   reference.add<LogOp>([](double x) { return std::log(x); });
+  reference.add<Expm1Op>([](double x) { return std::expm1(x); });
+  reference.add<Log1pOp>([](double x) { return std::log1p(x); });
+  reference.add<SinOp>([](double x) { return std::sin(x); });
+  reference.add<CosOp>([](double x) { return std::cos(x); });
+  reference.add<AtanOp>([](double x) { return std::atan(x); });
+  reference.add<FloorOp>([](double x) { return std::floor(x); }, exact);
+  reference.add<CeilOp>([](double x) { return std::ceil(x); }, exact);
+  reference.add<RoundOp>([](double x) { return std::nearbyint(x); }, exact);
+  reference.add<SoftplusOp>([](double x) {
+    return std::isnan(x)
+               ? x
+               : std::fmax(x, 0.0) + std::log1p(std::exp(-std::fabs(x)));
+  });
   reference.add<SqrtOp>([](double x) { return std::sqrt(x); }, rounded);
   reference.add<ReciprocalOp>([](double x) { return 1.0 / x; }, rounded);
   reference.add<TanhOp>([](double x) { return std::tanh(x); });
@@ -142,7 +162,7 @@ void mlir::binade::addElementwise(Reference &reference) {
   reference.add<SubOp>(std::minus<double>(), rounded, std::minus<Word>());
   reference.add<MulOp>(std::multiplies<double>(), rounded,
                        std::multiplies<Word>());
-  reference.add<DivOp>(std::divides<double>(), rounded);
+  reference.add<DivOp>(std::divides<double>(), rounded, divide);
   reference.add<PowOp>(power);
   reference.add<MaxOp>(maximum, exact,
                        [](int64_t x, int64_t y) { return std::max(x, y); });
@@ -154,6 +174,7 @@ void mlir::binade::addElementwise(Reference &reference) {
   reference.add<CompareOp>(evaluateCompare);
   reference.add<AndOp>(nullptr, exact, std::bit_and<Word>());
   reference.add<OrOp>(nullptr, exact, std::bit_or<Word>());
+  reference.add<XorOp>(nullptr, exact, std::bit_xor<Word>());
   reference.add<NotOp>(nullptr, exact, [](int64_t x) { return x ^ 1; });
   reference.add<SelectOp>(evaluateSelect);
   reference.add<JoinHalvesOp>(evaluateJoinHalves);

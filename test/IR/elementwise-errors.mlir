@@ -33,9 +33,9 @@ func.func @exp_of_integers(%a: tensor<4xi64>) {
 
 // -----
 
-func.func @quotient_of_integers(%a: tensor<4xi64>, %b: tensor<4xi64>) {
+func.func @angle_of_integers(%a: tensor<4xi64>) {
   // expected-error@+1 {{operand #0 must be statically shaped tensor of floating-point values, but got 'tensor<4xi64>'}}
-  %r = binade.div %a, %b : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi64>
+  %r = binade.sin %a : (tensor<4xi64>) -> tensor<4xi64>
   return
 }
 

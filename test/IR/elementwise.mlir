@@ -28,7 +28,25 @@ func.func @unary(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %9 = binade.sigmoid %8 : (tensor<4x8xf32>) -> tensor<4x8xf32>
   // CHECK-NEXT: binade.relu
   %10 = binade.relu %9 : (tensor<4x8xf32>) -> tensor<4x8xf32>
-  return %10 : tensor<4x8xf32>
+  // CHECK-NEXT: binade.expm1
+  %11 = binade.expm1 %10 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  // CHECK-NEXT: binade.log1p
+  %12 = binade.log1p %11 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  // CHECK-NEXT: binade.sin
+  %13 = binade.sin %12 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  // CHECK-NEXT: binade.cos
+  %14 = binade.cos %13 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  // CHECK-NEXT: binade.atan
+  %15 = binade.atan %14 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  // CHECK-NEXT: binade.softplus
+  %16 = binade.softplus %15 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  // CHECK-NEXT: binade.floor
+  %17 = binade.floor %16 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  // CHECK-NEXT: binade.ceil
+  %18 = binade.ceil %17 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  // CHECK-NEXT: binade.round
+  %19 = binade.round %18 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %19 : tensor<4x8xf32>
 }
 
 // The exact formula is the default and is not printed.

@@ -1,7 +1,8 @@
 """ONNX's node tests, run by Binade as one of ONNX's backends.
 
 Binade compiles for known shapes. Where an input decides one (the axes of a reduction, the
-shape of a Reshape), its value becomes an initializer before the model is imported.
+shape of a Reshape), its value becomes an initializer before the model is imported: the
+input that Binade names or, where it names what a node computed, all few integers.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from reference import BUILD, EVAL, ROOT, safetensors
 
 TRANSLATE = BUILD / "bin" / "binade-translate"
 # What an input that decides a shape is refused with, and the most elements it has.
-UNKNOWN = "it has to be known when the model is imported"
+UNKNOWN = (
+    r"'([^']*)' depends on the data; it has to be known when the model is imported"
+)
 FEW = 64
 
 # What the reference computes, and compiled code does not.
@@ -33,7 +36,8 @@ REASONS = [
     ("element type", r"element type (\w+) is not supported"),
     ("opset", r"(uses ONNX opset \d+|imports no ONNX operator set)"),
     ("value", r"'([^']*)' depends on the data"),
-    ("no tensor", r"(expected a tensor of known rank)"),
+    ("no tensor", r"(expected a tensor of known rank|to be a tensor, got a sequence)"),
+    ("random", r"input '(rng)' of type"),
     ("form", r"(\(\w+\): error: .*)"),
     (NOT_COMPILED, r"(products of f64)"),
 ]
@@ -72,18 +76,25 @@ def find_inputs(model: onnx.ModelProto) -> list[str]:
     return [value.name for value in model.graph.input if value.name not in given]
 
 
-def fix_values(model: onnx.ModelProto, values: dict) -> onnx.ModelProto:
-    """Few integers as initializers."""
+def fix_values(
+    model: onnx.ModelProto, values: dict, name: str
+) -> onnx.ModelProto | None:
+    """Input `name` as an initializer or, where it is none, few integers."""
+    if name in values and values[name].size <= FEW:
+        names = {name}
+    else:
+        names = {
+            name
+            for name, array in values.items()
+            if array.dtype.kind in "iub" and array.size <= FEW
+        }
+    if not names:
+        return None
     fixed = onnx.ModelProto()
     fixed.CopyFrom(model)
-    kept = []
-    for value in model.graph.input:
-        array = values.get(value.name)
-        if array is not None and array.dtype.kind in "iub" and array.size <= FEW:
-            tensor = onnx.numpy_helper.from_array(array, value.name)
-            fixed.graph.initializer.append(tensor)
-        else:
-            kept.append(value)
+    for name in names:
+        fixed.graph.initializer.append(onnx.numpy_helper.from_array(values[name], name))
+    kept = [value for value in model.graph.input if value.name not in names]
     del fixed.graph.input[:]
     fixed.graph.input.extend(kept)
     return fixed
@@ -104,15 +115,18 @@ class BinadeRep(BackendRep):
     def run_in(self, folder: pathlib.Path, values: dict):
         source, module = folder / "model.onnx", folder / "model.mlir"
         onnx.save(self.model, source)
-        try:
-            run_tool(TRANSLATE, "--import-onnx", source, "-o", module)
-        except Refused as refused:
-            if UNKNOWN not in str(refused):
-                raise
-            fixed = fix_values(self.model, values)
-            values = {name: values[name] for name in find_inputs(fixed)}
-            onnx.save(fixed, source)
-            run_tool(TRANSLATE, "--import-onnx", source, "-o", module)
+        model = self.model
+        while True:
+            try:
+                run_tool(TRANSLATE, "--import-onnx", source, "-o", module)
+                break
+            except Refused as refused:
+                unknown = re.search(UNKNOWN, str(refused))
+                model = unknown and fix_values(model, values, unknown[1])
+                if not model:
+                    raise
+            values = {name: values[name] for name in find_inputs(model)}
+            onnx.save(model, source)
         given, out = folder / "in.safetensors", folder / "out.safetensors"
         safetensors.save(given, values)
         run_tool(

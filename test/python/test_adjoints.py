@@ -74,8 +74,10 @@ Q, K, V = numbers(2, 4, 3, seed=4), numbers(2, 4, 3, seed=5), numbers(2, 4, 5, s
 IMAGE = numbers(2, 4, 6, 5, seed=7)
 TRAINING = "axis = 1 : i64, epsilon = 1.0e-5 : f64, training"
 CASES = [
-    *[unary(op, X) for op in ("neg", "abs", "exp", "tanh", "erf", "sigmoid", "relu")],
-    *[unary(op, positive(3, 4)) for op in ("log", "sqrt", "reciprocal")],
+    *[unary(op, X) for op in ("neg", "abs", "exp", "tanh", "erf", "sigmoid", "relu",
+                              "sin", "cos", "atan", "expm1", "softplus")],
+    *[unary(op, positive(3, 4)) for op in ("log", "log1p", "sqrt", "reciprocal")],
+    unary("log1p", numbers(3, 4, low=-0.9, high=0.5), name="negative"),
     unary("reciprocal", -positive(3, 4), name="negative"),
     unary("gelu", X, name="erf"),
     unary("gelu", X, "approximate = #binade.approximation<tanh>", "tanh"),
@@ -106,6 +108,10 @@ CASES = [
          geometry((2, 1), (1, 0), (0, 1), (1, 2), groups=2), "groups"),
     Case("conv", [numbers(2, 7, 3), numbers(4, 3, 3)], (2, 5, 4),
          geometry((1,), (0,), (0,), (1,), last=True), "channels-last"),
+    Case("conv_input_grad", [numbers(2, 6, 3, 4), numbers(6, 2, 3, 2)], IMAGE.shape,
+         geometry((2, 1), (1, 0), (0, 1), (1, 2), groups=2)),
+    Case("conv_weight_grad", [numbers(2, 6, 3, 4), IMAGE], (6, 2, 3, 2),
+         geometry((2, 1), (1, 0), (0, 1), (1, 2), groups=2)),
     Case("softmax", [LOGITS], LOGITS.shape),
     Case("log_softmax", [LOGITS], LOGITS.shape),
     Case("layer_norm", [LOGITS, numbers(6, seed=8), numbers(6, seed=9)], LOGITS.shape,
@@ -121,6 +127,7 @@ CASES = [
     Case("attention", [Q, K, V], V.shape, "scale = 0.6 : f64, causal", "causal",
          others=((2, 4),), tolerance=1e-5),
     Case("gather", [numbers(6, 3), np.array([[1, -1], [1, 0]])], (2, 2, 3)),
+    Case("gather_grad", [numbers(2, 2, 3), np.array([[1, -1], [1, 0]])], (6, 3)),
     Case("cross_entropy", [LOGITS, LABELS], (5,), "ignore_index = -100 : i64",
          others=((5,),), tolerance=1e-4),
     Case("dropout", [numbers(6, 8), RNG], (6, 8), "ratio = 0.4 : f64, stream = 2 : i64"),
@@ -255,6 +262,7 @@ def test_gradients_through_statistics_of_a_batch(tmp_path):
 KINKS = [
     ("abs", "", [[0.0, -0.0, 2.0]], [[0.0, 0.0, 1.0]]),
     ("relu", "", [[0.0, -1.0, 2.0]], [[0.0, 0.0, 1.0]]),
+    ("softplus", "", [[0.0, -800.0, 800.0]], [[0.5, 0.0, 1.0]]),
     ("max", "", [[1.0, 1.0, 0.0], [1.0, 2.0, -1.0]], [[1, 0, 1], [0, 1, 0]]),
     ("min", "", [[1.0, 1.0, 0.0], [1.0, 2.0, -1.0]], [[1, 1, 0], [0, 0, 1]]),
     ("pow", "", [[0.0, 0.0, 2.0], [2.0, 0.0, 0.0]], [[0, 0, 0], [0, 0, np.log(2)]]),
@@ -277,7 +285,10 @@ def test_no_gradient_flows_through_signs_and_comparisons(tmp_path):
     x = numbers(5)
     body = """
   %s = binade.sign %x : (tensor<5xf64>) -> tensor<5xf64>
-  %c = binade.compare %x, %s {comparison = #binade.comparison<less>}
+  %r = binade.round %s : (tensor<5xf64>) -> tensor<5xf64>
+  %f = binade.floor %r : (tensor<5xf64>) -> tensor<5xf64>
+  %e = binade.ceil %f : (tensor<5xf64>) -> tensor<5xf64>
+  %c = binade.compare %x, %e {comparison = #binade.comparison<less>}
     : (tensor<5xf64>, tensor<5xf64>) -> tensor<5xi1>
   %n = binade.cast %c : (tensor<5xi1>) -> tensor<5xf64>
   %y = binade.mul %n, %x : (tensor<5xf64>, tensor<5xf64>) -> tensor<5xf64>

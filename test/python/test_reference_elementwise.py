@@ -27,7 +27,16 @@ UNARY = {
     "abs": (np.abs, ANY),
     "sign": (np.sign, ANY),
     "exp": (np.exp, ANY),
+    "expm1": (np.expm1, ANY),
     "log": (np.log, POSITIVE),
+    "log1p": (np.log1p, POSITIVE),
+    "sin": (np.sin, ANY),
+    "cos": (np.cos, ANY),
+    "atan": (np.arctan, ANY),
+    "floor": (np.floor, ANY),
+    "ceil": (np.ceil, ANY),
+    "round": (np.rint, ANY),
+    "softplus": (lambda x: np.logaddexp(0, x), ANY),
     "sqrt": (np.sqrt, POSITIVE),
     "reciprocal": (lambda x: 1 / x, ANY),
     "tanh": (np.tanh, ANY),
@@ -103,6 +112,34 @@ def test_relu_grad_follows_the_result():
     y = np.array([0, 2, 0, 1e-30, np.nan], np.float32)
     (dx,) = evaluate_op("relu_grad", [dy, y], [(y.shape, np.float32)])
     np.testing.assert_array_equal(dx, [0, 2, 0, 4, 5])
+
+
+def test_quotients_of_integers():
+    """Toward zero, as C has it; what C leaves undefined is defined."""
+    least = np.iinfo(np.int64).min
+    x = np.array([7, -7, 7, -7, 5, -5, 0, least, least])
+    y = np.array([2, 2, -2, -2, 0, 0, 0, -1, 1])
+    (z,) = evaluate_op("div", [x, y], [(x.shape, np.int64)])
+    np.testing.assert_array_equal(z, [3, -3, -3, 3, 0, 0, 0, least, least])
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.int64])
+def test_exclusive_disjunction(dtype):
+    x, y = np.array([0, 0, 1, 1], dtype), np.array([0, 1, 0, 1], dtype)
+    (z,) = evaluate_op("xor", [x, y], [(x.shape, dtype)])
+    np.testing.assert_array_equal(z, x ^ y)
+
+
+def test_halves_are_rounded_to_even():
+    x = np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, np.inf, np.nan], np.float32)
+    (y,) = evaluate_op("round", [x], [(x.shape, np.float32)])
+    np.testing.assert_array_equal(y, [-2, -2, 0, 0, 2, 2, np.inf, np.nan])
+
+
+def test_softplus_is_exact_in_both_tails():
+    x = np.array([-100, -30, 30, 100, -np.inf, np.inf, np.nan], np.float32)
+    (y,) = evaluate_op("softplus", [x], [(x.shape, np.float32)])
+    np.testing.assert_array_equal(y, np.logaddexp(0, *wide(x)).astype(np.float32))
 
 
 def test_special_values():

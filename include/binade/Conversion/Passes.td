@@ -35,7 +35,7 @@ def ExpandMathPass : Pass<"binade-expand-math"> {
   let summary = "replace functions of f32 and f64 by arithmetic";
   let description = [{
     Replaces `math.exp`, `exp2`, `expm1`, `log`, `log2`, `log1p`, `tanh`, `erf`,
-    `sin`, `cos`, `rsqrt` and `powf` on f32 scalars and vectors of any shape by
+    `sin`, `cos`, `atan`, `rsqrt` and `powf` on f32 scalars and vectors of any shape by
     straight-line code of `arith` operations, `math.fma`, `math.sqrt` and the
     like, each of which is one instruction on a CPU with FMA. Nothing calls a
     library, no fast-math flag is set, and a lane's result does not depend on

@@ -102,6 +102,9 @@ Value buildBinary(ImplicitLocOpBuilder &b, Value lhs, Value rhs) {
   return IntegerOp::create(b, lhs, rhs);
 }
 
+/// lhs / rhs; of integers as `div` says, without a trap for any of them.
+Value buildQuotient(ImplicitLocOpBuilder &b, Value lhs, Value rhs);
+
 Value buildComparison(ImplicitLocOpBuilder &b, Value lhs, Value rhs,
                       Comparison comparison);
 Value buildGelu(ImplicitLocOpBuilder &b, Value x, Approximation approximation);

@@ -26,6 +26,7 @@ FloatLanes expandErf(FloatLanes x);
 
 FloatLanes expandSin(FloatLanes x);
 FloatLanes expandCos(FloatLanes x);
+FloatLanes expandAtan(FloatLanes x);
 
 FloatLanes expandRsqrt(FloatLanes x);
 FloatLanes expandPow(FloatLanes x, FloatLanes y);

@@ -1,4 +1,4 @@
-//===- Trigonometric.cpp - sin, cos ---------------------------------------===//
+//===- Trigonometric.cpp - sin, cos, atan ---------------------------------===//
 //
 // Computed in f64 and rounded once. An f32 may be a huge multiple of a turn, so
 // 1 / (2 pi) is held to 203 bits in parts of 29 bits: the product of each with
@@ -74,4 +74,20 @@ FloatLanes mlir::binade::expandSin(FloatLanes x) {
 FloatLanes mlir::binade::expandCos(FloatLanes x) {
   Angle angle = reduce(x);
   return sinOfAngle(angle.r, angle.quarter + 1);
+}
+
+FloatLanes mlir::binade::expandAtan(FloatLanes x) {
+  FloatLanes a = x.resize(64).apply<math::AbsFOp>();
+  // The angle of 1 / a is what is missing to a right angle.
+  BoolLanes isSteep = a > 1.0;
+  FloatLanes t = select(isSteep, a.constant(1.0) / a, a);
+  FloatLanes angle =
+      t * polynomial(t * t, {0x1.ffffffff7ece9p-1, -0x1.555554269f529p-2,
+                             0x1.9999238fb1b3fp-3, -0x1.2489327dd0658p-3,
+                             0x1.c661116e00f3ap-4, -0x1.6fd4a4919b70bp-4,
+                             0x1.28c8e447d75abp-4, -0x1.bca7a2512c4bep-5,
+                             0x1.183ed9a1fc925p-5, -0x1.07f96b666c848p-6,
+                             0x1.3de95b7145a08p-8, -0x1.670788379938cp-11});
+  FloatLanes rest = angle.constant(0x1.921fb54442d18p+0) - angle;
+  return copySign(select(isSteep, rest, angle).resize(32), x);
 }

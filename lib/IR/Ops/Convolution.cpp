@@ -124,16 +124,32 @@ LogicalResult ConvWeightGradOp::verify() {
   return verifyGeometry(*this, getX(), getY(), getGradient());
 }
 
+/// `Op` of the triple (x, weight, y) of which `op` is another function, with
+/// its geometry.
+template <typename Op, typename Like>
+static Value buildSister(ImplicitLocOpBuilder &b, Like op, Type type, Value lhs,
+                         Value rhs) {
+  return Op::create(b, type, lhs, rhs, op.getStrides(), op.getPaddingLow(),
+                    op.getPaddingHigh(), op.getDilations(), op.getGroups(),
+                    op.getChannelsLast(), PrecisionAttr());
+}
+
+template <typename Like>
+static Value buildConv(ImplicitLocOpBuilder &b, Like op, Type type, Value x,
+                       Value weight) {
+  return ConvOp::create(b, type, x, weight, /*bias=*/Value(), op.getStrides(),
+                        op.getPaddingLow(), op.getPaddingHigh(),
+                        op.getDilations(), op.getGroups(), op.getChannelsLast(),
+                        PrecisionAttr());
+}
+
 SmallVector<Value> ConvOp::buildAdjoint(ImplicitLocOpBuilder &b,
                                         ArrayRef<Value> cotangents) {
   Value dy = cotangents.front();
-  Value dx = ConvInputGradOp::create(
-      b, getX().getType(), dy, getWeight(), getStrides(), getPaddingLow(),
-      getPaddingHigh(), getDilations(), getGroups(), getChannelsLast());
-  Value dw = ConvWeightGradOp::create(
-      b, getWeight().getType(), dy, getX(), getStrides(), getPaddingLow(),
-      getPaddingHigh(), getDilations(), getGroups(), getChannelsLast());
-  SmallVector<Value> gradients = {dx, dw};
+  SmallVector<Value> gradients = {
+      buildSister<ConvInputGradOp>(b, *this, getX().getType(), dy, getWeight()),
+      buildSister<ConvWeightGradOp>(b, *this, getWeight().getType(), dy,
+                                    getX())};
   if (getBias()) {
     int64_t rank = cast<RankedTensorType>(dy.getType()).getRank();
     SmallVector<int64_t> axes = llvm::to_vector(llvm::seq<int64_t>(0, rank));
@@ -141,4 +157,20 @@ SmallVector<Value> ConvOp::buildAdjoint(ImplicitLocOpBuilder &b,
     gradients.push_back(ReduceSumOp::create(b, dy, axes));
   }
   return gradients;
+}
+
+SmallVector<Value> ConvInputGradOp::buildAdjoint(ImplicitLocOpBuilder &b,
+                                                 ArrayRef<Value> cotangents) {
+  Value dx = cotangents.front();
+  return {buildConv(b, *this, getGradient().getType(), dx, getWeight()),
+          buildSister<ConvWeightGradOp>(b, *this, getWeight().getType(),
+                                        getGradient(), dx)};
+}
+
+SmallVector<Value> ConvWeightGradOp::buildAdjoint(ImplicitLocOpBuilder &b,
+                                                  ArrayRef<Value> cotangents) {
+  Value dweight = cotangents.front();
+  return {buildConv(b, *this, getGradient().getType(), getX(), dweight),
+          buildSister<ConvInputGradOp>(b, *this, getX().getType(),
+                                       getGradient(), dweight)};
 }

@@ -62,6 +62,13 @@ SmallVector<Value> GatherOp::buildAdjoint(ImplicitLocOpBuilder &b,
           Value()};
 }
 
+SmallVector<Value> GatherGradOp::buildAdjoint(ImplicitLocOpBuilder &b,
+                                              ArrayRef<Value> cotangents) {
+  return {
+      GatherOp::create(b, cotangents.front(), getIndices(), PrecisionAttr()),
+      Value()};
+}
+
 LogicalResult GatherGradOp::verify() {
   auto gradient = cast<RankedTensorType>(getGradient().getType());
   auto indices = cast<RankedTensorType>(getIndices().getType());

@@ -5,56 +5,23 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Arithmetic.h"
 #include "OpTable.h"
 
 using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
-namespace {
-/// Arithmetic on tensors of the type of the node's first input.
-struct Arithmetic {
-  explicit Arithmetic(Node &node)
-      : b(node.b), x(node.getInput(0)), type(node.getType(0)) {}
-
-  Value splat(double value) { return buildSplat(b, type, value); }
-  Value add(Value lhs, double rhs) { return AddOp::create(b, lhs, splat(rhs)); }
-  Value mul(Value lhs, double rhs) {
-    return rhs == 1.0 ? lhs : MulOp::create(b, lhs, splat(rhs));
-  }
-  Value div(Value lhs, double rhs) {
-    return rhs == 1.0 ? lhs : DivOp::create(b, lhs, splat(rhs));
-  }
-  Value compare(Value lhs, Comparison comparison, double rhs) {
-    return CompareOp::create(b, lhs, splat(rhs), comparison);
-  }
-  Value select(Value condition, Value lhs, Value rhs) {
-    return SelectOp::create(b, condition, lhs, rhs);
-  }
-  /// e^x - 1 for x <= 0, and 0 elsewhere.
-  Value decay(Value exponent) {
-    Value below = MinOp::create(b, exponent, splat(0.0));
-    return add(ExpOp::create(b, below), -1.0);
-  }
-  /// max(0, min(1, alpha x + beta))
-  Value ramp(double alpha, double beta) {
-    Value y = add(mul(x, alpha), beta);
-    return MaxOp::create(b, MinOp::create(b, y, splat(1.0)), splat(0.0));
-  }
-
-  ImplicitLocOpBuilder &b;
-  Value x;
-  RankedTensorType type;
-};
-} // namespace
-
-/// `build` gets what it computes with; of floats only.
-static LogicalResult importFunction(Node &node,
-                                    function_ref<Value(Arithmetic &)> build) {
+LogicalResult mlir::binade::importer::importFunction(
+    Node &node, function_ref<Value(Arithmetic &)> build) {
   if (failed(requireFloats(node)))
     return failure();
-  Arithmetic arithmetic(node);
-  return node.setResult(build(arithmetic));
+  Value x = node.getInput(0);
+  Type element = node.getElement(0);
+  if (element.getIntOrFloatBitWidth() < 32)
+    x = buildCast(node.b, x, node.b.getF32Type());
+  Arithmetic arithmetic(node.b, x);
+  return node.setResult(buildCast(node.b, build(arithmetic), element));
 }
 
 /// gamma alpha (e^x - 1) below 0, gamma x elsewhere.
@@ -102,7 +69,8 @@ LogicalResult mlir::binade::importer::importPRelu(Node &node) {
                             << " to " << node.getType(0);
   return importFunction(node, [&](Arithmetic &a) {
     Value isNegative = a.compare(a.x, Comparison::Less, 0.0);
-    Value sloping = MulOp::create(a.b, a.x, sides->back());
+    Value slopes = buildCast(a.b, sides->back(), a.type.getElementType());
+    Value sloping = MulOp::create(a.b, a.x, slopes);
     return a.select(isNegative, sloping, a.x);
   });
 }
@@ -149,5 +117,25 @@ LogicalResult mlir::binade::importer::importShrink(Node &node) {
           isAbove = a.compare(a.x, Comparison::Greater, lambda);
     Value above = a.select(isAbove, a.add(a.x, -bias), a.splat(0.0));
     return a.select(isBelow, a.add(a.x, bias), above);
+  });
+}
+
+/// x tanh(softplus(x))
+LogicalResult mlir::binade::importer::importMish(Node &node) {
+  return importFunction(node, [](Arithmetic &a) {
+    return a.mul(a.x, TanhOp::create(a.b, SoftplusOp::create(a.b, a.x)));
+  });
+}
+
+/// a sigmoid(alpha a) b
+LogicalResult mlir::binade::importer::importSwiGLU(Node &node) {
+  double alpha = node.getFloat("alpha", 1.0f);
+  if (node.getType(1) != node.getType(0))
+    return node.emitError() << "expected two inputs of one type, got "
+                            << node.getType(0) << " and " << node.getType(1);
+  return importFunction(node, [&](Arithmetic &a) {
+    Value gate = a.mul(a.x, SigmoidOp::create(a.b, a.mul(a.x, alpha)));
+    return a.mul(gate,
+                 buildCast(a.b, node.getInput(1), a.type.getElementType()));
   });
 }

@@ -1,9 +1,8 @@
 //===- Constants.cpp - Ops that are known at import -----------------------===//
 
 #include "Evaluate.h"
+#include "Indexing.h"
 #include "OpTable.h"
-#include "mlir/Dialect/Traits.h"
-#include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "onnx-ml.pb.h"
 
 using namespace mlir;
@@ -81,6 +80,28 @@ LogicalResult mlir::binade::importer::importConstantOfShape(Node &node) {
   return setConstant(node, DenseElementsAttr::get(*type, Attribute(value)));
 }
 
+/// 1 along diagonal `k`, 0 elsewhere.
+LogicalResult mlir::binade::importer::importEyeLike(Node &node) {
+  ImplicitLocOpBuilder &b = node.b;
+  int64_t k = node.getInt("k", 0);
+  Type element = node.getElement(0);
+  if (node.hasAttribute("dtype"))
+    element = getElementType(b.getContext(), node.getInt("dtype", 0));
+  if (!element)
+    return node.emitError() << describeElementType(node.getInt("dtype", 0));
+  RankedTensorType type = node.getType(0).clone(element);
+  constexpr int64_t kMost = int64_t(1) << 48;
+  if (type.getRank() != 2 || k < -kMost || k > kMost)
+    return node.emitError() << "expected a matrix and one of its diagonals, "
+                            << "got " << node.getType(0) << " and " << k;
+  Value row = buildPlaces(b, type, 0), column = buildPlaces(b, type, 1);
+  Value shift = buildSplat(b, row.getType(), static_cast<double>(k));
+  Value isOn = CompareOp::create(b, AddOp::create(b, row, shift), column,
+                                 Comparison::Equal);
+  return node.setResult(SelectOp::create(b, isOn, buildSplat(b, type, 1.0),
+                                         buildSplat(b, type, 0.0)));
+}
+
 LogicalResult mlir::binade::importer::importShape(Node &node) {
   ArrayRef<int64_t> shape = node.getShape(0);
   int64_t rank = shape.size();
@@ -103,6 +124,8 @@ LogicalResult mlir::binade::importer::importRange(Node &node) {
       return node.emitError()
              << "expected scalars of one type, got " << node.getType(0)
              << " and " << node.getType(index);
+    if (failed(node.requireConstant(index, "bound")))
+      return failure();
     bounds.push_back(unpack(node.getConstant(index)));
   }
   bool isFloat = node.hasFloats(0);
@@ -126,65 +149,22 @@ LogicalResult mlir::binade::importer::importRange(Node &node) {
   return setConstant(node, pack(result));
 }
 
-//===----------------------------------------------------------------------===//
-// Functions of constants that the dialect does not have
-//===----------------------------------------------------------------------===//
-
-static LogicalResult mapFloats(Node &node, double (*function)(double)) {
-  if (failed(requireFloats(node)))
-    return failure();
-  Elements elements = unpack(node.getConstant(0));
-  for (Number &number : elements.numbers)
-    number.f = function(number.f);
-  return setConstant(node, pack(elements));
-}
-
-LogicalResult mlir::binade::importer::importCos(Node &node) {
-  return mapFloats(node, std::cos);
-}
-
-LogicalResult mlir::binade::importer::importSin(Node &node) {
-  return mapFloats(node, std::sin);
-}
-
-/// Combines two constants of integers.
-static LogicalResult
-mapIntegers(Node &node, function_ref<int64_t(int64_t, int64_t)> combine) {
-  if (!node.getConstant(0) || !node.getConstant(1) || node.hasFloats(0) ||
-      node.getElement(0) != node.getElement(1))
-    return node.emitError() << "is supported on integer constants only, got "
-                            << node.getType(0) << " and " << node.getType(1);
-  SmallVector<int64_t> shape;
-  if (!OpTrait::util::getBroadcastedShape(node.getShape(0), node.getShape(1),
-                                          shape) ||
-      !node.graph.spend(ShapedType::getNumElements(shape)))
-    return node.emitError() << "cannot combine " << node.getType(0) << " and "
-                            << node.getType(1);
-  Elements lhs = broadcast(unpack(node.getConstant(0)), shape);
-  Elements rhs = broadcast(unpack(node.getConstant(1)), shape);
-  Elements result{lhs.type, {}};
-  for (int64_t i = 0; i < lhs.type.getNumElements(); ++i) {
-    if (rhs[i].i == 0)
-      return node.emitError() << "divides by zero";
-    result.numbers.push_back({.i = combine(lhs[i].i, rhs[i].i)});
-  }
-  return setConstant(node, pack(result));
-}
-
-LogicalResult mlir::binade::importer::importIntegerQuotient(Node &node) {
-  return mapIntegers(node, [](int64_t lhs, int64_t rhs) {
-    return rhs == -1 ? static_cast<int64_t>(-static_cast<uint64_t>(lhs))
-                     : lhs / rhs;
-  });
-}
-
-LogicalResult mlir::binade::importer::importMod(Node &node) {
-  bool hasSignOfDividend = node.getInt("fmod", 0);
-  return mapIntegers(node, [&](int64_t lhs, int64_t rhs) {
-    int64_t rest = rhs == -1 ? 0 : lhs % rhs;
-    bool isOther = rest != 0 && (rest < 0) != (rhs < 0);
-    return isOther && !hasSignOfDividend ? rest + rhs : rest;
-  });
+/// Input 0, and 0 on the other side of `diagonal`, counted from the main one to
+/// the right.
+static Value buildTriangle(Node &node, int64_t diagonal, bool isUpper) {
+  ImplicitLocOpBuilder &b = node.b;
+  RankedTensorType type = node.getType(0);
+  Value row = buildPlaces(b, type, type.getRank() - 2);
+  Value column = buildPlaces(b, type, type.getRank() - 1);
+  // Beyond this nothing is cut, or all.
+  int64_t most = int64_t(1) << 48;
+  Value start = buildSplat(
+      b, row.getType(), static_cast<double>(std::clamp(diagonal, -most, most)));
+  Value isKept = CompareOp::create(b, column, AddOp::create(b, row, start),
+                                   isUpper ? Comparison::GreaterEqual
+                                           : Comparison::LessEqual);
+  return SelectOp::create(b, isKept, node.getInput(0),
+                          buildSplat(b, type, 0.0));
 }
 
 LogicalResult mlir::binade::importer::importTrilu(Node &node) {
@@ -194,14 +174,15 @@ LogicalResult mlir::binade::importer::importTrilu(Node &node) {
   int64_t diagonal = 0;
   if (node.hasInput(1)) {
     FailureOr<SmallVector<int64_t>> k = node.getIntegers(1, "k");
-    if (failed(k) || k->size() != 1)
+    if (failed(k))
       return failure();
+    if (k->size() != 1)
+      return node.emitError() << "expected one diagonal, got [" << *k << "]";
     diagonal = k->front();
   }
   bool isUpper = node.getInt("upper", 1);
-  if (!node.graph.spend(type.getNumElements()))
-    return node.emitError()
-           << "is too large to be computed at import: " << type;
+  if (!node.getConstant(0) || !node.graph.spend(type.getNumElements()))
+    return node.setResult(buildTriangle(node, diagonal, isUpper));
   Elements from = unpack(node.getConstant(0)), result{type, {}};
   int64_t rows = type.getDimSize(type.getRank() - 2),
           columns = type.getDimSize(type.getRank() - 1);
@@ -210,32 +191,5 @@ LogicalResult mlir::binade::importer::importTrilu(Node &node) {
     bool isKept = isUpper ? offset >= diagonal : offset <= diagonal;
     result.numbers.push_back(isKept ? from[i] : Number{.i = 0});
   }
-  return setConstant(node, pack(result));
-}
-
-LogicalResult mlir::binade::importer::reduceIntegers(
-    Node &node, ArrayRef<int64_t> axes, ArrayRef<int64_t> shape,
-    function_ref<int64_t(int64_t, int64_t)> combine) {
-  if (!node.getConstant(0))
-    return node.emitError() << "of integers is supported on constants only, "
-                            << "got " << node.getType(0);
-  Elements from = unpack(node.getConstant(0));
-  if (from.type.getNumElements() == 0)
-    return node.emitError() << "of no elements is not supported";
-  SmallVector<int64_t> kept, strides = computeStrides(from.type.getShape());
-  for (auto [axis, size] : llvm::enumerate(from.type.getShape()))
-    kept.push_back(llvm::is_contained(axes, axis) ? 1 : size);
-  SmallVector<int64_t> keptStrides = computeStrides(kept);
-  std::vector<std::optional<int64_t>> sums(ShapedType::getNumElements(kept));
-  for (int64_t i = 0; i < from.type.getNumElements(); ++i) {
-    SmallVector<int64_t> index = delinearize(i, strides);
-    for (int64_t axis : axes)
-      index[axis] = 0;
-    std::optional<int64_t> &sum = sums[linearize(index, keptStrides)];
-    sum = sum ? combine(*sum, from[i].i) : from[i].i;
-  }
-  Elements result{from.type.clone(shape), {}};
-  for (std::optional<int64_t> sum : sums)
-    result.numbers.push_back({.i = *sum});
   return setConstant(node, pack(result));
 }

@@ -85,16 +85,18 @@ static Value broadcastBatch(ImplicitLocOpBuilder &b, Side side,
   return broadcastTo(b, side.value, shape);
 }
 
-/// As numpy.matmul. A matrix on the right multiplies all rows of a batch at
-/// once.
-LogicalResult mlir::binade::importer::importMatMul(Node &node) {
+/// A matrix on the right multiplies all rows of a batch at once.
+FailureOr<Value> mlir::binade::importer::buildProduct(Node &node, Value left,
+                                                      Value right) {
   ImplicitLocOpBuilder &b = node.b;
-  RankedTensorType lhsType = node.getType(0), rhsType = node.getType(1);
+  auto lhsType = cast<RankedTensorType>(left.getType()),
+       rhsType = cast<RankedTensorType>(right.getType());
   auto reject = [&]() {
     return node.emitError()
            << "cannot multiply " << lhsType << " and " << rhsType;
   };
-  if (!node.hasFloats(0) || node.getElement(0) != node.getElement(1))
+  if (!isa<FloatType>(lhsType.getElementType()) ||
+      lhsType.getElementType() != rhsType.getElementType())
     return node.emitError() << "expected two sides of one floating-point type, "
                             << "got " << lhsType << " and " << rhsType;
   if (lhsType.getRank() == 0 || rhsType.getRank() == 0)
@@ -103,17 +105,16 @@ LogicalResult mlir::binade::importer::importMatMul(Node &node) {
   ArrayRef<int64_t> lhsShape = lhsType.getShape(),
                     rhsShape = rhsType.getShape();
   bool isRow = lhsShape.size() == 1, isColumn = rhsShape.size() == 1;
-  Side lhs = isRow ? Side{buildReshape(b, node.getInput(0), {1, lhsShape[0]})}
-                   : getSide(node.getInput(0));
-  Side rhs = isColumn
-                 ? Side{buildReshape(b, node.getInput(1), {rhsShape[0], 1})}
-                 : getSide(node.getInput(1));
+  Side lhs =
+      isRow ? Side{buildReshape(b, left, {1, lhsShape[0]})} : getSide(left);
+  Side rhs = isColumn ? Side{buildReshape(b, right, {rhsShape[0], 1})}
+                      : getSide(right);
   int64_t depth = lhsShape.back();
   if (depth != rhsShape[isColumn ? 0 : rhsShape.size() - 2])
     return reject();
   SmallVector<int64_t> result;
-  auto multiply = [&](Value left, Value right) -> Value {
-    return MatmulOp::create(b, left, right, Value(), lhs.isTransposed,
+  auto multiply = [&](Value x, Value y) -> Value {
+    return MatmulOp::create(b, x, y, Value(), lhs.isTransposed,
                             rhs.isTransposed, PrecisionAttr());
   };
   auto finish = [&](Value product, ArrayRef<int64_t> batch) {
@@ -122,12 +123,12 @@ LogicalResult mlir::binade::importer::importMatMul(Node &node) {
       result.push_back(lhsShape[lhsShape.size() - 2]);
     if (!isColumn)
       result.push_back(rhsShape.back());
-    return node.setResult(buildReshape(b, product, result));
+    return buildReshape(b, product, result);
   };
   ArrayRef<int64_t> lhsBatch = lhs.getShape().drop_back(2),
                     rhsBatch = rhs.getShape().drop_back(2);
   if (rhsBatch.empty() && !lhsBatch.empty()) {
-    lhs = {node.getInput(0)}; // Rows lie one after the other.
+    lhs = {left}; // Rows lie one after the other.
     int64_t rows = ShapedType::getNumElements(lhsShape.drop_back());
     Value flat = buildReshape(b, lhs.value, {rows, depth});
     return finish(multiply(flat, rhs.value), lhsBatch);
@@ -138,4 +139,10 @@ LogicalResult mlir::binade::importer::importMatMul(Node &node) {
   return finish(
       multiply(broadcastBatch(b, lhs, batch), broadcastBatch(b, rhs, batch)),
       batch);
+}
+
+LogicalResult mlir::binade::importer::importMatMul(Node &node) {
+  FailureOr<Value> product =
+      buildProduct(node, node.getInput(0), node.getInput(1));
+  return failed(product) ? failure() : node.setResult(*product);
 }

@@ -88,16 +88,105 @@ LogicalResult mlir::binade::importer::importAbs(Node &node) {
       MaxOp::create(node.b, x, SubOp::create(node.b, zero, x)));
 }
 
-/// Integer quotients truncate; only shape arithmetic has them.
+/// Fails where input 1 is constant integers one of which is zero.
+static LogicalResult requireNoZero(Node &node) {
+  DenseElementsAttr divisors = node.getConstant(1);
+  if (!divisors || node.hasFloats(1) ||
+      llvm::none_of(divisors.getValues<APInt>(),
+                    [](const APInt &number) { return number.isZero(); }))
+    return success();
+  return node.emitError() << "divides by zero";
+}
+
 LogicalResult mlir::binade::importer::importDiv(Node &node) {
-  if (node.hasFloats(0))
-    return importBinary<DivOp>(node);
-  return importIntegerQuotient(node);
+  if (failed(requireNoZero(node)))
+    return failure();
+  return importBinary<DivOp>(node);
+}
+
+/// What is left of x after whole multiples of y, which `quotient` counts.
+static Value buildRest(ImplicitLocOpBuilder &b, Value x, Value y,
+                       Value quotient) {
+  return SubOp::create(b, x, MulOp::create(b, quotient, y));
+}
+
+/// The remainder of f64 with the sign of the dividend: exact for what has at
+/// most 24 bits while the quotient is below 2^28.
+static Value buildFloatRest(ImplicitLocOpBuilder &b, Value x, Value y) {
+  Value zero = buildSplat(b, x.getType(), 0.0);
+  Value quotient = DivOp::create(b, x, y);
+  Value isNegative = CompareOp::create(b, quotient, zero, Comparison::Less);
+  quotient = SelectOp::create(b, isNegative, CeilOp::create(b, quotient),
+                              FloorOp::create(b, quotient));
+  Value rest = buildRest(b, x, y, quotient);
+  // Nothing is taken away by multiples of infinity.
+  Value infinity = buildSplat(b, x.getType(), INFINITY);
+  Value isInfinite =
+      CompareOp::create(b, AbsOp::create(b, y), infinity, Comparison::Equal);
+  Value isFinite =
+      CompareOp::create(b, AbsOp::create(b, x), infinity, Comparison::Less);
+  rest = SelectOp::create(b, AndOp::create(b, isInfinite, isFinite), x, rest);
+  return rest;
+}
+
+LogicalResult mlir::binade::importer::importMod(Node &node) {
+  ImplicitLocOpBuilder &b = node.b;
+  bool hasSignOfDividend = node.getInt("fmod", 0);
+  FailureOr<SmallVector<Value>> sides = broadcastInputs(node);
+  if (failed(sides) || failed(requireNoZero(node)))
+    return failure();
+  Value x = sides->front(), y = sides->back();
+  Value rest;
+  if (node.hasFloats(0)) {
+    x = buildCast(b, x, b.getF64Type()), y = buildCast(b, y, b.getF64Type());
+    rest = buildFloatRest(b, x, y);
+  } else {
+    rest = buildRest(b, x, y, DivOp::create(b, x, y));
+  }
+  if (!hasSignOfDividend) {
+    // With the sign of the divisor: one multiple more where they differ.
+    Value zero = buildSplat(b, x.getType(), 0.0);
+    auto compare = [&](Value z, Comparison comparison) -> Value {
+      return CompareOp::create(b, z, zero, comparison);
+    };
+    Value isOther = XorOp::create(b, compare(rest, Comparison::Less),
+                                  compare(y, Comparison::Less));
+    Value isZero = compare(rest, Comparison::Equal);
+    isOther = AndOp::create(b, isOther, NotOp::create(b, isZero));
+    rest = SelectOp::create(b, isOther, AddOp::create(b, rest, y), rest);
+  }
+  return node.setResult(buildCast(b, rest, node.getElement(0)));
+}
+
+/// x to the power of a constant integer, by repeated squares.
+static LogicalResult importIntegerPower(Node &node) {
+  ImplicitLocOpBuilder &b = node.b;
+  DenseElementsAttr exponents = node.getConstant(1);
+  if (!exponents || !exponents.isSplat() || node.hasFloats(1))
+    return node.emitError() << "of integers needs one constant integer as "
+                               "exponent, got "
+                            << node.getType(0) << " and " << node.getType(1);
+  int64_t exponent = exponents.getSplatValue<APInt>().getSExtValue();
+  FailureOr<SmallVector<int64_t>> shape =
+      getCommonShape(node, node.getInputs());
+  if (failed(shape))
+    return failure();
+  if (exponent < 0)
+    return node.emitError() << "of integers needs an exponent of at least 0, "
+                            << "got " << exponent;
+  Value square = broadcastTo(b, node.getInput(0), *shape);
+  Value power = buildSplat(b, square.getType(), 1.0);
+  for (; exponent > 0; exponent /= 2) {
+    if (exponent % 2 != 0)
+      power = MulOp::create(b, power, square);
+    square = MulOp::create(b, square, square);
+  }
+  return node.setResult(power);
 }
 
 LogicalResult mlir::binade::importer::importPow(Node &node) {
-  if (failed(requireFloats(node)))
-    return failure();
+  if (!node.hasFloats(0))
+    return importIntegerPower(node);
   Value base = node.getInput(0), exponent = node.getInput(1);
   exponent = buildCast(node.b, exponent, node.getElement(0));
   FailureOr<SmallVector<int64_t>> shape =
@@ -152,6 +241,11 @@ LogicalResult mlir::binade::importer::importComparison(Node &node,
 
 LogicalResult mlir::binade::importer::importNot(Node &node) {
   return node.setResult(NotOp::create(node.b, node.getInput(0)));
+}
+
+LogicalResult mlir::binade::importer::importBitwiseNot(Node &node) {
+  Value ones = buildSplat(node.b, node.getType(0), -1.0);
+  return node.setResult(XorOp::create(node.b, node.getInput(0), ones));
 }
 
 LogicalResult mlir::binade::importer::importWhere(Node &node) {

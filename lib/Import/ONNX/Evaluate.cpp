@@ -178,6 +178,13 @@ static std::optional<Elements> evaluateMovement(Operation *op,
 
 using Arguments = ArrayRef<Number>;
 
+/// As `binade.div` has it.
+static int64_t divide(int64_t x, int64_t y) {
+  if (y == 0)
+    return 0;
+  return y == -1 ? static_cast<int64_t>(-static_cast<uint64_t>(x)) : x / y;
+}
+
 /// The function of one element; empty for other ops.
 static std::function<Number(Arguments)> getFunction(Operation *op) {
   auto from = cast<RankedTensorType>(op->getOperand(0).getType());
@@ -247,8 +254,12 @@ static std::function<Number(Arguments)> getFunction(Operation *op) {
       .Case([&](SubOp) { return binary(std::minus<>()); })
       .Case([&](MulOp) { return binary(std::multiplies<>()); })
       .Case([&](DivOp) {
-        return Function(
-            [](Arguments x) { return Number{.f = x[0].f / x[1].f}; });
+        return isFloating ? Function([](Arguments x) {
+          return Number{.f = x[0].f / x[1].f};
+        })
+                          : Function([](Arguments x) {
+                              return Number{.i = divide(x[0].i, x[1].i)};
+                            });
       })
       .Case([&](PowOp) {
         return Function(
@@ -260,6 +271,16 @@ static std::function<Number(Arguments)> getFunction(Operation *op) {
       .Case([&](AbsOp) { return unary([](double x) { return std::fabs(x); }); })
       .Case(
           [&](SqrtOp) { return unary([](double x) { return std::sqrt(x); }); })
+      .Case([&](SinOp) { return unary([](double x) { return std::sin(x); }); })
+      .Case([&](CosOp) { return unary([](double x) { return std::cos(x); }); })
+      .Case([&](FloorOp) {
+        return unary([](double x) { return std::floor(x); });
+      })
+      .Case(
+          [&](CeilOp) { return unary([](double x) { return std::ceil(x); }); })
+      .Case([&](RoundOp) {
+        return unary([](double x) { return std::nearbyint(x); });
+      })
       .Case([&](ExpOp) { return unary([](double x) { return std::exp(x); }); })
       .Case([&](LogOp) { return unary([](double x) { return std::log(x); }); })
       .Case(
@@ -281,6 +302,10 @@ static std::function<Number(Arguments)> getFunction(Operation *op) {
           else
             return x;
         });
+      })
+      .Case([&](XorOp) {
+        return Function(
+            [](Arguments x) { return Number{.i = x[0].i ^ x[1].i}; });
       })
       .Case([&](NotOp) {
         return Function([](Arguments x) { return Number{.i = x[0].i ^ 1}; });

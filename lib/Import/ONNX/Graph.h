@@ -27,6 +27,15 @@ public:
   Value lookup(StringRef name) const { return values.lookup(name); }
   void define(StringRef name, Value value) { values[name] = value; }
 
+  /// The tensors of a name that is a sequence; null for another.
+  const SmallVector<Value> *lookupSequence(StringRef name) const {
+    auto found = sequences.find(name);
+    return found == sequences.end() ? nullptr : &found->second;
+  }
+  void defineSequence(StringRef name, ArrayRef<Value> tensors) {
+    sequences[name] = SmallVector<Value>(tensors);
+  }
+
   /// Whether a node that is imported, or the graph's outputs, read `name`.
   bool isUsed(StringRef name) const { return used.contains(name); }
 
@@ -60,6 +69,7 @@ private:
   const llvm::StringSet<> &used;
   func::FuncOp function;
   llvm::StringMap<Value> values;
+  llvm::StringMap<SmallVector<Value>> sequences;
   llvm::StringMap<Value> updatedBuffers;
   int64_t streams = 0;
   uint64_t evaluatedBytes = 0;

@@ -30,7 +30,7 @@ public:
   FailureOr<OwningOpRef<ModuleOp>> run();
 
 private:
-  LogicalResult checkOps(const Initializers &initializers);
+  LogicalResult checkOps();
   void createFunction();
   LogicalResult addBatch(Graph &graph);
   LogicalResult importNodes(Graph &graph);
@@ -54,23 +54,12 @@ private:
 //===----------------------------------------------------------------------===//
 
 /// Reports every kind of op that cannot be imported, before anything is built.
-/// An op without a counterpart is fine where its operands are constants.
-LogicalResult Importer::checkOps(const Initializers &initializers) {
+LogicalResult Importer::checkOps() {
   const ::onnx::GraphProto &graph = model.getGraph();
-  llvm::StringSet<> constants;
   llvm::MapVector<StringAttr, SmallVector<unsigned>> unknown;
   for (unsigned index : order) {
     const auto &node = graph.node(index);
-    const OpRow *row = findOp(node.domain(), node.op_type(), model.getOpset());
-    bool isConstant = node.op_type() == "Shape" || node.op_type() == "Size" ||
-                      llvm::all_of(node.input(), [&](const std::string &name) {
-                        return name.empty() || constants.contains(name) ||
-                               initializers.isConstant(name);
-                      });
-    if (isConstant)
-      for (const std::string &name : node.output())
-        constants.insert(name);
-    if (!row || (row->operands == Operands::Constants && !isConstant)) {
+    if (!findOp(node.domain(), node.op_type(), model.getOpset())) {
       std::string name = node.op_type();
       if (!node.domain().empty())
         name = node.domain() + "." + name;
@@ -98,10 +87,6 @@ LogicalResult Importer::checkOps(const Initializers &initializers) {
         });
     if (nodes.size() > kShown)
       note << ", ...";
-    if (const OpRow *row = findOp("", name, model.getOpset());
-        row && row->operands == Operands::Constants)
-      note << " (known for constants only; --fold makes a constant of a "
-              "parameter)";
     if (llvm::any_of(model.getProto().functions(), [&](const auto &function) {
           return function.domain() + "." + function.name() == name;
         }))
@@ -185,12 +170,13 @@ LogicalResult Importer::importNodes(Graph &graph) {
                << (row.maxInputs == row.minInputs ? "" : " or more")
                << " inputs, got " << node.getNumInputs();
     SmallVector<Value> inputs = node.getInputs();
+    for (unsigned input = row.takesSequence; input < inputs.size(); ++input)
+      if (node.hasInput(input) && !inputs[input])
+        return node.emitError()
+               << "expected " << quote(node.getInputName(input))
+               << " to be a tensor, got a sequence";
     bool isConstant = llvm::all_of(
         inputs, [](Value input) { return !input || getElements(input); });
-    if (row.operands == Operands::Constants && !isConstant)
-      return node.emitError()
-             << "is supported on constants only, and these are too large to "
-                "be computed at import";
     Operation *last = block.getTerminator()->getPrevNode();
     if (failed(row.import(node)) || failed(node.checkAttributes()))
       return failure();
@@ -200,7 +186,8 @@ LogicalResult Importer::importNodes(Graph &graph) {
     for (auto [output, value] : llvm::enumerate(node.getOutputs())) {
       if (!node.hasOutput(output))
         continue;
-      if (!value && graph.isUsed(proto.output(output)))
+      if (!value && graph.isUsed(proto.output(output)) &&
+          !graph.lookupSequence(proto.output(output)))
         return node.emitError() << "has no output " << output;
       if (value)
         graph.define(proto.output(output), value);
@@ -294,6 +281,9 @@ LogicalResult Importer::addResults(Graph &graph) {
     addResult(function, Role::Metric, kLossName, *loss);
   for (const auto &output : model.getGraph().output()) {
     Value value = graph.lookup(output.name());
+    if (!value)
+      return model.emitError() << "expected output " << quote(output.name())
+                               << " to be a tensor, got a sequence";
     if (failed(dimensions.check(model, output,
                                 cast<RankedTensorType>(value.getType()))))
       return failure();
@@ -318,7 +308,7 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run() {
   Initializers initializers(model, *metadata);
   if (failed(initializers.classify(order, used, dimensions, tensors, options,
                                    report)) ||
-      failed(checkOps(initializers)))
+      failed(checkOps()))
     return failure();
   createFunction();
   Graph graph(model, *metadata, tensors, used, function);

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Indexing.h"
 #include "OpTable.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 
@@ -12,10 +13,10 @@ using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
-/// Integers of `type`, each the place along `axis` where it stands.
-static Value buildPlaces(ImplicitLocOpBuilder &b, RankedTensorType type,
-                         int64_t axis) {
-  return IotaOp::create(b, type, b.getI64IntegerAttr(axis));
+Value mlir::binade::importer::buildPlaces(ImplicitLocOpBuilder &b,
+                                          RankedTensorType type, int64_t axis) {
+  return IotaOp::create(b, type.clone(b.getI64Type()),
+                        b.getI64IntegerAttr(axis));
 }
 
 /// `indices` counted from the front of an axis of `length`.
@@ -36,7 +37,8 @@ static Value checkIndices(ImplicitLocOpBuilder &b, Value indices,
                               IntegerAttr());
 }
 
-static LogicalResult requireIndices(Node &node, unsigned index) {
+LogicalResult mlir::binade::importer::requireIndices(Node &node,
+                                                     unsigned index) {
   Type element = node.getElement(index);
   if (element.isInteger(32) || element.isInteger(64))
     return success();
@@ -44,13 +46,77 @@ static LogicalResult requireIndices(Node &node, unsigned index) {
                           << node.getType(index);
 }
 
-static Value times(ImplicitLocOpBuilder &b, Value x, int64_t factor) {
+Value mlir::binade::importer::times(ImplicitLocOpBuilder &b, Value x,
+                                    int64_t factor) {
   return MulOp::create(b, x,
                        buildSplat(b, x.getType(), static_cast<double>(factor)));
 }
 
+Value mlir::binade::importer::getPlaces(Node &node, unsigned index,
+                                        int64_t length) {
+  Value places = buildCast(node.b, node.getInput(index), node.b.getI64Type());
+  return countFromFront(node.b, checkIndices(node.b, places, length), length);
+}
+
+//===----------------------------------------------------------------------===//
+// Elements along an axis
+//===----------------------------------------------------------------------===//
+
+Value mlir::binade::importer::numberElements(ImplicitLocOpBuilder &b,
+                                             ArrayRef<int64_t> shape,
+                                             Value places, int64_t axis) {
+  auto type = cast<RankedTensorType>(places.getType());
+  SmallVector<int64_t> strides = computeStrides(shape);
+  Value number = times(b, places, strides[axis]);
+  for (int64_t other = 0; other < type.getRank(); ++other)
+    if (other != axis && type.getDimSize(other) > 1)
+      number = AddOp::create(
+          b, number, times(b, buildPlaces(b, type, other), strides[other]));
+  return number;
+}
+
+Value mlir::binade::importer::gatherAlong(ImplicitLocOpBuilder &b, Value x,
+                                          Value places, int64_t axis) {
+  auto data = cast<RankedTensorType>(x.getType());
+  return GatherOp::create(b, buildReshape(b, x, data.getNumElements()),
+                          numberElements(b, data.getShape(), places, axis),
+                          PrecisionAttr());
+}
+
+Value mlir::binade::importer::takeAlong(ImplicitLocOpBuilder &b, Value x,
+                                        ArrayRef<int64_t> places,
+                                        int64_t axis) {
+  auto type = cast<RankedTensorType>(x.getType());
+  auto count = static_cast<int64_t>(places.size());
+  int64_t step = count > 1 ? places[1] - places[0] : 1;
+  bool isSlice = step > 0;
+  for (int64_t i = 1; isSlice && i < count; ++i)
+    isSlice = places[i] - places[i - 1] == step;
+  if (isSlice) {
+    SmallVector<int64_t> shape(type.getShape()), offsets(type.getRank(), 0),
+        strides(type.getRank(), 1);
+    if (count == shape[axis] && step == 1)
+      return x;
+    shape[axis] = count;
+    offsets[axis] = count == 0 ? 0 : places[0];
+    strides[axis] = step;
+    return SliceOp::create(b, type.clone(shape), x, offsets, strides);
+  }
+  Value indices = ConstantOp::create(
+      b, DenseElementsAttr::get(RankedTensorType::get(count, b.getI64Type()),
+                                places));
+  SmallVector<int64_t> first = {axis}, back;
+  for (int64_t other = 0; other < type.getRank(); ++other) {
+    if (other != axis)
+      first.push_back(other);
+    back.push_back(other == axis ? 0 : other < axis ? other + 1 : other);
+  }
+  Value rows = GatherOp::create(b, buildTranspose(b, x, first), indices,
+                                PrecisionAttr());
+  return buildTranspose(b, rows, back);
+}
+
 LogicalResult mlir::binade::importer::importGatherElements(Node &node) {
-  ImplicitLocOpBuilder &b = node.b;
   RankedTensorType data = node.getType(0), places = node.getType(1);
   FailureOr<int64_t> axis =
       node.normalizeAxis(node.getInt("axis", 0), data.getRank());
@@ -62,18 +128,38 @@ LogicalResult mlir::binade::importer::importGatherElements(Node &node) {
   if (!fits)
     return node.emitError() << "cannot take elements of " << data << " at "
                             << places << " along axis " << *axis;
-  int64_t length = data.getDimSize(*axis);
-  Value index = buildCast(b, node.getInput(1), b.getI64Type());
-  places = places.clone(b.getI64Type());
-  index = countFromFront(b, checkIndices(b, index, length), length);
-  SmallVector<int64_t> strides = computeStrides(data.getShape());
-  Value place = times(b, index, strides[*axis]);
-  for (int64_t other = 0; other < data.getRank(); ++other)
-    if (other != *axis && places.getDimSize(other) > 1)
-      place = AddOp::create(
-          b, place, times(b, buildPlaces(b, places, other), strides[other]));
-  Value line = buildReshape(b, node.getInput(0), data.getNumElements());
-  return node.setResult(GatherOp::create(b, line, place, PrecisionAttr()));
+  return node.setResult(gatherAlong(node.b, node.getInput(0),
+                                    getPlaces(node, 1, data.getDimSize(*axis)),
+                                    *axis));
+}
+
+//===----------------------------------------------------------------------===//
+// Rows by tuples of indices
+//===----------------------------------------------------------------------===//
+
+Value mlir::binade::importer::numberRows(Node &node, unsigned index,
+                                         ArrayRef<int64_t> counted,
+                                         int64_t batch) {
+  ImplicitLocOpBuilder &b = node.b;
+  RankedTensorType indices = node.getType(index);
+  int64_t depth = counted.size() - batch;
+  SmallVector<int64_t> strides = computeStrides(counted);
+  SmallVector<int64_t> tuples(indices.getShape().drop_back());
+  auto placeType = RankedTensorType::get(tuples, b.getI64Type());
+  Value all = buildCast(b, node.getInput(index), b.getI64Type()), place;
+  auto add = [&](Value x) {
+    place = place ? Value(AddOp::create(b, place, x)) : x;
+  };
+  for (int64_t axis = 0; axis < depth; ++axis) {
+    int64_t length = counted[batch + axis];
+    Value one = buildReshape(
+        b, buildSlice(b, all, indices.getRank() - 1, axis, 1), tuples);
+    one = countFromFront(b, checkIndices(b, one, length), length);
+    add(times(b, one, strides[batch + axis]));
+  }
+  for (int64_t axis = 0; axis < batch; ++axis)
+    add(times(b, buildPlaces(b, placeType, axis), strides[axis]));
+  return place;
 }
 
 LogicalResult mlir::binade::importer::importGatherND(Node &node) {
@@ -89,33 +175,17 @@ LogicalResult mlir::binade::importer::importGatherND(Node &node) {
     return node.emitError() << "cannot take slices of " << data << " at "
                             << indices << " with " << batch << " batch axes";
   // A row is what one tuple of indices names.
-  ArrayRef<int64_t> row = data.getShape().drop_front(batch + depth);
   ArrayRef<int64_t> counted = data.getShape().take_front(batch + depth);
-  SmallVector<int64_t> strides = computeStrides(counted);
-  SmallVector<int64_t> tuples(indices.getShape().drop_back());
-  auto placeType = RankedTensorType::get(tuples, b.getI64Type());
-  Value all = buildCast(b, node.getInput(1), b.getI64Type()), place;
-  auto add = [&](Value x) {
-    place = place ? Value(AddOp::create(b, place, x)) : x;
-  };
-  for (int64_t axis = 0; axis < depth; ++axis) {
-    int64_t length = counted[batch + axis];
-    Value index = buildReshape(
-        b, buildSlice(b, all, indices.getRank() - 1, axis, 1), tuples);
-    index = countFromFront(b, checkIndices(b, index, length), length);
-    add(times(b, index, strides[batch + axis]));
-  }
-  for (int64_t axis = 0; axis < batch; ++axis)
-    add(times(b, buildPlaces(b, placeType, axis), strides[axis]));
   SmallVector<int64_t> table = {ShapedType::getNumElements(counted)};
-  llvm::append_range(table, row);
-  return node.setResult(GatherOp::create(
-      b, buildReshape(b, node.getInput(0), table), place, PrecisionAttr()));
+  llvm::append_range(table, data.getShape().drop_front(batch + depth));
+  return node.setResult(
+      GatherOp::create(b, buildReshape(b, node.getInput(0), table),
+                       numberRows(node, 1, counted, batch), PrecisionAttr()));
 }
 
 LogicalResult mlir::binade::importer::importOneHot(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
-  FailureOr<SmallVector<int64_t>> depth = node.getIntegers(1, "depth");
+  FailureOr<SmallVector<int64_t>> depth = node.getWholeNumbers(1, "depth");
   FailureOr<int64_t> axis =
       node.normalizeAxis(node.getInt("axis", -1), node.getRank(0) + 1);
   if (failed(depth) || failed(axis))

@@ -106,15 +106,11 @@ Initializers::classify(ArrayRef<unsigned> order, const llvm::StringSet<> &used,
       tensor.isFrozen = isFrozen;
     };
   };
-  if (failed(collect(statistics, used, dimensions, reader, report)) ||
-      failed(applyGlobs(options.fold, "--fold", set(false, false))) ||
-      failed(applyGlobs(options.freeze, "--freeze", set(false, true))) ||
-      failed(applyGlobs(options.train, "--train", set(true, false))))
-    return failure();
-  for (const Tensor &tensor : tensors)
-    if (tensor.isConstant())
-      constants.insert(tensor.name);
-  return success();
+  return success(
+      succeeded(collect(statistics, used, dimensions, reader, report)) &&
+      succeeded(applyGlobs(options.fold, "--fold", set(false, false))) &&
+      succeeded(applyGlobs(options.freeze, "--freeze", set(false, true))) &&
+      succeeded(applyGlobs(options.train, "--train", set(true, false))));
 }
 
 FailureOr<Initializers::Place> Initializers::locate(TensorReader &reader,

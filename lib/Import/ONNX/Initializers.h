@@ -24,8 +24,6 @@ public:
                          const Dimensions &dimensions, TensorReader &reader,
                          const ImportOptions &options, ImportReport &report);
 
-  bool isConstant(StringRef name) const { return constants.contains(name); }
-
   /// A tensor that the state of a run has.
   struct Kept {
     std::string name;
@@ -80,7 +78,6 @@ private:
   const Model &model;
   const Metadata &metadata;
   std::vector<Tensor> tensors;
-  llvm::StringSet<> constants;
   /// The first parameter stored at a place; others at the same place are tied.
   llvm::DenseMap<Attribute, StringRef> stored;
 };

@@ -38,13 +38,42 @@ static Value buildMean(ImplicitLocOpBuilder &b, Value losses, Value labels,
   return MulOp::create(b, sum, weight);
 }
 
+/// Input 2 for each of `labels`, 0 where they are ignored.
+static Value buildClassWeights(Node &node, Value labels, int64_t ignoreIndex,
+                               Type element) {
+  ImplicitLocOpBuilder &b = node.b;
+  auto type = cast<RankedTensorType>(labels.getType());
+  Value ignored = ConstantOp::create(
+      b, DenseElementsAttr::get(
+             type,
+             Attribute(b.getIntegerAttr(type.getElementType(), ignoreIndex))));
+  Value table = buildCast(b, node.getInput(2), element);
+  if (ignoreIndex == kIgnoreNothing)
+    return GatherOp::create(b, table, labels, PrecisionAttr());
+  Value isIgnored = CompareOp::create(b, labels, ignored, Comparison::Equal);
+  // A label that is ignored need not be that of a class.
+  labels = SelectOp::create(b, isIgnored, buildSplat(b, type, 0.0), labels);
+  Value weights = GatherOp::create(b, table, labels, PrecisionAttr());
+  return SelectOp::create(b, isIgnored, buildSplat(b, weights.getType(), 0.0),
+                          weights);
+}
+
 /// Sets output 0 to per-row `losses`, reduced as the node says.
 static LogicalResult reduceLosses(Node &node, Value losses, Value labels,
                                   int64_t ignoreIndex) {
   ImplicitLocOpBuilder &b = node.b;
   StringRef reduction = node.getString("reduction", "mean");
-  Value loss;
-  if (reduction == "mean")
+  Value loss, weights;
+  if (node.hasInput(2)) {
+    weights = buildClassWeights(node, labels, ignoreIndex,
+                                getElementTypeOrSelf(losses.getType()));
+    losses = MulOp::create(b, losses, weights);
+  }
+  if (reduction == "mean" && weights)
+    loss =
+        DivOp::create(b, ReduceSumOp::create(b, losses, ArrayRef<int64_t>{0}),
+                      ReduceSumOp::create(b, weights, ArrayRef<int64_t>{0}));
+  else if (reduction == "mean")
     loss = buildMean(b, losses, labels, ignoreIndex);
   else if (reduction == "sum")
     loss = ReduceSumOp::create(b, losses, ArrayRef<int64_t>{0});
@@ -57,8 +86,6 @@ static LogicalResult reduceLosses(Node &node, Value losses, Value labels,
 
 /// Checks what both losses share: scores [N, C, ...], labels [N, ...].
 static LogicalResult checkScores(Node &node) {
-  if (node.hasInput(2))
-    return node.emitError() << "class weights are not supported";
   RankedTensorType scores = node.getType(0), labels = node.getType(1);
   bool isInteger = labels.getElementType().isInteger(32) ||
                    labels.getElementType().isInteger(64);
@@ -73,6 +100,11 @@ static LogicalResult checkScores(Node &node) {
     return node.emitError() << "expected scores [N, C, ...] and integer labels "
                                "[N, ...], got "
                             << scores << " and " << labels;
+  if (node.hasInput(2) &&
+      (!node.hasFloats(2) || node.getShape(2) != scores.getShape().slice(1, 1)))
+    return node.emitError()
+           << "expected a weight for each of " << scores.getDimSize(1)
+           << " classes, got " << node.getType(2);
   return success();
 }
 
@@ -131,6 +163,51 @@ mlir::binade::importer::importNegativeLogLikelihoodLoss(Node &node) {
                               buildSplat(b, losses.getType(), 0.0), losses);
   }
   return reduceLosses(node, losses, labels, ignoreIndex);
+}
+
+/// Of log-probabilities the exponentials of scores are probabilities as they
+/// are: their sum has the logarithm 0.
+LogicalResult
+mlir::binade::importer::importSoftmaxCrossEntropyLossGrad(Node &node) {
+  ImplicitLocOpBuilder &b = node.b;
+  int64_t ignoreIndex = node.getInt("ignore_index", kIgnoreNothing);
+  StringRef reduction = node.getString("reduction", "mean");
+  RankedTensorType type = node.getType(1), labelType = node.getType(2);
+  bool isInteger = labelType.getElementType().isInteger(32) ||
+                   labelType.getElementType().isInteger(64);
+  int64_t count = labelType.getNumElements();
+  if (type.getRank() < 2 || !node.hasFloats(0) || !node.hasFloats(1) ||
+      !isInteger || type.getNumElements() != count * type.getDimSize(1) ||
+      node.getType(0).getNumElements() != (reduction == "none" ? count : 1))
+    return node.emitError()
+           << "expected a gradient, log-probabilities [N, C, "
+              "...] and integer labels [N, ...], got "
+           << node.getType(0) << ", " << type << " and " << labelType;
+  if (node.hasInput(3))
+    return node.emitError() << "class weights are not supported";
+  if (reduction != "mean" && reduction != "sum" && reduction != "none")
+    return node.emitError() << "does not know reduction " << quote(reduction);
+  Value labels = flatten(b, node.getInput(2));
+  Value gradient = buildCast(b, node.getInput(0), b.getF32Type());
+  if (reduction == "none") {
+    gradient = buildReshape(b, gradient, count);
+  } else {
+    gradient = buildReshape(b, gradient, {});
+    if (reduction == "mean")
+      gradient = MulOp::create(b, gradient,
+                               LabelWeightOp::create(b, labels, ignoreIndex));
+    gradient = broadcastTo(b, gradient, count);
+  }
+  Value rows = flattenRows(b, node.getInput(1), 1);
+  Value none = buildSplat(b, gradient.getType(), 0.0);
+  Value dlogits =
+      CrossEntropyGradOp::create(b, rows.getType(), gradient, rows, labels,
+                                 none, ignoreIndex, PrecisionAttr());
+  SmallVector<int64_t> last = getAxisLast(type.getRank(), 1);
+  Value moved =
+      buildReshape(b, dlogits, applyPermutation(type.getShape(), last));
+  return node.setResult(
+      buildTranspose(b, moved, invertPermutationVector(last)));
 }
 
 //===----------------------------------------------------------------------===//

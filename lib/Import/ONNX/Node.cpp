@@ -53,23 +53,53 @@ RankedTensorType Node::getType(unsigned index) const {
   return cast<RankedTensorType>(getInput(index).getType());
 }
 
+FailureOr<ArrayRef<Value>> Node::getSequence(unsigned index) const {
+  if (const SmallVector<Value> *sequence =
+          graph.lookupSequence(proto.input(index)))
+    return ArrayRef<Value>(*sequence);
+  return emitError() << "expected " << quote(getInputName(index))
+                     << " to be a sequence of tensors";
+}
+
 DenseElementsAttr Node::getConstant(unsigned index) const {
   return getElements(getInput(index));
 }
 
+LogicalResult Node::requireConstant(unsigned index, StringRef what) {
+  if (getConstant(index))
+    return success();
+  return emitError() << what << " " << quote(getInputName(index))
+                     << " depends on the data; it has to be known when the "
+                        "model is imported";
+}
+
 FailureOr<SmallVector<int64_t>> Node::getIntegers(unsigned index,
                                                   StringRef what) {
+  if (failed(requireConstant(index, what)))
+    return failure();
   DenseElementsAttr elements = getConstant(index);
-  if (!elements)
-    return emitError() << what << " " << quote(getInputName(index))
-                       << " depends on the data; it has to be known when the "
-                          "model is imported";
   if (!isa<IntegerType>(elements.getElementType()))
     return emitError() << "expected " << what << " to be integers, got "
                        << elements.getType();
   SmallVector<int64_t> numbers;
   for (const APInt &number : elements.getValues<APInt>())
     numbers.push_back(number.getSExtValue());
+  return numbers;
+}
+
+FailureOr<SmallVector<int64_t>> Node::getWholeNumbers(unsigned index,
+                                                      StringRef what) {
+  if (!hasFloats(index))
+    return getIntegers(index, what);
+  if (failed(requireConstant(index, what)))
+    return failure();
+  SmallVector<int64_t> numbers;
+  for (const APFloat &number : getConstant(index).getValues<APFloat>()) {
+    APSInt whole(64, /*isUnsigned=*/false);
+    bool isExact;
+    number.convertToInteger(whole, APFloat::rmTowardZero, &isExact);
+    numbers.push_back(whole.getExtValue());
+  }
   return numbers;
 }
 

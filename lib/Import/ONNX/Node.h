@@ -43,11 +43,20 @@ public:
     return isa<FloatType>(getElement(index));
   }
 
+  /// The tensors of an input that is a sequence.
+  FailureOr<ArrayRef<Value>> getSequence(unsigned index) const;
+
   /// Elements of an input that is a constant, else null.
   DenseElementsAttr getConstant(unsigned index) const;
+  /// Fails unless an input is a constant; `what` names it in the error.
+  LogicalResult requireConstant(unsigned index, StringRef what);
   /// Elements of an integer input that has to be a constant; `what` names it in
   /// the error.
   FailureOr<SmallVector<int64_t>> getIntegers(unsigned index, StringRef what);
+
+  /// The same of integers or of floats, which are rounded toward 0.
+  FailureOr<SmallVector<int64_t>> getWholeNumbers(unsigned index,
+                                                  StringRef what);
 
   /// `axis` counted from the front; an error unless it is within `rank`.
   FailureOr<int64_t> normalizeAxis(int64_t axis, int64_t rank);
@@ -82,6 +91,11 @@ public:
   /// The only output that matters.
   LogicalResult setResult(Value value) {
     setOutput(0, value);
+    return success();
+  }
+  /// Makes output 0 a sequence.
+  LogicalResult setSequence(ArrayRef<Value> tensors) {
+    graph.defineSequence(getOutputName(0), tensors);
     return success();
   }
   /// Fails if any of the outputs from `first` on has a user.

@@ -1,5 +1,6 @@
 //===- Normalization.cpp - Softmax, layer and batch norm ------------------===//
 
+#include "Arithmetic.h"
 #include "OpTable.h"
 #include "mlir/Dialect/Traits.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
@@ -269,4 +270,53 @@ LogicalResult mlir::binade::importer::importBatchNormalization(Node &node) {
     node.setOutput(index - 2, updated);
   }
   return success();
+}
+
+/// x / (bias + alpha / size sum of squares of `size` channels)^beta
+LogicalResult mlir::binade::importer::importLRN(Node &node) {
+  double alpha = node.getFloat("alpha", 1e-4f),
+         beta = node.getFloat("beta", 0.75f),
+         bias = node.getFloat("bias", 1.0f);
+  int64_t size = node.getInt("size", 0), rank = node.getRank(0);
+  if (size < 1 || size > 1024 || rank < 2)
+    return node.emitError() << "expected [N, C, ...] and a size of 1 to 1024, "
+                            << "got " << node.getType(0) << " and " << size;
+  return importFunction(node, [&](Arithmetic &a) {
+    SmallVector<int64_t> shape(a.type.getShape()), offsets(rank, 0),
+        ones(rank, 1);
+    int64_t channels = shape[1];
+    offsets[1] = (size - 1) / 2;
+    shape[1] += size - 1;
+    Value squares = a.mul(a.x, a.x), sum;
+    if (size > 1)
+      squares = PadOp::create(a.b, a.type.clone(shape), squares, offsets, ones);
+    for (int64_t i = 0; i < size; ++i) {
+      Value term = buildSlice(a.b, squares, 1, i, channels);
+      sum = sum ? a.add(sum, term) : term;
+    }
+    Value base = a.add(a.mul(sum, alpha / static_cast<double>(size)), bias);
+    return a.div(a.x, PowOp::create(a.b, base, a.splat(beta)));
+  });
+}
+
+/// (x - mean) / (deviation + 1e-9) over `axes`.
+LogicalResult
+mlir::binade::importer::importMeanVarianceNormalization(Node &node) {
+  FailureOr<SmallVector<int64_t>> axes =
+      node.normalizeAxes(node.getInts("axes", {0, 2, 3}), node.getRank(0));
+  if (failed(axes))
+    return failure();
+  return importFunction(node, [&](Arithmetic &a) {
+    SmallVector<int64_t> kept;
+    for (int64_t axis = 0; axis < a.type.getRank(); ++axis)
+      if (!llvm::is_contained(*axes, axis))
+        kept.push_back(axis);
+    auto mean = [&](Value x) {
+      return buildBroadcast(a.b, ReduceMeanOp::create(a.b, x, *axes), kept,
+                            a.type.getShape());
+    };
+    Value apart = a.sub(a.x, mean(a.x));
+    Value deviation = a.sqrt(mean(a.mul(apart, apart)));
+    return a.div(apart, a.add(deviation, 1e-9));
+  });
 }

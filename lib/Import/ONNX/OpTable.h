@@ -10,23 +10,19 @@ namespace mlir::binade::importer {
 /// Builds the ops of one node and sets its outputs.
 using ImportFunction = LogicalResult (*)(Node &);
 
-/// Which inputs an op can be imported with.
-enum class Operands {
-  Any,
-  Constants, ///< all of them known: shape arithmetic without an op of its own
-};
-
 struct OpRow {
   StringLiteral name;
   /// The first opset in which the op means what `import` builds; none of the
   /// opsets that are read has taken that meaning back.
   int since;
   unsigned minInputs, maxInputs;
-  Operands operands;
   ImportFunction import;
+  /// Whether input 0 is a sequence; all others are tensors.
+  bool takesSequence = false;
 };
 
-/// The row of an op of the standard domain in `opset`, or null.
+/// The row of an op of the standard domain in `opset`, or of `com.microsoft`;
+/// null for any other.
 const OpRow *findOp(StringRef domain, StringRef name, int64_t opset);
 
 //===----------------------------------------------------------------------===//
@@ -38,12 +34,14 @@ LogicalResult importAbs(Node &node);
 LogicalResult importCast(Node &node);
 LogicalResult importCastLike(Node &node);
 LogicalResult importClip(Node &node);
+LogicalResult importBitwiseNot(Node &node);
 LogicalResult importDiv(Node &node);
 LogicalResult importGelu(Node &node);
 LogicalResult importIdentity(Node &node);
 LogicalResult importIsInf(Node &node);
 LogicalResult importIsNaN(Node &node);
 LogicalResult importMean(Node &node);
+LogicalResult importMod(Node &node);
 LogicalResult importNeg(Node &node);
 LogicalResult importNot(Node &node);
 LogicalResult importPow(Node &node);
@@ -75,6 +73,13 @@ template <typename Op> LogicalResult importBinary(Node &node) {
   return node.setResult(result);
 }
 
+/// Of bits: floats have none that these ops work on.
+template <typename Op> LogicalResult importBitwise(Node &node) {
+  if (!node.hasFloats(0))
+    return importBinary<Op>(node);
+  return node.emitError() << "expected integers, got " << node.getType(0);
+}
+
 template <Comparison comparison> LogicalResult importCompare(Node &node) {
   return importComparison(node, comparison);
 }
@@ -85,12 +90,28 @@ LogicalResult importElu(Node &node);
 LogicalResult importHardSigmoid(Node &node);
 LogicalResult importHardSwish(Node &node);
 LogicalResult importLeakyRelu(Node &node);
+LogicalResult importMish(Node &node);
 LogicalResult importPRelu(Node &node);
 LogicalResult importSelu(Node &node);
 LogicalResult importShrink(Node &node);
 LogicalResult importSoftsign(Node &node);
+LogicalResult importSwiGLU(Node &node);
 LogicalResult importSwish(Node &node);
 LogicalResult importThresholdedRelu(Node &node);
+
+// Trigonometry.cpp
+LogicalResult importAcos(Node &node);
+LogicalResult importAcosh(Node &node);
+LogicalResult importAsin(Node &node);
+LogicalResult importAsinh(Node &node);
+LogicalResult importAtanh(Node &node);
+LogicalResult importCosh(Node &node);
+LogicalResult importSinh(Node &node);
+LogicalResult importTan(Node &node);
+
+// Combine.cpp
+LogicalResult importCumProd(Node &node);
+LogicalResult importCumSum(Node &node);
 
 // Einsum.cpp
 LogicalResult importEinsum(Node &node);
@@ -100,10 +121,43 @@ LogicalResult importGRU(Node &node);
 LogicalResult importLSTM(Node &node);
 LogicalResult importRNN(Node &node);
 
+// RecurrentGrad.cpp
+LogicalResult importLSTMGrad(Node &node);
+
 // Indexing.cpp
 LogicalResult importGatherElements(Node &node);
 LogicalResult importGatherND(Node &node);
 LogicalResult importOneHot(Node &node);
+
+// Padding.cpp
+LogicalResult importCenterCropPad(Node &node);
+LogicalResult importDepthToSpace(Node &node);
+LogicalResult importPad(Node &node);
+LogicalResult importSpaceToDepth(Node &node);
+
+// Resize.cpp
+LogicalResult importResize(Node &node);
+
+// Scatter.cpp
+LogicalResult importScatterElements(Node &node);
+LogicalResult importScatterND(Node &node);
+
+// Selection.cpp
+LogicalResult importArgMax(Node &node);
+LogicalResult importArgMin(Node &node);
+LogicalResult importHardmax(Node &node);
+LogicalResult importReverseSequence(Node &node);
+LogicalResult importTopK(Node &node);
+
+// Sequences.cpp
+LogicalResult importConcatFromSequence(Node &node);
+LogicalResult importSequenceAt(Node &node);
+LogicalResult importSequenceConstruct(Node &node);
+LogicalResult importSequenceEmpty(Node &node);
+LogicalResult importSequenceErase(Node &node);
+LogicalResult importSequenceInsert(Node &node);
+LogicalResult importSequenceLength(Node &node);
+LogicalResult importSplitToSequence(Node &node);
 
 // Shape.cpp
 LogicalResult importConcat(Node &node);
@@ -130,29 +184,30 @@ SmallVector<int64_t> getAxisLast(int64_t rank, int64_t axis);
 // Constants.cpp
 LogicalResult importConstant(Node &node);
 LogicalResult importConstantOfShape(Node &node);
-LogicalResult importCos(Node &node);
-LogicalResult importIntegerQuotient(Node &node);
-LogicalResult importMod(Node &node);
+LogicalResult importEyeLike(Node &node);
 LogicalResult importRange(Node &node);
-LogicalResult importReduceProd(Node &node);
 LogicalResult importShape(Node &node);
-LogicalResult importSin(Node &node);
 LogicalResult importSize(Node &node);
 LogicalResult importTrilu(Node &node);
-
-/// Reduces a constant of integers over `axes`, which the result does not keep.
-LogicalResult reduceIntegers(Node &node, ArrayRef<int64_t> axes,
-                             ArrayRef<int64_t> shape,
-                             function_ref<int64_t(int64_t, int64_t)> combine);
 
 // Contraction.cpp
 LogicalResult importGemm(Node &node);
 LogicalResult importMatMul(Node &node);
 
+/// As numpy.matmul.
+FailureOr<Value> buildProduct(Node &node, Value left, Value right);
+
 // Convolution.cpp
 LogicalResult importConv(Node &node);
+LogicalResult importConvGrad(Node &node);
+LogicalResult importConvTranspose(Node &node);
+
+// Pooling.cpp
 LogicalResult importAveragePool(Node &node);
 LogicalResult importGlobalAveragePool(Node &node);
+LogicalResult importGlobalLpPool(Node &node);
+LogicalResult importGlobalMaxPool(Node &node);
+LogicalResult importLpPool(Node &node);
 LogicalResult importMaxPool(Node &node);
 
 // Reduction.cpp
@@ -163,6 +218,7 @@ LogicalResult importReduceLogSumExp(Node &node);
 LogicalResult importReduceMax(Node &node);
 LogicalResult importReduceMean(Node &node);
 LogicalResult importReduceMin(Node &node);
+LogicalResult importReduceProd(Node &node);
 LogicalResult importReduceSum(Node &node);
 LogicalResult importReduceSumSquare(Node &node);
 
@@ -170,18 +226,41 @@ LogicalResult importReduceSumSquare(Node &node);
 LogicalResult importBatchNormalization(Node &node);
 LogicalResult importGroupNormalization(Node &node);
 LogicalResult importInstanceNormalization(Node &node);
+LogicalResult importLRN(Node &node);
 LogicalResult importLayerNormalization(Node &node);
 LogicalResult importLogSoftmax(Node &node);
 LogicalResult importLpNormalization(Node &node);
+LogicalResult importMeanVarianceNormalization(Node &node);
 LogicalResult importRMSNormalization(Node &node);
 LogicalResult importSoftmax(Node &node);
 
 // Attention.cpp
 LogicalResult importAttention(Node &node);
+LogicalResult importRotaryEmbedding(Node &node);
+
+// Microsoft.cpp
+LogicalResult importConcatTraining(Node &node);
+LogicalResult importFastGelu(Node &node);
+LogicalResult importFastGeluGrad(Node &node);
+LogicalResult importFusedMatMul(Node &node);
+LogicalResult importGatherGrad(Node &node);
+LogicalResult importGatherNDGrad(Node &node);
+LogicalResult importGeluGrad(Node &node);
+LogicalResult importInPlaceAccumulator(Node &node);
+LogicalResult importLayerNormalizationGrad(Node &node);
+LogicalResult importLogSoftmaxGrad(Node &node);
+LogicalResult importQuickGelu(Node &node);
+LogicalResult importQuickGeluGrad(Node &node);
+LogicalResult importReluGrad(Node &node);
+LogicalResult importScale(Node &node);
+LogicalResult importSimplifiedLayerNormalization(Node &node);
+LogicalResult importSimplifiedLayerNormalizationGrad(Node &node);
+LogicalResult importSoftmaxGrad(Node &node);
 
 // Loss.cpp
 LogicalResult importNegativeLogLikelihoodLoss(Node &node);
 LogicalResult importSoftmaxCrossEntropyLoss(Node &node);
+LogicalResult importSoftmaxCrossEntropyLossGrad(Node &node);
 
 // Random.cpp
 LogicalResult importDropout(Node &node);

@@ -15,9 +15,10 @@ using namespace mlir::binade::importer;
 namespace {
 using Function = Value (*)(ImplicitLocOpBuilder &, Value);
 
-/// What a cell keeps from one step to the next; `cell` of an LSTM only.
+/// What a cell keeps from one step to the next; of an LSTM only `cell`, and
+/// what its gates let through, [batch, gates * hidden].
 struct State {
-  Value hidden, cell;
+  Value hidden, cell, gates;
 };
 
 /// One direction: what its cell computes with, [gates * hidden, ...] each.
@@ -68,7 +69,7 @@ private:
   FailureOr<Function> parse(StringRef name);
   FailureOr<Direction> readDirection(int64_t number, bool isReverse);
   Value select(Value x, int64_t direction);
-  void emit(const Direction &d, SmallVectorImpl<Value> &outputs, State &last);
+  SmallVector<State> emit(const Direction &d);
 
   SmallVector<Function> functions;
   int64_t directions = 1;
@@ -201,18 +202,17 @@ FailureOr<Direction> Recurrent::readDirection(int64_t number, bool isReverse) {
   return d;
 }
 
-/// Adds [1, batch, hidden] for each step to `outputs`, in the order of time.
-void Recurrent::emit(const Direction &d, SmallVectorImpl<Value> &outputs,
-                     State &last) {
-  last = d.initial;
-  outputs.resize(steps);
+/// The states after each step, in the order of time.
+SmallVector<State> Recurrent::emit(const Direction &d) {
+  SmallVector<State> states(steps);
+  State last = d.initial;
   for (int64_t i = 0; i < steps; ++i) {
     int64_t step = d.isReverse ? steps - 1 - i : i;
     Value input = buildReshape(b, buildSlice(b, d.input, 0, step, 1),
                                {batch, gates * hidden});
-    last = advance(d, input, last);
-    outputs[step] = buildReshape(b, last.hidden, {1, 1, batch, hidden});
+    states[step] = last = advance(d, input, last);
   }
+  return states;
 }
 
 static Value joinAlong(ImplicitLocOpBuilder &b, ArrayRef<Value> parts,
@@ -231,18 +231,32 @@ LogicalResult Recurrent::import() {
   if (failed(read()))
     return failure();
   bool isReverse = node.getString("direction", "forward") == "reverse";
-  SmallVector<Value> sequences, hiddens, cells;
+  SmallVector<Value> sequences, hiddens, cells, allCells, allGates;
   for (int64_t number = 0; number < directions; ++number) {
     FailureOr<Direction> d = readDirection(number, isReverse || number == 1);
     if (failed(d))
       return failure();
-    SmallVector<Value> outputs;
-    State last;
-    emit(*d, outputs, last);
-    sequences.push_back(joinAlong(b, outputs, 0));
+    SmallVector<State> states = emit(*d);
+    State last = steps == 0     ? d->initial
+                 : d->isReverse ? states.front()
+                                : states.back();
+    // [steps, 1, batch, ...]
+    auto join = [&](Value State::*member) {
+      SmallVector<Value> parts;
+      for (const State &state : states) {
+        Value x = state.*member;
+        int64_t width = cast<RankedTensorType>(x.getType()).getDimSize(1);
+        parts.push_back(buildReshape(b, x, {1, 1, batch, width}));
+      }
+      return joinAlong(b, parts, 0);
+    };
+    sequences.push_back(join(&State::hidden));
     hiddens.push_back(buildReshape(b, last.hidden, {1, batch, hidden}));
-    if (last.cell)
-      cells.push_back(buildReshape(b, last.cell, {1, batch, hidden}));
+    if (!last.cell)
+      continue;
+    cells.push_back(buildReshape(b, last.cell, {1, batch, hidden}));
+    allCells.push_back(join(&State::cell));
+    allGates.push_back(join(&State::gates));
   }
   // [steps, directions, batch, hidden], or the batch first.
   auto place = [&](Value x, ArrayRef<int64_t> batchFirst) {
@@ -254,6 +268,11 @@ LogicalResult Recurrent::import() {
     node.setOutput(1, place(joinAlong(b, hiddens, 0), {1, 0, 2}));
   if (gates == 4 && node.hasOutput(2))
     node.setOutput(2, place(joinAlong(b, cells, 0), {1, 0, 2}));
+  // What gradients read: outputs that LSTMTraining has and LSTM has not.
+  if (gates == 4 && node.hasOutput(3))
+    node.setOutput(3, joinAlong(b, allCells, 1));
+  if (gates == 4 && node.hasOutput(4))
+    node.setOutput(4, joinAlong(b, allGates, 1));
   return success();
 }
 
@@ -267,7 +286,7 @@ struct PlainCell : Recurrent {
   explicit PlainCell(Node &node) : Recurrent(node, 1, 1, kDefaults) {}
   State advance(const Direction &d, Value input, State state) override {
     Value sum = add(input, multiply(state.hidden, d.weight, d.bias));
-    return {d.functions[0](b, sum), Value()};
+    return {d.functions[0](b, sum), Value(), Value()};
   }
   static constexpr StringRef kDefaults[] = {"Tanh"};
 };
@@ -295,7 +314,7 @@ struct GatedCell : Recurrent {
     Value one = buildSplat(b, update.getType(), 1.0);
     Value next = add(mul(SubOp::create(b, one, update), candidate),
                      mul(update, state.hidden));
-    return {next, Value()};
+    return {next, Value(), Value()};
   }
   bool resetsProduct = false;
   static constexpr StringRef kDefaults[] = {"Sigmoid", "Tanh"};
@@ -331,7 +350,8 @@ struct MemoryCell : Recurrent {
     Value candidate = d.functions[1](b, gate(all, 3));
     Value cell = add(mul(forget, state.cell), mul(in, candidate));
     Value out = open(1, 1, cell);
-    return {mul(out, d.functions[2](b, cell)), cell};
+    Value gates = joinAlong(b, {in, out, forget, candidate}, 1);
+    return {mul(out, d.functions[2](b, cell)), cell, gates};
   }
   bool couples = false;
   static constexpr StringRef kDefaults[] = {"Sigmoid", "Tanh", "Tanh"};

@@ -1,5 +1,6 @@
 //===- Reduction.cpp - Reductions over axes -------------------------------===//
 
+#include "Combine.h"
 #include "OpTable.h"
 
 using namespace mlir;
@@ -39,44 +40,77 @@ static FailureOr<Reduction> readReduction(Node &node) {
   return reduction;
 }
 
-template <typename Op>
-static LogicalResult
-importReduction(Node &node, function_ref<int64_t(int64_t, int64_t)> combine) {
-  FailureOr<Reduction> reduction = readReduction(node);
-  if (failed(reduction))
-    return failure();
-  if (combine && !node.hasFloats(0))
-    return reduceIntegers(node, reduction->axes, reduction->shape, combine);
-  if (failed(requireFloats(node)))
-    return failure();
-  Value x = node.getInput(0);
-  if (!reduction->axes.empty())
-    x = Op::create(node.b, x, reduction->axes);
-  return node.setResult(buildReshape(node.b, x, reduction->shape));
-}
-
-LogicalResult mlir::binade::importer::importReduceSum(Node &node) {
-  return importReduction<ReduceSumOp>(node, [](int64_t x, int64_t y) {
-    return static_cast<int64_t>(static_cast<uint64_t>(x) + y);
+/// Whether an axis is reduced that has no elements.
+static bool isEmpty(Node &node, const Reduction &reduction) {
+  return llvm::any_of(reduction.axes, [&](int64_t axis) {
+    return node.getShape(0)[axis] == 0;
   });
 }
 
+/// By elementwise ops: of integers, and where nothing is reduced to a number.
+static LogicalResult importTree(Node &node, const Reduction &reduction,
+                                Combination combination) {
+  ImplicitLocOpBuilder &b = node.b;
+  RankedTensorType type = node.getType(0);
+  if (isEmpty(node, reduction))
+    return node.setResult(
+        buildNeutral(b, combination, type.clone(reduction.shape)));
+  Value x = node.getInput(0);
+  bool isNarrow = node.hasFloats(0) && type.getElementTypeBitWidth() < 32;
+  if (isNarrow) // One rounding, at the end.
+    x = buildCast(b, x, b.getF32Type());
+  for (int64_t axis : llvm::reverse(reduction.axes))
+    x = combineAlong(b, combination, x, axis);
+  return node.setResult(
+      buildReshape(b, buildCast(b, x, type.getElementType()), reduction.shape));
+}
+
+/// Of floats by `Op`.
+template <typename Op>
+static LogicalResult importReduction(Node &node, const Reduction &reduction) {
+  Value x = node.getInput(0);
+  if (!reduction.axes.empty())
+    x = Op::create(node.b, x, reduction.axes);
+  return node.setResult(buildReshape(node.b, x, reduction.shape));
+}
+
+LogicalResult mlir::binade::importer::importReduceSum(Node &node) {
+  FailureOr<Reduction> reduction = readReduction(node);
+  if (failed(reduction))
+    return failure();
+  return node.hasFloats(0) ? importReduction<ReduceSumOp>(node, *reduction)
+                           : importTree(node, *reduction, Combination::Add);
+}
+
+LogicalResult mlir::binade::importer::importReduceProd(Node &node) {
+  FailureOr<Reduction> reduction = readReduction(node);
+  if (failed(reduction))
+    return failure();
+  return importTree(node, *reduction, Combination::Mul);
+}
+
 LogicalResult mlir::binade::importer::importReduceMean(Node &node) {
-  return importReduction<ReduceMeanOp>(node, {});
+  FailureOr<Reduction> reduction = readReduction(node);
+  if (failed(reduction) || failed(requireFloats(node)))
+    return failure();
+  return importReduction<ReduceMeanOp>(node, *reduction);
 }
 
 LogicalResult mlir::binade::importer::importReduceMax(Node &node) {
-  return importReduction<ReduceMaxOp>(
-      node, [](int64_t x, int64_t y) { return std::max(x, y); });
+  FailureOr<Reduction> reduction = readReduction(node);
+  if (failed(reduction))
+    return failure();
+  return node.hasFloats(0) && !isEmpty(node, *reduction)
+             ? importReduction<ReduceMaxOp>(node, *reduction)
+             : importTree(node, *reduction, Combination::Max);
 }
 
 LogicalResult mlir::binade::importer::importReduceMin(Node &node) {
   FailureOr<Reduction> reduction = readReduction(node);
   if (failed(reduction))
     return failure();
-  if (!node.hasFloats(0))
-    return reduceIntegers(node, reduction->axes, reduction->shape,
-                          [](int64_t x, int64_t y) { return std::min(x, y); });
+  if (!node.hasFloats(0) || isEmpty(node, *reduction))
+    return importTree(node, *reduction, Combination::Min);
   Value x = node.getInput(0);
   if (!reduction->axes.empty()) {
     Value negated = NegOp::create(node.b, x);
@@ -149,16 +183,4 @@ LogicalResult mlir::binade::importer::importReduceLogSumExp(Node &node) {
   Value sum = ReduceSumOp::create(b, ExpOp::create(b, apart), reduction->axes);
   Value y = AddOp::create(b, LogOp::create(b, sum), largest);
   return node.setResult(buildReshape(b, y, reduction->shape));
-}
-
-LogicalResult mlir::binade::importer::importReduceProd(Node &node) {
-  FailureOr<Reduction> reduction = readReduction(node);
-  if (failed(reduction))
-    return failure();
-  if (node.hasFloats(0))
-    return node.emitError() << "of floats is not supported";
-  return reduceIntegers(
-      node, reduction->axes, reduction->shape, [](int64_t x, int64_t y) {
-        return static_cast<int64_t>(static_cast<uint64_t>(x) * y);
-      });
 }

@@ -1,5 +1,6 @@
 //===- Shape.cpp - Movement of elements -----------------------------------===//
 
+#include "Indexing.h"
 #include "OpTable.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 
@@ -201,6 +202,25 @@ LogicalResult mlir::binade::importer::importSplit(Node &node) {
   return success();
 }
 
+/// The places from `start` down to `end`, which is not among them.
+static SmallVector<int64_t> listBackward(int64_t start, int64_t end,
+                                         int64_t step, int64_t length) {
+  auto clamp = [&](int64_t position) {
+    if (position < 0)
+      position = std::max(position, -length - 1) + length;
+    return std::min(position, length - 1);
+  };
+  SmallVector<int64_t> places;
+  int64_t place = clamp(start), last = clamp(end);
+  while (place > last) {
+    places.push_back(place);
+    if (step < last - place)
+      break;
+    place += step;
+  }
+  return places;
+}
+
 LogicalResult mlir::binade::importer::importSlice(Node &node) {
   FailureOr<SmallVector<int64_t>> starts = node.getIntegers(1, "starts");
   FailureOr<SmallVector<int64_t>> ends = node.getIntegers(2, "ends");
@@ -222,15 +242,20 @@ LogicalResult mlir::binade::importer::importSlice(Node &node) {
   int64_t rank = node.getRank(0);
   SmallVector<int64_t> shape(node.getShape(0)), offsets(rank, 0),
       strides(rank, 1);
+  SmallVector<std::pair<int64_t, SmallVector<int64_t>>> backward;
   for (auto [start, end, given, step] :
        llvm::zip_equal(*starts, *ends, *axes, *steps)) {
     FailureOr<int64_t> axis = node.normalizeAxis(given, rank);
     if (failed(axis))
       return failure();
-    if (step <= 0)
-      return node.emitError() << "step " << step << " along axis " << *axis
-                              << " is not supported; it has to be positive";
+    if (step == 0)
+      return node.emitError()
+             << "expected steps other than 0 along axis " << *axis;
     int64_t length = node.getShape(0)[*axis];
+    if (step < 0) {
+      backward.emplace_back(*axis, listBackward(start, end, step, length));
+      continue;
+    }
     // Clamp before adding: starts and ends may be the largest of all integers.
     auto clamp = [&](int64_t position) {
       if (position < 0)
@@ -243,10 +268,13 @@ LogicalResult mlir::binade::importer::importSlice(Node &node) {
     offsets[*axis] = begin;
     strides[*axis] = shape[*axis] > 1 ? step : 1;
   }
-  if (ArrayRef(shape) == node.getShape(0))
-    return importIdentity(node);
-  return node.setResult(SliceOp::create(node.b, node.getType(0).clone(shape),
-                                        node.getInput(0), offsets, strides));
+  Value x = node.getInput(0);
+  if (ArrayRef(shape) != node.getShape(0))
+    x = SliceOp::create(node.b, node.getType(0).clone(shape), x, offsets,
+                        strides);
+  for (auto &[axis, places] : backward)
+    x = takeAlong(node.b, x, places, axis);
+  return node.setResult(x);
 }
 
 LogicalResult mlir::binade::importer::importExpand(Node &node) {

@@ -50,6 +50,8 @@ static const Function kFunctions[] = {
      [](double x, double) { return std::sin(x); }, 0.501, -100, 100},
     {"cos", "%r = math.cos %x : $x",
      [](double x, double) { return std::cos(x); }, 0.501, -100, 100},
+    {"atan", "%r = math.atan %x : $x",
+     [](double x, double) { return std::atan(x); }, 0.501, -10, 10},
     {"rsqrt", "%r = math.rsqrt %x : $x",
      [](double x, double) { return 1 / std::sqrt(x); }, 1.5, 0.01f, 100},
     {"powf", "%r = math.powf %x, %y : $x",

@@ -67,15 +67,19 @@ def Binade_ConvOp : Binade_ConvolutionOp<"conv", [
                        ConvolutionGeometry, (ins Binade_PrecisionArg:$precision));
 }
 
-def Binade_ConvInputGradOp : Binade_ConvolutionOp<"conv_input_grad",
-    [NotDifferentiable]> {
+def Binade_ConvInputGradOp : Binade_ConvolutionOp<"conv_input_grad", [
+    DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
   let summary = "gradient of conv with respect to its input";
+  let description = [{
+    A transposed convolution of `gradient`: `conv` and its two gradients are each
+    others' adjoints.
+  }];
   let arguments = !con((ins FloatTensor:$gradient, FloatTensor:$weight),
                        ConvolutionGeometry, (ins Binade_PrecisionArg:$precision));
 }
 
-def Binade_ConvWeightGradOp : Binade_ConvolutionOp<"conv_weight_grad",
-    [NotDifferentiable]> {
+def Binade_ConvWeightGradOp : Binade_ConvolutionOp<"conv_weight_grad", [
+    DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
   let activations = 2;
   let givesActivation = 0;
   let summary = "gradient of conv with respect to its weight";

@@ -104,6 +104,63 @@ def Binade_LogOp : Binade_UnaryOp<"log", "Deny"> {
   let adjoint = [{ return {DivOp::create(b, dy, x)}; }];
 }
 
+def Binade_Expm1Op : Binade_UnaryOp<"expm1", "Deny"> {
+  let summary = "elementwise e^x - 1, as exact near 0 as elsewhere";
+  let scalar = [{ return math::ExpM1Op::create(b, x); }];
+  let adjoint = [{
+    Value one = buildSplat(b, y.getType(), 1.0);
+    return {MulOp::create(b, dy, AddOp::create(b, y, one))};
+  }];
+}
+
+def Binade_Log1pOp : Binade_UnaryOp<"log1p", "Deny"> {
+  let summary = "elementwise log(1 + x), as exact near 0 as elsewhere";
+  let scalar = [{ return math::Log1pOp::create(b, x); }];
+  let adjoint = [{
+    Value one = buildSplat(b, x.getType(), 1.0);
+    return {DivOp::create(b, dy, AddOp::create(b, x, one))};
+  }];
+}
+
+def Binade_SinOp : Binade_UnaryOp<"sin", "Deny"> {
+  let summary = "elementwise sine of an angle in radians";
+  let scalar = [{ return math::SinOp::create(b, x); }];
+  let adjoint = [{ return {MulOp::create(b, dy, CosOp::create(b, x))}; }];
+}
+
+def Binade_CosOp : Binade_UnaryOp<"cos", "Deny"> {
+  let summary = "elementwise cosine of an angle in radians";
+  let scalar = [{ return math::CosOp::create(b, x); }];
+  let adjoint = [{
+    return {NegOp::create(b, MulOp::create(b, dy, SinOp::create(b, x)))};
+  }];
+}
+
+def Binade_AtanOp : Binade_UnaryOp<"atan", "Infer"> {
+  let summary = "elementwise inverse tangent, in radians";
+  let scalar = [{ return math::AtanOp::create(b, x); }];
+  let adjoint = [{
+    Value one = buildSplat(b, x.getType(), 1.0);
+    Value slope = AddOp::create(b, MulOp::create(b, x, x), one);
+    return {DivOp::create(b, dy, slope)};
+  }];
+}
+
+def Binade_FloorOp : Binade_UnaryOp<"floor", "Clear"> {
+  let summary = "elementwise largest integer that is not above; its slope is 0";
+  let scalar = [{ return math::FloorOp::create(b, x); }];
+}
+
+def Binade_CeilOp : Binade_UnaryOp<"ceil", "Clear"> {
+  let summary = "elementwise smallest integer that is not below; its slope is 0";
+  let scalar = [{ return math::CeilOp::create(b, x); }];
+}
+
+def Binade_RoundOp : Binade_UnaryOp<"round", "Clear"> {
+  let summary = "elementwise nearest integer, halves to even; its slope is 0";
+  let scalar = [{ return math::RoundEvenOp::create(b, x); }];
+}
+
 def Binade_SqrtOp : Binade_UnaryOp<"sqrt", "Infer"> {
   let summary = "elementwise square root";
   let scalar = [{ return math::SqrtOp::create(b, x); }];
@@ -155,6 +212,18 @@ def Binade_SigmoidOp : Binade_UnaryOp<"sigmoid", "Infer"> {
     Value slope = MulOp::create(b, y, SubOp::create(b, one, y));
     return {MulOp::create(b, dy, slope)};
   }];
+}
+
+def Binade_SoftplusOp : Binade_UnaryOp<"softplus", "Deny"> {
+  let summary = "elementwise log(1 + exp(x)), which does not overflow";
+  let scalar = [{
+    Value zero = splat(b, x, 0.0);
+    Value size = arith::NegFOp::create(b, math::AbsFOp::create(b, x));
+    Value rest = math::Log1pOp::create(b, math::ExpOp::create(b, size));
+    Value above = arith::MaximumFOp::create(b, x, zero);
+    return arith::AddFOp::create(b, above, rest);
+  }];
+  let adjoint = [{ return {MulOp::create(b, dy, SigmoidOp::create(b, x))}; }];
 }
 
 def Binade_ReluOp : Binade_UnaryOp<"relu", "Clear"> {
@@ -232,9 +301,12 @@ def Binade_MulOp : Binade_BinaryOp<"mul", "Infer", (ins), [Commutative]> {
   }];
 }
 
-def Binade_DivOp : Binade_BinaryOp<"div", "Infer", (ins), [], FloatTensor> {
-  let summary = "elementwise quotient of floats";
-  let scalar = [{ return arith::DivFOp::create(b, lhs, rhs); }];
+def Binade_DivOp : Binade_BinaryOp<"div", "Infer"> {
+  let summary = "elementwise quotient; of integers it is rounded toward 0";
+  let description = [{
+    An integer divided by 0 is 0, and the least integer divided by -1 is itself.
+  }];
+  let scalar = [{ return buildQuotient(b, lhs, rhs); }];
   let adjoint = [{
     Value dlhs = DivOp::create(b, dy, rhs);
     return {dlhs, NegOp::create(b, MulOp::create(b, dlhs, y))};
@@ -315,6 +387,12 @@ def Binade_OrOp : Binade_BinaryOp<"or", "Clear", (ins), [Commutative],
                                   BitsTensor> {
   let summary = "elementwise disjunction of bits";
   let scalar = [{ return arith::OrIOp::create(b, lhs, rhs); }];
+}
+
+def Binade_XorOp : Binade_BinaryOp<"xor", "Clear", (ins), [Commutative],
+                                   BitsTensor> {
+  let summary = "elementwise exclusive disjunction of bits";
+  let scalar = [{ return arith::XOrIOp::create(b, lhs, rhs); }];
 }
 
 def Binade_NotOp : Binade_UnaryOp<"not", "Clear", (ins), [], BoolTensor> {

@@ -26,13 +26,13 @@ def Binade_GatherOp : Binade_PrecisionOp<"gather", "Clear", [
 
 def Binade_GatherGradOp : Binade_PrecisionOp<"gather_grad", "Deny", [
     Pure,
+    DeclareOpInterfaceMethods<DifferentiableOpInterface>,
     DeclareOpInterfaceMethods<KernelOpInterface,
-                              ["getSchedule", "getIndexRange"]>,
-    NotDifferentiable]> {
+                              ["getSchedule", "getIndexRange"]>]> {
   let summary = "gradient of gather: rows added up by index";
   let description = [{
     `dtable[r, :] = sum of gradient[i, :] over indices[i] = r`, in order of i, f32
-    sums; the table's shape is the result's.
+    sums; the table's shape is the result's. The gradient of `gradient` is a gather.
   }];
   let arguments = (ins FloatTensor:$gradient, IntegerTensor:$indices,
                        Binade_PrecisionArg:$precision);

@@ -1,0 +1,228 @@
+"""Writes test/data/adjoints.json: values and gradients of functions, by PyTorch in f64.
+
+usage: make_adjoints.py
+
+Each case is a function of tensors whose gradients are wanted, and of integers and booleans
+that go with them. The loss is the sum of the result times fixed weights.
+test/python/test_import_adjoints.py has an ONNX graph of the same name for each. Needs
+torch.
+"""
+
+import json
+import pathlib
+
+import torch
+import torch.nn.functional as F
+
+CASES = {}
+
+
+def case(*shapes, **others):
+    """Registers a function of tensors, random ones where a shape is given, and of
+    `others`."""
+
+    def register(function):
+        CASES[function.__name__] = (function, shapes, others)
+        return function
+
+    return register
+
+
+def integers(*rows):
+    return torch.tensor(rows)
+
+
+# Indices that repeat, and that count from the end.
+COLUMNS = integers([0, 2, 2], [3, -1, 0])
+ROWS = torch.tensor([2, 0, 2, -1])
+PERMUTED = torch.stack([(torch.arange(10) * 5 + k) % 12 for k in range(3)])
+
+
+@case((3, 4), (2, 3), i=COLUMNS)
+def scatter_add(x, u, i):
+    return x.scatter_add(1, i % 4, u)
+
+
+@case((3, 4), (2, 3), i=integers([0, 2, 1], [-1, 1, 0]))
+def scatter_replace(x, u, i):
+    return x.scatter(1, i % 4, u)
+
+
+@case((3, 12), (3, 10), i=PERMUTED)
+def scatter_many(x, u, i):
+    return x.scatter(1, i, u)
+
+
+@case((3, 4), (2, 3), i=COLUMNS)
+def scatter_product(x, u, i):
+    return x.scatter_reduce(1, i % 4, u, "prod")
+
+
+@case((3, 4), (2, 3), i=COLUMNS)
+def scatter_largest(x, u, i):
+    return x.scatter_reduce(1, i % 4, u, "amax")
+
+
+@case((4, 3), (4, 3), i=ROWS)
+def rows_added(x, u, i):
+    return x.index_put((i % 4,), u, accumulate=True)
+
+
+@case((6, 2), (2, 2), i=torch.tensor([4, 1]))
+def rows_replaced(x, u, i):
+    return x.index_put((i,), u)
+
+
+@case((2, 5))
+def scan(x):
+    return x.cumsum(1).flip(1).cumsum(1)
+
+
+@case((3, 5))
+def product_scan(x):
+    return x.cumprod(1)
+
+
+@case((3, 6))
+def largest(x):
+    return x.topk(3, dim=1).values
+
+
+@case((3, 6))
+def smallest(x):
+    return x.topk(2, dim=1, largest=False).values
+
+
+@case((2, 3, 4, 3), (3, 2, 3, 2), (2,))
+def transposed_convolution(x, w, b):
+    return F.conv_transpose2d(x, w, b, stride=(2, 1), padding=(1, 0),
+                              output_padding=(1, 0), dilation=(1, 2))  # fmt: skip
+
+
+@case((1, 4, 5), (4, 3, 3))
+def grouped(x, w):
+    return F.conv_transpose1d(x, w, None, stride=3, groups=2)
+
+
+@case((2, 3, 4))
+def reflected(x):
+    return F.pad(x, (2, 1), mode="reflect")
+
+
+@case((2, 3, 4))
+def edges(x):
+    return F.pad(x, (2, 1), mode="replicate")
+
+
+@case((2, 3, 4))
+def wrapped(x):
+    return F.pad(x, (2, 1), mode="circular")
+
+
+@case((2, 3, 4), ())
+def padded(x, value):
+    y = value.expand(2, 4, 7).clone()
+    y[:, :3, 2:6] = x
+    return y
+
+
+@case((1, 2, 3, 4))
+def upsampled(x):
+    return F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=False)
+
+
+@case((1, 2, 6, 5))
+def cubic(x):
+    return F.interpolate(x, size=(4, 7), mode="bicubic", align_corners=True)
+
+
+@case((1, 2, 6, 5))
+def smoothed(x):
+    return F.interpolate(x, size=(3, 2), mode="bilinear", antialias=True)
+
+
+@case((2, 2, 3, 4), (2, 2, 5, 4), (2, 2, 5, 3), m=torch.tensor(
+    [[1, 0, 1, 1, 0], [0, 0, 1, 0, 0], [1, 1, 1, 1, 1]], dtype=torch.bool))  # fmt: skip
+def masked_attention(q, k, v, m):
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=m)
+
+
+@case((2, 2, 3, 4), (2, 2, 3, 4), (2, 2, 3, 3), (2, 1, 3, 3))
+def biased_attention(q, k, v, m):
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=m)
+
+
+@case((1, 4, 3, 4), (1, 2, 3, 4), (1, 2, 3, 4))
+def grouped_attention(q, k, v):
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+
+
+@case((1, 1, 3, 4), (1, 1, 3, 4), (1, 1, 3, 4))
+def capped_attention(q, k, v):
+    scores = q @ k.transpose(2, 3) / 2
+    return torch.softmax(torch.tanh(scores / 1.5) * 1.5, 3) @ v
+
+
+@case((5,))
+def trigonometry(x):
+    y = x / 3
+    return torch.stack([torch.tan(y), torch.asin(y), torch.acos(y), torch.atan(x),
+                        torch.sinh(x), torch.cosh(x), torch.asinh(x),
+                        torch.acosh(x * x + 1.5), torch.atanh(y)])  # fmt: skip
+
+
+@case(torch.zeros(3, dtype=torch.float64))
+def at_zero(x):
+    return torch.stack([torch.asin(x), torch.sinh(x), torch.asinh(x), torch.atanh(x),
+                        F.softplus(x), F.mish(x)])  # fmt: skip
+
+
+@case((3, 4))
+def triangle(x):
+    return torch.triu(x, 1) + torch.tril(x, -1)
+
+
+@case((4, 3), t=torch.tensor([2, 0, -100, 2]),
+      w=torch.tensor([0.5, 2.0, 1.25], dtype=torch.float64))  # fmt: skip
+def weighted_loss(x, t, w):
+    return F.cross_entropy(x, t, w, ignore_index=-100)
+
+
+@case((2, 3, 4))
+def products(x):
+    return x.prod(1)
+
+
+@case((2, 0, 3), (2, 4, 3))
+def nothing(x, y):
+    return torch.cat([x, y], 1).cumsum(1)
+
+
+def main() -> None:
+    results = {}
+    for name, (function, shapes, others) in CASES.items():
+        torch.manual_seed(len(name))
+        tensors = [
+            x if isinstance(x, torch.Tensor) else torch.randn(x, dtype=torch.float64)
+            for x in shapes
+        ]
+        for tensor in tensors:
+            tensor.requires_grad_()
+        y = function(*tensors, *others.values())
+        weights = torch.linspace(-1.0, 1.5, y.numel(), dtype=torch.float64)
+        weights = weights.reshape(y.shape)
+        gradients = torch.autograd.grad((y * weights).sum(), tensors)
+        record = lambda x: {"shape": list(x.shape), "values": x.flatten().tolist()}  # noqa: E731
+        results[name] = {
+            "inputs": [record(x.detach()) for x in tensors],
+            "others": {key: record(value) for key, value in others.items()},
+            "y": record(y.detach()),
+            "gradients": [record(x) for x in gradients],
+        }
+    path = pathlib.Path(__file__).with_name("adjoints.json")
+    lines = ",\n".join(f'"{k}": {json.dumps(v)}' for k, v in results.items())
+    path.write_text("{\n" + lines + "\n}\n")
+
+
+if __name__ == "__main__":
+    main()
