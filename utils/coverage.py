@@ -111,6 +111,7 @@ def get_lowering(op: Op, ir_sources: str) -> str:
 def split_functions(sources: str) -> dict[str, str]:
     """Returns the text of each function at the margin, by its name."""
     functions = collections.defaultdict(str)
+    sources = re.sub(r"^ *//.*\n", "", sources, flags=re.MULTILINE)
     pattern = r"^(?![ }#/])[^;{}]*?(\w+)\((?:[^;{}]|\{\})*?\) (?:const )?\{\n(.*?)^\}"
     for match in re.finditer(pattern, sources, re.MULTILINE | re.DOTALL):
         functions[match.group(1)] += match.group(2)
@@ -135,7 +136,7 @@ def read_onnx(ops: list[Op]) -> dict[str, set[str]]:
     table = (ROOT / "lib/Import/ONNX/OpTable.cpp").read_text()
     found = collections.defaultdict(set)
     for onnx, function in re.findall(
-        r'^ *\{"(\w+)",.*?, (import[^}]+)\},', table, re.M
+        r'^ *\{"(\w+)",.*?, (import[^},]+)[^}]*\},', table, re.M
     ):
         for cpp_class in made_by(f"{function}(", set()):
             found[cpp_class].add(onnx)

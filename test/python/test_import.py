@@ -15,6 +15,7 @@ import pytest
 from binade import safetensors
 
 onnx = pytest.importorskip("onnx")
+import onnx.inliner  # noqa: E402
 from onnx.reference import ReferenceEvaluator  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -397,6 +398,21 @@ CASES = {
           e = Expand(f, shape)  shape = Shape(x)  t = Add(m, e)  y = Add(x, t)
         }""",
     ),
+    "functions": (
+        '20, "local" : 1',
+        """g (float[2,3] x) => (float[2,3] y, float[2,3] z) {
+          y = local.gate <slope = 2.0, other = 0.5> (x)  a, z = local.twice(x)
+        }
+        <opset_import: ["" : 20], domain: "local">
+        leak <alpha> (x) => (y) { y = LeakyRelu <alpha : float = @alpha> (x) }
+        <opset_import: ["" : 20, "local" : 1], domain: "local">
+        gate <slope, other> (x) => (y) {
+          l = local.leak <alpha : float = @slope> (x)  s = Elu <alpha : float = @other> (x)
+          y = Mul(l, s)
+        }
+        <opset_import: ["" : 20], domain: "local">
+        twice (x) => (w, y) { w = Neg(x)  y = Add(x, x) }""",
+    ),
     "half_precision": (
         20,
         """g (float16[2,3] x, bfloat16[2,3] z) => (float[2,3] a, float[2,3] b)
@@ -436,7 +452,8 @@ def test_outputs(name, tmp_path):
     model = onnx.parser.parse_model(text)
     onnx.save(model, tmp_path / "model.onnx")
     inputs = make_inputs(model, np.random.default_rng(len(name)))
-    values = ReferenceEvaluator(sort_nodes(model)).run(None, inputs)
+    flat = onnx.inliner.inline_local_functions(model)
+    values = ReferenceEvaluator(sort_nodes(flat)).run(None, inputs)
     safetensors.save(tmp_path / "inputs.safetensors", inputs)
     run(TRANSLATE, "--import-onnx", tmp_path / "model.onnx", "-o", tmp_path / "m.mlir")
     run(

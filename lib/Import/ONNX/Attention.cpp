@@ -40,8 +40,8 @@ namespace {
 struct Attention {
   explicit Attention(Node &node) : node(node), b(node.b) {}
 
-  LogicalResult read();
-  LogicalResult build();
+  LogicalResult readAttention();
+  LogicalResult buildAttention();
 
 private:
   LogicalResult readOperands();
@@ -49,7 +49,7 @@ private:
   bool isPlain() const;
   void buildAllowed();
   Value buildScores();
-  Value spread(Value x, int64_t keys) const;
+  Value spreadMask(Value x, int64_t keys) const;
   int64_t queries() const { return typeOf(query).getDimSize(2); }
   int64_t keys() const { return typeOf(key).getDimSize(2); }
   LogicalResult reject() {
@@ -136,7 +136,7 @@ LogicalResult Attention::readOperands() {
 }
 
 /// `x`, right-aligned to [batch, heads, queries, keys], with that shape.
-Value Attention::spread(Value x, int64_t keys) const {
+Value Attention::spreadMask(Value x, int64_t keys) const {
   ArrayRef<int64_t> q = typeOf(query).getShape();
   return broadcastTo(b, x, {q[0], q[1], q[2], keys});
 }
@@ -169,11 +169,11 @@ LogicalResult Attention::readMask() {
     mask = ConcatOp::create(b, type.clone(shape), ValueRange{mask, rest},
                             shape.size() - 1, PrecisionAttr());
   }
-  (isBool ? allowed : bias) = spread(mask, keys());
+  (isBool ? allowed : bias) = spreadMask(mask, keys());
   return success();
 }
 
-LogicalResult Attention::read() {
+LogicalResult Attention::readAttention() {
   if (failed(requireFloats(node)))
     return failure();
   isCausal = node.getInt("is_causal", 0);
@@ -244,7 +244,7 @@ void Attention::buildAllowed() {
     require(place, Comparison::GreaterEqual, shift(own, -left));
   if (right >= 0)
     require(place, Comparison::LessEqual, shift(own, right));
-  found = spread(found, keys());
+  found = spreadMask(found, keys());
   allowed = allowed ? Value(AndOp::create(b, allowed, found)) : found;
 }
 
@@ -262,7 +262,7 @@ Value Attention::buildScores() {
   return scores;
 }
 
-LogicalResult Attention::build() {
+LogicalResult Attention::buildAttention() {
   Value y;
   if (isPlain()) {
     y = AttentionOp::create(b, query, key, value, APFloat(scale), isCausal,
@@ -316,7 +316,8 @@ LogicalResult Attention::build() {
 
 LogicalResult mlir::binade::importer::importAttention(Node &node) {
   Attention attention(node);
-  return success(succeeded(attention.read()) && succeeded(attention.build()));
+  return success(succeeded(attention.readAttention()) &&
+                 succeeded(attention.buildAttention()));
 }
 
 //===----------------------------------------------------------------------===//

@@ -3,6 +3,7 @@
 #include "binade/Import/ONNX/Import.h"
 #include "ImportNode.h"
 #include "Initializers.h"
+#include "InlineFunctions.h"
 #include "Loss.h"
 #include "OpTable.h"
 #include "Order.h"
@@ -76,7 +77,6 @@ LogicalResult Importer::checkOps() {
   });
   constexpr size_t kShown = 4;
   for (auto &[op, nodes] : unknown) {
-    StringRef name = op.getValue();
     Diagnostic &note = error.attachNote();
     note << ::binade::printable(op.strref(), 80) << " of opset "
          << model.getOpset() << ", " << nodes.size()
@@ -87,11 +87,6 @@ LogicalResult Importer::checkOps() {
         });
     if (nodes.size() > kShown)
       note << ", ...";
-    if (llvm::any_of(model.getProto().functions(), [&](const auto &function) {
-          return function.domain() + "." + function.name() == name;
-        }))
-      note << " (a function of the model: inline it with "
-              "onnx.inliner.inline_local_functions)";
   }
   return error;
 }
@@ -231,6 +226,8 @@ LogicalResult Importer::addResults(Graph &graph) {
 }
 
 FailureOr<OwningOpRef<ModuleOp>> Importer::run() {
+  if (failed(inlineFunctions(model)))
+    return failure();
   FailureOr<SmallVector<unsigned>> sorted = sortNodes(model);
   if (failed(sorted))
     return failure();

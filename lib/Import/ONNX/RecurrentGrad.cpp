@@ -24,8 +24,8 @@ enum : unsigned { kDX, kDW, kDR, kDB, kDHidden0, kDCell0 };
 namespace {
 struct LstmGrad {
   explicit LstmGrad(Node &node) : node(node), b(node.b) {}
-  LogicalResult check();
-  void build();
+  LogicalResult checkLstm();
+  void buildGradients();
 
 private:
   /// [batch, width] of step `step` of an input [steps, 1, batch, width].
@@ -60,7 +60,7 @@ private:
 };
 } // namespace
 
-LogicalResult LstmGrad::check() {
+LogicalResult LstmGrad::checkLstm() {
   if (node.getString("direction", "forward") != "forward" ||
       node.getInt("input_forget", 0) || node.hasInput(kLengths) ||
       node.getFloat("clip", 0.0f) != 0.0 || node.hasAttribute("activations"))
@@ -141,7 +141,7 @@ Value LstmGrad::stepBack(int64_t step, Value &hiddenGrad, Value &cellGrad) {
   return all;
 }
 
-void LstmGrad::build() {
+void LstmGrad::buildGradients() {
   Value hiddenGrad = state(kHiddenGrad), cellGrad = state(kCellGrad);
   SmallVector<Value> gradients(steps), states;
   for (int64_t step = steps; step-- > 0;)
@@ -171,8 +171,8 @@ void LstmGrad::build() {
 
 LogicalResult mlir::binade::importer::importLSTMGrad(Node &node) {
   LstmGrad gradient(node);
-  if (failed(gradient.check()))
+  if (failed(gradient.checkLstm()))
     return failure();
-  gradient.build();
+  gradient.buildGradients();
   return success();
 }
