@@ -21,7 +21,11 @@ PIPELINES = [
 
 def call(*command):
     process = subprocess.run(
-        [str(part) for part in command], capture_output=True, text=True, timeout=120
+        [str(part) for part in command],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert process.returncode == 0, process.stderr
     return process.stdout
@@ -43,7 +47,7 @@ def get_roles(text, function):
             r'binade.name = "([^"]*)", (?:binade.optimizer = [^,]*, )?'
             r"binade.role = #binade.role<(\w+)>",
             arguments,
-        )  # fmt: skip
+        )
     )
 
 
