@@ -22,10 +22,14 @@ public:
       : function(function), parts(parts),
         module(function->getParentOfType<ModuleOp>()) {}
 
+  /// Changes nothing where an update turns out to be none.
   void run() {
     RuleWriter rules(module);
-    for (const Update &update : parts.updates)
+    for (const Update &update : parts.updates) {
       given.push_back(rules.write(function, parts, update));
+      if (!given.back())
+        return rules.erase();
+    }
     addResults();
     moveArguments();
     markBackward();

@@ -2,9 +2,11 @@
 
 #include "WriteRule.h"
 #include "Dataflow.h"
+#include "EvaluateFormula.h"
 #include "binade/IR/Movement.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/MapVector.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -171,6 +173,31 @@ static std::string print(ModuleOp module) {
   return text;
 }
 
+/// The new parameter where the old one is `parameter`, the gradient 1 and
+/// states 0, in the first step; NaN where it is not to be known.
+static double updateOnce(OptimizerOp rule, double parameter) {
+  auto module = rule->getParentOfType<ModuleOp>();
+  auto find = [&](StringRef suffix) {
+    return module.lookupSymbol<func::FuncOp>(
+        (rule.getSymName() + suffix).str());
+  };
+  Builder b(rule.getContext());
+  auto narrow = [&](double value) -> Attribute {
+    return b.getF32FloatAttr(static_cast<float>(value));
+  };
+  SmallVector<Attribute> arguments = {narrow(parameter), narrow(1.0)};
+  arguments.append(rule.getStates().size(), narrow(0.0));
+  for (Attribute number :
+       evaluateFormula(find(".scalars"), {b.getI64IntegerAttr(1)}))
+    arguments.push_back(narrow(cast<FloatAttr>(number).getValueAsDouble()));
+  func::FuncOp update = find(".update");
+  if (arguments.size() != update.getNumArguments())
+    return NAN;
+  SmallVector<Attribute> results = evaluateFormula(update, arguments);
+  return results.empty() ? NAN
+                         : cast<FloatAttr>(results.front()).getValueAsDouble();
+}
+
 OptimizerOp RuleWriter::write(func::FuncOp function, const StepParts &parts,
                               const Update &update) {
   constexpr StringLiteral kName = "exported";
@@ -178,7 +205,10 @@ OptimizerOp RuleWriter::write(func::FuncOp function, const StepParts &parts,
     return FormulaWriter(function, parts, update, into).write(name);
   };
   OwningOpRef<ModuleOp> alone = ModuleOp::create(module.getLoc());
-  write(*alone, kName);
+  OptimizerOp sample = write(*alone, kName);
+  double kept = updateOnce(sample, 2.0) - updateOnce(sample, 1.0);
+  if (!(kept > 0.5 && kept < 1.5))
+    return {};
   OptimizerOp &rule = written[print(*alone)];
   if (!rule) {
     std::string name = kName.str();
@@ -187,4 +217,12 @@ OptimizerOp RuleWriter::write(func::FuncOp function, const StepParts &parts,
     rule = write(module, name);
   }
   return rule;
+}
+
+void RuleWriter::erase() {
+  for (auto &[text, rule] : written) {
+    for (StringRef suffix : {".scalars", ".update"})
+      module.lookupSymbol((rule.getSymName() + suffix).str())->erase();
+    rule.erase();
+  }
 }

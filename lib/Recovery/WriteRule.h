@@ -16,9 +16,15 @@ public:
 
   /// The rule of `update`, a part of the step `parts` of `function`. Its
   /// formulas have the operations of the graph in their order: numbers, which
-  /// depend on the step alone, are computed in f32 as there.
+  /// depend on the step alone, are computed in f32 as there. Null where it
+  /// would not keep the better part of the parameter: then the result is
+  /// something else, such as the gradient of a loss that has the squares of
+  /// parameters.
   OptimizerOp write(func::FuncOp function, const StepParts &parts,
                     const Update &update);
+
+  /// Erases what was written.
+  void erase();
 
 private:
   ModuleOp module;

@@ -78,3 +78,24 @@ func.func @forward(%m: tensor<4xf32> {binade.name = "a", binade.role = #binade.r
   %shown = binade.broadcast %m {axes = array<i64: 1>} : (tensor<4xf32>) -> tensor<2x4xf32>
   return %w_new, %loss, %m_new, %shown : tensor<4xf32>, tensor<f32>, tensor<4xf32>, tensor<2x4xf32>
 }
+
+// -----
+
+// The gradient of a loss with the square of a parameter is a function of the parameter
+// and of one other value, but keeps little of it.
+
+// CHECK-LABEL: func.func @forward(
+// CHECK-NOT:   binade.optimizer
+func.func @forward(%w: tensor<4xf32> {binade.name = "b", binade.role = #binade.role<batch>},
+                   %x: tensor<2x4xf32> {binade.name = "c", binade.role = #binade.role<batch>})
+    -> (tensor<4xf32> {binade.name = "d", binade.role = #binade.role<output>},
+        tensor<f32> {binade.name = "loss", binade.role = #binade.role<metric>}) {
+  %small = binade.constant dense<1.000000e-02> : tensor<4xf32>
+  %wide = binade.broadcast %w {axes = array<i64: 1>} : (tensor<4xf32>) -> tensor<2x4xf32>
+  %y = binade.mul %x, %wide : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  %loss = binade.reduce_sum %y {axes = array<i64: 0, 1>} : (tensor<2x4xf32>) -> tensor<f32>
+  %g = binade.reduce_sum %x {axes = array<i64: 0>} : (tensor<2x4xf32>) -> tensor<4xf32>
+  %decay = binade.mul %w, %small : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %all = binade.add %g, %decay : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %all, %loss : tensor<4xf32>, tensor<f32>
+}

@@ -64,8 +64,8 @@ struct CompileOptions {
   std::function<void(const GpuCode &)> onGpuCode;
 };
 
-/// Adds the passes of one phase; of import those that run on what was read. Plan
-/// and target have none.
+/// Adds the passes of one phase; of import those that run on what was read.
+/// Plan and target have none.
 void buildPipeline(OpPassManager &pm, CompilerPhase phase,
                    const CompileOptions &options);
 
