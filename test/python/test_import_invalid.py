@@ -97,6 +97,25 @@ GRAPHS = {
         [],
         "m.onnx: error: has ops that cannot be imported: Gelu (1)",
     ),
+    "function_of_another_opset": (
+        """g (float[2] x) => (float[2] y) { [call] y = local.f(x) }
+           <opset_import: ["" : 19], domain: "local"> f (x) => (y) { y = Relu(x) }""",
+        [],
+        "m.onnx:node 'call': error: calls function 'f' of opset 19 in a graph of opset 20",
+    ),
+    "function_that_calls_itself": (
+        """g (float[2] x) => (float[2] y) { [call] y = local.f(x) }
+           <opset_import: ["" : 20], domain: "local">
+           f (x) => (y) { [again] y = local.f(x) }""",
+        [],
+        "error: calls functions more than 32 deep",
+    ),
+    "function_of_fewer_inputs": (
+        """g (float[2] x) => (float[2] y) { [call] y = local.f(x, x) }
+           <opset_import: ["" : 20], domain: "local"> f (x) => (y) { y = Relu(x) }""",
+        [],
+        "error: has 2 inputs and 1 outputs, function 'f' has 1 and 1",
+    ),
     "old_opset": (
         "opset 12 " + RELU,
         [],

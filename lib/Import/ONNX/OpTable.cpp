@@ -182,7 +182,7 @@ static constexpr OpRow microsoft[] = {
     {"Gelu", 1, 1, 1, importGelu},
     {"GeluGrad", 1, 2, 2, importGeluGrad},
     {"InPlaceAccumulatorV2", 1, 2, 3, importInPlaceAccumulator},
-    {"LSTMGrad", 1, 10, 12, importLSTMGrad},
+    {"LSTMGrad", 1, 3, 12, importLSTMGrad},
     {"LSTMTraining", 1, 3, 8, importLSTM},
     {"LayerNormalizationGrad", 1, 5, 5, importLayerNormalizationGrad},
     {"LogSoftmaxGrad_13", 1, 2, 2, importLogSoftmaxGrad},
