@@ -59,7 +59,8 @@ void ImportArguments::add(CLI::App &command, llvm::StringRef kinds,
                    "Accept weight files that have more than one name");
 }
 
-Result<void> ImportArguments::complete() {
+Result<void> parseDims(const std::vector<std::string> &dims,
+                       ImportOptions &options) {
   for (llvm::StringRef text : dims) {
     auto [name, number] = text.split('=');
     int64_t value;
@@ -70,6 +71,8 @@ Result<void> ImportArguments::complete() {
   }
   return {};
 }
+
+Result<void> ImportArguments::complete() { return parseDims(dims, options); }
 
 /// Refuses options that come too late for a file of kind `what`.
 static Result<void> refuse(const CLI::App &command, llvm::StringRef phase,
