@@ -40,7 +40,7 @@ private:
   LogicalResult fail(const ::binade::Error &error, ConvertReport &report);
   FailureOr<llvm::StringMap<int32_t>> findPorts(const ConvertOptions &options);
   void describe(ArrayRef<NodeFormats> formats, StringRef policy);
-  LogicalResult write(const llvm::StringMap<int32_t> &stored,
+  LogicalResult write(const StoredFormats &stored,
                       const ConvertOptions &options, const std::string &output,
                       ConvertReport &report);
 
@@ -141,7 +141,7 @@ void Converter::describe(ArrayRef<NodeFormats> formats, StringRef policy) {
   entry.set_value(policy.str());
 }
 
-LogicalResult Converter::write(const llvm::StringMap<int32_t> &stored,
+LogicalResult Converter::write(const StoredFormats &stored,
                                const ConvertOptions &options,
                                const std::string &output,
                                ConvertReport &report) {
@@ -194,7 +194,7 @@ LogicalResult Converter::convert(ArrayRef<NodeFormats> formats,
     return mlir::emitError(getLoc())
            << "has no gradients in f16 to scale: no product in f16 that output "
            << ::binade::quote(loss.str()) << " does not depend on";
-  llvm::StringMap<int32_t> stored;
+  StoredFormats stored;
   placeCasts({graph, types, names, *ports, outside}, std::move(nodes), stored,
              report);
   return write(stored, options, output.str(), report);

@@ -1,6 +1,7 @@
 //===- Formats.cpp - Decisions in ONNX's words ----------------------------===//
 
 #include "Formats.h"
+#include "Linear.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/ScopedPrinter.h"
@@ -10,6 +11,9 @@ using namespace mlir::binade;
 using namespace mlir::binade::convert;
 using ::onnx::NodeProto;
 using ::onnx::TensorProto;
+
+/// The first with QuantizeLinear to FP8.
+static constexpr int64_t kFirstSetWithBytes = 19;
 
 /// The formats that both have.
 static constexpr std::pair<int32_t, StringLiteral> formatNames[] = {
@@ -64,6 +68,8 @@ public:
 private:
   std::optional<char> findLetter(const NodeProto &node,
                                  const OpSchema &schema) const;
+  bool canQuantize(QuantizedAttr format) const;
+  void planQuantized(PlannedNode &planned, const NodeFormats &formats);
 
   const ElementTypes &types;
   const OperatorSets &sets;
@@ -77,6 +83,32 @@ std::optional<char> NodePlanner::findLetter(const NodeProto &node,
     if (types.get(name) == TensorProto::FLOAT)
       return schema.getInput(index);
   return std::nullopt;
+}
+
+/// What QuantizeLinear can say, with a scale that few nodes compute.
+bool NodePlanner::canQuantize(QuantizedAttr format) const {
+  auto standard = sets.find("");
+  return standard != sets.end() && standard->second >= kFirstSetWithBytes &&
+         format.getFormat() && getOnnxType(format.getFormat()) &&
+         format.getGranularity() == Granularity::PerTensor &&
+         format.getRule() == ScaleRule::Inverse && !format.getExpand() &&
+         !format.getStochastic() && format.getHistory() == 0 &&
+         format.getScale().isF32();
+}
+
+void NodePlanner::planQuantized(PlannedNode &planned,
+                                const NodeFormats &formats) {
+  if (!sumsProducts(*planned.node))
+    return;
+  for (QuantizedAttr format : formats.operands)
+    if (format && !canQuantize(format)) {
+      limits.add(llvm::formatv("operator set {0} does not quantize to {1}: "
+                               "{2} instead",
+                               sets.find("")->second, format, formats.compute));
+      return;
+    }
+  if (llvm::any_of(formats.operands, [](auto format) { return !!format; }))
+    planned.operands = formats.operands;
 }
 
 void NodePlanner::plan(PlannedNode &planned, const NodeFormats &formats) {
@@ -102,17 +134,16 @@ void NodePlanner::plan(PlannedNode &planned, const NodeFormats &formats) {
   planned.schema = schema;
   planned.compute = planned.operand = compute;
   planned.result = result;
-  if (llvm::any_of(formats.operands, [](auto format) { return !!format; }))
-    limits.add(
-        llvm::formatv("quantized operands are left in {0}", formats.compute));
-  bool isLossy = planned.isProduct && result == TensorProto::FLOAT;
+  planQuantized(planned, formats);
+  // Sums in f32 that are not rounded, of what was rounded.
+  bool isLossy = (planned.isProduct && result == TensorProto::FLOAT) ||
+                 !planned.operands.empty();
   if (!schema->allows(*letter, compute)) {
     limits.add(llvm::formatv("{0} of this operator set has no {1}: computed in "
                              "f32 on rounded operands",
                              schema->name, formats.compute));
     planned.compute = TensorProto::FLOAT;
   } else if (isLossy) {
-    // Sums in f32 that are not rounded: an op in f32 on what was rounded.
     planned.compute = TensorProto::FLOAT;
   }
 }

@@ -30,6 +30,12 @@ struct PlannedNode {
   int32_t result = ::onnx::TensorProto::FLOAT;
   /// Whether it sums products.
   bool isProduct = false;
+  /// What inputs are quantized to and read back from; null for others.
+  SmallVector<QuantizedAttr> operands;
+
+  QuantizedAttr getQuantized(unsigned input) const {
+    return input < operands.size() ? operands[input] : QuantizedAttr();
+  }
 
   bool readsChosen(unsigned input) const {
     return letter && schema->getInput(input) == letter;

@@ -69,6 +69,10 @@ Linearity mlir::binade::convert::getLinearity(const NodeProto &node) {
   llvm_unreachable("unknown kind");
 }
 
+bool mlir::binade::convert::sumsProducts(const NodeProto &node) {
+  return node.op_type() == "MatMul" || getKind(node.op_type()) == Kind::Biased;
+}
+
 /// Whether the message holds its elements and all are 0.
 static bool isZero(const TensorProto &tensor) {
   if (tensor.data_type() != TensorProto::FLOAT ||

@@ -16,6 +16,9 @@ struct Linearity {
 
 Linearity getLinearity(const ::onnx::NodeProto &node);
 
+/// Whether the node sums products of its first two inputs.
+bool sumsProducts(const ::onnx::NodeProto &node);
+
 /// Values that are known to be 0, which no scale changes.
 class Zeros {
 public:

@@ -1,7 +1,7 @@
 //===- PlaceCasts.cpp - Casts where formats meet --------------------------===//
 
 #include "PlaceCasts.h"
-#include "Weights.h"
+#include "QuantizeNodes.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -16,11 +16,11 @@ static constexpr int64_t kCopiedElements = 16 << 10;
 namespace {
 class CastPlacer {
 public:
-  CastPlacer(const CastPlacement &placement, llvm::StringMap<int32_t> &stored,
+  CastPlacer(const CastPlacement &placement, StoredFormats &stored,
              ConvertReport &report)
       : graph(placement.graph), types(placement.types), names(placement.names),
         ports(placement.ports), outside(placement.outside), stored(stored),
-        report(report) {}
+        report(report), quantizer(placement.graph, placement.names) {}
 
   void run(PlannedNodes nodes);
 
@@ -43,6 +43,7 @@ private:
   void retype(NodeProto &node, int32_t type);
   std::string read(const std::string &name, int32_t type);
   std::string readRounded(const std::string &name, int32_t through);
+  std::string readQuantized(const std::string &name, int32_t type);
   SmallVector<Known, 3> define(PlannedNode &node, unsigned output);
   void cast(const std::string &from, const std::string &to, int32_t type,
             const std::string &original);
@@ -56,7 +57,7 @@ private:
   Names &names;
   const llvm::StringMap<int32_t> &ports;
   const llvm::StringSet<> &outside;
-  llvm::StringMap<int32_t> &stored;
+  StoredFormats &stored;
   ConvertReport &report;
   /// What a value is, as its producer rounded it.
   llvm::StringMap<Known> values;
@@ -66,6 +67,7 @@ private:
   std::map<std::tuple<std::string, int32_t, int32_t>, std::string> made;
   llvm::StringMap<const TensorProto *> constants; ///< Small ones.
   SmallVector<TensorProto> copies;
+  QuantizeNodes quantizer;
 };
 } // namespace
 
@@ -87,6 +89,10 @@ static TensorProto *getConstant(NodeProto &node) {
   return isHere ? tensor : nullptr;
 }
 
+static bool isByte(int32_t type) {
+  return type == TensorProto::FLOAT8E4M3FN || type == TensorProto::FLOAT8E5M2;
+}
+
 /// Stored tensors that all read in one narrow format are kept in it.
 void CastPlacer::storeNarrow(ArrayRef<PlannedNode> nodes) {
   llvm::StringMap<int32_t> wanted; // 0 for several.
@@ -95,6 +101,8 @@ void CastPlacer::storeNarrow(ArrayRef<PlannedNode> nodes) {
       int32_t type = node.readsChosen(input) && node.compute == node.operand
                          ? node.compute
                          : int32_t(TensorProto::FLOAT);
+      if (QuantizedAttr format = node.getQuantized(input))
+        type = getOnnxType(format.getFormat());
       auto [entry, isNew] = wanted.try_emplace(name, type);
       if (!isNew && entry->second != type)
         entry->second = TensorProto::UNDEFINED;
@@ -109,13 +117,17 @@ void CastPlacer::storeNarrow(ArrayRef<PlannedNode> nodes) {
   };
   auto visit = [&](const std::string &name, TensorProto &tensor,
                    NodeProto *node) {
-    if (int32_t type = getType(name)) {
+    int32_t type = getType(name);
+    if (isByte(type)) {
+      if (!node)
+        stored[name] = {type, quantizer.addScalar(name + "_scale", 1.0f)};
+    } else if (type) {
       values[name] = {name, type};
       retyped[name] = type;
       if (node)
         convertConstant(tensor, type);
       else
-        stored[name] = type;
+        stored[name] = {type};
     } else if (countElements(tensor) <= kCopiedElements &&
                !inputs.contains(name)) {
       constants[name] = &tensor;
@@ -147,7 +159,7 @@ void CastPlacer::definePorts() {
       continue;
     values[input.name()] = {input.name(), type->second};
     if (initialized.contains(input.name()))
-      stored[input.name()] = type->second;
+      stored[input.name()] = {type->second};
   }
 }
 
@@ -179,7 +191,7 @@ std::string CastPlacer::read(const std::string &name, int32_t type) {
   if (const TensorProto *constant = constants.lookup(name)) {
     copies.push_back(*constant);
     copies.back().set_name(result);
-    stored[result] = type;
+    stored[result] = {type};
   } else {
     cast(known.name, result, type, name);
   }
@@ -196,6 +208,23 @@ std::string CastPlacer::readRounded(const std::string &name, int32_t through) {
   if (result.empty()) {
     result = names.makeNew(narrow + "_f32");
     cast(narrow, result, TensorProto::FLOAT, name);
+  }
+  return result;
+}
+
+/// The name of value `name` in f32, as it comes back from codes of FP8 with one
+/// scale.
+std::string CastPlacer::readQuantized(const std::string &name, int32_t type) {
+  std::string &result = made[{name, TensorProto::FLOAT, type}];
+  if (!result.empty())
+    return result;
+  auto codes = stored.find(name);
+  if (codes != stored.end()) {
+    retyped[name] = type;
+    result = quantizer.dequantize(name, name, codes->second.scale);
+  } else {
+    std::string value = read(name, TensorProto::FLOAT);
+    result = quantizer.quantize(name, value, type);
   }
   return result;
 }
@@ -240,6 +269,10 @@ void CastPlacer::run(PlannedNodes nodes) {
     for (auto [input, name] : llvm::enumerate(*node.node->mutable_input())) {
       if (!isWide(name))
         continue;
+      if (QuantizedAttr format = node.getQuantized(input)) {
+        name = readQuantized(name, getOnnxType(format.getFormat()));
+        continue;
+      }
       int32_t type = getWanted(node, input);
       bool isRounded = node.readsChosen(input) && node.operand != node.compute;
       name = isRounded ? readRounded(name, node.operand) : read(name, type);
@@ -258,6 +291,7 @@ void CastPlacer::run(PlannedNodes nodes) {
         cast(stages[i - 1].name, stages[i].name, stages[i].type,
              stages.back().name);
   }
+  quantizer.finish();
   for (TensorProto &copy : copies)
     *graph.add_initializer() = std::move(copy);
   updateTypes();
@@ -265,7 +299,7 @@ void CastPlacer::run(PlannedNodes nodes) {
 
 void mlir::binade::convert::placeCasts(const CastPlacement &placement,
                                        PlannedNodes nodes,
-                                       llvm::StringMap<int32_t> &stored,
+                                       StoredFormats &stored,
                                        ConvertReport &report) {
   CastPlacer(placement, stored, report).run(std::move(nodes));
 }

@@ -4,6 +4,7 @@
 #define BINADE_LIB_EXPORT_PLACECASTS_H
 
 #include "Formats.h"
+#include "Weights.h"
 
 namespace mlir::binade::convert {
 
@@ -20,7 +21,7 @@ struct CastPlacement {
   const llvm::StringSet<> &outside;
 };
 void placeCasts(const CastPlacement &placement, PlannedNodes nodes,
-                llvm::StringMap<int32_t> &stored, ConvertReport &report);
+                StoredFormats &stored, ConvertReport &report);
 
 } // namespace mlir::binade::convert
 

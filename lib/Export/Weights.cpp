@@ -1,11 +1,10 @@
 //===- Weights.cpp - Stored tensors on their way to a new file ------------===//
 
 #include "Weights.h"
-#include "binade/Container/FloatConversion.h"
+#include "Numbers.h"
 #include "onnx-ml.pb.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/MathExtras.h"
-#include <cmath>
 #include <filesystem>
 
 using namespace mlir;
@@ -25,24 +24,8 @@ static constexpr uint64_t kAlignment = 64;
 static constexpr size_t kPiece = 1 << 20;
 
 //===----------------------------------------------------------------------===//
-// Numbers
+// Tensors in the message
 //===----------------------------------------------------------------------===//
-
-/// Rounds to nearest even; `isClamped` keeps finite numbers finite.
-template <bool isClamped>
-static void convert(std::span<const float> from, int32_t type, uint16_t *to) {
-  auto clamp = [](float value, float largest) {
-    if (!isClamped || !std::isfinite(value))
-      return value;
-    return std::min(std::max(value, -largest), largest);
-  };
-  if (type == TensorProto::FLOAT16)
-    for (size_t i = 0; i < from.size(); ++i)
-      to[i] = ::binade::floatToF16(clamp(from[i], 65504.0f));
-  else
-    for (size_t i = 0; i < from.size(); ++i)
-      to[i] = ::binade::floatToBF16(clamp(from[i], 0x1.fep127f));
-}
 
 static void clearData(TensorProto &tensor) {
   tensor.clear_raw_data();
@@ -51,7 +34,8 @@ static void clearData(TensorProto &tensor) {
   tensor.clear_data_location();
 }
 
-void mlir::binade::convert::convertConstant(TensorProto &tensor, int32_t type) {
+/// The elements of a tensor of f32 in its message.
+static std::vector<float> getValues(const TensorProto &tensor) {
   std::vector<float> values(tensor.float_data().begin(),
                             tensor.float_data().end());
   if (tensor.has_raw_data()) {
@@ -59,11 +43,27 @@ void mlir::binade::convert::convertConstant(TensorProto &tensor, int32_t type) {
     std::memcpy(values.data(), tensor.raw_data().data(),
                 values.size() * sizeof(float));
   }
-  std::string bytes(values.size() * sizeof(uint16_t), 0);
-  ::convert<true>(values, type, reinterpret_cast<uint16_t *>(bytes.data()));
+  return values;
+}
+
+static void setValues(TensorProto &tensor, std::span<const float> values,
+                      const Coding &coding) {
+  std::string bytes(values.size() * countBytes(coding.type), 0);
+  coding.encode(values, bytes.data());
   clearData(tensor);
-  tensor.set_data_type(type);
+  tensor.set_data_type(coding.type);
   tensor.set_raw_data(std::move(bytes));
+}
+
+void mlir::binade::convert::convertConstant(TensorProto &tensor, int32_t type) {
+  setValues(tensor, getValues(tensor), {type, 1.0f, /*isClamped=*/true});
+}
+
+/// Gives the initializer `name` its one value.
+static void setScale(GraphProto &graph, StringRef name, float factor) {
+  for (TensorProto &tensor : *graph.mutable_initializer())
+    if (tensor.name() == name)
+      tensor.set_float_data(0, 1.0f / factor);
 }
 
 //===----------------------------------------------------------------------===//
@@ -122,38 +122,127 @@ Result<WeightWriter::Place> WeightWriter::find(const TensorProto &tensor) {
   return place;
 }
 
-Result<void> WeightWriter::copy(const Place &from, uint64_t to,
-                                bool isConverted, int32_t type) {
+Result<void> WeightWriter::readPieces(const Place &from, Visit visit) {
   const ::binade::ExternalFile &file = files.find(from.location)->second;
-  std::vector<float> piece(kPiece);
-  std::vector<uint16_t> narrow(isConverted ? kPiece : 0);
+  std::vector<float> piece(
+      std::min<uint64_t>(kPiece, from.size / sizeof(float)));
   for (uint64_t done = 0; done < from.size;) {
-    size_t bytes = std::min<uint64_t>(from.size - done, kPiece * sizeof(float));
-    auto part = std::as_writable_bytes(std::span(piece)).first(bytes);
-    if (auto read = ::binade::readRange(file, from.offset + done, part); !read)
-      return read.takeError();
-    done += bytes;
-    std::span<const std::byte> result = part;
-    if (isConverted) {
-      size_t count = bytes / sizeof(float);
-      ::convert<false>(std::span(piece).first(count), type, narrow.data());
-      result = std::as_bytes(std::span(narrow).first(count));
-    }
-    if (auto written = data->write(to, result); !written)
-      return written.takeError();
-    to += result.size();
+    auto part = std::span(piece).first(
+        std::min<uint64_t>((from.size - done) / sizeof(float), piece.size()));
+    if (auto read = ::binade::readRange(file, from.offset + done,
+                                        std::as_writable_bytes(part));
+        !read)
+      return read;
+    if (auto visited = visit(part); !visited)
+      return visited;
+    done += part.size_bytes();
   }
   return {};
 }
 
-/// `type` is the tensor's own where nothing is converted.
-Result<void> WeightWriter::move(TensorProto &tensor, int32_t type) {
-  bool isConverted = type != tensor.data_type();
+/// Reads and encodes numbers of f32.
+Result<void> WeightWriter::encode(const Place &from, uint64_t to,
+                                  const StoredFormat &format, float &factor) {
+  bool isScaled = !format.scale.empty();
+  if (isScaled) {
+    InverseScale scale;
+    auto read = readPieces(from, [&](std::span<float> values) -> Result<void> {
+      scale.add(values);
+      return {};
+    });
+    if (!read)
+      return read;
+    factor = scale.get(format.type);
+  }
+  Coding coding{format.type, factor, /*isClamped=*/isScaled};
+  std::vector<char> codes;
+  return readPieces(from, [&](std::span<float> values) {
+    codes.resize(values.size() * countBytes(format.type));
+    coding.encode(values, codes.data());
+    auto written = data->write(to, std::as_bytes(std::span(codes)));
+    to += codes.size();
+    return written;
+  });
+}
+
+Result<void> WeightWriter::copy(const Place &from, uint64_t to) {
+  const ::binade::ExternalFile &file = files.find(from.location)->second;
+  std::vector<std::byte> piece(
+      std::min<uint64_t>(from.size, kPiece * sizeof(float)));
+  for (uint64_t done = 0; done < from.size;) {
+    auto part = std::span(piece).first(
+        std::min<uint64_t>(from.size - done, piece.size()));
+    if (auto read = ::binade::readRange(file, from.offset + done, part); !read)
+      return read;
+    if (auto written = data->write(to + done, part); !written)
+      return written;
+    done += part.size();
+  }
+  return {};
+}
+
+/// Changes a tensor that is in the message.
+static void convertInside(TensorProto &tensor, const StoredFormat &format,
+                          GraphProto &graph) {
+  std::vector<float> values = getValues(tensor);
+  Coding coding{format.type, 1.0f, /*isClamped=*/true};
+  if (!format.scale.empty()) {
+    InverseScale scale;
+    scale.add(values);
+    coding.factor = scale.get(format.type);
+    setScale(graph, format.scale, coding.factor);
+  }
+  setValues(tensor, values, coding);
+}
+
+/// Where the elements of a tensor beside the model are now; those of a place of
+/// the original lie at one place again.
+Result<WeightWriter::Place>
+WeightWriter::moveExternal(const TensorProto &tensor,
+                           const StoredFormat &format) {
+  auto found = find(tensor);
+  if (!found)
+    return found;
+  bool isConverted = format.type && format.type != tensor.data_type();
+  uint64_t count = found->size / sizeof(float);
+  if (isConverted && count * sizeof(float) != found->size)
+    return makeError(tensor, "has " + std::to_string(found->size) +
+                                 " bytes, which are no numbers of f32");
+  std::string key = found->location + "\n" + std::to_string(found->offset) +
+                    " " + std::to_string(found->size) + " " +
+                    std::to_string(isConverted ? format.type : 0);
+  auto [place, isNew] = places.try_emplace(key);
+  Place &to = place->second;
+  if (isNew) {
+    to.offset = llvm::alignTo(end, kAlignment);
+    to.size = isConverted ? count * countBytes(format.type) : found->size;
+    auto written = isConverted ? encode(*found, to.offset, format, to.factor)
+                               : copy(*found, to.offset);
+    if (!written)
+      return written.takeError();
+    end = to.offset + to.size;
+  }
+  return to;
+}
+
+Result<WeightWriter::Place>
+WeightWriter::moveInside(const TensorProto &tensor) {
+  Place to{"", llvm::alignTo(end, kAlignment), tensor.raw_data().size()};
+  auto written =
+      data->write(to.offset, std::as_bytes(std::span(tensor.raw_data())));
+  if (!written)
+    return written.takeError();
+  end = to.offset + to.size;
+  return to;
+}
+
+/// Without a type in `format` the tensor keeps its own.
+Result<void> WeightWriter::move(TensorProto &tensor, const StoredFormat &format,
+                                GraphProto &graph) {
   if (!isExternal(tensor)) {
-    if (isConverted)
-      convertConstant(tensor, type);
-    bool leaves = movesAll && tensor.raw_data().size() >= kMinExternalBytes;
-    if (!leaves)
+    if (format.type && format.type != tensor.data_type())
+      convertInside(tensor, format, graph);
+    if (!movesAll || tensor.raw_data().size() < kMinExternalBytes)
       return {};
   }
   if (!data) {
@@ -162,37 +251,16 @@ Result<void> WeightWriter::move(TensorProto &tensor, int32_t type) {
       return created.takeError();
     data.emplace(*std::move(created));
   }
-  uint64_t offset = llvm::alignTo(end, kAlignment), size = 0;
-  if (isExternal(tensor)) {
-    auto found = find(tensor);
-    if (!found)
-      return found.takeError();
-    if (isConverted && found->size % sizeof(float) != 0)
-      return makeError(tensor, "has " + std::to_string(found->size) +
-                                   " bytes, which are no numbers of f32");
-    size = isConverted ? found->size / 2 : found->size;
-    std::string key = found->location + "\n" + std::to_string(found->offset) +
-                      " " + std::to_string(found->size) + " " +
-                      std::to_string(type);
-    auto [place, isNew] = places.try_emplace(key);
-    if (isNew) {
-      place->second = {path, offset, size};
-      if (auto copied = copy(*found, offset, isConverted, type); !copied)
-        return copied.takeError();
-      end = offset + size;
-    }
-    offset = place->second.offset;
-  } else {
-    size = tensor.raw_data().size();
-    auto written =
-        data->write(offset, std::as_bytes(std::span(tensor.raw_data())));
-    if (!written)
-      return written.takeError();
-    end = offset + size;
-  }
+  auto place =
+      isExternal(tensor) ? moveExternal(tensor, format) : moveInside(tensor);
+  if (!place)
+    return place.takeError();
+  if (isExternal(tensor) && !format.scale.empty())
+    setScale(graph, format.scale, place->factor);
   moved.insert(&tensor);
   clearData(tensor);
-  tensor.set_data_type(type);
+  if (format.type)
+    tensor.set_data_type(format.type);
   tensor.set_data_location(TensorProto::EXTERNAL);
   auto add = [&](const char *key, const std::string &text) {
     auto &entry = *tensor.add_external_data();
@@ -200,8 +268,8 @@ Result<void> WeightWriter::move(TensorProto &tensor, int32_t type) {
     entry.set_value(text);
   };
   add("location", std::filesystem::path(path).filename());
-  add("offset", std::to_string(offset));
-  add("length", std::to_string(size));
+  add("offset", std::to_string(place->offset));
+  add("length", std::to_string(place->size));
   return {};
 }
 
@@ -248,25 +316,22 @@ static Result<void> walkNodes(Nodes &nodes, Visit visit) {
 }
 
 Result<void> WeightWriter::write(::onnx::ModelProto &model,
-                                 const llvm::StringMap<int32_t> &stored) {
+                                 const StoredFormats &stored) {
+  GraphProto &graph = *model.mutable_graph();
   uint64_t bytes = 0;
-  for (const TensorProto &tensor : model.graph().initializer())
+  for (const TensorProto &tensor : graph.initializer())
     bytes += tensor.raw_data().size();
   movesAll = bytes > kMaxInlineBytes;
-  for (TensorProto &tensor : *model.mutable_graph()->mutable_initializer()) {
-    auto type = stored.find(tensor.name());
-    if (auto done = move(tensor, type == stored.end() ? tensor.data_type()
-                                                      : type->second);
-        !done)
+  for (TensorProto &tensor : *graph.mutable_initializer())
+    if (auto done = move(tensor, stored.lookup(tensor.name()), graph); !done)
       return done;
-  }
   // The rest is moved if it lies outside.
-  auto keep = [&](TensorProto &tensor) -> Result<void> {
+  auto keep = [&](TensorProto &tensor) {
     return isExternal(tensor) && !moved.contains(&tensor)
-               ? move(tensor, tensor.data_type())
+               ? move(tensor, {}, graph)
                : Result<void>();
   };
-  if (auto done = walkTensors(*model.mutable_graph(), keep); !done)
+  if (auto done = walkTensors(graph, keep); !done)
     return done;
   for (auto &function : *model.mutable_functions())
     if (auto done = walkNodes(*function.mutable_node(), keep); !done)

@@ -6,15 +6,25 @@
 #include "binade/Container/AtomicFile.h"
 #include "binade/Container/ExternalFile.h"
 #include "mlir/Support/LLVM.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/StringMap.h"
 
 namespace onnx {
+class GraphProto;
 class ModelProto;
 class TensorProto;
 } // namespace onnx
 
 namespace mlir::binade::convert {
+
+/// What a stored tensor becomes: of another type, or codes of FP8, whose scale
+/// becomes the value of the initializer that is named.
+struct StoredFormat {
+  int32_t type = 0;
+  std::string scale = {};
+};
+using StoredFormats = llvm::StringMap<StoredFormat>;
 
 /// Gives a tensor of f32, whose data are in its message, another type. Finite
 /// numbers stay finite.
@@ -33,7 +43,7 @@ public:
   /// where it would become too large. Tensors with one place have one place
   /// again.
   ::binade::Result<void> write(::onnx::ModelProto &model,
-                               const llvm::StringMap<int32_t> &stored);
+                               const StoredFormats &stored);
 
   /// Makes the file appear, if there is one.
   ::binade::Result<void> commit();
@@ -45,11 +55,21 @@ private:
   struct Place {
     std::string location;
     uint64_t offset = 0, size = 0;
+    float factor = 1.0f; ///< Of its codes.
   };
-  ::binade::Result<void> move(::onnx::TensorProto &tensor, int32_t type);
+  ::binade::Result<void> move(::onnx::TensorProto &tensor,
+                              const StoredFormat &format,
+                              ::onnx::GraphProto &graph);
   ::binade::Result<Place> find(const ::onnx::TensorProto &tensor);
-  ::binade::Result<void> copy(const Place &from, uint64_t to, bool isConverted,
-                              int32_t type);
+  ::binade::Result<Place> moveExternal(const ::onnx::TensorProto &tensor,
+                                       const StoredFormat &format);
+  ::binade::Result<Place> moveInside(const ::onnx::TensorProto &tensor);
+  using Visit = llvm::function_ref<::binade::Result<void>(std::span<float>)>;
+  /// Calls `visit` for the elements at a place, a piece at a time.
+  ::binade::Result<void> readPieces(const Place &from, Visit visit);
+  ::binade::Result<void> copy(const Place &from, uint64_t to);
+  ::binade::Result<void> encode(const Place &from, uint64_t to,
+                                const StoredFormat &format, float &factor);
 
   std::string directory, path;
   bool allowHardLinks;
