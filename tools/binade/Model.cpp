@@ -63,6 +63,10 @@ int Model::read(const ImportArguments &arguments, CompilerPhase from) {
     if (failed(imported))
       return ExitCode::Rejected;
     module = std::move(*imported);
+    PassManager pm(&context);
+    buildPipeline(pm, CompilerPhase::Import, {});
+    if (failed(pm.run(*module)))
+      return ExitCode::Rejected;
   }
   std::chrono::duration<double> elapsed =
       std::chrono::steady_clock::now() - start;

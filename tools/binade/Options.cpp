@@ -130,7 +130,7 @@ void StepArguments::add(CLI::App &command) {
                   "Rule: a name of 'binade list optimizers', NAME or "
                   "NAME:VARIANT, or a .mlir file")
       ->type_name("RULE")
-      ->capture_default_str();
+      ->default_str("the model's own, or " + kDefaultRule.str());
   settings.add(command);
   command
       .add_option("--group", options.groups,
@@ -237,11 +237,12 @@ Result<void> StepArguments::complete() {
       return known;
   if (Result<void> known = checkPolicyName(options.policy); !known)
     return known;
-  if (Result<void> known =
-          checkName(splitVariant(options.optimizer).first.str(), ".mlir",
-                    "optimizer", getRuleNames());
-      !known)
-    return known;
+  if (!options.optimizer.empty())
+    if (Result<void> known =
+            checkName(splitVariant(options.optimizer).first.str(), ".mlir",
+                      "optimizer", getRuleNames());
+        !known)
+      return known;
   if (Result<void> legal = settings.complete(kFormSetting); !legal)
     return legal;
   options.settings = settings.texts;

@@ -25,7 +25,8 @@ inline constexpr llvm::StringLiteral kRangeStatistics =
 struct CompileOptions {
   /// Whether looked-up rows of parameters are normalized.
   bool stableEmbedding = false;
-  std::string optimizer = "adamw";
+  /// Empty for the rules that came with the model, or the default.
+  std::string optimizer;
   /// key=value, and GLOB:key=value;key=value.
   std::vector<std::string> settings, groups;
   /// Largest global gradient norm; 0 for no limit.
@@ -63,7 +64,8 @@ struct CompileOptions {
   std::function<void(const GpuCode &)> onGpuCode;
 };
 
-/// Adds the passes of one phase. Import, plan and target have none.
+/// Adds the passes of one phase; of import those that run on what was read.
+/// Plan and target have none.
 void buildPipeline(OpPassManager &pm, CompilerPhase phase,
                    const CompileOptions &options);
 
