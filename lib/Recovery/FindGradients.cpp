@@ -28,7 +28,7 @@ private:
     SmallVector<unsigned> gradients;
   };
   void sort();
-  bool pair(Alike &alike);
+  bool order(Alike &alike, ArrayRef<std::optional<unsigned>> found);
 
   func::FuncOp function;
   unsigned loss;
@@ -53,16 +53,10 @@ void GradientFinder::sort() {
         found->second.gradients.push_back(index);
 }
 
-/// Orders `alike.arguments` as their gradients; those without one are left out.
-bool GradientFinder::pair(Alike &alike) {
-  size_t count = alike.gradients.size();
-  if (count > alike.arguments.size())
-    return false;
-  if (alike.arguments.size() == 1)
-    return true;
-  SmallVector<std::optional<unsigned>> found;
-  if (isSmall(function))
-    found = pairByValue(function, loss, alike.gradients, alike.arguments);
+/// Orders `alike.arguments` as their gradients, of which `found` has those that
+/// are known; arguments without one are left out.
+bool GradientFinder::order(Alike &alike,
+                           ArrayRef<std::optional<unsigned>> found) {
   llvm::BitVector taken(alike.arguments.size());
   for (std::optional<unsigned> place : found) {
     if (place && taken.test(*place))
@@ -70,8 +64,6 @@ bool GradientFinder::pair(Alike &alike) {
     if (place)
       taken.set(*place);
   }
-  // What is 0 but for roundings has no other sign than its place.
-  found.resize(count);
   size_t open = llvm::count(found, std::nullopt);
   if (open > 0 && open != alike.arguments.size() - taken.count())
     return false;
@@ -91,11 +83,36 @@ bool GradientFinder::pair(Alike &alike) {
 
 std::optional<StepParts> GradientFinder::find() {
   sort();
-  StepParts parts{loss, {}, std::nullopt, buffers};
+  SmallVector<unsigned> gradients;
+  SmallVector<BlockArgument> arguments;
+  types.remove_if([](auto &entry) { return entry.second.gradients.empty(); });
   for (auto &[type, alike] : types) {
-    if (alike.gradients.empty())
-      continue;
-    if (!pair(alike))
+    if (alike.gradients.size() > alike.arguments.size())
+      return std::nullopt;
+    llvm::append_range(gradients, alike.gradients);
+    llvm::append_range(arguments, alike.arguments);
+  }
+  if (gradients.empty())
+    return std::nullopt;
+  Pairs pairs{Pairs::Unknown, {}};
+  if (isSmall(function))
+    pairs = pairByValue(function, loss, gradients, arguments);
+  if (pairs.kind == Pairs::Others)
+    return std::nullopt;
+  pairs.places.resize(gradients.size());
+
+  StepParts parts{loss, {}, std::nullopt, buffers};
+  ArrayRef<std::optional<unsigned>> places = pairs.places;
+  unsigned first = 0;
+  for (auto &[type, alike] : types) {
+    unsigned count = alike.arguments.size();
+    SmallVector<std::optional<unsigned>> own;
+    for (std::optional<unsigned> place :
+         places.take_front(alike.gradients.size()))
+      own.push_back(place ? std::optional(*place - first) : std::nullopt);
+    places = places.drop_front(alike.gradients.size());
+    first += count;
+    if (!order(alike, own))
       return std::nullopt;
     for (auto [argument, result] : llvm::zip(alike.arguments, alike.gradients))
       parts.updates.push_back(

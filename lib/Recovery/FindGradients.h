@@ -12,10 +12,9 @@ namespace mlir::binade {
 /// a gradient and no rule. Nothing where it has no such results, or where they
 /// are not gradients of as many arguments.
 ///
-/// All of them have to be linear in one seed (`findSeed`). Where arguments
-/// have one type, whose gradient is whose is found by numbers: Binade's own
-/// gradients, evaluated with the graph's at a random point. A graph that is too
-/// large for that has them in the order of its arguments; a warning says so.
+/// Binade's own gradients, evaluated with the graph's at a random point, say
+/// whether they are, and whose is whose. A graph that is too large for that has
+/// them in the order of its arguments of their types; a warning says so.
 std::optional<StepParts> findGradients(func::FuncOp function);
 
 } // namespace mlir::binade

@@ -39,19 +39,23 @@ static TensorRef draw(RankedTensorType type, std::mt19937 &generator) {
   return tensor;
 }
 
-static bool areSame(const Tensor &found, const Tensor &own) {
-  double difference = 0.0, norm = 0.0;
-  for (auto [x, y] : llvm::zip_equal(found.getFloats(), own.getFloats())) {
-    difference += (x - y) * (x - y);
-    norm += y * y;
-  }
-  return norm > 0.0 && std::sqrt(difference) <= kTolerance * std::sqrt(norm);
+static double getNorm(ArrayRef<double> x) {
+  double sum = 0.0;
+  for (double value : x)
+    sum += value * value;
+  return std::sqrt(sum);
 }
 
-SmallVector<std::optional<unsigned>>
-mlir::binade::pairByValue(func::FuncOp function, unsigned loss,
-                          ArrayRef<unsigned> gradients,
-                          ArrayRef<BlockArgument> arguments) {
+static bool areSame(const Tensor &found, const Tensor &own) {
+  SmallVector<double> difference;
+  for (auto [x, y] : llvm::zip_equal(found.getFloats(), own.getFloats()))
+    difference.push_back(x - y);
+  return getNorm(difference) <= kTolerance * getNorm(own.getFloats());
+}
+
+Pairs mlir::binade::pairByValue(func::FuncOp function, unsigned loss,
+                                ArrayRef<unsigned> results,
+                                ArrayRef<BlockArgument> arguments) {
   OwningOpRef<ModuleOp> module = ModuleOp::create(function.getLoc());
   OpBuilder b = OpBuilder::atBlockBegin(module->getBody());
   auto copy = cast<func::FuncOp>(b.clone(*function));
@@ -63,7 +67,7 @@ mlir::binade::pairByValue(func::FuncOp function, unsigned loss,
     copy.setArgAttr(argument.getArgNumber(), kRoleAttr, role);
   unsigned before = copy.getNumResults();
   if (failed(differentiate(copy, loss)))
-    return {};
+    return {Pairs::Unknown, {}};
 
   std::mt19937 generator;
   NamedTensors inputs;
@@ -72,25 +76,33 @@ mlir::binade::pairByValue(func::FuncOp function, unsigned loss,
     inputs[name] = draw(cast<RankedTensorType>(argument.getType()), generator);
   FailureOr<Outputs> outputs = evaluate(*module, copy.getSymName(), inputs);
   if (failed(outputs))
-    return {};
-  SmallVector<std::string> results = getResultNames(copy);
-  SmallVector<Port> own = getResults(copy, Role::Gradient);
+    return {Pairs::Unknown, {}};
+  SmallVector<std::string> all = getResultNames(copy);
   auto getTensor = [&](unsigned index) -> const Tensor & {
-    return *outputs->values.at(results[index]);
+    return *outputs->values.at(all[index]);
   };
-  SmallVector<std::optional<unsigned>> pairs(gradients.size());
-  for (auto [index, gradient] : llvm::enumerate(gradients))
-    for (auto [place, argument] : llvm::enumerate(arguments)) {
-      std::optional<Port> port = getArgument(copy, argument.getArgNumber());
-      auto *mine = llvm::find_if(
-          own, [&](const Port &p) { return p.name == port->name; });
-      if (mine == own.end() || mine->index < before ||
-          copy.getResultTypes()[gradient] != argument.getType() ||
-          !areSame(getTensor(gradient), getTensor(mine->index)))
-        continue;
-      if (pairs[index])
-        return {};
-      pairs[index] = place;
-    }
+  // Own gradients by argument, and the norm of the largest.
+  DenseMap<unsigned, unsigned> own;
+  double largest = 0.0;
+  for (const Port &port : getResults(copy, Role::Gradient)) {
+    std::optional<Port> of = findArgument(copy, Role::Parameter, port.name);
+    if (port.index < before || !of)
+      continue;
+    own[of->index] = port.index;
+    largest = std::max(largest, getNorm(getTensor(port.index).getFloats()));
+  }
+  Pairs pairs{Pairs::Gradients, {}};
+  for (unsigned result : results) {
+    std::optional<unsigned> &found = pairs.places.emplace_back();
+    const Tensor &tensor = getTensor(result);
+    if (getNorm(tensor.getFloats()) <= kTolerance * kTolerance * largest)
+      continue;
+    for (auto [place, argument] : llvm::enumerate(arguments))
+      if (!found && copy.getResultTypes()[result] == argument.getType() &&
+          areSame(tensor, getTensor(own.lookup(argument.getArgNumber()))))
+        found = place;
+    if (!found)
+      return {Pairs::Others, {}};
+  }
   return pairs;
 }

@@ -10,13 +10,20 @@ namespace mlir::binade {
 /// Whether evaluating `function` and its gradients takes seconds at most.
 bool isSmall(func::FuncOp function);
 
-/// For each of `gradients`, results of `function`, which of `arguments` it is
-/// the gradient of, if one alone: the loss is differentiated, and everything
-/// evaluated by the reference, at a point drawn at random. Empty where that
-/// fails.
-SmallVector<std::optional<unsigned>>
-pairByValue(func::FuncOp function, unsigned loss, ArrayRef<unsigned> gradients,
-            ArrayRef<BlockArgument> arguments);
+/// What was found out of results that may be gradients.
+struct Pairs {
+  enum { Unknown, Gradients, Others } kind;
+  /// For each result which argument it is the gradient of; nothing for those
+  /// that are 0 but for roundings.
+  SmallVector<std::optional<unsigned>> places;
+};
+
+/// Whether `results` of `function` are gradients of some of `arguments`: the
+/// loss is differentiated, and everything evaluated by the reference, at a
+/// point drawn at random. Unknown where that fails.
+Pairs pairByValue(func::FuncOp function, unsigned loss,
+                  ArrayRef<unsigned> results,
+                  ArrayRef<BlockArgument> arguments);
 
 } // namespace mlir::binade
 

@@ -38,7 +38,8 @@ public:
     return true;
   }
 
-  /// Makes a `@gradient` of the function; whether there is a seed in it.
+  /// Makes a `@gradient` of the function; whether all gradients follow from one
+  /// seed.
   bool run() {
     addResults();
     moveArguments();
@@ -180,6 +181,8 @@ private:
     std::optional<SmallVector<Value>> values = findSeed(function);
     if (!values)
       return false;
+    bool isShared =
+        llvm::any_of(*values, [&](Value x) { return leadsToAll(x); });
     for (Value value : *values) {
       ImplicitLocOpBuilder b(value.getLoc(), function.getContext());
       b.setInsertionPointAfterValue(value);
@@ -195,7 +198,16 @@ private:
            op = op->getNextNode())
         setPhase(op, Phase::Backward);
     }
-    return true;
+    return isShared;
+  }
+
+  /// Whether all gradients are computed from `seed`.
+  bool leadsToAll(Value seed) {
+    return llvm::all_of(
+        getResults(function, Role::Gradient), [&](const Port &port) {
+          Value gradient = getResultValue(function, port.index);
+          return gradient != seed && getCone(gradient).contains(seed);
+        });
   }
 
   func::FuncOp function;

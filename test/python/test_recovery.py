@@ -204,13 +204,13 @@ def test_hand_written_gradients_are_those_of_torch():
         )
 
 
-def test_what_is_no_gradient_is_an_output(tmp_path):
-    """Of the type of a parameter, and not linear in what the loss depends on."""
+@pytest.mark.parametrize("what", ["Exp", "Add"])
+def test_what_is_no_gradient_is_an_output(what, tmp_path):
+    """Not linear in what the loss depends on, or twice the gradient."""
     model = graphs.make_gradients()
-    last = next(n for n in model.graph.node if n.output[0] == "grad_w3")
-    last.output[0] = "square_root_of_w3"
-    model.graph.node.append(
-        onnx.helper.make_node("Exp", ["square_root_of_w3"], ["grad_w3"])
-    )
+    last = next(n for n in model.graph.node if n.output[0] == "grad_w2")
+    last.output[0] = "other"
+    operands = ["other"] * (2 if what == "Add" else 1)
+    model.graph.node.append(onnx.helper.make_node(what, operands, ["grad_w2"]))
     text = lower(tmp_path, model, *PIPELINES[:1])
     assert "func.func @forward(" in text

@@ -28,9 +28,9 @@ def RecoverStepPass : Pass<"binade-recover-step", "::mlir::ModuleOp"> {
     It stays as it is.
 
     A graph without updates may still have gradients: results of the types of
-    parameters that do not lead to the loss, all of them linear in one seed. Where several
-    parameters have one type, Binade's own gradients are evaluated at a random point to
-    tell whose is whose; in a graph too large for that it is the order.
+    arguments that do not lead to the loss. Binade's own gradients are evaluated at a
+    random point to tell whether they are, and whose is whose; in a graph too large for
+    that it is the order.
 
     Where the backward part is linear in values computed from the forward part, these are
     multiplied by `binade.gradient_seed`: there a loss scale enters.
