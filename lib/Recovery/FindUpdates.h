@@ -27,6 +27,8 @@ struct StepParts {
   SmallVector<Update> updates;
   std::optional<Replacement> step; ///< Counts updates.
   SmallVector<Replacement> buffers;
+  /// What was taken for granted.
+  std::vector<std::string> warnings = {};
 };
 
 /// The parts that `function` has, in the order of its arguments; nothing where
@@ -34,6 +36,9 @@ struct StepParts {
 /// there is none, the one that has the most updates is, and nothing is where
 /// two have as many.
 std::optional<StepParts> findStep(func::FuncOp function);
+
+/// The arguments that results replace and result `loss` does not depend on.
+SmallVector<Replacement> findBuffers(func::FuncOp function, unsigned loss);
 
 /// Whether `value` is computed from constants of one number and `step` (which
 /// may be null) alone.
