@@ -25,9 +25,13 @@ static StringRef getElementwise(Operation *op) {
       .Case([](AbsOp) { return "Abs"; })
       .Case([](AddOp) { return "Add"; })
       .Case([&](AndOp) { return isBit ? "And" : "BitwiseAnd"; })
+      .Case([](AtanOp) { return "Atan"; })
+      .Case([](CeilOp) { return "Ceil"; })
+      .Case([](CosOp) { return "Cos"; })
       .Case([](DivOp) { return "Div"; })
       .Case([](ErfOp) { return "Erf"; })
       .Case([](ExpOp) { return "Exp"; })
+      .Case([](FloorOp) { return "Floor"; })
       .Case([](LogOp) { return "Log"; })
       .Case([](MaxOp) { return "Max"; })
       .Case([](MinOp) { return "Min"; })
@@ -38,12 +42,40 @@ static StringRef getElementwise(Operation *op) {
       .Case([](PowOp) { return "Pow"; })
       .Case([](ReciprocalOp) { return "Reciprocal"; })
       .Case([](ReluOp) { return "Relu"; })
+      .Case([](RoundOp) { return "Round"; })
       .Case([](SigmoidOp) { return "Sigmoid"; })
       .Case([](SignOp) { return "Sign"; })
+      .Case([](SinOp) { return "Sin"; })
+      .Case([](SoftplusOp) { return "Softplus"; })
       .Case([](SqrtOp) { return "Sqrt"; })
       .Case([](SubOp) { return "Sub"; })
       .Case([](TanhOp) { return "Tanh"; })
+      .Case([&](XorOp) { return isBit ? "Xor" : "BitwiseXor"; })
       .Default(StringRef());
+}
+
+/// 2 t / (1 - t) with t = tanh(x / 2), which does not cancel; e^x - 1 from 1
+/// on, where t comes close to 1.
+static void write(OnnxWriter &w, Expm1Op op) {
+  std::string x = w.getWide(op.getX()), one = w.addFloat(1.0);
+  std::string near = w.add("Min", {x, one});
+  std::string t = w.add("Tanh", {w.add("Mul", {near, w.addFloat(0.5)})});
+  near = w.add("Div", {w.add("Add", {t, t}), w.add("Sub", {one, t})});
+  std::string far = w.add("Sub", {w.add("Exp", {x}), one});
+  std::string isFar = w.add("Greater", {x, one});
+  w.setWide(op.getY(), w.add("Where", {isFar, far, near}));
+}
+
+/// 2 atanh(x / (x + 2)), which does not cancel; log(1 + x) from 1 on.
+static void write(OnnxWriter &w, Log1pOp op) {
+  std::string x = w.getWide(op.getX()), one = w.addFloat(1.0);
+  std::string near = w.add("Min", {x, one});
+  std::string sum = w.add("Add", {near, w.addFloat(2.0)});
+  std::string half = w.add("Atanh", {w.add("Div", {near, sum})});
+  std::string far = w.add("Log", {w.add("Add", {x, one})});
+  std::string isFar = w.add("Greater", {x, one});
+  near = w.add("Add", {half, half});
+  w.setWide(op.getY(), w.add("Where", {isFar, far, near}));
 }
 
 static void write(OnnxWriter &w, CompareOp op) {
@@ -302,9 +334,9 @@ LogicalResult mlir::binade::convert::writeOp(OnnxWriter &w, Operation *op) {
     return success();
   };
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
-      .Case<BroadcastOp, CastOp, CompareOp, ConcatOp, GatherGradOp, GatherOp,
-            GeluGradOp, GeluOp, IotaOp, LayerNormOp, MatmulOp, PadOp,
-            ReluGradOp, SelectOp, SliceOp, TransposeOp>(done)
+      .Case<BroadcastOp, CastOp, CompareOp, ConcatOp, Expm1Op, GatherGradOp,
+            GatherOp, Log1pOp, GeluGradOp, GeluOp, IotaOp, LayerNormOp,
+            MatmulOp, PadOp, ReluGradOp, SelectOp, SliceOp, TransposeOp>(done)
       .Case<ConvOp, ConvInputGradOp, ConvWeightGradOp>(
           [&](auto op) { return writeConvolution(w, op); })
       .Case([&](CheckIndexOp check) {
