@@ -94,6 +94,12 @@ FailureOr<::binade::Bundle> compileBundle(ModuleOp module,
                                           const CompileOptions &options,
                                           const PhaseListener &listener = {});
 
+/// Runs the phases after `from` on `module`, to a bundle that says how often
+/// each format was chosen; warns of formats that the target lacks.
+FailureOr<::binade::Bundle> compileStep(ModuleOp module, CompilerPhase from,
+                                        const CompileOptions &options,
+                                        const PhaseListener &listener = {});
+
 /// Compiles the kernels of a bundle for CUDA once more, from its source and its
 /// plan: the same compiler gives the modules and the device kernels that the
 /// bundle has. There is no more in what is returned.

@@ -126,6 +126,12 @@ public:
   /// to goes back to it before the next step.
   std::vector<Tensor> read(plan::Role role) const;
 
+  /// Gives a port the elements of `values`, all of them and of its type.
+  /// Integers of a batch that index something, and hyper-parameters, are
+  /// refused if out of range; so is a name that no port has.
+  Result<void> set(plan::Role role, std::string_view name,
+                   std::span<const std::byte> values);
+
   /// Computes gradients of the batch, updates by them, or by their mean with
   /// those that were accumulated, which then are forgotten. Fails where a
   /// device does.
@@ -146,6 +152,8 @@ public:
   /// range, if any did: its results mean nothing then, but no memory was
   /// touched that is not its own.
   std::optional<std::string_view> findIndexFault() const;
+  /// The same as an error.
+  Result<void> checkIndices() const;
 
   /// Executes the records once more, up to the first that makes a NaN or an
   /// infinity; minus infinities, which masks are made of, count where there is
