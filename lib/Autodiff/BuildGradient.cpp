@@ -6,6 +6,7 @@
 #include "binade/Autodiff/Passes.h"
 #include "binade/IR/AddPorts.h"
 #include "binade/IR/Build.h"
+#include "binade/IR/Exported.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 namespace mlir::binade {
@@ -13,6 +14,27 @@ namespace mlir::binade {
 #include "binade/Autodiff/Passes.h.inc"
 
 namespace {
+/// Puts a `save` between each forward value and what reads it in the backward
+/// part.
+void saveForwardValues(func::FuncOp function) {
+  llvm::MapVector<Value, SmallVector<OpOperand *>> crossing;
+  for (Operation &op : function.front().without_terminator())
+    if (getPhase(&op) == Phase::Backward)
+      for (OpOperand &operand : op.getOpOperands())
+        if (Operation *producer = operand.get().getDefiningOp();
+            producer && getPhase(producer) == Phase::Forward &&
+            !producer->hasTrait<OpTrait::ConstantLike>())
+          crossing[operand.get()].push_back(&operand);
+  ImplicitLocOpBuilder b(function.getLoc(), function.getContext());
+  for (auto &[value, operands] : crossing) {
+    b.setInsertionPointAfterValue(value);
+    b.setLoc(value.getLoc());
+    Value saved = SaveOp::create(b, value);
+    for (OpOperand *operand : operands)
+      operand->set(saved);
+  }
+}
+
 /// Marks every op that is inserted while it listens as part of a phase.
 struct PhaseMarker : OpBuilder::Listener {
   explicit PhaseMarker(Phase phase) : phase(phase) {}
@@ -49,7 +71,6 @@ public:
         return failure();
     addGradients();
     eraseDead(forward.size());
-    saveForwardValues();
     return success();
   }
 
@@ -126,25 +147,6 @@ private:
         op->erase();
   }
 
-  void saveForwardValues() {
-    llvm::MapVector<Value, SmallVector<OpOperand *>> crossing;
-    for (Operation &op : body.without_terminator())
-      if (getPhase(&op) == Phase::Backward)
-        for (OpOperand &operand : op.getOpOperands())
-          if (Operation *producer = operand.get().getDefiningOp();
-              producer && getPhase(producer) == Phase::Forward &&
-              !producer->hasTrait<OpTrait::ConstantLike>())
-            crossing[operand.get()].push_back(&operand);
-    b.setListener(nullptr);
-    for (auto &[value, operands] : crossing) {
-      b.setInsertionPointAfterValue(value);
-      b.setLoc(value.getLoc());
-      Value saved = SaveOp::create(b, value);
-      for (OpOperand *operand : operands)
-        operand->set(saved);
-    }
-  }
-
   func::FuncOp function;
   Block &body;
   unsigned loss;
@@ -156,6 +158,10 @@ private:
 
 struct BuildGradientPass : impl::BuildGradientPassBase<BuildGradientPass> {
   void runOnOperation() override {
+    // A graph that came with its gradients.
+    if (auto gradient =
+            getOperation().lookupSymbol<func::FuncOp>(kGradientName))
+      return saveForwardValues(gradient);
     auto function = getOperation().lookupSymbol<func::FuncOp>(kForwardName);
     if (!function) {
       getOperation().emitError(
@@ -177,7 +183,8 @@ struct BuildGradientPass : impl::BuildGradientPassBase<BuildGradientPass> {
     }
     if (failed(Differentiator(function, loss->index).run()))
       return signalPassFailure();
-    function.setName("gradient");
+    saveForwardValues(function);
+    function.setName(kGradientName);
   }
 };
 } // namespace

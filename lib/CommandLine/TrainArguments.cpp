@@ -311,16 +311,42 @@ static void warnOf(const std::vector<std::string> &names,
   std::cerr << "\n";
 }
 
+/// Refuses parameters and buffers that neither the model nor a file has a value
+/// for; `missing` are those that the file lacks, null without one.
+static Result<void> requireValues(const Program &program,
+                                  const std::vector<std::string> *missing) {
+  std::vector<std::string> names;
+  for (const plan::Port &port : program.getPlan().ports) {
+    bool isKept =
+        port.role == plan::Role::Parameter || port.role == plan::Role::Buffer;
+    if (isKept && std::holds_alternative<plan::NoInit>(port.init) &&
+        (!missing || std::ranges::find(*missing, port.name) != missing->end()))
+      names.push_back(port.name);
+  }
+  if (names.empty())
+    return {};
+  return Error{"",
+               std::to_string(names.size()) +
+                   " parameters and buffers have no initial value, such as " +
+                   quote(names.front())}
+      .withNote("--init FILE.safetensors gives them values by their names");
+}
+
 Result<void> TrainArguments::initialize(Program &program) const {
   if (Result<void> done = program.initialize(initSeed.value_or(train.seed));
-      !done || init.empty())
+      !done)
     return done;
+  if (init.empty())
+    return requireValues(program, nullptr);
   Result<Safetensors> file = Safetensors::open(init);
   if (!file)
     return file.takeError();
   Result<Restored> restored = program.restore(*file);
   if (!restored)
     return restored.takeError();
+  if (Result<void> complete = requireValues(program, &restored->missing);
+      !complete)
+    return complete;
   std::cout << "start: " << restored->tensors << " tensors of "
             << printable(init) << "\n";
   warnOf(restored->missing, "keep their initial values, for the file has "

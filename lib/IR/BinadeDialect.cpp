@@ -1,6 +1,7 @@
 //===- BinadeDialect.cpp - registration and dialect-wide checks -----------===//
 
 #include "binade/IR/Binade.h"
+#include "binade/IR/Exported.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Movement.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -132,6 +133,8 @@ static LogicalResult verifyPort(Operation *op, NamedAttribute attribute) {
 LogicalResult
 BinadeDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned index,
                                         NamedAttribute attribute) {
+  if (attribute.getName().getValue() == kOptimizerAttr)
+    return expect<FlatSymbolRefAttr>(op, attribute, "a rule of the module");
   if (attribute.getName().getValue() != kInitAttr)
     return verifyPort(op, attribute);
   Attribute value = attribute.getValue();

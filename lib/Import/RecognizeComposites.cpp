@@ -21,18 +21,28 @@ struct RecognizeCompositesPass
 using namespace mlir;
 using namespace mlir::binade;
 
-void mlir::binade::recognizeComposites(func::FuncOp function) {
-  RewritePatternSet patterns(function.getContext());
-  populateGeluPatterns(patterns);
-  populateAttentionPatterns(patterns);
-  populateLayerNormPatterns(patterns);
-  populateLinearPatterns(patterns);
+static void rewrite(func::FuncOp function, RewritePatternSet patterns) {
   // Nothing but the composites changes.
   GreedyRewriteConfig config;
   config.enableFolding(false)
       .enableConstantCSE(false)
       .setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
   (void)applyPatternsGreedily(function, std::move(patterns), config);
+}
+
+void mlir::binade::recognizeComposites(func::FuncOp function) {
+  RewritePatternSet patterns(function.getContext());
+  populateGeluPatterns(patterns);
+  populateAttentionPatterns(patterns);
+  populateLayerNormPatterns(patterns);
+  populateLinearPatterns(patterns);
+  rewrite(function, std::move(patterns));
+}
+
+void mlir::binade::recognizeLinear(func::FuncOp function) {
+  RewritePatternSet patterns(function.getContext());
+  populateLinearPatterns(patterns);
+  rewrite(function, std::move(patterns));
 }
 
 bool Composite::hasDecision(Operation *op) {

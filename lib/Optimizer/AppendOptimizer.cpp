@@ -1,11 +1,13 @@
 //===- AppendOptimizer.cpp - Append the update of every parameter ---------===//
 
 #include "CapUpdates.h"
+#include "GivenRules.h"
 #include "ParameterKinds.h"
 #include "Settings.h"
 #include "binade/IR/AddPorts.h"
 #include "binade/IR/Build.h"
 #include "binade/IR/Diagnostics.h"
+#include "binade/IR/Exported.h"
 #include "binade/IR/Metrics.h"
 #include "binade/Optimizer/Passes.h"
 #include "binade/Optimizer/RuleLibrary.h"
@@ -246,7 +248,7 @@ struct AppendOptimizerPass
 
   LogicalResult append() {
     ModuleOp module = getOperation();
-    auto function = module.lookupSymbol<func::FuncOp>("gradient");
+    auto function = module.lookupSymbol<func::FuncOp>(kGradientName);
     if (!function)
       return module.emitError("expected a function '@gradient' to complete");
     if (onNonfinite != kSkip && onNonfinite != kContinue &&
@@ -258,29 +260,17 @@ struct AppendOptimizerPass
       return module.emitError("clip must be at least 0, got ")
              << formatNumber(clip);
 
-    auto [name, variant] = splitVariant(optimizer);
-    FailureOr<Rule> rule = loadRule(name, module.getContext());
-    if (failed(rule))
-      return failure();
-    llvm::StringMap<Value> arguments;
-    for (const Port &port : getArguments(function, Role::Parameter))
-      arguments[port.name] = function.getArgument(port.index);
-    SmallVector<TrainedParameter> parameters;
-    for (const Port &port : getResults(function, Role::Gradient))
-      parameters.push_back(
-          {port.name, getParameterKind(arguments.lookup(port.name))});
+    SmallVector<TrainedParameter> parameters = getTrained(function);
     if (parameters.empty())
       return module.emitError(
           "has no parameter to train: the loss depends on none, or all are "
           "frozen");
-    OpBuilder b = OpBuilder::atBlockBegin(module.getBody());
-    SmallVector<OptimizerOp> rules;
-    for (Rule *one = &*rule; one; one = one->others.get()) {
-      for (Operation &op : one->module->getBody()->getOperations())
-        b.clone(op);
-      rules.push_back(
-          module.lookupSymbol<OptimizerOp>(one->optimizer.getSymName()));
-    }
+    StringRef variant;
+    FailureOr<SmallVector<OptimizerOp>> chosen =
+        chooseRules(function, parameters, variant);
+    if (failed(chosen))
+      return failure();
+    SmallVector<OptimizerOp> rules = *chosen;
     if (onNonfinite == kShrink)
       for (OptimizerOp one : rules)
         takeUpdate(one, onNonfinite);
@@ -298,6 +288,44 @@ struct AppendOptimizerPass
     dropResults(function);
     function.setName(kStepName);
     return success();
+  }
+
+  static SmallVector<TrainedParameter> getTrained(func::FuncOp function) {
+    llvm::StringMap<Value> arguments;
+    for (const Port &port : getArguments(function, Role::Parameter))
+      arguments[port.name] = function.getArgument(port.index);
+    SmallVector<TrainedParameter> parameters;
+    for (const Port &port : getResults(function, Role::Gradient))
+      parameters.push_back(
+          {port.name, getParameterKind(arguments.lookup(port.name))});
+    return parameters;
+  }
+
+  /// The rules that came with the graph where none is named, or those of the
+  /// library, which the module then has; the others are gone from it.
+  FailureOr<SmallVector<OptimizerOp>>
+  chooseRules(func::FuncOp function,
+              MutableArrayRef<TrainedParameter> parameters,
+              StringRef &variant) {
+    SmallVector<OptimizerOp> rules =
+        takeGivenRules(function, parameters, /*areUsed=*/optimizer.empty());
+    if (!rules.empty())
+      return rules;
+    StringRef name = kDefaultRule;
+    if (!optimizer.empty())
+      name = optimizer;
+    std::tie(name, variant) = splitVariant(name);
+    FailureOr<Rule> rule = loadRule(name, &getContext());
+    if (failed(rule))
+      return failure();
+    OpBuilder b = OpBuilder::atBlockBegin(getOperation().getBody());
+    for (Rule *one = &*rule; one; one = one->others.get()) {
+      for (Operation &op : one->module->getBody()->getOperations())
+        b.clone(op);
+      rules.push_back(getOperation().lookupSymbol<OptimizerOp>(
+          one->optimizer.getSymName()));
+    }
+    return rules;
   }
 
   /// Puts the `update` of runs of this mode in the place of the usual one.

@@ -93,6 +93,8 @@ private:
   }
 
   FailureOr<size_t> choose(const TrainedParameter &parameter) {
+    if (parameter.rule)
+      return llvm::find(rules, parameter.rule) - rules.begin();
     for (size_t index = 0; index < rules.size(); ++index)
       if (isFor(rules[index], parameter.kind))
         return index;

@@ -17,6 +17,8 @@ struct TrainedParameter {
   /// Which form of the rule's `prepare` takes the place of the one without a
   /// name; empty for none.
   std::string form = {};
+  /// The rule that came with the graph, or null.
+  OptimizerOp rule = {};
 };
 
 /// Emits that `rule` is for no such parameter.
@@ -32,10 +34,10 @@ struct Group {
 
 /// Reads `variant` (a name or empty), `settings` (key=value) and `groups`
 /// (GLOB:key=value;...) against `rules`, of which the second, if there is one,
-/// is for the kinds of parameters that the first is not for, and sorts
-/// `parameters` into groups of one rule and equal values, that of the first
-/// rule and the values without `groups` first where some parameter has them.
-/// Emits what is wrong at `location`.
+/// is for the kinds of parameters that the first is not for unless parameters
+/// have rules of their own, and sorts `parameters` into groups of one rule and
+/// equal values, that of the first rule and the values without `groups` first
+/// where some parameter has them. Emits what is wrong at `location`.
 FailureOr<SmallVector<Group>>
 readSettings(ArrayRef<OptimizerOp> rules, StringRef variant,
              ArrayRef<std::string> settings, ArrayRef<std::string> groups,

@@ -187,22 +187,24 @@ static FailureOr<CudaOptions> getCudaOptions(ModuleOp module,
            << options.target << "'; expected one of "
            << llvm::join(getCudaTargets(), ", ");
   cuda.assembler = findPtxas();
+  if (!cuda.assembler.empty())
+    cuda.assemblerVersion = getPtxasVersion(cuda.assembler);
   cuda.cacheDirectory = getCacheDirectory(options);
   return cuda;
 }
 
 /// Adds what was compiled to `bundle`.
 static LogicalResult add(ModuleOp module, const CompileOptions &options,
-                         const CudaChip &chip,
+                         const CudaOptions &cuda,
                          const CompiledGpuKernels &compiled, Bundle &bundle) {
-  StringRef version = chip.name;
+  StringRef chip = cuda.chip->name, version = chip;
   version.consume_front("sm_");
   size_t first = bundle.modules.size();
   for (const GpuCode &code : compiled.codes) {
     ::binade::ModuleImages &images = bundle.modules.emplace_back();
     images[("compute_" + version).str()] = getBytes(code.ptx);
     if (!code.cubin.empty())
-      images[chip.name.str()] = getBytes(code.cubin);
+      images[chip.str()] = getBytes(code.cubin);
   }
   for (const CompiledGpuKernel &kernel : compiled.kernels) {
     bundle.plan.deviceKernels.push_back(describe(module, kernel));
@@ -218,35 +220,55 @@ static LogicalResult add(ModuleOp module, const CompileOptions &options,
 /// Adds kernels to `bundle`, and what the plan has to know of them to `plan`.
 static LogicalResult compileForCuda(ModuleOp module,
                                     const CompileOptions &options,
-                                    Bundle &bundle, PlanOptions &plan) {
-  FailureOr<CudaOptions> cuda = getCudaOptions(module, options);
-  if (failed(cuda))
-    return failure();
-  FailureOr<CompiledGpuKernels> compiled = compileGpuKernels(module, *cuda);
+                                    const CudaOptions &cuda, Bundle &bundle,
+                                    PlanOptions &plan) {
+  FailureOr<CompiledGpuKernels> compiled = compileGpuKernels(module, cuda);
   if (failed(compiled))
     return failure();
   for (const CompiledGpuKernel &kernel : compiled->kernels)
     plan.kernels[kernel.info.symbol] = getShape(kernel.info);
-  bundle.plan.chip = cuda->chip->name.str();
+  bundle.plan.chip = cuda.chip->name.str();
   // Loops run one iteration after the other, and each fills the device.
   plan.threads = 1;
   plan.queryScratch = [](const ::binade::plan::Record &record,
                          const ::binade::Plan &plan,
                          bool) { return queryDeviceScratch(record, plan); };
-  return add(module, options, *cuda->chip, *compiled, bundle);
+  return add(module, options, cuda, *compiled, bundle);
+}
+
+template <typename Body>
+static std::vector<::binade::plan::View> getOperands(const Body &body) {
+  return body.getOperands();
+}
+static std::vector<::binade::plan::View>
+getOperands(const ::binade::plan::Copy &copy) {
+  return {copy.from, copy.to};
+}
+
+/// Notes that `kernel` is for operands that lie where these do: of all records
+/// that share it, where it is worst.
+static void lowerAlignments(const ::binade::Plan &plan,
+                            ArrayRef<::binade::plan::View> operands,
+                            ::binade::plan::DeviceKernel &kernel) {
+  for (auto [index, view] : llvm::enumerate(operands)) {
+    int64_t alignment = ::binade::plan::findAlignment(plan.buffers, view);
+    if (alignment >= kernel.getAlignment(index))
+      continue;
+    kernel.alignments.resize(operands.size(), ::binade::plan::kDeviceAlignment);
+    kernel.alignments[index] = alignment;
+  }
 }
 
 /// Gives each record of the plan that is a `Body` a device kernel, called
 /// `name` and a number, and says so in `kernel`: `describe` says of which, and
 /// equal ones share it.
 template <typename Body, typename Wanted>
-static LogicalResult
-compileRecords(ModuleOp module, const CompileOptions &options, Bundle &bundle,
-               StringRef name, std::string Body::*kernel,
-               Wanted (*describe)(const ::binade::Plan &, const Body &),
-               FailureOr<CompiledGpuKernels> (*compile)(Location,
-                                                        ArrayRef<Wanted>,
-                                                        const CudaOptions &)) {
+static LogicalResult compileRecords(
+    ModuleOp module, const CompileOptions &options, const CudaOptions &cuda,
+    Bundle &bundle, StringRef name, std::string Body::*kernel,
+    Wanted (*describe)(const ::binade::Plan &, const Body &),
+    FailureOr<CompiledGpuKernels> (*compile)(Location, ArrayRef<Wanted>,
+                                             const CudaOptions &)) {
   ::binade::Plan &plan = bundle.plan;
   std::vector<Wanted> wanted;
   SmallVector<std::pair<Body *, size_t>> users;
@@ -269,36 +291,40 @@ compileRecords(ModuleOp module, const CompileOptions &options, Bundle &bundle,
     collect(*records);
   if (wanted.empty())
     return success();
-  FailureOr<CudaOptions> cuda = getCudaOptions(module, options);
-  if (failed(cuda))
-    return failure();
   FailureOr<CompiledGpuKernels> compiled =
-      compile(module.getLoc(), wanted, *cuda);
+      compile(module.getLoc(), wanted, cuda);
   if (failed(compiled))
     return failure();
   for (auto [index, made] : llvm::enumerate(compiled->kernels))
     made.info.symbol = (name + "_" + Twine(index)).str();
-  for (auto [body, index] : users)
-    body->*kernel = compiled->kernels[index].info.symbol;
-  return add(module, options, *cuda->chip, *compiled, bundle);
+  size_t first = plan.deviceKernels.size();
+  if (failed(add(module, options, cuda, *compiled, bundle)))
+    return failure();
+  for (auto [body, index] : users) {
+    ::binade::plan::DeviceKernel &made = plan.deviceKernels[first + index];
+    body->*kernel = made.name;
+    lowerAlignments(plan, getOperands(*body), made);
+  }
+  return success();
 }
 
 /// Kernels for what other targets give to a library or the runtime.
-static LogicalResult
-compileRecords(ModuleOp module, const CompileOptions &options, Bundle &bundle) {
+static LogicalResult compileRecords(ModuleOp module,
+                                    const CompileOptions &options,
+                                    const CudaOptions &cuda, Bundle &bundle) {
   namespace plan = ::binade::plan;
-  if (failed(compileRecords(module, options, bundle, "product",
+  if (failed(compileRecords(module, options, cuda, bundle, "product",
                             &plan::Matmul::kernel, getProduct,
                             compileGpuProducts)) ||
-      failed(compileRecords(module, options, bundle, "convolution",
+      failed(compileRecords(module, options, cuda, bundle, "convolution",
                             &plan::Convolution::deviceKernel, getConvolution,
                             compileGpuConvolutions)) ||
-      failed(compileRecords(module, options, bundle, "attention",
+      failed(compileRecords(module, options, cuda, bundle, "attention",
                             &plan::Attention::deviceKernel, getAttention,
                             compileGpuAttentions)))
     return failure();
-  return compileRecords(module, options, bundle, "copy", &plan::Copy::kernel,
-                        getCopy, compileGpuCopies);
+  return compileRecords(module, options, cuda, bundle, "copy",
+                        &plan::Copy::kernel, getCopy, compileGpuCopies);
 }
 
 //===----------------------------------------------------------------------===//
@@ -338,28 +364,33 @@ FailureOr<Bundle> mlir::binade::compileBundle(ModuleOp module,
 
   Bundle bundle;
   PlanOptions planOptions = getPlanOptions(options);
-  if (failed(options.target.empty()
-                 ? compileForCpu(module, options, bundle, planOptions)
-                 : compileForCuda(module, options, bundle, planOptions)))
+  std::optional<CudaOptions> cuda;
+  if (!options.target.empty()) {
+    FailureOr<CudaOptions> found = getCudaOptions(module, options);
+    if (failed(found))
+      return failure();
+    cuda = std::move(*found);
+  }
+  if (failed(cuda ? compileForCuda(module, options, *cuda, bundle, planOptions)
+                  : compileForCpu(module, options, bundle, planOptions)))
     return failure();
   report(CompilerPhase::Target);
 
   FailureOr<EmittedPlan> emitted = emitPlan(module, planOptions);
   if (failed(emitted))
     return failure();
-  if (!options.target.empty() && noteAlignments(module, emitted->plan)) {
+  if (cuda && noteAlignments(module, emitted->plan)) {
     // Once more; those that have nothing to note are in the cache.
     bundle.modules.clear();
     bundle.plan.deviceKernels.clear();
-    if (failed(compileForCuda(module, options, bundle, planOptions)))
+    if (failed(compileForCuda(module, options, *cuda, bundle, planOptions)))
       return failure();
   }
   bundle.source = printSource(module); // With what was noted.
   emitted->plan.chip = std::move(bundle.plan.chip);
   emitted->plan.deviceKernels = std::move(bundle.plan.deviceKernels);
   bundle.plan = std::move(emitted->plan);
-  if (!options.target.empty() &&
-      failed(compileRecords(module, options, bundle)))
+  if (cuda && failed(compileRecords(module, options, *cuda, bundle)))
     return failure();
   for (auto &[name, elements] : emitted->tensors)
     bundle.init.push_back(store(name, elements));
@@ -375,13 +406,15 @@ mlir::binade::recompileForCuda(ModuleOp source, const ::binade::Plan &plan,
                                const CompileOptions &options) {
   Bundle bundle;
   PlanOptions ignored;
-  if (failed(compileForCuda(source, options, bundle, ignored)))
+  FailureOr<CudaOptions> cuda = getCudaOptions(source, options);
+  if (failed(cuda) ||
+      failed(compileForCuda(source, options, *cuda, bundle, ignored)))
     return failure();
   std::vector<::binade::plan::DeviceKernel> kernels =
       std::move(bundle.plan.deviceKernels);
   bundle.plan = plan;
   bundle.plan.deviceKernels = std::move(kernels);
-  if (failed(compileRecords(source, options, bundle)))
+  if (failed(compileRecords(source, options, *cuda, bundle)))
     return failure();
   return bundle;
 }

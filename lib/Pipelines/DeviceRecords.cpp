@@ -76,9 +76,9 @@ GpuConvolution mlir::binade::getConvolution(const Plan &plan,
   c.paddingLow = record.paddingLow;
   c.channelsLast = record.channelsLast;
   c.alignment = 16;
-  for (const plan::View *view : {&record.x, &record.weight, &record.y})
+  for (const plan::View &view : record.getOperands())
     c.alignment =
-        std::gcd(c.alignment, plan::findAlignment(plan.buffers, *view));
+        std::gcd(c.alignment, plan::findAlignment(plan.buffers, view));
   c.workspace = record.scratch.has_value();
   return c;
 }

@@ -7,6 +7,7 @@
 #include "binade/Optimizer/Passes.h"
 #include "binade/Precision/Passes.h"
 #include "binade/Programs/Passes.h"
+#include "binade/Recovery/Passes.h"
 #include "binade/Target/CUDA.h"
 #include "binade/Target/Passes.h"
 #include "mlir/Transforms/Passes.h"
@@ -35,6 +36,10 @@ static void addOptimizer(OpPassManager &pm, const CompileOptions &options) {
 void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
                                  const CompileOptions &options) {
   switch (phase) {
+  case CompilerPhase::Import:
+    pm.addPass(createRecoverStepPass());
+    pm.addPass(createIdentifyRulesPass());
+    break;
   case CompilerPhase::Autodiff:
     if (options.stableEmbedding)
       pm.addPass(createStabilizeEmbeddingsPass());
@@ -98,7 +103,6 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
     pm.addPass(createElideMovementPass());
     pm.addPass(createFormKernelsPass());
     break;
-  case CompilerPhase::Import:
   case CompilerPhase::Plan:
   case CompilerPhase::Target:
     break;

@@ -9,6 +9,7 @@
 #include "binade/Pipelines/Pipelines.h"
 #include "binade/Precision/Passes.h"
 #include "binade/Programs/Passes.h"
+#include "binade/Recovery/Passes.h"
 #include "binade/Target/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
@@ -46,11 +47,14 @@ void mlir::binade::registerAllPasses() {
   registerOptimizerPasses();
   registerPrecisionPasses();
   registerProgramsPasses();
+  registerRecoveryPasses();
   registerTargetPasses();
   registerTransformsPasses();
 }
 
 namespace {
+struct ImportPipelineOptions : PassPipelineOptions<ImportPipelineOptions> {};
+
 struct AutodiffPipelineOptions : PassPipelineOptions<AutodiffPipelineOptions> {
   Option<bool> stableEmbedding{
       *this, "stable-embedding",
@@ -60,8 +64,7 @@ struct AutodiffPipelineOptions : PassPipelineOptions<AutodiffPipelineOptions> {
 struct OptimizerPipelineOptions
     : PassPipelineOptions<OptimizerPipelineOptions> {
   Option<std::string> optimizer{*this, "optimizer",
-                                llvm::cl::desc("rule or rule file"),
-                                llvm::cl::init("adamw")};
+                                llvm::cl::desc("rule or rule file")};
   ListOption<std::string> settings{*this, "settings",
                                    llvm::cl::desc("key=value, ...")};
   ListOption<std::string> groups{*this, "group",
@@ -132,6 +135,9 @@ void mlir::binade::registerPipelines() {
   registerConversionPipeline();
   registerTargetCpuPipeline();
   registerTargetCudaPipeline();
+  registerWith<ImportPipelineOptions>(
+      CompilerPhase::Import,
+      [](CompileOptions &, const ImportPipelineOptions &) {});
   registerWith<AutodiffPipelineOptions>(
       CompilerPhase::Autodiff,
       [](CompileOptions &options, const AutodiffPipelineOptions &parsed) {

@@ -20,7 +20,8 @@ public:
       : plan(plan), where(where) {}
 
   Result<std::vector<DeviceStart>> list(const std::string &name,
-                                        std::span<const View> operands);
+                                        std::span<const View> operands,
+                                        std::string_view label);
   Result<std::vector<DeviceStart>> list(const Launch &launch,
                                         std::string_view label);
 
@@ -30,7 +31,7 @@ private:
   }
   Result<const DeviceKernel *> find(const std::string &name) const;
   Result<DeviceStart> start(const std::string &name, std::size_t number) const;
-  Result<void> checkAligned(const std::vector<View> &views,
+  Result<void> checkAligned(std::span<const View> views,
                             const DeviceKernel &kernel,
                             std::string_view label) const;
   Result<void> addOperands(const std::vector<View> &views,
@@ -67,10 +68,13 @@ Result<DeviceStart> StartLister::start(const std::string &name,
 }
 
 Result<std::vector<DeviceStart>>
-StartLister::list(const std::string &name, std::span<const View> operands) {
+StartLister::list(const std::string &name, std::span<const View> operands,
+                  std::string_view label) {
   Result<const DeviceKernel *> kernel = find(name);
   if (!kernel)
     return kernel.takeError();
+  if (auto aligned = checkAligned(operands, **kernel, label); !aligned)
+    return aligned.takeError();
   std::vector<DeviceStart> starts;
   for (const DeviceKernel::Entry &entry : (*kernel)->entries)
     starts.push_back({*kernel,
@@ -82,7 +86,7 @@ StartLister::list(const std::string &name, std::span<const View> operands) {
 }
 
 /// Kernels read vectors.
-Result<void> StartLister::checkAligned(const std::vector<View> &views,
+Result<void> StartLister::checkAligned(std::span<const View> views,
                                        const DeviceKernel &kernel,
                                        std::string_view label) const {
   for (std::size_t i = 0; i < views.size(); ++i) {
@@ -108,10 +112,7 @@ Result<std::vector<DeviceStart>> StartLister::list(const Launch &launch,
   if (launch.segments.size() != 1)
     return fail("kernel " + quote(name) + " has " +
                 std::to_string(launch.segments.size()) + " segments");
-  const std::vector<View> &operands = launch.segments.front().operands;
-  if (auto aligned = checkAligned(operands, **kernel, label); !aligned)
-    return aligned.takeError();
-  return list(name, operands);
+  return list(name, launch.segments.front().operands, label);
 }
 
 Result<void> StartLister::addOperands(const std::vector<View> &views,
@@ -191,7 +192,7 @@ Result<std::vector<DeviceStart>> binade::listStarts(const Plan &plan,
 Result<std::vector<DeviceStart>>
 binade::listStarts(const Plan &plan, const std::string &kernel,
                    std::span<const View> operands, const std::string &where) {
-  return StartLister(plan, where).list(kernel, operands);
+  return StartLister(plan, where).list(kernel, operands, kernel);
 }
 
 Result<std::vector<DeviceStart>> binade::listStarts(const Plan &plan,
@@ -199,15 +200,15 @@ Result<std::vector<DeviceStart>> binade::listStarts(const Plan &plan,
                                                     const std::string &where) {
   if (auto *launch = std::get_if<Launch>(&record.body))
     return listStarts(plan, *launch, record.label, where);
+  auto list = [&](const std::string &kernel, const auto &operands) {
+    return StartLister(plan, where).list(kernel, operands, record.label);
+  };
   if (auto *matmul = std::get_if<Matmul>(&record.body))
-    return listStarts(plan, matmul->kernel, matmul->getOperands(), where);
+    return list(matmul->kernel, matmul->getOperands());
   if (auto *copy = std::get_if<Copy>(&record.body))
-    return listStarts(plan, copy->kernel, std::array{copy->from, copy->to},
-                      where);
+    return list(copy->kernel, std::array{copy->from, copy->to});
   if (auto *attention = std::get_if<Attention>(&record.body))
-    return listStarts(plan, attention->deviceKernel, attention->getOperands(),
-                      where);
+    return list(attention->deviceKernel, attention->getOperands());
   const auto &convolution = std::get<Convolution>(record.body);
-  return listStarts(plan, convolution.deviceKernel, convolution.getOperands(),
-                    where);
+  return list(convolution.deviceKernel, convolution.getOperands());
 }

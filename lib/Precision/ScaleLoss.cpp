@@ -18,6 +18,7 @@ public:
       : step(step), scaling(scaling), b(step.getLoc(), step.getContext()) {}
 
   bool isScaled();
+  bool hasSeed();
   /// A constant, which runs report like the scale that is state.
   void scaleStatically(double factor);
   /// State, which `foundInf` changes.
@@ -37,6 +38,14 @@ private:
 bool LossScaler::isScaled() {
   return findArgument(step, Role::Scaler, kScale) ||
          findResult(step, Role::Metric, kStaticScale);
+}
+
+/// Gradients that are constant need none.
+bool LossScaler::hasSeed() {
+  return !step.getOps<GradientSeedOp>().empty() ||
+         llvm::none_of(step.getOps(), [](Operation &op) {
+           return getPhase(&op) == Phase::Backward;
+         });
 }
 
 void LossScaler::multiply(Value scale) {
@@ -131,6 +140,11 @@ LogicalResult mlir::binade::scaleLoss(func::FuncOp step,
   LossScaler scaler(step, scaling);
   if (scaler.isScaled())
     return success();
+  if (!scaler.hasSeed())
+    return step.emitError(
+        "the policy scales the loss, and the backward part that "
+        "came with the graph is not linear in any value that "
+        "a scale could enter at; use a policy without one");
   if (scaling.fixed) {
     scaler.scaleStatically(*scaling.fixed);
     return success();

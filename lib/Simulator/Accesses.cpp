@@ -7,18 +7,9 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-static bool isAligned(Machine &m, Thread &t, Operation *op, Place place,
-                      int64_t alignment) {
-  if (place.byte % alignment == 0)
-    return true;
-  m.fail(t, op,
-         "is at byte " + Twine(place.byte) + ", no multiple of " +
-             Twine(alignment));
-  return false;
-}
-
-template <typename Op> static int64_t getAlignment(Op op) {
-  return std::max<int64_t>(1, op.getAlignment().value_or(1));
+/// That of an element, if an op asks for no more.
+template <typename Op> static uint64_t getAlignment(Op op, unsigned bytes) {
+  return std::max<uint64_t>(bytes, op.getAlignment().value_or(1));
 }
 
 /// Integers only: they do not depend on who is first.
@@ -53,10 +44,10 @@ ProgramBuilder::Element ProgramBuilder::getElement(Value memory,
 }
 
 void ProgramBuilder::load(Operation *op, Element element, Registers to,
-                          int64_t alignment) {
+                          uint64_t alignment) {
   add(op, [=](Machine &m, Thread &t) {
     Place place = element.of(t);
-    if (!isAligned(m, t, op, place, alignment))
+    if (!m.isAligned(t, op, place, alignment))
       return;
     const char *bytes =
         m.access(t, op, place, to.count * element.bytes, AccessKind::Read);
@@ -69,10 +60,10 @@ void ProgramBuilder::load(Operation *op, Element element, Registers to,
 }
 
 void ProgramBuilder::store(Operation *op, Element element, Registers from,
-                           int64_t alignment) {
+                           uint64_t alignment) {
   add(op, [=](Machine &m, Thread &t) {
     Place place = element.of(t);
-    if (!isAligned(m, t, op, place, alignment))
+    if (!m.isAligned(t, op, place, alignment))
       return;
     char *bytes =
         m.access(t, op, place, from.count * element.bytes, AccessKind::Write);
@@ -83,24 +74,27 @@ void ProgramBuilder::store(Operation *op, Element element, Registers from,
 }
 
 LogicalResult ProgramBuilder::emit(memref::LoadOp op) {
-  load(op, getElement(op.getMemref(), op.getIndices()), get(op.getResult()), 1);
+  Element element = getElement(op.getMemref(), op.getIndices());
+  load(op, element, get(op.getResult()), element.bytes);
   return checkShape(op, op.getMemRefType());
 }
 
 LogicalResult ProgramBuilder::emit(memref::StoreOp op) {
-  store(op, getElement(op.getMemref(), op.getIndices()), get(op.getValue()), 1);
+  Element element = getElement(op.getMemref(), op.getIndices());
+  store(op, element, get(op.getValue()), element.bytes);
   return checkShape(op, op.getMemRefType());
 }
 
 LogicalResult ProgramBuilder::emit(vector::LoadOp op) {
-  load(op, getElement(op.getBase(), op.getIndices()), get(op.getResult()),
-       getAlignment(op));
+  Element element = getElement(op.getBase(), op.getIndices());
+  load(op, element, get(op.getResult()), getAlignment(op, element.bytes));
   return checkShape(op, op.getMemRefType());
 }
 
 LogicalResult ProgramBuilder::emit(vector::StoreOp op) {
-  store(op, getElement(op.getBase(), op.getIndices()),
-        get(op.getValueToStore()), getAlignment(op));
+  Element element = getElement(op.getBase(), op.getIndices());
+  store(op, element, get(op.getValueToStore()),
+        getAlignment(op, element.bytes));
   return checkShape(op, op.getMemRefType());
 }
 
@@ -112,8 +106,10 @@ LogicalResult ProgramBuilder::emit(memref::AtomicRMWOp op) {
   if (!combine)
     return op.emitOpError("is no update that is simulated");
   add(op, [=](Machine &m, Thread &t) {
-    char *bytes =
-        m.access(t, op, element.of(t), element.bytes, AccessKind::Update);
+    Place place = element.of(t);
+    if (!m.isAligned(t, op, place, element.bytes))
+      return;
+    char *bytes = m.access(t, op, place, element.bytes, AccessKind::Update);
     if (!bytes)
       return;
     uint64_t both[] = {0, t.registers[operand]};
@@ -136,9 +132,11 @@ LogicalResult ProgramBuilder::emit(vector::GatherOp op) {
         lane = t.registers[rest.first + i];
         continue;
       }
+      Place place = element.of(t, t.registers[index.first + i]);
+      if (!m.isAligned(t, op, place, element.bytes))
+        return;
       const char *bytes =
-          m.access(t, op, element.of(t, t.registers[index.first + i]),
-                   element.bytes, AccessKind::Read);
+          m.access(t, op, place, element.bytes, AccessKind::Read);
       lane = 0;
       if (bytes)
         std::memcpy(&lane, bytes, element.bytes);
@@ -149,7 +147,10 @@ LogicalResult ProgramBuilder::emit(vector::GatherOp op) {
 
 LogicalResult ProgramBuilder::emit(memref::AllocaOp op) {
   program.privates.push_back(
-      {get(op.getResult()).first, countBytes(op.getResult()), {}});
+      {get(op.getResult()).first,
+       countBytes(op.getResult()),
+       getAlignment(op, getByteWidth(op.getType().getElementType())),
+       {}});
   return checkShape(op, op.getType());
 }
 
@@ -186,6 +187,7 @@ LogicalResult ProgramBuilder::emit(memref::GetGlobalOp op) {
     bytes.insert(bytes.end(), reinterpret_cast<char *>(&bits),
                  reinterpret_cast<char *>(&bits) + width);
   }
-  program.constants.push_back({get(op.getResult()).first, bytes.size(), bytes});
+  program.constants.push_back({get(op.getResult()).first, bytes.size(),
+                               getAlignment(global, width), bytes});
   return checkShape(op, op.getType());
 }

@@ -18,10 +18,25 @@ Place Place::unpack(uint64_t bits) {
           bits & ((uint64_t(1) << kByteBits) - 1)};
 }
 
+bool Machine::isAligned(const Thread &thread, Operation *op, Place place,
+                        uint64_t alignment) {
+  uint64_t first = place.isPrivate ? thread.memories[place.memory].address
+                                   : memories[place.memory].getAddress();
+  if ((first + place.byte) % alignment == 0)
+    return true;
+  std::string begin;
+  if (uint64_t beyond = first % alignment)
+    begin = (" of memory that begins " + Twine(beyond) + " beyond one").str();
+  fail(thread, op,
+       "is at byte " + Twine(place.byte) + begin + ", no multiple of " +
+           Twine(alignment));
+  return false;
+}
+
 char *Machine::access(Thread &thread, Operation *op, Place place, size_t count,
                       AccessKind access) {
   if (place.isPrivate) {
-    std::vector<char> &bytes = thread.memories[place.memory];
+    std::vector<char> &bytes = thread.memories[place.memory].bytes;
     if (place.byte <= bytes.size() && count <= bytes.size() - place.byte)
       return bytes.data() + place.byte;
     fail(thread, op,

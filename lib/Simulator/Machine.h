@@ -22,6 +22,12 @@ struct Place {
   static Place unpack(uint64_t bits);
 };
 
+/// Memory of a thread.
+struct OwnBytes {
+  uint64_t address;
+  std::vector<char> bytes;
+};
+
 struct Thread {
   enum class State { Running, AtBarrier, AtExchange, Done };
 
@@ -30,7 +36,7 @@ struct Thread {
   State state = State::Running;
   size_t next = 0; ///< Instruction.
   std::vector<uint64_t> registers;
-  std::vector<std::vector<char>> memories;
+  std::vector<OwnBytes> memories;
 };
 
 /// What all threads of a launch share.
@@ -44,6 +50,10 @@ public:
   std::array<int64_t, 3> blockId = {};
   uint32_t epoch = 0; ///< Barriers that it passed.
 
+  /// Whether a device has `place` at a multiple of `alignment`; an error of
+  /// `op` if not.
+  bool isAligned(const Thread &thread, Operation *op, Place place,
+                 uint64_t alignment);
   /// The bytes of `count` at `place`, for `op` of `thread`; null after an
   /// error.
   char *access(Thread &thread, Operation *op, Place place, size_t count,

@@ -6,11 +6,11 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-SharedBytes::SharedBytes(MutableArrayRef<char> bytes)
-    : bytes(bytes), visits(bytes.size()), isKnown(true) {}
+SharedBytes::SharedBytes(MutableArrayRef<char> bytes, uint64_t address)
+    : bytes(bytes), address(address), visits(bytes.size()), isKnown(true) {}
 
-SharedBytes::SharedBytes(size_t size)
-    : own(size), bytes(own), visits(size), isKnown(false) {}
+SharedBytes::SharedBytes(size_t size, uint64_t address)
+    : own(size), bytes(own), address(address), visits(size), isKnown(false) {}
 
 void SharedBytes::forget() { visits.assign(bytes.size(), Byte()); }
 

@@ -26,14 +26,16 @@ class SharedBytes {
 public:
   enum class Start { Known, Unknown };
 
-  /// `bytes` belong to another, and hold values from the start.
-  explicit SharedBytes(MutableArrayRef<char> bytes);
+  /// `bytes` belong to another, and hold values from the start. To a device
+  /// they lie at `address`.
+  SharedBytes(MutableArrayRef<char> bytes, uint64_t address);
   /// Memory of a block; nobody has written it.
-  explicit SharedBytes(size_t size);
+  SharedBytes(size_t size, uint64_t address);
   /// The same for the next block.
   void forget();
 
   size_t size() const { return bytes.size(); }
+  uint64_t getAddress() const { return address; }
   /// Nothing, or what is wrong with an access to [first, first + count).
   std::optional<std::string> check(const Accessor &who, uint64_t first,
                                    size_t count, AccessKind access);
@@ -54,6 +56,7 @@ private:
 
   std::vector<char> own;
   MutableArrayRef<char> bytes;
+  uint64_t address;
   std::vector<Byte> visits;
   bool isKnown;
 };

@@ -8,13 +8,20 @@
 using namespace mlir;
 using namespace mlir::binade;
 
+/// Of memory of a block, in bytes: binade-lower-to-nvvm sees to it.
+static constexpr uint64_t kSharedAlignment = 16;
+
 FailureOr<SimulatedProgram> ProgramBuilder::run() {
   for (BlockArgument argument : kernel.getArguments())
     program.arguments.push_back(get(argument).first);
   for (BlockArgument memory : kernel.getWorkgroupAttributions())
-    program.workgroup.push_back({get(memory).first, countBytes(memory), {}});
-  for (BlockArgument memory : kernel.getPrivateAttributions())
-    program.privates.push_back({get(memory).first, countBytes(memory), {}});
+    program.workgroup.push_back(
+        {get(memory).first, countBytes(memory), kSharedAlignment, {}});
+  for (BlockArgument memory : kernel.getPrivateAttributions()) {
+    Type element = cast<MemRefType>(memory.getType()).getElementType();
+    program.privates.push_back(
+        {get(memory).first, countBytes(memory), getByteWidth(element), {}});
+  }
   if (failed(emit(kernel.getBody().front())))
     return failure();
   return std::move(program);

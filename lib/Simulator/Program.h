@@ -20,6 +20,7 @@ struct Instruction {
 struct KernelMemory {
   uint32_t place;
   size_t bytes;
+  uint64_t alignment;      ///< Where it lies, for it may be no better.
   std::vector<char> start; ///< What a constant holds; empty for others.
 };
 

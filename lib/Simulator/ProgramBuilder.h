@@ -80,8 +80,9 @@ private:
 
   static LogicalResult checkShape(Operation *op, MemRefType type);
   Element getElement(Value memory, ValueRange indices);
-  void load(Operation *op, Element element, Registers to, int64_t alignment);
-  void store(Operation *op, Element element, Registers from, int64_t alignment);
+  void load(Operation *op, Element element, Registers to, uint64_t alignment);
+  void store(Operation *op, Element element, Registers from,
+             uint64_t alignment);
   LogicalResult emit(memref::LoadOp op);
   LogicalResult emit(memref::StoreOp op);
   LogicalResult emit(vector::LoadOp op);

@@ -21,6 +21,9 @@
 using namespace mlir;
 using namespace mlir::binade;
 
+/// What a kernel says of where its arguments lie.
+static constexpr StringLiteral kAlignAttr = "llvm.align";
+
 /// The numbers below `count` in the order of a launch.
 static std::vector<int64_t> getOrder(int64_t count, uint64_t seed) {
   std::vector<int64_t> order(count);
@@ -39,7 +42,8 @@ public:
          llvm::zip(launch.arguments, program.arguments)) {
       uint64_t bits;
       if (auto *bytes = std::get_if<MutableArrayRef<char>>(&argument))
-        bits = remember(SharedBytes(*bytes));
+        bits = remember(
+            SharedBytes(*bytes, reinterpret_cast<uintptr_t>(bytes->data())));
       else
         bits = std::get<uint64_t>(argument);
       start.emplace_back(place, bits);
@@ -48,11 +52,13 @@ public:
       constants.push_back(memory.start);
       start.emplace_back(
           memory.place,
-          remember(SharedBytes(MutableArrayRef<char>(constants.back()))));
+          remember(SharedBytes(MutableArrayRef<char>(constants.back()),
+                               memory.alignment)));
     }
     firstOfBlock = machine.memories.size();
     for (const KernelMemory &memory : program.workgroup)
-      start.emplace_back(memory.place, remember(SharedBytes(memory.bytes)));
+      start.emplace_back(memory.place,
+                         remember(SharedBytes(memory.bytes, memory.alignment)));
   }
 
   LogicalResult run() {
@@ -93,7 +99,8 @@ private:
         auto own = static_cast<uint32_t>(thread.memories.size());
         thread.registers[memory.place] =
             Place{/*isPrivate=*/true, own, 0}.pack();
-        thread.memories.emplace_back(memory.bytes);
+        thread.memories.push_back(
+            {memory.alignment, std::vector<char>(memory.bytes)});
       }
     }
   }
@@ -199,6 +206,16 @@ static LogicalResult check(gpu::GPUFuncOp kernel,
       return kernel.emitError("takes ")
              << type << " as argument " << index << ", got "
              << (bytes ? "memory" : "a number");
+    // LLVM relies on it.
+    auto alignment = kernel.getArgAttrOfType<IntegerAttr>(index, kAlignAttr);
+    if (!bytes || !alignment)
+      continue;
+    uint64_t beyond = reinterpret_cast<uintptr_t>(bytes->data()) %
+                      static_cast<uint64_t>(alignment.getInt());
+    if (beyond != 0)
+      return kernel.emitError("takes memory at a multiple of ")
+             << alignment.getInt() << " as argument " << index
+             << ", got some that begins " << beyond << " beyond one";
   }
   for (int64_t size : launch.block)
     if (size < 1)

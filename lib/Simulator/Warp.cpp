@@ -146,10 +146,8 @@ Exchange mlir::binade::getExchange(nvgpu::LdMatrixOp op,
       for (unsigned row = 0; row < kSide; ++row) {
         Thread &thread = warp[number * kSide + row];
         Place place = matrix(thread);
-        if (place.byte % kRowBytes != 0)
-          return m.fail(thread, op,
-                        "is at byte " + Twine(place.byte) +
-                            ", no multiple of " + Twine(kRowBytes));
+        if (!m.isAligned(thread, op, place, kRowBytes))
+          return;
         const char *bytes =
             m.access(thread, op, place, kRowBytes, AccessKind::Read);
         if (!bytes)

@@ -138,7 +138,7 @@ static Compiled compileModel(nb::bytes file, const std::string &path,
                              const CompileOptions &options) {
   llvm::MemoryBufferRef buffer(StringRef(file.c_str(), file.size()), path);
   auto make = [&](MLIRContext &context) {
-    return importOnnx(buffer, import, &context);
+    return importModel(buffer, import, &context);
   };
   Compiled compiled = compile(path, make, CompilerPhase::Import, options);
   if (isInMemory)

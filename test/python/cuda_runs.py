@@ -25,7 +25,7 @@ def run(program, *arguments, code=0, library_path=SIMULATED, **environment):
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode == code, done.stderr
     return done

@@ -156,3 +156,18 @@ def test_kernels_of_policies_assemble(policy, chip, tmp_path):
         if not any(".f64" in line for line in entry.instructions()):
             used, op = usage[entry.symbol], re.sub(r"_\d+$", "", entry.kernel)
             assert used.spills <= SPILLS.get(op, 0), f"{entry.kernel}: {used}"
+
+
+@needs_ptxas
+def test_the_assembler_is_asked_once_what_it_is(monkeypatch, tmp_path):
+    real, calls = find_ptxas(), tmp_path / "calls"
+    program = tmp_path / "bin/ptxas"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\necho "$1" >> {calls}\nexec {real} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("BINADE_CUDA_ROOT", str(tmp_path))
+    done = binade("compile", ROOT / "examples/mlp/mlp.onnx", "--policy", "bf16-amp",
+                  "--loss", "cross_entropy(prediction, labels)",
+                  "--target", "cuda:sm_90", "-o", tmp_path / "mlp.bnd")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert calls.read_text().split().count("--version") == 1

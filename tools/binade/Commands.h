@@ -12,6 +12,7 @@ using Run = std::function<int()>;
 void addCheckpoint(CLI::App &app, Run &run);
 void addImport(CLI::App &app, Run &run);
 void addCompile(CLI::App &app, Run &run);
+void addConvert(CLI::App &app, Run &run);
 void addCosts(CLI::App &app, Run &run);
 void addTrain(CLI::App &app, Run &run);
 void addExplain(CLI::App &app, Run &run);

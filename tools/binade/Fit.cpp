@@ -7,6 +7,7 @@
 #include "Table.h"
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/Container/Numbers.h"
+#include "binade/Optimizer/RuleLibrary.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 #include <atomic>
@@ -328,7 +329,7 @@ void addFit(CLI::App &app, Run &run) {
       ->add_option("--optimizer", self->options.optimizer,
                    "Rule: a name of 'binade list optimizers' or a .mlir file")
       ->type_name("RULE")
-      ->capture_default_str();
+      ->default_str("the model's own, or " + kDefaultRule.str());
   command
       ->add_option("--accumulate", self->options.batches, "Batches of a step")
       ->type_name("K")

@@ -57,7 +57,7 @@ int Model::read(const ImportArguments &arguments, CompilerPhase from) {
     module = std::move(*parsed);
     phase = from;
   } else {
-    auto imported = importOnnx(path, arguments.options, &context, &report);
+    auto imported = importModel(path, arguments.options, &context, &report);
     if (failed(imported))
       return ExitCode::Rejected;
     module = std::move(*imported);

@@ -59,7 +59,8 @@ void ImportArguments::add(CLI::App &command, llvm::StringRef kinds,
                    "Accept weight files that have more than one name");
 }
 
-Result<void> ImportArguments::complete() {
+Result<void> parseDims(const std::vector<std::string> &dims,
+                       ImportOptions &options) {
   for (llvm::StringRef text : dims) {
     auto [name, number] = text.split('=');
     int64_t value;
@@ -70,6 +71,8 @@ Result<void> ImportArguments::complete() {
   }
   return {};
 }
+
+Result<void> ImportArguments::complete() { return parseDims(dims, options); }
 
 /// Refuses options that come too late for a file of kind `what`.
 static Result<void> refuse(const CLI::App &command, llvm::StringRef phase,
@@ -127,7 +130,7 @@ void StepArguments::add(CLI::App &command) {
                   "Rule: a name of 'binade list optimizers', NAME or "
                   "NAME:VARIANT, or a .mlir file")
       ->type_name("RULE")
-      ->capture_default_str();
+      ->default_str("the model's own, or " + kDefaultRule.str());
   settings.add(command);
   command
       .add_option("--group", options.groups,
@@ -234,11 +237,12 @@ Result<void> StepArguments::complete() {
       return known;
   if (Result<void> known = checkPolicyName(options.policy); !known)
     return known;
-  if (Result<void> known =
-          checkName(splitVariant(options.optimizer).first.str(), ".mlir",
-                    "optimizer", getRuleNames());
-      !known)
-    return known;
+  if (!options.optimizer.empty())
+    if (Result<void> known =
+            checkName(splitVariant(options.optimizer).first.str(), ".mlir",
+                      "optimizer", getRuleNames());
+        !known)
+      return known;
   if (Result<void> legal = settings.complete(kFormSetting); !legal)
     return legal;
   options.settings = settings.texts;

@@ -16,6 +16,10 @@ binade::Result<void> checkPolicyName(const std::string &name);
 /// The same for formats of states, "GLOB:FORMAT" or "FORMAT".
 binade::Result<void> checkStateFormats(llvm::StringRef text);
 
+/// Takes NAME=N apart.
+binade::Result<void> parseDims(const std::vector<std::string> &dims,
+                               mlir::binade::ImportOptions &options);
+
 /// How a model is read.
 struct ImportArguments {
   std::string model;

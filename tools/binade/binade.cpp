@@ -42,9 +42,9 @@ int main(int argc, char **argv) {
   app.set_version_flag("--version", "binade " BINADE_VERSION);
   app.require_subcommand(1);
   std::function<int()> run;
-  for (auto *add : {addImport, addCompile, addTrain, addExport, addCheckpoint,
-                    addFit, addInspect, addExplain, addDiff, addPolicy,
-                    addCosts, addVerify, addList})
+  for (auto *add : {addImport, addCompile, addConvert, addTrain, addExport,
+                    addCheckpoint, addFit, addInspect, addExplain, addDiff,
+                    addPolicy, addCosts, addVerify, addList})
     add(app, run);
   app.footer("Examples:\n"
              "  binade train model.onnx --data train.safetensors --steps 100 "

@@ -17,6 +17,8 @@ def BuildGradientPass : Pass<"binade-build-gradient", "::mlir::ModuleOp"> {
     Backward ops carry `binade.phase = backward` and the location of the op that they
     differentiate. A forward value that they read passes through one `binade.save`.
 
+    A module that came with `@gradient` keeps its backward part; only the saves are added.
+
     Example:
 
     ```mlir

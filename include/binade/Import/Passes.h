@@ -15,6 +15,9 @@ namespace mlir::binade {
 /// What `binade-recognize-composites` does, on one function.
 void recognizeComposites(func::FuncOp function);
 
+/// The part of it that makes a bias one of a product.
+void recognizeLinear(func::FuncOp function);
+
 } // namespace mlir::binade
 
 #endif // BINADE_IMPORT_PASSES_H

@@ -5,6 +5,21 @@
 
 include "mlir/Pass/PassBase.td"
 
+def IdentifyRulesPass : Pass<"binade-identify-rules", "::mlir::ModuleOp"> {
+  let summary = "replace rules that came with a graph by those of the library";
+  let description = [{
+    A rule that parameters of `@gradient` came with (`binade.optimizer`) and that is a
+    rule of the library, written as in one of the files under
+    `lib/Optimizer/Spellings`, becomes that rule. Its hyper-parameters start from values
+    of which every number of the graph follows to the last bit, rounded to f32. It is the
+    same function of real numbers; what changes is the rounding: the library computes
+    what depends on the step alone in f64, such as 1 - 0.999^t, of which f32 has lost
+    some digits.
+
+    A rule that no spelling matches stays.
+  }];
+}
+
 def AppendOptimizerPass : Pass<"binade-append-optimizer", "::mlir::ModuleOp"> {
   let summary = "append the update of every parameter";
   let description = [{
@@ -17,6 +32,8 @@ def AppendOptimizerPass : Pass<"binade-append-optimizer", "::mlir::ModuleOp"> {
     `answered_inf` where the rule answers to such gradients (`on-nonfinite=shrink`).
 
     `optimizer` names a rule that Binade ships, NAME or NAME:VARIANT, or a rule file.
+    Without it parameters are updated by the rules that they came with
+    (`binade.optimizer`), and by `adamw` where they came with none.
     `settings` are `key=value` for all parameters, `form=NAME` among them, `group` is `GLOB:key=value,...` for those whose
     name matches; the last match wins, and an unmatched glob is an error.
 
@@ -28,7 +45,7 @@ def AppendOptimizerPass : Pass<"binade-append-optimizer", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [
-    Option<"optimizer", "optimizer", "std::string", /*default=*/"\"adamw\"",
+    Option<"optimizer", "optimizer", "std::string", /*default=*/"",
            "Name of a rule, or path of a rule file">,
     ListOption<"settings", "settings", "std::string",
                "Hyper-parameters of all parameters, key=value">,

@@ -21,6 +21,9 @@ struct Rule {
 /// The setting whose value is a name: that of a rule's `prepare`.
 inline constexpr StringLiteral kFormSetting = "form";
 
+/// The rule of a model that came without one, where none is named.
+inline constexpr StringLiteral kDefaultRule = "adamw";
+
 /// Names of the rules that Binade ships, sorted.
 std::vector<StringRef> getRuleNames();
 

@@ -5,7 +5,9 @@
 
 #include "binade/Pipelines/Phase.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
 #include "mlir/Pass/PassManager.h"
+#include "llvm/Support/MemoryBufferRef.h"
 #include <functional>
 
 namespace binade {
@@ -16,6 +18,8 @@ struct Plan;
 namespace mlir::binade {
 
 struct GpuCode;
+struct ImportOptions;
+struct ImportReport;
 
 /// The statistics that ranges of values are made of.
 inline constexpr llvm::StringLiteral kRangeStatistics =
@@ -25,7 +29,8 @@ inline constexpr llvm::StringLiteral kRangeStatistics =
 struct CompileOptions {
   /// Whether looked-up rows of parameters are normalized.
   bool stableEmbedding = false;
-  std::string optimizer = "adamw";
+  /// Empty for the rules that came with the model, or the default.
+  std::string optimizer;
   /// key=value, and GLOB:key=value;key=value.
   std::vector<std::string> settings, groups;
   /// Largest global gradient norm; 0 for no limit.
@@ -63,7 +68,8 @@ struct CompileOptions {
   std::function<void(const GpuCode &)> onGpuCode;
 };
 
-/// Adds the passes of one phase. Import, plan and target have none.
+/// Adds the passes of one phase; of import those that run on what was read.
+/// Plan and target have none.
 void buildPipeline(OpPassManager &pm, CompilerPhase phase,
                    const CompileOptions &options);
 
@@ -77,6 +83,17 @@ void registerAllPasses();
 
 /// Told when a phase has ended: what it was and how long it took.
 using PhaseListener = std::function<void(CompilerPhase, double seconds)>;
+
+/// Runs phase `import` on the ONNX file at `path`, or on one in memory whose
+/// buffer's identifier is the path (see `importOnnx`).
+FailureOr<OwningOpRef<ModuleOp>> importModel(StringRef path,
+                                             const ImportOptions &options,
+                                             MLIRContext *context,
+                                             ImportReport *report = nullptr);
+FailureOr<OwningOpRef<ModuleOp>> importModel(llvm::MemoryBufferRef file,
+                                             const ImportOptions &options,
+                                             MLIRContext *context,
+                                             ImportReport *report = nullptr);
 
 /// Runs the phases after `from` up to `to`, which must not lie behind
 /// `kernels`, on `module`.

@@ -2,8 +2,9 @@
 //
 // Runs a kernel of the gpu dialect as a device would, thread by thread, in the
 // IR that goes on to PTX. What a device leaves undefined is an error: accesses
-// beyond a buffer, reads of shared memory that nobody wrote, two threads at one
-// byte between barriers, barriers and shuffles that not all threads reach.
+// beyond a buffer or at an address that their width does not divide, reads of
+// shared memory that nobody wrote, two threads at one byte between barriers,
+// barriers and shuffles that not all threads reach.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,7 +18,7 @@
 namespace mlir::binade {
 
 /// What a kernel is started with. An argument is memory, of the bytes of a
-/// memref, or the bits of a number.
+/// memref, or the bits of a number. Memory has the alignment that it has here.
 struct SimulatedLaunch {
   std::array<int64_t, 3> grid = {1, 1, 1}, block = {1, 1, 1};
   std::vector<std::variant<MutableArrayRef<char>, uint64_t>> arguments;

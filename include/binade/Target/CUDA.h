@@ -48,6 +48,8 @@ struct CudaOptions {
   /// The path of ptxas; empty: PTX only, which a driver compiles when it loads
   /// it.
   std::string assembler;
+  /// What `getPtxasVersion` says of it; asked for where it is empty.
+  std::string assemblerVersion;
   /// As for the CPU.
   std::string cacheDirectory;
   unsigned threads = 2;

@@ -407,6 +407,6 @@ LogicalResult mlir::binade::exportOnnx(StringRef path,
   context->loadDialect<BinadeDialect>();
   Model model(context, path);
   return success(
-      succeeded(model.read()) &&
+      succeeded(model.read()) && succeeded(model.checkSupported()) &&
       succeeded(Exporter(model, values, options, output, report).run()));
 }

@@ -1,7 +1,7 @@
 //===- Import.cpp - From an ONNX file to binade ops -----------------------===//
 
 #include "binade/Import/ONNX/Import.h"
-#include "Evaluate.h"
+#include "ImportNode.h"
 #include "Initializers.h"
 #include "Loss.h"
 #include "OpTable.h"
@@ -140,72 +140,10 @@ LogicalResult Importer::addBatch(Graph &graph) {
   return success();
 }
 
-/// Computes the ops from `begin` to the terminator, all of whose operands are
-/// constants; stops where the evaluator or the budget ends.
-static void evaluateOps(Graph &graph, Block::iterator begin,
-                        MutableArrayRef<Value> outputs) {
-  Block &block = graph.getFunction().front();
-  for (Operation &op : llvm::make_early_inc_range(
-           llvm::make_range(begin, std::prev(block.end())))) {
-    if (isa<ConstantOp>(op) || op.getNumResults() != 1)
-      continue;
-    auto operands = llvm::map_to_vector(op.getOperands(), getElements);
-    auto type = cast<RankedTensorType>(op.getResult(0).getType());
-    bool isSplat = llvm::all_of(operands, [](DenseElementsAttr elements) {
-      return elements && elements.isSplat();
-    });
-    if (!llvm::all_of(operands,
-                      [](Attribute elements) { return !!elements; }) ||
-        !graph.spend(isSplat ? 1 : type.getNumElements()))
-      return;
-    DenseElementsAttr value = evaluate(&op, operands);
-    if (!value)
-      return;
-    OpBuilder b(&op);
-    Value constant = ConstantOp::create(b, op.getLoc(), value);
-    op.getResult(0).replaceAllUsesWith(constant);
-    llvm::replace(outputs, Value(op.getResult(0)), constant);
-    op.erase();
-  }
-}
-
 LogicalResult Importer::importNodes(Graph &graph) {
-  Block &block = function.front();
-  for (unsigned index : order) {
-    const auto &proto = model.getGraph().node(index);
-    const OpRow &row =
-        *findOp(proto.domain(), proto.op_type(), model.getOpset());
-    Node node(graph, index);
-    for (unsigned input = 0;
-         input < std::max(row.minInputs, node.getNumInputs()); ++input)
-      if (input < row.minInputs ? !node.hasInput(input)
-                                : input >= row.maxInputs)
-        return node.emitError()
-               << "expected " << row.minInputs
-               << (row.maxInputs == row.minInputs ? "" : " or more")
-               << " inputs, got " << node.getNumInputs();
-    SmallVector<Value> inputs = node.getInputs();
-    bool isConstant = llvm::all_of(
-        inputs, [](Value input) { return !input || getElements(input); });
-    if (row.operands == Operands::Constants && !isConstant)
-      return node.emitError()
-             << "is supported on constants only, and these are too large to "
-                "be computed at import";
-    Operation *last = block.getTerminator()->getPrevNode();
-    if (failed(row.import(node)) || failed(node.checkAttributes()))
+  for (unsigned index : order)
+    if (failed(importNode(graph, index)))
       return failure();
-    auto begin = last ? std::next(Block::iterator(last)) : block.begin();
-    if (isConstant)
-      evaluateOps(graph, begin, node.getOutputs());
-    for (auto [output, value] : llvm::enumerate(node.getOutputs())) {
-      if (!node.hasOutput(output))
-        continue;
-      if (!value && graph.isUsed(proto.output(output)))
-        return node.emitError() << "has no output " << output;
-      if (value)
-        graph.define(proto.output(output), value);
-    }
-  }
   report.nodes = order.size();
   return success();
 }
@@ -369,7 +307,7 @@ mlir::binade::importOnnx(llvm::MemoryBufferRef file,
                          ImportReport *report) {
   context->loadDialect<BinadeDialect, func::FuncDialect>();
   Model model(context, file.getBufferIdentifier());
-  if (failed(model.parse(file.getBuffer())))
+  if (failed(model.parse(file.getBuffer())) || failed(model.checkSupported()))
     return failure();
   ImportReport unread;
   return Importer(model, options, report ? *report : unread).run();
@@ -380,7 +318,7 @@ mlir::binade::importOnnx(StringRef path, const ImportOptions &options,
                          MLIRContext *context, ImportReport *report) {
   context->loadDialect<BinadeDialect, func::FuncDialect>();
   Model model(context, path);
-  if (failed(model.read()))
+  if (failed(model.read()) || failed(model.checkSupported()))
     return failure();
   ImportReport unread;
   return Importer(model, options, report ? *report : unread).run();

@@ -25,6 +25,9 @@ LogicalResult Initializers::collect(const llvm::StringSet<> &statistics,
     return metadata.trainable && metadata.trainable->contains(name);
   };
   for (auto [index, proto] : llvm::enumerate(model.getGraph().initializer())) {
+    if (!used.contains(proto.name()) &&
+        !getElementType(model.getContext(), proto.data_type()))
+      continue;
     FailureOr<RankedTensorType> type =
         reader.getType(getLoc(proto.name()), proto);
     if (failed(type))
@@ -92,7 +95,8 @@ LogicalResult Initializers::applyGlobs(ArrayRef<std::string> globs,
 LogicalResult
 Initializers::classify(ArrayRef<unsigned> order, const llvm::StringSet<> &used,
                        const Dimensions &dimensions, TensorReader &reader,
-                       const ImportOptions &options, ImportReport &report) {
+                       const ImportOptions &options, ImportReport &report,
+                       bool trainsMatrices) {
   llvm::StringSet<> statistics;
   for (unsigned index : order)
     if (const auto &node = model.getGraph().node(index);
@@ -106,8 +110,12 @@ Initializers::classify(ArrayRef<unsigned> order, const llvm::StringSet<> &used,
       tensor.isFrozen = isFrozen;
     };
   };
-  if (failed(collect(statistics, used, dimensions, reader, report)) ||
-      failed(applyGlobs(options.fold, "--fold", set(false, false))) ||
+  if (failed(collect(statistics, used, dimensions, reader, report)))
+    return failure();
+  for (Tensor &tensor : tensors)
+    tensor.isTrained |=
+        trainsMatrices && tensor.isTrainable() && tensor.type.getRank() >= 2;
+  if (failed(applyGlobs(options.fold, "--fold", set(false, false))) ||
       failed(applyGlobs(options.freeze, "--freeze", set(false, true))) ||
       failed(applyGlobs(options.train, "--train", set(true, false))))
     return failure();

@@ -18,11 +18,13 @@ public:
 
   /// Decides which are trained (by storage or metadata, then by the globs of
   /// `options`), which are running statistics, and which are constants.
-  /// Those that no node of `order` uses are only counted.
+  /// Those that no node of `order` uses are only counted. With `trainsMatrices`
+  /// those of two or more axes are trained wherever they are stored.
   LogicalResult classify(ArrayRef<unsigned> order,
                          const llvm::StringSet<> &used,
                          const Dimensions &dimensions, TensorReader &reader,
-                         const ImportOptions &options, ImportReport &report);
+                         const ImportOptions &options, ImportReport &report,
+                         bool trainsMatrices = false);
 
   bool isConstant(StringRef name) const { return constants.contains(name); }
 

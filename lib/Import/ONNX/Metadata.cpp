@@ -67,6 +67,9 @@ FailureOr<Metadata> MetadataReader::read() {
       return candidate.first == entry.key();
     });
     key = entry.key();
+    // What `binade convert` says about its work is for people.
+    if (key == "binade.converted")
+      continue;
     if (reader == std::end(readers)) {
       if (StringRef(key).starts_with("binade."))
         return emitError() << "is not a key that this version knows";

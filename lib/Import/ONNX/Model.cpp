@@ -118,14 +118,16 @@ LogicalResult Model::parse(StringRef bytes) {
       error.attachNote() << StringRef(advice);
     return error;
   }
+  findRawData(bytes);
+  return success();
+}
+
+LogicalResult Model::checkSupported() {
   if (!getGraph().sparse_initializer().empty())
     return emitError("initializer " +
                      quote(getGraph().sparse_initializer(0).values().name()))
            << "sparse initializers are not supported";
-  if (failed(checkOperatorSets()))
-    return failure();
-  findRawData(bytes);
-  return success();
+  return checkOperatorSets();
 }
 
 LogicalResult Model::checkOperatorSets() {

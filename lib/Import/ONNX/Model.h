@@ -31,12 +31,15 @@ public:
   Model(MLIRContext *context, StringRef path);
   ~Model();
 
-  /// Parses the file itself.
+  /// Parses the file itself; does not yet ask what of it is supported.
   LogicalResult read();
 
-  /// Parses `bytes`. Refused: what is no ONNX model, operator sets that are too
-  /// old or too new, and parts of the format that hold no plain graph.
+  /// Parses `bytes`. Refused: what is no ONNX model.
   LogicalResult parse(StringRef bytes);
+
+  /// Refuses operator sets that are too old or too new, and parts of the format
+  /// that hold no plain graph.
+  LogicalResult checkSupported();
 
   MLIRContext *getContext() const { return context; }
   const ::onnx::GraphProto &getGraph() const;

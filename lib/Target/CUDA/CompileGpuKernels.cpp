@@ -10,8 +10,8 @@ using namespace mlir::binade;
 /// Kernels for a chip, and how they are compiled.
 static FailureOr<KernelJobs> createJobs(Location location,
                                         const CudaOptions &options) {
-  std::string version;
-  if (!options.assembler.empty()) {
+  std::string version = options.assemblerVersion;
+  if (!options.assembler.empty() && version.empty()) {
     version = getPtxasVersion(options.assembler);
     if (version.empty())
       return emitError(location, "cannot run assembler '")

@@ -13,9 +13,31 @@ namespace mlir::binade {
 #include "binade/Target/Passes.h.inc"
 
 namespace {
+/// LLVM passes those of odd counts through memory of the thread.
+struct UnrollTruthReduction : OpRewritePattern<vector::ReductionOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(vector::ReductionOp op,
+                                PatternRewriter &rewriter) const override {
+    if (!op.getType().isInteger(1))
+      return failure();
+    Value all = op.getAcc();
+    for (int64_t i = 0; i < op.getSourceVectorType().getNumElements(); ++i) {
+      Value one =
+          vector::ExtractOp::create(rewriter, op.getLoc(), op.getVector(), i);
+      all = all ? vector::makeArithReduction(rewriter, op.getLoc(),
+                                             op.getKind(), one, all)
+                : one;
+    }
+    rewriter.replaceOp(op, all);
+    return success();
+  }
+};
+
 struct LowerVectorsPass : impl::LowerVectorsPassBase<LowerVectorsPass> {
   LogicalResult initialize(MLIRContext *context) override {
     RewritePatternSet set(context);
+    set.add<UnrollTruthReduction>(context);
     vector::populateVectorBroadcastLoweringPatterns(set);
     vector::populateVectorGatherLoweringPatterns(set);
     vector::populateVectorGatherToConditionalLoadPatterns(set);

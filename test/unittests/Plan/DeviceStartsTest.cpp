@@ -107,3 +107,19 @@ TEST(DeviceStarts, WhatADeviceCannotDoIsRefused) {
             }),
             "kernel 'relu' has 3 segments");
 }
+
+TEST(DeviceStarts, KernelsOfRecordsReadVectorsToo) {
+  Plan plan = devicePlan();
+  // Copies of pieces of 8 bytes.
+  Copy copy{{0, 0, {}, {2}}, {0, 8, {}, {}}, {2}, "relu"};
+  Record record;
+  record.label = "move";
+  record.body = copy;
+  auto starts = listStarts(plan, record, "p");
+  ASSERT_FALSE(starts);
+  EXPECT_EQ(starts.error().message,
+            "kernel 'relu' of 'move' gets buffer 'a' at an address that is no "
+            "multiple of 16");
+  plan.deviceKernels.back().alignments = {8, 16};
+  EXPECT_TRUE(listStarts(plan, record, "p"));
+}

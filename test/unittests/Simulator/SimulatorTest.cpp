@@ -33,6 +33,19 @@ struct SimulatorTest : testing::Test {
       launch.arguments.emplace_back(
           MutableArrayRef(reinterpret_cast<char *>(memory->data()),
                           memory->size() * sizeof(float)));
+    return run(kernel, launch);
+  }
+  /// The same by one thread on `memory`.
+  std::string run(const std::string &text, MutableArrayRef<char> memory) {
+    module = parseSourceString<ModuleOp>(text, &context);
+    EXPECT_TRUE(module);
+    gpu::GPUFuncOp kernel;
+    module->walk([&](gpu::GPUFuncOp found) { kernel = found; });
+    SimulatedLaunch launch;
+    launch.arguments.emplace_back(memory);
+    return run(kernel, launch);
+  }
+  std::string run(gpu::GPUFuncOp kernel, const SimulatedLaunch &launch) {
     std::string said;
     ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
       said += diagnostic.str();
@@ -245,6 +258,29 @@ TEST_F(SimulatorTest, AccessesBeyondMemory) {
                        8),
                   1, 1, {&x, &y}),
               HasSubstr("is at byte 4, no multiple of 16"));
+}
+
+TEST_F(SimulatorTest, AccessesOfVectorsInMemoryThatLiesElsewhere) {
+  alignas(16) char bytes[36] = {};
+  auto read = [&](const std::string &alignment, const std::string &ofMemory,
+                  size_t shift) {
+    return run("gpu.module @m { gpu.func @f(%x: memref<8xf32>" + ofMemory +
+                   ") kernel {\n%c0 = arith.constant 0 : index\n"
+                   "%v = vector.load %x[%c0] " +
+                   alignment +
+                   " : memref<8xf32>, vector<4xf32>\ngpu.return } }",
+               MutableArrayRef(bytes).slice(shift, 32));
+  };
+  EXPECT_EQ(read("{alignment = 16 : i64}", " {llvm.align = 16 : i32}", 0), "");
+  EXPECT_THAT(read("{alignment = 16 : i64}", "", 4),
+              HasSubstr("is at byte 0 of memory that begins 4 beyond one, no "
+                        "multiple of 16"));
+  EXPECT_THAT(read("", " {llvm.align = 16 : i32}", 4),
+              HasSubstr("takes memory at a multiple of 16 as argument 0, got "
+                        "some that begins 4 beyond one"));
+  // One element after the other.
+  EXPECT_EQ(read("", " {llvm.align = 4 : i32}", 4), "");
+  EXPECT_THAT(read("", "", 2), HasSubstr("no multiple of 4"));
 }
 
 TEST_F(SimulatorTest, BarriersAndShufflesThatNotAllReach) {

@@ -65,7 +65,38 @@ FailureOr<OwningOpRef<ModuleOp>> importOnnx(StringRef path,
                                             MLIRContext *context,
                                             ImportReport *report = nullptr);
 
-/// The same from memory; the buffer's identifier is the path.
+/// What an import of what can be imported left out.
+struct LeftOut {
+  /// Why nothing at all was imported; often empty.
+  std::string everything;
+  struct Node {
+    /// As ops from the node name it in their locations.
+    std::string name;
+    /// Why it is not in `@forward`; empty where it is, or where no output
+    /// depends on it.
+    std::string reason;
+  };
+  std::vector<Node> nodes; ///< All of the file.
+};
+
+/// Imports what can be imported of the file at `path`, as its nodes spell it
+/// out, for those who want to know about its ops: a bias is part of a product,
+/// and nothing else is put together. A node that cannot be imported is left
+/// out: what it reads is a result, and what it makes an argument where the file
+/// gives it a static type. Dimensions without a value have a length of
+/// `kAssumedLength`. A file that stores no weights externally, and does not say
+/// what is trained, has its floating-point tensors of two or more axes trained.
+///
+/// Null where `leftOut.everything` says why. An error is a file that is no
+/// ONNX model.
+FailureOr<OwningOpRef<ModuleOp>> importOnnxPart(StringRef path,
+                                                const ImportOptions &options,
+                                                MLIRContext *context,
+                                                LeftOut &leftOut);
+
+inline constexpr int64_t kAssumedLength = 2;
+
+/// The same as the first from memory; the buffer's identifier is the path.
 FailureOr<OwningOpRef<ModuleOp>> importOnnx(llvm::MemoryBufferRef file,
                                             const ImportOptions &options,
                                             MLIRContext *context,

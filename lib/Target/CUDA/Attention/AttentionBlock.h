@@ -13,7 +13,7 @@
 #define BINADE_LIB_TARGET_CUDA_ATTENTION_ATTENTIONBLOCK_H
 
 #include "../Product/Gather.h"
-#include "../Product/Matrices.h"
+#include "../Product/WarpProduct.h"
 
 namespace mlir::binade {
 
@@ -29,8 +29,8 @@ public:
   /// Lanes that share rows, scores of a thread in a chunk, rows of a warp, and
   /// how far below its first row a thread has its second.
   static constexpr int64_t kSharers = 4, kScores = 8,
-                           kWarpRows = Matrices::kRows,
-                           kBelow = Matrices::kSide;
+                           kWarpRows = WarpProduct::kRows,
+                           kBelow = WarpProduct::kSide;
 
   /// Of `GpuAttention::tensors`, and the workspace behind those of gradients.
   enum Which { Query, Key, Values, Y, Lse, Dy, Dquery, Dkey, Dvalue, Inner };
@@ -142,7 +142,7 @@ private:
   gpu::GPUFuncOp kernel;
   SmallVector<Value> memory; ///< Of the operands.
   SmallVector<Value> starts; ///< Of the head, in each operand.
-  Matrices matrices;
+  WarpProduct matrices;
   Value batch, tile, warp, group, member;
 };
 

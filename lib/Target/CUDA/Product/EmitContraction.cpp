@@ -34,9 +34,20 @@ public:
   void emit(StringRef name);
 
 private:
+  /// Of one step, on its way from global to shared memory.
+  struct Fetched {
+    SmallVector<Value> lhs, rhs;
+  };
+
   void allocate(gpu::GPUFuncOp kernel);
-  SmallVector<Value> sumUp(Value firstStep, Value steps);
+  Value findTile();
+  Value findSteps(Value split);
+  Fetched fetch(Value step) const;
+  void put(const Fetched &fetched, Value stage) const;
+  SmallVector<Value> sumUp(Value steps);
+  SmallVector<Value> sumBetween(Value begin, Value end, Value last) const;
   SmallVector<Value> addScaled(ValueRange totals, ValueRange sums, Value term);
+  void store(const Results &results, ValueRange sums) const;
   void storeParts(Value split, ValueRange sums);
 
   ImplicitLocOpBuilder &b;
@@ -47,7 +58,7 @@ private:
   Type element;
   Extent rows, columns, terms;
   ContractionMemory memory;
-  Value batch, firstRow, firstColumn;
+  Value batch, firstRow, firstColumn, firstStep;
   std::optional<Fetch> lhs, rhs;
 };
 } // namespace
@@ -81,41 +92,50 @@ SmallVector<Value> ContractionEmitter::addScaled(ValueRange totals,
   return scaled;
 }
 
-/// Sums over `steps` steps; those of `scaledSteps` at a time are multiplied by
-/// their scales.
-SmallVector<Value> ContractionEmitter::sumUp(Value firstStep, Value steps) {
-  Value last = arith::SubIOp::create(b, steps, at.constant(1));
-  auto fetch = [&](Value step) {
-    Value first = at.scale(at.add(firstStep, step), tiling.step);
-    return std::pair(lhs->load(first), rhs->load(first));
-  };
-  auto put = [&](const auto &loaded, Value stage) {
-    lhs->store(loaded.first, lhs->tile.findStage(at, stage));
-    rhs->store(loaded.second, rhs->tile.findStage(at, stage));
-  };
-  put(fetch(at.constant(0)), at.constant(0));
-  gpu::BarrierOp::create(b);
+ContractionEmitter::Fetched ContractionEmitter::fetch(Value step) const {
+  Value first = at.scale(at.add(firstStep, step), tiling.step);
+  SmallVector<Value> left = lhs->load(first);
+  return {std::move(left), rhs->load(first)};
+}
+
+void ContractionEmitter::put(const Fetched &fetched, Value stage) const {
+  lhs->store(fetched.lhs, lhs->tile.findStage(at, stage));
+  rhs->store(fetched.rhs, rhs->tile.findStage(at, stage));
+}
+
+/// Sums over the steps from `begin` on, of which shared memory has the first,
+/// to `end`. It has the next one then, unless that was behind `last`.
+SmallVector<Value> ContractionEmitter::sumBetween(Value begin, Value end,
+                                                  Value last) const {
   Value zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0.0f));
   SmallVector<Value> zeros(math->countSums(), zero);
-  auto sumBetween = [&](Value begin, Value end) {
-    auto loop = scf::ForOp::create(b, begin, end, at.constant(1), zeros);
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(loop.getBody());
-    Value step = loop.getInductionVar();
-    // The last step is fetched once more, and not multiplied.
-    Value next = arith::MinUIOp::create(b, at.add(step, 1), last);
-    auto loaded = fetch(next);
-    Value stage = at.divide(step, 2).second;
-    SmallVector<Value> sums = math->multiply(
-        lhs->tile, lhs->tile.findStage(at, stage), rhs->tile,
-        rhs->tile.findStage(at, stage), loop.getRegionIterArgs());
-    put(loaded, at.divide(at.add(step, 1), 2).second);
-    gpu::BarrierOp::create(b);
-    scf::YieldOp::create(b, sums);
-    return llvm::to_vector_of<Value>(loop.getResults());
-  };
+  auto loop = scf::ForOp::create(b, begin, end, at.constant(1), zeros);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  Value step = loop.getInductionVar();
+  // The last step is fetched once more, and not multiplied.
+  Value next = arith::MinUIOp::create(b, at.add(step, 1), last);
+  Fetched fetched = fetch(next);
+  Value stage = at.divide(step, 2).second;
+  SmallVector<Value> sums =
+      math->multiply(lhs->tile, lhs->tile.findStage(at, stage), rhs->tile,
+                     rhs->tile.findStage(at, stage), loop.getRegionIterArgs());
+  put(fetched, at.divide(at.add(step, 1), 2).second);
+  gpu::BarrierOp::create(b);
+  scf::YieldOp::create(b, sums);
+  return llvm::to_vector_of<Value>(loop.getResults());
+}
+
+/// Sums over `steps` steps; those of `scaledSteps` at a time are multiplied by
+/// their scales.
+SmallVector<Value> ContractionEmitter::sumUp(Value steps) {
+  Value last = arith::SubIOp::create(b, steps, at.constant(1));
+  put(fetch(at.constant(0)), at.constant(0));
+  gpu::BarrierOp::create(b);
   if (contraction.scaledTerms == 0)
-    return sumBetween(at.constant(0), steps);
+    return sumBetween(at.constant(0), steps, last);
+  Value zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0.0f));
+  SmallVector<Value> zeros(math->countSums(), zero);
   auto loop = scf::ForOp::create(b, at.constant(0), steps,
                                  at.constant(tiling.scaledSteps), zeros);
   OpBuilder::InsertionGuard guard(b);
@@ -123,10 +143,16 @@ SmallVector<Value> ContractionEmitter::sumUp(Value firstStep, Value steps) {
   Value begin = loop.getInductionVar(),
         end =
             arith::MinUIOp::create(b, at.add(begin, tiling.scaledSteps), steps);
-  SmallVector<Value> sums = sumBetween(begin, end);
+  SmallVector<Value> sums = sumBetween(begin, end, last);
   Value term = at.scale(at.add(firstStep, begin), tiling.step);
   scf::YieldOp::create(b, addScaled(loop.getRegionIterArgs(), sums, term));
   return llvm::to_vector_of<Value>(loop.getResults());
+}
+
+void ContractionEmitter::store(const Results &results, ValueRange sums) const {
+  math->forEach(sums, [&](Value row, Value column, ValueRange own) {
+    results.store(at.add(firstRow, row), at.add(firstColumn, column), own);
+  });
 }
 
 void ContractionEmitter::storeParts(Value split, ValueRange sums) {
@@ -143,33 +169,45 @@ void ContractionEmitter::storeParts(Value split, ValueRange sums) {
   plain.out = parts;
   ContractionMemory into;
   into.out = memory.workspace;
-  Results results(at, plain, into,
-                  at.add(at.scale(split, contraction.countBatches()), batch),
-                  rows, columns);
-  math->forEach(sums, [&](Value row, Value column, ValueRange own) {
-    results.store(at.add(firstRow, row), at.add(firstColumn, column), own);
-  });
+  store(Results(at, plain, into,
+                at.add(at.scale(split, contraction.countBatches()), batch),
+                rows, columns),
+        sums);
 }
 
-void ContractionEmitter::emit(StringRef name) {
-  OpBuilder::InsertionGuard outside(b);
-  int64_t tiles = tiling.rowTiles * tiling.columnTiles;
-  gpu::GPUFuncOp kernel = createContractionKernel(b, name, contraction, tiling,
-                                                  contraction.countBatches() *
-                                                      tiling.splits * tiles,
-                                                  tiling.threads, memory);
-  lhs.emplace(at, contraction.lhs, *math, tiling, tiling.rows, element);
-  rhs.emplace(at, contraction.rhs, *math, tiling, tiling.columns, element);
-  allocate(kernel);
-
-  Value thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
-  auto [outer, within] =
-      at.divide(gpu::BlockIdOp::create(b, gpu::Dimension::x), tiles);
+/// The tile of this block, and the part of the steps that is returned.
+Value ContractionEmitter::findTile() {
+  auto [outer, within] = at.divide(gpu::BlockIdOp::create(b, gpu::Dimension::x),
+                                   tiling.rowTiles * tiling.columnTiles);
   auto [number, split] = at.divide(outer, tiling.splits);
   auto [rowTile, columnTile] = at.divide(within, tiling.columnTiles);
   batch = number;
   firstRow = at.scale(rowTile, tiling.rows);
   firstColumn = at.scale(columnTile, tiling.columns);
+  return split;
+}
+
+/// Of a split: where it begins, and how many steps it has.
+Value ContractionEmitter::findSteps(Value split) {
+  firstStep = at.scale(split, tiling.splitSteps);
+  Value steps = at.constant(tiling.splitSteps);
+  if (tiling.steps % tiling.splitSteps == 0)
+    return steps;
+  return arith::MinUIOp::create(
+      b, steps, arith::SubIOp::create(b, at.constant(tiling.steps), firstStep));
+}
+
+void ContractionEmitter::emit(StringRef name) {
+  OpBuilder::InsertionGuard outside(b);
+  int64_t blocks = contraction.countBatches() * tiling.splits *
+                   tiling.rowTiles * tiling.columnTiles;
+  gpu::GPUFuncOp kernel = createContractionKernel(
+      b, name, contraction, tiling, blocks, tiling.threads, memory);
+  lhs.emplace(at, contraction.lhs, *math, tiling, tiling.rows, element);
+  rhs.emplace(at, contraction.rhs, *math, tiling, tiling.columns, element);
+  allocate(kernel);
+  Value thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
+  Value split = findTile();
   auto findOwn = [&](const Operand &operand, Value memory, Extent entries) {
     return Gather(at, operand, memory,
                   findStart(at, batch, contraction.batch, operand.batch),
@@ -180,22 +218,11 @@ void ContractionEmitter::emit(StringRef name) {
   lhs->start(thread, firstRow, left);
   rhs->start(thread, firstColumn, right);
   math->start(thread);
-
-  Value firstStep = at.scale(split, tiling.splitSteps);
-  Value steps = at.constant(tiling.splitSteps);
-  if (tiling.steps % tiling.splitSteps != 0)
-    steps = arith::MinUIOp::create(
-        b, steps,
-        arith::SubIOp::create(b, at.constant(tiling.steps), firstStep));
-  SmallVector<Value> sums = sumUp(firstStep, steps);
-  if (tiling.splits > 1) {
+  SmallVector<Value> sums = sumUp(findSteps(split));
+  if (tiling.splits > 1)
     storeParts(split, sums);
-  } else {
-    Results results(at, contraction, memory, batch, rows, columns);
-    math->forEach(sums, [&](Value row, Value column, ValueRange own) {
-      results.store(at.add(firstRow, row), at.add(firstColumn, column), own);
-    });
-  }
+  else
+    store(Results(at, contraction, memory, batch, rows, columns), sums);
   gpu::ReturnOp::create(b);
 }
 

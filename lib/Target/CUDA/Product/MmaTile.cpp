@@ -5,13 +5,15 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Matrices.h"
+#include "WarpProduct.h"
 
 using namespace mlir;
 using namespace mlir::binade;
 
-static constexpr int64_t kRows = Matrices::kRows, kColumns = Matrices::kColumns,
-                         kTerms = Matrices::kTerms, kSums = Matrices::kSums;
+static constexpr int64_t kRows = WarpProduct::kRows,
+                         kColumns = WarpProduct::kColumns,
+                         kTerms = WarpProduct::kTerms,
+                         kSums = WarpProduct::kSums;
 
 namespace {
 class MmaTile : public TileMath {
@@ -24,7 +26,7 @@ public:
   SharedTile layOut(Operand::Direction along, int64_t entries,
                     int64_t step) const override {
     bool areTerms = along == Operand::Terms;
-    int64_t pitch = Matrices::getPitch(areTerms ? step : entries);
+    int64_t pitch = WarpProduct::getPitch(areTerms ? step : entries);
     return {along, pitch, pitch * (areTerms ? entries : step)};
   }
 
@@ -47,7 +49,7 @@ public:
 
 private:
   Indices at;
-  Matrices matrices;
+  WarpProduct matrices;
   Tiling tiling;
   int64_t ownRows, ownColumns; ///< Of a warp.
   Value firstRow, firstColumn;
@@ -88,7 +90,7 @@ void MmaTile::forEach(ValueRange sums, Visit visit) const {
     columns.push_back(at.add(column, j));
   int64_t number = 0;
   for (int64_t i = 0; i < ownRows; i += kRows) {
-    Value both[] = {at.add(row, i), at.add(row, i + Matrices::kSide)};
+    Value both[] = {at.add(row, i), at.add(row, i + WarpProduct::kSide)};
     for (Value first : columns)
       for (Value own : both) {
         visit(own, first, sums.slice(number, 2));

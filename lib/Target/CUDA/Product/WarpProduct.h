@@ -1,18 +1,18 @@
-//===- Matrices.h - what a warp multiplies at once --------------*- C++ -*-===//
+//===- WarpProduct.h - what a warp multiplies at once -----------*- C++ -*-===//
 //
 // The matrix units multiply 16 x 16 by 16 x 8: f16 or bf16 with sums of f32.
 // ldmatrix fetches four matrices of 8 x 8 from shared memory at a time.
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef BINADE_LIB_TARGET_CUDA_PRODUCT_MATRICES_H
-#define BINADE_LIB_TARGET_CUDA_PRODUCT_MATRICES_H
+#ifndef BINADE_LIB_TARGET_CUDA_PRODUCT_WARPPRODUCT_H
+#define BINADE_LIB_TARGET_CUDA_PRODUCT_WARPPRODUCT_H
 
 #include "Tile.h"
 
 namespace mlir::binade {
 
-struct Matrices {
+struct WarpProduct {
   /// Rows, columns and terms of a product, and the side of a matrix.
   static constexpr int64_t kRows = 16, kColumns = 8, kTerms = 16, kSide = 8;
   /// Sums of a product in each thread: two neighbours in the row of its group
@@ -45,4 +45,4 @@ struct Matrices {
 
 } // namespace mlir::binade
 
-#endif // BINADE_LIB_TARGET_CUDA_PRODUCT_MATRICES_H
+#endif // BINADE_LIB_TARGET_CUDA_PRODUCT_WARPPRODUCT_H

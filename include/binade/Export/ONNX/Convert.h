@@ -1,0 +1,82 @@
+//===- Convert.h - An ONNX file with other formats --------------*- C++ -*-===//
+
+#ifndef BINADE_EXPORT_ONNX_CONVERT_H
+#define BINADE_EXPORT_ONNX_CONVERT_H
+
+#include "binade/IR/Binade.h"
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/ADT/BitVector.h"
+
+namespace mlir::binade {
+
+/// What was decided about one node. Without `compute` it stays as it is.
+struct NodeFormats {
+  FloatType compute, accumulate, result;
+  /// What operands are quantized to, by the number of the input; null where
+  /// they are not.
+  SmallVector<QuantizedAttr> operands;
+  /// Who decided; stands in the node's metadata.
+  std::string rule;
+};
+
+/// A scale of gradients: a power of two, which grows and shrinks where it is
+/// `isDynamic`.
+struct GradientScale {
+  double init = 65536.0, growth = 2.0, backoff = 0.5;
+  int64_t interval = 2000;
+  bool isDynamic = false;
+};
+
+/// The types of a file's inputs and outputs whose names match.
+struct PortType {
+  std::string glob;
+  FloatType type;
+};
+
+struct ConvertOptions {
+  /// Of inputs and outputs in f32; others keep theirs. A glob that matches none
+  /// is an error.
+  std::vector<PortType> ports;
+  /// For gradients in f16. None where nothing is scaled.
+  std::optional<GradientScale> scale;
+  /// The output that is the loss; "loss" where absent.
+  std::string lossOutput;
+  /// Stands in the file's metadata.
+  std::string policy;
+  /// Accept external data in files that have more than one name.
+  bool allowHardLinks = false;
+};
+
+/// What was written.
+struct ConvertReport {
+  int64_t nodes = 0, casts = 0;
+  int64_t narrow = 0;  ///< Nodes that compute in a narrow format.
+  int64_t tensors = 0; ///< Stored tensors in another format.
+  int64_t scaled = 0;  ///< Nodes that compute scaled gradients.
+  double scale = 1.0;
+  /// Decisions that the operator set has no node for, and what was done.
+  std::vector<std::string> limits;
+  std::string data; ///< File of weights beside; often empty.
+  /// After an error what the process should end with.
+  int exitCode = ::binade::ExitCode::Rejected;
+};
+
+/// The backward part of the ONNX file at `path`: nodes on which the loss does
+/// not depend. None where the file has no output of the loss' name. Empty for a
+/// file that cannot be read.
+llvm::BitVector findBackwardNodes(StringRef path, StringRef lossOutput,
+                                  MLIRContext *context);
+
+/// Writes the ONNX file at `path` to `output` with `formats`, one for each of
+/// its nodes. Nodes, their names and order stay; casts stand where formats
+/// meet. Weights that only narrow nodes read are stored narrow; those beside
+/// the file are all in `output`.data.
+///
+/// Errors are diagnostics; then nothing is written.
+LogicalResult convertOnnx(StringRef path, ArrayRef<NodeFormats> formats,
+                          const ConvertOptions &options, StringRef output,
+                          MLIRContext *context, ConvertReport &report);
+
+} // namespace mlir::binade
+
+#endif // BINADE_EXPORT_ONNX_CONVERT_H

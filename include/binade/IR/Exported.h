@@ -1,0 +1,18 @@
+//===- Exported.h - what a graph of training brings along -------*- C++ -*-===//
+
+#ifndef BINADE_IR_EXPORTED_H
+#define BINADE_IR_EXPORTED_H
+
+#include "llvm/ADT/StringRef.h"
+
+namespace mlir::binade {
+
+/// Name of the function that has gradients, and no updates yet.
+inline constexpr llvm::StringLiteral kGradientName = "gradient";
+
+/// On a parameter whose graph came with its update: the rule, in the module.
+inline constexpr llvm::StringLiteral kOptimizerAttr = "binade.optimizer";
+
+} // namespace mlir::binade
+
+#endif // BINADE_IR_EXPORTED_H

@@ -1,0 +1,16 @@
+//===- Passes.h - passes of the Recovery station ----------------*- C++ -*-===//
+
+#ifndef BINADE_RECOVERY_PASSES_H
+#define BINADE_RECOVERY_PASSES_H
+
+#include "binade/IR/Binade.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+
+namespace mlir::binade {
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "binade/Recovery/Passes.h.inc"
+} // namespace mlir::binade
+
+#endif // BINADE_RECOVERY_PASSES_H

@@ -1,0 +1,46 @@
+//===- Passes.td - passes of the Recovery station -------------------------===//
+
+#ifndef BINADE_RECOVERY_PASSES_TD
+#define BINADE_RECOVERY_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def RecoverStepPass : Pass<"binade-recover-step", "::mlir::ModuleOp"> {
+  let summary = "tell apart the parts of a training step that came as one graph";
+  let description = [{
+    Turns a `@forward` that holds a whole training step (forward, backward, update)
+    into `@gradient`. What is what follows from the data flow alone; names are only
+    carried along:
+
+    - a result that is an elementwise function of an argument of its type, and of no
+      other that is left, replaces that argument;
+    - the loss is the one float that replaces nothing and has the most parameters;
+    - a parameter is replaced, and the loss depends on it; its update reads one value
+      beside the parameter, states and numbers: the gradient;
+    - states are read by updates alone, the step is counted up by 1, buffers are what
+      else is replaced, the rest is batch.
+
+    Every update becomes a rule of the module (`binade.optimizer`), operation by
+    operation, and the parameter names it as `binade.optimizer`: the optimizer station
+    applies it. Updates that are alike share a rule. States start from 0.
+
+    What comes before the gradients and does not lead to the loss is the backward part.
+    It stays as it is.
+
+    A graph that is none of this is not touched.
+
+    Example:
+
+    ```mlir
+    %kept = binade.mul %m, %c9 : ...
+    %m_new = binade.add %kept, %g : ...
+    %change = binade.mul %m_new, %rate : ...
+    %w_new = binade.sub %w, %change : ...
+    return %loss, %w_new, %m_new
+    // becomes a rule of one state, and
+    return %loss, %g
+    ```
+  }];
+}
+
+#endif // BINADE_RECOVERY_PASSES_TD

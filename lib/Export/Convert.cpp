@@ -1,0 +1,223 @@
+//===- Convert.cpp - An ONNX file with other formats ----------------------===//
+
+#include "PlaceCasts.h"
+#include "ScaleGradients.h"
+#include "Weights.h"
+#include "binade/IR/Diagnostics.h"
+#include "mlir/IR/Location.h"
+#include "llvm/Support/GlobPattern.h"
+#include "llvm/Support/Path.h"
+#include <filesystem>
+#include <google/protobuf/io/coded_stream.h>
+
+using namespace mlir;
+using namespace mlir::binade;
+using namespace mlir::binade::convert;
+using ::onnx::TensorProto;
+
+static constexpr StringLiteral kLossName = "loss";
+/// Key of what stands in the metadata of the file and of its nodes.
+static constexpr StringLiteral kConvertedKey = "binade.converted";
+static constexpr StringLiteral kPrecisionKey = "binade.precision";
+
+namespace {
+/// One conversion, in the order of its steps.
+class Converter {
+public:
+  Converter(MLIRContext *context, StringRef path)
+      : context(context), path(path) {}
+
+  LogicalResult read();
+  llvm::BitVector findBackward(StringRef loss) const {
+    return convert::findBackward(model.graph(), loss);
+  }
+  LogicalResult convert(ArrayRef<NodeFormats> formats,
+                        const ConvertOptions &options, StringRef output,
+                        ConvertReport &report);
+
+private:
+  Location getLoc() const { return FileLineColLoc::get(context, path, 0, 0); }
+  LogicalResult fail(const ::binade::Error &error, ConvertReport &report);
+  FailureOr<llvm::StringMap<int32_t>> findPorts(const ConvertOptions &options);
+  void describe(ArrayRef<NodeFormats> formats, StringRef policy);
+  LogicalResult write(const StoredFormats &stored,
+                      const ConvertOptions &options, const std::string &output,
+                      ConvertReport &report);
+
+  MLIRContext *context;
+  std::string path;
+  ::onnx::ModelProto model;
+  OperatorSets sets;
+};
+} // namespace
+
+LogicalResult Converter::fail(const ::binade::Error &error,
+                              ConvertReport &report) {
+  report.exitCode = error.exitCode;
+  Location loc =
+      error.part.empty() ? getLoc() : getPartLoc(context, path, error.part);
+  InFlightDiagnostic diagnostic = mlir::emitError(loc);
+  if (!error.where.empty() && error.where != path)
+    diagnostic << error.where << ": ";
+  diagnostic << error.message;
+  for (const std::string &note : error.notes)
+    diagnostic.attachNote() << note;
+  return diagnostic;
+}
+
+/// The import has read the same file, and said what is wrong with it.
+LogicalResult Converter::read() {
+  auto file = ::binade::openFile(path);
+  auto bytes = file ? ::binade::readText(*file, uint64_t(2) << 30)
+                    : ::binade::Result<std::string>(file.takeError());
+  if (!bytes || !model.ParseFromString(*bytes))
+    return mlir::emitError(getLoc(), "cannot be read a second time");
+  for (const auto &set : model.opset_import()) {
+    std::string domain = set.domain() == "ai.onnx" ? "" : set.domain();
+    sets[domain] = std::max<int64_t>(sets[domain], set.version());
+  }
+  return success();
+}
+
+FailureOr<llvm::StringMap<int32_t>>
+Converter::findPorts(const ConvertOptions &options) {
+  llvm::StringMap<int32_t> ports;
+  for (const PortType &port : options.ports) {
+    auto glob = llvm::GlobPattern::create(port.glob);
+    if (!glob) {
+      return mlir::emitError(getLoc())
+             << "--io-types " << ::binade::quote(port.glob) << ": "
+             << llvm::toString(glob.takeError());
+    }
+    bool matches = false;
+    for (const auto *list : {&model.graph().input(), &model.graph().output()})
+      for (const auto &value : *list)
+        if (value.type().tensor_type().elem_type() == TensorProto::FLOAT &&
+            glob->match(value.name())) {
+          ports[value.name()] = getOnnxType(port.type);
+          matches = true;
+        }
+    if (!matches)
+      return mlir::emitError(getLoc())
+             << "--io-types " << ::binade::quote(port.glob)
+             << " matches none of the model's inputs and outputs in f32";
+  }
+  for (auto it = ports.begin(); it != ports.end();) {
+    auto current = it++;
+    if (current->second == TensorProto::FLOAT)
+      ports.erase(current);
+  }
+  return ports;
+}
+
+/// Says of each node in the file what was decided about it.
+void Converter::describe(ArrayRef<NodeFormats> formats, StringRef policy) {
+  bool isChanged = false;
+  for (auto [node, decision] :
+       llvm::zip(*model.mutable_graph()->mutable_node(), formats)) {
+    if (!decision.compute)
+      continue;
+    isChanged = true;
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    os << decision.compute;
+    if (decision.accumulate && decision.accumulate != decision.compute)
+      os << ", sums " << decision.accumulate;
+    if (decision.result != decision.compute)
+      os << ", result " << decision.result;
+    os << " <- " << decision.rule;
+    auto &entry = *node.add_metadata_props();
+    entry.set_key(kPrecisionKey.str());
+    entry.set_value(text);
+  }
+  if (!isChanged)
+    return;
+  auto &properties = *model.mutable_metadata_props();
+  auto known = llvm::find_if(properties, [](const auto &entry) {
+    return entry.key() == kConvertedKey;
+  });
+  auto &entry = known == properties.end() ? *properties.Add() : *known;
+  entry.set_key(kConvertedKey.str());
+  entry.set_value(policy.str());
+}
+
+LogicalResult Converter::write(const StoredFormats &stored,
+                               const ConvertOptions &options,
+                               const std::string &output,
+                               ConvertReport &report) {
+  std::error_code ignored;
+  if (std::filesystem::equivalent(path, output, ignored))
+    return mlir::emitError(getLoc()) << "would be overwritten by its own "
+                                        "conversion; choose another output";
+  WeightWriter weights(llvm::sys::path::parent_path(path).str(), output,
+                       options.allowHardLinks);
+  if (auto written = weights.write(model, stored); !written)
+    return fail(written.error(), report);
+  std::string bytes;
+  if (!model.SerializeToString(&bytes))
+    return mlir::emitError(getLoc(), "is too large for an ONNX file");
+  auto file = ::binade::AtomicFile::create(output);
+  if (!file)
+    return fail(file.error(), report);
+  // The data appear first: a model never names what is not there.
+  auto done = file->write(0, std::as_bytes(std::span(bytes)));
+  if (done)
+    done = weights.commit();
+  if (done)
+    done = file->commit();
+  if (!done)
+    return fail(done.error(), report);
+  report.data = weights.getData();
+  report.tensors = stored.size();
+  report.nodes = model.graph().node_size();
+  return success();
+}
+
+LogicalResult Converter::convert(ArrayRef<NodeFormats> formats,
+                                 const ConvertOptions &options,
+                                 StringRef output, ConvertReport &report) {
+  auto ports = findPorts(options);
+  if (failed(ports))
+    return failure();
+  ElementTypes types(model.graph(), sets);
+  Names names(model);
+  llvm::StringSet<> outside = findReadOutside(model);
+  describe(formats, options.policy);
+  PlannedNodes nodes = planNodes(model, formats, types, sets, report.limits);
+  StringRef loss = options.lossOutput.empty() ? StringRef(kLossName)
+                                              : StringRef(options.lossOutput);
+  ::onnx::GraphProto &graph = *model.mutable_graph();
+  if (options.scale)
+    scaleGradients(graph, nodes, names, types, loss, outside, *options.scale,
+                   report);
+  if (options.scale && options.scale->isDynamic && !report.scaled)
+    return mlir::emitError(getLoc())
+           << "has no gradients in f16 to scale: no product in f16 that output "
+           << ::binade::quote(loss.str()) << " does not depend on";
+  StoredFormats stored;
+  placeCasts({graph, types, names, *ports, outside}, std::move(nodes), stored,
+             report);
+  return write(stored, options, output.str(), report);
+}
+
+llvm::BitVector mlir::binade::findBackwardNodes(StringRef path,
+                                                StringRef lossOutput,
+                                                MLIRContext *context) {
+  Converter converter(context, path);
+  if (failed(converter.read()))
+    return {};
+  return converter.findBackward(lossOutput.empty() ? StringRef(kLossName)
+                                                   : lossOutput);
+}
+
+LogicalResult mlir::binade::convertOnnx(StringRef path,
+                                        ArrayRef<NodeFormats> formats,
+                                        const ConvertOptions &options,
+                                        StringRef output, MLIRContext *context,
+                                        ConvertReport &report) {
+  context->loadDialect<BinadeDialect>();
+  Converter converter(context, path);
+  return success(
+      succeeded(converter.read()) &&
+      succeeded(converter.convert(formats, options, output, report)));
+}

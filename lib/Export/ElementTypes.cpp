@@ -1,0 +1,69 @@
+//===- ElementTypes.cpp - Element types of a graph's values ---------------===//
+
+#include "ElementTypes.h"
+#include "onnx-ml.pb.h"
+#include "llvm/ADT/SmallVector.h"
+
+using namespace mlir;
+using namespace mlir::binade::convert;
+using ::onnx::AttributeProto;
+using ::onnx::NodeProto;
+using ::onnx::TensorProto;
+
+ElementTypes::ElementTypes(const ::onnx::GraphProto &graph,
+                           const OperatorSets &sets) {
+  for (const auto *values :
+       {&graph.value_info(), &graph.output(), &graph.input()})
+    for (const auto &value : *values)
+      if (value.type().has_tensor_type())
+        types[value.name()] = value.type().tensor_type().elem_type();
+  for (const TensorProto &tensor : graph.initializer())
+    types[tensor.name()] = tensor.data_type();
+  for (const NodeProto &node : graph.node())
+    infer(node, sets);
+}
+
+/// The type that an attribute names, where the type of an output depends on
+/// one.
+static int32_t getNamedType(const NodeProto &node) {
+  for (const AttributeProto &attribute : node.attribute()) {
+    StringRef name = attribute.name();
+    if (name == "to" || name == "dtype" || name == "output_dtype" ||
+        name == "output_datatype" || name == "stash_type")
+      return attribute.i();
+    if (attribute.has_t())
+      return attribute.t().data_type();
+    if (name == "value_float" || name == "value_floats")
+      return TensorProto::FLOAT;
+    if (name == "value_int" || name == "value_ints")
+      return TensorProto::INT64;
+    if (name == "value_string" || name == "value_strings")
+      return TensorProto::STRING;
+  }
+  return TensorProto::UNDEFINED;
+}
+
+void ElementTypes::infer(const NodeProto &node, const OperatorSets &sets) {
+  const OpSchema *schema = findSchema(node.domain(), node.op_type(), sets);
+  if (!schema)
+    return;
+  std::map<char, int32_t> bound;
+  for (auto [index, name] : llvm::enumerate(node.input()))
+    if (std::optional<char> letter = schema->getInput(index))
+      if (int32_t type = get(name))
+        bound.insert({*letter, type});
+  int32_t named = getNamedType(node);
+  for (auto [index, name] : llvm::enumerate(node.output())) {
+    std::optional<char> letter = schema->getOutput(index);
+    if (name.empty() || !letter || types.contains(name))
+      continue;
+    auto found = bound.find(*letter);
+    int32_t type =
+        found != bound.end() ? found->second : schema->getOnlyType(*letter);
+    // Ops without a word in an attribute make what they read, or float.
+    if (!type)
+      type = named ? named : int32_t(TensorProto::FLOAT);
+    if (schema->allows(*letter, type))
+      types[name] = type;
+  }
+}

@@ -1,0 +1,205 @@
+//===- Formats.cpp - Decisions in ONNX's words ----------------------------===//
+
+#include "Formats.h"
+#include "Linear.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/ScopedPrinter.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+using namespace mlir::binade::convert;
+using ::onnx::NodeProto;
+using ::onnx::TensorProto;
+
+/// The first with QuantizeLinear to FP8.
+static constexpr int64_t kFirstSetWithBytes = 19;
+
+/// The formats that both have.
+static constexpr std::pair<int32_t, StringLiteral> formatNames[] = {
+    {TensorProto::FLOAT, "f32"},
+    {TensorProto::FLOAT16, "f16"},
+    {TensorProto::BFLOAT16, "bf16"},
+    {TensorProto::FLOAT8E4M3FN, "f8E4M3FN"},
+    {TensorProto::FLOAT8E5M2, "f8E5M2"},
+};
+
+int32_t mlir::binade::convert::getOnnxType(Type format) {
+  std::string name = llvm::to_string(format);
+  for (auto [type, known] : formatNames)
+    if (name == known)
+      return type;
+  return TensorProto::UNDEFINED;
+}
+
+StringRef mlir::binade::convert::getFormatName(int32_t type) {
+  for (auto [known, name] : formatNames)
+    if (type == known)
+      return name;
+  return "?";
+}
+
+namespace {
+/// Decisions that cannot be kept, by what they are, with how often.
+class Limits {
+public:
+  void add(const std::string &text) { ++counts[text]; }
+  void print(std::vector<std::string> &limits) const {
+    for (const auto &[text, count] : counts)
+      limits.push_back(
+          llvm::formatv("{0} ({1} node{2})", text, count, count == 1 ? "" : "s")
+              .str());
+  }
+
+private:
+  llvm::MapVector<std::string, unsigned, std::map<std::string, unsigned>>
+      counts;
+};
+
+class NodePlanner {
+public:
+  NodePlanner(const ElementTypes &types, const OperatorSets &sets)
+      : types(types), sets(sets) {}
+
+  void plan(PlannedNode &planned, const NodeFormats &formats);
+
+  Limits limits;
+
+private:
+  std::optional<char> findLetter(const NodeProto &node,
+                                 const OpSchema &schema) const;
+  bool canQuantize(QuantizedAttr format) const;
+  void planQuantized(PlannedNode &planned, const NodeFormats &formats);
+
+  const ElementTypes &types;
+  const OperatorSets &sets;
+};
+} // namespace
+
+/// The type that the first f32 operand has.
+std::optional<char> NodePlanner::findLetter(const NodeProto &node,
+                                            const OpSchema &schema) const {
+  for (auto [index, name] : llvm::enumerate(node.input()))
+    if (types.get(name) == TensorProto::FLOAT)
+      return schema.getInput(index);
+  return std::nullopt;
+}
+
+/// What QuantizeLinear can say, with a scale that few nodes compute.
+bool NodePlanner::canQuantize(QuantizedAttr format) const {
+  auto standard = sets.find("");
+  return standard != sets.end() && standard->second >= kFirstSetWithBytes &&
+         format.getFormat() && getOnnxType(format.getFormat()) &&
+         format.getGranularity() == Granularity::PerTensor &&
+         format.getRule() == ScaleRule::Inverse && !format.getExpand() &&
+         !format.getStochastic() && format.getHistory() == 0 &&
+         format.getScale().isF32();
+}
+
+void NodePlanner::planQuantized(PlannedNode &planned,
+                                const NodeFormats &formats) {
+  if (!sumsProducts(*planned.node))
+    return;
+  for (QuantizedAttr format : formats.operands)
+    if (format && !canQuantize(format)) {
+      limits.add(llvm::formatv("operator set {0} does not quantize to {1}: "
+                               "{2} instead",
+                               sets.find("")->second, format, formats.compute));
+      return;
+    }
+  if (llvm::any_of(formats.operands, [](auto format) { return !!format; }))
+    planned.operands = formats.operands;
+}
+
+void NodePlanner::plan(PlannedNode &planned, const NodeFormats &formats) {
+  const NodeProto &node = *planned.node;
+  planned.isProduct = static_cast<bool>(formats.accumulate);
+  if (!formats.compute)
+    return;
+  // What is computed in is one of its types, not one that an attribute names.
+  const OpSchema *schema = findSchema(node.domain(), node.op_type(), sets);
+  std::optional<char> letter =
+      schema ? findLetter(node, *schema) : std::nullopt;
+  if (!letter || (!node.output().empty() && schema->getOutput(0) != letter &&
+                  types.get(node.output(0)) == TensorProto::FLOAT))
+    return;
+  int32_t compute = getOnnxType(formats.compute);
+  int32_t result = getOnnxType(formats.result);
+  if (!compute || !result) {
+    limits.add(llvm::formatv("ONNX has no {0}: f32 instead",
+                             compute ? formats.result : formats.compute));
+    return;
+  }
+  planned.letter = letter;
+  planned.schema = schema;
+  planned.compute = planned.operand = compute;
+  planned.result = result;
+  planQuantized(planned, formats);
+  // Sums in f32 that are not rounded, of what was rounded.
+  bool isLossy = (planned.isProduct && result == TensorProto::FLOAT) ||
+                 !planned.operands.empty();
+  if (!schema->allows(*letter, compute)) {
+    limits.add(llvm::formatv("{0} of this operator set has no {1}: computed in "
+                             "f32 on rounded operands",
+                             schema->name, formats.compute));
+    planned.compute = TensorProto::FLOAT;
+  } else if (isLossy) {
+    planned.compute = TensorProto::FLOAT;
+  }
+}
+
+/// Producers before their readers, otherwise as the file has them.
+static std::vector<unsigned>
+sortNodes(ArrayRef<std::unique_ptr<NodeProto>> nodes) {
+  llvm::StringMap<unsigned> producers;
+  for (auto [index, node] : llvm::enumerate(nodes))
+    for (const std::string &name : node->output())
+      if (!name.empty())
+        producers[name] = index;
+  std::vector<unsigned> order;
+  // 0 not seen, 1 its producers are being visited, 2 done.
+  std::vector<char> state(nodes.size());
+  for (unsigned root = 0; root < nodes.size(); ++root) {
+    SmallVector<std::pair<unsigned, int>> stack;
+    auto enter = [&](unsigned node) {
+      if (state[node] == 0) {
+        state[node] = 1;
+        stack.push_back({node, 0});
+      }
+    };
+    enter(root);
+    while (!stack.empty()) {
+      auto [node, next] = stack.back();
+      if (next < nodes[node]->input_size()) {
+        ++stack.back().second;
+        auto producer = producers.find(nodes[node]->input(next));
+        if (producer != producers.end())
+          enter(producer->second);
+        continue;
+      }
+      state[node] = 2;
+      order.push_back(node);
+      stack.pop_back();
+    }
+  }
+  return order;
+}
+
+PlannedNodes mlir::binade::convert::planNodes(
+    ::onnx::ModelProto &model, ArrayRef<NodeFormats> formats,
+    const ElementTypes &types, const OperatorSets &sets,
+    std::vector<std::string> &limits) {
+  auto &nodes = *model.mutable_graph()->mutable_node();
+  std::vector<NodeProto *> taken(nodes.size());
+  nodes.ExtractSubrange(0, nodes.size(), taken.data());
+  std::vector<std::unique_ptr<NodeProto>> owned(taken.begin(), taken.end());
+  NodePlanner planner(types, sets);
+  PlannedNodes planned;
+  for (unsigned index : sortNodes(owned)) {
+    PlannedNode &node = planned.emplace_back();
+    node.node = std::move(owned[index]);
+    planner.plan(node, formats[index]);
+  }
+  planner.limits.print(limits);
+  return planned;
+}

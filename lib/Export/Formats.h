@@ -1,0 +1,64 @@
+//===- Formats.h - Decisions in ONNX's words --------------------*- C++ -*-===//
+
+#ifndef BINADE_LIB_EXPORT_FORMATS_H
+#define BINADE_LIB_EXPORT_FORMATS_H
+
+#include "ElementTypes.h"
+#include "Names.h"
+#include "binade/Export/ONNX/Convert.h"
+#include "onnx-ml.pb.h"
+
+namespace mlir::binade::convert {
+
+/// ONNX's number of a format; 0 where it has none.
+int32_t getOnnxType(Type format);
+/// As the IR writes it, e.g. "f16".
+StringRef getFormatName(int32_t type);
+
+/// A node, and in which formats it does its work. Those without `letter` do it
+/// as the file says.
+struct PlannedNode {
+  std::unique_ptr<::onnx::NodeProto> node;
+  /// Which inputs and outputs, by the letter of the schema.
+  std::optional<char> letter;
+  const OpSchema *schema = nullptr;
+  /// What these are read and made in.
+  int32_t compute = ::onnx::TensorProto::FLOAT;
+  /// Operands are rounded to this first, where it differs.
+  int32_t operand = ::onnx::TensorProto::FLOAT;
+  /// What readers find.
+  int32_t result = ::onnx::TensorProto::FLOAT;
+  /// Whether it sums products.
+  bool isProduct = false;
+  /// What inputs are quantized to and read back from; null for others.
+  SmallVector<QuantizedAttr> operands;
+
+  QuantizedAttr getQuantized(unsigned input) const {
+    return input < operands.size() ? operands[input] : QuantizedAttr();
+  }
+
+  bool readsChosen(unsigned input) const {
+    return letter && schema->getInput(input) == letter;
+  }
+  bool makesChosen(unsigned output) const {
+    return letter && schema->getOutput(output) == letter;
+  }
+  /// Whether anything that it reads or makes is narrow.
+  bool isNarrow() const {
+    return letter && (operand != ::onnx::TensorProto::FLOAT ||
+                      result != ::onnx::TensorProto::FLOAT);
+  }
+};
+
+using PlannedNodes = std::vector<PlannedNode>;
+
+/// Takes the nodes of `model` out of it, in an order in which producers come
+/// before their readers, with what of `formats` the operator sets can say.
+/// Other decisions become `limits`.
+PlannedNodes planNodes(::onnx::ModelProto &model, ArrayRef<NodeFormats> formats,
+                       const ElementTypes &types, const OperatorSets &sets,
+                       std::vector<std::string> &limits);
+
+} // namespace mlir::binade::convert
+
+#endif // BINADE_LIB_EXPORT_FORMATS_H

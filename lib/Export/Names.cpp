@@ -1,0 +1,75 @@
+//===- Names.cpp - Names of a graph's values ------------------------------===//
+
+#include "Names.h"
+#include "onnx-ml.pb.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+using namespace mlir::binade::convert;
+using ::onnx::GraphProto;
+using ::onnx::NodeProto;
+
+/// Calls `visit` for the graphs inside of `graph`, at any depth.
+static void walkInner(const GraphProto &graph,
+                      llvm::function_ref<void(const GraphProto &)> visit) {
+  auto enter = [&](const GraphProto &inner) {
+    visit(inner);
+    walkInner(inner, visit);
+  };
+  for (const NodeProto &node : graph.node())
+    for (const auto &attribute : node.attribute()) {
+      if (attribute.has_g())
+        enter(attribute.g());
+      for (const GraphProto &inner : attribute.graphs())
+        enter(inner);
+    }
+}
+
+static void collectRead(const GraphProto &graph, llvm::StringSet<> &names) {
+  for (const NodeProto &node : graph.node())
+    names.insert(node.input().begin(), node.input().end());
+  for (const auto &output : graph.output())
+    names.insert(output.name());
+}
+
+Names::Names(const ::onnx::ModelProto &model) {
+  add(model.graph());
+  walkInner(model.graph(), [&](const GraphProto &inner) { add(inner); });
+}
+
+void Names::add(const GraphProto &graph) {
+  collectRead(graph, known);
+  for (const auto &input : graph.input())
+    known.insert(input.name());
+  for (const auto &tensor : graph.initializer())
+    known.insert(tensor.name());
+  for (const auto &tensor : graph.sparse_initializer())
+    known.insert(tensor.values().name());
+  for (const NodeProto &node : graph.node()) {
+    known.insert(node.name());
+    known.insert(node.output().begin(), node.output().end());
+  }
+}
+
+std::string Names::makeNew(llvm::StringRef wanted) {
+  std::string name = wanted.str();
+  for (unsigned count = 2; !known.insert(name).second; ++count)
+    name = wanted.str() + "_" + std::to_string(count);
+  return name;
+}
+
+llvm::StringSet<>
+mlir::binade::convert::findReadOutside(const ::onnx::ModelProto &model) {
+  llvm::StringSet<> names;
+  for (const auto &output : model.graph().output())
+    names.insert(output.name());
+  walkInner(model.graph(),
+            [&](const GraphProto &inner) { collectRead(inner, names); });
+  for (const auto &training : model.training_info())
+    for (const GraphProto *graph :
+         {&training.initialization(), &training.algorithm()}) {
+      collectRead(*graph, names);
+      walkInner(*graph,
+                [&](const GraphProto &inner) { collectRead(inner, names); });
+    }
+  return names;
+}

@@ -1,0 +1,305 @@
+//===- PlaceCasts.cpp - Casts where formats meet --------------------------===//
+
+#include "PlaceCasts.h"
+#include "QuantizeNodes.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+using namespace mlir::binade::convert;
+using ::onnx::NodeProto;
+using ::onnx::TensorProto;
+
+/// Constants up to this size have a copy for each format that they are read in:
+/// of a finite number a copy is finite, and a cast may not be.
+static constexpr int64_t kCopiedElements = 16 << 10;
+
+namespace {
+class CastPlacer {
+public:
+  CastPlacer(const CastPlacement &placement, StoredFormats &stored,
+             ConvertReport &report)
+      : graph(placement.graph), types(placement.types), names(placement.names),
+        ports(placement.ports), outside(placement.outside), stored(stored),
+        report(report), quantizer(placement.graph, placement.names) {}
+
+  void run(PlannedNodes nodes);
+
+private:
+  /// A value under one of its names.
+  struct Known {
+    std::string name;
+    int32_t type;
+  };
+
+  bool isWide(StringRef name) const {
+    return types.get(name) == TensorProto::FLOAT;
+  }
+  static int32_t getWanted(const PlannedNode &node, unsigned input) {
+    return node.readsChosen(input) ? node.compute : int32_t(TensorProto::FLOAT);
+  }
+
+  void storeNarrow(ArrayRef<PlannedNode> nodes);
+  void definePorts();
+  void retype(NodeProto &node, int32_t type);
+  std::string read(const std::string &name, int32_t type);
+  std::string readRounded(const std::string &name, int32_t through);
+  std::string readQuantized(const std::string &name, int32_t type);
+  SmallVector<Known, 3> define(PlannedNode &node, unsigned output);
+  void cast(const std::string &from, const std::string &to, int32_t type,
+            const std::string &original);
+  std::string makeName(const std::string &name, int32_t type) {
+    return names.makeNew(name + "_" + getFormatName(type).str());
+  }
+  void updateTypes();
+
+  ::onnx::GraphProto &graph;
+  const ElementTypes &types;
+  Names &names;
+  const llvm::StringMap<int32_t> &ports;
+  const llvm::StringSet<> &outside;
+  StoredFormats &stored;
+  ConvertReport &report;
+  /// What a value is, as its producer rounded it.
+  llvm::StringMap<Known> values;
+  /// The type under a value's own name, where it is another than before.
+  llvm::StringMap<int32_t> retyped;
+  /// The same value, by name and type, and by the type it was rounded to.
+  std::map<std::tuple<std::string, int32_t, int32_t>, std::string> made;
+  llvm::StringMap<const TensorProto *> constants; ///< Small ones.
+  SmallVector<TensorProto> copies;
+  QuantizeNodes quantizer;
+};
+} // namespace
+
+static int64_t countElements(const TensorProto &tensor) {
+  int64_t elements = 1;
+  for (int64_t size : tensor.dims())
+    elements *= size;
+  return elements;
+}
+
+/// The tensor that a Constant node stands for, if it is one in this file.
+static TensorProto *getConstant(NodeProto &node) {
+  if (node.op_type() != "Constant" || node.attribute_size() != 1 ||
+      node.attribute(0).name() != "value")
+    return nullptr;
+  TensorProto *tensor = node.mutable_attribute(0)->mutable_t();
+  bool isHere = tensor->data_type() == TensorProto::FLOAT &&
+                tensor->data_location() != TensorProto::EXTERNAL;
+  return isHere ? tensor : nullptr;
+}
+
+static bool isByte(int32_t type) {
+  return type == TensorProto::FLOAT8E4M3FN || type == TensorProto::FLOAT8E5M2;
+}
+
+/// Stored tensors that all read in one narrow format are kept in it.
+void CastPlacer::storeNarrow(ArrayRef<PlannedNode> nodes) {
+  llvm::StringMap<int32_t> wanted; // 0 for several.
+  for (const PlannedNode &node : nodes)
+    for (auto [input, name] : llvm::enumerate(node.node->input())) {
+      int32_t type = node.readsChosen(input) && node.compute == node.operand
+                         ? node.compute
+                         : int32_t(TensorProto::FLOAT);
+      if (QuantizedAttr format = node.getQuantized(input))
+        type = getOnnxType(format.getFormat());
+      auto [entry, isNew] = wanted.try_emplace(name, type);
+      if (!isNew && entry->second != type)
+        entry->second = TensorProto::UNDEFINED;
+    }
+  llvm::StringSet<> inputs;
+  for (const auto &input : graph.input())
+    inputs.insert(input.name());
+  auto getType = [&](StringRef name) {
+    int32_t type = wanted.lookup(name);
+    bool isFree = !inputs.contains(name) && !outside.contains(name);
+    return isFree && type != TensorProto::FLOAT ? type : 0;
+  };
+  auto visit = [&](const std::string &name, TensorProto &tensor,
+                   NodeProto *node) {
+    int32_t type = getType(name);
+    if (isByte(type)) {
+      if (!node)
+        stored[name] = {type, quantizer.addScalar(name + "_scale", 1.0f)};
+    } else if (type) {
+      values[name] = {name, type};
+      retyped[name] = type;
+      if (node)
+        convertConstant(tensor, type);
+      else
+        stored[name] = {type};
+    } else if (countElements(tensor) <= kCopiedElements &&
+               !inputs.contains(name)) {
+      constants[name] = &tensor;
+    }
+  };
+  for (TensorProto &tensor : *graph.mutable_initializer())
+    if (tensor.data_type() == TensorProto::FLOAT)
+      visit(tensor.name(), tensor, nullptr);
+  for (const PlannedNode &node : nodes)
+    if (TensorProto *tensor = getConstant(*node.node))
+      visit(node.node->output(0), *tensor, node.node.get());
+}
+
+void CastPlacer::definePorts() {
+  llvm::StringSet<> initialized;
+  for (const TensorProto &tensor : graph.initializer())
+    initialized.insert(tensor.name());
+  for (auto *list : {graph.mutable_input(), graph.mutable_output()})
+    for (auto &port : *list) {
+      auto type = ports.find(port.name());
+      if (type == ports.end())
+        continue;
+      port.mutable_type()->mutable_tensor_type()->set_elem_type(type->second);
+      retyped[port.name()] = type->second;
+    }
+  for (const auto &input : graph.input()) {
+    auto type = ports.find(input.name());
+    if (type == ports.end())
+      continue;
+    values[input.name()] = {input.name(), type->second};
+    if (initialized.contains(input.name()))
+      stored[input.name()] = {type->second};
+  }
+}
+
+void CastPlacer::cast(const std::string &from, const std::string &to,
+                      int32_t type, const std::string &original) {
+  NodeProto &node = *graph.add_node();
+  node.set_op_type("Cast");
+  node.set_name(names.makeNew("Cast_" + original));
+  node.add_input(from);
+  node.add_output(to);
+  auto &attribute = *node.add_attribute();
+  attribute.set_name("to");
+  attribute.set_type(::onnx::AttributeProto::INT);
+  attribute.set_i(type);
+  ++report.casts;
+}
+
+/// The name under which value `name` is of `type`.
+std::string CastPlacer::read(const std::string &name, int32_t type) {
+  auto value = values.find(name);
+  Known known =
+      value == values.end() ? Known{name, TensorProto::FLOAT} : value->second;
+  if (known.type == type)
+    return known.name;
+  std::string &result = made[{name, type, TensorProto::UNDEFINED}];
+  if (!result.empty())
+    return result;
+  result = makeName(name, type);
+  if (const TensorProto *constant = constants.lookup(name)) {
+    copies.push_back(*constant);
+    copies.back().set_name(result);
+    stored[result] = {type};
+  } else {
+    cast(known.name, result, type, name);
+  }
+  return result;
+}
+
+/// The name of value `name` in f32, rounded to `through`.
+std::string CastPlacer::readRounded(const std::string &name, int32_t through) {
+  auto value = values.find(name);
+  if (value != values.end() && value->second.type == through)
+    return read(name, TensorProto::FLOAT);
+  std::string narrow = read(name, through);
+  std::string &result = made[{name, TensorProto::FLOAT, through}];
+  if (result.empty()) {
+    result = names.makeNew(narrow + "_f32");
+    cast(narrow, result, TensorProto::FLOAT, name);
+  }
+  return result;
+}
+
+/// The name of value `name` in f32, as it comes back from codes of FP8 with one
+/// scale.
+std::string CastPlacer::readQuantized(const std::string &name, int32_t type) {
+  std::string &result = made[{name, TensorProto::FLOAT, type}];
+  if (!result.empty())
+    return result;
+  auto codes = stored.find(name);
+  if (codes != stored.end()) {
+    retyped[name] = type;
+    result = quantizer.dequantize(name, name, codes->second.scale);
+  } else {
+    std::string value = read(name, TensorProto::FLOAT);
+    result = quantizer.quantize(name, value, type);
+  }
+  return result;
+}
+
+/// From what the node makes to what its readers find, and from there to the
+/// type under the value's own name, which is the last of them.
+SmallVector<CastPlacer::Known, 3> CastPlacer::define(PlannedNode &node,
+                                                     unsigned output) {
+  const std::string name = node.node->output(output);
+  bool isChosen = node.makesChosen(output);
+  int32_t raw = isChosen ? node.compute : int32_t(TensorProto::FLOAT);
+  int32_t found = isChosen ? node.result : raw;
+  int32_t own = found;
+  if (outside.contains(name)) {
+    auto port = ports.find(name);
+    own = port == ports.end() ? int32_t(TensorProto::FLOAT) : port->second;
+  }
+  SmallVector<Known, 3> stages{{"", raw}};
+  for (int32_t type : {found, own})
+    if (stages.back().type != type)
+      stages.push_back({"", type});
+  for (Known &stage : stages)
+    stage.name = &stage == &stages.back() ? name : makeName(name, stage.type);
+  node.node->set_output(output, stages.front().name);
+  values[name] = stages[raw == found ? 0 : 1];
+  made[{name, own, TensorProto::UNDEFINED}] = name;
+  if (own != TensorProto::FLOAT)
+    retyped[name] = own;
+  return stages;
+}
+
+void CastPlacer::updateTypes() {
+  for (auto &value : *graph.mutable_value_info())
+    if (auto type = retyped.find(value.name()); type != retyped.end())
+      value.mutable_type()->mutable_tensor_type()->set_elem_type(type->second);
+}
+
+void CastPlacer::run(PlannedNodes nodes) {
+  storeNarrow(nodes);
+  definePorts();
+  for (PlannedNode &node : nodes) {
+    for (auto [input, name] : llvm::enumerate(*node.node->mutable_input())) {
+      if (!isWide(name))
+        continue;
+      if (QuantizedAttr format = node.getQuantized(input)) {
+        name = readQuantized(name, getOnnxType(format.getFormat()));
+        continue;
+      }
+      int32_t type = getWanted(node, input);
+      bool isRounded = node.readsChosen(input) && node.operand != node.compute;
+      name = isRounded ? readRounded(name, node.operand) : read(name, type);
+    }
+    SmallVector<SmallVector<Known, 3>> outputs;
+    for (unsigned output = 0; output < unsigned(node.node->output_size());
+         ++output) {
+      const std::string &name = node.node->output(output);
+      if (isWide(name) && !values.contains(name))
+        outputs.push_back(define(node, output));
+    }
+    report.narrow += node.isNarrow();
+    graph.mutable_node()->AddAllocated(node.node.release());
+    for (ArrayRef<Known> stages : outputs)
+      for (unsigned i = 1; i < stages.size(); ++i)
+        cast(stages[i - 1].name, stages[i].name, stages[i].type,
+             stages.back().name);
+  }
+  quantizer.finish();
+  for (TensorProto &copy : copies)
+    *graph.add_initializer() = std::move(copy);
+  updateTypes();
+}
+
+void mlir::binade::convert::placeCasts(const CastPlacement &placement,
+                                       PlannedNodes nodes,
+                                       StoredFormats &stored,
+                                       ConvertReport &report) {
+  CastPlacer(placement, stored, report).run(std::move(nodes));
+}

@@ -1,0 +1,40 @@
+//===- Schemas.h - What ONNX says of element types --------------*- C++ -*-===//
+
+#ifndef BINADE_LIB_EXPORT_SCHEMAS_H
+#define BINADE_LIB_EXPORT_SCHEMAS_H
+
+#include "mlir/Support/LLVM.h"
+#include <map>
+
+namespace mlir::binade::convert {
+
+/// Inputs and outputs of an op, and which of them have one element type: a
+/// letter for each, the same for the same type. `*` and `+` behind the last say
+/// that there are any number of it, which with `+` may differ.
+struct OpSchema {
+  StringLiteral domain, name;
+  int since;
+  StringLiteral inputs, outputs;
+  /// Element types by letter, a bit for each number of ONNX's.
+  uint64_t allowed[5];
+
+  /// The letter of an input or output; nothing where its type is its own.
+  std::optional<char> getInput(unsigned index) const;
+  std::optional<char> getOutput(unsigned index) const;
+  bool allows(char letter, int32_t type) const {
+    return allowed[letter - 'a'] >> type & 1;
+  }
+  /// The one type of a letter; 0 where there are several.
+  int32_t getOnlyType(char letter) const;
+};
+
+/// Versions of operator sets, by domain.
+using OperatorSets = std::map<std::string, int64_t>;
+
+/// What the standard says of an op; null for ops that it does not have.
+const OpSchema *findSchema(StringRef domain, StringRef name,
+                           const OperatorSets &sets);
+
+} // namespace mlir::binade::convert
+
+#endif // BINADE_LIB_EXPORT_SCHEMAS_H

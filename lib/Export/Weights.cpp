@@ -1,0 +1,344 @@
+//===- Weights.cpp - Stored tensors on their way to a new file ------------===//
+
+#include "Weights.h"
+#include "Numbers.h"
+#include "onnx-ml.pb.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/Support/MathExtras.h"
+#include <filesystem>
+
+using namespace mlir;
+using namespace mlir::binade::convert;
+using ::binade::Error;
+using ::binade::Result;
+using ::onnx::GraphProto;
+using ::onnx::NodeProto;
+using ::onnx::TensorProto;
+
+/// Beyond this, weights leave the file: at 2 GiB nothing reads it.
+static constexpr uint64_t kMaxInlineBytes = uint64_t(1) << 30;
+/// Smaller ones stay in the file even then.
+static constexpr uint64_t kMinExternalBytes = 1 << 10;
+static constexpr uint64_t kAlignment = 64;
+/// Elements that are in memory at once.
+static constexpr size_t kPiece = 1 << 20;
+
+//===----------------------------------------------------------------------===//
+// Tensors in the message
+//===----------------------------------------------------------------------===//
+
+static void clearData(TensorProto &tensor) {
+  tensor.clear_raw_data();
+  tensor.clear_float_data();
+  tensor.clear_external_data();
+  tensor.clear_data_location();
+}
+
+/// The elements of a tensor of f32 in its message.
+static std::vector<float> getValues(const TensorProto &tensor) {
+  std::vector<float> values(tensor.float_data().begin(),
+                            tensor.float_data().end());
+  if (tensor.has_raw_data()) {
+    values.resize(tensor.raw_data().size() / sizeof(float));
+    std::memcpy(values.data(), tensor.raw_data().data(),
+                values.size() * sizeof(float));
+  }
+  return values;
+}
+
+static void setValues(TensorProto &tensor, std::span<const float> values,
+                      const Coding &coding) {
+  std::string bytes(values.size() * countBytes(coding.type), 0);
+  coding.encode(values, bytes.data());
+  clearData(tensor);
+  tensor.set_data_type(coding.type);
+  tensor.set_raw_data(std::move(bytes));
+}
+
+void mlir::binade::convert::convertConstant(TensorProto &tensor, int32_t type) {
+  setValues(tensor, getValues(tensor), {type, 1.0f, /*isClamped=*/true});
+}
+
+/// Gives the initializer `name` its one value.
+static void setScale(GraphProto &graph, StringRef name, float factor) {
+  for (TensorProto &tensor : *graph.mutable_initializer())
+    if (tensor.name() == name)
+      tensor.set_float_data(0, 1.0f / factor);
+}
+
+//===----------------------------------------------------------------------===//
+// Places
+//===----------------------------------------------------------------------===//
+
+static bool isExternal(const TensorProto &tensor) {
+  return tensor.data_location() == TensorProto::EXTERNAL;
+}
+
+static Error makeError(const TensorProto &tensor, std::string message) {
+  Error error{"", std::move(message)};
+  error.part = "tensor " + ::binade::quote(tensor.name());
+  return error;
+}
+
+Result<WeightWriter::Place> WeightWriter::find(const TensorProto &tensor) {
+  Place place;
+  std::optional<uint64_t> length;
+  for (const auto &entry : tensor.external_data()) {
+    if (entry.key() == "location") {
+      place.location = entry.value();
+    } else if (entry.key() == "offset" || entry.key() == "length") {
+      std::optional<uint64_t> number = ::binade::parseDecimal(entry.value());
+      if (!number)
+        return makeError(tensor, "expected external " + entry.key() +
+                                     " to be a decimal number, got " +
+                                     ::binade::quote(entry.value()));
+      (entry.key() == "offset" ? place.offset : length.emplace()) = *number;
+    }
+  }
+  if (place.location.empty())
+    return makeError(tensor, "external data name no file");
+  auto file = files.find(place.location);
+  if (file == files.end()) {
+    ::binade::OpenOptions options;
+    options.allowHardLinks = allowHardLinks;
+    auto opened = ::binade::openBeneath(directory, place.location, options);
+    if (!opened)
+      return opened.takeError().withPart("tensor " +
+                                         ::binade::quote(tensor.name()));
+    std::error_code ignored;
+    if (std::filesystem::equivalent(
+            path, std::filesystem::path(directory) / place.location, ignored))
+      return makeError(tensor, "lies in " + ::binade::quote(path) +
+                                   ", which would be overwritten; choose "
+                                   "another output");
+    file = files.try_emplace(place.location, std::move(*opened)).first;
+  }
+  uint64_t size = file->second.getSize();
+  place.size = length.value_or(size - std::min(size, place.offset));
+  auto checked = ::binade::checkRange(file->second, place.offset, place.size);
+  if (!checked)
+    return checked.takeError().withPart("tensor " +
+                                        ::binade::quote(tensor.name()));
+  return place;
+}
+
+Result<void> WeightWriter::readPieces(const Place &from, Visit visit) {
+  const ::binade::ExternalFile &file = files.find(from.location)->second;
+  std::vector<float> piece(
+      std::min<uint64_t>(kPiece, from.size / sizeof(float)));
+  for (uint64_t done = 0; done < from.size;) {
+    auto part = std::span(piece).first(
+        std::min<uint64_t>((from.size - done) / sizeof(float), piece.size()));
+    if (auto read = ::binade::readRange(file, from.offset + done,
+                                        std::as_writable_bytes(part));
+        !read)
+      return read;
+    if (auto visited = visit(part); !visited)
+      return visited;
+    done += part.size_bytes();
+  }
+  return {};
+}
+
+/// Reads and encodes numbers of f32.
+Result<void> WeightWriter::encode(const Place &from, uint64_t to,
+                                  const StoredFormat &format, float &factor) {
+  bool isScaled = !format.scale.empty();
+  if (isScaled) {
+    InverseScale scale;
+    auto read = readPieces(from, [&](std::span<float> values) -> Result<void> {
+      scale.add(values);
+      return {};
+    });
+    if (!read)
+      return read;
+    factor = scale.get(format.type);
+  }
+  Coding coding{format.type, factor, /*isClamped=*/isScaled};
+  std::vector<char> codes;
+  return readPieces(from, [&](std::span<float> values) {
+    codes.resize(values.size() * countBytes(format.type));
+    coding.encode(values, codes.data());
+    auto written = data->write(to, std::as_bytes(std::span(codes)));
+    to += codes.size();
+    return written;
+  });
+}
+
+Result<void> WeightWriter::copy(const Place &from, uint64_t to) {
+  const ::binade::ExternalFile &file = files.find(from.location)->second;
+  std::vector<std::byte> piece(
+      std::min<uint64_t>(from.size, kPiece * sizeof(float)));
+  for (uint64_t done = 0; done < from.size;) {
+    auto part = std::span(piece).first(
+        std::min<uint64_t>(from.size - done, piece.size()));
+    if (auto read = ::binade::readRange(file, from.offset + done, part); !read)
+      return read;
+    if (auto written = data->write(to + done, part); !written)
+      return written;
+    done += part.size();
+  }
+  return {};
+}
+
+/// Changes a tensor that is in the message.
+static void convertInside(TensorProto &tensor, const StoredFormat &format,
+                          GraphProto &graph) {
+  std::vector<float> values = getValues(tensor);
+  Coding coding{format.type, 1.0f, /*isClamped=*/true};
+  if (!format.scale.empty()) {
+    InverseScale scale;
+    scale.add(values);
+    coding.factor = scale.get(format.type);
+    setScale(graph, format.scale, coding.factor);
+  }
+  setValues(tensor, values, coding);
+}
+
+/// Where the elements of a tensor beside the model are now; those of a place of
+/// the original lie at one place again.
+Result<WeightWriter::Place>
+WeightWriter::moveExternal(const TensorProto &tensor,
+                           const StoredFormat &format) {
+  auto found = find(tensor);
+  if (!found)
+    return found;
+  bool isConverted = format.type && format.type != tensor.data_type();
+  uint64_t count = found->size / sizeof(float);
+  if (isConverted && count * sizeof(float) != found->size)
+    return makeError(tensor, "has " + std::to_string(found->size) +
+                                 " bytes, which are no numbers of f32");
+  std::string key = found->location + "\n" + std::to_string(found->offset) +
+                    " " + std::to_string(found->size) + " " +
+                    std::to_string(isConverted ? format.type : 0);
+  auto [place, isNew] = places.try_emplace(key);
+  Place &to = place->second;
+  if (isNew) {
+    to.offset = llvm::alignTo(end, kAlignment);
+    to.size = isConverted ? count * countBytes(format.type) : found->size;
+    auto written = isConverted ? encode(*found, to.offset, format, to.factor)
+                               : copy(*found, to.offset);
+    if (!written)
+      return written.takeError();
+    end = to.offset + to.size;
+  }
+  return to;
+}
+
+Result<WeightWriter::Place>
+WeightWriter::moveInside(const TensorProto &tensor) {
+  Place to{"", llvm::alignTo(end, kAlignment), tensor.raw_data().size()};
+  auto written =
+      data->write(to.offset, std::as_bytes(std::span(tensor.raw_data())));
+  if (!written)
+    return written.takeError();
+  end = to.offset + to.size;
+  return to;
+}
+
+/// Without a type in `format` the tensor keeps its own.
+Result<void> WeightWriter::move(TensorProto &tensor, const StoredFormat &format,
+                                GraphProto &graph) {
+  if (!isExternal(tensor)) {
+    if (format.type && format.type != tensor.data_type())
+      convertInside(tensor, format, graph);
+    if (!movesAll || tensor.raw_data().size() < kMinExternalBytes)
+      return {};
+  }
+  if (!data) {
+    auto created = ::binade::AtomicFile::create(path);
+    if (!created)
+      return created.takeError();
+    data.emplace(*std::move(created));
+  }
+  auto place =
+      isExternal(tensor) ? moveExternal(tensor, format) : moveInside(tensor);
+  if (!place)
+    return place.takeError();
+  if (isExternal(tensor) && !format.scale.empty())
+    setScale(graph, format.scale, place->factor);
+  moved.insert(&tensor);
+  clearData(tensor);
+  if (format.type)
+    tensor.set_data_type(format.type);
+  tensor.set_data_location(TensorProto::EXTERNAL);
+  auto add = [&](const char *key, const std::string &text) {
+    auto &entry = *tensor.add_external_data();
+    entry.set_key(key);
+    entry.set_value(text);
+  };
+  add("location", std::filesystem::path(path).filename());
+  add("offset", std::to_string(place->offset));
+  add("length", std::to_string(place->size));
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// All tensors
+//===----------------------------------------------------------------------===//
+
+using Visit = llvm::function_ref<Result<void>(TensorProto &)>;
+
+/// Calls `visit` for the tensors of nodes, at any depth.
+template <typename Nodes>
+static Result<void> walkNodes(Nodes &nodes, Visit visit);
+
+static Result<void> walkTensors(GraphProto &graph, Visit visit) {
+  for (TensorProto &tensor : *graph.mutable_initializer())
+    if (auto done = visit(tensor); !done)
+      return done;
+  for (auto &sparse : *graph.mutable_sparse_initializer())
+    for (TensorProto *tensor :
+         {sparse.mutable_values(), sparse.mutable_indices()})
+      if (auto done = visit(*tensor); !done)
+        return done;
+  return walkNodes(*graph.mutable_node(), visit);
+}
+
+template <typename Nodes>
+static Result<void> walkNodes(Nodes &nodes, Visit visit) {
+  for (NodeProto &node : nodes)
+    for (auto &attribute : *node.mutable_attribute()) {
+      if (attribute.has_t())
+        if (auto done = visit(*attribute.mutable_t()); !done)
+          return done;
+      for (TensorProto &tensor : *attribute.mutable_tensors())
+        if (auto done = visit(tensor); !done)
+          return done;
+      if (attribute.has_g())
+        if (auto done = walkTensors(*attribute.mutable_g(), visit); !done)
+          return done;
+      for (GraphProto &inner : *attribute.mutable_graphs())
+        if (auto done = walkTensors(inner, visit); !done)
+          return done;
+    }
+  return {};
+}
+
+Result<void> WeightWriter::write(::onnx::ModelProto &model,
+                                 const StoredFormats &stored) {
+  GraphProto &graph = *model.mutable_graph();
+  uint64_t bytes = 0;
+  for (const TensorProto &tensor : graph.initializer())
+    bytes += tensor.raw_data().size();
+  movesAll = bytes > kMaxInlineBytes;
+  for (TensorProto &tensor : *graph.mutable_initializer())
+    if (auto done = move(tensor, stored.lookup(tensor.name()), graph); !done)
+      return done;
+  // The rest is moved if it lies outside.
+  auto keep = [&](TensorProto &tensor) {
+    return isExternal(tensor) && !moved.contains(&tensor)
+               ? move(tensor, {}, graph)
+               : Result<void>();
+  };
+  if (auto done = walkTensors(graph, keep); !done)
+    return done;
+  for (auto &function : *model.mutable_functions())
+    if (auto done = walkNodes(*function.mutable_node(), keep); !done)
+      return done;
+  return {};
+}
+
+Result<void> WeightWriter::commit() {
+  return data ? data->commit() : Result<void>();
+}

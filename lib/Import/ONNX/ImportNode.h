@@ -1,0 +1,17 @@
+//===- ImportNode.h - One node becomes ops ----------------------*- C++ -*-===//
+
+#ifndef BINADE_LIB_IMPORT_ONNX_IMPORTNODE_H
+#define BINADE_LIB_IMPORT_ONNX_IMPORTNODE_H
+
+#include "Graph.h"
+
+namespace mlir::binade::importer {
+
+/// Builds the ops of node `index`, whose op has a row of the table and whose
+/// inputs have values, and gives its outputs their values. What reads constants
+/// alone is computed. After an error ops may be left behind.
+LogicalResult importNode(Graph &graph, unsigned index);
+
+} // namespace mlir::binade::importer
+
+#endif // BINADE_LIB_IMPORT_ONNX_IMPORTNODE_H

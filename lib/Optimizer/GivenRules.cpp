@@ -1,0 +1,46 @@
+//===- GivenRules.cpp - Rules that came with the graph --------------------===//
+
+#include "GivenRules.h"
+#include "binade/IR/Exported.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+void mlir::binade::eraseRule(OptimizerOp rule) {
+  std::string prefix = (rule.getSymName() + ".").str();
+  auto module = rule->getParentOfType<ModuleOp>();
+  for (auto function :
+       llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
+    if (function.getSymName().starts_with(prefix))
+      function.erase();
+  rule.erase();
+}
+
+SmallVector<OptimizerOp>
+mlir::binade::takeGivenRules(func::FuncOp function,
+                             MutableArrayRef<TrainedParameter> parameters,
+                             bool areUsed) {
+  auto module = function->getParentOfType<ModuleOp>();
+  llvm::SetVector<OptimizerOp> rules;
+  llvm::StringMap<OptimizerOp> given;
+  for (const Port &port : getArguments(function, Role::Parameter)) {
+    auto name = function.getArgAttrOfType<FlatSymbolRefAttr>(port.index,
+                                                             kOptimizerAttr);
+    function.removeArgAttr(port.index, kOptimizerAttr);
+    if (auto rule =
+            name ? module.lookupSymbol<OptimizerOp>(name) : OptimizerOp()) {
+      given[port.name] = rule;
+      rules.insert(rule);
+    }
+  }
+  areUsed &= llvm::all_of(parameters, [&](const TrainedParameter &parameter) {
+    return given.contains(parameter.name);
+  });
+  if (!areUsed) {
+    llvm::for_each(rules, eraseRule);
+    return {};
+  }
+  for (TrainedParameter &parameter : parameters)
+    parameter.rule = given.lookup(parameter.name);
+  return rules.takeVector();
+}

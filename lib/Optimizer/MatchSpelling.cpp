@@ -1,0 +1,138 @@
+//===- MatchSpelling.cpp - An update as an exporter wrote it --------------===//
+
+#include "MatchSpelling.h"
+#include "SolveSettings.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+static constexpr StringLiteral kHypers = "hypers", kSettings = "settings";
+
+namespace {
+class SpellingMatcher {
+public:
+  SpellingMatcher(OptimizerOp rule, func::FuncOp spelling)
+      : spelling(spelling), states(rule.getStates().size()) {
+    auto module = rule->getParentOfType<ModuleOp>();
+    auto find = [&](StringRef suffix) {
+      return module.lookupSymbol<func::FuncOp>(
+          (rule.getSymName() + suffix).str());
+    };
+    scalars = find(".scalars");
+    update = find(".update");
+  }
+
+  std::optional<Settings> match();
+
+private:
+  static Operation *getReturn(func::FuncOp function) {
+    return function.front().getTerminator();
+  }
+  bool match(Value expected, Value found);
+  bool matchOperands(Operation *expected, Operation *found, bool swapped);
+  Value resolve(Value value);
+
+  func::FuncOp spelling, scalars, update;
+  size_t states;
+  /// The module's state that stands for each of the spelling's.
+  SmallVector<unsigned> order;
+  SmallVector<Equation> equations;
+};
+} // namespace
+
+/// What an argument of the update for a number is in the formula of scalars,
+/// less its change of format.
+Value SpellingMatcher::resolve(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  if (argument && argument.getOwner() == &update.front() &&
+      argument.getArgNumber() >= 2 + states)
+    value =
+        getReturn(scalars)->getOperand(argument.getArgNumber() - 2 - states);
+  if (auto wider = value.getDefiningOp<arith::ExtFOp>())
+    value = wider.getIn();
+  return value;
+}
+
+bool SpellingMatcher::matchOperands(Operation *expected, Operation *found,
+                                    bool swapped) {
+  size_t before = equations.size(), count = expected->getNumOperands();
+  for (size_t index = 0; index < count; ++index)
+    if (!match(expected->getOperand(index),
+               found->getOperand(swapped ? count - 1 - index : index))) {
+      equations.truncate(before);
+      return false;
+    }
+  return true;
+}
+
+bool SpellingMatcher::match(Value expected, Value found) {
+  found = resolve(found);
+  if (auto argument = dyn_cast<BlockArgument>(expected)) {
+    unsigned index = argument.getArgNumber();
+    if (index < 2)
+      return found == update.getArgument(index);
+    if (index < 2 + states)
+      return found == update.getArgument(2 + order[index - 2]);
+    // The number of the step, of which the formula of scalars is a function.
+    auto number = found.getDefiningOp<arith::SIToFPOp>();
+    return number && number.getIn() == scalars.getArgument(0);
+  }
+  Operation *op = expected.getDefiningOp(), *other = found.getDefiningOp();
+  if (!other)
+    return false;
+  auto constant = dyn_cast<arith::ConstantOp>(other);
+  if (auto rounded = dyn_cast<arith::TruncFOp>(op)) {
+    if (!constant)
+      return false;
+    float number =
+        cast<FloatAttr>(constant.getValue()).getValue().convertToFloat();
+    equations.push_back({rounded.getIn(), number});
+    return true;
+  }
+  if (auto same = dyn_cast<arith::ConstantOp>(op))
+    return constant && constant.getValue() == same.getValue();
+  if (op->getName() != other->getName())
+    return false;
+  return matchOperands(op, other, false) ||
+         (op->hasTrait<OpTrait::IsCommutative>() &&
+          matchOperands(op, other, true));
+}
+
+std::optional<Settings> SpellingMatcher::match() {
+  if (spelling.getNumResults() != 1 + states)
+    return std::nullopt;
+  order = llvm::to_vector(llvm::seq<unsigned>(states));
+  do {
+    equations.clear();
+    auto matches = [&](size_t result, size_t found) {
+      return match(getReturn(spelling)->getOperand(result),
+                   getReturn(update)->getOperand(found));
+    };
+    bool isMatch = matches(0, 0);
+    for (size_t state = 0; isMatch && state < states; ++state)
+      isMatch = matches(1 + state, 1 + order[state]);
+    if (!isMatch)
+      continue;
+    auto solved = solveSettings(equations);
+    if (!solved)
+      continue;
+    Settings result;
+    auto hypers = spelling->getAttrOfType<ArrayAttr>(kHypers);
+    for (auto [name, argument] :
+         llvm::zip(hypers.getAsRange<StringAttr>(),
+                   spelling.getArguments().take_back(hypers.size())))
+      result[name] = solved->lookup(argument);
+    if (auto fixed = spelling->getAttrOfType<DictionaryAttr>(kSettings))
+      for (NamedAttribute setting : fixed)
+        result[setting.getName()] =
+            cast<FloatAttr>(setting.getValue()).getValueAsDouble();
+    return result;
+  } while (std::next_permutation(order.begin(), order.end()));
+  return std::nullopt;
+}
+
+std::optional<Settings> mlir::binade::matchSpelling(OptimizerOp rule,
+                                                    func::FuncOp spelling) {
+  return SpellingMatcher(rule, spelling).match();
+}

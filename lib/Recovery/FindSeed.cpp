@@ -1,0 +1,216 @@
+//===- FindSeed.cpp - Where a loss scale enters a backward part -----------===//
+//
+// A value of the backward part has degree 1 if it is multiplied by s with the
+// seed, or 0 if it does not depend on it. Ops say how degrees of operands and
+// results belong together; gradients have 1, what the forward part makes has 0.
+// Degrees that follow are written down until none does; what is then open is
+// tried.
+//
+//===----------------------------------------------------------------------===//
+
+#include "FindSeed.h"
+#include "binade/IR/Movement.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+namespace {
+/// How a result is scaled with the operands that are floats.
+enum class Scaling {
+  Same,    ///< As all of them, but for zeros.
+  Product, ///< As one of the two.
+  First,   ///< As the first; the others must not be.
+  None     ///< None may be scaled.
+};
+
+class SeedFinder {
+public:
+  explicit SeedFinder(func::FuncOp function);
+
+  std::optional<SmallVector<Value>> find();
+
+private:
+  using Degrees = DenseMap<Value, bool>;
+
+  bool isBackward(Value value) const {
+    Operation *op = value.getDefiningOp();
+    return op && getPhase(op) == Phase::Backward;
+  }
+  std::optional<bool> get(const Degrees &degrees, Value value) const;
+  bool set(Degrees &degrees, Value value, bool degree, bool &changed) const;
+  bool propagate(Degrees &degrees) const;
+  bool propagate(Degrees &degrees, Operation *op, bool &changed) const;
+  bool solve(Degrees &degrees, ArrayRef<Value> open);
+
+  func::FuncOp function;
+  SmallVector<Operation *> ops;
+  /// What computes from the forward part alone.
+  SetVector<Value> sources;
+  unsigned tries = 256;
+};
+} // namespace
+
+static bool isFloat(Value value) {
+  return isa<FloatType>(getTensor(value).getElementType());
+}
+
+static Scaling getScaling(Operation *op) {
+  if (isa<MulOp, MatmulOp, ConvInputGradOp, ConvWeightGradOp, ConvOp>(op))
+    return llvm::count_if(op->getOperands(), isFloat) == 2 ? Scaling::Product
+                                                           : Scaling::None;
+  if (isa<DivOp, ReluGradOp, GeluGradOp, SoftmaxGradOp, LogSoftmaxGradOp,
+          LayerNormGradOp, LayerNormParamGradOp, CrossEntropyGradOp>(op))
+    return Scaling::First;
+  if (isa<AddOp, SubOp, NegOp, CastOp, SelectOp, BroadcastOp, SliceOp, PadOp,
+          ConcatOp, GatherOp, GatherGradOp, ReduceSumOp>(op) ||
+      isMovement(op))
+    return Scaling::Same;
+  return Scaling::None;
+}
+
+SeedFinder::SeedFinder(func::FuncOp function) : function(function) {
+  for (Operation &op : function.front().without_terminator()) {
+    if (getPhase(&op) != Phase::Backward)
+      continue;
+    if (llvm::none_of(op.getOperands(),
+                      [&](Value x) { return isBackward(x) && isFloat(x); }) &&
+        op.getNumResults() == 1 && isFloat(op.getResult(0)) && !isMovement(&op))
+      sources.insert(op.getResult(0));
+    else
+      ops.push_back(&op);
+  }
+}
+
+std::optional<bool> SeedFinder::get(const Degrees &degrees, Value value) const {
+  if (!isBackward(value))
+    return false;
+  auto found = degrees.find(value);
+  return found == degrees.end() ? std::nullopt : std::optional(found->second);
+}
+
+/// Writes a degree; false where the value has the other one.
+bool SeedFinder::set(Degrees &degrees, Value value, bool degree,
+                     bool &changed) const {
+  std::optional<bool> known = get(degrees, value);
+  if (!known) {
+    degrees[value] = degree;
+    changed = true;
+  }
+  return !known || *known == degree;
+}
+
+bool SeedFinder::propagate(Degrees &degrees, Operation *op,
+                           bool &changed) const {
+  SmallVector<Value> values;
+  Scaling scaling = getScaling(op);
+  for (Value operand : op->getOperands())
+    if (isFloat(operand) &&
+        !(scaling == Scaling::Same && matchPattern(operand, m_AnyZeroFloat())))
+      values.push_back(operand);
+  auto results = llvm::make_filter_range(op->getResults(), isFloat);
+  switch (scaling) {
+  case Scaling::Same: {
+    llvm::append_range(values, results);
+    for (Value value : values)
+      if (std::optional<bool> degree = get(degrees, value))
+        return llvm::all_of(values, [&](Value other) {
+          return set(degrees, other, *degree, changed);
+        });
+    return true;
+  }
+  case Scaling::Product: {
+    Value lhs = values[0], rhs = values[1], y = op->getResult(0);
+    std::optional<bool> left = get(degrees, lhs), right = get(degrees, rhs),
+                        product = get(degrees, y);
+    if (lhs == rhs)
+      return set(degrees, lhs, false, changed) &&
+             set(degrees, y, false, changed);
+    if (left && right)
+      return !(*left && *right) && set(degrees, y, *left || *right, changed);
+    if (!product)
+      return true;
+    if (!*product)
+      return set(degrees, lhs, false, changed) &&
+             set(degrees, rhs, false, changed);
+    if (left)
+      return set(degrees, rhs, !*left, changed);
+    return !right || set(degrees, lhs, !*right, changed);
+  }
+  case Scaling::First: {
+    for (Value other : ArrayRef(values).drop_front())
+      if (!set(degrees, other, false, changed))
+        return false;
+    for (Value y : results) {
+      std::optional<bool> first = get(degrees, values[0]),
+                          result = get(degrees, y);
+      if (first && !set(degrees, y, *first, changed))
+        return false;
+      if (result && !set(degrees, values[0], *result, changed))
+        return false;
+    }
+    return true;
+  }
+  case Scaling::None:
+    llvm::append_range(values, results);
+    return llvm::all_of(values, [&](Value value) {
+      return set(degrees, value, false, changed);
+    });
+  }
+  llvm_unreachable("all scalings are listed");
+}
+
+/// Writes what follows; false where it contradicts itself.
+bool SeedFinder::propagate(Degrees &degrees) const {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (Operation *op : ops)
+      if (!propagate(degrees, op, changed))
+        return false;
+    for (Operation *op : llvm::reverse(ops))
+      if (!propagate(degrees, op, changed))
+        return false;
+  }
+  return true;
+}
+
+bool SeedFinder::solve(Degrees &degrees, ArrayRef<Value> open) {
+  if (tries == 0 || !propagate(degrees))
+    return false;
+  --tries;
+  while (!open.empty() && get(degrees, open.front()))
+    open = open.drop_front();
+  if (open.empty())
+    return true;
+  for (bool degree : {true, false}) {
+    Degrees attempt = degrees;
+    attempt[open.front()] = degree;
+    if (solve(attempt, open.drop_front())) {
+      degrees = std::move(attempt);
+      return true;
+    }
+  }
+  return false;
+}
+
+std::optional<SmallVector<Value>> SeedFinder::find() {
+  Degrees degrees;
+  for (const Port &port : getResults(function, Role::Gradient)) {
+    Value gradient = getResultValue(function, port.index);
+    if (!isBackward(gradient))
+      return std::nullopt;
+    degrees[gradient] = true;
+  }
+  if (!solve(degrees, sources.getArrayRef()))
+    return std::nullopt;
+  SmallVector<Value> seed;
+  for (Value source : sources)
+    if (degrees.lookup(source))
+      seed.push_back(source);
+  return seed;
+}
+
+std::optional<SmallVector<Value>>
+mlir::binade::findSeed(func::FuncOp function) {
+  return SeedFinder(function).find();
+}

@@ -1,0 +1,278 @@
+//===- FindUpdates.cpp - What a whole training step replaces --------------===//
+
+#include "FindUpdates.h"
+#include "Dataflow.h"
+#include "binade/IR/Movement.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/MapVector.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+bool mlir::binade::isKnown(Value value, Value step) {
+  if (value == step)
+    return true;
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return false;
+  if (auto constant = dyn_cast<ConstantOp>(op))
+    return isa<SplatElementsAttr>(constant.getValue());
+  return (isElementwise(op) || getShownNumber(value)) &&
+         llvm::all_of(op->getOperands(),
+                      [&](Value operand) { return isKnown(operand, step); });
+}
+
+namespace {
+/// One attempt: that `loss` is the loss.
+class StepFinder {
+public:
+  StepFinder(func::FuncOp function, unsigned loss)
+      : function(function), loss(loss),
+        forward(getCone(getResultValue(function, loss))) {}
+
+  StepParts find();
+
+private:
+  void pair();
+  bool leavesNothingBehind(const StepParts &parts);
+  void collect(Value value, Type type, DenseSet<Value> &seen,
+               SetVector<Value> &reached);
+  bool counts(const Replacement &replacement) const;
+  SmallVector<Replacement> getStates(const Replacement &parameter) const;
+  DenseSet<Value> getFunctions(ArrayRef<Value> own) const;
+  SetVector<Value> getRead(const Update &update) const;
+  Value findGradient(const Update &update) const;
+  Value getCount() const { return step ? Value(step->argument) : Value(); }
+  bool reaches(unsigned result, Value argument) const {
+    auto found = reached.find(result);
+    return found != reached.end() && found->second.contains(argument);
+  }
+
+  func::FuncOp function;
+  unsigned loss;
+  DenseSet<Value> forward;
+  /// The arguments of its type that a result is an elementwise function of.
+  llvm::MapVector<unsigned, SetVector<Value>> reached;
+  SmallVector<Replacement> pairs;
+  std::optional<Replacement> step;
+};
+} // namespace
+
+void StepFinder::collect(Value value, Type type, DenseSet<Value> &seen,
+                         SetVector<Value> &arguments) {
+  if (!seen.insert(value).second)
+    return;
+  Operation *op = value.getDefiningOp();
+  if (!op) {
+    if (value.getType() == type)
+      arguments.insert(value);
+    return;
+  }
+  if (forward.contains(value) || !(isElementwise(op) || getShownNumber(value)))
+    return;
+  for (Value operand : op->getOperands())
+    collect(operand, type, seen, arguments);
+}
+
+/// A result replaces the only argument that it may replace; what is replaced
+/// already leaves the others fewer.
+void StepFinder::pair() {
+  for (unsigned index = 0; index < function.getNumResults(); ++index) {
+    DenseSet<Value> seen;
+    Value value = getResultValue(function, index);
+    if (index != loss)
+      collect(value, value.getType(), seen, reached[index]);
+  }
+  llvm::MapVector<unsigned, SetVector<Value>> open = reached;
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (auto &[result, arguments] : open) {
+      if (arguments.size() != 1)
+        continue;
+      Value argument = arguments.front();
+      pairs.push_back({cast<BlockArgument>(argument), result});
+      for (auto &[other, left] : open)
+        left.remove(argument);
+      changed = true;
+    }
+  }
+  llvm::sort(pairs, [](const Replacement &a, const Replacement &b) {
+    return a.argument.getArgNumber() < b.argument.getArgNumber();
+  });
+}
+
+/// Whether an argument that the loss does not depend on goes up by 1.
+bool StepFinder::counts(const Replacement &replacement) const {
+  auto sum =
+      getResultValue(function, replacement.result).getDefiningOp<AddOp>();
+  if (!sum || forward.contains(replacement.argument) ||
+      getNumElements(replacement.argument) != 1)
+    return false;
+  Value other =
+      sum.getLhs() == replacement.argument ? sum.getRhs() : sum.getLhs();
+  return matchPattern(other, m_One()) || matchPattern(other, m_OneFloat());
+}
+
+SmallVector<Replacement>
+StepFinder::getStates(const Replacement &parameter) const {
+  SmallVector<Replacement> states;
+  for (const Replacement &pair : pairs)
+    if (pair.argument != parameter.argument &&
+        !(step && pair.argument == step->argument) &&
+        pair.argument.getType() == parameter.argument.getType() &&
+        !forward.contains(pair.argument) &&
+        (reaches(parameter.result, pair.argument) ||
+         reaches(pair.result, parameter.argument)))
+      states.push_back(pair);
+  return states;
+}
+
+/// What is computed outside of the forward part, element by element, from `own`
+/// and whatever else.
+DenseSet<Value> StepFinder::getFunctions(ArrayRef<Value> own) const {
+  DenseSet<Value> functions(own.begin(), own.end());
+  SmallVector<Value> pending(own);
+  while (!pending.empty())
+    for (Operation *user : pending.pop_back_val().getUsers())
+      if (isElementwise(user) && !forward.contains(user->getResult(0)) &&
+          functions.insert(user->getResult(0)).second)
+        pending.push_back(user->getResult(0));
+  return functions;
+}
+
+/// What an update reads beside its own values and numbers.
+SetVector<Value> StepFinder::getRead(const Update &update) const {
+  SmallVector<Value> own = {update.parameter.argument};
+  SmallVector<Value> pending = {
+      getResultValue(function, update.parameter.result)};
+  for (const Replacement &state : update.states) {
+    own.push_back(state.argument);
+    pending.push_back(getResultValue(function, state.result));
+  }
+  DenseSet<Value> functions = getFunctions(own);
+  DenseSet<Value> seen(pending.begin(), pending.end());
+  SetVector<Value> read;
+  while (!pending.empty()) {
+    Value value = pending.pop_back_val();
+    if (!functions.contains(value)) {
+      if (!isKnown(value, getCount()))
+        read.insert(value);
+      continue;
+    }
+    if (Operation *op = value.getDefiningOp())
+      for (Value operand : op->getOperands())
+        if (seen.insert(operand).second)
+          pending.push_back(operand);
+  }
+  return read;
+}
+
+/// Follows what an update reads to one value: the last is followed to its
+/// operands until there is one, and that one until it is no function of a
+/// single other value.
+Value StepFinder::findGradient(const Update &update) const {
+  SetVector<Value> left = getRead(update);
+  while (!left.empty()) {
+    Operation *last = nullptr;
+    for (Value value : left) {
+      Operation *op = value.getDefiningOp();
+      if (!op)
+        return {};
+      if (!last || last->isBeforeInBlock(op))
+        last = op;
+    }
+    SetVector<Value> operands;
+    for (Value operand : last->getOperands())
+      if (!isKnown(operand, getCount()))
+        operands.insert(operand);
+    bool isOpen = isElementwise(last) && !isa<CastOp>(last) &&
+                  !forward.contains(last->getResult(0));
+    bool isOneOfOne =
+        operands.size() == 1 && isOpen && !forward.contains(operands.front());
+    if (left.size() == 1 && !isOneOfOne)
+      return left.front().getType() == update.parameter.argument.getType()
+                 ? left.front()
+                 : Value();
+    if (!isOpen)
+      return {};
+    left.remove(last->getResult(0));
+    left.insert_range(operands);
+  }
+  return {};
+}
+
+/// Whether nothing that stays reads what goes with the updates.
+bool StepFinder::leavesNothingBehind(const StepParts &parts) {
+  llvm::SmallDenseSet<unsigned> goes;
+  SmallVector<Value> gone, stays;
+  if (parts.step) {
+    goes.insert(parts.step->result);
+    gone.push_back(parts.step->argument);
+  }
+  for (const Update &update : parts.updates) {
+    stays.push_back(update.gradient);
+    goes.insert(update.parameter.result);
+    for (const Replacement &state : update.states) {
+      goes.insert(state.result);
+      gone.push_back(state.argument);
+    }
+  }
+  for (unsigned index = 0; index < function.getNumResults(); ++index)
+    if (!goes.contains(index))
+      stays.push_back(getResultValue(function, index));
+  DenseSet<Value> cone = getCone(stays);
+  return llvm::none_of(gone, [&](Value x) { return cone.contains(x); });
+}
+
+StepParts StepFinder::find() {
+  pair();
+  StepParts parts{loss, {}, std::nullopt, {}};
+  for (const Replacement &pair : pairs)
+    if (!step && counts(pair))
+      step = pair;
+  parts.step = step;
+  DenseSet<Value> taken;
+  for (const Replacement &pair : pairs) {
+    Value updated = getResultValue(function, pair.result);
+    if (!forward.contains(pair.argument) || forward.contains(updated) ||
+        !isa<FloatType>(getTensor(updated).getElementType()))
+      continue;
+    Update update{pair, Value(), getStates(pair)};
+    update.gradient = findGradient(update);
+    if (!update.gradient)
+      continue;
+    taken.insert(pair.argument);
+    for (const Replacement &state : update.states)
+      taken.insert(state.argument);
+    parts.updates.push_back(std::move(update));
+  }
+  for (const Replacement &pair : pairs)
+    if (!taken.contains(pair.argument) &&
+        !(step && pair.argument == step->argument))
+      parts.buffers.push_back(pair);
+  if (!leavesNothingBehind(parts))
+    parts.updates.clear();
+  return parts;
+}
+
+std::optional<StepParts> mlir::binade::findStep(func::FuncOp function) {
+  if (auto metrics = getResults(function, Role::Metric); !metrics.empty()) {
+    StepParts parts = StepFinder(function, metrics.front().index).find();
+    return parts.updates.empty() ? std::nullopt : std::optional(parts);
+  }
+  std::optional<StepParts> best;
+  bool isUnique = false;
+  for (unsigned index = 0; index < function.getNumResults(); ++index) {
+    Value value = getResultValue(function, index);
+    if (getNumElements(value) != 1 ||
+        !isa<FloatType>(getTensor(value).getElementType()))
+      continue;
+    StepParts parts = StepFinder(function, index).find();
+    size_t most = best ? best->updates.size() : 0;
+    if (parts.updates.size() < most || parts.updates.empty())
+      continue;
+    isUnique = parts.updates.size() > most;
+    best = std::move(parts);
+  }
+  return isUnique ? best : std::nullopt;
+}

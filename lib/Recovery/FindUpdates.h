@@ -1,0 +1,44 @@
+//===- FindUpdates.h - what a whole training step replaces ------*- C++ -*-===//
+
+#ifndef BINADE_LIB_RECOVERY_FINDUPDATES_H
+#define BINADE_LIB_RECOVERY_FINDUPDATES_H
+
+#include "binade/IR/Interface.h"
+
+namespace mlir::binade {
+
+/// A result that takes the place of an argument after the step.
+struct Replacement {
+  BlockArgument argument;
+  unsigned result;
+};
+
+/// The update of one parameter: new parameter and states are functions of the
+/// old ones, of numbers and of one gradient, element by element.
+struct Update {
+  Replacement parameter;
+  Value gradient;
+  SmallVector<Replacement> states;
+};
+
+/// The parts of a whole training step.
+struct StepParts {
+  unsigned loss; ///< Which result is the loss.
+  SmallVector<Update> updates;
+  std::optional<Replacement> step; ///< Counts updates.
+  SmallVector<Replacement> buffers;
+};
+
+/// The parts that `function` has, in the order of its arguments; nothing where
+/// it updates no parameter. A result of the role metric is the loss; where
+/// there is none, the one that has the most updates is, and nothing is where
+/// two have as many.
+std::optional<StepParts> findStep(func::FuncOp function);
+
+/// Whether `value` is computed from constants of one number and `step` (which
+/// may be null) alone.
+bool isKnown(Value value, Value step);
+
+} // namespace mlir::binade
+
+#endif // BINADE_LIB_RECOVERY_FINDUPDATES_H

@@ -1,0 +1,210 @@
+//===- RecoverStep.cpp - Tell apart the parts of a training step ----------===//
+
+#include "Dataflow.h"
+#include "FindSeed.h"
+#include "WriteRule.h"
+#include "binade/IR/AddPorts.h"
+#include "binade/IR/Build.h"
+#include "binade/IR/Exported.h"
+#include "binade/Recovery/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace mlir::binade {
+#define GEN_PASS_DEF_RECOVERSTEPPASS
+#include "binade/Recovery/Passes.h.inc"
+
+namespace {
+class StepRecovery {
+public:
+  StepRecovery(func::FuncOp function, const StepParts &parts)
+      : function(function), parts(parts),
+        module(function->getParentOfType<ModuleOp>()) {}
+
+  /// Changes nothing where an update turns out to be none.
+  void run() {
+    RuleWriter rules(module);
+    for (const Update &update : parts.updates) {
+      given.push_back(rules.write(function, parts, update));
+      if (!given.back())
+        return rules.erase();
+    }
+    addResults();
+    moveArguments();
+    markBackward();
+    eraseDead();
+    plantSeed();
+    function.setName(kGradientName);
+  }
+
+private:
+  StringRef getName(BlockArgument argument) {
+    std::optional<Port> port = getArgument(function, argument.getArgNumber());
+    return port ? port->name : "";
+  }
+
+  /// New results stand for those that the step has no use for any more.
+  void addResults() {
+    SmallVector<NewResult> results;
+    llvm::BitVector dropped(function.getNumResults());
+    dropped.set(parts.loss);
+    ImplicitLocOpBuilder b(function.getLoc(), function.getContext());
+    b.setInsertionPoint(function.front().getTerminator());
+    Value loss = getResultValue(function, parts.loss);
+    loss = buildCast(b, buildReshape(b, loss, {}), b.getF32Type());
+    for (const Replacement &buffer : parts.buffers) {
+      dropped.set(buffer.result);
+      results.push_back({Role::Buffer, getName(buffer.argument).str(),
+                         getResultValue(function, buffer.result)});
+    }
+    results.push_back({Role::Metric, "loss", loss});
+    for (const Update &update : parts.updates) {
+      dropped.set(update.parameter.result);
+      for (const Replacement &state : update.states)
+        dropped.set(state.result);
+      results.push_back({Role::Gradient,
+                         getName(update.parameter.argument).str(),
+                         update.gradient});
+    }
+    if (parts.step)
+      dropped.set(parts.step->result);
+    function.front().getTerminator()->eraseOperands(dropped);
+    (void)function.eraseResults(dropped);
+    mlir::binade::addResults(function, results);
+  }
+
+  /// Arguments get their roles and stand in the order of these.
+  void moveArguments() {
+    llvm::BitVector dropped(function.getNumArguments());
+    SmallVector<BlockArgument> parameters, buffers;
+    for (const Update &update : parts.updates) {
+      parameters.push_back(update.parameter.argument);
+      for (const Replacement &state : update.states)
+        dropped.set(state.argument.getArgNumber());
+    }
+    for (const Replacement &buffer : parts.buffers)
+      buffers.push_back(buffer.argument);
+    // What is kept in a file and not updated stays as it is.
+    for (const Port &port : getArguments(function, Role::Parameter))
+      if (BlockArgument argument = function.getArgument(port.index);
+          !llvm::is_contained(parameters, argument) &&
+          !llvm::is_contained(buffers, argument) && !dropped.test(port.index))
+        buffers.push_back(argument);
+    if (parts.step)
+      dropped.set(parts.step->argument.getArgNumber());
+    // What computed updates reads arguments that are about to go.
+    eraseDead();
+    move(Role::Parameter, parameters, dropped);
+    move(Role::Buffer, buffers, dropped);
+    (void)function.eraseArguments(dropped);
+    for (auto [index, rule] : llvm::enumerate(given))
+      function.setArgAttr(index, kOptimizerAttr,
+                          FlatSymbolRefAttr::get(rule.getSymNameAttr()));
+  }
+
+  void move(Role role, ArrayRef<BlockArgument> arguments,
+            llvm::BitVector &dropped) {
+    SmallVector<NewArgument> moved;
+    for (BlockArgument argument : arguments) {
+      unsigned index = argument.getArgNumber();
+      moved.push_back({getName(argument).str(), argument.getType(),
+                       argument.getLoc(),
+                       function.getArgAttr(index, kInitAttr)});
+    }
+    unsigned before = function.getNumArguments();
+    SmallVector<Value> values = addArguments(function, role, moved);
+    if (values.empty())
+      return;
+    unsigned first = cast<BlockArgument>(values.front()).getArgNumber();
+    llvm::BitVector shifted(before + values.size());
+    for (unsigned index : dropped.set_bits())
+      shifted.set(index < first ? index : index + values.size());
+    dropped = shifted;
+    for (auto [argument, value] : llvm::zip(arguments, values)) {
+      dropped.set(argument.getArgNumber());
+      Value(argument).replaceAllUsesWith(value);
+    }
+  }
+
+  void eraseDead() {
+    for (Operation &op :
+         llvm::make_early_inc_range(llvm::reverse(function.front())))
+      if (isOpTriviallyDead(&op))
+        op.erase();
+  }
+
+  /// What gradients depend on, and neither the loss nor a buffer does, is the
+  /// backward part, and so is what depends on that. It stands behind the rest.
+  void markBackward() {
+    SmallVector<Value> forward, gradients;
+    for (Role role : {Role::Metric, Role::Buffer})
+      for (const Port &port : getResults(function, role))
+        forward.push_back(getResultValue(function, port.index));
+    for (const Port &port : getResults(function, Role::Gradient))
+      gradients.push_back(getResultValue(function, port.index));
+    DenseSet<Value> before = getCone(forward), cone = getCone(gradients);
+    DenseSet<Value> backward;
+    SmallVector<Operation *> marked;
+    for (Operation &op : function.front().without_terminator()) {
+      if (op.hasTrait<OpTrait::ConstantLike>() ||
+          llvm::any_of(op.getResults(),
+                       [&](Value y) { return before.contains(y); }))
+        continue;
+      auto isIn = [&](const DenseSet<Value> &set) {
+        return [&](Value x) { return set.contains(x); };
+      };
+      if (llvm::none_of(op.getResults(), isIn(cone)) &&
+          llvm::none_of(op.getOperands(), isIn(backward)))
+        continue;
+      setPhase(&op, Phase::Backward);
+      backward.insert_range(op.getResults());
+      marked.push_back(&op);
+    }
+    for (Operation *op : marked)
+      op->moveBefore(function.front().getTerminator());
+  }
+
+  /// Multiplies by the seed what it may enter at, so that a loss scale does.
+  void plantSeed() {
+    std::optional<SmallVector<Value>> values = findSeed(function);
+    if (!values)
+      return;
+    for (Value value : *values) {
+      ImplicitLocOpBuilder b(value.getLoc(), function.getContext());
+      b.setInsertionPointAfterValue(value);
+      Operation *next = &*b.getInsertionPoint();
+      auto type = cast<RankedTensorType>(value.getType());
+      Value seed = GradientSeedOp::create(
+          b, RankedTensorType::get({}, b.getF32Type()), Value());
+      Value all = buildBroadcast(b, buildCast(b, seed, type.getElementType()),
+                                 {}, type.getShape());
+      auto product = MulOp::create(b, value, all);
+      value.replaceAllUsesExcept(product, product);
+      for (Operation *op = value.getDefiningOp()->getNextNode(); op != next;
+           op = op->getNextNode())
+        setPhase(op, Phase::Backward);
+    }
+  }
+
+  func::FuncOp function;
+  const StepParts &parts;
+  ModuleOp module;
+  SmallVector<OptimizerOp> given;
+};
+
+struct RecoverStepPass : impl::RecoverStepPassBase<RecoverStepPass> {
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<arith::ArithDialect, math::MathDialect>();
+  }
+
+  void runOnOperation() override {
+    auto function = getOperation().lookupSymbol<func::FuncOp>(kForwardName);
+    if (!function)
+      return;
+    if (std::optional<StepParts> parts = findStep(function))
+      StepRecovery(function, *parts).run();
+  }
+};
+} // namespace
+} // namespace mlir::binade

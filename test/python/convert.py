@@ -1,0 +1,82 @@
+"""Graphs for the tests of `binade convert`, and how they are converted and run."""
+
+import subprocess
+
+import numpy as np
+import onnx
+import onnx.parser
+import onnxruntime as ort
+from onnx.reference import ReferenceEvaluator
+from reference import BUILD
+
+BINADE = BUILD / "bin" / "binade"
+HEADER = '<ir_version: 10, opset_import: ["" : 20]>\n'
+
+
+def parse(text):
+    """A model in ONNX's own notation."""
+    return onnx.parser.parse_model(HEADER + text)
+
+
+def convert(model, folder, policy, *options, code=0, **save):
+    """The converted model without what lies beside it, and what was printed."""
+    source, target = folder / "in.onnx", folder / "out.onnx"
+    onnx.save(model, source, **save)
+    command = [BINADE, "convert", source, "--policy", policy, "-o", target, *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == code, done.stderr
+    if code:
+        assert not target.exists()
+        return None, done.stderr
+    onnx.checker.check_model(target, full_check=True)
+    return onnx.load(target, load_external_data=False), done.stdout
+
+
+def run(path, feeds):
+    """Outputs by name, of onnxruntime without its own optimisations."""
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(None, feeds)))
+
+
+def evaluate(path, feeds):
+    """The same by ONNX's reference, which rounds to f16 and bf16 wherever the graph does:
+    onnxruntime's CPU computes in f32 between the casts that it can drop."""
+    model = onnx.load(path)
+    names = [output.name for output in model.graph.output]
+    return dict(zip(names, ReferenceEvaluator(model).run(None, feeds)))
+
+
+def run_both(folder, feeds):
+    """What the original and its conversion give."""
+    return run(folder / "in.onnx", feeds), evaluate(folder / "out.onnx", feeds)
+
+
+def strip(model):
+    """The graph without what Binade says about it."""
+    graph = onnx.GraphProto()
+    graph.CopyFrom(model.graph)
+    for node in graph.node:
+        del node.metadata_props[:]
+    return graph
+
+
+def find_types(model):
+    """Element types of values, as ONNX infers them."""
+    inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True).graph
+    types = {tensor.name: tensor.data_type for tensor in inferred.initializer}
+    for value in [*inferred.value_info, *inferred.input, *inferred.output]:
+        types[value.name] = value.type.tensor_type.elem_type
+    return types
+
+
+def draw(*shape, scale=1.0, seed=0):
+    return (scale * np.random.default_rng(seed).standard_normal(shape)).astype("f4")
+
+
+def add_tensor(model, name, array):
+    model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    return model

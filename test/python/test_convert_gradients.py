@@ -1,0 +1,136 @@
+"""Gradients in f16 are scaled inside of a converted graph, and leave it unscaled."""
+
+import numpy as np
+import onnx
+import pytest
+from convert import (
+    add_tensor,
+    convert,
+    draw,
+    evaluate,
+    find_types,
+    parse,
+    run,
+    run_both,
+)
+from onnx import TensorProto
+
+# Two layers, a mean of squares, and its gradients; `tiny` makes them smaller than f16
+# holds.
+GRADIENTS = """
+g (float[8, 6] x, float[6, 5] u, float[5, 4] w) => (float loss, float[6, 5] du, float[5, 4] dw) {
+  h = MatMul(x, u)
+  a = Tanh(h)
+  y = MatMul(a, w)
+  s = Mul(y, tiny)
+  q = Mul(s, s)
+  loss = ReduceSum <keepdims = 0> (q)
+  two = Mul(s, twice)
+  ds = Mul(two, tiny)
+  at = Transpose <perm = [1, 0]> (a)
+  dw = MatMul(at, ds)
+  wt = Transpose <perm = [1, 0]> (w)
+  da = MatMul(ds, wt)
+  aa = Mul(a, a)
+  slope = Sub(one, aa)
+  dh = Mul(da, slope)
+  xt = Transpose <perm = [1, 0]> (x)
+  du = MatMul(xt, dh)
+}"""
+FEEDS = {
+    "x": draw(8, 6), "u": draw(6, 5, scale=0.4, seed=1), "w": draw(5, 4, seed=2)
+}  # fmt: skip
+
+
+def make(tiny=1e-4, text=GRADIENTS):
+    model = parse(text)
+    for name, value in {"tiny": tiny, "twice": 2.0, "one": 1.0}.items():
+        add_tensor(model, name, np.array(value, "f4"))
+    return model
+
+
+def measure(exact, narrow, name):
+    return np.linalg.norm(narrow[name] - exact[name]) / np.linalg.norm(exact[name])
+
+
+def test_small_gradients_survive(tmp_path):
+    model, text = convert(make(), tmp_path, "fp16-amp")
+    assert "nodes compute gradients times 65536" in text
+    exact, narrow = run_both(tmp_path, FEEDS)
+    for name in ("du", "dw"):
+        assert measure(exact, narrow, name) < 4 * 2.0**-11
+    types = find_types(model)
+    assert types["du"] == types["dw"] == TensorProto.FLOAT
+    assert types["da"] == TensorProto.FLOAT16
+    # Inputs and outputs are those of the original.
+    assert [value.name for value in model.graph.input] == ["x", "u", "w"]
+    assert [value.name for value in model.graph.output] == ["loss", "du", "dw"]
+    # Without a scale they are lost: this is what it is for.
+    convert(make(), tmp_path, "fp16-amp", "--loss-scale", "1")
+    exact, narrow = run_both(tmp_path, FEEDS)
+    assert measure(exact, narrow, "du") > 0.05
+
+
+def test_formats_with_range_need_no_scale(tmp_path):
+    model, text = convert(make(), tmp_path, "bf16-amp")
+    assert "gradients" not in text
+    assert not [node for node in model.graph.node if "scale" in node.output[0]]
+
+
+def test_an_optimizer_reads_gradients_without_scale(tmp_path):
+    """It is f32, and its numbers are those of the unscaled gradient."""
+    text = GRADIENTS.replace("float[5, 4] dw) {", "float[5, 4] dw, float[6, 5] v) {")
+    text = text.replace("du = MatMul(xt, dh)", "du = MatMul(xt, dh)\n v = Mul(du, du)")
+    model, _ = convert(make(0.01, text), tmp_path, "fp16-amp")
+    exact, narrow = run_both(tmp_path, FEEDS)
+    assert measure(exact, narrow, "v") < 10 * 2.0**-11
+    square = next(node for node in model.graph.node if node.output[0] == "v")
+    assert list(square.input) == ["du", "du"]
+
+
+def run_dynamic(folder, scale, counter):
+    feeds = {
+        **FEEDS,
+        "loss_scale": np.array(scale, "f4"),
+        "growth_counter": np.array(counter, "i8"),
+    }
+    out = evaluate(folder / "out.onnx", feeds)
+    return out, [
+        out[name].item() for name in ("found_inf", "new.loss_scale", "new.growth_counter")
+    ]  # fmt: skip
+
+
+def test_a_scale_from_outside(tmp_path):
+    _, text = convert(make(1e-2), tmp_path, "fp16-amp", "--dynamic-scale")
+    assert "inputs loss_scale and growth_counter" in text
+    exact = run(tmp_path / "in.onnx", FEEDS)
+    for scale in (2.0**4, 2.0**12):
+        out, state = run_dynamic(tmp_path, scale, 7)
+        assert measure(exact, out, "du") < 4 * 2.0**-11
+        assert state == [False, scale, 8]
+    # The numbers of the policy: grows after 2000 good steps.
+    _, state = run_dynamic(tmp_path, 2.0**12, 1999)
+    assert state == [False, 2.0**13, 0]
+    # Too large: the caller sees it, and the next scale is half of this one.
+    out, state = run_dynamic(tmp_path, 2.0**40, 1999)
+    assert state == [True, 2.0**39, 0]
+    assert not np.isfinite(out["dw"]).all()
+
+
+@pytest.mark.parametrize("name", ["cost", "loss"])
+def test_which_output_is_the_loss(tmp_path, name):
+    text = GRADIENTS.replace("loss", name)
+    options = ["--loss-output", name] if name != "loss" else []
+    _, printed = convert(make(text=text), tmp_path, "fp16-amp", *options)
+    assert "times 65536" in printed
+    _, printed = convert(make(text=text), tmp_path, "fp16-amp", "--loss-output", "none")
+    assert "times" not in printed
+
+
+def test_dynamic_scale_needs_gradients(tmp_path):
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 20]>'
+        "g (float[2, 2] x) => (float[2, 2] y) { y = MatMul(x, x) }"
+    )
+    _, text = convert(model, tmp_path, "fp16-amp", "--dynamic-scale", code=3)
+    assert "has no gradients in f16 to scale" in text

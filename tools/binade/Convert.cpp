@@ -1,0 +1,169 @@
+//===- Convert.cpp - binade convert ---------------------------------------===//
+
+#include "Commands.h"
+#include "Diagnostics.h"
+#include "Options.h"
+#include "binade/CommandLine/CommandLine.h"
+#include "binade/Pipelines/ConvertOnnx.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringSwitch.h"
+#include <cmath>
+#include <iostream>
+
+using namespace mlir;
+using namespace mlir::binade;
+using ::binade::ExitCode;
+using ::binade::printable;
+using ::binade::quote;
+using ::binade::Result;
+using ::binade::Severity;
+
+namespace {
+struct ConvertCommand {
+  std::string model, out;
+  std::vector<std::string> dims, ports;
+  OnnxConversion conversion;
+  ::binade::DiagnosticFormat format = ::binade::DiagnosticFormat::Text;
+
+  int execute();
+  Result<void> complete(MLIRContext &context);
+  void print(const OnnxConversionReport &report) const;
+};
+} // namespace
+
+/// Takes apart what options say.
+Result<void> ConvertCommand::complete(MLIRContext &context) {
+  if (auto known = checkPolicyName(conversion.policy); !known)
+    return known;
+  Builder b(&context);
+  for (llvm::StringRef text : ports) {
+    auto [glob, type] = text.rsplit('=');
+    auto format = llvm::StringSwitch<FloatType>(type)
+                      .Case("f32", b.getF32Type())
+                      .Case("f16", b.getF16Type())
+                      .Case("bf16", b.getBF16Type())
+                      .Default({});
+    if (glob.empty() || !format)
+      return usageError("--io-types expects GLOB=f32, f16 or bf16, got " +
+                        quote(text.str()));
+    conversion.ports.push_back({glob.str(), format});
+  }
+  if (conversion.scale) {
+    int exponent;
+    if (std::frexp(*conversion.scale, &exponent) != 0.5)
+      return usageError("--loss-scale expects a power of two, got " +
+                        std::to_string(*conversion.scale));
+  }
+  return parseDims(dims, conversion.import);
+}
+
+/// What was done, and what could not be.
+void ConvertCommand::print(const OnnxConversionReport &report) const {
+  const ConvertReport &written = report.written;
+  std::cout << printable(out) << ": " << written.nodes << " nodes, "
+            << written.narrow << " of them narrow, " << written.casts
+            << " casts added";
+  if (written.tensors)
+    std::cout << ", " << written.tensors << " tensors stored narrow";
+  std::cout << "\n";
+  if (written.scaled && conversion.hasDynamicScale)
+    std::cout << written.scaled
+              << " nodes compute scaled gradients: inputs loss_scale and "
+                 "growth_counter, outputs found_inf and new values of both\n";
+  else if (written.scaled)
+    std::cout << written.scaled << " nodes compute gradients times "
+              << written.scale << "\n";
+  if (!written.data.empty())
+    std::cout << "weights beside it: " << printable(written.data) << "\n";
+  for (const std::string &limit : written.limits)
+    std::cout << "not as decided: " << printable(limit) << "\n";
+  if (!report.leftOut.everything.empty()) {
+    std::cout << "left as it is: " << printable(report.leftOut.everything)
+              << "\n";
+    return;
+  }
+  for (const LeftOut::Node &node : report.leftOut.nodes)
+    if (!node.reason.empty())
+      std::cout << "left in f32: node " << quote(node.name) << ": "
+                << printable(node.reason) << "\n";
+}
+
+int ConvertCommand::execute() {
+  MLIRContext context;
+  Diagnostics diagnostics(context, printable(model), format);
+  if (Result<void> done = complete(context); !done)
+    return diagnostics.fail(done.error());
+  OnnxConversionReport report;
+  if (failed(convertOnnx(model, conversion, out, &context, report)))
+    return report.written.exitCode;
+  print(report);
+  return ExitCode::Ok;
+}
+
+void addConvert(CLI::App &app, Run &run) {
+  CLI::App *command = ::binade::addCommand(
+      app, "convert", "Give an ONNX file the formats of a policy");
+  command->footer(
+      "The graph stays: nodes, names and order, inputs and outputs. Casts "
+      "stand "
+      "where\nformats meet, and weights that only narrow nodes read are stored "
+      "narrow. What\nBinade does not know stays in f32, and is listed.\n"
+      "Examples:\n"
+      "  binade convert model.onnx --policy bf16-amp -o narrow.onnx\n"
+      "  binade convert grads.onnx --policy fp16-amp --loss-scale 1024 \\\n"
+      "      -o narrow.onnx\n"
+      "  binade convert model.onnx --policy fp16-amp --io-types '*=f16' \\\n"
+      "      -o narrow.onnx");
+  auto self = std::make_shared<ConvertCommand>();
+  OnnxConversion &conversion = self->conversion;
+  command->add_option("model", self->model, "ONNX file")
+      ->required()
+      ->type_name("MODEL.onnx");
+  command->add_option("-o,--output", self->out, "The ONNX file to write")
+      ->required()
+      ->type_name("FILE.onnx");
+  command
+      ->add_option("--policy", conversion.policy,
+                   "Precision policy: a name of 'binade list policies' or a "
+                   ".yaml file")
+      ->type_name("POLICY")
+      ->required();
+  command
+      ->add_option("--ranges", conversion.ranges,
+                   "Ranges that 'binade train --record' wrote: values that a "
+                   "narrow format does not hold are kept wide")
+      ->type_name("FILE.json");
+  command
+      ->add_option("--io-types", self->ports,
+                   "Format of the inputs and outputs in f32 whose names match: "
+                   "f32, f16 or bf16")
+      ->type_name("GLOB=FORMAT")
+      ->allow_extra_args(false);
+  auto *scale =
+      command
+          ->add_option("--loss-scale", conversion.scale,
+                       "Power of two by which gradients in f16 are multiplied "
+                       "inside of the graph; the policy's where absent")
+          ->type_name("SCALE")
+          ->check(::binade::number({0x1p-100, 0x1p100}));
+  command
+      ->add_flag("--dynamic-scale", conversion.hasDynamicScale,
+                 "Make the scale an input, and its next value an output")
+      ->excludes(scale);
+  command
+      ->add_option("--loss-output", conversion.import.lossOutput,
+                   "Output of the graph that is the loss; 'loss' where absent")
+      ->type_name("NAME");
+  command
+      ->add_option(
+          "--dim", self->dims,
+          "Value of a symbolic dimension, for deciding; the file keeps "
+          "it symbolic")
+      ->type_name("NAME=N")
+      ->allow_extra_args(false);
+  command->add_flag("--allow-links", conversion.import.allowHardLinks,
+                    "Accept weight files that have more than one name");
+  ::binade::addDiagnosticFormat(*command, self->format);
+  command->callback([&run, self] { run = [self] { return self->execute(); }; });
+}
