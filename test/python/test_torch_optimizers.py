@@ -5,7 +5,6 @@ Expected are PyTorch's own optimizers, and its training of the same module.
 
 import copy
 
-import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
