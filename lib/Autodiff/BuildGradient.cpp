@@ -1,13 +1,12 @@
 //===- BuildGradient.cpp - Reverse-mode differentiation of a graph --------===//
-// One forward walk finds what depends on parameters, one backward walk emits
-// adjoints, one pass over their operands inserts `save`.
+// Adjoints (`differentiate`), and a `save` for each forward value that they
+// read.
 //===----------------------------------------------------------------------===//
 
 #include "binade/Autodiff/Passes.h"
-#include "binade/IR/AddPorts.h"
-#include "binade/IR/Build.h"
+#include "binade/IR/Differentiate.h"
 #include "binade/IR/Exported.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/MapVector.h"
 
 namespace mlir::binade {
 #define GEN_PASS_DEF_BUILDGRADIENTPASS
@@ -35,127 +34,6 @@ void saveForwardValues(func::FuncOp function) {
   }
 }
 
-/// Marks every op that is inserted while it listens as part of a phase.
-struct PhaseMarker : OpBuilder::Listener {
-  explicit PhaseMarker(Phase phase) : phase(phase) {}
-  void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
-    if (!op->hasTrait<OpTrait::ConstantLike>())
-      setPhase(op, phase);
-  }
-  Phase phase;
-};
-
-class Differentiator {
-public:
-  Differentiator(func::FuncOp function, unsigned loss)
-      : function(function), body(function.front()), loss(loss),
-        marker(Phase::Backward), b(function.getLoc(), function.getContext()) {
-    b.setListener(&marker);
-    b.setInsertionPoint(body.getTerminator());
-  }
-
-  LogicalResult run() {
-    SmallVector<Operation *> forward =
-        llvm::to_vector(llvm::make_pointer_range(body.without_terminator()));
-    findActive(forward);
-
-    Value seed = getResultValue(function, loss);
-    if (active.contains(seed)) {
-      b.setLoc(seed.getLoc());
-      Value one = GradientSeedOp::create(
-          b, RankedTensorType::get({}, b.getF32Type()), Value());
-      accumulate(seed, buildReshape(b, one, getShape(seed)));
-    }
-    for (Operation *op : llvm::reverse(forward))
-      if (failed(differentiate(op)))
-        return failure();
-    addGradients();
-    eraseDead(forward.size());
-    return success();
-  }
-
-private:
-  static ArrayRef<int64_t> getShape(Value value) {
-    return cast<RankedTensorType>(value.getType()).getShape();
-  }
-
-  /// Values that depend on a parameter.
-  void findActive(ArrayRef<Operation *> forward) {
-    for (const Port &port : getArguments(function, Role::Parameter))
-      active.insert(function.getArgument(port.index));
-    for (Operation *op : forward)
-      if (llvm::any_of(op->getOperands(),
-                       [&](Value x) { return active.contains(x); }))
-        active.insert_range(op->getResults());
-  }
-
-  void accumulate(Value value, Value gradient) {
-    Value &sum = cotangents[value];
-    sum = sum ? AddOp::create(b, sum, gradient).getResult() : gradient;
-  }
-
-  LogicalResult differentiate(Operation *op) {
-    SmallVector<Value> incoming;
-    for (Value result : op->getResults())
-      incoming.push_back(cotangents.lookup(result));
-    bool reached = llvm::any_of(incoming, [](Value v) { return v != nullptr; });
-    bool needed = llvm::any_of(op->getOperands(),
-                               [&](Value x) { return active.contains(x); });
-    if (!reached || !needed || op->hasTrait<NotDifferentiable>())
-      return success();
-    auto differentiable = dyn_cast<DifferentiableOpInterface>(op);
-    if (!differentiable)
-      return op->emitError("the loss depends on parameters through '")
-             << op->getName() << "', which has no derivative";
-    for (auto [index, cotangent] : llvm::enumerate(incoming))
-      if (index > 0 && cotangent)
-        return op->emitError("the loss depends on parameters through result ")
-               << index << " of '" << op->getName()
-               << "', which has no derivative";
-    b.setLoc(op->getLoc());
-    SmallVector<Value> outgoing = differentiable.buildAdjoint(b, incoming);
-    for (auto [operand, gradient] :
-         llvm::zip_equal(op->getOperands(), outgoing))
-      if (gradient && active.contains(operand))
-        accumulate(operand, gradient);
-    return success();
-  }
-
-  void addGradients() {
-    SmallVector<NewResult> gradients;
-    for (const Port &port : getArguments(function, Role::Parameter)) {
-      Value parameter = function.getArgument(port.index);
-      Value gradient = cotangents.lookup(parameter);
-      if (!gradient) {
-        emitWarning(parameter.getLoc(),
-                    "the loss does not depend on parameter '")
-            << port.name << "'; its gradient is zero";
-        b.setLoc(parameter.getLoc());
-        gradient = buildSplat(b, parameter.getType(), 0.0);
-      }
-      gradients.push_back({Role::Gradient, port.name.str(), gradient});
-    }
-    addResults(function, gradients);
-  }
-
-  /// Adjoints emit gradients of all operands; nobody asked for some.
-  void eraseDead(size_t forwardOps) {
-    SmallVector<Operation *> emitted = llvm::to_vector(llvm::make_pointer_range(
-        llvm::drop_begin(body.without_terminator(), forwardOps)));
-    for (Operation *op : llvm::reverse(emitted))
-      if (isOpTriviallyDead(op))
-        op->erase();
-  }
-
-  func::FuncOp function;
-  Block &body;
-  unsigned loss;
-  PhaseMarker marker;
-  ImplicitLocOpBuilder b;
-  DenseSet<Value> active;
-  DenseMap<Value, Value> cotangents;
-};
-
 struct BuildGradientPass : impl::BuildGradientPassBase<BuildGradientPass> {
   void runOnOperation() override {
     // A graph that came with its gradients.
@@ -181,7 +59,7 @@ struct BuildGradientPass : impl::BuildGradientPassBase<BuildGradientPass> {
       function.emitError("loss has type ") << type << ", expected one element";
       return signalPassFailure();
     }
-    if (failed(Differentiator(function, loss->index).run()))
+    if (failed(differentiate(function, loss->index)))
       return signalPassFailure();
     saveForwardValues(function);
     function.setName(kGradientName);

@@ -159,11 +159,15 @@ static FloatLanes decodeHalf(IntLanes code) {
   return number.resize(32);
 }
 
+bool LaneCodec::divides() const {
+  return !format.getExpand() && !multiplies(format);
+}
+
 LaneCodec::Shared LaneCodec::prepareEncoding(const Factors &factors,
                                              bool isMeasured) const {
   if (factors.power)
     return prepareExpansion(factors);
-  if (isMeasured && !multiplies(format))
+  if (isMeasured && divides())
     return prepareDivisor(factors.factor);
   return {factors.factor};
 }
@@ -185,7 +189,7 @@ IntLanes LaneCodec::encode(FloatLanes x, ArrayRef<FloatLanes> shared,
     x = expandRange(x, shared);
   else if (shared.size() == kQuotientNumbers)
     x = divideBy(x, shared);
-  else
+  else if (!shared.empty())
     x = multiplies(format) ? x * shared[0] : x / shared[0];
   if (CodeBookAttr book = format.getBook())
     return random ? findCodeRandomly(x, book, lookup, *random)

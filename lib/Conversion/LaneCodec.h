@@ -34,12 +34,15 @@ public:
   /// What `encode` takes, from `factors` but for `scale`. With `isMeasured`
   /// they follow from the very elements, of which none is far beyond them.
   Shared prepareEncoding(const Factors &factors, bool isMeasured) const;
+  /// Whether `encode` divides by a factor that is no power.
+  bool divides() const;
   /// As many it is with `isMeasured`.
   unsigned countEncodingNumbers() const;
   /// What `decode` takes, from `factors` but for `factor`.
   Shared prepareDecoding(const Factors &factors) const;
 
-  /// `random`, uniform in [0, 1), where the format is stochastic.
+  /// Without `shared`, `x` is divided already. `random`, uniform in [0, 1),
+  /// where the format is stochastic.
   IntLanes encode(FloatLanes x, ArrayRef<FloatLanes> shared, bool saturate,
                   Lookup lookup, std::optional<FloatLanes> random = {}) const;
   FloatLanes decode(IntLanes code, ArrayRef<FloatLanes> shared,

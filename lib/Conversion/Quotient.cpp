@@ -1,6 +1,8 @@
 //===- Quotient.cpp - many numbers divided by one -------------------------===//
 
 #include "Quotient.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include <cmath>
 
 using namespace mlir;
@@ -22,4 +24,52 @@ FloatLanes mlir::binade::divideBy(FloatLanes x, ArrayRef<FloatLanes> divisor) {
   FloatLanes quotient = opposite * inverse;
   FloatLanes excess = fma(own, quotient, opposite);
   return fma(excess, inverse, quotient);
+}
+
+BoolLanes mlir::binade::isDivisor(FloatLanes number) {
+  constexpr uint64_t kLeastNormal = 0x00800000, kNormals = 0x7f000000;
+  IntLanes above = number.bits() - kLeastNormal;
+  return above.compare(arith::CmpIPredicate::ult, above.constant(kNormals));
+}
+
+static SmallVector<Value> getLanes(ImplicitLocOpBuilder &b, Value x) {
+  auto type = dyn_cast<VectorType>(x.getType());
+  if (!type)
+    return {x};
+  SmallVector<Value> lanes;
+  for (int64_t lane = 0; lane < type.getNumElements(); ++lane)
+    lanes.push_back(vector::ExtractOp::create(b, x, lane));
+  return lanes;
+}
+
+/// 0 times a number that is not finite is NaN.
+static BoolLanes isFinite(ImplicitLocOpBuilder &b, Value x) {
+  Value zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0.0f)),
+        sum = zero;
+  for (Value lane : getLanes(b, x))
+    sum = math::FmaOp::create(b, lane, zero, sum);
+  return FloatLanes(b, sum) == 0.0;
+}
+
+FloatLanes mlir::binade::divideElsewhere(FloatLanes x, FloatLanes divisor,
+                                         FloatLanes quotient,
+                                         BoolLanes isDivisor) {
+  ImplicitLocOpBuilder &b = *x.builder;
+  Type type = x.value.getType();
+  BoolLanes holds = isDivisor & isFinite(b, quotient.value);
+  auto branch =
+      scf::IfOp::create(b, type, holds.value, /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToEnd(branch.thenBlock());
+  scf::YieldOp::create(b, quotient.value);
+  b.setInsertionPointToEnd(branch.elseBlock());
+  // One by one: LLVM would rather do a single operation always than branch.
+  SmallVector<Value> divided;
+  for (Value lane : getLanes(b, x.value))
+    divided.push_back(arith::DivFOp::create(b, lane, divisor.value));
+  Value all = divided.front();
+  if (auto vector = dyn_cast<VectorType>(type))
+    all = vector::FromElementsOp::create(b, vector, divided);
+  scf::YieldOp::create(b, all);
+  return {b, branch.getResult(0)};
 }

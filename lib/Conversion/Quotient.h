@@ -3,7 +3,8 @@
 // A division takes a processor as long as ten other operations. Where many
 // numbers have one divisor, its reciprocal is found once, and each quotient is
 // a product that is put right (Markstein, 1990): the quotient of IEEE 754, bit
-// by bit.
+// by bit. One that is subnormal may differ in its last bit; it is 0 for the
+// same numbers, and no code tells it from 0.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,9 +21,18 @@ inline constexpr unsigned kQuotientNumbers = 3;
 /// What `divideBy` takes of an f32 that is not negative, and normal or NaN.
 SmallVector<FloatLanes, 4> prepareDivisor(FloatLanes divisor);
 
-/// x / divisor for |x| up to 2^9 times the divisor. A quotient that is
-/// subnormal may differ in its last bit, but is 0 for the same x.
+/// x / divisor for |x| up to 2^16 times the divisor. Of a larger x it is that
+/// or, where a step overflows, not finite.
 FloatLanes divideBy(FloatLanes x, ArrayRef<FloatLanes> divisor);
+
+/// Whether `prepareDivisor` takes a number, which is no vector.
+BoolLanes isDivisor(FloatLanes number);
+
+/// x / divisor for all numbers. `quotient` is what `divideBy` says, and
+/// `isDivisor` whether that may be relied on; only where not, or where it is
+/// not finite, there is a division.
+FloatLanes divideElsewhere(FloatLanes x, FloatLanes divisor,
+                           FloatLanes quotient, BoolLanes isDivisor);
 
 } // namespace mlir::binade
 

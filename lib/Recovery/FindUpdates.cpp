@@ -31,6 +31,7 @@ public:
         forward(getCone(getResultValue(function, loss))) {}
 
   StepParts find();
+  SmallVector<Replacement> findBuffers();
 
 private:
   void pair();
@@ -253,6 +254,19 @@ StepParts StepFinder::find() {
   if (!leavesNothingBehind(parts))
     parts.updates.clear();
   return parts;
+}
+
+SmallVector<Replacement> StepFinder::findBuffers() {
+  pair();
+  llvm::erase_if(pairs, [&](const Replacement &pair) {
+    return forward.contains(pair.argument);
+  });
+  return pairs;
+}
+
+SmallVector<Replacement> mlir::binade::findBuffers(func::FuncOp function,
+                                                   unsigned loss) {
+  return StepFinder(function, loss).findBuffers();
 }
 
 std::optional<StepParts> mlir::binade::findStep(func::FuncOp function) {

@@ -35,6 +35,9 @@ struct StepParts {
 /// two have as many.
 std::optional<StepParts> findStep(func::FuncOp function);
 
+/// The arguments that results replace and result `loss` does not depend on.
+SmallVector<Replacement> findBuffers(func::FuncOp function, unsigned loss);
+
 /// Whether `value` is computed from constants of one number and `step` (which
 /// may be null) alone.
 bool isKnown(Value value, Value step);

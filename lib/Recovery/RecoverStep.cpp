@@ -1,6 +1,7 @@
 //===- RecoverStep.cpp - Tell apart the parts of a training step ----------===//
 
 #include "Dataflow.h"
+#include "FindGradients.h"
 #include "FindSeed.h"
 #include "WriteRule.h"
 #include "binade/IR/AddPorts.h"
@@ -9,6 +10,7 @@
 #include "binade/Recovery/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 namespace mlir::binade {
@@ -22,20 +24,29 @@ public:
       : function(function), parts(parts),
         module(function->getParentOfType<ModuleOp>()) {}
 
-  /// Changes nothing where an update turns out to be none.
-  void run() {
+  /// Writes the rules of the updates; false, and none are written, where one
+  /// turns out to be no update.
+  bool writeRules() {
     RuleWriter rules(module);
     for (const Update &update : parts.updates) {
       given.push_back(rules.write(function, parts, update));
-      if (!given.back())
-        return rules.erase();
+      if (!given.back()) {
+        rules.erase();
+        return false;
+      }
     }
+    return true;
+  }
+
+  /// Makes a `@gradient` of the function; whether all gradients follow from one
+  /// seed.
+  bool run() {
     addResults();
     moveArguments();
     markBackward();
     eraseDead();
-    plantSeed();
     function.setName(kGradientName);
+    return plantSeed();
   }
 
 private:
@@ -166,10 +177,12 @@ private:
   }
 
   /// Multiplies by the seed what it may enter at, so that a loss scale does.
-  void plantSeed() {
+  bool plantSeed() {
     std::optional<SmallVector<Value>> values = findSeed(function);
     if (!values)
-      return;
+      return false;
+    bool isShared =
+        llvm::any_of(*values, [&](Value x) { return leadsToAll(x); });
     for (Value value : *values) {
       ImplicitLocOpBuilder b(value.getLoc(), function.getContext());
       b.setInsertionPointAfterValue(value);
@@ -185,6 +198,16 @@ private:
            op = op->getNextNode())
         setPhase(op, Phase::Backward);
     }
+    return isShared;
+  }
+
+  /// Whether all gradients are computed from `seed`.
+  bool leadsToAll(Value seed) {
+    return llvm::all_of(
+        getResults(function, Role::Gradient), [&](const Port &port) {
+          Value gradient = getResultValue(function, port.index);
+          return gradient != seed && getCone(gradient).contains(seed);
+        });
   }
 
   func::FuncOp function;
@@ -202,8 +225,39 @@ struct RecoverStepPass : impl::RecoverStepPassBase<RecoverStepPass> {
     auto function = getOperation().lookupSymbol<func::FuncOp>(kForwardName);
     if (!function)
       return;
-    if (std::optional<StepParts> parts = findStep(function))
-      StepRecovery(function, *parts).run();
+    if (std::optional<StepParts> parts = findStep(function)) {
+      StepRecovery recovery(function, *parts);
+      if (recovery.writeRules()) {
+        recovery.run();
+        return;
+      }
+    }
+    recoverGradients(function);
+  }
+
+  /// What is not linear in a seed is no gradient: a copy is tried.
+  void recoverGradients(func::FuncOp function) {
+    std::optional<StepParts> parts = findGradients(function);
+    if (!parts)
+      return;
+    IRMapping map;
+    OpBuilder b(function);
+    auto copy = cast<func::FuncOp>(b.clone(*function, map));
+    for (Replacement *one : listReplacements(*parts))
+      one->argument = cast<BlockArgument>(map.lookup(Value(one->argument)));
+    for (Update &update : parts->updates)
+      update.gradient = map.lookup(update.gradient);
+    bool isSeeded = StepRecovery(copy, *parts).run();
+    (isSeeded ? function : copy).erase();
+  }
+
+  static SmallVector<Replacement *> listReplacements(StepParts &parts) {
+    SmallVector<Replacement *> list;
+    for (Update &update : parts.updates)
+      list.push_back(&update.parameter);
+    for (Replacement &buffer : parts.buffers)
+      list.push_back(&buffer);
+    return list;
   }
 };
 } // namespace

@@ -4,7 +4,8 @@ A block fenced as ```console holds commands after `$ ` and what they print. A li
 `...` stands for any lines, `...` inside of a line for any text. All blocks of a page
 run in one empty directory, in order, with the built tools on PATH and the
 repository's root in BINADE_ROOT. Lines of a block fenced as ```file:NAME become the
-file NAME.
+file NAME. A block fenced as ```console needs:TOOL is run where the tool is on PATH, or in
+the CUDA Toolkit of BINADE_CUDA_ROOT.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import difflib
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -22,7 +24,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("BINADE_BUILD", ROOT / "build/release"))
 BUILT = BUILD / "python"  # With the extension, where that is built.
 PYTHON = BUILT if (BUILT / "binade").exists() else ROOT / "python"
-FENCE = re.compile(r"^```(console|file:\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(
+    r"^```(console(?: needs:\w+)?|file:\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL
+)
+CUDA = pathlib.Path(os.environ.get("BINADE_CUDA_ROOT", "/usr/local/cuda")) / "bin"
+PATH = f"{os.environ['PATH']}:{CUDA}"
 
 PAGES = sorted(
     page
@@ -66,7 +72,7 @@ def run(command: str, directory: pathlib.Path) -> str:
     tools = BUILD / "bin"
     environment = os.environ | {
         # `python3` is what runs the tests.
-        "PATH": f"{tools}:{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PATH": f"{tools}:{pathlib.Path(sys.executable).parent}:{PATH}",
         "BINADE_ROOT": str(ROOT),
         "PYTHONPATH": str(PYTHON),
         "NO_COLOR": "1",
@@ -97,6 +103,9 @@ def test_examples_print_what_the_page_says(
         if kind.startswith("file:"):
             (tmp_path / kind.removeprefix("file:")).write_text(block)
             continue
+        tool = kind.partition(" needs:")[2]
+        if tool and not shutil.which(tool, path=PATH):
+            continue
         for command, expected in commands(block):
             printed = run(command, tmp_path)
             if not pattern(expected).fullmatch(printed):
@@ -108,3 +117,19 @@ def test_examples_print_what_the_page_says(
                     lineterm="",
                 )
                 pytest.fail(f"$ {command}\n" + "\n".join(difference))
+
+
+NEEDED = sorted(
+    {
+        kind.partition(" needs:")[2]
+        for page in PAGES
+        for kind, _ in FENCE.findall(page.read_text())
+    }
+    - {""}
+)
+
+
+@pytest.mark.parametrize("tool", NEEDED)
+def test_no_block_is_left_out_for_want_of_a_tool(tool: str) -> None:
+    if not shutil.which(tool, path=PATH):
+        pytest.skip(f"no {tool}: blocks of the pages that need it are not run")

@@ -22,6 +22,8 @@ CHIPS = ["sm_80", "sm_89", "sm_90", "sm_100"]
 # Approximations, flushed subnormal numbers, memory of a thread, and calls.
 FORBIDDEN = re.compile(r"\.approx|\.ftz|\.local|\bcall\b")
 
+UPDATES = json.loads((DATA / "gpu-update-budgets.json").read_text())
+
 # Bytes that kernels are known to spill: these are to become fewer.
 SPILLS = {"abs_encode": 8}
 
@@ -44,11 +46,13 @@ def templates():
 def test_templates_hold_their_budgets(templates, tmp_path):
     budgets = json.loads((DATA / "gpu-budgets.json").read_text())
     entries = parse(templates)
+    for entry in entries:
+        entry.kernel += "_finish" if entry.symbol.endswith("_finish") else ""
     assert {entry.kernel for entry in entries} == set(budgets)
     check_instructions(entries)
     usage = assemble(templates, "sm_90", tmp_path) if find_ptxas() else {}
     columns = ["per_element", "divisions", "registers", "spills", "shared"]
-    print(f"\n{'':16}" + "".join(f"{name:>12}" for name in columns))
+    print(f"\n{'':20}" + "".join(f"{name:>12}" for name in columns))
     over = []
     for entry in entries:
         used = usage.get(entry.symbol)
@@ -61,7 +65,7 @@ def test_templates_hold_their_budgets(templates, tmp_path):
         if used:
             found |= {"registers": used.registers, "spills": used.spills + used.stack}
         print(
-            f"{entry.kernel:16}"
+            f"{entry.kernel:20}"
             + "".join(f"{found.get(name, '-'):>12}" for name in columns)
         )
         most = budgets[entry.kernel] | {"spills": 0}
@@ -70,6 +74,49 @@ def test_templates_hold_their_budgets(templates, tmp_path):
             for name, value in found.items()
             if value > most[name]
         ]
+    assert not over, over
+
+
+def test_templates_are_of_every_schedule():
+    source = (ROOT / "include/binade/IR/BinadeEnums.td").read_text()
+    cases = re.search(r"Binade_Schedule : (.*?)\]>;", source, re.DOTALL)[1]
+    schedules = set(re.findall(r'\d+, "(\w+)">', cases))
+    text = (DATA / "gpu-kernels.mlir").read_text()
+    found = set(re.findall(r"#binade\.schedule<(\w+)>", text))
+    # Updates are of many tensors; views and calls of libraries have no kernel of a group.
+    assert schedules - found == {"multi_tensor", "view", "library"}
+
+
+@pytest.mark.parametrize("policy", UPDATES)
+def test_updates_hold_their_budgets(policy, tmp_path):
+    """Of the whole kernel; the most that a kernel of the kind takes."""
+    found = {}
+    for name, text in read_kernels(policy).items():
+        kind = re.sub(r"_\d+$", "", name)
+        if kind not in UPDATES[policy]:
+            continue
+        (tmp_path / "kernel.mlir").write_text(text)
+        process = compile_ptx(tmp_path / "kernel.mlir")
+        assert process.returncode == 0, process.stderr
+        entries = parse(process.stdout)
+        check_instructions(entries)
+        usage = assemble(process.stdout, "sm_90", tmp_path) if find_ptxas() else {}
+        for entry in entries:
+            most = found.setdefault(kind, dict.fromkeys(UPDATES[policy][kind], 0))
+            used = usage.get(entry.symbol)
+            own = {"instructions": len(entry.instructions()), "shared": entry.shared}
+            if used:
+                own["registers"] = used.registers
+                assert used.spills + used.stack == 0, f"{name}: {used}"
+            found[kind] = most | {n: max(most[n], value) for n, value in own.items()}
+    print(f"\n{policy}: {found}")
+    assert set(found) == set(UPDATES[policy])
+    over = [
+        f"{kind} has {value} {what}, more than {UPDATES[policy][kind][what]}"
+        for kind, numbers in found.items()
+        for what, value in numbers.items()
+        if value > UPDATES[policy][kind][what]
+    ]
     assert not over, over
 
 

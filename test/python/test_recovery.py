@@ -161,3 +161,56 @@ def test_a_loss_scale_enters_the_backward_part(optimizer, tmp_path):
     assert float(other["loss_scale"]) == 1024
     for name in exported.pick(graphs.SHAPES):
         np.testing.assert_array_equal(one[name], other[name])
+
+
+def draw_gradients(seed):
+    """A joint graph without names, its inputs, and the gradients by parameter."""
+    model = graphs.make_gradients()
+    scrambled, old = graphs.scramble(model, seed)
+    new = {name: fresh for fresh, name in old.items()}
+    inputs = {new[name]: value for name, value in graphs.draw_inputs(model).items()}
+    outputs = graphs.run(scrambled, inputs)
+    expected = {new[name]: outputs[new[f"grad_{name}"]] for name in graphs.SHAPES}
+    return scrambled, inputs, expected, outputs[new["loss"]]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_gradients_belong_to_their_parameters(seed, tmp_path):
+    model, inputs, expected, loss = draw_gradients(seed)
+    module = lower(tmp_path, model, *PIPELINES[:2])
+    roles = get_roles(module, "gradient")
+    assert {n for n, role in roles.items() if role == "parameter"} == set(expected)
+    outputs = evaluate(tmp_path, module, inputs)
+    np.testing.assert_allclose(outputs["loss"], loss, rtol=1e-5)
+    for name, gradient in expected.items():
+        np.testing.assert_allclose(outputs[name], gradient, rtol=1e-4, atol=1e-5)
+
+
+def test_hand_written_gradients_are_those_of_torch():
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    model = graphs.make_gradients()
+    inputs = graphs.draw_inputs(model)
+    outputs = graphs.run(model, inputs)
+    given = {
+        name: torch.tensor(value, requires_grad=name in graphs.SHAPES)
+        for name, value in inputs.items()
+    }
+    hidden = torch.tanh(given["x"] @ given["w1"] + given["b1"])
+    result = hidden @ given["w2"] @ given["w3"] @ given["w4"]
+    torch.nn.functional.mse_loss(result, given["y"]).backward()
+    for name in graphs.SHAPES:
+        np.testing.assert_allclose(
+            outputs[f"grad_{name}"], given[name].grad, rtol=1e-4, atol=1e-5
+        )
+
+
+@pytest.mark.parametrize("what", ["Exp", "Add"])
+def test_what_is_no_gradient_is_an_output(what, tmp_path):
+    """Not linear in what the loss depends on, or twice the gradient."""
+    model = graphs.make_gradients()
+    last = next(n for n in model.graph.node if n.output[0] == "grad_w2")
+    last.output[0] = "other"
+    operands = ["other"] * (2 if what == "Add" else 1)
+    model.graph.node.append(onnx.helper.make_node(what, operands, ["grad_w2"]))
+    text = lower(tmp_path, model, *PIPELINES[:1])
+    assert "func.func @forward(" in text

@@ -11,7 +11,7 @@ import onnx
 import onnxruntime
 from onnx import parser
 
-SHAPES = {"w1": (4, 8), "b1": (8,), "w2": (8, 3), "w3": (3, 3)}
+SHAPES = {"w1": (4, 8), "b1": (8,), "w2": (8, 3), "w3": (3, 3), "w4": (3, 3)}
 
 FORWARD = """
   z = MatMul(x, w1)
@@ -19,14 +19,19 @@ FORWARD = """
   h = Tanh(zb)
   o = MatMul(h, w2)
   q = MatMul(o, w3)
-  d = Sub(q, y)
+  r = MatMul(q, w4)
+  d = Sub(r, y)
   e = Mul(d, d)
   loss = ReduceMean <keepdims = 0> (e)
 """
 
 BACKWARD = """
   mean_slope = Constant <value_float = 0.0416666679084301> ()
-  dq = Mul(d, mean_slope)
+  dr = Mul(d, mean_slope)
+  qt = Transpose <perm = [1, 0]> (q)
+  grad_w4 = MatMul(qt, dr)
+  w4t = Transpose <perm = [1, 0]> (w4)
+  dq = MatMul(dr, w4t)
   ot = Transpose <perm = [1, 0]> (o)
   grad_w3 = MatMul(ot, dq)
   w3t = Transpose <perm = [1, 0]> (w3)

@@ -27,6 +27,14 @@ def RecoverStepPass : Pass<"binade-recover-step", "::mlir::ModuleOp"> {
     What comes before the gradients and does not lead to the loss is the backward part.
     It stays as it is.
 
+    A graph without updates may still have gradients: results of the types of
+    arguments that do not lead to the loss. Binade's own gradients are evaluated at a
+    random point to tell whether they are, and whose is whose; in a graph too large for
+    that it is the order.
+
+    Where the backward part is linear in values computed from the forward part, these are
+    multiplied by `binade.gradient_seed`: there a loss scale enters.
+
     A graph that is none of this is not touched.
 
     Example:

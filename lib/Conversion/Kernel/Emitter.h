@@ -285,7 +285,8 @@ private:
     Operation *before; ///< Where the scope's code ends for now.
     std::map<std::pair<void *, Offset>, Value> values;
     std::map<Offset, Value> numbers;
-    std::map<std::pair<void *, Offset>, SmallVector<Value>> decodings;
+    std::map<std::pair<void *, Offset>, SmallVector<Value>> decodings,
+        encodings;
   };
   struct Home {
     Value memory;
@@ -318,6 +319,11 @@ private:
   /// In f32, the element of a tensor of `shape` that is kept as `parts`.
   Element decode(QuantizedAttr format, ValueRange parts,
                  ArrayRef<int64_t> shape, const Offset &offset);
+  /// The same for elements that `op` encodes. A fourth and fifth number are the
+  /// divisor and whether it is one to rely on, of elements that may be far
+  /// beyond it.
+  std::pair<SmallVector<Value>, unsigned> pullEncoding(EncodeOp op,
+                                                       const Offset &place);
   Element computeEncode(EncodeOp op, const Offset &offset);
   Element computeChooseScale(ChooseScaleOp op, unsigned result,
                              const Offset &offset);

@@ -1,6 +1,7 @@
 //===- Quantization.cpp - codes and scales of elements --------------------===//
 
 #include "../LaneCodec.h"
+#include "../Quotient.h"
 #include "Emitter.h"
 #include "binade/IR/Build.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -163,38 +164,85 @@ Element Emitter::computeDequantize(DequantizeOp op, const Offset &offset) {
   return {narrow(y.value, type.getElementType()), y.depth};
 }
 
+/// Whether scales follow from the largest magnitudes of what `op` encodes.
+static bool isMeasured(EncodeOp op) {
+  auto look = [](Value value, auto isPassed) {
+    while (Operation *by = value.getDefiningOp()) {
+      if (!isPassed(by))
+        break;
+      value = by->getOperand(0);
+    }
+    return value;
+  };
+  auto isView = [](Operation *by) { return isa<ReshapeOp, CastOp>(by); };
+  auto chosen = op.getFactor().getDefiningOp<ChooseScaleOp>();
+  if (!chosen)
+    return false;
+  Value magnitudes = look(chosen.getAmax(), [&](Operation *by) {
+    return isView(by) || isa<ReduceMaxOp, GroupMaxOp>(by);
+  });
+  auto magnitude = magnitudes.getDefiningOp<AbsOp>();
+  return magnitude && look(magnitude.getX(), isView) == look(op.getX(), isView);
+}
+
+std::pair<SmallVector<Value>, unsigned>
+Emitter::pullEncoding(EncodeOp op, const Offset &place) {
+  std::pair key(op.getFactor().getAsOpaquePointer(), place);
+  for (unsigned where = scopes.size(); where-- > 0;)
+    if (auto found = scopes[where].encodings.find(key);
+        found != scopes[where].encodings.end())
+      return {found->second, where};
+  LaneCodec codec(op.getFormat());
+  Operands operands;
+  for (Value factor : op->getOperands().slice(1, op.getFormat().countFactors()))
+    operands.add(pull(factor, place));
+  At at(*this, operands.where);
+  LaneCodec::Shared factors;
+  for (Value value : operands.values)
+    factors.emplace_back(b, operands.hasVector ? spread(value) : value);
+  // A CPU divides as fast as it branches.
+  bool isKnown = isMeasured(op),
+       isGuarded = !isKnown && shape && !operands.hasVector && codec.divides();
+  SmallVector<Value> &known = scopes[operands.where].encodings[key];
+  for (FloatLanes number : codec.prepareEncoding(
+           LaneCodec::makeFactors(factors), isKnown || isGuarded))
+    known.push_back(number.value);
+  if (isGuarded)
+    known.append({factors[0].value, isDivisor(factors[0]).value});
+  return {known, operands.where};
+}
+
 Element Emitter::computeEncode(EncodeOp op, const Offset &offset) {
   QuantizedAttr format = op.getFormat();
   Offset place = findScale(format, getTensor(op.getX()).getShape(), offset);
   Operands operands;
   operands.add(pull(op.getX(), offset));
-  bool isRandom = format.getStochastic();
-  bool hasVector = false; // Among factors.
-  for (Value factor : op->getOperands().drop_front().drop_back(isRandom)) {
-    operands.add(pull(factor, place));
-    hasVector |= isa<VectorType>(operands.values.back().getType());
-  }
-  if (isRandom)
+  if (format.getStochastic())
     operands.add(pull(op.getRest().back(), offset));
+  auto [numbers, depth] = pullEncoding(op, place);
+  for (Value number : numbers)
+    operands.hasVector |= isa<VectorType>(number.getType());
+  operands.where = std::max(operands.where, depth);
   At at(*this, operands.where);
-  auto get = [&](unsigned index) {
-    Value value = operands.values[index];
+  auto get = [&](Value value) {
     return FloatLanes(b, operands.hasVector ? spread(value) : value);
   };
-  LaneCodec codec(format);
-  LaneCodec::Shared factors, shared;
-  for (Value factor : ArrayRef(operands.values).slice(1, format.countFactors()))
-    factors.emplace_back(b, hasVector ? spread(factor) : factor);
-  for (FloatLanes number :
-       codec.prepareEncoding(LaneCodec::makeFactors(factors),
-                             /*isMeasured=*/false))
-    shared.emplace_back(b, operands.hasVector ? spread(number.value)
-                                              : number.value);
+  bool isGuarded = numbers.size() > kQuotientNumbers && !format.getExpand();
+  LaneCodec::Shared shared;
+  for (Value number : ArrayRef(numbers).drop_back(
+           isGuarded ? numbers.size() - kQuotientNumbers : 0))
+    shared.push_back(get(number));
+  FloatLanes x = get(operands.values.front());
+  if (isGuarded) {
+    x = divideElsewhere(x, {b, numbers[kQuotientNumbers]}, divideBy(x, shared),
+                        {b, numbers[kQuotientNumbers + 1]});
+    shared.clear();
+  }
   std::optional<FloatLanes> random;
-  if (isRandom)
-    random = get(operands.values.size() - 1);
-  IntLanes code = codec.encode(
-      get(0), shared, op.getSaturate(),
+  if (format.getStochastic())
+    random = get(operands.values.back());
+  IntLanes code = LaneCodec(format).encode(
+      x, shared, op.getSaturate(),
       [&](DenseElementsAttr table, Value index) {
         return lookUp(table, index);
       },

@@ -11,7 +11,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "CodeQuotient.h"
 #include "binade/Conversion/Saturate.h"
 #include "binade/Target/CUDA.h"
 #include "binade/Target/Passes.h"
@@ -112,8 +111,6 @@ struct SelectTruncF : OpRewritePattern<arith::TruncFOp> {
       return rewriter.notifyMatchFailure(op, "no instruction for the format");
     }
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    if (isFloat8(narrow))
-      wide = divideForCodes(b, wide);
     SmallVector<Value> lanes = getLanes(b, wide);
     if (lanes.size() % 2 != 0)
       lanes.push_back(lanes.back());

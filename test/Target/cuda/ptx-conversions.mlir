@@ -82,37 +82,4 @@ gpu.module @kernels {
     vector.store %n, %y[%at] : memref<768xf16>, vector<3xf16>
     gpu.return
   }
-
-  // Where many are divided by one it is a product with its reciprocal, and a correction;
-  // what is no usual number is divided.
-  // CHECK:         .visible .entry quotients(
-  // FLOAT8:        rcp.rn.f32
-  // FLOAT8:        mul.rn.f32
-  // FLOAT8:        fma.rn.f32
-  // FLOAT8:        @%p{{.*}} bra
-  // FLOAT8-COUNT-4: div.rn.f32
-  // FLOAT8-COUNT-2: cvt.rn.satfinite.e4m3x2.f32
-  // BITS-NOT:      rcp
-  // BITS-COUNT-4:  div.rn.f32
-  // CHECK:         ret;
-  gpu.func @quotients(%x: memref<1024xf32> {llvm.noalias}, %s: memref<1xf32> {llvm.noalias}, %y: memref<1024xf8E4M3FN> {llvm.noalias}) kernel
-      attributes {known_block_size = array<i32: 256, 1, 1>} {
-    %c0 = arith.constant 0 : index
-    %c4 = arith.constant 4 : index
-    %most = arith.constant dense<448.0> : vector<4xf32>
-    %least = arith.constant dense<-448.0> : vector<4xf32>
-    %thread = gpu.thread_id x
-    %at = arith.muli %thread, %c4 : index
-    %v = vector.load %x[%at] {alignment = 16 : i64} : memref<1024xf32>, vector<4xf32>
-    %one = memref.load %s[%c0] : memref<1xf32>
-    %by = vector.broadcast %one : f32 to vector<4xf32>
-    %q = arith.divf %v, %by : vector<4xf32>
-    %above = arith.cmpf ogt, %q, %most : vector<4xf32>
-    %low = arith.select %above, %most, %q : vector<4xi1>, vector<4xf32>
-    %below = arith.cmpf olt, %low, %least : vector<4xf32>
-    %kept = arith.select %below, %least, %low : vector<4xi1>, vector<4xf32>
-    %code = arith.truncf %kept : vector<4xf32> to vector<4xf8E4M3FN>
-    vector.store %code, %y[%at] {alignment = 4 : i64} : memref<1024xf8E4M3FN>, vector<4xf8E4M3FN>
-    gpu.return
-  }
 }

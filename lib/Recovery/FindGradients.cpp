@@ -1,0 +1,143 @@
+//===- FindGradients.cpp - A loss with its gradients ----------------------===//
+
+#include "FindGradients.h"
+#include "Dataflow.h"
+#include "FindSeed.h"
+#include "PairByValue.h"
+#include "binade/IR/Movement.h"
+#include "llvm/ADT/MapVector.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+namespace {
+/// One attempt: that `loss` is the loss.
+class GradientFinder {
+public:
+  GradientFinder(func::FuncOp function, unsigned loss)
+      : function(function), loss(loss),
+        forward(getCone(getResultValue(function, loss))),
+        buffers(findBuffers(function, loss)) {}
+
+  std::optional<StepParts> find();
+
+private:
+  /// Arguments and gradients of one type, in their order.
+  struct Alike {
+    SmallVector<BlockArgument> arguments;
+    SmallVector<unsigned> gradients;
+  };
+  void sort();
+  bool order(Alike &alike, ArrayRef<std::optional<unsigned>> found);
+
+  func::FuncOp function;
+  unsigned loss;
+  DenseSet<Value> forward;
+  SmallVector<Replacement> buffers;
+  llvm::MapVector<Type, Alike> types;
+};
+} // namespace
+
+void GradientFinder::sort() {
+  for (BlockArgument argument : function.getArguments())
+    if (forward.contains(argument) &&
+        isa<FloatType>(getTensor(argument).getElementType()))
+      types[argument.getType()].arguments.push_back(argument);
+  for (unsigned index = 0; index < function.getNumResults(); ++index)
+    if (Value value = getResultValue(function, index);
+        index != loss && !forward.contains(value) && value.getDefiningOp() &&
+        llvm::none_of(buffers, [&](const Replacement &buffer) {
+          return buffer.result == index;
+        }))
+      if (auto *found = types.find(value.getType()); found != types.end())
+        found->second.gradients.push_back(index);
+}
+
+/// Orders `alike.arguments` as their gradients, of which `found` has those that
+/// are known; arguments without one are left out.
+bool GradientFinder::order(Alike &alike,
+                           ArrayRef<std::optional<unsigned>> found) {
+  llvm::BitVector taken(alike.arguments.size());
+  for (std::optional<unsigned> place : found) {
+    if (place && taken.test(*place))
+      return false;
+    if (place)
+      taken.set(*place);
+  }
+  size_t open = llvm::count(found, std::nullopt);
+  if (open > 0 && open != alike.arguments.size() - taken.count())
+    return false;
+  if (open > 1)
+    emitWarning(function.getLoc())
+        << open << " gradients of type " << alike.arguments.front().getType()
+        << " belong to arguments by their order alone";
+  SmallVector<BlockArgument> ordered;
+  for (std::optional<unsigned> place : found) {
+    unsigned chosen = place ? *place : taken.find_first_unset();
+    taken.set(chosen);
+    ordered.push_back(alike.arguments[chosen]);
+  }
+  alike.arguments = ordered;
+  return true;
+}
+
+std::optional<StepParts> GradientFinder::find() {
+  sort();
+  SmallVector<unsigned> gradients;
+  SmallVector<BlockArgument> arguments;
+  types.remove_if([](auto &entry) { return entry.second.gradients.empty(); });
+  for (auto &[type, alike] : types) {
+    if (alike.gradients.size() > alike.arguments.size())
+      return std::nullopt;
+    llvm::append_range(gradients, alike.gradients);
+    llvm::append_range(arguments, alike.arguments);
+  }
+  if (gradients.empty())
+    return std::nullopt;
+  Pairs pairs{Pairs::Unknown, {}};
+  if (isSmall(function))
+    pairs = pairByValue(function, loss, gradients, arguments);
+  if (pairs.kind == Pairs::Others)
+    return std::nullopt;
+  pairs.places.resize(gradients.size());
+
+  StepParts parts{loss, {}, std::nullopt, buffers};
+  ArrayRef<std::optional<unsigned>> places = pairs.places;
+  unsigned first = 0;
+  for (auto &[type, alike] : types) {
+    unsigned count = alike.arguments.size();
+    SmallVector<std::optional<unsigned>> own;
+    for (std::optional<unsigned> place :
+         places.take_front(alike.gradients.size()))
+      own.push_back(place ? std::optional(*place - first) : std::nullopt);
+    places = places.drop_front(alike.gradients.size());
+    first += count;
+    if (!order(alike, own))
+      return std::nullopt;
+    for (auto [argument, result] : llvm::zip(alike.arguments, alike.gradients))
+      parts.updates.push_back(
+          {{argument, result}, getResultValue(function, result), {}});
+  }
+  llvm::sort(parts.updates, [](const Update &a, const Update &b) {
+    return a.parameter.argument.getArgNumber() <
+           b.parameter.argument.getArgNumber();
+  });
+  return parts;
+}
+
+std::optional<StepParts> mlir::binade::findGradients(func::FuncOp function) {
+  SmallVector<unsigned> losses;
+  for (const Port &port : getResults(function, Role::Metric))
+    losses.push_back(port.index);
+  for (unsigned index = 0; losses.empty() && index < function.getNumResults();
+       ++index)
+    if (Value value = getResultValue(function, index);
+        getNumElements(value) == 1 &&
+        isa<FloatType>(getTensor(value).getElementType()))
+      losses.push_back(index);
+  for (unsigned loss : losses)
+    if (auto parts = GradientFinder(function, loss).find();
+        parts && !parts->updates.empty())
+      return parts;
+  return std::nullopt;
+}

@@ -1,0 +1,43 @@
+// RUN: split-file %s %t
+// RUN: binade-translate %t/measured.mlir --kernels-to-ptx | FileCheck %t/measured.mlir
+// RUN: binade-translate %t/given.mlir --kernels-to-ptx | FileCheck %t/given.mlir
+
+//--- measured.mlir
+
+// A row is divided by a scale that was made of it: products with a reciprocal, and no
+// element has a division, or the longer sequence of one. Of the row there are the scale
+// and the reciprocal.
+
+// CHECK:         .visible .entry
+// CHECK:         shfl.sync
+// CHECK-COUNT-2: div.rn.f32
+// CHECK-NOT:     {{div|rcp}}.rn
+// CHECK-COUNT-16: fma.rn.f32
+// CHECK-NOT:     {{div|rcp}}.rn
+// CHECK-COUNT-4: cvt.rn.satfinite.e4m3x2.f32
+// CHECK-NOT:     {{div|rcp}}.rn
+func.func private @rows(%x: tensor<64x512xf32>) -> (tensor<64x512xf8E4M3FN>, tensor<64xf32>)
+    attributes {binade.kernel = #binade.schedule<row_reduction>} {
+  %codes, %scales = binade.quantize %x
+    {format = #binade.quantized<f8E4M3FN, per_row, scale = f32>, saturate}
+    : (tensor<64x512xf32>) -> (tensor<64x512xf8E4M3FN>, tensor<64xf32>)
+  return %codes, %scales : tensor<64x512xf8E4M3FN>, tensor<64xf32>
+}
+
+//--- given.mlir
+
+// Elements may be far beyond a scale that was there before: what is not finite then, and
+// whatever has a scale that is no normal number, is divided.
+
+// CHECK:         .visible .entry
+// CHECK:         div.rn.f32
+// CHECK-NOT:     {{div|rcp}}.rn
+// CHECK:         fma.rn.f32
+// CHECK:         @%p{{.*}} bra
+// CHECK-COUNT-4: div.rn.f32
+func.func private @given(%x: tensor<1024xf32>, %s: tensor<f32>) -> tensor<1024xf8E4M3FN>
+    attributes {binade.kernel = #binade.schedule<elementwise>} {
+  %y = binade.encode %x, %s {format = #binade.quantized<f8E4M3FN, per_tensor, scale = f32>,
+      saturate} : (tensor<1024xf32>, tensor<f32>) -> tensor<1024xf8E4M3FN>
+  return %y : tensor<1024xf8E4M3FN>
+}
