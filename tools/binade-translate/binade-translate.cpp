@@ -1,6 +1,7 @@
 //===- binade-translate.cpp - from ONNX, and to code ----------------------===//
 
 #include "Translations.h"
+#include "binade/Export/ONNX/Write.h"
 #include "binade/IR/Diagnostics.h"
 #include "binade/Import/ONNX/Import.h"
 #include "mlir/Tools/mlir-translate/MlirTranslateMain.h"
@@ -93,6 +94,16 @@ int main(int argc, char **argv) {
       [&](llvm::SourceMgr &sources, MLIRContext *context) {
         return importFile(sources, context, flags);
       });
+  TranslateFromMLIRRegistration exportRegistration(
+      "export-onnx", "write an ONNX model, to lie beside the module's files",
+      [](ModuleOp module, raw_ostream &os) {
+        FailureOr<std::string> bytes = writeOnnx(module);
+        if (failed(bytes))
+          return failure();
+        os << *bytes;
+        return success();
+      },
+      registerAllDialects);
   registerKernelTranslations();
   return failed(mlirTranslateMain(argc, argv, "Binade translation driver\n"));
 }

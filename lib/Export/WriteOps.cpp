@@ -1,0 +1,345 @@
+//===- WriteOps.cpp - Each op in ONNX's words -----------------------------===//
+
+#include "OnnxWriter.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include <cmath>
+#include <numbers>
+
+using namespace mlir;
+using namespace mlir::binade;
+using namespace mlir::binade::convert;
+
+static ArrayRef<int64_t> getShape(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
+
+//===----------------------------------------------------------------------===//
+// Elements
+//===----------------------------------------------------------------------===//
+
+/// The op of ONNX with the same operands; empty where there is none.
+static StringRef getElementwise(Operation *op) {
+  bool isBit = op->getNumOperands() > 0 &&
+               getElementTypeOrSelf(op->getOperand(0)).isInteger(1);
+  return llvm::TypeSwitch<Operation *, StringRef>(op)
+      .Case([](AbsOp) { return "Abs"; })
+      .Case([](AddOp) { return "Add"; })
+      .Case([&](AndOp) { return isBit ? "And" : "BitwiseAnd"; })
+      .Case([](DivOp) { return "Div"; })
+      .Case([](ErfOp) { return "Erf"; })
+      .Case([](ExpOp) { return "Exp"; })
+      .Case([](LogOp) { return "Log"; })
+      .Case([](MaxOp) { return "Max"; })
+      .Case([](MinOp) { return "Min"; })
+      .Case([](MulOp) { return "Mul"; })
+      .Case([](NegOp) { return "Neg"; })
+      .Case([&](NotOp) { return isBit ? "Not" : "BitwiseNot"; })
+      .Case([&](OrOp) { return isBit ? "Or" : "BitwiseOr"; })
+      .Case([](PowOp) { return "Pow"; })
+      .Case([](ReciprocalOp) { return "Reciprocal"; })
+      .Case([](ReluOp) { return "Relu"; })
+      .Case([](SigmoidOp) { return "Sigmoid"; })
+      .Case([](SignOp) { return "Sign"; })
+      .Case([](SqrtOp) { return "Sqrt"; })
+      .Case([](SubOp) { return "Sub"; })
+      .Case([](TanhOp) { return "Tanh"; })
+      .Default(StringRef());
+}
+
+static void write(OnnxWriter &w, CompareOp op) {
+  StringRef name;
+  switch (op.getComparison()) {
+  case Comparison::Equal:
+    name = "Equal";
+    break;
+  case Comparison::Less:
+    name = "Less";
+    break;
+  case Comparison::LessEqual:
+    name = "LessOrEqual";
+    break;
+  case Comparison::Greater:
+    name = "Greater";
+    break;
+  case Comparison::GreaterEqual:
+    name = "GreaterOrEqual";
+    break;
+  }
+  w.set(op.getY(),
+        w.add(name, {w.getWide(op.getLhs()), w.getWide(op.getRhs())}));
+}
+
+static void write(OnnxWriter &w, SelectOp op) {
+  w.setWide(op.getY(),
+            w.add("Where", {w.get(op.getCondition()), w.getWide(op.getLhs()),
+                            w.getWide(op.getRhs())}));
+}
+
+static void write(OnnxWriter &w, GeluOp op) {
+  std::string y = w.add("Gelu", {w.getWide(op.getX())});
+  if (op.getApproximate() == Approximation::Tanh)
+    w.setString("approximate", "tanh");
+  w.setWide(op.getY(), y);
+}
+
+static void write(OnnxWriter &w, ReluGradOp op) {
+  std::string zero = w.addFloat(0.0);
+  std::string off = w.add("LessOrEqual", {w.getWide(op.getOperand(1)), zero});
+  w.setWide(op.getResult(),
+            w.add("Where", {off, zero, w.getWide(op.getOperand(0))}));
+}
+
+/// dy times the derivative of gelu.
+static void write(OnnxWriter &w, GeluGradOp op) {
+  auto mul = [&](const std::string &a, const std::string &b) {
+    return w.add("Mul", {a, b});
+  };
+  auto plus = [&](const std::string &a, const std::string &b) {
+    return w.add("Add", {a, b});
+  };
+  std::string dy = w.getWide(op.getOperand(0)), x = w.getWide(op.getOperand(1));
+  std::string half = w.addFloat(0.5), one = w.addFloat(1.0);
+  std::string square = mul(x, x), slope;
+  if (op.getApproximate() == Approximation::Tanh) {
+    constexpr double kCubic = 0.044715;
+    std::string root = w.addFloat(std::sqrt(2.0 / std::numbers::pi));
+    std::string inner = plus(x, mul(mul(square, x), w.addFloat(kCubic)));
+    std::string t = w.add("Tanh", {mul(inner, root)});
+    std::string outer =
+        mul(root, plus(one, mul(square, w.addFloat(3.0 * kCubic))));
+    std::string bend = mul(mul(x, w.add("Sub", {one, mul(t, t)})), outer);
+    slope = mul(half, plus(plus(one, t), bend));
+  } else {
+    std::string erf =
+        w.add("Erf", {mul(x, w.addFloat(std::numbers::sqrt2 / 2.0))});
+    std::string density =
+        mul(w.add("Exp", {mul(square, w.addFloat(-0.5))}),
+            w.addFloat(std::numbers::inv_sqrtpi / std::numbers::sqrt2));
+    slope = plus(mul(half, plus(one, erf)), mul(x, density));
+  }
+  w.setWide(op.getResult(), mul(dy, slope));
+}
+
+static void write(OnnxWriter &w, CastOp op) {
+  Type from = getElementTypeOrSelf(op.getX()),
+       to = getElementTypeOrSelf(op.getY());
+  std::string y = w.cast(w.get(op.getX()), to);
+  auto format = dyn_cast<FloatType>(to);
+  if (format && format.getWidth() == 8 && isa<FloatType>(from))
+    w.setInt("saturate", op.getSaturate());
+  w.set(op.getY(), y);
+}
+
+//===----------------------------------------------------------------------===//
+// Movement
+//===----------------------------------------------------------------------===//
+
+static void write(OnnxWriter &w, TransposeOp op) {
+  std::string y = w.add("Transpose", {w.get(op.getX())});
+  w.setInts("perm", op.getPermutation());
+  w.set(op.getY(), y);
+}
+
+static void write(OnnxWriter &w, BroadcastOp op) {
+  SmallVector<int64_t> aligned(getShape(op.getY()).size(), 1);
+  for (auto [axis, size] : llvm::zip(op.getAxes(), getShape(op.getX())))
+    aligned[axis] = size;
+  std::string x = w.reshape(w.get(op.getX()), aligned);
+  w.set(op.getY(), w.add("Expand", {x, w.addInts(getShape(op.getY()))}));
+}
+
+static void write(OnnxWriter &w, SliceOp op) {
+  SmallVector<int64_t> ends, axes;
+  for (auto [axis, size] : llvm::enumerate(getShape(op.getY()))) {
+    ends.push_back(op.getOffsets()[axis] +
+                   (size ? (size - 1) * op.getStrides()[axis] + 1 : 0));
+    axes.push_back(axis);
+  }
+  w.set(op.getY(), w.add("Slice", {w.get(op.getX()), w.addInts(op.getOffsets()),
+                                   w.addInts(ends), w.addInts(axes),
+                                   w.addInts(op.getStrides())}));
+}
+
+/// Between elements that are apart zeros come first: each becomes a row of its
+/// own, with zeros behind it.
+static void write(OnnxWriter &w, PadOp op) {
+  ArrayRef<int64_t> from = getShape(op.getX()), to = getShape(op.getY());
+  size_t rank = from.size();
+  SmallVector<int64_t> rows, gaps, spread, before, pads(2 * rank);
+  for (auto [axis, size] : llvm::enumerate(from)) {
+    int64_t stride = op.getStrides()[axis];
+    rows.append({size, 1});
+    gaps.append({0, stride - 1});
+    spread.push_back(size * stride);
+    before.push_back(0);
+    pads[axis] = op.getOffsets()[axis];
+    // What stands behind the last element may be cut off again.
+    pads[rank + axis] = to[axis] - op.getOffsets()[axis] - size * stride;
+  }
+  std::string x = w.get(op.getX());
+  if (spread != from) {
+    SmallVector<int64_t> all(2 * rank);
+    llvm::append_range(all, gaps);
+    x = w.add("Pad", {w.reshape(x, rows), w.addInts(all)});
+    x = w.reshape(x, spread);
+  }
+  w.set(op.getY(), w.add("Pad", {x, w.addInts(pads)}));
+}
+
+static void write(OnnxWriter &w, ConcatOp op) {
+  SmallVector<std::string> inputs;
+  for (Value input : op.getInputs())
+    inputs.push_back(w.get(input));
+  std::string y = w.add("Concat", inputs);
+  w.setInt("axis", op.getAxis());
+  w.set(op.getY(), y);
+}
+
+static void write(OnnxWriter &w, IotaOp op) {
+  auto type = cast<RankedTensorType>(op.getY().getType());
+  int64_t count =
+      op.getAxis() ? type.getDimSize(*op.getAxis()) : type.getNumElements();
+  std::string y = w.add("Range", {w.reshape(w.addInts({0}), {}),
+                                  w.reshape(w.addInts({count}), {}),
+                                  w.reshape(w.addInts({1}), {})});
+  y = w.cast(y, type.getElementType());
+  if (!op.getAxis())
+    return w.set(op.getY(), w.reshape(y, type.getShape()));
+  SmallVector<int64_t> aligned(type.getRank(), 1);
+  aligned[*op.getAxis()] = count;
+  w.set(op.getY(),
+        w.add("Expand", {w.reshape(y, aligned), w.addInts(type.getShape())}));
+}
+
+static void write(OnnxWriter &w, GatherOp op) {
+  w.set(op.getY(),
+        w.add("Gather", {w.get(op.getTable()), w.get(op.getIndices())}));
+}
+
+//===----------------------------------------------------------------------===//
+// Sums
+//===----------------------------------------------------------------------===//
+
+static std::string transposeLast(OnnxWriter &w, Value x, bool isTransposed) {
+  std::string name = w.getWide(x);
+  if (!isTransposed)
+    return name;
+  auto axes = llvm::to_vector(llvm::seq<int64_t>(0, getShape(x).size()));
+  std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);
+  std::string y = w.add("Transpose", {name});
+  w.setInts("perm", axes);
+  return y;
+}
+
+static void write(OnnxWriter &w, MatmulOp op) {
+  std::string y =
+      w.add("MatMul", {transposeLast(w, op.getLhs(), op.getTransposeLhs()),
+                       transposeLast(w, op.getRhs(), op.getTransposeRhs())});
+  if (Value bias = op.getBias())
+    y = w.add("Add", {y, w.getWide(bias)});
+  w.setWide(op.getY(), y);
+}
+
+/// Sums rows by their index.
+static void write(OnnxWriter &w, GatherGradOp op) {
+  ArrayRef<int64_t> shape = getShape(op.getDtable());
+  SmallVector<int64_t> indices(getShape(op.getIndices()));
+  indices.push_back(1);
+  std::string zeros = w.add("Expand", {w.addFloat(0.0), w.addInts(shape)});
+  std::string sums =
+      w.add("ScatterND", {zeros, w.reshape(w.get(op.getIndices()), indices),
+                          w.getWide(op.getGradient())});
+  w.setString("reduction", "add");
+  w.setWide(op.getDtable(), sums);
+}
+
+template <typename Op>
+static void writeReduction(OnnxWriter &w, Op op, StringRef name) {
+  std::string x = w.getWide(op.getX());
+  // Without axes all would be reduced.
+  if (op.getAxes().empty())
+    return w.setWide(op.getY(), x);
+  std::string y = w.add(name, {x, w.addInts(op.getAxes())});
+  w.setInt("keepdims", 0);
+  w.setWide(op.getY(), y);
+}
+
+template <typename Op>
+static void writeSoftmax(OnnxWriter &w, Op op, StringRef name) {
+  std::string y = w.add(name, {w.getWide(op.getX())});
+  w.setInt("axis", -1);
+  w.setWide(op.getY(), y);
+}
+
+static void write(OnnxWriter &w, LayerNormOp op) {
+  SmallVector<std::string> inputs{w.getWide(op.getX()),
+                                  w.getWide(op.getScale())};
+  if (Value bias = op.getBias())
+    inputs.push_back(w.getWide(bias));
+  std::string y = w.add("LayerNormalization", inputs);
+  std::string mean = w.addResult(), rstd = w.addResult();
+  w.setInt("axis", -1);
+  w.setFloat("epsilon", op.getEpsilon().convertToDouble());
+  w.setWide(op.getY(), y);
+  w.set(op.getMean(), w.reshape(mean, getShape(op.getMean())));
+  w.set(op.getRstd(), w.reshape(rstd, getShape(op.getRstd())));
+}
+
+//===----------------------------------------------------------------------===//
+// All
+//===----------------------------------------------------------------------===//
+
+LogicalResult mlir::binade::convert::writeOp(OnnxWriter &w, Operation *op) {
+  if (StringRef name = getElementwise(op); !name.empty()) {
+    SmallVector<std::string> inputs;
+    for (Value operand : op->getOperands())
+      inputs.push_back(w.getWide(operand));
+    w.setWide(op->getResult(0), w.add(name, inputs));
+    return success();
+  }
+  auto done = [&](auto op) {
+    write(w, op);
+    return success();
+  };
+  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
+      .Case<BroadcastOp, CastOp, CompareOp, ConcatOp, GatherGradOp, GatherOp,
+            GeluGradOp, GeluOp, IotaOp, LayerNormOp, MatmulOp, PadOp,
+            ReluGradOp, SelectOp, SliceOp, TransposeOp>(done)
+      .Case<ConvOp, ConvInputGradOp, ConvWeightGradOp>(
+          [&](auto op) { return writeConvolution(w, op); })
+      .Case([&](CheckIndexOp check) {
+        // Whoever runs the graph looks at indices where they are used.
+        w.set(check.getY(), w.add("Identity", {w.get(check.getX())}));
+        return success();
+      })
+      .Case([&](ReshapeOp reshape) {
+        w.set(reshape.getY(),
+              w.reshape(w.get(reshape.getX()), getShape(reshape.getY())));
+        return success();
+      })
+      .Case([&](SaveOp save) {
+        w.set(save.getY(), w.add("Identity", {w.get(save.getX())}));
+        return success();
+      })
+      .Case([&](ReduceSumOp sum) {
+        writeReduction(w, sum, "ReduceSum");
+        return success();
+      })
+      .Case([&](ReduceMeanOp mean) {
+        writeReduction(w, mean, "ReduceMean");
+        return success();
+      })
+      .Case([&](ReduceMaxOp max) {
+        writeReduction(w, max, "ReduceMax");
+        return success();
+      })
+      .Case([&](SoftmaxOp softmax) {
+        writeSoftmax(w, softmax, "Softmax");
+        return success();
+      })
+      .Case([&](LogSoftmaxOp softmax) {
+        writeSoftmax(w, softmax, "LogSoftmax");
+        return success();
+      })
+      .Default(failure());
+}
