@@ -79,3 +79,39 @@ class Program:
 
     def run(self) -> None:
         self._check(self.library.binade_program_run(self.handle))
+
+    def set_profiling(self, on: bool) -> None:
+        """Measures every record of the runs that follow, or none."""
+        self._check(self.library.binade_program_set_profiling(self.handle, int(on)))
+
+    def write_trace(self, path: pathlib.Path) -> None:
+        """What was measured since, as Chrome's tracing has it."""
+        self._check(
+            self.library.binade_program_write_trace(self.handle, str(path).encode())
+        )
+
+    def read_arena(self, offset: int, count: int) -> bytes:
+        data = ctypes.create_string_buffer(count)
+        self._check(
+            self.library.binade_program_read_arena(
+                self.handle, ctypes.c_uint64(offset), data, ctypes.c_size_t(count)
+            )
+        )
+        return data.raw
+
+    def write_arena(self, offset: int, data: bytes) -> None:
+        self._check(
+            self.library.binade_program_write_arena(
+                self.handle, ctypes.c_uint64(offset), data, ctypes.c_size_t(len(data))
+            )
+        )
+
+    def run_record(self, records: str, path: list[int], iteration: list[int]) -> None:
+        """One record of a list by itself; see `binade_program_run_record`."""
+        self._check(
+            self.library.binade_program_run_record(
+                self.handle, records.encode(), (ctypes.c_size_t * len(path))(*path),
+                ctypes.c_size_t(len(path)),
+                (ctypes.c_int64 * len(iteration))(*iteration),
+            )
+        )  # fmt: skip

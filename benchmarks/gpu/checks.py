@@ -9,7 +9,7 @@ import os
 import pathlib
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from artifacts import read_manifest
@@ -58,6 +58,21 @@ MODELS = [
     for policy, tolerance in [("fp32", 1e-4), ("bf16-amp", 2e-2), ("coat", 2e-2)]
 ]  # fmt: skip
 
+SMALL = "benchmarks/gpu/models/small_{}.onnx"
+# Of these each record is compared.
+RECORDS = [
+    dataclasses.replace(model, isTiny=model.policy == "coat")
+    for model in MODELS if model.name.startswith("mlp")
+] + [
+    Model(f"{name}-{policy}", path, policy, options, draw_text, 0, isTiny=False)
+    for name, path, policies, options in [
+        ("gpt2", SMALL.format("gpt2"), ["fp32", "bf16-amp", "fp8-current", "coat"], ()),
+        ("llama", SMALL.format("llama"), ["bf16-amp", "fp8-block"], ()),
+        ("resnet", "examples/resnet/resnet.onnx", ["fp32", "bf16-amp"], ()),
+    ]
+    for policy in policies
+]  # fmt: skip
+
 
 def convert(bundle: pathlib.Path, values: np.ndarray) -> np.ndarray:
     program = Program(bundle)
@@ -67,11 +82,10 @@ def convert(bundle: pathlib.Path, values: np.ndarray) -> np.ndarray:
     return program["output", "y"].copy()
 
 
-def check_conversions(folder: pathlib.Path) -> list[str]:
-    """What differs from the codes that are expected."""
+def check_conversions(folder: pathlib.Path) -> Iterator[tuple[dict, list[str]]]:
+    """Of each cast what was compared, and what differs from the codes that are expected."""
     from binade import safetensors
 
-    wrong = []
     for path in sorted(folder.glob("*.bnd")):
         data = safetensors.load(path.with_suffix(".safetensors"))
         expected = data["y"]
@@ -82,11 +96,13 @@ def check_conversions(folder: pathlib.Path) -> list[str]:
         # A NaN of 16 and 32 bits is any, and one of 8 bits the code that is expected.
         differs = ~same.all(1) & ~(is_nan(got, path.stem) & is_nan(expected, path.stem))
         print(f"  {path.stem}: {len(got)} values, {differs.sum()} wrong", flush=True)
-        wrong += [
-            f"{path.stem}: {data['x'][i]} became {got[i]}, not {expected[i]}"
-            for i in np.flatnonzero(differs)[:3]
-        ]
-    return wrong
+        yield (
+            {path.stem: {"values": len(got), "wrong": int(differs.sum())}},
+            [
+                f"{path.stem}: {data['x'][i]} became {got[i]}, not {expected[i]}"
+                for i in np.flatnonzero(differs)[:3]
+            ],
+        )
 
 
 def is_nan(codes: np.ndarray, name: str) -> np.ndarray:
@@ -112,7 +128,9 @@ def train(run: pathlib.Path, bundle: pathlib.Path, data: pathlib.Path, device: s
     return losses, (run / "final.safetensors").read_bytes()
 
 
-def check_model(model: Model, folder: pathlib.Path, runs: pathlib.Path) -> list[str]:
+def check_model(
+    model: Model, folder: pathlib.Path, runs: pathlib.Path
+) -> tuple[dict, list[str]]:
     data = folder / f"{model.name}.safetensors"
     results = {}
     for name, target in (("cpu", "cpu"), ("first", "cuda"), ("second", "cuda")):
@@ -129,21 +147,30 @@ def check_model(model: Model, folder: pathlib.Path, runs: pathlib.Path) -> list[
     if not distance <= model.tolerance:
         wrong.append(f"{model.name}: losses differ by {distance:.1e}, at most "
                      f"{model.tolerance:.0e} is expected")  # fmt: skip
-    return wrong
+    return {model.name: {"distance": distance, "repeats": isSame}}, wrong
+
+
+def check_models(
+    folder: pathlib.Path, runs: pathlib.Path, tiny: bool
+) -> Iterator[tuple[dict, list[str]]]:
+    for model in MODELS:
+        if model.isTiny or not tiny:
+            yield check_model(model, folder, runs)
 
 
 def main(what: str, folder: pathlib.Path, out: pathlib.Path) -> int:
     tiny, rows = read_manifest(folder)["tiny"], Rows(out)
     if what == "conversions":
-        wrong = check_conversions(folder / what)
+        checks = check_conversions(folder / what)
     else:
-        wrong = []
-        for model in MODELS:
-            if model.isTiny or not tiny:
-                wrong += check_model(model, folder / what, out.with_suffix(".runs"))
-    rows.note(**{f"{what}_wrong": wrong})
-    for message in wrong:
-        print(f"  {message}", file=sys.stderr)
+        checks = check_models(folder / what, out.with_suffix(".runs"), tiny)
+    checked, wrong = {}, []
+    for about, found in checks:
+        checked |= about
+        wrong += found
+        rows.note(**{f"{what}_checked": checked, f"{what}_wrong": wrong})
+        for message in found:
+            print(f"  {message}", file=sys.stderr, flush=True)
     return 1 if wrong else 0
 
 

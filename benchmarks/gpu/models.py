@@ -33,6 +33,13 @@ class LlamaConfig:
 
 LLAMA = LlamaConfig()
 
+# The same graphs in sizes of which each record can be compared, but heads and blocks of
+# 128 as they are.
+SMALL_GPT2 = Config(layers=1, width=64, heads=1, context=32, batch=2, tied=True,
+                    vocabulary=128)  # fmt: skip
+SMALL_LLAMA = LlamaConfig(layers=1, width=128, hidden=128, heads=2, groups=1, context=32,
+                          batch=2, vocabulary=128)  # fmt: skip
+
 
 class RMSNorm(nn.Module):
     def __init__(self, width: int) -> None:
@@ -144,6 +151,22 @@ def make_llama() -> nn.Module:
 
 def make_llama_batch() -> dict[str, Tensor]:
     return make_batch(LLAMA)
+
+
+def make_small_gpt2() -> nn.Module:
+    return CharGPT(SMALL_GPT2)
+
+
+def make_small_gpt2_batch() -> dict[str, Tensor]:
+    return make_batch(SMALL_GPT2)
+
+
+def make_small_llama() -> nn.Module:
+    return Llama(SMALL_LLAMA, one_mask=True)
+
+
+def make_small_llama_batch() -> dict[str, Tensor]:
+    return make_batch(SMALL_LLAMA)
 
 
 PEERS = {"gpt2": make_gpt2, "llama": lambda: Llama(LLAMA)}

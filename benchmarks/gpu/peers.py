@@ -44,8 +44,13 @@ def captured(call: Call) -> Call:
             call()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        call()
+    try:
+        with torch.cuda.graph(graph):
+            call()
+    except RuntimeError as error:
+        print(f"  launched one by one: {str(error)[:200]}", flush=True)
+        torch.cuda.synchronize()
+        return synchronized(call)
     return synchronized(graph.replay)
 
 

@@ -22,19 +22,21 @@ import time
 
 import numpy as np
 from artifacts import FOLDER, MANIFEST, compile_case, compile_model, find_commit
-from cases import CASES, COPY, ROOT, TINY, Sizes
+from cases import CASES, COPY, ROOT, TINY, Case, Sizes, Update, list_tensors
 
 sys.path.insert(0, str(ROOT / "test/python"))
 
 import test_gpu_conversions as conversions  # noqa: E402
 from binade import safetensors  # noqa: E402
-from checks import MODELS, Model  # noqa: E402
+from checks import MODELS, RECORDS, Model  # noqa: E402
 from counts import Bundle  # noqa: E402
 from runtime import BUILD  # noqa: E402
 from steps import compile_step, list_steps  # noqa: E402
 from updates import port  # noqa: E402
 
 LIMIT = 64 << 20
+SMALL = Sizes(layers=1, width=32, vocabulary=64, rows=128, columns=256)  # Of records.
+TINY_RECORDS = ("clip", "row")
 
 
 def prepare_kernels(folder: pathlib.Path, sizes: Sizes, more: list[str]) -> dict:
@@ -86,6 +88,59 @@ def prepare_model(model: Model, folder: pathlib.Path, more: list[str]) -> None:
     compile_model(path, folder / f"{model.name}-cuda.bnd", *options, *more)
 
 
+def draw_case(case: Case, sizes: Sizes) -> dict[str, np.ndarray]:
+    """Parameters, gradients and inputs; what starts as 0 says little."""
+    random = np.random.default_rng(11)
+    if not isinstance(case, Update):
+        shapes = {"x": (sizes.rows, sizes.columns)}
+        drawn = {n: random.standard_normal(s, np.float32) for n, s in shapes.items()}
+        sides = {"ONE": (), "COLUMNS": (sizes.columns,)}
+        for vector in case.vectors:
+            name, kind = vector.split(":")
+            drawn[name] = np.ones(sides[kind], np.float32)
+        return drawn
+    drawn = {}
+    for name, shape in list_tensors(sizes).items():
+        drawn[name] = 0.02 * random.standard_normal(shape, np.float32)
+        drawn[f"gradient/{name}"] = 1e-3 * random.standard_normal(shape, np.float32)
+    return drawn
+
+
+def prepare_records(folder: pathlib.Path, tiny: bool, more: list[str]) -> None:
+    """Bundles, and what the CPU computes of each record."""
+    folder.mkdir()
+
+    def save_expected(bundle: pathlib.Path, *options: str) -> None:
+        expected = bundle.with_suffix(".safetensors")
+        done = subprocess.run(
+            [BUILD / "bin/binade", "verify", bundle, "--save-expected", expected, *options],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode:
+            raise SystemExit(f"{bundle.name}: {done.stdout}{done.stderr}")
+        packed = {name: np.asarray(x) for name, x in safetensors.load(expected).items()}
+        np.savez_compressed(bundle.with_suffix(".npz"), **packed)
+        expected.unlink()
+
+    for model in RECORDS:
+        if model.isTiny or not tiny:
+            bundle = folder / f"{model.name}.bnd"
+            options = ["--policy", model.policy, *model.options, "--lr=1e-3"]
+            compile_model(ROOT / model.path, bundle, *options, *more)
+            save_expected(bundle)
+    for case in CASES:
+        if case.name in TINY_RECORDS or not tiny:
+            compile_case(case, SMALL, folder, *more)
+            start = folder / "start.safetensors"
+            safetensors.save(start, draw_case(case, SMALL))
+            # The second step has states that are not 0.
+            steps = "2" if isinstance(case, Update) else "1"
+            save_expected(
+                folder / f"{case.name}.bnd", "--init", start, "--steps", steps
+            )
+            start.unlink()
+
+
 def prepare_runtime(folder: pathlib.Path) -> None:
     subprocess.run(
         [ROOT / "utils/build_runtime.sh", folder],
@@ -128,6 +183,8 @@ def main() -> int:
         if model.isTiny or not arguments.tiny:
             say(f"model {model.name}")
             prepare_model(model, out / "models", more)
+    say("records")
+    prepare_records(out / "records", arguments.tiny, more)
     say("kernels")
     moved = prepare_kernels(out / "kernels", sizes, more)
     (out / "steps").mkdir()

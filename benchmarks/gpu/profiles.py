@@ -1,51 +1,79 @@
-"""Part of run.py: where the time of whole steps goes, by `binade-run --profile`."""
+"""Where the time of a step goes: its records, measured one by one."""
 
 from __future__ import annotations
 
-import os
+import collections
+import json
 import pathlib
-import subprocess
-import sys
 import tempfile
+from typing import TYPE_CHECKING
 
-import numpy as np
-from artifacts import read_manifest
-from batches import draw_batch
-from counts import Bundle
-from rows import Rows
-from steps import list_steps
+if TYPE_CHECKING:
+    from runtime import Program
 
-from binade import safetensors
-
-STEPS = 3
-LINES = 16  # Of the table, those with the most time.
+LINES = 24  # Of the table, those with the most time.
 
 
-def profile(path: pathlib.Path) -> list[str]:
-    plan = Bundle(path).plan
-    with tempfile.TemporaryDirectory() as name:
-        folder, random = pathlib.Path(name), np.random.default_rng(0)
-        batches = [draw_batch(plan, random) for _ in range(STEPS)]
-        data = {name: np.concatenate([b[name] for b in batches]) for name in batches[0]}
-        safetensors.save(folder / "data.safetensors", data)
-        done = subprocess.run(
-            [os.environ["BINADE_RUN"], path, "--data", folder / "data.safetensors",
-             "--order", "sequential", "--steps", str(STEPS), "--out", folder / "run",
-             "--profile", folder / "trace.json"],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-    if done.returncode:
-        raise RuntimeError(f"{path.name}: {done.stderr.strip()}")
-    return done.stdout[done.stdout.index("profile:") :].splitlines()[:LINES]
+def measure(program: Program, steps: int) -> dict:
+    """Of `steps` steps, by kernel or kind of call: milliseconds in all, calls, bytes, and
+    the share of the roofline. What runs them one by one takes longer than a graph."""
+    program.set_profiling(True)
+    for _ in range(steps):
+        program.run()
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "trace.json"
+        program.write_trace(path)
+        trace = json.loads(path.read_text())
+    program.set_profiling(False)
+    return summarize(trace, steps)
 
 
-def main(folder: pathlib.Path, out: pathlib.Path) -> None:
-    rows, profiles = Rows(out), {}
-    for step in list_steps(read_manifest(folder)["tiny"]):
-        profiles[step.title] = profile(folder / "steps" / f"{step.name}.bnd")
-        rows.note(profiles=profiles)
-        print(f"  {step.name}: {profiles[step.title][0]}", flush=True)
+def summarize(trace: dict, steps: int) -> dict:
+    rows = collections.defaultdict(lambda: [0.0, 0, 0, 0.0])
+    implementations, total = {}, 0.0
+    for event in trace["traceEvents"]:
+        arguments = event.get("args", {})
+        if event["ph"] != "X":
+            continue
+        if event["cat"] == "step":
+            total += event["dur"]
+        elif event["cat"] != "loop":
+            name = (
+                event["name"]
+                if event["cat"] == "transfer"
+                else event["name"].split()[0]
+            )
+            row = rows[event["cat"], name]
+            row[0] += event["dur"]
+            row[1] += 1
+            row[2] += arguments.get("bytes", 0)
+            row[3] += arguments.get("roofline", 0) * event["dur"]
+            implementations[name] = arguments.get("implementation", "")
+    lines = [
+        {"kind": kind, "name": name, "ms": round(us / 1e3, 3), "calls": calls,
+         "bytes": moved, "roofline": round(least / us, 3) if us else 0,
+         "implementation": implementations[name]}
+        for (kind, name), (us, calls, moved, least) in rows.items()
+    ]  # fmt: skip
+    lines.sort(key=lambda line: -line["ms"])
+    ceilings = trace["otherData"]["ceilings"]["sources"]
+    return {"steps": steps, "ms": round(total / 1e3, 3), "ceilings": ceilings,
+            "kinds": len(lines), "lines": lines[:LINES]}  # fmt: skip
 
 
-if __name__ == "__main__":
-    main(*map(pathlib.Path, sys.argv[1:]))
+def render(profile: dict) -> str:
+    """As a table, with what it was compared with."""
+    text = f"{profile['ms']:.2f} ms in {profile['steps']} steps, one record after the other"
+    if profile["kinds"] > len(profile["lines"]):
+        text += f"; of {profile['kinds']} kinds those with the most time"
+    text += ".\n\n| share | ms | calls | GB/s | roofline | kind | name |\n"
+    text += "|---" * 7 + "|\n"
+    for line in profile["lines"]:
+        gbs = line["bytes"] / line["ms"] / 1e6 if line["ms"] else 0
+        name = f"{line['name']} ({line['implementation']})"
+        text += (
+            f"| {100 * line['ms'] / profile['ms']:.1f} % | {line['ms']:.2f} | {line['calls']} "
+            f"| {gbs:.0f} | {100 * line['roofline']:.0f} % | {line['kind']} "
+            f"| {name if line['implementation'] else line['name']} |\n"
+        )
+    return text + "".join(f"\n- {source}" for source in profile["ceilings"]) + "\n"

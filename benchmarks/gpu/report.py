@@ -6,8 +6,8 @@ from __future__ import annotations
 import json
 import pathlib
 
+import profiles
 from cases import Case
-
 
 RESULTS = pathlib.Path(__file__).resolve().parent / "results"
 PREDICTED = RESULTS / "predicted-h200.json"
@@ -174,8 +174,9 @@ def render(result: dict, predicted: dict | None = None) -> str:
             text += f"\n## {heading}\n\n{made}"
         if predicted and made:
             text += f"\nPredicted ({predicted['date']}):\n\n{section(predicted)}"
-    for title, lines in result.get("profiles", {}).items():
-        text += f"\n## Profile: {title}\n\n```text\n" + "\n".join(lines) + "\n```\n"
+    for row in result["rows"]:
+        if "profile" in row:
+            text += f"\n## Profile: {row['title']}\n\n{profiles.render(row['profile'])}"
     return text
 
 

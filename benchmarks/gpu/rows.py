@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 
 import report
+
+
+def replace(path: pathlib.Path, text: str) -> None:
+    """Writes a file that is whole whenever it is read, or its writer is ended."""
+    new = path.with_name(f"{path.name}.new")
+    new.write_text(text)
+    os.replace(new, path)
 
 
 class Rows:
@@ -23,4 +31,4 @@ class Rows:
         self.write()
 
     def write(self) -> None:
-        self.path.write_text(json.dumps({"rows": self.rows, "facts": self.facts}))
+        replace(self.path, json.dumps({"rows": self.rows, "facts": self.facts}))

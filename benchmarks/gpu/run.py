@@ -5,27 +5,32 @@
 
 Needs NVIDIA's driver, Python with NumPy and ml_dtypes and, for peers, PyTorch; nothing of
 Binade's compiler, LLVM or CUDA. Takes less than eight minutes: each part ends after its
-time, what it has measured is kept, and the next part begins. Parts:
+time, what it has measured is kept, and the next part begins. Parts, checks first:
 
   conversions  every edge of every narrow format, by the device's instructions
+  records      small bundles, each record from the CPU's bytes, by the bundle's own
+               kernels and by NVIDIA's libraries, twice
   models       small models in several policies, on the CPU and twice on the device
   kernels      updates and quantizers against a copy, PyTorch, bitsandbytes, torchao
-  steps        GPT-2 and Llama, time and memory, against torch.compile
-  profiles     where the time of these steps goes
+  steps        GPT-2 and Llama, time, memory and where the time goes, against
+               torch.compile
 
-Writes DEVICE-DATE.json and .md into --out (benchmarks/gpu/results): commit them.
+Writes DEVICE-DATE.json and .md into --out (benchmarks/gpu/results), anew with each result
+that is there, so that a run that is cut off keeps what it had: commit them.
 Exit codes: 0; 1 if a part failed; 2 for a wrong command line; 6 without a device.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import importlib.util
 import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -33,12 +38,14 @@ import time
 
 import report
 from artifacts import FOLDER, find_commit, read_manifest
+from rows import replace
 
 HERE = pathlib.Path(__file__).resolve().parent
 # Seconds that each part may take.
-PARTS = {"conversions": 45, "models": 60, "kernels": 150, "steps": 180, "profiles": 40}
-PROGRAMS = {"conversions": "checks.py", "models": "checks.py", "kernels": "kernels.py",
-            "steps": "whole.py", "profiles": "profiles.py"}  # fmt: skip
+PARTS = {"conversions": 40, "records": 45, "models": 60, "kernels": 135, "steps": 190}
+PROGRAMS = {"conversions": "checks.py", "records": "records.py", "models": "checks.py",
+            "kernels": "kernels.py", "steps": "whole.py"}  # fmt: skip
+POLL = 0.5  # Seconds between looks at what a part has written.
 NO_DEVICE = 6
 
 
@@ -103,40 +110,86 @@ def find_versions() -> dict:
     return {"driver": driver, "cuda": cuda or "unknown", "torch": torch}
 
 
+class Results:
+    """The file of results and its page, written anew when a part has something new."""
+
+    def __init__(self, path: pathlib.Path, about: dict):
+        self.path, self.about = path, about
+        self.parts: list[dict] = []
+        self.written: list[dict] = []  # By each part: its rows, and what else it knows.
+
+    def add(self, part: dict) -> None:
+        self.parts.append(part)
+        self.written.append({"rows": [], "facts": {}})
+
+    def update(self, written: dict) -> None:
+        self.written[-1] = written
+        self.write()
+
+    def write(self) -> None:
+        result = self.about | {"parts": self.parts, "rows": []}
+        for written in self.written:
+            result["rows"] += written["rows"]
+            result |= written["facts"]
+        replace(self.path, json.dumps(result, indent=1) + "\n")
+        replace(self.path.with_suffix(".md"), report.render_file(self.path))
+
+
+def stop(child: subprocess.Popen) -> None:
+    """And whatever it has started: nothing may hold the device when the next begins."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+
+
 def run_part(
     name: str,
     limit: float,
     artifacts: pathlib.Path,
     folder: pathlib.Path,
     environment: dict,
-) -> tuple[dict, dict]:
-    """What became of it, and what it has written."""
+    results: Results,
+) -> None:
     print(f"{name}: at most {limit:.0f} s", flush=True)
-    out, start = folder / f"{name}.json", time.perf_counter()
+    out, errors = folder / f"{name}.json", folder / f"{name}.txt"
     arguments = [str(artifacts), str(out)]
     if PROGRAMS[name] == "checks.py":
         arguments.insert(0, name)
-    status, message = "passed", ""
-    try:
-        done = subprocess.run(
+    part = {"name": name, "status": "stopped", "message": "", "seconds": 0.0}
+    results.add(part)
+    start, seen = time.perf_counter(), None
+    with errors.open("w") as log:
+        child = subprocess.Popen(
             [sys.executable, HERE / PROGRAMS[name], *arguments], env=environment,
-            stderr=subprocess.PIPE, text=True, timeout=limit, check=False,
+            stderr=log, start_new_session=True,
         )  # fmt: skip
-        if done.returncode:
-            status, message = "failed", done.stderr.strip().split("\n")[-1][:500]
-            print(done.stderr, file=sys.stderr)
-    except subprocess.TimeoutExpired:
-        status, message = "stopped", f"not done after {limit:.0f} s"
-    seconds = time.perf_counter() - start
-    print(f"{name}: {status} after {seconds:.0f} s {message}", flush=True)
-    written = json.loads(out.read_text()) if out.exists() else {"rows": [], "facts": {}}
-    part = {
-        "name": name,
-        "status": status,
-        "message": message,
-        "seconds": round(seconds, 1),
-    }
-    return part, written
+        try:
+            while True:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    child.wait(POLL)
+                part["seconds"] = round(time.perf_counter() - start, 1)
+                isOver = child.returncode is not None or part["seconds"] > limit
+                if isOver:
+                    break
+                if out.exists() and (now := out.stat().st_mtime_ns) != seen:
+                    seen = now
+                    results.update(json.loads(out.read_text()))
+        finally:
+            stop(child)
+    said = errors.read_text().strip()
+    if child.returncode == 0:
+        part["status"] = "passed"
+    elif child.returncode == -signal.SIGKILL and part["seconds"] > limit:
+        part["message"] = f"not done after {limit:.0f} s"
+    else:
+        part["status"] = "failed"
+        part["message"] = said.split("\n")[-1][:500] or f"exit code {child.returncode}"
+        print(said, file=sys.stderr)
+    print(f"{name}: {part['status']} after {part['seconds']:.0f} s {part['message']}",
+          flush=True)  # fmt: skip
+    if out.exists():
+        results.update(json.loads(out.read_text()))
+    results.write()
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -171,28 +224,22 @@ def main() -> int:
         return NO_DEVICE
     print(f"{device['device_line']}; driver {device['driver']}", flush=True)
     isSimulated = device["device"].startswith("Simulated")
-    result = {
+    about = {
         "standing": "simulated: the times mean nothing" if isSimulated else "measured",
         **device, "date": datetime.date.today().isoformat(),
         "commit": find_commit(), "artifacts": manifest["commit"], "copy_gbs": 0,
-        "parts": [], "rows": [],
     }  # fmt: skip
     arguments.out.mkdir(parents=True, exist_ok=True)
     slug = re.sub(r"[^a-z0-9]+", "-", device["device"].lower()).strip("-")
-    path = arguments.out / f"{slug}-{result['date']}.json"
+    results = Results(arguments.out / f"{slug}-{about['date']}.json", about)
+    # Who ends this process ends the part that runs, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with tempfile.TemporaryDirectory() as folder:
         for name in arguments.parts or PARTS:
             limit = PARTS[name] * arguments.time
-            part, written = run_part(
-                name, limit, artifacts, pathlib.Path(folder), environment
-            )
-            result["parts"].append(part)
-            result["rows"] += written["rows"]
-            result |= written["facts"]
-            path.write_text(json.dumps(result, indent=1) + "\n")
-            path.with_suffix(".md").write_text(report.render_file(path))
-    print(path)
-    return int(any(part["status"] != "passed" for part in result["parts"]))
+            run_part(name, limit, artifacts, pathlib.Path(folder), environment, results)
+    print(results.path)
+    return int(any(part["status"] != "passed" for part in results.parts))
 
 
 if __name__ == "__main__":

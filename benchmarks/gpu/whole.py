@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import pathlib
 import sys
@@ -10,11 +9,13 @@ from collections.abc import Callable
 
 import numpy as np
 import peers
+import profiles
 import timing
 from artifacts import read_manifest
 from batches import draw_batch
 from cases import ROOT
 from counts import Bundle
+from device import DeviceMemory
 from rows import Rows
 from runtime import Program
 from steps import COMPILED, Step, count_records, list_steps
@@ -22,29 +23,7 @@ from steps import COMPILED, Step, count_records, list_steps
 sys.path.insert(0, str(ROOT / "examples/char-gpt"))
 
 ROUNDS = 10
-
-
-class DeviceMemory:
-    """What is free, as the driver says. The device's context, which is no part of a step's
-    memory, is there all the time."""
-
-    def __init__(self):
-        self.driver = ctypes.CDLL("libcuda.so.1")
-        context = ctypes.c_void_p()
-        for status in (
-            self.driver.cuInit(0),
-            self.driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0),
-            self.driver.cuCtxSetCurrent(context),
-        ):
-            if status:
-                raise RuntimeError(f"no context: the driver says {status}")
-
-    def free(self) -> int:
-        free, total = ctypes.c_size_t(), ctypes.c_size_t()
-        status = self.driver.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
-        if status:
-            raise RuntimeError(f"cuMemGetInfo_v2 gives {status}")
-        return free.value
+PROFILED = 3  # Steps.
 
 
 def make_peer(step: Step, batch: dict[str, np.ndarray]) -> tuple[Callable, Callable]:
@@ -108,6 +87,7 @@ def measure(
     if peak:
         known[step.model] = times[COMPILED], peak()
     known[step.name] = times["binade"], row["memory"]
+    row["profile"] = profiles.measure(program, PROFILED)
     for kind, index in (("peers", 0), ("memory_peers", 1)):
         for peer, goal in getattr(step, kind).items():
             found = known.get(step.model if peer == COMPILED else peer)

@@ -116,6 +116,31 @@ static void setScratch(plan::Record &record, plan::View scratch) {
     attention->scratch = scratch;
 }
 
+static void setLibraryScratch(plan::Record &record, plan::View scratch) {
+  if (auto *matmul = std::get_if<plan::Matmul>(&record.body))
+    matmul->libraryScratch = scratch;
+  if (auto *conv = std::get_if<plan::Convolution>(&record.body))
+    conv->libraryScratch = scratch;
+}
+
+/// Of a kernel and of a library only one computes the record: they have the
+/// same memory.
+void PlanEmitter::addScratch(plan::Record &record, Operation *op) {
+  uint64_t own = 0, library = 0;
+  if (options.queryScratch)
+    own = options.queryScratch(record, plan(), isAlone);
+  if (options.queryLibraryScratch)
+    library = options.queryLibraryScratch(record, plan());
+  if (own == 0 && library == 0)
+    return;
+  unsigned storage =
+      storages.addScratch(std::max(own, library), op, plan::Category::Library);
+  if (own)
+    setScratch(record, getBytes(storage, own));
+  if (library)
+    setLibraryScratch(record, getBytes(storage, library));
+}
+
 LogicalResult PlanEmitter::emitLibraryCall(Operation *op) {
   FailureOr<plan::Record> record =
       buildLibraryCall(op, [&](Value value) { return getView(value); });
@@ -124,13 +149,7 @@ LogicalResult PlanEmitter::emitLibraryCall(Operation *op) {
   record->label = describe(op, op->getName().stripDialect());
   if (isSummand(op))
     std::get<plan::Matmul>(record->body).accumulate = true;
-  if (options.queryScratch) {
-    uint64_t bytes = options.queryScratch(*record, plan(), isAlone);
-    if (bytes)
-      setScratch(*record, getBytes(storages.addScratch(bytes, op,
-                                                       plan::Category::Library),
-                                   bytes));
-  }
+  addScratch(*record, op);
   records->push_back(std::move(*record));
   return success();
 }

@@ -8,6 +8,23 @@ using namespace mlir::binade;
 using ::binade::plan::Category;
 
 static constexpr uint64_t kAlignment = 64;
+/// Of scratch memory, as cuBLASLt wants it.
+static constexpr uint64_t kLibraryAlignment = 256;
+
+/// What persists comes in this order: small ports are neighbours, so that they
+/// can be copied as one.
+static int getOrder(Category category) {
+  switch (category) {
+  case Category::Batch:
+    return 1;
+  case Category::Scalar:
+    return 2;
+  case Category::Workspace: // Whose begin is a port.
+    return 3;
+  default:
+    return 0;
+  }
+}
 
 /// Gives each of `moving` the lowest offset from `base` that is free while it
 /// lives, the largest first. Returns where they end.
@@ -23,12 +40,14 @@ uint64_t StorageMap::pack(std::vector<unsigned> moving, uint64_t base) {
   std::vector<Placed> taken; // By offset.
   for (unsigned index : moving) {
     Storage &storage = storages[index];
-    uint64_t offset = base;
+    uint64_t alignment =
+        storage.category == Category::Library ? kLibraryAlignment : kAlignment;
+    uint64_t offset = llvm::alignTo(base, alignment);
     for (const Placed &other : taken) {
       if (other.offset >= offset + storage.bytes)
         break;
       if (other.first <= storage.last && storage.first <= other.last)
-        offset = std::max(offset, other.end);
+        offset = std::max(offset, llvm::alignTo(other.end, alignment));
     }
     storage.offset = offset;
     uint64_t end = offset + llvm::alignTo(storage.bytes, kAlignment);
@@ -47,8 +66,7 @@ uint64_t StorageMap::assignOffsets() {
   DenseSet<unsigned> used;
   for (auto [value, storage] : storageOf)
     used.insert(storage);
-  uint64_t top = 0;
-  std::vector<unsigned> moving;
+  std::vector<unsigned> persistent, moving;
   // Iterations of a parallel tile are at different ops at the same time: what
   // is inside of it shares memory within its slot only.
   llvm::MapVector<Operation *, std::vector<unsigned>> inside;
@@ -63,9 +81,16 @@ uint64_t StorageMap::assignOffsets() {
     } else if (!storage.persistent) {
       moving.push_back(index);
     } else {
-      storage.offset = top;
-      top += llvm::alignTo(storage.bytes, kAlignment);
+      persistent.push_back(index);
     }
+  }
+  llvm::stable_sort(persistent, [&](unsigned l, unsigned r) {
+    return getOrder(storages[l].category) < getOrder(storages[r].category);
+  });
+  uint64_t top = 0;
+  for (unsigned index : persistent) {
+    storages[index].offset = top;
+    top += llvm::alignTo(storages[index].bytes, kAlignment);
   }
   SmallVector<unsigned> frames;
   for (auto &[tile, members] : inside) {

@@ -48,6 +48,7 @@ private:
   LogicalResult emit(Block &block, std::vector<Record> &into);
   LogicalResult emit(Operation *op);
   LogicalResult emitLibraryCall(Operation *op);
+  void addScratch(Record &record, Operation *op);
   LogicalResult emitLaunch(LaunchOp op);
   void addWorkspace(LaunchOp op, ::binade::plan::Launch &launch,
                     const KernelShape &shape, bool overMany);

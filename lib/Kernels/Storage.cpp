@@ -82,8 +82,26 @@ StorageMap::StorageMap(ArrayRef<Program> programs, const PlanOptions &options)
     reuse(function);
     orderCopies(program);
     categorize(function);
+    keepNumbers(program);
     ends.back().position = end++;
   }
+}
+
+/// What the host reads of each run has memory of its own, beside what it
+/// writes.
+void StorageMap::keepNumbers(const Program &program) {
+  func::FuncOp function = program.function;
+  for (Role role : {Role::Metric, Role::Statistic})
+    for (const Port &port : getResults(function, role)) {
+      if (program.replaced[port.index])
+        continue;
+      Type type = function.getResultTypes()[port.index];
+      Storage &storage = storages[ends.back().results[port.index]];
+      if (storage.persistent || storage.bytes != getByteSize(type))
+        continue;
+      storage.persistent = true;
+      storage.category = Category::Scalar;
+    }
 }
 
 unsigned StorageMap::of(Value value) const {

@@ -65,8 +65,9 @@ public:
     return ends[program].copies;
   }
 
-  /// Assigns offsets: what persists first, then the rest of each program,
-  /// largest first, each at the lowest offset that is free while it lives.
+  /// Assigns offsets: what persists first, and of that small ports together
+  /// and last, then the rest of each program, largest first, each at the lowest
+  /// offset that is free while it lives.
   /// Returns the arena's size.
   uint64_t assignOffsets();
 
@@ -94,6 +95,7 @@ private:
   void reuse(func::FuncOp function);
   void orderCopies(const Program &program);
   void categorize(func::FuncOp function);
+  void keepNumbers(const Program &program);
 
   /// How a program ends.
   struct End {

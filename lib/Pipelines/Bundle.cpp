@@ -233,6 +233,7 @@ static LogicalResult compileForCuda(ModuleOp module,
   plan.queryScratch = [](const ::binade::plan::Record &record,
                          const ::binade::Plan &plan,
                          bool) { return queryDeviceScratch(record, plan); };
+  plan.queryLibraryScratch = queryLibraryScratch;
   return add(module, options, cuda, *compiled, bundle);
 }
 

@@ -121,3 +121,26 @@ uint64_t mlir::binade::queryDeviceScratch(const plan::Record &record,
     return getWorkspaceBytes(getAttention(plan, *attention));
   return 0;
 }
+
+static uint64_t countResults(const plan::Record &record, const Plan &plan) {
+  uint64_t count = 0;
+  if (auto *matmul = std::get_if<plan::Matmul>(&record.body)) {
+    count = matmul->m * matmul->n;
+    for (int64_t size : matmul->batch)
+      count *= size;
+  } else if (auto *conv = std::get_if<plan::Convolution>(&record.body)) {
+    // Behind the two that are read.
+    constexpr size_t kResult = 2;
+    const plan::View view = conv->getOperands()[kResult];
+    const plan::Buffer &buffer = plan.buffers[view.buffer];
+    count = buffer.bytes / byteSize(buffer.dtype);
+  }
+  return count;
+}
+
+uint64_t mlir::binade::queryLibraryScratch(const plan::Record &record,
+                                           const Plan &plan) {
+  constexpr uint64_t kMost = 32 << 20, kParts = 8;
+  return std::min<uint64_t>(kMost, kParts * sizeof(float) *
+                                       countResults(record, plan));
+}

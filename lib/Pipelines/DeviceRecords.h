@@ -22,6 +22,11 @@ GpuCopy getCopy(const ::binade::Plan &plan, const ::binade::plan::Copy &copy);
 uint64_t queryDeviceScratch(const ::binade::plan::Record &record,
                             const ::binade::Plan &plan);
 
+/// What the device's library may have for a product or convolution: room for
+/// eight parts of its sums in f32, at most 32 MiB.
+uint64_t queryLibraryScratch(const ::binade::plan::Record &record,
+                             const ::binade::Plan &plan);
+
 } // namespace mlir::binade
 
 #endif // BINADE_LIB_PIPELINES_DEVICERECORDS_H

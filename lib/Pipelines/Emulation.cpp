@@ -16,16 +16,16 @@ namespace {
 /// Integer operations in a second of a device with the chip: multiprocessors,
 /// 64 lanes, clock. For predictions.
 struct Throughput {
-  StringRef chip, device;
+  StringRef chip, device; ///< The latter with its article.
   double perSecond;
 };
 } // namespace
 
 static constexpr Throughput kThroughputs[] = {
-    {"sm_80", "A100", 108 * 64 * 1.41e9},
-    {"sm_89", "L40S", 142 * 64 * 2.52e9},
-    {"sm_90", "H200", 132 * 64 * 1.98e9},
-    {"sm_100", "B200", 148 * 64 * 1.85e9},
+    {"sm_80", "an A100", 108 * 64 * 1.41e9},
+    {"sm_89", "an L40S", 142 * 64 * 2.52e9},
+    {"sm_90", "an H200", 132 * 64 * 1.98e9},
+    {"sm_100", "a B200", 148 * 64 * 1.85e9},
 };
 
 /// Formats below 16 bits, and TF32, which types do not show.
@@ -194,6 +194,19 @@ static std::string describe(const EmulatedFormat &format) {
   return text;
 }
 
+/// In the unit of which it is at least one, if there is such a unit.
+static std::string formatTime(double seconds) {
+  constexpr double kPrefix = 1e3;
+  double number = seconds * kPrefix;
+  const char *unit = "ms";
+  for (const char *smaller : {"us", "ns"})
+    if (number < 1) {
+      number *= kPrefix;
+      unit = smaller;
+    }
+  return llvm::formatv("{0:f1} {1}", number, unit);
+}
+
 /// Where nothing else limits the kernels.
 static std::string predict(ArrayRef<EmulatedFormat> formats, StringRef target) {
   double instructions = 0;
@@ -207,8 +220,8 @@ static std::string predict(ArrayRef<EmulatedFormat> formats, StringRef target) {
     return llvm::formatv("predicted cost: at most {0:e2} instructions a step",
                          instructions);
   return llvm::formatv("predicted cost: at most {0:e2} instructions a step, "
-                       "{1:f3} ms on an {2}",
-                       instructions, 1e3 * instructions / rate->perSecond,
+                       "{1} on {2}",
+                       instructions, formatTime(instructions / rate->perSecond),
                        rate->device);
 }
 

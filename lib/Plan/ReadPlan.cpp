@@ -190,6 +190,7 @@ static Matmul readMatmul(Fields &fields) {
   matmul.algorithms = readTexts(fields, "algorithms");
   matmul.kernel = fields.optionalText("kernel");
   matmul.scratch = readOptionalView(fields, "scratch");
+  matmul.libraryScratch = readOptionalView(fields, "library_scratch");
   return matmul;
 }
 
@@ -225,6 +226,7 @@ static Convolution readConvolution(Fields &fields) {
   c.paddingHigh = fields.integers("padding_high");
   c.channelsLast = fields.flag("channels_last");
   c.scratch = readOptionalView(fields, "scratch");
+  c.libraryScratch = readOptionalView(fields, "library_scratch");
   c.deviceKernel = fields.optionalText("device_kernel");
   return c;
 }

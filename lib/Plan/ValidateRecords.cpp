@@ -219,6 +219,8 @@ Result<void> RecordValidator::check(const Matmul &matmul) {
     BINADE_CHECK(checkStrided(*matmul.bias, "bias", std::array{matmul.n}));
   if (matmul.scratch)
     BINADE_CHECK(checkView(*matmul.scratch, "scratch"));
+  if (matmul.libraryScratch)
+    BINADE_CHECK(checkView(*matmul.libraryScratch, "library_scratch"));
   return checkTypes(matmul);
 }
 
@@ -330,6 +332,8 @@ Result<void> RecordValidator::check(const Convolution &c) {
   }
   if (c.scratch)
     BINADE_CHECK(checkView(*c.scratch, "scratch"));
+  if (c.libraryScratch)
+    BINADE_CHECK(checkView(*c.libraryScratch, "library_scratch"));
   BINADE_CHECK(checkKernel(c.deviceKernel));
   for (const View *view : {&c.x, &c.weight, &c.y, c.bias ? &*c.bias : &c.x})
     if (!isContractionType(typeOf(*view)))

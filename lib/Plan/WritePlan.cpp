@@ -158,6 +158,7 @@ static json write(const Matmul &matmul) {
     object["algorithms"] = matmul.algorithms;
   writeText(object, "kernel", matmul.kernel);
   writeOptional(object, "scratch", matmul.scratch);
+  writeOptional(object, "library_scratch", matmul.libraryScratch);
   return object;
 }
 
@@ -201,6 +202,7 @@ static json write(const Convolution &c) {
   writeOptional(object, "bias", c.bias);
   writeFlag(object, "channels_last", c.channelsLast);
   writeOptional(object, "scratch", c.scratch);
+  writeOptional(object, "library_scratch", c.libraryScratch);
   writeText(object, "device_kernel", c.deviceKernel);
   return object;
 }

@@ -1,42 +1,23 @@
 //===- CAPI.cpp - The runtime for C and what can call C -------------------===//
 
+#include "CAPI.h"
 #include "Integers.h"
-#include "binade/Container/Printable.h"
-#include "binade/Runtime/Program.h"
 #include "binade/Runtime/Settings.h"
-#include "binade/Runtime/binade.h"
 #include <cstring>
-#include <new>
 
 using namespace binade;
+using namespace binade::capi;
 using namespace binade::plan;
-
-struct binade_program {
-  Program program;
-  std::vector<std::byte> file; ///< Of a bundle that was in memory.
-};
 
 static thread_local std::string lastError;
 
-static int fail(const Error &error) {
+int capi::fail(const Error &error) {
   lastError = render(error);
   return error.exitCode;
 }
 
-static int usage(std::string message) {
+int capi::usage(std::string message) {
   return fail(Error{"binade", std::move(message), ExitCode::Usage});
-}
-
-/// Runs `body`, which gives an exit code, and lets no exception out.
-template <typename Body> static int guard(Body body) {
-  try {
-    return body();
-  } catch (const std::bad_alloc &) {
-    return fail(Error{"binade", "out of memory", ExitCode::Resources});
-  } catch (const std::exception &exception) {
-    return fail(
-        Error{"binade", printable(exception.what()), ExitCode::Internal});
-  }
 }
 
 static int finishLoading(Result<Program> loaded, std::vector<std::byte> file,

@@ -107,7 +107,7 @@ RecordCost CostCounter::count(const Matmul &matmul) const {
   for (std::int64_t size : sizes(matmul.m, matmul.n))
     flops *= static_cast<double>(size);
   return {bytes, flops * static_cast<double>(matmul.k),
-          getWider(matmul.lhs, matmul.rhs)};
+          getWider(matmul.lhs, matmul.rhs), matmul.tf32};
 }
 
 RecordCost CostCounter::count(const Convolution &convolution) const {
@@ -172,7 +172,9 @@ double Ceilings::leastSeconds(const RecordCost &cost) const {
   if (bytesPerSecond > 0)
     seconds = static_cast<double>(cost.bytes) / bytesPerSecond;
   auto peak = flopsPerSecond.find(cost.dtype);
-  if (peak != flopsPerSecond.end())
+  if (cost.tf32 && tf32FlopsPerSecond > 0)
+    seconds = std::max(seconds, cost.flops / tf32FlopsPerSecond);
+  else if (peak != flopsPerSecond.end())
     seconds = std::max(seconds, cost.flops / peak->second);
   return seconds;
 }

@@ -63,6 +63,21 @@ describeFiles(const std::map<std::string, std::string> &files) {
   return described;
 }
 
+/// Who computes products may change their bits.
+static Json describeContractions(const Program &program) {
+  Json choices = Json::array();
+  for (const ContractionChoice &choice : program.listContractions()) {
+    Json &described = choices.emplace_back();
+    described = {{"program", choice.program},
+                 {"record", choice.record},
+                 {"by", choice.implementation.empty() ? "own kernel"
+                                                      : choice.implementation}};
+    if (!choice.refusal.empty())
+      described["refusal"] = choice.refusal;
+  }
+  return choices;
+}
+
 static Result<Json> describeInvocation(const Program &program,
                                        const TrainOptions &options,
                                        const Manifest &manifest) {
@@ -81,6 +96,7 @@ static Result<Json> describeInvocation(const Program &program,
               {"directory", std::filesystem::current_path(ignored).string()},
               {"files", *std::move(files)},
               {"machine", describeMachine(manifest)},
+              {"contractions", describeContractions(program)},
               {"extra_bytes", program.getExtraBytes()}};
 }
 

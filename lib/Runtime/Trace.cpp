@@ -113,6 +113,8 @@ std::string TraceWriter::write(const Plan &plan, std::string_view device) {
   Json ceilings = {{"bytes_per_second", profile.ceilings.bytesPerSecond}};
   for (const auto &[dtype, flops] : profile.ceilings.flopsPerSecond)
     ceilings["flops_per_second"][std::string(name(dtype))] = flops;
+  if (profile.ceilings.tf32FlopsPerSecond > 0)
+    ceilings["flops_per_second"]["TF32"] = profile.ceilings.tf32FlopsPerSecond;
   ceilings["sources"] = profile.ceilings.sources;
   Json about = {{"model", plan.model},
                 {"policy", plan.policy},

@@ -1,4 +1,4 @@
-//===- Tune.cpp - The algorithms of a device's library --------------------===//
+//===- Tune.cpp - What computes products, and algorithms of libraries -----===//
 
 #include "ProgramImplementation.h"
 #include "binade/Runtime/RecordList.h"
@@ -41,4 +41,32 @@ std::size_t Program::recordAlgorithms(Plan &plan) const {
             std::get<Matmul>(record.body).algorithms[library] = found->second;
         });
   return algorithms.size();
+}
+
+std::vector<ContractionChoice> Program::listContractions() const {
+  const Implementation &own = *implementation;
+  std::map<const Record *, std::string> refusals;
+  if (own.engine)
+    for (const auto &[record, why] : own.engine->getRefusals())
+      refusals[record] = why;
+  Profiler::Implementations implementations =
+      own.engine ? own.engine->getImplementations()
+                 : own.executor.getImplementations();
+  std::vector<ContractionChoice> choices;
+  std::function<void(RecordList, const std::vector<Record> &)> add =
+      [&](RecordList list, const std::vector<Record> &records) {
+        for (const Record &record : records) {
+          if (auto *loop = std::get_if<Loop>(&record.body))
+            add(list, loop->body);
+          else if (std::holds_alternative<Matmul>(record.body) ||
+                   std::holds_alternative<Convolution>(record.body))
+            choices.push_back({name(list), record.label,
+                               implementations[&record], refusals[&record]});
+        }
+      };
+  for (std::size_t i = 0; i < kNumRecordLists; ++i) {
+    auto list = static_cast<RecordList>(i);
+    add(list, getRecords(own.plan, list));
+  }
+  return choices;
 }

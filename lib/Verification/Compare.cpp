@@ -97,6 +97,21 @@ double mlir::binade::getSpacing(DType dtype, double value) {
   return FloatFormat(*getSemantics(dtype)).getSpacing(value);
 }
 
+Bytes mlir::binade::roundToward(DType dtype, ArrayRef<double> values, bool up) {
+  size_t size = byteSize(dtype);
+  Bytes bytes(values.size() * size);
+  for (auto [index, value] : llvm::enumerate(values)) {
+    APFloat number(value);
+    bool isChanged;
+    number.convert(*getSemantics(dtype),
+                   up ? APFloat::rmTowardPositive : APFloat::rmTowardNegative,
+                   &isChanged);
+    uint64_t bits = number.bitcastToAPInt().getZExtValue();
+    std::memcpy(bytes.data() + index * size, &bits, size);
+  }
+  return bytes;
+}
+
 std::optional<Difference>
 mlir::binade::compareBits(DType dtype, std::span<const std::byte> value,
                           std::span<const std::byte> expected) {

@@ -21,6 +21,10 @@ double countUlps(::binade::DType dtype, std::span<const std::byte> left,
 /// Distance of the neighbours of `value` in the float type `dtype`.
 double getSpacing(::binade::DType dtype, double value);
 
+/// `values` as numbers of the float type `dtype`: the least that is not below
+/// each, or the largest that is not above. A NaN where there is none.
+Bytes roundToward(::binade::DType dtype, ArrayRef<double> values, bool up);
+
 /// The first element whose bits differ, if any does, and how many do. NaN is
 /// NaN in formats of 16 bits and more.
 std::optional<Difference> compareBits(::binade::DType dtype,

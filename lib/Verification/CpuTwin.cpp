@@ -32,9 +32,11 @@ public:
       } else if (auto *matmul = std::get_if<plan::Matmul>(&record.body)) {
         matmul->kernel.clear();
         matmul->scratch.reset();
+        matmul->libraryScratch.reset();
       } else if (auto *conv = std::get_if<plan::Convolution>(&record.body)) {
         conv->deviceKernel.clear();
         conv->scratch.reset();
+        conv->libraryScratch.reset();
       } else if (auto *attention = std::get_if<plan::Attention>(&record.body)) {
         attention->deviceKernel.clear();
         attention->scratch.reset();

@@ -115,6 +115,10 @@ Result<void> ExactAttention::judgeHead(int64_t head, Judgement &judgement) {
     TensorRef value = read(index, head, execution.after);
     const Tensor &wanted = *expected->values[name];
     Deviation deviation = compare(*value, wanted, expected->bounds[name].get());
+    if (execution.onBound)
+      for (int64_t i = 0; i < wanted.getNumElements(); ++i)
+        execution.onBound(index, findElement(index, head, i), wanted[i],
+                          (*expected->bounds[name])[i]);
     double own = (*value)[deviation.index], other = wanted[deviation.index];
     deviation.index = findElement(index, head, deviation.index);
     judgement.add(index, execution.accesses[index].dtype, deviation, own,
@@ -129,6 +133,8 @@ Result<Judgement> ExactAttention::judge() {
   int64_t each =
       attention.queries * attention.keys * (attention.depth + attention.width);
   int64_t most = std::max<int64_t>(1, kMostProducts / each);
+  if (execution.onBound)
+    most = heads;
   Judgement judgement;
   for (int64_t i = 0; i < std::min(heads, most); ++i) {
     auto random = ::binade::philox({static_cast<uint32_t>(i), 0, 0, 0}, {});

@@ -56,13 +56,15 @@ mlir::binade::judgeSums(const Execution &execution, size_t out, int64_t count,
                    std::max(0x1p-24 * getSumConstant(sum.terms), sum.dropped);
     double bound =
         error + getSpacing(access.dtype, std::fabs(sum.value) + error);
+    if (execution.onBound)
+      execution.onBound(out, element, sum.value, bound);
     double value = readElement(access.dtype, execution.after[out], element);
     judgement.add(out, access.dtype, deviate(element, value, sum.value, bound),
                   value, sum.value);
   };
   int64_t most =
       std::max(kFewestElements, kMostTerms / std::max<int64_t>(terms, 1));
-  if (count <= most) {
+  if (count <= most || execution.onBound) {
     for (int64_t number = 0; number < count; ++number)
       compare(number);
     return judgement;

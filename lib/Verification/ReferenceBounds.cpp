@@ -176,6 +176,9 @@ static Result<Judgement> judgeLaunch(ModuleOp source,
     const Tensor &wanted = *expected->values[name];
     TensorRef bound = expected->bounds[name];
     Tensor widened = isExact ? *bound : allowOneSpacing(wanted, *bound);
+    if (execution.onBound)
+      for (int64_t i = 0; i < wanted.getNumElements(); ++i)
+        execution.onBound(access, i, wanted.getNumber(i), widened[i]);
     Deviation deviation = compare(**value, wanted, &widened);
     judgement.add(access, execution.accesses[access].dtype, deviation,
                   (*value)->getNumber(deviation.index),

@@ -16,7 +16,14 @@ struct Execution {
   const ::binade::plan::Record &record;
   SmallVector<RecordAccess, 0> accesses;
   std::vector<Bytes> before, after;
+  /// Told by `judge` of each element that may have other bits, where there is
+  /// such a function: of which access, its number there, the exact result and
+  /// its bound. Nothing is left out then.
+  std::function<void(size_t, int64_t, double, double)> onBound = {};
 };
+
+/// Whether a launch writes access `index` and reads nothing of it.
+bool isOnlyWritten(const Execution &execution, size_t index);
 
 /// How the worst element stands to its bound.
 struct Judgement {

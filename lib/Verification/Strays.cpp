@@ -31,8 +31,12 @@ static SmallVector<uint32_t> listWorkspaces(const Execution &execution) {
     addAll(launch->finishOperands);
   } else if (const auto *matmul = std::get_if<plan::Matmul>(&body)) {
     addAll(matmul->getOperands());
+    if (matmul->libraryScratch)
+      add(*matmul->libraryScratch);
   } else if (const auto *conv = std::get_if<plan::Convolution>(&body)) {
     addAll(conv->getOperands());
+    if (conv->libraryScratch)
+      add(*conv->libraryScratch);
   } else if (const auto *attention = std::get_if<plan::Attention>(&body)) {
     addAll(attention->getOperands());
   }

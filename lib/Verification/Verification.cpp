@@ -38,18 +38,19 @@ static bool overlaps(const RecordAccess &a, const RecordAccess &b) {
   return a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
 }
 
-/// Fills what a launch writes and does not read.
+bool mlir::binade::isOnlyWritten(const Execution &execution, size_t index) {
+  const RecordAccess &access = execution.accesses[index];
+  return std::holds_alternative<plan::Launch>(execution.record.body) &&
+         access.isWritten &&
+         llvm::none_of(execution.accesses, [&](const RecordAccess &other) {
+           return !other.isWritten && overlaps(access, other);
+         });
+}
+
 static void poison(Execution &execution) {
-  if (!std::holds_alternative<plan::Launch>(execution.record.body))
-    return;
-  for (auto [access, bytes] : llvm::zip(execution.accesses, execution.before)) {
-    bool isRead =
-        llvm::any_of(execution.accesses, [&](const RecordAccess &other) {
-          return !other.isWritten && overlaps(access, other);
-        });
-    if (access.isWritten && !isRead)
+  for (auto [index, bytes] : llvm::enumerate(execution.before))
+    if (isOnlyWritten(execution, index))
       llvm::fill(bytes, kPoison);
-  }
 }
 
 Result<void> Verification::Implementation::clearStatuses(RecordRunner &runner) {
@@ -197,6 +198,32 @@ Verification::Implementation::compareWithReference(const Execution &execution,
   return std::optional(Found(judged->access, std::move(*judged->difference)));
 }
 
+/// Writes down what the CPU makes of the record, if that is right.
+Result<void> Verification::Implementation::expect(Execution &execution,
+                                                  const RecordPlace &place,
+                                                  RecordReport &report) {
+  auto after = runFrom(*cpuRunner, execution, place);
+  if (!after)
+    return after.takeError();
+  execution.after = *std::move(after);
+  if (mayDiffer(*source, execution.record)) {
+    execution.onBound = [&](size_t access, int64_t element, double exact,
+                            double bound) {
+      expectations->allow(execution.accesses[access], access, element, exact,
+                          bound);
+    };
+    auto found = compareWithReference(execution, report);
+    if (!found)
+      return found.takeError();
+    if (*found)
+      note(report, place, execution.accesses[(*found)->first],
+           std::move((*found)->second));
+  }
+  report.equal += !mayDiffer(*source, execution.record);
+  expectations->add(execution, place);
+  return {};
+}
+
 Result<void> Verification::Implementation::compare(const plan::Record &record,
                                                    const RecordPlace &place) {
   Execution execution{
@@ -208,6 +235,8 @@ Result<void> Verification::Implementation::compare(const plan::Record &record,
   poison(execution);
   RecordReport &report = getReport(record);
   ++report.executions;
+  if (expectations)
+    return expect(execution, place, report);
 
   auto found = runRepeatedly(execution, place);
   if (!found)
@@ -326,6 +355,12 @@ Result<void> Verification::run(RecordList list) {
   own.executions = countExecutions(records);
   if (list == RecordList::Step)
     ++own.step;
+  if (own.expectations) {
+    Bytes arena(own.plan.arenaBytes);
+    if (Result<void> done = own.cpuRunner->read(0, arena); !done)
+      return done;
+    own.expectations->begin(std::move(arena));
+  }
   RecordPlace place;
   place.list = list;
   if (Result<void> done = own.run(records, place); !done)
@@ -340,6 +375,12 @@ Verification::Verification(std::unique_ptr<Implementation> implementation)
     : implementation(std::move(implementation)) {}
 Verification::Verification(Verification &&) noexcept = default;
 Verification::~Verification() = default;
+
+Result<void> Verification::save(const std::string &path) const {
+  assert(implementation->expectations && "nothing was to be saved");
+  return implementation->expectations->write(path, implementation->plan,
+                                             implementation->statuses);
+}
 
 Program &Verification::getProgram() { return *implementation->cpu; }
 

@@ -3,7 +3,7 @@
 #ifndef BINADE_LIB_VERIFICATION_VERIFICATIONIMPLEMENTATION_H
 #define BINADE_LIB_VERIFICATION_VERIFICATIONIMPLEMENTATION_H
 
-#include "ReferenceBounds.h"
+#include "Expectations.h"
 #include "binade/Verification/Verification.h"
 #include "mlir/IR/OwningOpRef.h"
 #include <map>
@@ -23,6 +23,7 @@ struct Verification::Implementation {
   std::unique_ptr<::binade::RecordRunner> cpuRunner;
   /// Null for a bundle for the CPU.
   std::unique_ptr<::binade::RecordRunner> deviceRunner;
+  std::optional<Expectations> expectations; ///< Where they are to be saved.
   std::vector<uint32_t> statuses; ///< Buffers of words that say out of range.
   std::map<const ::binade::plan::Record *, size_t> places; ///< In `reports`.
   std::vector<RecordReport> reports;
@@ -51,6 +52,9 @@ struct Verification::Implementation {
                              ::binade::RecordPlace &place);
   ::binade::Result<void> execute(const ::binade::plan::Record &record,
                                  const ::binade::RecordPlace &place);
+  ::binade::Result<void> expect(Execution &execution,
+                                const ::binade::RecordPlace &place,
+                                RecordReport &report);
   ::binade::Result<void> compare(const ::binade::plan::Record &record,
                                  const ::binade::RecordPlace &place);
   ::binade::Result<void> restore(::binade::RecordRunner &runner,

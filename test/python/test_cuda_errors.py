@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 from arena import Bundle
 from cuda_runs import MODEL, Bundles, run
@@ -58,7 +59,7 @@ def test_too_little_memory(settings, bundles, tmp_path):
     first, *notes = (line.removeprefix(f"{who} note: ") for line in rest.splitlines())
     assert re.fullmatch(r"needs [\d.]+ KiB of memory, of .* are .* free", first)
     # What AdamW keeps of each parameter is two numbers.
-    assert re.fullmatch(r"[\d.]+ KiB for state", notes[0])
+    assert any(re.fullmatch(r"[\d.]+ KiB for state", note) for note in notes)
     assert notes.count("a smaller batch, or a narrower policy, needs less") == 1
 
 
@@ -72,6 +73,48 @@ def test_a_kernel_that_fails_is_named(bundles, tmp_path):
     assert re.search(
         rf"note: while kernel '\w+' \({re.escape(third['label'])}\) ran\n", done.stderr
     )
+
+
+def test_kernels_of_a_graph_are_named(bundles, tmp_path):
+    """The first and the last, as far as is known of one launch; and the one that failed,
+    where the work of graphs runs one by one."""
+    bundle, kernels = bundles.compile(), bundles.compile()
+    records = Bundle(kernels).plan["records"]
+    launched = [record for record in records if "segments" in record]
+    entries = {k["name"]: len(k["entries"])
+               for k in Bundle(kernels).plan["device_kernels"]}  # fmt: skip
+    counts = [entries[record["kernel"]] for record in launched]
+    # The second step's third kernel: the first that runs is number 1.
+    settings = f"fail_launch={sum(counts) + 3}"
+    done = bundles.train(
+        bundle, ["--out", tmp_path / "graph"], settings=settings, code=6
+    )
+    note = next(x for x in done.stderr.splitlines() if "note: while" in x)
+    assert f"({records[0]['label']}) ran, or one of the " in note
+    assert f"({records[-1]['label']})" in note
+    assert "BINADE_CUDA_BLOCKING=1 finds out which" in done.stderr
+    done = bundles.train(bundle, ["--out", tmp_path / "blocking"], settings=settings,
+                         code=6, BINADE_CUDA_BLOCKING="1")  # fmt: skip
+    (third,) = [r["label"] for r, end in zip(launched, np.cumsum(counts))
+                if end >= 3 > end - entries[r["kernel"]]]  # fmt: skip
+    assert f"({third}) ran\n" in done.stderr and "behind" not in done.stderr
+
+
+def test_a_device_that_hangs_is_given_up(bundles, tmp_path):
+    done = bundles.train(
+        bundles.compile(), ["--out", tmp_path / "run"], settings="hang_launch=2", code=6,
+        BINADE_CUDA_TIMEOUT="0.2",
+    )  # fmt: skip
+    assert "error: the device has not ended its work for 0.2 s" in done.stderr
+    assert "BINADE_CUDA_TIMEOUT sets the limit, in seconds" in done.stderr
+
+
+def test_a_driver_that_is_older_than_the_code(bundles, tmp_path):
+    done = bundles.train(
+        bundles.compile(), ["--out", tmp_path / "run"], code=6,
+        settings="version=11080,load_ptx=222,load_cubin=209",
+    )  # fmt: skip
+    assert "CUDA 11.8" in done.stderr and "error:" in done.stderr
 
 
 @pytest.mark.parametrize("program, more", [("binade-run", []), ("binade", ["train"])])

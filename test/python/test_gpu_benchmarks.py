@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -14,7 +15,8 @@ GPU = ROOT / "benchmarks" / "gpu"
 KERNELS = ["adamw", "clip", "e4m3", "e4m3x", "dyn8", "tiger", "row", "group", "delayed", "turned",
            "both", "norm"]  # fmt: skip
 STEPS = ["gpt2-bf16", "gpt2-coat"]
-PARTS = ["conversions", "models", "kernels", "steps", "profiles"]
+PARTS = ["conversions", "records", "models", "kernels", "steps"]
+RECORDS = ["clip", "mlp-coat", "row"]
 
 
 def run_python(program, *arguments, **environment):
@@ -60,9 +62,59 @@ def test_all_parts(artifacts, tmp_path):
     assert "simulated: the times mean nothing" in page.read_text()
     for row in result["rows"]:
         assert row["ms"] > 0 and row["title"] in page.read_text()
-    assert len(result["profiles"]) == len(STEPS)
-    for lines in result["profiles"].values():
-        assert "in 3 steps" in lines[0] and "matmul" in "".join(lines[1:])
+    profiles = [row["profile"] for row in result["rows"] if "profile" in row]
+    assert len(profiles) == len(STEPS)
+    for profile in profiles:
+        assert profile["steps"] == 3 and profile["ms"] > 0
+        assert {"launch", "matmul", "transfer"} <= {x["kind"] for x in profile["lines"]}
+    assert page.read_text().count("in 3 steps, one record after the other") == len(
+        STEPS
+    )
+    assert set(result["conversions_checked"]) >= {"bf16", "f8E4M3FN-saturate"}
+    assert all(model["repeats"] for model in result["models_checked"].values())
+    assert set(result["records_checked"]) == {
+        f"{by}: {name}" for by in ("own", "auto") for name in RECORDS
+    }
+
+
+@pytest.mark.slow
+def test_a_run_that_is_cut_off_keeps_what_it_has(artifacts, tmp_path):
+    """Everything but the part that is under way, and of that the rows."""
+    child = subprocess.Popen(
+        [GPU / "run.sh", "--artifacts", artifacts, "--out", tmp_path, "--time", "4",
+         "conversions", "kernels"],
+        env=os.environ | {"PYTHON": sys.executable, "LD_LIBRARY_PATH": str(SIMULATED)},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    for line in child.stdout:
+        if line.startswith("  clip:"):
+            break
+    time.sleep(2)
+    child.kill()
+    child.wait()
+    (path,) = tmp_path.glob("*.json")
+    result = json.loads(path.read_text())
+    assert [part["status"] for part in result["parts"]] == ["passed", "stopped"]
+    assert [row["name"] for row in result["rows"]][:2] == KERNELS[:2]
+    assert "| conversions | passed |" in path.with_suffix(".md").read_text()
+
+
+@pytest.mark.slow
+def test_a_wrong_record_is_found(artifacts, tmp_path):
+    """A bit that a kernel leaves wrong: of the second execution, and of both."""
+    runtime = artifacts / "runtime/lib/libbinade_runtime.so"
+    done = subprocess.run(
+        [sys.executable, GPU / "records.py", artifacts, tmp_path / "records.json"],
+        env=os.environ | {"LD_LIBRARY_PATH": str(SIMULATED), "BINADE_RUNTIME": str(runtime),
+                          "BINADE_SIMULATED_KERNELS": str(artifacts / "ir"),
+                          "BINADE_SIMULATED_CUDA": "flip_launch=1"},
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 1
+    facts = json.loads((tmp_path / "records.json").read_text())["facts"]
+    assert any("1 of " in message for message in facts["records_wrong"])
+    # The device starts anew with each bundle.
+    assert all(about["wrong"] >= 1 for about in facts["records_checked"].values())
 
 
 @pytest.mark.slow
@@ -123,8 +175,8 @@ def test_without_a_device_there_is_nothing_to_measure(tmp_path):
 
 @pytest.mark.parametrize("arguments, code, message", [
     ([], 1, "has no manifest.json: run benchmarks/gpu/prepare.sh"),
-    (["what"], 2, "no part is called what; there are conversions, models, kernels, steps, "
-     "profiles"),
+    (["what"], 2, "no part is called what; there are conversions, records, models, "
+     "kernels, steps"),
 ])  # fmt: skip
 def test_errors_are_named(arguments, code, message, tmp_path):
     done, result = measure(tmp_path, tmp_path / "out", *arguments)

@@ -4,7 +4,7 @@ import json
 from collections import Counter
 
 import pytest
-from cuda_runs import STEPS, Bundles
+from cuda_runs import LOSS, MODEL, STEPS, Bundles, run
 from reference import safetensors
 
 FORWARD = "matmul fc1"
@@ -101,3 +101,26 @@ def test_a_trace_that_cannot_be_written_is_an_error(bundles, tmp_path):
     )  # fmt: skip
     assert "trace.json" in done.stderr
     assert not (tmp_path / "run" / "final.safetensors").exists()
+
+
+@pytest.mark.parametrize("capability, operations", [(80, 1024), (90, 2048), (120, 512)])
+def test_products_of_tf32_have_a_ceiling_of_their_own(
+    capability, operations, bundles, tmp_path
+):
+    """What a multiprocessor does in a cycle, of the vendor's whitepapers."""
+    bundle = bundles.folder / "tf32-sm80.bnd"
+    if not bundle.exists():
+        run("binade", "compile", MODEL, "--loss", LOSS, "--policy", "tf32",
+            "--target", "cuda:sm_80", "--save-kernels", bundles.folder,
+            "-o", bundle)  # fmt: skip
+    bundles.train(bundle, ["--out", tmp_path / "run"], "--profile", tmp_path / "t.json",
+                  steps=1, settings=f"capability={capability}")  # fmt: skip
+    trace = json.loads((tmp_path / "t.json").read_text())
+    ceilings = trace["otherData"]["ceilings"]
+    peak = ceilings["flops_per_second"]["TF32"]
+    assert peak == pytest.approx(operations * 132 * 1.98e9)
+    product = next(e for e in calls(trace) if e["name"] == FORWARD)
+    least = max(FORWARD_BYTES / ceilings["bytes_per_second"], FORWARD_FLOPS / peak)
+    assert product["args"]["roofline"] * product["dur"] == pytest.approx(
+        least * 1e6, rel=0.01, abs=product["args"]["roofline"] * 0.001
+    )

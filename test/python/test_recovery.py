@@ -214,3 +214,27 @@ def test_what_is_no_gradient_is_an_output(what, tmp_path):
     model.graph.node.append(onnx.helper.make_node(what, operands, ["grad_w2"]))
     text = lower(tmp_path, model, *PIPELINES[:1])
     assert "func.func @forward(" in text
+
+
+@pytest.mark.parametrize(
+    "optimizer, update",
+    [
+        ("adamw", "by 'adamw', 2 states, lr = 0.01,"),
+        ("unknown", "by 'exported', 1 states, as the graph has it"),
+    ],
+)
+def test_the_report_says_what_was_recognized(optimizer, update, tmp_path):
+    onnx.save(Exported(optimizer, 0).model, tmp_path / "m.onnx")
+    done = subprocess.run(
+        [BUILD / "bin" / "binade", "import", tmp_path / "m.onnx", "--report",
+         "-o", tmp_path / "m.mlir"],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    for line in (
+        "graph: a loss with its gradients",
+        "parameter: 5 inputs, 82 elements: ",
+        "batch: 2 inputs, 112 elements: ",
+        f"update: 5 parameters {update}",
+        "loss scale: enters the backward part",
+    ):
+        assert line in done.stderr

@@ -70,7 +70,13 @@ def test_a_chip_without_fp8_names_what_it_emulates(tmp_path):
     assert "warning: cuda:sm_80 has no instructions for f8E4M3FN, f8E5M2: emulated" in (
         text
     )
-    assert re.search(r"note: predicted cost: at most .* ms on an A100", text)
+    # By hand: lanes for integers of all multiprocessors, and the clock.
+    count, time, unit = re.search(
+        r"note: predicted cost: at most (\S+) instructions a step, (\S+) (us|ns) on an A100",
+        text,
+    ).groups()
+    seconds = float(time) * {"us": 1e-6, "ns": 1e-9}[unit]
+    assert seconds == pytest.approx(float(count) / (108 * 64 * 1.41e9), rel=0.05)
     module = tmp_path / "step.mlir"
     compile(module, "fp8-current", "--to=materialize")
     found = emulated(text)

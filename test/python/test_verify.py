@@ -336,3 +336,37 @@ def test_convolutions_of_a_device_keep_to_theirs(tmp_path):
     report = verify(tmp_path / "c.bnd", "--device", "simulator")
     assert report["equal"]
     assert [r["kind"] for r in report["records"]].count("convolution") == 5 + 2
+
+
+def test_expectations_are_for_machines_without_a_compiler(bundles, tmp_path):
+    """Of a product its exact result lies between the limits, which are near; what adds
+    nothing up has the CPU's bits, and no limits."""
+    path = tmp_path / "expected.safetensors"
+    report = verify(bundles.compile(), "--save-expected", path, "--data", bundles.data)
+    assert report["equal"]
+    tensors = safetensors.load(path)
+    about = json.loads(tensors["records"].tobytes())
+    assert len(about["records"]) == sum(r["executions"] for r in report["records"])
+    arena = tensors["arena/0"].tobytes()
+    for number, record in enumerate(about["records"]):
+        has_limits = f"{number}/2/low" in tensors
+        assert record["kind"] != "matmul" or has_limits
+        for index, access in enumerate(record["accesses"]):
+            assert (f"{number}/{index}" in tensors) == access["written"]
+    product = about["records"][0]
+    assert product["label"] == "matmul fc1" and product["list"] == "step"
+    x, weight, _, bias = (
+        np.frombuffer(arena, np.float32, a["bytes"] // 4, a["offset"]).astype(float)
+        for a in product["accesses"]
+    )
+    exact = x.reshape(8, 16) @ weight.reshape(32, 16).T + bias
+    low, high = (
+        tensors[f"0/2/{x}"].view(np.float32).reshape(8, 32) for x in ("low", "high")
+    )
+    assert (low <= exact).all() and (exact <= high).all()
+    magnitude = np.abs(x).reshape(8, 16) @ np.abs(weight).reshape(32, 16).T + np.abs(
+        bias
+    )
+    assert (high - low <= 2 * 20 * 2.0**-24 * magnitude).all()
+    said = refuse(2, bundles.compile("cpu"), "--save-expected", path)
+    assert "no device will run them" in said

@@ -88,7 +88,7 @@ static void draw(const Program &program, std::uint64_t seed) {
 
 namespace {
 struct VerifyCommand {
-  std::string bundle, device = "auto", init;
+  std::string bundle, device = "auto", init, expected;
   ::binade::DataArguments data;
   std::int64_t steps = 1;
   std::uint64_t seed = 0;
@@ -112,6 +112,7 @@ private:
 } // namespace
 
 Result<void> VerifyCommand::complete() {
+  options.keepsExpectations = !expected.empty();
   options.simulate = device == "simulator";
   if (!options.simulate)
     options.device = *::binade::DeviceChoice::parse(device);
@@ -179,6 +180,9 @@ Result<int> VerifyCommand::verify(mlir::MLIRContext &context) {
     llvm::errs() << "\r\033[K";
   if (!done)
     return done.takeError();
+  if (!expected.empty())
+    if (Result<void> saved = verification->save(expected); !saved)
+      return saved.takeError();
   if (json) {
     llvm::outs() << llvm::formatv("{0:2}\n", toJson(*verification));
   } else {
@@ -257,6 +261,11 @@ void addVerify(CLI::App &app, Run &run) {
                    "equal bits")
       ->check(::binade::integer<std::int64_t>(1))
       ->capture_default_str();
+  command
+      ->add_option("--save-expected", self->expected,
+                   "Without a device: write what the CPU computes, and how far "
+                   "another may be off, for comparisons without a compiler")
+      ->type_name("FILE.safetensors");
   command->add_option("--threads", self->options.threads, "Of the CPU")
       ->check(::binade::integer<unsigned>(1, ::binade::plan::kMaxThreads));
   command->add_flag("--json", self->json, "Print the report as JSON");

@@ -35,6 +35,10 @@ struct PlanOptions {
   std::function<uint64_t(const ::binade::plan::Record &, const ::binade::Plan &,
                          bool alone)>
       queryScratch;
+  /// The same for a device's library, which may have so many; empty for CPUs.
+  std::function<uint64_t(const ::binade::plan::Record &,
+                         const ::binade::Plan &)>
+      queryLibraryScratch;
   uint32_t threads = 1;
 };
 

@@ -252,8 +252,10 @@ struct Matmul {
   /// What a device's library multiplied with, by device and version, in its own
   /// words. Elsewhere it chooses again.
   std::map<std::string, std::string> algorithms;
-  /// For the library, see `queryLibrary`, or the device kernel.
+  /// For the CPU's library, see `queryLibrary`, or the device kernel.
   std::optional<View> scratch;
+  /// For a device's library; no more than this buffer has.
+  std::optional<View> libraryScratch = {};
   /// The device kernel for what the device's library does not compute, or where
   /// it is not; empty for CPUs. It gets `getOperands`.
   std::string kernel;
@@ -282,7 +284,7 @@ struct Convolution {
   std::vector<std::int64_t> input, kernel, output; ///< Spatial sizes.
   std::vector<std::int64_t> strides, dilations, paddingLow, paddingHigh;
   bool channelsLast = false;
-  std::optional<View> scratch;
+  std::optional<View> scratch, libraryScratch; ///< As a product's.
   /// As a product's `kernel`. It gets `getOperands`.
   std::string deviceKernel = {};
 

@@ -24,6 +24,7 @@ struct RecordCost {
   /// Additions and multiplications of a contraction.
   double flops = 0;
   DType dtype = DType::F32; ///< The wider one of what it multiplies.
+  bool tf32 = false;        ///< Units for TF32 may multiply these.
 };
 
 /// `counts` are those of the loops around the record, outermost first. A loop
@@ -39,6 +40,7 @@ std::string_view getKind(const plan::Record &record);
 struct Ceilings {
   double bytesPerSecond = 0; ///< Read and written.
   std::map<DType, double> flopsPerSecond;
+  double tf32FlopsPerSecond = 0; ///< Where it is more than that of F32.
   /// How each number was found, for people.
   std::vector<std::string> sources;
 

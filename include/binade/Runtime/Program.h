@@ -63,6 +63,15 @@ struct Overflow {
   double operands = 0; ///< Finite magnitude in what the record read.
 };
 
+/// What computes a product or a convolution on this machine.
+struct ContractionChoice {
+  std::string_view program; ///< "step", "accumulation" or "evaluation".
+  std::string record;       ///< Its label.
+  /// A library with its algorithm; empty for kernels of Binade's own.
+  std::string implementation;
+  std::string refusal; ///< Why a library that is there does not.
+};
+
 /// What a file had in common with a program.
 struct Restored {
   std::size_t tensors = 0;
@@ -147,13 +156,14 @@ public:
   /// touched that is not its own.
   std::optional<std::string_view> findIndexFault() const;
 
+  /// In the order of the plan; loops count once.
+  std::vector<ContractionChoice> listContractions() const;
+
   /// Executes the records once more, up to the first that makes a NaN or an
   /// infinity; minus infinities, which masks are made of, count where there is
   /// nothing else. Ports have to hold what they held before the step.
   std::optional<Overflow> findOverflow();
 
-  /// Measures all records from now on, or no longer. On a CUDA device they are
-  /// launched one by one then.
   /// Executes single records of the program, which has to outlive it. On a
   /// device it has memory alone: ports keep what they hold.
   std::unique_ptr<RecordRunner> createRecordRunner();
@@ -167,6 +177,8 @@ public:
   /// how many products.
   std::size_t recordAlgorithms(Plan &plan) const;
 
+  /// Measures all records from now on, or no longer. On a CUDA device they are
+  /// launched one by one then.
   void setProfiling(bool on);
   /// Without ceilings.
   Profile getProfile() const;

@@ -19,7 +19,7 @@ extern "C" {
 
 /* Functions are added, never changed: programs check for at least what they
  * were written for. */
-#define BINADE_C_API_VERSION 1
+#define BINADE_C_API_VERSION 2
 
 typedef struct binade_program binade_program;
 
@@ -89,6 +89,30 @@ BINADE_API int binade_program_save(const binade_program *program,
                                    const char *path);
 BINADE_API int binade_program_restore(binade_program *program,
                                       const char *path);
+
+/* Measures all records from now on, or with 0 no longer. On a device they are
+ * launched one by one meanwhile. */
+BINADE_API int binade_program_set_profiling(binade_program *program, int on);
+/* Writes what was measured since, in the format of Chrome's tracing, with the
+ * roofline of the machine, which takes some tenths of a second to measure. */
+BINADE_API int binade_program_write_trace(binade_program *program,
+                                          const char *path);
+
+/* For who compares two executions of a plan: bytes of the arena, and one record
+ * by itself. Ports are not moved from or to a device. `list` is "step",
+ * "accumulation" or "evaluation"; `path` has the number of the record in the
+ * list or, with `depth` numbers, in the loops that it is in, outermost first,
+ * and `iteration` the iterations of these depth - 1 loops. */
+BINADE_API int binade_program_read_arena(binade_program *program,
+                                         uint64_t offset, void *data,
+                                         size_t bytes);
+BINADE_API int binade_program_write_arena(binade_program *program,
+                                          uint64_t offset, const void *data,
+                                          size_t bytes);
+BINADE_API int binade_program_run_record(binade_program *program,
+                                         const char *list, const size_t *path,
+                                         size_t depth,
+                                         const int64_t *iteration);
 
 #ifdef __cplusplus
 }

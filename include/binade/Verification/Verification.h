@@ -60,6 +60,9 @@ struct VerifyOptions {
   /// The simulator in place of the device.
   bool simulate = false;
   ::binade::DeviceChoice device;
+  /// No device: what the CPU computes is kept for `save`. Of a bundle for a
+  /// device.
+  bool keepsExpectations = false;
   /// Records whose label has this text are compared, the others only executed.
   std::string only;
   /// Times that a record is executed from the same bytes, for equal bits.
@@ -97,6 +100,9 @@ public:
   const std::optional<ModuleReport> &getModules() const;
   /// In the order of their first execution.
   std::vector<RecordReport> getRecords() const;
+
+  /// Writes what was kept, for comparisons without a compiler (Expectations.h).
+  ::binade::Result<void> save(const std::string &path) const;
 
 private:
   struct Implementation;

@@ -13,9 +13,11 @@ Error CublasLt::describe(int status, std::string_view call) const {
                      " failed: " + printable(name ? name : "an unknown error") +
                      " (" + std::to_string(status) + ")",
                  ExitCode::Device};
-  // The library says so where a kernel of the device failed.
-  return status == lt::status::ExecutionFailed ? device.fail(std::move(error))
-                                               : error;
+  // The library says so where a kernel of the device failed, and where it may
+  // not be recorded.
+  return status == lt::status::ExecutionFailed && !device.isCapturing()
+             ? device.fail(std::move(error))
+             : error;
 }
 
 std::string CublasLt::formatVersion() const {

@@ -16,7 +16,8 @@ Error Cudnn::describe(int status, std::string_view call) const {
   bool hasRun = status == cudnn::status::ExecutionFailed8 ||
                 (status >= cudnn::status::ExecutionFailed &&
                  status < cudnn::status::AfterExecutionFailed);
-  return hasRun ? device.fail(std::move(error)) : error;
+  return hasRun && !device.isCapturing() ? device.fail(std::move(error))
+                                         : error;
 }
 
 std::string Cudnn::formatVersion() const {

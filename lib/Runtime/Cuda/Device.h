@@ -145,6 +145,9 @@ public:
 
   CUstream_st *getStream() const { return stream; }
   bool hasFailed() const { return failure.has_value(); }
+  /// Whether what is put on the stream is recorded for a graph: nothing runs
+  /// that could fail.
+  bool isCapturing() const { return capturing; }
   /// The failure that ended the context; only after it.
   const Error &getFailure() const { return *failure; }
 

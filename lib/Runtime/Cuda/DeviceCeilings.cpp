@@ -12,15 +12,17 @@ namespace {
 /// matrices without zeros, with sums in f32.
 struct Peak {
   ComputeCapability from; ///< And newer ones, up to the next.
-  double f32, half, fp8;  ///< 0 where there is no such instruction.
+  /// 0 where there is no such instruction.
+  double f32, tf32, half, fp8;
 };
 } // namespace
 
-// Vendor's whitepapers: A100, L40S, H100, B200.
+// Vendor's whitepapers: A100, A40, L40S, H100, B200, RTX PRO 6000 Blackwell. Of
+// GeForce chips with the same capabilities matrix units do half of that.
 static constexpr Peak kPeaks[] = {
-    {{8, 0}, 128, 2048, 0},      {{8, 6}, 256, 1024, 0},
-    {{8, 9}, 256, 1024, 2048},   {{9, 0}, 256, 4096, 8192},
-    {{10, 0}, 256, 8192, 16384},
+    {{8, 0}, 128, 1024, 2048, 0},      {{8, 6}, 256, 512, 1024, 0},
+    {{8, 9}, 256, 512, 1024, 2048},    {{9, 0}, 256, 2048, 4096, 8192},
+    {{10, 0}, 256, 4096, 8192, 16384}, {{12, 0}, 256, 512, 1024, 2048},
 };
 
 static std::string describe(double perSecond, const char *unit,
@@ -38,21 +40,22 @@ static void addPeaks(const CudaDevice &device, Ceilings &ceilings) {
     return;
   const Peak &peak = *std::prev(next);
   double cycles = static_cast<double>(device.clockHz) * device.multiprocessors;
-  for (auto [dtype, operations] :
-       {std::pair(DType::F32, peak.f32), std::pair(DType::F16, peak.half),
-        std::pair(DType::BF16, peak.half), std::pair(DType::F8_E4M3, peak.fp8),
-        std::pair(DType::F8_E5M2, peak.fp8)}) {
-    if (operations == 0)
-      continue;
-    double flops = operations * cycles;
-    ceilings.flopsPerSecond[dtype] = flops;
+  auto add = [&](double &ceiling, double operations, std::string_view format) {
+    ceiling = operations * cycles;
     ceilings.sources.push_back(describe(
-        flops, "Gflop/s",
-        std::string(name(dtype)) + ", " + formatNumber(operations) +
+        ceiling, "Gflop/s",
+        std::string(format) + ", " + formatNumber(operations) +
             " in a cycle of each of " + std::to_string(device.multiprocessors) +
             " multiprocessors at " + std::to_string(device.clockHz / 1000000) +
             " MHz"));
-  }
+  };
+  for (auto [dtype, operations] :
+       {std::pair(DType::F32, peak.f32), std::pair(DType::F16, peak.half),
+        std::pair(DType::BF16, peak.half), std::pair(DType::F8_E4M3, peak.fp8),
+        std::pair(DType::F8_E5M2, peak.fp8)})
+    if (operations > 0)
+      add(ceilings.flopsPerSecond[dtype], operations, name(dtype));
+  add(ceilings.tf32FlopsPerSecond, peak.tf32, "TF32");
 }
 
 Result<Ceilings> cuda::measureCeilings(Device &device) {

@@ -1,11 +1,11 @@
 //===- Engine.cpp - A program on a CUDA device ----------------------------===//
 
 #include "Engine.h"
+#include "binade/Container/Printable.h"
 #include <algorithm>
 
 using namespace binade;
 using namespace binade::cuda;
-using plan::Role;
 
 Result<std::unique_ptr<Engine>> Engine::create(Setup setup) {
   std::unique_ptr<Engine> engine(new Engine());
@@ -15,17 +15,20 @@ Result<std::unique_ptr<Engine>> Engine::create(Setup setup) {
   return engine;
 }
 
+/// How many records are a `Body`.
 template <typename Body>
-static bool has(const std::vector<plan::Record> &records) {
-  return std::any_of(records.begin(), records.end(),
-                     [](const plan::Record &record) {
-                       auto *loop = std::get_if<plan::Loop>(&record.body);
-                       return loop ? has<Body>(loop->body)
-                                   : std::holds_alternative<Body>(record.body);
-                     });
+static std::size_t count(const std::vector<plan::Record> &records) {
+  std::size_t found = 0;
+  for (const plan::Record &record : records)
+    if (auto *loop = std::get_if<plan::Loop>(&record.body))
+      found += count<Body>(loop->body);
+    else
+      found += std::holds_alternative<Body>(record.body);
+  return found;
 }
-template <typename Body> static bool has(const Plan &plan) {
-  return has<Body>(plan.records) || has<Body>(plan.evaluation);
+template <typename Body> static std::size_t count(const Plan &plan) {
+  return count<Body>(plan.records) + count<Body>(plan.accumulation) +
+         count<Body>(plan.evaluation);
 }
 
 /// What the arena is for, for whoever has too little memory.
@@ -62,130 +65,73 @@ Result<void> Engine::prepare(const Setup &setup) {
   if (Result<void> done = prepareMemory(setup); !done)
     return done;
   const Plan &plan = *setup.plan;
-  if (Result<void> done = preparePorts(plan, setup.where); !done)
-    return done;
+  Result<HostPorts> copies =
+      HostPorts::create(*device, plan, arena.get(), setup.where);
+  if (!copies)
+    return copies.takeError();
+  ports = *std::move(copies);
+  notify = setup.notify;
 
+  return preparePrograms(setup);
+}
+
+void Engine::openLibraries(const Plan &plan, StreamSetup &setup) {
+  auto report = [&](const char *what, const Error &why) {
+    if (notify)
+      notify("the bundle's own kernels " + std::string(what) +
+             ", which are slower: " + why.message);
+  };
+  if (count<plan::Matmul>(plan) > 0) {
+    if (Result<std::shared_ptr<CublasLt>> found = CublasLt::open(*device))
+      setup.library = library = *std::move(found);
+    else
+      report("multiply", found.error());
+  }
+  if (count<plan::Convolution>(plan) > 0) {
+    if (Result<std::shared_ptr<Cudnn>> found = Cudnn::open(*device))
+      setup.cudnn = *std::move(found);
+    else
+      report("convolve", found.error());
+  }
+}
+
+/// Once, with the first.
+void Engine::reportRefusals(const Plan &plan) const {
+  if (refusals.empty() || !notify)
+    return;
+  std::size_t all = count<plan::Matmul>(plan) + count<plan::Convolution>(plan);
+  const auto &[record, why] = refusals.front();
+  notify("the bundle's own kernels, which are slower, compute " +
+         std::to_string(refusals.size()) + " of " + std::to_string(all) +
+         " products and convolutions; of " + quote(record->label) + ": " + why);
+}
+
+Result<void> Engine::preparePrograms(const Setup &setup) {
+  const Plan &plan = *setup.plan;
   StreamSetup stream;
   stream.device = device.get();
   stream.plan = &plan;
   stream.memory = {reinterpret_cast<std::byte *>(arena.get()), plan.buffers};
   stream.modules = modules;
   stream.where = setup.where;
-  if (setup.usesLibraries && has<plan::Matmul>(plan)) {
-    Result<std::shared_ptr<CublasLt>> found = CublasLt::open(*device);
-    if (found)
-      library = *std::move(found);
-    else if (setup.notify)
-      setup.notify("the bundle's own kernels multiply, which are slower: " +
-                   found.error().message);
-  }
-  stream.library = library;
-  if (setup.usesLibraries && has<plan::Convolution>(plan))
-    if (Result<std::shared_ptr<Cudnn>> found = Cudnn::open(*device))
-      stream.cudnn = *std::move(found);
-  std::uint64_t bytes = 0;
+  stream.refusals = &refusals;
+  if (setup.usesLibraries)
+    openLibraries(plan, stream);
   for (std::size_t i = 0; i < programs.size(); ++i) {
     Result<StreamProgram> program = StreamProgram::create(
         getRecords(plan, static_cast<RecordList>(i)), stream);
     if (!program)
       return program.takeError();
     programs[i] = *std::move(program);
-    bytes = std::max(bytes, programs[i].getScratchBytes());
   }
-  return bytes > 0 ? provideScratch(bytes) : Result<void>();
-}
-
-Result<void> Engine::provideScratch(std::uint64_t bytes) {
-  Result<DeviceMemory> memory = device->allocate(bytes);
-  if (!memory)
-    return memory.takeError();
-  scratch = *std::move(memory);
-  for (StreamProgram &program : programs)
-    program.setScratch(scratch.get());
+  reportRefusals(plan);
   return {};
 }
 
-/// What the host reads or writes at every step, or is a few bytes.
-static bool isSmall(const plan::Port &port) {
-  if (port.frozen)
-    return false;
-  switch (port.role) {
-  case Role::Parameter:
-  case Role::State:
-  case Role::Accumulator:
-  case Role::Constant:
-  case Role::Output:
-  case Role::Gradient:
-    return false;
-  default:
-    return true;
-  }
-}
-
-Result<void> Engine::preparePorts(const Plan &plan, const std::string &where) {
-  constexpr std::uint64_t kAlignment = 64;
-  std::uint64_t sizes[2] = {0, 0};
-  std::vector<std::uint64_t> offsets;
-  auto pad = [](std::uint64_t bytes) {
-    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  };
-  for (const plan::Port &port : plan.ports) {
-    std::uint64_t &size = sizes[isSmall(port)];
-    offsets.push_back(size);
-    std::uint64_t bytes = pad(plan.buffers[port.buffer].bytes);
-    size += port.role == Role::Batch ? 2 * bytes : bytes;
-  }
-  Result<Arena> memory = Arena::allocate(sizes[0], where);
-  if (!memory)
-    return memory.takeError();
-  host = *std::move(memory);
-  Result<PinnedMemory> small =
-      device->allocatePinned(std::max(sizes[1], kAlignment));
-  if (!small)
-    return small.takeError();
-  pinned = *std::move(small);
-  std::fill_n(static_cast<std::byte *>(pinned.get()), sizes[1], std::byte(0));
-  for (std::size_t i = 0; i < plan.ports.size(); ++i) {
-    const plan::Buffer &buffer = plan.buffers[plan.ports[i].buffer];
-    bool small = isSmall(plan.ports[i]);
-    std::byte *base =
-        small ? static_cast<std::byte *>(pinned.get()) : host.data();
-    HostPort &port = ports.emplace_back();
-    port.bytes = {base + offsets[i], buffer.bytes};
-    port.address = arena.get() + buffer.offset;
-    port.isSmall = small;
-    port.isBatch = plan.ports[i].role == Role::Batch;
-    if (port.isBatch)
-      port.next = {port.bytes.data() + pad(buffer.bytes), buffer.bytes};
-    port.isConstant =
-        plan.ports[i].role == Role::Constant || plan.ports[i].frozen;
-  }
-  return {};
-}
-
-std::span<std::byte> Engine::access(std::size_t index, bool isToBeRead) {
-  HostPort &port = ports[index];
-  if (port.isSmall)
-    return port.bytes;
-  if (port.isNewOnDevice) {
-    Result<void> done = device->bind();
-    if (done)
-      done = device->read(port.bytes.data(), port.address, port.bytes.size());
-    if (!done && !failure)
-      failure = done.takeError();
-    port.isNewOnDevice = false;
-  }
-  port.isNewOnHost |= !isToBeRead;
-  return port.bytes;
-}
-
-Result<void> Engine::clear(std::size_t index) {
-  HostPort &port = ports[index];
+Result<void> Engine::clear(std::size_t port) {
   if (Result<void> done = device->bind(); !done)
     return done;
-  port.isNewOnHost = false;
-  port.isNewOnDevice = true;
-  return device->fill(port.address, std::byte(0), port.bytes.size());
+  return ports.clear(port);
 }
 
 /// What a run consists of beside the plan's records, for profiles.
@@ -196,48 +142,18 @@ Result<void> Engine::mark(const plan::Record &transfer) {
   return timer ? timer->end(transfer, timer->getLast()) : Result<void>();
 }
 
-void Engine::exchangeBatches() {
-  for (HostPort &port : ports)
-    if (port.isBatch)
-      std::swap(port.bytes, port.next);
-}
-
-Result<void> Engine::uploadBatch() {
-  for (const HostPort &port : ports)
-    if (port.isBatch)
-      if (auto done = device->upload(port.address, port.bytes.data(),
-                                     port.bytes.size());
-          !done)
-        return done;
-  return {};
-}
-
-Result<void> Engine::uploadSmall() {
-  for (const HostPort &port : ports)
-    if (port.isSmall && !port.isBatch)
-      if (auto done = device->upload(port.address, port.bytes.data(),
-                                     port.bytes.size());
-          !done)
-        return done;
-  return {};
-}
-
 /// Small ports, the records, small ports: what a graph repeats. The batch comes
 /// from one of two places and is before it.
 Result<void> Engine::enqueue(RecordList list) {
-  if (Result<void> done = uploadSmall(); !done)
+  if (Result<void> done = ports.uploadSmall(); !done)
     return done;
   if (Result<void> done = mark(kUpload); !done)
     return done;
   StreamProgram &program = programs[static_cast<std::size_t>(list)];
   if (Result<void> done = program.run(timer ? &*timer : nullptr); !done)
     return done;
-  for (const HostPort &port : ports)
-    if (port.isSmall && !port.isBatch)
-      if (auto done = device->download(port.bytes.data(), port.address,
-                                       port.bytes.size());
-          !done)
-        return done;
+  if (Result<void> done = ports.downloadSmall(); !done)
+    return done;
   return mark(kDownload);
 }
 
@@ -263,47 +179,50 @@ Result<void> Engine::write(std::uint64_t offset,
   return device->upload(arena.get() + offset, bytes.data(), bytes.size());
 }
 
-Result<void> Engine::uploadLarge() {
-  for (HostPort &port : ports) {
-    if (port.isSmall || !port.isNewOnHost)
-      continue;
-    if (auto done =
-            device->upload(port.address, port.bytes.data(), port.bytes.size());
-        !done)
-      return done;
-    port.isNewOnHost = false;
+/// Where that cannot be done, as with a library that waits or allocates, runs
+/// go on without, and the user is told once.
+Result<void> Engine::captureGraph(RecordList list) {
+  Result<Graph> captured =
+      Graph::capture(*device, [&] { return enqueue(list); });
+  if (captured) {
+    graphs[static_cast<std::size_t>(list)].emplace(*std::move(captured));
+    return {};
   }
+  if (device->hasFailed())
+    return captured.takeError();
+  makesGraphs = false;
+  if (notify)
+    notify("kernels are launched one by one, which is slower: the step cannot "
+           "be put into a graph: " +
+           captured.error().message);
   return {};
 }
 
 Result<void> Engine::start(RecordList list) {
-  if (Result<void> done = uploadLarge(); !done)
+  if (Result<void> done = ports.uploadLarge(); !done)
     return done;
-  if (Result<void> done = uploadBatch(); !done)
+  if (Result<void> done = ports.uploadBatch(); !done)
     return done;
   if (profiler)
     return enqueue(list);
   // The first time shows that it runs, and lets libraries make what they need.
   auto number = static_cast<std::size_t>(list);
   std::optional<Graph> &graph = graphs[number];
-  bool isCaptured = hasRun[number] && !device->getOptions().blocking;
-  if (isCaptured && !graph) {
-    Result<Graph> captured =
-        Graph::capture(*device, [&] { return enqueue(list); });
-    if (!captured)
-      return captured.takeError();
-    graph.emplace(*std::move(captured));
-  }
+  bool isWanted =
+      hasRun[number] && makesGraphs && !device->getOptions().blocking;
+  if (isWanted && !graph)
+    if (Result<void> done = captureGraph(list); !done)
+      return done;
   hasRun[number] = true;
   return graph ? graph->launch() : enqueue(list);
 }
 
 Result<void> Engine::run(RecordList list,
                          const std::function<void()> &fillNext) {
-  if (failure)
-    return *failure;
+  if (ports.getFailure())
+    return *ports.getFailure();
   if (hasNextBatch && list != RecordList::Evaluation) {
-    exchangeBatches();
+    ports.exchangeBatches();
     hasNextBatch = false;
   }
   if (Result<void> done = device->bind(); !done)
@@ -315,16 +234,14 @@ Result<void> Engine::run(RecordList list,
   if (Result<void> done = start(list); !done)
     return done;
   if (fillNext && !profiler) {
-    exchangeBatches();
+    ports.exchangeBatches();
     fillNext();
-    exchangeBatches();
+    ports.exchangeBatches();
     hasNextBatch = true;
   }
   if (Result<void> done = device->wait(); !done)
     return done;
-  for (HostPort &port : ports)
-    if (!port.isSmall && !port.isConstant)
-      port.isNewOnDevice = true;
+  ports.noteRun();
   return timer ? timer->report(*profiler, begin) : Result<void>();
 }
 
@@ -335,15 +252,15 @@ Result<void> Engine::run(const std::function<bool(std::size_t)> &after) {
 }
 
 Result<void> Engine::upload() {
-  if (failure)
-    return *failure;
+  if (ports.getFailure())
+    return *ports.getFailure();
   if (Result<void> done = device->bind(); !done)
     return done;
-  if (Result<void> done = uploadLarge(); !done)
+  if (Result<void> done = ports.uploadLarge(); !done)
     return done;
-  if (Result<void> done = uploadBatch(); !done)
+  if (Result<void> done = ports.uploadBatch(); !done)
     return done;
-  return uploadSmall();
+  return ports.uploadSmall();
 }
 
 Result<void> Engine::fill(ArenaRange range, std::byte value) {
@@ -373,8 +290,6 @@ Result<void> Engine::tune() {
                  ExitCode::Device}
         .withNote("install libcublasLt of CUDA 12 or 13");
   if (Result<void> done = device->bind(); !done)
-    return done;
-  if (Result<void> done = provideScratch(kWorkspaceLimit); !done)
     return done;
   for (StreamProgram &program : programs)
     if (Result<void> done = program.tune(); !done)

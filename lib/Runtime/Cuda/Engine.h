@@ -1,17 +1,14 @@
 //===- Engine.h - A program on a CUDA device --------------------*- C++ -*-===//
-// The arena is the device's. Of ports the host has copies: those that are small
-// move with every step, so that the host's are always what counts between
-// steps; large ones (parameters, states, gradients, outputs, constants) move
-// when someone asks for them. The batch has two copies on the host: one is read
-// by the device while the other is filled.
+// The arena is the device's, and the host has copies of the ports. From its
+// second run on a list of records is one graph, where the driver can make one.
 //===----------------------------------------------------------------------===//
 
 #ifndef BINADE_RUNTIME_CUDA_ENGINE_H
 #define BINADE_RUNTIME_CUDA_ENGINE_H
 
-#include "../Arena.h"
 #include "DeviceCeilings.h"
 #include "Graph.h"
+#include "HostPorts.h"
 #include "StreamProgram.h"
 #include "binade/Plan/Bundle.h"
 #include "binade/Runtime/Program.h"
@@ -49,6 +46,8 @@ public:
   /// Who chose the algorithms of products, and what they are, by record.
   std::string getLibrary() const { return library ? library->identify() : ""; }
   std::map<const plan::Record *, std::string> getAlgorithms() const;
+  /// What the libraries that were found do not compute.
+  const std::vector<Refusal> &getRefusals() const { return refusals; }
   Result<Ceilings> measureCeilings();
 
   /// Puts all that ports hold on the device.
@@ -64,52 +63,41 @@ public:
   Result<void> read(std::uint64_t offset, std::span<std::byte> into);
   Result<void> write(std::uint64_t offset, std::span<const std::byte> bytes);
 
-  /// The host's copy of a port, which its user may write to, unless it is only
-  /// to be read: what is large goes back to the device otherwise.
-  std::span<std::byte> access(std::size_t port, bool isToBeRead = false);
-  /// Zeros instead of what a large port holds.
+  /// See HostPorts.
+  std::span<std::byte> access(std::size_t port, bool isToBeRead = false) {
+    return ports.access(port, isToBeRead);
+  }
   Result<void> clear(std::size_t port);
   const CudaDevice &getDevice() const { return device->getProperties(); }
 
 private:
-  struct HostPort {
-    std::span<std::byte> bytes;
-    Address address = 0;
-    bool isSmall = false, isBatch = false;
-    std::span<std::byte> next; ///< Of a batch: the other copy.
-    /// Of a large one: which side wrote it last, if the other does not have it.
-    bool isNewOnHost = true, isNewOnDevice = false;
-    bool isConstant = false;
-  };
   Engine() = default;
   Result<void> prepare(const Setup &setup);
   Result<void> prepareMemory(const Setup &setup);
-  Result<void> provideScratch(std::uint64_t bytes);
-  Result<void> preparePorts(const Plan &plan, const std::string &where);
-  Result<void> uploadLarge();
-  Result<void> uploadBatch();
-  Result<void> uploadSmall();
-  void exchangeBatches();
+  Result<void> preparePrograms(const Setup &setup);
+  void openLibraries(const Plan &plan, StreamSetup &setup);
+  void reportRefusals(const Plan &plan) const;
   Result<void> start(RecordList list);
+  Result<void> captureGraph(RecordList list);
   Result<void> enqueue(RecordList list);
   Result<void> mark(const plan::Record &transfer);
 
   // In this order: what was allocated is given back before its device.
   std::unique_ptr<Device> device;
   std::vector<Module> modules;
-  DeviceMemory arena, scratch;
+  DeviceMemory arena;
   std::shared_ptr<CublasLt> library; ///< Null where there is none.
-  PinnedMemory pinned;
-  Arena host;
-  std::vector<HostPort> ports;
+  HostPorts ports;
+  std::vector<Refusal> refusals;
   /// For each list of records.
   std::array<StreamProgram, kNumRecordLists> programs;
   std::array<std::optional<Graph>, kNumRecordLists> graphs;
   std::array<bool, kNumRecordLists> hasRun = {};
+  bool makesGraphs = true;
+  Notify notify;
   bool hasNextBatch = false;
   Profiler *profiler = nullptr;
   std::optional<StreamTimer> timer; ///< While there is a profiler.
-  std::optional<Error> failure;     ///< Of a download.
 };
 
 } // namespace binade::cuda

@@ -9,13 +9,14 @@ namespace {
 class ConvolutionOnStream : public StreamOperation {
 public:
   ConvolutionOnStream(CudnnConvolution convolution,
-                      const plan::Convolution &record,
-                      const binade::Memory &memory, std::string_view label)
+                      const plan::Convolution &record, const StreamSetup &setup,
+                      LibraryScratch scratch, std::string_view label)
       : convolution(std::move(convolution)), label(label),
-        x(memory.addressOf(record.x)), weight(memory.addressOf(record.weight)),
-        y(memory.addressOf(record.y)) {
+        x(setup.memory.addressOf(record.x)),
+        weight(setup.memory.addressOf(record.weight)),
+        y(setup.memory.addressOf(record.y)), scratch(std::move(scratch)) {
     if (record.bias)
-      bias = memory.addressOf(*record.bias);
+      bias = setup.memory.addressOf(*record.bias);
   }
 
   Result<void> run(std::span<const std::int64_t> iteration) override {
@@ -25,14 +26,10 @@ public:
     addresses.y = toDevice(y.at(iteration));
     if (bias)
       addresses.bias = toDevice(bias->at(iteration));
-    addresses.workspace = scratch;
+    addresses.workspace = scratch.at(iteration);
     return convolution.run(addresses, {"convolution", label});
   }
 
-  std::uint64_t getScratchBytes() const override {
-    return convolution.getWorkspaceBytes();
-  }
-  void setScratch(Address address) override { scratch = address; }
   std::string getImplementation() const override {
     return convolution.describe();
   }
@@ -42,7 +39,7 @@ private:
   std::string_view label;
   binade::Address x, weight, y;
   std::optional<binade::Address> bias;
-  Address scratch = 0;
+  LibraryScratch scratch;
 };
 } // namespace
 
@@ -58,13 +55,16 @@ MadeOperation createConvolution(const plan::Record &record,
   problem.y = setup.memory.typeOf(convolution.y);
   if (convolution.bias)
     problem.bias = setup.memory.typeOf(*convolution.bias);
-  auto made = CudnnConvolution::create(setup.cudnn, problem, kWorkspaceLimit);
+  LibraryScratch scratch(convolution.libraryScratch, setup);
+  auto made = CudnnConvolution::create(setup.cudnn, problem, scratch.bytes);
   if (made)
     return std::unique_ptr<StreamOperation>(
         std::make_unique<ConvolutionOnStream>(*std::move(made), convolution,
-                                              setup.memory, record.label));
+                                              setup, std::move(scratch),
+                                              record.label));
   if (convolution.deviceKernel.empty() || setup.device->hasFailed())
     return made.takeError();
+  setup.refusals->push_back({&record, made.error().message});
   return createKernels(record, setup);
 }
 } // namespace binade::cuda

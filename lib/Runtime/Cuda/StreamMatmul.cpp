@@ -11,7 +11,8 @@ public:
                  std::string_view label)
       : device(*setup.device), library(setup.library), memory(setup.memory),
         label(label), lhs(memory.addressOf(matmul.lhs)),
-        rhs(memory.addressOf(matmul.rhs)), out(memory.addressOf(matmul.out)) {
+        rhs(memory.addressOf(matmul.rhs)), out(memory.addressOf(matmul.out)),
+        scratch(matmul.libraryScratch, setup) {
     if (matmul.lhsScale)
       lhsScale = memory.addressOf(*matmul.lhsScale);
     if (matmul.rhsScale)
@@ -39,14 +40,10 @@ public:
     addresses.lhsScale = find(lhsScale);
     addresses.rhsScale = find(rhsScale);
     addresses.bias = find(bias);
-    addresses.workspace = scratch;
+    addresses.workspace = scratch.at(iteration);
     return runAxis(0, addresses);
   }
 
-  std::uint64_t getScratchBytes() const override {
-    return product->getWorkspaceBytes();
-  }
-  void setScratch(Address address) override { scratch = address; }
   std::string getImplementation() const override { return product->describe(); }
 
 private:
@@ -77,21 +74,22 @@ private:
   std::vector<BatchAxis> outer; ///< In bytes.
   MatmulProblem problem;
   std::optional<CublasLtMatmul> product;
-  Address scratch = 0;
+  LibraryScratch scratch;
 };
 } // namespace
 
 /// With the algorithm that was recorded for this library, if it still has that.
 static Result<CublasLtMatmul> choose(const plan::Matmul &matmul,
                                      const MatmulProblem &problem,
-                                     const std::shared_ptr<CublasLt> &library) {
+                                     const std::shared_ptr<CublasLt> &library,
+                                     std::uint64_t scratchBytes) {
   auto known = matmul.algorithms.find(library->identify());
   if (known != matmul.algorithms.end())
     if (auto algorithm = parseAlgorithm(known->second))
       if (auto product = CublasLtMatmul::create(library, problem, *algorithm,
-                                                kWorkspaceLimit))
+                                                scratchBytes))
         return product;
-  return CublasLtMatmul::create(library, problem, kWorkspaceLimit);
+  return CublasLtMatmul::create(library, problem, scratchBytes);
 }
 
 MadeOperation MatmulOnStream::create(const plan::Matmul &matmul,
@@ -103,7 +101,8 @@ MadeOperation MatmulOnStream::create(const plan::Matmul &matmul,
     return found.takeError();
   made->problem = found->problem;
   made->outer = std::move(found->outer);
-  Result<CublasLtMatmul> product = choose(matmul, made->problem, setup.library);
+  Result<CublasLtMatmul> product =
+      choose(matmul, made->problem, setup.library, made->scratch.bytes);
   if (!product)
     return product.takeError();
   made->product.emplace(*std::move(product));
@@ -136,7 +135,7 @@ Result<double> MatmulOnStream::measure() {
 Result<void> MatmulOnStream::tune() {
   constexpr int kMostAlgorithms = 16;
   auto found =
-      CublasLtMatmul::list(library, problem, kWorkspaceLimit, kMostAlgorithms);
+      CublasLtMatmul::list(library, problem, scratch.bytes, kMostAlgorithms);
   if (!found)
     return found.takeError();
   std::optional<CublasLtMatmul> best;
@@ -167,6 +166,7 @@ MadeOperation createMatmul(const plan::Record &record,
     MadeOperation made = MatmulOnStream::create(matmul, record.label, setup);
     if (made || matmul.kernel.empty() || setup.device->hasFailed())
       return made;
+    setup.refusals->push_back({&record, made.error().message});
   }
   return createKernels(record, setup);
 }

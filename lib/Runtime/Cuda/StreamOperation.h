@@ -10,8 +10,11 @@
 
 namespace binade::cuda {
 
-/// What a library may have for one product.
-inline constexpr std::uint64_t kWorkspaceLimit = 32 << 20;
+/// A record that a library might have computed and the plan's kernel does.
+struct Refusal {
+  const plan::Record *record;
+  std::string why;
+};
 
 /// What records of one program share.
 struct StreamSetup {
@@ -23,6 +26,18 @@ struct StreamSetup {
   std::shared_ptr<CublasLt> library; ///< Null where there is none.
   std::shared_ptr<Cudnn> cudnn;      ///< Null where there is none.
   std::string where;
+  std::vector<Refusal> *refusals = nullptr; ///< Gets those of a library.
+};
+
+/// Memory of the plan that a library may use.
+struct LibraryScratch {
+  std::uint64_t bytes = 0;
+  std::optional<binade::Address> address;
+
+  LibraryScratch(const std::optional<plan::View> &view,
+                 const StreamSetup &setup);
+  /// 0 where there is none.
+  Address at(std::span<const std::int64_t> iteration) const;
 };
 
 /// A record that is put on the device's stream, again and again.
@@ -31,13 +46,9 @@ public:
   virtual ~StreamOperation() = default;
   /// In this iteration of the loops around it, outermost first.
   virtual Result<void> run(std::span<const std::int64_t> iteration) = 0;
-  /// Scratch memory that `run` needs, given before: a multiple of 256.
-  virtual std::uint64_t getScratchBytes() const { return 0; }
-  virtual void setScratch(Address) {}
   /// For people.
   virtual std::string getImplementation() const { return {}; }
-  /// Tries what the library has, with scratch memory of `kWorkspaceLimit`, and
-  /// keeps the fastest.
+  /// Tries what the library has, and keeps the fastest.
   virtual Result<void> tune() { return {}; }
   /// That of the library, for plans; empty where none multiplies.
   virtual std::string getAlgorithm() const { return {}; }
@@ -57,6 +68,20 @@ MadeOperation createConvolution(const plan::Record &record,
 
 inline Address toDevice(const std::byte *address) {
   return reinterpret_cast<Address>(address);
+}
+
+inline LibraryScratch::LibraryScratch(const std::optional<plan::View> &view,
+                                      const StreamSetup &setup) {
+  constexpr std::uint64_t kAlignment = 256; // Of the libraries.
+  if (!view || setup.plan->buffers[view->buffer].offset % kAlignment != 0)
+    return;
+  bytes = setup.plan->buffers[view->buffer].bytes;
+  address = setup.memory.addressOf(*view);
+}
+
+inline Address
+LibraryScratch::at(std::span<const std::int64_t> iteration) const {
+  return address ? toDevice(address->at(iteration)) : 0;
 }
 
 } // namespace binade::cuda

@@ -1,7 +1,6 @@
 //===- StreamProgram.cpp - The records of a plan, on a stream -------------===//
 
 #include "StreamProgram.h"
-#include <algorithm>
 
 using namespace binade;
 using namespace binade::cuda;
@@ -54,18 +53,6 @@ void StreamProgram::visit(const Steps &steps, Visit visitOne) {
       visitOne(step);
     else
       visit(step.body, visitOne);
-}
-
-std::uint64_t StreamProgram::getScratchBytes() const {
-  std::uint64_t bytes = 0;
-  visit(steps, [&](const Step &step) {
-    bytes = std::max(bytes, step.operation->getScratchBytes());
-  });
-  return bytes;
-}
-
-void StreamProgram::setScratch(Address address) {
-  visit(steps, [&](const Step &step) { step.operation->setScratch(address); });
 }
 
 Profiler::Implementations StreamProgram::getImplementations() const {

@@ -27,8 +27,6 @@ public:
   Result<void> tune();
   /// Of products by the library, by their records.
   std::map<const plan::Record *, std::string> getAlgorithms() const;
-  std::uint64_t getScratchBytes() const;
-  void setScratch(Address address);
 
 private:
   struct Step {

@@ -235,6 +235,8 @@ int cublasLtMatmul(Handle *, MatmulDesc *desc, const void *alpha, const void *a,
       (desc->get(desc::AScalePointer) % 16 ||
        desc->get(desc::BScalePointer) % 16))
     return blas::InvalidValue;
+  if (breakCapture(stream))
+    return blas::ExecutionFailed;
   return simulated::enqueue(stream, [call] {
     if (!isThere(call.a, call.pa) || !isThere(call.b, call.pb) ||
         !isThere(call.d, call.pd) ||

@@ -27,10 +27,10 @@ std::uint64_t simulated::getSetting(const std::string &key,
 
 static void readSettings() {
   static constexpr std::string_view known[] = {
-      "devices",     "version",     "capability",  "memory",
-      "allocate",    "init",        "load_cubin",  "load_ptx",
-      "fail_launch", "fail_status", "hang_launch", "flip_launch",
-      "cublaslt",    "write_value", "report",      "cudnn"};
+      "devices",     "version",     "capability", "memory",      "allocate",
+      "init",        "load_cubin",  "load_ptx",   "fail_launch", "fail_status",
+      "hang_launch", "flip_launch", "cublaslt",   "write_value", "report",
+      "cudnn",       "capture",     "refuse"};
   getState().settings.clear();
   const char *text = std::getenv("BINADE_SIMULATED_CUDA");
   std::istringstream pairs(text ? text : "");

@@ -122,21 +122,27 @@ int cuStreamWriteValue32_v2(CUstream_st *stream, Address to, unsigned value,
   });
 }
 
-/// Bytes that went to devices and came from them.
-static std::atomic<std::uint64_t> uploaded, downloaded;
+/// What went to devices and came from them.
+static struct Copies {
+  std::atomic<std::uint64_t> bytes, number;
+} uploaded, downloaded;
 
-static void count(std::atomic<std::uint64_t> &sum, std::size_t bytes) {
+static void count(Copies &copies, std::size_t bytes) {
   static const bool reports = [] {
     if (!getSetting("report", 0))
       return false;
     std::atexit([] {
-      std::cerr << "libcuda.so.1 (simulated): " << uploaded
-                << " bytes to devices, " << downloaded << " from them\n";
+      std::cerr << "libcuda.so.1 (simulated): " << uploaded.bytes
+                << " bytes to devices, " << downloaded.bytes
+                << " from them; copies " << uploaded.number << " and "
+                << downloaded.number << "\n";
     });
     return true;
   }();
-  if (reports)
-    sum += bytes;
+  if (!reports)
+    return;
+  copies.bytes += bytes;
+  ++copies.number;
 }
 
 int cuMemcpyHtoDAsync_v2(Address to, const void *from, std::size_t bytes,

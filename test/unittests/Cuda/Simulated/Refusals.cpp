@@ -62,6 +62,8 @@ static bool isFp8Possible(const Operands &x) {
 }
 
 bool simulated::isPossible(const Operands &x) {
+  if (getSetting("refuse", 0))
+    return false;
   std::uint64_t rowsB = x.isTransposed(desc::TransB) ? x.b.columns : x.b.rows;
   std::uint64_t rowsA = x.isTransposed(desc::TransA) ? x.a.columns : x.a.rows;
   if (rowsB != x.getK() || rowsA != x.getM() || !areTypesKnown(x) ||

@@ -23,7 +23,9 @@
 //   flip_launch=N        the N-th kernel leaves a bit of its last buffer wrong
 //   write_value=STATUS  of writes of the stream to memory of the host
 //   cublaslt=130000      version of libcublasLt.so.13
+//   refuse=1             the library multiplies nothing
 //   cudnn=92400          version of libcudnn.so.9
+//   capture=STATUS       what breaks a capture when a library puts work there
 //   report=1             says at the end how much was copied
 //===----------------------------------------------------------------------===//
 
@@ -56,6 +58,9 @@ std::size_t countRest(Address address);
 
 /// Puts work on a stream, for libraries that launch kernels of their own.
 int enqueue(CUstream_st *stream, Task task);
+/// Whether the stream may not record what a library is about to put there: the
+/// capture is broken then.
+bool breakCapture(CUstream_st *stream);
 
 /// The number of BINADE_SIMULATED_CUDA for a key.
 std::uint64_t getSetting(const std::string &key, std::uint64_t otherwise);

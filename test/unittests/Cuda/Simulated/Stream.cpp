@@ -14,6 +14,13 @@ int simulated::enqueue(CUstream_st *stream, Task task) {
   return status::Success;
 }
 
+bool simulated::breakCapture(CUstream_st *stream) {
+  if (!stream->capture || !getSetting("capture", 0))
+    return false;
+  stream->isBroken = true;
+  return true;
+}
+
 int simulated::step(CUstream_st *stream) {
   int result = stream->tasks.front()();
   if (result == kHangs)
@@ -81,7 +88,8 @@ int cuStreamEndCapture(CUstream_st *stream, CUgraph_st **graph) {
   auto captured = std::move(stream->capture);
   *graph = nullptr;
   if (stream->isBroken)
-    return status::StreamCaptureInvalidated;
+    return static_cast<int>(
+        getSetting("capture", status::StreamCaptureInvalidated));
   return hand(graph, std::shared_ptr<CUgraph_st>(std::move(captured)));
 }
 
