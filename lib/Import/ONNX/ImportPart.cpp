@@ -5,6 +5,7 @@
 
 #include "ImportNode.h"
 #include "Initializers.h"
+#include "Loss.h"
 #include "OpTable.h"
 #include "Order.h"
 #include "binade/IR/Diagnostics.h"
@@ -111,7 +112,7 @@ void PartImporter::addArgument(Graph &graph,
 /// Whether an output beside the loss may be the gradient or the new value of a
 /// matrix: it has its type.
 bool PartImporter::hasGradient(const ::onnx::ValueInfoProto &input) const {
-  StringRef loss = options.lossOutput.empty() ? StringRef("loss")
+  StringRef loss = options.lossOutput.empty() ? StringRef(kLossName)
                                               : StringRef(options.lossOutput);
   auto isLoss = [&](const auto &output) { return output.name() == loss; };
   const auto &type = input.type().tensor_type();
