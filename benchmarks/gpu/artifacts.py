@@ -6,6 +6,7 @@ import json
 import pathlib
 import subprocess
 import sys
+import tarfile
 
 from cases import ROOT, TINY, Case, Sizes
 
@@ -50,7 +51,27 @@ def compile_model(
         raise SystemExit(f"{bundle.name}: {done.stderr.strip()}")
 
 
+def find_archive(folder: pathlib.Path) -> pathlib.Path:
+    return folder.with_name(f"{folder.name}.tar.gz")
+
+
+def pack(folder: pathlib.Path) -> pathlib.Path:
+    """The folder as one file beside it: code of kernels is text, mostly."""
+    with tarfile.open(find_archive(folder), "w:gz", compresslevel=6) as archive:
+        archive.add(folder, folder.name)
+    return find_archive(folder)
+
+
+def unpack(folder: pathlib.Path) -> None:
+    """Where only the packed file was brought along."""
+    if not folder.exists() and find_archive(folder).exists():
+        subprocess.run(
+            ["tar", "-xzf", find_archive(folder), "-C", folder.parent], check=True
+        )
+
+
 def read_manifest(folder: pathlib.Path) -> dict:
+    unpack(folder)
     path = folder / MANIFEST
     if not path.exists():
         raise SystemExit(

@@ -66,9 +66,9 @@ RECORDS = [
 ] + [
     Model(f"{name}-{policy}", path, policy, options, draw_text, 0, isTiny=False)
     for name, path, policies, options in [
-        ("gpt2", SMALL.format("gpt2"), ["fp32", "bf16-amp", "fp8-current", "coat"], ()),
-        ("llama", SMALL.format("llama"), ["bf16-amp", "fp8-block"], ()),
-        ("resnet", "examples/resnet/resnet.onnx", ["fp32", "bf16-amp"], ()),
+        ("gpt2", SMALL.format("gpt2"), ["bf16-amp", "coat"], ()),
+        ("llama", SMALL.format("llama"), ["fp8-block"], ()),
+        ("resnet", "examples/resnet/resnet.onnx", ["bf16-amp"], ()),
     ]
     for policy in policies
 ]  # fmt: skip

@@ -4,8 +4,9 @@
     benchmarks/gpu/prepare.sh [--out FOLDER] [--tiny]
 
 Bundles for sm_90 of all rows, bundles of small models for both targets, inputs and
-expected codes of conversions, and the runtime: into benchmarks/gpu/artifacts, which git
-ignores. Carry that folder along with the repository. At most 64 MiB.
+expected codes of conversions and results of records, and the runtime: into
+benchmarks/gpu/artifacts, which git ignores. Carry artifacts.tar.gz, at most 64 MiB, or that
+folder along with the repository.
 """
 
 from __future__ import annotations
@@ -21,7 +22,14 @@ import sys
 import time
 
 import numpy as np
-from artifacts import FOLDER, MANIFEST, compile_case, compile_model, find_commit
+from artifacts import (
+    FOLDER,
+    MANIFEST,
+    compile_case,
+    compile_model,
+    find_commit,
+    pack,
+)
 from cases import CASES, COPY, ROOT, TINY, Case, Sizes, Update, list_tensors
 
 sys.path.insert(0, str(ROOT / "test/python"))
@@ -198,8 +206,9 @@ def main() -> int:
     (out / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
     shutil.rmtree(whole, ignore_errors=True)
     out = out.rename(whole)
-    size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
-    say(f"{size / 2**20:.1f} MiB in {out}")
+    archive = pack(out)
+    size = archive.stat().st_size
+    say(f"{out}; packed {archive}, {size / 2**20:.1f} MiB")
     if size > LIMIT and not arguments.tiny:
         print(f"prepare: error: more than {LIMIT >> 20} MiB")
         return 1

@@ -5,6 +5,7 @@
 #include "FindSeed.h"
 #include "PairByValue.h"
 #include "binade/IR/Movement.h"
+#include "binade/IR/Names.h"
 #include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
@@ -17,7 +18,7 @@ public:
   GradientFinder(func::FuncOp function, unsigned loss)
       : function(function), loss(loss),
         forward(getCone(getResultValue(function, loss))),
-        buffers(findBuffers(function, loss)) {}
+        parts{loss, {}, std::nullopt, findBuffers(function, loss)} {}
 
   std::optional<StepParts> find();
 
@@ -33,8 +34,8 @@ private:
   func::FuncOp function;
   unsigned loss;
   DenseSet<Value> forward;
-  SmallVector<Replacement> buffers;
   llvm::MapVector<Type, Alike> types;
+  StepParts parts;
 };
 } // namespace
 
@@ -46,7 +47,7 @@ void GradientFinder::sort() {
   for (unsigned index = 0; index < function.getNumResults(); ++index)
     if (Value value = getResultValue(function, index);
         index != loss && !forward.contains(value) && value.getDefiningOp() &&
-        llvm::none_of(buffers, [&](const Replacement &buffer) {
+        llvm::none_of(parts.buffers, [&](const Replacement &buffer) {
           return buffer.result == index;
         }))
       if (auto *found = types.find(value.getType()); found != types.end())
@@ -58,19 +59,17 @@ void GradientFinder::sort() {
 bool GradientFinder::order(Alike &alike,
                            ArrayRef<std::optional<unsigned>> found) {
   llvm::BitVector taken(alike.arguments.size());
-  for (std::optional<unsigned> place : found) {
-    if (place && taken.test(*place))
-      return false;
+  for (std::optional<unsigned> place : found)
     if (place)
       taken.set(*place);
-  }
   size_t open = llvm::count(found, std::nullopt);
   if (open > 0 && open != alike.arguments.size() - taken.count())
     return false;
   if (open > 1)
-    emitWarning(function.getLoc())
-        << open << " gradients of type " << alike.arguments.front().getType()
-        << " belong to arguments by their order alone";
+    parts.warnings.push_back(std::to_string(open) +
+                             " gradients of one type belong to arguments by "
+                             "their order alone, from " +
+                             describe(alike.arguments.front()) + " on");
   SmallVector<BlockArgument> ordered;
   for (std::optional<unsigned> place : found) {
     unsigned chosen = place ? *place : taken.find_first_unset();
@@ -101,7 +100,6 @@ std::optional<StepParts> GradientFinder::find() {
     return std::nullopt;
   pairs.places.resize(gradients.size());
 
-  StepParts parts{loss, {}, std::nullopt, buffers};
   ArrayRef<std::optional<unsigned>> places = pairs.places;
   unsigned first = 0;
   for (auto &[type, alike] : types) {

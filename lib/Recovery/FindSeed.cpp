@@ -55,6 +55,15 @@ static bool isFloat(Value value) {
   return isa<FloatType>(getTensor(value).getElementType());
 }
 
+/// Whether `value` is 0 everywhere, in whatever shape.
+static bool isZero(Value value) {
+  Operation *op = value.getDefiningOp();
+  return matchPattern(value, m_AnyZeroFloat()) ||
+         (op && op->getNumOperands() == 1 &&
+          (isMovement(op) || isa<BroadcastOp>(op)) &&
+          isZero(op->getOperand(0)));
+}
+
 static Scaling getScaling(Operation *op) {
   if (isa<MulOp, MatmulOp, ConvInputGradOp, ConvWeightGradOp, ConvOp>(op))
     return llvm::count_if(op->getOperands(), isFloat) == 2 ? Scaling::Product
@@ -105,8 +114,7 @@ bool SeedFinder::propagate(Degrees &degrees, Operation *op,
   SmallVector<Value> values;
   Scaling scaling = getScaling(op);
   for (Value operand : op->getOperands())
-    if (isFloat(operand) &&
-        !(scaling == Scaling::Same && matchPattern(operand, m_AnyZeroFloat())))
+    if (isFloat(operand) && !(scaling == Scaling::Same && isZero(operand)))
       values.push_back(operand);
   auto results = llvm::make_filter_range(op->getResults(), isFloat);
   switch (scaling) {

@@ -36,8 +36,7 @@ public:
 private:
   void pair();
   bool leavesNothingBehind(const StepParts &parts);
-  void collect(Value value, Type type, DenseSet<Value> &seen,
-               SetVector<Value> &reached);
+  void collect(unsigned result);
   bool counts(const Replacement &replacement) const;
   SmallVector<Replacement> getStates(const Replacement &parameter) const;
   DenseSet<Value> getFunctions(ArrayRef<Value> own) const;
@@ -52,50 +51,68 @@ private:
   func::FuncOp function;
   unsigned loss;
   DenseSet<Value> forward;
-  /// The arguments of its type that a result is an elementwise function of.
-  llvm::MapVector<unsigned, SetVector<Value>> reached;
+  /// The arguments of its type that a result is an elementwise function of, and
+  /// by how many operations at least.
+  using Distances = llvm::MapVector<Value, unsigned>;
+  llvm::MapVector<unsigned, Distances> reached;
   SmallVector<Replacement> pairs;
   std::optional<Replacement> step;
 };
 } // namespace
 
-void StepFinder::collect(Value value, Type type, DenseSet<Value> &seen,
-                         SetVector<Value> &arguments) {
-  if (!seen.insert(value).second)
-    return;
-  Operation *op = value.getDefiningOp();
-  if (!op) {
-    if (value.getType() == type)
-      arguments.insert(value);
-    return;
+/// Walks from a result, breadth first, over elementwise operations outside of
+/// the forward part.
+void StepFinder::collect(unsigned result) {
+  Value root = getResultValue(function, result);
+  DenseSet<Value> seen = {root};
+  SmallVector<Value> level = {root};
+  for (unsigned distance = 0; !level.empty(); ++distance) {
+    SmallVector<Value> next;
+    for (Value value : level) {
+      Operation *op = value.getDefiningOp();
+      if (!op) {
+        if (value.getType() == root.getType())
+          reached[result].insert({value, distance});
+        continue;
+      }
+      if (forward.contains(value) ||
+          !(isElementwise(op) || getShownNumber(value)))
+        continue;
+      for (Value operand : op->getOperands())
+        if (seen.insert(operand).second)
+          next.push_back(operand);
+    }
+    level = std::move(next);
   }
-  if (forward.contains(value) || !(isElementwise(op) || getShownNumber(value)))
-    return;
-  for (Value operand : op->getOperands())
-    collect(operand, type, seen, arguments);
 }
 
 /// A result replaces the only argument that it may replace; what is replaced
-/// already leaves the others fewer.
+/// already leaves the others fewer. Where all have several, as where a gradient
+/// reads its parameter, the nearest one counts.
 void StepFinder::pair() {
-  for (unsigned index = 0; index < function.getNumResults(); ++index) {
-    DenseSet<Value> seen;
-    Value value = getResultValue(function, index);
+  for (unsigned index = 0; index < function.getNumResults(); ++index)
     if (index != loss)
-      collect(value, value.getType(), seen, reached[index]);
-  }
-  llvm::MapVector<unsigned, SetVector<Value>> open = reached;
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (auto &[result, arguments] : open) {
-      if (arguments.size() != 1)
-        continue;
-      Value argument = arguments.front();
-      pairs.push_back({cast<BlockArgument>(argument), result});
-      for (auto &[other, left] : open)
-        left.remove(argument);
-      changed = true;
-    }
+      collect(index);
+  llvm::MapVector<unsigned, Distances> open = reached;
+  while (true) {
+    open.remove_if([](auto &entry) { return entry.second.empty(); });
+    if (open.empty())
+      break;
+    auto getRank = [](const auto &entry) {
+      unsigned nearest = ~0u;
+      for (auto &[argument, distance] : entry.second)
+        nearest = std::min(nearest, distance);
+      return std::pair(entry.second.size() > 1, nearest);
+    };
+    auto *best = llvm::min_element(open, [&](const auto &a, const auto &b) {
+      return getRank(a) < getRank(b);
+    });
+    auto argument = cast<BlockArgument>(
+        llvm::min_element(best->second, llvm::less_second())->first);
+    pairs.push_back({argument, best->first});
+    best->second.clear();
+    for (auto &[other, left] : open)
+      left.erase(argument);
   }
   llvm::sort(pairs, [](const Replacement &a, const Replacement &b) {
     return a.argument.getArgNumber() < b.argument.getArgNumber();
@@ -173,6 +190,7 @@ SetVector<Value> StepFinder::getRead(const Update &update) const {
 /// single other value.
 Value StepFinder::findGradient(const Update &update) const {
   SetVector<Value> left = getRead(update);
+  bool isAlone = left.size() == 1;
   while (!left.empty()) {
     Operation *last = nullptr;
     for (Value value : left) {
@@ -188,9 +206,10 @@ Value StepFinder::findGradient(const Update &update) const {
         operands.insert(operand);
     bool isOpen = isElementwise(last) && !isa<CastOp>(last) &&
                   !forward.contains(last->getResult(0));
-    bool isOneOfOne =
-        operands.size() == 1 && isOpen && !forward.contains(operands.front());
-    if (left.size() == 1 && !isOneOfOne)
+    bool isScaled = isAlone && isa<MulOp, DivOp, NegOp>(last) &&
+                    operands.size() == 1 && isOpen &&
+                    !forward.contains(operands.front());
+    if (left.size() == 1 && !isScaled)
       return left.front().getType() == update.parameter.argument.getType()
                  ? left.front()
                  : Value();
@@ -228,8 +247,13 @@ bool StepFinder::leavesNothingBehind(const StepParts &parts) {
 StepParts StepFinder::find() {
   pair();
   StepParts parts{loss, {}, std::nullopt, {}};
+  // What others read comes before counters of something else, such as batches.
+  auto isRead = [&](const Replacement &pair) {
+    return !pair.argument.hasOneUse() ||
+           !getResultValue(function, pair.result).hasOneUse();
+  };
   for (const Replacement &pair : pairs)
-    if (!step && counts(pair))
+    if (counts(pair) && (!step || !isRead(*step)))
       step = pair;
   parts.step = step;
   DenseSet<Value> taken;

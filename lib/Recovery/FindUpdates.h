@@ -27,6 +27,8 @@ struct StepParts {
   SmallVector<Update> updates;
   std::optional<Replacement> step; ///< Counts updates.
   SmallVector<Replacement> buffers;
+  /// What was taken for granted.
+  std::vector<std::string> warnings = {};
 };
 
 /// The parts that `function` has, in the order of its arguments; nothing where

@@ -248,6 +248,9 @@ struct RecoverStepPass : impl::RecoverStepPassBase<RecoverStepPass> {
     for (Update &update : parts->updates)
       update.gradient = map.lookup(update.gradient);
     bool isSeeded = StepRecovery(copy, *parts).run();
+    if (isSeeded)
+      for (const std::string &warning : parts->warnings)
+        emitWarning(function.getLoc()) << warning;
     (isSeeded ? function : copy).erase();
   }
 

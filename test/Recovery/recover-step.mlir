@@ -99,3 +99,54 @@ func.func @forward(%w: tensor<4xf32> {binade.name = "b", binade.role = #binade.r
   %all = binade.add %g, %decay : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   return %all, %loss : tensor<4xf32>, tensor<f32>
 }
+
+// -----
+
+// Counters of batches are no count of steps: updates read that. What an update reads in
+// two places is the gradient as it stands there, be it 0 and something.
+
+// CHECK-LABEL: func.func @gradient(
+// CHECK-SAME:    binade.name = "w", binade.optimizer = @exported, binade.role = #binade.role<parameter>
+// CHECK-SAME:    binade.name = "seen", binade.role = #binade.role<buffer>
+// CHECK-SAME:    binade.name = "x", binade.role = #binade.role<batch>
+// CHECK-SAME:    binade.name = "seen", binade.role = #binade.role<buffer>
+// CHECK:         %[[DW:.*]] = binade.reduce_sum %{{.*}} {axes = array<i64: 0>, binade.phase
+// CHECK:         %[[SUM:.*]] = binade.mul %[[DW]], %
+// CHECK:         %[[G:.*]] = binade.add %{{.*}}, %[[SUM]]
+// CHECK:         return {{.*}}%[[G]]
+// CHECK:       func.func private @exported.scalars(%[[T:.*]]: i64) -> f64
+// CHECK:         %[[STEP:.*]] = arith.sitofp %[[T]] : i64 to f32
+// CHECK:         math.powf %{{.*}}, %[[STEP]]
+func.func @forward(%seen: tensor<i64> {binade.name = "seen", binade.role = #binade.role<batch>},
+                   %m: tensor<4xf32> {binade.name = "m", binade.role = #binade.role<batch>},
+                   %w: tensor<4xf32> {binade.name = "w", binade.role = #binade.role<batch>},
+                   %step: tensor<f32> {binade.name = "step", binade.role = #binade.role<batch>},
+                   %x: tensor<2x4xf32> {binade.name = "x", binade.role = #binade.role<batch>})
+    -> (tensor<4xf32> {binade.name = "d", binade.role = #binade.role<output>},
+        tensor<f32> {binade.name = "loss", binade.role = #binade.role<metric>},
+        tensor<4xf32> {binade.name = "f", binade.role = #binade.role<output>},
+        tensor<f32> {binade.name = "g", binade.role = #binade.role<output>},
+        tensor<i64> {binade.name = "h", binade.role = #binade.role<output>}) {
+  %one = binade.constant dense<1> : tensor<i64>
+  %unit = binade.constant dense<1.000000e+00> : tensor<f32>
+  %base = binade.constant dense<5.000000e-01> : tensor<f32>
+  %half = binade.constant dense<5.000000e-01> : tensor<4xf32>
+  %zero = binade.constant dense<0.000000e+00> : tensor<4xf32>
+  %now = binade.add %seen, %one : (tensor<i64>, tensor<i64>) -> tensor<i64>
+  %wide = binade.broadcast %w {axes = array<i64: 1>} : (tensor<4xf32>) -> tensor<2x4xf32>
+  %y = binade.mul %x, %wide : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  %loss = binade.reduce_sum %y {axes = array<i64: 0, 1>} : (tensor<2x4xf32>) -> tensor<f32>
+  %dw = binade.reduce_sum %x {axes = array<i64: 0>} : (tensor<2x4xf32>) -> tensor<4xf32>
+  %g = binade.add %zero, %dw : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %kept = binade.mul %m, %half : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %taken = binade.mul %g, %half : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %square = binade.mul %g, %taken : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %m_new = binade.add %kept, %square : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %next = binade.add %step, %unit : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  %rate = binade.pow %base, %next : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  %rates = binade.broadcast %rate {axes = array<i64>} : (tensor<f32>) -> tensor<4xf32>
+  %sum = binade.add %m_new, %taken : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %change = binade.mul %sum, %rates : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %w_new = binade.sub %w, %change : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %w_new, %loss, %m_new, %next, %now : tensor<4xf32>, tensor<f32>, tensor<4xf32>, tensor<f32>, tensor<i64>
+}

@@ -195,7 +195,7 @@ def test_hand_written_gradients_are_those_of_torch():
         name: torch.tensor(value, requires_grad=name in graphs.SHAPES)
         for name, value in inputs.items()
     }
-    hidden = torch.tanh(given["x"] @ given["w1"] + given["b1"])
+    hidden = torch.tanh(given["x"] @ given["w1"] + given["b1"] + given["b2"])
     result = hidden @ given["w2"] @ given["w3"] @ given["w4"]
     torch.nn.functional.mse_loss(result, given["y"]).backward()
     for name in graphs.SHAPES:
@@ -214,3 +214,27 @@ def test_what_is_no_gradient_is_an_output(what, tmp_path):
     model.graph.node.append(onnx.helper.make_node(what, operands, ["grad_w2"]))
     text = lower(tmp_path, model, *PIPELINES[:1])
     assert "func.func @forward(" in text
+
+
+@pytest.mark.parametrize(
+    "optimizer, update",
+    [
+        ("adamw", "by 'adamw', 2 states, lr = 0.01,"),
+        ("unknown", "by 'exported', 1 states, as the graph has it"),
+    ],
+)
+def test_the_report_says_what_was_recognized(optimizer, update, tmp_path):
+    onnx.save(Exported(optimizer, 0).model, tmp_path / "m.onnx")
+    done = subprocess.run(
+        [BUILD / "bin" / "binade", "import", tmp_path / "m.onnx", "--report",
+         "-o", tmp_path / "m.mlir"],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    for line in (
+        "graph: a loss with its gradients",
+        "parameter: 6 inputs, 90 elements: ",
+        "batch: 2 inputs, 112 elements: ",
+        f"update: 6 parameters {update}",
+        "loss scale: enters the backward part",
+    ):
+        assert line in done.stderr

@@ -1,6 +1,7 @@
 //===- Import.cpp - binade import -----------------------------------------===//
 
 #include "Commands.h"
+#include "ImportReport.h"
 #include "Model.h"
 #include "Write.h"
 #include "binade/CommandLine/CommandLine.h"
@@ -15,6 +16,7 @@ struct ImportCommand {
   ImportArguments import;
   OutputArguments output;
   std::string out = "-";
+  bool report = false;
 
   int run() {
     Model model(import.model, output);
@@ -27,6 +29,8 @@ struct ImportCommand {
     if (int code = model.read(import, CompilerPhase::Import))
       return code;
     model.getReport().print(llvm::errs());
+    if (report)
+      printImported(llvm::errs(), model.getModule());
     if (Result<void> written = writeModule(out, model.getModule()); !written)
       return model.getDiagnostics().fail(written.error());
     return ExitCode::Ok;
@@ -45,6 +49,8 @@ void addImport(CLI::App &app, Run &run) {
   auto self = std::make_shared<ImportCommand>();
   self->import.add(*command, "ONNX file");
   self->output.add(*command);
+  command->add_flag("--report", self->report,
+                    "Print what was recognized: parts, inputs, updates");
   command->add_option("-o,--output", self->out, "Where to; - for the terminal")
       ->capture_default_str();
   command->callback([&run, self] { run = [self] { return self->run(); }; });

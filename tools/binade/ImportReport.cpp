@@ -1,0 +1,99 @@
+//===- ImportReport.cpp - What import made of a graph ---------------------===//
+
+#include "ImportReport.h"
+#include "binade/Container/Printable.h"
+#include "binade/IR/Diagnostics.h"
+#include "binade/IR/Exported.h"
+#include "binade/IR/Interface.h"
+#include "binade/IR/Movement.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+static void printArguments(raw_ostream &os, func::FuncOp function) {
+  for (Role role : {Role::Parameter, Role::Buffer, Role::Rng, Role::Batch}) {
+    SmallVector<Port> ports = getArguments(function, role);
+    if (ports.empty())
+      continue;
+    int64_t elements = 0;
+    for (const Port &port : ports)
+      elements += getNumElements(function.getArgument(port.index));
+    os << stringifyRole(role) << ": " << ports.size() << " inputs, " << elements
+       << " elements: ";
+    constexpr size_t kShown = 4;
+    llvm::interleaveComma(
+        ArrayRef(ports).take_front(kShown), os,
+        [&](const Port &port) { os << ::binade::quote(port.name.str()); });
+    os << (ports.size() > kShown ? ", ...\n" : "\n");
+  }
+}
+
+/// The ops of a part, the most frequent kinds first.
+static void printOps(raw_ostream &os, func::FuncOp function, Phase phase) {
+  llvm::MapVector<StringRef, unsigned> counts;
+  unsigned total = 0;
+  for (Operation &op : function.front().without_terminator())
+    if (!op.hasTrait<OpTrait::ConstantLike>() && getPhase(&op) == phase) {
+      ++counts[op.getName().stripDialect()];
+      ++total;
+    }
+  if (total == 0)
+    return;
+  auto sorted = counts.takeVector();
+  llvm::stable_sort(
+      sorted, [](const auto &a, const auto &b) { return a.second > b.second; });
+  os << stringifyPhase(phase) << ": " << total << " ops: ";
+  llvm::interleaveComma(sorted, os, [&](const auto &kind) {
+    os << kind.first << " " << kind.second;
+  });
+  os << "\n";
+}
+
+/// What each rule that came with the graph is, and how many parameters have it.
+static void printUpdates(raw_ostream &os, ModuleOp module,
+                         func::FuncOp function) {
+  llvm::MapVector<OptimizerOp, unsigned> rules;
+  unsigned without = 0;
+  for (const Port &port : getArguments(function, Role::Parameter)) {
+    auto name = function.getArgAttrOfType<FlatSymbolRefAttr>(port.index,
+                                                             kOptimizerAttr);
+    if (auto rule =
+            name ? module.lookupSymbol<OptimizerOp>(name) : OptimizerOp())
+      ++rules[rule];
+    else
+      ++without;
+  }
+  for (auto [rule, count] : rules) {
+    os << "update: " << count << " parameters by '" << rule.getSymName()
+       << "', " << rule.getStates().size() << " states";
+    for (auto hyper : rule.getHypers().getAsRange<SettingAttr>())
+      os << ", " << hyper.getName().getValue() << " = "
+         << formatNumber(hyper.getDefault());
+    if (rule.getHypers().empty())
+      os << ", as the graph has it: no rule of the library is written so";
+    os << "\n";
+  }
+  if (without)
+    os << "update: none came with " << without << " parameters\n";
+}
+
+void printImported(raw_ostream &os, ModuleOp module) {
+  auto forward = module.lookupSymbol<func::FuncOp>(kForwardName);
+  auto gradient = module.lookupSymbol<func::FuncOp>(kGradientName);
+  func::FuncOp function = gradient ? gradient : forward;
+  os << "graph: " << (gradient ? "a loss with its gradients" : "a forward part")
+     << "\n";
+  printArguments(os, function);
+  printOps(os, function, Phase::Forward);
+  printOps(os, function, Phase::Backward);
+  if (!gradient)
+    return;
+  printUpdates(os, module, function);
+  bool isSeeded = !function.getOps<GradientSeedOp>().empty();
+  os << "loss scale: "
+     << (isSeeded ? "enters the backward part"
+                  : "has no place, the backward part is not linear in a seed")
+     << "\n";
+}
