@@ -2,6 +2,7 @@
 
 #include "SmallFloats.h"
 #include "binade/Conversion/ConversionCost.h"
+#include "binade/Conversion/IntegerCasts.h"
 #include "binade/Conversion/Passes.h"
 #include "binade/Conversion/Saturate.h"
 #include "mlir/AsmParser/AsmParser.h"
@@ -173,6 +174,7 @@ struct ExpandFloatCastsPass
     return success();
   }
   void runOnOperation() override {
+    splitIntegerCasts(getOperation());
     walkAndApplyPatterns(getOperation(), patterns);
   }
   FrozenRewritePatternSet patterns;

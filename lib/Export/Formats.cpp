@@ -89,7 +89,8 @@ std::optional<char> NodePlanner::findLetter(const NodeProto &node,
 bool NodePlanner::canQuantize(QuantizedAttr format) const {
   auto standard = sets.find("");
   return standard != sets.end() && standard->second >= kFirstSetWithBytes &&
-         format.getFormat() && getOnnxType(format.getFormat()) &&
+         format.getFormat() && format.getFormat().getWidth() == 8 &&
+         getOnnxType(format.getFormat()) && format.getMargin() == 0 &&
          format.getGranularity() == Granularity::PerTensor &&
          format.getRule() == ScaleRule::Inverse && !format.getExpand() &&
          !format.getStochastic() && format.getHistory() == 0 &&

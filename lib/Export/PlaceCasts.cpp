@@ -219,7 +219,7 @@ std::string CastPlacer::readQuantized(const std::string &name, int32_t type) {
   if (!result.empty())
     return result;
   auto codes = stored.find(name);
-  if (codes != stored.end()) {
+  if (codes != stored.end() && isByte(codes->second.type)) {
     retyped[name] = type;
     result = quantizer.dequantize(name, name, codes->second.scale);
   } else {

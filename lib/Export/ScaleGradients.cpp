@@ -128,8 +128,13 @@ void GradientScaler::findLevels() {
 /// where it has to choose; none where there are none.
 SmallVector<unsigned> GradientScaler::chooseSlots(unsigned index) const {
   const NodeProto &node = *nodes[index].node;
-  Linearity linear = getLinearity(node);
   SmallVector<unsigned> chosen;
+  bool makesNumbers = llvm::all_of(node.output(), [&](const auto &name) {
+    return name.empty() || types.get(name) == TensorProto::FLOAT;
+  });
+  if (!makesNumbers)
+    return chosen;
+  Linearity linear = getLinearity(node);
   for (unsigned input : linear.inputs)
     if (types.get(node.input(input)) == TensorProto::FLOAT &&
         !zeros.contains(node.input(input)))

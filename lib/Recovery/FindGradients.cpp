@@ -59,12 +59,9 @@ void GradientFinder::sort() {
 bool GradientFinder::order(Alike &alike,
                            ArrayRef<std::optional<unsigned>> found) {
   llvm::BitVector taken(alike.arguments.size());
-  for (std::optional<unsigned> place : found) {
-    if (place && taken.test(*place))
-      return false;
+  for (std::optional<unsigned> place : found)
     if (place)
       taken.set(*place);
-  }
   size_t open = llvm::count(found, std::nullopt);
   if (open > 0 && open != alike.arguments.size() - taken.count())
     return false;

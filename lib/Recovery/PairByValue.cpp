@@ -91,6 +91,8 @@ Pairs mlir::binade::pairByValue(func::FuncOp function, unsigned loss,
     own[of->index] = port.index;
     largest = std::max(largest, getNorm(getTensor(port.index).getFloats()));
   }
+  // Gradients that are equal may have either's place.
+  llvm::BitVector taken(arguments.size());
   Pairs pairs{Pairs::Gradients, {}};
   for (unsigned result : results) {
     std::optional<unsigned> &found = pairs.places.emplace_back();
@@ -98,11 +100,13 @@ Pairs mlir::binade::pairByValue(func::FuncOp function, unsigned loss,
     if (getNorm(tensor.getFloats()) <= kTolerance * kTolerance * largest)
       continue;
     for (auto [place, argument] : llvm::enumerate(arguments))
-      if (!found && copy.getResultTypes()[result] == argument.getType() &&
+      if (!found && !taken.test(place) &&
+          copy.getResultTypes()[result] == argument.getType() &&
           areSame(tensor, getTensor(own.lookup(argument.getArgNumber()))))
         found = place;
     if (!found)
       return {Pairs::Others, {}};
+    taken.set(*found);
   }
   return pairs;
 }

@@ -1,5 +1,6 @@
 //===- NarrowFloatsToBits.cpp - hold narrow floats as integers ------------===//
 
+#include "binade/Conversion/IntegerCasts.h"
 #include "binade/Target/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
@@ -28,6 +29,7 @@ Type withElement(Type type, Type element) {
 struct NarrowFloatsToBitsPass
     : impl::NarrowFloatsToBitsPassBase<NarrowFloatsToBitsPass> {
   void runOnOperation() override {
+    splitIntegerCasts(getOperation());
     AttrTypeReplacer replacer;
     replacer.addReplacement([&](FloatType type) -> std::optional<Type> {
       return isNarrow(type) ? getBits(type) : Type(type);

@@ -70,3 +70,36 @@ def test_older_operator_sets_have_no_codes(tmp_path):
 def test_scales_of_blocks_are_left(tmp_path):
     _, text = convert(make(), tmp_path, "mxfp8")
     assert "not as decided" in text and "bf16 instead" in text
+
+
+GRADIENTS = """
+g (float[4, 8] x, float[8, 6] u, float[6, 5] w)
+    => (float loss, float[8, 6] du, float[6, 5] dw) {
+  h = MatMul(x, u)
+  y = MatMul(h, w)
+  s = Mul(y, y)
+  loss = ReduceSum <keepdims = 0> (s)
+  dy = Add(y, y)
+  ht = Transpose <perm = [1, 0]> (h)
+  dw = MatMul(ht, dy)
+  wt = Transpose <perm = [1, 0]> (w)
+  dh = MatMul(dy, wt)
+  xt = Transpose <perm = [1, 0]> (x)
+  du = MatMul(xt, dh)
+}"""
+
+
+def test_inputs_with_a_gradient_are_weights(tmp_path):
+    converted, _ = convert(parse(GRADIENTS), tmp_path, "fp8-current")
+    types = find_types(converted)
+    quantized = {
+        node.input[0]: types[node.output[0]]
+        for node in converted.graph.node
+        if node.op_type == "QuantizeLinear"
+    }
+    assert quantized["x"] == quantized["u"] == TensorProto.FLOAT8E4M3FN
+    feeds = {"x": draw(4, 8), "u": draw(8, 6, seed=1), "w": draw(6, 5, seed=2)}
+    exact, narrow = run_both(tmp_path, feeds)
+    error = np.linalg.norm(narrow["du"] - exact["du"]) / np.linalg.norm(exact["du"])
+    # Three bits of fraction, some times in a row.
+    assert 2.0**-8 < error < 2.0**-3

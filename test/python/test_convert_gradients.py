@@ -88,6 +88,16 @@ def test_an_optimizer_reads_gradients_without_scale(tmp_path):
     assert list(square.input) == ["du", "du"]
 
 
+def test_what_is_not_linear_reads_gradients_without_scale(tmp_path):
+    """A cast to integers is none of the steps through which a scale passes."""
+    text = GRADIENTS.replace("dw) {", "dw, int64[6, 5] k) {")
+    text = text.replace("MatMul(xt, dh)", "MatMul(xt, dh)\n k = Cast <to = 7> (du)")
+    convert(make(1.0, text), tmp_path, "fp16-amp", "--loss-scale", "64")
+    _, narrow = run_both(tmp_path, FEEDS)
+    assert np.abs(narrow["k"]).max() > 1
+    assert np.array_equal(narrow["k"], np.trunc(narrow["du"]))
+
+
 def run_dynamic(folder, scale, counter):
     feeds = {
         **FEEDS,

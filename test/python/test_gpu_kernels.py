@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from reference import evaluate, run, tensor_type
+from reference import BF16, evaluate, run, tensor_type
 from test_random_kernels import check
 
 F32 = np.float32
@@ -120,3 +120,18 @@ def test_tensors_without_elements(case, backend):
     # numpy: a sum of nothing is 0, the largest of nothing -inf.
     expected = np.full(after, -np.inf if op == "reduce_max" else 0, F32)
     np.testing.assert_array_equal(found["result0"], expected)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "simulator"])
+@pytest.mark.parametrize("narrow", [BF16, np.float16], ids=["bf16", "f16"])
+def test_integers_become_narrow_numbers(narrow, backend):
+    x = np.arange(-70, 70)
+    i, t, y = (tensor_type(x.shape, dtype) for dtype in (np.int64, np.bool_, narrow))
+    module = f"""func.func @f(%x: {i}, %t: {t}) -> ({y}, {y}) {{
+        %a = binade.cast %x : ({i}) -> {y}
+        %b = binade.cast %t : ({t}) -> {y}
+        return %a, %b : {y}, {y}
+      }}"""
+    found = evaluate(module, {"arg0": x, "arg1": x > 3}, "--backend", backend)
+    np.testing.assert_array_equal(found["result0"], x.astype(narrow))
+    np.testing.assert_array_equal(found["result1"], (x > 3).astype(narrow))

@@ -195,7 +195,7 @@ def test_hand_written_gradients_are_those_of_torch():
         name: torch.tensor(value, requires_grad=name in graphs.SHAPES)
         for name, value in inputs.items()
     }
-    hidden = torch.tanh(given["x"] @ given["w1"] + given["b1"])
+    hidden = torch.tanh(given["x"] @ given["w1"] + given["b1"] + given["b2"])
     result = hidden @ given["w2"] @ given["w3"] @ given["w4"]
     torch.nn.functional.mse_loss(result, given["y"]).backward()
     for name in graphs.SHAPES:
@@ -232,9 +232,9 @@ def test_the_report_says_what_was_recognized(optimizer, update, tmp_path):
     )  # fmt: skip
     for line in (
         "graph: a loss with its gradients",
-        "parameter: 5 inputs, 82 elements: ",
+        "parameter: 6 inputs, 90 elements: ",
         "batch: 2 inputs, 112 elements: ",
-        f"update: 5 parameters {update}",
+        f"update: 6 parameters {update}",
         "loss scale: enters the backward part",
     ):
         assert line in done.stderr

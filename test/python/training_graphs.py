@@ -11,12 +11,20 @@ import onnx
 import onnxruntime
 from onnx import parser
 
-SHAPES = {"w1": (4, 8), "b1": (8,), "w2": (8, 3), "w3": (3, 3), "w4": (3, 3)}
+SHAPES = {
+    "w1": (4, 8),
+    "b1": (8,),
+    "b2": (8,),
+    "w2": (8, 3),
+    "w3": (3, 3),
+    "w4": (3, 3),
+}
 
 FORWARD = """
   z = MatMul(x, w1)
   zb = Add(z, b1)
-  h = Tanh(zb)
+  zc = Add(zb, b2)
+  h = Tanh(zc)
   o = MatMul(h, w2)
   q = MatMul(o, w3)
   r = MatMul(q, w4)
@@ -48,6 +56,7 @@ BACKWARD = """
   grad_w1 = MatMul(xt, dz)
   rows = Constant <value_ints = [0]> ()
   grad_b1 = ReduceSum <keepdims = 0> (dz, rows)
+  grad_b2 = ReduceSum <keepdims = 0> (dz, rows)
 """
 
 # Of a parameter p; g is its gradient, n.X the new value of X, t1 the step's number.

@@ -16,9 +16,6 @@ using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
-/// The output that is the loss when nothing else is said.
-static constexpr StringLiteral kLossName = "loss";
-
 namespace {
 /// One import, in the order of its steps.
 class Importer {

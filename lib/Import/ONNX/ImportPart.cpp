@@ -5,6 +5,7 @@
 
 #include "ImportNode.h"
 #include "Initializers.h"
+#include "Loss.h"
 #include "OpTable.h"
 #include "Order.h"
 #include "binade/IR/Diagnostics.h"
@@ -32,7 +33,9 @@ private:
   void dropUnknownTensors();
   LogicalResult classify(Initializers &initializers);
   void createFunction();
-  void addArgument(Graph &graph, const ::onnx::ValueInfoProto &value);
+  void addArgument(Graph &graph, const ::onnx::ValueInfoProto &value,
+                   Role role = Role::Batch);
+  bool hasGradient(const ::onnx::ValueInfoProto &input) const;
   void findTypes();
   std::optional<std::string> importNode(Graph &graph, unsigned index);
   void leaveOut(Graph &graph, unsigned index);
@@ -99,11 +102,28 @@ void PartImporter::createFunction() {
 
 /// Does nothing for what is no tensor of known shape.
 void PartImporter::addArgument(Graph &graph,
-                               const ::onnx::ValueInfoProto &value) {
+                               const ::onnx::ValueInfoProto &value, Role role) {
   DiagnosticCollector ignored(model.getContext());
   FailureOr<RankedTensorType> type = dimensions.getType(model, value);
   if (succeeded(type))
-    graph.addArgument(Role::Batch, value.name(), *type);
+    graph.addArgument(role, value.name(), *type);
+}
+
+/// Whether an output beside the loss may be the gradient or the new value of a
+/// matrix: it has its type.
+bool PartImporter::hasGradient(const ::onnx::ValueInfoProto &input) const {
+  StringRef loss = options.lossOutput.empty() ? StringRef(kLossName)
+                                              : StringRef(options.lossOutput);
+  auto isLoss = [&](const auto &output) { return output.name() == loss; };
+  const auto &type = input.type().tensor_type();
+  return type.elem_type() == ::onnx::TensorProto::FLOAT &&
+         type.shape().dim_size() >= 2 && llvm::any_of(file.output(), isLoss) &&
+         llvm::any_of(file.output(), [&](const auto &output) {
+           const auto &other = output.type().tensor_type();
+           return !isLoss(output) && other.elem_type() == type.elem_type() &&
+                  other.shape().SerializeAsString() ==
+                      type.shape().SerializeAsString();
+         });
 }
 
 void PartImporter::findTypes() {
@@ -160,7 +180,8 @@ FailureOr<OwningOpRef<ModuleOp>> PartImporter::run() {
     return failure();
   for (const auto &input : file.input())
     if (!graph.lookup(input.name()))
-      addArgument(graph, input);
+      addArgument(graph, input,
+                  hasGradient(input) ? Role::Parameter : Role::Batch);
   for (unsigned index : order)
     if (std::optional<std::string> reason = importNode(graph, index)) {
       leftOut.nodes[index].reason = std::move(*reason);

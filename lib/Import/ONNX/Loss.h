@@ -17,6 +17,9 @@ struct LossExpression {
 
 FailureOr<LossExpression> parseLoss(Location loc, StringRef text);
 
+/// The output that is the loss when nothing else is said.
+inline constexpr StringLiteral kLossName = "loss";
+
 /// The target's type: labels without the class axis, or the output's type.
 FailureOr<RankedTensorType> getTargetType(Location loc,
                                           const LossExpression &loss,

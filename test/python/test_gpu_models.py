@@ -1,0 +1,79 @@
+"""Every shared model in every policy becomes kernels that assemble, exact all of them.
+
+One pair of ten always, the others at night, as the other chips and the models of which
+there are graphs without weights.
+"""
+
+import itertools
+import json
+import os
+
+import pytest
+from gpu_code import find_ptxas
+from reference import binade
+from test_gpu_code import CHIPS, FORBIDDEN, POLICIES
+from test_import import FOLD, MODELS
+
+SMALL = ["mlp-digits", "gpt2-tiny", "llama-tiny", "resnet18-cifar-w8", "lstm-char",
+         "clip-tiny", "detector-tiny"]  # fmt: skip
+WITHOUT_WEIGHTS = ["gpt2-124m", "resnet18-imagenet", "gpt2-xl"]
+
+
+def check_kernels(model, policy, chip, folder):
+    source = MODELS / model
+    graph = source / "loss.onnx"
+    if not graph.exists():
+        pytest.skip(f"{graph} is absent; BINADE_MODELS names its folder")
+    weights = source / "weights.json"
+    if weights.exists():  # Zeros will do, of which a file has none.
+        graph = folder / "loss.onnx"
+        graph.write_bytes((source / "loss.onnx").read_bytes())
+        with (folder / "weights.bin").open("wb") as file:
+            os.truncate(file.fileno(), json.loads(weights.read_text())["total"])
+    more = ["--optimizer", "tiger"] if policy.startswith("tiger") else []
+    done = binade("compile", graph, "--policy", policy, *more, *FOLD.get(model, []),
+                  f"--target=cuda:{chip}", "--save-kernels", folder / "kernels",
+                  "-o", folder / "model.bnd")  # fmt: skip
+    if "has ops that cannot be imported" in done.stderr:
+        pytest.skip(done.stderr.splitlines()[0])
+    assert done.returncode == 0, done.stderr
+    (folder / "model.bnd").unlink()
+    codes = sorted((folder / "kernels").glob("*.ptx"))
+    assert len(codes) > 10
+    if find_ptxas():
+        assert len(list((folder / "kernels").glob("*.cubin"))) == len(codes)
+    for path in codes:
+        ptx = "".join(line.partition("//")[0] for line in path.open())
+        assert not FORBIDDEN.search(ptx), path
+
+
+def mark(number, model):
+    if number % 10:
+        return [pytest.mark.nightly]
+    return [] if model == "mlp-digits" else [pytest.mark.slow]
+
+
+@pytest.mark.parametrize(
+    ("model", "policy"),
+    [
+        pytest.param(model, policy, marks=mark(number, model))
+        for number, (policy, model) in enumerate(itertools.product(POLICIES, SMALL))
+    ],
+)
+def test_kernels_assemble(model, policy, tmp_path):
+    check_kernels(model, policy, "sm_90", tmp_path)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("chip", [chip for chip in CHIPS if chip != "sm_90"])
+@pytest.mark.parametrize("policy", ["bf16-amp", "coat", "fp8-block"])
+@pytest.mark.parametrize("model", SMALL)
+def test_kernels_assemble_for_other_chips(model, policy, chip, tmp_path):
+    check_kernels(model, policy, chip, tmp_path)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("policy", ["bf16-amp", "coat"])
+@pytest.mark.parametrize("model", WITHOUT_WEIGHTS)
+def test_kernels_of_large_models_assemble(model, policy, tmp_path):
+    check_kernels(model, policy, "sm_90", tmp_path)
