@@ -5,8 +5,13 @@ from __future__ import annotations
 import pathlib
 import re
 import subprocess
+import sys
 
-from runtime import BUILD
+from runtime import BUILD, ROOT
+
+sys.path.append(str(ROOT / "python"))
+
+from binade.updates import GIVEN, KEPT, port, write_update  # noqa: E402, F401
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -29,41 +34,12 @@ def shapes(layers: int = 12, width: int = 768, vocabulary: int = 50257) -> Shape
     return tensors | {"ln_f.weight": (width,), "ln_f.bias": (width,)}
 
 
-def port(role: str, name: str) -> str:
-    return f'{{binade.role = #binade.role<{role}>, binade.name = "{name}"}}'
-
-
 def write_module(
     path: pathlib.Path, tensors: Shapes, element: str = "f32", role: str = "batch"
 ) -> None:
-    """A gradient graph whose gradients are inputs: what is left is the update.
-
-    As a `batch` they come from the host in each step; as a `buffer` they stay, as
-    `gradient/NAME`, since both would be saved under the parameter's name.
-    """
-    prefix = "gradient/" if role == "buffer" else ""
-    kinds = [
-        (name, f"tensor<{'x'.join(map(str, shape))}x{element}>")
-        for name, shape in tensors.items()
-    ]
-    arguments = [
-        f"%p{i}: {kind} {port('parameter', name)}"
-        for i, (name, kind) in enumerate(kinds)
-    ]
-    arguments += [
-        f"%g{i}: {kind} {port(role, prefix + name)}"
-        for i, (name, kind) in enumerate(kinds)
-    ]
-    arguments.append(f"%l: tensor<1xf32> {port('batch', 'loss')}")
-    results = [f"tensor<f32> {port('metric', 'loss')}"]
-    results += [f"{kind} {port('gradient', name)}" for name, kind in kinds]
-    values = ", ".join(["%loss"] + [f"%g{i}" for i in range(len(kinds))])
-    types = ", ".join(["tensor<f32>"] + [kind for _, kind in kinds])
-    path.write_text(
-        f"func.func @gradient({', '.join(arguments)}) -> ({', '.join(results)}) {{\n"
-        "  %loss = binade.reshape %l : (tensor<1xf32>) -> tensor<f32>\n"
-        f"  return {values} : {types}\n}}\n"
-    )
+    """A gradient graph whose gradients are inputs: what is left is the update."""
+    given = KEPT if role == "buffer" else GIVEN
+    path.write_text(write_update(tensors, given, element))
 
 
 def leave_out_statistics(module: pathlib.Path, alone: pathlib.Path) -> None:

@@ -15,7 +15,6 @@ import mmap
 import pathlib
 import re
 import sys
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -28,8 +27,6 @@ from binade import safetensors  # noqa: E402
 from gpu_code import Entry, count_shared, parse  # noqa: E402
 
 WARP = 32
-# What ports hold from the record on that writes it; of all others from the beginning.
-RESULTS = {"output", "metric", "gradient", "statistic"}
 MMA = "mma.sync.aligned.m16n8k16"
 MMA_FLOPS = 2 * 16 * 8 * 16  # Of a warp.
 MAP_NORESERVE = 0x4000  # Of Linux, where the module has no name for it.
@@ -59,26 +56,6 @@ def weigh(instruction: str) -> tuple[int, int, int]:
     return next(
         tuple(counts) for form, *counts in WEIGHTS if re.match(form, instruction)
     )
-
-
-def list_buffers(record: dict | list) -> Iterator[int]:
-    """Of all views of a record."""
-    if isinstance(record, dict):
-        if "buffer" in record:
-            yield record["buffer"]
-        record = list(record.values())
-    for part in record:
-        if isinstance(part, (dict, list)):
-            yield from list_buffers(part)
-
-
-def count_covered(ranges: Iterator[tuple[int, int]]) -> int:
-    """How many numbers are in any of them."""
-    covered, reached = 0, 0
-    for begin, end in sorted(ranges):
-        covered += max(end - max(begin, reached), 0)
-        reached = max(reached, end)
-    return covered
 
 
 class Bundle:
@@ -144,28 +121,9 @@ class Bundle:
         moved = [abs(step) * width for step in view.get("steps", []) if step]
         return min([whole, *moved])
 
-    def find_live(self) -> int:
-        """Bytes of the arena that hold something where the step needs most of them: what a
-        record reads or writes is there from the first that does to the last, what has a
-        name outside always, and memory that two buffers share counts once."""
-        records, buffers = self.plan["records"], self.plan["buffers"]
-        first, last = {}, {}
-        for number, record in enumerate(records):
-            for buffer in list_buffers(record):
-                first.setdefault(buffer, number)
-                last[buffer] = number
-        for port in self.plan["ports"]:
-            last[port["buffer"]] = len(records)
-            if port["role"] not in RESULTS:
-                first[port["buffer"]] = 0
-        return max(
-            count_covered(
-                (buffers[b]["offset"], buffers[b]["offset"] + buffers[b]["bytes"])
-                for b in first
-                if first[b] <= number <= last[b]
-            )
-            for number in range(len(records))
-        )
+    def live_bytes(self) -> int:
+        """Of the arena, what holds something where the step needs most of them."""
+        return self.plan["arena_bytes"] - self.plan["ledger"]["unused"]
 
     def bytes_of(self, role: str, prefix: str = "") -> int:
         """Of the ports of a role."""

@@ -102,7 +102,7 @@ def predict_step(
     return {
         "part": "steps", "name": step.name, "title": step.title,
         "ms": round(1e3 * seconds, 2), "arena": bundle.plan["arena_bytes"],
-        "live": bundle.find_live(),
+        "live": bundle.live_bytes(),
         "records": count_records(bundle), "peers": {},
         "ms_limited_by": {k: round(1e3 * v, 2) for k, v in sorted(limits.items())},
     }  # fmt: skip

@@ -68,7 +68,7 @@ def measure(
         program.run()
     row = {
         "part": "steps", "name": step.name, "title": step.title,
-        "arena": bundle.plan["arena_bytes"], "live": bundle.find_live(),
+        "arena": bundle.plan["arena_bytes"], "live": bundle.live_bytes(),
         "memory": before - memory.free(),
         "records": count_records(bundle),
         "peers": {}, "memory_peers": {},

@@ -141,6 +141,6 @@ std::map<Category, uint64_t> StorageMap::getLedger(uint64_t arenaBytes) const {
       ledger[storage.category] += storage.bytes;
       total += storage.bytes;
     }
-  ledger[Category::Workspace] += arenaBytes - total;
+  ledger[Category::Unused] = arenaBytes - total;
   return ledger;
 }

@@ -71,8 +71,7 @@ public:
   /// Returns the arena's size.
   uint64_t assignOffsets();
 
-  /// Bytes per category at the fullest moment; what packing leaves unused
-  /// counts as workspace, so that the sum is `arenaBytes`.
+  /// Bytes per category at the fullest moment; their sum is `arenaBytes`.
   std::map<::binade::plan::Category, uint64_t>
   getLedger(uint64_t arenaBytes) const;
 

@@ -25,6 +25,15 @@ binade::readExternal(const ExternalInit &external, const std::string &directory,
   return {};
 }
 
+/// Makes `bytes` the initial value of `port`.
+static void embed(Bundle &bundle, Port &port, std::vector<std::byte> bytes) {
+  const Buffer &buffer = bundle.plan.buffers[port.buffer];
+  std::string tensor = "init/" + stateName(port.role, port.name);
+  DType dtype = bytes.size() == buffer.bytes ? buffer.dtype : DType::F32;
+  bundle.init.push_back({tensor, dtype, buffer.shape, std::move(bytes)});
+  port.init = BundleInit{std::move(tensor)};
+}
+
 Result<void> binade::embedWeights(Bundle &bundle,
                                   const std::string &directory) {
   for (Port &port : bundle.plan.ports) {
@@ -39,11 +48,17 @@ Result<void> binade::embedWeights(Bundle &bundle,
     if (!done)
       return done.takeError().withPart(std::string(name(port.role)) + " " +
                                        quote(port.name));
-    const Buffer &buffer = bundle.plan.buffers[port.buffer];
-    std::string tensor = "init/" + stateName(port.role, port.name);
-    DType dtype = external->bytes == buffer.bytes ? buffer.dtype : DType::F32;
-    bundle.init.push_back({tensor, dtype, buffer.shape, std::move(bytes)});
-    port.init = BundleInit{std::move(tensor)};
+    embed(bundle, port, std::move(bytes));
   }
   return {};
+}
+
+void binade::embedWeights(Bundle &bundle, std::string_view file,
+                          std::span<const std::byte> contents) {
+  for (Port &port : bundle.plan.ports)
+    if (auto *external = std::get_if<ExternalInit>(&port.init);
+        external && external->file == file) {
+      auto bytes = contents.subspan(external->offset, external->bytes);
+      embed(bundle, port, {bytes.begin(), bytes.end()});
+    }
 }

@@ -11,8 +11,8 @@ using namespace binade::plan;
 
 // In the order of the enums.
 static constexpr std::array<std::string_view, kNumCategories> categoryNames = {
-    "parameter", "buffer",    "state",    "batch",  "gradient",
-    "saved",     "workspace", "constant", "scalar", "library"};
+    "parameter", "buffer",   "state",  "batch",   "gradient", "saved",
+    "workspace", "constant", "scalar", "library", "unused"};
 static constexpr std::array<std::string_view, kNumRoles> roleNames = {
     "parameter", "buffer",      "state",    "scaler",   "rng",
     "step",      "accumulator", "batch",    "hyper",    "constant",

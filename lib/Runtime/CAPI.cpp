@@ -1,8 +1,6 @@
 //===- CAPI.cpp - The runtime for C and what can call C -------------------===//
 
 #include "CAPI.h"
-#include "Integers.h"
-#include "binade/Runtime/Settings.h"
 #include <cstring>
 
 using namespace binade;
@@ -66,11 +64,8 @@ int binade_program_load_memory(const void *bundle, size_t bytes,
 void binade_program_free(binade_program *program) { delete program; }
 
 static int checkIndices(const binade_program *program) {
-  if (auto launch = program->program.findIndexFault())
-    return fail(
-        Error{"batch", "leads to an index or label that is out of range, in " +
-                           quote(*launch)});
-  return ExitCode::Ok;
+  Result<void> inside = program->program.checkIndices();
+  return inside ? +ExitCode::Ok : fail(inside.error());
 }
 
 int binade_program_run(binade_program *program) {
@@ -168,28 +163,9 @@ int binade_program_set(binade_program *program, const char *role,
     std::optional<Tensor> found = find(program, role, name);
     if (!found)
       return +ExitCode::Usage;
-    std::string place = std::string(role) + " " + quote(name);
-    if (bytes != found->bytes.size())
-      return usage(place + " has " + std::to_string(found->bytes.size()) +
-                   " bytes, got " + std::to_string(bytes));
-    std::span<const std::byte> values(static_cast<const std::byte *>(data),
-                                      bytes);
-    const Port *port = program->program.getPlan().findPort(found->role, name);
-    if (port->check)
-      if (auto wrong = findOutOfRange(found->dtype, values, 0, *port->check))
-        return fail(Error{place, "element " + std::to_string(wrong->index) +
-                                     " is " + std::to_string(wrong->value) +
-                                     ", not in [" +
-                                     std::to_string(port->check->low) + ", " +
-                                     std::to_string(port->check->high) + ")"});
-    if (found->role == Role::Hyper) {
-      double value;
-      std::memcpy(&value, data, sizeof(value));
-      if (auto wrong = explainViolation(*port, value); !wrong.empty())
-        return fail(Error{place, wrong});
-    }
-    std::memcpy(found->bytes.data(), data, bytes);
-    return +ExitCode::Ok;
+    Result<void> done = program->program.set(
+        found->role, name, {static_cast<const std::byte *>(data), bytes});
+    return done ? +ExitCode::Ok : fail(done.error());
   });
 }
 

@@ -1,3 +1,32 @@
-"""Binade from Python: export models, prepare data, read and write tensors."""
+"""Binade from Python: compile training steps, export models, prepare data.
+
+``binade.compile`` makes a ``TrainStep`` of an ONNX model, ``binade.load`` of a bundle.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from binade.policies import Policy
+    from binade.train_step import Metrics, TrainStep, compile, load
 
 __version__ = "0.1.0"
+__all__ = ["Metrics", "Policy", "TrainStep", "compile", "load"]
+
+# What needs the extension is loaded when it is asked for: exporting models and
+# reading runs do without.
+_HOMES = {
+    "Metrics": "binade.train_step",
+    "Policy": "binade.policies",
+    "TrainStep": "binade.train_step",
+    "compile": "binade.train_step",
+    "load": "binade.train_step",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'binade' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from binade.command import RejectedError
+from binade.errors import RejectedError
 
 
 def parse(text: str) -> tuple[str, list[str]]:

@@ -8,14 +8,12 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from binade.errors import RejectedError
+
 # Exit codes of the ``binade`` drivers.
 BAD_COMMAND_LINE = 2
 REJECTED = 3
 IO_ERROR = 5
-
-
-class RejectedError(Exception):
-    """An input that cannot be used; the text says what to do about it."""
 
 
 def load_object(reference: str) -> Any:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from binade.command import RejectedError
+from binade.errors import RejectedError
 from binade.run import Run
 
 # After Okabe and Ito: told apart by all eyes, and in grey.

@@ -18,7 +18,8 @@ import numpy as np
 from tqdm import tqdm
 
 from binade import safetensors
-from binade.command import RejectedError, load_object, run_command
+from binade.command import load_object, run_command
+from binade.errors import RejectedError
 from binade.initial import philox
 
 VOCABULARY_KEY = "binade.vocabulary"

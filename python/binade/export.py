@@ -23,7 +23,8 @@ import onnx
 import torch
 
 from binade import axes, safetensors, simplify, translate
-from binade.command import RejectedError, load_object, run_command
+from binade.command import load_object, run_command
+from binade.errors import RejectedError
 from binade.initial import INIT_KEY
 from binade.record import InitialRules
 from binade.step import MODEL_PREFIX, Step

@@ -18,7 +18,8 @@ import ml_dtypes  # noqa: F401 - registers the narrow float types with numpy
 import numpy as np
 
 from binade import safetensors
-from binade.command import RejectedError, run_command
+from binade.command import run_command
+from binade.errors import RejectedError
 
 INIT_KEY = "binade.init"
 

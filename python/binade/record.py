@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from binade.command import RejectedError
+from binade.errors import RejectedError
 
 aten = torch.ops.aten
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from binade.command import RejectedError
+from binade.errors import RejectedError
 
 # The loss of one batch is noise; the first steps fill caches.
 LAST_STEPS = 10

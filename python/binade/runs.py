@@ -13,7 +13,8 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from binade.command import RejectedError, run_command
+from binade.command import run_command
+from binade.errors import RejectedError
 from binade.run import (
     LAST_STEPS,
     NONE,

@@ -16,12 +16,13 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
-from binade.command import RejectedError
+from binade.errors import RejectedError
 
 _MAX_HEADER = 100_000_000
 _ALIGNMENT = 8
 
-_DTYPES: dict[str, np.dtype] = {
+# By the names that the format has for them.
+DTYPES: dict[str, np.dtype] = {
     name: np.dtype(dtype).newbyteorder("<")
     if np.dtype(dtype).kind in "iufc"
     else np.dtype(dtype)
@@ -44,7 +45,7 @@ _DTYPES: dict[str, np.dtype] = {
         "BOOL": np.bool_,
     }.items()
 }
-_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def dtype_name(dtype: np.dtype) -> str:
     if name is None:
         raise RejectedError(
             f"safetensors has no element type for numpy's "
-            f"'{np.dtype(dtype)}'; it has {' '.join(_DTYPES)}"
+            f"'{np.dtype(dtype)}'; it has {' '.join(DTYPES)}"
         )
     return name
 
@@ -151,7 +152,7 @@ def load(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
                     f"{os.fspath(path)}: the file was cut while "
                     f"tensor '{name}' was read"
                 )
-            array = np.frombuffer(data, _DTYPES[info.dtype])
+            array = np.frombuffer(data, DTYPES[info.dtype])
             arrays[name] = array.reshape(info.shape)
     return arrays
 
@@ -241,9 +242,9 @@ def _check_entry(name: str, entry: object, reject) -> tuple[int, int]:
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
         raise reject(f"tensor '{name}' must have dtype, shape and data_offsets")
     dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
-    if dtype not in _DTYPES:
+    if dtype not in DTYPES:
         raise reject(
-            f"tensor '{name}' has element type {dtype!r}; known are {' '.join(_DTYPES)}"
+            f"tensor '{name}' has element type {dtype!r}; known are {' '.join(DTYPES)}"
         )
     if not _are_sizes(shape) or not _are_sizes(offsets) or len(offsets) != 2:
         raise reject(
@@ -251,7 +252,7 @@ def _check_entry(name: str, entry: object, reject) -> tuple[int, int]:
             f"non-negative integers, got {shape!r} and {offsets!r}"
         )
     begin, stop = offsets
-    expected = math.prod(shape) * _DTYPES[dtype].itemsize
+    expected = math.prod(shape) * DTYPES[dtype].itemsize
     if stop - begin != expected:
         raise reject(
             f"tensor '{name}' of {dtype} {shape} needs {expected} bytes, but "

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
-from binade.command import RejectedError
+from binade.errors import RejectedError
 
 # How the parameters of the model are called inside ``Step``.
 MODEL_PREFIX = "model."

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from binade import safetensors
-from binade.command import RejectedError
+from binade.errors import RejectedError
 
 if TYPE_CHECKING:
     import torch

@@ -14,7 +14,7 @@ import onnx_ir as ir
 import torch
 from onnxscript import opset18 as op
 
-from binade.command import RejectedError
+from binade.errors import RejectedError
 
 aten = torch.ops.aten
 

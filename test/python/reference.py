@@ -16,7 +16,7 @@ import numpy as np
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("BINADE_BUILD", ROOT / "build" / "release"))
 EVAL = BUILD / "bin" / "binade-eval"
-sys.path.insert(0, str(ROOT / "python"))
+sys.path.append(str(ROOT / "python"))
 
 from binade import safetensors  # noqa: E402
 

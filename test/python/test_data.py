@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from binade import data, safetensors
-from binade.command import REJECTED, RejectedError, run_command
+from binade.command import REJECTED, run_command
+from binade.errors import RejectedError
 
 
 def test_npz_keeps_names_and_narrows(tmp_path):

@@ -15,7 +15,8 @@ pytest.importorskip("onnxscript", reason="PyTorch's exporter needs onnxscript")
 import export_models as models
 import torch.nn.functional as F
 from binade import export, initial, safetensors
-from binade.command import REJECTED, RejectedError, run_command
+from binade.command import REJECTED, run_command
+from binade.errors import RejectedError
 from binade.record import InitialRules
 from onnx.reference import ReferenceEvaluator
 from torch import nn

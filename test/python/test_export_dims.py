@@ -15,7 +15,7 @@ pytest.importorskip("onnxscript", reason="PyTorch's exporter needs onnxscript")
 import export_models as models
 import torch.nn.functional as F
 from binade import axes, export
-from binade.command import RejectedError
+from binade.errors import RejectedError
 from onnx.reference import ReferenceEvaluator
 from torch import nn
 

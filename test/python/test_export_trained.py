@@ -19,7 +19,7 @@ pytest.importorskip("onnxscript", reason="PyTorch's exporter needs onnxscript")
 
 import export_models as models
 from binade import export, trained
-from binade.command import RejectedError
+from binade.errors import RejectedError
 from onnx import TensorProto
 from test_export_file import run_onnx, session
 

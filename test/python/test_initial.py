@@ -7,7 +7,7 @@ import pathlib
 import numpy as np
 import pytest
 from binade import initial
-from binade.command import RejectedError
+from binade.errors import RejectedError
 
 MASK = 0xFFFFFFFF
 DATA = pathlib.Path(__file__).resolve().parents[1] / "data" / "initial-values.json"

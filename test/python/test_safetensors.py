@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from binade import safetensors
-from binade.command import RejectedError
+from binade.errors import RejectedError
 
 package = pytest.importorskip("safetensors")
 

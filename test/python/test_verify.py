@@ -378,3 +378,4 @@ def test_expectations_are_for_machines_without_a_compiler(bundles, tmp_path):
     assert (high - low <= 2 * 20 * 2.0**-24 * magnitude).all()
     said = refuse(2, bundles.compile("cpu"), "--save-expected", path)
     assert "no device will run them" in said
+    refuse(2, bundles.compile(), "--save-expected", path, "--device", "cuda")

@@ -1,12 +1,12 @@
 //===- Diff.cpp - binade diff ---------------------------------------------===//
 
 #include "Commands.h"
-#include "Explain.h"
 #include "Model.h"
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/Container/Printable.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Names.h"
+#include "binade/Precision/Describe.h"
 #include "binade/Precision/MatchRules.h"
 #include "llvm/Support/FormatVariadic.h"
 

@@ -1,6 +1,5 @@
 //===- Explain.cpp - binade explain ---------------------------------------===//
 
-#include "Explain.h"
 #include "Commands.h"
 #include "Model.h"
 #include "binade/CommandLine/CommandLine.h"
@@ -9,7 +8,7 @@
 #include "binade/Container/Printable.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Names.h"
-#include "binade/IR/Products.h"
+#include "binade/Precision/Describe.h"
 #include "binade/Precision/MatchRules.h"
 #include "binade/Precision/StateFormats.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -21,85 +20,6 @@ using namespace mlir::binade;
 using ::binade::ExitCode;
 using ::binade::formatBytes;
 using ::binade::Result;
-
-void addReportFormat(CLI::App &app, ReportFormat &format) {
-  auto set = [&format](const std::string &text) {
-    format = text == "json" ? ReportFormat::Json : ReportFormat::Text;
-  };
-  app.add_option_function<std::string>("--format", set, "Form of the report")
-      ->check(::binade::oneOf({"text", "json"}))
-      ->default_str("text");
-}
-
-std::string describe(PrecisionAttr decision) {
-  FloatType compute = getComputed(decision);
-  std::string text = llvm::to_string(compute);
-  if (FloatType sums = decision.getAccumulate(); sums && sums != compute)
-    text += ", sums " + llvm::to_string(sums);
-  if (decision.getResult() != compute)
-    text += ", result " + llvm::to_string(decision.getResult());
-  if (ArrayAttr operands = decision.getOperands()) {
-    SmallVector<std::string> formats;
-    for (auto format : operands.getAsRange<Attribute>())
-      if (isa<QuantizedAttr>(format))
-        formats.push_back(describeFormat(format));
-    text += ", operands " + llvm::join(formats, " x ");
-  }
-  if (ClampAttr clamp = decision.getClamp())
-    text += (", clamp " + stringifyClamp(clamp.getValue())).str();
-  return text;
-}
-
-std::string describeCause(const Explanation &explanation, unsigned node) {
-  PrecisionAttr decision = explanation.getDecision(node);
-  std::string text = decision.isPin() ? "pin of the module"
-                                      : decision.getRule().getValue().str();
-  if (std::string reason = explanation.getReason(node); !reason.empty())
-    text += ": " + reason;
-  return text;
-}
-
-std::string describe(StorageAttr decision) {
-  auto print = [](FloatType format) {
-    return format ? llvm::to_string(format) : "f32";
-  };
-  if (!decision)
-    return "f32, states f32";
-  std::string text = print(decision.getParameter());
-  if (decision.getMaster() != Master::None)
-    text += ", master " + stringifyMaster(decision.getMaster()).str();
-  text += ", states " + describeState(decision.getStates());
-  if (FloatType accumulator = decision.getAccumulator())
-    text += ", accumulator " + print(accumulator);
-  return text;
-}
-
-std::string describeCause(StorageAttr decision) {
-  if (!decision)
-    return "no rule";
-  return decision.isPin() ? "pin of the module"
-                          : decision.getRule().getValue().str();
-}
-
-DenseMap<Value, KeptValue> getKeptValues(const Explanation &explanation) {
-  DenseMap<Value, KeptValue> values;
-  for (const StorageNode &node : explanation.getGraph().getStorages()) {
-    OptimizerUpdateOp op = node.op;
-    values[op.getParameter()] = {node.decision};
-    for (const KeptState &state : op.getKeptStates())
-      for (Value part : op.getStates().slice(state.first, state.count))
-        values[part] = {node.decision, state.index};
-  }
-  return values;
-}
-
-std::string describeFormat(const Explanation &explanation, Value value,
-                           const KeptValue &kept) {
-  bool isDecided = kept.decision && kept.state;
-  Attribute state = isDecided ? kept.decision.getState(*kept.state) : nullptr;
-  return state ? describeState(state)
-               : llvm::to_string(explanation.getFormat(value));
-}
 
 //===----------------------------------------------------------------------===//
 // Text

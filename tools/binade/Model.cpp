@@ -5,8 +5,6 @@
 #include "binade/Container/Magic.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/ParseModule.h"
-#include "binade/Pipelines/Emulation.h"
-#include "binade/Precision/Summary.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
 #include <chrono>
@@ -59,14 +57,10 @@ int Model::read(const ImportArguments &arguments, CompilerPhase from) {
     module = std::move(*parsed);
     phase = from;
   } else {
-    auto imported = importOnnx(path, arguments.options, &context, &report);
+    auto imported = importModel(path, arguments.options, &context, &report);
     if (failed(imported))
       return ExitCode::Rejected;
     module = std::move(*imported);
-    PassManager pm(&context);
-    buildPipeline(pm, CompilerPhase::Import, {});
-    if (failed(pm.run(*module)))
-      return ExitCode::Rejected;
   }
   std::chrono::duration<double> elapsed =
       std::chrono::steady_clock::now() - start;
@@ -122,25 +116,15 @@ FailureOr<Policy> Model::loadPolicy(const StepArguments &step) {
 }
 
 FailureOr<::binade::Bundle> Model::compile(const CompileOptions &options) {
-  PrecisionSummary summary;
   if (phase <= CompilerPhase::Materialize) {
     if (failed(advance(CompilerPhase::Materialize, options)))
       return failure();
-    if (failed(reportEmulation(getStep(), options.target, options.isStrict)))
-      return failure();
-    summary = summarizePrecision(getStep());
     printSavedTotals(llvm::errs(), *module);
   }
-  if (failed(advance(CompilerPhase::Kernels, options)))
-    return failure();
   FailureOr<::binade::Bundle> bundle =
-      compileBundle(*module, options, getListener());
-  if (succeeded(bundle)) {
-    bundle->plan.ops = std::move(summary.ops);
-    bundle->plan.casts = std::move(summary.casts);
-    if (bundle->plan.model.empty())
-      bundle->plan.model = llvm::sys::path::stem(path).str();
-  }
+      compileStep(*module, phase, options, getListener());
+  if (succeeded(bundle) && bundle->plan.model.empty())
+    bundle->plan.model = llvm::sys::path::stem(path).str();
   return bundle;
 }
 

@@ -331,3 +331,12 @@ void OutputArguments::add(CLI::App &command) {
   ::binade::addDiagnosticFormat(command, format);
   command.add_flag("--timing", timing, "Print the time of each phase");
 }
+
+void addReportFormat(CLI::App &app, ReportFormat &format) {
+  auto set = [&format](const std::string &text) {
+    format = text == "json" ? ReportFormat::Json : ReportFormat::Text;
+  };
+  app.add_option_function<std::string>("--format", set, "Form of the report")
+      ->check(oneOf({"text", "json"}))
+      ->default_str("text");
+}

@@ -68,6 +68,10 @@ struct OutputArguments {
   void add(CLI::App &command);
 };
 
+/// How explanations are printed.
+enum class ReportFormat { Text, Json };
+void addReportFormat(CLI::App &command, ReportFormat &format);
+
 using binade::usageError;
 
 #endif // BINADE_TOOLS_BINADE_OPTIONS_H

@@ -34,7 +34,7 @@ FailureOr<OwningOpRef<ModuleOp>> Planner::load(Sizes &sizes) {
   for (const auto &[name, size] : sizes.dims)
     own.dims[name] = size;
   ImportReport report;
-  auto module = importOnnx(path, own, &context, &report);
+  auto module = importModel(path, own, &context, &report);
   if (failed(module))
     return failure();
   sizes.dims = std::move(report.dims);

@@ -5,7 +5,9 @@
 
 #include "binade/Pipelines/Phase.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
 #include "mlir/Pass/PassManager.h"
+#include "llvm/Support/MemoryBufferRef.h"
 #include <functional>
 
 namespace binade {
@@ -16,6 +18,8 @@ struct Plan;
 namespace mlir::binade {
 
 struct GpuCode;
+struct ImportOptions;
+struct ImportReport;
 
 /// The statistics that ranges of values are made of.
 inline constexpr llvm::StringLiteral kRangeStatistics =
@@ -80,6 +84,17 @@ void registerAllPasses();
 /// Told when a phase has ended: what it was and how long it took.
 using PhaseListener = std::function<void(CompilerPhase, double seconds)>;
 
+/// Runs phase `import` on the ONNX file at `path`, or on one in memory whose
+/// buffer's identifier is the path (see `importOnnx`).
+FailureOr<OwningOpRef<ModuleOp>> importModel(StringRef path,
+                                             const ImportOptions &options,
+                                             MLIRContext *context,
+                                             ImportReport *report = nullptr);
+FailureOr<OwningOpRef<ModuleOp>> importModel(llvm::MemoryBufferRef file,
+                                             const ImportOptions &options,
+                                             MLIRContext *context,
+                                             ImportReport *report = nullptr);
+
 /// Runs the phases after `from` up to `to`, which must not lie behind
 /// `kernels`, on `module`.
 LogicalResult runPhases(ModuleOp module, CompilerPhase from, CompilerPhase to,
@@ -95,6 +110,12 @@ FailureOr<::binade::Plan> planModule(ModuleOp module,
 FailureOr<::binade::Bundle> compileBundle(ModuleOp module,
                                           const CompileOptions &options,
                                           const PhaseListener &listener = {});
+
+/// Runs the phases after `from` on `module`, to a bundle that says how often
+/// each format was chosen; warns of formats that the target lacks.
+FailureOr<::binade::Bundle> compileStep(ModuleOp module, CompilerPhase from,
+                                        const CompileOptions &options,
+                                        const PhaseListener &listener = {});
 
 /// Compiles the kernels of a bundle for CUDA once more, from its source and its
 /// plan: the same compiler gives the modules and the device kernels that the

@@ -57,6 +57,11 @@ readExternal(const plan::ExternalInit &external, const std::string &directory,
 /// that it needs no other file.
 Result<void> embedWeights(Bundle &bundle, const std::string &directory);
 
+/// The same for those weights that are in `file`, which has `contents`: ranges
+/// were checked when it was imported.
+void embedWeights(Bundle &bundle, std::string_view file,
+                  std::span<const std::byte> contents);
+
 /// Writes a bundle atomically.
 Result<void> writeBundle(const std::string &path, const Bundle &bundle);
 

@@ -32,8 +32,9 @@ enum class Category : std::uint8_t {
   Constant,
   Scalar,
   Library, ///< scratch memory of library calls
+  Unused,  ///< between buffers: of alignment and of packing
 };
-inline constexpr std::size_t kNumCategories = 10;
+inline constexpr std::size_t kNumCategories = 11;
 std::string_view name(Category category);
 std::optional<Category> parseCategory(std::string_view name);
 

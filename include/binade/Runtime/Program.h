@@ -135,6 +135,12 @@ public:
   /// to goes back to it before the next step.
   std::vector<Tensor> read(plan::Role role) const;
 
+  /// Gives a port the elements of `values`, all of them and of its type.
+  /// Integers of a batch that index something, and hyper-parameters, are
+  /// refused if out of range; so is a name that no port has.
+  Result<void> set(plan::Role role, std::string_view name,
+                   std::span<const std::byte> values);
+
   /// Computes gradients of the batch, updates by them, or by their mean with
   /// those that were accumulated, which then are forgotten. Fails where a
   /// device does.
@@ -155,6 +161,8 @@ public:
   /// range, if any did: its results mean nothing then, but no memory was
   /// touched that is not its own.
   std::optional<std::string_view> findIndexFault() const;
+  /// The same as an error.
+  Result<void> checkIndices() const;
 
   /// In the order of the plan; loops count once.
   std::vector<ContractionChoice> listContractions() const;

@@ -1,9 +1,9 @@
 //===- ExplainJson.cpp - Precision decisions as JSON ----------------------===//
 
-#include "Explain.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Names.h"
 #include "binade/IR/Products.h"
+#include "binade/Precision/Describe.h"
 #include "llvm/Support/ScopedPrinter.h"
 
 using namespace mlir;
@@ -122,9 +122,11 @@ static llvm::json::Object writeSummary(const Explanation &explanation,
                             {"rules", std::move(lines)}};
 }
 
-llvm::json::Value toJson(StringRef model, Explanation &explanation,
-                         ArrayRef<unsigned> nodes, ArrayRef<RuleCost> rules,
-                         func::FuncOp function) {
+llvm::json::Value mlir::binade::toJson(StringRef model,
+                                       Explanation &explanation,
+                                       ArrayRef<unsigned> nodes,
+                                       ArrayRef<RuleCost> rules,
+                                       func::FuncOp function) {
   const Policy &policy = explanation.getGraph().getPolicy();
   llvm::json::Array ops, gradients, parameters, states;
   for (unsigned node : nodes)

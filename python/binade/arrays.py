@@ -1,0 +1,85 @@
+"""Arrays of any library as the bytes of a port, and ports as numpy arrays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import ml_dtypes
+import numpy as np
+
+from binade import _core
+from binade.errors import UsageError
+from binade.safetensors import DTYPES
+
+# Types that numpy has no DLPack code for, by (code, bits) of DLPack.
+_EXTENDED = {
+    (4, 16): ml_dtypes.bfloat16,
+    (10, 8): ml_dtypes.float8_e4m3fn,
+    (12, 8): ml_dtypes.float8_e5m2,
+    (14, 8): ml_dtypes.float8_e8m0fnu,
+}
+
+
+def as_array(values: object) -> np.ndarray:
+    """What speaks DLPack, numpy's protocol, or is a list of numbers, as an array.
+
+    Without a copy where the memory is the CPU's and dense.
+
+    Raises:
+      UsageError: If it is on another device.
+    """
+    if isinstance(values, np.ndarray) or not hasattr(values, "__dlpack__"):
+        return np.asarray(values)
+    if getattr(values, "requires_grad", False):
+        values = values.detach()
+    device, _ = values.__dlpack_device__()
+    if device not in (1, 3):  # kDLCPU, and pinned by CUDA.
+        raise UsageError(
+            f"the values are on DLPack device type {int(device)}; expected memory of "
+            "the CPU: pass .cpu()"
+        )
+    memory, code, bits, shape = _core.read_dlpack(values)
+    if (code, bits) in _EXTENDED:
+        return memory.view(_EXTENDED[code, bits]).reshape(shape)
+    kind = {0: "i", 1: "u", 2: "f", 6: "b"}.get(code)
+    if kind is None:
+        raise UsageError(f"no array has DLPack type code {code} with {bits} bits")
+    return memory.view(f"{kind}{bits // 8}").reshape(shape)
+
+
+def as_bytes(
+    values: object, dtype: str, shape: Sequence[int], place: str
+) -> np.ndarray:
+    """``values`` as a port of that type and shape holds them, in bytes.
+
+    Floats are rounded to the port's type; integers must fit into it.
+
+    Raises:
+      UsageError: If shape or kind of type differ, or an integer does not fit.
+    """
+    array = as_array(values)
+    if array.shape != tuple(shape):
+        raise UsageError(f"{place} has shape {list(shape)}, got {list(array.shape)}")
+    wanted = DTYPES[dtype]
+    if array.dtype != wanted:
+        if _kind(array.dtype) not in (_kind(wanted), "integer"):
+            raise UsageError(f"{place} has type {wanted}, got {array.dtype}")
+        cast = array.astype(wanted)
+        if _kind(wanted) == "integer" and not np.array_equal(cast, array):
+            raise UsageError(f"{place} has type {wanted}, which does not hold all "
+                             f"of the values of type {array.dtype}")  # fmt: skip
+        array = cast
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _kind(dtype: np.dtype) -> str:
+    # The types of ml_dtypes have kinds of their own.
+    kinds = {"i": "integer", "u": "integer", "b": "bool", "c": "complex"}
+    return kinds.get(dtype.kind, "float")
+
+
+def from_bytes(memory: np.ndarray, dtype: str, shape: Sequence[int]) -> np.ndarray:
+    """The bytes of a port as an array of its type, without a copy."""
+    assert memory.size == math.prod(shape) * DTYPES[dtype].itemsize
+    return memory.view(DTYPES[dtype]).reshape(tuple(shape))

@@ -1,0 +1,59 @@
+"""Precision policies as data: by name, as a file, as a dictionary."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import tempfile
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import yaml
+
+from binade import _core
+from binade.errors import UsageError
+
+
+class Policy(dict[str, Any]):
+    """What a policy file says (docs/Precision.md), as a dictionary.
+
+    ``Policy({"name": "mine", "extends": "bf16-amp", "rules": [...]})`` changes a policy
+    that Binade ships; ``Policy.read("bf16-amp")`` is one to look at, or to change whole.
+    """
+
+    @classmethod
+    def read(cls, name: str | os.PathLike) -> Policy:
+        """A policy that Binade ships, or that a ``.yaml`` file holds, without what it
+        extends.
+
+        Raises:
+          RejectedError: If there is no such policy, or the file is none.
+        """
+        return cls(yaml.safe_load(_core.read_policy(os.fspath(name))))
+
+    @staticmethod
+    def names() -> list[str]:
+        """Those that Binade ships: ``binade list policies``."""
+        return _core.policy_names()
+
+    def write(self, path: str | os.PathLike) -> None:
+        """Writes a file that ``--policy`` takes; its name has to end in ``.yaml``."""
+        # Every JSON text is YAML.
+        pathlib.Path(path).write_text(json.dumps(self, indent=2) + "\n")
+
+
+@contextlib.contextmanager
+def as_file(policy: str | os.PathLike | Mapping[str, Any]) -> Iterator[str]:
+    """A name or file that the compiler reads, while the context is open."""
+    if not isinstance(policy, Mapping):
+        yield os.fspath(policy)
+        return
+    name = policy.get("name")
+    if not isinstance(name, str) or not name or os.sep in name:
+        raise UsageError(f"a policy needs a 'name' for messages, got {name!r}")
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / f"{name}.yaml"
+        Policy(policy).write(path)
+        yield os.fspath(path)

@@ -1,0 +1,430 @@
+"""One compiled training step, called from Python."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from binade import _core, arrays, policies, updates
+from binade.errors import FileError, UsageError
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """What a step says of itself.
+
+    Attributes:
+      loss: Of the batch; the mean of all batches of the step. NaN where the graph
+        has none.
+      grad_norm: The global norm of the gradients, unscaled, before clipping; NaN
+        where the step does not need it.
+      skipped: Whether no parameter was updated, because a gradient was not finite.
+      scale: The loss scale of the step; 1 where there is none.
+    """
+
+    loss: float
+    grad_norm: float
+    skipped: bool
+    scale: float
+
+
+class Ports(Mapping[str, np.ndarray]):
+    """Tensors of a step of one role, by name.
+
+    Each is an array over the step's own memory: writing to it changes the step, and
+    the next step changes what it holds.
+    """
+
+    def __init__(self, program: _core.Program, role: str) -> None:
+        self._program = program
+        self._role = role
+        self._kinds = {
+            name: (dtype, shape)
+            for port_role, name, dtype, shape in program.ports()
+            if port_role == role
+        }
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        dtype, shape = self._kinds[name]
+        memory = self._program.tensor(self._role, name)
+        return arrays.from_bytes(memory, dtype, shape)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kinds)
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+    def set(self, name: str, values: object) -> None:
+        """Writes all elements of a tensor: an array, or what speaks DLPack.
+
+        Raises:
+          UsageError: If there is no such tensor, or type or shape differ.
+          RejectedError: If an index is out of range.
+        """
+        if name not in self._kinds:
+            raise UsageError(
+                f"there is no {self._role} '{name}'; there are {', '.join(self) or '-'}"
+            )
+        dtype, shape = self._kinds[name]
+        place = f"{self._role} '{name}'"
+        self._program.set(
+            self._role, name, arrays.as_bytes(values, dtype, shape, place)
+        )
+
+    def __repr__(self) -> str:
+        return f"Ports({self._role}: {', '.join(self)})"
+
+
+class Settings(MutableMapping[str, float]):
+    """The hyper-parameters of a step, by name; a group's end in ``@`` and its number."""
+
+    def __init__(self, program: _core.Program) -> None:
+        self._ports = Ports(program, "hyper")
+
+    def __getitem__(self, name: str) -> float:
+        return float(self._ports[name])
+
+    def __setitem__(self, name: str, value: float) -> None:
+        self._ports.set(name, np.float64(value))
+
+    def __delitem__(self, name: str) -> None:
+        raise UsageError("a step keeps all of its settings")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._ports)
+
+    def __len__(self) -> int:
+        return len(self._ports)
+
+    def __repr__(self) -> str:
+        return f"Settings({', '.join(f'{k}={v:g}' for k, v in self.items())})"
+
+
+class TrainStep:
+    """A compiled training step with its memory: parameters, states, batch.
+
+    Attributes:
+      parameters: What is trained.
+      buffers: What else the model keeps, such as running statistics.
+      states: Of the optimizer, named ``<state>/<parameter>``.
+      batch: The inputs of the model.
+      outputs: The model's outputs, where it was compiled to keep them.
+      gradients: Where it was compiled to keep them.
+      settings: Hyper-parameters, which may be changed between steps.
+    """
+
+    def __init__(
+        self, program: _core.Program, compiled: _core.Compiled | None = None
+    ) -> None:
+        self._program = program
+        self._compiled = compiled
+        self._kept: list[object] = []
+        self.parameters = Ports(program, "parameter")
+        self.buffers = Ports(program, "buffer")
+        self.states = Ports(program, "state")
+        self.batch = Ports(program, "batch")
+        self.outputs = Ports(program, "output")
+        self.gradients = Ports(program, "gradient")
+        self.settings = Settings(program)
+
+    def keep(self, owner: object) -> None:
+        """Lets ``owner`` live as long as the step."""
+        self._kept.append(owner)
+
+    @property
+    def device(self) -> str:
+        """``cpu``, or ``cuda:0 (NVIDIA H200)``."""
+        return self._program.device()
+
+    @property
+    def updates(self) -> int:
+        """How many updates were applied; skipped steps do not count."""
+        return int(self._program.scalar("step", "step") or 0)
+
+    @updates.setter
+    def updates(self, count: int) -> None:
+        Ports(self._program, "step").set("step", np.int64(count))
+
+    def run(self) -> None:
+        """Executes the step with what its ports hold."""
+        self._program.run()
+
+    def __call__(
+        self, batch: Mapping[str, object] | Sequence[Mapping[str, object]]
+    ) -> Metrics:
+        """Computes gradients of the batch and updates the parameters by them.
+
+        Args:
+          batch: Values of the model's inputs by name, as anything that speaks DLPack
+            or numpy; for a step of several batches a sequence of as many.
+
+        Raises:
+          UsageError: If an input is missing or unknown, or has another type or shape.
+          RejectedError: If an index or label is out of range.
+          DeviceError: If a device failed.
+        """
+        batches = [batch] if isinstance(batch, Mapping) else list(batch)
+        expected = self._program.batches()
+        if len(batches) != expected:
+            raise UsageError(
+                f"a step takes {expected} batch{'es' if expected > 1 else ''}, "
+                f"got {len(batches)}"
+            )
+        losses = []
+        for one in batches[:-1]:
+            self._fill(one)
+            losses.append(self._program.accumulate())
+        self._fill(batches[-1])
+        scale = self._program.scalar("scaler", "scale")
+        self.run()
+        return Metrics(
+            loss=sum((*losses, self._metric("loss"))) / len(batches),
+            grad_norm=self._metric("grad_norm"),
+            skipped=bool(self._program.scalar("metric", "found_inf")),
+            scale=1.0 if scale is None else scale,
+        )
+
+    def evaluate(self, batch: Mapping[str, object]) -> float:
+        """The loss of a batch as the model is evaluated: without dropout, with running
+        statistics. Nothing is updated.
+
+        Raises:
+          UsageError: If the step has no loss, or as for a step.
+        """
+        if not self._program.has_evaluation():
+            raise UsageError("the step has no loss to evaluate")
+        self._fill(batch)
+        return self._program.evaluate()
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes parameters, buffers, states and counters to a safetensors file."""
+        self._program.save(os.fspath(path))
+
+    def restore(self, path: str | os.PathLike) -> list[str]:
+        """Reads what ``save`` wrote, or weights alone, by name.
+
+        Returns:
+          Parameters and buffers that the file lacks; they keep their values.
+
+        Raises:
+          RejectedError: If type or shape of a tensor differ, or no name fits.
+        """
+        _, missing, _ = self._program.restore(os.fspath(path))
+        return missing
+
+    def write(self, path: str | os.PathLike) -> None:
+        """Writes the compiled step with its initial weights as a bundle, which ``load``
+        and ``binade-run`` take.
+
+        Raises:
+          UsageError: If it came from a bundle.
+        """
+        self._needs_compiler("write").write(os.fspath(path))
+
+    def explain(self) -> dict[str, Any]:
+        """Why each op, gradient, parameter and state has its format: what ``binade
+        explain --format json`` prints.
+
+        Raises:
+          UsageError: If the step came from a bundle.
+        """
+        return json.loads(self._needs_compiler("explain").explanation)
+
+    def plan(self) -> dict[str, Any]:
+        """Memory, launches and library calls of the step, as ``binade inspect --json``
+        prints them."""
+        return json.loads(self._program.plan())
+
+    def _needs_compiler(self, what: str) -> _core.Compiled:
+        if self._compiled is None:
+            raise UsageError(f"cannot {what} a step that was loaded from a bundle")
+        return self._compiled
+
+    def _fill(self, batch: Mapping[str, object]) -> None:
+        missing = [name for name in self.batch if name not in batch]
+        if missing:
+            raise UsageError(
+                f"the batch lacks '{missing[0]}'; the model's inputs are "
+                f"{', '.join(self.batch)}"
+            )
+        for name, values in batch.items():
+            self.batch.set(name, values)
+
+    def _metric(self, name: str) -> float:
+        value = self._program.scalar("metric", name)
+        return float("nan") if value is None else value
+
+    def __repr__(self) -> str:
+        count = sum(array.size for array in self.parameters.values())
+        return f"TrainStep({count} parameters on {self.device})"
+
+
+def compile(  # noqa: A001 (what it does)
+    model: str | os.PathLike | bytes | Any,
+    *,
+    loss: str | None = None,
+    optimizer: str = "adamw",
+    policy: str | os.PathLike | Mapping[str, Any] = "fp32",
+    target: str | None = None,
+    settings: Mapping[str, float | str] | None = None,
+    groups: Mapping[str, Mapping[str, float]] | None = None,
+    states: str | Sequence[str] = (),
+    dims: Mapping[str, int] | None = None,
+    device: str = "auto",
+    seed: int = 0,
+    threads: int = 0,
+    directory: str | os.PathLike | None = None,
+    **options: Any,
+) -> TrainStep:
+    """Compiles one training step: forward, backward, loss scaling and update.
+
+    Args:
+      model: A path to an ONNX file, or an ``onnx.ModelProto``, or its bytes.
+      loss: What to append to the graph: ``"cross_entropy(logits, labels)"`` or
+        ``"mse(y, target)"``. Without it the output ``loss`` is the loss.
+      optimizer: A name of ``binade list optimizers``, or a ``.mlir`` file.
+      policy: A name of ``binade list policies``, a ``.yaml`` file, or what such a
+        file holds, as a dictionary.
+      target: ``"cuda:sm_90"`` and the like; without it the CPU.
+      settings: Hyper-parameters: ``{"lr": 3e-4, "weight_decay": 0.1}``.
+      groups: Hyper-parameters of the parameters whose names match a glob.
+      states: Formats of the optimizer's states, whatever the policy says:
+        ``"dyn8"``, or ``["*.weight:e4m3"]``.
+      dims: Values of symbolic dimensions.
+      device: Where it runs: ``"auto"``, ``"cpu"`` or ``"cuda:0"``.
+      seed: Of weights that the model says how to draw, and of dropout.
+      threads: Of the CPU; 0 for one per core.
+      directory: Where a model that is no path has its external weights.
+      options: As of ``binade compile``: ``clip``, ``accumulate``, ``budget``,
+        ``freeze``, ``fold``, ``train``, ``ranges``, ``loss_output``, ``strict``,
+        ``keep_gradients``, ``keep_outputs``, ``on_nonfinite``, ``stable_embedding``,
+        ``accumulate_in_momentum``, ``allow_links``.
+
+    Raises:
+      UsageError: If an argument is wrong.
+      RejectedError: If the model, or what is asked of it, cannot be compiled; the
+        error has the compiler's diagnostic.
+      DeviceError: If the device is not there.
+    """
+    file, path, is_in_memory = _read_model(model, directory)
+    given = dict(options, optimizer=optimizer, target=target or "", loss=loss or "")
+    given |= {"settings": settings, "groups": groups, "states": states}
+    with _make_options(policy, threads, given) as (import_options, compile_options):
+        import_options.set_dims(dict(dims or {}))
+        compiled = _core.compile_model(
+            file, path, is_in_memory, import_options, compile_options
+        )
+    return TrainStep(compiled.load(device, threads, seed, {}), compiled)
+
+
+def compile_update(
+    tensors: Mapping[str, Sequence[int]],
+    *,
+    policy: str | os.PathLike | Mapping[str, Any] = "fp32",
+    threads: int = 0,
+    **options: Any,
+) -> TrainStep:
+    """Compiles a step that is nothing but an update of f32 parameters.
+
+    Their gradients are its buffers ``gradient/NAME``; it has no batch to be given, and
+    its parameters are 0 at first.
+
+    Args:
+      tensors: The parameters' shapes by name.
+      policy: As for ``compile``.
+      threads: As for ``compile``.
+      options: As for ``compile``: ``optimizer``, ``states``, ``groups``, ``clip``, ...
+
+    Raises:
+      UsageError: If an argument is wrong.
+      RejectedError: If it cannot be compiled.
+    """
+    text = updates.write_update(tensors, updates.KEPT)
+    with _make_options(policy, threads, options) as (_, compile_options):
+        compiled = _core.compile_update(text, compile_options)
+    return TrainStep(compiled.load("cpu", threads, 0, {}), compiled)
+
+
+def load(
+    path: str | os.PathLike,
+    *,
+    settings: Mapping[str, float] | None = None,
+    device: str = "auto",
+    seed: int = 0,
+    threads: int = 0,
+) -> TrainStep:
+    """Loads a bundle, which ``binade compile`` or ``TrainStep.write`` made.
+
+    Args:
+      path: The bundle.
+      settings: Hyper-parameters instead of the bundle's.
+      device: Has to be what the bundle was compiled for.
+      seed: As for ``compile``.
+      threads: As for ``compile``.
+    """
+    program = _core.load_program(
+        os.fspath(path), device, threads, seed, dict(settings or {})
+    )
+    return TrainStep(program)
+
+
+def _read_model(
+    model: object, directory: str | os.PathLike | None
+) -> tuple[bytes, str, bool]:
+    """A model's bytes, the path that it has or would have, and whether it has none."""
+    if isinstance(model, (str, os.PathLike)):
+        path = os.fspath(model)
+        try:
+            return pathlib.Path(path).read_bytes(), path, False
+        except OSError as error:
+            raise FileError(
+                f"{path}: error: cannot read: {error.strerror}", where=path
+            ) from error
+    place = os.path.join(os.fspath(directory or "."), "model.onnx")
+    if isinstance(model, bytes):
+        return model, place, True
+    if hasattr(model, "SerializeToString"):
+        return model.SerializeToString(), place, True
+    raise UsageError(
+        f"a model is a path, an onnx.ModelProto or its bytes, got {type(model).__name__}"
+    )
+
+
+@contextlib.contextmanager
+def _make_options(
+    policy: str | os.PathLike | Mapping[str, Any],
+    threads: int,
+    given: Mapping[str, Any],
+) -> Iterator[tuple[_core.ImportOptions, _core.CompileOptions]]:
+    """Options of the compiler from those of Python; valid while the context is open."""
+    choices = dict(given, threads=threads)
+    choices["settings"] = _assignments(choices.get("settings"))
+    choices["groups"] = [
+        f"{glob}:{';'.join(_assignments(values))}"
+        for glob, values in (choices.get("groups") or {}).items()
+    ]
+    states = choices.get("states") or []
+    choices["states"] = [states] if isinstance(states, str) else list(states)
+    with policies.as_file(policy) as choices["policy"]:
+        options = (_core.ImportOptions(), _core.CompileOptions())
+        for name, value in choices.items():
+            owner = next((one for one in options if hasattr(one, name)), None)
+            if owner is None:
+                raise UsageError(f"there is no option '{name}'")
+            try:
+                setattr(owner, name, list(value) if isinstance(value, tuple) else value)
+            except TypeError as error:
+                raise UsageError(f"option '{name}' cannot be {value!r}") from error
+        yield options
+
+
+def _assignments(values: Mapping[str, float | str] | None) -> list[str]:
+    return [f"{name}={value}" for name, value in (values or {}).items()]

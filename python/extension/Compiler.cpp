@@ -1,0 +1,240 @@
+//===- Compiler.cpp - From a model to a compiled step, for Python ---------===//
+
+#include "Failure.h"
+#include "Modules.h"
+#include "binade/IR/Diagnostics.h"
+#include "binade/IR/Interface.h"
+#include "binade/IR/ParseModule.h"
+#include "binade/Import/ONNX/Import.h"
+#include "binade/Pipelines/Pipelines.h"
+#include "binade/Plan/Bundle.h"
+#include "binade/Plan/PlanJson.h"
+#include "binade/Precision/Describe.h"
+#include "binade/Precision/MatchRules.h"
+#include "binade/Precision/Policy.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Path.h"
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+#include <numeric>
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace mlir;
+using namespace mlir::binade;
+using namespace ::binade::python;
+using ::binade::Bundle;
+
+namespace {
+/// A compiled step, and why it has its formats.
+struct Compiled {
+  Bundle bundle;
+  std::string name, directory, explanation;
+};
+
+/// What a context reports: errors are thrown, warnings kept.
+class Reports {
+public:
+  Reports(MLIRContext &context, std::string file)
+      : file(std::move(file)), handler(&context, [this](Diagnostic &reported) {
+          DiagnosticSeverity severity = reported.getSeverity();
+          if (severity != DiagnosticSeverity::Error &&
+              severity != DiagnosticSeverity::Warning)
+            return success();
+          ::binade::Error error = toError(reported, this->file);
+          if (severity == DiagnosticSeverity::Error)
+            errors.push_back(std::move(error));
+          else
+            warnings.push_back(
+                ::binade::render(error, ::binade::DiagnosticFormat::Text,
+                                 ::binade::Severity::Warning));
+          return success();
+        }) {
+    context.printOpOnDiagnostic(false);
+  }
+
+  /// All errors as one: what came after the first are its notes.
+  [[noreturn]] void raise() {
+    if (errors.empty())
+      throw Failure({file, "cannot be compiled", ::binade::ExitCode::Internal});
+    ::binade::Error first = std::move(errors.front());
+    for (const ::binade::Error &other : llvm::drop_begin(errors))
+      first.notes.push_back(::binade::render(other));
+    throw Failure(std::move(first));
+  }
+  void check(LogicalResult result) {
+    if (failed(result))
+      raise();
+  }
+  template <typename T> T take(FailureOr<T> result) {
+    check(result);
+    return std::move(*result);
+  }
+
+  std::vector<std::string> warnings;
+
+private:
+  std::string file;
+  std::vector<::binade::Error> errors;
+  ScopedDiagnosticHandler handler;
+};
+} // namespace
+
+/// As `binade explain --format json` prints it.
+static std::string explain(ModuleOp module, StringRef name,
+                           const CompileOptions &options, Reports &reports) {
+  auto step = module.lookupSymbol<func::FuncOp>(kStepName);
+  Policy policy = reports.take(loadPolicy(options.policy, module.getContext()));
+  reports.check(addEvidence(policy, options.ranges, module.getContext()));
+  reports.check(addStateFormats(policy, options.states, module.getContext()));
+  Explanation explanation = reports.take(Explanation::create(step, policy));
+  reports.check(checkRules(explanation.getGraph()));
+  std::vector<RuleCost> rules = reports.take(getRuleCosts(step, explanation));
+  std::vector<unsigned> nodes(explanation.getGraph().getNodes().size());
+  std::iota(nodes.begin(), nodes.end(), 0);
+  return llvm::formatv("{0}", toJson(name, explanation, nodes, rules, step));
+}
+
+using MakeModule =
+    llvm::function_ref<FailureOr<OwningOpRef<ModuleOp>>(MLIRContext &)>;
+
+/// Compiles what `make` gives, which phase `from` left. Messages call it
+/// `path`; external data are beside that.
+static Compiled compile(const std::string &path, MakeModule make,
+                        CompilerPhase from, const CompileOptions &options) {
+  Compiled compiled;
+  std::vector<std::string> warnings;
+  compiled.name = llvm::sys::path::stem(path).str();
+  compiled.directory = llvm::sys::path::parent_path(path).str();
+  if (compiled.directory.empty())
+    compiled.directory = ".";
+  {
+    nb::gil_scoped_release release;
+    DialectRegistry registry;
+    registerAllDialects(registry);
+    MLIRContext context(registry);
+    context.loadAllAvailableDialects();
+    Reports reports(context, ::binade::printable(path));
+    OwningOpRef<ModuleOp> module = reports.take(make(context));
+    reports.check(runPhases(*module, from, CompilerPhase::Optimizer, options));
+    compiled.explanation = explain(*module, compiled.name, options, reports);
+    compiled.bundle =
+        reports.take(compileStep(*module, CompilerPhase::Optimizer, options));
+    if (compiled.bundle.plan.model.empty())
+      compiled.bundle.plan.model = compiled.name;
+    warnings = std::move(reports.warnings);
+  }
+  nb::object warn = nb::module_::import_("binade.errors").attr("warn");
+  for (const std::string &warning : warnings)
+    warn(warning);
+  return compiled;
+}
+
+/// `file` is what `path` has; with `isInMemory` no such file is there, and its
+/// weights become part of what is compiled.
+static Compiled compileModel(nb::bytes file, const std::string &path,
+                             bool isInMemory, const ImportOptions &import,
+                             const CompileOptions &options) {
+  llvm::MemoryBufferRef buffer(StringRef(file.c_str(), file.size()), path);
+  auto make = [&](MLIRContext &context) {
+    return importModel(buffer, import, &context);
+  };
+  Compiled compiled = compile(path, make, CompilerPhase::Import, options);
+  if (isInMemory)
+    ::binade::embedWeights(compiled.bundle, llvm::sys::path::filename(path),
+                           std::as_bytes(std::span(file.c_str(), file.size())));
+  return compiled;
+}
+
+/// `text` is a module with its gradients.
+static Compiled compileUpdate(const std::string &text,
+                              const CompileOptions &options) {
+  auto make = [&](MLIRContext &context) -> FailureOr<OwningOpRef<ModuleOp>> {
+    return take(parseModuleText(text, "update", context));
+  };
+  return compile("update", make, CompilerPhase::Autodiff, options);
+}
+
+/// What the file of a policy says.
+static std::string readPolicyText(const std::string &name) {
+  MLIRContext context;
+  context.getOrLoadDialect<BinadeDialect>();
+  Reports reports(context, ::binade::printable(name));
+  return reports.take(loadPolicy(name, &context)).source.getText().str();
+}
+
+static std::vector<std::string> listPolicies() {
+  std::vector<StringRef> names = getPolicyNames();
+  return {names.begin(), names.end()};
+}
+
+static void addOptions(nb::module_ &module) {
+  nb::class_<ImportOptions>(module, "ImportOptions")
+      .def(nb::init<>())
+      .def_rw("loss", &ImportOptions::loss)
+      .def_rw("loss_output", &ImportOptions::lossOutput)
+      .def_rw("fold", &ImportOptions::fold)
+      .def_rw("freeze", &ImportOptions::freeze)
+      .def_rw("train", &ImportOptions::train)
+      .def_rw("allow_links", &ImportOptions::allowHardLinks)
+      .def("set_dims", [](ImportOptions &options,
+                          const std::map<std::string, std::int64_t> &dims) {
+        for (const auto &[name, size] : dims)
+          options.dims[name] = size;
+      });
+  nb::class_<CompileOptions>(module, "CompileOptions")
+      .def(nb::init<>())
+      .def_rw("policy", &CompileOptions::policy)
+      .def_rw("ranges", &CompileOptions::ranges)
+      .def_rw("states", &CompileOptions::states)
+      .def_rw("budget", &CompileOptions::budget)
+      .def_rw("optimizer", &CompileOptions::optimizer)
+      .def_rw("settings", &CompileOptions::settings)
+      .def_rw("groups", &CompileOptions::groups)
+      .def_rw("clip", &CompileOptions::clip)
+      .def_rw("accumulate", &CompileOptions::batches)
+      .def_rw("accumulate_in_momentum", &CompileOptions::accumulateInMomentum)
+      .def_rw("stable_embedding", &CompileOptions::stableEmbedding)
+      .def_rw("on_nonfinite", &CompileOptions::onNonfinite)
+      .def_rw("keep_gradients", &CompileOptions::keepGradients)
+      .def_rw("keep_outputs", &CompileOptions::keepOutputs)
+      .def_rw("target", &CompileOptions::target)
+      .def_rw("strict", &CompileOptions::isStrict)
+      .def_rw("threads", &CompileOptions::threads);
+}
+
+void ::binade::python::addCompiler(nb::module_ &module) {
+  addOptions(module);
+  module.def("compile_model", &compileModel, "file"_a, "path"_a,
+             "is_in_memory"_a, "import_options"_a, "options"_a);
+  module.def("compile_update", &compileUpdate, "text"_a, "options"_a);
+  module.def("read_policy", &readPolicyText, "name"_a);
+  module.def("policy_names", &listPolicies);
+  nb::class_<Compiled>(module, "Compiled")
+      .def_ro("explanation", &Compiled::explanation)
+      .def("plan",
+           [](const Compiled &self) {
+             return ::binade::writePlan(self.bundle.plan);
+           })
+      .def("write",
+           [](const Compiled &self, const std::string &path) {
+             nb::gil_scoped_release release;
+             Bundle whole = self.bundle;
+             ::binade::python::check(
+                 ::binade::embedWeights(whole, self.directory));
+             ::binade::python::check(::binade::writeBundle(path, whole));
+           })
+      .def(
+          "load",
+          [](const Compiled &self, const std::string &device, unsigned threads,
+             std::uint64_t seed,
+             const std::map<std::string, double> &settings) {
+            return start({device, threads, seed, settings},
+                         [&](const ::binade::LoadOptions &options) {
+                           return ::binade::Program::load(
+                               self.bundle, self.name, self.directory, options);
+                         });
+          },
+          "device"_a, "threads"_a, "seed"_a, "settings"_a);
+}

@@ -1,0 +1,35 @@
+//===- Failure.h - errors as Python's exceptions ----------------*- C++ -*-===//
+
+#ifndef BINADE_PYTHON_FAILURE_H
+#define BINADE_PYTHON_FAILURE_H
+
+#include "binade/Container/Error.h"
+#include <nanobind/nanobind.h>
+
+namespace binade::python {
+
+/// Becomes a `binade.BinadeError`, of the class that stands for the exit code.
+struct Failure : std::exception {
+  explicit Failure(Error error) : error(std::move(error)) {}
+  const char *what() const noexcept override { return error.message.c_str(); }
+
+  Error error;
+};
+
+template <typename T> T take(Result<T> result) {
+  if (!result)
+    throw Failure(result.takeError());
+  return std::move(*result);
+}
+
+inline void check(Result<void> result) {
+  if (!result)
+    throw Failure(result.takeError());
+}
+
+/// Whoever throws a `Failure` may be called from Python from now on.
+void registerFailure(nanobind::module_ &module);
+
+} // namespace binade::python
+
+#endif // BINADE_PYTHON_FAILURE_H

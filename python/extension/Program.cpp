@@ -1,0 +1,172 @@
+//===- Program.cpp - A compiled step for Python ---------------------------===//
+
+#include "Failure.h"
+#include "Modules.h"
+#include "binade/Plan/PlanJson.h"
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace binade;
+using namespace binade::python;
+
+using Bytes = nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>;
+using GivenBytes =
+    nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+Program
+python::start(const LoadArguments &arguments,
+              const std::function<Result<Program>(const LoadOptions &)> &load) {
+  LoadOptions options;
+  std::optional<DeviceChoice> device = DeviceChoice::parse(arguments.device);
+  if (!device)
+    throw Failure(Error{"binade",
+                        "no device is called " + quote(arguments.device),
+                        ExitCode::Usage}
+                      .withNote("there are auto, cpu, cuda and cuda:INDEX"));
+  options.device = *device;
+  options.threads = arguments.threads;
+  for (const auto &[name, value] : arguments.settings)
+    options.settings.push_back({name, value});
+  std::vector<std::string> warnings;
+  options.notify = [&](std::string_view text) { warnings.emplace_back(text); };
+  Program program = [&] {
+    nb::gil_scoped_release release;
+    Program loaded = take(load(options));
+    check(loaded.initialize(arguments.seed));
+    return loaded;
+  }();
+  nb::object warn = nb::module_::import_("binade.errors").attr("warn");
+  for (const std::string &warning : warnings)
+    warn(warning);
+  return program;
+}
+
+static plan::Role getRole(std::string_view name) {
+  if (std::optional<plan::Role> role = plan::parseRole(name))
+    return *role;
+  throw Failure(
+      Error{"binade", "no role is called " + quote(name), ExitCode::Usage});
+}
+
+/// The memory of a tensor, which keeps the program alive.
+static Bytes share(nb::handle program, const Tensor &tensor) {
+  return Bytes(reinterpret_cast<std::uint8_t *>(tensor.bytes.data()),
+               {tensor.bytes.size()}, program);
+}
+
+static std::vector<std::tuple<std::string, std::string, std::string,
+                              std::vector<std::int64_t>>>
+listPorts(const Program &program) {
+  std::vector<std::tuple<std::string, std::string, std::string,
+                         std::vector<std::int64_t>>>
+      ports;
+  const Plan &plan = program.getPlan();
+  for (const plan::Port &port : plan.ports) {
+    const plan::Buffer &buffer = plan.buffers[port.buffer];
+    ports.emplace_back(name(port.role), port.name, name(buffer.dtype),
+                       buffer.shape);
+  }
+  return ports;
+}
+
+static Restored restore(Program &program, const std::string &path) {
+  return take(program.restore(take(Safetensors::open(path))));
+}
+
+/// Memory of the CPU that another library shares: its bytes, DLPack's code and
+/// bits of the type, and the shape.
+using SharedBytes = nb::ndarray<nb::numpy, const std::uint8_t, nb::ndim<1>>;
+using AnyArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
+static std::tuple<SharedBytes, int, int, std::vector<std::int64_t>>
+readDlpack(AnyArray array) {
+  std::vector<std::int64_t> shape;
+  for (std::size_t axis = 0; axis < array.ndim(); ++axis)
+    shape.push_back(array.shape(axis));
+  nb::dlpack::dtype type = array.dtype();
+  nb::capsule owner(new AnyArray(array), [](void *kept) noexcept {
+    delete static_cast<AnyArray *>(kept);
+  });
+  SharedBytes bytes(static_cast<const std::uint8_t *>(array.data()),
+                    {array.nbytes()}, owner);
+  return {std::move(bytes), type.code, type.bits, std::move(shape)};
+}
+
+void python::addProgram(nb::module_ &module) {
+  nb::class_<Program>(module, "Program")
+      .def("ports", &listPorts)
+      .def("tensor",
+           [](nb::handle self, std::string_view role, std::string_view name) {
+             auto &program = nb::cast<Program &>(self);
+             std::optional<Tensor> found = program.find(getRole(role), name);
+             if (!found)
+               throw Failure(Error{"binade",
+                                   "the program has no " + std::string(role) +
+                                       " " + quote(name),
+                                   ExitCode::Usage});
+             return share(self, *found);
+           })
+      .def("set",
+           [](Program &program, std::string_view role, std::string_view name,
+              GivenBytes values) {
+             check(program.set(
+                 getRole(role), name,
+                 std::as_bytes(std::span(values.data(), values.size()))));
+           })
+      .def("run",
+           [](Program &program) {
+             nb::gil_scoped_release release;
+             check(program.run());
+             check(program.checkIndices());
+           })
+      .def("accumulate",
+           [](Program &program) {
+             nb::gil_scoped_release release;
+             double loss = take(program.accumulate());
+             check(program.checkIndices());
+             return loss;
+           })
+      .def("evaluate",
+           [](Program &program) {
+             nb::gil_scoped_release release;
+             double loss = take(program.evaluate());
+             check(program.checkIndices());
+             return loss;
+           })
+      .def("has_evaluation", &Program::hasEvaluation)
+      .def("batches",
+           [](const Program &program) { return program.getPlan().batches; })
+      .def("save", [](const Program &program,
+                      const std::string &path) { check(program.save(path)); })
+      .def("restore",
+           [](Program &program, const std::string &path) {
+             Restored restored = restore(program, path);
+             return std::tuple(restored.tensors, restored.missing,
+                               restored.unknown);
+           })
+      .def("scalar",
+           [](const Program &program, std::string_view role,
+              std::string_view name) {
+             return readScalar(program, getRole(role), name);
+           })
+      .def("plan",
+           [](const Program &program) { return writePlan(program.getPlan()); })
+      .def("device", &Program::formatDevice);
+  module.def("read_dlpack", &readDlpack);
+  module.def(
+      "load_program",
+      [](const std::string &path, const std::string &device, unsigned threads,
+         std::uint64_t seed, const std::map<std::string, double> &settings) {
+        return start({device, threads, seed, settings},
+                     [&](const LoadOptions &options) {
+                       return Program::load(path, options);
+                     });
+      },
+      "path"_a, "device"_a, "threads"_a, "seed"_a, "settings"_a);
+}

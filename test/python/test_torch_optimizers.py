@@ -1,0 +1,163 @@
+"""``binade.torch``: optimizers in a PyTorch loop, and whole steps from modules.
+
+Expected are PyTorch's own optimizers, and its training of the same module.
+"""
+
+import copy
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+import reference  # noqa: E402
+
+if not (reference.BUILD / "python" / "binade").exists():
+    pytest.skip("the extension is not built", allow_module_level=True)
+
+import binade.torch  # noqa: E402
+from binade.errors import UsageError  # noqa: E402
+
+
+def make_module():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(
+        torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.Linear(16, 3)
+    )
+
+
+def make_batch(step=0):
+    generator = torch.Generator().manual_seed(step)
+    return (
+        torch.randn(32, 8, generator=generator),
+        torch.randint(0, 3, (32,), generator=generator),
+    )
+
+
+def split(module):
+    biases = [p for p in module.parameters() if p.dim() == 1]
+    weights = [p for p in module.parameters() if p.dim() > 1]
+    return [{"params": weights}, {"params": biases, "weight_decay": 0.0, "lr": 0.02}]
+
+
+def train(module, optimizer, steps=5, schedule=None):
+    losses = []
+    for step in range(steps):
+        x, y = make_batch(step)
+        loss = torch.nn.functional.cross_entropy(module(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if schedule:
+            schedule.step()
+        losses.append(loss.item())
+    return losses
+
+
+RULES = {
+    "adamw": (torch.optim.AdamW, {"lr": 0.01, "weight_decay": 0.1}),
+    "adam": (torch.optim.Adam, {"lr": 0.01, "weight_decay": 0.01}),
+    "sgd": (torch.optim.SGD, {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.01}),
+    "adagrad": (torch.optim.Adagrad, {"lr": 0.05}),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_f32_states_are_pytorchs(rule):
+    make, settings = RULES[rule]
+    ours, theirs = make_module(), make_module()
+    mine = binade.torch.Optimizer(split(ours), rule, **settings)
+    other = make(split(theirs), **settings)
+    halve = [torch.optim.lr_scheduler.StepLR(o, 2, 0.5) for o in (mine, other)]
+    assert train(ours, mine, schedule=halve[0]) == pytest.approx(
+        train(theirs, other, schedule=halve[1]), rel=1e-5
+    )
+    for a, b in zip(ours.parameters(), theirs.parameters()):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
+
+
+def test_states_of_8_bits_train_and_take_a_quarter():
+    def make():
+        torch.manual_seed(0)
+        return torch.nn.Sequential(
+            torch.nn.Linear(8, 1024), torch.nn.GELU(), torch.nn.Linear(1024, 3)
+        )
+
+    module, exact = make(), make()
+    optimizer = binade.torch.Optimizer(module.parameters(), states="dyn8", lr=0.001)
+    losses = train(module, optimizer, 20)
+    expected = train(exact, torch.optim.AdamW(exact.parameters(), lr=0.001), 20)
+    assert losses[-1] == pytest.approx(expected[-1], rel=0.05)
+    assert losses != expected
+    states = optimizer.state_dict()["state"]
+    taken = sum(array.nbytes for name, array in states.items() if "/0.0" in name)
+    # A byte for each element of both moments, and an f32 for 256 of them.
+    assert taken == 2 * 8192 * (1 + 4 / 256)
+
+
+@pytest.mark.parametrize("states", [(), "dyn8"])
+def test_a_restored_optimizer_goes_on_as_it_would_have(states):
+    module = make_module()
+    optimizer = binade.torch.Optimizer(module.parameters(), states=states, lr=0.01)
+    train(module, optimizer, 3)
+    kept = copy.deepcopy(module.state_dict()), optimizer.state_dict()
+    expected = train(module, optimizer, 3)
+    module = make_module()
+    module.load_state_dict(kept[0])
+    optimizer = binade.torch.Optimizer(module.parameters(), states=states, lr=0.5)
+    optimizer.load_state_dict(kept[1])
+    assert train(module, optimizer, 3) == expected
+    other = binade.torch.Optimizer(make_module().parameters(), "lion")
+    with pytest.raises(UsageError, match="another rule"):
+        other.load_state_dict(kept[1])
+
+
+def test_a_step_without_finite_gradients_changes_nothing():
+    module = make_module()
+    optimizer = binade.torch.Optimizer(module.parameters(), lr=0.01)
+    before = [p.detach().clone() for p in module.parameters()]
+    for parameter in module.parameters():
+        parameter.grad = torch.full_like(parameter, float("inf"))
+    optimizer.step()
+    for parameter, value in zip(module.parameters(), before):
+        assert torch.equal(parameter, value)
+
+
+def test_what_it_cannot_train_is_refused():
+    module = make_module()
+    optimizer = binade.torch.Optimizer(module.parameters())
+    with pytest.raises(UsageError, match="parameter 0.0 has no gradient"):
+        optimizer.step()
+    with pytest.raises(UsageError, match="expected torch.float32 on the CPU"):
+        binade.torch.Optimizer(make_module().double().parameters())
+
+
+def test_a_captured_module_trains_as_pytorch_does():
+    module, theirs = make_module(), make_module()
+
+    def loss(prediction, labels):
+        return torch.nn.functional.cross_entropy(prediction, labels)
+
+    x, labels = make_batch()
+    step = binade.torch.capture(
+        module, loss, {"input": x, "labels": labels},
+        optimizer="adamw", settings={"lr": 0.01, "weight_decay": 0.01},
+    )  # fmt: skip
+    losses = []
+    for number in range(5):
+        x, labels = make_batch(number)
+        losses.append(step({"input": x, "labels": labels}).loss)
+    expected = train(theirs, torch.optim.AdamW(theirs.parameters(), lr=0.01))
+    assert losses == pytest.approx(expected, rel=1e-5)
+    binade.torch.load_parameters(module, step)
+    for a, b in zip(module.parameters(), theirs.parameters()):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
+
+
+def test_the_stable_embedding_is_an_embedding_with_a_norm():
+    embedding = binade.torch.StableEmbedding(11, 6, padding_idx=2)
+    indices = torch.tensor([[1, 2, 10]])
+    expected = torch.nn.functional.layer_norm(embedding.weight[indices], (6,))
+    assert torch.equal(embedding(indices), expected)
+    assert embedding.weight[2].abs().sum() == 0
+    bound = (6 / (11 + 6)) ** 0.5
+    assert 0 < embedding.weight.abs().max() <= bound

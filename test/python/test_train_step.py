@@ -1,0 +1,256 @@
+"""The Python package: steps from models and bundles, their memory, and errors.
+
+Expected values are NumPy's: gradient descent on a linear model written out.
+"""
+
+import gc
+import json
+import logging
+import pathlib
+import subprocess
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+
+import reference  # noqa: E402
+
+if not (reference.BUILD / "python" / "binade").exists():
+    pytest.skip("the extension is not built", allow_module_level=True)
+
+import binade  # noqa: E402
+import binade.errors  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MINI = ROOT / "examples" / "char-gpt" / "mini.onnx"
+ROWS, INPUTS, OUTPUTS = 4, 3, 2
+RATE = 0.125
+
+
+def make_values(seed=0):
+    generator = np.random.default_rng(seed)
+    draw = lambda *shape: generator.standard_normal(shape, dtype=np.float32)  # noqa: E731
+    return draw(INPUTS, OUTPUTS), draw(OUTPUTS), draw(ROWS, INPUTS), draw(ROWS, OUTPUTS)
+
+
+def make_model(weight, bias):
+    """y = x @ w + b."""
+    value = lambda name, shape: onnx.helper.make_tensor_value_info(  # noqa: E731
+        name, onnx.TensorProto.FLOAT, shape
+    )
+    graph = onnx.helper.make_graph(
+        [
+            onnx.helper.make_node("MatMul", ["x", "w"], ["xw"], "product"),
+            onnx.helper.make_node("Add", ["xw", "b"], ["y"], "sum"),
+        ],
+        "linear",
+        [value("x", [ROWS, INPUTS])],
+        [value("y", [ROWS, OUTPUTS])],
+        [onnx.numpy_helper.from_array(weight, "w"),
+         onnx.numpy_helper.from_array(bias, "b")],
+    )  # fmt: skip
+    return onnx.helper.make_model(
+        graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=9
+    )
+
+
+def compile_linear(weight, bias, **options):
+    options = {"optimizer": "sgd", "settings": {"lr": RATE}} | options
+    return binade.compile(
+        make_model(weight, bias), loss="mse(y, target)", train=["*"], **options
+    )
+
+
+def descend(weight, bias, x, target, rate=RATE):
+    """One step in f64: the loss, and what the parameters become."""
+    error = x.astype(np.float64) @ weight + bias - target
+    gradient = 2 * error / error.size
+    return (
+        (error**2).mean(),
+        weight - rate * x.T.astype(np.float64) @ gradient,
+        bias - rate * gradient.sum(0),
+    )
+
+
+def test_a_step_descends_the_gradient():
+    weight, bias, x, target = make_values()
+    step = compile_linear(weight, bias)
+    assert set(step.parameters) == {"w", "b"} and set(step.batch) == {"x", "target"}
+    np.testing.assert_array_equal(step.parameters["w"], weight)
+    for rate in (RATE, RATE, RATE / 2):
+        step.settings["lr"] = rate
+        loss, weight, bias = descend(weight, bias, x, target, rate)
+        metrics = step({"x": x, "target": target})
+        assert metrics.loss == pytest.approx(loss, rel=1e-5)
+        assert not metrics.skipped and metrics.scale == 1
+        np.testing.assert_allclose(step.parameters["w"], weight, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(step.parameters["b"], bias, rtol=1e-5, atol=1e-6)
+    assert step.updates == 3
+    assert step.evaluate({"x": x, "target": target}) == pytest.approx(
+        descend(weight, bias, x, target)[0], rel=1e-5
+    )
+
+
+def test_arrays_are_the_memory_of_the_step():
+    weight, bias, x, target = make_values()
+    step = compile_linear(weight, bias)
+    step.parameters["w"][:] = 0
+    loss = step({"x": x, "target": target}).loss
+    assert loss == pytest.approx(descend(0 * weight, bias, x, target)[0], rel=1e-5)
+    kept = step.parameters["b"]
+    expected = kept.copy()
+    del step
+    gc.collect()
+    np.testing.assert_array_equal(kept, expected)
+
+
+def test_several_batches_make_one_step():
+    weight, bias, x, target = make_values()
+    _, _, more, others = make_values(1)
+    step = compile_linear(weight, bias, accumulate=2)
+    metrics = step([{"x": x, "target": target}, {"x": more, "target": others}])
+    both = descend(weight, bias, np.vstack([x, more]), np.vstack([target, others]))
+    np.testing.assert_allclose(step.parameters["w"], both[1], rtol=1e-5, atol=1e-6)
+    assert metrics.loss == pytest.approx(both[0], rel=1e-5)
+    with pytest.raises(binade.errors.UsageError, match="2 batches, got 1"):
+        step({"x": x, "target": target})
+
+
+def test_tensors_of_other_libraries_are_taken():
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    weight, bias, x, target = make_values()
+    narrow = torch.from_numpy(x).to(torch.bfloat16)
+    batch = {"x": narrow, "target": torch.from_numpy(target).T.contiguous().T}
+    batch["target"].requires_grad_()
+    loss = compile_linear(weight, bias)(batch).loss
+    expected, _, _ = descend(weight, bias, narrow.float().numpy(), target)
+    assert loss == pytest.approx(expected, rel=1e-5)
+    with pytest.raises(binade.errors.UsageError, match="device type"):
+        binade.compile(make_model(weight, bias), loss="mse(y, target)", train=["*"])(
+            batch | {"x": Elsewhere()}
+        )
+
+
+class Elsewhere:
+    """An array that says it is on a GPU."""
+
+    def __dlpack__(self, **_):
+        raise BufferError
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+
+def test_a_bundle_is_the_same_step(tmp_path):
+    weight, bias, x, target = make_values()
+    step = compile_linear(weight, bias, optimizer="adamw", states="dyn8")
+    step.write(tmp_path / "step.bnd")
+    loaded = binade.load(tmp_path / "step.bnd")
+    for _ in range(2):
+        assert step({"x": x, "target": target}) == loaded({"x": x, "target": target})
+    step.save(tmp_path / "state.safetensors")
+    other = binade.load(tmp_path / "step.bnd")
+    assert other.restore(tmp_path / "state.safetensors") == []
+    assert other.updates == 2
+    for kind in ("parameters", "states"):
+        ours, theirs = getattr(step, kind), getattr(other, kind)
+        assert list(ours) == list(theirs) and len(ours) > 0
+        for name in ours:
+            np.testing.assert_array_equal(
+                ours[name].view(np.uint8), theirs[name].view(np.uint8)
+            )
+    with pytest.raises(binade.errors.UsageError, match="loaded from a bundle"):
+        other.explain()
+
+
+def test_explanation_and_plan_are_the_drivers(tmp_path):
+    options = ["--policy", "bf16-amp", "--optimizer", "adamw"]
+    driver = reference.BUILD / "bin" / "binade"
+    printed = subprocess.run(
+        [driver, "explain", MINI, *options, "--format", "json"],
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    step = binade.compile(MINI, policy="bf16-amp", optimizer="adamw")
+    expected, explained = json.loads(printed), step.explain()
+    assert explained["ops"] == expected["ops"] and len(expected["ops"]) > 100
+    assert explained["summary"] == expected["summary"]
+    step.write(tmp_path / "step.bnd")
+    inspected = subprocess.run(
+        [driver, "inspect", tmp_path / "step.bnd", "--json"],
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    assert step.plan()["ledger"] == json.loads(inspected)["ledger"]
+
+
+def test_policies_are_data(tmp_path):
+    weight, bias, x, target = make_values()
+    assert "bf16-amp" in binade.Policy.names()
+    assert binade.Policy.read("bf16-amp")["narrow"] == "bf16"
+    mine = binade.Policy(
+        name="mine", extends="bf16-amp",
+        rules=[{"match": {"op": "matmul", "phase": "forward"}, "compute": "f32"}],
+    )  # fmt: skip
+
+    def formats(policy):
+        ops = compile_linear(weight, bias, policy=policy).explain()["ops"]
+        return {(op["op"], op["phase"]): op["format"] for op in ops}
+
+    ours, theirs = formats(mine), formats("bf16-amp")
+    assert theirs["matmul", "forward"] == "bf16"
+    assert ours["matmul", "forward"] == "f32"
+    assert ours["matmul", "backward"] == "bf16"
+    mine.write(tmp_path / "mine.yaml")
+    assert formats(tmp_path / "mine.yaml") == ours
+
+
+@pytest.mark.parametrize(
+    "batch, message",
+    [
+        ({"x": 0}, "the batch lacks 'target'; the model's inputs are x, target"),
+        ({"y": 0}, "there is no batch 'y'; there are x, target"),
+        ({"x": np.zeros((ROWS, 1))}, r"batch 'x' has shape \[4, 3\], got \[4, 1\]"),
+        (
+            {"x": np.zeros((ROWS, INPUTS), complex)},
+            "batch 'x' has type float32, got complex128",
+        ),
+    ],
+)
+def test_a_batch_that_does_not_fit_is_refused(batch, message):
+    weight, bias, x, target = make_values()
+    if "lacks" not in message:
+        batch = {"x": x, "target": target} | batch
+    with pytest.raises(binade.errors.UsageError, match=message):
+        compile_linear(weight, bias)(batch)
+
+
+def test_integers_have_to_fit():
+    step = binade.compile(MINI)
+    tokens = np.zeros(step.batch["input_ids"].shape, np.int64)
+    step({"input_ids": tokens.astype(np.uint8), "labels": tokens.tolist()})
+    with pytest.raises(binade.errors.RejectedError, match=r"is 94, not in \[0, 94\)"):
+        step({"input_ids": tokens + 94, "labels": tokens})
+    with pytest.raises(binade.errors.UsageError, match="got float32"):
+        step({"input_ids": tokens.astype(np.float32), "labels": tokens})
+
+
+def test_errors_have_the_compilers_words(tmp_path, caplog):
+    weight, bias, _, _ = make_values()
+    model = make_model(weight, bias)
+    with pytest.raises(binade.errors.RejectedError, match="bf16-amp") as caught:
+        binade.compile(model, loss="mse(y, target)", policy="bf16-amq", train=["*"])
+    assert caught.value.exit_code == 3
+    model.graph.node[1].op_type = "NoSuchOp"
+    with pytest.raises(binade.errors.BinadeError, match="NoSuchOp") as caught:
+        binade.compile(model)
+    assert caught.value.where == "./model.onnx" and "'sum'" in caught.value.notes[0]
+    with pytest.raises(binade.errors.UsageError, match="no option 'polcy'"):
+        binade.compile(model, polcy="fp32")
+    with pytest.raises(binade.errors.FileError, match="missing.onnx"):
+        binade.compile(tmp_path / "missing.onnx")
+    with pytest.raises(binade.errors.DeviceError) as caught:
+        compile_linear(weight, bias, device="cuda:63", target="cuda:sm_90")
+    assert caught.value.exit_code == 6
+    with caplog.at_level(logging.WARNING, "binade"):
+        compile_linear(weight, bias, policy="coat")
+    assert any("warning" in record.message for record in caplog.records)
