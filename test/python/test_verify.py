@@ -98,6 +98,14 @@ def test_every_policy_keeps_to_its_bounds(model, policy, tmp_path):
     verify_model(model, policy, tmp_path, *more, *FOLD.get(model, []))
 
 
+@pytest.mark.nightly
+@pytest.mark.parametrize("policy", ["bf16-amp", "coat"])
+@pytest.mark.parametrize("model", ["lstm-char", "detector-tiny", "resnet18-cifar-w8"])
+def test_longer_models_keep_to_their_bounds(model, policy, tmp_path):
+    """Some minutes each: recurrent, with convolutions, with batch normalization."""
+    verify_model(model, policy, tmp_path)
+
+
 @pytest.mark.parametrize("policy", ["fp32", "bf16-amp", "coat"])
 def test_a_device_runs_what_is_compared(policy, bundles):
     """The same records through the runtime for devices, and its library."""
