@@ -36,6 +36,7 @@ private:
   DenseSet<Value> forward;
   llvm::MapVector<Type, Alike> types;
   StepParts parts;
+  bool isEvaluated = false;
 };
 } // namespace
 
@@ -65,10 +66,10 @@ bool GradientFinder::order(Alike &alike,
   size_t open = llvm::count(found, std::nullopt);
   if (open > 0 && open != alike.arguments.size() - taken.count())
     return false;
-  if (open > 1)
+  if (open > 1 && isEvaluated)
     parts.warnings.push_back(std::to_string(open) +
-                             " gradients of one type belong to arguments by "
-                             "their order alone, from " +
+                             " gradients of one type are 0 but for roundings "
+                             "and belong to arguments by their order, from " +
                              describe(alike.arguments.front()) + " on");
   SmallVector<BlockArgument> ordered;
   for (std::optional<unsigned> place : found) {
@@ -98,6 +99,11 @@ std::optional<StepParts> GradientFinder::find() {
     pairs = pairByValue(function, loss, gradients, arguments);
   if (pairs.kind == Pairs::Others)
     return std::nullopt;
+  isEvaluated = pairs.kind == Pairs::Gradients;
+  if (!isEvaluated)
+    parts.warnings.push_back(
+        "takes results for gradients by their types and their order: the graph "
+        "is too large to be evaluated, or cannot be");
   pairs.places.resize(gradients.size());
 
   ArrayRef<std::optional<unsigned>> places = pairs.places;

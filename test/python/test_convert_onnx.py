@@ -47,6 +47,24 @@ def test_numbers_are_those_of_the_format(tmp_path):
     assert "3 of them narrow, 2 casts added, 2 tensors stored narrow" in text
 
 
+def test_sums_in_f32_are_not_rounded(tmp_path):
+    """Operands in f16, a result in f32: ONNX's op has one type for both."""
+    policy = tmp_path / "sums.yaml"
+    policy.write_text(
+        "name: sums\nextends: fp16-amp\nrules:\n"
+        "- { match: { op: matmul }, compute: f16, result: f32 }\n"
+    )
+    text = LAYER.replace("[bias] b = Add(h, c)", "[bias] b = Neg(h)")
+    model = add_tensor(parse(text), "w", draw(8, 6, scale=0.3))
+    convert(model, tmp_path, str(policy))
+    x = draw(4, 8, seed=2)
+    exact, narrow = run_both(tmp_path, {"x": x})
+    w = draw(8, 6, scale=0.3).astype("f2").astype("f8")
+    expected = np.maximum(-(x.astype("f2") @ w), 0)
+    assert np.allclose(narrow["y"], expected, rtol=1e-5, atol=1e-6)
+    assert not np.allclose(exact["y"], expected, rtol=1e-5, atol=1e-6)
+
+
 def test_names_stay_and_say_why(tmp_path):
     model = make_layer()
     converted, _ = convert(model, tmp_path, "fp16-amp")

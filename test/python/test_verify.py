@@ -98,6 +98,14 @@ def test_every_policy_keeps_to_its_bounds(model, policy, tmp_path):
     verify_model(model, policy, tmp_path, *more, *FOLD.get(model, []))
 
 
+@pytest.mark.nightly
+@pytest.mark.parametrize("policy", ["bf16-amp", "coat"])
+@pytest.mark.parametrize("model", ["lstm-char", "detector-tiny", "resnet18-cifar-w8"])
+def test_longer_models_keep_to_their_bounds(model, policy, tmp_path):
+    """Some minutes each: recurrent, with convolutions, with batch normalization."""
+    verify_model(model, policy, tmp_path)
+
+
 @pytest.mark.parametrize("policy", ["fp32", "bf16-amp", "coat"])
 def test_a_device_runs_what_is_compared(policy, bundles):
     """The same records through the runtime for devices, and its library."""
@@ -370,3 +378,4 @@ def test_expectations_are_for_machines_without_a_compiler(bundles, tmp_path):
     assert (high - low <= 2 * 20 * 2.0**-24 * magnitude).all()
     said = refuse(2, bundles.compile("cpu"), "--save-expected", path)
     assert "no device will run them" in said
+    refuse(2, bundles.compile(), "--save-expected", path, "--device", "cuda")

@@ -228,13 +228,15 @@ void addVerify(CLI::App &app, Run &run) {
     return "expected auto, cpu, cuda, cuda:NUMBER or simulator, got " +
            ::binade::quote(text);
   };
-  command
-      ->add_option("--device", self->device,
-                   "What to compare: a device of 'binade list devices', or the "
-                   "simulator of one")
-      ->check(CLI::Validator(check, ""))
-      ->type_name("auto|cpu|cuda[:N]|simulator")
-      ->capture_default_str();
+  CLI::Option *device =
+      command
+          ->add_option(
+              "--device", self->device,
+              "What to compare: a device of 'binade list devices', or the "
+              "simulator of one")
+          ->check(CLI::Validator(check, ""))
+          ->type_name("auto|cpu|cuda[:N]|simulator")
+          ->capture_default_str();
   self->data.add(*command)->description(
       "Data file: one tensor per batch input, or streams; drawn at random "
       "without");
@@ -265,6 +267,7 @@ void addVerify(CLI::App &app, Run &run) {
       ->add_option("--save-expected", self->expected,
                    "Without a device: write what the CPU computes, and how far "
                    "another may be off, for comparisons without a compiler")
+      ->excludes(device)
       ->type_name("FILE.safetensors");
   command->add_option("--threads", self->options.threads, "Of the CPU")
       ->check(::binade::integer<unsigned>(1, ::binade::plan::kMaxThreads));
