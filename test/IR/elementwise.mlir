@@ -99,9 +99,11 @@ func.func @choices(%x: tensor<8xi64>, %y: tensor<8xi64>) -> tensor<8xi64> {
   %2 = binade.and %0, %1 : (tensor<8xi1>, tensor<8xi1>) -> tensor<8xi1>
   // CHECK-NEXT: binade.or
   %3 = binade.or %2, %1 : (tensor<8xi1>, tensor<8xi1>) -> tensor<8xi1>
-  // CHECK-NEXT: binade.select %3, %arg0, %arg1
-  %4 = binade.select %3, %x, %y : (tensor<8xi1>, tensor<8xi64>, tensor<8xi64>) -> tensor<8xi64>
-  return %4 : tensor<8xi64>
+  // CHECK-NEXT: binade.xor
+  %4 = binade.xor %3, %1 : (tensor<8xi1>, tensor<8xi1>) -> tensor<8xi1>
+  // CHECK-NEXT: binade.select %4, %arg0, %arg1
+  %5 = binade.select %4, %x, %y : (tensor<8xi1>, tensor<8xi64>, tensor<8xi64>) -> tensor<8xi64>
+  return %5 : tensor<8xi64>
 }
 
 // CHECK-LABEL: func.func @halves
