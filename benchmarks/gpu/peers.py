@@ -134,6 +134,10 @@ def down(x, weight, old):
     return encode(groups, groups.float().abs().amax(1, keepdim=True))
 
 
+def both(x, weight, old):
+    return *group(x, weight, old), *down(x, weight, old)
+
+
 def normalize(x, weight):
     wide = x.float()
     return wide * torch.rsqrt(wide.pow(2).mean(1, keepdim=True) + 1e-5) * weight
@@ -149,6 +153,7 @@ QUANTIZERS = {
     "group": group,
     "delayed": delayed,
     "turned": turned,
+    "both": both,
     "norm": norm,
 }
 

@@ -257,6 +257,19 @@ class Block:
             at = where[:, None] + index * size + np.arange(size)
             self.set(register, np.ascontiguousarray(memory[at]).view(dtype)[:, 0])
 
+    def do_atom(self, name, operands):
+        """Threads take turns; each gets what was there before."""
+        assert "add" in name, f"{name}: not an addition"
+        dtype = numpy_type(name[-1])
+        memory, where = self.address(operands[1], dtype(0).itemsize)
+        before = np.empty(len(self.who), dtype)
+        with np.errstate(over="ignore"):
+            for i, (at, value) in enumerate(zip(where, self.get(operands[2], dtype))):
+                cell = memory[at : at + value.itemsize].view(dtype)
+                before[i] = cell[0]
+                cell[0] += value
+        self.set(operands[0], before)
+
     def do_st(self, name, operands):
         dtype = numpy_type(name[-1])
         registers = re.findall(r"[%\w]+", operands[1])

@@ -8,7 +8,8 @@
 namespace mlir::binade {
 
 /// The training step of `module`, or what comes before it: the gradients, or
-/// the forward part; else its one public function. As the bytes of an ONNX file.
+/// the forward part; else its one public function. As the bytes of an ONNX
+/// file.
 ///
 /// Arguments with stored values are initializers, and those in files stay
 /// there: the ONNX file has to lie where the module's does. Each op is computed

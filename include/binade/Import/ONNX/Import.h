@@ -86,8 +86,8 @@ struct LeftOut {
 /// gives it a static type. Dimensions without a value have a length of
 /// `kAssumedLength`. A file that stores no weights externally, and does not say
 /// what is trained, has its floating-point tensors of two or more axes trained.
-/// So are inputs of two or more axes where the file has a loss and another output
-/// of their type: a gradient, or a new value.
+/// So are inputs of two or more axes where the file has a loss and another
+/// output of their type: a gradient, or a new value.
 ///
 /// Null where `leftOut.everything` says why. An error is a file that is no
 /// ONNX model.
