@@ -42,7 +42,9 @@ bool LossScaler::isScaled() {
 
 /// Gradients that are constant need none.
 bool LossScaler::hasSeed() {
+  // Parts of steps, which update nothing, are not asked for one.
   return !step.getOps<GradientSeedOp>().empty() ||
+         step.getOps<OptimizerUpdateOp>().empty() ||
          llvm::none_of(step.getOps(), [](Operation &op) {
            return getPhase(&op) == Phase::Backward;
          });
