@@ -1,7 +1,7 @@
 //===- Results.cpp - What a program beside the step computes --------------===//
 
 #include "Results.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "binade/IR/EraseDead.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -28,10 +28,7 @@ void mlir::binade::replaceResults(func::FuncOp function,
   (void)function.eraseResults(BitVector(function.getNumResults(), true));
   function.front().getTerminator()->setOperands({});
   addResults(function, results);
-  for (Operation &op :
-       llvm::make_early_inc_range(llvm::reverse(function.front())))
-    if (isOpTriviallyDead(&op))
-      op.erase();
+  eraseDead(function);
   BitVector unused(function.getNumArguments());
   for (BlockArgument argument : function.getArguments())
     if (argument.use_empty())

@@ -6,12 +6,12 @@
 #include "WriteRule.h"
 #include "binade/IR/AddPorts.h"
 #include "binade/IR/Build.h"
+#include "binade/IR/EraseDead.h"
 #include "binade/IR/Exported.h"
 #include "binade/Recovery/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/IRMapping.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 namespace mlir::binade {
 #define GEN_PASS_DEF_RECOVERSTEPPASS
@@ -44,7 +44,7 @@ public:
     addResults();
     moveArguments();
     markBackward();
-    eraseDead();
+    eraseDead(function);
     function.setName(kGradientName);
     return plantSeed();
   }
@@ -105,7 +105,7 @@ private:
     if (parts.step)
       dropped.set(parts.step->argument.getArgNumber());
     // What computed updates reads arguments that are about to go.
-    eraseDead();
+    eraseDead(function);
     move(Role::Parameter, parameters, dropped);
     move(Role::Buffer, buffers, dropped);
     (void)function.eraseArguments(dropped);
@@ -136,13 +136,6 @@ private:
       dropped.set(argument.getArgNumber());
       Value(argument).replaceAllUsesWith(value);
     }
-  }
-
-  void eraseDead() {
-    for (Operation &op :
-         llvm::make_early_inc_range(llvm::reverse(function.front())))
-      if (isOpTriviallyDead(&op))
-        op.erase();
   }
 
   /// What gradients depend on, and neither the loss nor a buffer does, is the

@@ -7,6 +7,7 @@
 #include "Loss.h"
 #include "OpTable.h"
 #include "Order.h"
+#include "binade/IR/EraseDead.h"
 #include "binade/Import/Passes.h"
 #include "mlir/IR/Verifier.h"
 #include "onnx-ml.pb.h"
@@ -248,10 +249,7 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run() {
   if (options.recognize)
     recognizeComposites(function);
   // Constants that only shape arithmetic read, and results that nothing reads.
-  for (Operation &op :
-       llvm::make_early_inc_range(llvm::reverse(function.front())))
-    if (isOpTriviallyDead(&op))
-      op.erase();
+  eraseDead(function);
   if (failed(verify(*module)))
     return failure();
   return std::move(module);

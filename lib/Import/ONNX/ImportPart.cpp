@@ -9,6 +9,7 @@
 #include "OpTable.h"
 #include "Order.h"
 #include "binade/IR/Diagnostics.h"
+#include "binade/IR/EraseDead.h"
 #include "binade/Import/ONNX/Import.h"
 #include "binade/Import/Passes.h"
 #include "mlir/IR/Verifier.h"
@@ -197,10 +198,7 @@ FailureOr<OwningOpRef<ModuleOp>> PartImporter::run() {
     addResult(function, Role::Output, ("left out " + Twine(index)).str(),
               value);
   recognizeLinear(function);
-  for (Operation &op :
-       llvm::make_early_inc_range(llvm::reverse(function.front())))
-    if (isOpTriviallyDead(&op))
-      op.erase();
+  eraseDead(function);
   if (failed(verify(*module)))
     return failure();
   return std::move(module);

@@ -1,0 +1,13 @@
+//===- EraseDead.cpp - Ops whose results nobody reads ---------------------===//
+
+#include "binade/IR/EraseDead.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+
+void mlir::binade::eraseDead(func::FuncOp function) {
+  for (Operation &op :
+       llvm::make_early_inc_range(llvm::reverse(function.front())))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+}
