@@ -134,8 +134,14 @@ class Optimizer(torch.optim.Optimizer):
             },
             **(options or {}),
         )
-        for group, name, setting in self._list_settings():
+        self._settings = self._list_settings()
+        for group, name, setting in self._settings:
             group[name] = self._step.settings[setting]
+        # The step's own memory, which stays where it is.
+        self._gradients = {
+            parameter: _to_torch(self._step.buffers[f"gradient/{name}"])
+            for parameter, name in self._names.items()
+        }
         with torch.no_grad():
             for parameter, name in self._names.items():
                 shared = _to_torch(self._step.parameters[name])
@@ -158,8 +164,8 @@ class Optimizer(torch.optim.Optimizer):
                 raise UsageError(
                     f"parameter {name} has no gradient; leave out what is not trained"
                 )
-            _to_torch(self._step.buffers[f"gradient/{name}"]).copy_(parameter.grad)
-        for group, name, setting in self._list_settings():
+            self._gradients[parameter].copy_(parameter.grad)
+        for group, name, setting in self._settings:
             self._step.settings[setting] = group[name]
         self._step.run()
         return loss
