@@ -237,6 +237,16 @@ static std::function<Number(Arguments)> getFunction(Operation *op) {
     });
   };
   auto convert = [&]() -> std::function<Number(Arguments)> {
+    if (cast<CastOp>(op).getSaturate() && isFloating) {
+      double largest = getDouble(APFloat::getLargest(
+          cast<FloatType>(to.getElementType()).getFloatSemantics()));
+      // NaN is neither.
+      return [=](Arguments x) {
+        return Number{.f = x[0].f > largest    ? largest
+                           : x[0].f < -largest ? -largest
+                                               : x[0].f};
+      };
+    }
     if (isFloating == isFloat(to))
       return [](Arguments x) { return x[0]; };
     if (isFloating)
