@@ -4,25 +4,25 @@ import json
 import re
 
 import pytest
-from onnx_nodes import NOT_COMPILED, check, load_tests, read_page
+from onnx_nodes import check, check_together, load_tests, read_page
 from reference import ROOT
 
 PARTS = 24
+TOGETHER = 50  # Tests whose models are compiled as one.
 TESTS = sorted(load_tests())
 NOT_OF_THE_OP = {"element type", "opset", "random", "no tensor"}
 
 
-def check_all(names, backend):
+@pytest.mark.parametrize("part", range(PARTS))
+def test_what_is_not_listed_is_passed(part):
     listed, tests, wrong = read_page(), load_tests(), []
-    for name in names:
+    for name in TESTS[part::PARTS]:
         try:
-            reason = check(tests[name], backend)
+            reason = check(tests[name])
         except AssertionError as error:
             wrong.append(f"{name}: {str(error).strip()[:300]}")
             continue
         found, expected = reason[0] if reason else None, listed.get(name)
-        if backend != "reference" and found == NOT_COMPILED:
-            continue
         if found != expected:
             wrong.append(
                 f"{name}: {found or 'passed'}, listed is {expected or 'passed'}"
@@ -30,20 +30,20 @@ def check_all(names, backend):
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("part", range(PARTS))
-def test_what_is_not_listed_is_passed(part):
-    check_all(TESTS[part::PARTS], "reference")
+def check_compiled(step):
+    listed, tests = read_page(), load_tests()
+    passed = [tests[name] for name in TESTS if name not in listed][::step]
+    for start in range(0, len(passed), TOGETHER):
+        check_together(passed[start : start + TOGETHER], "cpu")
 
 
 def test_compiled_code_passes_a_tenth():
-    listed = read_page()
-    check_all([name for name in TESTS if name not in listed][::10], "cpu")
+    check_compiled(10)
 
 
 @pytest.mark.nightly
 def test_compiled_code_passes_all():
-    listed = read_page()
-    check_all([name for name in TESTS if name not in listed], "cpu")
+    check_compiled(1)
 
 
 def test_every_test_is_known_and_counted():

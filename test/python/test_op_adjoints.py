@@ -58,7 +58,7 @@ def write_part(index, record, inputs):
         results += [tensor_type(other, np.float32) for other in OTHERS[op](shape)]
     reads = ", ".join(f"%{name}" for name in names)
     types = ", ".join(map(type_of, operands))
-    return arguments, f"""
+    body = f"""
   %y{index}:{len(results)} = binade.{op} {reads} {{{record["attributes"]}}}
     : ({types}) -> ({", ".join(results)})
   %wide{index} = binade.cast %y{index}#0 : ({results[0]}) -> {wide}
@@ -68,6 +68,7 @@ def write_part(index, record, inputs):
   %loss{index + 1} = binade.add %loss{index}, %sum{index}
     : ({SCALAR}, {SCALAR}) -> {SCALAR}
 """
+    return arguments, body
 
 
 @pytest.fixture(scope="module")

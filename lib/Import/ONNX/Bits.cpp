@@ -32,9 +32,9 @@ LogicalResult mlir::binade::importer::importBitShift(Node &node) {
   Type element = node.getElement(0);
   if ((direction != "LEFT" && direction != "RIGHT") ||
       !isa<IntegerType>(element) || element.isInteger(1))
-    return node.emitError() << "expected integers and direction LEFT or RIGHT, "
-                            << "got " << node.getType(0) << " and "
-                            << quote(direction);
+    return node.emitError()
+           << "expected integers and direction LEFT or RIGHT, "
+           << "got " << node.getType(0) << " and " << quote(direction);
   unsigned width = element.getIntOrFloatBitWidth();
   bool isLeft = direction == "LEFT";
   Value zero = buildSplat(b, x.getType(), 0.0);
@@ -43,16 +43,16 @@ LogicalResult mlir::binade::importer::importBitShift(Node &node) {
   Value isInside = AndOp::create(
       b, CompareOp::create(b, distance, zero, Comparison::GreaterEqual),
       CompareOp::create(b, distance, end, Comparison::Less));
-  Value powers = buildPowers(
-      b, SelectOp::create(b, isInside, distance, zero), width);
+  Value powers =
+      buildPowers(b, SelectOp::create(b, isInside, distance, zero), width);
   if (isLeft)
-    return node.setResult(SelectOp::create(
-        b, isInside, MulOp::create(b, x, powers), zero));
+    return node.setResult(
+        SelectOp::create(b, isInside, MulOp::create(b, x, powers), zero));
   // A quotient is rounded toward 0, a shift down: bits are turned around it.
   Value isNegative = CompareOp::create(b, x, zero, Comparison::Less);
-  Value sign = SelectOp::create(
-      b, isNegative, buildSplat(b, x.getType(), -1.0), zero);
+  Value sign =
+      SelectOp::create(b, isNegative, buildSplat(b, x.getType(), -1.0), zero);
   Value size = DivOp::create(b, XorOp::create(b, x, sign), powers);
-  return node.setResult(SelectOp::create(
-      b, isInside, XorOp::create(b, size, sign), sign));
+  return node.setResult(
+      SelectOp::create(b, isInside, XorOp::create(b, size, sign), sign));
 }

@@ -20,6 +20,8 @@ LogicalResult Body::read() {
     return node.emitError() << quote(name)
                             << " has sparse initializers, which are not "
                                "supported";
+  if (failed(take(graph->node_size())))
+    return failure();
   auto isOuter = [&](StringRef outer) { return node.graph.find(outer); };
   const Model &model = node.graph.getModel();
   FailureOr<SmallVector<unsigned>> sorted = sortNodes(model, *graph, isOuter);
@@ -30,16 +32,22 @@ LogicalResult Body::read() {
   return checkOps(model, *graph, order);
 }
 
+LogicalResult Body::take(uint64_t nodes) {
+  // One more, so that a body without nodes ends, too.
+  if (node.graph.takeNodes(nodes + 1))
+    return success();
+  return node.emitError() << "runs so often that its nodes are more than "
+                          << kMostInnerNodes;
+}
+
 unsigned Body::getNumInputs() const { return graph->input_size(); }
 unsigned Body::getNumOutputs() const { return graph->output_size(); }
 
 FailureOr<SmallVector<NamedValue>> Body::import(ArrayRef<NamedValue> inputs,
                                                 const Twine &label) {
   Graph &outer = node.graph;
-  // One more, so that a body without nodes ends, too.
-  if (!outer.takeNodes(order.size() + 1))
-    return node.emitError() << "runs so often that its nodes are more than "
-                            << kMostInnerNodes;
+  if (failed(take(order.size() + graph->initializer_size())))
+    return failure();
   if (inputs.size() != getNumInputs())
     return node.emitError() << "gives " << quote(name) << " " << inputs.size()
                             << " inputs, it has " << getNumInputs();
@@ -65,8 +73,7 @@ FailureOr<SmallVector<NamedValue>> Body::import(ArrayRef<NamedValue> inputs,
 FailureOr<RankedTensorType> Body::getDeclaredType(unsigned index) {
   const auto &output = graph->output(index);
   const auto &declared = output.type().tensor_type();
-  Type element =
-      getElementType(node.graph.getContext(), declared.elem_type());
+  Type element = getElementType(node.graph.getContext(), declared.elem_type());
   SmallVector<int64_t> shape;
   bool isKnown = element && declared.has_shape();
   for (const auto &dimension : declared.shape().dim()) {

@@ -15,8 +15,8 @@ public:
   /// The graph that attribute `name` of `node` holds.
   Body(Node &node, StringRef name);
 
-  /// Fails where the node has no such graph, or where its nodes have no order or
-  /// are of ops that cannot be imported. To be called before anything else.
+  /// Fails where the node has no such graph, or where its nodes have no order
+  /// or are of ops that cannot be imported. To be called before anything else.
   LogicalResult read();
 
   const ::onnx::GraphProto &getGraph() const { return *graph; }
@@ -28,10 +28,14 @@ public:
   FailureOr<SmallVector<NamedValue>> import(ArrayRef<NamedValue> inputs,
                                             const Twine &label);
 
-  /// The type that output `index` is declared to have: for one that no run gives.
+  /// The type that output `index` is declared to have: for one that no run
+  /// gives.
   FailureOr<RankedTensorType> getDeclaredType(unsigned index);
 
 private:
+  /// Fails where the nodes of all bodies are too many.
+  LogicalResult take(uint64_t nodes);
+
   Node &node;
   StringRef name;
   const ::onnx::GraphProto *graph = nullptr;

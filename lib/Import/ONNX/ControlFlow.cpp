@@ -85,8 +85,7 @@ static FailureOr<Value> join(Node &node, Body &body, unsigned index,
   } else {
     type = cast<RankedTensorType>(parts.front().getType());
   }
-  FailureOr<int64_t> axis =
-      node.normalizeAxis(stack.axis, type.getRank() + 1);
+  FailureOr<int64_t> axis = node.normalizeAxis(stack.axis, type.getRank() + 1);
   if (failed(axis))
     return failure();
   SmallVector<int64_t> shape(type.getShape());
@@ -108,8 +107,7 @@ static FailureOr<Value> join(Node &node, Body &body, unsigned index,
       ConcatOp::create(b, type.clone(shape), parts, *axis, PrecisionAttr()));
 }
 
-/// Takes from `results` of one run, of which the first `carried` go on to the
-/// next, what is stacked.
+/// Puts `results` of one run onto their stacks.
 static LogicalResult push(Node &node, MutableArrayRef<NamedValue> results,
                           MutableArrayRef<Stack> stacks) {
   for (auto [result, stack] : llvm::zip_equal(results, stacks)) {
@@ -155,9 +153,9 @@ LogicalResult mlir::binade::importer::importLoop(Node &node) {
   for (unsigned index = 2; index < node.getNumInputs(); ++index)
     carried.push_back(node.getNamedInput(index));
   if (body.getNumOutputs() < carried.size() + 1)
-    return node.emitError() << "carries " << carried.size()
-                            << " values, its body returns "
-                            << body.getNumOutputs() << " with the condition";
+    return node.emitError()
+           << "carries " << carried.size() << " values, its body returns "
+           << body.getNumOutputs() << " with the condition";
   SmallVector<Stack> stacks(body.getNumOutputs() - 1 - carried.size());
   auto scalar = [&](Type element, int64_t value) -> NamedValue {
     auto type = RankedTensorType::get({}, element);
@@ -192,10 +190,10 @@ LogicalResult mlir::binade::importer::importScan(Node &node) {
   int64_t scanned = node.getInt("num_scan_inputs", 0);
   int64_t states = static_cast<int64_t>(node.getNumInputs()) - scanned;
   if (scanned < 1 || states < 0 || body.getNumOutputs() < states)
-    return node.emitError() << "scans " << scanned << " of "
-                            << node.getNumInputs()
-                            << " inputs, and its body has "
-                            << body.getNumOutputs() << " outputs";
+    return node.emitError()
+           << "scans " << scanned << " of " << node.getNumInputs()
+           << " inputs, and its body has " << body.getNumOutputs()
+           << " outputs";
   int64_t stacked = body.getNumOutputs() - states;
   auto read = [&](StringRef name,
                   int64_t count) -> FailureOr<SmallVector<int64_t>> {
@@ -224,8 +222,8 @@ LogicalResult mlir::binade::importer::importScan(Node &node) {
     (*axes)[i] = *axis;
     int64_t own = node.getShape(input)[*axis];
     if (length >= 0 && own != length)
-      return node.emitError() << "scans axes of " << length << " and of "
-                              << own << " entries";
+      return node.emitError()
+             << "scans axes of " << length << " and of " << own << " entries";
     length = own;
   }
   SmallVector<NamedValue> carried;
@@ -248,8 +246,8 @@ LogicalResult mlir::binade::importer::importScan(Node &node) {
     if (failed(results))
       return failure();
     carried.assign(results->begin(), results->begin() + states);
-    if (failed(push(node, MutableArrayRef(*results).drop_front(states),
-                    stacks)))
+    if (failed(
+            push(node, MutableArrayRef(*results).drop_front(states), stacks)))
       return failure();
   }
   return setOutputs(node, body, 0, carried, stacks);

@@ -184,13 +184,12 @@ static Value buildIntegerPower(ImplicitLocOpBuilder &b, Value x,
     if (bit + 1 < bits)
       square = MulOp::create(b, square, square);
   }
-  Value isUnit = CompareOp::create(b, MulOp::create(b, x, x), one,
-                                   Comparison::Equal);
+  Value isUnit =
+      CompareOp::create(b, MulOp::create(b, x, x), one, Comparison::Equal);
   Value sign = SelectOp::create(b, hasBit(0), x, one);
-  Value isNegative =
-      CompareOp::create(b, exponent, nothing, Comparison::Less);
-  return SelectOp::create(b, isNegative, SelectOp::create(b, isUnit, sign, zero),
-                          power);
+  Value isNegative = CompareOp::create(b, exponent, nothing, Comparison::Less);
+  return SelectOp::create(b, isNegative,
+                          SelectOp::create(b, isUnit, sign, zero), power);
 }
 
 /// x to the power of a constant integer takes only the squares that it needs.
@@ -209,13 +208,12 @@ static LogicalResult importIntegerPower(Node &node) {
                                 broadcastTo(b, node.getInput(1), *shape));
     return node.setResult(buildCast(b, power, node.getElement(0)));
   }
-  int64_t exponent =
-      exponents && exponents.isSplat()
-          ? exponents.getSplatValue<APInt>().getSExtValue()
-          : -1;
+  int64_t exponent = exponents && exponents.isSplat()
+                         ? exponents.getSplatValue<APInt>().getSExtValue()
+                         : -1;
   if (exponent < 0)
-    return node.setResult(buildIntegerPower(
-        b, square, broadcastTo(b, node.getInput(1), *shape)));
+    return node.setResult(
+        buildIntegerPower(b, square, broadcastTo(b, node.getInput(1), *shape)));
   Value power = buildSplat(b, square.getType(), 1.0);
   for (; exponent > 0; exponent /= 2) {
     if (exponent % 2 != 0)
@@ -314,8 +312,8 @@ static LogicalResult castTo(Node &node, Type element) {
   (void)node.getString("round_mode", "up");
   Value x = node.getInput(0);
   if (isa<FloatType>(element) && element.getIntOrFloatBitWidth() == 8)
-    return node.setResult(CastOp::create(
-        node.b, node.getType(0).clone(element), x, saturates));
+    return node.setResult(
+        CastOp::create(node.b, node.getType(0).clone(element), x, saturates));
   if (!element.isInteger(1) || node.getElement(0) == element)
     return node.setResult(buildCast(node.b, x, element));
   // What is not zero is true; a cast would keep the lowest bit.

@@ -279,6 +279,9 @@ static std::function<Number(Arguments)> getFunction(Operation *op) {
       .Case([&](MinOp) { return extreme(false); })
       .Case([&](NegOp) { return unary(std::negate<>()); })
       .Case([&](AbsOp) { return unary([](double x) { return std::fabs(x); }); })
+      .Case([&](ReluOp) {
+        return unary([](double x) { return x < 0.0 ? 0.0 : x; });
+      })
       .Case(
           [&](SqrtOp) { return unary([](double x) { return std::sqrt(x); }); })
       .Case([&](SinOp) { return unary([](double x) { return std::sin(x); }); })

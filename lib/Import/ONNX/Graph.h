@@ -23,8 +23,7 @@ class Graph {
 public:
   Graph(const Model &model, const Metadata &metadata, TensorReader &tensors,
         const llvm::StringSet<> &used, func::FuncOp function)
-      : model(model), metadata(metadata), tensors(tensors),
-        function(function) {
+      : model(model), metadata(metadata), tensors(tensors), function(function) {
     scopes.push_back({"", &used, {}});
   }
 

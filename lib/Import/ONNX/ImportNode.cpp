@@ -2,8 +2,8 @@
 
 #include "ImportNode.h"
 #include "Evaluate.h"
-#include "Order.h"
 #include "OpTable.h"
+#include "Order.h"
 #include "onnx-ml.pb.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -11,10 +11,9 @@ using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
-LogicalResult
-mlir::binade::importer::checkOps(const Model &model,
-                                 const ::onnx::GraphProto &graph,
-                                 ArrayRef<unsigned> order) {
+LogicalResult mlir::binade::importer::checkOps(const Model &model,
+                                               const ::onnx::GraphProto &graph,
+                                               ArrayRef<unsigned> order) {
   llvm::MapVector<StringAttr, SmallVector<unsigned>> unknown;
   for (unsigned index : order) {
     const auto &node = graph.node(index);
@@ -83,10 +82,9 @@ static void evaluateOps(Graph &graph, Block::iterator begin,
   }
 }
 
-LogicalResult
-mlir::binade::importer::importNode(Graph &graph,
-                                   const ::onnx::NodeProto &proto,
-                                   unsigned index) {
+LogicalResult mlir::binade::importer::importNode(Graph &graph,
+                                                 const ::onnx::NodeProto &proto,
+                                                 unsigned index) {
   Block &block = graph.getFunction().front();
   const OpRow &row =
       *findOp(proto.domain(), proto.op_type(), graph.getModel().getOpset());

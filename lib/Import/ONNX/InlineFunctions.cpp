@@ -119,8 +119,7 @@ LogicalResult Inliner::add(const NodeProto &node, const std::string &name,
   copy = node;
   copy.set_name(name);
   for (AttributeProto &attribute : *copy.mutable_attribute()) {
-    if (attribute.has_g() &&
-        failed(inlineInto(*attribute.mutable_g(), depth)))
+    if (attribute.has_g() && failed(inlineInto(*attribute.mutable_g(), depth)))
       return failure();
     for (::onnx::GraphProto &graph : *attribute.mutable_graphs())
       if (failed(inlineInto(graph, depth)))

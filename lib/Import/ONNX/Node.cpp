@@ -16,8 +16,7 @@ DenseElementsAttr mlir::binade::importer::getElements(Value value) {
 
 Node::Node(Graph &graph, const ::onnx::NodeProto &proto, unsigned index)
     : b(UnknownLoc::get(graph.getContext()), graph.getContext()), graph(graph),
-      proto(proto),
-      name(graph.getQualified(getNodeName(proto, index))),
+      proto(proto), name(graph.getQualified(getNodeName(proto, index))),
       loc(graph.getModel().getLoc(proto, name)), outputs(proto.output_size()) {
   b.setLoc(NameLoc::get(StringAttr::get(graph.getContext(), name)));
   b.setInsertionPoint(graph.getFunction().front().getTerminator());

@@ -159,9 +159,8 @@ mlir::binade::importer::sortNodes(const Model &model,
 //===----------------------------------------------------------------------===//
 
 /// Calls `visit` with each graph that is an attribute of `node`.
-static void
-forEachGraph(const ::onnx::NodeProto &node,
-             function_ref<void(const ::onnx::GraphProto &)> visit) {
+static void forEachGraph(const ::onnx::NodeProto &node,
+                         function_ref<void(const ::onnx::GraphProto &)> visit) {
   for (const auto &attribute : node.attribute()) {
     if (attribute.has_g())
       visit(attribute.g());

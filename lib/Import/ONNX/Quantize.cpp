@@ -28,12 +28,12 @@ static FailureOr<Value> spread(Node &node, Value factors, int64_t given,
   SmallVector<int64_t> blocks(shape);
   if (block > 0)
     blocks[*axis] = llvm::divideCeil(shape[*axis], block);
-  bool isPerEntry = block == 0 && type.getRank() == 1 &&
-                    type.getDimSize(0) == shape[*axis];
+  bool isPerEntry =
+      block == 0 && type.getRank() == 1 && type.getDimSize(0) == shape[*axis];
   if (!isPerEntry && (block == 0 || type.getShape() != ArrayRef(blocks)))
-    return node.emitError() << "cannot scale " << node.getType(0) << " by "
-                            << type << " along axis " << *axis
-                            << " in blocks of " << block;
+    return node.emitError()
+           << "cannot scale " << node.getType(0) << " by " << type
+           << " along axis " << *axis << " in blocks of " << block;
   if (isPerEntry)
     return buildBroadcast(b, factors, *axis, shape);
   // Each as often as a block is long; the last block may be shorter.
@@ -57,13 +57,14 @@ static FailureOr<Type> readType(Node &node, StringRef name, Type byDefault) {
   return node.emitError() << describeElementType(number);
 }
 
-/// Fails where codes of `type` are not among those that are read.
-static LogicalResult requireCodes(Node &node, Type type) {
-  if (isa<FloatType>(type) ? type.getIntOrFloatBitWidth() == 8
-                           : !type.isInteger(1) && !type.isInteger(64))
+/// Fails unless codes of `type` are floats of 8 bits, or integers of 8 to
+/// `most`.
+static LogicalResult requireCodes(Node &node, Type type, unsigned most) {
+  unsigned width = type.getIntOrFloatBitWidth();
+  if (width >= 8 && width <= (isa<FloatType>(type) ? 8 : most))
     return success();
-  return node.emitError() << "expected codes of 8 bits or integers, got "
-                          << type;
+  return node.emitError() << "expected codes that are floats of 8 bits, or "
+                          << "integers of 8 to " << most << ", got " << type;
 }
 
 LogicalResult mlir::binade::importer::importQuantizeLinear(Node &node) {
@@ -77,11 +78,14 @@ LogicalResult mlir::binade::importer::importQuantizeLinear(Node &node) {
     return failure();
   if (node.hasInput(2))
     codes = node.getElement(2);
+  if (!isa<FloatType>(*compute))
+    return node.emitError()
+           << "expected a precision of floats, got " << *compute;
   if (!*codes)
     return node.emitError() << describeElementType(::onnx::TensorProto::UINT8);
-  FailureOr<Value> scale = spread(
-      node, buildCast(b, node.getInput(1), *compute), axis, block);
-  if (failed(scale) || failed(requireCodes(node, *codes)))
+  FailureOr<Value> scale =
+      spread(node, buildCast(b, node.getInput(1), *compute), axis, block);
+  if (failed(scale) || failed(requireCodes(node, *codes, 16)))
     return failure();
   Value x = buildCast(b, node.getInput(0), *compute);
   x = DivOp::create(b, x, *scale);
@@ -91,19 +95,16 @@ LogicalResult mlir::binade::importer::importQuantizeLinear(Node &node) {
     return node.setResult(CastOp::create(b, result, x, saturates));
   x = buildCast(b, RoundOp::create(b, x), b.getF32Type());
   if (node.hasInput(2)) {
-    FailureOr<Value> zero =
-        spread(node, buildCast(b, node.getInput(2), b.getF32Type()), axis,
-               block);
+    FailureOr<Value> zero = spread(
+        node, buildCast(b, node.getInput(2), b.getF32Type()), axis, block);
     if (failed(zero))
       return failure();
     x = AddOp::create(b, x, *zero);
   }
   unsigned width = (*codes).getIntOrFloatBitWidth();
   double least = std::ldexp(-1.0, width - 1);
-  // The largest of 32 bits is no f32: the cast itself ends there.
   x = MaxOp::create(b, x, buildSplat(b, x.getType(), least));
-  if (width < 32)
-    x = MinOp::create(b, x, buildSplat(b, x.getType(), -least - 1.0));
+  x = MinOp::create(b, x, buildSplat(b, x.getType(), -least - 1.0));
   return node.setResult(buildCast(b, x, *codes));
 }
 
@@ -111,7 +112,7 @@ LogicalResult mlir::binade::importer::importDequantizeLinear(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   int64_t axis = node.getInt("axis", 1), block = node.getInt("block_size", 0);
   FailureOr<Type> element = readType(node, "output_dtype", node.getElement(1));
-  if (failed(element) || failed(requireCodes(node, node.getElement(0))) ||
+  if (failed(element) || failed(requireCodes(node, node.getElement(0), 32)) ||
       failed(requireFloats(node, 1)))
     return failure();
   Value x = node.getInput(0);
@@ -126,8 +127,8 @@ LogicalResult mlir::binade::importer::importDequantizeLinear(Node &node) {
     }
   }
   x = buildCast(b, x, b.getF32Type());
-  FailureOr<Value> scale = spread(
-      node, buildCast(b, node.getInput(1), b.getF32Type()), axis, block);
+  FailureOr<Value> scale =
+      spread(node, buildCast(b, node.getInput(1), b.getF32Type()), axis, block);
   if (failed(scale))
     return failure();
   return node.setResult(buildCast(b, MulOp::create(b, x, *scale), *element));

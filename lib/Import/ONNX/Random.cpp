@@ -54,13 +54,12 @@ LogicalResult mlir::binade::importer::importDropout(Node &node) {
   int64_t stream = node.graph.takeStream();
   // What is kept of ones is what is kept of anything: the mask is drawn again.
   if (node.hasOutput(1) && node.graph.isUsed(node.getOutputName(1))) {
-    Value ones = buildSplat(node.b, node.getType(0).clone(node.b.getF32Type()),
-                            1.0);
-    Value kept = DropoutOp::create(node.b, ones, rng, share, stream,
-                                   PrecisionAttr());
-    node.setOutput(1, Arithmetic(node.b, kept).compare(kept,
-                                                       Comparison::Greater,
-                                                       0.0));
+    Value ones =
+        buildSplat(node.b, node.getType(0).clone(node.b.getF32Type()), 1.0);
+    Value kept =
+        DropoutOp::create(node.b, ones, rng, share, stream, PrecisionAttr());
+    node.setOutput(
+        1, Arithmetic(node.b, kept).compare(kept, Comparison::Greater, 0.0));
   }
   return node.setResult(DropoutOp::create(node.b, node.getInput(0), rng, share,
                                           stream, PrecisionAttr()));
@@ -83,8 +82,8 @@ static FailureOr<RankedTensorType> getRandomType(Node &node) {
 
 /// Multiples of 2^-24 in [0, 1), of a stream of their own.
 static Value draw(Node &node, ArrayRef<int64_t> shape) {
-  return buildRandomTensor(node.b, node.graph.getRng(),
-                           node.graph.takeStream(), shape);
+  return buildRandomTensor(node.b, node.graph.getRng(), node.graph.takeStream(),
+                           shape);
 }
 
 LogicalResult mlir::binade::importer::importRandomUniform(Node &node) {
@@ -101,7 +100,8 @@ LogicalResult mlir::binade::importer::importRandomUniform(Node &node) {
 /// By Box & Muller, 1958, from two draws.
 LogicalResult mlir::binade::importer::importRandomNormal(Node &node) {
   FailureOr<RankedTensorType> type = getRandomType(node);
-  double mean = node.getFloat("mean", 0.0f), scale = node.getFloat("scale", 1.0f);
+  double mean = node.getFloat("mean", 0.0f),
+         scale = node.getFloat("scale", 1.0f);
   if (failed(type))
     return failure();
   Value radius = draw(node, type->getShape());
@@ -112,8 +112,8 @@ LogicalResult mlir::binade::importer::importRandomNormal(Node &node) {
   radius = a.sqrt(a.mul(LogOp::create(node.b, radius), -2.0));
   Value angle = CosOp::create(node.b, a.mul(turn, 2.0 * std::numbers::pi));
   Value normal = a.mul(radius, angle);
-  return node.setResult(buildCast(
-      node.b, a.add(a.mul(normal, scale), mean), type->getElementType()));
+  return node.setResult(buildCast(node.b, a.add(a.mul(normal, scale), mean),
+                                  type->getElementType()));
 }
 
 /// 1 with the probability that input 0 says, else 0.

@@ -223,8 +223,8 @@ SmallVector<State> Recurrent::emit(const Direction &d, State &last) {
   return states;
 }
 
-/// For each number of a state whether `step` belongs to its sequence; null where
-/// all do.
+/// For each number of a state whether `step` belongs to its sequence; null
+/// where all do.
 Value Recurrent::buildIsInside(int64_t step) {
   if (!node.hasInput(4))
     return {};

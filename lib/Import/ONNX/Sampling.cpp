@@ -63,11 +63,12 @@ LogicalResult Sampler::read() {
     return node.emitError() << "cannot sample " << x << " at " << places;
   spatial.assign(x.getShape().begin() + 2, x.getShape().end());
   samples.assign(places.getShape().begin(), places.getShape().end() - 1);
-  bool isEmpty = llvm::is_contained(spatial, 0) && !llvm::is_contained(samples, 0);
+  bool isEmpty =
+      llvm::is_contained(spatial, 0) && !llvm::is_contained(samples, 0);
   if (isEmpty)
     return node.emitError() << "has no element to sample in " << x;
-  Type element = node.getElement(0).isF64() ? Type(b.getF64Type())
-                                            : Type(b.getF32Type());
+  Type element =
+      node.getElement(0).isF64() ? Type(b.getF64Type()) : Type(b.getF32Type());
   grid = buildCast(b, node.getInput(1), element);
   return success();
 }
@@ -96,8 +97,8 @@ Value Sampler::reflect(Value x, int64_t length) {
   Value turns = FloorOp::create(b, a.div(way, range));
   Value rest = a.sub(way, a.mul(turns, range));
   Value half = a.mul(turns, 0.5);
-  Value isEven = CompareOp::create(b, FloorOp::create(b, half), half,
-                                   Comparison::Equal);
+  Value isEven =
+      CompareOp::create(b, FloorOp::create(b, half), half, Comparison::Equal);
   return a.add(a.select(isEven, rest, a.sub(a.splat(range), rest)), low);
 }
 
@@ -175,9 +176,9 @@ LogicalResult Sampler::import() {
   Value rows = buildTranspose(b, buildCast(b, node.getInput(0), element), last);
   rows = buildReshape(b, rows, {batch * pixels, channels});
   auto places = RankedTensorType::get(samples, b.getI64Type());
-  Value image = MulOp::create(
-      b, IotaOp::create(b, places, b.getI64IntegerAttr(0)),
-      buildSplat(b, places, static_cast<double>(pixels)));
+  Value image =
+      MulOp::create(b, IotaOp::create(b, places, b.getI64IntegerAttr(0)),
+                    buildSplat(b, places, static_cast<double>(pixels)));
   SmallVector<Tap> taps = {{image, Value()}};
   SmallVector<int64_t> strides = computeStrides(spatial);
   for (auto [axis, length] : llvm::enumerate(spatial)) {
@@ -186,8 +187,8 @@ LogicalResult Sampler::import() {
       for (const Tap &tap : along) {
         Value stride =
             buildSplat(b, places, static_cast<double>(strides[axis]));
-        Value row = AddOp::create(b, outer.place,
-                                  MulOp::create(b, tap.place, stride));
+        Value row =
+            AddOp::create(b, outer.place, MulOp::create(b, tap.place, stride));
         Value weight = outer.weight && tap.weight
                            ? Value(MulOp::create(b, outer.weight, tap.weight))
                        : tap.weight ? tap.weight
@@ -215,7 +216,8 @@ LogicalResult mlir::binade::importer::importGridSample(Node &node) {
   return Sampler(node).import();
 }
 
-/// The places that `theta` maps those of a regular grid to, whose size is known.
+/// The places that `theta` maps those of a regular grid to, whose size is
+/// known.
 LogicalResult mlir::binade::importer::importAffineGrid(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   FailureOr<SmallVector<int64_t>> size = node.getIntegers(1, "size");
@@ -226,8 +228,8 @@ LogicalResult mlir::binade::importer::importAffineGrid(Node &node) {
   RankedTensorType theta = node.getType(0);
   if ((axes != 2 && axes != 3) ||
       theta.getShape() != ArrayRef<int64_t>({size->front(), axes, axes + 1}))
-    return node.emitError() << "cannot make a grid of [" << *size << "] by "
-                            << theta;
+    return node.emitError()
+           << "cannot make a grid of [" << *size << "] by " << theta;
   ArrayRef<int64_t> spatial = ArrayRef(*size).drop_front(2);
   FailureOr<RankedTensorType> grid =
       getTensorType(node.getErrorLoc(), spatial, b.getF64Type());
@@ -238,11 +240,10 @@ LogicalResult mlir::binade::importer::importAffineGrid(Node &node) {
   int64_t places = grid->getNumElements();
   for (int64_t axis = axes - 1; axis >= 0; --axis) {
     auto length = static_cast<double>(spatial[axis]);
-    Value place = buildCast(
-        b,
-        IotaOp::create(b, grid->clone(b.getI64Type()),
-                       b.getI64IntegerAttr(axis)),
-        b.getF64Type());
+    Value place = buildCast(b,
+                            IotaOp::create(b, grid->clone(b.getI64Type()),
+                                           b.getI64IntegerAttr(axis)),
+                            b.getF64Type());
     Arithmetic a(b, place);
     // From -1 to 1, or between the middles of the elements at the ends.
     double divisor = alignsCorners ? std::max(length - 1.0, 1.0) : length;

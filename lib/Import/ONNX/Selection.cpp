@@ -142,8 +142,8 @@ LogicalResult mlir::binade::importer::importCompress(Node &node) {
     if (isKept)
       places.push_back(place);
   if (!places.empty() && places.back() >= length)
-    return node.emitError() << "keeps entry " << places.back() << " of "
-                            << length;
+    return node.emitError()
+           << "keeps entry " << places.back() << " of " << length;
   return node.setResult(takeAlong(b, x, places, axis));
 }
 

@@ -25,13 +25,14 @@ static LogicalResult importWindow(Node &node, ArrayRef<double> coefficients) {
   int64_t length = size->front();
   Elements window{RankedTensorType::get(length, element), {}};
   if (!node.graph.spend(length))
-    return node.emitError() << "is too long to be computed at import: "
-                            << window.type;
+    return node.emitError()
+           << "is too long to be computed at import: " << window.type;
   auto period = static_cast<double>(isPeriodic ? length : length - 1);
   for (int64_t n = 0; n < length; ++n) {
     double sum = 0.0;
     for (auto [k, coefficient] : llvm::enumerate(coefficients)) {
-      double angle = 2.0 * std::numbers::pi * static_cast<double>(k * n) / period;
+      double angle =
+          2.0 * std::numbers::pi * static_cast<double>(k * n) / period;
       sum += (k % 2 == 0 ? coefficient : -coefficient) * std::cos(angle);
     }
     window.numbers.push_back({.f = sum});
