@@ -26,10 +26,30 @@ FloatLanes mlir::binade::divideBy(FloatLanes x, ArrayRef<FloatLanes> divisor) {
   return fma(excess, inverse, quotient);
 }
 
+/// Whether a number is from `least` to just below `beyond`, patterns of f32.
+static BoolLanes isWithin(FloatLanes number, uint64_t least, uint64_t beyond) {
+  IntLanes above = number.bits() - least;
+  return above.compare(arith::CmpIPredicate::ult,
+                       above.constant(beyond - least));
+}
+
 BoolLanes mlir::binade::isDivisor(FloatLanes number) {
-  constexpr uint64_t kLeastNormal = 0x00800000, kNormals = 0x7f000000;
-  IntLanes above = number.bits() - kLeastNormal;
-  return above.compare(arith::CmpIPredicate::ult, above.constant(kNormals));
+  constexpr uint64_t kLeastNormal = 0x00800000, kInfinity = 0x7f800000;
+  return isWithin(number, kLeastNormal, kInfinity);
+}
+
+BoolLanes mlir::binade::isDivisorOfRoots(FloatLanes number) {
+  // Quotients are from 2^-99 to 2^124, and what they lack 2^-24 of that.
+  constexpr uint64_t kLeast = (127 - 60) << 23, kBeyond = (127 + 24) << 23;
+  return isWithin(number, kLeast, kBeyond);
+}
+
+/// The reciprocal is negative for the same reason.
+FloatLanes mlir::binade::divideRoot(FloatLanes x, FloatLanes divisor,
+                                    FloatLanes opposite) {
+  FloatLanes quotient = -x * opposite;
+  FloatLanes excess = fma(divisor, quotient, -x);
+  return fma(excess, opposite, quotient);
 }
 
 static SmallVector<Value> getLanes(ImplicitLocOpBuilder &b, Value x) {

@@ -35,9 +35,9 @@ static Log2 splitLog2(FloatLanes x, FloatOperand less) {
   FloatLanes whole = counted - (kCount + kBias);
   FloatLanes m = floatFromBits((bits & kFractionMask) | kOne);
   FloatLanes d = m - 1.5;
-  FloatLanes q = polynomial(d, {0x1.ec7088p-1, -0x1.484abp-2, 0x1.23e3dap-3,
-                                -0x1.2403c4p-4, 0x1.330276p-5, -0x1.51b32ap-6,
-                                0x1.e34ed2p-7, -0x1.2821aep-7});
+  FloatLanes q =
+      polynomial(d, {0x1.ec707ep-1, -0x1.48517ep-2, 0x1.23eaep-3, -0x1.216fap-4,
+                     0x1.3205eep-5, -0x1.98d574p-6, 0x1.ece0eep-7});
   FloatLanes middle = x.constant(kLog2OfMiddle) - less.like(x);
   return {whole, fma(q, d, middle)};
 }
@@ -47,8 +47,8 @@ static FloatLanes raiseTwo(FloatLanes x) {
   FloatLanes bounded = atLeast(x, -127.0);
   FloatLanes shifted = bounded + (kRound + kBias);
   FloatLanes r = bounded - (shifted - (kRound + kBias));
-  FloatLanes q = polynomial(r, {0x1.62e42ap-1, 0x1.ebf9c2p-3, 0x1.c6b6dap-5,
-                                0x1.3ce8b4p-7, 0x1.5bd96p-10});
+  FloatLanes q = polynomial(
+      r, {0x1.62e12cp-1, 0x1.ec0372p-3, 0x1.c9fc7ep-5, 0x1.3a0456p-7});
   return fma(q, r, 1.0) * floatFromBits(shifted.bits() << kFraction);
 }
 
