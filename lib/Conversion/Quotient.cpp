@@ -62,21 +62,29 @@ static SmallVector<Value> getLanes(ImplicitLocOpBuilder &b, Value x) {
   return lanes;
 }
 
-/// 0 times a number that is not finite is NaN.
-static BoolLanes isFinite(ImplicitLocOpBuilder &b, Value x) {
+BoolLanes mlir::binade::isFinite(FloatLanes quotient) {
+  ImplicitLocOpBuilder &b = *quotient.builder;
+  // 0 times a number that is not finite is NaN.
   Value zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0.0f)),
         sum = zero;
-  for (Value lane : getLanes(b, x))
+  for (Value lane : getLanes(b, quotient.value))
     sum = math::FmaOp::create(b, lane, zero, sum);
   return FloatLanes(b, sum) == 0.0;
 }
 
+BoolLanes mlir::binade::isFiniteRoot(FloatLanes quotient) {
+  ImplicitLocOpBuilder &b = *quotient.builder;
+  SmallVector<Value> lanes = getLanes(b, quotient.value);
+  FloatLanes sum(b, lanes.front());
+  for (Value lane : ArrayRef(lanes).drop_front())
+    sum = sum + FloatLanes(b, lane);
+  return sum < INFINITY;
+}
+
 FloatLanes mlir::binade::divideElsewhere(FloatLanes x, FloatLanes divisor,
-                                         FloatLanes quotient,
-                                         BoolLanes isDivisor) {
+                                         FloatLanes quotient, BoolLanes holds) {
   ImplicitLocOpBuilder &b = *x.builder;
   Type type = x.value.getType();
-  BoolLanes holds = isDivisor & isFinite(b, quotient.value);
   auto branch =
       scf::IfOp::create(b, type, holds.value, /*withElseRegion=*/true);
   OpBuilder::InsertionGuard guard(b);

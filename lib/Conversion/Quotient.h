@@ -36,11 +36,15 @@ BoolLanes isDivisorOfRoots(FloatLanes number);
 /// step is subnormal. Of what is not finite it is not finite either.
 FloatLanes divideRoot(FloatLanes x, FloatLanes divisor, FloatLanes opposite);
 
-/// x / divisor for all numbers. `quotient` is what `divideBy` or `divideRoot`
-/// says, and `isDivisor` whether that may be relied on; only where not, or
-/// where it is not finite, there is a division.
+/// Whether all lanes of a quotient are finite; of roots, which are not
+/// negative, and whose sum may be infinite sooner.
+BoolLanes isFinite(FloatLanes quotient);
+BoolLanes isFiniteRoot(FloatLanes quotient);
+
+/// x / divisor for all numbers: `quotient` where it `holds`, a division
+/// elsewhere.
 FloatLanes divideElsewhere(FloatLanes x, FloatLanes divisor,
-                           FloatLanes quotient, BoolLanes isDivisor);
+                           FloatLanes quotient, BoolLanes holds);
 
 } // namespace mlir::binade
 

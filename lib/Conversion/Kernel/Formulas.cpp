@@ -25,7 +25,8 @@ static Value divideRoots(Emitter &e, Value roots, Value divisor) {
   FloatLanes opposite = all.constant(-1.0) / all;
   FloatLanes quotient =
       divideRoot(x, {b, e.spread(divisor)}, {b, e.spread(opposite.value)});
-  return divideElsewhere(x, all, quotient, isDivisorOfRoots(all)).value;
+  BoolLanes holds = isDivisorOfRoots(all) & isFiniteRoot(quotient);
+  return divideElsewhere(x, all, quotient, holds).value;
 }
 
 /// Copies the body of `formula`, element by element: each op once, on vectors
