@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from binade.programs import use_own_linker
+
 if TYPE_CHECKING:
     from binade.policies import Policy
     from binade.train_step import Metrics, TrainStep, compile, load
@@ -24,6 +26,8 @@ _HOMES = {
     "compile": "binade.train_step",
     "load": "binade.train_step",
 }
+
+use_own_linker()
 
 
 def __getattr__(name: str) -> Any:
