@@ -240,7 +240,7 @@ class TrainStep:
         Raises:
           UsageError: If the step came from a bundle.
         """
-        return json.loads(self._needs_compiler("explain").explanation)
+        return json.loads(self._needs_compiler("explain").explain())
 
     def plan(self) -> dict[str, Any]:
         """Memory, launches and library calls of the step, as ``binade inspect --json``
