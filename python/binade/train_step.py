@@ -135,6 +135,10 @@ class TrainStep:
         self.gradients = Ports(program, "gradient")
         self.settings = Settings(program)
 
+    def ports(self, role: str) -> Ports:
+        """Tensors of any role of docs/Runtime.md: ``metric``, ``rng``, ``step``, ..."""
+        return Ports(self._program, role)
+
     def keep(self, owner: object) -> None:
         """Lets ``owner`` live as long as the step."""
         self._kept.append(owner)
@@ -151,7 +155,7 @@ class TrainStep:
 
     @updates.setter
     def updates(self, count: int) -> None:
-        Ports(self._program, "step").set("step", np.int64(count))
+        self.ports("step").set("step", np.int64(count))
 
     def run(self) -> None:
         """Executes the step with what its ports hold."""
@@ -236,7 +240,7 @@ class TrainStep:
         Raises:
           UsageError: If the step came from a bundle.
         """
-        return json.loads(self._needs_compiler("explain").explanation)
+        return json.loads(self._needs_compiler("explain").explain())
 
     def plan(self) -> dict[str, Any]:
         """Memory, launches and library calls of the step, as ``binade inspect --json``
