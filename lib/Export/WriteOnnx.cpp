@@ -122,12 +122,17 @@ LogicalResult GraphWriter::addNodes() {
 
 /// A result that replaces an argument is its new value.
 LogicalResult GraphWriter::addOutputs() {
+  llvm::DenseSet<std::pair<unsigned, StringRef>> replaced;
+  for (unsigned index = 0; index < function.getNumArguments(); ++index)
+    if (std::optional<Port> port = getArgument(function, index))
+      replaced.insert({llvm::to_underlying(port->role), port->name});
   for (unsigned index = 0; index < function.getNumResults(); ++index) {
     Value value = getResultValue(function, index);
     std::optional<Port> port = getResult(function, index);
     std::string wanted = "result" + std::to_string(index);
     if (port && !port->name.empty()) {
-      bool isNext = findArgument(function, port->role, port->name).has_value();
+      bool isNext =
+          replaced.contains({llvm::to_underlying(port->role), port->name});
       bool isGradient = port->role == Role::Gradient;
       StringRef prefix = isNext ? "new." : isGradient ? "grad." : "";
       wanted = (prefix + port->name).str();

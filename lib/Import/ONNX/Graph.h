@@ -5,9 +5,12 @@
 
 #include "Metadata.h"
 #include "Tensors.h"
-#include "binade/IR/Interface.h"
+#include "binade/IR/AddPorts.h"
 
 namespace mlir::binade::importer {
+
+/// An argument that is called `name` where errors are about it, too.
+NewArgument makeArgument(StringRef name, Type type, Attribute init = {});
 
 /// Values by ONNX name while `@forward` is being built.
 class Graph {
@@ -39,8 +42,8 @@ public:
   /// Whether a node that is imported, or the graph's outputs, read `name`.
   bool isUsed(StringRef name) const { return used.contains(name); }
 
-  /// Makes `name` an argument of the function.
-  void addArgument(Role role, StringRef name, Type type, Attribute init = {});
+  /// Makes arguments of the function, each under its name.
+  void addArguments(Role role, ArrayRef<NewArgument> arguments);
 
   /// Seed and counter of random numbers, an argument from the first call on.
   Value getRng();
@@ -70,7 +73,9 @@ private:
   func::FuncOp function;
   llvm::StringMap<Value> values;
   llvm::StringMap<SmallVector<Value>> sequences;
+  llvm::StringSet<> buffers;
   llvm::StringMap<Value> updatedBuffers;
+  Value rng;
   int64_t streams = 0;
   uint64_t evaluatedBytes = 0;
 };
