@@ -63,6 +63,10 @@ LogicalResult writeConvolution(OnnxWriter &w, ConvOp op);
 LogicalResult writeConvolution(OnnxWriter &w, ConvInputGradOp op);
 LogicalResult writeConvolution(OnnxWriter &w, ConvWeightGradOp op);
 
+LogicalResult writeOptimizer(OnnxWriter &w, GradientStatisticsOp op);
+LogicalResult writeOptimizer(OnnxWriter &w, OptimizerScalarsOp op);
+LogicalResult writeOptimizer(OnnxWriter &w, OptimizerUpdateOp op);
+
 /// Writes one op. Fails, without a word, where it has no nodes.
 LogicalResult writeOp(OnnxWriter &w, Operation *op);
 

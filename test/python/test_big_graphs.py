@@ -44,4 +44,5 @@ def test_a_hundred_thousand_nodes(tmp_path):
     for phase in PHASES:
         for what, start in ((0, 0.1), (1, 80 << 20)):
             ratio = (many[phase][what] - start) / (few[phase][what] - start)
-            assert ratio < 1.6 * 4, (phase, what)
+            # Caches hold less of the larger one; with squares it would be 16.
+            assert ratio < 2 * 4, (phase, what)
