@@ -12,7 +12,8 @@ Makes the folder OUT, which must not exist yet:
   binade-runtime-VERSION-x86_64.tar.gz    utils/build_runtime.sh --with onednn
   SHA256SUMS                              of both: sha256sum --check SHA256SUMS
 
-Environment: that of the two scripts.
+Environment: that of the two scripts; the runtime is of build/release where BINADE_BUILD
+does not say otherwise.
 Exit codes: 0; 1 if something is missing; 2 for a wrong command line.
 END
 }

@@ -4,6 +4,7 @@ Python, and the runtime beside it. Expected are the results of what was built he
 import hashlib
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -48,10 +49,14 @@ assert "native/lib/libdnnl.so.2" in opened and "native/lib/libLLVM" in opened
 @pytest.fixture(scope="module")
 def release(tmp_path_factory):
     out = tmp_path_factory.mktemp("release") / "out"
+    cache = (BUILD / "CMakeCache.txt").read_text()
+    (prefix,) = re.findall("^CMAKE_INSTALL_PREFIX:PATH=(.*)$", cache, re.MULTILINE)
     done = subprocess.run(
         [ROOT / "utils/build_release.sh", out], capture_output=True, text=True,
         env=os.environ | {"BINADE_PYTHON": sys.executable, "BINADE_BUILD": str(BUILD)},
     )  # fmt: skip
+    back = [f"-DCMAKE_INSTALL_PREFIX={prefix}", "-USKBUILD*"]
+    subprocess.run(["cmake", *back, BUILD], capture_output=True, check=True)
     assert done.returncode == 0, done.stderr
     return out
 
