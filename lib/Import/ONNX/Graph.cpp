@@ -15,6 +15,13 @@ static Location getNameLoc(MLIRContext *context, StringRef name) {
   return NameLoc::get(StringAttr::get(context, name));
 }
 
+const NamedValue *Graph::find(StringRef name) const {
+  for (const Names &scope : llvm::reverse(scopes))
+    if (auto found = scope.values.find(name); found != scope.values.end())
+      return &found->second;
+  return nullptr;
+}
+
 void Graph::addArgument(Role role, StringRef name, Type type, Attribute init) {
   define(name, mlir::binade::addArgument(function, role, name, type,
                                          getNameLoc(getContext(), name), init));
@@ -44,6 +51,13 @@ bool Graph::spend(int64_t elements) {
   if (bytes > kConstantBudget - evaluatedBytes)
     return false;
   evaluatedBytes += bytes;
+  return true;
+}
+
+bool Graph::takeNodes(uint64_t nodes) {
+  if (nodes > kMostInnerNodes - innerNodes)
+    return false;
+  innerNodes += nodes;
   return true;
 }
 

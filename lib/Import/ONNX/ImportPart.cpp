@@ -139,13 +139,15 @@ std::optional<std::string> PartImporter::importNode(Graph &graph,
   const auto &node = file.node(index);
   if (!findOp(node.domain(), node.op_type(), model.getOpset()))
     return "no such op is known";
+  if (holdsGraphs(node))
+    return "it holds graphs of its own";
   for (const std::string &name : node.input())
     if (!name.empty() && !graph.lookup(name))
       return "it reads " + quote(name) + ", whose type is not known";
   DiagnosticCollector errors(model.getContext());
   Block &block = function.front();
   Operation *last = block.getTerminator()->getPrevNode();
-  if (succeeded(importer::importNode(graph, index)))
+  if (succeeded(importer::importNode(graph, node, index)))
     return std::nullopt;
   while (block.getTerminator()->getPrevNode() != last)
     block.getTerminator()->getPrevNode()->erase();
@@ -164,11 +166,11 @@ void PartImporter::leaveOut(Graph &graph, unsigned index) {
 }
 
 FailureOr<OwningOpRef<ModuleOp>> PartImporter::run() {
-  FailureOr<SmallVector<unsigned>> sorted = sortNodes(model);
+  FailureOr<SmallVector<unsigned>> sorted = sortNodes(model, file);
   if (failed(sorted))
     return failure();
   order = *sorted;
-  used = collectUsed(model, order);
+  used = collectUsed(file, order);
   dropUnknownTensors();
   findTypes();
   Initializers initializers(model, metadata);
