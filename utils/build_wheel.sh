@@ -5,7 +5,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source=utils/libraries.sh
 source "$root/utils/libraries.sh"
-build=${BINADE_BUILD:-$root/build/release}
+build=${BINADE_BUILD:-$root/build/wheel}
 python=${BINADE_PYTHON:-$root/.venv/bin/python}
 # What Debian 12's LLVM was built against.
 platform=manylinux_2_36_x86_64
@@ -25,7 +25,8 @@ it is found, as 'binade list targets' says.
 Needs utils/setup.sh --with wheel.
 
 Environment:
-  BINADE_BUILD=DIR   what was built, or is to be (default: build/release)
+  BINADE_BUILD=DIR   where to build (default: build/wheel); build/release saves compiling
+                     twice, but is configured for another install prefix by it
   BINADE_PYTHON=BIN  the Python to build for (default: .venv/bin/python)
 
 Exit codes: 0; 1 if something is missing; 2 for a wrong command line.
@@ -93,9 +94,9 @@ grep -rhoE '/usr/share/common-licenses/[A-Z][A-Za-z0-9.-]*[A-Za-z0-9]' "$licence
   sort -u | while read -r file; do cp -L "$file" "$licences/"; done
 
 say "packing and checking"
+sed -i "s/-linux_x86_64$/-$platform/" "$package"/*.dist-info/WHEEL
 "$python" -m wheel pack --dest-dir "$made" "$package" >/dev/null
-wheel=$(echo "$made"/*.whl)
-name=$("$python" -m wheel tags --remove --platform-tag "$platform" "$wheel")
+name=$(basename "$made"/*.whl)
 says=$(auditwheel show "$made/$name")
 grep -q "\"$platform\"" <<<"${says//$'\n'/ }" ||
   fail "auditwheel finds that it is not for $platform: $says"

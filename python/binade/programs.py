@@ -34,10 +34,11 @@ def binade_run() -> NoReturn:
 
 def _become(name: str) -> NoReturn:
     use_own_linker()
-    # `binade runs` is a script of the package, which pip puts beside this one.
+    # `binade runs` and `binade replay` are scripts of the package, which pip puts
+    # beside this one.
     scripts = os.path.dirname(os.path.abspath(sys.argv[0]))
     os.environ["PATH"] = os.pathsep.join(
         [scripts, *filter(None, [os.environ.get("PATH")])]
     )
-    program = NATIVE / "bin" / name
-    os.execv(program, [name, *sys.argv[1:]])
+    os.environ["BINADE_PROGRAMS"] = str(NATIVE / "bin")
+    os.execv(NATIVE / "bin" / name, [name, *sys.argv[1:]])

@@ -91,7 +91,10 @@ class GroupSettings:
                 defaults[number][name] = value
         for group, values in zip(groups, defaults):
             _complete(group, values)
-        places = [{n: place for n, *place in list_settings(group)} for group in groups]
+        places = [
+            {name: (key, index) for name, key, index in list_settings(group)}
+            for group in groups
+        ]
         for number, name, setting in names:
             key, index = places[number][name]
             self._places.append((groups[number], key, index, setting))

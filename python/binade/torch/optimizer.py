@@ -74,7 +74,7 @@ class Optimizer(torch.optim.Optimizer):
         return bool(self._program.ports("metric")["found_inf"])
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], torch.Tensor] | None = None):
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
         """Updates the parameters that have gradients.
 
         Raises:
@@ -87,18 +87,18 @@ class Optimizer(torch.optim.Optimizer):
         late = [p for p in self._parameters() if p.grad is not None]
         if any(parameter not in self._names for parameter in late):
             self._recompile(late)
-        given = [p for p in self._names if p.grad is not None]
+        given = {p: p.grad for p in self._names if p.grad is not None}
         if not given:
             return loss
-        for parameter in given:
-            if parameter.grad.layout != torch.strided:
+        for parameter, gradient in given.items():
+            if gradient.layout != torch.strided:
                 raise UsageError(
                     f"the gradient of parameter {self._names[parameter]} is sparse; "
                     "expected a dense one"
                 )
         self._lend()
         buffers = [self._gradients[parameter] for parameter in given]
-        torch._foreach_copy_(buffers, [parameter.grad for parameter in given])
+        torch._foreach_copy_(buffers, list(given.values()))
         kept = self._keep([p for p in self._names if p.grad is None])
         self._settings.write()
         self._program.run()
@@ -133,9 +133,9 @@ class Optimizer(torch.optim.Optimizer):
         """
         before = self.state, self.param_groups
         super().load_state_dict(state_dict)
-        loaded, groups = self.state, self.param_groups
+        loaded = {p: states for p, states in self.state.items() if _own(states)}
+        groups = self.param_groups
         self.state, self.param_groups = before
-        loaded = {p: states for p, states in loaded.items() if _own(states)}
         counts = {int(states["step"]) for states in loaded.values() if "step" in states}
         if len(counts) > 1:
             raise UsageError(
