@@ -5,7 +5,7 @@
 
 #include "Metadata.h"
 #include "Tensors.h"
-#include "binade/IR/Interface.h"
+#include "binade/IR/AddPorts.h"
 
 namespace mlir::binade::importer {
 
@@ -17,6 +17,9 @@ struct NamedValue {
   Value tensor;
   std::optional<SmallVector<Value>> sequence;
 };
+
+/// An argument that is called `name` where errors are about it, too.
+NewArgument makeArgument(StringRef name, Type type, Attribute init = {});
 
 /// Values by ONNX name while `@forward` is being built.
 class Graph {
@@ -75,8 +78,8 @@ public:
     return scopes.back().used->contains(name);
   }
 
-  /// Makes `name` an argument of the function.
-  void addArgument(Role role, StringRef name, Type type, Attribute init = {});
+  /// Makes arguments of the function, each under its name.
+  void addArguments(Role role, ArrayRef<NewArgument> arguments);
 
   /// Seed and counter of random numbers, an argument from the first call on.
   Value getRng();
@@ -113,7 +116,9 @@ private:
     llvm::StringMap<NamedValue> values;
   };
   SmallVector<Names, 1> scopes; ///< The innermost last.
+  llvm::StringSet<> buffers;
   llvm::StringMap<Value> updatedBuffers;
+  Value rng;
   int64_t streams = 0;
   uint64_t evaluatedBytes = 0, innerNodes = 0;
 };

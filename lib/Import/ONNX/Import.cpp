@@ -63,14 +63,17 @@ void Importer::createFunction() {
 }
 
 LogicalResult Importer::addBatch(Graph &graph) {
+  llvm::StringSet<> names;
+  SmallVector<NewArgument> arguments;
   for (const auto &input : model.getGraph().input()) {
-    if (graph.lookup(input.name()))
+    if (graph.lookup(input.name()) || !names.insert(input.name()).second)
       continue;
     FailureOr<RankedTensorType> type = dimensions.getType(model, input);
     if (failed(type))
       return failure();
-    graph.addArgument(Role::Batch, input.name(), *type);
+    arguments.push_back(makeArgument(input.name(), *type));
   }
+  graph.addArguments(Role::Batch, arguments);
   return success();
 }
 
@@ -125,7 +128,7 @@ FailureOr<Value> Importer::getLoss(Graph &graph, std::string &name) {
       return failure();
     Value target = graph.lookup(loss->target);
     if (!target) {
-      graph.addArgument(Role::Batch, loss->target, *type);
+      graph.addArguments(Role::Batch, makeArgument(loss->target, *type));
       target = graph.lookup(loss->target);
     } else if (!findArgument(function, Role::Batch, loss->target) ||
                target.getType() != *type) {
@@ -162,8 +165,9 @@ LogicalResult Importer::addResults(Graph &graph) {
   if (failed(loss))
     return failure();
   graph.addStateResults();
+  SmallVector<NewResult> results;
   if (*loss)
-    addResult(function, Role::Metric, kLossName, *loss);
+    results.push_back({Role::Metric, kLossName.str(), *loss});
   for (const auto &output : model.getGraph().output()) {
     Value value = graph.lookup(output.name());
     if (!value)
@@ -174,8 +178,9 @@ LogicalResult Importer::addResults(Graph &graph) {
       return failure();
     if (*loss && output.name() == lossName)
       continue;
-    addResult(function, Role::Output, output.name(), value);
+    results.push_back({Role::Output, output.name(), value});
   }
+  mlir::binade::addResults(function, results);
   return success();
 }
 
