@@ -10,10 +10,10 @@ using ::onnx::AttributeProto;
 using ::onnx::FunctionProto;
 using ::onnx::NodeProto;
 
-/// Functions that call functions, and nodes in all: a file of few bytes may
+/// Functions that call functions, and bytes of all nodes: a small file may
 /// stand for more than memory holds.
 static constexpr unsigned kDeepest = 32;
-static constexpr int kMostNodes = 1 << 22;
+static constexpr size_t kMostBytes = size_t(128) << 20;
 
 namespace {
 using Nodes = google::protobuf::RepeatedPtrField<NodeProto>;
@@ -40,6 +40,7 @@ private:
   Model &model;
   llvm::StringMap<const FunctionProto *> functions;
   Nodes nodes;
+  size_t bytes = 0;
 };
 } // namespace
 
@@ -58,9 +59,11 @@ LogicalResult Inliner::add(const NodeProto &node, const std::string &name,
   auto found = functions.find(getKey(node.domain(), node.op_type()));
   if (found != functions.end())
     return call(*found->second, node, name, depth);
-  if (nodes.size() >= kMostNodes)
-    return model.emitError() << "has more than " << kMostNodes
-                             << " nodes, those of its functions included";
+  bytes += sizeof(NodeProto) + node.ByteSizeLong() + name.size();
+  if (bytes > kMostBytes)
+    return model.emitError("node " + quote(name))
+           << "and those before it take more than " << (kMostBytes >> 20)
+           << " MiB with all functions written out";
   *nodes.Add() = node;
   nodes.rbegin()->set_name(name);
   return success();

@@ -121,6 +121,8 @@ LogicalResult Recurrent::read() {
   hidden = r.getDimSize(2);
   steps = x.getDimSize(isBatchFirst ? 1 : 0);
   batch = x.getDimSize(isBatchFirst ? 0 : 1);
+  if (failed(node.checkCount(steps, kMostOps, "steps")))
+    return failure();
   SmallVector<int64_t> expected = {directions, gates * hidden, x.getDimSize(2)};
   bool fits = w.getShape() == ArrayRef(expected) &&
               node.getInt("hidden_size", hidden) == hidden;
