@@ -10,10 +10,10 @@ using ::onnx::AttributeProto;
 using ::onnx::FunctionProto;
 using ::onnx::NodeProto;
 
-/// Functions that call functions, and nodes in all: a file of few bytes may
+/// Functions that call functions, and bytes of all nodes: a small file may
 /// stand for more than memory holds.
 static constexpr unsigned kDeepest = 32;
-static constexpr int kMostNodes = 1 << 22;
+static constexpr size_t kMostBytes = size_t(128) << 20;
 
 namespace {
 using Nodes = google::protobuf::RepeatedPtrField<NodeProto>;
@@ -42,7 +42,7 @@ private:
 
   Model &model;
   llvm::StringMap<const FunctionProto *> functions;
-  int numNodes = 0;
+  size_t bytes = 0; ///< Of all nodes.
 };
 
 /// What is bound where a function is called.
@@ -112,9 +112,11 @@ LogicalResult Inliner::add(const NodeProto &node, const std::string &name,
   auto found = functions.find(getKey(node.domain(), node.op_type()));
   if (found != functions.end())
     return call(*found->second, node, name, depth, nodes);
-  if (++numNodes > kMostNodes)
-    return model.emitError() << "has more than " << kMostNodes
-                             << " nodes, those of its functions included";
+  bytes += sizeof(NodeProto) + node.ByteSizeLong() + name.size();
+  if (bytes > kMostBytes)
+    return model.emitError("node " + quote(name))
+           << "and those before it take more than " << (kMostBytes >> 20)
+           << " MiB with all functions written out";
   NodeProto &copy = *nodes.Add();
   copy = node;
   copy.set_name(name);
