@@ -164,6 +164,11 @@ void TrainArguments::addRun(CLI::App &command) {
       ->type_name("S")
       ->check(number({.min = 0}));
   command
+      .add_option("--stop-after", train.stopAfter,
+                  "Stop training, as a signal does, after step N of --steps")
+      ->type_name("N")
+      ->check(integer<std::int64_t>(1));
+  command
       .add_option("--schedule", schedules,
                   "Value of a setting for each step: 'lr=base * "
                   "warmup(step, 100) * cosine(step - 100, steps - 100)', or "
@@ -223,6 +228,13 @@ void TrainArguments::add(CLI::App &command) {
   command.add_option("--order", order, "Order of samples in an epoch")
       ->check(oneOf({"shuffle", "sequential"}))
       ->capture_default_str();
+  command
+      .add_option("--inject", injected,
+                  "Take the batches of this file, which is like --data, in "
+                  "their order from step N on, in place of those that would "
+                  "have been these steps'")
+      ->type_name("FILE.safetensors@N")
+      ->allow_extra_args(false);
   addEvaluation(command);
   addRun(command);
 }
@@ -240,6 +252,18 @@ Result<void> TrainArguments::complete() {
     return done;
   if (train.evalEvery > 0 && evalData.empty() && train.evalFraction == 0)
     return usageError("--eval-every needs --eval-data or --eval-fraction");
+  for (const std::string &text : injected) {
+    std::size_t at = text.rfind('@');
+    std::optional<std::uint64_t> step =
+        at == text.npos ? std::nullopt
+                        : parseDecimal(std::string_view(text).substr(at + 1));
+    constexpr std::uint64_t kMost = std::numeric_limits<std::int32_t>::max();
+    if (at == 0 || !step || *step == 0 || *step > kMost)
+      return usageError("--inject expects FILE@N with the number of a step, "
+                        "got " +
+                        quote(text));
+    injections.emplace_back(text.substr(0, at), *step);
+  }
   for (const std::string &text : schedules) {
     Result<Schedule> schedule = Schedule::parse(text);
     if (!schedule)
@@ -286,6 +310,8 @@ TrainArguments::listFiles(const Program &program, const std::string &model,
                                               {"data", data.options.path}};
   if (!evalData.empty())
     files["eval_data"] = evalData;
+  for (const auto &[file, step] : injections)
+    files["injected at step " + std::to_string(step)] = file;
   if (!init.empty())
     files["init"] = init;
   for (const auto &[name, file] : data.options.constants)
@@ -385,6 +411,17 @@ Result<int> TrainArguments::run(Program &program, const std::string &model,
       return openedToo.takeError();
     heldOut = *std::move(openedToo);
     train.evalData = &*heldOut;
+  }
+  std::vector<Data> others;
+  others.reserve(injections.size());
+  for (const auto &[file, step] : injections) {
+    DataOptions options = data.options;
+    options.path = file;
+    Result<Data> other = Data::open(program, options);
+    if (!other)
+      return other.takeError();
+    others.push_back(*std::move(other));
+    train.injections.push_back({&others.back(), step});
   }
   if (Result<void> done = initialize(program); !done)
     return done.takeError();

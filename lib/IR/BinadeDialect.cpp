@@ -4,6 +4,7 @@
 #include "binade/IR/Exported.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Movement.h"
+#include "binade/IR/Watch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -97,6 +98,15 @@ static LogicalResult expect(Operation *op, NamedAttribute attribute,
                            << attribute.getValue();
 }
 
+static LogicalResult expectPeriod(Operation *op, NamedAttribute attribute) {
+  auto every = dyn_cast<IntegerAttr>(attribute.getValue());
+  if (every && every.getValue().isStrictlyPositive())
+    return success();
+  return op->emitOpError() << "expects '" << kEveryAttr
+                           << "' to be a positive integer, got "
+                           << attribute.getValue();
+}
+
 LogicalResult
 BinadeDialect::verifyOperationAttribute(Operation *op,
                                         NamedAttribute attribute) {
@@ -113,6 +123,10 @@ BinadeDialect::verifyOperationAttribute(Operation *op,
     return expect<ArrayAttr>(op, attribute, "a list");
   if (name == kComputationAttr)
     return expect<StringAttr>(op, attribute, "a string");
+  if (name == kStatisticsAttr)
+    return expect<ArrayAttr>(op, attribute, "a list");
+  if (name == kEveryAttr)
+    return expectPeriod(op, attribute);
   if (name == kElidedAttr)
     return expect<UnitAttr>(op, attribute, "a unit");
   if (name == kTargetAttr)
@@ -126,6 +140,8 @@ static LogicalResult verifyPort(Operation *op, NamedAttribute attribute) {
     return expect<RoleAttr>(op, attribute, "a #binade.role");
   if (name == kNameAttr)
     return expect<StringAttr>(op, attribute, "a string");
+  if (name == kEveryAttr)
+    return expectPeriod(op, attribute);
   return op->emitOpError() << "has an unknown attribute '" << name
                            << "' on an argument or result";
 }

@@ -7,6 +7,7 @@
 #include "Ports.h"
 #include "binade/IR/Diagnostics.h"
 #include "binade/IR/Metrics.h"
+#include "binade/IR/Watch.h"
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -84,9 +85,13 @@ uint32_t PlanEmitter::getZero() {
 
 LogicalResult PlanEmitter::emit(Block &block, std::vector<plan::Record> &into) {
   auto *outer = std::exchange(records, &into);
-  for (Operation &op : block.without_terminator())
+  for (Operation &op : block.without_terminator()) {
+    size_t first = records->size();
     if (failed(emit(&op)))
       return failure();
+    if (getEvery(&op) > 1 && records == &plan().records)
+      llvm::append_range(sparse, llvm::seq(first, records->size()));
+  }
   records = outer;
   return success();
 }
@@ -199,7 +204,19 @@ void PlanEmitter::addResultPorts(unsigned program) {
     auto type = cast<RankedTensorType>(function.getResultTypes()[index]);
     addPort(getPlanRole(port->role), port->name,
             getBuffer(storages.ofResult(program, index), type), {});
+    if (auto every = function.getResultAttrOfType<IntegerAttr>(index, kEveryAttr))
+      plan().ports.back().every = every.getInt();
   }
+}
+
+/// Leaves out of the step what is not done in each.
+void PlanEmitter::separateObservation() {
+  if (sparse.empty())
+    return;
+  plan().observation = std::exchange(plan().records, {});
+  for (const auto &[index, record] : llvm::enumerate(plan().observation))
+    if (!llvm::is_contained(sparse, index))
+      plan().records.push_back(record);
 }
 
 void PlanEmitter::addPorts() {
@@ -304,6 +321,7 @@ FailureOr<EmittedPlan> PlanEmitter::run() {
     if (failed(emitProgram(index, into)))
       return failure();
   }
+  separateObservation();
   addPorts();
   plan().quantizedStates = findQuantizedStates(step);
   finish();

@@ -2,6 +2,7 @@
 
 #include "Grouping.h"
 #include "binade/IR/Build.h"
+#include "binade/IR/Watch.h"
 #include "binade/Kernels/Kernels.h"
 #include "binade/Kernels/Passes.h"
 #include "mlir/IR/IRMapping.h"
@@ -120,6 +121,7 @@ private:
         get(operand);
       Operation *copy = b.clone(*op, inside);
       copy->removeAttr(kPhaseAttr);
+      copy->removeAttr(kEveryAttr);
       if (auto decided = dyn_cast<PrecisionOpInterface>(copy))
         decided.setPrecisionAttr({}); // By now the types say it all.
       if (auto update = dyn_cast<OptimizerUpdateOp>(copy))
@@ -188,6 +190,8 @@ private:
     auto call = LaunchOp::create(b, TypeRange(ValueRange(results)),
                                  b.getArrayAttr(kernels), inputs);
     setPhase(call, unit.phase);
+    if (unit.every > 1)
+      call->setAttr(kEveryAttr, b.getI64IntegerAttr(unit.every));
     for (auto [before, after] : llvm::zip(results, call.getResults())) {
       // Ops that are recomputed from it stay so: they have no kernel.
       bool isCopied = isRecomputed(before.getDefiningOp());

@@ -11,6 +11,7 @@
 #include "Grouping.h"
 #include "binade/IR/Build.h"
 #include "binade/IR/Movement.h"
+#include "binade/IR/Watch.h"
 #include <queue>
 
 using namespace mlir;
@@ -44,11 +45,13 @@ private:
 
   void place(Operation *op) {
     position[op] = position.size();
+    moments[op] = findMoment(op);
     if (isRecomputed(op))
       return; // Placed when something other than a kernel asks for it.
     auto kernelOp = dyn_cast<KernelOpInterface>(op);
     Schedule schedule = kernelOp ? kernelOp.getSchedule() : Schedule::Library;
-    Unit unit{{op}, schedule, getLoopShape(op, schedule), getPhase(op), 0};
+    Unit unit{{op},         schedule,      getLoopShape(op, schedule),
+              getPhase(op), getEvery(op), 0};
     if (unit.shape.empty() && schedule == Schedule::Elementwise)
       unit.schedule = Schedule::Scalars;
     if (schedule == Schedule::RowReduction)
@@ -189,7 +192,7 @@ private:
   }
 
   static bool canJoin(const Unit &host, const Unit &guest) {
-    if (host.phase != guest.phase)
+    if (host.phase != guest.phase || host.every != guest.every)
       return false;
     if (host.schedule == Schedule::Scalars)
       return guest.schedule == Schedule::Scalars;
@@ -241,7 +244,7 @@ private:
   /// group.
   static bool isOfRows(const Unit &host, Operation *op) {
     auto kernelOp = dyn_cast<KernelOpInterface>(op);
-    if (host.phase != getPhase(op) || !kernelOp ||
+    if (host.phase != getPhase(op) || host.every != getEvery(op) || !kernelOp ||
         kernelOp.getSchedule() != Schedule::Elementwise)
       return false;
     return llvm::any_of(host.left, [&](ArrayRef<int64_t> shape) {
@@ -335,6 +338,7 @@ private:
               Schedule::Elementwise,
               llvm::to_vector(getShape(value)),
               getPhase(op),
+              getEvery(op),
               0};
     if (unit.shape.empty())
       unit.schedule = Schedule::Scalars;
@@ -348,6 +352,24 @@ private:
   //===--------------------------------------------------------------------===//
   // Order
   //===--------------------------------------------------------------------===//
+
+  /// When `op` is executed, in program order. What watches the step stands
+  /// behind it, but wants to be executed when its operands are known.
+  unsigned findMoment(Operation *op) const {
+    if (!findEvery(op))
+      return position.lookup(op);
+    unsigned moment = 0;
+    for (Value operand : op->getOperands())
+      moment = std::max(moment, moments.lookup(operand.getDefiningOp()));
+    return moment;
+  }
+
+  unsigned getMoment(const Unit &unit) const {
+    unsigned moment = 0;
+    for (Operation *op : unit.ops)
+      moment = std::max(moment, moments.lookup(op));
+    return moment;
+  }
 
   /// Topological, as close to program order as it goes; what reads arguments
   /// only waits for its first reader.
@@ -368,10 +390,10 @@ private:
     for (unsigned index = units.size(); index-- > 0;) {
       if (units[index].ops.empty())
         continue;
-      key[index] = 2 * position[units[index].ops.back()] + 1;
+      key[index] = 2 * getMoment(units[index]) + 1;
       if (missing[index] == 0)
         for (unsigned reader : readers[index]) {
-          unsigned other = 2 * position[units[reader].ops.back()];
+          unsigned other = 2 * getMoment(units[reader]);
           key[index] = reader == readers[index].front()
                            ? other
                            : std::min(key[index], other);
@@ -403,7 +425,7 @@ private:
   /// Whether a unit was placed above: its level was computed from this one's.
   std::vector<bool> isRead;
   DenseMap<Operation *, unsigned> unitOf;
-  DenseMap<Operation *, unsigned> position;
+  DenseMap<Operation *, unsigned> position, moments;
   /// The latest unit of each op over many tensors.
   DenseMap<OperationName, unsigned> overMany;
 };

@@ -55,6 +55,7 @@ private:
   LogicalResult emitTile(TileOp op);
   void clear(Value sum);
   LogicalResult emitProgram(unsigned index, std::vector<Record> &into);
+  void separateObservation();
 
   //===--------------------------------------------------------------------===//
   // Ports and the whole
@@ -79,6 +80,8 @@ private:
   std::vector<unsigned> storageOfBuffer;
   SmallVector<ConstantOp> constants;
   DenseSet<unsigned> constantStorages;    ///< Those of these.
+  /// Of the step's records those that are not executed in each.
+  std::vector<size_t> sparse;
   std::vector<Record> *records = nullptr; ///< Where to append.
   /// Values of tiles' bodies that lie in buffers from outside.
   DenseMap<Value, View> pieces;

@@ -55,8 +55,7 @@ static bool note(ModuleOp module, const ::binade::Plan &plan,
 
 bool mlir::binade::noteAlignments(ModuleOp module, const ::binade::Plan &plan) {
   bool isNew = false;
-  for (const auto *records :
-       {&plan.records, &plan.accumulation, &plan.evaluation})
+  for (const auto *records : plan.getLists())
     isNew |= note(module, plan, *records);
   return isNew;
 }

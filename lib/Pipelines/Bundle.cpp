@@ -288,7 +288,7 @@ static LogicalResult compileRecords(
             wanted.push_back(std::move(own));
         }
       };
-  for (auto *records : {&plan.records, &plan.accumulation, &plan.evaluation})
+  for (auto *records : plan.getLists())
     collect(*records);
   if (wanted.empty())
     return success();

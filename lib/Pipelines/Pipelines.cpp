@@ -11,6 +11,7 @@
 #include "binade/Target/CUDA.h"
 #include "binade/Target/Passes.h"
 #include "mlir/Transforms/Passes.h"
+#include "llvm/ADT/StringExtras.h"
 #include <chrono>
 
 using namespace mlir;
@@ -83,6 +84,7 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
     InsertStatisticsPassOptions insert;
     insert.statistics = options.statistics;
     pm.addPass(createInsertStatisticsPass(std::move(insert)));
+    pm.addPass(createWatchValuesPass({llvm::join(options.watch, ";")}));
     break;
   }
   case CompilerPhase::Kernels:

@@ -107,6 +107,8 @@ struct KernelsPipelineOptions : PassPipelineOptions<KernelsPipelineOptions> {
 struct MonitorPipelineOptions : PassPipelineOptions<MonitorPipelineOptions> {
   Option<std::string> statistics{
       *this, "statistics", llvm::cl::desc("what to count: amax|zeros|...")};
+  Option<std::string> watch{
+      *this, "watch", llvm::cl::desc("statistics of values: KIND:STATISTIC")};
 };
 } // namespace
 
@@ -178,5 +180,7 @@ void mlir::binade::registerPipelines() {
       CompilerPhase::Monitor,
       [](CompileOptions &options, const MonitorPipelineOptions &parsed) {
         options.statistics = parsed.statistics;
+        if (!parsed.watch.empty())
+          options.watch = {parsed.watch};
       });
 }

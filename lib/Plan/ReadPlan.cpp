@@ -111,6 +111,7 @@ static Port readPort(Fields fields) {
     range.finish();
   }
   port.frozen = fields.flag("frozen");
+  port.every = fields.integer("every", 0);
   fields.finish();
   return port;
 }
@@ -389,6 +390,7 @@ static Plan readPlan(Fields fields) {
   plan.batches = fields.integer("batches", 1);
   plan.accumulation = readRecords(fields, "accumulation", 0);
   plan.evaluation = readRecords(fields, "evaluation", 0);
+  plan.observation = readRecords(fields, "observation", 0);
   fields.finish();
   return plan;
 }

@@ -498,5 +498,6 @@ Result<void> plan::validateRecords(const Plan &plan, std::string_view where) {
   BINADE_CHECK(validator.checkRecords(plan.records, "record "));
   BINADE_CHECK(
       validator.checkRecords(plan.accumulation, "accumulation record "));
-  return validator.checkRecords(plan.evaluation, "evaluation record ");
+  BINADE_CHECK(validator.checkRecords(plan.evaluation, "evaluation record "));
+  return validator.checkRecords(plan.observation, "observation record ");
 }

@@ -115,6 +115,8 @@ static json write(const Port &port) {
     writeOptional(range, "below", port.range->below);
   }
   writeFlag(object, "frozen", port.frozen);
+  if (port.every != 0)
+    object["every"] = port.every;
   return object;
 }
 
@@ -312,6 +314,8 @@ std::string binade::writePlan(const Plan &plan) {
     object["accumulation"] = write(plan.accumulation);
   if (!plan.evaluation.empty())
     object["evaluation"] = write(plan.evaluation);
+  if (!plan.observation.empty())
+    object["observation"] = write(plan.observation);
   writeFlag(object, "skips_non_finite", plan.skipsNonFinite);
   return object.dump();
 }

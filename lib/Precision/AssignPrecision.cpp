@@ -3,6 +3,7 @@
 #include "StoreParameters.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Names.h"
+#include "binade/IR/Watch.h"
 #include "binade/Precision/Explain.h"
 #include "binade/Precision/MatchRules.h"
 #include "binade/Precision/Passes.h"
@@ -125,6 +126,11 @@ struct AssignPrecisionPass
       return signalPassFailure();
     }
     module->setAttr(kPolicyAttr, loaded->source);
+    if (!loaded->statistics.empty())
+      module->setAttr(kStatisticsAttr,
+                      Builder(&getContext())
+                          .getStrArrayAttr(llvm::to_vector_of<StringRef>(
+                              loaded->statistics)));
     if (loaded->isIdentity())
       return;
     PrecisionGraph graph(step, *loaded);

@@ -55,6 +55,8 @@ static Policy extend(const Policy &base, Policy change) {
   inherit(&Policy::limits);
   change.rules.insert(change.rules.begin(), base.rules.begin(),
                       base.rules.end());
+  change.statistics.insert(change.statistics.begin(), base.statistics.begin(),
+                           base.statistics.end());
   return change;
 }
 

@@ -157,7 +157,11 @@ const YamlForm<Policy> &mlir::binade::getPolicyForm() {
                yamlCut()),
        yamlKey("evidence",
                "What recorded ranges may show of a value that is narrow",
-               &Policy::limits, limitsForm())},
+               &Policy::limits, limitsForm()),
+       yamlKey("statistics",
+               "What to compute of values beside, as --stats takes it: "
+               "KIND[/GLOB],...:STATISTIC,...[@every=N]",
+               &Policy::statistics, yamlList(yamlString()))},
       checkRules);
   return form;
 }

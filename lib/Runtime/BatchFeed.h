@@ -12,11 +12,20 @@ namespace binade {
 /// runs the program, those of the next batch while it is busy with this one.
 class BatchFeed {
 public:
-  BatchFeed(const Data &data, SampleOrder order)
-      : data(&data), order(std::move(order)) {}
+  /// Batches of `data` from number `first` on, from 0, are another's.
+  struct Injected {
+    const Data *data;
+    std::uint64_t first;
+  };
+
+  BatchFeed(const Data &data, SampleOrder order, std::vector<Injected> injected)
+      : data(&data), order(std::move(order)), injected(std::move(injected)) {}
 
   /// Goes on behind that many batches.
-  void skip(std::uint64_t batches) { order.skip(batches); }
+  void skip(std::uint64_t batches) {
+    order.skip(batches);
+    number = batches;
+  }
   /// The next run's batch.
   Result<void> next();
   /// For the run of the batch that `next` gave last, if another will follow.
@@ -38,6 +47,8 @@ private:
 
   const Data *data;
   SampleOrder order;
+  std::vector<Injected> injected;
+  std::uint64_t number = 0; ///< Of the batch to be filled.
   Batch current;
   std::optional<Batch> ahead;
 };

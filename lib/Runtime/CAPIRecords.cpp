@@ -68,8 +68,7 @@ int binade_program_write_arena(binade_program *program, uint64_t offset,
 }
 
 static std::optional<RecordList> parseList(std::string_view text) {
-  for (RecordList list :
-       {RecordList::Step, RecordList::Accumulation, RecordList::Evaluation})
+  for (RecordList list : kRecordLists)
     if (name(list) == text)
       return list;
   return std::nullopt;

@@ -39,6 +39,13 @@ public:
     return add(field, std::string_view(value.bytes));
   }
 
+  /// A packed list.
+  Message &add(unsigned field, std::span<const double> values) {
+    return add(field,
+               std::string_view(reinterpret_cast<const char *>(values.data()),
+                                values.size_bytes()));
+  }
+
   const std::string &getBytes() const { return bytes; }
 
 private:
@@ -65,7 +72,21 @@ enum EventField : unsigned {
   kSummary = 5,
   kSessionLog = 7,
 };
-enum SummaryField : unsigned { kValue = 1, kTag = 1, kSimpleValue = 2 };
+enum SummaryField : unsigned {
+  kValue = 1,
+  kTag = 1,
+  kSimpleValue = 2,
+  kHistogram = 5,
+};
+enum HistogramField : unsigned {
+  kMin = 1,
+  kMax = 2,
+  kNumber = 3,
+  kSum = 4,
+  kSumSquares = 5,
+  kBucketLimit = 6,
+  kBucket = 7,
+};
 enum SessionLogField : unsigned { kStatus = 1 };
 static constexpr std::int64_t kSessionStart = 1;
 
@@ -155,7 +176,38 @@ Result<EventFile> EventFile::create(const std::string &directory,
   return file;
 }
 
-Result<void> EventFile::write(const StepMetrics &metrics) {
+/// Of exponents: a bucket ends where the next power of two begins.
+static Message makeHistogram(std::span<const std::int64_t> counts) {
+  std::vector<double> limits, buckets;
+  double number = 0, sum = 0, squares = 0;
+  for (std::size_t bin = 0; bin < counts.size(); ++bin) {
+    if (counts[bin] == 0 && buckets.empty())
+      continue;
+    double exponent = static_cast<double>(bin) + kFirstExponent;
+    auto count = static_cast<double>(counts[bin]);
+    limits.push_back(exponent + 1);
+    buckets.push_back(count);
+    number += count;
+    sum += count * exponent;
+    squares += count * exponent * exponent;
+  }
+  while (!buckets.empty() && buckets.back() == 0) {
+    limits.pop_back();
+    buckets.pop_back();
+  }
+  Message histogram;
+  histogram.add(kMin, limits.empty() ? 0.0 : limits.front() - 1)
+      .add(kMax, limits.empty() ? 0.0 : limits.back())
+      .add(kNumber, number)
+      .add(kSum, sum)
+      .add(kSumSquares, squares)
+      .add(kBucketLimit, std::span<const double>(limits))
+      .add(kBucket, std::span<const double>(buckets));
+  return histogram;
+}
+
+Result<void> EventFile::write(const StepMetrics &metrics,
+                              std::span<const Observed> observed) {
   Message summary;
   auto add = [&](std::string_view tag, std::optional<double> value) {
     if (value)
@@ -167,6 +219,13 @@ Result<void> EventFile::write(const StepMetrics &metrics) {
   add("train/loss_scale", metrics.lossScale);
   add("train/lr", metrics.learningRate);
   add("eval/loss", metrics.evalLoss);
+  for (const Observed &one : observed)
+    if (one.exponents.empty())
+      add(one.tag, one.number);
+    else
+      summary.add(kValue,
+                  Message().add(kTag, one.tag).add(
+                      kHistogram, makeHistogram(one.exponents)));
   appendRecord(pending,
                makeEvent().add(kStep, metrics.step).add(kSummary, summary));
   if (Clock::now() - flushed < std::chrono::seconds(1))

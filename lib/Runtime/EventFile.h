@@ -3,8 +3,7 @@
 #ifndef BINADE_LIB_RUNTIME_EVENTFILE_H
 #define BINADE_LIB_RUNTIME_EVENTFILE_H
 
-#include "AppendFile.h"
-#include "binade/Runtime/Training.h"
+#include "StatisticsRecorder.h"
 #include <chrono>
 
 namespace binade {
@@ -24,7 +23,9 @@ public:
   /// An end that nothing foresaw loses no event, either.
   ~EventFile() { (void)flush(); }
 
-  Result<void> write(const StepMetrics &metrics);
+  /// Also `observed`, numbers and histograms under their tags.
+  Result<void> write(const StepMetrics &metrics,
+                     std::span<const Observed> observed = {});
   Result<void> flush();
   /// Brings all events to disk.
   Result<void> sync();

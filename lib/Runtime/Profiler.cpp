@@ -19,7 +19,8 @@ void Profiler::add(std::size_t lane, const Call &call) {
 }
 
 void Profiler::add(const Run &run) {
-  steps += run.list == RecordList::Step;
+  steps +=
+      run.list == RecordList::Step || run.list == RecordList::Observation;
   seconds += run.end - run.begin;
   if (!keepsCalls)
     return;
@@ -82,8 +83,7 @@ private:
 Profile Profiler::summarize(const Plan &plan,
                             const Implementations &implementations) const {
   Rows rows(plan, implementations, static_cast<unsigned>(lanes.size()) - 1);
-  for (RecordList list :
-       {RecordList::Step, RecordList::Accumulation, RecordList::Evaluation})
+  for (RecordList list : kRecordLists)
     rows.add(list, getRecords(plan, list));
   Profile profile;
   profile.steps = steps;

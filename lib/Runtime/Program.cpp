@@ -339,8 +339,11 @@ Result<void> Program::Implementation::execute(RecordList list,
   return {};
 }
 
-Result<void> Program::run(const FillNext &fillNext) {
-  if (auto done = implementation->execute(RecordList::Step, fillNext); !done)
+Result<void> Program::run(const FillNext &fillNext, bool observes) {
+  RecordList list = observes && !getPlan().observation.empty()
+                        ? RecordList::Observation
+                        : RecordList::Step;
+  if (auto done = implementation->execute(list, fillNext); !done)
     return done;
   for (const Port *accumulator : implementation->accumulators)
     if (auto done = implementation->clear(*accumulator); !done)

@@ -22,6 +22,9 @@ Manifest binade::identifyRun(const Program &program, const Data &data,
   manifest.run["order"] =
       options.order == Order::Shuffle ? "shuffle" : "sequential";
   manifest.run["seed"] = std::to_string(options.seed);
+  for (const Injection &one : options.injections)
+    manifest.run["injected at step " + std::to_string(one.step)] =
+        std::to_string(one.data->getNumSamples()) + " samples";
   for (const Setting &setting : getSettings(plan))
     manifest.run["setting " + setting.name] = formatNumber(setting.value);
   for (const Schedule &schedule : options.schedules)

@@ -11,11 +11,22 @@
 #include "RunFile.h"
 #include "RunIdentity.h"
 #include "ScheduledSettings.h"
+#include "StatisticsRecorder.h"
 #include <chrono>
 #include <filesystem>
 
 using namespace binade;
 using namespace binade::plan;
+
+static std::vector<BatchFeed::Injected>
+findInjected(const Program &program, const TrainOptions &options) {
+  std::vector<BatchFeed::Injected> injected;
+  for (const Injection &one : options.injections)
+    injected.push_back({one.data, static_cast<std::uint64_t>(
+                                      (one.step - 1) *
+                                      program.getPlan().batches)});
+  return injected;
+}
 
 namespace {
 class TrainingLoop {
@@ -23,9 +34,10 @@ public:
   TrainingLoop(Program &program, const Data &data, const HeldOut &heldOut,
                const TrainOptions &options)
       : program(program), data(data), heldOut(heldOut), options(options),
-        guard(program, data, options),
+        guard(program, data, options), statistics(program),
         feed(data, SampleOrder(options.order, heldOut.getTrainingSamples(),
-                               data.getBatch(), options.seed)) {}
+                               data.getBatch(), options.seed),
+             findInjected(program, options)) {}
 
   Result<void> check();
   Result<TrainSummary>
@@ -54,12 +66,14 @@ private:
   const HeldOut &heldOut;
   const TrainOptions &options;
   NumericGuard guard;
+  StatisticsRecorder statistics;
   BatchFeed feed;
   Manifest manifest;          ///< Where the run stands.
   std::int64_t savedStep = 0; ///< Of the newest checkpoint.
   std::optional<RunDirectory> directory;
   std::optional<MetricsFile> metricsFile;
   std::optional<EventFile> eventFile;
+  std::optional<StatisticsFile> statisticsFile;
   std::optional<RangeRecorder> recorder;
   ScheduledSettings scheduled;
 };
@@ -110,7 +124,8 @@ Result<StepMetrics> TrainingLoop::runStep(std::int64_t step) {
     } else {
       FillNext fillNext =
           step < options.steps ? feed.getFillNext() : FillNext();
-      if (Result<void> done = program.run(fillNext); !done)
+      if (Result<void> done = program.run(fillNext, statistics.isDue(step));
+          !done)
         return done.takeError();
       losses += *metric("loss");
     }
@@ -179,19 +194,24 @@ Result<void> TrainingLoop::observe(StepMetrics &metrics) {
   if (recorder)
     recorder->add(metrics);
   guard.warnInfeasible(metrics);
+  std::vector<Observed> observed = statistics.read(metrics.step);
+  if (Result<void> written = statisticsFile->write(metrics.step, observed);
+      !written)
+    return written;
   if (heldOut.isDue(metrics.step))
     if (Result<void> evaluated = evaluate(metrics); !evaluated)
       return evaluated;
   if (Result<void> written = metricsFile->write(metrics); !written)
     return written;
-  return eventFile->write(metrics);
+  return eventFile->write(metrics, observed);
 }
 
 /// Opens the files of the run, and puts the state where it left off.
 Result<void> TrainingLoop::begin() {
   // Noticed before the steps, not after them.
   std::error_code failure;
-  for (const char *name : {"final.safetensors", "metrics.jsonl", "run.json"})
+  for (const char *name : {"final.safetensors", "metrics.jsonl", "run.json",
+                           "stats.jsonl"})
     if (std::filesystem::is_directory(path(name), failure))
       return Error{printable(path(name)), "cannot write: it is a directory",
                    ExitCode::IO};
@@ -230,6 +250,11 @@ Result<void> TrainingLoop::begin() {
   if (!metrics)
     return metrics.takeError();
   metricsFile = *std::move(metrics);
+  Result<StatisticsFile> ofValues =
+      StatisticsFile::open(path("stats.jsonl"), manifest.step);
+  if (!ofValues)
+    return ofValues.takeError();
+  statisticsFile = *std::move(ofValues);
   Result<EventFile> events = EventFile::create(options.out, manifest.step + 1);
   if (!events)
     return events.takeError();
@@ -257,6 +282,8 @@ Result<void> TrainingLoop::takeUp(Manifest restored) {
 Result<void> TrainingLoop::save() {
   if (Result<void> synced = metricsFile->sync(); !synced)
     return synced;
+  if (Result<void> synced = statisticsFile->sync(); !synced)
+    return synced;
   if (Result<void> synced = eventFile->sync(); !synced)
     return synced;
   savedStep = manifest.step;
@@ -278,7 +305,9 @@ TrainingLoop::run(const std::function<void(const StepMetrics &)> &listener) {
   while (manifest.step < options.steps) {
     if (options.interrupted)
       summary.exitCode = options.interrupted();
-    if (summary.exitCode != ExitCode::Ok || isTimeUp())
+    bool isEnough =
+        options.stopAfter > 0 && manifest.step >= options.stopAfter;
+    if (summary.exitCode != ExitCode::Ok || isEnough || isTimeUp())
       break;
     std::int64_t step = manifest.step + 1;
     Result<StepMetrics> metrics = runStep(step);

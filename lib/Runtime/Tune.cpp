@@ -31,8 +31,7 @@ std::size_t Program::recordAlgorithms(Plan &plan) const {
     return 0;
   std::string library = implementation->engine->getLibrary();
   auto algorithms = implementation->engine->getAlgorithms();
-  std::vector<Record> *lists[] = {&plan.records, &plan.accumulation,
-                                  &plan.evaluation};
+  auto lists = plan.getLists();
   for (std::size_t i = 0; i < kNumRecordLists; ++i)
     visitBoth(
         getRecords(implementation->plan, static_cast<RecordList>(i)), *lists[i],

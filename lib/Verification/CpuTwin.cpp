@@ -142,8 +142,7 @@ FailureOr<Bundle> mlir::binade::makeCpuTwin(ModuleOp source, const Plan &plan) {
   twin.plan.deviceKernels.clear();
   twin.plan.threads = 0;
   TwinBuilder builder(source, *compiled, twin.plan);
-  for (auto *records :
-       {&twin.plan.records, &twin.plan.accumulation, &twin.plan.evaluation})
+  for (auto *records : twin.plan.getLists())
     if (failed(builder.rewrite(*records)))
       return failure();
   auto object = std::as_bytes(std::span(compiled->object));

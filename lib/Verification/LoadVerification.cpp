@@ -219,8 +219,7 @@ static bool hasLabel(const std::vector<plan::Record> &records, StringRef text) {
 }
 
 Result<void> Verification::Implementation::checkOnly() const {
-  for (auto list :
-       {RecordList::Step, RecordList::Accumulation, RecordList::Evaluation})
+  for (RecordList list : ::binade::kRecordLists)
     if (hasLabel(::binade::getRecords(plan, list), options.only))
       return {};
   return Error{where, "no record's label has " + ::binade::quote(options.only)}

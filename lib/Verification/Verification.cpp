@@ -349,11 +349,15 @@ static int64_t countExecutions(const std::vector<plan::Record> &records) {
 
 Result<void> Verification::run(RecordList list) {
   Implementation &own = *implementation;
+  bool isStep = list == RecordList::Step;
+  // All that a step may compute.
+  if (isStep && !own.plan.observation.empty())
+    list = RecordList::Observation;
   const std::vector<plan::Record> &records =
       ::binade::getRecords(own.plan, list);
   own.executed = 0;
   own.executions = countExecutions(records);
-  if (list == RecordList::Step)
+  if (isStep)
     ++own.step;
   if (own.expectations) {
     Bytes arena(own.plan.arenaBytes);
@@ -365,7 +369,7 @@ Result<void> Verification::run(RecordList list) {
   place.list = list;
   if (Result<void> done = own.run(records, place); !done)
     return done;
-  if (list == RecordList::Step)
+  if (isStep)
     for (::binade::Tensor &sum : own.cpu->tensors(plan::Role::Accumulator))
       llvm::fill(sum.bytes, std::byte(0));
   return {};

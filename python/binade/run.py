@@ -1,6 +1,7 @@
 """A training run as its directory tells of it, and what differs between runs.
 
-Reads what ``binade train`` leaves: ``run.json`` and ``metrics.jsonl``.
+Reads what ``binade train`` leaves: ``run.json``, ``metrics.jsonl`` and, where statistics
+were asked for, ``stats.jsonl``.
 """
 
 from __future__ import annotations
@@ -84,9 +85,7 @@ def read_run(path: Path) -> Run:
 def _read_metrics(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         raise RejectedError(f"{path}: expected beside run.json, but not there")
-    # What follows the last newline is being written, or its writer was killed.
-    lines = path.read_bytes().split(b"\n")[:-1]
-    steps = [_parse(f"{path}:{i}", line) for i, line in enumerate(lines, 1)]
+    steps = _read_lines(path)
     kinds = {"step": int, "loss": (int, float, type(None)), "ms": (int, float),
              "skipped": bool}  # fmt: skip
     for number, step in enumerate(steps, 1):
@@ -94,6 +93,32 @@ def _read_metrics(path: Path) -> list[dict[str, Any]]:
             if not isinstance(step.get(key, ...), kind):
                 raise RejectedError(f"{path}:{number}: no '{key}' of a step")
     return steps
+
+
+def _read_lines(path: Path) -> list[dict[str, Any]]:
+    # What follows the last newline is being written, or its writer was killed.
+    lines = path.read_bytes().split(b"\n")[:-1]
+    return [_parse(f"{path}:{i}", line) for i, line in enumerate(lines, 1)]
+
+
+def read_statistics(run: Path) -> list[dict[str, Any]]:
+    """The statistics of a run's values, as ``binade train --stats`` writes them.
+
+    Returns:
+      Of each step and watched value an object with ``step``, ``kind``, ``layer`` and the
+      statistics by name: a number, None where it has none, or for ``exponents`` counts
+      by exponent. Empty where nothing was asked for.
+
+    Raises:
+      RejectedError: If a line is not what ``binade train`` writes.
+    """
+    path = run / "stats.jsonl"
+    lines = _read_lines(path) if path.exists() else []
+    for number, line in enumerate(lines, 1):
+        for key, kind in {"step": int, "kind": str, "layer": str}.items():
+            if not isinstance(line.get(key), kind):
+                raise RejectedError(f"{path}:{number}: no '{key}' of a statistic")
+    return lines
 
 
 def _parse(where: object, text: bytes) -> dict[str, Any]:

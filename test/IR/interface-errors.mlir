@@ -105,3 +105,11 @@ func.func @accumulation(%x: tensor<2x2xf32>) {
   %0 = binade.matmul %x, %x {precision = #binade.precision<compute = f32, accumulate = bf16, result = f32>} : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
   return
 }
+
+// -----
+
+// expected-error@+1 {{expects 'binade.every' to be a positive integer, got 0 : i64}}
+func.func @never() -> (tensor<f32> {binade.every = 0 : i64}) {
+  %0 = binade.constant dense<0.0> : tensor<f32>
+  return %0 : tensor<f32>
+}

@@ -6,6 +6,7 @@
 #include "binade/CommandLine/Report.h"
 #include "binade/Container/Error.h"
 #include "binade/IR/Rules.h"
+#include "binade/Monitor/Requests.h"
 #include "binade/Optimizer/RuleLibrary.h"
 #include "binade/Pipelines/Pipelines.h"
 #include "binade/Precision/StateFormats.h"
@@ -75,6 +76,27 @@ static void listFormats() {
                                   format.bytes, format.summary);
 }
 
+/// Kinds of values, then statistics, each with what it is.
+static void listStatistics() {
+  llvm::outs() << "kinds of values; * is all of them\n";
+  for (const WatchedKindInfo &kind : getWatchedKinds())
+    llvm::outs() << "  " << llvm::left_justify(kind.name, 17) << kind.summary
+                 << "\n";
+  llvm::outs() << "\nstatistics of n elements x; (FORMAT) is that of the value, "
+                  "or what it is rounded to\n";
+  for (const StatisticInfo &statistic : getStatistics()) {
+    std::string name = statistic.name.str();
+    if (statistic.hasFormat)
+      name += "(FORMAT)";
+    llvm::outs() << "  " << llvm::left_justify(name, 19) << statistic.summary;
+    if (!statistic.formula.empty())
+      llvm::outs() << ": " << statistic.formula;
+    if (!statistic.unit.empty())
+      llvm::outs() << " [" << statistic.unit << "]";
+    llvm::outs() << "\n";
+  }
+}
+
 static void listPhases() {
   for (const PhaseDescription &phase : getPhases())
     llvm::outs() << llvm::formatv("{0,-12} {1}\n", phase.name, phase.summary);
@@ -116,19 +138,21 @@ static void listTargets() {
 void addList(CLI::App &app, Run &run) {
   CLI::App *command = ::binade::addCommand(
       app, "list",
-      "List policies, optimizers, formats, phases, targets or devices");
+      "List policies, optimizers, formats, statistics, phases, targets or "
+      "devices");
   command->footer("Examples:\n"
                   "  binade list policies\n"
                   "  binade list optimizers\n"
                   "  binade list formats\n"
+                  "  binade list stats\n"
                   "  binade list phases\n"
                   "  binade list targets\n"
                   "  binade list devices");
   auto what = std::make_shared<std::string>();
   command->add_option("what", *what, "What to list")
       ->required()
-      ->check(oneOf({"policies", "optimizers", "formats", "phases", "targets",
-                     "devices"}));
+      ->check(oneOf({"policies", "optimizers", "formats", "stats", "phases",
+                     "targets", "devices"}));
   command->callback([&run, what] {
     run = [what] {
       if (*what == "policies")
@@ -137,6 +161,8 @@ void addList(CLI::App &app, Run &run) {
         listOptimizers();
       else if (*what == "formats")
         listFormats();
+      else if (*what == "stats")
+        listStatistics();
       else if (*what == "phases")
         listPhases();
       else if (*what == "targets")

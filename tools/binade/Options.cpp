@@ -4,6 +4,7 @@
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/Container/Numbers.h"
 #include "binade/Container/Suggest.h"
+#include "binade/Monitor/Requests.h"
 #include "binade/Optimizer/RuleLibrary.h"
 #include "binade/Precision/Policy.h"
 #include "binade/Target/CUDA.h"
@@ -117,6 +118,14 @@ void StepArguments::add(CLI::App &command) {
       ->type_name("[GLOB:]FORMAT[:stochastic]")
       ->allow_extra_args(false);
   command
+      .add_option("--stats", options.watch,
+                  "Statistics of values, as 'binade list stats' explains "
+                  "them: 'gradient:absmax,zeros', "
+                  "'weight/*attn*:norm,lost@every=100', "
+                  "'*:underflow(f16)@every=10'")
+      ->type_name("KIND[/GLOB]:STATISTIC,...[@every=N]")
+      ->allow_extra_args(false);
+  command
       .add_option("--budget", options.budget,
                   "What may wait for the backward part: 24MiB, or 60% of what "
                   "does without a budget; values are made again, then "
@@ -224,6 +233,14 @@ Result<void> checkStateFormats(llvm::StringRef text) {
   return {};
 }
 
+static Result<void> checkStatistics(const std::vector<std::string> &texts) {
+  mlir::MLIRContext context;
+  for (const std::string &text : texts)
+    if (auto request = parseStatisticsRequest(text, context); !request)
+      return request.takeError();
+  return {};
+}
+
 Result<void> StepArguments::complete() {
   if (command->count("--target") > 0)
     if (Result<void> known = checkTarget(options.target); !known)
@@ -235,6 +252,8 @@ Result<void> StepArguments::complete() {
   for (const std::string &text : options.states)
     if (Result<void> known = checkStateFormats(text); !known)
       return known;
+  if (Result<void> legal = checkStatistics(options.watch); !legal)
+    return legal;
   if (Result<void> known = checkPolicyName(options.policy); !known)
     return known;
   if (!options.optimizer.empty())
@@ -280,6 +299,9 @@ Result<void> StepArguments::refuseDone(CompilerPhase from) const {
     if (Result<void> ok = refuse(*command, "materialize", what, {"--budget"});
         !ok)
       return ok;
+  if (from >= CompilerPhase::Monitor)
+    if (Result<void> ok = refuse(*command, "monitor", what, {"--stats"}); !ok)
+      return ok;
   if (from < CompilerPhase::Programs)
     return {};
   if (Result<void> ok = refuse(*command, "materialize", what, {"--strict"});
@@ -309,6 +331,9 @@ Result<void> StepArguments::refuseCompiled() const {
     return ok;
   if (Result<void> ok = refuse(*command, "programs", "a bundle",
                                {"--accumulate", "--accumulate-in-momentum"});
+      !ok)
+    return ok;
+  if (Result<void> ok = refuse(*command, "monitor", "a bundle", {"--stats"});
       !ok)
     return ok;
   if (Result<void> ok =

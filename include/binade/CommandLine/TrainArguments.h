@@ -61,7 +61,9 @@ private:
   DataArguments data;
   std::string evalData;
   std::string init, order = "shuffle", onNonFinite, record, resume, profile;
-  std::vector<std::string> schedules;
+  std::vector<std::string> schedules, injected;
+  /// Files, and the steps from which on they are fed.
+  std::vector<std::pair<std::string, std::int64_t>> injections;
   std::optional<std::uint64_t> initSeed;
 };
 

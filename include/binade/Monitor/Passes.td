@@ -28,4 +28,27 @@ def InsertStatisticsPass : Pass<"binade-insert-statistics", "::mlir::ModuleOp"> 
   let dependentDialects = ["::mlir::binade::BinadeDialect"];
 }
 
+def WatchValuesPass : Pass<"binade-watch-values", "::mlir::ModuleOp"> {
+  let summary = "compute the statistics that a user or the policy asks for";
+  let description = [{
+    Adds what each request of `requests`, and of the module's `binade.statistics`, asks
+    for behind the ops of `@step`, in the phase of the value and with the attribute
+    `binade.every`, and returns it as results of role `statistic` that are named
+    `kind/layer/statistic`. `binade list stats` explains kinds and statistics.
+
+    Example, with `requests=weight:absmax@every=10`:
+
+    ```mlir
+    %0 = binade.abs %w {binade.every = 10 : i64} : tensor<4x8xf32>
+    %1 = binade.reduce_max %0 {axes = array<i64: 0, 1>, binade.every = 10 : i64} : ...
+    // result "weight/w/absmax"
+    ```
+  }];
+  let options = [
+    Option<"requests", "requests", "std::string", /*default=*/"\"\"",
+           "KIND[/GLOB],...:STATISTIC[(FORMAT)],...[@every=N], more behind ';'">,
+  ];
+  let dependentDialects = ["::mlir::binade::BinadeDialect"];
+}
+
 #endif // BINADE_MONITOR_PASSES_TD

@@ -51,6 +51,8 @@ struct CompileOptions {
   std::vector<std::string> states;
   /// What to count of the step's values, "amax|zeros"; empty for nothing.
   std::string statistics;
+  /// Statistics for people and for rules; see `parseStatisticsRequest`.
+  std::vector<std::string> watch;
 
   /// Threads of library calls; 0 for as many as the machine that runs has.
   unsigned threads = 0;

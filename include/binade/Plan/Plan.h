@@ -11,6 +11,7 @@
 
 #include "binade/Container/DType.h"
 #include "binade/Container/Numbers.h"
+#include <array>
 #include <map>
 #include <span>
 #include <string>
@@ -163,6 +164,9 @@ struct Port {
   std::optional<IndexCheck> check;
   std::optional<NumberRange> range = {}; ///< Of a hyper-parameter.
   bool frozen = false;                   ///< A buffer that no step changes.
+  /// Of a statistic that a user asked for: of the step of which number it is
+  /// taken a multiple of this is. 0 for others.
+  std::int64_t every = 0;
 };
 
 /// Work items [0, extent) over one set of buffers.
@@ -366,6 +370,9 @@ inline constexpr std::size_t kMaxLoopDepth = 4;
 
 inline constexpr std::uint32_t kMaxThreads = 4096;
 
+/// Of a plan: see `Plan::getLists`.
+inline constexpr std::size_t kNumRecordLists = 4;
+
 /// A precision policy as its file says it.
 struct PolicyText {
   std::string name;
@@ -433,7 +440,19 @@ struct Plan {
   /// Computes the metric `kEvalLoss` of the batch, as a model is evaluated, in
   /// memory that keeps nothing between steps. Empty where there is no loss.
   std::vector<plan::Record> evaluation;
+  /// All of `records`, and between them what belongs to statistics of every so
+  /// many-th step: executed instead of `records` in such a step. Empty where
+  /// there are none.
+  std::vector<plan::Record> observation;
 
+  /// The four, in the order of `RecordList`.
+  std::array<std::vector<plan::Record> *, plan::kNumRecordLists> getLists() {
+    return {&records, &accumulation, &evaluation, &observation};
+  }
+  std::array<const std::vector<plan::Record> *, plan::kNumRecordLists>
+  getLists() const {
+    return {&records, &accumulation, &evaluation, &observation};
+  }
   /// Null when there is none.
   const plan::DeviceKernel *findDeviceKernel(std::string_view name) const;
   const plan::Port *findPort(plan::Role role, std::string_view name) const;

@@ -171,6 +171,9 @@ struct Policy {
   std::optional<LossScaling> lossScaling;
   std::optional<CutSettings> cut;
   std::optional<EvidenceLimits> limits;
+  /// Requests for statistics, as `--stats` takes them, of a policy that this
+  /// one extends first.
+  std::vector<std::string> statistics;
   /// What a run recorded, where a user gave that; it is no part of `source`.
   std::shared_ptr<const Evidence> evidence;
   /// What a user says of states beside the policy; the last that matches holds.

@@ -143,8 +143,9 @@ public:
 
   /// Computes gradients of the batch, updates by them, or by their mean with
   /// those that were accumulated, which then are forgotten. Fails where a
-  /// device does.
-  Result<void> run(const FillNext &fillNext = {});
+  /// device does. Statistics that are not of each step are computed only with
+  /// `observes`; no other result differs.
+  Result<void> run(const FillNext &fillNext = {}, bool observes = false);
 
   /// Adds the gradients of the batch to those before and returns its loss: for
   /// each batch of a step but the last, of which `Plan::batches` says the

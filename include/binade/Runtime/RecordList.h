@@ -8,19 +8,27 @@
 namespace binade {
 
 /// The programs of a plan.
-enum class RecordList : std::uint8_t { Step, Accumulation, Evaluation };
-inline constexpr std::size_t kNumRecordLists = 3;
+enum class RecordList : std::uint8_t {
+  Step,
+  Accumulation,
+  Evaluation,
+  Observation,
+};
+inline constexpr std::array kRecordLists = {
+    RecordList::Step, RecordList::Accumulation, RecordList::Evaluation,
+    RecordList::Observation};
+inline constexpr std::size_t kNumRecordLists = kRecordLists.size();
+static_assert(kNumRecordLists == plan::kNumRecordLists);
 
 inline std::string_view name(RecordList list) {
-  constexpr std::string_view names[] = {"step", "accumulation", "evaluation"};
+  constexpr std::string_view names[] = {"step", "accumulation", "evaluation",
+                                        "observation"};
   return names[static_cast<std::size_t>(list)];
 }
 
 inline const std::vector<plan::Record> &getRecords(const Plan &plan,
                                                    RecordList list) {
-  const std::vector<plan::Record> *lists[] = {&plan.records, &plan.accumulation,
-                                              &plan.evaluation};
-  return *lists[static_cast<std::size_t>(list)];
+  return *plan.getLists()[static_cast<std::size_t>(list)];
 }
 
 } // namespace binade

@@ -22,14 +22,21 @@ enum class OnNonFinite : std::uint8_t {
 };
 std::optional<OnNonFinite> parseOnNonFinite(std::string_view text);
 
+/// All batches of `data` in their order, from the first batch of `step` on, in
+/// place of those that would have been these steps'.
+struct Injection {
+  const Data *data;
+  std::int64_t step; ///< From 1.
+};
+
 struct TrainOptions {
   std::int64_t steps = 0;
   /// Of hyper-parameters, each applied before a step.
   std::vector<Schedule> schedules;
   Order order = Order::Shuffle;
   std::uint64_t seed = 0; ///< Of the order of samples.
-  /// Directory for run.json, metrics.jsonl, events.out.tfevents.*, checkpoints,
-  /// final.safetensors and grads-*.safetensors; made when it is not there. No
+  /// Directory for run.json, metrics.jsonl, events.out.tfevents.*, stats.jsonl
+  /// where the program computes statistics, checkpoints, final.safetensors and grads-*.safetensors; made when it is not there. No
   /// other run may have it at the same time, and only one that is resumed may
   /// find checkpoints there.
   std::string out;
@@ -39,6 +46,8 @@ struct TrainOptions {
   /// there is none. The steps that follow have the bits that they would have
   /// had.
   bool resume = false;
+  /// The last that has a batch for a step counts.
+  std::vector<Injection> injections;
   /// Held-out samples, of which the loss is measured in evaluation: those of
   /// this data, or the last ones of the training data, which training then
   /// leaves out. See Data::split.
@@ -52,6 +61,8 @@ struct TrainOptions {
   std::int64_t keep = 2; ///< Checkpoints that are left, the newest.
   /// Ends training after the step in which these have passed; 0 for never.
   double maxSeconds = 0;
+  /// Ends training after this step, though `steps` says more; 0 for not.
+  std::int64_t stopAfter = 0;
   /// Write the gradients of this many first steps.
   std::int64_t saveGradients = 0;
   /// File for the ranges of the values of all steps; empty for none.

@@ -119,6 +119,35 @@ LogicalResult mlir::binade::importer::importHardmax(Node &node) {
                                          buildSplat(b, type, 0.0)));
 }
 
+/// The entries of an axis, or of all elements in one row, that a condition
+/// known at import keeps.
+LogicalResult mlir::binade::importer::importCompress(Node &node) {
+  ImplicitLocOpBuilder &b = node.b;
+  FailureOr<SmallVector<int64_t>> kept = node.getIntegers(1, "condition");
+  if (failed(kept))
+    return failure();
+  Value x = node.getInput(0);
+  int64_t axis = 0;
+  if (node.hasAttribute("axis")) {
+    FailureOr<int64_t> given =
+        node.normalizeAxis(node.getInt("axis", 0), node.getRank(0));
+    if (failed(given))
+      return failure();
+    axis = *given;
+  } else {
+    x = buildReshape(b, x, node.getType(0).getNumElements());
+  }
+  int64_t length = cast<RankedTensorType>(x.getType()).getDimSize(axis);
+  SmallVector<int64_t> places;
+  for (auto [place, isKept] : llvm::enumerate(*kept))
+    if (isKept)
+      places.push_back(place);
+  if (!places.empty() && places.back() >= length)
+    return node.emitError()
+           << "keeps entry " << places.back() << " of " << length;
+  return node.setResult(takeAlong(b, x, places, axis));
+}
+
 //===----------------------------------------------------------------------===//
 // Order
 //===----------------------------------------------------------------------===//

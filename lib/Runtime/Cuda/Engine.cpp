@@ -27,8 +27,10 @@ static std::size_t count(const std::vector<plan::Record> &records) {
   return found;
 }
 template <typename Body> static std::size_t count(const Plan &plan) {
-  return count<Body>(plan.records) + count<Body>(plan.accumulation) +
-         count<Body>(plan.evaluation);
+  std::size_t found = 0;
+  for (const auto *records : plan.getLists())
+    found += count<Body>(*records);
+  return found;
 }
 
 /// What the arena is for, for whoever has too little memory.

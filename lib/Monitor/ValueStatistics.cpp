@@ -1,0 +1,109 @@
+//===- ValueStatistics.cpp - The parts that statistics are made of --------===//
+
+#include "ValueStatistics.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+static FloatType getElement(Value x) {
+  return cast<FloatType>(getElementTypeOrSelf(x.getType()));
+}
+
+static RankedTensorType typeOf(Value x) {
+  return cast<RankedTensorType>(x.getType());
+}
+
+ValueStatistics::ValueStatistics(ImplicitLocOpBuilder &b,
+                                 const WatchedValue &watched)
+    : b(b), watched(watched), count(typeOf(watched.value).getNumElements()) {}
+
+Value ValueStatistics::asElements(Value x) {
+  x = buildCast(b, x, b.getF32Type());
+  return typeOf(x).getRank() > 0 ? x : buildReshape(b, x, {1});
+}
+
+Value ValueStatistics::elements() {
+  Value x = asElements(watched.value);
+  if (!watched.factor)
+    return x;
+  Value factor = buildBroadcast(b, watched.factor, {}, typeOf(x).getShape());
+  return MulOp::create(b, x, factor);
+}
+
+Value ValueStatistics::magnitudes(Value x) { return AbsOp::create(b, x); }
+
+SmallVector<int64_t> ValueStatistics::getAxes(Value x) const {
+  return llvm::to_vector(llvm::seq<int64_t>(0, typeOf(x).getRank()));
+}
+
+Value ValueStatistics::sum(Value x) {
+  return ReduceSumOp::create(b, buildCast(b, x, b.getF64Type()), getAxes(x));
+}
+
+Value ValueStatistics::sumOfSquares(Value x) {
+  x = buildCast(b, x, b.getF64Type());
+  return sum(MulOp::create(b, x, x));
+}
+
+Value ValueStatistics::countTrue(Value truth) {
+  // Of a kernel's blocks f32 counts all; together they are more.
+  Value ones = buildCast(b, truth, b.getF32Type());
+  return buildCast(b, ReduceSumOp::create(b, ones, getAxes(ones)),
+                   b.getF64Type());
+}
+
+Value ValueStatistics::largest(Value x) {
+  return ReduceMaxOp::create(b, x, getAxes(x));
+}
+
+Value ValueStatistics::compare(Value x, Comparison comparison, double bound) {
+  return CompareOp::create(b, x, buildSplat(b, x.getType(), bound), comparison);
+}
+
+Value ValueStatistics::countNonzero() {
+  Value zeros = countTrue(compare(elements(), Comparison::Equal, 0.0));
+  return SubOp::create(b, number(getCount()), zeros);
+}
+
+Value ValueStatistics::number(double value) {
+  return buildSplat(b, RankedTensorType::get({}, b.getF64Type()), value);
+}
+
+Value ValueStatistics::divide(Value by, Value divisor) {
+  return DivOp::create(b, by, divisor);
+}
+
+/// What `reader` rounds `value` to; null where it does something else.
+static FloatType getRounding(Operation *reader, Value value) {
+  if (!isa<CastOp, SaveOp>(reader) || reader->getOperand(0) != value)
+    return {};
+  auto format = dyn_cast<FloatType>(
+      getElementTypeOrSelf(reader->getResult(0).getType()));
+  return format && format.getWidth() < getElement(value).getWidth()
+             ? format
+             : FloatType();
+}
+
+FloatType ValueStatistics::getFormat() const {
+  FloatType format = getElement(watched.value);
+  if (!format.isF32())
+    return format;
+  for (Operation *reader : watched.value.getUsers())
+    if (FloatType other = getRounding(reader, watched.value);
+        other && other.getWidth() < format.getWidth())
+      format = other;
+  return format;
+}
+
+Value ValueStatistics::rounded() {
+  for (Operation *reader : watched.value.getUsers()) {
+    if (getRounding(reader, watched.value))
+      return asElements(reader->getResult(0));
+    auto quantize = dyn_cast<QuantizeOp>(reader);
+    if (quantize && quantize.getX() == watched.value)
+      return asElements(DequantizeOp::create(
+          b, typeOf(watched.value).clone(b.getF32Type()),
+          quantize.getParts(), quantize.getFormat()));
+  }
+  return {};
+}

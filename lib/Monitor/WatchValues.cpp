@@ -1,0 +1,142 @@
+//===- WatchValues.cpp - Compute the statistics that are asked for --------===//
+//
+// Everything stands behind the step's own ops: kernels are formed of these as
+// if nobody looked, and then take in what reads their values.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ValueStatistics.h"
+#include "binade/IR/AddPorts.h"
+#include "binade/IR/Watch.h"
+#include "binade/Monitor/Passes.h"
+#include "llvm/ADT/StringExtras.h"
+
+namespace mlir::binade {
+#define GEN_PASS_DEF_WATCHVALUESPASS
+#include "binade/Monitor/Passes.h.inc"
+
+namespace {
+/// One statistic of a value; of equal requests the one for most steps holds.
+struct Wanted {
+  StatisticsRequest::Wanted statistic;
+  int64_t every;
+};
+
+class Watcher {
+public:
+  explicit Watcher(func::FuncOp step)
+      : step(step), values(collectWatchedValues(step)), wanted(values.size()),
+        b(step.getLoc(), step.getContext()) {}
+
+  LogicalResult ask(const StatisticsRequest &request) {
+    bool matches = false;
+    for (auto [value, list] : llvm::zip(values, wanted)) {
+      if (!request.matches(value.kind, value.layer))
+        continue;
+      matches = true;
+      for (const StatisticsRequest::Wanted &statistic : request.statistics)
+        ask(list, {statistic, request.every});
+    }
+    if (matches)
+      return success();
+    return emitError(step.getLoc(), "--stats '")
+           << request.text << "' matches no value of the step";
+  }
+
+  LogicalResult build() {
+    for (auto [value, list] : llvm::zip(values, wanted))
+      for (const Wanted &one : list)
+        build(value, one);
+    addResults(step, results);
+    unsigned first = step.getNumResults() - results.size();
+    for (auto [index, every] : llvm::enumerate(periods))
+      step.setResultAttr(first + index, kEveryAttr, b.getI64IntegerAttr(every));
+    for (const auto &[name, isBuilt] : built)
+      if (!isBuilt)
+        return emitError(step.getLoc(), "no value that --stats names has a statistic '")
+               << name << "'; 'binade list stats' says which have";
+    return success();
+  }
+
+private:
+  static void ask(std::vector<Wanted> &list, Wanted one) {
+    auto known = llvm::find_if(list, [&](const Wanted &other) {
+      return other.statistic.name == one.statistic.name;
+    });
+    if (known == list.end())
+      list.push_back(std::move(one));
+    else
+      known->every = std::min(known->every, one.every);
+  }
+
+  void build(const WatchedValue &watched, const Wanted &one) {
+    Operation *end = step.front().getTerminator();
+    Operation *before = end->getPrevNode();
+    b.setInsertionPoint(end);
+    b.setLoc(watched.value.getLoc());
+    ValueStatistics parts(b, watched);
+    FloatType format = one.statistic.format;
+    if (one.statistic.info->hasFormat && !format)
+      format = parts.getFormat();
+    Value value = one.statistic.info->build(parts, format);
+    built[one.statistic.name] |= value != nullptr;
+    Operation *first =
+        before ? before->getNextNode() : &step.front().front();
+    Phase phase =
+        one.statistic.info->isOfUpdate ? Phase::Optimizer : watched.phase;
+    for (Operation *op = first; op != end; op = op->getNextNode()) {
+      setPhase(op, phase);
+      op->setAttr(kEveryAttr, b.getI64IntegerAttr(one.every));
+    }
+    if (!value)
+      return;
+    results.push_back({Role::Statistic,
+                       (getName(watched.kind) + "/" + watched.layer + "/" +
+                        one.statistic.name)
+                           .str(),
+                       value});
+    periods.push_back(one.every);
+  }
+
+  func::FuncOp step;
+  std::vector<WatchedValue> values;
+  std::vector<std::vector<Wanted>> wanted; ///< Of each.
+  ImplicitLocOpBuilder b;
+  std::vector<NewResult> results;
+  std::vector<int64_t> periods; ///< Of the results.
+  llvm::StringMap<bool> built;
+};
+
+struct WatchValuesPass : impl::WatchValuesPassBase<WatchValuesPass> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    SmallVector<StringRef> texts;
+    StringRef(requests).split(texts, ';', -1, /*KeepEmpty=*/false);
+    if (auto ofPolicy = module->getAttrOfType<ArrayAttr>(kStatisticsAttr))
+      llvm::append_range(texts, ofPolicy.getAsValueRange<StringAttr>());
+    if (texts.empty())
+      return;
+    auto step = module.lookupSymbol<func::FuncOp>(kStepName);
+    if (!step) {
+      module.emitError("expected a function '@step' to watch");
+      return signalPassFailure();
+    }
+    Watcher watcher(step);
+    for (StringRef text : texts) {
+      auto request = parseStatisticsRequest(text, getContext());
+      if (!request) {
+        emitError(module.getLoc(), request.error().where + ": " +
+                                       request.error().message);
+        return signalPassFailure();
+      }
+      if (failed(watcher.ask(*request)))
+        return signalPassFailure();
+    }
+    if (failed(watcher.build()))
+      signalPassFailure();
+  }
+};
+} // namespace
+} // namespace mlir::binade

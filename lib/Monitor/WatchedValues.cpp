@@ -1,0 +1,150 @@
+//===- WatchedValues.cpp - Which values of a step can be watched ----------===//
+
+#include "WatchedValues.h"
+#include "binade/IR/Build.h"
+#include "binade/IR/Names.h"
+#include <set>
+
+using namespace mlir;
+using namespace mlir::binade;
+
+namespace {
+class Collector {
+public:
+  explicit Collector(func::FuncOp step) : step(step) {}
+
+  std::vector<WatchedValue> run() {
+    collectWeights();
+    collectGradients();
+    collectForward();
+    collectArguments(Role::State, WatchedKind::State);
+    collectArguments(Role::Scaler, WatchedKind::Scale);
+    if (auto loss = findResult(step, Role::Metric, "loss"))
+      add(WatchedKind::Loss, "loss", getResultValue(step, loss->index));
+    return std::move(values);
+  }
+
+private:
+  WatchedValue *add(WatchedKind kind, StringRef layer, Value value) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    auto element = type ? dyn_cast<FloatType>(type.getElementType()) : nullptr;
+    if (!element || element.getWidth() > 32 || type.getNumElements() == 0)
+      return nullptr;
+    layer.consume_front("/");
+    std::string name = layer.str();
+    for (unsigned count = 2; !names.insert({kind, name}).second; ++count)
+      name = (layer + " #" + Twine(count)).str();
+    Operation *producer = value.getDefiningOp();
+    values.push_back(
+        {kind, name, value, producer ? getPhase(producer) : Phase::Forward});
+    return &values.back();
+  }
+
+  void collectWeights() {
+    for (const Port &port : getArguments(step, Role::Parameter)) {
+      Value argument = step.getArgument(port.index);
+      if (WatchedValue *weight = add(WatchedKind::Weight, port.name, argument))
+        for (Operation *user : argument.getUsers())
+          if (auto update = dyn_cast<OptimizerUpdateOp>(user))
+            weight->update = update;
+    }
+  }
+
+  void collectGradients() {
+    for (auto update : step.getOps<OptimizerUpdateOp>()) {
+      auto argument = dyn_cast<BlockArgument>(update.getParameter());
+      auto port = argument ? getArgument(step, argument.getArgNumber())
+                           : std::nullopt;
+      if (!port)
+        continue;
+      Value gradient = update.getGradient();
+      add(WatchedKind::ScaledGradient, port->name, gradient);
+      WatchedValue *unscaled =
+          add(WatchedKind::Gradient, port->name, gradient);
+      for (Value factor : update.getFactors())
+        if (unscaled && factor.getDefiningOp<UnscaleFactorOp>()) {
+          unscaled->factor = factor;
+          unscaled->phase = Phase::Optimizer;
+        }
+    }
+  }
+
+  void collectArguments(Role role, WatchedKind kind) {
+    for (const Port &port : getArguments(step, role))
+      add(kind, port.name, step.getArgument(port.index));
+  }
+
+  /// Of several ops that came from one node the last has its output; the first
+  /// that reads a parameter has its input.
+  void collectForward() {
+    llvm::MapVector<StringRef, Value> outputs;
+    llvm::DenseSet<StringRef> hasInput;
+    std::vector<std::pair<StringRef, Value>> saved;
+    for (Operation &op : step.front().without_terminator()) {
+      if (getPhase(&op) != Phase::Forward)
+        continue;
+      if (auto save = dyn_cast<SaveOp>(op))
+        saved.push_back({getLayer(save), save.getX()});
+      auto decided = dyn_cast<PrecisionOpInterface>(op);
+      if (!decided || isa<SaveOp>(op))
+        continue;
+      StringRef layer = getLayer(&op);
+      for (OpResult result : op.getResults())
+        if (decided.getResultFormat(result.getResultNumber()) ==
+            FormatRole::Chosen) {
+          outputs[layer] = result;
+          break;
+        }
+      if (Value input = findInput(&op); input && hasInput.insert(layer).second)
+        add(WatchedKind::Input, layer, input);
+    }
+    for (auto [layer, value] : outputs)
+      add(WatchedKind::Output, layer, value);
+    for (auto [layer, value] : saved)
+      add(WatchedKind::Saved, layer, value);
+  }
+
+  /// The node, or what the op does where no node is known.
+  static StringRef getLayer(Operation *op) {
+    StringRef node = getNodeName(op);
+    if (!node.empty())
+      return node;
+    // A value that is saved is that of its producer.
+    if (auto save = dyn_cast<SaveOp>(op))
+      if (Operation *producer = save.getX().getDefiningOp())
+        return getLayer(producer);
+    return op->getName().stripDialect();
+  }
+
+  /// What an op with a parameter computes with: its first operand that is none.
+  Value findInput(Operation *op) const {
+    if (llvm::none_of(op->getOperands(),
+                      [&](Value x) { return isParameter(x); }))
+      return {};
+    for (Value operand : op->getOperands())
+      if (isa<FloatType>(getElementTypeOrSelf(operand.getType())) &&
+          !isParameter(operand))
+        return operand;
+    return {};
+  }
+
+  /// Whether `x` is a parameter, in whatever format, shape or order.
+  bool isParameter(Value x) const {
+    while (Value moved = getMoved(x))
+      x = moved;
+    auto argument = dyn_cast<BlockArgument>(x);
+    auto port =
+        argument ? getArgument(step, argument.getArgNumber()) : std::nullopt;
+    return port && port->role == Role::Parameter;
+  }
+
+  func::FuncOp step;
+  std::vector<WatchedValue> values;
+  std::set<std::pair<WatchedKind, std::string>> names;
+};
+} // namespace
+
+std::vector<WatchedValue>
+mlir::binade::collectWatchedValues(func::FuncOp step) {
+  return Collector(step).run();
+}

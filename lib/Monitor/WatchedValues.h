@@ -1,0 +1,28 @@
+//===- WatchedValues.h - which values of a step can be watched --*- C++ -*-===//
+
+#ifndef BINADE_LIB_MONITOR_WATCHEDVALUES_H
+#define BINADE_LIB_MONITOR_WATCHEDVALUES_H
+
+#include "binade/IR/Interface.h"
+#include "binade/Monitor/Requests.h"
+
+namespace mlir::binade {
+
+struct WatchedValue {
+  WatchedKind kind;
+  /// As the model calls it: a parameter, or a node without its first slash.
+  std::string layer;
+  Value value;
+  Phase phase = Phase::Forward;
+  /// What the value is multiplied by before it is looked at; null for nothing.
+  Value factor = {};
+  /// The update of a weight; null for others.
+  OptimizerUpdateOp update = {};
+};
+
+/// All of `step`, by kind. No two of one kind are called alike.
+std::vector<WatchedValue> collectWatchedValues(func::FuncOp step);
+
+} // namespace mlir::binade
+
+#endif // BINADE_LIB_MONITOR_WATCHEDVALUES_H

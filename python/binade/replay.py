@@ -1,0 +1,171 @@
+"""A step of a run once more: ``binade replay RUN --step K``.
+
+Restores the newest checkpoint before the step, or begins where the run began, and trains
+up to the step as the run was trained, in a directory of its own: the steps have the bits
+that they had, and statistics may be switched on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from binade import safetensors
+from binade.command import run_command
+from binade.errors import RejectedError
+from binade.run import Run, read_run
+
+# Options of the run's command that say where it writes and when: none of a replay's.
+# Each has a value.
+LEFT_OUT = (
+    "--out", "--resume", "--save-every", "--keep", "--max-seconds", "--stop-after",
+    "--record", "--save-grads", "--profile", "--init",
+)  # fmt: skip
+
+
+def _without(words: Sequence[str], options: Sequence[str]) -> list[str]:
+    """The words of a command but those options and their values."""
+    kept: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        name, equals, _ = word.partition("=")
+        if name not in options:
+            kept.append(word)
+        elif not equals:
+            next(rest, None)
+    return kept
+
+
+def _value(words: Sequence[str], option: str) -> str | None:
+    found = None
+    for word, follows in zip(words, [*words[1:], ""]):
+        if word == option:
+            found = follows
+        elif word.startswith(option + "="):
+            found = word.partition("=")[2]
+    return found
+
+
+def _find_start(run: Path, step: int) -> Path | None:
+    """The newest checkpoint from which the step can be computed; None for the start."""
+    found = {
+        int(path.name.removeprefix("step-")): path
+        for path in (run / "checkpoints").glob("step-[0-9]*")
+        if path.name.removeprefix("step-").isdigit()
+    }
+    before = [done for done in found if done < step]
+    return found[max(before)] if before else None
+
+
+def _choose_command(run: Run, step: int) -> dict[str, object]:
+    """What was called when the run did the step."""
+    calls = [c for c in run.about["invocations"] if c["after_step"] < step]
+    if not calls:
+        raise RejectedError(f"{run.path / 'run.json'}: says of no command")
+    command: dict[str, object] = calls[-1]
+    return command
+
+
+def prepare(run: Run, step: int, out: Path, more: Sequence[str]) -> list[str]:
+    """The words that train up to the step in `out`, which gets the checkpoint.
+
+    `more` are further words, such as those of statistics.
+    """
+    first = run.about["invocations"][0]
+    words = [str(word) for word in _choose_command(run, step)["command"]]  # type: ignore[attr-defined]
+    start = _find_start(run.path, step)
+    out.mkdir(parents=True)
+    if start:
+        shutil.copytree(start, out / "checkpoints" / start.name)
+        for name in ("run.json", "metrics.jsonl", "stats.jsonl"):
+            if (run.path / name).exists():
+                shutil.copy(run.path / name, out / name)
+    kept = _without(words, LEFT_OUT)
+    initial = _value([str(word) for word in first["command"]], "--init")
+    if initial and not start:
+        kept += ["--init", initial]
+    return [*kept, "--resume" if start else "--out", str(out), "--stop-after",
+            str(step), *more]  # fmt: skip
+
+
+def find_difference(run: Run, again: Run, step: int) -> str | None:
+    """What of the step is not as it was, in words; None where all bits are."""
+    old, new = (
+        {s["step"]: {k: v for k, v in s.items() if k != "ms"} for s in r.steps}
+        for r in (run, again)
+    )
+    if old.get(step) != new.get(step):
+        return f"metrics were {json.dumps(old.get(step))} and are {json.dumps(new.get(step))}"
+    state = Path("checkpoints") / f"step-{step:06d}" / "state.safetensors"
+    if not (run.path / state).exists():
+        return None
+    before, after = (safetensors.load(r.path / state) for r in (run, again))
+    different = [
+        name for name in before if before[name].tobytes() != after[name].tobytes()
+    ]
+    return f"other bits: {', '.join(different)}" if different else None
+
+
+def replay(path: Path, step: int, out: Path, more: Sequence[str]) -> None:
+    """Replays a step and says whether it is the same.
+
+    Raises:
+      RejectedError: If the run has not done the step, `out` is there, or the step
+        differs.
+    """
+    run = read_run(path)
+    if not 1 <= step <= len(run.steps):
+        raise RejectedError(
+            f"{path}: has done steps 1 to {len(run.steps)}, not {step}"
+        )
+    if out.exists():
+        raise RejectedError(f"{out}: is there; --out names a directory to be made")
+    directory = str(_choose_command(run, step)["directory"])
+    words = prepare(run, step, out.absolute(), more)
+    # The program beside this one, wherever the run's was.
+    words[0] = os.path.join(os.environ.get("BINADE_PROGRAMS", ""), Path(words[0]).name)
+    code = subprocess.run(words, cwd=directory, check=False).returncode
+    if code != 0:
+        raise RejectedError(f"{out}: '{' '.join(words)}' ended with exit code {code}")
+    if difference := find_difference(run, read_run(out), step):
+        raise RejectedError(f"{out}: step {step} is not what it was: {difference}")
+    print(f"step {step} has the bits that it had in {path}")
+
+
+def _main(arguments: Sequence[str] | None) -> None:
+    parser = argparse.ArgumentParser(
+        "binade replay",
+        description="Compute a step of a run once more, with the bits that it had.",
+        epilog="Example: binade replay run --step 3000 --stats '*:absmax,nonfinite' "
+        "--out again",
+    )
+    parser.add_argument("run", type=Path, metavar="RUN", help="directory of the run")
+    parser.add_argument(
+        "--step", type=int, required=True, metavar="K", help="the step, from 1"
+    )
+    parser.add_argument(
+        "--stats", action="append", default=[], metavar="KIND[/GLOB]:STATISTIC,...",
+        help="statistics to switch on, of 'binade list stats'; repeatable",
+    )  # fmt: skip
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="DIR",
+        help="directory to be made for what is computed",
+    )  # fmt: skip
+    options = parser.parse_args(arguments)
+    more = [word for text in options.stats for word in ("--stats", text)]
+    replay(options.run, options.step, options.out, more)
+
+
+def main() -> int:
+    """Runs the command; returns its exit code."""
+    return run_command("binade replay", _main)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+"""A step of a run once more, bit for bit: `binade replay`."""
+
+import json
+
+import pytest
+from reference import BUILD, binade, safetensors
+from test_statistics_runs import folder, train  # noqa: F401
+
+from binade.run import read_statistics
+
+pytestmark = pytest.mark.skipif(
+    not (BUILD / "bin/binade-replay").exists(), reason="the tools are not built"
+)
+
+
+@pytest.fixture(scope="module")
+def run(folder):  # noqa: F811
+    return train(folder, folder / "original", "--save-every", 2, "--keep", 9)
+
+
+def replay(run, step, out, *more):
+    return binade("replay", run, "--step", step, "--out", out, *more)
+
+
+@pytest.mark.parametrize("step", [1, 4, 5])
+def test_a_step_has_the_bits_that_it_had(run, tmp_path, step):
+    """From the start, or from a checkpoint, with statistics that the run had not."""
+    out = tmp_path / "again"
+    process = replay(run, step, out, "--stats", "weight,gradient:norm")
+    assert process.returncode == 0, process.stderr
+    last = f"step {step} has the bits that it had in {run}"
+    assert process.stdout.splitlines()[-1] == last
+    begin = (step - 1) // 2 * 2
+    steps = [line["step"] for line in read_statistics(out)]
+    assert sorted(set(steps)) == list(range(begin + 1, step + 1))
+    if step % 2 == 0:
+        name = f"checkpoints/step-{step:06d}/state.safetensors"
+        old, new = (safetensors.load(r / name) for r in (run, out))
+        assert {k: v.tobytes() for k, v in old.items()} == {
+            k: v.tobytes() for k, v in new.items()
+        }
+
+
+def test_a_step_that_differs_is_an_error(run, tmp_path):
+    """Where somebody changed what is on record of it."""
+    out, lines = tmp_path / "again", (run / "metrics.jsonl").read_text().splitlines()
+    kept = "\n".join(lines) + "\n"
+    changed = json.loads(lines[2]) | {"loss": 1.5}
+    lines[2] = json.dumps(changed)
+    (run / "metrics.jsonl").write_text("\n".join(lines) + "\n")
+    try:
+        process = replay(run, 3, out)
+    finally:
+        (run / "metrics.jsonl").write_text(kept)
+    assert process.returncode == 3
+    assert "step 3 is not what it was: metrics were" in process.stderr
+
+
+def test_errors(run, tmp_path):
+    process = replay(run, 7, tmp_path / "again")
+    assert process.returncode == 3
+    assert "has done steps 1 to 6, not 7" in process.stderr
+    assert not (tmp_path / "again").exists()
+    process = replay(run, 3, tmp_path)
+    assert process.returncode == 3 and "is there; --out names" in process.stderr
+    process = replay(tmp_path, 3, tmp_path / "again")
+    assert process.returncode == 3 and "no run: expected run.json" in process.stderr

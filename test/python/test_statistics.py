@@ -1,0 +1,99 @@
+"""Statistics that a step computes beside: what numpy counts, on every backend."""
+
+import subprocess
+
+import ml_dtypes
+import numpy as np
+import pytest
+from reference import BF16, BUILD, F16, evaluate, type_of
+
+F32, F64 = np.float32, np.float64
+FORMATS = {
+    "f16": F16, "bf16": BF16, "f32": F32,
+    "f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E5M2": ml_dtypes.float8_e5m2,
+}  # fmt: skip
+SHARES = [f"{s}({f})" for s in ["underflow", "overflow", "saturated"] for f in FORMATS]
+NUMBERS = ["norm", "min", "max", "absmax", "absmean", "mean", "std", "zeros", "nonfinite"]
+EXACT = ["min", "max", "absmax", "zeros", "nonfinite", *SHARES]
+
+
+def watch(module, *requests):
+    """The module with the statistics of `requests`."""
+    text = subprocess.run(
+        [BUILD / "bin" / "binade-opt", "-", f"--binade-watch-values=requests={';'.join(requests)}"],
+        input=module, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    return text
+
+
+def write_step(x):
+    """A step that negates x, a state, in a kernel of its own."""
+    kind = type_of(x)
+    attributes = '{binade.role = #binade.role<state>, binade.name = "m"}'
+    return f"""
+func.func @step(%x: {kind} {attributes}) -> ({kind} {attributes}) {{
+  %y = binade.neg %x : ({kind}) -> {kind} loc("node")
+  return %y : {kind}
+}}"""
+
+
+def becomes(x, dtype):
+    with np.errstate(over="ignore", invalid="ignore"):
+        return x.astype(dtype).astype(F64)
+
+
+def recount(x):
+    """By numpy, in f64."""
+    x = np.asarray(x).astype(F64)
+    with np.errstate(all="ignore"):
+        counts = {
+            "norm": np.sqrt(np.sum(x * x)),
+            "min": np.min(x), "max": np.max(x), "absmax": np.max(np.abs(x)),
+            "absmean": np.mean(np.abs(x)), "mean": np.mean(x),
+            "std": np.std(x, ddof=1) if x.size > 1 else np.nan,
+            "zeros": np.mean(x == 0), "nonfinite": np.mean(~np.isfinite(x)),
+        }  # fmt: skip
+        for name, dtype in FORMATS.items():
+            y = becomes(x.astype(F32), dtype)
+            largest = float(ml_dtypes.finfo(dtype).max)
+            vanished = np.sum((y == 0) & (x != 0))
+            counts[f"underflow({name})"] = vanished / np.sum(x != 0)
+            beyond = ~np.isnan(x) & ~np.isfinite(y)
+            counts[f"overflow({name})"] = np.mean(beyond)
+            counts[f"saturated({name})"] = np.mean(np.abs(x) >= largest)
+    return counts
+
+
+def samples():
+    random = np.random.default_rng(3)
+    wide = random.standard_normal((123, 457)) * np.exp2(
+        random.integers(-30, 20, (123, 457))
+    )
+    some = np.where(random.random((64, 33)) < 0.3, 0, random.standard_normal((64, 33)))
+    yield "wide", wide.astype(F32)
+    yield "sparse f16", some.astype(F16)
+    yield "far from 0", (some + 1e3).astype(F32)
+    yield "small bf16", (some * 1e-38).astype(BF16)
+    yield "infinite", np.where(some > 2, np.inf, some).astype(F32)
+    yield "nan", np.where(some > 2, np.nan, some).astype(F32)
+    edges = [448, 464, 480, 57344, 61440, 65504, 65519.9, 65520, 3.39e38, 2**-25, 2**-10]
+    edges += [2**-17, 1e-45, 9.2e-41, 4.5e-41]
+    yield "edges", np.array(edges + [np.nextafter(F32(e), F32(np.inf)) for e in edges], F32)
+    yield "one number", np.array(-3e-5, F32)
+    yield "zeros", np.zeros((2, 3), F32)
+
+
+@pytest.mark.parametrize("kind", ["state/m", "output/node"])
+@pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
+@pytest.mark.parametrize("x", [pytest.param(x, id=name) for name, x in samples()])
+def test_statistics_are_a_recount(x, backend, kind):
+    names = NUMBERS + SHARES
+    module = watch(write_step(x), f"{kind}:{','.join(names)}")
+    outputs = evaluate(module, {"m": x}, "--function", "step", "--backend", backend)
+    expected = recount(-x if kind == "output/node" else x)
+    for name in names:
+        found = outputs[f"{kind}/{name}"]
+        if name in EXACT:
+            np.testing.assert_array_equal(found, F64(expected[name]), err_msg=name)
+        else:
+            np.testing.assert_allclose(found, expected[name], rtol=1e-9, err_msg=name)

@@ -1,0 +1,188 @@
+"""Statistics of a run: in stats.jsonl and for TensorBoard, of the steps that were asked
+for, and without a trace in what is trained."""
+
+import json
+
+import numpy as np
+import pytest
+from reference import BF16, ONE_WEIGHT, binade, safetensors, write_model
+
+from binade.errors import RejectedError
+from binade.run import read_statistics
+
+pytest.importorskip("onnx")
+
+F32 = np.float32
+WEIGHT = np.linspace(-1, 1, 16, dtype=F32).reshape(4, 4)
+STEPS = 6
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("statistics")
+    write_model(folder, ONE_WEIGHT, ["weight"], WEIGHT)
+    x = np.random.default_rng(5).standard_normal((2 * STEPS, 4)).astype(F32)
+    safetensors.save(folder / "data.safetensors", {"x": x})
+    return folder
+
+
+def train(folder, out, *more, steps=STEPS, resume=False, policy="fp32", lr=0.1):
+    process = binade(
+        "train", folder / "model.onnx", "--data", folder / "data.safetensors",
+        "--order", "sequential", "--optimizer", "sgd", "--lr", lr, "--steps", steps,
+        "--policy", policy, "--resume" if resume else "--out", out, *more,
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    return out
+
+
+def values(run, kind, layer, statistic):
+    """By step."""
+    return {
+        line["step"]: line[statistic]
+        for line in read_statistics(run)
+        if (line["kind"], line["layer"]) == (kind, layer) and statistic in line
+    }
+
+
+ALL = ["--stats", "*:norm,absmax,mean,exponents"]
+
+
+@pytest.fixture(scope="module")
+def run(folder):
+    more = ["--stats", "weight/w*:lost,update_ratio@every=2", "--save-grads", STEPS]
+    return train(folder, folder / "run", *ALL, *more, "--save-every", 1, "--keep", 9)
+
+
+def weights(run):
+    """Before each step."""
+    states = sorted((run / "checkpoints").glob("step-*/state.safetensors"))
+    found = [safetensors.load(path) for path in states]
+    return [WEIGHT, *(state["weight"] for state in found)]
+
+
+def test_statistics_are_those_of_the_tensors(run):
+    before = weights(run)
+    assert len(before) == STEPS + 1
+    norms = values(run, "weight", "weight", "norm")
+    assert list(norms) == list(range(1, STEPS + 1))
+    for step, norm in norms.items():
+        exact = before[step - 1].astype(np.float64)
+        np.testing.assert_allclose(norm, np.linalg.norm(exact), rtol=1e-12)
+    largest = values(run, "gradient", "weight", "absmax")
+    for step in norms:
+        path = run / f"grads-{step:06d}.safetensors"
+        gradient = safetensors.load(path)["weight"]
+        assert largest[step] == np.max(np.abs(gradient))
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    losses = {m["step"]: m["loss"] for m in map(json.loads, lines)}
+    assert values(run, "loss", "loss", "mean") == pytest.approx(losses, rel=1e-7)
+
+
+def test_layers_are_the_models_nodes(run):
+    layers = {(line["kind"], line["layer"]) for line in read_statistics(run)}
+    outputs = {"hidden", "square", "mean"}
+    assert {layer for kind, layer in layers if kind == "output"} == outputs
+    assert {layer for kind, layer in layers if kind == "input"} == {"hidden"}
+    assert ("saved", "hidden") in layers
+
+
+def test_updates_in_some_steps(run):
+    before = weights(run)
+    ratios = values(run, "weight", "weight", "update_ratio")
+    assert list(ratios) == [2, 4, 6]
+    for step, ratio in ratios.items():
+        old, new = (w.astype(np.float64) for w in before[step - 1 : step + 1])
+        expected = np.linalg.norm(new - old) / np.linalg.norm(old)
+        np.testing.assert_allclose(ratio, expected, rtol=1e-6)
+    assert set(values(run, "weight", "weight", "lost").values()) == {0.0}
+
+
+def test_who_looks_changes_nothing(folder, run):
+    plain = train(folder, folder / "plain")
+    assert not (plain / "stats.jsonl").exists()
+    assert read_statistics(plain) == []
+    states = [safetensors.load(r / "final.safetensors") for r in (plain, run)]
+    assert states[0]["weight"].tobytes() == states[1]["weight"].tobytes()
+
+
+def test_lost_updates_are_counted(folder, tmp_path):
+    """Of a weight that is kept in bf16 alone, by a step too short for most elements."""
+    policy = tmp_path / "narrow.yaml"
+    policy.write_text(
+        "name: narrow\nextends: bf16-amp\nrules:\n"
+        "- {match: {op: optimizer_update}, parameter: bf16, master: none}\n"
+        "statistics:\n- 'weight:lost'\n"
+    )
+    run = train(folder, tmp_path / "run", "--save-every", 1, "--keep", 9,
+                policy=policy, lr=3e-3)  # fmt: skip
+    before = [w.astype(BF16) for w in weights(run)]
+    lost = values(run, "weight", "weight", "lost")
+    assert len(lost) == STEPS and max(lost.values()) > 0.1
+    for step, share in lost.items():
+        assert share == np.mean(before[step - 1] == before[step])
+
+
+def test_noise_of_a_cast(folder, tmp_path):
+    run = train(folder, tmp_path / "run", "--stats", "weight:sqnr", policy="bf16-amp")
+    exact = WEIGHT.astype(np.float64)
+    error = exact - WEIGHT.astype(BF16).astype(np.float64)
+    expected = 10 * np.log10(np.sum(exact**2) / np.sum(error**2))
+    assert values(run, "weight", "weight", "sqnr")[1] == pytest.approx(expected)
+
+
+def test_tensorboard_reads_them(run):
+    accumulators = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_accumulator"
+    )
+    events = accumulators.EventAccumulator(str(run))
+    events.Reload()
+    scalars = {e.step: e.value for e in events.Scalars("weight/weight/norm")}
+    expected = values(run, "weight", "weight", "norm")
+    assert scalars == {step: F32(value) for step, value in expected.items()}
+    counts = values(run, "weight", "weight", "exponents")
+    for event in events.Histograms("weight/weight/exponents"):
+        histogram = event.histogram_value
+        pairs = zip(histogram.bucket_limit, histogram.bucket)
+        found = {str(int(limit) - 1): int(n) for limit, n in pairs if n}
+        assert found == counts[event.step]
+        exponents = np.floor(np.log2(np.abs(weights(run)[event.step - 1])))
+        keys, numbers = np.unique(exponents, return_counts=True)
+        assert found == {str(int(k)): n for k, n in zip(keys, numbers)}
+
+
+def test_a_torn_line_is_survived(folder, tmp_path):
+    run = train(folder, tmp_path / "run", *ALL, "--save-every", 2, steps=4)
+    path = run / "stats.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-20])
+    assert read_statistics(run) == [json.loads(x) for x in whole.splitlines()[:-1]]
+    train(folder, run, *ALL, resume=True)
+    steps = [line["step"] for line in read_statistics(run)]
+    assert steps == sorted(steps) and set(steps) >= {1, 2, 3, 5, 6}
+    assert path.read_bytes().startswith(whole[:-20].rpartition(b"\n")[0])
+
+
+def test_damage_is_reported(tmp_path):
+    (tmp_path / "stats.jsonl").write_text('{"step": 1, "kind": "weight"}\n')
+    with pytest.raises(RejectedError, match="stats.jsonl:1: no 'layer'"):
+        read_statistics(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("weight", "expected kinds of values, ':' and statistics"),
+        ("wieght:norm", "no kind of values is called 'wieght'; did you mean 'weight'?"),
+        ("weight:nrom", "no statistic is called 'nrom'; did you mean 'norm'?"),
+        ("weight:norm(f16)", "'norm' is of no format"),
+        ("weight:underflow(f17)", "expected a format such as f16"),
+        ("weight:norm@every=0", "expected @every=N with N of at least 1"),
+        ("weight:norm@evry=2", "expected @every=N with N of at least 1"),
+        ("weight/[:norm", "is no glob"),
+    ],
+)
+def test_bad_requests(folder, text, message):
+    process = binade("compile", folder / "model.onnx", "--stats", text, "-o", "x.bnd")
+    assert process.returncode == 2
+    assert f"--stats '{text}': error: " in process.stderr and message in process.stderr
