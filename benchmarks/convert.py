@@ -1,7 +1,13 @@
 """What converters to f16 make of exported training graphs: whether the result is valid, runs
 and is finite, how far it is from f32, and what it takes to make it.
 
-Each conversion is a process of its own. Peers that are not installed are left out by name.
+    convert.py                          the stored models
+    convert.py --made FOLDER            and those that their scripts make, in FOLDER
+    convert.py --big gpt2-124m --made FOLDER
+                                        one loss whose weights are made, repeated
+
+Each conversion is a process of its own. Peers (python/requirements-peers.txt) that are not
+installed are left out by name.
 """
 
 from __future__ import annotations
@@ -18,15 +24,15 @@ import time
 
 import numpy as np
 import onnx
+from exported_models import (
+    KINDS, MODELS, ROOT, add_weights, list_graphs, list_stored, make_models,
+)  # fmt: skip
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
 BUILD = pathlib.Path(os.environ.get("BINADE_BUILD", ROOT / "build" / "release"))
-MODELS = pathlib.Path(
-    os.environ.get("BINADE_MODELS", ROOT.parent / "shared" / "models")
-)
 sys.path.insert(0, str(ROOT / "python"))
-KINDS = ["model", "loss", "grads", "train_step.adamw"]
-TIMEOUT = 240
+TIMEOUT = 1200
+# Its masks are drawn anew in each run: it works, but has no error.
+RANDOM = "dropout"
 
 # --- Converters ---------------------------------------------------------------
 
@@ -144,6 +150,35 @@ def run(path: pathlib.Path, feeds: dict) -> dict:
     return dict(zip(names, session.run(None, feeds)))
 
 
+def run_in_binade(path: pathlib.Path, feeds: dict) -> dict:
+    from binade import safetensors
+
+    module = path.with_suffix(".mlir")
+    given, out = path.with_name("in.safetensors"), path.with_name("out.safetensors")
+    safetensors.save(given, feeds)
+    for command in (
+        ["binade-translate", "--import-onnx", path, "-o", module],
+        ["binade-eval", module, "--backend", "cpu", "--inputs", given, "--out", out],
+    ):
+        tool, *arguments = map(str, command)
+        done = subprocess.run(
+            [BUILD / "bin" / tool, *arguments], capture_output=True, text=True
+        )
+        if done.returncode:
+            raise RuntimeError(done.stderr)
+    return safetensors.load(out)
+
+
+def run_converted(path: pathlib.Path, feeds: dict) -> dict:
+    """By onnxruntime, or by Binade where that has no kernel for a type."""
+    try:
+        return run(path, feeds)
+    except Exception as error:
+        if "NOT_IMPLEMENTED" not in str(error):
+            raise
+        return run_in_binade(path, feeds)
+
+
 def judge(target: pathlib.Path, feeds: dict, exact: dict, result: dict) -> None:
     """Adds whether the file is valid, and how far its outputs are from f32."""
     try:
@@ -153,7 +188,7 @@ def judge(target: pathlib.Path, feeds: dict, exact: dict, result: dict) -> None:
         result["valid"] = False
         result["failed"] = "checking: " + " ".join(str(error).split())
     try:
-        outputs = run(target, feeds)
+        outputs = run_converted(target, feeds)
     except Exception as error:  # noqa: BLE001 - whatever onnxruntime raises.
         result["failed"] = "running: " + " ".join(str(error).split())
         return
@@ -168,25 +203,16 @@ def judge(target: pathlib.Path, feeds: dict, exact: dict, result: dict) -> None:
     result["error"] = float(np.sqrt(difference / total))
 
 
-def list_graphs(folders: list[str]) -> list[pathlib.Path]:
-    return [
-        path
-        for folder in folders
-        for kind in KINDS
-        if (path := MODELS / folder / f"{kind}.onnx").exists()
-    ]
-
-
-def list_folders() -> list[str]:
-    return sorted(path.parent.name for path in MODELS.glob("*/weights.safetensors"))
-
-
 # --- Tables -------------------------------------------------------------------
 
 
 def print_table(results: dict[str, dict[str, dict]]) -> None:
-    print("| converter | " + " | ".join(KINDS) + " | valid | error, median | worst |")
-    print("|---" * (len(KINDS) + 4) + "|")
+    """Of `results` by converter and graph."""
+    print(
+        f"| converter | {' | '.join(KINDS)} | valid | error, median | worst "
+        "| nearest to f32 | seconds | most MiB |"
+    )
+    print("|---" * (len(KINDS) + 7) + "|")
     for tool, graphs in results.items():
         cells = []
         for kind in KINDS:
@@ -195,81 +221,131 @@ def print_table(results: dict[str, dict[str, dict]]) -> None:
             cells.append(f"{works}/{len(of_kind)}")
         valid = sum(r.get("valid", False) for r in graphs.values())
         cells.append(f"{valid}/{len(graphs)}")
-        errors = [r["error"] for r in graphs.values() if "error" in r]
+        errors = get_errors(graphs)
         cells += (
-            [f"{np.median(errors):.1e}", f"{max(errors):.1e}"] if errors else ["", ""]
+            [f"{np.median(list(errors.values())):.1e}", f"{max(errors.values()):.1e}"]
+            if errors
+            else ["", ""]
         )
+        nearest = sum(
+            all(get_errors(r).get(name, np.inf) >= error for r in results.values())
+            for name, error in errors.items()
+        )
+        seconds = np.median([r["seconds"] for r in graphs.values()])
+        most = max(r["mib"] for r in graphs.values())
+        cells += [str(nearest), f"{seconds:.2f}", f"{most:.0f}"]
         print(f"| {tool} | " + " | ".join(cells) + " |")
+
+
+def get_errors(graphs: dict[str, dict]) -> dict[str, float]:
+    return {
+        name: result["error"]
+        for name, result in graphs.items()
+        if "error" in result and RANDOM not in name
+    }
+
+
+def print_nearer(results: dict[str, dict[str, dict]]) -> None:
+    """Graphs that a peer brings nearer to f32 than Binade."""
+    for name, error in get_errors(results["binade"]).items():
+        for tool, graphs in results.items():
+            if (other := get_errors(graphs).get(name, np.inf)) < error:
+                print(f"{name}: binade {error:.2e}, {tool} {other:.2e}")
 
 
 def print_costs(results: dict[str, list[dict]], graph: str) -> None:
     print(f"\n| {graph} | seconds, median | least to most | peak MiB | error |")
     print("|---|---|---|---|---|")
     for tool, runs in results.items():
-        if failed := next((r["failed"] for r in runs if "failed" in r), None):
-            print(f"| {tool} | {failed[:120]} | | | |")
-            continue
+        failed = next((r["failed"] for r in runs if "failed" in r), None)
         seconds = [r["seconds"] for r in runs]
+        error = f"{runs[0]['error']:.1e}" if "error" in runs[0] else failed or ""
         print(
             f"| {tool} | {np.median(seconds):.2f} | {min(seconds):.2f} to "
-            f"{max(seconds):.2f} | {max(r['mib'] for r in runs):.0f} | "
-            f"{runs[0].get('error', float('nan')):.1e} |"
+            f"{max(seconds):.2f} | {max(r['mib'] for r in runs):.0f} | {error[:120]} |"
         )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folders", nargs="*", help="of the models; those with weights")
-    parser.add_argument("--big", type=pathlib.Path, help="a graph to repeat")
-    parser.add_argument("--repeat", type=int, default=5)
-    parser.add_argument("--json", type=pathlib.Path, help="where all numbers go")
-    parser.add_argument("--tools", nargs="+", choices=list(PEERS), help="peers; all")
-    parser.add_argument("--work", nargs=3, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.work:
-        return work(*arguments.work)
+# --- Runs -----------------------------------------------------------------------
+
+
+def report(*what: object) -> None:
+    print(*what, file=sys.stderr, flush=True)
+
+
+def compare_on(graphs: list[pathlib.Path], tools: list[str], folder: str) -> dict:
+    target = pathlib.Path(folder) / "converted.onnx"
+    results = {tool: {} for tool in tools}
+    for source in graphs:
+        name = f"{source.parent.name}/{source.stem}"
+        feeds = read_feeds(source)
+        exact = run(source, feeds)
+        for tool in tools:
+            target.unlink(missing_ok=True)
+            results[tool][name] = result = time_conversion(tool, source, target)
+            if "failed" not in result:
+                judge(target, feeds, exact, result)
+            report(tool, name, json.dumps(result)[:300])
+    return results
+
+
+def repeat_on(
+    source: pathlib.Path, tools: list[str], folder: str, repeat: int, runs: bool
+) -> dict:
+    target = pathlib.Path(folder) / "converted.onnx"
+    feeds = read_feeds(source) if runs else {}
+    exact = run(source, feeds) if runs else {}
+    results = {}
+    for tool in tools:
+        results[tool] = [time_conversion(tool, source, target) for _ in range(repeat)]
+        if runs and "failed" not in results[tool][0]:
+            judge(target, feeds, exact, results[tool][0])
+        report(tool, json.dumps(results[tool])[:500])
+    return results
+
+
+def choose_tools(wanted: list[str] | None) -> list[str]:
     tools = ["binade"]
     for tool, (_, module) in PEERS.items():
-        if arguments.tools and tool not in arguments.tools:
+        if wanted is not None and tool not in wanted:
             continue
         if is_installed(module):
             tools.append(tool)
         else:
-            print(f"{tool} is not installed and left out", file=sys.stderr)
-    results = {tool: {} for tool in tools}
+            report(tool, "is not installed and left out")
+    return tools
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folders", nargs="*", help="of the stored models; all")
+    parser.add_argument("--made", type=pathlib.Path, help="where made models go")
+    parser.add_argument("--big", help="a stored model without weights")
+    parser.add_argument("--repeat", type=int, default=5, help="of --big")
+    parser.add_argument("--skip-runs", action="store_true", help="only convert --big")
+    parser.add_argument("--json", type=pathlib.Path, help="where all numbers go")
+    parser.add_argument("--tools", nargs="*", choices=list(PEERS), help="peers; all")
+    parser.add_argument("--work", nargs=3, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.work:
+        return work(*arguments.work)
+    tools = choose_tools(arguments.tools)
     with tempfile.TemporaryDirectory() as folder:
-        target = pathlib.Path(folder) / "converted.onnx"
-        if not arguments.big:
-            for source in list_graphs(arguments.folders or list_folders()):
-                name = f"{source.parent.name}/{source.stem}"
-                feeds = read_feeds(source)
-                exact = run(source, feeds)
-                for tool in tools:
-                    target.unlink(missing_ok=True)
-                    results[tool][name] = result = time_conversion(tool, source, target)
-                    if "failed" not in result:
-                        judge(target, feeds, exact, result)
-                    print(
-                        tool,
-                        name,
-                        json.dumps(result)[:300],
-                        file=sys.stderr,
-                        flush=True,
-                    )
-            print_table(results)
+        made = arguments.made or pathlib.Path(folder)
+        if arguments.big:
+            source = add_weights(MODELS / arguments.big, made) / "loss.onnx"
+            results = repeat_on(
+                source, tools, folder, arguments.repeat, not arguments.skip_runs
+            )
+            print_costs(results, f"{arguments.big}/{source.name}")
         else:
-            feeds = read_feeds(arguments.big)
-            exact = run(arguments.big, feeds)
-            for tool in tools:
-                runs = [
-                    time_conversion(tool, arguments.big, target)
-                    for _ in range(arguments.repeat)
-                ]
-                if "failed" not in runs[0]:
-                    judge(target, feeds, exact, runs[0])
-                results[tool] = runs
-                print(tool, json.dumps(runs)[:500], file=sys.stderr, flush=True)
-            print_costs(results, arguments.big.name)
+            folders = [MODELS / name for name in arguments.folders] or list_stored()
+            folders += make_models(made) if arguments.made else []
+            results = compare_on(list_graphs(folders), tools, folder)
+            print_table(results)
+            print_nearer(results)
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1) + "\n")
 

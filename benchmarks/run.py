@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures Binade against PyTorch on this machine, in one process, in pairs.
 
-    .venv/bin/python benchmarks/run.py [char-gpt] [cut] [fp8] [quantize] [adamw] [states] [compile] [--pairs N]
+    .venv/bin/python benchmarks/run.py [char-gpt] [cut] [fp8] [quantize] [adamw] [states] [optimizers] [compile] [--pairs N]
 
 char-gpt  the whole training step of examples/char-gpt against torch.compile, in f32
           and in bf16 autocast, and the share of contractions
@@ -12,6 +12,7 @@ adamw     the update of GPT-2's 148 tensors (124 million parameters) against
           torch.optim.AdamW(fused=True)
 states    the same update with quantized states, against torchao and bitsandbytes
           (utils/setup.sh --with torch --with peers)
+optimizers  binade.torch.AdamW in a loop against torch.optim.AdamW, and the cost of a call
 compile   import and compilation of a model, by phase (give it by --model)
 
 Without names all are measured. Needs `utils/setup.sh --with torch`. What is reported
@@ -36,7 +37,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "what", nargs="*", help="char-gpt, cut, fp8, quantize, adamw, states, compile"
+        "what",
+        nargs="*",
+        help="char-gpt, cut, fp8, quantize, adamw, states, optimizers, compile",
     )
     parser.add_argument("--pairs", type=int, default=15)
     parser.add_argument("--model", type=pathlib.Path, help="ONNX file for 'compile'")
@@ -49,6 +52,7 @@ def main() -> None:
     import compilation
     import cut
     import fp8
+    import optimizers
     import quantize
     import states
 
@@ -59,6 +63,7 @@ def main() -> None:
         "quantize": quantize.measure,
         "adamw": adamw.measure,
         "states": states.measure,
+        "optimizers": optimizers.measure,
         "compile": compilation.measure,
     }
     unknown = [name for name in arguments.what if name not in benchmarks]

@@ -7,9 +7,9 @@ import re
 import subprocess
 import sys
 
-from runtime import BUILD, ROOT
+from runtime import BUILD
 
-sys.path.append(str(ROOT / "python"))
+sys.path.insert(0, str(BUILD / "python"))
 
 from binade.updates import GIVEN, KEPT, port, write_update  # noqa: E402, F401
 

@@ -3,6 +3,8 @@
 # Python, nothing of LLVM.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# shellcheck source=utils/libraries.sh
+source "$root/utils/libraries.sh"
 build=${BINADE_BUILD:-$root/build/release}
 
 usage() {
@@ -28,9 +30,6 @@ END
 
 fail() { printf 'build_runtime: error: %s\n' "$1" >&2; exit "${2:-1}"; }
 
-# Systems have these, or cannot do without their own.
-system='^(ld-linux-x86-64|libc|libm|libdl|libpthread|librt|libstdc\+\+|libgcc_s)\.so'
-
 out= libraries=()
 while (($#)); do
   case $1 in
@@ -52,13 +51,6 @@ for program in cmake ninja readelf ldd; do
   command -v "$program" >/dev/null || fail "$program is not installed: utils/setup.sh"
 done
 
-needed_by() { readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'; }
-
-# Where the loader of this machine has the library $1.
-find_library() {
-  ldconfig -p 2>/dev/null | sed -n "s|^\s*$1 (libc6,x86-64.*=> ||p" | head -n 1
-}
-
 # The newest version of symbols $1_* that the files $2... ask for.
 newest() {
   readelf -W --version-info "${@:2}" 2>/dev/null |
@@ -77,14 +69,7 @@ libraries+=(libgomp.so.1)
 for file in "$made"/bin/* "$made"/lib/*.so.?; do
   mapfile -t -O "${#libraries[@]}" libraries < <(needed_by "$file")
 done
-for ((i = 0; i < ${#libraries[@]}; ++i)); do
-  name=${libraries[i]}
-  [[ $name =~ $system || -e $made/lib/$name ]] && continue
-  from=$(PATH=$PATH:/sbin:/usr/sbin find_library "$name")
-  [[ -n $from ]] || fail "this machine has no $name, which binade-run needs"
-  cp -L "$from" "$made/lib/$name"
-  mapfile -t -O "${#libraries[@]}" libraries < <(needed_by "$made/lib/$name")
-done
+copy_libraries "$made/lib" "${libraries[@]}"
 
 mapfile -t files < <(find "$made" -type f \( -name '*.so*' -o -path '*/bin/*' \))
 for file in "${files[@]}"; do

@@ -94,9 +94,13 @@ TABLE = {
     # log2(3/2 + d) = log2(3/2) + d q(d), of ranges that expand
     "log2-ranges": (lambda d: mpmath.log1p(d / 1.5) / d * LOG2E, -0.5, 0.5, 7,
                     lambda d: d, np.float32),
+    "log2-elements": (lambda d: mpmath.log1p(d / 1.5) / d * LOG2E, -0.5, 0.5, 6,
+                      lambda d: d, np.float32),
     # exp2(r) = 1 + r q(r), of the same
     "exp2-ranges": (lambda r: mpmath.expm1(r * LN2) / r, -0.50001, 0.50001, 4,
                     lambda r: r / 2**r, np.float32),
+    "exp2-elements": (lambda r: mpmath.expm1(r * LN2) / r, -0.50001, 0.50001, 3,
+                      lambda r: r / 2**r, np.float32),
     # tanh(x) = x + x z q(z)
     "tanh": (lambda z: (even(mpmath.tanh)(z) - 1) / z, 1e-9, 0.390625, 4,
              lambda z: z / even(mpmath.tanh)(z), np.float32),

@@ -20,7 +20,7 @@ packages=(
 
 usage() {
   cat <<END
-usage: utils/setup.sh [--with torch] [--with peers] [--dry-run] [--help]
+usage: utils/setup.sh [--with torch] [--with peers] [--with wheel] [--dry-run] [--help]
 
 Installs on Debian 12, each only where it is missing:
   by apt   ${packages[*]}
@@ -32,6 +32,7 @@ and says what it does. Needs root or sudo only when an apt package is missing.
                  and the tests that compare with PyTorch
   --with peers   also python/requirements-peers.txt: optimizers that one of the
                  benchmarks compares with
+  --with wheel   also python/requirements-wheel.txt: what utils/build_wheel.sh needs
   --dry-run      only say what is missing; exit 1 if anything is
 END
 }
@@ -44,9 +45,9 @@ dry_run=0
 while (($#)); do
   case $1 in
   --with)
-    [[ ${2:-} == torch || ${2:-} == peers ]] || {
+    [[ ${2:-} =~ ^(torch|peers|wheel)$ ]] || {
       usage >&2
-      fail "--with takes 'torch' or 'peers', got '${2:-}'"
+      fail "--with takes 'torch', 'peers' or 'wheel', got '${2:-}'"
     }
     requirements+=("requirements-$2")
     shift

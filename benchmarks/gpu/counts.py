@@ -207,12 +207,14 @@ def make_zeros(count: int) -> np.ndarray:
 def fill(
     memory: np.ndarray, dtype: str, limits: dict | None, random: np.random.Generator
 ) -> None:
-    """What a block reads are small numbers, and indices that are as likely as others."""
+    """What a block reads are small numbers, of which states and factors of a sound step
+    are none below 0, and indices that are as likely as others."""
     if dtype not in DTYPES:
         return
-    few = memory[: len(memory) // 8 * 8].view(DTYPES[dtype])[: 1 << 16]
+    width = np.dtype(DTYPES[dtype]).itemsize
+    few = memory[: len(memory) // width * width].view(DTYPES[dtype])[: 1 << 16]
     if dtype.startswith("F"):
-        few[:] = 1e-3 * random.standard_normal(few.shape)
+        few[:] = 1e-3 * np.abs(random.standard_normal(few.shape))
     elif limits:
         few[:] = random.integers(limits.get("low", 0), limits["high"], few.shape)
 

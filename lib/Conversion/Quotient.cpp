@@ -26,10 +26,30 @@ FloatLanes mlir::binade::divideBy(FloatLanes x, ArrayRef<FloatLanes> divisor) {
   return fma(excess, inverse, quotient);
 }
 
+/// Whether a number is from `least` to just below `beyond`, patterns of f32.
+static BoolLanes isWithin(FloatLanes number, uint64_t least, uint64_t beyond) {
+  IntLanes above = number.bits() - least;
+  return above.compare(arith::CmpIPredicate::ult,
+                       above.constant(beyond - least));
+}
+
 BoolLanes mlir::binade::isDivisor(FloatLanes number) {
-  constexpr uint64_t kLeastNormal = 0x00800000, kNormals = 0x7f000000;
-  IntLanes above = number.bits() - kLeastNormal;
-  return above.compare(arith::CmpIPredicate::ult, above.constant(kNormals));
+  constexpr uint64_t kLeastNormal = 0x00800000, kInfinity = 0x7f800000;
+  return isWithin(number, kLeastNormal, kInfinity);
+}
+
+BoolLanes mlir::binade::isDivisorOfRoots(FloatLanes number) {
+  // Quotients are from 2^-99 to 2^124, and what they lack 2^-24 of that.
+  constexpr uint64_t kLeast = (127 - 60) << 23, kBeyond = (127 + 24) << 23;
+  return isWithin(number, kLeast, kBeyond);
+}
+
+/// The reciprocal is negative for the same reason.
+FloatLanes mlir::binade::divideRoot(FloatLanes x, FloatLanes divisor,
+                                    FloatLanes opposite) {
+  FloatLanes quotient = -x * opposite;
+  FloatLanes excess = fma(divisor, quotient, -x);
+  return fma(excess, opposite, quotient);
 }
 
 static SmallVector<Value> getLanes(ImplicitLocOpBuilder &b, Value x) {
@@ -42,21 +62,29 @@ static SmallVector<Value> getLanes(ImplicitLocOpBuilder &b, Value x) {
   return lanes;
 }
 
-/// 0 times a number that is not finite is NaN.
-static BoolLanes isFinite(ImplicitLocOpBuilder &b, Value x) {
+BoolLanes mlir::binade::isFinite(FloatLanes quotient) {
+  ImplicitLocOpBuilder &b = *quotient.builder;
+  // 0 times a number that is not finite is NaN.
   Value zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0.0f)),
         sum = zero;
-  for (Value lane : getLanes(b, x))
+  for (Value lane : getLanes(b, quotient.value))
     sum = math::FmaOp::create(b, lane, zero, sum);
   return FloatLanes(b, sum) == 0.0;
 }
 
+BoolLanes mlir::binade::isFiniteRoot(FloatLanes quotient) {
+  ImplicitLocOpBuilder &b = *quotient.builder;
+  SmallVector<Value> lanes = getLanes(b, quotient.value);
+  FloatLanes sum(b, lanes.front());
+  for (Value lane : ArrayRef(lanes).drop_front())
+    sum = sum + FloatLanes(b, lane);
+  return sum < INFINITY;
+}
+
 FloatLanes mlir::binade::divideElsewhere(FloatLanes x, FloatLanes divisor,
-                                         FloatLanes quotient,
-                                         BoolLanes isDivisor) {
+                                         FloatLanes quotient, BoolLanes holds) {
   ImplicitLocOpBuilder &b = *x.builder;
   Type type = x.value.getType();
-  BoolLanes holds = isDivisor & isFinite(b, quotient.value);
   auto branch =
       scf::IfOp::create(b, type, holds.value, /*withElseRegion=*/true);
   OpBuilder::InsertionGuard guard(b);

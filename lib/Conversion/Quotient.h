@@ -28,11 +28,23 @@ FloatLanes divideBy(FloatLanes x, ArrayRef<FloatLanes> divisor);
 /// Whether `prepareDivisor` takes a number, which is no vector.
 BoolLanes isDivisor(FloatLanes number);
 
-/// x / divisor for all numbers. `quotient` is what `divideBy` says, and
-/// `isDivisor` whether that may be relied on; only where not, or where it is
-/// not finite, there is a division.
+/// Whether `divideRoot` takes a divisor, which is no vector.
+BoolLanes isDivisorOfRoots(FloatLanes number);
+
+/// x / divisor for a square root x, which is 0, from 2^-75 to 2^64 or not
+/// finite, with `opposite` -1 / divisor: exact in all bits of an f32, as no
+/// step is subnormal. Of what is not finite it is not finite either.
+FloatLanes divideRoot(FloatLanes x, FloatLanes divisor, FloatLanes opposite);
+
+/// Whether all lanes of a quotient are finite; of roots, which are not
+/// negative, and whose sum may be infinite sooner.
+BoolLanes isFinite(FloatLanes quotient);
+BoolLanes isFiniteRoot(FloatLanes quotient);
+
+/// x / divisor for all numbers: `quotient` where it `holds`, a division
+/// elsewhere.
 FloatLanes divideElsewhere(FloatLanes x, FloatLanes divisor,
-                           FloatLanes quotient, BoolLanes isDivisor);
+                           FloatLanes quotient, BoolLanes holds);
 
 } // namespace mlir::binade
 

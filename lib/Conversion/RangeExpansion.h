@@ -17,7 +17,7 @@ namespace mlir::binade {
 /// What `expandRange` takes, of the factors of a group.
 inline constexpr unsigned kExpansionNumbers = 4;
 LaneCodec::Shared prepareExpansion(const LaneCodec::Factors &factors);
-/// x as it is to be rounded. Its relative error is below 2e-6 as long as powers
+/// x as it is to be rounded. Its relative error is below 8e-6 as long as powers
 /// are no more than 16.
 FloatLanes expandRange(FloatLanes x, ArrayRef<FloatLanes> shared);
 

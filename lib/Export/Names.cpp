@@ -37,23 +37,31 @@ Names::Names(const ::onnx::ModelProto &model) {
 }
 
 void Names::add(const GraphProto &graph) {
-  collectRead(graph, known);
+  llvm::StringSet<> names;
+  collectRead(graph, names);
+  for (llvm::StringRef name : names.keys())
+    known.try_emplace(name, 1);
   for (const auto &input : graph.input())
-    known.insert(input.name());
+    known.try_emplace(input.name(), 1);
   for (const auto &tensor : graph.initializer())
-    known.insert(tensor.name());
+    known.try_emplace(tensor.name(), 1);
   for (const auto &tensor : graph.sparse_initializer())
-    known.insert(tensor.values().name());
+    known.try_emplace(tensor.values().name(), 1);
   for (const NodeProto &node : graph.node()) {
-    known.insert(node.name());
-    known.insert(node.output().begin(), node.output().end());
+    known.try_emplace(node.name(), 1);
+    for (const std::string &name : node.output())
+      known.try_emplace(name, 1);
   }
 }
 
 std::string Names::makeNew(llvm::StringRef wanted) {
+  auto [entry, isNew] = known.try_emplace(wanted, 1);
+  unsigned &last = entry->second; // Entries stay where they are.
   std::string name = wanted.str();
-  for (unsigned count = 2; !known.insert(name).second; ++count)
-    name = wanted.str() + "_" + std::to_string(count);
+  while (!isNew) {
+    name = wanted.str() + "_" + std::to_string(++last);
+    isNew = known.try_emplace(name, 1).second;
+  }
   return name;
 }
 

@@ -15,6 +15,8 @@ namespace mlir::binade::convert {
 /// Makes names that the model does not have.
 class Names {
 public:
+  /// Of a model without any.
+  Names() = default;
   explicit Names(const ::onnx::ModelProto &model);
 
   std::string makeNew(llvm::StringRef wanted);
@@ -22,7 +24,8 @@ public:
 private:
   void add(const ::onnx::GraphProto &graph);
 
-  llvm::StringSet<> known;
+  /// Names, with the last number that was tried behind each.
+  llvm::StringMap<unsigned> known;
 };
 
 /// Values of the main graph that something else reads by their names: graphs

@@ -41,8 +41,8 @@ static void encodeAll(std::span<const float> from, char *to, Round round) {
 }
 
 void Coding::encode(std::span<const float> from, char *to) const {
-  auto clamp = [largest = getLargest(type), isClamped = isClamped](float x) {
-    return isClamped && std::isfinite(x) ? std::clamp(x, -largest, largest) : x;
+  auto clamp = [largest = getLargest(type)](float x) {
+    return std::isfinite(x) ? std::clamp(x, -largest, largest) : x;
   };
   auto format =
       type == TensorProto::FLOAT8E4M3FN ? ::binade::kE4M3 : ::binade::kE5M2;

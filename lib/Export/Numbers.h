@@ -16,13 +16,11 @@ float getLargest(int32_t type);
 /// Bytes of an element of a narrow type.
 size_t countBytes(int32_t type);
 
-/// How numbers of f32 become others.
+/// How numbers of f32 become others. Finite numbers stay finite.
 struct Coding {
   int32_t type;
   /// What they are multiplied by first.
   float factor = 1.0f;
-  /// Whether finite numbers stay finite.
-  bool isClamped = false;
 
   /// Rounds to nearest even.
   void encode(std::span<const float> from, char *to) const;

@@ -2,6 +2,7 @@
 
 #include "OnnxWriter.h"
 #include "binade/IR/Names.h"
+#include <bit>
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -34,13 +35,6 @@ int32_t mlir::binade::convert::getElementNumber(Type type) {
          : isa<Float8E4M3FNType>(type) ? TensorProto::FLOAT8E4M3FN
          : isa<Float8E5M2Type>(type)   ? TensorProto::FLOAT8E5M2
                                        : TensorProto::UNDEFINED;
-}
-
-std::string OnnxWriter::makeName(StringRef wanted) {
-  std::string name = wanted.str();
-  for (unsigned count = 2; !names.insert(name).second; ++count)
-    name = wanted.str() + "_" + std::to_string(count);
-  return name;
 }
 
 void OnnxWriter::setLoc(Location loc) {
@@ -92,22 +86,29 @@ void OnnxWriter::setString(StringRef name, StringRef value) {
   addAttribute(name, AttributeProto::STRING).set_s(value.str());
 }
 
-std::string OnnxWriter::addInts(ArrayRef<int64_t> values) {
-  TensorProto &tensor = *graph.add_initializer();
-  tensor.set_name(makeName("integers"));
-  tensor.set_data_type(TensorProto::INT64);
-  tensor.add_dims(values.size());
-  for (int64_t value : values)
-    tensor.add_int64_data(value);
-  return tensor.name();
+const std::string &OnnxWriter::addInts(ArrayRef<int64_t> values) {
+  std::string &name = integers[values.vec()];
+  if (name.empty()) {
+    TensorProto &tensor = *graph.add_initializer();
+    tensor.set_name(name = makeName("integers"));
+    tensor.set_data_type(TensorProto::INT64);
+    tensor.add_dims(values.size());
+    for (int64_t value : values)
+      tensor.add_int64_data(value);
+  }
+  return name;
 }
 
-std::string OnnxWriter::addFloat(double value) {
-  TensorProto &tensor = *graph.add_initializer();
-  tensor.set_name(makeName("number"));
-  tensor.set_data_type(TensorProto::FLOAT);
-  tensor.add_float_data(static_cast<float>(value));
-  return tensor.name();
+const std::string &OnnxWriter::addFloat(double value) {
+  auto number = static_cast<float>(value);
+  std::string &name = numbers[std::bit_cast<uint32_t>(number)];
+  if (name.empty()) {
+    TensorProto &tensor = *graph.add_initializer();
+    tensor.set_name(name = makeName("number"));
+    tensor.set_data_type(TensorProto::FLOAT);
+    tensor.add_float_data(number);
+  }
+  return name;
 }
 
 /// The bytes of all elements, a splat's too.

@@ -3,9 +3,9 @@
 #ifndef BINADE_LIB_EXPORT_ONNXWRITER_H
 #define BINADE_LIB_EXPORT_ONNXWRITER_H
 
+#include "Names.h"
 #include "binade/IR/Binade.h"
 #include "onnx-ml.pb.h"
-#include "llvm/ADT/StringSet.h"
 
 namespace mlir::binade::convert {
 
@@ -26,8 +26,9 @@ public:
   /// Gives the last node another result.
   std::string addResult();
 
-  std::string addInts(ArrayRef<int64_t> values);
-  std::string addFloat(double value);
+  /// The constant that has these numbers.
+  const std::string &addInts(ArrayRef<int64_t> values);
+  const std::string &addFloat(double value);
   LogicalResult addTensor(Location loc, const std::string &name,
                           Attribute value);
 
@@ -43,7 +44,7 @@ public:
   /// Rounds what was computed in f32 to the type of `value`.
   void setWide(Value value, const std::string &name);
 
-  std::string makeName(StringRef wanted);
+  std::string makeName(StringRef wanted) { return names.makeNew(wanted); }
   /// Nodes from now on are called after it.
   void setLoc(Location loc);
 
@@ -52,13 +53,19 @@ private:
 
   ::onnx::GraphProto &graph;
   llvm::DenseMap<Value, std::string> values;
-  llvm::StringSet<> names;
+  Names names;
+  std::map<std::vector<int64_t>, std::string> integers;
+  std::map<uint32_t, std::string> numbers; ///< By their bits.
   std::string place;
 };
 
 LogicalResult writeConvolution(OnnxWriter &w, ConvOp op);
 LogicalResult writeConvolution(OnnxWriter &w, ConvInputGradOp op);
 LogicalResult writeConvolution(OnnxWriter &w, ConvWeightGradOp op);
+
+LogicalResult writeOptimizer(OnnxWriter &w, GradientStatisticsOp op);
+LogicalResult writeOptimizer(OnnxWriter &w, OptimizerScalarsOp op);
+LogicalResult writeOptimizer(OnnxWriter &w, OptimizerUpdateOp op);
 
 /// Writes one op. Fails, without a word, where it has no nodes.
 LogicalResult writeOp(OnnxWriter &w, Operation *op);

@@ -4,6 +4,7 @@
 #include "Numbers.h"
 #include "onnx-ml.pb.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/MathExtras.h"
 #include <filesystem>
 
@@ -56,14 +57,12 @@ static void setValues(TensorProto &tensor, std::span<const float> values,
 }
 
 void mlir::binade::convert::convertConstant(TensorProto &tensor, int32_t type) {
-  setValues(tensor, getValues(tensor), {type, 1.0f, /*isClamped=*/true});
+  setValues(tensor, getValues(tensor), {type});
 }
 
-/// Gives the initializer `name` its one value.
-static void setScale(GraphProto &graph, StringRef name, float factor) {
-  for (TensorProto &tensor : *graph.mutable_initializer())
-    if (tensor.name() == name)
-      tensor.set_float_data(0, 1.0f / factor);
+/// Gives an initializer its one value.
+static void setScale(TensorProto &tensor, float factor) {
+  tensor.set_float_data(0, 1.0f / factor);
 }
 
 //===----------------------------------------------------------------------===//
@@ -154,7 +153,7 @@ Result<void> WeightWriter::encode(const Place &from, uint64_t to,
       return read;
     factor = scale.get(format.type);
   }
-  Coding coding{format.type, factor, /*isClamped=*/isScaled};
+  Coding coding{format.type, factor};
   std::vector<char> codes;
   return readPieces(from, [&](std::span<float> values) {
     codes.resize(values.size() * countBytes(format.type));
@@ -183,14 +182,14 @@ Result<void> WeightWriter::copy(const Place &from, uint64_t to) {
 
 /// Changes a tensor that is in the message.
 static void convertInside(TensorProto &tensor, const StoredFormat &format,
-                          GraphProto &graph) {
+                          TensorProto *scaleTensor) {
   std::vector<float> values = getValues(tensor);
-  Coding coding{format.type, 1.0f, /*isClamped=*/true};
-  if (!format.scale.empty()) {
+  Coding coding{format.type};
+  if (scaleTensor) {
     InverseScale scale;
     scale.add(values);
     coding.factor = scale.get(format.type);
-    setScale(graph, format.scale, coding.factor);
+    setScale(*scaleTensor, coding.factor);
   }
   setValues(tensor, values, coding);
 }
@@ -237,11 +236,12 @@ WeightWriter::moveInside(const TensorProto &tensor) {
 }
 
 /// Without a type in `format` the tensor keeps its own.
-Result<void> WeightWriter::move(TensorProto &tensor, const StoredFormat &format,
-                                GraphProto &graph) {
+Result<void> WeightWriter::move(TensorProto &tensor,
+                                const StoredFormat &format) {
+  TensorProto *scale = scales.lookup(format.scale);
   if (!isExternal(tensor)) {
     if (format.type && format.type != tensor.data_type())
-      convertInside(tensor, format, graph);
+      convertInside(tensor, format, scale);
     if (!movesAll || tensor.raw_data().size() < kMinExternalBytes)
       return {};
   }
@@ -255,8 +255,8 @@ Result<void> WeightWriter::move(TensorProto &tensor, const StoredFormat &format,
       isExternal(tensor) ? moveExternal(tensor, format) : moveInside(tensor);
   if (!place)
     return place.takeError();
-  if (isExternal(tensor) && !format.scale.empty())
-    setScale(graph, format.scale, place->factor);
+  if (isExternal(tensor) && scale)
+    setScale(*scale, place->factor);
   moved.insert(&tensor);
   clearData(tensor);
   if (format.type)
@@ -322,14 +322,19 @@ Result<void> WeightWriter::write(::onnx::ModelProto &model,
   for (const TensorProto &tensor : graph.initializer())
     bytes += tensor.raw_data().size();
   movesAll = bytes > kMaxInlineBytes;
+  llvm::StringSet<> wanted;
+  for (const auto &entry : stored)
+    wanted.insert(entry.getValue().scale);
   for (TensorProto &tensor : *graph.mutable_initializer())
-    if (auto done = move(tensor, stored.lookup(tensor.name()), graph); !done)
+    if (wanted.contains(tensor.name()))
+      scales[tensor.name()] = &tensor;
+  for (TensorProto &tensor : *graph.mutable_initializer())
+    if (auto done = move(tensor, stored.lookup(tensor.name())); !done)
       return done;
   // The rest is moved if it lies outside.
   auto keep = [&](TensorProto &tensor) {
-    return isExternal(tensor) && !moved.contains(&tensor)
-               ? move(tensor, {}, graph)
-               : Result<void>();
+    return isExternal(tensor) && !moved.contains(&tensor) ? move(tensor, {})
+                                                          : Result<void>();
   };
   if (auto done = walkTensors(graph, keep); !done)
     return done;

@@ -58,8 +58,7 @@ private:
     float factor = 1.0f; ///< Of its codes.
   };
   ::binade::Result<void> move(::onnx::TensorProto &tensor,
-                              const StoredFormat &format,
-                              ::onnx::GraphProto &graph);
+                              const StoredFormat &format);
   ::binade::Result<Place> find(const ::onnx::TensorProto &tensor);
   ::binade::Result<Place> moveExternal(const ::onnx::TensorProto &tensor,
                                        const StoredFormat &format);
@@ -78,6 +77,7 @@ private:
   uint64_t end = 0;
   llvm::StringMap<::binade::ExternalFile> files;
   llvm::StringMap<Place> places; ///< In `data`.
+  llvm::StringMap<::onnx::TensorProto *> scales;
   llvm::SmallPtrSet<const ::onnx::TensorProto *, 32> moved;
 };
 

@@ -25,6 +25,7 @@ public:
   LogicalResult run();
 
 private:
+  void nameResults();
   LogicalResult addArguments();
   LogicalResult addNodes();
   LogicalResult addOutputs();
@@ -38,6 +39,9 @@ private:
   func::FuncOp function;
   ::onnx::GraphProto &graph;
   OnnxWriter w;
+  std::vector<std::string> results;
+  /// Arguments that have a result for their next value.
+  llvm::DenseSet<std::pair<unsigned, StringRef>> replaced;
 };
 } // namespace
 
@@ -56,16 +60,25 @@ LogicalResult GraphWriter::declare(::onnx::ValueInfoProto &info,
   return success();
 }
 
+static std::pair<unsigned, StringRef> getKey(const Port &port) {
+  return {llvm::to_underlying(port.role), port.name};
+}
+
+/// What the next step starts from, and what is set for each, can be given; it
+/// is the initial value otherwise.
 LogicalResult GraphWriter::addArguments() {
   for (BlockArgument argument : function.getArguments()) {
     unsigned index = argument.getArgNumber();
-    std::string name = getName(getArgument(function, index),
-                               "argument" + std::to_string(index));
+    std::optional<Port> port = getArgument(function, index);
+    std::string name = getName(port, "argument" + std::to_string(index));
     w.set(argument, name);
     Attribute value = function.getArgAttr(index, kInitAttr);
     bool isStored = isa_and_present<DenseElementsAttr, ExternalAttr>(value);
-    if (failed(isStored ? w.addTensor(argument.getLoc(), name, value)
-                        : declare(*graph.add_input(), name, argument)))
+    bool isInput = !isStored || (port && (replaced.contains(getKey(*port)) ||
+                                          port->role == Role::Hyper));
+    if (isStored && failed(w.addTensor(argument.getLoc(), name, value)))
+      return failure();
+    if (isInput && failed(declare(*graph.add_input(), name, argument)))
       return failure();
   }
   return success();
@@ -120,23 +133,35 @@ LogicalResult GraphWriter::addNodes() {
   return error;
 }
 
-/// A result that replaces an argument is its new value.
-LogicalResult GraphWriter::addOutputs() {
+/// A result that replaces an argument is its new value. Nodes are called after
+/// what is left.
+void GraphWriter::nameResults() {
+  llvm::DenseSet<std::pair<unsigned, StringRef>> arguments;
+  for (unsigned index = 0; index < function.getNumArguments(); ++index)
+    if (std::optional<Port> port = getArgument(function, index))
+      arguments.insert(getKey(*port));
   for (unsigned index = 0; index < function.getNumResults(); ++index) {
-    Value value = getResultValue(function, index);
     std::optional<Port> port = getResult(function, index);
     std::string wanted = "result" + std::to_string(index);
     if (port && !port->name.empty()) {
-      bool isNext = findArgument(function, port->role, port->name).has_value();
+      bool isNext = arguments.contains(getKey(*port));
       bool isGradient = port->role == Role::Gradient;
       StringRef prefix = isNext ? "new." : isGradient ? "grad." : "";
       wanted = (prefix + port->name).str();
+      if (isNext)
+        replaced.insert(getKey(*port));
     }
-    std::string name = w.makeName(wanted);
+    results.push_back(w.makeName(wanted));
+  }
+}
+
+LogicalResult GraphWriter::addOutputs() {
+  for (unsigned index = 0; index < function.getNumResults(); ++index) {
+    Value value = getResultValue(function, index);
     w.setLoc(value.getLoc());
     w.add("Identity", {w.get(value)});
-    graph.mutable_node()->rbegin()->set_output(0, name);
-    if (failed(declare(*graph.add_output(), name, value)))
+    graph.mutable_node()->rbegin()->set_output(0, results[index]);
+    if (failed(declare(*graph.add_output(), results[index], value)))
       return failure();
   }
   return success();
@@ -144,6 +169,7 @@ LogicalResult GraphWriter::addOutputs() {
 
 LogicalResult GraphWriter::run() {
   graph.set_name(function.getName().str());
+  nameResults();
   return success(succeeded(addArguments()) && succeeded(addNodes()) &&
                  succeeded(addOutputs()));
 }

@@ -102,6 +102,14 @@ static void write(OnnxWriter &w, CompareOp op) {
 }
 
 static void write(OnnxWriter &w, SelectOp op) {
+  if (getElementTypeOrSelf(op.getY()).isInteger(1)) {
+    // Of booleans few have kernels that choose.
+    std::string condition = w.get(op.getCondition());
+    std::string lhs = w.add("And", {condition, w.get(op.getLhs())});
+    std::string rhs =
+        w.add("And", {w.add("Not", {condition}), w.get(op.getRhs())});
+    return w.set(op.getY(), w.add("Or", {lhs, rhs}));
+  }
   w.setWide(op.getY(),
             w.add("Where", {w.get(op.getCondition()), w.getWide(op.getLhs()),
                             w.getWide(op.getRhs())}));
@@ -339,6 +347,8 @@ LogicalResult mlir::binade::convert::writeOp(OnnxWriter &w, Operation *op) {
             MatmulOp, PadOp, ReluGradOp, SelectOp, SliceOp, TransposeOp>(done)
       .Case<ConvOp, ConvInputGradOp, ConvWeightGradOp>(
           [&](auto op) { return writeConvolution(w, op); })
+      .Case<GradientStatisticsOp, OptimizerScalarsOp, OptimizerUpdateOp>(
+          [&](auto op) { return writeOptimizer(w, op); })
       .Case([&](CheckIndexOp check) {
         // Whoever runs the graph looks at indices where they are used.
         w.set(check.getY(), w.add("Identity", {w.get(check.getX())}));

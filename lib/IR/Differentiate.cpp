@@ -41,6 +41,7 @@ public:
       b.setLoc(seed.getLoc());
       Value one = GradientSeedOp::create(
           b, RankedTensorType::get({}, b.getF32Type()), Value());
+      one = buildCast(b, one, getElementTypeOrSelf(seed.getType()));
       accumulate(seed, buildReshape(b, one, getShape(seed)));
     }
     for (Operation *op : llvm::reverse(forward))
@@ -71,6 +72,24 @@ private:
     sum = sum ? AddOp::create(b, sum, gradient).getResult() : gradient;
   }
 
+  /// Numbers without a derivative; integers and booleans need none.
+  LogicalResult refuse(Operation *op) {
+    auto isActive = [&](Value x) {
+      return active.contains(x) &&
+             isa<FloatType>(getElementTypeOrSelf(x.getType()));
+    };
+    if (llvm::none_of(op->getOperands(), isActive))
+      return success();
+    InFlightDiagnostic error =
+        op->emitError("the loss depends on parameters through '")
+        << op->getName() << "', which has no derivative";
+    if (op->hasTrait<NotDifferentiable>())
+      error.attachNote() << "gradients are differentiated once: what is itself "
+                            "part of one, and codes, scales and statistics, "
+                            "have no derivative";
+    return error;
+  }
+
   LogicalResult differentiate(Operation *op) {
     SmallVector<Value> incoming;
     for (Value result : op->getResults())
@@ -78,12 +97,11 @@ private:
     bool reached = llvm::any_of(incoming, [](Value v) { return v != nullptr; });
     bool needed = llvm::any_of(op->getOperands(),
                                [&](Value x) { return active.contains(x); });
-    if (!reached || !needed || op->hasTrait<NotDifferentiable>())
+    if (!reached || !needed)
       return success();
     auto differentiable = dyn_cast<DifferentiableOpInterface>(op);
-    if (!differentiable)
-      return op->emitError("the loss depends on parameters through '")
-             << op->getName() << "', which has no derivative";
+    if (!differentiable || op->hasTrait<NotDifferentiable>())
+      return refuse(op);
     for (auto [index, cotangent] : llvm::enumerate(incoming))
       if (index > 0 && cotangent)
         return op->emitError("the loss depends on parameters through result ")

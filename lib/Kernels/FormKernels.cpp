@@ -192,10 +192,14 @@ private:
     setPhase(call, unit.phase);
     if (unit.every.value_or(1) > 1)
       call->setAttr(kEveryAttr, b.getI64IntegerAttr(*unit.every));
-    for (auto [before, after] : llvm::zip(results, call.getResults()))
+    for (auto [before, after] : llvm::zip(results, call.getResults())) {
+      // Ops that are recomputed from it stay so: they have no kernel.
+      bool isCopied = isRecomputed(before.getDefiningOp());
       before.replaceUsesWithIf(after, [&](OpOperand &use) {
-        return !members.contains(use.getOwner());
+        return !members.contains(use.getOwner()) &&
+               !(isCopied && isRecomputed(use.getOwner()));
       });
+    }
   }
 
   using Members = llvm::SmallPtrSet<Operation *, 8>;

@@ -1,6 +1,7 @@
 """Binade from Python: compile training steps, export models, prepare data.
 
-``binade.compile`` makes a ``TrainStep`` of an ONNX model, ``binade.load`` of a bundle.
+``binade.compile`` makes a ``TrainStep`` of an ONNX model, ``binade.load`` of a bundle;
+``binade.convert`` gives an ONNX model the formats of a policy.
 """
 
 from __future__ import annotations
@@ -8,12 +9,15 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from binade.programs import use_own_linker
+
 if TYPE_CHECKING:
+    from binade.conversion import convert
     from binade.policies import Policy
     from binade.train_step import Metrics, TrainStep, compile, load
 
 __version__ = "0.1.0"
-__all__ = ["Metrics", "Policy", "TrainStep", "compile", "load"]
+__all__ = ["Metrics", "Policy", "TrainStep", "compile", "convert", "load"]
 
 # What needs the extension is loaded when it is asked for: exporting models and
 # reading runs do without.
@@ -22,8 +26,11 @@ _HOMES = {
     "Policy": "binade.policies",
     "TrainStep": "binade.train_step",
     "compile": "binade.train_step",
+    "convert": "binade.conversion",
     "load": "binade.train_step",
 }
+
+use_own_linker()
 
 
 def __getattr__(name: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -21,7 +22,7 @@ _EXTENDED = {
 }
 
 
-def as_array(values: object) -> np.ndarray:
+def as_array(values: Any) -> np.ndarray:
     """What speaks DLPack, numpy's protocol, or is a list of numbers, as an array.
 
     Without a copy where the memory is the CPU's and dense.

@@ -162,5 +162,10 @@ def _main(arguments: Sequence[str] | None) -> None:
     replay(options.run, options.step, options.out, more)
 
 
+def main() -> int:
+    """Runs the command; returns its exit code."""
+    return run_command("binade replay", _main)
+
+
 if __name__ == "__main__":
-    sys.exit(run_command("binade replay", _main))
+    sys.exit(main())

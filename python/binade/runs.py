@@ -156,5 +156,10 @@ def _main(arguments: Sequence[str] | None = None) -> None:
         _list(words)
 
 
+def main() -> int:
+    """Runs the command; returns its exit code."""
+    return run_command("binade runs", _main)
+
+
 if __name__ == "__main__":
-    sys.exit(run_command("binade runs", _main))
+    sys.exit(main())

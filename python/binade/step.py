@@ -113,7 +113,9 @@ def _parameters(
     function: Callable, batch: Mapping[str, object], *, skip_first: bool = False
 ) -> list[str]:
     """The entries of the batch that a function's signature names."""
-    parameters = list(inspect.signature(function).parameters.values())[skip_first:]
+    # A module's own call takes anything.
+    called = function.forward if isinstance(function, torch.nn.Module) else function
+    parameters = list(inspect.signature(called).parameters.values())[skip_first:]
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return list(batch)
     return [parameter.name for parameter in parameters if parameter.name in batch]

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import pathlib
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from tqdm import tqdm
 
 from binade import _core, arrays, policies, updates
 from binade.errors import FileError, UsageError
+
+_LOG = logging.getLogger("binade")
 
 
 @dataclass(frozen=True)
@@ -135,6 +140,10 @@ class TrainStep:
         self.gradients = Ports(program, "gradient")
         self.settings = Settings(program)
 
+    def ports(self, role: str) -> Ports:
+        """Tensors of any role of docs/Runtime.md: ``metric``, ``rng``, ``step``, ..."""
+        return Ports(self._program, role)
+
     def keep(self, owner: object) -> None:
         """Lets ``owner`` live as long as the step."""
         self._kept.append(owner)
@@ -151,7 +160,7 @@ class TrainStep:
 
     @updates.setter
     def updates(self, count: int) -> None:
-        Ports(self._program, "step").set("step", np.int64(count))
+        self.ports("step").set("step", np.int64(count))
 
     def run(self) -> None:
         """Executes the step with what its ports hold."""
@@ -191,6 +200,36 @@ class TrainStep:
             skipped=bool(self._program.scalar("metric", "found_inf")),
             scale=1.0 if scale is None else scale,
         )
+
+    def train(
+        self,
+        batches: Iterable[Mapping[str, object] | Sequence[Mapping[str, object]]],
+        *,
+        progress: bool | None = None,
+    ) -> list[Metrics]:
+        """A step for each of ``batches``, with a bar that shows the loss.
+
+        Args:
+          batches: What a step takes, one after the other.
+          progress: Whether there is a bar; without, where stderr is a terminal.
+
+        Returns:
+          What each step says of itself.
+
+        Raises:
+          As a step; what was trained before stays.
+        """
+        hidden = None if progress is None else not progress
+        seen = []
+        with tqdm(batches, desc="training", unit=" steps", disable=hidden) as bar:
+            for batch in bar:
+                seen.append(self(batch))
+                bar.set_postfix_str(f"loss {seen[-1].loss:.4g}", refresh=False)
+                if seen[-1].skipped:
+                    _LOG.info(
+                        "step %d was skipped: a gradient is not finite", len(seen)
+                    )
+        return seen
 
     def evaluate(self, batch: Mapping[str, object]) -> float:
         """The loss of a batch as the model is evaluated: without dropout, with running
@@ -236,7 +275,7 @@ class TrainStep:
         Raises:
           UsageError: If the step came from a bundle.
         """
-        return json.loads(self._needs_compiler("explain").explanation)
+        return json.loads(self._needs_compiler("explain").explain())
 
     def plan(self) -> dict[str, Any]:
         """Memory, launches and library calls of the step, as ``binade inspect --json``
@@ -319,9 +358,11 @@ def compile(  # noqa: A001 (what it does)
     given |= {"settings": settings, "groups": groups, "states": states}
     with _make_options(policy, threads, given) as (import_options, compile_options):
         import_options.set_dims(dict(dims or {}))
+        begin = time.perf_counter()
         compiled = _core.compile_model(
             file, path, is_in_memory, import_options, compile_options
         )
+        _LOG.info("%s: compiled in %.2f s", path, time.perf_counter() - begin)
     return TrainStep(compiled.load(device, threads, seed, {}), compiled)
 
 

@@ -2,7 +2,7 @@
 
 #include "Failure.h"
 #include "Modules.h"
-#include "binade/IR/Diagnostics.h"
+#include "Reports.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/ParseModule.h"
 #include "binade/Import/ONNX/Import.h"
@@ -27,73 +27,37 @@ using namespace ::binade::python;
 using ::binade::Bundle;
 
 namespace {
-/// A compiled step, and why it has its formats.
+/// A compiled step, and what it was compiled from: why it has its formats is
+/// found out when somebody asks.
 struct Compiled {
   Bundle bundle;
-  std::string name, directory, explanation;
-};
-
-/// What a context reports: errors are thrown, warnings kept.
-class Reports {
-public:
-  Reports(MLIRContext &context, std::string file)
-      : file(std::move(file)), handler(&context, [this](Diagnostic &reported) {
-          DiagnosticSeverity severity = reported.getSeverity();
-          if (severity != DiagnosticSeverity::Error &&
-              severity != DiagnosticSeverity::Warning)
-            return success();
-          ::binade::Error error = toError(reported, this->file);
-          if (severity == DiagnosticSeverity::Error)
-            errors.push_back(std::move(error));
-          else
-            warnings.push_back(
-                ::binade::render(error, ::binade::DiagnosticFormat::Text,
-                                 ::binade::Severity::Warning));
-          return success();
-        }) {
-    context.printOpOnDiagnostic(false);
-  }
-
-  /// All errors as one: what came after the first are its notes.
-  [[noreturn]] void raise() {
-    if (errors.empty())
-      throw Failure({file, "cannot be compiled", ::binade::ExitCode::Internal});
-    ::binade::Error first = std::move(errors.front());
-    for (const ::binade::Error &other : llvm::drop_begin(errors))
-      first.notes.push_back(::binade::render(other));
-    throw Failure(std::move(first));
-  }
-  void check(LogicalResult result) {
-    if (failed(result))
-      raise();
-  }
-  template <typename T> T take(FailureOr<T> result) {
-    check(result);
-    return std::move(*result);
-  }
-
-  std::vector<std::string> warnings;
-
-private:
-  std::string file;
-  std::vector<::binade::Error> errors;
-  ScopedDiagnosticHandler handler;
+  std::string name, directory;
+  std::unique_ptr<MLIRContext> context;
+  OwningOpRef<ModuleOp> module; ///< As phase `optimizer` left it.
+  std::optional<Policy> policy;
 };
 } // namespace
 
+static Policy readPolicy(const CompileOptions &options, MLIRContext *context,
+                         Reports &reports) {
+  Policy policy = reports.take(loadPolicy(options.policy, context));
+  reports.check(addEvidence(policy, options.ranges, context));
+  reports.check(addStateFormats(policy, options.states, context));
+  return policy;
+}
+
 /// As `binade explain --format json` prints it.
-static std::string explain(ModuleOp module, StringRef name,
-                           const CompileOptions &options, Reports &reports) {
-  auto step = module.lookupSymbol<func::FuncOp>(kStepName);
-  Policy policy = reports.take(loadPolicy(options.policy, module.getContext()));
-  reports.check(addEvidence(policy, options.ranges, module.getContext()));
-  reports.check(addStateFormats(policy, options.states, module.getContext()));
-  Explanation explanation = reports.take(Explanation::create(step, policy));
-  reports.check(checkRules(explanation.getGraph()));
+static std::string explain(Compiled &compiled) {
+  nb::gil_scoped_release release;
+  Reports reports(*compiled.context, compiled.name);
+  auto step = compiled.module->lookupSymbol<func::FuncOp>(kStepName);
+  Explanation explanation =
+      reports.take(Explanation::create(step, *compiled.policy));
   std::vector<RuleCost> rules = reports.take(getRuleCosts(step, explanation));
   std::vector<unsigned> nodes(explanation.getGraph().getNodes().size());
   std::iota(nodes.begin(), nodes.end(), 0);
-  return llvm::formatv("{0}", toJson(name, explanation, nodes, rules, step));
+  return llvm::formatv("{0}",
+                       toJson(compiled.name, explanation, nodes, rules, step));
 }
 
 using MakeModule =
@@ -113,21 +77,22 @@ static Compiled compile(const std::string &path, MakeModule make,
     nb::gil_scoped_release release;
     DialectRegistry registry;
     registerAllDialects(registry);
-    MLIRContext context(registry);
+    compiled.context = std::make_unique<MLIRContext>(registry);
+    MLIRContext &context = *compiled.context;
     context.loadAllAvailableDialects();
     Reports reports(context, ::binade::printable(path));
     OwningOpRef<ModuleOp> module = reports.take(make(context));
     reports.check(runPhases(*module, from, CompilerPhase::Optimizer, options));
-    compiled.explanation = explain(*module, compiled.name, options, reports);
+    compiled.policy = readPolicy(options, &context, reports);
+    compiled.module = module->clone();
     compiled.bundle =
         reports.take(compileStep(*module, CompilerPhase::Optimizer, options));
     if (compiled.bundle.plan.model.empty())
       compiled.bundle.plan.model = compiled.name;
     warnings = std::move(reports.warnings);
+    context.disableMultithreading(); // Its threads are not needed any more.
   }
-  nb::object warn = nb::module_::import_("binade.errors").attr("warn");
-  for (const std::string &warning : warnings)
-    warn(warning);
+  warn(warnings);
   return compiled;
 }
 
@@ -212,7 +177,7 @@ void ::binade::python::addCompiler(nb::module_ &module) {
   module.def("read_policy", &readPolicyText, "name"_a);
   module.def("policy_names", &listPolicies);
   nb::class_<Compiled>(module, "Compiled")
-      .def_ro("explanation", &Compiled::explanation)
+      .def("explain", &explain)
       .def("plan",
            [](const Compiled &self) {
              return ::binade::writePlan(self.bundle.plan);

@@ -15,6 +15,12 @@ static void raise(const Error &error) {
                   raised.ptr());
 }
 
+void python::warn(const std::vector<std::string> &warnings) {
+  nb::object log = nb::module_::import_("binade.errors").attr("warn");
+  for (const std::string &warning : warnings)
+    log(warning);
+}
+
 void python::registerFailure(nb::module_ &module) {
   nb::register_exception_translator(
       [](const std::exception_ptr &thrown, void *) {

@@ -27,6 +27,9 @@ inline void check(Result<void> result) {
     throw Failure(result.takeError());
 }
 
+/// Logs warnings of the compiler or the runtime.
+void warn(const std::vector<std::string> &warnings);
+
 /// Whoever throws a `Failure` may be called from Python from now on.
 void registerFailure(nanobind::module_ &module);
 

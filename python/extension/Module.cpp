@@ -13,4 +13,5 @@ NB_MODULE(_core, module) {
   binade::python::registerFailure(module);
   binade::python::addProgram(module);
   binade::python::addCompiler(module);
+  binade::python::addConverter(module);
 }

@@ -10,6 +10,8 @@ namespace binade::python {
 
 /// Options, `compile_step` and `Compiled`.
 void addCompiler(nanobind::module_ &module);
+/// Options, `convert_model` and what it reports.
+void addConverter(nanobind::module_ &module);
 /// `Program` and `load_program`.
 void addProgram(nanobind::module_ &module);
 

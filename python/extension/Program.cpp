@@ -42,9 +42,7 @@ python::start(const LoadArguments &arguments,
     check(loaded.initialize(arguments.seed));
     return loaded;
   }();
-  nb::object warn = nb::module_::import_("binade.errors").attr("warn");
-  for (const std::string &warning : warnings)
-    warn(warning);
+  warn(warnings);
   return program;
 }
 

@@ -53,3 +53,17 @@ func.func @forward(%w: tensor<4x8xf32> {binade.name = "w", binade.role = #binade
   %loss = binade.reduce_sum %lse {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
   return %loss : tensor<f32>
 }
+
+// -----
+
+// A gradient that stands in the forward part has no gradient of its own.
+func.func @forward(
+    %x: tensor<4xf32> {binade.name = "x", binade.role = #binade.role<parameter>},
+    %dy: tensor<4xf32> {binade.name = "dy", binade.role = #binade.role<batch>})
+    -> (tensor<f32> {binade.name = "loss", binade.role = #binade.role<metric>}) {
+  // expected-error@+2 {{the loss depends on parameters through 'binade.relu_grad', which has no derivative}}
+  // expected-note@+1 {{gradients are differentiated once: what is itself part of one, and codes, scales and statistics, have no derivative}}
+  %dx = binade.relu_grad %dy, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %loss = binade.reduce_sum %dx {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+  return %loss : tensor<f32>
+}

@@ -198,6 +198,86 @@ def nothing(x, y):
     return torch.cat([x, y], 1).cumsum(1)
 
 
+@case((3, 4))
+def looped(x):
+    y = x
+    for i in range(3):
+        y = torch.tanh(y * x + i)
+    return y
+
+
+@case((5, 2, 3), (3, 4), (4, 4), (2, 4))
+def scanned(x, w, u, h):
+    states = []
+    for step in reversed(range(5)):
+        h = torch.tanh(x[step] @ w + h @ u)
+        states.insert(0, h)
+    return torch.stack(states, 1)
+
+
+@case((4, 3, 2), (1, 3, 2), (1, 3, 3), n=torch.tensor([4, 1, 2], dtype=torch.int32))
+def ragged(x, w, u, n):
+    """Backward through sequences of which each has its own length."""
+    h, outputs = torch.zeros(3, 3, dtype=x.dtype), []
+    for step in reversed(range(4)):
+        isInside = (step < n)[:, None]
+        h = torch.where(isInside, torch.tanh(x[step] @ w[0].T + h @ u[0].T), h)
+        outputs.insert(0, torch.where(isInside, h, 0.0))
+    return torch.stack(outputs + [h])
+
+
+# Some of these places lie outside of the image.
+PLACES = 1.3 * torch.rand(
+    1, 3, 4, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(5)
+)
+
+
+@case((1, 2, 4, 5), 2 * PLACES - 1.3)
+def sampled(x, grid):
+    return F.grid_sample(x, grid, align_corners=False)
+
+
+@case((1, 2, 4, 5), 2 * PLACES - 1.3)
+def sampled_cubic(x, grid):
+    return F.grid_sample(x, grid, mode="bicubic", padding_mode="reflection",
+                         align_corners=True)  # fmt: skip
+
+
+@case((1, 1, 3, 4, 2), 2 * torch.cat([PLACES, PLACES[..., :1] / 2], -1)[None] - 1.3)
+def sampled_volume(x, grid):
+    return F.grid_sample(x, grid, padding_mode="border", align_corners=True)
+
+
+@case((2, 2, 3))
+def affine_grid(theta):
+    return F.affine_grid(theta, (2, 1, 3, 2), align_corners=False)
+
+
+@case((3, 4))
+def compressed(x):
+    return x[:, [0, 3]]
+
+
+@case((2, 4, 6, 5), (6, 2, 3, 2), (6,))
+def convolution(x, w, b):
+    return F.conv2d(x, w, b, stride=(2, 1), padding=(1, 0), dilation=(1, 2), groups=2)
+
+
+@case((3, 5), (5,))
+def root_mean_square(x, scale):
+    return F.rms_norm(x, (5,), scale, 1e-5)
+
+
+@case((4, 3, 2), i=integers([1, 2], [0, 0], [1, 2]))
+def slices(x, i):
+    return x[i[:, 0], i[:, 1]]
+
+
+@case((3, 5))
+def quick_gelu(x):
+    return x * torch.sigmoid(1.702 * x)
+
+
 def main() -> None:
     results = {}
     for name, (function, shapes, others) in CASES.items():

@@ -2,7 +2,8 @@
 
 Binade compiles for known shapes. Where an input decides one (the axes of a reduction, the
 shape of a Reshape), its value becomes an initializer before the model is imported: the
-input that Binade names or, where it names what a node computed, all few integers.
+input that Binade names or, where it names what a node computed, all few integers and
+scalars.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ UNKNOWN = (
     r"'([^']*)' depends on the data; it has to be known when the model is imported"
 )
 FEW = 64
+# Floats that numpy has not.
+NARROW = [ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2]
 
-# What the reference computes, and compiled code does not.
-NOT_COMPILED = "not compiled"
+# What the reference computes, and compiled code does not: products of f64.
+NOT_COMPILED = re.compile(r"binade\.(matmul|conv\w*|attention) .*xf64>")
 # Why a test is not passed, by what Binade says: the first that fits, and what of it is
 # shown.
 REASONS = [
@@ -39,7 +42,6 @@ REASONS = [
     ("no tensor", r"(expected a tensor of known rank|to be a tensor, got a sequence)"),
     ("random", r"input '(rng)' of type"),
     ("form", r"(\(\w+\): error: .*)"),
-    (NOT_COMPILED, r"(products of f64)"),
 ]
 
 
@@ -79,14 +81,14 @@ def find_inputs(model: onnx.ModelProto) -> list[str]:
 def fix_values(
     model: onnx.ModelProto, values: dict, name: str
 ) -> onnx.ModelProto | None:
-    """Input `name` as an initializer or, where it is none, few integers."""
+    """Input `name` as an initializer or, where it is none, few integers and scalars."""
     if name in values and values[name].size <= FEW:
         names = {name}
     else:
         names = {
             name
             for name, array in values.items()
-            if array.dtype.kind in "iub" and array.size <= FEW
+            if array.dtype.kind in "iub" and array.size <= FEW or array.ndim == 0
         }
     if not names:
         return None
@@ -100,26 +102,39 @@ def fix_values(
     return fixed
 
 
+def evaluate(folder: pathlib.Path, module: str, values: dict, backend: str) -> dict:
+    source = folder / "model.mlir"
+    given, out = folder / "in.safetensors", folder / "out.safetensors"
+    source.write_text(module)
+    safetensors.save(given, values)
+    run_tool(EVAL, source, "--inputs", given, "--out", out, "--backend", backend)
+    return safetensors.load(out)
+
+
 class BinadeRep(BackendRep):
     def __init__(self, model: onnx.ModelProto, backend: str):
         self.model, self.backend = model, backend
 
     def run(self, inputs, **kwargs):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            module, values = self.import_for(folder, inputs)
+            results = evaluate(folder, module, values, self.backend)
+        return tuple(results[output.name] for output in self.model.graph.output)
+
+    def import_for(self, folder: pathlib.Path, inputs) -> tuple[str, dict]:
+        """The module, and those of `inputs` that it reads."""
         values = {
             name: to_array(value)
             for name, value in zip(find_inputs(self.model), inputs)
         }
-        with tempfile.TemporaryDirectory() as folder:
-            return self.run_in(pathlib.Path(folder), values)
-
-    def run_in(self, folder: pathlib.Path, values: dict):
         source, module = folder / "model.onnx", folder / "model.mlir"
         onnx.save(self.model, source)
         model = self.model
         while True:
             try:
                 run_tool(TRANSLATE, "--import-onnx", source, "-o", module)
-                break
+                return module.read_text(), values
             except Refused as refused:
                 unknown = re.search(UNKNOWN, str(refused))
                 model = unknown and fix_values(model, values, unknown[1])
@@ -127,13 +142,6 @@ class BinadeRep(BackendRep):
                     raise
             values = {name: values[name] for name in find_inputs(model)}
             onnx.save(model, source)
-        given, out = folder / "in.safetensors", folder / "out.safetensors"
-        safetensors.save(given, values)
-        run_tool(
-            EVAL, module, "--inputs", given, "--out", out, "--backend", self.backend
-        )
-        results = safetensors.load(out)
-        return tuple(results[output.name] for output in self.model.graph.output)
 
 
 class BinadeBackend(Backend):
@@ -157,13 +165,15 @@ def load_tests() -> dict:
 
 def compare(found, expected, rtol: float, atol: float) -> None:
     """Within the test's tolerance or, in 16 bits, four units of the last place: ONNX's
-    evaluator rounds at other places."""
+    evaluator rounds at other places. Codes of 8 bits are the same."""
     expected = to_array(expected)
     assert found.shape == expected.shape, (found.shape, expected.shape)
     assert found.dtype == expected.dtype, (found.dtype, expected.dtype)
-    if expected.dtype.kind == "f" or expected.dtype == ml_dtypes.bfloat16:
+    if expected.dtype.kind == "f" or expected.dtype in NARROW:
         if expected.dtype.itemsize == 2:
             rtol = max(rtol, 4 * float(ml_dtypes.finfo(expected.dtype).eps))
+        if expected.dtype.itemsize == 1:
+            rtol = atol = 0.0
         found, expected = found.astype(np.float64), expected.astype(np.float64)
         np.testing.assert_allclose(found, expected, rtol=rtol, atol=atol)
     else:
@@ -181,6 +191,64 @@ def check(test, backend: str = "reference") -> tuple[str, str] | None:
     except Refused as refused:
         return refused.reason
     return None
+
+
+# The parts of a module that holds one function.
+FORM = re.compile(
+    r"module \{\n  func\.func @forward\((.*)\) -> \((.*)\) \{\n(.*)    return (.*) : (.*)\n  \}\n\}\s*",
+    re.DOTALL,
+)
+
+
+def join(modules: list[str]) -> str:
+    """One function that does what all of them do. Names have the number of the module in
+    front."""
+    parts = []
+    for number, module in enumerate(modules):
+        found = FORM.fullmatch(re.sub(r"%(\w)", rf"%m{number}_\1", module))
+        arguments, results, *rest = found.groups()
+        named = [
+            re.sub(r'binade\.name = "', f'binade.name = "{number}.', text)
+            for text in (arguments, results)
+        ]
+        parts.append([*named, *rest])
+    arguments, results, bodies, values, types = zip(*parts)
+    return f"""module {{
+  func.func @forward({", ".join(filter(None, arguments))}) -> ({", ".join(results)}) {{
+{"".join(bodies)}    return {", ".join(values)} : {", ".join(types)}
+  }}
+}}
+"""
+
+
+def check_together(tests: list, backend: str) -> None:
+    """As `check` of each, whose model Binade takes, in one function: the compiler starts
+    once. What is not compiled is left out."""
+    modules, inputs, expected = [], {}, []
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        for test in tests:
+            rep = BinadeBackend.prepare(test.model, backend)
+            for given, outputs in test.data_sets:
+                module, values = rep.import_for(folder, given)
+                if NOT_COMPILED.search(module):
+                    continue
+                number = len(modules)
+                inputs |= {f"{number}.{key}": value for key, value in values.items()}
+                names = [
+                    f"{number}.{output.name}" for output in test.model.graph.output
+                ]
+                expected.append((test, names, outputs))
+                modules.append(module)
+        results = evaluate(folder, join(modules), inputs, backend)
+    wrong = []
+    for test, names, outputs in expected:
+        for key, output in zip(names, outputs, strict=True):
+            try:
+                compare(results[key], output, test.rtol, test.atol)
+            except AssertionError as error:
+                wrong.append(f"{test.name}: {str(error).strip()[:300]}")
+    assert not wrong, "\n".join(wrong)
 
 
 PAGE = ROOT / "docs" / "generated" / "onnx-coverage.md"

@@ -11,11 +11,10 @@ from reference import BUILD
 from reference import run as interpret
 
 TRANSLATE, OPT = BUILD / "bin" / "binade-translate", BUILD / "bin" / "binade-opt"
-# Codes and their scales, random numbers, updates, and what kernels are made of.
+# Codes and their scales, random numbers, and what kernels are made of.
 NOT_WRITTEN = {
     "choose_scale", "conv_weight_grad", "dequantize", "dropout", "dropout_grad", "encode",
-    "gradient_statistics", "group_max", "join_halves", "optimizer", "optimizer_scalars",
-    "optimizer_update", "quantize", "random_uniform", "round_to", "scaled_matmul",
+    "group_max", "join_halves", "quantize", "random_uniform", "round_to", "scaled_matmul",
     "statistics", "tile", "yield",
 }  # fmt: skip
 # How far results may be apart, by the bits of their format.

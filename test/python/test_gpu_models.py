@@ -1,7 +1,9 @@
 """Every shared model in every policy becomes kernels that assemble, exact all of them.
 
-One pair of ten always, the others at night, as the other chips and the models of which
-there are graphs without weights.
+One pair of ten always, the others at night, as the other chips, graphs that have gradients
+or a whole step in them, and the models of which there are graphs without weights. That
+kernels compute what they should is said by `binade verify` in test_verify.py, of the same
+models, and for each op in test_gpu_ops.py. A night takes some half an hour on two cores.
 """
 
 import itertools
@@ -18,23 +20,26 @@ SMALL = ["mlp-digits", "gpt2-tiny", "llama-tiny", "resnet18-cifar-w8", "lstm-cha
          "clip-tiny", "detector-tiny"]  # fmt: skip
 WITHOUT_WEIGHTS = ["gpt2-124m", "resnet18-imagenet", "gpt2-xl"]
 
+# Why a graph is no step, for any target.
+NO_IMPORT = ["has ops that cannot be imported", "has no parameter to train"]
 
-def check_kernels(model, policy, chip, folder):
+
+def check_kernels(model, policy, chip, folder, file="loss.onnx"):
     source = MODELS / model
-    graph = source / "loss.onnx"
+    graph = source / file
     if not graph.exists():
         pytest.skip(f"{graph} is absent; BINADE_MODELS names its folder")
     weights = source / "weights.json"
     if weights.exists():  # Zeros will do, of which a file has none.
-        graph = folder / "loss.onnx"
-        graph.write_bytes((source / "loss.onnx").read_bytes())
+        graph = folder / file
+        graph.write_bytes((source / file).read_bytes())
         with (folder / "weights.bin").open("wb") as file:
             os.truncate(file.fileno(), json.loads(weights.read_text())["total"])
     more = ["--optimizer", "tiger"] if policy.startswith("tiger") else []
     done = binade("compile", graph, "--policy", policy, *more, *FOLD.get(model, []),
                   f"--target=cuda:{chip}", "--save-kernels", folder / "kernels",
                   "-o", folder / "model.bnd")  # fmt: skip
-    if "has ops that cannot be imported" in done.stderr:
+    if any(reason in done.stderr for reason in NO_IMPORT):
         pytest.skip(done.stderr.splitlines()[0])
     assert done.returncode == 0, done.stderr
     (folder / "model.bnd").unlink()
@@ -70,6 +75,15 @@ def test_kernels_assemble(model, policy, tmp_path):
 @pytest.mark.parametrize("model", SMALL)
 def test_kernels_assemble_for_other_chips(model, policy, chip, tmp_path):
     check_kernels(model, policy, chip, tmp_path)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("policy", ["fp32", "bf16-amp", "coat"])
+@pytest.mark.parametrize("file", ["grads.onnx", "train_step.adamw.onnx"])
+@pytest.mark.parametrize("model", SMALL)
+def test_kernels_of_exported_gradients_assemble(model, file, policy, tmp_path):
+    """Recovered, or kept as they are."""
+    check_kernels(model, policy, "sm_90", tmp_path, file)
 
 
 @pytest.mark.nightly

@@ -16,7 +16,7 @@ onnx = pytest.importorskip("onnx")
 
 TRANSLATE, OPT = BUILD / "bin" / "binade-translate", BUILD / "bin" / "binade-opt"
 RECORDS = json.loads((ROOT / "test/data/adjoints.json").read_text())
-DTYPES = {"m": np.bool_, "w": np.float64}  # Of what has no gradient; indices else.
+DTYPES = {"m": np.bool_, "n": np.int32, "w": np.float64}  # Of what has no gradient.
 
 # Inputs have the order and shapes of the record: x0, x1, ..., then the others by name.
 GRAPHS = {
@@ -77,8 +77,37 @@ GRAPHS = {
     "nothing": """c = Concat <axis = 1> (x0, x1)  one = Constant <value_int = 1> ()
         y = CumSum(c, one)""",
 }  # fmt: skip
+GRAPHS |= {
+    "looped": """n = Constant <value_int = 3> ()  y = Loop (n, , x0) <
+        body = b (int64 i, bool go, double[3, 4] v) => (more, w) {
+          more = Identity(go)  d = Cast <to = 11> (i)  p = Mul(v, x0)  s = Add(p, d)
+          w = Tanh(s) }>""",
+    "scanned": """last, y = Scan <num_scan_inputs = 1, scan_input_directions = [1],
+        scan_output_directions = [1], scan_output_axes = [1],
+        body = b (double[2, 4] h, double[2, 3] x) => (g, out) {
+          a = MatMul(x, x1)  c = MatMul(h, x2)  s = Add(a, c)  g = Tanh(s)
+          out = Identity(g) }> (x3, x0)""",
+    "ragged": """all, last = RNN <direction = "reverse", hidden_size = 3>
+          (x0, x1, x2, , n)
+        one = Constant <value_ints = [1]> ()  a = Squeeze(all, one)
+        y = Concat <axis = 0> (a, last)""",
+    "sampled": "y = GridSample(x0, x1)",
+    "sampled_cubic": """y = GridSample <mode = "cubic", padding_mode = "reflection",
+        align_corners = 1> (x0, x1)""",
+    "sampled_volume": """y = GridSample <padding_mode = "border",
+        align_corners = 1> (x0, x1)""",
+    "affine_grid": "s = Constant <value_ints = [2, 1, 3, 2]> ()  y = AffineGrid(x0, s)",
+    "compressed": """c = Constant <value = bool[4] {1, 0, 0, 1}> ()
+        y = Compress <axis = -1> (x0, c)""",
+    "convolution": """y = Conv <strides = [2, 1], pads = [1, 0, 1, 0],
+        dilations = [1, 2], group = 2> (x0, x1, x2)""",
+    "root_mean_square": "y = RMSNormalization <epsilon = 1e-5> (x0, x1)",
+    "slices": "y = GatherND(x0, i)",
+    "quick_gelu": "y = com.microsoft.QuickGelu(x0)",
+}  # fmt: skip
 # f32 inside: PyTorch computes these in f64 throughout.
-TOLERANCES = {"weighted_loss": 1e-6, "grouped_attention": 1e-6}
+TOLERANCES = {"weighted_loss": 1e-6, "grouped_attention": 1e-6, "root_mean_square": 2e-6,
+              "quick_gelu": 1e-7}  # fmt: skip
 
 
 def test_every_record_has_a_graph():
@@ -93,13 +122,13 @@ def import_graph(name, inputs, folder):
     """The module of a graph whose loss is its result times the input `weights`."""
     record = RECORDS[name]
     kinds = {np.dtype(np.float64): "double", np.dtype(np.int64): "int64",
-             np.dtype(np.bool_): "bool"}  # fmt: skip
+             np.dtype(np.int32): "int32", np.dtype(np.bool_): "bool"}  # fmt: skip
     declared = ", ".join(
         f"{kinds[value.dtype]}{list(value.shape) if value.shape else ''} {key}"
         for key, value in inputs.items()
     )
     axes = list(range(len(record["y"]["shape"])))
-    text = f"""<ir_version: 10, opset_import: ["" : 26]>
+    text = f"""<ir_version: 10, opset_import: ["" : 26, "com.microsoft" : 1]>
     g ({declared}) => (double loss) {{
       {GRAPHS[name]}
       weighted = Mul(y, weights)

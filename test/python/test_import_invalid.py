@@ -78,18 +78,19 @@ GRAPHS = {
         "g (uint8[2] x) => (uint8[2] y) { y = Identity(x) }",
         [],
         "m.onnx:input 'x': error: element type uint8 is not supported; float, double, "
-        "float16, bfloat16, int64, int32, int16, int8 and bool are",
+        "float16, bfloat16, float8e4m3fn, float8e5m2, int64, int32, int16, int8 and "
+        "bool are",
     ),
     "unknown_ops": (
         """g (float[2] x) => (float[2] y) {
-          [one] a = NoSuchOp(x)  [two] b = Bernoulli(a)  [three] c = NoSuchOp(b)
+          [one] a = NoSuchOp(x)  [two] b = NonZero(a)  [three] c = NoSuchOp(b)
           y = other.domain.Thing(c)  d = NoSuchOp(y)
         }""",
         [],
-        "m.onnx: error: has ops that cannot be imported: NoSuchOp (2), Bernoulli (1), "
+        "m.onnx: error: has ops that cannot be imported: NoSuchOp (2), NonZero (1), "
         "other.domain.Thing (1)\n"
         "m.onnx: note: NoSuchOp of opset 20, 2 nodes: 'one', 'three'\n"
-        "m.onnx: note: Bernoulli of opset 20, 1 node: 'two'\n"
+        "m.onnx: note: NonZero of opset 20, 1 node: 'two'\n"
         "m.onnx: note: other.domain.Thing of opset 20, 1 node: 'Thing_3'\n",
     ),
     "op_of_a_newer_opset": (
@@ -115,6 +116,31 @@ GRAPHS = {
            <opset_import: ["" : 20], domain: "local"> f (x) => (y) { y = Relu(x) }""",
         [],
         "error: has 2 inputs and 1 outputs, function 'f' has 1 and 1",
+    ),
+    "codes_without_a_sign": (
+        "g (float[2] x, float s) => (y) { [node] y = QuantizeLinear(x, s) }",
+        [],
+        "m.onnx:node 'node' (QuantizeLinear): error: element type uint8 is not supported",
+    ),
+    "scales_of_other_blocks": (
+        """g (int8[2,6] x, float[2,2] s) => (y)
+           { [node] y = DequantizeLinear <block_size = 2> (x, s) }""",
+        [],
+        "(DequantizeLinear): error: cannot scale 'tensor<2x6xi8>' by 'tensor<2x2xf32>' "
+        "along axis 1 in blocks of 2",
+    ),
+    "grid_of_other_axes": (
+        "g (float[1,1,3,3] x, float[1,2,2,3] p) => (y) { [node] y = GridSample(x, p) }",
+        [],
+        "(GridSample): error: cannot sample 'tensor<1x1x3x3xf32>' at "
+        "'tensor<1x2x2x3xf32>'",
+    ),
+    "lengths_of_other_sequences": (
+        """g (float[4,3,2] x, float[1,5,2] w, float[1,5,5] r, int32[2] n) => (y)
+           { [node] y = RNN <hidden_size = 5> (x, w, r, , n) }""",
+        [],
+        "(RNN): error: expected a length of int32 for each of 3 sequences, got "
+        "'tensor<2xi32>'",
     ),
     "old_opset": (
         "opset 12 " + RELU,
@@ -249,13 +275,6 @@ GRAPHS = {
            y, m = BatchNormalization(x, s, s, s, s) }""",
         [],
         "error: output 'm' is used; statistics are outputs in training mode only",
-    ),
-    "dropout_mask": (
-        """g (float[2] x) => (float[2] y, bool[2] m) <float r = {0.5}, bool t = {1}> {
-           y, m = Dropout(x, r, t) }""",
-        [],
-        "error: output 'm' is used; the mask is never stored: the gradient draws it "
-        "again",
     ),
     "dropout_ratio_of_data": (
         "g (float[2] x, float r) => (float[2] y) { y = Dropout(x, r) }",

@@ -117,6 +117,21 @@ def test_several_batches_make_one_step():
         step({"x": x, "target": target})
 
 
+def test_a_loop_shows_its_loss(capsys, caplog):
+    weight, bias, x, target = make_values()
+    batches = [{"x": x, "target": target}] * 3
+    step, other = (compile_linear(weight, bias, policy="fp16-amp") for _ in range(2))
+    expected = [step(batch) for batch in batches]
+    assert other.train(batches, progress=True) == expected
+    printed = capsys.readouterr().err
+    assert "3/3" in printed and f"loss {expected[-1].loss:.4g}" in printed
+    spoiled = {"x": x, "target": target + np.inf}
+    with caplog.at_level(logging.INFO, "binade"):
+        (metrics,) = other.train([spoiled], progress=False)
+    assert metrics.skipped and "step 1 was skipped" in caplog.text
+    assert capsys.readouterr().err == ""
+
+
 def test_tensors_of_other_libraries_are_taken():
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     weight, bias, x, target = make_values()

@@ -66,8 +66,8 @@ def test_the_simulator_has_the_bits_of_the_cpu(policy, bundles):
     assert kinds.count("matmul") == 5 + 2 and kinds.count("launch") > 10
 
 
-def verify_model(name, policy, tmp_path, *more):
-    graph, bundle = MODELS / name / "loss.onnx", tmp_path / "model.bnd"
+def verify_model(name, policy, tmp_path, *more, file="loss.onnx"):
+    graph, bundle = MODELS / name / file, tmp_path / "model.bnd"
     if not graph.exists():
         pytest.skip(f"{graph} is absent; BINADE_MODELS names its folder")
     run("binade", "compile", graph, "--policy", policy, *more, *CUDA, "-o", bundle)
@@ -100,10 +100,20 @@ def test_every_policy_keeps_to_its_bounds(model, policy, tmp_path):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("policy", ["bf16-amp", "coat"])
-@pytest.mark.parametrize("model", ["lstm-char", "detector-tiny", "resnet18-cifar-w8"])
+@pytest.mark.parametrize(
+    "model", ["lstm-char", "clip-tiny", "detector-tiny", "resnet18-cifar-w8"]
+)
 def test_longer_models_keep_to_their_bounds(model, policy, tmp_path):
     """Some minutes each: recurrent, with convolutions, with batch normalization."""
     verify_model(model, policy, tmp_path)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("policy", ["bf16-amp", "coat"])
+@pytest.mark.parametrize("file", ["grads.onnx", "train_step.adamw.onnx"])
+@pytest.mark.parametrize("model", ["mlp-digits", "gpt2-tiny"])
+def test_exported_gradients_keep_to_their_bounds(model, file, policy, tmp_path):
+    verify_model(model, policy, tmp_path, file=file)
 
 
 @pytest.mark.parametrize("policy", ["fp32", "bf16-amp", "coat"])

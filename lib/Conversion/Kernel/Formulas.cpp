@@ -1,5 +1,6 @@
 //===- Formulas.cpp - rules of optimizers, and what they read -------------===//
 
+#include "../Quotient.h"
 #include "../RandomRounding.h"
 #include "Emitter.h"
 #include "ParameterStorage.h"
@@ -9,6 +10,24 @@
 
 using namespace mlir;
 using namespace mlir::binade;
+
+/// Whether `op` divides roots of f32: products are as exact then.
+static bool dividesRoots(Operation &op) {
+  auto division = dyn_cast<arith::DivFOp>(op);
+  return division && division.getType().isF32() &&
+         division.getLhs().getDefiningOp<math::SqrtOp>();
+}
+
+/// Roots divided by one number.
+static Value divideRoots(Emitter &e, Value roots, Value divisor) {
+  ImplicitLocOpBuilder &b = e.builder();
+  FloatLanes x(b, roots), all(b, divisor);
+  FloatLanes opposite = all.constant(-1.0) / all;
+  FloatLanes quotient =
+      divideRoot(x, {b, e.spread(divisor)}, {b, e.spread(opposite.value)});
+  BoolLanes holds = isDivisorOfRoots(all) & isFiniteRoot(quotient);
+  return divideElsewhere(x, all, quotient, holds).value;
+}
 
 /// Copies the body of `formula`, element by element: each op once, on vectors
 /// where an operand is one.
@@ -22,6 +41,12 @@ SmallVector<Value> Emitter::inlineFormula(func::FuncOp formula,
     auto vector = llvm::find_if(
         operands, [](Value x) { return isa<VectorType>(x.getType()); });
     SmallVector<Type> types(op.getResultTypes());
+    if (isOnGpu() && dividesRoots(op) &&
+        isa<VectorType>(operands[0].getType()) &&
+        !isa<VectorType>(operands[1].getType())) {
+      inside.map(op.getResult(0), divideRoots(*this, operands[0], operands[1]));
+      continue;
+    }
     if (vector != operands.end()) {
       auto lanes = cast<VectorType>((*vector).getType());
       for (Value &operand : operands)

@@ -250,6 +250,8 @@ Element Emitter::computePad(PadOp op, const Offset &offset) {
 void Emitter::reportIndex(Value bad) {
   if (isa<VectorType>(bad.getType()))
     bad = vector::ReductionOp::create(b, vector::CombiningKind::OR, bad);
+  // A team without an item reads another's, which may be overwritten by now.
+  bad = conjunction(b, bad, hasItem);
   auto report = scf::IfOp::create(b, bad, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(report.thenBlock());

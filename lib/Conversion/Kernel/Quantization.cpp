@@ -234,8 +234,10 @@ Element Emitter::computeEncode(EncodeOp op, const Offset &offset) {
     shared.push_back(get(number));
   FloatLanes x = get(operands.values.front());
   if (isGuarded) {
-    x = divideElsewhere(x, {b, numbers[kQuotientNumbers]}, divideBy(x, shared),
-                        {b, numbers[kQuotientNumbers + 1]});
+    FloatLanes quotient = divideBy(x, shared);
+    BoolLanes isDivisor(b, numbers[kQuotientNumbers + 1]);
+    x = divideElsewhere(x, {b, numbers[kQuotientNumbers]}, quotient,
+                        isDivisor & isFinite(quotient));
     shared.clear();
   }
   std::optional<FloatLanes> random;

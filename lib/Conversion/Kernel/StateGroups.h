@@ -82,6 +82,7 @@ private:
     Offset group;  ///< The one that this thread stands for,
     SmallVector<Value> exists; ///< if it does so, of each state.
   };
+  int64_t countVectors();
   bool fitsSpans();
   void emitSpans();
   void emitSpan(const Span &span);

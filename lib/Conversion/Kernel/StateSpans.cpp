@@ -7,21 +7,31 @@ using namespace mlir;
 using namespace mlir::binade;
 
 static constexpr uint64_t kMagnitude = 0x7fffffff;
-/// Of a thread in a span. A thread chooses the scale of a group, so that some
-/// groups have to be there for them to be chosen at the same time.
-static constexpr int64_t kVectors = 2;
+
+/// Vectors of a thread in a span. A thread chooses the scale of a group, so
+/// that some groups have to be there for them to be chosen at the same time;
+/// more of them where a choice takes logarithms.
+int64_t StateGroups::countVectors() {
+  return llvm::any_of(
+             states,
+             [](const State &state) { return state.kept.format.getExpand(); })
+             ? 4
+             : 2;
+}
 
 /// Halves of bytes belong to neighbours.
 bool StateGroups::fitsSpans() {
+  int64_t vectors = countVectors();
   return e.isOnGpu() && llvm::all_of(states, [&](const State &state) {
            return !state.kept.format.isPacked() &&
-                  state.size >= e.wholeLanes() * kVectors &&
-                  state.size <= e.wholeLanes() * kVectors * kWarp;
+                  state.size >= e.wholeLanes() * vectors &&
+                  state.size <= e.wholeLanes() * vectors * kWarp;
          });
 }
 
 void StateGroups::emitSpans() {
-  int64_t lanes = e.wholeLanes(), size = kWarp * lanes * kVectors;
+  int64_t lanes = e.wholeLanes(), vectors = countVectors();
+  int64_t size = kWarp * lanes * vectors;
   Value begin = e.argument(0), end = e.argument(1);
   Value lane = arith::RemUIOp::create(b, e.threadNumber(), e.index(kWarp));
   Value warp = arith::DivUIOp::create(b, e.threadNumber(), e.index(kWarp));
@@ -43,7 +53,7 @@ void StateGroups::emitSpans() {
   };
   Value first = arith::MulIOp::create(b, warp, e.index(size));
   emitFrom(arith::AddIOp::create(b, begin, first), whole, e.countWarps() * size,
-           {lanes, kVectors, {}, {}, {}, {}});
+           {lanes, vectors, {}, {}, {}, {}});
   // What is left, single elements, as many at a time as the largest group has.
   int64_t most = kWarp;
   for (const State &state : states)

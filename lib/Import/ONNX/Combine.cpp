@@ -127,7 +127,7 @@ Value mlir::binade::importer::scanAlong(ImplicitLocOpBuilder &b,
   return x;
 }
 
-static LogicalResult importScan(Node &node, Combination combination) {
+static LogicalResult importRunning(Node &node, Combination combination) {
   ImplicitLocOpBuilder &b = node.b;
   FailureOr<SmallVector<int64_t>> given = node.getIntegers(1, "axis");
   if (failed(given))
@@ -148,9 +148,9 @@ static LogicalResult importScan(Node &node, Combination combination) {
 }
 
 LogicalResult mlir::binade::importer::importCumSum(Node &node) {
-  return importScan(node, Combination::Add);
+  return importRunning(node, Combination::Add);
 }
 
 LogicalResult mlir::binade::importer::importCumProd(Node &node) {
-  return importScan(node, Combination::Mul);
+  return importRunning(node, Combination::Mul);
 }

@@ -120,9 +120,11 @@ LogicalResult mlir::binade::importer::importSize(Node &node) {
 LogicalResult mlir::binade::importer::importRange(Node &node) {
   SmallVector<Elements> bounds;
   for (unsigned index : {0u, 1u, 2u}) {
-    if (node.getType(index) != node.getType(0) || node.getRank(index) != 0)
+    // Functions of ONNX give it tensors of one element.
+    if (node.getElement(index) != node.getElement(0) ||
+        node.getType(index).getNumElements() != 1)
       return node.emitError()
-             << "expected scalars of one type, got " << node.getType(0)
+             << "expected one number each of one type, got " << node.getType(0)
              << " and " << node.getType(index);
     if (failed(node.requireConstant(index, "bound")))
       return failure();

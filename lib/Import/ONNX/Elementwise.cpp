@@ -158,23 +158,62 @@ LogicalResult mlir::binade::importer::importMod(Node &node) {
   return node.setResult(buildCast(b, rest, node.getElement(0)));
 }
 
-/// x to the power of a constant integer, by repeated squares.
+/// x to the power of integers, by repeated squares: one for each of their bits.
+/// Below 0 only 1 and -1 have a power that is not a fraction, which is 0.
+static Value buildIntegerPower(ImplicitLocOpBuilder &b, Value x,
+                               Value exponent) {
+  Type type = x.getType();
+  Value one = buildSplat(b, type, 1.0), zero = buildSplat(b, type, 0.0);
+  Value nothing = buildSplat(b, exponent.getType(), 0.0);
+  auto hasBit = [&](unsigned bit) -> Value {
+    auto element = getElementTypeOrSelf(exponent.getType());
+    APInt mask = APInt::getOneBitSet(element.getIntOrFloatBitWidth(), bit);
+    Value masks = ConstantOp::create(
+        b, DenseElementsAttr::get(cast<RankedTensorType>(exponent.getType()),
+                                  mask));
+    Value found = AndOp::create(b, exponent, masks);
+    return NotOp::create(
+        b, CompareOp::create(b, found, nothing, Comparison::Equal));
+  };
+  unsigned bits =
+      getElementTypeOrSelf(exponent.getType()).getIntOrFloatBitWidth() - 1;
+  Value power = one, square = x;
+  for (unsigned bit = 0; bit < bits; ++bit) {
+    power = SelectOp::create(b, hasBit(bit), MulOp::create(b, power, square),
+                             power);
+    if (bit + 1 < bits)
+      square = MulOp::create(b, square, square);
+  }
+  Value isUnit =
+      CompareOp::create(b, MulOp::create(b, x, x), one, Comparison::Equal);
+  Value sign = SelectOp::create(b, hasBit(0), x, one);
+  Value isNegative = CompareOp::create(b, exponent, nothing, Comparison::Less);
+  return SelectOp::create(b, isNegative,
+                          SelectOp::create(b, isUnit, sign, zero), power);
+}
+
+/// x to the power of a constant integer takes only the squares that it needs.
 static LogicalResult importIntegerPower(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   DenseElementsAttr exponents = node.getConstant(1);
-  if (!exponents || !exponents.isSplat() || node.hasFloats(1))
-    return node.emitError() << "of integers needs one constant integer as "
-                               "exponent, got "
-                            << node.getType(0) << " and " << node.getType(1);
-  int64_t exponent = exponents.getSplatValue<APInt>().getSExtValue();
   FailureOr<SmallVector<int64_t>> shape =
       getCommonShape(node, node.getInputs());
   if (failed(shape))
     return failure();
-  if (exponent < 0)
-    return node.emitError() << "of integers needs an exponent of at least 0, "
-                            << "got " << exponent;
   Value square = broadcastTo(b, node.getInput(0), *shape);
+  if (node.hasFloats(1)) {
+    // As a float, and rounded toward 0.
+    Type wide = node.getElement(1);
+    Value power = PowOp::create(b, buildCast(b, square, wide),
+                                broadcastTo(b, node.getInput(1), *shape));
+    return node.setResult(buildCast(b, power, node.getElement(0)));
+  }
+  int64_t exponent = exponents && exponents.isSplat()
+                         ? exponents.getSplatValue<APInt>().getSExtValue()
+                         : -1;
+  if (exponent < 0)
+    return node.setResult(
+        buildIntegerPower(b, square, broadcastTo(b, node.getInput(1), *shape)));
   Value power = buildSplat(b, square.getType(), 1.0);
   for (; exponent > 0; exponent /= 2) {
     if (exponent % 2 != 0)
@@ -268,10 +307,13 @@ LogicalResult mlir::binade::importer::importWhere(Node &node) {
 }
 
 static LogicalResult castTo(Node &node, Type element) {
-  // Both matter only for results in 8 bits, which are not supported.
-  (void)node.getInt("saturate", 1);
+  bool saturates = node.getInt("saturate", 1);
+  // Matters only for powers of two, which no tensor here is made of.
   (void)node.getString("round_mode", "up");
   Value x = node.getInput(0);
+  if (isa<FloatType>(element) && element.getIntOrFloatBitWidth() == 8)
+    return node.setResult(
+        CastOp::create(node.b, node.getType(0).clone(element), x, saturates));
   if (!element.isInteger(1) || node.getElement(0) == element)
     return node.setResult(buildCast(node.b, x, element));
   // What is not zero is true; a cast would keep the lowest bit.

@@ -237,6 +237,16 @@ static std::function<Number(Arguments)> getFunction(Operation *op) {
     });
   };
   auto convert = [&]() -> std::function<Number(Arguments)> {
+    if (cast<CastOp>(op).getSaturate() && isFloating) {
+      double largest = getDouble(APFloat::getLargest(
+          cast<FloatType>(to.getElementType()).getFloatSemantics()));
+      // NaN is neither.
+      return [=](Arguments x) {
+        return Number{.f = x[0].f > largest    ? largest
+                           : x[0].f < -largest ? -largest
+                                               : x[0].f};
+      };
+    }
     if (isFloating == isFloat(to))
       return [](Arguments x) { return x[0]; };
     if (isFloating)
@@ -269,6 +279,9 @@ static std::function<Number(Arguments)> getFunction(Operation *op) {
       .Case([&](MinOp) { return extreme(false); })
       .Case([&](NegOp) { return unary(std::negate<>()); })
       .Case([&](AbsOp) { return unary([](double x) { return std::fabs(x); }); })
+      .Case([&](ReluOp) {
+        return unary([](double x) { return x < 0.0 ? 0.0 : x; });
+      })
       .Case(
           [&](SqrtOp) { return unary([](double x) { return std::sqrt(x); }); })
       .Case([&](SinOp) { return unary([](double x) { return std::sin(x); }); })

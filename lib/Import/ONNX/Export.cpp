@@ -105,7 +105,8 @@ private:
 //===----------------------------------------------------------------------===//
 
 LogicalResult Exporter::findKept() {
-  FailureOr<SmallVector<unsigned>> order = sortNodes(model);
+  FailureOr<SmallVector<unsigned>> order =
+      sortNodes(model, std::as_const(model).getGraph());
   if (failed(order))
     return failure();
   FailureOr<Metadata> metadata = readMetadata(model);
@@ -116,8 +117,9 @@ LogicalResult Exporter::findKept() {
   import.train = options.train;
   ImportReport ignored;
   Initializers initializers(model, *metadata);
-  if (failed(initializers.classify(*order, collectUsed(model, *order),
-                                   Dimensions(), tensors, import, ignored)))
+  if (failed(initializers.classify(
+          *order, collectUsed(std::as_const(model).getGraph(), *order),
+          Dimensions(), tensors, import, ignored)))
     return failure();
   auto found = initializers.getKept(tensors);
   if (failed(found))

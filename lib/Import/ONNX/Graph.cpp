@@ -11,22 +11,37 @@ using namespace mlir::binade::importer;
 static constexpr uint64_t kConstantBudget = 64 << 20;
 static constexpr StringLiteral kRngName = "rng";
 
-static Location getNameLoc(MLIRContext *context, StringRef name) {
-  return NameLoc::get(StringAttr::get(context, name));
+NewArgument mlir::binade::importer::makeArgument(StringRef name, Type type,
+                                                 Attribute init) {
+  MLIRContext *context = type.getContext();
+  return {name.str(), type, NameLoc::get(StringAttr::get(context, name)), init};
 }
 
-void Graph::addArgument(Role role, StringRef name, Type type, Attribute init) {
-  define(name, mlir::binade::addArgument(function, role, name, type,
-                                         getNameLoc(getContext(), name), init));
+const NamedValue *Graph::find(StringRef name) const {
+  for (const Names &scope : llvm::reverse(scopes))
+    if (auto found = scope.values.find(name); found != scope.values.end())
+      return &found->second;
+  return nullptr;
+}
+
+void Graph::addArguments(Role role, ArrayRef<NewArgument> arguments) {
+  SmallVector<Value> added =
+      mlir::binade::addArguments(function, role, arguments);
+  for (auto [argument, value] : llvm::zip(arguments, added)) {
+    define(argument.name, value);
+    if (role == Role::Buffer)
+      buffers.insert(argument.name);
+  }
 }
 
 Value Graph::getRng() {
-  if (std::optional<Port> port = findArgument(function, Role::Rng, kRngName))
-    return function.getArgument(port->index);
-  Builder b(getContext());
-  return mlir::binade::addArgument(function, Role::Rng, kRngName,
-                                   RankedTensorType::get({2}, b.getI64Type()),
-                                   getNameLoc(getContext(), kRngName));
+  if (!rng) {
+    auto type = RankedTensorType::get({2}, IntegerType::get(getContext(), 64));
+    rng = mlir::binade::addArguments(function, Role::Rng,
+                                     makeArgument(kRngName, type))
+              .front();
+  }
+  return rng;
 }
 
 Value Graph::getBuffer(StringRef name) const {
@@ -35,7 +50,7 @@ Value Graph::getBuffer(StringRef name) const {
 }
 
 void Graph::updateBuffer(StringRef name, Value value) {
-  if (findArgument(function, Role::Buffer, name))
+  if (buffers.contains(name))
     updatedBuffers[name] = value;
 }
 
@@ -47,17 +62,26 @@ bool Graph::spend(int64_t elements) {
   return true;
 }
 
+bool Graph::takeNodes(uint64_t nodes) {
+  if (nodes > kMostInnerNodes - innerNodes)
+    return false;
+  innerNodes += nodes;
+  return true;
+}
+
 void Graph::addStateResults() {
+  SmallVector<NewResult> results;
   for (const Port &port : getArguments(function, Role::Buffer))
     if (Value updated = updatedBuffers.lookup(port.name))
-      addResult(function, Role::Buffer, port.name, updated);
-  for (const Port &port : getArguments(function, Role::Rng)) {
-    Value rng = function.getArgument(port.index);
+      results.push_back({Role::Buffer, port.name.str(), updated});
+  if (rng) {
     ImplicitLocOpBuilder b(rng.getLoc(), getContext());
     b.setInsertionPoint(function.front().getTerminator());
     Value advance = ConstantOp::create(
         b, DenseElementsAttr::get(cast<RankedTensorType>(rng.getType()),
                                   ArrayRef<int64_t>{0, 1}));
-    addResult(function, Role::Rng, port.name, AddOp::create(b, rng, advance));
+    results.push_back(
+        {Role::Rng, kRngName.str(), AddOp::create(b, rng, advance)});
   }
+  addResults(function, results);
 }

@@ -5,17 +5,52 @@
 
 #include "Metadata.h"
 #include "Tensors.h"
-#include "binade/IR/Interface.h"
+#include "binade/IR/AddPorts.h"
 
 namespace mlir::binade::importer {
+
+inline constexpr uint64_t kMostInnerNodes = 1 << 18;
+
+/// What a name stands for: one tensor, or the tensors of a sequence. Nothing is
+/// neither.
+struct NamedValue {
+  Value tensor;
+  std::optional<SmallVector<Value>> sequence;
+};
+
+/// An argument that is called `name` where errors are about it, too.
+NewArgument makeArgument(StringRef name, Type type, Attribute init = {});
 
 /// Values by ONNX name while `@forward` is being built.
 class Graph {
 public:
   Graph(const Model &model, const Metadata &metadata, TensorReader &tensors,
         const llvm::StringSet<> &used, func::FuncOp function)
-      : model(model), metadata(metadata), tensors(tensors), used(used),
-        function(function) {}
+      : model(model), metadata(metadata), tensors(tensors), function(function) {
+    scopes.push_back({"", &used, {}});
+  }
+
+  /// While it lives, names are those of a graph inside of a node: what it
+  /// defines ends with it, and what it does not define is the outer graph's.
+  class Scope {
+  public:
+    /// `prefix` stands before the names of nodes.
+    Scope(Graph &graph, const Twine &prefix, const llvm::StringSet<> &used)
+        : graph(graph) {
+      graph.scopes.push_back({prefix.str(), &used, {}});
+    }
+    ~Scope() { graph.scopes.pop_back(); }
+    Scope(const Scope &) = delete;
+    Scope &operator=(const Scope &) = delete;
+
+  private:
+    Graph &graph;
+  };
+
+  /// A node's name behind those of the nodes that it is inside of.
+  std::string getQualified(const std::string &name) const {
+    return scopes.back().prefix + name;
+  }
 
   const Model &getModel() const { return model; }
   func::FuncOp getFunction() const { return function; }
@@ -24,23 +59,27 @@ public:
   TensorReader &getTensors() const { return tensors; }
 
   /// Null for a name that has no value (yet).
-  Value lookup(StringRef name) const { return values.lookup(name); }
-  void define(StringRef name, Value value) { values[name] = value; }
-
-  /// The tensors of a name that is a sequence; null for another.
-  const SmallVector<Value> *lookupSequence(StringRef name) const {
-    auto found = sequences.find(name);
-    return found == sequences.end() ? nullptr : &found->second;
+  const NamedValue *find(StringRef name) const;
+  void define(StringRef name, NamedValue value) {
+    scopes.back().values[name] = std::move(value);
   }
-  void defineSequence(StringRef name, ArrayRef<Value> tensors) {
-    sequences[name] = SmallVector<Value>(tensors);
+
+  /// Null for a name that is no tensor (yet).
+  Value lookup(StringRef name) const {
+    const NamedValue *found = find(name);
+    return found ? found->tensor : Value();
+  }
+  void define(StringRef name, Value value) {
+    define(name, NamedValue{value, std::nullopt});
   }
 
   /// Whether a node that is imported, or the graph's outputs, read `name`.
-  bool isUsed(StringRef name) const { return used.contains(name); }
+  bool isUsed(StringRef name) const {
+    return scopes.back().used->contains(name);
+  }
 
-  /// Makes `name` an argument of the function.
-  void addArgument(Role role, StringRef name, Type type, Attribute init = {});
+  /// Makes arguments of the function, each under its name.
+  void addArguments(Role role, ArrayRef<NewArgument> arguments);
 
   /// Seed and counter of random numbers, an argument from the first call on.
   Value getRng();
@@ -59,6 +98,10 @@ public:
   /// Counts `elements` more evaluated elements; false when that is too many.
   bool spend(int64_t elements);
 
+  /// Counts `nodes` more of graphs inside of nodes, each as often as it runs;
+  /// false when that is too many.
+  bool takeNodes(uint64_t nodes);
+
   /// Adds results for updated buffers and the generator, in argument order.
   void addStateResults();
 
@@ -66,13 +109,18 @@ private:
   const Model &model;
   const Metadata &metadata;
   TensorReader &tensors;
-  const llvm::StringSet<> &used;
   func::FuncOp function;
-  llvm::StringMap<Value> values;
-  llvm::StringMap<SmallVector<Value>> sequences;
+  struct Names {
+    std::string prefix;
+    const llvm::StringSet<> *used;
+    llvm::StringMap<NamedValue> values;
+  };
+  SmallVector<Names, 1> scopes; ///< The innermost last.
+  llvm::StringSet<> buffers;
   llvm::StringMap<Value> updatedBuffers;
+  Value rng;
   int64_t streams = 0;
-  uint64_t evaluatedBytes = 0;
+  uint64_t evaluatedBytes = 0, innerNodes = 0;
 };
 
 } // namespace mlir::binade::importer

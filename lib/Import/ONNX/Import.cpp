@@ -5,13 +5,11 @@
 #include "Initializers.h"
 #include "InlineFunctions.h"
 #include "Loss.h"
-#include "OpTable.h"
 #include "Order.h"
 #include "binade/IR/EraseDead.h"
 #include "binade/Import/Passes.h"
 #include "mlir/IR/Verifier.h"
 #include "onnx-ml.pb.h"
-#include "llvm/ADT/MapVector.h"
 #include "llvm/Support/Path.h"
 
 using namespace mlir;
@@ -29,7 +27,6 @@ public:
   FailureOr<OwningOpRef<ModuleOp>> run();
 
 private:
-  LogicalResult checkOps();
   void createFunction();
   LogicalResult addBatch(Graph &graph);
   LogicalResult importNodes(Graph &graph);
@@ -49,47 +46,6 @@ private:
 } // namespace
 
 //===----------------------------------------------------------------------===//
-// What can be imported at all
-//===----------------------------------------------------------------------===//
-
-/// Reports every kind of op that cannot be imported, before anything is built.
-LogicalResult Importer::checkOps() {
-  const ::onnx::GraphProto &graph = model.getGraph();
-  llvm::MapVector<StringAttr, SmallVector<unsigned>> unknown;
-  for (unsigned index : order) {
-    const auto &node = graph.node(index);
-    if (!findOp(node.domain(), node.op_type(), model.getOpset())) {
-      std::string name = node.op_type();
-      if (!node.domain().empty())
-        name = node.domain() + "." + name;
-      unknown[StringAttr::get(model.getContext(), name)].push_back(index);
-    }
-  }
-  if (unknown.empty())
-    return success();
-  InFlightDiagnostic error = model.emitError();
-  error << "has ops that cannot be imported: ";
-  llvm::interleaveComma(unknown, error, [&](auto &entry) {
-    error << ::binade::printable(entry.first.strref(), 80) << " ("
-          << entry.second.size() << ")";
-  });
-  constexpr size_t kShown = 4;
-  for (auto &[op, nodes] : unknown) {
-    Diagnostic &note = error.attachNote();
-    note << ::binade::printable(op.strref(), 80) << " of opset "
-         << model.getOpset() << ", " << nodes.size()
-         << (nodes.size() == 1 ? " node: " : " nodes: ");
-    llvm::interleaveComma(
-        ArrayRef(nodes).take_front(kShown), note, [&](unsigned index) {
-          note << quote(getNodeName(graph.node(index), index));
-        });
-    if (nodes.size() > kShown)
-      note << ", ...";
-  }
-  return error;
-}
-
-//===----------------------------------------------------------------------===//
 // The function
 //===----------------------------------------------------------------------===//
 
@@ -107,20 +63,23 @@ void Importer::createFunction() {
 }
 
 LogicalResult Importer::addBatch(Graph &graph) {
+  llvm::StringSet<> names;
+  SmallVector<NewArgument> arguments;
   for (const auto &input : model.getGraph().input()) {
-    if (graph.lookup(input.name()))
+    if (graph.lookup(input.name()) || !names.insert(input.name()).second)
       continue;
     FailureOr<RankedTensorType> type = dimensions.getType(model, input);
     if (failed(type))
       return failure();
-    graph.addArgument(Role::Batch, input.name(), *type);
+    arguments.push_back(makeArgument(input.name(), *type));
   }
+  graph.addArguments(Role::Batch, arguments);
   return success();
 }
 
 LogicalResult Importer::importNodes(Graph &graph) {
   for (unsigned index : order)
-    if (failed(importNode(graph, index)))
+    if (failed(importNode(graph, model.getGraph().node(index), index)))
       return failure();
   report.nodes = order.size();
   return success();
@@ -169,7 +128,7 @@ FailureOr<Value> Importer::getLoss(Graph &graph, std::string &name) {
       return failure();
     Value target = graph.lookup(loss->target);
     if (!target) {
-      graph.addArgument(Role::Batch, loss->target, *type);
+      graph.addArguments(Role::Batch, makeArgument(loss->target, *type));
       target = graph.lookup(loss->target);
     } else if (!findArgument(function, Role::Batch, loss->target) ||
                target.getType() != *type) {
@@ -206,8 +165,9 @@ LogicalResult Importer::addResults(Graph &graph) {
   if (failed(loss))
     return failure();
   graph.addStateResults();
+  SmallVector<NewResult> results;
   if (*loss)
-    addResult(function, Role::Metric, kLossName, *loss);
+    results.push_back({Role::Metric, kLossName.str(), *loss});
   for (const auto &output : model.getGraph().output()) {
     Value value = graph.lookup(output.name());
     if (!value)
@@ -218,15 +178,16 @@ LogicalResult Importer::addResults(Graph &graph) {
       return failure();
     if (*loss && output.name() == lossName)
       continue;
-    addResult(function, Role::Output, output.name(), value);
+    results.push_back({Role::Output, output.name(), value});
   }
+  mlir::binade::addResults(function, results);
   return success();
 }
 
 FailureOr<OwningOpRef<ModuleOp>> Importer::run() {
   if (failed(inlineFunctions(model)))
     return failure();
-  FailureOr<SmallVector<unsigned>> sorted = sortNodes(model);
+  FailureOr<SmallVector<unsigned>> sorted = sortNodes(model, model.getGraph());
   if (failed(sorted))
     return failure();
   order = *sorted;
@@ -235,11 +196,11 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run() {
       failed(dimensions.bind(model, options.dims, metadata->dims)))
     return failure();
   report.dims = dimensions.getBound();
-  used = collectUsed(model, order);
+  used = collectUsed(model.getGraph(), order);
   Initializers initializers(model, *metadata);
   if (failed(initializers.classify(order, used, dimensions, tensors, options,
                                    report)) ||
-      failed(checkOps()))
+      failed(checkOps(model, model.getGraph(), order)))
     return failure();
   createFunction();
   Graph graph(model, *metadata, tensors, used, function);

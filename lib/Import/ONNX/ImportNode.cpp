@@ -3,16 +3,55 @@
 #include "ImportNode.h"
 #include "Evaluate.h"
 #include "OpTable.h"
+#include "Order.h"
 #include "onnx-ml.pb.h"
+#include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
+LogicalResult mlir::binade::importer::checkOps(const Model &model,
+                                               const ::onnx::GraphProto &graph,
+                                               ArrayRef<unsigned> order) {
+  llvm::MapVector<StringAttr, SmallVector<unsigned>> unknown;
+  for (unsigned index : order) {
+    const auto &node = graph.node(index);
+    if (!findOp(node.domain(), node.op_type(), model.getOpset())) {
+      std::string name = node.op_type();
+      if (!node.domain().empty())
+        name = node.domain() + "." + name;
+      unknown[StringAttr::get(model.getContext(), name)].push_back(index);
+    }
+  }
+  if (unknown.empty())
+    return success();
+  InFlightDiagnostic error = model.emitError();
+  error << "has ops that cannot be imported: ";
+  llvm::interleaveComma(unknown, error, [&](auto &entry) {
+    error << ::binade::printable(entry.first.strref(), 80) << " ("
+          << entry.second.size() << ")";
+  });
+  constexpr size_t kShown = 4;
+  for (auto &[op, nodes] : unknown) {
+    Diagnostic &note = error.attachNote();
+    note << ::binade::printable(op.strref(), 80) << " of opset "
+         << model.getOpset() << ", " << nodes.size()
+         << (nodes.size() == 1 ? " node: " : " nodes: ");
+    llvm::interleaveComma(
+        ArrayRef(nodes).take_front(kShown), note, [&](unsigned index) {
+          note << quote(getNodeName(graph.node(index), index));
+        });
+    if (nodes.size() > kShown)
+      note << ", ...";
+  }
+  return error;
+}
+
 /// Computes the ops from `begin` to the terminator, all of whose operands are
 /// constants; stops where the evaluator or the budget ends.
 static void evaluateOps(Graph &graph, Block::iterator begin,
-                        MutableArrayRef<Value> outputs) {
+                        MutableArrayRef<NamedValue> outputs) {
   Block &block = graph.getFunction().front();
   for (Operation &op : llvm::make_early_inc_range(
            llvm::make_range(begin, std::prev(block.end())))) {
@@ -33,17 +72,23 @@ static void evaluateOps(Graph &graph, Block::iterator begin,
     OpBuilder b(&op);
     Value constant = ConstantOp::create(b, op.getLoc(), value);
     op.getResult(0).replaceAllUsesWith(constant);
-    llvm::replace(outputs, Value(op.getResult(0)), constant);
+    for (NamedValue &output : outputs) {
+      if (output.tensor == op.getResult(0))
+        output.tensor = constant;
+      if (output.sequence)
+        llvm::replace(*output.sequence, Value(op.getResult(0)), constant);
+    }
     op.erase();
   }
 }
 
-LogicalResult mlir::binade::importer::importNode(Graph &graph, unsigned index) {
+LogicalResult mlir::binade::importer::importNode(Graph &graph,
+                                                 const ::onnx::NodeProto &proto,
+                                                 unsigned index) {
   Block &block = graph.getFunction().front();
-  const auto &proto = graph.getModel().getGraph().node(index);
   const OpRow &row =
       *findOp(proto.domain(), proto.op_type(), graph.getModel().getOpset());
-  Node node(graph, index);
+  Node node(graph, proto, index);
   for (unsigned input = 0; input < std::max(row.minInputs, node.getNumInputs());
        ++input)
     if (input < row.minInputs ? !node.hasInput(input) : input >= row.maxInputs)
@@ -52,12 +97,15 @@ LogicalResult mlir::binade::importer::importNode(Graph &graph, unsigned index) {
              << (row.maxInputs == row.minInputs ? "" : " or more")
              << " inputs, got " << node.getNumInputs();
   SmallVector<Value> inputs = node.getInputs();
-  for (unsigned input = row.takesSequence; input < inputs.size(); ++input)
-    if (node.hasInput(input) && !inputs[input])
+  for (unsigned input = 0; input < inputs.size(); ++input)
+    if (!row.takesSequence(input) && node.hasInput(input) && !inputs[input])
       return node.emitError() << "expected " << quote(node.getInputName(input))
                               << " to be a tensor, got a sequence";
-  bool isConstant = llvm::all_of(
-      inputs, [](Value input) { return !input || getElements(input); });
+  // Nodes inside of a node have been computed on their own.
+  bool isConstant =
+      !holdsGraphs(proto) && llvm::all_of(inputs, [](Value input) {
+        return !input || getElements(input);
+      });
   Operation *last = block.getTerminator()->getPrevNode();
   if (failed(row.import(node)) || failed(node.checkAttributes()))
     return failure();
@@ -67,11 +115,10 @@ LogicalResult mlir::binade::importer::importNode(Graph &graph, unsigned index) {
   for (auto [output, value] : llvm::enumerate(node.getOutputs())) {
     if (!node.hasOutput(output))
       continue;
-    if (!value && graph.isUsed(proto.output(output)) &&
-        !graph.lookupSequence(proto.output(output)))
+    if (value.tensor || value.sequence)
+      graph.define(proto.output(output), std::move(value));
+    else if (graph.isUsed(proto.output(output)))
       return node.emitError() << "has no output " << output;
-    if (value)
-      graph.define(proto.output(output), value);
   }
   return success();
 }

@@ -7,10 +7,17 @@
 
 namespace mlir::binade::importer {
 
-/// Builds the ops of node `index`, whose op has a row of the table and whose
-/// inputs have values, and gives its outputs their values. What reads constants
-/// alone is computed. After an error ops may be left behind.
-LogicalResult importNode(Graph &graph, unsigned index);
+/// Reports every kind of op among the nodes `order` of `graph` that cannot be
+/// imported.
+LogicalResult checkOps(const Model &model, const ::onnx::GraphProto &graph,
+                       ArrayRef<unsigned> order);
+
+/// Builds the ops of `proto`, node `index` of its graph, whose op has a row of
+/// the table and whose inputs have values, and gives its outputs their values.
+/// What reads constants alone is computed. After an error ops may be left
+/// behind.
+LogicalResult importNode(Graph &graph, const ::onnx::NodeProto &proto,
+                         unsigned index);
 
 } // namespace mlir::binade::importer
 

@@ -34,12 +34,14 @@ private:
   void dropUnknownTensors();
   LogicalResult classify(Initializers &initializers);
   void createFunction();
-  void addArgument(Graph &graph, const ::onnx::ValueInfoProto &value,
-                   Role role = Role::Batch);
-  bool hasGradient(const ::onnx::ValueInfoProto &input) const;
+  FailureOr<NewArgument> makeArgument(const ::onnx::ValueInfoProto &value);
+  void addInputs(Graph &graph);
+  llvm::StringSet<> findUpdatedTypes() const;
   void findTypes();
   std::optional<std::string> importNode(Graph &graph, unsigned index);
   void leaveOut(Graph &graph, unsigned index);
+  void addResults(Graph &graph);
+  void addLeftOutputs();
 
   Model &model;
   const ::onnx::GraphProto &file;
@@ -53,6 +55,9 @@ private:
   /// What the file says of values that nodes make.
   llvm::StringMap<const ::onnx::ValueInfoProto *> types;
   llvm::SetVector<Value> read; ///< By nodes that are left out.
+  /// What those make, until it is arguments of the function.
+  Block standIns;
+  SmallVector<NewArgument> leftOutputs;
   OwningOpRef<ModuleOp> module;
   func::FuncOp function;
 };
@@ -101,30 +106,52 @@ void PartImporter::createFunction() {
   func::ReturnOp::create(b, loc);
 }
 
-/// Does nothing for what is no tensor of known shape.
-void PartImporter::addArgument(Graph &graph,
-                               const ::onnx::ValueInfoProto &value, Role role) {
+/// Fails, without a word, for what is no tensor of known shape.
+FailureOr<NewArgument>
+PartImporter::makeArgument(const ::onnx::ValueInfoProto &value) {
   DiagnosticCollector ignored(model.getContext());
   FailureOr<RankedTensorType> type = dimensions.getType(model, value);
-  if (succeeded(type))
-    graph.addArgument(role, value.name(), *type);
+  if (failed(type))
+    return failure();
+  return importer::makeArgument(value.name(), *type);
 }
 
-/// Whether an output beside the loss may be the gradient or the new value of a
-/// matrix: it has its type.
-bool PartImporter::hasGradient(const ::onnx::ValueInfoProto &input) const {
+static std::string describeType(const ::onnx::ValueInfoProto &value) {
+  return value.type().tensor_type().SerializeAsString();
+}
+
+/// Element types and shapes of what the graph computes beside the loss, if it
+/// computes one.
+llvm::StringSet<> PartImporter::findUpdatedTypes() const {
   StringRef loss = options.lossOutput.empty() ? StringRef(kLossName)
                                               : StringRef(options.lossOutput);
-  auto isLoss = [&](const auto &output) { return output.name() == loss; };
-  const auto &type = input.type().tensor_type();
-  return type.elem_type() == ::onnx::TensorProto::FLOAT &&
-         type.shape().dim_size() >= 2 && llvm::any_of(file.output(), isLoss) &&
-         llvm::any_of(file.output(), [&](const auto &output) {
-           const auto &other = output.type().tensor_type();
-           return !isLoss(output) && other.elem_type() == type.elem_type() &&
-                  other.shape().SerializeAsString() ==
-                      type.shape().SerializeAsString();
-         });
+  llvm::StringSet<> updated;
+  bool hasLoss = false;
+  for (const auto &output : file.output()) {
+    hasLoss |= output.name() == loss;
+    if (output.name() != loss)
+      updated.insert(describeType(output));
+  }
+  return hasLoss ? std::move(updated) : llvm::StringSet<>();
+}
+
+/// A matrix may have its gradient or new value among the outputs: where one has
+/// its type.
+void PartImporter::addInputs(Graph &graph) {
+  llvm::StringSet<> updated = findUpdatedTypes();
+  SmallVector<NewArgument> parameters, batch;
+  for (const auto &input : file.input()) {
+    if (graph.lookup(input.name()))
+      continue;
+    const auto &type = input.type().tensor_type();
+    bool isUpdated = type.elem_type() == ::onnx::TensorProto::FLOAT &&
+                     type.shape().dim_size() >= 2 &&
+                     updated.contains(describeType(input));
+    if (FailureOr<NewArgument> made = makeArgument(input); succeeded(made))
+      (isUpdated ? parameters : batch).push_back(*made);
+  }
+  graph.addArguments(Role::Parameter, parameters);
+  graph.addArguments(Role::Batch, batch);
 }
 
 void PartImporter::findTypes() {
@@ -139,36 +166,68 @@ std::optional<std::string> PartImporter::importNode(Graph &graph,
   const auto &node = file.node(index);
   if (!findOp(node.domain(), node.op_type(), model.getOpset()))
     return "no such op is known";
+  if (holdsGraphs(node))
+    return "it holds graphs of its own";
   for (const std::string &name : node.input())
     if (!name.empty() && !graph.lookup(name))
       return "it reads " + quote(name) + ", whose type is not known";
   DiagnosticCollector errors(model.getContext());
   Block &block = function.front();
   Operation *last = block.getTerminator()->getPrevNode();
-  if (succeeded(importer::importNode(graph, index)))
+  if (succeeded(importer::importNode(graph, node, index)))
     return std::nullopt;
   while (block.getTerminator()->getPrevNode() != last)
     block.getTerminator()->getPrevNode()->erase();
   return errors.takeError("", "it cannot be imported").message;
 }
 
-/// Its inputs stay alive, and its outputs come from somewhere.
+/// Its inputs stay alive, and its outputs come from somewhere: they become
+/// arguments of the function, all at once when the nodes are done.
 void PartImporter::leaveOut(Graph &graph, unsigned index) {
   const auto &node = file.node(index);
   for (const std::string &name : node.input())
     if (Value value = graph.lookup(name))
       read.insert(value);
-  for (const std::string &name : node.output())
-    if (auto type = types.find(name); type != types.end())
-      addArgument(graph, *type->second);
+  for (const std::string &name : node.output()) {
+    auto type = types.find(name);
+    if (type == types.end())
+      continue;
+    FailureOr<NewArgument> made = makeArgument(*type->second);
+    if (failed(made))
+      continue;
+    graph.define(name, standIns.addArgument(made->type, made->loc));
+    leftOutputs.push_back(*made);
+  }
+}
+
+void PartImporter::addLeftOutputs() {
+  SmallVector<Value> values = addArguments(function, Role::Batch, leftOutputs);
+  for (auto [standIn, value] : llvm::zip(standIns.getArguments(), values))
+    standIn.replaceAllUsesWith(value);
+}
+
+void PartImporter::addResults(Graph &graph) {
+  SmallVector<NewResult> results;
+  llvm::DenseSet<Value> returned;
+  auto add = [&](const std::string &name, Value value) {
+    results.push_back({Role::Output, name, value});
+    returned.insert(value);
+  };
+  for (const auto &output : file.output())
+    if (Value value = graph.lookup(output.name()))
+      add(output.name(), value);
+  for (auto [index, value] : llvm::enumerate(read))
+    if (!returned.contains(value))
+      add("left out " + std::to_string(index), value);
+  mlir::binade::addResults(function, results);
 }
 
 FailureOr<OwningOpRef<ModuleOp>> PartImporter::run() {
-  FailureOr<SmallVector<unsigned>> sorted = sortNodes(model);
+  FailureOr<SmallVector<unsigned>> sorted = sortNodes(model, file);
   if (failed(sorted))
     return failure();
   order = *sorted;
-  used = collectUsed(model, order);
+  used = collectUsed(file, order);
   dropUnknownTensors();
   findTypes();
   Initializers initializers(model, metadata);
@@ -179,24 +238,15 @@ FailureOr<OwningOpRef<ModuleOp>> PartImporter::run() {
   ImportReport ignored;
   if (failed(initializers.define(graph, ignored)))
     return failure();
-  for (const auto &input : file.input())
-    if (!graph.lookup(input.name()))
-      addArgument(graph, input,
-                  hasGradient(input) ? Role::Parameter : Role::Batch);
+  addInputs(graph);
   for (unsigned index : order)
     if (std::optional<std::string> reason = importNode(graph, index)) {
       leftOut.nodes[index].reason = std::move(*reason);
       leaveOut(graph, index);
     }
   graph.addStateResults();
-  for (const auto &output : file.output())
-    if (Value value = graph.lookup(output.name())) {
-      addResult(function, Role::Output, output.name(), value);
-      read.remove(value);
-    }
-  for (auto [index, value] : llvm::enumerate(read))
-    addResult(function, Role::Output, ("left out " + Twine(index)).str(),
-              value);
+  addResults(graph);
+  addLeftOutputs();
   recognizeLinear(function);
   eraseDead(function);
   if (failed(verify(*module)))

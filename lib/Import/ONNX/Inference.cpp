@@ -1,6 +1,7 @@
 //===- Inference.cpp - From a graph for training to its use ---------------===//
 
 #include "Inference.h"
+#include "Order.h"
 #include "binade/Container/Json.h"
 #include "binade/Container/Suggest.h"
 #include "onnx-ml.pb.h"
@@ -152,8 +153,7 @@ mlir::binade::importer::selectOutputs(Model &model,
 static llvm::StringSet<> collectRead(const GraphProto &graph) {
   llvm::StringSet<> names;
   for (const NodeProto &node : graph.node())
-    for (const std::string &name : node.input())
-      names.insert(name);
+    forEachRead(node, [&](const std::string &name) { names.insert(name); });
   for (const ValueInfoProto &output : graph.output())
     names.insert(output.name());
   return names;
@@ -178,8 +178,7 @@ void mlir::binade::importer::removeUnused(GraphProto &graph) {
   for (const ValueInfoProto &output : graph.output())
     visit(output.name());
   while (!worklist.empty())
-    for (const std::string &name : worklist.pop_back_val()->input())
-      visit(name);
+    forEachRead(*worklist.pop_back_val(), visit);
   keepIf(*graph.mutable_node(),
          [&](const NodeProto &node) { return live.contains(&node); });
 

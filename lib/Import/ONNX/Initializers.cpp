@@ -153,25 +153,32 @@ Initializers::getKept(TensorReader &reader) {
   return kept;
 }
 
-LogicalResult Initializers::defineArgument(Graph &graph, const Tensor &tensor,
-                                           Role role,
-                                           ImportReport::Group &group) {
-  if (!tensor.proto) {
-    const InitialRule &rule = metadata.initial.find(tensor.name)->second;
-    graph.addArgument(role, tensor.name, tensor.type,
-                      getInitialValue(rule, tensor.type));
-    count(group, tensor.type);
-    return success();
+LogicalResult Initializers::defineArguments(Graph &graph, Role role,
+                                            ArrayRef<const Tensor *> members,
+                                            ImportReport::Group &group) {
+  SmallVector<NewArgument> arguments;
+  SmallVector<std::pair<StringRef, StringRef>> tied;
+  for (const Tensor *tensor : members) {
+    Attribute value;
+    if (tensor->proto) {
+      FailureOr<Place> place = locate(graph.getTensors(), *tensor);
+      if (failed(place))
+        return failure();
+      if (place->owner != tensor->name) {
+        tied.push_back({tensor->name, place->owner});
+        continue;
+      }
+      value = place->value;
+    } else {
+      const InitialRule &rule = metadata.initial.find(tensor->name)->second;
+      value = getInitialValue(rule, tensor->type);
+    }
+    arguments.push_back(makeArgument(tensor->name, tensor->type, value));
+    count(group, tensor->type);
   }
-  FailureOr<Place> place = locate(graph.getTensors(), tensor);
-  if (failed(place))
-    return failure();
-  if (place->owner != tensor.name) {
-    graph.define(tensor.name, graph.lookup(place->owner));
-    return success();
-  }
-  graph.addArgument(role, tensor.name, tensor.type, place->value);
-  count(group, tensor.type);
+  graph.addArguments(role, arguments);
+  for (auto [name, owner] : tied)
+    graph.define(name, graph.lookup(owner));
   return success();
 }
 
@@ -187,19 +194,18 @@ LogicalResult Initializers::defineConstant(Graph &graph, const Tensor &tensor) {
 }
 
 LogicalResult Initializers::define(Graph &graph, ImportReport &report) {
+  SmallVector<const Tensor *> parameters, kept;
   for (const Tensor &tensor : tensors) {
-    LogicalResult defined = success();
-    if (tensor.isConstant()) {
-      defined = defineConstant(graph, tensor);
-      count(report.constants, tensor.type);
-    } else if (tensor.isTrained) {
-      defined =
-          defineArgument(graph, tensor, Role::Parameter, report.parameters);
-    } else {
-      defined = defineArgument(graph, tensor, Role::Buffer, report.buffers);
+    if (!tensor.isConstant()) {
+      (tensor.isTrained ? parameters : kept).push_back(&tensor);
+      continue;
     }
-    if (failed(defined))
+    if (failed(defineConstant(graph, tensor)))
       return failure();
+    count(report.constants, tensor.type);
   }
-  return success();
+  return success(
+      succeeded(defineArguments(graph, Role::Parameter, parameters,
+                                report.parameters)) &&
+      succeeded(defineArguments(graph, Role::Buffer, kept, report.buffers)));
 }

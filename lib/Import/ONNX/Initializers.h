@@ -73,8 +73,9 @@ private:
     StringRef owner;
   };
   FailureOr<Place> locate(TensorReader &reader, const Tensor &tensor);
-  LogicalResult defineArgument(Graph &graph, const Tensor &tensor, Role role,
-                               ImportReport::Group &group);
+  LogicalResult defineArguments(Graph &graph, Role role,
+                                ArrayRef<const Tensor *> members,
+                                ImportReport::Group &group);
   LogicalResult defineConstant(Graph &graph, const Tensor &tensor);
 
   const Model &model;

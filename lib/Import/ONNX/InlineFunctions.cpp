@@ -30,39 +30,101 @@ private:
   static std::string getKey(StringRef domain, StringRef name) {
     return (domain + Twine('\0') + name).str();
   }
+  /// Inlines the calls among the nodes of `graph`.
+  LogicalResult inlineInto(::onnx::GraphProto &graph, unsigned depth);
+  /// Puts `node` behind `nodes` or, where it is a call, what it calls.
   LogicalResult add(const NodeProto &node, const std::string &name,
-                    unsigned depth);
+                    unsigned depth, Nodes &nodes);
   LogicalResult call(const FunctionProto &function, const NodeProto &node,
-                     const std::string &name, unsigned depth);
+                     const std::string &name, unsigned depth, Nodes &nodes);
   LogicalResult checkOpset(const FunctionProto &function,
                            const std::string &name);
 
   Model &model;
   llvm::StringMap<const FunctionProto *> functions;
-  Nodes nodes;
+  int numNodes = 0;
+};
+
+/// What is bound where a function is called.
+struct Call {
+  llvm::StringMap<std::string> names; ///< Of values, by those of the function.
+  llvm::StringMap<const AttributeProto *> attributes;
+  const std::string &prefix;
+
+  void rename(std::string &value) {
+    if (!value.empty())
+      value = names.try_emplace(value, prefix + "/" + value).first->second;
+  }
+  void bind(NodeProto &node);
+  void bind(::onnx::GraphProto &graph);
 };
 } // namespace
 
-LogicalResult Inliner::run() {
-  ::onnx::GraphProto &graph = *model.getProto().mutable_graph();
+/// An attribute that names one which the caller has not is left out.
+void Call::bind(NodeProto &node) {
+  for (std::string &value : *node.mutable_input())
+    rename(value);
+  for (std::string &value : *node.mutable_output())
+    rename(value);
+  google::protobuf::RepeatedPtrField<AttributeProto> bound;
+  for (AttributeProto &attribute : *node.mutable_attribute()) {
+    if (attribute.ref_attr_name().empty()) {
+      if (attribute.has_g())
+        bind(*attribute.mutable_g());
+      for (::onnx::GraphProto &graph : *attribute.mutable_graphs())
+        bind(graph);
+      *bound.Add() = attribute;
+    } else if (auto given = attributes.find(attribute.ref_attr_name());
+               given != attributes.end()) {
+      *bound.Add() = *given->second;
+      bound.rbegin()->set_name(attribute.name());
+    }
+  }
+  node.mutable_attribute()->Swap(&bound);
+}
+
+void Call::bind(::onnx::GraphProto &graph) {
+  for (auto *values : {graph.mutable_input(), graph.mutable_output()})
+    for (auto &value : *values)
+      rename(*value.mutable_name());
+  for (auto &tensor : *graph.mutable_initializer())
+    rename(*tensor.mutable_name());
+  for (NodeProto &node : *graph.mutable_node())
+    bind(node);
+}
+
+LogicalResult Inliner::inlineInto(::onnx::GraphProto &graph, unsigned depth) {
+  Nodes nodes;
   for (int index = 0; index < graph.node_size(); ++index)
-    if (failed(
-            add(graph.node(index), getNodeName(graph.node(index), index), 0)))
+    if (failed(add(graph.node(index), getNodeName(graph.node(index), index),
+                   depth, nodes)))
       return failure();
   graph.mutable_node()->Swap(&nodes);
   return success();
 }
 
+LogicalResult Inliner::run() {
+  return inlineInto(*model.getProto().mutable_graph(), 0);
+}
+
 LogicalResult Inliner::add(const NodeProto &node, const std::string &name,
-                           unsigned depth) {
+                           unsigned depth, Nodes &nodes) {
   auto found = functions.find(getKey(node.domain(), node.op_type()));
   if (found != functions.end())
-    return call(*found->second, node, name, depth);
-  if (nodes.size() >= kMostNodes)
+    return call(*found->second, node, name, depth, nodes);
+  if (++numNodes > kMostNodes)
     return model.emitError() << "has more than " << kMostNodes
                              << " nodes, those of its functions included";
-  *nodes.Add() = node;
-  nodes.rbegin()->set_name(name);
+  NodeProto &copy = *nodes.Add();
+  copy = node;
+  copy.set_name(name);
+  for (AttributeProto &attribute : *copy.mutable_attribute()) {
+    if (attribute.has_g() && failed(inlineInto(*attribute.mutable_g(), depth)))
+      return failure();
+    for (::onnx::GraphProto &graph : *attribute.mutable_graphs())
+      if (failed(inlineInto(graph, depth)))
+        return failure();
+  }
   return success();
 }
 
@@ -80,7 +142,7 @@ LogicalResult Inliner::checkOpset(const FunctionProto &function,
 
 LogicalResult Inliner::call(const FunctionProto &function,
                             const NodeProto &node, const std::string &name,
-                            unsigned depth) {
+                            unsigned depth, Nodes &nodes) {
   if (depth == kDeepest)
     return model.emitError("node " + quote(name))
            << "calls functions more than " << kDeepest << " deep";
@@ -93,41 +155,21 @@ LogicalResult Inliner::call(const FunctionProto &function,
            << node.output_size() << " outputs, function "
            << quote(function.name()) << " has " << function.input_size()
            << " and " << function.output_size();
-  llvm::StringMap<std::string> names;
+  Call bound{{}, {}, name};
   for (int i = 0; i < function.input_size(); ++i)
-    names[function.input(i)] = i < node.input_size() ? node.input(i) : "";
+    bound.names[function.input(i)] = i < node.input_size() ? node.input(i) : "";
   for (int i = 0; i < node.output_size(); ++i)
     if (!node.output(i).empty())
-      names.try_emplace(function.output(i), node.output(i));
-  auto rename = [&](std::string &value) {
-    if (!value.empty())
-      value = names.try_emplace(value, name + "/" + value).first->second;
-  };
-  llvm::StringMap<const AttributeProto *> attributes;
+      bound.names.try_emplace(function.output(i), node.output(i));
   for (const AttributeProto &attribute : function.attribute_proto())
-    attributes[attribute.name()] = &attribute;
+    bound.attributes[attribute.name()] = &attribute;
   for (const AttributeProto &attribute : node.attribute())
-    attributes[attribute.name()] = &attribute;
+    bound.attributes[attribute.name()] = &attribute;
   for (int index = 0; index < function.node_size(); ++index) {
     NodeProto inner = function.node(index);
     std::string inside = name + "/" + getNodeName(inner, index);
-    for (std::string &value : *inner.mutable_input())
-      rename(value);
-    for (std::string &value : *inner.mutable_output())
-      rename(value);
-    // An attribute that names one which the caller has not is left out.
-    NodeProto bound = inner;
-    bound.clear_attribute();
-    for (const AttributeProto &attribute : inner.attribute()) {
-      if (attribute.ref_attr_name().empty()) {
-        *bound.add_attribute() = attribute;
-      } else if (auto given = attributes.find(attribute.ref_attr_name());
-                 given != attributes.end()) {
-        *bound.add_attribute() = *given->second;
-        bound.mutable_attribute()->rbegin()->set_name(attribute.name());
-      }
-    }
-    if (failed(add(bound, inside, depth + 1)))
+    bound.bind(inner);
+    if (failed(add(inner, inside, depth + 1, nodes)))
       return failure();
   }
   return success();

@@ -64,9 +64,13 @@ Location Model::getLoc(const Twine &part) const {
   return getPartLoc(context, path, part);
 }
 
-Location Model::getLoc(const ::onnx::NodeProto &node, size_t index) const {
-  return getLoc("node " + quote(getNodeName(node, index)) + " (" +
+Location Model::getLoc(const ::onnx::NodeProto &node, StringRef name) const {
+  return getLoc("node " + quote(name) + " (" +
                 ::binade::printable(node.op_type(), 60) + ")");
+}
+
+Location Model::getLoc(const ::onnx::NodeProto &node, size_t index) const {
+  return getLoc(node, getNodeName(node, index));
 }
 
 std::optional<ByteRange> Model::getRawData(size_t index) const {

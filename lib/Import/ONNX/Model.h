@@ -59,6 +59,7 @@ public:
   Location getLoc() const;
   /// The place `part` ("node 'n' (Op)") in the file.
   Location getLoc(const Twine &part) const;
+  Location getLoc(const ::onnx::NodeProto &node, StringRef name) const;
   Location getLoc(const ::onnx::NodeProto &node, size_t index) const;
 
   InFlightDiagnostic emitError() const { return mlir::emitError(getLoc()); }

@@ -14,13 +14,11 @@ DenseElementsAttr mlir::binade::importer::getElements(Value value) {
                   : DenseElementsAttr();
 }
 
-Node::Node(Graph &graph, unsigned index)
-    : b(NameLoc::get(StringAttr::get(
-            graph.getContext(),
-            getNodeName(graph.getModel().getGraph().node(index), index))),
-        graph.getContext()),
-      graph(graph), proto(graph.getModel().getGraph().node(index)),
-      loc(graph.getModel().getLoc(proto, index)), outputs(proto.output_size()) {
+Node::Node(Graph &graph, const ::onnx::NodeProto &proto, unsigned index)
+    : b(UnknownLoc::get(graph.getContext()), graph.getContext()), graph(graph),
+      proto(proto), name(graph.getQualified(getNodeName(proto, index))),
+      loc(graph.getModel().getLoc(proto, name)), outputs(proto.output_size()) {
+  b.setLoc(NameLoc::get(StringAttr::get(graph.getContext(), name)));
   b.setInsertionPoint(graph.getFunction().front().getTerminator());
 }
 
@@ -53,10 +51,16 @@ RankedTensorType Node::getType(unsigned index) const {
   return cast<RankedTensorType>(getInput(index).getType());
 }
 
+NamedValue Node::getNamedInput(unsigned index) const {
+  const NamedValue *value =
+      hasInput(index) ? graph.find(proto.input(index)) : nullptr;
+  return value ? *value : NamedValue();
+}
+
 FailureOr<ArrayRef<Value>> Node::getSequence(unsigned index) const {
-  if (const SmallVector<Value> *sequence =
-          graph.lookupSequence(proto.input(index)))
-    return ArrayRef<Value>(*sequence);
+  const NamedValue *value = graph.find(proto.input(index));
+  if (value && value->sequence)
+    return ArrayRef<Value>(*value->sequence);
   return emitError() << "expected " << quote(getInputName(index))
                      << " to be a sequence of tensors";
 }
@@ -190,9 +194,9 @@ bool Node::hasOutput(unsigned index) const {
   return index < getNumOutputs() && !proto.output(index).empty();
 }
 
-void Node::setOutput(unsigned index, Value value) {
+void Node::setOutput(unsigned index, NamedValue value) {
   if (index < outputs.size())
-    outputs[index] = value;
+    outputs[index] = std::move(value);
 }
 
 LogicalResult Node::refuseOutputs(unsigned first, StringRef why) {

@@ -12,10 +12,14 @@ namespace mlir::binade::importer {
 /// with their defaults, and a builder whose location names the node.
 class Node {
 public:
-  Node(Graph &graph, unsigned index);
+  /// `index` of its graph names a node that has no name.
+  Node(Graph &graph, const ::onnx::NodeProto &proto, unsigned index);
 
   ImplicitLocOpBuilder b;
   Graph &graph;
+
+  /// Behind the names of the nodes that it is inside of.
+  const std::string &getName() const { return name; }
 
   int64_t getOpset() const { return graph.getModel().getOpset(); }
   InFlightDiagnostic emitError() const { return mlir::emitError(loc); }
@@ -43,6 +47,8 @@ public:
     return isa<FloatType>(getElement(index));
   }
 
+  /// Tensor or sequence; nothing for an input that the node leaves out.
+  NamedValue getNamedInput(unsigned index) const;
   /// The tensors of an input that is a sequence.
   FailureOr<ArrayRef<Value>> getSequence(unsigned index) const;
 
@@ -87,7 +93,10 @@ public:
   unsigned getNumOutputs() const;
   bool hasOutput(unsigned index) const;
   StringRef getOutputName(unsigned index) const;
-  void setOutput(unsigned index, Value value);
+  void setOutput(unsigned index, Value value) {
+    setOutput(index, NamedValue{value, std::nullopt});
+  }
+  void setOutput(unsigned index, NamedValue value);
   /// The only output that matters.
   LogicalResult setResult(Value value) {
     setOutput(0, value);
@@ -95,19 +104,20 @@ public:
   }
   /// Makes output 0 a sequence.
   LogicalResult setSequence(ArrayRef<Value> tensors) {
-    graph.defineSequence(getOutputName(0), tensors);
+    setOutput(0, NamedValue{Value(), SmallVector<Value>(tensors)});
     return success();
   }
   /// Fails if any of the outputs from `first` on has a user.
   LogicalResult refuseOutputs(unsigned first, StringRef why);
 
-  MutableArrayRef<Value> getOutputs() { return outputs; }
+  MutableArrayRef<NamedValue> getOutputs() { return outputs; }
   const ::onnx::NodeProto &getProto() const { return proto; }
 
 private:
   const ::onnx::NodeProto &proto;
+  std::string name;
   Location loc;
-  SmallVector<Value> outputs;
+  SmallVector<NamedValue> outputs;
   SmallVector<StringRef> understood;
 };
 

@@ -17,8 +17,12 @@ struct OpRow {
   int since;
   unsigned minInputs, maxInputs;
   ImportFunction import;
-  /// Whether input 0 is a sequence; all others are tensors.
-  bool takesSequence = false;
+  /// Inputs that may be sequences: so many from `firstSequence` on.
+  unsigned firstSequence = 0, numSequences = 0;
+
+  bool takesSequence(unsigned input) const {
+    return input >= firstSequence && input - firstSequence < numSequences;
+  }
 };
 
 /// The row of an op of the standard domain in `opset`, or of `com.microsoft`;
@@ -145,6 +149,7 @@ LogicalResult importScatterND(Node &node);
 // Selection.cpp
 LogicalResult importArgMax(Node &node);
 LogicalResult importArgMin(Node &node);
+LogicalResult importCompress(Node &node);
 LogicalResult importHardmax(Node &node);
 LogicalResult importReverseSequence(Node &node);
 LogicalResult importTopK(Node &node);
@@ -263,7 +268,31 @@ LogicalResult importSoftmaxCrossEntropyLoss(Node &node);
 LogicalResult importSoftmaxCrossEntropyLossGrad(Node &node);
 
 // Random.cpp
+LogicalResult importBernoulli(Node &node);
 LogicalResult importDropout(Node &node);
+LogicalResult importRandomNormal(Node &node);
+LogicalResult importRandomUniform(Node &node);
+
+// ControlFlow.cpp
+LogicalResult importIf(Node &node);
+LogicalResult importLoop(Node &node);
+LogicalResult importScan(Node &node);
+
+// Quantize.cpp
+LogicalResult importDequantizeLinear(Node &node);
+LogicalResult importQuantizeLinear(Node &node);
+
+// Sampling.cpp
+LogicalResult importAffineGrid(Node &node);
+LogicalResult importGridSample(Node &node);
+
+// Bits.cpp
+LogicalResult importBitShift(Node &node);
+
+// Windows.cpp
+LogicalResult importBlackmanWindow(Node &node);
+LogicalResult importHammingWindow(Node &node);
+LogicalResult importHannWindow(Node &node);
 
 } // namespace mlir::binade::importer
 

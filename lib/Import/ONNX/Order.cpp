@@ -12,8 +12,9 @@ using namespace mlir::binade::importer;
 namespace {
 class NodeOrder {
 public:
-  explicit NodeOrder(const Model &model)
-      : model(model), graph(model.getGraph()) {}
+  NodeOrder(const Model &model, const ::onnx::GraphProto &graph,
+            function_ref<bool(StringRef)> isOuter)
+      : model(model), graph(graph), isOuter(isOuter) {}
 
   FailureOr<SmallVector<unsigned>> compute() {
     if (failed(findProducers()) || failed(findLive()))
@@ -51,6 +52,11 @@ private:
                                     : std::optional(found->second);
   }
 
+  /// Whether `name` has a value that no node of this graph makes.
+  bool isGiven(StringRef name) const {
+    return given.contains(name) || (isOuter && isOuter(name));
+  }
+
   LogicalResult findLive() {
     live.resize(graph.node_size());
     SmallVector<unsigned> worklist;
@@ -62,19 +68,22 @@ private:
       }
     };
     for (const auto &output : graph.output()) {
-      if (!given.contains(output.name()) && !getProducer(output.name()))
+      if (!isGiven(output.name()) && !getProducer(output.name()))
         return model.emitError("output " + quote(output.name()))
                << "is defined by no node";
       visit(output.name());
     }
     while (!worklist.empty()) {
       unsigned index = worklist.pop_back_val();
-      for (const std::string &name : graph.node(index).input()) {
-        if (!name.empty() && !given.contains(name) && !getProducer(name))
-          return mlir::emitError(getLoc(index))
-                 << "reads " << quote(name) << ", which nothing defines";
+      std::string missing;
+      forEachRead(graph.node(index), [&](const std::string &name) {
+        if (!name.empty() && !getProducer(name) && !isGiven(name))
+          missing = name;
         visit(name);
-      }
+      });
+      if (!missing.empty())
+        return mlir::emitError(getLoc(index))
+               << "reads " << quote(missing) << ", which nothing defines";
     }
     return success();
   }
@@ -84,11 +93,12 @@ private:
     std::vector<unsigned> missing(graph.node_size());
     std::priority_queue<unsigned, std::vector<unsigned>, std::greater<>> ready;
     for (unsigned index : live.set_bits()) {
-      for (const std::string &name : graph.node(index).input())
+      forEachRead(graph.node(index), [&](const std::string &name) {
         if (std::optional<unsigned> producer = getProducer(name)) {
           users[*producer].push_back(index);
           ++missing[index];
         }
+      });
       if (missing[index] == 0)
         ready.push(index);
     }
@@ -113,12 +123,11 @@ private:
     unsigned index = live.find_first();
     while (!llvm::is_contained(path, index)) {
       path.push_back(index);
-      for (const std::string &name : graph.node(index).input())
+      forEachRead(graph.node(path.back()), [&](const std::string &name) {
         if (std::optional<unsigned> producer = getProducer(name);
-            producer && live.test(*producer)) {
+            producer && live.test(*producer))
           index = *producer;
-          break;
-        }
+      });
     }
     path.erase(path.begin(), llvm::find(path, index));
     InFlightDiagnostic error = mlir::emitError(getLoc(index));
@@ -131,6 +140,7 @@ private:
 
   const Model &model;
   const ::onnx::GraphProto &graph;
+  function_ref<bool(StringRef)> isOuter;
   llvm::StringSet<> given; // Names that have a value from the start.
   llvm::StringMap<unsigned> producers;
   llvm::BitVector live;
@@ -138,18 +148,66 @@ private:
 } // namespace
 
 FailureOr<SmallVector<unsigned>>
-mlir::binade::importer::sortNodes(const Model &model) {
-  return NodeOrder(model).compute();
+mlir::binade::importer::sortNodes(const Model &model,
+                                  const ::onnx::GraphProto &graph,
+                                  function_ref<bool(StringRef)> isOuter) {
+  return NodeOrder(model, graph, isOuter).compute();
+}
+
+//===----------------------------------------------------------------------===//
+// What nodes read
+//===----------------------------------------------------------------------===//
+
+/// Calls `visit` with each graph that is an attribute of `node`.
+static void forEachGraph(const ::onnx::NodeProto &node,
+                         function_ref<void(const ::onnx::GraphProto &)> visit) {
+  for (const auto &attribute : node.attribute()) {
+    if (attribute.has_g())
+      visit(attribute.g());
+    for (const ::onnx::GraphProto &graph : attribute.graphs())
+      visit(graph);
+  }
+}
+
+bool mlir::binade::importer::holdsGraphs(const ::onnx::NodeProto &node) {
+  bool holds = false;
+  forEachGraph(node, [&](const ::onnx::GraphProto &) { holds = true; });
+  return holds;
+}
+
+void mlir::binade::importer::forEachRead(
+    const ::onnx::NodeProto &node,
+    function_ref<void(const std::string &)> visit) {
+  for (const std::string &name : node.input())
+    visit(name);
+  forEachGraph(node, [&](const ::onnx::GraphProto &graph) {
+    llvm::StringSet<> own;
+    for (const auto &input : graph.input())
+      own.insert(input.name());
+    for (const auto &tensor : graph.initializer())
+      own.insert(tensor.name());
+    for (const ::onnx::NodeProto &inner : graph.node())
+      for (const std::string &name : inner.output())
+        own.insert(name);
+    auto visitOuter = [&](const std::string &name) {
+      if (!own.contains(name))
+        visit(name);
+    };
+    for (const ::onnx::NodeProto &inner : graph.node())
+      forEachRead(inner, visitOuter);
+    for (const auto &output : graph.output())
+      visitOuter(output.name());
+  });
 }
 
 llvm::StringSet<>
-mlir::binade::importer::collectUsed(const Model &model,
+mlir::binade::importer::collectUsed(const ::onnx::GraphProto &graph,
                                     ArrayRef<unsigned> order) {
   llvm::StringSet<> used;
   for (unsigned index : order)
-    for (const std::string &name : model.getGraph().node(index).input())
-      used.insert(name);
-  for (const auto &output : model.getGraph().output())
+    forEachRead(graph.node(index),
+                [&](const std::string &name) { used.insert(name); });
+  for (const auto &output : graph.output())
     used.insert(output.name());
   return used;
 }

@@ -11,10 +11,22 @@ namespace mlir::binade::importer {
 /// Numbers of the nodes that the graph's outputs depend on: producers before
 /// their users, otherwise in the order of the file. Fails on cycles, names that
 /// nothing defines and names that are defined twice.
-FailureOr<SmallVector<unsigned>> sortNodes(const Model &model);
+/// `isOuter` says which names a graph inside of a node takes from around it.
+FailureOr<SmallVector<unsigned>>
+sortNodes(const Model &model, const ::onnx::GraphProto &graph,
+          function_ref<bool(StringRef)> isOuter = {});
 
-/// Names that these nodes or the graph's outputs read.
-llvm::StringSet<> collectUsed(const Model &model, ArrayRef<unsigned> order);
+/// Names that these nodes of `graph` or its outputs read.
+llvm::StringSet<> collectUsed(const ::onnx::GraphProto &graph,
+                              ArrayRef<unsigned> order);
+
+/// Whether an attribute of `node` is a graph: a branch, the body of a loop.
+bool holdsGraphs(const ::onnx::NodeProto &node);
+
+/// Calls `visit` with the names that `node` reads: its inputs, and what graphs
+/// that it holds take from around them.
+void forEachRead(const ::onnx::NodeProto &node,
+                 function_ref<void(const std::string &)> visit);
 
 } // namespace mlir::binade::importer
 

@@ -69,7 +69,8 @@ private:
   FailureOr<Function> parse(StringRef name);
   FailureOr<Direction> readDirection(int64_t number, bool isReverse);
   Value select(Value x, int64_t direction);
-  SmallVector<State> emit(const Direction &d);
+  SmallVector<State> emit(const Direction &d, State &last);
+  Value buildIsInside(int64_t step);
 
   SmallVector<Function> functions;
   int64_t directions = 1;
@@ -107,10 +108,6 @@ LogicalResult Recurrent::read() {
   isBatchFirst = node.getInt("layout", 0);
   if (node.getFloat("clip", 0.0f) != 0.0)
     return node.emitError() << "clip is not supported";
-  if (node.hasInput(4))
-    return node.emitError()
-           << "input " << quote(node.getInputName(4))
-           << " is not supported: all sequences have to be of one length";
   if (failed(requireFloats(node)))
     return failure();
   RankedTensorType x = node.getType(0), w = node.getType(1),
@@ -121,6 +118,10 @@ LogicalResult Recurrent::read() {
   hidden = r.getDimSize(2);
   steps = x.getDimSize(isBatchFirst ? 1 : 0);
   batch = x.getDimSize(isBatchFirst ? 0 : 1);
+  if (node.hasInput(4) && (!node.getElement(4).isInteger(32) ||
+                           node.getShape(4) != ArrayRef<int64_t>(batch)))
+    return node.emitError() << "expected a length of int32 for each of "
+                            << batch << " sequences, got " << node.getType(4);
   SmallVector<int64_t> expected = {directions, gates * hidden, x.getDimSize(2)};
   bool fits = w.getShape() == ArrayRef(expected) &&
               node.getInt("hidden_size", hidden) == hidden;
@@ -202,17 +203,35 @@ FailureOr<Direction> Recurrent::readDirection(int64_t number, bool isReverse) {
   return d;
 }
 
-/// The states after each step, in the order of time.
-SmallVector<State> Recurrent::emit(const Direction &d) {
+/// The states after each step, in the order of time, and the last of them. Past
+/// the end of its sequence a state stays; a reversed one begins at the end.
+SmallVector<State> Recurrent::emit(const Direction &d, State &last) {
   SmallVector<State> states(steps);
-  State last = d.initial;
+  last = d.initial;
   for (int64_t i = 0; i < steps; ++i) {
     int64_t step = d.isReverse ? steps - 1 - i : i;
     Value input = buildReshape(b, buildSlice(b, d.input, 0, step, 1),
                                {batch, gates * hidden});
-    states[step] = last = advance(d, input, last);
+    State next = advance(d, input, last);
+    if (Value isInside = buildIsInside(step)) {
+      next.hidden = SelectOp::create(b, isInside, next.hidden, last.hidden);
+      if (next.cell)
+        next.cell = SelectOp::create(b, isInside, next.cell, last.cell);
+    }
+    states[step] = last = next;
   }
   return states;
+}
+
+/// For each number of a state whether `step` belongs to its sequence; null
+/// where all do.
+Value Recurrent::buildIsInside(int64_t step) {
+  if (!node.hasInput(4))
+    return {};
+  Value lengths = node.getInput(4);
+  Value now = buildSplat(b, lengths.getType(), static_cast<double>(step));
+  Value isInside = CompareOp::create(b, now, lengths, Comparison::Less);
+  return buildBroadcast(b, isInside, {0}, {batch, hidden});
 }
 
 static Value joinAlong(ImplicitLocOpBuilder &b, ArrayRef<Value> parts,
@@ -236,10 +255,14 @@ LogicalResult Recurrent::import() {
     FailureOr<Direction> d = readDirection(number, isReverse || number == 1);
     if (failed(d))
       return failure();
-    SmallVector<State> states = emit(*d);
-    State last = steps == 0     ? d->initial
-                 : d->isReverse ? states.front()
-                                : states.back();
+    State last;
+    SmallVector<State> states = emit(*d, last);
+    // What is behind the end of a sequence is 0.
+    for (auto [step, state] : llvm::enumerate(states))
+      if (Value isInside = buildIsInside(step))
+        state.hidden =
+            SelectOp::create(b, isInside, state.hidden,
+                             buildSplat(b, state.hidden.getType(), 0.0));
     // [steps, 1, batch, ...]
     auto join = [&](Value State::*member) {
       SmallVector<Value> parts;

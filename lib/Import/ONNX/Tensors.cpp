@@ -33,6 +33,10 @@ Type mlir::binade::importer::getElementType(MLIRContext *context,
     return b.getIntegerType(8);
   case TensorProto::BOOL:
     return b.getI1Type();
+  case TensorProto::FLOAT8E4M3FN:
+    return b.getType<Float8E4M3FNType>();
+  case TensorProto::FLOAT8E5M2:
+    return b.getType<Float8E5M2Type>();
   default:
     return {};
   }
@@ -46,8 +50,8 @@ std::string mlir::binade::importer::describeElementType(int32_t type) {
                 .lower()
           : "number " + std::to_string(type);
   return "element type " + name +
-         " is not supported; float, double, float16, bfloat16, int64, int32, "
-         "int16, int8 and bool are";
+         " is not supported; float, double, float16, bfloat16, float8e4m3fn, "
+         "float8e5m2, int64, int32, int16, int8 and bool are";
 }
 
 FailureOr<RankedTensorType>
@@ -128,7 +132,7 @@ static std::vector<char> getTypedData(const TensorProto &tensor) {
   case TensorProto::BFLOAT16:
   case TensorProto::INT16:
     return narrow<uint16_t>(tensor.int32_data());
-  default: // INT8, BOOL
+  default: // INT8, BOOL, FLOAT8E4M3FN, FLOAT8E5M2
     return narrow<uint8_t>(tensor.int32_data());
   }
 }

@@ -2,6 +2,8 @@
 
 #include "../Subprocess.h"
 #include "EmitObject.h"
+#include <dlfcn.h>
+#include <link.h>
 
 using namespace mlir;
 
@@ -9,6 +11,19 @@ static std::string getLinker() {
   if (const char *chosen = ::getenv("BINADE_LLD"); chosen && *chosen)
     return chosen;
   return BINADE_LLD;
+}
+
+/// The libm that this process has, which kernels that call pow or exp of f64
+/// need. Where it lies differs between systems.
+static std::string findMath() {
+  link_map *found = nullptr;
+  void *math = ::dlopen("libm.so.6", RTLD_LAZY | RTLD_NOLOAD);
+  if (!math)
+    return "";
+  ::dlinfo(math, RTLD_DI_LINKMAP, &found);
+  std::string path = found ? found->l_name : "";
+  ::dlclose(math);
+  return path;
 }
 
 FailureOr<std::string>
@@ -33,11 +48,12 @@ mlir::binade::linkObjects(ArrayRef<std::string> objects,
   if (failed(scratch.write(responseFile, response.str(), error)))
     return failure();
   std::string linker = getLinker(), list = "@" + responseFile;
+  std::string math = findMath();
   SmallVector<StringRef> command = {
       linker,        "-shared",     "-o",
       output,        "--as-needed", "--hash-style=gnu",
       "-z",          "noexecstack", "--build-id=none",
-      "--strip-all", list,          BINADE_LIBM};
+      "--strip-all", list,          math};
   std::string log;
   if (failed(runProgram(command, scratch, log))) {
     error =

@@ -1,6 +1,7 @@
 // RUN: split-file %s %t
 // RUN: binade-translate %t/measured.mlir --kernels-to-ptx | FileCheck %t/measured.mlir
 // RUN: binade-translate %t/given.mlir --kernels-to-ptx | FileCheck %t/given.mlir
+// RUN: binade-translate %t/roots.mlir --kernels-to-ptx | FileCheck %t/roots.mlir
 
 //--- measured.mlir
 
@@ -40,4 +41,32 @@ func.func private @given(%x: tensor<1024xf32>, %s: tensor<f32>) -> tensor<1024xf
   %y = binade.encode %x, %s {format = #binade.quantized<f8E4M3FN, per_tensor, scale = f32>,
       saturate} : (tensor<1024xf32>, tensor<f32>) -> tensor<1024xf8E4M3FN>
   return %y : tensor<1024xf8E4M3FN>
+}
+
+//--- roots.mlir
+
+// Roots that an update divides by one number are products, exact in all bits, and divided
+// only where that number or a root is none that products are for.
+
+// CHECK:         .visible .entry
+// CHECK:         div.rn.f32 {{.*}}, %r[[BY:[0-9]+]];
+// CHECK:         ld.global.v4
+// CHECK-COUNT-4: sqrt.rn.f32
+// CHECK-NOT:     {{div|rcp}}.rn
+// CHECK-COUNT-8: fma.rn.f32
+// CHECK-NOT:     {{div|rcp}}.rn
+// CHECK:         @%p{{.*}} bra
+// CHECK-COUNT-4: div.rn.f32 {{.*}}, %r[[BY]];
+binade.optimizer @root {states = [], hypers = [#binade.setting<"by" = 1.0>]}
+func.func private @root.scalars(%step: i64, %by: f64) -> f64 { return %by : f64 }
+func.func private @root.update(%p: f32, %g: f32, %by: f32) -> f32 {
+  %root = math.sqrt %g : f32
+  %y = arith.divf %root, %by : f32
+  return %y : f32
+}
+func.func private @update(%p: tensor<1024xf32>, %g: tensor<1024xf32>, %by: tensor<f32>)
+    -> tensor<1024xf32> attributes {binade.kernel = #binade.schedule<multi_tensor>} {
+  %y = binade.optimizer_update @root %p, %g scalars(%by)
+    : (tensor<1024xf32>, tensor<1024xf32>, tensor<f32>) -> tensor<1024xf32>
+  return %y : tensor<1024xf32>
 }

@@ -1,0 +1,58 @@
+//===- Bits.cpp - BitShift ------------------------------------------------===//
+
+#include "OpTable.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+using namespace mlir::binade::importer;
+
+/// 2^n for each element n of `distance` in [0, width), by a table; the last
+/// power is negative.
+static Value buildPowers(ImplicitLocOpBuilder &b, Value distance,
+                         unsigned width) {
+  Type element = getElementTypeOrSelf(distance.getType());
+  SmallVector<APInt> powers;
+  for (unsigned n = 0; n < width; ++n)
+    powers.push_back(APInt::getOneBitSet(width, n));
+  auto type = RankedTensorType::get(width, element);
+  Value table = ConstantOp::create(b, DenseElementsAttr::get(type, powers));
+  return GatherOp::create(b, table, buildCast(b, distance, b.getI64Type()),
+                          PrecisionAttr());
+}
+
+/// A distance of no bit, or of more than there are, leaves 0, or -1 of what is
+/// negative and goes to the right.
+LogicalResult mlir::binade::importer::importBitShift(Node &node) {
+  ImplicitLocOpBuilder &b = node.b;
+  StringRef direction = node.getString("direction", "");
+  FailureOr<SmallVector<Value>> sides = broadcastInputs(node);
+  if (failed(sides))
+    return failure();
+  Value x = sides->front(), distance = sides->back();
+  Type element = node.getElement(0);
+  if ((direction != "LEFT" && direction != "RIGHT") ||
+      !isa<IntegerType>(element) || element.isInteger(1))
+    return node.emitError()
+           << "expected integers and direction LEFT or RIGHT, "
+           << "got " << node.getType(0) << " and " << quote(direction);
+  unsigned width = element.getIntOrFloatBitWidth();
+  bool isLeft = direction == "LEFT";
+  Value zero = buildSplat(b, x.getType(), 0.0);
+  // To the right, the last bit that is left is the sign.
+  Value end = buildSplat(b, x.getType(), isLeft ? width : width - 1);
+  Value isInside = AndOp::create(
+      b, CompareOp::create(b, distance, zero, Comparison::GreaterEqual),
+      CompareOp::create(b, distance, end, Comparison::Less));
+  Value powers =
+      buildPowers(b, SelectOp::create(b, isInside, distance, zero), width);
+  if (isLeft)
+    return node.setResult(
+        SelectOp::create(b, isInside, MulOp::create(b, x, powers), zero));
+  // A quotient is rounded toward 0, a shift down: bits are turned around it.
+  Value isNegative = CompareOp::create(b, x, zero, Comparison::Less);
+  Value sign =
+      SelectOp::create(b, isNegative, buildSplat(b, x.getType(), -1.0), zero);
+  Value size = DivOp::create(b, XorOp::create(b, x, sign), powers);
+  return node.setResult(
+      SelectOp::create(b, isInside, XorOp::create(b, size, sign), sign));
+}

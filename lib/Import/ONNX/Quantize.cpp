@@ -1,0 +1,135 @@
+//===- Quantize.cpp - QuantizeLinear, DequantizeLinear --------------------===//
+//
+// Numbers are divided by a scale and rounded, to even, in the format that the
+// scale or `precision` says; to integers, no gradient flows through that.
+//
+//===----------------------------------------------------------------------===//
+
+#include "OpTable.h"
+#include "onnx-ml.pb.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+using namespace mlir::binade::importer;
+
+/// Scales or zero points `factors`, for each element of input 0: one for all of
+/// them, one for each entry of an axis, or one for each block of entries.
+static FailureOr<Value> spread(Node &node, Value factors, int64_t given,
+                               int64_t block) {
+  ImplicitLocOpBuilder &b = node.b;
+  auto type = cast<RankedTensorType>(factors.getType());
+  ArrayRef<int64_t> shape = node.getShape(0);
+  if (type.getNumElements() == 1)
+    return broadcastTo(b, buildReshape(b, factors, {}), shape);
+  FailureOr<int64_t> axis = node.normalizeAxis(given, node.getRank(0));
+  if (failed(axis))
+    return failure();
+  SmallVector<int64_t> blocks(shape);
+  if (block > 0)
+    blocks[*axis] = llvm::divideCeil(shape[*axis], block);
+  bool isPerEntry =
+      block == 0 && type.getRank() == 1 && type.getDimSize(0) == shape[*axis];
+  if (!isPerEntry && (block == 0 || type.getShape() != ArrayRef(blocks)))
+    return node.emitError()
+           << "cannot scale " << node.getType(0) << " by " << type
+           << " along axis " << *axis << " in blocks of " << block;
+  if (isPerEntry)
+    return buildBroadcast(b, factors, *axis, shape);
+  // Each as often as a block is long; the last block may be shorter.
+  SmallVector<int64_t> axes, repeated = blocks, whole = blocks;
+  for (int64_t i = 0; i < type.getRank(); ++i)
+    axes.push_back(i <= *axis ? i : i + 1);
+  repeated.insert(repeated.begin() + *axis + 1, block);
+  whole[*axis] *= block;
+  Value all =
+      buildReshape(b, buildBroadcast(b, factors, axes, repeated), whole);
+  return buildSlice(b, all, *axis, 0, shape[*axis]);
+}
+
+/// What attribute `name` says, or `byDefault` where it says nothing.
+static FailureOr<Type> readType(Node &node, StringRef name, Type byDefault) {
+  int64_t number = node.getInt(name, 0);
+  if (number == 0)
+    return byDefault;
+  if (Type type = getElementType(node.b.getContext(), number))
+    return type;
+  return node.emitError() << describeElementType(number);
+}
+
+/// Fails unless codes of `type` are floats of 8 bits, or integers of 8 to
+/// `most`.
+static LogicalResult requireCodes(Node &node, Type type, unsigned most) {
+  unsigned width = type.getIntOrFloatBitWidth();
+  if (width >= 8 && width <= (isa<FloatType>(type) ? 8 : most))
+    return success();
+  return node.emitError() << "expected codes that are floats of 8 bits, or "
+                          << "integers of 8 to " << most << ", got " << type;
+}
+
+LogicalResult mlir::binade::importer::importQuantizeLinear(Node &node) {
+  ImplicitLocOpBuilder &b = node.b;
+  int64_t axis = node.getInt("axis", 1), block = node.getInt("block_size", 0);
+  bool saturates = node.getInt("saturate", 1);
+  Type none;
+  FailureOr<Type> codes = readType(node, "output_dtype", none);
+  FailureOr<Type> compute = readType(node, "precision", node.getElement(1));
+  if (failed(codes) || failed(compute) || failed(requireFloats(node, 1)))
+    return failure();
+  if (node.hasInput(2))
+    codes = node.getElement(2);
+  if (!isa<FloatType>(*compute))
+    return node.emitError()
+           << "expected a precision of floats, got " << *compute;
+  if (!*codes)
+    return node.emitError() << describeElementType(::onnx::TensorProto::UINT8);
+  FailureOr<Value> scale =
+      spread(node, buildCast(b, node.getInput(1), *compute), axis, block);
+  if (failed(scale) || failed(requireCodes(node, *codes, 16)))
+    return failure();
+  Value x = buildCast(b, node.getInput(0), *compute);
+  x = DivOp::create(b, x, *scale);
+  auto result = node.getType(0).clone(*codes);
+  // The zero point of floats is 0.
+  if (isa<FloatType>(*codes))
+    return node.setResult(CastOp::create(b, result, x, saturates));
+  x = buildCast(b, RoundOp::create(b, x), b.getF32Type());
+  if (node.hasInput(2)) {
+    FailureOr<Value> zero = spread(
+        node, buildCast(b, node.getInput(2), b.getF32Type()), axis, block);
+    if (failed(zero))
+      return failure();
+    x = AddOp::create(b, x, *zero);
+  }
+  unsigned width = (*codes).getIntOrFloatBitWidth();
+  double least = std::ldexp(-1.0, width - 1);
+  x = MaxOp::create(b, x, buildSplat(b, x.getType(), least));
+  x = MinOp::create(b, x, buildSplat(b, x.getType(), -least - 1.0));
+  return node.setResult(buildCast(b, x, *codes));
+}
+
+LogicalResult mlir::binade::importer::importDequantizeLinear(Node &node) {
+  ImplicitLocOpBuilder &b = node.b;
+  int64_t axis = node.getInt("axis", 1), block = node.getInt("block_size", 0);
+  FailureOr<Type> element = readType(node, "output_dtype", node.getElement(1));
+  if (failed(element) || failed(requireCodes(node, node.getElement(0), 32)) ||
+      failed(requireFloats(node, 1)))
+    return failure();
+  Value x = node.getInput(0);
+  if (!node.hasFloats(0)) {
+    x = buildCast(b, x, b.getI32Type());
+    if (node.hasInput(2)) {
+      FailureOr<Value> zero = spread(
+          node, buildCast(b, node.getInput(2), b.getI32Type()), axis, block);
+      if (failed(zero))
+        return failure();
+      x = SubOp::create(b, x, *zero);
+    }
+  }
+  x = buildCast(b, x, b.getF32Type());
+  FailureOr<Value> scale =
+      spread(node, buildCast(b, node.getInput(1), b.getF32Type()), axis, block);
+  if (failed(scale))
+    return failure();
+  return node.setResult(buildCast(b, MulOp::create(b, x, *scale), *element));
+}

@@ -1,0 +1,143 @@
+"""ONNX models in the formats of a policy: ``binade.convert``."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import os
+import pathlib
+import tempfile
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from binade import _core, policies
+from binade.errors import FileError, UsageError
+
+if TYPE_CHECKING:
+    import onnx
+
+_LOG = logging.getLogger("binade")
+
+
+def convert(
+    model: str | os.PathLike | bytes | onnx.ModelProto,
+    *,
+    policy: str | os.PathLike | Mapping[str, Any],
+    output: str | os.PathLike | None = None,
+    io_types: Mapping[str, str] | None = None,
+    loss_scale: float | None = None,
+    dynamic_scale: bool = False,
+    loss_output: str = "",
+    ranges: str | os.PathLike | None = None,
+    dims: Mapping[str, int] | None = None,
+    directory: str | os.PathLike | None = None,
+    allow_links: bool = False,
+) -> onnx.ModelProto:
+    """Gives an ONNX model the formats of a policy, as ``binade convert`` does.
+
+    The graph stays: nodes, names, inputs and outputs. What was done is logged at level
+    INFO, node by node what had to stay in f32; what could not be as decided, as a warning
+    (logger ``binade``).
+
+    Args:
+      model: A path to an ONNX file, or an ``onnx.ModelProto``, or its bytes.
+      policy: As for ``binade.compile``.
+      output: Where to write the model, too. Weights that lay beside it lie beside it.
+      io_types: Formats of inputs and outputs in f32 whose names match a glob:
+        ``{"*": "f16"}``; ``"f32"``, ``"f16"`` or ``"bf16"``.
+      loss_scale: A power of two by which gradients in f16 are multiplied inside of the
+        graph; the policy's without.
+      dynamic_scale: Whether the scale is an input of the graph, and its next value an
+        output.
+      loss_output: The output that is the loss; ``"loss"`` without.
+      ranges: A file of ranges that ``binade train --record`` wrote.
+      dims: Values of symbolic dimensions, for deciding; the model keeps them.
+      directory: Where a model that is no path has its external weights.
+      allow_links: Whether a file of weights may have more than one name.
+
+    Returns:
+      The model; with its weights, unless it was written to ``output``.
+
+    Raises:
+      UsageError: If an argument is wrong.
+      RejectedError: If it is no ONNX model, or a name fits nothing.
+      FileError: If a file cannot be read or written.
+    """
+    import onnx
+
+    conversion = _core.OnnxConversion()
+    if loss_scale is not None:
+        if math.frexp(loss_scale)[0] != 0.5:
+            raise UsageError(f"loss_scale is a power of two, got {loss_scale}")
+        if dynamic_scale:
+            raise UsageError("loss_scale and dynamic_scale exclude each other")
+        conversion.loss_scale = loss_scale
+    conversion.dynamic_scale = dynamic_scale
+    conversion.ranges = os.fspath(ranges or "")
+    options = _core.ImportOptions()
+    options.loss_output = loss_output
+    options.allow_links = allow_links
+    options.set_dims(dict(dims or {}))
+    conversion.import_options = options
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="binade-"))
+        path = stack.enter_context(_as_path(model, directory, folder))
+        conversion.policy = stack.enter_context(policies.as_file(policy))
+        written = os.path.join(folder, "converted.onnx") if output is None else output
+        report = _core.convert_model(
+            path, os.fspath(written), conversion, dict(io_types or {})
+        )
+        _log(os.path.basename(path), report)
+        return onnx.load(os.fspath(written), load_external_data=output is None)
+
+
+@contextlib.contextmanager
+def _as_path(
+    model: object, directory: str | os.PathLike | None, folder: str
+) -> Iterator[str]:
+    """A file of the model, in `folder` if it has none."""
+    import onnx
+
+    if isinstance(model, (str, os.PathLike)):
+        yield os.fspath(model)
+        return
+    path = os.path.join(folder, "model.onnx")
+    if isinstance(model, onnx.ModelProto):
+        if directory is not None:
+            whole = onnx.ModelProto()
+            whole.CopyFrom(model)
+            onnx.load_external_data_for_model(whole, os.fspath(directory))
+            model = whole
+        try:
+            model = model.SerializeToString()
+        except Exception as error:  # protobuf's, which has no public name.
+            raise UsageError(
+                f"the model cannot be written ({error}); a model above 2 GiB has to be a "
+                "file: pass its path"
+            ) from error
+    if not isinstance(model, bytes):
+        raise UsageError(
+            "a model is a path, an onnx.ModelProto or its bytes, got "
+            f"{type(model).__name__}"
+        )
+    try:
+        pathlib.Path(path).write_bytes(model)
+    except OSError as error:
+        raise FileError(
+            f"{path}: error: cannot write: {error.strerror}", where=path
+        ) from error
+    yield path
+
+
+def _log(name: str, report: _core.OnnxConversionReport) -> None:
+    _LOG.info(
+        "%s: %d nodes, %d of them narrow, %d casts added",
+        name, report.nodes, report.narrow, report.casts,
+    )  # fmt: skip
+    if report.left_whole:
+        _LOG.warning("%s: left as it is: %s", name, report.left_whole)
+    for node, reason in report.left_out:
+        _LOG.info("%s: left in f32: node '%s': %s", name, node, reason)
+    for limit in report.limits:
+        _LOG.warning("%s: not as decided: %s", name, limit)

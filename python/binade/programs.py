@@ -1,0 +1,44 @@
+"""The programs that an installed package has: ``binade`` and ``binade-run``.
+
+They lie in ``binade/native/bin``. A wheel of ``utils/build_wheel.sh`` has the libraries
+that they need beside them, and the linker that makes kernels.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import sys
+from typing import NoReturn
+
+NATIVE = pathlib.Path(__file__).parent / "native"
+
+
+def use_own_linker() -> None:
+    """Lets the compiler link with the package's linker, if it has one, unless
+    ``BINADE_LLD`` names another."""
+    linker = NATIVE / "bin" / "ld.lld"
+    if linker.exists():
+        os.environ.setdefault("BINADE_LLD", str(linker))
+
+
+def binade() -> NoReturn:
+    """Becomes ``binade``."""
+    _become("binade")
+
+
+def binade_run() -> NoReturn:
+    """Becomes ``binade-run``."""
+    _become("binade-run")
+
+
+def _become(name: str) -> NoReturn:
+    use_own_linker()
+    # `binade runs` and `binade replay` are scripts of the package, which pip puts
+    # beside this one.
+    scripts = os.path.dirname(os.path.abspath(sys.argv[0]))
+    os.environ["PATH"] = os.pathsep.join(
+        [scripts, *filter(None, [os.environ.get("PATH")])]
+    )
+    os.environ["BINADE_PROGRAMS"] = str(NATIVE / "bin")
+    os.execv(NATIVE / "bin" / name, [name, *sys.argv[1:]])

@@ -1,0 +1,42 @@
+"""Binade for PyTorch: whole steps from modules, and optimizers for one's own loop."""
+
+from binade.torch.capturing import capture, load_parameters
+from binade.torch.modules import StableEmbedding
+from binade.torch.optimizer import Optimizer
+from binade.torch.rules import (
+    LAMB,
+    LARS,
+    SGD,
+    Adafactor,
+    Adagrad,
+    Adam,
+    AdamW,
+    AdEMAMix,
+    Lion,
+    Muon,
+    RMSprop,
+    Signum,
+    Tiger,
+    TigerSGD,
+)
+
+__all__ = [
+    "LAMB",
+    "LARS",
+    "SGD",
+    "AdEMAMix",
+    "Adafactor",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Lion",
+    "Muon",
+    "Optimizer",
+    "RMSprop",
+    "Signum",
+    "StableEmbedding",
+    "Tiger",
+    "TigerSGD",
+    "capture",
+    "load_parameters",
+]

@@ -1,0 +1,60 @@
+"""Whole training steps from modules."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from binade import train_step
+from binade.errors import UsageError
+from binade.torch.tensors import to_torch
+
+
+def capture(
+    module: torch.nn.Module,
+    loss: Callable[..., torch.Tensor] | None,
+    batch: Mapping[str, torch.Tensor],
+    **options: Any,
+) -> train_step.TrainStep:
+    """Exports a module and its loss, and compiles the training step.
+
+    Args:
+      module: In the mode to train it in; it keeps its parameters, which the step
+        starts from (``load_parameters`` brings back what the step made of them).
+      loss: Called with the module's output, then by name with the entries of the
+        batch that it names; None where the module returns its loss.
+      batch: Example inputs by name; the step takes batches of these shapes.
+      options: As for ``binade.compile``: ``optimizer``, ``policy``, ``target``, ...
+
+    Raises:
+      RejectedError: If it cannot be exported or compiled.
+    """
+    from binade.export import export_onnx  # Optimizers do without an exporter.
+
+    folder = tempfile.TemporaryDirectory(prefix="binade-")
+    path = os.path.join(folder.name, "model.onnx")
+    export_onnx(module, batch, path, loss=loss)
+    step = train_step.compile(path, **options)
+    step.keep(folder)  # Whoever writes a bundle reads the weights from there.
+    return step
+
+
+def load_parameters(module: torch.nn.Module, step: train_step.TrainStep) -> None:
+    """Sets a module's parameters and running statistics to those of a step.
+
+    Raises:
+      UsageError: If the module lacks one of them.
+    """
+    known = {
+        **dict(module.named_parameters(remove_duplicate=False)),
+        **dict(module.named_buffers(remove_duplicate=False)),
+    }
+    with torch.no_grad():
+        for name, array in (*step.parameters.items(), *step.buffers.items()):
+            if name not in known:
+                raise UsageError(f"the module has no '{name}'")
+            known[name].copy_(to_torch(array))

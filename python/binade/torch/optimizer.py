@@ -1,0 +1,287 @@
+"""Binade's rules as optimizers of PyTorch: one compiled kernel updates all parameters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from binade import train_step
+from binade.errors import UsageError
+from binade.torch.groups import GroupSettings, check_arguments, name_settings
+from binade.torch.tensors import to_torch
+
+# ``exp_avg/0.1``, or with what its format has beside the codes ``exp_avg/0.1.scale``.
+_STATE = re.compile(r"(?P<state>\w+)/(?P<parameter>\d+\.\d+)(?P<part>(\.\w+)?)")
+# What all parameters have in common: the number of updates, and where chance is.
+_COMMON = ("step", "rng")
+
+States = Mapping[str, torch.Tensor]
+
+
+class Optimizer(torch.optim.Optimizer):
+    """A rule of ``binade list optimizers`` with states in any of its formats.
+
+    One compiled kernel updates all parameters, which are f32 on the CPU. They become
+    views of the optimizer's memory. A step with a gradient that is not finite updates
+    nothing (``skipped``). As in PyTorch, a parameter without a gradient keeps its value
+    and its states; the number of updates is one for all.
+
+    ``state_dict`` has PyTorch's form. With states in f32 it is that of PyTorch's own
+    optimizer of the rule, and either loads what the other saved.
+
+    Args:
+      params: Tensors or groups of them, as for every optimizer. A group may have its
+        own values of the rule's settings.
+      rule: For example ``"adamw"`` or ``"tiger"``.
+      lr: The step size; the rule's default without. Schedulers may change that of each
+        group, and other settings.
+      states: Formats: ``"dyn8"``, ``"e4m3"``, ...; f32 without.
+      options: Of ``binade.compile``: ``clip``, ``policy``, ``threads``.
+      settings: Of the rule, by its names or PyTorch's: ``weight_decay``, ``betas``, ...
+
+    Raises:
+      UsageError: If a parameter is not f32 on the CPU, or none is trained.
+      RejectedError: If the rule lacks a setting, or a format is unknown.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[torch.Tensor] | Iterable[dict[str, Any]],
+        rule: str = "adamw",
+        lr: float | None = None,
+        *,
+        states: str | Sequence[str] = (),
+        options: Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> None:
+        self._names: dict[torch.Tensor, str] = {}
+        self._known: set[str] | None = None
+        self._choices = {"optimizer": rule, "states": states, **(options or {})}
+        if lr is None:
+            lr = train_step.compile_update({"0.0": (1,)}, optimizer=rule).settings["lr"]
+        super().__init__(params, {"lr": lr, **check_arguments(settings)})
+        self._compile()
+        # Schedulers find out by the defaults whether there is momentum.
+        group = {k: v for k, v in self.param_groups[0].items() if k != "params"}
+        self.defaults = {**group, **self.defaults}
+
+    @property
+    def skipped(self) -> bool:
+        """Whether the last step updated nothing, for a gradient was not finite."""
+        return bool(self._program.ports("metric")["found_inf"])
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+        """Updates the parameters that have gradients.
+
+        Raises:
+          UsageError: If a gradient is sparse.
+        """
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        late = [p for p in self._parameters() if p.grad is not None]
+        if any(parameter not in self._names for parameter in late):
+            self._recompile(late)
+        given = {p: p.grad for p in self._names if p.grad is not None}
+        if not given:
+            return loss
+        for parameter, gradient in given.items():
+            if gradient.layout != torch.strided:
+                raise UsageError(
+                    f"the gradient of parameter {self._names[parameter]} is sparse; "
+                    "expected a dense one"
+                )
+        self._lend()
+        buffers = [self._gradients[parameter] for parameter in given]
+        torch._foreach_copy_(buffers, list(given.values()))
+        kept = self._keep([p for p in self._names if p.grad is None])
+        self._settings.write()
+        self._program.run()
+        for tensor, value in kept:
+            tensor.copy_(value)
+        return loss
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Adds parameters with settings of their own; the kernel is compiled again."""
+        super().add_param_group(param_group)
+        if self._names:
+            self._recompile()
+
+    def state_dict(self) -> dict[str, Any]:
+        """As PyTorch's: states are the optimizer's memory, not copies."""
+        found = super().state_dict()
+        # Others count in place, for each parameter.
+        found["state"] = {
+            index: {**states, "step": states["step"].float()}
+            for index, states in found["state"].items()
+        }
+        return found
+
+    @torch.no_grad()
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restores what ``state_dict`` gave for the same parameters, rule and formats,
+        or PyTorch's optimizer of that rule.
+
+        Raises:
+          UsageError: If states differ; then nothing is changed.
+          ValueError: If groups do.
+        """
+        before = self.state, self.param_groups
+        super().load_state_dict(state_dict)
+        loaded = {p: states for p, states in self.state.items() if _own(states)}
+        groups = self.param_groups
+        self.state, self.param_groups = before
+        counts = {int(states["step"]) for states in loaded.values() if "step" in states}
+        if len(counts) > 1:
+            raise UsageError(
+                f"the parameters were updated {sorted(counts)} times; expected one "
+                "number for all"
+            )
+        if any(parameter not in self._names for parameter in loaded):
+            self._recompile(loaded)
+        for parameter, states in loaded.items():
+            self._check_form(parameter, states)
+        for own, group in zip(self.param_groups, groups):
+            group = check_arguments(group)
+            own.update({k: v for k, v in group.items() if k != "params"})
+        self._compile(loaded)
+        for parameter, states in loaded.items():
+            for name, value in states.items():
+                if name != "step":
+                    self.state[parameter][name].copy_(value)
+        # PyTorch's SGD does not count: what matters is whether there was an update.
+        self._program.updates = counts.pop() if counts else int(bool(loaded))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {
+            "_choices": self._choices,
+            "_known": self._known,
+        }
+
+    @torch.no_grad()
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "_choices" not in state:
+            return  # The base class, which loads.
+        self._names = {}
+        kept = dict(self.state)
+        self._compile(kept)
+        _copy_states(kept, self.state)
+
+    def _parameters(self) -> list[torch.Tensor]:
+        return [p for group in self.param_groups for p in group["params"]]
+
+    @torch.no_grad()
+    def _recompile(self, also: Iterable[torch.Tensor] = ()) -> None:
+        """The same with more parameters."""
+        kept = dict(self.state)
+        self._compile(also)
+        _copy_states(kept, self.state)
+
+    def _compile(self, also: Iterable[torch.Tensor] = ()) -> None:
+        """Makes the step for what is trained, and `also`; states are as at first."""
+        wanted = {*self._names, *also}
+        names = {
+            parameter: f"{number}.{index}"
+            for number, group in enumerate(self.param_groups)
+            for index, parameter in enumerate(group["params"])
+            if parameter.requires_grad or parameter in wanted
+        }
+        for parameter, name in names.items():
+            if parameter.device.type != "cpu" or parameter.dtype != torch.float32:
+                raise UsageError(
+                    f"parameter {name} is {parameter.dtype} on {parameter.device}; "
+                    "expected torch.float32 on the CPU"
+                )
+        if not names:
+            raise UsageError("none of the parameters requires a gradient")
+        groups = {
+            f"{number}.*": group
+            for number, group in enumerate(self.param_groups)
+            if any(parameter in names for parameter in group["params"])
+        }
+        self._program = train_step.compile_update(
+            {name: tuple(parameter.shape) for parameter, name in names.items()},
+            groups={
+                glob: name_settings(group, self._known) | GroupSettings.mark(number)
+                for number, (glob, group) in enumerate(groups.items())
+            },
+            **self._choices,
+        )
+        self._names = names
+        self._settings = GroupSettings(self._program.settings, list(groups.values()))
+        self._known = self._settings.known()
+        # The program's own memory, which stays where it is.
+        self._gradients = {
+            parameter: to_torch(self._program.buffers[f"gradient/{name}"])
+            for parameter, name in names.items()
+        }
+        self._shared = {
+            parameter: to_torch(self._program.parameters[name])
+            for parameter, name in names.items()
+        }
+        self._lend()
+        self._link_states()
+
+    @torch.no_grad()
+    def _lend(self) -> None:
+        """Parameters whose memory is another, as at first, become the program's."""
+        for parameter, shared in self._shared.items():
+            if parameter.data_ptr() != shared.data_ptr():
+                shared.copy_(parameter)
+                parameter.data = shared
+
+    def _link_states(self) -> None:
+        """Lets ``state`` be the program's memory."""
+        common = {"step": to_torch(self._program.ports("step")["step"])}
+        for array in self._program.ports("rng").values():
+            # As bytes, which loading makes f32 of, and back.
+            common["rng"] = to_torch(array.view("u1"))
+        parameters = {name: parameter for parameter, name in self._names.items()}
+        for parameter in self._names:
+            self.state[parameter] = dict(common)
+        for name, array in self._program.states.items():
+            found = _STATE.fullmatch(name)
+            assert found, name
+            states = self.state[parameters[found["parameter"]]]
+            states[found["state"] + found["part"]] = to_torch(array)
+
+    def _keep(
+        self, parameters: Iterable[torch.Tensor]
+    ) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """What a step would change of parameters without gradients, and its values."""
+        kept = []
+        for parameter in parameters:
+            self._gradients[parameter].zero_()
+            changed = [self._shared[parameter], *_own(self.state[parameter]).values()]
+            kept += [(tensor, tensor.clone()) for tensor in changed]
+        return kept
+
+    def _check_form(self, parameter: torch.Tensor, states: States) -> None:
+        own, given = (
+            {name: tuple(tensor.shape) for name, tensor in _own(one).items()}
+            for one in (self.state[parameter], states)
+        )
+        if own != given:
+            raise UsageError(
+                "the states are those of another rule, of other formats, or of other "
+                f"tensors: parameter {self._names[parameter]} has {own}, got {given}"
+            )
+
+
+def _own(states: States) -> dict[str, torch.Tensor]:
+    """States that are a parameter's own. PyTorch's SGD has None without momentum."""
+    return {k: v for k, v in states.items() if k not in _COMMON and v is not None}
+
+
+def _copy_states(
+    source: Mapping[torch.Tensor, States], target: Mapping[torch.Tensor, States]
+) -> None:
+    for parameter, states in source.items():
+        for name, value in states.items():
+            target[parameter][name].copy_(value)

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Collects what a release has: the wheel, the runtime as an archive, and their checksums.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+usage() {
+  cat <<'END'
+usage: utils/build_release.sh OUT
+
+Makes the folder OUT, which must not exist yet:
+  binade-VERSION-....whl                  utils/build_wheel.sh
+  binade-runtime-VERSION-x86_64.tar.gz    utils/build_runtime.sh --with onednn
+  SHA256SUMS                              of both: sha256sum --check SHA256SUMS
+
+Environment: that of the two scripts; the runtime is of build/release where BINADE_BUILD
+does not say otherwise.
+Exit codes: 0; 1 if something is missing; 2 for a wrong command line.
+END
+}
+
+fail() { printf 'build_release: error: %s\n' "$1" >&2; exit "${2:-1}"; }
+
+case ${1:-} in
+-h | --help) usage; exit 0 ;;
+'' | -*) usage >&2; fail "one folder is expected, got '${1:-}'" 2 ;;
+esac
+(($# == 1)) || fail "one folder is expected, got $*" 2
+out=$1
+[[ ! -e $out ]] || fail "$out exists; name a folder that does not, or remove it"
+
+made=$(mktemp -d "$(dirname "$out")/.release.XXXXXX")
+trap 'rm -rf "$made"' EXIT
+"$root/utils/build_wheel.sh" "$made"
+version=$(cd "$made" && echo binade-*.whl | cut -d - -f 2)
+runtime=binade-runtime-$version-x86_64
+"$root/utils/build_runtime.sh" --with onednn "$made/$runtime" >/dev/null
+cp "$root/LICENSE" "$made/$runtime/"
+tar -C "$made" --owner=0 --group=0 --sort=name -czf "$made/$runtime.tar.gz" "$runtime"
+rm -r "${made:?}/$runtime"
+(cd "$made" && sha256sum -- * >SHA256SUMS)
+chmod 755 "$made"
+mv "$made" "$out"
+trap - EXIT
+cat "$out/SHA256SUMS"
