@@ -5,6 +5,8 @@ and is finite, how far it is from f32, and what it takes to make it.
     convert.py --made FOLDER            and those that their scripts make, in FOLDER
     convert.py --big gpt2-124m --made FOLDER
                                         one loss whose weights are made, repeated
+    BINADE_RUNS=1 convert.py            converted graphs run in Binade, which rounds
+                                        wherever they say
 
 Each conversion is a process of its own. Peers (python/requirements-peers.txt) that are not
 installed are left out by name.
@@ -33,6 +35,7 @@ sys.path.insert(0, str(ROOT / "python"))
 TIMEOUT = 1200
 # Its masks are drawn anew in each run: it works, but has no error.
 RANDOM = "dropout"
+ROUNDED = "BINADE_RUNS"
 
 # --- Converters ---------------------------------------------------------------
 
@@ -170,7 +173,10 @@ def run_in_binade(path: pathlib.Path, feeds: dict) -> dict:
 
 
 def run_converted(path: pathlib.Path, feeds: dict) -> dict:
-    """By onnxruntime, or by Binade where that has no kernel for a type."""
+    """By onnxruntime, or by Binade where that has no kernel for a type. With
+    ROUNDED always by Binade: onnxruntime drops casts between nodes of f16."""
+    if os.environ.get(ROUNDED):
+        return run_in_binade(path, feeds)
     try:
         return run(path, feeds)
     except Exception as error:
