@@ -190,12 +190,16 @@ private:
     auto call = LaunchOp::create(b, TypeRange(ValueRange(results)),
                                  b.getArrayAttr(kernels), inputs);
     setPhase(call, unit.phase);
-    if (unit.every > 1)
-      call->setAttr(kEveryAttr, b.getI64IntegerAttr(unit.every));
-    for (auto [before, after] : llvm::zip(results, call.getResults()))
+    if (unit.every.value_or(1) > 1)
+      call->setAttr(kEveryAttr, b.getI64IntegerAttr(*unit.every));
+    for (auto [before, after] : llvm::zip(results, call.getResults())) {
+      // Ops that are recomputed from it stay so: they have no kernel.
+      bool isCopied = isRecomputed(before.getDefiningOp());
       before.replaceUsesWithIf(after, [&](OpOperand &use) {
-        return !members.contains(use.getOwner());
+        return !members.contains(use.getOwner()) &&
+               !(isCopied && isRecomputed(use.getOwner()));
       });
+    }
   }
 
   using Members = llvm::SmallPtrSet<Operation *, 8>;

@@ -267,3 +267,22 @@ func.func @step(%x: tensor<32x64xf32>) -> (tensor<2x64xf32>, tensor<32x4xf32>, t
   %4 = binade.group_max %3 {size = 16, axis = -2} : (tensor<32x64xf32>) -> tensor<2x64xf32>
   return %1, %2, %4 : tensor<2x64xf32>, tensor<32x4xf32>, tensor<2x64xf32>
 }
+
+// -----
+
+// A number that is returned is computed again by what reads it, and so is an index that
+// follows from it.
+
+// CHECK-LABEL: func.func @step
+// CHECK-NEXT:    %[[A:.*]] = binade.launch [@neg_0](%arg0)
+// CHECK-NEXT:    %[[B:.*]] = binade.launch [@cast_1](%[[A]])
+// CHECK-NEXT:    %[[C:.*]] = binade.launch [@gather_2](%arg1, %[[A]])
+// CHECK-NEXT:    return %[[C]], %[[B]]
+func.func @step(%x: tensor<4xf32>, %t: tensor<32xf32>) -> (tensor<4xf32>, tensor<4xi64>) {
+  %0 = binade.neg %x : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = binade.cast %0 : (tensor<4xf32>) -> tensor<4xi64>
+  %2 = binade.constant dense<1> : tensor<4xi64>
+  %3 = binade.mul %1, %2 : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi64>
+  %4 = binade.gather %t, %3 : (tensor<32xf32>, tensor<4xi64>) -> tensor<4xf32>
+  return %4, %1 : tensor<4xf32>, tensor<4xi64>
+}

@@ -72,6 +72,17 @@ CASES = {
         15,
         """g (float[4] x) => (float[4] y) <int64 three = {3}> { y = Pow(x, three) }""",
     ),
+    # Of many elements a few, picked one by one; all pairs are compared of the others.
+    "few_of_many": (
+        13,
+        """g (float[2,90] x, float[90,2] y) => (float[2,2] a, int64[2,2] i, float[2,2] b,
+            int64[2,2] j, float[2,40] c, int64[2,40] k, float[1,2] d, int64[1,2] l)
+          <int64[1] two = {2}, int64[1] forty = {40}, int64[1] one = {1}> {
+          tied = Round(x)
+          a, i = TopK(tied, two)  b, j = TopK <largest = 0> (tied, two)
+          c, k = TopK(tied, forty)  d, l = TopK <axis = 0> (y, one)
+        }""",
+    ),
     "min_max_sum": (
         13,
         """g (float[2,3] x, float[3] y, float[2,1] z) => (float[2,3] a, float[2,3] b,

@@ -1,6 +1,6 @@
 //===- Requests.h - which statistics of which values ------------*- C++ -*-===//
 //
-// What a user asks for, as text: 'gradient/*attn*:absmax,underflow(f16)@every=10'.
+// What a user asks for, as text: 'gradient/*attn*:absmax,zeros@every=10'.
 //
 //===----------------------------------------------------------------------===//
 

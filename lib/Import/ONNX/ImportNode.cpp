@@ -138,7 +138,7 @@ LogicalResult mlir::binade::importer::importNode(Graph &graph,
         return !input || getElements(input);
       });
   Operation *last = block.getTerminator()->getPrevNode();
-  if (failed(row.import(node)) || failed(node.checkAttributes()))
+  if (failed((*row.import)(node)) || failed(node.checkAttributes()))
     return failure();
   auto begin = last ? std::next(Block::iterator(last)) : block.begin();
   if (failed(checkTypes(node, begin)))

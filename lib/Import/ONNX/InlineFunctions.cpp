@@ -55,13 +55,13 @@ struct Call {
     if (!value.empty())
       value = names.try_emplace(value, prefix + "/" + value).first->second;
   }
-  void bind(NodeProto &node);
-  void bind(::onnx::GraphProto &graph);
+  void rewrite(NodeProto &node);
+  void rewrite(::onnx::GraphProto &graph);
 };
 } // namespace
 
 /// An attribute that names one which the caller has not is left out.
-void Call::bind(NodeProto &node) {
+void Call::rewrite(NodeProto &node) {
   for (std::string &value : *node.mutable_input())
     rename(value);
   for (std::string &value : *node.mutable_output())
@@ -70,9 +70,9 @@ void Call::bind(NodeProto &node) {
   for (AttributeProto &attribute : *node.mutable_attribute()) {
     if (attribute.ref_attr_name().empty()) {
       if (attribute.has_g())
-        bind(*attribute.mutable_g());
+        rewrite(*attribute.mutable_g());
       for (::onnx::GraphProto &graph : *attribute.mutable_graphs())
-        bind(graph);
+        rewrite(graph);
       *bound.Add() = attribute;
     } else if (auto given = attributes.find(attribute.ref_attr_name());
                given != attributes.end()) {
@@ -83,14 +83,14 @@ void Call::bind(NodeProto &node) {
   node.mutable_attribute()->Swap(&bound);
 }
 
-void Call::bind(::onnx::GraphProto &graph) {
+void Call::rewrite(::onnx::GraphProto &graph) {
   for (auto *values : {graph.mutable_input(), graph.mutable_output()})
     for (auto &value : *values)
       rename(*value.mutable_name());
   for (auto &tensor : *graph.mutable_initializer())
     rename(*tensor.mutable_name());
   for (NodeProto &node : *graph.mutable_node())
-    bind(node);
+    rewrite(node);
 }
 
 LogicalResult Inliner::inlineInto(::onnx::GraphProto &graph, unsigned depth) {
@@ -170,7 +170,7 @@ LogicalResult Inliner::call(const FunctionProto &function,
   for (int index = 0; index < function.node_size(); ++index) {
     NodeProto inner = function.node(index);
     std::string inside = name + "/" + getNodeName(inner, index);
-    bound.bind(inner);
+    bound.rewrite(inner);
     if (failed(add(inner, inside, depth + 1, nodes)))
       return failure();
   }

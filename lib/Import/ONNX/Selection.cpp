@@ -1,8 +1,9 @@
 //===- Selection.cpp - Places of extremes, and order ----------------------===//
 //
 // Places are counted in floats, of which no two integers below 2^24 are one.
-// Order is by comparison of all pairs along the axis: the rank of an element is
-// the number of those that stand before it.
+// A few of many elements are picked one after the other. Other orders are by
+// comparison of all pairs along the axis: the rank of an element is the number
+// of those that stand before it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -203,6 +204,71 @@ static Value findFirst(ImplicitLocOpBuilder &b, Value x, int64_t count,
   return buildCast(b, places, b.getI64Type());
 }
 
+/// The same of floats, one after the other: `count` times all elements that are
+/// left are looked through.
+static Value pickFirst(ImplicitLocOpBuilder &b, Value x, int64_t count,
+                       bool isDescending) {
+  auto type = cast<RankedTensorType>(x.getType());
+  int64_t axis = type.getRank() - 1, length = type.getDimSize(axis);
+  auto leading = llvm::to_vector(llvm::seq<int64_t>(0, axis));
+  auto counts = type.clone(b.getF32Type());
+  auto spread = [&](Value row) {
+    return buildBroadcast(b, row, leading, type.getShape());
+  };
+  auto findMost = [&](Value elements) -> Value {
+    return ReduceMaxOp::create(b, elements, ArrayRef<int64_t>{axis});
+  };
+  auto holdsSomewhere = [&](Value condition) -> Value {
+    Value most = spread(findMost(buildCast(b, condition, b.getF32Type())));
+    return CompareOp::create(b, most, buildSplat(b, counts, 0.0),
+                             Comparison::Greater);
+  };
+  Value place = buildCast(b, buildPlaces(b, type, axis), b.getF32Type());
+  // The first place is the largest number.
+  Value behind = SubOp::create(
+      b, buildSplat(b, counts, static_cast<double>(length - 1)), place);
+  Value isNumber = CompareOp::create(b, x, x, Comparison::Equal);
+  Value isNaN = NotOp::create(b, isNumber);
+  Value key = isDescending ? x : Value(NegOp::create(b, x));
+  Value none = buildSplat(b, type, -INFINITY);
+  Value isLeft = CompareOp::create(b, place, place, Comparison::Equal);
+  SmallVector<int64_t> column(type.getShape());
+  column.back() = 1;
+  SmallVector<Value> picked;
+  for (int64_t rank = 0; rank < count; ++rank) {
+    Value isLeftNumber = AndOp::create(b, isLeft, isNumber);
+    Value isLeftNaN = AndOp::create(b, isLeft, isNaN);
+    Value isMost = AndOp::create(
+        b, isLeftNumber,
+        CompareOp::create(
+            b, key,
+            spread(findMost(SelectOp::create(b, isLeftNumber, key, none))),
+            Comparison::Equal));
+    // NaN is the largest number.
+    Value isNext =
+        isDescending
+            ? SelectOp::create(b, holdsSomewhere(isLeftNaN), isLeftNaN, isMost)
+            : SelectOp::create(b, holdsSomewhere(isLeftNumber), isMost,
+                               isLeftNaN);
+    Value most = findMost(
+        SelectOp::create(b, isNext, behind, buildSplat(b, counts, 0.0)));
+    Value isSame =
+        CompareOp::create(b, behind, spread(most), Comparison::Equal);
+    isLeft = AndOp::create(b, isLeft, NotOp::create(b, isSame));
+    Value first = SubOp::create(
+        b, buildSplat(b, most.getType(), static_cast<double>(length - 1)),
+        most);
+    picked.push_back(buildReshape(b, first, column));
+  }
+  column.back() = count;
+  Value places = ConcatOp::create(b, counts.clone(column), picked,
+                                  b.getI64IntegerAttr(axis));
+  return buildCast(b, places, b.getI64Type());
+}
+
+/// All pairs are more than what it takes to pick so many one by one.
+static constexpr int64_t kPairsOfPick = 32;
+
 LogicalResult mlir::binade::importer::importTopK(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   RankedTensorType type = node.getType(0);
@@ -219,11 +285,12 @@ LogicalResult mlir::binade::importer::importTopK(Node &node) {
                             << *axis << " of " << type;
   SmallVector<int64_t> last = getAxisLast(type.getRank(), *axis);
   SmallVector<int64_t> back = invertPermutationVector(last);
-  Value places =
-      buildTranspose(b,
-                     findFirst(b, buildTranspose(b, node.getInput(0), last),
-                               k->front(), isDescending),
-                     back);
+  bool isFew = isa<FloatType>(type.getElementType()) && k->front() > 0 &&
+               length / kPairsOfPick > k->front();
+  Value x = buildTranspose(b, node.getInput(0), last);
+  Value places = isFew ? pickFirst(b, x, k->front(), isDescending)
+                       : findFirst(b, x, k->front(), isDescending);
+  places = buildTranspose(b, places, back);
   node.setOutput(0, gatherAlong(b, node.getInput(0), places, *axis));
   node.setOutput(1, places);
   return success();
