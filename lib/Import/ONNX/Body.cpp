@@ -23,6 +23,22 @@ LogicalResult Body::readGraph() {
   if (failed(take(graph->node_size())))
     return failure();
   auto isOuter = [&](StringRef outer) { return node.graph.find(outer); };
+  // ONNX gives a name one value, wherever it is read.
+  std::string hidden;
+  auto define = [&](const std::string &own) {
+    if (isOuter(own))
+      hidden = own;
+  };
+  for (const auto &input : graph->input())
+    define(input.name());
+  for (const auto &tensor : graph->initializer())
+    define(tensor.name());
+  for (const auto &inner : graph->node())
+    for (const std::string &output : inner.output())
+      define(output);
+  if (!hidden.empty())
+    return node.emitError() << quote(name) << " defines " << quote(hidden)
+                            << ", which is a value outside of it";
   const Model &model = node.graph.getModel();
   FailureOr<SmallVector<unsigned>> sorted = sortNodes(model, *graph, isOuter);
   if (failed(sorted))
