@@ -23,6 +23,11 @@ LogicalResult Body::readGraph() {
   if (failed(take(graph->node_size())))
     return failure();
   auto isOuter = [&](StringRef outer) { return node.graph.find(outer); };
+  for (const auto &tensor : graph->initializer())
+    if (isOuter(tensor.name()))
+      return node.emitError()
+             << "initializer " << quote(tensor.name()) << " of " << quote(name)
+             << " hides a value outside";
   const Model &model = node.graph.getModel();
   FailureOr<SmallVector<unsigned>> sorted = sortNodes(model, *graph, isOuter);
   if (failed(sorted))
