@@ -73,8 +73,8 @@ struct StatisticsRequest {
 
 /// Reads KIND[/GLOB],...:STATISTIC[(FORMAT)],...[@every=N], or says what is
 /// wrong with it. `*` is every kind.
-::binade::Result<StatisticsRequest> parseStatisticsRequest(StringRef text,
-                                                           MLIRContext &context);
+::binade::Result<StatisticsRequest>
+parseStatisticsRequest(StringRef text, MLIRContext &context);
 
 } // namespace mlir::binade
 
