@@ -11,7 +11,7 @@ using namespace mlir::binade::importer;
 
 Body::Body(Node &node, StringRef name) : node(node), name(name) {}
 
-LogicalResult Body::read() {
+LogicalResult Body::readGraph() {
   const ::onnx::AttributeProto *attribute = node.findAttribute(name);
   if (!attribute || !attribute->has_g())
     return node.emitError() << "expected a graph as " << quote(name);
@@ -43,7 +43,7 @@ LogicalResult Body::take(uint64_t nodes) {
 unsigned Body::getNumInputs() const { return graph->input_size(); }
 unsigned Body::getNumOutputs() const { return graph->output_size(); }
 
-FailureOr<SmallVector<NamedValue>> Body::import(ArrayRef<NamedValue> inputs,
+FailureOr<SmallVector<NamedValue>> Body::unroll(ArrayRef<NamedValue> inputs,
                                                 const Twine &label) {
   Graph &outer = node.graph;
   if (failed(take(order.size() + graph->initializer_size())))
