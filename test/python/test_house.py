@@ -145,6 +145,7 @@ OPENERS = {
     "lib/Runtime/OneDnn.cpp": "libraries of the system",
     "lib/Runtime/RunDirectory.cpp": "the lock of a run",
     "lib/Runtime/RunFile.cpp": "/proc",
+    "lib/Runtime/StatisticsRecorder.cpp": "statistics of the run that goes on",
     "lib/Runtime/ThreadCount.cpp": "/sys",
     "lib/Runtime/ThreadTeam.cpp": "libraries of the system",
     "lib/Target/ObjectCache.cpp": "Binade's own cache, with hashes",
