@@ -3,7 +3,7 @@
 One pair of ten always, the others at night, as the other chips, graphs that have gradients
 or a whole step in them, and the models of which there are graphs without weights. That
 kernels compute what they should is said by `binade verify` in test_verify.py, of the same
-models, and for each op in test_gpu_ops.py. A night takes some half an hour on two cores.
+models, and for each op in test_gpu_ops.py.
 """
 
 import itertools

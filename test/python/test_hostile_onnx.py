@@ -13,6 +13,12 @@ IF = """g (bool c, float[2] x) => (float[2] y) { [n] y = If (c) <
   then_branch = t () => (float[2] a) { a = Relu(x) },
   else_branch = e () => (float[2] b) { b = Neg(x) }> }"""
 
+LOOP = """g (float[2] x) => (float[2] y) <int64 n = {{{0}}}, bool c = {{1}}> {{
+  [n] y = Loop (n, c, x) <body =
+    b (int64 i, bool go, float[2] a) => (bool go, float[2] a) {{ {1} }}> }}"""
+LOOP_IN_LOOP = """z = Loop (n, go, a) <body =
+    d (int64 j, bool on, float[2] e) => (bool on, float[2] e) { }>"""
+
 
 def change(graph, edit, **options):
     """The model of a graph, after `edit`."""
@@ -83,6 +89,12 @@ def function_cycle(model):
     model.graph.node[0].op_type, model.graph.node[0].domain = "f", "l"
 
 
+def hide(model):
+    """An initializer in a body with the name of a value outside."""
+    body = model.graph.node[0].attribute[0].g
+    body.initializer.append(helper.make_tensor("x", 1, [2], [1.0, 2.0]))
+
+
 def bomb(model):
     """Thirty functions, each of which calls the next twice."""
     model.opset_import.add(domain="l", version=1)
@@ -125,7 +137,10 @@ CASES = {
     ),
     "9 opset 99": (parse(RELU, opset=99), 3, "the model uses ONNX opset 99, supported are 13 to"),
     "10 unknown ops": ("g (float[2] x) => (float[2] y) { a = No(x) b = No(a) y = Thing(b) }", 3, "No (2), Thing (1)"),
-    "11 if": (IF, 3, "has ops that cannot be imported: If (1)"),
+    "11 if": (IF, 3, "node 'n' (If): error: condition 'c' depends on the data"),
+    "11 loop": (LOOP.format(2**40, ""), 3, "node 'n' (Loop): error: runs so often"),
+    "11 nested loops": (LOOP.format(2**40, LOOP_IN_LOOP), 3, "error: runs so often"),
+    "16 hidden": (change(LOOP.format(2, "s = Relu(a)"), hide), 3, "'x'"),
     "11 recursive functions": (change(RELU, function_cycle), 3, "calls functions more than"),
     "12 cycle": ("g (float[2] x) => (float[2] y) { [a] p = Add(x, q) [b] q = Neg(p) y = Relu(q) }", 3, "depends on its own result, through 2 nodes"),
     "13 undefined": ("g (float[2] x) => (float[2] y) { [n] y = Add(x, weigth) } ", 3, "m.onnx:node 'n' (Add): error: reads 'weigth', which nothing defines"),
@@ -136,6 +151,7 @@ CASES = {
     "15 inputs": (change(ADD, repeat("input")), 3, "m.onnx:input 'x': error: is defined twice"),
     "15 outputs": (change(ADD, repeat("output")), 3, "m.onnx:output 'y': error: is listed twice"),
     "17 few": ("g (float[2] x) => (float[2] y) { [n] y = Add(x) }", 3, "node 'n' (Add): error: expected 2 inputs, got 1"),
+    "17 of a list": ("g (float[2] x) => (float[2] y) { [n] y = Max(x, , x) }", 3, "node 'n' (Max): error: expected 1 or more inputs, got 3 of which 1 is left out"),
     "17 many": ("g (float[2] x) => (float[2] y) { [n] y = Relu(x, x) }", 3, "node 'n' (Relu): error: expected 1 inputs, got 2"),
     "17 outputs": ("g (float[2] x) => (float[2] y, float[2] z) { [n] y, z = Relu(x) }", 3, "node 'n' (Relu): error: has no output 1"),
     "18 type": (one_node("Softmax", axis=1.5), 3, "attribute 'axis' is of type FLOAT, expected INT"),

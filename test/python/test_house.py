@@ -148,6 +148,7 @@ OPENERS = {
     "lib/Runtime/StatisticsRecorder.cpp": "statistics of the run that goes on",
     "lib/Runtime/ThreadCount.cpp": "/sys",
     "lib/Runtime/ThreadTeam.cpp": "libraries of the system",
+    "lib/Target/CPU/LinkObjects.cpp": "libraries of the system",
     "lib/Target/ObjectCache.cpp": "Binade's own cache, with hashes",
     "lib/Target/Subprocess.cpp": "what a program of the system wrote",
 }

@@ -66,6 +66,17 @@ static LogicalResult checkTypes(Node &node, Block::iterator begin) {
   return success();
 }
 
+static std::string describeInputs(Node &node) {
+  unsigned count = node.getNumInputs();
+  auto missing = llvm::count_if(
+      llvm::seq(count), [&](unsigned input) { return !node.hasInput(input); });
+  std::string text = std::to_string(count);
+  if (missing > 0)
+    text += " of which " + std::to_string(missing) +
+            (missing == 1 ? " is" : " are") + " left out";
+  return text;
+}
+
 /// Computes the ops from `begin` to the terminator, all of whose operands are
 /// constants; stops where the evaluator or the budget ends.
 static void evaluateOps(Graph &graph, Block::iterator begin,
@@ -111,11 +122,11 @@ LogicalResult mlir::binade::importer::importNode(Graph &graph,
     return failure();
   for (unsigned input = 0; input < std::max(row.minInputs, node.getNumInputs());
        ++input)
-    if (input < row.minInputs ? !node.hasInput(input) : input >= row.maxInputs)
+    if (row.needsInput(input) ? !node.hasInput(input) : input >= row.maxInputs)
       return node.emitError()
              << "expected " << row.minInputs
              << (row.maxInputs == row.minInputs ? "" : " or more")
-             << " inputs, got " << node.getNumInputs();
+             << " inputs, got " << describeInputs(node);
   SmallVector<Value> inputs = node.getInputs();
   for (unsigned input = 0; input < inputs.size(); ++input)
     if (!row.takesSequence(input) && node.hasInput(input) && !inputs[input])
