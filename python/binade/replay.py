@@ -91,7 +91,7 @@ def prepare(run: Run, step: int, out: Path, more: Sequence[str]) -> list[str]:
     if initial and not start:
         kept += ["--init", initial]
     return [*kept, "--resume" if start else "--out", str(out), "--stop-after",
-            str(step), *more]  # fmt: skip
+            str(step), "--save-every", str(step), *more]  # fmt: skip
 
 
 def find_difference(run: Run, again: Run, step: int) -> str | None:
