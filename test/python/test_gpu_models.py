@@ -36,7 +36,9 @@ def check_kernels(model, policy, chip, folder, file="loss.onnx"):
         with (folder / "weights.bin").open("wb") as file:
             os.truncate(file.fileno(), json.loads(weights.read_text())["total"])
     more = ["--optimizer", "tiger"] if policy.startswith("tiger") else []
-    done = binade("compile", graph, "--policy", policy, *more, *FOLD.get(model, []),
+    if file == "loss.onnx":
+        more += FOLD.get(model, [])
+    done = binade("compile", graph, "--policy", policy, *more,
                   f"--target=cuda:{chip}", "--save-kernels", folder / "kernels",
                   "-o", folder / "model.bnd")  # fmt: skip
     if any(reason in done.stderr for reason in NO_IMPORT):

@@ -140,7 +140,7 @@ CASES = {
     "11 if": (IF, 3, "node 'n' (If): error: condition 'c' depends on the data"),
     "11 loop": (LOOP.format(2**40, ""), 3, "node 'n' (Loop): error: runs so often"),
     "11 nested loops": (LOOP.format(2**40, LOOP_IN_LOOP), 3, "error: runs so often"),
-    "16 hidden": (change(LOOP.format(2, "s = Relu(a)"), hide), 3, "'x'"),
+    "16 hidden": (change(LOOP.format(2, "s = Relu(a)"), hide), 3, "initializer 'x' of 'body' hides a value outside"),
     "11 recursive functions": (change(RELU, function_cycle), 3, "calls functions more than"),
     "12 cycle": ("g (float[2] x) => (float[2] y) { [a] p = Add(x, q) [b] q = Neg(p) y = Relu(q) }", 3, "depends on its own result, through 2 nodes"),
     "13 undefined": ("g (float[2] x) => (float[2] y) { [n] y = Add(x, weigth) } ", 3, "m.onnx:node 'n' (Add): error: reads 'weigth', which nothing defines"),
