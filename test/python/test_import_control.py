@@ -169,7 +169,7 @@ ERRORS = {
         """g (float[2] x) => (float[2] y) <bool yes = {1}> { y = If (yes) <
             then_branch = t () => (r) { x = Neg(x)  r = Abs(x) },
             else_branch = e () => (r) { r = Abs(x) }> }""",
-        "'If_0' (If): error: 'then_branch' defines 'x', which is a value outside of it",
+        "'If_0' (If): error: value 'x' of 'then_branch' hides a value outside",
     ),
     "lengths": (
         """g (float[2] x, float[3] z) => (y) { y = Scan <num_scan_inputs = 2,

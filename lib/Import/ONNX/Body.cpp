@@ -25,20 +25,20 @@ LogicalResult Body::readGraph() {
   auto isOuter = [&](StringRef outer) { return node.graph.find(outer); };
   // ONNX gives a name one value, wherever it is read.
   std::string hidden;
-  auto define = [&](const std::string &own) {
-    if (isOuter(own))
-      hidden = own;
+  auto define = [&](StringRef kind, const std::string &own) {
+    if (hidden.empty() && isOuter(own))
+      hidden = (kind + " " + quote(own)).str();
   };
   for (const auto &input : graph->input())
-    define(input.name());
+    define("input", input.name());
   for (const auto &tensor : graph->initializer())
-    define(tensor.name());
+    define("initializer", tensor.name());
   for (const auto &inner : graph->node())
     for (const std::string &output : inner.output())
-      define(output);
+      define("value", output);
   if (!hidden.empty())
-    return node.emitError() << quote(name) << " defines " << quote(hidden)
-                            << ", which is a value outside of it";
+    return node.emitError()
+           << hidden << " of " << quote(name) << " hides a value outside";
   const Model &model = node.graph.getModel();
   FailureOr<SmallVector<unsigned>> sorted = sortNodes(model, *graph, isOuter);
   if (failed(sorted))
