@@ -136,8 +136,14 @@ LogicalResult Model::checkSupported() {
 
 LogicalResult Model::checkOperatorSets() {
   for (const ::onnx::OperatorSetIdProto &set : proto->opset_import())
-    if (set.domain().empty() || set.domain() == "ai.onnx")
+    if (isStandardDomain(set.domain()))
       opset = std::max(opset, set.version());
+  // A model may do without ops of ONNX itself.
+  if (opset == 0 && proto->opset_import_size() > 0 &&
+      llvm::none_of(getGraph().node(), [](const ::onnx::NodeProto &node) {
+        return isStandardDomain(node.domain());
+      }))
+    opset = kNewestOpset;
   if (opset >= kOldestOpset && opset <= kNewestOpset)
     return success();
   InFlightDiagnostic error = emitError();
