@@ -142,12 +142,35 @@ def test_what_only_looks_like_a_rule_is_none(numbers, tmp_path):
         assert "adamw" not in rules
 
 
-@pytest.mark.parametrize("optimizer", ["momentum", "adamw"])
-def test_a_loss_scale_enters_the_backward_part(optimizer, tmp_path):
+def add_linear_term(monkeypatch):
+    """A term of the loss whose gradient is a constant."""
+    monkeypatch.setattr(graphs, "FORWARD", graphs.FORWARD.replace("loss =", "mean =") + """
+  share = Constant <value_float = 0.125> ()
+  all = ReduceSum <keepdims = 0> (r)
+  term = Mul(all, share)
+  loss = Add(mean, term)
+""")  # fmt: skip
+    monkeypatch.setattr(
+        graphs,
+        "BACKWARD",
+        graphs.BACKWARD.replace(
+            "dr = Mul(d, mean_slope)", "ds = Mul(d, mean_slope)\n  dr = Add(ds, share)"
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    "optimizer, places", [("momentum", 1), ("adamw", 1), ("momentum", 2)]
+)
+def test_a_loss_scale_enters_the_backward_part(
+    optimizer, places, tmp_path, monkeypatch
+):
     """Scaled and unscaled by a power of two: the step is the same to the last bit."""
+    if places == 2:
+        add_linear_term(monkeypatch)
     exported = Exported(optimizer, 1)
     module = lower(tmp_path, exported.model, *PIPELINES)
-    assert module.count("binade.gradient_seed") == 1
+    assert module.count("binade.gradient_seed") == places
     policy = tmp_path / "scaled.yaml"
     policy.write_text("name: scaled\nnarrow: bf16\nwide: f32\nloss_scale: { static: 1024 }\n"
                       "rules:\n  - { match: {}, class: deny }\n")  # fmt: skip
