@@ -160,17 +160,17 @@ def add_linear_term(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "optimizer, places", [("momentum", 1), ("adamw", 1), ("momentum", 2)]
+    "optimizer, is_linear", [("momentum", False), ("adamw", False), ("momentum", True)]
 )
 def test_a_loss_scale_enters_the_backward_part(
-    optimizer, places, tmp_path, monkeypatch
+    optimizer, is_linear, tmp_path, monkeypatch
 ):
     """Scaled and unscaled by a power of two: the step is the same to the last bit."""
-    if places == 2:
+    if is_linear:
         add_linear_term(monkeypatch)
     exported = Exported(optimizer, 1)
     module = lower(tmp_path, exported.model, *PIPELINES)
-    assert module.count("binade.gradient_seed") == places
+    assert module.count("binade.gradient_seed") == 1
     policy = tmp_path / "scaled.yaml"
     policy.write_text("name: scaled\nnarrow: bf16\nwide: f32\nloss_scale: { static: 1024 }\n"
                       "rules:\n  - { match: {}, class: deny }\n")  # fmt: skip
@@ -285,3 +285,28 @@ def test_every_policy_takes_a_graph_with_its_gradients(policy, tmp_path):
     np.testing.assert_allclose(float(outputs["loss"]), loss, rtol=tolerance)
     moved = [not np.array_equal(outputs[n], inputs[n]) for n in trained]
     assert all(moved) != bool(outputs["found_inf"])
+
+
+@pytest.mark.parametrize("case", [0, 1], ids=["softmax", "log_softmax"])
+def test_recognized_gradients_have_the_same_values(case, tmp_path):
+    """Those of the cases of the pass, before and after."""
+    cases = (ROOT / "test/Recovery/recognize-gradients.mlir").read_text()
+    spelled = cases.split("// -----")[case]
+    (tmp_path / "m.mlir").write_text(spelled)
+    recognized = call(
+        BUILD / "bin" / "binade-opt",
+        tmp_path / "m.mlir",
+        "--binade-recognize-gradients",
+    )
+    assert "softmax_grad" in recognized and "binade.sub" not in recognized
+    draw = np.random.default_rng(0)
+    shape = (2, 3, 4) if case == 0 else (3, 4)
+    inputs = {
+        name: draw.standard_normal(shape).astype(np.float32)
+        for name in ("arg0", "arg1")
+    }
+    (before,), (after,) = (
+        evaluate(tmp_path, text, inputs).values() for text in (spelled, recognized)
+    )
+    # Formulas of f32, whose sums are of a few numbers below 4.
+    np.testing.assert_allclose(after, before, rtol=0, atol=4e-7)
