@@ -5,6 +5,8 @@ and is finite, how far it is from f32, and what it takes to make it.
     convert.py --made FOLDER            and those that their scripts make, in FOLDER
     convert.py --big gpt2-124m --made FOLDER
                                         one loss whose weights are made, repeated
+    BINADE_RUNS=1 convert.py            converted graphs run in Binade, which rounds
+                                        wherever they say
 
 Each conversion is a process of its own. Peers (python/requirements-peers.txt) that are not
 installed are left out by name.
@@ -16,102 +18,21 @@ import argparse
 import json
 import os
 import pathlib
-import re
 import subprocess
 import sys
 import tempfile
-import time
 
 import numpy as np
 import onnx
+from converters import BUILD, PEERS, is_installed, time_conversion
 from exported_models import (
     KINDS, MODELS, ROOT, add_weights, list_graphs, list_stored, make_models,
 )  # fmt: skip
 
-BUILD = pathlib.Path(os.environ.get("BINADE_BUILD", ROOT / "build" / "release"))
 sys.path.insert(0, str(ROOT / "python"))
-TIMEOUT = 1200
 # Its masks are drawn anew in each run: it works, but has no error.
 RANDOM = "dropout"
-
-# --- Converters ---------------------------------------------------------------
-
-
-def convert_by_common(source: str) -> onnx.ModelProto:
-    from onnxconverter_common import float16
-
-    return float16.convert_float_to_float16(onnx.load(source), keep_io_types=True)
-
-
-def convert_by_onnxruntime(source: str) -> onnx.ModelProto:
-    from onnxruntime.transformers import float16
-
-    model = onnx.load(source)
-    return float16.convert_float_to_float16(model, keep_io_types=True) or model
-
-
-def convert_by_modelopt(source: str) -> onnx.ModelProto:
-    from modelopt.onnx.autocast import convert_to_mixed_precision
-
-    return convert_to_mixed_precision(source, low_precision_type="fp16")
-
-
-PEERS = {
-    "onnxconverter-common": (convert_by_common, "onnxconverter_common"),
-    "onnxruntime.transformers": (convert_by_onnxruntime, "onnxruntime.transformers"),
-    "modelopt autocast": (convert_by_modelopt, "modelopt.onnx"),
-}
-
-
-def work(tool: str, source: str, target: str) -> None:
-    """One conversion by a peer, in a process of its own."""
-    model = PEERS[tool][0](source)
-    data = pathlib.Path(target).name + ".data"
-    onnx.save(model, target, save_as_external_data=True, location=data)
-
-
-def is_installed(module: str) -> bool:
-    command = [sys.executable, "-c", f"import {module}"]
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0
-
-
-def get_command(tool: str, source: pathlib.Path, target: pathlib.Path) -> list[str]:
-    if tool == "binade":
-        options = ["--policy", "fp16-amp", "-o", str(target)]
-        return [str(BUILD / "bin" / "binade"), "convert", str(source), *options]
-    return [sys.executable, __file__, "--work", tool, str(source), str(target)]
-
-
-def read_peak(pid: int) -> float:
-    """MiB that a process has had at most; `ru_maxrss` would count its parent's, too."""
-    try:
-        status = pathlib.Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return 0.0
-    found = re.search(r"VmHWM:\s*(\d+) kB", status)
-    return int(found[1]) / 1024 if found else 0.0
-
-
-def time_conversion(tool: str, source: pathlib.Path, target: pathlib.Path) -> dict:
-    """Seconds and MiB of the process, or why it failed."""
-    start = time.perf_counter()
-    with tempfile.TemporaryFile("w+") as errors:
-        process = subprocess.Popen(
-            get_command(tool, source, target), stdout=subprocess.DEVNULL, stderr=errors
-        )
-        result = {"mib": 0.0}
-        while process.poll() is None:
-            result["mib"] = max(result["mib"], read_peak(process.pid))
-            if time.perf_counter() > start + TIMEOUT:
-                process.kill()
-            time.sleep(0.002)
-        result["seconds"] = time.perf_counter() - start
-        if process.returncode:
-            errors.seek(0)
-            lines = errors.read().strip().splitlines()
-            result["failed"] = "converting: " + (lines or ["no message"])[-1]
-    return result
-
+ROUNDED = "BINADE_RUNS"
 
 # --- What was made ------------------------------------------------------------
 
@@ -162,7 +83,10 @@ def run_in_binade(path: pathlib.Path, feeds: dict) -> dict:
     ):
         tool, *arguments = map(str, command)
         done = subprocess.run(
-            [BUILD / "bin" / tool, *arguments], capture_output=True, text=True
+            [BUILD / "bin" / tool, *arguments],
+            check=False,
+            capture_output=True,
+            text=True,
         )
         if done.returncode:
             raise RuntimeError(done.stderr)
@@ -170,7 +94,10 @@ def run_in_binade(path: pathlib.Path, feeds: dict) -> dict:
 
 
 def run_converted(path: pathlib.Path, feeds: dict) -> dict:
-    """By onnxruntime, or by Binade where that has no kernel for a type."""
+    """By onnxruntime, or by Binade where that has no kernel for a type. With
+    ROUNDED always by Binade: onnxruntime drops casts between nodes of f16."""
+    if os.environ.get(ROUNDED):
+        return run_in_binade(path, feeds)
     try:
         return run(path, feeds)
     except Exception as error:
@@ -327,10 +254,7 @@ def main() -> None:
     parser.add_argument("--skip-runs", action="store_true", help="only convert --big")
     parser.add_argument("--json", type=pathlib.Path, help="where all numbers go")
     parser.add_argument("--tools", nargs="*", choices=list(PEERS), help="peers; all")
-    parser.add_argument("--work", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.work:
-        return work(*arguments.work)
     tools = choose_tools(arguments.tools)
     with tempfile.TemporaryDirectory() as folder:
         made = arguments.made or pathlib.Path(folder)

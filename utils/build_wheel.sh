@@ -98,7 +98,7 @@ sed -i "s/-linux_x86_64$/-$platform/" "$package"/*.dist-info/WHEEL
 "$python" -m wheel pack --dest-dir "$made" "$package" >/dev/null
 name=$(basename "$made"/*.whl)
 says=$(auditwheel show "$made/$name")
-grep -q "\"$platform\"" <<<"${says//$'\n'/ }" ||
+grep -q "following platform tag: \"$platform\"" <<<"${says//$'\n'/ }" ||
   fail "auditwheel finds that it is not for $platform: $says"
 mv "$made/$name" "$out/$name"
 say "$(du -h "$out/$name" | cut -f1) in $out/$name"

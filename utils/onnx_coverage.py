@@ -25,7 +25,8 @@ HEADER = """\
 
 Which of the node tests of the `onnx` package Binade does not pass, and why.
 `utils/onnx_coverage.py` writes this page; the tests fail when a listed test passes, or
-another does not. Inputs that decide a shape are made constants first.
+another does not, and when `CHANGELOG.md` says another number of passed ones. Inputs that
+decide a shape are made constants first.
 
 | class | means | tests |
 |---|---|---|

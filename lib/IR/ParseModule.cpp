@@ -5,6 +5,7 @@
 #include "binade/Container/Magic.h"
 #include "binade/IR/Binade.h"
 #include "binade/IR/Diagnostics.h"
+#include "binade/IR/Limits.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/SourceMgr.h"
@@ -89,6 +90,25 @@ static std::optional<Error> recognizeOther(StringRef text,
   return advice.empty() ? error : std::move(error).withNote(advice);
 }
 
+/// The first op with a tensor that has too many elements.
+static Operation *findHugeTensor(ModuleOp module) {
+  auto isHuge = [](Type type) {
+    auto shaped = dyn_cast<ShapedType>(type);
+    return shaped && shaped.hasStaticShape() && !isCountable(shaped.getShape());
+  };
+  Operation *huge = nullptr;
+  module.walk([&](Operation *op) {
+    bool isFound = llvm::any_of(op->getResultTypes(), isHuge);
+    for (Region &region : op->getRegions())
+      for (Block &block : region)
+        isFound |= llvm::any_of(block.getArgumentTypes(), isHuge);
+    if (isFound)
+      huge = op;
+    return isFound ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  return huge;
+}
+
 Result<OwningOpRef<ModuleOp>>
 mlir::binade::parseModuleFile(const std::string &path, MLIRContext &context) {
   Result<::binade::ExternalFile> file = ::binade::openFile(path);
@@ -119,5 +139,9 @@ mlir::binade::parseModuleText(const std::string &text, const std::string &where,
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
   if (!module)
     return diagnostics.takeError(where, "cannot be parsed");
+  if (Operation *op = findHugeTensor(*module)) {
+    op->emitError("has a tensor of more than 2^48 elements");
+    return diagnostics.takeError(where, "has a tensor that is too large");
+  }
   return module;
 }

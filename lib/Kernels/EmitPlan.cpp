@@ -204,7 +204,8 @@ void PlanEmitter::addResultPorts(unsigned program) {
     auto type = cast<RankedTensorType>(function.getResultTypes()[index]);
     addPort(getPlanRole(port->role), port->name,
             getBuffer(storages.ofResult(program, index), type), {});
-    if (auto every = function.getResultAttrOfType<IntegerAttr>(index, kEveryAttr))
+    if (auto every =
+            function.getResultAttrOfType<IntegerAttr>(index, kEveryAttr))
       plan().ports.back().every = every.getInt();
   }
 }

@@ -190,8 +190,8 @@ private:
     auto call = LaunchOp::create(b, TypeRange(ValueRange(results)),
                                  b.getArrayAttr(kernels), inputs);
     setPhase(call, unit.phase);
-    if (unit.every > 1)
-      call->setAttr(kEveryAttr, b.getI64IntegerAttr(unit.every));
+    if (unit.every.value_or(1) > 1)
+      call->setAttr(kEveryAttr, b.getI64IntegerAttr(*unit.every));
     for (auto [before, after] : llvm::zip(results, call.getResults())) {
       // Ops that are recomputed from it stay so: they have no kernel.
       bool isCopied = isRecomputed(before.getDefiningOp());

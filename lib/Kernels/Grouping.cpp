@@ -51,7 +51,7 @@ private:
     auto kernelOp = dyn_cast<KernelOpInterface>(op);
     Schedule schedule = kernelOp ? kernelOp.getSchedule() : Schedule::Library;
     Unit unit{{op},         schedule,      getLoopShape(op, schedule),
-              getPhase(op), getEvery(op), 0};
+              getPhase(op), findEvery(op), 0};
     if (unit.shape.empty() && schedule == Schedule::Elementwise)
       unit.schedule = Schedule::Scalars;
     if (schedule == Schedule::RowReduction)
@@ -191,11 +191,23 @@ private:
     return llvm::to_vector(getShape(value));
   }
 
+  /// Kernels over rows do not take in what watches: its sums of all elements
+  /// would need kernels of their own, and memory between.
+  static bool areExecutedTogether(const Unit &host, Phase phase,
+                                  std::optional<int64_t> every) {
+    return host.phase == phase && host.every.value_or(1) == every.value_or(1) &&
+           !(every && host.schedule == Schedule::RowReduction);
+  }
+
   static bool canJoin(const Unit &host, const Unit &guest) {
-    if (host.phase != guest.phase || host.every != guest.every)
+    if (!areExecutedTogether(host, guest.phase, guest.every))
       return false;
     if (host.schedule == Schedule::Scalars)
       return guest.schedule == Schedule::Scalars;
+    // Numbers that nobody waits for are made where their sums are.
+    if (host.schedule == Schedule::FullReduction &&
+        guest.schedule == Schedule::Scalars)
+      return guest.every && ShapedType::getNumElements(host.shape) > 1;
     // What reads the result of a full reduction waits for the whole kernel.
     if (guest.schedule == Schedule::FullReduction)
       return (host.schedule == Schedule::Elementwise ||
@@ -244,7 +256,7 @@ private:
   /// group.
   static bool isOfRows(const Unit &host, Operation *op) {
     auto kernelOp = dyn_cast<KernelOpInterface>(op);
-    if (host.phase != getPhase(op) || host.every != getEvery(op) || !kernelOp ||
+    if (!areExecutedTogether(host, getPhase(op), findEvery(op)) || !kernelOp ||
         kernelOp.getSchedule() != Schedule::Elementwise)
       return false;
     return llvm::any_of(host.left, [&](ArrayRef<int64_t> shape) {
@@ -334,12 +346,9 @@ private:
     Operation *op = value.getDefiningOp();
     if (!op || !isRecomputed(op) || unitOf.contains(op))
       return;
-    Unit unit{{op},
-              Schedule::Elementwise,
-              llvm::to_vector(getShape(value)),
-              getPhase(op),
-              getEvery(op),
-              0};
+    Unit unit{
+        {op},         Schedule::Elementwise, llvm::to_vector(getShape(value)),
+        getPhase(op), findEvery(op),         0};
     if (unit.shape.empty())
       unit.schedule = Schedule::Scalars;
     for (unsigned input : getInputs(op)) {

@@ -17,8 +17,9 @@ struct Unit {
   /// Shape that the loops run over.
   SmallVector<int64_t> shape;
   Phase phase = Phase::Forward;
-  /// The steps that it is executed in: multiples of this.
-  int64_t every = 1;
+  /// Of what only watches the step: the steps that it is executed in, multiples
+  /// of this.
+  std::optional<int64_t> every = {};
   /// Longer than that of any unit that this one reads from.
   unsigned level = 0;
   /// What its reductions of rows take together, at most one set of axes and one

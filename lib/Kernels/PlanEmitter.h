@@ -79,7 +79,7 @@ private:
   DenseMap<std::pair<unsigned, Type>, uint32_t> buffers;
   std::vector<unsigned> storageOfBuffer;
   SmallVector<ConstantOp> constants;
-  DenseSet<unsigned> constantStorages;    ///< Those of these.
+  DenseSet<unsigned> constantStorages; ///< Those of these.
   /// Of the step's records those that are not executed in each.
   std::vector<size_t> sparse;
   std::vector<Record> *records = nullptr; ///< Where to append.

@@ -87,9 +87,9 @@ mlir::binade::parseStatisticsRequest(StringRef text, MLIRContext &context) {
   StatisticsRequest request;
   request.text = text.str();
   auto [asked, every] = text.split('@');
-  if (text.contains('@') && (!every.consume_front("every=") ||
-                             every.getAsInteger(10, request.every) ||
-                             request.every < 1))
+  if (text.contains('@') &&
+      (!every.consume_front("every=") ||
+       every.getAsInteger(10, request.every) || request.every < 1))
     return fail(text, "expected @every=N with N of at least 1");
   auto [filters, statistics] = asked.rsplit(':');
   if (!asked.contains(':') || filters.empty() || statistics.empty())

@@ -20,7 +20,8 @@ static const WatchedKindInfo kKinds[] = {
      "the same as it is stored, with the loss scale"},
     {WatchedKind::Loss, "loss", "the loss"},
     {WatchedKind::Input, "input", "what nodes with a parameter compute with"},
-    {WatchedKind::Output, "output", "what nodes of the model compute"},
+    {WatchedKind::Output, "output",
+     "what nodes of the model compute; none where elements only move"},
     {WatchedKind::Saved, "saved",
      "what waits for the backward part, before it is rounded for that"},
     {WatchedKind::State, "state",
@@ -107,9 +108,8 @@ static Value buildNoise(ValueStatistics &s) {
     return {};
   ImplicitLocOpBuilder &b = s.builder();
   Value exact = s.asElements(s.getWatched().value);
-  Value ratio =
-      s.divide(s.sumOfSquares(exact),
-               s.sumOfSquares(SubOp::create(b, exact, rounded)));
+  Value ratio = s.divide(s.sumOfSquares(exact),
+                         s.sumOfSquares(SubOp::create(b, exact, rounded)));
   // Decibels: the factor of natural logarithms.
   return MulOp::create(b, LogOp::create(b, ratio), s.number(10 / M_LN10));
 }
@@ -137,11 +137,10 @@ static Value buildLost(ValueStatistics &s) {
   OptimizerUpdateOp update = s.getWatched().update;
   Value gradient = s.asElements(update.getGradient());
   Value isMeant = NotOp::create(b, s.compare(gradient, Comparison::Equal, 0.0));
-  Value isSame =
-      CompareOp::create(b, updated, s.elements(), Comparison::Equal);
-  return unlessSkipped(
-      s, s.divide(s.countTrue(AndOp::create(b, isMeant, isSame)),
-                  s.countTrue(isMeant)));
+  Value isSame = CompareOp::create(b, updated, s.elements(), Comparison::Equal);
+  return unlessSkipped(s,
+                       s.divide(s.countTrue(AndOp::create(b, isMeant, isSame)),
+                                s.countTrue(isMeant)));
 }
 
 static Value buildUpdateRatio(ValueStatistics &s) {
@@ -189,9 +188,8 @@ static const StatisticInfo kStatistics[] = {
     {"nonfinite", "#{x infinite or NaN} / n", "share",
      "elements that are infinite or NaN", false,
      [](ValueStatistics &s, FloatType) -> Value {
-       Value finite =
-           s.countTrue(s.compare(s.magnitudes(s.elements()), Comparison::Less,
-                                 INFINITY));
+       Value finite = s.countTrue(
+           s.compare(s.magnitudes(s.elements()), Comparison::Less, INFINITY));
        return s.divide(
            SubOp::create(s.builder(), s.number(s.getCount()), finite),
            s.getCount());

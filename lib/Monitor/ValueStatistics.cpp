@@ -77,8 +77,8 @@ Value ValueStatistics::divide(Value by, Value divisor) {
 static FloatType getRounding(Operation *reader, Value value) {
   if (!isa<CastOp, SaveOp>(reader) || reader->getOperand(0) != value)
     return {};
-  auto format = dyn_cast<FloatType>(
-      getElementTypeOrSelf(reader->getResult(0).getType()));
+  auto format =
+      dyn_cast<FloatType>(getElementTypeOrSelf(reader->getResult(0).getType()));
   return format && format.getWidth() < getElement(value).getWidth()
              ? format
              : FloatType();
@@ -101,9 +101,9 @@ Value ValueStatistics::rounded() {
       return asElements(reader->getResult(0));
     auto quantize = dyn_cast<QuantizeOp>(reader);
     if (quantize && quantize.getX() == watched.value)
-      return asElements(DequantizeOp::create(
-          b, typeOf(watched.value).clone(b.getF32Type()),
-          quantize.getParts(), quantize.getFormat()));
+      return asElements(
+          DequantizeOp::create(b, typeOf(watched.value).clone(b.getF32Type()),
+                               quantize.getParts(), quantize.getFormat()));
   }
   return {};
 }

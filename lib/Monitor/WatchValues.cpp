@@ -44,16 +44,20 @@ public:
   }
 
   LogicalResult build() {
-    for (auto [value, list] : llvm::zip(values, wanted))
+    for (auto [value, list] : llvm::zip(values, wanted)) {
+      Operation *last = step.front().getTerminator()->getPrevNode();
       for (const Wanted &one : list)
         build(value, one);
+      order(last ? last->getNextNode() : &step.front().front());
+    }
     addResults(step, results);
     unsigned first = step.getNumResults() - results.size();
     for (auto [index, every] : llvm::enumerate(periods))
       step.setResultAttr(first + index, kEveryAttr, b.getI64IntegerAttr(every));
     for (const auto &[name, isBuilt] : built)
       if (!isBuilt)
-        return emitError(step.getLoc(), "no value that --stats names has a statistic '")
+        return emitError(step.getLoc(),
+                         "no value that --stats names has a statistic '")
                << name << "'; 'binade list stats' says which have";
     return success();
   }
@@ -80,8 +84,7 @@ private:
       format = parts.getFormat();
     Value value = one.statistic.info->build(parts, format);
     built[one.statistic.name] |= value != nullptr;
-    Operation *first =
-        before ? before->getNextNode() : &step.front().front();
+    Operation *first = before ? before->getNextNode() : &step.front().front();
     Phase phase =
         one.statistic.info->isOfUpdate ? Phase::Optimizer : watched.phase;
     for (Operation *op = first; op != end; op = op->getNextNode()) {
@@ -96,6 +99,27 @@ private:
                            .str(),
                        value});
     periods.push_back(one.every);
+  }
+
+  /// Of the ops from `first` on: elements, then what is reduced of them, then
+  /// what is made of that. So one kernel reads a value for all its statistics.
+  void order(Operation *first) {
+    Operation *end = step.front().getTerminator();
+    llvm::DenseMap<Operation *, unsigned> ranks; // Even: elements or numbers.
+    SmallVector<Operation *> ops;
+    for (Operation *op = first; op != end; op = op->getNextNode()) {
+      unsigned rank = 0;
+      for (Value operand : op->getOperands())
+        rank = std::max(rank, ranks.lookup(operand.getDefiningOp()));
+      bool reduces = isa<ReduceSumOp, ReduceMaxOp, StatisticsOp>(op);
+      ranks[op] = (rank + 1) / 2 * 2 + reduces;
+      ops.push_back(op);
+    }
+    llvm::stable_sort(ops, [&](Operation *l, Operation *r) {
+      return ranks.lookup(l) < ranks.lookup(r);
+    });
+    for (Operation *op : ops)
+      op->moveBefore(end);
   }
 
   func::FuncOp step;
@@ -127,8 +151,8 @@ struct WatchValuesPass : impl::WatchValuesPassBase<WatchValuesPass> {
     for (StringRef text : texts) {
       auto request = parseStatisticsRequest(text, getContext());
       if (!request) {
-        emitError(module.getLoc(), request.error().where + ": " +
-                                       request.error().message);
+        emitError(module.getLoc(),
+                  request.error().where + ": " + request.error().message);
         return signalPassFailure();
       }
       if (failed(watcher.ask(*request)))

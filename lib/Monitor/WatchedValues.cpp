@@ -53,14 +53,13 @@ private:
   void collectGradients() {
     for (auto update : step.getOps<OptimizerUpdateOp>()) {
       auto argument = dyn_cast<BlockArgument>(update.getParameter());
-      auto port = argument ? getArgument(step, argument.getArgNumber())
-                           : std::nullopt;
+      auto port =
+          argument ? getArgument(step, argument.getArgNumber()) : std::nullopt;
       if (!port)
         continue;
       Value gradient = update.getGradient();
       add(WatchedKind::ScaledGradient, port->name, gradient);
-      WatchedValue *unscaled =
-          add(WatchedKind::Gradient, port->name, gradient);
+      WatchedValue *unscaled = add(WatchedKind::Gradient, port->name, gradient);
       for (Value factor : update.getFactors())
         if (unscaled && factor.getDefiningOp<UnscaleFactorOp>()) {
           unscaled->factor = factor;
@@ -90,8 +89,9 @@ private:
         continue;
       StringRef layer = getLayer(&op);
       for (OpResult result : op.getResults())
-        if (decided.getResultFormat(result.getResultNumber()) ==
-            FormatRole::Chosen) {
+        if (!getMoved(result) &&
+            decided.getResultFormat(result.getResultNumber()) ==
+                FormatRole::Chosen) {
           outputs[layer] = result;
           break;
         }

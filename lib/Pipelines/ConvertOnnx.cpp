@@ -6,7 +6,7 @@
 #include "binade/Pipelines/ConvertOnnx.h"
 #include "binade/IR/Interface.h"
 #include "binade/Pipelines/Pipelines.h"
-#include "binade/Precision/Policy.h"
+#include "binade/Precision/StepEvidence.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -87,8 +87,22 @@ static void setPhases(const NodeOps &ops, const LeftOut &leftOut,
       setPhase(op, Phase::Backward);
 }
 
+/// Takes the scale with which no gradient of `function` overflows that a run
+/// has recorded.
+static LogicalResult lowerScale(func::FuncOp function, Policy &policy,
+                                StringRef ranges) {
+  if (!policy.lossScaling || ranges.empty())
+    return success();
+  FailureOr<Evidence> evidence = readEvidence(ranges, function.getContext());
+  if (failed(evidence))
+    return failure();
+  policy.evidence = std::make_shared<const Evidence>(std::move(*evidence));
+  policy.lossScaling->init = StepEvidence(function, policy).getLossScale();
+  return success();
+}
+
 static LogicalResult decide(ModuleOp module, StringRef path,
-                            const OnnxConversion &conversion,
+                            const OnnxConversion &conversion, Policy &policy,
                             const LeftOut &leftOut,
                             std::vector<NodeFormats> &formats) {
   auto function = module.lookupSymbol<func::FuncOp>(kForwardName);
@@ -97,6 +111,8 @@ static LogicalResult decide(ModuleOp module, StringRef path,
   setPhases(ops, leftOut,
             findBackwardNodes(path, conversion.import.lossOutput,
                               module.getContext()));
+  if (failed(lowerScale(function, policy, conversion.ranges)))
+    return failure();
   CompileOptions options;
   options.policy = conversion.policy;
   options.ranges = conversion.ranges;
@@ -138,8 +154,8 @@ LogicalResult mlir::binade::convertOnnx(StringRef path,
   if (failed(module))
     return failure();
   std::vector<NodeFormats> formats(report.leftOut.nodes.size());
-  if (*module &&
-      failed(decide(**module, path, conversion, report.leftOut, formats)))
+  if (*module && failed(decide(**module, path, conversion, *policy,
+                               report.leftOut, formats)))
     return failure();
   ConvertOptions options;
   options.ports = conversion.ports;

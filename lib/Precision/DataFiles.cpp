@@ -1,8 +1,8 @@
 //===- DataFiles.cpp - YAML files that are shipped, or a user's -----------===//
 
 #include "DataFiles.h"
+#include "binade/Container/ExternalFile.h"
 #include "binade/Container/Suggest.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 
 using namespace mlir;
@@ -19,7 +19,7 @@ std::vector<StringRef> mlir::binade::getNames(const DataFiles &files) {
 }
 
 FailureOr<DataFile> mlir::binade::findFile(FileKind kind, StringRef name,
-                                           StringRef folder,
+                                           std::optional<StringRef> folder,
                                            Location location) {
   if (!name.ends_with(kDataSuffix)) {
     for (auto [file, text] : kind.shipped)
@@ -35,19 +35,18 @@ FailureOr<DataFile> mlir::binade::findFile(FileKind kind, StringRef name,
            << llvm::join(names, ", ") << ", or a file ending in " << kDataSuffix
            << ::binade::suggest(name.str(), names);
   }
-  SmallString<128> path(name);
-  if (!folder.empty() && llvm::sys::path::is_relative(name)) {
-    path = folder;
-    llvm::sys::path::append(path, name);
-  }
-  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
-  if (!buffer)
-    return emitError(location) << "cannot read " << kind.name << " file '"
-                               << path << "': " << buffer.getError().message();
-  StringRef text = (*buffer)->getBuffer();
-  if (text.size() > kLargestFile)
-    return emitError(FileLineColLoc::get(location->getContext(), path, 1, 1))
-           << "a " << kind.name << " of " << text.size() << " bytes; at most "
-           << kLargestFile << " are read";
-  return DataFile{path.str().str(), text.str(), true};
+  SmallString<128> path(folder.value_or(""));
+  llvm::sys::path::append(path, name);
+  auto file = folder ? ::binade::openBeneath(folder->str(), name)
+                     : ::binade::openFile(name.str());
+  ::binade::Result<std::string> text =
+      file ? ::binade::readText(*file, kLargestFile) : file.takeError();
+  if (text)
+    return DataFile{path.str().str(), std::move(*text), true};
+  InFlightDiagnostic error = emitError(location);
+  error << "cannot read " << kind.name << " file '" << path
+        << "': " << text.error().message;
+  for (const std::string &note : text.error().notes)
+    error.attachNote() << note;
+  return error;
 }

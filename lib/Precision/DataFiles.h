@@ -35,9 +35,11 @@ inline constexpr StringLiteral kDataSuffix = ".yaml";
 /// The shipped files without their suffix, sorted.
 std::vector<StringRef> getNames(const DataFiles &files);
 
-/// The file of `kind` called `name`, or the file `name`, which is looked for in
-/// `folder`. Errors are reported at `location`.
-FailureOr<DataFile> findFile(FileKind kind, StringRef name, StringRef folder,
+/// The file of `kind` called `name`, or the file `name`. One that another file
+/// names has to lie beneath `folder`, which that is in. Errors are reported at
+/// `location`.
+FailureOr<DataFile> findFile(FileKind kind, StringRef name,
+                             std::optional<StringRef> folder,
                              Location location);
 
 /// Reads one file by `form`; `what` names its contents.

@@ -1,9 +1,9 @@
 //===- Evidence.cpp - What a run saw of the values of a step --------------===//
 
 #include "binade/Precision/Evidence.h"
+#include "binade/Container/ExternalFile.h"
 #include "binade/Container/Json.h"
 #include "binade/IR/Diagnostics.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include <cmath>
 
@@ -154,10 +154,11 @@ private:
 
 FailureOr<Evidence> mlir::binade::readEvidence(StringRef file,
                                                MLIRContext *context) {
-  auto buffer = llvm::MemoryBuffer::getFile(file, /*IsText=*/true);
-  if (!buffer)
+  auto opened = ::binade::openFile(file.str());
+  ::binade::Result<std::string> text =
+      opened ? ::binade::readText(*opened, kLargestFile) : opened.takeError();
+  if (!text)
     return emitError(UnknownLoc::get(context))
-           << "cannot read ranges '" << file
-           << "': " << buffer.getError().message();
-  return EvidenceReader(file, context).read((*buffer)->getBuffer());
+           << "cannot read ranges '" << file << "': " << text.error().message;
+  return EvidenceReader(file, context).read(*text);
 }

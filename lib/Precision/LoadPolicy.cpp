@@ -137,8 +137,8 @@ static FailureOr<Policy> load(const DataFile &file, MLIRContext *context,
 }
 
 FailureOr<Policy> loadPolicy(StringRef name, MLIRContext *context) {
-  FailureOr<DataFile> file =
-      findFile(policies(), name, /*folder=*/"", UnknownLoc::get(context));
+  FailureOr<DataFile> file = findFile(policies(), name, /*folder=*/std::nullopt,
+                                      UnknownLoc::get(context));
   if (failed(file))
     return failure();
   // A pass has loaded it before, which may not do so itself.

@@ -210,8 +210,9 @@ findOne(StringRef name, Location location, ArrayRef<StringLiteral> floats = {},
     Attribute type = TypeAttr::get(parseType(name, context));
     return NamedFormats{{type, type}, "an element each"};
   }
-  FailureOr<DataFile> file = findFile(
-      {"format", getFormatFiles(), floats, isOffered}, name, "", location);
+  FailureOr<DataFile> file =
+      findFile({"format", getFormatFiles(), floats, isOffered}, name,
+               std::nullopt, location);
   if (failed(file))
     return failure();
   FailureOr<FormatFile> format =

@@ -223,9 +223,9 @@ Result<void> EventFile::write(const StepMetrics &metrics,
     if (one.exponents.empty())
       add(one.tag, one.number);
     else
-      summary.add(kValue,
-                  Message().add(kTag, one.tag).add(
-                      kHistogram, makeHistogram(one.exponents)));
+      summary.add(kValue, Message()
+                              .add(kTag, one.tag)
+                              .add(kHistogram, makeHistogram(one.exponents)));
   appendRecord(pending,
                makeEvent().add(kStep, metrics.step).add(kSummary, summary));
   if (Clock::now() - flushed < std::chrono::seconds(1))

@@ -19,8 +19,7 @@ void Profiler::add(std::size_t lane, const Call &call) {
 }
 
 void Profiler::add(const Run &run) {
-  steps +=
-      run.list == RecordList::Step || run.list == RecordList::Observation;
+  steps += run.list == RecordList::Step || run.list == RecordList::Observation;
   seconds += run.end - run.begin;
   if (!keepsCalls)
     return;

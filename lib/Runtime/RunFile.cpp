@@ -105,9 +105,11 @@ static Json readInvocations(const std::string &path, const Notify &warn) {
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored))
     return Json::array();
-  std::ifstream file(path, std::ios::binary);
-  std::string text(std::istreambuf_iterator<char>(file), {});
-  Result<nlohmann::json> read = parseJson(text, printable(path));
+  Result<ExternalFile> file = openFile(path);
+  Result<std::string> text =
+      file ? readText(*file, JsonLimits().bytes) : file.takeError();
+  Result<nlohmann::json> read =
+      text ? parseJson(*text, printable(path)) : text.takeError();
   if (read && read->is_object() && read->contains("invocations") &&
       (*read)["invocations"].is_array())
     return (*read)["invocations"];

@@ -14,11 +14,14 @@ StatisticsRecorder::StatisticsRecorder(const Program &program) {
       continue;
     std::string_view tag = port.name;
     std::size_t first = tag.find('/'), last = tag.rfind('/');
-    Entry entry{{tag, tag.substr(0, first),
-                 tag.substr(first + 1, last - first - 1), tag.substr(last + 1),
+    Entry entry{{tag,
+                 tag.substr(0, first),
+                 tag.substr(first + 1, last - first - 1),
+                 tag.substr(last + 1),
                  NAN,
                  {}},
-                port.every, *program.find(port.role, port.name)};
+                port.every,
+                *program.find(port.role, port.name)};
     if (entry.tensor.dtype == DType::I64)
       entry.known.exponents = entry.tensor.as<std::int64_t>();
     entries.push_back(std::move(entry));

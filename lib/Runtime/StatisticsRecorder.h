@@ -18,7 +18,8 @@ struct Observed {
   std::span<const std::int64_t> exponents;
 };
 
-/// The statistics that a program computes for its user: see `plan::Port::every`.
+/// The statistics that a program computes for its user: see
+/// `plan::Port::every`.
 class StatisticsRecorder {
 public:
   explicit StatisticsRecorder(const Program &program);

@@ -22,9 +22,9 @@ static std::vector<BatchFeed::Injected>
 findInjected(const Program &program, const TrainOptions &options) {
   std::vector<BatchFeed::Injected> injected;
   for (const Injection &one : options.injections)
-    injected.push_back({one.data, static_cast<std::uint64_t>(
-                                      (one.step - 1) *
-                                      program.getPlan().batches)});
+    injected.push_back(
+        {one.data, static_cast<std::uint64_t>((one.step - 1) *
+                                              program.getPlan().batches)});
   return injected;
 }
 
@@ -35,8 +35,9 @@ public:
                const TrainOptions &options)
       : program(program), data(data), heldOut(heldOut), options(options),
         guard(program, data, options), statistics(program),
-        feed(data, SampleOrder(options.order, heldOut.getTrainingSamples(),
-                               data.getBatch(), options.seed),
+        feed(data,
+             SampleOrder(options.order, heldOut.getTrainingSamples(),
+                         data.getBatch(), options.seed),
              findInjected(program, options)) {}
 
   Result<void> check();
@@ -210,8 +211,8 @@ Result<void> TrainingLoop::observe(StepMetrics &metrics) {
 Result<void> TrainingLoop::begin() {
   // Noticed before the steps, not after them.
   std::error_code failure;
-  for (const char *name : {"final.safetensors", "metrics.jsonl", "run.json",
-                           "stats.jsonl"})
+  for (const char *name :
+       {"final.safetensors", "metrics.jsonl", "run.json", "stats.jsonl"})
     if (std::filesystem::is_directory(path(name), failure))
       return Error{printable(path(name)), "cannot write: it is a directory",
                    ExitCode::IO};
@@ -305,8 +306,7 @@ TrainingLoop::run(const std::function<void(const StepMetrics &)> &listener) {
   while (manifest.step < options.steps) {
     if (options.interrupted)
       summary.exitCode = options.interrupted();
-    bool isEnough =
-        options.stopAfter > 0 && manifest.step >= options.stopAfter;
+    bool isEnough = options.stopAfter > 0 && manifest.step >= options.stopAfter;
     if (summary.exitCode != ExitCode::Ok || isEnough || isTimeUp())
       break;
     std::int64_t step = manifest.step + 1;

@@ -91,7 +91,7 @@ def prepare(run: Run, step: int, out: Path, more: Sequence[str]) -> list[str]:
     if initial and not start:
         kept += ["--init", initial]
     return [*kept, "--resume" if start else "--out", str(out), "--stop-after",
-            str(step), *more]  # fmt: skip
+            str(step), "--save-every", str(step), *more]  # fmt: skip
 
 
 def find_difference(run: Run, again: Run, step: int) -> str | None:
@@ -121,9 +121,7 @@ def replay(path: Path, step: int, out: Path, more: Sequence[str]) -> None:
     """
     run = read_run(path)
     if not 1 <= step <= len(run.steps):
-        raise RejectedError(
-            f"{path}: has done steps 1 to {len(run.steps)}, not {step}"
-        )
+        raise RejectedError(f"{path}: has done steps 1 to {len(run.steps)}, not {step}")
     if out.exists():
         raise RejectedError(f"{out}: is there; --out names a directory to be made")
     directory = str(_choose_command(run, step)["directory"])

@@ -1,5 +1,7 @@
 """Gradients in f16 are scaled inside of a converted graph, and leave it unscaled."""
 
+import json
+
 import numpy as np
 import onnx
 import pytest
@@ -69,6 +71,25 @@ def test_small_gradients_survive(tmp_path):
     convert(make(), tmp_path, "fp16-amp", "--loss-scale", "1")
     exact, narrow = run_both(tmp_path, FEEDS)
     assert measure(exact, narrow, "du") > 0.05
+
+
+def test_the_scale_is_that_of_evidence(tmp_path):
+    """A gradient of 8 fits into f16 at a scale of 4096, and not at 8192."""
+    text = GRADIENTS.replace("dw = MatMul", "[product] dw = MatMul")
+    seen = {
+        "value": "backward matmul product", "count": 2, "zeros": 0, "nonfinite": 0,
+        "amax": 8.0, "smallest": 1.0, "exponents": {"0": 1, "3": 1},
+    }  # fmt: skip
+    ranges = tmp_path / "ranges.json"
+    ranges.write_text(json.dumps({"binade_ranges": 1, "values": [seen]}))
+    for policy in ("fp16-amp", "fp32"):
+        _, printed = convert(make(text=text), tmp_path, policy, "--ranges", str(ranges))
+        assert ("times 4096" in printed) == (policy == "fp16-amp")
+    _, printed = convert(
+        make(text=text), tmp_path, "fp16-amp", "--ranges", str(ranges),
+        "--loss-scale", "64",
+    )  # fmt: skip
+    assert "times 64\n" in printed
 
 
 def test_formats_with_range_need_no_scale(tmp_path):

@@ -124,6 +124,48 @@ def test_the_table_of_layers_obeys_its_own_rules(tmp_path, table, expected):
     assert load("check_layers").find_violations(tmp_path) == [expected]
 
 
+# --- Files --------------------------------------------------------------------
+
+# Calls that open a file by a name, or a library: `X::open` of ours calls one of them.
+OPENS = re.compile(
+    r"(?<![\w>])::open(at)?\(|SYS_openat2|\bfopen\(|\bi?fstream\b|MemoryBuffer::getFile"
+    r"|openInputFile|\bdlopen\("
+)
+# Where they stand, and what they open that is not a file of somebody else.
+OPENERS = {
+    "lib/Container/OpenBeneath.cpp": "the function for what files name, and users",
+    "lib/Container/Atomic.cpp": "the directory of a file that is written",
+    "lib/Container/AtomicFile.cpp": "a file that is written",
+    "lib/Runtime/AppendFile.cpp": "a file of the run that is written",
+    "lib/Runtime/Arena.cpp": "/sys",
+    "lib/Runtime/Cuda/SharedLibrary.cpp": "libraries of the system",
+    "lib/Runtime/Cuda/Driver.cpp": "libraries of the system",
+    "lib/Runtime/KernelObject.cpp": "kernels of a bundle, from memory",
+    "lib/Runtime/MetricsFile.cpp": "metrics of the run that goes on",
+    "lib/Runtime/OneDnn.cpp": "libraries of the system",
+    "lib/Runtime/RunDirectory.cpp": "the lock of a run",
+    "lib/Runtime/RunFile.cpp": "/proc",
+    "lib/Runtime/StatisticsRecorder.cpp": "statistics of the run that goes on",
+    "lib/Runtime/ThreadCount.cpp": "/sys",
+    "lib/Runtime/ThreadTeam.cpp": "libraries of the system",
+    "lib/Target/CPU/LinkObjects.cpp": "libraries of the system",
+    "lib/Target/ObjectCache.cpp": "Binade's own cache, with hashes",
+    "lib/Target/Subprocess.cpp": "what a program of the system wrote",
+}
+
+
+def test_only_these_open_files():
+    """Another that reads what somebody else wrote calls openBeneath or openFile."""
+    found = set()
+    for name in list_sources(".cpp", ".h"):
+        path = pathlib.Path(name).relative_to(ROOT)
+        if path.parts[0] in ("lib", "include", "tools") and OPENS.search(
+            pathlib.Path(name).read_text()
+        ):
+            found.add(str(path))
+    assert found == set(OPENERS)
+
+
 # --- Text ---------------------------------------------------------------------
 
 

@@ -22,7 +22,7 @@ def replay(run, step, out, *more):
     return binade("replay", run, "--step", step, "--out", out, *more)
 
 
-@pytest.mark.parametrize("step", [1, 4, 5])
+@pytest.mark.parametrize("step", [1, 4, 5, 6])
 def test_a_step_has_the_bits_that_it_had(run, tmp_path, step):
     """From the start, or from a checkpoint, with statistics that the run had not."""
     out = tmp_path / "again"

@@ -13,7 +13,17 @@ FORMATS = {
     "f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E5M2": ml_dtypes.float8_e5m2,
 }  # fmt: skip
 SHARES = [f"{s}({f})" for s in ["underflow", "overflow", "saturated"] for f in FORMATS]
-NUMBERS = ["norm", "min", "max", "absmax", "absmean", "mean", "std", "zeros", "nonfinite"]
+NUMBERS = [
+    "norm",
+    "min",
+    "max",
+    "absmax",
+    "absmean",
+    "mean",
+    "std",
+    "zeros",
+    "nonfinite",
+]
 EXACT = ["min", "max", "absmax", "zeros", "nonfinite", *SHARES]
 
 
@@ -76,9 +86,24 @@ def samples():
     yield "small bf16", (some * 1e-38).astype(BF16)
     yield "infinite", np.where(some > 2, np.inf, some).astype(F32)
     yield "nan", np.where(some > 2, np.nan, some).astype(F32)
-    edges = [448, 464, 480, 57344, 61440, 65504, 65519.9, 65520, 3.39e38, 2**-25, 2**-10]
+    edges = [
+        448,
+        464,
+        480,
+        57344,
+        61440,
+        65504,
+        65519.9,
+        65520,
+        3.39e38,
+        2**-25,
+        2**-10,
+    ]
     edges += [2**-17, 1e-45, 9.2e-41, 4.5e-41]
-    yield "edges", np.array(edges + [np.nextafter(F32(e), F32(np.inf)) for e in edges], F32)
+    yield (
+        "edges",
+        np.array(edges + [np.nextafter(F32(e), F32(np.inf)) for e in edges], F32),
+    )
     yield "one number", np.array(-3e-5, F32)
     yield "zeros", np.zeros((2, 3), F32)
 

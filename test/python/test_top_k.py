@@ -37,9 +37,7 @@ def pick(x, count, largest, folder):
             check=True,
         )  # fmt: skip
         found = safetensors.load(folder / "out.safetensors")
-        np.testing.assert_array_equal(
-            found["y"], np.take_along_axis(x, found["i"], 1)
-        )
+        np.testing.assert_array_equal(found["y"], np.take_along_axis(x, found["i"], 1))
         yield found["i"]
 
 

@@ -144,7 +144,8 @@ void addConvert(CLI::App &app, Run &run) {
       command
           ->add_option("--loss-scale", conversion.scale,
                        "Power of two by which gradients in f16 are multiplied "
-                       "inside of the graph; the policy's where absent")
+                       "inside of the graph; the policy's where absent, with "
+                       "--ranges lowered until none overflows")
           ->type_name("SCALE")
           ->check(::binade::number({0x1p-100, 0x1p100}));
   command

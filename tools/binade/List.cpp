@@ -82,8 +82,9 @@ static void listStatistics() {
   for (const WatchedKindInfo &kind : getWatchedKinds())
     llvm::outs() << "  " << llvm::left_justify(kind.name, 17) << kind.summary
                  << "\n";
-  llvm::outs() << "\nstatistics of n elements x; (FORMAT) is that of the value, "
-                  "or what it is rounded to\n";
+  llvm::outs()
+      << "\nstatistics of n elements x; (FORMAT) is that of the value, "
+         "or what it is rounded to\n";
   for (const StatisticInfo &statistic : getStatistics()) {
     std::string name = statistic.name.str();
     if (statistic.hasFormat)

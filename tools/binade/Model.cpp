@@ -2,13 +2,13 @@
 
 #include "Model.h"
 #include "SavedLedger.h"
+#include "binade/Container/ExternalFile.h"
 #include "binade/Container/Magic.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/ParseModule.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
 #include <chrono>
-#include <fstream>
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -27,10 +27,14 @@ Model::Model(std::string path, const OutputArguments &output)
 bool Model::isModule() const { return StringRef(path).ends_with(".mlir"); }
 
 bool Model::isBundle() const {
-  std::array<char, ::binade::kMagicBytes> head = {};
-  std::ifstream(path, std::ios::binary).read(head.data(), head.size());
-  return ::binade::recognizeMagic(std::as_bytes(std::span(head))) ==
-         "a safetensors file";
+  std::array<std::byte, ::binade::kMagicBytes> head = {};
+  auto file = ::binade::openFile(path);
+  if (!file)
+    return false;
+  auto part =
+      std::span(head).first(std::min<uint64_t>(file->getSize(), head.size()));
+  return ::binade::readRange(*file, 0, part) &&
+         ::binade::recognizeMagic(part) == "a safetensors file";
 }
 
 std::string Model::getDirectory() const {

@@ -6,6 +6,7 @@
 #include "binade/Container/Suggest.h"
 #include <algorithm>
 #include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <iostream>
 #include <unistd.h>
@@ -68,5 +69,11 @@ int main(int argc, char **argv) {
     return error.get_exit_code() == 0 ? app.exit(error)
                                       : reportUsage(app, error, argc, argv);
   }
-  return run();
+  try {
+    return run();
+  } catch (const std::bad_alloc &) {
+    // There is little left to say it with.
+    std::fputs("binade: error: out of memory\n", stderr);
+    return ExitCode::Resources;
+  }
 }

@@ -1,6 +1,6 @@
 //===- Requests.h - which statistics of which values ------------*- C++ -*-===//
 //
-// What a user asks for, as text: 'gradient/*attn*:absmax,underflow(f16)@every=10'.
+// What a user asks for, as text: 'gradient/*attn*:absmax,zeros@every=10'.
 //
 //===----------------------------------------------------------------------===//
 
@@ -73,8 +73,8 @@ struct StatisticsRequest {
 
 /// Reads KIND[/GLOB],...:STATISTIC[(FORMAT)],...[@every=N], or says what is
 /// wrong with it. `*` is every kind.
-::binade::Result<StatisticsRequest> parseStatisticsRequest(StringRef text,
-                                                           MLIRContext &context);
+::binade::Result<StatisticsRequest>
+parseStatisticsRequest(StringRef text, MLIRContext &context);
 
 } // namespace mlir::binade
 

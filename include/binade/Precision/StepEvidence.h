@@ -34,6 +34,10 @@ public:
   /// What was recorded of `value`, for each narrow format of the policy.
   SmallVector<FormatEvidence, 1> find(Value value) const;
 
+  /// Of the loss: the policy's, lowered until no recorded gradient overflows
+  /// where it may change.
+  double getLossScale() const { return lossScale; }
+
   /// Into which of them it does not fit.
   ArrayRef<Misfit> findMisfits(Value value);
 

@@ -36,9 +36,9 @@ struct TrainOptions {
   Order order = Order::Shuffle;
   std::uint64_t seed = 0; ///< Of the order of samples.
   /// Directory for run.json, metrics.jsonl, events.out.tfevents.*, stats.jsonl
-  /// where the program computes statistics, checkpoints, final.safetensors and grads-*.safetensors; made when it is not there. No
-  /// other run may have it at the same time, and only one that is resumed may
-  /// find checkpoints there.
+  /// where the program computes statistics, checkpoints, final.safetensors and
+  /// grads-*.safetensors; made when it is not there. No other run may have it
+  /// at the same time, and only one that is resumed may find checkpoints there.
   std::string out;
   /// For run.json: the files that the run is made of, by what they are to it.
   std::map<std::string, std::string> files;

@@ -11,7 +11,7 @@ using namespace mlir::binade::importer;
 
 Body::Body(Node &node, StringRef name) : node(node), name(name) {}
 
-LogicalResult Body::read() {
+LogicalResult Body::readGraph() {
   const ::onnx::AttributeProto *attribute = node.findAttribute(name);
   if (!attribute || !attribute->has_g())
     return node.emitError() << "expected a graph as " << quote(name);
@@ -23,6 +23,11 @@ LogicalResult Body::read() {
   if (failed(take(graph->node_size())))
     return failure();
   auto isOuter = [&](StringRef outer) { return node.graph.find(outer); };
+  for (const auto &tensor : graph->initializer())
+    if (isOuter(tensor.name()))
+      return node.emitError()
+             << "initializer " << quote(tensor.name()) << " of " << quote(name)
+             << " hides a value outside";
   const Model &model = node.graph.getModel();
   FailureOr<SmallVector<unsigned>> sorted = sortNodes(model, *graph, isOuter);
   if (failed(sorted))
@@ -43,7 +48,7 @@ LogicalResult Body::take(uint64_t nodes) {
 unsigned Body::getNumInputs() const { return graph->input_size(); }
 unsigned Body::getNumOutputs() const { return graph->output_size(); }
 
-FailureOr<SmallVector<NamedValue>> Body::import(ArrayRef<NamedValue> inputs,
+FailureOr<SmallVector<NamedValue>> Body::unroll(ArrayRef<NamedValue> inputs,
                                                 const Twine &label) {
   Graph &outer = node.graph;
   if (failed(take(order.size() + graph->initializer_size())))

@@ -17,7 +17,7 @@ public:
 
   /// Fails where the node has no such graph, or where its nodes have no order
   /// or are of ops that cannot be imported. To be called before anything else.
-  LogicalResult read();
+  LogicalResult readGraph();
 
   const ::onnx::GraphProto &getGraph() const { return *graph; }
   unsigned getNumInputs() const;
@@ -25,7 +25,7 @@ public:
 
   /// Builds its ops on `inputs`; the names of nodes are behind that of the node
   /// and `label`. Returns its outputs.
-  FailureOr<SmallVector<NamedValue>> import(ArrayRef<NamedValue> inputs,
+  FailureOr<SmallVector<NamedValue>> unroll(ArrayRef<NamedValue> inputs,
                                             const Twine &label);
 
   /// The type that output `index` is declared to have: for one that no run

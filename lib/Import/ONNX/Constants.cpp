@@ -147,7 +147,9 @@ LogicalResult mlir::binade::importer::importRange(Node &node) {
   for (int64_t i = 0; i < result.type.getNumElements(); ++i)
     result.numbers.push_back(
         isFloat ? Number{.f = start + i * step}
-                : Number{.i = bounds[0][0].i + i * bounds[2][0].i});
+                : Number{.i = static_cast<int64_t>(
+                             static_cast<uint64_t>(bounds[0][0].i) +
+                             static_cast<uint64_t>(i) * bounds[2][0].i)});
   return setConstant(node, pack(result));
 }
 

@@ -44,9 +44,9 @@ LogicalResult mlir::binade::importer::importIf(Node &node) {
   (void)node.findAttribute("then_branch");
   (void)node.findAttribute("else_branch");
   Body branch(node, *condition ? "then_branch" : "else_branch");
-  if (failed(branch.read()))
+  if (failed(branch.readGraph()))
     return failure();
-  auto outputs = branch.import({}, *condition ? "then" : "else");
+  auto outputs = branch.unroll({}, *condition ? "then" : "else");
   if (failed(outputs))
     return failure();
   if (outputs->size() != node.getNumOutputs())
@@ -72,8 +72,8 @@ struct Stack {
 
 /// `parts` behind one another along a new axis; of none, as output `index` of
 /// `body` is declared.
-static FailureOr<Value> join(Node &node, Body &body, unsigned index,
-                             Stack &stack) {
+static FailureOr<Value> joinStack(Node &node, Body &body, unsigned index,
+                                  Stack &stack) {
   ImplicitLocOpBuilder &b = node.b;
   SmallVector<Value> &parts = stack.parts;
   RankedTensorType type;
@@ -108,8 +108,9 @@ static FailureOr<Value> join(Node &node, Body &body, unsigned index,
 }
 
 /// Puts `results` of one run onto their stacks.
-static LogicalResult push(Node &node, MutableArrayRef<NamedValue> results,
-                          MutableArrayRef<Stack> stacks) {
+static LogicalResult pushResults(Node &node,
+                                 MutableArrayRef<NamedValue> results,
+                                 MutableArrayRef<Stack> stacks) {
   for (auto [result, stack] : llvm::zip_equal(results, stacks)) {
     if (!result.tensor)
       return node.emitError() << "expected what is stacked to be tensors";
@@ -127,7 +128,7 @@ static LogicalResult setOutputs(Node &node, Body &body, unsigned first,
     unsigned output = carried.size() + index;
     if (!node.hasOutput(output))
       continue;
-    FailureOr<Value> joined = join(node, body, first + output, stack);
+    FailureOr<Value> joined = joinStack(node, body, first + output, stack);
     if (failed(joined))
       return failure();
     node.setOutput(output, *joined);
@@ -140,7 +141,7 @@ static LogicalResult setOutputs(Node &node, Body &body, unsigned first,
 LogicalResult mlir::binade::importer::importLoop(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   Body body(node, "body");
-  if (failed(body.read()))
+  if (failed(body.readGraph()))
     return failure();
   FailureOr<int64_t> most = std::numeric_limits<int64_t>::max(), goesOn = 1;
   if (node.hasInput(0))
@@ -167,7 +168,7 @@ LogicalResult mlir::binade::importer::importLoop(Node &node) {
     SmallVector<NamedValue> inputs = {scalar(b.getI64Type(), run),
                                       scalar(b.getI1Type(), 1)};
     llvm::append_range(inputs, carried);
-    auto results = body.import(inputs, Twine(run));
+    auto results = body.unroll(inputs, Twine(run));
     if (failed(results))
       return failure();
     goesOn = readNumber(node, results->front().tensor, "next condition");
@@ -175,7 +176,7 @@ LogicalResult mlir::binade::importer::importLoop(Node &node) {
       return failure();
     auto returned = MutableArrayRef(*results).drop_front();
     carried.assign(returned.begin(), returned.begin() + carried.size());
-    if (failed(push(node, returned.drop_front(carried.size()), stacks)))
+    if (failed(pushResults(node, returned.drop_front(carried.size()), stacks)))
       return failure();
   }
   return setOutputs(node, body, 1, carried, stacks);
@@ -185,7 +186,7 @@ LogicalResult mlir::binade::importer::importLoop(Node &node) {
 LogicalResult mlir::binade::importer::importScan(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   Body body(node, "body");
-  if (failed(body.read()))
+  if (failed(body.readGraph()))
     return failure();
   int64_t scanned = node.getInt("num_scan_inputs", 0);
   int64_t states = static_cast<int64_t>(node.getNumInputs()) - scanned;
@@ -242,12 +243,12 @@ LogicalResult mlir::binade::importer::importScan(Node &node) {
       Value entry = buildSlice(b, node.getInput(input), (*axes)[i], place, 1);
       inputs.push_back({buildReshape(b, entry, shape), std::nullopt});
     }
-    auto results = body.import(inputs, Twine(run));
+    auto results = body.unroll(inputs, Twine(run));
     if (failed(results))
       return failure();
     carried.assign(results->begin(), results->begin() + states);
-    if (failed(
-            push(node, MutableArrayRef(*results).drop_front(states), stacks)))
+    if (failed(pushResults(node, MutableArrayRef(*results).drop_front(states),
+                           stacks)))
       return failure();
   }
   return setOutputs(node, body, 0, carried, stacks);

@@ -90,7 +90,7 @@ Dimensions::getType(const Model &model, const ValueInfoProto &input) const {
   return getTensorType(loc, shape, element);
 }
 
-LogicalResult Dimensions::check(const Model &model,
+LogicalResult Dimensions::check(const Model &model, StringRef part,
                                 const ValueInfoProto &output,
                                 RankedTensorType type) const {
   const auto &declared = output.type().tensor_type();
@@ -107,7 +107,7 @@ LogicalResult Dimensions::check(const Model &model,
   }
   if (isSame)
     return success();
-  InFlightDiagnostic error = model.emitError("output " + quote(output.name()));
+  InFlightDiagnostic error = model.emitError(part + " " + quote(output.name()));
   error << "is computed as " << type << ", but declared as "
         << ::binade::printable(::onnx::TensorProto::DataType_Name(
                static_cast<::onnx::TensorProto::DataType>(

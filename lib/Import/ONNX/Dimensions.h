@@ -26,8 +26,10 @@ public:
   FailureOr<RankedTensorType>
   getType(const Model &model, const ::onnx::ValueInfoProto &input) const;
 
-  /// Fails when graph output `output` is declared otherwise than `type`.
-  LogicalResult check(const Model &model, const ::onnx::ValueInfoProto &output,
+  /// Fails when `info`, of a graph's output or value (`part`), is declared
+  /// otherwise than `type`.
+  LogicalResult check(const Model &model, StringRef part,
+                      const ::onnx::ValueInfoProto &info,
                       RankedTensorType type) const;
 
 private:

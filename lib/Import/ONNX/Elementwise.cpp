@@ -326,7 +326,7 @@ LogicalResult mlir::binade::importer::importCast(Node &node) {
   int64_t to = node.getInt("to", 0);
   Type element = getElementType(node.b.getContext(), to);
   if (!element)
-    return node.emitError() << describeElementType(to);
+    return node.emitError() << "attribute 'to': " << describeElementType(to);
   return castTo(node, element);
 }
 

@@ -83,6 +83,13 @@ LogicalResult Importer::importNodes(Graph &graph) {
     if (failed(importNode(graph, model.getGraph().node(index), index)))
       return failure();
   report.nodes = order.size();
+  // No import needs what a file says of values inside, but who writes the wrong
+  // thing there means another graph.
+  for (const auto &info : model.getGraph().value_info())
+    if (Value value = graph.lookup(info.name()))
+      if (failed(dimensions.check(model, "value", info,
+                                  cast<RankedTensorType>(value.getType()))))
+        return failure();
   return success();
 }
 
@@ -174,7 +181,7 @@ LogicalResult Importer::addResults(Graph &graph) {
     if (!value)
       return model.emitError() << "expected output " << quote(output.name())
                                << " to be a tensor, got a sequence";
-    if (failed(dimensions.check(model, output,
+    if (failed(dimensions.check(model, "output", output,
                                 cast<RankedTensorType>(value.getType()))))
       return failure();
     if (*loss && output.name() == lossName)

@@ -48,6 +48,35 @@ LogicalResult mlir::binade::importer::checkOps(const Model &model,
   return error;
 }
 
+/// Whether `op` gives one number over and over where its operands are such:
+/// then it takes no memory, whatever its shape.
+static bool keepsSplat(Operation &op) {
+  return !isa<ConcatOp, GatherOp, MatmulOp>(op);
+}
+
+/// Later ones multiply dimensions; those of inputs were checked.
+static LogicalResult checkTypes(Node &node, Block::iterator begin) {
+  Block::iterator end(node.b.getInsertionPoint());
+  for (Operation &op : llvm::make_range(begin, end))
+    for (Type type : op.getResultTypes())
+      if (auto tensor = dyn_cast<RankedTensorType>(type))
+        if (failed(getTensorType(node.getErrorLoc(), tensor.getShape(),
+                                 tensor.getElementType())))
+          return failure();
+  return success();
+}
+
+static std::string describeInputs(Node &node) {
+  unsigned count = node.getNumInputs();
+  auto missing = llvm::count_if(
+      llvm::seq(count), [&](unsigned input) { return !node.hasInput(input); });
+  std::string text = std::to_string(count);
+  if (missing > 0)
+    text += " of which " + std::to_string(missing) +
+            (missing == 1 ? " is" : " are") + " left out";
+  return text;
+}
+
 /// Computes the ops from `begin` to the terminator, all of whose operands are
 /// constants; stops where the evaluator or the budget ends.
 static void evaluateOps(Graph &graph, Block::iterator begin,
@@ -64,7 +93,7 @@ static void evaluateOps(Graph &graph, Block::iterator begin,
     });
     if (!llvm::all_of(operands,
                       [](Attribute elements) { return !!elements; }) ||
-        !graph.spend(isSplat ? 1 : type.getNumElements()))
+        !graph.spend(isSplat && keepsSplat(op) ? 1 : type.getNumElements()))
       return;
     DenseElementsAttr value = evaluate(&op, operands);
     if (!value)
@@ -89,13 +118,15 @@ LogicalResult mlir::binade::importer::importNode(Graph &graph,
   const OpRow &row =
       *findOp(proto.domain(), proto.op_type(), graph.getModel().getOpset());
   Node node(graph, proto, index);
+  if (failed(node.checkUnique()))
+    return failure();
   for (unsigned input = 0; input < std::max(row.minInputs, node.getNumInputs());
        ++input)
-    if (input < row.minInputs ? !node.hasInput(input) : input >= row.maxInputs)
+    if (row.needsInput(input) ? !node.hasInput(input) : input >= row.maxInputs)
       return node.emitError()
              << "expected " << row.minInputs
              << (row.maxInputs == row.minInputs ? "" : " or more")
-             << " inputs, got " << node.getNumInputs();
+             << " inputs, got " << describeInputs(node);
   SmallVector<Value> inputs = node.getInputs();
   for (unsigned input = 0; input < inputs.size(); ++input)
     if (!row.takesSequence(input) && node.hasInput(input) && !inputs[input])
@@ -107,9 +138,11 @@ LogicalResult mlir::binade::importer::importNode(Graph &graph,
         return !input || getElements(input);
       });
   Operation *last = block.getTerminator()->getPrevNode();
-  if (failed(row.import(node)) || failed(node.checkAttributes()))
+  if (failed((*row.import)(node)) || failed(node.checkAttributes()))
     return failure();
   auto begin = last ? std::next(Block::iterator(last)) : block.begin();
+  if (failed(checkTypes(node, begin)))
+    return failure();
   if (isConstant)
     evaluateOps(graph, begin, node.getOutputs());
   for (auto [output, value] : llvm::enumerate(node.getOutputs())) {

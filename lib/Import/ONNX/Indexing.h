@@ -38,6 +38,9 @@ Value numberRows(Node &node, unsigned index, ArrayRef<int64_t> counted,
 
 /// The elements of `x` at `places` along `axis`, in that order: a slice where
 /// they stand at equal distances.
+/// Whether an axis of `length` can be cut into parts of `sizes`.
+bool isSplit(ArrayRef<int64_t> sizes, int64_t length);
+
 Value takeAlong(ImplicitLocOpBuilder &b, Value x, ArrayRef<int64_t> places,
                 int64_t axis);
 

@@ -10,10 +10,10 @@ using ::onnx::AttributeProto;
 using ::onnx::FunctionProto;
 using ::onnx::NodeProto;
 
-/// Functions that call functions, and nodes in all: a file of few bytes may
+/// Functions that call functions, and bytes of all nodes: a small file may
 /// stand for more than memory holds.
 static constexpr unsigned kDeepest = 32;
-static constexpr int kMostNodes = 1 << 22;
+static constexpr size_t kMostBytes = size_t(128) << 20;
 
 namespace {
 using Nodes = google::protobuf::RepeatedPtrField<NodeProto>;
@@ -42,7 +42,7 @@ private:
 
   Model &model;
   llvm::StringMap<const FunctionProto *> functions;
-  int numNodes = 0;
+  size_t bytes = 0; ///< Of all nodes.
 };
 
 /// What is bound where a function is called.
@@ -55,13 +55,13 @@ struct Call {
     if (!value.empty())
       value = names.try_emplace(value, prefix + "/" + value).first->second;
   }
-  void bind(NodeProto &node);
-  void bind(::onnx::GraphProto &graph);
+  void rewrite(NodeProto &node);
+  void rewrite(::onnx::GraphProto &graph);
 };
 } // namespace
 
 /// An attribute that names one which the caller has not is left out.
-void Call::bind(NodeProto &node) {
+void Call::rewrite(NodeProto &node) {
   for (std::string &value : *node.mutable_input())
     rename(value);
   for (std::string &value : *node.mutable_output())
@@ -70,9 +70,9 @@ void Call::bind(NodeProto &node) {
   for (AttributeProto &attribute : *node.mutable_attribute()) {
     if (attribute.ref_attr_name().empty()) {
       if (attribute.has_g())
-        bind(*attribute.mutable_g());
+        rewrite(*attribute.mutable_g());
       for (::onnx::GraphProto &graph : *attribute.mutable_graphs())
-        bind(graph);
+        rewrite(graph);
       *bound.Add() = attribute;
     } else if (auto given = attributes.find(attribute.ref_attr_name());
                given != attributes.end()) {
@@ -83,14 +83,14 @@ void Call::bind(NodeProto &node) {
   node.mutable_attribute()->Swap(&bound);
 }
 
-void Call::bind(::onnx::GraphProto &graph) {
+void Call::rewrite(::onnx::GraphProto &graph) {
   for (auto *values : {graph.mutable_input(), graph.mutable_output()})
     for (auto &value : *values)
       rename(*value.mutable_name());
   for (auto &tensor : *graph.mutable_initializer())
     rename(*tensor.mutable_name());
   for (NodeProto &node : *graph.mutable_node())
-    bind(node);
+    rewrite(node);
 }
 
 LogicalResult Inliner::inlineInto(::onnx::GraphProto &graph, unsigned depth) {
@@ -112,9 +112,11 @@ LogicalResult Inliner::add(const NodeProto &node, const std::string &name,
   auto found = functions.find(getKey(node.domain(), node.op_type()));
   if (found != functions.end())
     return call(*found->second, node, name, depth, nodes);
-  if (++numNodes > kMostNodes)
-    return model.emitError() << "has more than " << kMostNodes
-                             << " nodes, those of its functions included";
+  bytes += sizeof(NodeProto) + node.ByteSizeLong() + name.size();
+  if (bytes > kMostBytes)
+    return model.emitError("node " + quote(name))
+           << "and those before it take more than " << (kMostBytes >> 20)
+           << " MiB with all functions written out";
   NodeProto &copy = *nodes.Add();
   copy = node;
   copy.set_name(name);
@@ -167,7 +169,7 @@ LogicalResult Inliner::call(const FunctionProto &function,
   for (int index = 0; index < function.node_size(); ++index) {
     NodeProto inner = function.node(index);
     std::string inside = name + "/" + getNodeName(inner, index);
-    bound.bind(inner);
+    bound.rewrite(inner);
     if (failed(add(inner, inside, depth + 1, nodes)))
       return failure();
   }

@@ -131,15 +131,29 @@ LogicalResult Model::checkSupported() {
     return emitError("initializer " +
                      quote(getGraph().sparse_initializer(0).values().name()))
            << "sparse initializers are not supported";
+  if (!proto->training_info().empty())
+    return emitError() << "has training_info, which is not supported; a step "
+                          "that is one graph is";
+  constexpr int64_t kNewest = ::onnx::IR_VERSION;
+  if (proto->ir_version() < 3 || proto->ir_version() > kNewest)
+    return emitError() << "has IR version " << proto->ir_version()
+                       << ", supported are 3 to " << kNewest;
   return checkOperatorSets();
 }
 
 LogicalResult Model::checkOperatorSets() {
-  for (const ::onnx::OperatorSetIdProto &set : proto->opset_import())
-    if (isStandardDomain(set.domain()))
-      opset = std::max(opset, set.version());
+  llvm::StringMap<int64_t> sets;
+  for (const ::onnx::OperatorSetIdProto &set : proto->opset_import()) {
+    StringRef domain = set.domain() == "ai.onnx" ? StringRef() : set.domain();
+    auto [known, isNew] = sets.try_emplace(domain, set.version());
+    if (!isNew && known->second != set.version())
+      return emitError() << "imports opset " << known->second << " and "
+                         << set.version() << " of "
+                         << (domain.empty() ? "ONNX" : quote(domain));
+  }
+  opset = sets.lookup("");
   // A model may do without ops of ONNX itself.
-  if (opset == 0 && proto->opset_import_size() > 0 &&
+  if (opset == 0 && !sets.empty() &&
       llvm::none_of(getGraph().node(), [](const ::onnx::NodeProto &node) {
         return isStandardDomain(node.domain());
       }))

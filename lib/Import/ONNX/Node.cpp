@@ -85,6 +85,8 @@ FailureOr<SmallVector<int64_t>> Node::getIntegers(unsigned index,
   if (!isa<IntegerType>(elements.getElementType()))
     return emitError() << "expected " << what << " to be integers, got "
                        << elements.getType();
+  if (failed(checkCount(elements.getNumElements(), kMostNumbers, what)))
+    return failure();
   SmallVector<int64_t> numbers;
   for (const APInt &number : elements.getValues<APInt>())
     numbers.push_back(number.getSExtValue());
@@ -95,7 +97,8 @@ FailureOr<SmallVector<int64_t>> Node::getWholeNumbers(unsigned index,
                                                       StringRef what) {
   if (!hasFloats(index))
     return getIntegers(index, what);
-  if (failed(requireConstant(index, what)))
+  if (failed(requireConstant(index, what)) ||
+      failed(checkCount(getType(index).getNumElements(), kMostNumbers, what)))
     return failure();
   SmallVector<int64_t> numbers;
   for (const APFloat &number : getConstant(index).getValues<APFloat>()) {
@@ -129,9 +132,26 @@ FailureOr<SmallVector<int64_t>> Node::normalizeAxes(ArrayRef<int64_t> axes,
   return result;
 }
 
+LogicalResult Node::checkCount(int64_t count, int64_t most,
+                               StringRef what) const {
+  if (count <= most)
+    return success();
+  return emitError() << "has " << count << " numbers as " << what
+                     << "; at most " << most << " are written out at import";
+}
+
 //===----------------------------------------------------------------------===//
 // Attributes
 //===----------------------------------------------------------------------===//
+
+LogicalResult Node::checkUnique() const {
+  llvm::SmallDenseSet<StringRef, 8> names;
+  for (const AttributeProto &attribute : proto.attribute())
+    if (!names.insert(attribute.name()).second)
+      return emitError() << "attribute " << quote(attribute.name())
+                         << " is given twice";
+  return success();
+}
 
 const AttributeProto *Node::findAttribute(StringRef name) {
   for (const AttributeProto &attribute : proto.attribute())
@@ -142,37 +162,55 @@ const AttributeProto *Node::findAttribute(StringRef name) {
   return nullptr;
 }
 
-int64_t Node::getInt(StringRef name, int64_t byDefault) {
+const AttributeProto *Node::findTyped(StringRef name, int type) {
+  auto print = [](int number) {
+    return AttributeProto::AttributeType_Name(
+        static_cast<AttributeProto::AttributeType>(number));
+  };
   const AttributeProto *attribute = findAttribute(name);
+  if (!attribute || attribute->type() == type)
+    return attribute;
+  if (wrongAttribute.empty())
+    wrongAttribute = "attribute " + quote(name) + " is of type " +
+                     print(attribute->type()) + ", expected " + print(type);
+  return nullptr;
+}
+
+int64_t Node::getInt(StringRef name, int64_t byDefault) {
+  const AttributeProto *attribute = findTyped(name, AttributeProto::INT);
   return attribute ? attribute->i() : byDefault;
 }
 
 double Node::getFloat(StringRef name, float byDefault) {
-  const AttributeProto *attribute = findAttribute(name);
+  const AttributeProto *attribute = findTyped(name, AttributeProto::FLOAT);
+  if (attribute && std::isnan(attribute->f()) && wrongAttribute.empty())
+    wrongAttribute = "attribute " + quote(name) + " is not a number (NaN)";
   return attribute ? attribute->f() : byDefault;
 }
 
 StringRef Node::getString(StringRef name, StringRef byDefault) {
-  const AttributeProto *attribute = findAttribute(name);
+  const AttributeProto *attribute = findTyped(name, AttributeProto::STRING);
   return attribute ? StringRef(attribute->s()) : byDefault;
 }
 
 SmallVector<int64_t> Node::getInts(StringRef name,
                                    ArrayRef<int64_t> byDefault) {
-  const AttributeProto *attribute = findAttribute(name);
+  const AttributeProto *attribute = findTyped(name, AttributeProto::INTS);
   if (!attribute)
     return SmallVector<int64_t>(byDefault);
   return {attribute->ints().begin(), attribute->ints().end()};
 }
 
 SmallVector<StringRef> Node::getStrings(StringRef name) {
-  const AttributeProto *attribute = findAttribute(name);
+  const AttributeProto *attribute = findTyped(name, AttributeProto::STRINGS);
   if (!attribute)
     return {};
   return {attribute->strings().begin(), attribute->strings().end()};
 }
 
 LogicalResult Node::checkAttributes() {
+  if (!wrongAttribute.empty())
+    return emitError() << wrongAttribute;
   for (const AttributeProto &attribute : proto.attribute())
     if (!llvm::is_contained(understood, attribute.name()))
       return emitError() << "attribute " << quote(attribute.name())

@@ -8,6 +8,10 @@
 
 namespace mlir::binade::importer {
 
+/// What one node may have computed or written out at import: numbers, and ops.
+inline constexpr int64_t kMostNumbers = int64_t(1) << 23;
+inline constexpr int64_t kMostOps = int64_t(1) << 16;
+
 /// What an import function sees: the node's inputs as values, its attributes
 /// with their defaults, and a builder whose location names the node.
 class Node {
@@ -70,8 +74,13 @@ public:
   FailureOr<SmallVector<int64_t>> normalizeAxes(ArrayRef<int64_t> axes,
                                                 int64_t rank);
 
+  /// Fails if `count` of `what` are above `most`: shapes of a small file are no
+  /// reason to write out more than memory holds.
+  LogicalResult checkCount(int64_t count, int64_t most, StringRef what) const;
+
   //===--------------------------------------------------------------------===//
-  // Attributes: each that is read counts as understood
+  // Attributes: each that is read counts as understood. One of a wrong type has
+  // its default, until `checkAttributes` refuses it
   //===--------------------------------------------------------------------===//
 
   const ::onnx::AttributeProto *findAttribute(StringRef name);
@@ -83,7 +92,10 @@ public:
                                ArrayRef<int64_t> byDefault = {});
   SmallVector<StringRef> getStrings(StringRef name);
 
-  /// Fails if the node has an attribute that nothing read.
+  /// Fails if an attribute is given twice.
+  LogicalResult checkUnique() const;
+  /// Fails if the node has an attribute that nothing read, or that is not what
+  /// was read.
   LogicalResult checkAttributes();
 
   //===--------------------------------------------------------------------===//
@@ -114,11 +126,15 @@ public:
   const ::onnx::NodeProto &getProto() const { return proto; }
 
 private:
+  /// The attribute if it has `type`, a number of AttributeProto::AttributeType.
+  const ::onnx::AttributeProto *findTyped(StringRef name, int type);
+
   const ::onnx::NodeProto &proto;
   std::string name;
   Location loc;
   SmallVector<NamedValue> outputs;
   SmallVector<StringRef> understood;
+  std::string wrongAttribute; ///< What is wrong with the first that is.
 };
 
 /// Elements of `value` where it is a constant whose elements are at hand.

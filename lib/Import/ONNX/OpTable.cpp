@@ -6,8 +6,6 @@ using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
-static constexpr unsigned kMany = ~0u;
-
 // Sorted by name. `since` is 1 for ops whose meaning has not changed in the
 // opsets that are read; differences between opsets that an import function
 // can see (attributes that became inputs) are handled there.

@@ -10,6 +10,9 @@ namespace mlir::binade::importer {
 /// Builds the ops of one node and sets its outputs.
 using ImportFunction = LogicalResult (*)(Node &);
 
+/// As `maxInputs`: the last of the inputs is a list.
+inline constexpr unsigned kMany = ~0u;
+
 struct OpRow {
   StringLiteral name;
   /// The first opset in which the op means what `import` builds; none of the
@@ -19,6 +22,13 @@ struct OpRow {
   ImportFunction import;
   /// Inputs that may be sequences: so many from `firstSequence` on.
   unsigned firstSequence = 0, numSequences = 0;
+
+  /// Whether `input` may not be left out. Those of a list are there; Loop,
+  /// which needs none, has two before its list.
+  bool needsInput(unsigned input) const {
+    unsigned firstOfList = minInputs == 0 ? 2 : minInputs;
+    return input < minInputs || (maxInputs == kMany && input >= firstOfList);
+  }
 
   bool takesSequence(unsigned input) const {
     return input >= firstSequence && input - firstSequence < numSequences;

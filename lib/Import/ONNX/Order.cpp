@@ -29,7 +29,9 @@ private:
 
   LogicalResult findProducers() {
     for (const auto &input : graph.input())
-      given.insert(input.name());
+      if (!given.insert(input.name()).second)
+        return model.emitError("input " + quote(input.name()))
+               << "is defined twice";
     for (const auto &tensor : graph.initializer())
       given.insert(tensor.name());
     for (auto [index, node] : llvm::enumerate(graph.node()))
@@ -67,7 +69,11 @@ private:
         worklist.push_back(*producer);
       }
     };
+    llvm::StringSet<> outputs;
     for (const auto &output : graph.output()) {
+      if (!isOuter && !outputs.insert(output.name()).second)
+        return model.emitError("output " + quote(output.name()))
+               << "is listed twice";
       if (!isGiven(output.name()) && !getProducer(output.name()))
         return model.emitError("output " + quote(output.name()))
                << "is defined by no node";

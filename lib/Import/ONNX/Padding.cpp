@@ -94,6 +94,8 @@ LogicalResult mlir::binade::importer::importPad(Node &node) {
                   std::max<int64_t>(high, 0), fill);
       continue;
     }
+    if (failed(node.checkCount(shape[*axis], kMostNumbers, "places")))
+      return failure();
     SmallVector<int64_t> places;
     for (int64_t place = -low; place < length + high; ++place)
       places.push_back(findPlace(mode, place, length));
@@ -140,7 +142,8 @@ LogicalResult mlir::binade::importer::importCenterCropPad(Node &node) {
 //===----------------------------------------------------------------------===//
 
 static LogicalResult requireImage(Node &node, int64_t block) {
-  if (node.getRank(0) == 4 && block >= 1)
+  constexpr int64_t kMost = int64_t(1) << 16;
+  if (node.getRank(0) == 4 && block >= 1 && block <= kMost)
     return success();
   return node.emitError() << "expected [N, C, H, W] and a positive blocksize, "
                           << "got " << node.getType(0) << " and " << block;

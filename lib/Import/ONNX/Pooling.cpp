@@ -139,7 +139,10 @@ static FailureOr<Window> readPool(Node &node) {
     return failure();
   // More places than this are better served by an op of their own.
   constexpr int64_t kMostPlaces = 256;
-  if (ShapedType::getNumElements(window->kernel) > kMostPlaces)
+  int64_t places = 1;
+  for (int64_t size : window->kernel)
+    places = std::min(places * size, kMostPlaces + 1); // Below 2^31 each.
+  if (places > kMostPlaces)
     return node.emitError()
            << "windows of more than " << kMostPlaces
            << " elements are not supported, got [" << window->kernel << "]";
@@ -163,8 +166,15 @@ LogicalResult mlir::binade::importer::importAveragePool(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   bool countsPadding = node.getInt("count_include_pad", 0);
   FailureOr<Window> window = readPool(node);
+  if (failed(window))
+    return failure();
   FailureOr<Window> whole = readWindow(node, {});
-  if (failed(window) || failed(whole))
+  if (failed(whole))
+    return failure();
+  if (failed(getTensorType(node.getErrorLoc(), window->output,
+                           node.getElement(0))) ||
+      failed(node.checkCount(ShapedType::getNumElements(window->output),
+                             kMostNumbers, "sizes of windows")))
     return failure();
   Value padded = padSpatial(b, node.getInput(0), *window, 0.0);
   Value sum = combineWindow<AddOp>(b, padded, *window);

@@ -15,8 +15,8 @@ using namespace mlir::binade::importer;
 
 /// Scales or zero points `factors`, for each element of input 0: one for all of
 /// them, one for each entry of an axis, or one for each block of entries.
-static FailureOr<Value> spread(Node &node, Value factors, int64_t given,
-                               int64_t block) {
+static FailureOr<Value> spreadFactors(Node &node, Value factors, int64_t given,
+                                      int64_t block) {
   ImplicitLocOpBuilder &b = node.b;
   auto type = cast<RankedTensorType>(factors.getType());
   ArrayRef<int64_t> shape = node.getShape(0);
@@ -83,8 +83,8 @@ LogicalResult mlir::binade::importer::importQuantizeLinear(Node &node) {
            << "expected a precision of floats, got " << *compute;
   if (!*codes)
     return node.emitError() << describeElementType(::onnx::TensorProto::UINT8);
-  FailureOr<Value> scale =
-      spread(node, buildCast(b, node.getInput(1), *compute), axis, block);
+  FailureOr<Value> scale = spreadFactors(
+      node, buildCast(b, node.getInput(1), *compute), axis, block);
   if (failed(scale) || failed(requireCodes(node, *codes, 16)))
     return failure();
   Value x = buildCast(b, node.getInput(0), *compute);
@@ -95,7 +95,7 @@ LogicalResult mlir::binade::importer::importQuantizeLinear(Node &node) {
     return node.setResult(CastOp::create(b, result, x, saturates));
   x = buildCast(b, RoundOp::create(b, x), b.getF32Type());
   if (node.hasInput(2)) {
-    FailureOr<Value> zero = spread(
+    FailureOr<Value> zero = spreadFactors(
         node, buildCast(b, node.getInput(2), b.getF32Type()), axis, block);
     if (failed(zero))
       return failure();
@@ -119,7 +119,7 @@ LogicalResult mlir::binade::importer::importDequantizeLinear(Node &node) {
   if (!node.hasFloats(0)) {
     x = buildCast(b, x, b.getI32Type());
     if (node.hasInput(2)) {
-      FailureOr<Value> zero = spread(
+      FailureOr<Value> zero = spreadFactors(
           node, buildCast(b, node.getInput(2), b.getI32Type()), axis, block);
       if (failed(zero))
         return failure();
@@ -127,8 +127,8 @@ LogicalResult mlir::binade::importer::importDequantizeLinear(Node &node) {
     }
   }
   x = buildCast(b, x, b.getF32Type());
-  FailureOr<Value> scale =
-      spread(node, buildCast(b, node.getInput(1), b.getF32Type()), axis, block);
+  FailureOr<Value> scale = spreadFactors(
+      node, buildCast(b, node.getInput(1), b.getF32Type()), axis, block);
   if (failed(scale))
     return failure();
   return node.setResult(buildCast(b, MulOp::create(b, x, *scale), *element));

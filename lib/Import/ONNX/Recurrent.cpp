@@ -118,6 +118,8 @@ LogicalResult Recurrent::read() {
   hidden = r.getDimSize(2);
   steps = x.getDimSize(isBatchFirst ? 1 : 0);
   batch = x.getDimSize(isBatchFirst ? 0 : 1);
+  if (failed(node.checkCount(steps, kMostOps, "steps")))
+    return failure();
   if (node.hasInput(4) && (!node.getElement(4).isInteger(32) ||
                            node.getShape(4) != ArrayRef<int64_t>(batch)))
     return node.emitError() << "expected a length of int32 for each of "

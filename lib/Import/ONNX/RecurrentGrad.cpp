@@ -76,6 +76,8 @@ LogicalResult LstmGrad::checkLstm() {
     return reject(kX);
   if (r.getRank() != 3)
     return reject(kR);
+  if (failed(node.checkCount(x.getDimSize(0), kMostOps, "steps")))
+    return failure();
   steps = x.getDimSize(0), batch = x.getDimSize(1), depth = x.getDimSize(2);
   hidden = r.getDimSize(2);
   (void)node.getInt("hidden_size", hidden);

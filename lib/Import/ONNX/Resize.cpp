@@ -106,6 +106,18 @@ static double weigh(const Sampling &sampling, double distance) {
   return x < 2.0 ? ((a * x - 5.0 * a) * x + 8.0 * a) * x - 4.0 * a : 0.0;
 }
 
+/// Fails where the neighbours of all places are too many to be listed.
+static LogicalResult requireFewTaps(Node &node, const Sampling &sampling,
+                                    const Resized &axis) {
+  double shrink = sampling.antialias ? std::min(axis.scale, 1.0) : 1.0;
+  double taps = (4.0 / shrink + 2.0) * static_cast<double>(axis.to);
+  if (taps <= static_cast<double>(kMostNumbers))
+    return success();
+  return node.emitError() << "resizes axis " << axis.axis << " of "
+                          << node.getType(0) << " to " << axis.to
+                          << " elements, which are too many";
+}
+
 static Taps findTaps(const Sampling &sampling, const Resized &axis) {
   bool isNearest = sampling.mode == "nearest";
   double reach = sampling.mode == "cubic" ? 2.0 : 1.0;
@@ -118,6 +130,9 @@ static Taps findTaps(const Sampling &sampling, const Resized &axis) {
   taps.weights.resize(count);
   for (int64_t i = 0; i < axis.to; ++i) {
     double x = findCoordinate(sampling, axis, i);
+    // A region of interest may be anywhere, or no number.
+    constexpr double kFar = 0x1p40;
+    x = x > -kFar ? std::min(x, kFar) : -kFar;
     taps.isOutside.push_back(
         sampling.coordinates == "tf_crop_and_resize" &&
         (x < 0.0 || x > static_cast<double>(axis.from) - 1.0));
@@ -175,7 +190,12 @@ static Value resizeAxis(Node &node, Value x, const Sampling &sampling,
     }
     sum = sum ? Value(AddOp::create(b, sum, term)) : term;
   }
-  auto type = cast<RankedTensorType>(sum.getType());
+  auto type = cast<RankedTensorType>(x.getType());
+  SmallVector<int64_t> shape(type.getShape());
+  shape[axis.axis] = axis.to;
+  type = type.clone(shape);
+  if (!sum)
+    sum = buildSplat(b, type, 0.0);
   if (llvm::none_of(taps.isOutside, [](bool is) { return is; }))
     return sum;
   Value isOutside = buildAlong(
@@ -192,7 +212,9 @@ static FailureOr<SmallVector<double>> readNumbers(Node &node, unsigned index,
   SmallVector<double> numbers;
   if (!node.hasInput(index) || node.getType(index).getNumElements() == 0)
     return numbers;
-  if (failed(node.requireConstant(index, what)))
+  if (failed(node.requireConstant(index, what)) ||
+      failed(node.checkCount(node.getType(index).getNumElements(), kMostNumbers,
+                             what)))
     return failure();
   Elements elements = unpack(node.getConstant(index));
   for (int64_t i = 0; i < elements.type.getNumElements(); ++i)
@@ -222,6 +244,7 @@ static FailureOr<SmallVector<Resized>> readAxes(Node &node,
     return node.emitError() << "expected either scales or sizes for each of "
                             << axes.size() << " axes, two numbers of a roi "
                             << "for a crop, and a known policy";
+  constexpr double kLongest = 0x1p31;
   SmallVector<Resized> result;
   for (auto [index, axis, number] : llvm::enumerate(axes, given)) {
     FailureOr<int64_t> normal = node.normalizeAxis(axis, rank);
@@ -238,7 +261,7 @@ static FailureOr<SmallVector<Resized>> readAxes(Node &node,
         scales->empty()
             ? number
             : std::floor(from * resized.scale * (resized.end - resized.begin));
-    if (!(resized.scale > 0.0) || !(to >= 0.0) || to > 0x1p31)
+    if (!(resized.scale > 0.0) || !(to >= 0.0) || to > kLongest)
       return node.emitError() << "cannot resize axis " << *normal << " of "
                               << node.getType(0) << " by " << number;
     resized.to = static_cast<int64_t>(to);
@@ -253,8 +276,11 @@ static FailureOr<SmallVector<Resized>> readAxes(Node &node,
                        : llvm::max_element(result, byScale)->scale;
     for (Resized &axis : result) {
       axis.scale = scale;
-      axis.to = static_cast<int64_t>(
-          std::floor(scale * static_cast<double>(axis.from) + 0.5));
+      double to = std::floor(scale * static_cast<double>(axis.from) + 0.5);
+      if (to > kLongest)
+        return node.emitError() << "cannot resize axis " << axis.axis << " of "
+                                << node.getType(0) << " by " << scale;
+      axis.to = static_cast<int64_t>(to);
     }
   }
   return result;
@@ -284,6 +310,8 @@ LogicalResult mlir::binade::importer::importResize(Node &node) {
       continue;
     if (axis.from == 0)
       return node.emitError() << "cannot resize " << node.getType(0);
+    if (failed(requireFewTaps(node, *sampling, axis)))
+      return failure();
     x = resizeAxis(node, x, *sampling, axis);
   }
   return node.setResult(buildCast(b, x, node.getElement(0)));

@@ -23,12 +23,12 @@ struct Tap {
 class Sampler {
 public:
   explicit Sampler(Node &node) : node(node), b(node.b) {}
-  LogicalResult import();
+  LogicalResult buildSamples();
 
 private:
-  LogicalResult read();
-  SmallVector<Tap> findTaps(Value coordinate, int64_t length);
-  Tap place(Value at, Value weight, int64_t length);
+  LogicalResult readSampling();
+  SmallVector<Tap> findSamplingTaps(Value coordinate, int64_t length);
+  Tap makeTap(Value at, Value weight, int64_t length);
   Value reflect(Value x, int64_t length);
   SmallVector<Value> getCubicWeights(Value t);
   Value getCoordinate(int64_t axis);
@@ -42,7 +42,7 @@ private:
 };
 } // namespace
 
-LogicalResult Sampler::read() {
+LogicalResult Sampler::readSampling() {
   mode = node.getString("mode", node.getOpset() < 20 ? "bilinear" : "linear");
   if (mode.consume_front("bi") && mode != "linear" && mode != "cubic")
     mode = "";
@@ -103,7 +103,7 @@ Value Sampler::reflect(Value x, int64_t length) {
 }
 
 /// The element at `at`, a whole number, or what stands for it.
-Tap Sampler::place(Value at, Value weight, int64_t length) {
+Tap Sampler::makeTap(Value at, Value weight, int64_t length) {
   Arithmetic a(b, at);
   double last = static_cast<double>(length) - 1.0;
   if (padding == "reflection")
@@ -139,7 +139,7 @@ SmallVector<Value> Sampler::getCubicWeights(Value t) {
   return {far(a.add(t, 1.0)), near(t), near(rest), far(a.add(rest, 1.0))};
 }
 
-SmallVector<Tap> Sampler::findTaps(Value coordinate, int64_t length) {
+SmallVector<Tap> Sampler::findSamplingTaps(Value coordinate, int64_t length) {
   Arithmetic a(b, coordinate);
   auto last = static_cast<double>(length) - 1.0;
   // Of cubic samples each element is looked for on its own.
@@ -149,7 +149,7 @@ SmallVector<Tap> Sampler::findTaps(Value coordinate, int64_t length) {
     coordinate = a.min(a.max(coordinate, 0.0), last);
   }
   if (mode == "nearest")
-    return {place(RoundOp::create(b, coordinate), Value(), length)};
+    return {makeTap(RoundOp::create(b, coordinate), Value(), length)};
   Value floor = FloorOp::create(b, coordinate);
   Value t = a.sub(coordinate, floor);
   SmallVector<Value> weights = {a.sub(a.splat(1.0), t), t};
@@ -158,13 +158,13 @@ SmallVector<Tap> Sampler::findTaps(Value coordinate, int64_t length) {
   double first = mode == "cubic" ? -1.0 : 0.0;
   SmallVector<Tap> taps;
   for (auto [index, weight] : llvm::enumerate(weights))
-    taps.push_back(place(a.add(floor, first + static_cast<double>(index)),
-                         weight, length));
+    taps.push_back(makeTap(a.add(floor, first + static_cast<double>(index)),
+                           weight, length));
   return taps;
 }
 
-LogicalResult Sampler::import() {
-  if (failed(read()))
+LogicalResult Sampler::buildSamples() {
+  if (failed(readSampling()))
     return failure();
   RankedTensorType type = node.getType(0);
   int64_t rank = type.getRank(), batch = type.getDimSize(0),
@@ -182,7 +182,8 @@ LogicalResult Sampler::import() {
   SmallVector<Tap> taps = {{image, Value()}};
   SmallVector<int64_t> strides = computeStrides(spatial);
   for (auto [axis, length] : llvm::enumerate(spatial)) {
-    SmallVector<Tap> more, along = findTaps(getCoordinate(axis), length);
+    SmallVector<Tap> more,
+        along = findSamplingTaps(getCoordinate(axis), length);
     for (const Tap &outer : taps)
       for (const Tap &tap : along) {
         Value stride =
@@ -213,7 +214,7 @@ LogicalResult Sampler::import() {
 }
 
 LogicalResult mlir::binade::importer::importGridSample(Node &node) {
-  return Sampler(node).import();
+  return Sampler(node).buildSamples();
 }
 
 /// The places that `theta` maps those of a regular grid to, whose size is

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Indexing.h"
 #include "OpTable.h"
 
 using namespace mlir;
@@ -98,6 +99,8 @@ LogicalResult mlir::binade::importer::importSplitToSequence(Node &node) {
   int64_t length = node.getShape(0)[*axis];
   SmallVector<int64_t> sizes;
   if (!node.hasInput(1)) {
+    if (failed(node.checkCount(length, kMostOps, "parts")))
+      return failure();
     sizes.assign(length, 1);
   } else {
     FailureOr<SmallVector<int64_t>> split = node.getIntegers(1, "split");
@@ -108,14 +111,14 @@ LogicalResult mlir::binade::importer::importSplitToSequence(Node &node) {
       int64_t size = split->front();
       if (size < 1)
         return node.emitError() << "cannot split into parts of " << size;
+      if (failed(node.checkCount(length / size, kMostOps, "parts")))
+        return failure();
       sizes.assign(length / size, size);
       if (length % size != 0)
         sizes.push_back(length % size);
     }
   }
-  int64_t total = std::accumulate(sizes.begin(), sizes.end(), int64_t(0));
-  if (total != length ||
-      llvm::any_of(sizes, [](int64_t size) { return size < 0; }))
+  if (!isSplit(sizes, length))
     return node.emitError() << "cannot split axis " << *axis << " of "
                             << node.getType(0) << " into [" << sizes << "]";
   SmallVector<Value> parts;

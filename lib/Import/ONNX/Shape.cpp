@@ -160,9 +160,20 @@ LogicalResult mlir::binade::importer::importConcat(Node &node) {
   }
   if (node.getNumInputs() == 1)
     return importIdentity(node);
+  if (failed(getTensorType(node.getErrorLoc(), shape, node.getElement(0))))
+    return failure();
   return node.setResult(ConcatOp::create(node.b, node.getType(0).clone(shape),
                                          node.getInputs(), *axis,
                                          PrecisionAttr()));
+}
+
+bool mlir::binade::importer::isSplit(ArrayRef<int64_t> sizes, int64_t length) {
+  for (int64_t size : sizes) {
+    if (size < 0 || size > length)
+      return false;
+    length -= size;
+  }
+  return length == 0;
 }
 
 LogicalResult mlir::binade::importer::importSplit(Node &node) {
@@ -187,9 +198,7 @@ LogicalResult mlir::binade::importer::importSplit(Node &node) {
          rest -= sizes.back())
       sizes.push_back(std::min(size, rest));
   }
-  int64_t total = std::accumulate(sizes.begin(), sizes.end(), int64_t(0));
-  if (static_cast<int64_t>(sizes.size()) != parts || total != length ||
-      llvm::any_of(sizes, [](int64_t size) { return size < 0; }))
+  if (static_cast<int64_t>(sizes.size()) != parts || !isSplit(sizes, length))
     return node.emitError()
            << "cannot split axis " << *axis << " of " << node.getType(0)
            << " into [" << sizes << "] for " << parts << " outputs";
@@ -253,6 +262,8 @@ LogicalResult mlir::binade::importer::importSlice(Node &node) {
              << "expected steps other than 0 along axis " << *axis;
     int64_t length = node.getShape(0)[*axis];
     if (step < 0) {
+      if (failed(node.checkCount(length, kMostNumbers, "places")))
+        return failure();
       backward.emplace_back(*axis, listBackward(start, end, step, length));
       continue;
     }
@@ -340,6 +351,8 @@ LogicalResult mlir::binade::importer::importGather(Node &node) {
   int64_t length = shape[*axis];
   if (node.getConstant(1)) {
     FailureOr<SmallVector<int64_t>> numbers = node.getIntegers(1, "indices");
+    if (failed(numbers))
+      return failure();
     for (int64_t number : *numbers)
       if (number < -length || number >= length)
         return node.emitError() << "index " << number << " is outside of axis "

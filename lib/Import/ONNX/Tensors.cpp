@@ -3,8 +3,10 @@
 #include "Tensors.h"
 #include "binade/Container/Magic.h"
 #include "binade/IR/Binade.h"
+#include "binade/IR/Limits.h"
 #include "onnx-ml.pb.h"
-#include "llvm/Support/CheckedArithmetic.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/SHA1.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -12,7 +14,7 @@ using namespace mlir::binade::importer;
 using ::onnx::TensorProto;
 
 Type mlir::binade::importer::getElementType(MLIRContext *context,
-                                            int32_t type) {
+                                            int64_t type) {
   Builder b(context);
   switch (type) {
   case TensorProto::FLOAT:
@@ -42,11 +44,12 @@ Type mlir::binade::importer::getElementType(MLIRContext *context,
   }
 }
 
-std::string mlir::binade::importer::describeElementType(int32_t type) {
+std::string mlir::binade::importer::describeElementType(int64_t type) {
+  auto number = static_cast<int>(type);
   std::string name =
-      TensorProto::DataType_IsValid(type)
+      type == number && TensorProto::DataType_IsValid(number)
           ? llvm::StringRef(TensorProto::DataType_Name(
-                                static_cast<TensorProto::DataType>(type)))
+                                static_cast<TensorProto::DataType>(number)))
                 .lower()
           : "number " + std::to_string(type);
   return "element type " + name +
@@ -57,19 +60,16 @@ std::string mlir::binade::importer::describeElementType(int32_t type) {
 FailureOr<RankedTensorType>
 mlir::binade::importer::getTensorType(Location loc, ArrayRef<int64_t> shape,
                                       Type element) {
-  // Everything later multiplies dimensions: this is where they are checked.
-  constexpr int64_t kMaxElements = int64_t(1) << 48;
-  int64_t elements = 1;
-  for (int64_t size : shape) {
+  if (shape.size() > kMaxRank)
+    return mlir::emitError(loc) << "has " << shape.size() << " axes; at most "
+                                << kMaxRank << " are supported";
+  for (int64_t size : shape)
     if (size < 0)
       return mlir::emitError(loc)
              << "has a dimension of negative length " << size;
-    std::optional<int64_t> product = llvm::checkedMul(elements, size);
-    if (!product || *product > kMaxElements)
-      return mlir::emitError(loc)
-             << "has more than 2^48 elements: [" << shape << "]";
-    elements = *product;
-  }
+  if (!isCountable(shape))
+    return mlir::emitError(loc)
+           << "has more than 2^48 elements: [" << shape << "]";
   return RankedTensorType::get(shape, element);
 }
 
@@ -78,11 +78,56 @@ uint64_t mlir::binade::importer::getBytes(RankedTensorType type) {
          llvm::divideCeil(type.getElementTypeBitWidth(), 8);
 }
 
+/// Fails unless the stored 32-bit integers are those of the tensor's type:
+/// numbers, or the bits of floats.
+static LogicalResult checkWords(Location loc, const TensorProto &tensor) {
+  int64_t low = 0, high = UINT16_MAX;
+  switch (tensor.data_type()) {
+  case TensorProto::INT16:
+    low = INT16_MIN;
+    high = INT16_MAX;
+    break;
+  case TensorProto::INT8:
+    low = INT8_MIN;
+    high = INT8_MAX;
+    break;
+  case TensorProto::BOOL:
+    high = 1;
+    break;
+  case TensorProto::FLOAT16:
+  case TensorProto::BFLOAT16:
+    break;
+  default:
+    return success();
+  }
+  for (int32_t word : tensor.int32_data())
+    if (word < low || word > high)
+      return mlir::emitError(loc)
+             << "holds " << word << " in int32_data, where its type has " << low
+             << " to " << high;
+  return success();
+}
+
+/// In how many ways `tensor` has data.
+static int countData(const TensorProto &tensor) {
+  return (tensor.has_raw_data() && !tensor.raw_data().empty()) +
+         !tensor.float_data().empty() + !tensor.double_data().empty() +
+         !tensor.int32_data().empty() + !tensor.int64_data().empty() +
+         !tensor.uint64_data().empty() + !tensor.string_data().empty() +
+         (tensor.data_location() == TensorProto::EXTERNAL);
+}
+
 FailureOr<RankedTensorType> TensorReader::getType(Location loc,
                                                   const TensorProto &tensor) {
   Type element = getElementType(model.getContext(), tensor.data_type());
   if (!element)
     return mlir::emitError(loc) << describeElementType(tensor.data_type());
+  if (countData(tensor) > 1)
+    return mlir::emitError(loc)
+           << "has data in more than one of raw_data, the fields of types and "
+              "another file";
+  if (failed(checkWords(loc, tensor)))
+    return failure();
   return getTensorType(
       loc, ArrayRef(tensor.dims().data(), tensor.dims().size()), element);
 }
@@ -194,10 +239,31 @@ FailureOr<::binade::ExternalFile *> TensorReader::open(Location loc,
   return &files.try_emplace(location, std::move(*file)).first->second;
 }
 
+/// Fails unless the whole of `file` has the SHA-1 `expected`, hexadecimal.
+static LogicalResult checkHash(Location loc, const ::binade::ExternalFile &file,
+                               StringRef expected) {
+  llvm::SHA1 hash;
+  std::vector<std::byte> buffer(1 << 20);
+  for (uint64_t begin = 0; begin < file.getSize(); begin += buffer.size()) {
+    auto part = std::span(buffer).first(
+        std::min<uint64_t>(buffer.size(), file.getSize() - begin));
+    if (auto read = ::binade::readRange(file, begin, part); !read)
+      return emitError(loc, read.error());
+    hash.update(
+        ArrayRef(reinterpret_cast<const uint8_t *>(part.data()), part.size()));
+  }
+  std::string found = llvm::toHex(hash.final(), /*LowerCase=*/true);
+  if (expected.equals_insensitive(found))
+    return success();
+  return mlir::emitError(loc) << file.getPath() << " has the SHA-1 " << found
+                              << ", its checksum is " << quote(expected);
+}
+
 FailureOr<TensorReader::Place>
 TensorReader::findExternal(Location loc, const TensorProto &tensor,
                            RankedTensorType type) {
   Place place;
+  StringRef checksum;
   place.range.size = getBytes(type);
   for (const ::onnx::StringStringEntryProto &entry : tensor.external_data()) {
     if (entry.key() == "location") {
@@ -214,7 +280,9 @@ TensorReader::findExternal(Location loc, const TensorProto &tensor,
         return mlir::emitError(loc)
                << "external length is " << *number << " bytes, its type "
                << type << " needs " << place.range.size;
-    } else if (entry.key() != "checksum" && entry.key() != "basepath") {
+    } else if (entry.key() == "checksum") {
+      checksum = entry.value();
+    } else if (entry.key() != "basepath") {
       mlir::emitWarning(loc) << "unknown key " << quote(entry.key())
                              << " of external data is ignored";
     }
@@ -223,6 +291,9 @@ TensorReader::findExternal(Location loc, const TensorProto &tensor,
     return mlir::emitError(loc) << "external data name no file";
   FailureOr<::binade::ExternalFile *> file = open(loc, place.location);
   if (failed(file))
+    return failure();
+  if (!checksum.empty() && hashed.insert(place.location).second &&
+      failed(checkHash(loc, **file, checksum)))
     return failure();
   auto checked =
       ::binade::checkRange(**file, place.range.offset, place.range.size);

@@ -5,15 +5,20 @@
 
 #include "Model.h"
 #include "mlir/IR/BuiltinAttributes.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace mlir::binade::importer {
 
 /// The element type that ONNX number `type` stands for, or null.
-Type getElementType(MLIRContext *context, int32_t type);
+Type getElementType(MLIRContext *context, int64_t type);
 /// What to say when there is none.
-std::string describeElementType(int32_t type);
+std::string describeElementType(int64_t type);
 
-/// A static tensor type; fails on negative or overflowing dimensions.
+/// More axes than any op of ONNX makes.
+inline constexpr size_t kMaxRank = 32;
+
+/// A static tensor type; fails on negative or overflowing dimensions, and on
+/// too many.
 FailureOr<RankedTensorType> getTensorType(Location loc, ArrayRef<int64_t> shape,
                                           Type element);
 
@@ -61,6 +66,7 @@ private:
   const Model &model;
   bool allowHardLinks;
   llvm::StringMap<::binade::ExternalFile> files;
+  llvm::StringSet<> hashed; ///< Files whose checksum was compared.
 };
 
 /// Larger constants stay in their files.

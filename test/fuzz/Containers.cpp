@@ -1,0 +1,49 @@
+//===- Containers.cpp - Safetensors, bundles and plans --------------------===//
+
+#include "Check.h"
+#include "Targets.h"
+#include "binade/Plan/Bundle.h"
+#include "binade/Plan/PlanJson.h"
+
+using namespace binade;
+
+/// The value of `result`, or none where it is an error that is as it has to be.
+template <typename T> static std::optional<T> take(Result<T> result) {
+  if (result)
+    return *std::move(result);
+  fuzz::checkError(result.error());
+  return std::nullopt;
+}
+
+void fuzz::readSafetensors(Bytes bytes) {
+  std::optional<Safetensors> file =
+      take(Safetensors::fromMemory(std::as_bytes(bytes), "f.safetensors"));
+  if (!file)
+    return;
+  std::uint64_t total = 0;
+  for (const TensorInfo &tensor : file->getTensors()) {
+    check(file->find(tensor.name) != nullptr, "a tensor is found by its name");
+    total += tensor.bytes;
+    check(total <= bytes.size(), "tensors are in the file");
+    std::vector<std::byte> data(tensor.bytes);
+    check(bool(file->read(tensor, data)), "a tensor can be read");
+  }
+  (void)take(readBundlePlan(*file));
+  (void)take(readBundleModules(*file));
+  (void)take(readBundleSource(*file));
+  for (const std::string &level : bundleLevels(*file))
+    (void)take(readBundleKernels(*file, level));
+}
+
+void fuzz::readPlan(Bytes bytes) {
+  std::string_view text(reinterpret_cast<const char *>(bytes.data()),
+                        bytes.size());
+  (void)take(readQuantizedStates(text, "f.bnd"));
+  std::optional<Plan> plan = take(binade::readPlan(text, "f.bnd"));
+  if (!plan)
+    return;
+  std::string written = writePlan(*plan);
+  std::optional<Plan> again = take(binade::readPlan(written, "f.bnd"));
+  check(again && writePlan(*again) == written,
+        "a plan that was read can be written and read");
+}

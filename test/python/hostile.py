@@ -1,0 +1,59 @@
+"""Runs a command on a file that is not what it should be.
+
+It may end in no other way than by saying so: with an exit code of docs/ExitCodes.md, one
+error that names the file and the part of it, safe to print, and within the address space
+and time that a small file needs, whatever sizes the file claims.
+"""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+from pathlib import Path
+
+import onnx
+from reference import BUILD
+
+MEMORY = 3 << 30  # Of addresses; MLIR's libraries take half a GiB of them.
+SECONDS = 20
+
+HEAD = '<ir_version: {}, opset_import: ["" : {}]> '
+
+
+def limit_memory():
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def run(tool, *arguments, cwd=None) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [BUILD / "bin" / tool, *map(str, arguments)], cwd=cwd, capture_output=True,
+        timeout=SECONDS, preexec_fn=limit_memory,
+    )  # fmt: skip
+
+
+def refuse(code, words, tool, *arguments, cwd=None) -> str:
+    """The one error with which a command ends; `words` are in it."""
+    done = run(tool, *arguments, cwd=cwd)
+    text = done.stderr.decode()
+    assert done.returncode == code, f"{done.returncode}\n{text[:2000]}"
+    assert text.count(": error: ") == 1, text
+    for word in [words] if isinstance(words, str) else words:
+        assert word in text, text
+    assert text.isprintable() or text.replace("\n", "").isprintable(), repr(text)
+    assert len(text) < 4000, text
+    return text
+
+
+def parse(graph: str, opset: int = 20, ir: int = 10) -> onnx.ModelProto:
+    return onnx.parser.parse_model(HEAD.format(ir, opset) + graph)
+
+
+def write(model, path: Path) -> Path:
+    """`model`: bytes, a graph as text, or a model."""
+    if isinstance(model, str):
+        model = parse(model)
+    if not isinstance(model, bytes):
+        model = model.SerializeToString()
+    path.write_bytes(model)
+    return path

@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""Feeds the readers of files with changed files: the fuzzers of test/fuzz.
+
+usage: cmake --preset fuzz && cmake --build --preset fuzz
+       utils/fuzz.py [--runs N] [--build DIR] [TARGET...]
+
+Each target starts from files that are as they should be (ONNX's node tests, exported
+models, the texts of the tests and what Binade ships) and from those of test/fuzz/Inputs.
+What it learns is kept in DIR/fuzz/TARGET and used the next time. A line per target says
+how it went; a finding is a file under DIR/fuzz/findings, and the exit status is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+MODELS = pathlib.Path(
+    os.environ.get("BINADE_MODELS", ROOT.parent / "shared" / "models")
+)
+# Bytes of a file; small ones are read often.
+LARGEST = {"onnx": 40 << 10}
+USUALLY_LARGEST = 8 << 10
+# What one file may take. Sanitizers make everything several times slower and larger.
+LIMITS = ["-timeout=30", "-rss_limit_mb=4096", "-malloc_limit_mb=1024"]
+
+
+def list_onnx() -> Iterator[bytes]:
+    """Node tests, plain and with small integers as part of the model; small models."""
+    import onnx
+    from onnx.backend.test.case.node import collect_testcases
+
+    warnings.simplefilter("ignore")  # Some tests are about overflow.
+    for case in collect_testcases(None):
+        model = case.model
+        if model is None:
+            continue
+        yield model.SerializeToString()
+        known = onnx.ModelProto()
+        known.CopyFrom(model)
+        for value, array in zip(model.graph.input, case.data_sets[0][0], strict=False):
+            integers = value.type.tensor_type.elem_type in (6, 7)
+            if integers and getattr(array, "size", 99) <= 64:
+                tensor = onnx.numpy_helper.from_array(array, value.name)
+                known.graph.initializer.append(tensor)
+        if known.graph.initializer:
+            yield known.SerializeToString()
+    for path in MODELS.glob("*/*.onnx"):
+        yield path.read_bytes()
+
+
+def list_files(*patterns: str, parts: str = "") -> Iterator[bytes]:
+    for pattern in patterns:
+        for path in sorted(ROOT.glob(pattern)):
+            data = path.read_bytes()
+            yield from data.split(parts.encode()) if parts else [data]
+
+
+TARGETS = {
+    "onnx": list_onnx,
+    "module": lambda: list_files(
+        "test/*/*.mlir", "lib/Optimizer/Rules/*.mlir", parts="// -----"
+    ),
+    "policy": lambda: list_files("lib/Precision/Policies/*.yaml"),
+    "safetensors": lambda: list_files("test/unittests/Container/Inputs/*.safetensors"),
+    "plan": lambda: list_files(),
+}
+
+
+def write_seeds(target: str, folder: pathlib.Path, limit: int) -> None:
+    """Fills a new folder with what the target starts from."""
+    if folder.exists():
+        return
+    folder.mkdir(parents=True)
+    seeds = {data for data in TARGETS[target]() if 0 < len(data) <= limit}
+    for data in seeds:
+        (folder / hashlib.sha256(data).hexdigest()[:16]).write_bytes(data)
+
+
+def run(target: str, build: pathlib.Path, runs: int) -> bool:
+    """Whether the target was fed `runs` files without a finding."""
+    place = build / "fuzz"
+    findings = place / "findings"
+    findings.mkdir(parents=True, exist_ok=True)
+    limit = LARGEST.get(target, USUALLY_LARGEST)
+    write_seeds(target, place / target, limit)
+    command = [
+        build / "bin" / f"binade-fuzz-{target}",
+        *LIMITS,
+        f"-runs={runs}",
+        f"-max_len={limit}",
+        f"-artifact_prefix={findings}/{target}-",
+        place / target,
+        ROOT / "test/fuzz/Inputs" / target,
+    ]
+    log = place / f"{target}.log"
+    start = time.monotonic()
+    with log.open("w") as output:
+        status = subprocess.call(command, stderr=output)
+    seconds = time.monotonic() - start
+    text = log.read_text(errors="replace")
+    done = max(map(int, re.findall(r"^#(\d+)", text, re.MULTILINE)), default=0)
+    print(f"{target}: {done} files in {seconds:.0f} s: ", end="")
+    if status == 0:
+        print("clean", flush=True)
+        return True
+    found = re.search(r"Test unit written to (\S+)", text)
+    print(f"FOUND {found[1] if found else 'something'}; see {log}", flush=True)
+    return False
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help="default: all")
+    parser.add_argument("--runs", type=int, default=1_000_000, help="files per target")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/fuzz")
+    args = parser.parse_args()
+    if unknown := set(args.targets) - set(TARGETS):
+        parser.error(f"unknown: {', '.join(unknown)}; known: {', '.join(TARGETS)}")
+    clean = [run(target, args.build, args.runs) for target in args.targets or TARGETS]
+    return not all(clean)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
