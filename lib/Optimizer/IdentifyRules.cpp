@@ -28,7 +28,6 @@ struct IdentifyRulesPass : impl::IdentifyRulesPassBase<IdentifyRulesPass> {
     auto function = getOperation().lookupSymbol<func::FuncOp>(kGradientName);
     if (!function)
       return;
-    identified.clear();
     llvm::MapVector<StringAttr, SmallVector<unsigned>> users;
     for (const Port &port : getArguments(function, Role::Parameter))
       if (auto name = function.getArgAttrOfType<FlatSymbolRefAttr>(
@@ -60,49 +59,11 @@ struct IdentifyRulesPass : impl::IdentifyRulesPassBase<IdentifyRulesPass> {
         return failure();
       for (auto spelling : spellings->getOps<func::FuncOp>())
         if (std::optional<Settings> settings = matchSpelling(rule, spelling))
-          return add(spelling.getSymName().split('.').first, *settings);
+          return addRule(getOperation(), spelling.getSymName().split('.').first,
+                         *settings);
     }
     return OptimizerOp();
   }
-
-  FailureOr<OptimizerOp> add(StringRef name, const Settings &settings) {
-    FailureOr<Rule> rule = loadRule(name, &getContext());
-    if (failed(rule))
-      return failure();
-    SmallVector<Attribute> hypers;
-    for (auto hyper : rule->optimizer.getHypers().getAsRange<SettingAttr>()) {
-      auto found = settings.find(hyper.getName());
-      double value =
-          found == settings.end() ? hyper.getDefault() : found->second;
-      if (!hyper.explainViolation(value).empty())
-        return OptimizerOp();
-      auto type = hyper.getValue().getType();
-      hypers.push_back(SettingAttr::get(
-          &getContext(), hyper.getName(), FloatAttr::get(type, value),
-          hyper.getMin(), hyper.getMax(), hyper.getBelow()));
-    }
-    rule->optimizer.setHypersAttr(ArrayAttr::get(&getContext(), hypers));
-    OptimizerOp &added = identified[{rule->optimizer.getSymNameAttr(),
-                                     rule->optimizer.getHypersAttr()}];
-    if (added)
-      return added;
-    std::string fresh = name.str();
-    for (unsigned index = 1; getOperation().lookupSymbol(fresh); ++index)
-      fresh = (name + "_" + Twine(index)).str();
-    OpBuilder b = OpBuilder::atBlockBegin(getOperation().getBody());
-    for (Operation &op : rule->module->getBody()->getOperations()) {
-      Operation *copy = b.clone(op);
-      StringRef rest = SymbolTable::getSymbolName(copy).getValue();
-      rest.consume_front(name);
-      SymbolTable::setSymbolName(copy, fresh + rest.str());
-      if (auto optimizer = dyn_cast<OptimizerOp>(copy))
-        added = optimizer;
-    }
-    return added;
-  }
-
-  /// Rules of the library in the module, by name and hyper-parameters.
-  DenseMap<std::pair<Attribute, Attribute>, OptimizerOp> identified;
 };
 } // namespace
 } // namespace mlir::binade

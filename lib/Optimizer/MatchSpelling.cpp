@@ -75,8 +75,11 @@ bool SpellingMatcher::match(Value expected, Value found) {
     if (index < 2 + states)
       return found == update.getArgument(2 + order[index - 2]);
     // The number of the step, of which the formula of scalars is a function.
+    Value count = scalars.getArgument(0);
+    if (expected.getType() == count.getType())
+      return found == count;
     auto number = found.getDefiningOp<arith::SIToFPOp>();
-    return number && number.getIn() == scalars.getArgument(0);
+    return number && number.getIn() == count;
   }
   Operation *op = expected.getDefiningOp(), *other = found.getDefiningOp();
   if (!other)
@@ -92,7 +95,8 @@ bool SpellingMatcher::match(Value expected, Value found) {
   }
   if (auto same = dyn_cast<arith::ConstantOp>(op))
     return constant && constant.getValue() == same.getValue();
-  if (op->getName() != other->getName())
+  if (op->getName() != other->getName() ||
+      op->getAttrDictionary() != other->getAttrDictionary())
     return false;
   return matchOperands(op, other, false) ||
          (op->hasTrait<OpTrait::IsCommutative>() &&

@@ -13,12 +13,9 @@
 #define BINADE_LIB_OPTIMIZER_MATCHSPELLING_H
 
 #include "binade/IR/Rules.h"
-#include "llvm/ADT/StringMap.h"
+#include "binade/Optimizer/RuleLibrary.h"
 
 namespace mlir::binade {
-
-/// Values of hyper-parameters by name.
-using Settings = llvm::StringMap<double>;
 
 /// Matches `rule` of a module, operation by operation; its states may be in
 /// another order. A number of the spelling that depends on hyper-parameters

@@ -82,6 +82,11 @@ std::optional<Values>
 mlir::binade::solveSettings(ArrayRef<Equation> equations) {
   Values known;
   SmallVector<Equation> open(equations);
+  // 1 - beta has more of beta's digits than beta itself.
+  llvm::stable_sort(open, [](const Equation &a, const Equation &b) {
+    return !isa<BlockArgument>(a.expression) &&
+           isa<BlockArgument>(b.expression);
+  });
   while (!open.empty()) {
     auto *next = llvm::find_if(open, [&](const Equation &equation) {
       return evaluate(equation.expression, known) ||

@@ -1,19 +1,53 @@
 //===- ImportModel.cpp - From a file to what the next phase takes ---------===//
 
+#include "binade/Container/Printable.h"
+#include "binade/IR/Exported.h"
+#include "binade/IR/Interface.h"
 #include "binade/Import/ONNX/Import.h"
+#include "binade/Import/ONNX/OptimizerModel.h"
+#include "binade/Optimizer/RuleLibrary.h"
 #include "binade/Pipelines/Pipelines.h"
 
 using namespace mlir;
 using namespace mlir::binade;
 
+/// Gives all parameters of `module` the rule of an optimizer model.
+static LogicalResult addOptimizer(ModuleOp module, StringRef path) {
+  auto function = module.lookupSymbol<func::FuncOp>(kGradientName);
+  if (!function)
+    function = module.lookupSymbol<func::FuncOp>(kForwardName);
+  FailureOr<GivenOptimizer> given =
+      readOptimizerModel(path, module.getContext());
+  if (failed(given))
+    return failure();
+  for (const Port &port : getArguments(function, Role::Parameter))
+    if (function.getArgAttr(port.index, kOptimizerAttr))
+      return function.emitError()
+             << "updates its parameters itself: --optimizer-model is for a "
+                "graph of gradients; --optimizer replaces its own updates";
+  FailureOr<OptimizerOp> rule = addRule(module, given->rule, given->settings);
+  if (failed(rule))
+    return failure();
+  if (!*rule)
+    return function.emitError()
+           << "optimizer model " << ::binade::quote(path.str())
+           << " has a value that rule '" << given->rule << "' does not allow";
+  for (const Port &port : getArguments(function, Role::Parameter))
+    function.setArgAttr(port.index, kOptimizerAttr,
+                        FlatSymbolRefAttr::get(rule->getSymNameAttr()));
+  return success();
+}
+
 /// Runs the passes of the phase on what the importer made.
 static FailureOr<OwningOpRef<ModuleOp>>
-finish(FailureOr<OwningOpRef<ModuleOp>> module) {
+finish(FailureOr<OwningOpRef<ModuleOp>> module, const ImportOptions &options) {
   if (failed(module))
     return failure();
   PassManager pm((*module)->getContext());
   buildPipeline(pm, CompilerPhase::Import, {});
-  if (failed(pm.run(**module)))
+  if (failed(pm.run(**module)) ||
+      (!options.optimizerModel.empty() &&
+       failed(addOptimizer(**module, options.optimizerModel))))
     return failure();
   return module;
 }
@@ -21,12 +55,12 @@ finish(FailureOr<OwningOpRef<ModuleOp>> module) {
 FailureOr<OwningOpRef<ModuleOp>>
 mlir::binade::importModel(StringRef path, const ImportOptions &options,
                           MLIRContext *context, ImportReport *report) {
-  return finish(importOnnx(path, options, context, report));
+  return finish(importOnnx(path, options, context, report), options);
 }
 
 FailureOr<OwningOpRef<ModuleOp>>
 mlir::binade::importModel(llvm::MemoryBufferRef file,
                           const ImportOptions &options, MLIRContext *context,
                           ImportReport *report) {
-  return finish(importOnnx(file, options, context, report));
+  return finish(importOnnx(file, options, context, report), options);
 }

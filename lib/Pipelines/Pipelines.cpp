@@ -39,6 +39,7 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
   switch (phase) {
   case CompilerPhase::Import:
     pm.addPass(createRecoverStepPass());
+    pm.addPass(createRecognizeGradientsPass());
     pm.addPass(createIdentifyRulesPass());
     break;
   case CompilerPhase::Autodiff:

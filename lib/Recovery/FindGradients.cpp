@@ -36,7 +36,6 @@ private:
   DenseSet<Value> forward;
   llvm::MapVector<Type, Alike> types;
   StepParts parts;
-  bool isEvaluated = false;
 };
 } // namespace
 
@@ -66,7 +65,7 @@ bool GradientFinder::order(Alike &alike,
   size_t open = llvm::count(found, std::nullopt);
   if (open > 0 && open != alike.arguments.size() - taken.count())
     return false;
-  if (open > 1 && isEvaluated)
+  if (open > 1 && parts.isEvaluated)
     parts.warnings.push_back(std::to_string(open) +
                              " gradients of one type are 0 but for roundings "
                              "and belong to arguments by their order, from " +
@@ -99,8 +98,8 @@ std::optional<StepParts> GradientFinder::find() {
     pairs = pairByValue(function, loss, gradients, arguments);
   if (pairs.kind == Pairs::Others)
     return std::nullopt;
-  isEvaluated = pairs.kind == Pairs::Gradients;
-  if (!isEvaluated)
+  parts.isEvaluated = pairs.kind == Pairs::Gradients;
+  if (!parts.isEvaluated)
     parts.warnings.push_back(
         "takes results for gradients by their types and their order: the graph "
         "is too large to be evaluated, or cannot be");

@@ -24,29 +24,33 @@ enum class Scaling {
   None     ///< None may be scaled.
 };
 
+/// A value or, of a constant that is added to others, one use of it: elsewhere
+/// it may be something else.
+using Place = llvm::PointerUnion<Value, OpOperand *>;
+
 class SeedFinder {
 public:
   explicit SeedFinder(func::FuncOp function);
 
-  std::optional<SmallVector<Value>> find();
+  std::optional<Seed> find();
 
 private:
-  using Degrees = DenseMap<Value, bool>;
+  using Degrees = DenseMap<Place, bool>;
 
   bool isBackward(Value value) const {
     Operation *op = value.getDefiningOp();
     return op && getPhase(op) == Phase::Backward;
   }
-  std::optional<bool> get(const Degrees &degrees, Value value) const;
-  bool set(Degrees &degrees, Value value, bool degree, bool &changed) const;
+  std::optional<bool> get(const Degrees &degrees, Place place) const;
+  bool set(Degrees &degrees, Place place, bool degree, bool &changed) const;
   bool propagate(Degrees &degrees) const;
   bool propagate(Degrees &degrees, Operation *op, bool &changed) const;
-  bool solve(Degrees &degrees, ArrayRef<Value> open);
+  bool solve(Degrees &degrees, ArrayRef<Place> open);
 
   func::FuncOp function;
   SmallVector<Operation *> ops;
-  /// What computes from the forward part alone.
-  SetVector<Value> sources;
+  /// What computes from the forward part alone, and added constants.
+  SetVector<Place> sources;
   unsigned tries = 256;
 };
 } // namespace
@@ -62,6 +66,21 @@ static bool isZero(Value value) {
          (op && op->getNumOperands() == 1 &&
           (isMovement(op) || isa<BroadcastOp>(op)) &&
           isZero(op->getOperand(0)));
+}
+
+/// Whether `operand` is a constant that is added, which may be a share of the
+/// seed. That of a product is a factor.
+static bool isAddedConstant(OpOperand &operand) {
+  Operation *op = operand.get().getDefiningOp();
+  return op && op->hasTrait<OpTrait::ConstantLike>() &&
+         isa<AddOp, SubOp, SelectOp, ConcatOp>(operand.getOwner()) &&
+         isFloat(operand.get()) && !isZero(operand.get());
+}
+
+static Place getPlace(OpOperand &operand) {
+  if (isAddedConstant(operand))
+    return &operand;
+  return operand.get();
 }
 
 static Scaling getScaling(Operation *op) {
@@ -89,21 +108,25 @@ SeedFinder::SeedFinder(func::FuncOp function) : function(function) {
     else
       ops.push_back(&op);
   }
+  for (Operation *op : ops)
+    for (OpOperand &operand : op->getOpOperands())
+      if (isAddedConstant(operand))
+        sources.insert(&operand);
 }
 
-std::optional<bool> SeedFinder::get(const Degrees &degrees, Value value) const {
-  if (!isBackward(value))
+std::optional<bool> SeedFinder::get(const Degrees &degrees, Place place) const {
+  if (auto value = dyn_cast<Value>(place); value && !isBackward(value))
     return false;
-  auto found = degrees.find(value);
+  auto found = degrees.find(place);
   return found == degrees.end() ? std::nullopt : std::optional(found->second);
 }
 
-/// Writes a degree; false where the value has the other one.
-bool SeedFinder::set(Degrees &degrees, Value value, bool degree,
+/// Writes a degree; false where the place has the other one.
+bool SeedFinder::set(Degrees &degrees, Place place, bool degree,
                      bool &changed) const {
-  std::optional<bool> known = get(degrees, value);
+  std::optional<bool> known = get(degrees, place);
   if (!known) {
-    degrees[value] = degree;
+    degrees[place] = degree;
     changed = true;
   }
   return !known || *known == degree;
@@ -111,24 +134,27 @@ bool SeedFinder::set(Degrees &degrees, Value value, bool degree,
 
 bool SeedFinder::propagate(Degrees &degrees, Operation *op,
                            bool &changed) const {
-  SmallVector<Value> values;
+  SmallVector<Place> values, results;
   Scaling scaling = getScaling(op);
-  for (Value operand : op->getOperands())
-    if (isFloat(operand) && !(scaling == Scaling::Same && isZero(operand)))
-      values.push_back(operand);
-  auto results = llvm::make_filter_range(op->getResults(), isFloat);
+  for (OpOperand &operand : op->getOpOperands())
+    if (isFloat(operand.get()) &&
+        !(scaling == Scaling::Same && isZero(operand.get())))
+      values.push_back(getPlace(operand));
+  for (Value result : op->getResults())
+    if (isFloat(result))
+      results.push_back(result);
   switch (scaling) {
   case Scaling::Same: {
     llvm::append_range(values, results);
-    for (Value value : values)
+    for (Place value : values)
       if (std::optional<bool> degree = get(degrees, value))
-        return llvm::all_of(values, [&](Value other) {
+        return llvm::all_of(values, [&](Place other) {
           return set(degrees, other, *degree, changed);
         });
     return true;
   }
   case Scaling::Product: {
-    Value lhs = values[0], rhs = values[1], y = op->getResult(0);
+    Place lhs = values[0], rhs = values[1], y = results[0];
     std::optional<bool> left = get(degrees, lhs), right = get(degrees, rhs),
                         product = get(degrees, y);
     if (lhs == rhs)
@@ -146,10 +172,10 @@ bool SeedFinder::propagate(Degrees &degrees, Operation *op,
     return !right || set(degrees, lhs, !*right, changed);
   }
   case Scaling::First: {
-    for (Value other : ArrayRef(values).drop_front())
+    for (Place other : ArrayRef(values).drop_front())
       if (!set(degrees, other, false, changed))
         return false;
-    for (Value y : results) {
+    for (Place y : results) {
       std::optional<bool> first = get(degrees, values[0]),
                           result = get(degrees, y);
       if (first && !set(degrees, y, *first, changed))
@@ -161,7 +187,7 @@ bool SeedFinder::propagate(Degrees &degrees, Operation *op,
   }
   case Scaling::None:
     llvm::append_range(values, results);
-    return llvm::all_of(values, [&](Value value) {
+    return llvm::all_of(values, [&](Place value) {
       return set(degrees, value, false, changed);
     });
   }
@@ -182,7 +208,7 @@ bool SeedFinder::propagate(Degrees &degrees) const {
   return true;
 }
 
-bool SeedFinder::solve(Degrees &degrees, ArrayRef<Value> open) {
+bool SeedFinder::solve(Degrees &degrees, ArrayRef<Place> open) {
   if (tries == 0 || !propagate(degrees))
     return false;
   --tries;
@@ -201,7 +227,7 @@ bool SeedFinder::solve(Degrees &degrees, ArrayRef<Value> open) {
   return false;
 }
 
-std::optional<SmallVector<Value>> SeedFinder::find() {
+std::optional<Seed> SeedFinder::find() {
   Degrees degrees;
   for (const Port &port : getResults(function, Role::Gradient)) {
     Value gradient = getResultValue(function, port.index);
@@ -211,14 +237,17 @@ std::optional<SmallVector<Value>> SeedFinder::find() {
   }
   if (!solve(degrees, sources.getArrayRef()))
     return std::nullopt;
-  SmallVector<Value> seed;
-  for (Value source : sources)
-    if (degrees.lookup(source))
-      seed.push_back(source);
+  Seed seed;
+  for (Place source : sources)
+    if (degrees.lookup(source)) {
+      if (auto value = dyn_cast<Value>(source))
+        seed.values.push_back(value);
+      else
+        seed.constants.push_back(cast<OpOperand *>(source));
+    }
   return seed;
 }
 
-std::optional<SmallVector<Value>>
-mlir::binade::findSeed(func::FuncOp function) {
+std::optional<Seed> mlir::binade::findSeed(func::FuncOp function) {
   return SeedFinder(function).find();
 }

@@ -27,6 +27,8 @@ struct StepParts {
   SmallVector<Update> updates;
   std::optional<Replacement> step; ///< Counts updates.
   SmallVector<Replacement> buffers;
+  /// Whether gradients are known to be some by their values.
+  bool isEvaluated = false;
   /// What was taken for granted.
   std::vector<std::string> warnings = {};
 };

@@ -106,6 +106,11 @@ private:
       dropped.set(parts.step->argument.getArgNumber());
     // What computed updates reads arguments that are about to go.
     eraseDead(function);
+    // Exporters list every tensor of a model, those that nothing reads, too.
+    for (BlockArgument argument : function.getArguments())
+      if (argument.use_empty() && !llvm::is_contained(parameters, argument) &&
+          !llvm::is_contained(buffers, argument))
+        dropped.set(argument.getArgNumber());
     move(Role::Parameter, parameters, dropped);
     move(Role::Buffer, buffers, dropped);
     (void)function.eraseArguments(dropped);
@@ -169,29 +174,37 @@ private:
       op->moveBefore(function.front().getTerminator());
   }
 
-  /// Multiplies by the seed what it may enter at, so that a loss scale does.
+  /// Multiplies by the seed what it may enter at, so that a loss scale does;
+  /// whether one of these places leads to all gradients.
   bool plantSeed() {
-    std::optional<SmallVector<Value>> values = findSeed(function);
-    if (!values)
+    std::optional<Seed> seed = findSeed(function);
+    if (!seed)
       return false;
     bool isShared =
-        llvm::any_of(*values, [&](Value x) { return leadsToAll(x); });
-    for (Value value : *values) {
-      ImplicitLocOpBuilder b(value.getLoc(), function.getContext());
-      b.setInsertionPointAfterValue(value);
-      Operation *next = &*b.getInsertionPoint();
-      auto type = cast<RankedTensorType>(value.getType());
-      Value seed = GradientSeedOp::create(
-          b, RankedTensorType::get({}, b.getF32Type()), Value());
-      Value all = buildBroadcast(b, buildCast(b, seed, type.getElementType()),
-                                 {}, type.getShape());
-      auto product = MulOp::create(b, value, all);
-      value.replaceAllUsesExcept(product, product);
-      for (Operation *op = value.getDefiningOp()->getNextNode(); op != next;
-           op = op->getNextNode())
-        setPhase(op, Phase::Backward);
+        llvm::any_of(seed->values, [&](Value x) { return leadsToAll(x); });
+    for (Value value : seed->values) {
+      Value product = multiplyBySeed(value, value.getDefiningOp());
+      value.replaceAllUsesExcept(product, product.getDefiningOp());
     }
+    for (OpOperand *use : seed->constants)
+      use->set(multiplyBySeed(use->get(), use->getOwner()->getPrevNode()));
     return isShared;
+  }
+
+  Value multiplyBySeed(Value value, Operation *after) {
+    ImplicitLocOpBuilder b(value.getLoc(), function.getContext());
+    b.setInsertionPointAfter(after);
+    Operation *next = &*b.getInsertionPoint();
+    auto type = cast<RankedTensorType>(value.getType());
+    Value seed = GradientSeedOp::create(
+        b, RankedTensorType::get({}, b.getF32Type()), Value());
+    Value all = buildBroadcast(b, buildCast(b, seed, type.getElementType()), {},
+                               type.getShape());
+    Value product = MulOp::create(b, value, all);
+    for (Operation *op = after->getNextNode(); op != next;
+         op = op->getNextNode())
+      setPhase(op, Phase::Backward);
+    return product;
   }
 
   /// Whether all gradients are computed from `seed`.
@@ -228,7 +241,8 @@ struct RecoverStepPass : impl::RecoverStepPassBase<RecoverStepPass> {
     recoverGradients(function);
   }
 
-  /// What is not linear in a seed is no gradient: a copy is tried.
+  /// What was not evaluated and is not linear in one seed is no gradient: a
+  /// copy is tried.
   void recoverGradients(func::FuncOp function) {
     std::optional<StepParts> parts = findGradients(function);
     if (!parts)
@@ -240,11 +254,11 @@ struct RecoverStepPass : impl::RecoverStepPassBase<RecoverStepPass> {
       one->argument = cast<BlockArgument>(map.lookup(Value(one->argument)));
     for (Update &update : parts->updates)
       update.gradient = map.lookup(update.gradient);
-    bool isSeeded = StepRecovery(copy, *parts).run();
-    if (isSeeded)
+    bool areGradients = StepRecovery(copy, *parts).run() || parts->isEvaluated;
+    if (areGradients)
       for (const std::string &warning : parts->warnings)
         emitWarning(function.getLoc()) << warning;
-    (isSeeded ? function : copy).erase();
+    (areGradients ? function : copy).erase();
   }
 
   static SmallVector<Replacement *> listReplacements(StepParts &parts) {

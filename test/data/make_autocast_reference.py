@@ -7,10 +7,10 @@ f16 autocast with a GradScaler; ``autocast/<model>.json`` keeps every step's los
 of the gradients, loss scale and whether it was skipped, and of the gradients of step 1
 and of the parameters after step 10 each tensor's norm and a few elements.
 
-The f32 run is first compared with the models' own ``reference.npz``: the modules below
-must compute what the exported graphs compute.
+The f32 run is first compared with the models' own ``reference.npz``: the modules of
+reference_models.py must compute what the exported graphs compute.
 
-    BINADE_MODELS=../shared/models python3 test/data/make_autocast_reference.py
+    BINADE_MODELS=../shared/models python3 test/data/make_autocast_reference.py [MODEL ...]
 """
 
 from __future__ import annotations
@@ -35,150 +35,7 @@ ELEMENTS = 4
 sys.path.insert(0, str(ROOT / "python"))
 
 from binade import safetensors
-
-
-class DigitsMLP(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.fc1 = nn.Linear(64, 128)
-        self.fc2 = nn.Linear(128, 64)
-        self.fc3 = nn.Linear(64, 10)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.fc3(F.gelu(self.fc2(F.relu(self.fc1(x)))))
-
-
-class Projection(nn.Module):
-    """A linear layer whose weight is [in, out], as GPT-2 stores it."""
-
-    def __init__(self, inputs: int, outputs: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(inputs, outputs))
-        self.bias = nn.Parameter(torch.empty(outputs))
-
-    def forward(self, x: Tensor) -> Tensor:
-        flat = torch.addmm(self.bias, x.reshape(-1, x.shape[-1]), self.weight)
-        return flat.view(*x.shape[:-1], -1)
-
-
-class GPT2Attention(nn.Module):
-    def __init__(self, width: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.c_attn = Projection(width, 3 * width)
-        self.c_proj = Projection(width, width)
-
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        batch, time, width = x.shape
-        query, key, value = (
-            part.view(batch, time, self.heads, -1).transpose(1, 2)
-            for part in self.c_attn(x).split(width, dim=2)
-        )
-        scores = torch.matmul(query, key.transpose(-1, -2)) * query.shape[-1] ** -0.5
-        weights = F.softmax(scores + mask, dim=-1).type(value.dtype)
-        y = torch.matmul(weights, value).transpose(1, 2).reshape(batch, time, width)
-        return self.c_proj(y)
-
-
-class GPT2MLP(nn.Module):
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.c_fc = Projection(width, 4 * width)
-        self.c_proj = Projection(4 * width, width)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.c_fc(x)
-        inner = math.sqrt(2.0 / math.pi) * (x + 0.044715 * torch.pow(x, 3.0))
-        return self.c_proj(0.5 * x * (1.0 + torch.tanh(inner)))
-
-
-class GPT2Block(nn.Module):
-    def __init__(self, width: int, heads: int) -> None:
-        super().__init__()
-        self.ln_1 = nn.LayerNorm(width)
-        self.attn = GPT2Attention(width, heads)
-        self.ln_2 = nn.LayerNorm(width)
-        self.mlp = GPT2MLP(width)
-
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        x = self.attn(self.ln_1(x), mask) + x
-        return x + self.mlp(self.ln_2(x))
-
-
-class GPT2(nn.Module):
-    """GPT-2 with tied embeddings; names as in the shared file, less its prefix."""
-
-    PREFIX = "m.transformer."
-
-    def __init__(
-        self,
-        vocabulary: int = 256,
-        width: int = 64,
-        heads: int = 4,
-        layers: int = 2,
-        context: int = 64,
-    ) -> None:
-        super().__init__()
-        self.wte = nn.Embedding(vocabulary, width)
-        self.wpe = nn.Embedding(context, width)
-        self.h = nn.ModuleList(GPT2Block(width, heads) for _ in range(layers))
-        self.ln_f = nn.LayerNorm(width)
-
-    def forward(self, input_ids: Tensor) -> Tensor:
-        time = input_ids.shape[1]
-        x = self.wte(input_ids) + self.wpe(torch.arange(time)[None])
-        after = torch.ones(time, time, dtype=torch.bool).triu(1)
-        mask = torch.zeros(time, time).masked_fill(after, torch.finfo(x.dtype).min)
-        for block in self.h:
-            x = block(x, mask)
-        return F.linear(self.ln_f(x), self.wte.weight)
-
-
-class BasicBlock(nn.Module):
-    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(outputs)
-        self.conv2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
-        self.bn2 = nn.BatchNorm2d(outputs)
-        self.downsample = None
-        if stride != 1 or inputs != outputs:
-            self.downsample = nn.Sequential(
-                nn.Conv2d(inputs, outputs, 1, stride, bias=False),
-                nn.BatchNorm2d(outputs),
-            )
-
-    def forward(self, x: Tensor) -> Tensor:
-        skip = x if self.downsample is None else self.downsample(x)
-        y = F.relu(self.bn1(self.conv1(x)))
-        return F.relu(self.bn2(self.conv2(y)) + skip)
-
-
-class ResNet18(nn.Module):
-    """ResNet-18 for 32 x 32 images: a 3 x 3 stem and no pooling before layer 1."""
-
-    def __init__(self, width: int = 8, classes: int = 10) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(3, width, 3, 1, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(width)
-        for layer in range(4):
-            inputs, outputs = width << max(layer - 1, 0), width << layer
-            setattr(
-                self,
-                f"layer{layer + 1}",
-                nn.Sequential(
-                    BasicBlock(inputs, outputs, 2 if layer else 1),
-                    BasicBlock(outputs, outputs, 1),
-                ),
-            )
-        self.fc = nn.Linear(width << 3, classes)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = F.relu(self.bn1(self.conv1(x)))
-        for layer in (self.layer1, self.layer2, self.layer3, self.layer4):
-            x = layer(x)
-        return self.fc(F.adaptive_avg_pool2d(x, 1).flatten(1))
-
+from reference_models import GPT2, CharLSTM, DigitsMLP, Llama, ResNet18
 
 # The model's class, and for how many steps its f32 losses must agree with the
 # reference (the ResNet at batch 8 amplifies rounding: torch's own f32 and f64 part).
@@ -186,6 +43,8 @@ ZOO: dict[str, tuple[Callable[[], nn.Module], int]] = {
     "mlp-digits": (DigitsMLP, STEPS),
     "gpt2-tiny": (GPT2, STEPS),
     "resnet18-cifar-w8": (ResNet18, 2),
+    "llama-tiny": (Llama, STEPS),
+    "lstm-char": (CharLSTM, STEPS),
 }
 OPTIMIZERS = {
     "adamw": lambda parameters: torch.optim.AdamW(
@@ -305,7 +164,7 @@ def check(name: str, optimizer_name: str, record: dict) -> None:
 def main() -> None:
     torch.set_num_threads(1)
     OUT.mkdir(exist_ok=True)
-    for name in ZOO:
+    for name in sys.argv[1:] or ZOO:
         runs = {}
         for policy in POLICIES:
             for optimizer_name in OPTIMIZERS:

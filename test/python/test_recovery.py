@@ -142,9 +142,32 @@ def test_what_only_looks_like_a_rule_is_none(numbers, tmp_path):
         assert "adamw" not in rules
 
 
-@pytest.mark.parametrize("optimizer", ["momentum", "adamw"])
-def test_a_loss_scale_enters_the_backward_part(optimizer, tmp_path):
+def add_linear_term(monkeypatch):
+    """A term of the loss whose gradient is a constant."""
+    monkeypatch.setattr(graphs, "FORWARD", graphs.FORWARD.replace("loss =", "mean =") + """
+  share = Constant <value_float = 0.125> ()
+  all = ReduceSum <keepdims = 0> (r)
+  term = Mul(all, share)
+  loss = Add(mean, term)
+""")  # fmt: skip
+    monkeypatch.setattr(
+        graphs,
+        "BACKWARD",
+        graphs.BACKWARD.replace(
+            "dr = Mul(d, mean_slope)", "ds = Mul(d, mean_slope)\n  dr = Add(ds, share)"
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    "optimizer, is_linear", [("momentum", False), ("adamw", False), ("momentum", True)]
+)
+def test_a_loss_scale_enters_the_backward_part(
+    optimizer, is_linear, tmp_path, monkeypatch
+):
     """Scaled and unscaled by a power of two: the step is the same to the last bit."""
+    if is_linear:
+        add_linear_term(monkeypatch)
     exported = Exported(optimizer, 1)
     module = lower(tmp_path, exported.model, *PIPELINES)
     assert module.count("binade.gradient_seed") == 1
@@ -262,3 +285,28 @@ def test_every_policy_takes_a_graph_with_its_gradients(policy, tmp_path):
     np.testing.assert_allclose(float(outputs["loss"]), loss, rtol=tolerance)
     moved = [not np.array_equal(outputs[n], inputs[n]) for n in trained]
     assert all(moved) != bool(outputs["found_inf"])
+
+
+@pytest.mark.parametrize("case", [0, 1], ids=["softmax", "log_softmax"])
+def test_recognized_gradients_have_the_same_values(case, tmp_path):
+    """Those of the cases of the pass, before and after."""
+    cases = (ROOT / "test/Recovery/recognize-gradients.mlir").read_text()
+    spelled = cases.split("// -----")[case]
+    (tmp_path / "m.mlir").write_text(spelled)
+    recognized = call(
+        BUILD / "bin" / "binade-opt",
+        tmp_path / "m.mlir",
+        "--binade-recognize-gradients",
+    )
+    assert "softmax_grad" in recognized and "binade.sub" not in recognized
+    draw = np.random.default_rng(0)
+    shape = (2, 3, 4) if case == 0 else (3, 4)
+    inputs = {
+        name: draw.standard_normal(shape).astype(np.float32)
+        for name in ("arg0", "arg1")
+    }
+    (before,), (after,) = (
+        evaluate(tmp_path, text, inputs).values() for text in (spelled, recognized)
+    )
+    # Formulas of f32, whose sums are of a few numbers below 4.
+    np.testing.assert_allclose(after, before, rtol=0, atol=4e-7)

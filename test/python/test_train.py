@@ -31,6 +31,11 @@ LOSS = {
 }
 
 
+def load_autocast(name):
+    """What PyTorch recorded, by policy and optimizer."""
+    return json.loads((AUTOCAST / f"{name}.json").read_text())["runs"]
+
+
 class Model:
     """A shared model, and its ten batches as a data file."""
 
@@ -41,7 +46,7 @@ class Model:
         for file in ("loss.onnx", "model.onnx", "weights.safetensors"):
             shutil.copy(self.source / file, folder / file)
         self.recorded = np.load(self.source / "reference.npz")
-        self.autocast = json.loads((AUTOCAST / f"{name}.json").read_text())["runs"]
+        self.autocast = load_autocast(name)
         self.data = folder / "data.safetensors"
         batches = np.load(self.source / "inputs.npz")
         safetensors.save(

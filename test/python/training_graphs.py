@@ -4,6 +4,7 @@ A network of two layers under a mean squared error: forward, backward and, for a
 step, the update by an optimizer, all ONNX. Expected values are onnxruntime's.
 """
 
+import json
 import random
 
 import numpy as np
@@ -170,6 +171,7 @@ def scramble(model, seed=0):
     fresh = [f"t{index}" for index in range(len(names))]
     draw.shuffle(fresh)
     new = dict(zip(names, fresh))
+    new[""] = ""  # An input or output that a node leaves out.
     for node in graph.node:
         node.name = ""
         node.input[:] = [new[name] for name in node.input]
@@ -184,7 +186,7 @@ def scramble(model, seed=0):
     graph.ClearField("value_info")
     scrambled = onnx.helper.make_model(graph, opset_imports=model.opset_import)
     scrambled.ir_version = model.ir_version
-    return scrambled, {fresh: old for old, fresh in new.items()}
+    return scrambled, {fresh: old for old, fresh in new.items() if old}
 
 
 def run(model, inputs):
@@ -212,3 +214,12 @@ def draw_inputs(model, seed=0):
             array = np.zeros_like(array)
         given[value.name] = array
     return given
+
+
+def read_metrics(path):
+    """The columns of a run's metrics; null is NaN."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    return {
+        name: np.array([line[name] for line in lines], float)
+        for name in ("loss", "grad_norm", "skipped", "loss_scale")
+    }

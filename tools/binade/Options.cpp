@@ -56,6 +56,11 @@ void ImportArguments::add(CLI::App &command, llvm::StringRef kinds,
                   "Parameters that become constants of the compiled step")
       ->type_name("GLOB")
       ->allow_extra_args(false);
+  command
+      .add_option("--optimizer-model", options.optimizerModel,
+                  "The optimizer that ONNX Runtime's training wrote beside the "
+                  "model")
+      ->type_name("FILE.onnx");
   command.add_flag("--allow-links", options.allowHardLinks,
                    "Accept weight files that have more than one name");
 }
@@ -89,7 +94,7 @@ static Result<void> refuse(const CLI::App &command, llvm::StringRef phase,
 Result<void> ImportArguments::refuseAll() const {
   return refuse(*command, "import", "a bundle",
                 {"--dim", "--loss", "--loss-output", "--freeze", "--fold",
-                 "--train", "--allow-links"});
+                 "--train", "--optimizer-model", "--allow-links"});
 }
 
 //===----------------------------------------------------------------------===//

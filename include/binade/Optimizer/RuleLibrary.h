@@ -6,6 +6,7 @@
 #include "binade/IR/Binade.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "llvm/ADT/StringMap.h"
 #include <memory>
 
 namespace mlir::binade {
@@ -34,6 +35,15 @@ std::pair<StringRef, StringRef> splitVariant(StringRef optimizer);
 /// .mlir). Emits a diagnostic that lists the names when there is none, or when
 /// the file's functions do not fit its states and hyper-parameters.
 FailureOr<Rule> loadRule(StringRef name, MLIRContext *context);
+
+/// Values of hyper-parameters by name.
+using Settings = llvm::StringMap<double>;
+
+/// A copy of the rule `name` in `module`, with `settings` for defaults; one
+/// that is there already where all of them agree. Null where the rule does not
+/// allow a value.
+FailureOr<OptimizerOp> addRule(ModuleOp module, StringRef name,
+                               const Settings &settings);
 
 } // namespace mlir::binade
 

@@ -51,4 +51,30 @@ def RecoverStepPass : Pass<"binade-recover-step", "::mlir::ModuleOp"> {
   }];
 }
 
+def RecognizeGradientsPass
+    : Pass<"binade-recognize-gradients", "::mlir::ModuleOp"> {
+  let summary = "rewrite spelled-out gradients to the ops that they are";
+  let description = [{
+    The backward part of `@gradient`, as a graph brought it along, has the gradients of
+    composites op by op. Where the op itself is in the forward part, and the formula is
+    its gradient's to the last factor, one op takes its place:
+
+    - `softmax_grad`: `dy y - y sum(dy y)`, y a `softmax`;
+    - `log_softmax_grad`: `dy - exp(y) sum(dy)`, y a `log_softmax`.
+
+    The new op's location names all nodes that it stands for.
+
+    Example:
+
+    ```mlir
+    %y = binade.softmax %x : ...
+    %p = binade.mul %dy, %y : ...
+    %s = binade.reduce_sum %p {axes = array<i64: 1>} : ...
+    %b = binade.broadcast %s {axes = array<i64: 0>} : ...
+    %q = binade.mul %y, %b : ...
+    %dx = binade.sub %p, %q : ...         // becomes binade.softmax_grad %dy, %y
+    ```
+  }];
+}
+
 #endif // BINADE_RECOVERY_PASSES_TD

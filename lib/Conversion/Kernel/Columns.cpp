@@ -28,6 +28,9 @@ static constexpr int64_t kWideBlock = 1024;
 static constexpr int64_t kRowsOfThread = 8;
 /// As many columns keep their partial results in registers.
 static constexpr int64_t kRegisterColumns = 64;
+/// Rows that are added up one after the other, in registers: sums of thousands
+/// of rows in f32 would lose three digits.
+static constexpr int64_t kRowsInTurn = 64;
 
 namespace {
 class ColumnKernel {
@@ -291,20 +294,39 @@ private:
     SmallVector<Value> memories = getMemories(e, own);
     forColumns(e, item, [&](const Offset &column) {
       SmallVector<Value> shifts = emitShifts(e, item, column);
-      SmallVector<Value> values =
-          e.rows(item.firstRow, item.endRow, rows, start(e, own),
-                 [&](const Offset &row, ValueRange now) {
-                   Offset offset = getOffset(e, item, row, column);
-                   auto next = step(e, own, shifts, offset, now);
-                   storeResults(e, stores, offset);
-                   return next;
-                 });
-      for (auto [index, value] : llvm::enumerate(values)) {
+      auto combine = [&](unsigned index, Value x, Value y) {
         // Sums of moments are behind the others.
         Reduction reduction = index < own.size() ? own[index] : moments[0].sum;
-        Value all = e.combineThreads(value, [&](Value x, Value y) {
-          return reduction.combine(e.builder(), x, y);
-        });
+        return reduction.combine(e.builder(), x, y);
+      };
+      auto addRows = [&](Value first, Value end) {
+        return e.rows(first, end, rows, start(e, own),
+                      [&](const Offset &row, ValueRange now) {
+                        Offset offset = getOffset(e, item, row, column);
+                        auto next = step(e, own, shifts, offset, now);
+                        storeResults(e, stores, offset);
+                        return next;
+                      });
+      };
+      SmallVector<Value> values;
+      if (shape || rowsPerChunk <= kRowsInTurn)
+        values = addRows(item.firstRow, item.endRow);
+      else
+        values = e.loop(
+            item.firstRow, item.endRow, kRowsInTurn, start(e, own),
+            [&](Value first, ValueRange now) {
+              ImplicitLocOpBuilder &b = e.builder();
+              Value end = arith::MinUIOp::create(
+                  b, arith::AddIOp::create(b, first, e.index(kRowsInTurn)),
+                  item.endRow);
+              SmallVector<Value> sums = addRows(first, end);
+              for (auto [index, sum] : llvm::enumerate(sums))
+                sum = combine(index, now[index], sum);
+              return sums;
+            });
+      for (auto [index, value] : llvm::enumerate(values)) {
+        Value all = e.combineThreads(
+            value, [&](Value x, Value y) { return combine(index, x, y); });
         e.storeOnce(memories[index], all, getPartial(item, column));
       }
     });

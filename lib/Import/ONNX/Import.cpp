@@ -1,6 +1,7 @@
 //===- Import.cpp - From an ONNX file to binade ops -----------------------===//
 
 #include "binade/Import/ONNX/Import.h"
+#include "Accumulators.h"
 #include "ImportNode.h"
 #include "Initializers.h"
 #include "InlineFunctions.h"
@@ -194,6 +195,7 @@ LogicalResult Importer::addResults(Graph &graph) {
 FailureOr<OwningOpRef<ModuleOp>> Importer::run() {
   if (failed(inlineFunctions(model)))
     return failure();
+  exposeGradients(model);
   FailureOr<SmallVector<unsigned>> sorted = sortNodes(model, model.getGraph());
   if (failed(sorted))
     return failure();

@@ -134,8 +134,7 @@ LogicalResult Inliner::add(const NodeProto &node, const std::string &name,
 LogicalResult Inliner::checkOpset(const FunctionProto &function,
                                   const std::string &name) {
   for (const auto &set : function.opset_import())
-    if ((set.domain().empty() || set.domain() == "ai.onnx") &&
-        set.version() != model.getOpset())
+    if (isStandardDomain(set.domain()) && set.version() != model.getOpset())
       return model.emitError("node " + quote(name))
              << "calls function " << quote(function.name()) << " of opset "
              << set.version() << " in a graph of opset " << model.getOpset();

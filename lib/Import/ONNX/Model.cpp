@@ -152,6 +152,12 @@ LogicalResult Model::checkOperatorSets() {
                          << (domain.empty() ? "ONNX" : quote(domain));
   }
   opset = sets.lookup("");
+  // A model may do without ops of ONNX itself.
+  if (opset == 0 && !sets.empty() &&
+      llvm::none_of(getGraph().node(), [](const ::onnx::NodeProto &node) {
+        return isStandardDomain(node.domain());
+      }))
+    opset = kNewestOpset;
   if (opset >= kOldestOpset && opset <= kNewestOpset)
     return success();
   InFlightDiagnostic error = emitError();

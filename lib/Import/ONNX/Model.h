@@ -78,6 +78,11 @@ private:
   std::vector<std::optional<ByteRange>> rawData;
 };
 
+/// Whether ops of `domain` are those of ONNX itself.
+inline bool isStandardDomain(StringRef domain) {
+  return domain.empty() || domain == "ai.onnx";
+}
+
 /// The node's name; one without a name is called after its op and position.
 std::string getNodeName(const ::onnx::NodeProto &node, size_t index);
 

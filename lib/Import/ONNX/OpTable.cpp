@@ -212,12 +212,19 @@ static constexpr OpRow microsoft[] = {
     // clang-format on
 };
 
+static constexpr OpRow training[] = {
+    {"Adagrad", 1, 5, kMany, importAdagrad},
+    {"Adam", 1, 6, kMany, importAdam},
+    {"Momentum", 1, 5, kMany, importMomentum},
+};
+
 const OpRow *mlir::binade::importer::findOp(StringRef domain, StringRef name,
                                             int64_t opset) {
-  bool isStandard = domain.empty() || domain == "ai.onnx";
-  if (!isStandard && domain != "com.microsoft")
-    return nullptr;
-  auto rows = isStandard ? ArrayRef(standard) : ArrayRef(microsoft);
+  bool isStandard = isStandardDomain(domain);
+  auto rows = isStandard                             ? ArrayRef(standard)
+              : domain == "com.microsoft"            ? ArrayRef(microsoft)
+              : domain == "ai.onnx.preview.training" ? ArrayRef(training)
+                                                     : ArrayRef<OpRow>();
   const OpRow *row =
       llvm::find_if(rows, [&](const OpRow &row) { return row.name == name; });
   return row != rows.end() && (!isStandard || row->since <= opset) ? row

@@ -35,8 +35,9 @@ struct OpRow {
   }
 };
 
-/// The row of an op of the standard domain in `opset`, or of `com.microsoft`;
-/// null for any other.
+/// The row of an op of the standard domain in `opset`, or of another domain
+/// whose ops do not change (`com.microsoft`, `ai.onnx.preview.training`); null
+/// for any other.
 const OpRow *findOp(StringRef domain, StringRef name, int64_t opset);
 
 //===----------------------------------------------------------------------===//
@@ -252,6 +253,11 @@ LogicalResult importSoftmax(Node &node);
 // Attention.cpp
 LogicalResult importAttention(Node &node);
 LogicalResult importRotaryEmbedding(Node &node);
+
+// Optimizers.cpp
+LogicalResult importAdagrad(Node &node);
+LogicalResult importAdam(Node &node);
+LogicalResult importMomentum(Node &node);
 
 // Microsoft.cpp
 LogicalResult importConcatTraining(Node &node);

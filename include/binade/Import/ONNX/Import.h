@@ -26,6 +26,10 @@ struct ImportOptions {
   /// the graph, kept as it is, and trained. One that matches nothing is an
   /// error.
   std::vector<std::string> fold, freeze, train;
+  /// The file of the optimizer that ONNX Runtime's training wrote beside the
+  /// model (see `readOptimizerModel`); empty for none. Imported by
+  /// `importModel`.
+  std::string optimizerModel;
   /// Accept external data in files that have more than one name.
   bool allowHardLinks = false;
   /// Rewrite spelled-out composites to one op (see `recognizeComposites`).

@@ -1,0 +1,26 @@
+//===- OptimizerModel.h - the optimizer of ONNX Runtime's training -*- C++ -*-//
+
+#ifndef BINADE_IMPORT_ONNX_OPTIMIZERMODEL_H
+#define BINADE_IMPORT_ONNX_OPTIMIZERMODEL_H
+
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace mlir::binade {
+
+/// A rule of the library, and values of its hyper-parameters.
+struct GivenOptimizer {
+  std::string rule;
+  llvm::StringMap<double> settings;
+};
+
+/// Reads an `optimizer_model.onnx` of ONNX Runtime's training: one node, an
+/// `AdamWOptimizer` or `SGDOptimizerV2` of com.microsoft over sequences of all
+/// tensors. Its learning rate is an input, and stays the rule's default.
+/// Anything else is an error.
+FailureOr<GivenOptimizer> readOptimizerModel(StringRef path,
+                                             MLIRContext *context);
+
+} // namespace mlir::binade
+
+#endif // BINADE_IMPORT_ONNX_OPTIMIZERMODEL_H

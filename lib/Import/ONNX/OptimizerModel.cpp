@@ -1,0 +1,75 @@
+//===- OptimizerModel.cpp - The optimizer of ONNX Runtime's training ------===//
+
+#include "binade/Import/ONNX/OptimizerModel.h"
+#include "Model.h"
+#include "onnx-ml.pb.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+using namespace mlir::binade::importer;
+
+/// AdamW of PyTorch or, in mode 1, of Hugging Face's transformers.
+static FailureOr<GivenOptimizer> readAdamW(const llvm::StringMap<double> &given,
+                                           Location loc) {
+  auto get = [&](StringRef name, float byDefault) -> double {
+    auto found = given.find(name);
+    return found == given.end() ? byDefault : found->second;
+  };
+  if (get("correct_bias", 1.0f) != 1.0)
+    return mlir::emitError(loc)
+           << "without correct_bias is not supported: no rule of 'binade list "
+              "optimizers' does without the correction";
+  double mode = get("adam_mode", 0.0f);
+  if (mode != 0.0 && mode != 1.0)
+    return mlir::emitError(loc) << "expected adam_mode 0 or 1, got " << mode;
+  return GivenOptimizer{mode == 1.0 ? "adamw_hf" : "adamw",
+                        {{"beta1", get("alpha", 0.9f)},
+                         {"beta2", get("beta", 0.999f)},
+                         {"eps", get("epsilon", 1e-8f)},
+                         {"weight_decay", get("weight_decay", 1e-2f)}}};
+}
+
+FailureOr<GivenOptimizer>
+mlir::binade::readOptimizerModel(StringRef path, MLIRContext *context) {
+  Model model(context, path);
+  if (failed(model.read()))
+    return failure();
+  const ::onnx::GraphProto &graph = model.getGraph();
+  auto isOptimizer = [](const ::onnx::NodeProto &node) {
+    return node.domain() == "com.microsoft" &&
+           (node.op_type() == "AdamWOptimizer" ||
+            node.op_type() == "SGDOptimizerV2");
+  };
+  if (graph.node_size() != 1 || !isOptimizer(graph.node(0))) {
+    InFlightDiagnostic error = model.emitError();
+    error << "is no optimizer model: expected one node, AdamWOptimizer or "
+             "SGDOptimizerV2 of com.microsoft, got ";
+    if (graph.node_size() == 1)
+      error << ::binade::printable(graph.node(0).op_type(), 80);
+    else
+      error << graph.node_size() << " nodes";
+    if (llvm::any_of(graph.node(), isOptimizer))
+      error.attachNote() << "--optimizer, --set and --clip say the same as "
+                            "what stands around its optimizer";
+    return error;
+  }
+  const ::onnx::NodeProto &node = graph.node(0);
+  Location loc = model.getLoc(node, 0);
+  llvm::StringMap<double> given;
+  bool isAdamW = node.op_type() == "AdamWOptimizer";
+  for (const ::onnx::AttributeProto &attribute : node.attribute()) {
+    constexpr StringLiteral kNames[] = {"adam_mode", "alpha",
+                                        "beta",      "correct_bias",
+                                        "epsilon",   "weight_decay"};
+    bool isInteger = attribute.type() == ::onnx::AttributeProto::INT;
+    if (!isAdamW || !llvm::is_contained(kNames, attribute.name()) ||
+        (!isInteger && attribute.type() != ::onnx::AttributeProto::FLOAT))
+      return mlir::emitError(loc) << "has an attribute that is not understood: "
+                                  << quote(attribute.name());
+    given[attribute.name()] =
+        isInteger ? static_cast<double>(attribute.i()) : attribute.f();
+  }
+  if (!isAdamW)
+    return GivenOptimizer{"sgd", {{"momentum", 0.0}}};
+  return readAdamW(given, loc);
+}
