@@ -310,8 +310,8 @@ TrainArguments::listFiles(const Program &program, const std::string &model,
                                               {"data", data.options.path}};
   if (!evalData.empty())
     files["eval_data"] = evalData;
-  for (const auto &[file, step] : injections)
-    files["injected at step " + std::to_string(step)] = file;
+  for (std::size_t i = 0; i < injections.size(); ++i)
+    files[nameInjection(i, injections[i].second)] = injections[i].first;
   if (!init.empty())
     files["init"] = init;
   for (const auto &[name, file] : data.options.constants)

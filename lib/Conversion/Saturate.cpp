@@ -2,14 +2,11 @@
 
 #include "binade/Conversion/Saturate.h"
 #include "Lanes.h"
+#include "binade/IR/Formats.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace mlir::binade;
-
-static double getLargest(FloatType format) {
-  return APFloat::getLargest(format.getFloatSemantics()).convertToDouble();
-}
 
 Value mlir::binade::clampTo(ImplicitLocOpBuilder &b, Value x,
                             FloatType format) {

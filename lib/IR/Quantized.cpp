@@ -1,6 +1,7 @@
 //===- Quantized.cpp - formats of codes with shared scales ----------------===//
 
 #include "binade/IR/Binade.h"
+#include "binade/IR/Formats.h"
 #include "binade/IR/Movement.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/Support/Format.h"
@@ -103,7 +104,7 @@ Type QuantizedAttr::getCodeType() const {
 
 double QuantizedAttr::getLargest() const {
   if (FloatType format = getFormat())
-    return APFloat::getLargest(format.getFloatSemantics()).convertToDouble();
+    return mlir::binade::getLargest(format);
   ArrayRef<float> values = getBook().getValues();
   return std::max(values.back(), -values.front());
 }

@@ -90,7 +90,7 @@ LogicalResult PlanEmitter::emit(Block &block, std::vector<plan::Record> &into) {
     if (failed(emit(&op)))
       return failure();
     if (getEvery(&op) > 1 && records == &plan().records)
-      llvm::append_range(sparse, llvm::seq(first, records->size()));
+      llvm::append_range(observing, llvm::seq(first, records->size()));
   }
   records = outer;
   return success();
@@ -212,11 +212,11 @@ void PlanEmitter::addResultPorts(unsigned program) {
 
 /// Leaves out of the step what is not done in each.
 void PlanEmitter::separateObservation() {
-  if (sparse.empty())
+  if (observing.empty())
     return;
   plan().observation = std::exchange(plan().records, {});
   for (const auto &[index, record] : llvm::enumerate(plan().observation))
-    if (!llvm::is_contained(sparse, index))
+    if (!llvm::binary_search(observing, index))
       plan().records.push_back(record);
 }
 

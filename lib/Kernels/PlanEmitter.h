@@ -80,8 +80,8 @@ private:
   std::vector<unsigned> storageOfBuffer;
   SmallVector<ConstantOp> constants;
   DenseSet<unsigned> constantStorages; ///< Those of these.
-  /// Of the step's records those that are not executed in each.
-  std::vector<size_t> sparse;
+  /// Of the step's records those that are not executed in each, ascending.
+  std::vector<size_t> observing;
   std::vector<Record> *records = nullptr; ///< Where to append.
   /// Values of tiles' bodies that lie in buffers from outside.
   DenseMap<Value, View> pieces;

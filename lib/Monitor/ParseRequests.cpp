@@ -18,35 +18,34 @@ bool StatisticsRequest::matches(WatchedKind kind, StringRef layer) const {
   });
 }
 
-static Error fail(StringRef text, const std::string &what) {
-  return Error{"--stats " + ::binade::quote(text.str()), what,
-               ::binade::ExitCode::Usage}
-      .withNote("a request is KIND[/GLOB],...:STATISTIC[(FORMAT)],..."
-                "[@every=N]; 'binade list stats' explains kinds and "
-                "statistics");
+static Error fail(StringRef where, const std::string &what) {
+  return Error{where.str(), what, ::binade::ExitCode::Usage}.withNote(
+      "a request is KIND[/GLOB],...:STATISTIC[(FORMAT)],..."
+      "[@every=N]; 'binade list stats' explains kinds and "
+      "statistics");
 }
 
 /// The entry of `known` called `name`, or why there is none.
 template <typename Info>
 static Result<const Info *> find(ArrayRef<Info> known, StringRef what,
-                                 StringRef name, StringRef text) {
+                                 StringRef name, StringRef where) {
   std::vector<std::string> names;
   for (const Info &info : known) {
     if (info.name == name)
       return &info;
     names.push_back(info.name.str());
   }
-  return fail(text, "no " + what.str() + " is called " +
-                        ::binade::quote(name.str()) +
-                        ::binade::suggest(name.str(), names));
+  return fail(where, "no " + what.str() + " is called " +
+                         ::binade::quote(name.str()) +
+                         ::binade::suggest(name.str(), names));
 }
 
 static Result<StatisticsRequest::Filter> parseFilter(StringRef one,
-                                                     StringRef text) {
+                                                     StringRef where) {
   StatisticsRequest::Filter filter;
   auto [kind, glob] = one.split('/');
   if (kind != "*") {
-    auto found = find(getWatchedKinds(), "kind of values", kind, text);
+    auto found = find(getWatchedKinds(), "kind of values", kind, where);
     if (!found)
       return found.takeError();
     filter.kind = (*found)->kind;
@@ -54,54 +53,58 @@ static Result<StatisticsRequest::Filter> parseFilter(StringRef one,
   if (one.contains('/')) {
     llvm::Expected<llvm::GlobPattern> pattern = llvm::GlobPattern::create(glob);
     if (!pattern)
-      return fail(text, ::binade::quote(glob.str()) + " is no glob: " +
-                            llvm::toString(pattern.takeError()));
+      return fail(where, ::binade::quote(glob.str()) + " is no glob: " +
+                             llvm::toString(pattern.takeError()));
     filter.name = *std::move(pattern);
   }
   return filter;
 }
 
 static Result<StatisticsRequest::Wanted>
-parseStatistic(StringRef one, StringRef text, MLIRContext &context) {
+parseStatistic(StringRef one, StringRef where, MLIRContext &context) {
   auto [name, format] = one.split('(');
-  auto found = find(getStatistics(), "statistic", name, text);
+  auto found = find(getStatistics(), "statistic", name, where);
   if (!found)
     return found.takeError();
   StatisticsRequest::Wanted wanted{*found, {}, one.str()};
   if (!one.contains('('))
     return wanted;
   if (!(*found)->hasFormat)
-    return fail(text, ::binade::quote(name.str()) + " is of no format");
+    return fail(where, ::binade::quote(name.str()) + " is of no format");
   ScopedDiagnosticHandler silent(&context, [](Diagnostic &) {});
   if (format.consume_back(")"))
     wanted.format = dyn_cast_or_null<FloatType>(parseType(format, &context));
   if (!wanted.format)
-    return fail(text, "expected a format such as f16, bf16 or f8E4M3FN in "
-                      "parentheses, got " +
-                          ::binade::quote(one.str()));
+    return fail(where, "expected a format such as f16, bf16 or f8E4M3FN in "
+                       "parentheses, got " +
+                           ::binade::quote(one.str()));
   return wanted;
 }
 
 Result<StatisticsRequest>
-mlir::binade::parseStatisticsRequest(StringRef text, MLIRContext &context) {
+mlir::binade::parseStatisticsRequest(StringRef text, MLIRContext &context,
+                                     StringRef origin) {
   StatisticsRequest request;
-  request.text = text.str();
+  request.where = origin.str() + " " + ::binade::quote(text.str());
+  // It is what stands between requests where they are one text.
+  if (text.contains(';'))
+    return fail(request.where, "';' is in no request");
   auto [asked, every] = text.split('@');
   if (text.contains('@') &&
       (!every.consume_front("every=") ||
        every.getAsInteger(10, request.every) || request.every < 1))
-    return fail(text, "expected @every=N with N of at least 1");
+    return fail(request.where, "expected @every=N with N of at least 1");
   auto [filters, statistics] = asked.rsplit(':');
   if (!asked.contains(':') || filters.empty() || statistics.empty())
-    return fail(text, "expected kinds of values, ':' and statistics");
+    return fail(request.where, "expected kinds of values, ':' and statistics");
   for (StringRef one : llvm::split(filters, ',')) {
-    auto filter = parseFilter(one, text);
+    auto filter = parseFilter(one, request.where);
     if (!filter)
       return filter.takeError();
     request.filters.push_back(*std::move(filter));
   }
   for (StringRef one : llvm::split(statistics, ',')) {
-    auto wanted = parseStatistic(one, text, context);
+    auto wanted = parseStatistic(one, request.where, context);
     if (!wanted)
       return wanted.takeError();
     request.statistics.push_back(*std::move(wanted));

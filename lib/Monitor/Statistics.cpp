@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ValueStatistics.h"
+#include "binade/IR/Formats.h"
 #include <cmath>
 
 using namespace mlir;
@@ -45,10 +46,6 @@ static double getUnderflowBound(FloatType format) {
   APFloat smallest = APFloat::getSmallest(format.getFloatSemantics());
   double half = smallest.convertToDouble() / 2;
   return static_cast<double>(static_cast<float>(half)) == half ? half : 0.0;
-}
-
-static double getLargest(FloatType format) {
-  return APFloat::getLargest(format.getFloatSemantics()).convertToDouble();
 }
 
 /// The smallest f32 magnitude that rounds beyond the largest number of

@@ -46,8 +46,11 @@ Value ValueStatistics::sumOfSquares(Value x) {
 }
 
 Value ValueStatistics::countTrue(Value truth) {
-  // Of a kernel's blocks f32 counts all; together they are more.
   Value ones = buildCast(b, truth, b.getF32Type());
+  // A sum is rounded to the type of what it sums up.
+  constexpr int64_t kMostOfF32 = 1 << 24;
+  if (typeOf(ones).getNumElements() > kMostOfF32)
+    return sum(ones);
   return buildCast(b, ReduceSumOp::create(b, ones, getAxes(ones)),
                    b.getF64Type());
 }
@@ -73,6 +76,17 @@ Value ValueStatistics::divide(Value by, Value divisor) {
   return DivOp::create(b, by, divisor);
 }
 
+/// Those beside `value` that read it, as they stand: its uses have no order.
+static SmallVector<Operation *> getReaders(Value value) {
+  SmallVector<Operation *> readers;
+  for (Operation *reader : value.getUsers())
+    if (reader->getBlock() == value.getParentBlock())
+      readers.push_back(reader);
+  llvm::sort(readers,
+             [](Operation *l, Operation *r) { return l->isBeforeInBlock(r); });
+  return readers;
+}
+
 /// What `reader` rounds `value` to; null where it does something else.
 static FloatType getRounding(Operation *reader, Value value) {
   if (!isa<CastOp, SaveOp>(reader) || reader->getOperand(0) != value)
@@ -88,7 +102,7 @@ FloatType ValueStatistics::getFormat() const {
   FloatType format = getElement(watched.value);
   if (!format.isF32())
     return format;
-  for (Operation *reader : watched.value.getUsers())
+  for (Operation *reader : getReaders(watched.value))
     if (FloatType other = getRounding(reader, watched.value);
         other && other.getWidth() < format.getWidth())
       format = other;
@@ -96,7 +110,7 @@ FloatType ValueStatistics::getFormat() const {
 }
 
 Value ValueStatistics::rounded() {
-  for (Operation *reader : watched.value.getUsers()) {
+  for (Operation *reader : getReaders(watched.value)) {
     if (getRounding(reader, watched.value))
       return asElements(reader->getResult(0));
     auto quantize = dyn_cast<QuantizeOp>(reader);

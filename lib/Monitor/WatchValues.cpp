@@ -39,8 +39,8 @@ public:
     }
     if (matches)
       return success();
-    return emitError(step.getLoc(), "--stats '")
-           << request.text << "' matches no value of the step";
+    return emitError(step.getLoc(), request.where)
+           << " matches no value of the step";
   }
 
   LogicalResult build() {
@@ -57,7 +57,7 @@ public:
     for (const auto &[name, isBuilt] : built)
       if (!isBuilt)
         return emitError(step.getLoc(),
-                         "no value that --stats names has a statistic '")
+                         "no value that is asked for has a statistic '")
                << name << "'; 'binade list stats' says which have";
     return success();
   }
@@ -138,6 +138,7 @@ struct WatchValuesPass : impl::WatchValuesPassBase<WatchValuesPass> {
     ModuleOp module = getOperation();
     SmallVector<StringRef> texts;
     StringRef(requests).split(texts, ';', -1, /*KeepEmpty=*/false);
+    size_t ofUser = texts.size();
     if (auto ofPolicy = module->getAttrOfType<ArrayAttr>(kStatisticsAttr))
       llvm::append_range(texts, ofPolicy.getAsValueRange<StringAttr>());
     if (texts.empty())
@@ -148,8 +149,10 @@ struct WatchValuesPass : impl::WatchValuesPassBase<WatchValuesPass> {
       return signalPassFailure();
     }
     Watcher watcher(step);
-    for (StringRef text : texts) {
-      auto request = parseStatisticsRequest(text, getContext());
+    for (auto [index, text] : llvm::enumerate(texts)) {
+      auto request = parseStatisticsRequest(
+          text, getContext(),
+          index < ofUser ? "--stats" : "'statistics' of the policy");
       if (!request) {
         emitError(module.getLoc(),
                   request.error().where + ": " + request.error().message);

@@ -189,6 +189,15 @@ static std::string_view expectedForm(const Port &port, const Buffer &buffer) {
     return elements == 1 ? "" : "one element";
   case Role::Rng:
     return buffer.dtype == DType::I64 && elements == 2 ? "" : "two I64";
+  case Role::Statistic:
+    if (port.every == 0)
+      return "";
+    if (buffer.dtype == DType::I64)
+      return elements == kExponentBins ? "" : "256 I64 by exponent";
+    return (buffer.dtype == DType::F32 || buffer.dtype == DType::F64) &&
+                   elements == 1
+               ? ""
+               : "one F32 or F64, or I64 by exponent";
   case Role::Step:
     return buffer.dtype == DType::I64 && elements == 1 ? "" : "one I64";
   case Role::Hyper:
@@ -229,6 +238,10 @@ Result<void> Validator::checkPort(const Port &port) {
           !wrong.empty())
         return fail(wrong);
   }
+  if (port.every < 0 || (port.every > 0 && port.role != Role::Statistic))
+    return fail("computed in each step of a multiple of " +
+                std::to_string(port.every) +
+                ", expected a statistic and a number of at least 0");
   return checkInit(port, buffer);
 }
 

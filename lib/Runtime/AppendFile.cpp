@@ -1,8 +1,11 @@
 //===- AppendFile.cpp - A file that grows with a run ----------------------===//
 
 #include "AppendFile.h"
+#include "binade/Container/ExternalFile.h"
 #include <cerrno>
 #include <fcntl.h>
+#include <filesystem>
+#include <fstream>
 
 using namespace binade;
 
@@ -12,6 +15,30 @@ Result<AppendFile> AppendFile::open(const std::string &path) {
   if (!descriptor)
     return systemError(printable(path), "cannot open", errno);
   return AppendFile(std::move(descriptor), path);
+}
+
+Result<AppendFile>
+AppendFile::open(const std::string &path,
+                 const std::function<bool(const nlohmann::json &)> &stays) {
+  // Whoever opens a pipe waits for its other end.
+  std::error_code unknown;
+  if (std::filesystem::exists(path, unknown))
+    if (Result<ExternalFile> regular = openFile(path); !regular)
+      return regular.takeError();
+  Result<AppendFile> opened = open(path);
+  if (!opened)
+    return opened;
+  std::ifstream file(path, std::ios::binary);
+  std::size_t end = 0;
+  for (std::string line; std::getline(file, line) && !file.eof();
+       end += line.size() + 1) {
+    Result<nlohmann::json> object = parseJson(line, printable(path));
+    if (!object || !object->is_object() || !stays(*object))
+      break;
+  }
+  if (Result<void> cut = opened->cut(end); !cut)
+    return cut.takeError();
+  return opened;
 }
 
 Result<void> AppendFile::write(std::string_view bytes) {
@@ -27,9 +54,7 @@ Result<void> AppendFile::write(std::string_view bytes) {
 }
 
 Result<void> AppendFile::cut(std::size_t size) {
-  // Pipes and devices have no end.
-  if (::ftruncate(descriptor.get(), static_cast<off_t>(size)) != 0 &&
-      errno != EINVAL)
+  if (::ftruncate(descriptor.get(), static_cast<off_t>(size)) != 0)
     return systemError(printable(path), "cannot cut off its end", errno);
   return {};
 }

@@ -4,7 +4,8 @@
 #define BINADE_LIB_RUNTIME_APPENDFILE_H
 
 #include "binade/Container/Descriptor.h"
-#include "binade/Container/Error.h"
+#include "binade/Container/Json.h"
+#include <functional>
 
 namespace binade {
 
@@ -13,17 +14,24 @@ class AppendFile {
 public:
   /// Makes the file when it is not there.
   static Result<AppendFile> open(const std::string &path);
+  /// The same for a file of JSON lines: leaves the first objects for which
+  /// `stays`, and cuts off the rest, such as a line that a dying process began.
+  /// Fails for what is no regular file.
+  static Result<AppendFile>
+  open(const std::string &path,
+       const std::function<bool(const nlohmann::json &)> &stays);
 
   /// All of `bytes` are in the file afterwards.
   Result<void> write(std::string_view bytes);
-  /// Leaves the first `size` bytes.
-  Result<void> cut(std::size_t size);
   /// Brings everything to disk.
   Result<void> sync();
 
 private:
   AppendFile(Descriptor descriptor, std::string path)
       : descriptor(std::move(descriptor)), path(std::move(path)) {}
+
+  /// Leaves the first `size` bytes.
+  Result<void> cut(std::size_t size);
 
   Descriptor descriptor;
   std::string path;

@@ -70,7 +70,7 @@ static int checkIndices(const binade_program *program) {
 
 int binade_program_run(binade_program *program) {
   return guard([&] {
-    if (Result<void> done = program->program.run(); !done)
+    if (auto done = program->program.run({}, /*observes=*/true); !done)
       return fail(done.takeError());
     return checkIndices(program);
   });

@@ -11,6 +11,11 @@ std::map<std::string, std::string> binade::identifyProgram(const Plan &plan) {
           {"policy hash", plan.policyHash}};
 }
 
+std::string binade::nameInjection(std::size_t index, std::int64_t step) {
+  return "injection " + std::to_string(index + 1) + " at step " +
+         std::to_string(step);
+}
+
 Manifest binade::identifyRun(const Program &program, const Data &data,
                              const HeldOut &heldOut,
                              const TrainOptions &options) {
@@ -22,9 +27,11 @@ Manifest binade::identifyRun(const Program &program, const Data &data,
   manifest.run["order"] =
       options.order == Order::Shuffle ? "shuffle" : "sequential";
   manifest.run["seed"] = std::to_string(options.seed);
-  for (const Injection &one : options.injections)
-    manifest.run["injected at step " + std::to_string(one.step)] =
+  for (std::size_t i = 0; i < options.injections.size(); ++i) {
+    const Injection &one = options.injections[i];
+    manifest.run[nameInjection(i, one.step)] =
         std::to_string(one.data->getNumSamples()) + " samples";
+  }
   for (const Setting &setting : getSettings(plan))
     manifest.run["setting " + setting.name] = formatNumber(setting.value);
   for (const Schedule &schedule : options.schedules)

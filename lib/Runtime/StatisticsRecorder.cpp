@@ -1,9 +1,8 @@
 //===- StatisticsRecorder.cpp - Statistics of values, by step -------------===//
 
 #include "StatisticsRecorder.h"
-#include "binade/Container/Json.h"
 #include <cmath>
-#include <fstream>
+#include <filesystem>
 
 using namespace binade;
 using namespace binade::plan;
@@ -55,23 +54,18 @@ std::vector<Observed> StatisticsRecorder::read(std::int64_t step) const {
 Result<StatisticsFile> StatisticsFile::open(const std::string &path,
                                             std::int64_t step) {
   StatisticsFile made(path);
-  std::ifstream old(path, std::ios::binary);
-  if (!old)
+  std::error_code unknown;
+  if (!std::filesystem::exists(path, unknown))
     return made;
-  std::size_t end = 0;
-  for (std::string line; std::getline(old, line) && !old.eof();) {
-    Result<nlohmann::json> object = parseJson(line, printable(path));
-    if (!object || !object->is_object() || !object->contains("step") ||
-        !(*object)["step"].is_number_integer() || (*object)["step"] > step)
-      break;
-    end += line.size() + 1;
-  }
-  Result<AppendFile> opened = AppendFile::open(path);
+  Result<AppendFile> opened =
+      AppendFile::open(path, [&](const nlohmann::json &object) {
+        auto number = object.find("step");
+        return number != object.end() && number->is_number_integer() &&
+               *number <= step;
+      });
   if (!opened)
     return opened.takeError();
   made.file = *std::move(opened);
-  if (Result<void> cut = made.file->cut(end); !cut)
-    return cut.takeError();
   return made;
 }
 

@@ -40,9 +40,9 @@ private:
 };
 
 /// One JSON object per line, step and watched value: `step`, `kind`, `layer`,
-/// then what was computed, by name: a number, null where it has none, or a
-/// histogram as an object of counts by exponent. A line is in the file when
-/// `write` returns.
+/// then what was computed, by name: a number, null where it is not finite or
+/// does not exist, or a histogram as an object of counts by exponent. A line is
+/// in the file when `write` returns.
 class StatisticsFile {
 public:
   /// Cuts off what follows `step`, and a line without an end. Where nothing is
@@ -60,8 +60,7 @@ private:
   std::optional<AppendFile> file;
 };
 
-/// Entries of a histogram of exponents, and the exponent of the first.
-inline constexpr std::size_t kExponentBins = 256;
+/// The exponent of the first entry of a histogram.
 inline constexpr int kFirstExponent = -127;
 
 } // namespace binade

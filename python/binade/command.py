@@ -11,6 +11,7 @@ from typing import Any
 from binade.errors import RejectedError
 
 # Exit codes of the ``binade`` drivers.
+DIFFERENT = 1
 BAD_COMMAND_LINE = 2
 REJECTED = 3
 IO_ERROR = 5
@@ -56,12 +57,15 @@ def load_object(reference: str) -> Any:
 
 def run_command(
     name: str,
-    body: Callable[[Sequence[str] | None], None],
+    body: Callable[[Sequence[str] | None], int | None],
     arguments: Sequence[str] | None = None,
 ) -> int:
-    """Runs a command and turns its errors into one line and an exit code."""
+    """Runs a command and turns its errors into one line and an exit code.
+
+    Without an error the code is what `body` returns, 0 for None.
+    """
     try:
-        body(arguments)
+        return body(arguments) or 0
     except RejectedError as error:
         print(f"{name}: error: {error}", file=sys.stderr)
         return REJECTED
@@ -72,4 +76,3 @@ def run_command(
     except KeyboardInterrupt:
         print(f"{name}: stopped", file=sys.stderr)
         return 130
-    return 0

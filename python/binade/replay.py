@@ -8,6 +8,7 @@ that they had, and statistics may be switched on.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -17,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from binade import safetensors
-from binade.command import run_command
+from binade.command import DIFFERENT, run_command
 from binade.errors import RejectedError
 from binade.run import Run, read_run
 
@@ -73,14 +74,13 @@ def _choose_command(run: Run, step: int) -> dict[str, object]:
 
 
 def prepare(run: Run, step: int, out: Path, more: Sequence[str]) -> list[str]:
-    """The words that train up to the step in `out`, which gets the checkpoint.
+    """The words that train up to the step in `out`, a directory that gets the checkpoint.
 
     `more` are further words, such as those of statistics.
     """
     first = run.about["invocations"][0]
     words = [str(word) for word in _choose_command(run, step)["command"]]  # type: ignore[attr-defined]
     start = _find_start(run.path, step)
-    out.mkdir(parents=True)
     if start:
         shutil.copytree(start, out / "checkpoints" / start.name)
         for name in ("run.json", "metrics.jsonl", "stats.jsonl"):
@@ -106,18 +106,24 @@ def find_difference(run: Run, again: Run, step: int) -> str | None:
     if not (run.path / state).exists():
         return None
     before, after = (safetensors.load(r.path / state) for r in (run, again))
+    if before.keys() != after.keys():
+        names = ", ".join(sorted(before.keys() ^ after.keys()))
+        return f"only one checkpoint has {names}"
     different = [
         name for name in before if before[name].tobytes() != after[name].tobytes()
     ]
     return f"other bits: {', '.join(different)}" if different else None
 
 
-def replay(path: Path, step: int, out: Path, more: Sequence[str]) -> None:
+def replay(path: Path, step: int, out: Path, more: Sequence[str]) -> int:
     """Replays a step and says whether it is the same.
 
+    Returns:
+      The exit code: 0, 1 where the step differs, or that of the training if it failed;
+      `out` is removed then.
+
     Raises:
-      RejectedError: If the run has not done the step, `out` is there, or the step
-        differs.
+      RejectedError: If the run has not done the step, or `out` is there.
     """
     run = read_run(path)
     if not 1 <= step <= len(run.steps):
@@ -125,18 +131,26 @@ def replay(path: Path, step: int, out: Path, more: Sequence[str]) -> None:
     if out.exists():
         raise RejectedError(f"{out}: is there; --out names a directory to be made")
     directory = str(_choose_command(run, step)["directory"])
-    words = prepare(run, step, out.absolute(), more)
-    # The program beside this one, wherever the run's was.
-    words[0] = os.path.join(os.environ.get("BINADE_PROGRAMS", ""), Path(words[0]).name)
-    code = subprocess.run(words, cwd=directory, check=False).returncode
-    if code != 0:
-        raise RejectedError(f"{out}: '{' '.join(words)}' ended with exit code {code}")
+    out.mkdir(parents=True)
+    with contextlib.ExitStack() as undo:
+        undo.callback(shutil.rmtree, out, ignore_errors=True)
+        words = prepare(run, step, out.absolute(), more)
+        # The program beside this one, wherever the run's was.
+        programs = os.environ.get("BINADE_PROGRAMS", "")
+        words[0] = os.path.join(programs, Path(words[0]).name)
+        code = subprocess.run(words, cwd=directory, check=False).returncode
+        if code != 0:
+            # It has said why. A signal's number counts as a shell counts it.
+            return code if code > 0 else 128 - code
+        undo.pop_all()
     if difference := find_difference(run, read_run(out), step):
-        raise RejectedError(f"{out}: step {step} is not what it was: {difference}")
+        print(f"step {step} is not what it was in {path}: {difference}")
+        return DIFFERENT
     print(f"step {step} has the bits that it had in {path}")
+    return 0
 
 
-def _main(arguments: Sequence[str] | None) -> None:
+def _main(arguments: Sequence[str] | None) -> int:
     parser = argparse.ArgumentParser(
         "binade replay",
         description="Compute a step of a run once more, with the bits that it had.",
@@ -157,7 +171,7 @@ def _main(arguments: Sequence[str] | None) -> None:
     )  # fmt: skip
     options = parser.parse_args(arguments)
     more = [word for text in options.stats for word in ("--stats", text)]
-    replay(options.run, options.step, options.out, more)
+    return replay(options.run, options.step, options.out, more)
 
 
 def main() -> int:

@@ -106,8 +106,8 @@ def read_statistics(run: Path) -> list[dict[str, Any]]:
 
     Returns:
       Of each step and watched value an object with ``step``, ``kind``, ``layer`` and the
-      statistics by name: a number, None where it has none, or for ``exponents`` counts
-      by exponent. Empty where nothing was asked for.
+      statistics by name: a number, None where it does not exist or is not finite, or for
+      ``exponents`` counts by exponent. Empty where nothing was asked for.
 
     Raises:
       RejectedError: If a line is not what ``binade train`` writes.

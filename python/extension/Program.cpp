@@ -120,7 +120,7 @@ void python::addProgram(nb::module_ &module) {
       .def("run",
            [](Program &program) {
              nb::gil_scoped_release release;
-             check(program.run());
+             check(program.run({}, /*observes=*/true));
              check(program.checkIndices());
            })
       .def("accumulate",

@@ -82,6 +82,21 @@ def test_bundles_with_changed_bits(files, tmp_path):
         check_refused(done, "bit.bnd")
 
 
+def change_periods(ports):
+    """Ports of which one is computed in some steps, and may not or cannot be."""
+
+    def change(role, **fields):
+        chosen = next(port for port in ports if port["role"] == role)
+        return [{**p, **fields} if p is chosen else p for p in ports]
+
+    (loss,) = (p for p in ports if (p["role"], p["name"]) == ("metric", "loss"))
+    yield change("parameter", every=1)
+    yield change("parameter", every=-1)
+    for every, buffer in [(-2, loss["buffer"]), (1, change("batch")[0]["buffer"])]:
+        statistic = {"role": "statistic", "name": "a/b/c", "buffer": buffer}
+        yield [*ports, {**statistic, "every": every}]
+
+
 def test_each_field_of_a_plan_is_checked(files, tmp_path):
     """With hashes that fit, as somebody would who means harm."""
     import hashlib
@@ -93,6 +108,8 @@ def test_each_field_of_a_plan_is_checked(files, tmp_path):
     for field, value in [
         ("arena_bytes", 2**63), ("arena_bytes", -1), ("buffers", []), ("ports", {}),
         ("records", [{"kind": "nothing"}]), ("version", 99), ("ledger", {}),
+        ("observation", [{"kind": "nothing"}]), ("observation", {}),
+        *(("ports", ports) for ports in change_periods(plan["ports"])),
     ]:  # fmt: skip
         text = json.dumps({**plan, field: value}).encode()
         fake = {k: v for k, v in header.items() if k in ("plan", "__metadata__")}

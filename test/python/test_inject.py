@@ -1,5 +1,7 @@
 """Batches that are fed into a run: `binade train --inject FILE@STEP`."""
 
+import json
+
 import numpy as np
 import pytest
 from reference import ONE_WEIGHT, binade, safetensors, write_model
@@ -54,9 +56,25 @@ def test_injected_batches_of_a_resumed_run(folder, tmp_path):
     train(folder, "mixed", "--out", tmp_path / "mixed")
     train(folder, "x", *inject, "--out", run, "--stop-after", 4)
     process = train(folder, "x", "--resume", run, code=3)
-    assert "injected at step 3" in process.stderr
+    assert "injection 1 at step 3" in process.stderr
     train(folder, "x", *inject, "--resume", run)
     assert final(run) == final(tmp_path / "mixed")
+
+
+def test_two_injections_at_one_step_are_both_on_record(folder, tmp_path):
+    """With the second alone it is another run."""
+    first, second = (
+        ["--inject", f"{folder / name}.safetensors@3"] for name in ("others", "mixed")
+    )
+    run = tmp_path / "run"
+    train(folder, "x", *first, *second, "--out", run, "--stop-after", 4)
+    process = train(folder, "x", *second, "--resume", run, code=3)
+    assert "injection 2 at step 3" in process.stderr
+    about = json.loads((run / "run.json").read_text())
+    paths = [file["path"] for file in about["invocations"][0]["files"].values()]
+    assert {
+        str(folder / f"{name}.safetensors") for name in ("x", "others", "mixed")
+    } <= set(paths)
 
 
 @pytest.mark.parametrize("text", ["others", "@3", "others@0", "others@x"])

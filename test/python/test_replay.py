@@ -1,12 +1,14 @@
 """A step of a run once more, bit for bit: `binade replay`."""
 
 import json
+import shutil
 
 import pytest
 from reference import BUILD, binade, safetensors
 from test_statistics_runs import folder, train  # noqa: F401
 
-from binade.run import read_statistics
+from binade.replay import find_difference
+from binade.run import read_run, read_statistics
 
 pytestmark = pytest.mark.skipif(
     not (BUILD / "bin/binade-replay").exists(), reason="the tools are not built"
@@ -52,8 +54,29 @@ def test_a_step_that_differs_is_an_error(run, tmp_path):
         process = replay(run, 3, out)
     finally:
         (run / "metrics.jsonl").write_text(kept)
-    assert process.returncode == 3
-    assert "step 3 is not what it was: metrics were" in process.stderr
+    assert process.returncode == 1 and process.stderr == ""
+    last = process.stdout.splitlines()[-1]
+    assert last.startswith(f"step 3 is not what it was in {run}: metrics were")
+
+
+def test_a_state_that_is_missing_is_a_difference(run, tmp_path):
+    again = tmp_path / "again"
+    shutil.copytree(run, again)
+    path = again / "checkpoints/step-000004/state.safetensors"
+    kept = safetensors.load(path)
+    del kept["weight"]
+    safetensors.save(path, kept)
+    difference = find_difference(read_run(run), read_run(again), 4)
+    assert difference == "only one checkpoint has weight"
+
+
+def test_a_training_that_fails(run, tmp_path):
+    """With its code and its error; the directory is free for the next try."""
+    out = tmp_path / "again"
+    process = replay(run, 3, out, "--stats", "weight:nrom")
+    assert process.returncode == 2
+    assert process.stderr.count("error: ") == 1 and "did you mean" in process.stderr
+    assert not out.exists()
 
 
 def test_errors(run, tmp_path):

@@ -122,3 +122,14 @@ def test_statistics_are_a_recount(x, backend, kind):
             np.testing.assert_array_equal(found, F64(expected[name]), err_msg=name)
         else:
             np.testing.assert_allclose(found, expected[name], rtol=1e-9, err_msg=name)
+
+
+@pytest.mark.nightly
+def test_counts_beyond_those_of_f32():
+    """Of 2^24 + 2 elements one is a NaN and all others, 2^24 + 1, are 0."""
+    x = np.zeros(2**24 + 2, F16)
+    x[12345] = np.nan
+    module = watch(write_step(x), "state/m:zeros,nonfinite")
+    found = evaluate(module, {"m": x}, "--function", "step", "--backend", "cpu")
+    assert found["state/m/zeros"] == (x.size - 1) / x.size
+    assert found["state/m/nonfinite"] == 1 / x.size

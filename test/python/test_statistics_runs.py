@@ -2,6 +2,7 @@
 for, and without a trace in what is trained."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -163,6 +164,22 @@ def test_a_torn_line_is_survived(folder, tmp_path):
     assert path.read_bytes().startswith(whole[:-20].rpartition(b"\n")[0])
 
 
+@pytest.mark.parametrize("name", ["metrics.jsonl", "stats.jsonl"])
+def test_a_pipe_is_no_record_of_a_run(folder, tmp_path, name):
+    """Nobody waits for its other end."""
+    more = ["--stats", "weight:norm"]
+    path = train(folder, tmp_path / "run", *more, "--stop-after", 2) / name
+    path.unlink()
+    os.mkfifo(path)
+    process = binade(
+        "train", folder / "model.onnx", "--data", folder / "data.safetensors",
+        "--order", "sequential", "--optimizer", "sgd", "--lr", 0.1, "--steps", STEPS,
+        "--resume", tmp_path / "run", *more,
+    )  # fmt: skip
+    assert process.returncode in (3, 5)
+    assert f"{path}: error: " in process.stderr and "regular file" in process.stderr
+
+
 def test_damage_is_reported(tmp_path):
     (tmp_path / "stats.jsonl").write_text('{"step": 1, "kind": "weight"}\n')
     with pytest.raises(RejectedError, match="stats.jsonl:1: no 'layer'"):
@@ -180,6 +197,7 @@ def test_damage_is_reported(tmp_path):
         ("weight:norm@every=0", "expected @every=N with N of at least 1"),
         ("weight:norm@evry=2", "expected @every=N with N of at least 1"),
         ("weight/[:norm", "is no glob"),
+        ("weight/a;b:norm", "';' is in no request"),
     ],
 )
 def test_bad_requests(folder, text, message):

@@ -132,6 +132,19 @@ def test_a_loop_shows_its_loss(capsys, caplog):
     assert capsys.readouterr().err == ""
 
 
+def test_statistics_of_some_steps_are_those_of_each():
+    """A loop of one's own numbers no steps."""
+    weight, bias, x, target = make_values()
+    policy = {"name": "watched", "extends": "fp32",
+              "statistics": ["weight/w:norm@every=100"]}  # fmt: skip
+    step = compile_linear(weight, bias, policy=policy)
+    for _ in range(2):
+        norm = np.linalg.norm(step.parameters["w"].astype(np.float64))
+        step({"x": x, "target": target})
+        found = step.ports("statistic")["weight/w/norm"]
+        np.testing.assert_allclose(found, norm, rtol=1e-9)
+
+
 def test_tensors_of_other_libraries_are_taken():
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     weight, bias, x, target = make_values()

@@ -47,15 +47,16 @@ int main(int argc, char **argv) {
                     addCheckpoint, addFit, addInspect, addExplain, addDiff,
                     addPolicy, addCosts, addVerify, addList})
     add(app, run);
-  app.footer("Examples:\n"
-             "  binade train model.onnx --data train.safetensors --steps 100 "
-             "--out run\n"
-             "  binade compile --help\n"
-             "  binade eval --help\n"
-             "  binade runs --help\n"
-             "Every 'binade-NAME' on PATH is a command too, as eval and runs "
-             "are.\n"
-             "Exit codes: docs/ExitCodes.md.");
+  app.footer(
+      "Examples:\n"
+      "  binade train model.onnx --data train.safetensors --steps 100 "
+      "--out run\n"
+      "  binade compile --help\n"
+      "  binade eval --help\n"
+      "  binade runs --help\n"
+      "Every 'binade-NAME' on PATH is a command too, as eval, replay and "
+      "runs are.\n"
+      "Exit codes: docs/ExitCodes.md.");
 
   auto isOwn = [&](const CLI::App *command) {
     return command->get_name() == argv[1];

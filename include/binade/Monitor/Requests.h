@@ -54,7 +54,7 @@ struct StatisticInfo {
 ArrayRef<StatisticInfo> getStatistics();
 
 struct StatisticsRequest {
-  std::string text;
+  std::string where; ///< Who asks, and how, for messages.
   struct Filter {
     std::optional<WatchedKind> kind;       ///< None for all.
     std::optional<llvm::GlobPattern> name; ///< None for all.
@@ -72,9 +72,10 @@ struct StatisticsRequest {
 };
 
 /// Reads KIND[/GLOB],...:STATISTIC[(FORMAT)],...[@every=N], or says what is
-/// wrong with it. `*` is every kind.
+/// wrong with it. `*` is every kind. `origin` is who asks, for messages.
 ::binade::Result<StatisticsRequest>
-parseStatisticsRequest(StringRef text, MLIRContext &context);
+parseStatisticsRequest(StringRef text, MLIRContext &context,
+                       StringRef origin = "--stats");
 
 } // namespace mlir::binade
 

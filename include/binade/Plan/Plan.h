@@ -155,6 +155,9 @@ struct IndexCheck {
   std::optional<std::int64_t> ignored;
 };
 
+/// Entries of a histogram of exponents.
+inline constexpr std::uint64_t kExponentBins = 256;
+
 /// A tensor that has a name outside. (role, name) is unique.
 struct Port {
   Role role = Role::Parameter;

@@ -144,7 +144,8 @@ public:
   /// Computes gradients of the batch, updates by them, or by their mean with
   /// those that were accumulated, which then are forgotten. Fails where a
   /// device does. Statistics that are not of each step are computed only with
-  /// `observes`; no other result differs.
+  /// `observes`, which callers that number no steps give always; no other
+  /// result differs.
   Result<void> run(const FillNext &fillNext = {}, bool observes = false);
 
   /// Adds the gradients of the batch to those before and returns its loss: for

@@ -28,6 +28,8 @@ struct Injection {
   const Data *data;
   std::int64_t step; ///< From 1.
 };
+/// What a run's records call the injection of this index.
+std::string nameInjection(std::size_t index, std::int64_t step);
 
 struct TrainOptions {
   std::int64_t steps = 0;

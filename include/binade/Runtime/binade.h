@@ -58,7 +58,8 @@ BINADE_API int binade_program_load_memory(const void *bundle, size_t bytes,
 BINADE_API void binade_program_free(binade_program *program);
 
 /* Executes the step once, with the last of its batches where it has more than
- * one. An index or label that a kernel finds out of range is
+ * one. A program has no number of its steps: all statistics are computed, those
+ * with `@every=N` too. An index or label that a kernel finds out of range is
  * code 3: what the step changed means nothing then. */
 BINADE_API int binade_program_run(binade_program *program);
 

@@ -1,0 +1,18 @@
+//===- Formats.h - Numbers of formats ---------------------------*- C++ -*-===//
+
+#ifndef BINADE_IR_FORMATS_H
+#define BINADE_IR_FORMATS_H
+
+#include "mlir/IR/BuiltinTypes.h"
+
+namespace mlir::binade {
+
+/// The largest finite number of `format`.
+inline double getLargest(FloatType format) {
+  return llvm::APFloat::getLargest(format.getFloatSemantics())
+      .convertToDouble();
+}
+
+} // namespace mlir::binade
+
+#endif // BINADE_IR_FORMATS_H
