@@ -6,6 +6,28 @@
 using namespace mlir;
 using namespace mlir::binade;
 
+/// Gives what is called `from` in the module of `rule`, or begins so, name
+/// `to`.
+static void rename(Rule &rule, StringRef from, StringRef to) {
+  for (Operation &op : rule.module->getBody()->getOperations()) {
+    StringRef rest = SymbolTable::getSymbolName(&op).getValue();
+    rest.consume_front(from);
+    SymbolTable::setSymbolName(&op, (to + rest).str());
+  }
+}
+
+/// The rule of this name in `module` if it has the same hyper-parameters and
+/// functions; or null.
+static OptimizerOp findSame(ModuleOp module, Rule &rule) {
+  for (Operation &op : rule.module->getBody()->getOperations()) {
+    Operation *other = module.lookupSymbol(SymbolTable::getSymbolName(&op));
+    if (!other || !OperationEquivalence::isEquivalentTo(
+                      &op, other, OperationEquivalence::IgnoreLocations))
+      return {};
+  }
+  return module.lookupSymbol<OptimizerOp>(rule.optimizer.getSymNameAttr());
+}
+
 FailureOr<OptimizerOp> mlir::binade::addRule(ModuleOp module, StringRef name,
                                              const Settings &settings) {
   MLIRContext *context = module.getContext();
@@ -25,22 +47,17 @@ FailureOr<OptimizerOp> mlir::binade::addRule(ModuleOp module, StringRef name,
   }
   rule->optimizer.setHypersAttr(ArrayAttr::get(context, hypers));
   std::string fresh = name.str();
-  for (unsigned index = 1; Operation *taken = module.lookupSymbol(fresh);
-       ++index) {
-    if (auto same = dyn_cast<OptimizerOp>(taken);
-        same && same.getHypersAttr() == rule->optimizer.getHypersAttr())
+  for (unsigned index = 1; module.lookupSymbol(fresh); ++index) {
+    if (OptimizerOp same = findSame(module, *rule))
       return same;
-    fresh = (name + "_" + Twine(index)).str();
+    std::string next = (name + "_" + Twine(index)).str();
+    rename(*rule, fresh, next);
+    fresh = next;
   }
-  OptimizerOp added;
   OpBuilder b = OpBuilder::atBlockBegin(module.getBody());
-  for (Operation &op : rule->module->getBody()->getOperations()) {
-    Operation *copy = b.clone(op);
-    StringRef rest = SymbolTable::getSymbolName(copy).getValue();
-    rest.consume_front(name);
-    SymbolTable::setSymbolName(copy, fresh + rest.str());
-    if (auto optimizer = dyn_cast<OptimizerOp>(copy))
+  OptimizerOp added;
+  for (Operation &op : rule->module->getBody()->getOperations())
+    if (auto optimizer = dyn_cast<OptimizerOp>(b.clone(op)))
       added = optimizer;
-  }
   return added;
 }

@@ -1,5 +1,4 @@
-//===- Reports.h - what a context reports ------------------------*- C++
-//-*-===//
+//===- Reports.h - what a context reports -----------------------*- C++ -*-===//
 
 #ifndef BINADE_PYTHON_REPORTS_H
 #define BINADE_PYTHON_REPORTS_H

@@ -56,7 +56,8 @@ def test_four_numbers_with_expanded_range(name, x, backend):
     assert codes.view(np.uint8).tolist() == expected
     assert power == case["k"]
     if "decoded" in case:
-        np.testing.assert_allclose(back, case["decoded"], rtol=2e-6)
+        # What powers of expanded elements promise: docs/decisions/0021.
+        np.testing.assert_allclose(back, case["decoded"], rtol=8e-6)
 
 
 @backends

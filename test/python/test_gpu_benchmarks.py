@@ -221,8 +221,8 @@ def test_predictions_count_bytes_and_instructions(tmp_path):
     assert 10 < counted["instructions"] < 25
     # Parameter, two states in and out, gradient in.
     assert rows["adamw"]["per_element"]["bytes"] == 28
-    # A root, a division by the correction, and one for the update.
-    assert 3 <= rows["adamw"]["per_element"]["special"] < 3.2
+    # A root, and a division for the update; that by the correction is a product.
+    assert 2 <= rows["adamw"]["per_element"]["special"] < 2.2
     assert rows["adamw"]["ms"] >= 1e3 * rows["adamw"]["bytes"] / 4.3e12
     step = rows["gpt2-bf16"]
     assert step["ms"] == pytest.approx(1.5e-3 * step["records"], rel=0.5)

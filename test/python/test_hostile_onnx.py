@@ -16,6 +16,9 @@ IF = """g (bool c, float[2] x) => (float[2] y) { [n] y = If (c) <
 LOOP = """g (float[2] x) => (float[2] y) <int64 n = {{{0}}}, bool c = {{1}}> {{
   [n] y = Loop (n, c, x) <body =
     b (int64 i, bool go, float[2] a) => (bool go, float[2] a) {{ {1} }}> }}"""
+SCAN = """g (float[2] x) => (float[2] y) {
+  [n] y = Scan <num_scan_inputs = -9223372036854775808,
+    body = b (float a) => (float r) { r = Neg(a) }> (x) }"""
 LOOP_IN_LOOP = """z = Loop (n, go, a) <body =
     d (int64 j, bool on, float[2] e) => (bool on, float[2] e) { }>"""
 
@@ -167,6 +170,9 @@ CASES = {
     "19 perm far": (one_node("Transpose", perm=[0, 2**40]), 3, "perm"),
     "19 split": ("g (float[4] x) => (float[1] y, float[2] z) <int64[2] s = {9223372036854775807, 9223372036854775807}> { [n] y, z = Split(x, s) }", 3, "node 'n' (Split): error: cannot split axis 0"),
     "19 blocksize": (one_node("DepthToSpace", "float[1,4,2,2] x", blocksize=0), 3, "blocksize"),
+    "19 scanned": (SCAN, 3, "node 'n' (Scan): error: scans -9223372036854775808 of 1 inputs"),
+    "19 block": (one_node("QuantizeLinear", "float[4] x, float[4] s", "x, s", axis=0, block_size=-2, output_dtype=3), 3, "node 'n' (QuantizeLinear): error: expected a block_size of 0 or more, got -2"),
+    "19 block back": (one_node("DequantizeLinear", "int8[4] x, float[4] s", "x, s", axis=0, block_size=-2), 3, "node 'n' (DequantizeLinear): error: expected a block_size of 0 or more, got -2"),
     "19 epsilon": (one_node("LayerNormalization", "float[2,4] x, float[4] s", "x, s", epsilon=float("nan")), 3, "epsilon"),
     "20 product": (with_tensor(dims=[2**40, 2**40]), 3, "initializer 'w': error: has more than 2^48 elements"),
     "20 negative": (with_tensor(dims=[-4]), 3, "initializer 'w': error: has a dimension of negative length -4"),

@@ -66,3 +66,25 @@ def test_every_op_of_the_models_is_here():
     operators = json.loads((ROOT / "test/data/onnx-operators.json").read_text())
     missing = set(operators["com.microsoft"]) - set(IN_MODELS)
     assert all(any(op in graph for graph in GRADIENTS.values()) for op in missing)
+
+
+def test_an_input_of_an_accumulator_that_a_branch_reads_stays(tmp_path):
+    model = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["" : 20, "com.microsoft" : 1]>
+        g (float[3] x, float[3] buffer, bool reset) => (float[3] gradient, y)
+          <bool yes = {1}> {
+          p = Neg(x)  gradient = com.microsoft.InPlaceAccumulatorV2(buffer, p, reset)
+          y = If (yes) <then_branch = t () => (r) { r = Cast <to = 1> (reset) },
+                        else_branch = e () => (r) { r = Identity(x) }>
+        }"""
+    )
+    onnx.save(model, tmp_path / "m.onnx")
+    subprocess.run(
+        [TRANSLATE, "--import-onnx", tmp_path / "m.onnx", "-o", tmp_path / "m.mlir"],
+        check=True, timeout=60,
+    )  # fmt: skip
+    x = np.float32([1, -2, 3])
+    text = (tmp_path / "m.mlir").read_text()
+    found = evaluate(text, {"x": x, "reset": np.array(True)})
+    np.testing.assert_array_equal(found["gradient"], -x)
+    np.testing.assert_array_equal(found["y"], np.float32(1))

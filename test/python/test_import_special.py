@@ -60,6 +60,17 @@ def make_inputs():
     }  # fmt: skip
 
 
+def run(text, inputs, backend, folder):
+    """The model of a graph, and what Binade computes of it."""
+    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 20]> {text}')
+    source, module = folder / "m.onnx", folder / "m.mlir"
+    onnx.save(model, source)
+    subprocess.run(
+        [TRANSLATE, "--import-onnx", source, "-o", module], check=True, timeout=60
+    )
+    return model, evaluate(module.read_text(), inputs, "--backend", backend)
+
+
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 def test_values_are_those_of_onnx(backend, tmp_path):
     nodes, outputs = write_graph()
@@ -69,16 +80,8 @@ def test_values_are_those_of_onnx(backend, tmp_path):
         f"{kinds[value.dtype.kind]}{list(value.shape) if value.shape else ''} {name}"
         for name, value in inputs.items()
     )
-    model = onnx.parser.parse_model(
-        f"""<ir_version: 10, opset_import: ["" : 20]>
-        g ({declared}) => ({", ".join(outputs)}) {{ {nodes} }}"""
-    )
-    source, module = tmp_path / "m.onnx", tmp_path / "m.mlir"
-    onnx.save(model, source)
-    subprocess.run(
-        [TRANSLATE, "--import-onnx", source, "-o", module], check=True, timeout=60
-    )
-    found = evaluate(module.read_text(), inputs, "--backend", backend)
+    text = f"g ({declared}) => ({', '.join(outputs)}) {{ {nodes} }}"
+    model, found = run(text, inputs, backend, tmp_path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         expected = ReferenceEvaluator(model).run(None, inputs)
@@ -90,3 +93,27 @@ def test_values_are_those_of_onnx(backend, tmp_path):
         except AssertionError as error:
             wrong.append(f"{name}: {error}")
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_powers_of_integers(backend, tmp_path):
+    """To a negative power only 1 and -1 are not 0, though squares of others wrap to 1;
+    to the power of a float they are NumPy's."""
+    near, most = np.int8([127, -127, 1, -1, 2]), 2**31 - 1
+    inputs = {
+        "a": near, "b": np.int32([most, -most, 1, -1, 2]),
+        "c": np.int32([2**24 + 1, 300, -3, 7, 2]), "s": np.float32([1, 2, 3, 0, -1]),
+        "h": np.float16([1, 2, 3, 0, -1]),
+    }  # fmt: skip
+    text = """g (int8[5] a, int32[5] b, int32[5] c, float[5] s, float16[5] h)
+        => (a1, a2, b1, b2, p, q) <int8 once = {-1}, int32[1] twice = {-2}> {
+          a1 = Pow(a, once)  a2 = Pow(a, twice)  b1 = Pow(b, once)  b2 = Pow(b, twice)
+          p = Pow(c, s)  q = Pow(c, h)
+        }"""
+    _, found = run(text, inputs, backend, tmp_path)
+    for name in "ab":
+        np.testing.assert_array_equal(found[f"{name}1"], [0, 0, 1, -1, 0])
+        np.testing.assert_array_equal(found[f"{name}2"], [0, 0, 1, 1, 0])
+    for name, exponent in ("p", "s"), ("q", "h"):
+        power = np.power(inputs["c"], inputs[exponent].astype(np.float64))
+        np.testing.assert_array_equal(found[name], power.astype(np.int32))

@@ -17,7 +17,7 @@ if not (reference.BUILD / "python" / "binade").exists():
     pytest.skip("the extension is not built", allow_module_level=True)
 
 import binade.torch  # noqa: E402
-from binade.errors import UsageError  # noqa: E402
+from binade.errors import BinadeError, UsageError  # noqa: E402
 
 SETTINGS = {"lr": 0.05, "weight_decay": 0.1}
 Schedules = torch.optim.lr_scheduler
@@ -101,6 +101,43 @@ def test_states_that_do_not_fit_change_nothing():
     assert after["param_groups"] == before["param_groups"]
     for name, value in before["state"][1].items():
         assert torch.equal(after["state"][1][name], value)
+
+
+def test_what_does_not_fit_at_the_end_changes_nothing():
+    """States of a parameter that was not trained here, settings of a later group."""
+
+    def make():
+        parameters = make_parameters()
+        parameters[1].requires_grad_(False)
+        groups = [{"params": [p], "lr": 0.05} for p in parameters]
+        mine = binade.torch.AdamW(groups)
+        train(parameters, mine, given={0})
+        return parameters, mine
+
+    (ours, mine), (theirs, other) = make(), make()
+    before = copy.deepcopy(mine.state_dict())
+    late = make_parameters()
+    trained = binade.torch.AdamW([{"params": [p], "lr": 0.1} for p in late])
+    train(late, trained)
+    good = trained.state_dict()
+    strange, maximized, reversed_ = (copy.deepcopy(good) for _ in range(3))
+    strange["state"][1]["strange"] = strange["state"][1].pop("exp_avg")
+    maximized["param_groups"][1]["maximize"] = True
+    reversed_["param_groups"][1]["betas"] = (0.9, 1.5)
+    for state, message in (
+        (strange, "another rule.*parameter 1.0"), (maximized, "maximize"),
+        (reversed_, "beta2"),
+    ):  # fmt: skip
+        with pytest.raises(BinadeError, match=message):
+            mine.load_state_dict(state)
+        after = mine.state_dict()
+        assert after["param_groups"] == before["param_groups"]
+        assert after["state"].keys() == before["state"].keys() == {0}
+        for name, value in before["state"][0].items():
+            assert torch.equal(after["state"][0][name], value)
+    train(ours, mine, begin=3, given={0})
+    train(theirs, other, begin=3, given={0})
+    assert all(torch.equal(a, b) for a, b in zip(ours, theirs))
 
 
 @pytest.mark.parametrize(

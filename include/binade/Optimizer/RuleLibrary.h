@@ -40,8 +40,8 @@ FailureOr<Rule> loadRule(StringRef name, MLIRContext *context);
 using Settings = llvm::StringMap<double>;
 
 /// A copy of the rule `name` in `module`, with `settings` for defaults; one
-/// that is there already where all of them agree. Null where the rule does not
-/// allow a value.
+/// that is there already where all of them and the formulas agree. Null where
+/// the rule does not allow a value.
 FailureOr<OptimizerOp> addRule(ModuleOp module, StringRef name,
                                const Settings &settings);
 

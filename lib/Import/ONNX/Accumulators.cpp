@@ -1,6 +1,7 @@
 //===- Accumulators.cpp - Gradients that are added to buffers -------------===//
 
 #include "Accumulators.h"
+#include "Order.h"
 #include "onnx-ml.pb.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -14,8 +15,7 @@ void mlir::binade::importer::exposeGradients(Model &model) {
   llvm::StringMap<::onnx::ValueInfoProto *> outputs;
   llvm::StringMap<const ::onnx::ValueInfoProto *> inputs;
   for (const auto &node : graph.node())
-    for (const std::string &name : node.input())
-      ++uses[name];
+    forEachRead(node, [&](const std::string &name) { ++uses[name]; });
   for (const auto &input : graph.input())
     inputs[input.name()] = &input;
   for (auto &output : *graph.mutable_output()) {
@@ -44,8 +44,7 @@ void mlir::binade::importer::exposeGradients(Model &model) {
   }
   // Of what accumulators read, inputs that nothing else reads go.
   for (const auto &node : graph.node())
-    for (const std::string &name : node.input())
-      read.erase(name);
+    forEachRead(node, [&](const std::string &name) { read.erase(name); });
   auto *all = graph.mutable_input();
   all->erase(std::remove_if(all->begin(), all->end(),
                             [&](const ::onnx::ValueInfoProto &input) {

@@ -19,7 +19,6 @@ public:
   /// or are of ops that cannot be imported. To be called before anything else.
   LogicalResult readGraph();
 
-  const ::onnx::GraphProto &getGraph() const { return *graph; }
   unsigned getNumInputs() const;
   unsigned getNumOutputs() const;
 

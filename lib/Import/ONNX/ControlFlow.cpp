@@ -171,7 +171,9 @@ LogicalResult mlir::binade::importer::importLoop(Node &node) {
     auto results = body.unroll(inputs, Twine(run));
     if (failed(results))
       return failure();
-    goesOn = readNumber(node, results->front().tensor, "next condition");
+    // Without a condition from outside, the body's does not count.
+    if (node.hasInput(1))
+      goesOn = readNumber(node, results->front().tensor, "next condition");
     if (failed(goesOn))
       return failure();
     auto returned = MutableArrayRef(*results).drop_front();
@@ -189,12 +191,13 @@ LogicalResult mlir::binade::importer::importScan(Node &node) {
   if (failed(body.readGraph()))
     return failure();
   int64_t scanned = node.getInt("num_scan_inputs", 0);
-  int64_t states = static_cast<int64_t>(node.getNumInputs()) - scanned;
-  if (scanned < 1 || states < 0 || body.getNumOutputs() < states)
-    return node.emitError()
-           << "scans " << scanned << " of " << node.getNumInputs()
-           << " inputs, and its body has " << body.getNumOutputs()
-           << " outputs";
+  int64_t inputs = node.getNumInputs();
+  bool isLegal = 1 <= scanned && scanned <= inputs;
+  int64_t states = isLegal ? inputs - scanned : 0;
+  if (!isLegal || body.getNumOutputs() < states)
+    return node.emitError() << "scans " << scanned << " of " << inputs
+                            << " inputs, and its body has "
+                            << body.getNumOutputs() << " outputs";
   int64_t stacked = body.getNumOutputs() - states;
   auto read = [&](StringRef name,
                   int64_t count) -> FailureOr<SmallVector<int64_t>> {

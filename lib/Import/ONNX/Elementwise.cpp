@@ -184,8 +184,12 @@ static Value buildIntegerPower(ImplicitLocOpBuilder &b, Value x,
     if (bit + 1 < bits)
       square = MulOp::create(b, square, square);
   }
+  // The square of a number like 127 in 8 bits wraps to 1.
+  auto equals = [&](Value y) -> Value {
+    return CompareOp::create(b, x, y, Comparison::Equal);
+  };
   Value isUnit =
-      CompareOp::create(b, MulOp::create(b, x, x), one, Comparison::Equal);
+      OrOp::create(b, equals(one), equals(buildSplat(b, type, -1.0)));
   Value sign = SelectOp::create(b, hasBit(0), x, one);
   Value isNegative = CompareOp::create(b, exponent, nothing, Comparison::Less);
   return SelectOp::create(b, isNegative,
@@ -202,10 +206,11 @@ static LogicalResult importIntegerPower(Node &node) {
     return failure();
   Value square = broadcastTo(b, node.getInput(0), *shape);
   if (node.hasFloats(1)) {
-    // As a float, and rounded toward 0.
-    Type wide = node.getElement(1);
-    Value power = PowOp::create(b, buildCast(b, square, wide),
-                                broadcastTo(b, node.getInput(1), *shape));
+    // In f64, which holds the integers, and rounded toward 0.
+    Type wide = b.getF64Type();
+    Value power = PowOp::create(
+        b, buildCast(b, square, wide),
+        broadcastTo(b, buildCast(b, node.getInput(1), wide), *shape));
     return node.setResult(buildCast(b, power, node.getElement(0)));
   }
   int64_t exponent = exponents && exponents.isSplat()

@@ -57,6 +57,15 @@ static FailureOr<Type> readType(Node &node, StringRef name, Type byDefault) {
   return node.emitError() << describeElementType(number);
 }
 
+/// How many entries of the axis have one scale; 0 for all, or for one.
+static FailureOr<int64_t> readBlock(Node &node) {
+  int64_t block = node.getInt("block_size", 0);
+  if (block >= 0)
+    return block;
+  return node.emitError() << "expected a block_size of 0 or more, got "
+                          << block;
+}
+
 /// Fails unless codes of `type` are floats of 8 bits, or integers of 8 to
 /// `most`.
 static LogicalResult requireCodes(Node &node, Type type, unsigned most) {
@@ -69,12 +78,14 @@ static LogicalResult requireCodes(Node &node, Type type, unsigned most) {
 
 LogicalResult mlir::binade::importer::importQuantizeLinear(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
-  int64_t axis = node.getInt("axis", 1), block = node.getInt("block_size", 0);
+  int64_t axis = node.getInt("axis", 1);
+  FailureOr<int64_t> block = readBlock(node);
   bool saturates = node.getInt("saturate", 1);
   Type none;
   FailureOr<Type> codes = readType(node, "output_dtype", none);
   FailureOr<Type> compute = readType(node, "precision", node.getElement(1));
-  if (failed(codes) || failed(compute) || failed(requireFloats(node, 1)))
+  if (failed(block) || failed(codes) || failed(compute) ||
+      failed(requireFloats(node, 1)))
     return failure();
   if (node.hasInput(2))
     codes = node.getElement(2);
@@ -84,7 +95,7 @@ LogicalResult mlir::binade::importer::importQuantizeLinear(Node &node) {
   if (!*codes)
     return node.emitError() << describeElementType(::onnx::TensorProto::UINT8);
   FailureOr<Value> scale = spreadFactors(
-      node, buildCast(b, node.getInput(1), *compute), axis, block);
+      node, buildCast(b, node.getInput(1), *compute), axis, *block);
   if (failed(scale) || failed(requireCodes(node, *codes, 16)))
     return failure();
   Value x = buildCast(b, node.getInput(0), *compute);
@@ -96,7 +107,7 @@ LogicalResult mlir::binade::importer::importQuantizeLinear(Node &node) {
   x = buildCast(b, RoundOp::create(b, x), b.getF32Type());
   if (node.hasInput(2)) {
     FailureOr<Value> zero = spreadFactors(
-        node, buildCast(b, node.getInput(2), b.getF32Type()), axis, block);
+        node, buildCast(b, node.getInput(2), b.getF32Type()), axis, *block);
     if (failed(zero))
       return failure();
     x = AddOp::create(b, x, *zero);
@@ -110,9 +121,11 @@ LogicalResult mlir::binade::importer::importQuantizeLinear(Node &node) {
 
 LogicalResult mlir::binade::importer::importDequantizeLinear(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
-  int64_t axis = node.getInt("axis", 1), block = node.getInt("block_size", 0);
+  int64_t axis = node.getInt("axis", 1);
+  FailureOr<int64_t> block = readBlock(node);
   FailureOr<Type> element = readType(node, "output_dtype", node.getElement(1));
-  if (failed(element) || failed(requireCodes(node, node.getElement(0), 32)) ||
+  if (failed(block) || failed(element) ||
+      failed(requireCodes(node, node.getElement(0), 32)) ||
       failed(requireFloats(node, 1)))
     return failure();
   Value x = node.getInput(0);
@@ -120,7 +133,7 @@ LogicalResult mlir::binade::importer::importDequantizeLinear(Node &node) {
     x = buildCast(b, x, b.getI32Type());
     if (node.hasInput(2)) {
       FailureOr<Value> zero = spreadFactors(
-          node, buildCast(b, node.getInput(2), b.getI32Type()), axis, block);
+          node, buildCast(b, node.getInput(2), b.getI32Type()), axis, *block);
       if (failed(zero))
         return failure();
       x = SubOp::create(b, x, *zero);
@@ -128,7 +141,7 @@ LogicalResult mlir::binade::importer::importDequantizeLinear(Node &node) {
   }
   x = buildCast(b, x, b.getF32Type());
   FailureOr<Value> scale = spreadFactors(
-      node, buildCast(b, node.getInput(1), b.getF32Type()), axis, block);
+      node, buildCast(b, node.getInput(1), b.getF32Type()), axis, *block);
   if (failed(scale))
     return failure();
   return node.setResult(buildCast(b, MulOp::create(b, x, *scale), *element));

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -125,12 +126,35 @@ class Optimizer(torch.optim.Optimizer):
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restores what ``state_dict`` gave for the same parameters, rule and formats,
-        or PyTorch's optimizer of that rule.
+        or PyTorch's optimizer of that rule. After an error nothing is changed.
 
         Raises:
-          UsageError: If states differ; then nothing is changed.
-          ValueError: If groups do.
+          UsageError: If states differ, or a setting is one that no rule has.
+          RejectedError: If the rule does not allow a setting's value.
+          ValueError: If groups differ.
         """
+        with self._all_or_nothing():
+            self._load(state_dict)
+
+    @contextlib.contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """What fails inside leaves the optimizer as it was."""
+        attributes, states = dict(vars(self)), dict(self.state)
+        groups = [dict(group) for group in self.param_groups]
+        try:
+            yield
+        except BaseException:
+            vars(self).update(attributes)
+            self.state.clear()
+            self.state.update(states)
+            # Schedulers and the settings hold the groups themselves.
+            for group, before in zip(self.param_groups, groups):
+                group.clear()
+                group.update(before)
+            self._lend()
+            raise
+
+    def _load(self, state_dict: dict[str, Any]) -> None:
         before = self.state, self.param_groups
         super().load_state_dict(state_dict)
         loaded = {p: states for p, states in self.state.items() if _own(states)}
