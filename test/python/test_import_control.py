@@ -45,11 +45,6 @@ GRAPHS = {
                 => (on2, q) { on2 = Identity(on)  k = Add(i, j)  f = Cast <to = 1> (k)
                               q = Add(p, f) }> }>
         }""",
-    # Without a condition from outside, that of the body does not count.
-    "no condition": """g (float[3, 4] x) => (y) <int64 n = {3}> {
-        y = Loop (n, , x) <body = b (int64 i, bool go, float[3, 4] v) => (more, w) {
-              s = ReduceSum <keepdims = 0> (v)  more = Less(s, s)  w = Add(v, x) }>
-        }""",
     "never": """g (float[3, 4] x) => (y, all) <int64 n = {0}> {
         y, all = Loop (n, , x) <body = b (int64 i, bool go, float[3, 4] v)
             => (more, w, float[2] kept) {
@@ -143,7 +138,7 @@ ERRORS = {
         "'Loop_0' (Loop): error: runs so often that its nodes are more than 262144",
     ),
     "next condition": (
-        """g (float[2] x) => (float[2] y) <bool yes = {1}> { y = Loop (, yes, x) <
+        """g (float[2] x) => (float[2] y) { y = Loop (, , x) <
             body = b (int64 i, bool go, float[2] v) => (more, w) {
               w = Neg(v)  s = ReduceSum <keepdims = 0> (w)  more = Less(s, s) }> }""",
         "'Loop_0' (Loop): error: the next condition depends on the data; it has to be",

@@ -171,9 +171,7 @@ LogicalResult mlir::binade::importer::importLoop(Node &node) {
     auto results = body.unroll(inputs, Twine(run));
     if (failed(results))
       return failure();
-    // Without a condition from outside, the body's does not count.
-    if (node.hasInput(1))
-      goesOn = readNumber(node, results->front().tensor, "next condition");
+    goesOn = readNumber(node, results->front().tensor, "next condition");
     if (failed(goesOn))
       return failure();
     auto returned = MutableArrayRef(*results).drop_front();
