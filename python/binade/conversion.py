@@ -68,8 +68,10 @@ def convert(
 
     conversion = _core.OnnxConversion()
     if loss_scale is not None:
-        if math.frexp(loss_scale)[0] != 0.5:
-            raise UsageError(f"loss_scale is a power of two, got {loss_scale}")
+        if math.frexp(loss_scale)[0] != 0.5 or abs(math.log2(loss_scale)) > 100:
+            raise UsageError(
+                f"loss_scale is a power of two from 2^-100 to 2^100, got {loss_scale}"
+            )
         if dynamic_scale:
             raise UsageError("loss_scale and dynamic_scale exclude each other")
         conversion.loss_scale = loss_scale
