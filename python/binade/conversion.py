@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from binade import _core, policies
-from binade.errors import FileError, UsageError
+from binade.errors import FileError, RejectedError, UsageError
 
 if TYPE_CHECKING:
     import onnx
@@ -105,6 +105,13 @@ def _as_path(
         yield os.fspath(model)
         return
     path = os.path.join(folder, "model.onnx")
+    if isinstance(model, bytes) and directory is not None:
+        try:
+            model = onnx.load_model_from_string(model)
+        except Exception as error:  # protobuf's, which has no public name.
+            raise RejectedError(
+                f"{path}: error: not an ONNX model", where=path
+            ) from error
     if isinstance(model, onnx.ModelProto):
         if directory is not None:
             whole = onnx.ModelProto()

@@ -70,9 +70,12 @@ def test_weights_outside(tmp_path):
         size_threshold=0,
     )  # fmt: skip
     outside = onnx.load(tmp_path / "in.onnx", load_external_data=False)
-    found = binade.convert(outside, policy="bf16-amp", directory=tmp_path)
     expected = binade.convert(make_model(), policy="bf16-amp")
-    assert found.graph == expected.graph
+    for given in (outside, outside.SerializeToString()):
+        found = binade.convert(given, policy="bf16-amp", directory=tmp_path)
+        assert found.graph == expected.graph
+    with pytest.raises(binade.errors.RejectedError, match="not an ONNX model"):
+        binade.convert(b"nothing", policy="bf16-amp", directory=tmp_path)
     with pytest.raises(binade.errors.BinadeError, match="weights"):
         binade.convert(outside, policy="bf16-amp")
     written = binade.convert(
