@@ -94,6 +94,21 @@ def convert(
         return onnx.load(os.fspath(written), load_external_data=output is None)
 
 
+def serialize_model(model: Any) -> bytes:
+    """The bytes of an ``onnx.ModelProto``.
+
+    Raises:
+      UsageError: If they are more than a message may have.
+    """
+    try:
+        return model.SerializeToString()
+    except Exception as error:  # protobuf's, which has no public name.
+        raise UsageError(
+            f"the model cannot be written ({error}); a model above 2 GiB has to be a "
+            "file: pass its path"
+        ) from error
+
+
 @contextlib.contextmanager
 def _as_path(
     model: object, directory: str | os.PathLike | None, folder: str
@@ -118,13 +133,7 @@ def _as_path(
             whole.CopyFrom(model)
             onnx.load_external_data_for_model(whole, os.fspath(directory))
             model = whole
-        try:
-            model = model.SerializeToString()
-        except Exception as error:  # protobuf's, which has no public name.
-            raise UsageError(
-                f"the model cannot be written ({error}); a model above 2 GiB has to be a "
-                "file: pass its path"
-            ) from error
+        model = serialize_model(model)
     if not isinstance(model, bytes):
         raise UsageError(
             "a model is a path, an onnx.ModelProto or its bytes, got "

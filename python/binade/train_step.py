@@ -16,6 +16,7 @@ import numpy as np
 from tqdm import tqdm
 
 from binade import _core, arrays, policies, updates
+from binade.conversion import serialize_model
 from binade.errors import FileError, UsageError
 
 _LOG = logging.getLogger("binade")
@@ -433,7 +434,7 @@ def _read_model(
     if isinstance(model, bytes):
         return model, place, True
     if hasattr(model, "SerializeToString"):
-        return model.SerializeToString(), place, True
+        return serialize_model(model), place, True
     raise UsageError(
         f"a model is a path, an onnx.ModelProto or its bytes, got {type(model).__name__}"
     )
