@@ -120,6 +120,17 @@ LogicalResult mlir::binade::importer::importShrink(Node &node) {
   });
 }
 
+/// Of a sigmoid, which PyTorch's exporter writes for log_sigmoid and binary
+/// cross-entropy of logits: -softplus(-x), finite where the sigmoid is 0.
+LogicalResult mlir::binade::importer::importLog(Node &node) {
+  ImplicitLocOpBuilder &b = node.b;
+  if (auto sigmoid = node.getInput(0).getDefiningOp<SigmoidOp>()) {
+    Value below = NegOp::create(b, sigmoid.getOperand());
+    return node.setResult(NegOp::create(b, SoftplusOp::create(b, below)));
+  }
+  return importUnary<LogOp>(node);
+}
+
 /// x tanh(softplus(x))
 LogicalResult mlir::binade::importer::importMish(Node &node) {
   return importFunction(node, [](Arithmetic &a) {

@@ -92,7 +92,7 @@ static constexpr OpRow standard[] = {
     {"LeakyRelu", 6, 1, 1, importLeakyRelu},
     {"Less", 7, 2, 2, importCompare<Comparison::Less>},
     {"LessOrEqual", 12, 2, 2, importCompare<Comparison::LessEqual>},
-    {"Log", 1, 1, 1, importUnary<LogOp>},
+    {"Log", 1, 1, 1, importLog},
     {"LogSoftmax", 13, 1, 1, importLogSoftmax},
     {"Loop", 11, 0, kMany, importLoop, 2, kMany},
     {"LpNormalization", 1, 1, 1, importLpNormalization},

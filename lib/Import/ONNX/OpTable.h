@@ -105,6 +105,7 @@ LogicalResult importElu(Node &node);
 LogicalResult importHardSigmoid(Node &node);
 LogicalResult importHardSwish(Node &node);
 LogicalResult importLeakyRelu(Node &node);
+LogicalResult importLog(Node &node);
 LogicalResult importMish(Node &node);
 LogicalResult importPRelu(Node &node);
 LogicalResult importSelu(Node &node);
