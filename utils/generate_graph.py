@@ -119,7 +119,7 @@ def classify(g, x, classes=5):
     n = logits.shape[0]
     labels = g.argument("batch", (n,), "i64", "labels")
     ignored = "ignore_index = -100 : i64"
-    losses = g.op("cross_entropy", [logits, labels], [(n,), (n,)], ignored)[0]
+    losses = g.op("cross_entropy", [logits, labels], 3 * [(n,)], ignored)[0]
     total = g.op("reduce_sum", [losses], (), "axes = array<i64: 0>")
     share = g.op("label_weight", [labels], (), ignored)
     g.results.append((logits, "output", "prediction"))

@@ -32,15 +32,17 @@ static LogicalResult evaluateCrossEntropy(CrossEntropyOp op, Evaluation &e) {
     if (failed(label))
       return failure();
     Exponentials sum(logits.getFloats().slice(row * classes, classes));
-    e.result(1)[row] = sum.getLogarithm();
-    e.setError(1, row, u * sum.getLogarithmError());
+    double logarithm = std::log(sum.total);
+    double error = sum.error + 6.0 * std::fabs(logarithm);
+    e.result(1)[row] = sum.max;
+    e.result(2)[row] = logarithm;
+    e.setError(2, row, u * error);
     if (!*label)
       continue;
-    double picked = logits[row * classes + **label];
-    e.result(0)[row] = sum.getLogarithm() - picked;
-    e.setError(
-        0, row,
-        u * (sum.getLogarithmError() + std::fabs(sum.getLogarithm() - picked)));
+    double below = logits[row * classes + **label] - sum.max;
+    e.result(0)[row] = logarithm - below;
+    e.setError(0, row,
+               u * (error + std::fabs(below) + std::fabs(logarithm - below)));
   }
   return success();
 }
@@ -48,7 +50,8 @@ static LogicalResult evaluateCrossEntropy(CrossEntropyOp op, Evaluation &e) {
 static LogicalResult evaluateCrossEntropyGrad(CrossEntropyGradOp op,
                                               Evaluation &e) {
   const Tensor &gradient = e[op.getGradient()], &logits = e[op.getLogits()],
-               &labels = e[op.getLabels()], &lse = e[op.getLse()];
+               &labels = e[op.getLabels()], &maximum = e[op.getMaximum()],
+               &logarithm = e[op.getLogarithm()];
   int64_t classes = logits.getDimSize(1);
   double u = e.getRoundoff();
   for (int64_t row = 0, rows = logits.getDimSize(0); row < rows; ++row) {
@@ -60,11 +63,14 @@ static LogicalResult evaluateCrossEntropyGrad(CrossEntropyGradOp op,
       continue;
     for (int64_t j = 0; j < classes; ++j) {
       int64_t i = row * classes + j;
-      double exponent = logits[i] - lse[row];
+      double below = logits[i] - maximum[row];
+      double exponent = below - logarithm[row];
       double p = std::exp(exponent), hit = j == **label;
       e.result()[i] = gradient[row] * (p - hit);
-      double roundings = (p == 0.0 ? 0.0 : p * (std::fabs(exponent) + 6.0)) +
-                         2.0 * std::fabs(p - hit);
+      double roundings =
+          (p == 0.0 ? 0.0
+                    : p * (std::fabs(below) + std::fabs(exponent) + 6.0)) +
+          2.0 * std::fabs(p - hit);
       e.setError(0, i, std::fabs(gradient[row]) * (u * roundings + 0x1p-126));
     }
   }

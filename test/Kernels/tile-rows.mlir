@@ -12,9 +12,10 @@
 // CHECK-NEXT:      %[[X:.*]] = binade.matmul %[[H]], %[[W]] {transpose_rhs} : {{.*}} -> tensor<4x32xbf16>
 // CHECK-NEXT:      %[[XF:.*]] = binade.cast %[[X]]
 // CHECK-NEXT:      %[[S:.*]] = binade.save %[[XF]]
-// CHECK-NEXT:      %[[LOSS:.*]], %[[LSE:.*]] = binade.cross_entropy %[[XF]], %[[L]]
-// CHECK-NEXT:      %[[SL:.*]] = binade.save %[[LSE]] : (tensor<4xf32>)
-// CHECK-NEXT:      %[[D:.*]] = binade.cross_entropy_grad %[[GP]], %[[S]], %[[L]], %[[SL]]
+// CHECK-NEXT:      %[[LOSS:.*]], %[[MAX:.*]], %[[LOG:.*]] = binade.cross_entropy %[[XF]], %[[L]]
+// CHECK-NEXT:      %[[SM:.*]] = binade.save %[[MAX]] : (tensor<4xf32>)
+// CHECK-NEXT:      %[[SL:.*]] = binade.save %[[LOG]] : (tensor<4xf32>)
+// CHECK-NEXT:      %[[D:.*]] = binade.cross_entropy_grad %[[GP]], %[[S]], %[[L]], %[[SM]], %[[SL]]
 // CHECK-NEXT:      %[[DN:.*]] = binade.cast %[[D]] {{.*}} (tensor<4x32xf32>) -> tensor<4x32xbf16>
 // CHECK-NEXT:      %[[DH:.*]] = binade.matmul %[[DN]], %[[W]] {{.*}} -> tensor<4x8xbf16>
 // CHECK-NEXT:      %[[DW:.*]] = binade.matmul %[[DN]], %[[H]] {{.*}}transpose_lhs} : {{.*}} -> tensor<32x8xf32>
@@ -28,15 +29,16 @@ func.func @step(%h: tensor<16x8xbf16>, %w: tensor<32x8xbf16>, %labels: tensor<16
     : (tensor<16x8xbf16>, tensor<32x8xbf16>) -> tensor<16x32xbf16>
   %xf = binade.cast %x : (tensor<16x32xbf16>) -> tensor<16x32xf32>
   %s = binade.save %xf : (tensor<16x32xf32>) -> tensor<16x32xf32>
-  %losses, %lse = binade.cross_entropy %xf, %labels {ignore_index = -100 : i64}
-    : (tensor<16x32xf32>, tensor<16xi64>) -> (tensor<16xf32>, tensor<16xf32>)
-  %slse = binade.save %lse : (tensor<16xf32>) -> tensor<16xf32>
+  %losses, %maximum, %logarithm = binade.cross_entropy %xf, %labels {ignore_index = -100 : i64}
+    : (tensor<16x32xf32>, tensor<16xi64>) -> (tensor<16xf32>, tensor<16xf32>, tensor<16xf32>)
+  %smaximum = binade.save %maximum : (tensor<16xf32>) -> tensor<16xf32>
+  %slogarithm = binade.save %logarithm : (tensor<16xf32>) -> tensor<16xf32>
   %loss = binade.reduce_sum %losses {axes = array<i64: 0>} : (tensor<16xf32>) -> tensor<f32>
   %g = binade.broadcast %seed {axes = array<i64>, binade.phase = #binade.phase<backward>}
     : (tensor<f32>) -> tensor<16xf32>
-  %d = binade.cross_entropy_grad %g, %s, %labels, %slse
+  %d = binade.cross_entropy_grad %g, %s, %labels, %smaximum, %slogarithm
     {binade.phase = #binade.phase<backward>, ignore_index = -100 : i64}
-    : (tensor<16xf32>, tensor<16x32xf32>, tensor<16xi64>, tensor<16xf32>) -> tensor<16x32xf32>
+    : (tensor<16xf32>, tensor<16x32xf32>, tensor<16xi64>, tensor<16xf32>, tensor<16xf32>) -> tensor<16x32xf32>
   %dn = binade.cast %d {binade.phase = #binade.phase<backward>}
     : (tensor<16x32xf32>) -> tensor<16x32xbf16>
   %dh = binade.matmul %dn, %w {binade.phase = #binade.phase<backward>}
@@ -54,12 +56,12 @@ func.func @step(%h: tensor<16x8xbf16>, %w: tensor<32x8xbf16>, %labels: tensor<16
 // CHECK-NOT:     binade.tile
 func.func @step(%x: tensor<16x32xf32>, %labels: tensor<16xi64>) -> tensor<16x32xf32> {
   %e = binade.exp %x : (tensor<16x32xf32>) -> tensor<16x32xf32>
-  %losses, %lse = binade.cross_entropy %e, %labels {ignore_index = -100 : i64}
-    : (tensor<16x32xf32>, tensor<16xi64>) -> (tensor<16xf32>, tensor<16xf32>)
+  %losses, %maximum, %logarithm = binade.cross_entropy %e, %labels {ignore_index = -100 : i64}
+    : (tensor<16x32xf32>, tensor<16xi64>) -> (tensor<16xf32>, tensor<16xf32>, tensor<16xf32>)
   %loss = binade.reduce_sum %losses {axes = array<i64: 0>} : (tensor<16xf32>) -> tensor<f32>
   %g = binade.broadcast %loss {axes = array<i64>} : (tensor<f32>) -> tensor<16xf32>
-  %d = binade.cross_entropy_grad %g, %e, %labels, %lse {ignore_index = -100 : i64}
-    : (tensor<16xf32>, tensor<16x32xf32>, tensor<16xi64>, tensor<16xf32>) -> tensor<16x32xf32>
+  %d = binade.cross_entropy_grad %g, %e, %labels, %maximum, %logarithm {ignore_index = -100 : i64}
+    : (tensor<16xf32>, tensor<16x32xf32>, tensor<16xi64>, tensor<16xf32>, tensor<16xf32>) -> tensor<16x32xf32>
   %y = binade.mul %d, %e : (tensor<16x32xf32>, tensor<16x32xf32>) -> tensor<16x32xf32>
   return %y : tensor<16x32xf32>
 }
@@ -87,8 +89,8 @@ func.func @step(%h: tensor<16x8xf32>, %w: tensor<8x32xf32>) -> tensor<16x32xf32>
 func.func @step(%x: tensor<15x32xf32>, %labels: tensor<15xi64>) -> tensor<15xf32> {
   %two = binade.constant dense<2.0> : tensor<15x32xf32>
   %y = binade.mul %x, %two : (tensor<15x32xf32>, tensor<15x32xf32>) -> tensor<15x32xf32>
-  %losses, %lse = binade.cross_entropy %y, %labels {ignore_index = -100 : i64}
-    : (tensor<15x32xf32>, tensor<15xi64>) -> (tensor<15xf32>, tensor<15xf32>)
+  %losses, %maximum, %logarithm = binade.cross_entropy %y, %labels {ignore_index = -100 : i64}
+    : (tensor<15x32xf32>, tensor<15xi64>) -> (tensor<15xf32>, tensor<15xf32>, tensor<15xf32>)
   return %losses : tensor<15xf32>
 }
 

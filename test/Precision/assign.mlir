@@ -46,8 +46,8 @@ func.func @step(%x: tensor<8x64xf32>, %w: tensor<64x8xf32>, %mask: tensor<8x8xi1
   // CHECK: binade.select {{.*}} {precision = #binade.precision<compute = bf16, result = bf16, rule = "class clear">}
   %1 = binade.select %mask, %0, %low : (tensor<8x8xi1>, tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
   // CHECK: binade.cross_entropy {{.*}} #binade.precision<compute = f32, result = f32, rule = "class deny">
-  %losses, %lse = binade.cross_entropy %1, %labels {ignore_index = -100 : i64}
-    : (tensor<8x8xf32>, tensor<8xi64>) -> (tensor<8xf32>, tensor<8xf32>)
+  %losses, %maximum, %logarithm = binade.cross_entropy %1, %labels {ignore_index = -100 : i64}
+    : (tensor<8x8xf32>, tensor<8xi64>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>)
   // CHECK: binade.add %arg3, %arg3 : (tensor<8xi64>, tensor<8xi64>) -> tensor<8xi64>
   %2 = binade.add %labels, %labels : (tensor<8xi64>, tensor<8xi64>) -> tensor<8xi64>
   return %losses, %2 : tensor<8xf32>, tensor<8xi64>

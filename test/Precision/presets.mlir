@@ -37,8 +37,8 @@ func.func @step(%x: tensor<8x8xf32>, %s: tensor<8xf32>, %labels: tensor<8xi64>,
   // BF16:  binade.cross_entropy {{.*}} #binade.precision<compute = bf16, result = bf16,
   // TIGER: binade.cross_entropy {{.*}} #binade.precision<compute = f16, result = f16,
   // ONNX:  binade.cross_entropy {{.*}} #binade.precision<compute = f16, result = f16,
-  %losses, %lse = binade.cross_entropy %4, %labels {ignore_index = -100 : i64}
-    : (tensor<8x8xf32>, tensor<8xi64>) -> (tensor<8xf32>, tensor<8xf32>)
+  %losses, %maximum, %logarithm = binade.cross_entropy %4, %labels {ignore_index = -100 : i64}
+    : (tensor<8x8xf32>, tensor<8xi64>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>)
   // The losses of labels are f32, and so is their mean.
   // ALL:   binade.reduce_sum {{.*}} #binade.precision<compute = f32, result = f32,
   %sum = binade.reduce_sum %losses {axes = array<i64: 0>} : (tensor<8xf32>) -> tensor<f32>
@@ -54,8 +54,8 @@ func.func @step(%x: tensor<8x8xf32>, %s: tensor<8xf32>, %labels: tensor<8xi64>,
   // BF16:  binade.cross_entropy_grad {{.*}} #binade.precision<compute = bf16, result = bf16,
   // TIGER: binade.cross_entropy_grad {{.*}} #binade.precision<compute = f16, result = f16,
   // ONNX:  binade.cross_entropy_grad {{.*}} #binade.precision<compute = f16, result = f16,
-  %dlogits = binade.cross_entropy_grad %dlosses, %4, %labels, %lse {ignore_index = -100 : i64, binade.phase = #binade.phase<backward>}
-    : (tensor<8xf32>, tensor<8x8xf32>, tensor<8xi64>, tensor<8xf32>) -> tensor<8x8xf32>
+  %dlogits = binade.cross_entropy_grad %dlosses, %4, %labels, %maximum, %logarithm {ignore_index = -100 : i64, binade.phase = #binade.phase<backward>}
+    : (tensor<8xf32>, tensor<8x8xf32>, tensor<8xi64>, tensor<8xf32>, tensor<8xf32>) -> tensor<8x8xf32>
   // What the optimizer does with gradients is f32.
   // ALL:   binade.exp {{.*}} #binade.precision<compute = f32, result = f32,
   %clipped = binade.exp %dlogits {binade.phase = #binade.phase<optimizer>} : (tensor<8x8xf32>) -> tensor<8x8xf32>

@@ -44,8 +44,8 @@ SIMPLE = {
     "conv": f"2x4x9x8xf32, 6x2x3x2xf32, 6xf32 -> 2x6x5x7xf32 {{{WINDOW}}}",
     "conv_input_grad": f"2x6x5x7xf32, 6x2x3x2xf32 -> 2x4x9x8xf32 {{{WINDOW}}}",
     "conv_weight_grad": f"2x6x5x7xf32, 2x4x9x8xf32 -> 6x2x3x2xf32 {{{WINDOW}}}",
-    "cross_entropy": "9x37xf32, 9xi64<37 -> 9xf32, 9xf32 {ignore_index = 3 : i64}",
-    "cross_entropy_grad": "9xf32, 9x37xf32, 9xi64<37, 9xf32>0 -> 9x37xf32 "
+    "cross_entropy": "9x37xf32, 9xi64<37 -> 9xf32, 9xf32, 9xf32 {ignore_index = 3 : i64}",
+    "cross_entropy_grad": "9xf32, 9x37xf32, 9xi64<37, 9xf32>0, 9xf32>0 -> 9x37xf32 "
     "{ignore_index = 3 : i64}",
     "dequantize": f"8x64xf8E4M3FN, 8xf32>0 -> 8x64xbf16 {{format = {ROWS}}}",
     "dropout": "7x33xf32, 2xi64<50 -> 7x33xf32 {ratio = 0.3, stream = 2 : i64}",

@@ -51,7 +51,7 @@ FORWARD = {
         "$0 %s %b", [X, COLUMNS, COLUMNS], [X, ROWS, ROWS], "epsilon = 1.0e-5 : f64",
     ),
     "batch_norm": ("$0 %s %b %m %v", [X] + [COLUMNS] * 4, [X], BATCH + ", training"),
-    "cross_entropy": ("$0 %l", [X, LABELS], [ROWS, ROWS], IGNORED),
+    "cross_entropy": ("$0 %l", [X, LABELS], 3 * [ROWS], IGNORED),
     "gather": ("$0 %i", [X, LABELS], [X], ""),
     "dropout": ("$0 %r", [X, "tensor<2xi64>"], [X], DROPOUT),
     "reduce_sum": ("$0", [X], [ROWS], "axes = array<i64: 1>"),
@@ -81,7 +81,7 @@ BACKWARD = {
     "batch_norm_param_grad": (
         "$dy $0 %m %v", [X, X, COLUMNS, COLUMNS], [COLUMNS] * 2, BATCH,
     ),
-    "cross_entropy_grad": ("%d $0 %l %e", [ROWS, X, LABELS, ROWS], [X], IGNORED),
+    "cross_entropy_grad": ("%d $0 %l %e %f", [ROWS, X, LABELS, ROWS, ROWS], [X], IGNORED),
     "gather_grad": ("$dy %i", [X, LABELS], [X], ""),
     "reduce_sum": ("$dy", ["tensor<2x4x8xf32>"], [X], "axes = array<i64: 0>"),
 }  # fmt: skip

@@ -24,6 +24,27 @@ def run(text, weight, policy="fp32", **batch):
     return metrics.loss, step.gradients["w"] / np.float32(metrics.scale)
 
 
+def test_a_small_loss_beside_large_logits():
+    """The sum of exponentials is 1 and a little; that of the largest logit and its
+    logarithm, of which f32 has no digits below 2^-18, would lose the little."""
+    logits = np.array([[64.3, 50.0, 47.0, -70.0], [-90.2, -110.0, -75.1, -88.0]])
+    labels = np.array([0, 2])
+    text = """model (int64[2] t) => (float[] loss)
+        { loss = SoftmaxCrossEntropyLoss <reduction = "sum"> (w, t) }"""
+    loss, gradient = run(text, logits.astype(np.float32), t=labels)
+    x = logits.astype(np.float32).astype(np.float64)
+    others = np.exp(x - x[range(2), labels][:, None])
+    others[range(2), labels] = 0
+    totals = others.sum(1)
+    np.testing.assert_allclose(loss, np.log1p(totals).sum(), atol=2**-23)
+    expected = others / (1 + totals)[:, None]
+    is_label = np.arange(4) == labels[:, None]
+    np.testing.assert_allclose(
+        gradient[~is_label], expected[~is_label], rtol=1e-5, atol=1e-38
+    )
+    np.testing.assert_allclose(gradient[is_label], -totals / (1 + totals), atol=2**-23)
+
+
 @pytest.mark.parametrize("policy", ["fp32", "fp16-amp", "bf16-amp"])
 def test_the_logarithm_of_a_sigmoid_that_is_0(policy):
     """PyTorch's exporter writes it for binary cross-entropy of logits. f16 rounds

@@ -78,7 +78,7 @@ LogicalResult CrossEntropyOp::inferReturnTypes(MLIRContext *context,
         "row, got ",
         logits, " and ", labels);
   types.append(
-      2, RankedTensorType::get(labels.getShape(), Float32Type::get(context)));
+      3, RankedTensorType::get(labels.getShape(), Float32Type::get(context)));
   return success();
 }
 
@@ -89,8 +89,8 @@ bool CrossEntropyOp::isCompatibleReturnTypes(TypeRange l, TypeRange r) {
 SmallVector<Value> CrossEntropyOp::buildAdjoint(ImplicitLocOpBuilder &b,
                                                 ArrayRef<Value> cotangents) {
   return {CrossEntropyGradOp::create(b, cotangents.front(), getLogits(),
-                                     getLabels(), getLse(), getIgnoreIndex(),
-                                     PrecisionAttr()),
+                                     getLabels(), getMaximum(), getLogarithm(),
+                                     getIgnoreIndex(), PrecisionAttr()),
           Value()};
 }
 
@@ -106,7 +106,10 @@ LogicalResult CrossEntropyGradOp::inferReturnTypes(
                          rows)) ||
       failed(expectShape(location, "labels", adaptor.getLabels().getType(),
                          rows)) ||
-      failed(expectShape(location, "lse", adaptor.getLse().getType(), rows)))
+      failed(expectShape(location, "maximum", adaptor.getMaximum().getType(),
+                         rows)) ||
+      failed(expectShape(location, "logarithm",
+                         adaptor.getLogarithm().getType(), rows)))
     return failure(); // C1
   types.push_back(logits);
   return success();
@@ -158,17 +161,18 @@ CrossEntropyOp::decompose(ImplicitLocOpBuilder &b) {
   Value spread = buildBroadcast(b, maximum, 0, type.getShape());
   Value total =
       ReduceSumOp::create(b, ExpOp::create(b, SubOp::create(b, x, spread)), 1);
-  Value lse = AddOp::create(b, maximum, LogOp::create(b, total));
+  Value logarithm = LogOp::create(b, total);
   Value labels = CheckIndexOp::create(
       b, getLabels(), 0, type.getDimSize(1),
       b.getI64IntegerAttr(static_cast<int64_t>(getIgnoreIndex())));
   Value hits = buildHits(b, labels, type.getShape());
   Value picked = ReduceSumOp::create(
       b, SelectOp::create(b, hits, x, buildSplat(b, type, 0.0)), 1);
+  Value below = SubOp::create(b, picked, maximum);
   Value losses = SelectOp::create(b, buildCounts(b, labels, getIgnoreIndex()),
-                                  SubOp::create(b, lse, picked),
-                                  buildSplat(b, lse.getType(), 0.0));
-  return SmallVector<Value>{losses, lse};
+                                  SubOp::create(b, logarithm, below),
+                                  buildSplat(b, logarithm.getType(), 0.0));
+  return SmallVector<Value>{losses, maximum, logarithm};
 }
 
 FailureOr<SmallVector<Value>>
@@ -178,7 +182,8 @@ CrossEntropyGradOp::decompose(ImplicitLocOpBuilder &b) {
   auto spread = [&](Value v) {
     return buildBroadcast(b, v, 0, type.getShape());
   };
-  Value p = ExpOp::create(b, SubOp::create(b, x, spread(getLse())));
+  Value below = SubOp::create(b, x, spread(getMaximum()));
+  Value p = ExpOp::create(b, SubOp::create(b, below, spread(getLogarithm())));
   Value hits = buildHits(b, getLabels(), type.getShape());
   Value less = SubOp::create(b, p, buildSplat(b, type, 1.0));
   Value counts = buildCounts(b, getLabels(), getIgnoreIndex());

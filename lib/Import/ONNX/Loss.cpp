@@ -165,8 +165,8 @@ mlir::binade::importer::importNegativeLogLikelihoodLoss(Node &node) {
   return reduceLosses(node, losses, labels, ignoreIndex);
 }
 
-/// Of log-probabilities the exponentials of scores are probabilities as they
-/// are: their sum has the logarithm 0.
+/// Exponentials of log-probabilities are probabilities as they are: nothing is
+/// to be taken off.
 LogicalResult
 mlir::binade::importer::importSoftmaxCrossEntropyLossGrad(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
@@ -202,7 +202,7 @@ mlir::binade::importer::importSoftmaxCrossEntropyLossGrad(Node &node) {
   Value none = buildSplat(b, gradient.getType(), 0.0);
   Value dlogits =
       CrossEntropyGradOp::create(b, rows.getType(), gradient, rows, labels,
-                                 none, ignoreIndex, PrecisionAttr());
+                                 none, none, ignoreIndex, PrecisionAttr());
   SmallVector<int64_t> last = getAxisLast(type.getRank(), 1);
   Value moved =
       buildReshape(b, dlogits, applyPermutation(type.getShape(), last));

@@ -42,12 +42,12 @@ static constexpr StringLiteral kModel = R"mlir(
     %rows = binade.reshape %x : (tensor<4x3x8xf32>) -> tensor<12x8xf32>
     %y = binade.matmul %rows, %w : (tensor<12x8xf32>, tensor<8x6xf32>) -> tensor<12x6xf32>
     %flat = binade.reshape %labels : (tensor<4x3xi64>) -> tensor<12xi64>
-    %losses:2 = binade.cross_entropy %y, %flat {ignore_index = -100 : i64}
-      : (tensor<12x6xf32>, tensor<12xi64>) -> (tensor<12xf32>, tensor<12xf32>)
+    %losses:3 = binade.cross_entropy %y, %flat {ignore_index = -100 : i64}
+      : (tensor<12x6xf32>, tensor<12xi64>) -> (tensor<12xf32>, tensor<12xf32>, tensor<12xf32>)
     %apart = binade.sub %far, %labels : (tensor<4x3xi64>, tensor<4x3xi64>) -> tensor<4x3xi64>
     %near = binade.reshape %apart : (tensor<4x3xi64>) -> tensor<12xi64>
-    %others:2 = binade.cross_entropy %y, %near {ignore_index = -7 : i64}
-      : (tensor<12x6xf32>, tensor<12xi64>) -> (tensor<12xf32>, tensor<12xf32>) loc("computed_labels")
+    %others:3 = binade.cross_entropy %y, %near {ignore_index = -7 : i64}
+      : (tensor<12x6xf32>, tensor<12xi64>) -> (tensor<12xf32>, tensor<12xf32>, tensor<12xf32>) loc("computed_labels")
     %all = binade.add %losses#0, %others#0 : (tensor<12xf32>, tensor<12xf32>) -> tensor<12xf32>
     %loss = binade.reduce_sum %all {axes = array<i64: 0>} : (tensor<12xf32>) -> tensor<f32>
     return %loss : tensor<f32>

@@ -172,10 +172,11 @@ INSTANTIATE_TEST_SUITE_P(
             "tensor<2x8x6xFLOAT>, tensor<2x8xf32>"},
         Example{"cross_entropy", "ignore_index = 3 : i64",
                 "tensor<9x40xFLOAT>, tensor<9xi64>",
-                "tensor<9xf32>, tensor<9xf32>"},
+                "tensor<9xf32>, tensor<9xf32>, tensor<9xf32>"},
         Example{
             "cross_entropy_grad", "ignore_index = 3 : i64",
-            "tensor<9xf32>, tensor<9x40xFLOAT>, tensor<9xi64>, tensor<9xf32>",
+            "tensor<9xf32>, tensor<9x40xFLOAT>, tensor<9xi64>, tensor<9xf32>, "
+            "tensor<9xf32>",
             "tensor<9x40xFLOAT>"},
         Example{"label_weight", "ignore_index = 3 : i64", "tensor<50xi64>",
                 "tensor<f32>"},

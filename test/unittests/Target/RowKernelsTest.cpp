@@ -102,11 +102,11 @@ TEST_P(RowLength, LayerNormGradient) {
 TEST_P(RowLength, CrossEntropy) {
   check(with(R"mlir(
     func.func private @k(%x: tensor<6x$Nxbf16>, %t: tensor<6xi64>)
-        -> (tensor<6xf32>, tensor<6xf32>)
+        -> (tensor<6xf32>, tensor<6xf32>, tensor<6xf32>)
         attributes {binade.kernel = #binade.schedule<row_reduction>} {
-      %y:2 = binade.cross_entropy %x, %t {ignore_index = -100 : i64}
-         : (tensor<6x$Nxbf16>, tensor<6xi64>) -> (tensor<6xf32>, tensor<6xf32>)
-      return %y#0, %y#1 : tensor<6xf32>, tensor<6xf32>
+      %y:3 = binade.cross_entropy %x, %t {ignore_index = -100 : i64}
+         : (tensor<6x$Nxbf16>, tensor<6xi64>) -> (tensor<6xf32>, tensor<6xf32>, tensor<6xf32>)
+      return %y#0, %y#1, %y#2 : tensor<6xf32>, tensor<6xf32>, tensor<6xf32>
     })mlir"),
         {}, GetParam());
 }
@@ -114,10 +114,10 @@ TEST_P(RowLength, CrossEntropy) {
 TEST_P(RowLength, CrossEntropyGradient) {
   check(with(R"mlir(
     func.func private @k(%g: tensor<6xf32>, %x: tensor<6x$Nxbf16>, %t: tensor<6xi64>,
-                         %lse: tensor<6xf32>) -> tensor<6x$Nxbf16>
+                         %maximum: tensor<6xf32>, %logarithm: tensor<6xf32>) -> tensor<6x$Nxbf16>
         attributes {binade.kernel = #binade.schedule<elementwise>} {
-      %dx = binade.cross_entropy_grad %g, %x, %t, %lse {ignore_index = -100 : i64}
-         : (tensor<6xf32>, tensor<6x$Nxbf16>, tensor<6xi64>, tensor<6xf32>) -> tensor<6x$Nxbf16>
+      %dx = binade.cross_entropy_grad %g, %x, %t, %maximum, %logarithm {ignore_index = -100 : i64}
+         : (tensor<6xf32>, tensor<6x$Nxbf16>, tensor<6xi64>, tensor<6xf32>, tensor<6xf32>) -> tensor<6x$Nxbf16>
       return %dx : tensor<6x$Nxbf16>
     })mlir"),
         {}, GetParam());
@@ -211,8 +211,8 @@ TEST_F(KernelTest, LabelsAreChecked) {
   const char *text = R"mlir(
     func.func private @k(%x: tensor<4x37xf32>, %t: tensor<4xi64>) -> tensor<4xf32>
         attributes {binade.kernel = #binade.schedule<row_reduction>} {
-      %y:2 = binade.cross_entropy %x, %t {ignore_index = -100 : i64}
-         : (tensor<4x37xf32>, tensor<4xi64>) -> (tensor<4xf32>, tensor<4xf32>)
+      %y:3 = binade.cross_entropy %x, %t {ignore_index = -100 : i64}
+         : (tensor<4x37xf32>, tensor<4xi64>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
       return %y#0 : tensor<4xf32>
     })mlir";
   TensorRef logits =

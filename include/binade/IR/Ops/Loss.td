@@ -15,16 +15,19 @@ def Binade_CrossEntropyOp : Binade_PrecisionOp<"cross_entropy", "Deny", [
                                "decompose"]>]> {
   let summary = "cross-entropy of each row of logits against its label";
   let description = [{
-    For row i with label t: `losses[i] = lse[i] - logits[i, t]`, `lse` the logarithm
-    of the sum of exponentials; 0 where t is `ignore_index`. The mean over the
-    labels that count is `reduce_sum` and `label_weight`.
+    For row i with label t: `losses[i] = logarithm[i] - (logits[i, t] - maximum[i])`,
+    `maximum` the largest logit and `logarithm` that of the sum of exponentials of
+    `logits - maximum`; 0 where t is `ignore_index`. Their sum, the logarithm of the sum
+    of exponentials, is never formed: beside a large logit f32 has no digits for a small
+    loss. The mean over the labels that count is `reduce_sum` and `label_weight`.
 
     - (C1) `logits` [rows, classes], `labels` [rows].
     - A label outside [0, classes) other than `ignore_index` is an error at run time.
   }];
   let arguments = (ins FloatTensor:$logits, IntegerTensor:$labels,
                        I64Attr:$ignore_index, Binade_PrecisionArg:$precision);
-  let results = (outs StaticF32Tensor:$losses, StaticF32Tensor:$lse);
+  let results = (outs StaticF32Tensor:$losses, StaticF32Tensor:$maximum,
+                      StaticF32Tensor:$logarithm);
 }
 
 def Binade_CrossEntropyGradOp : Binade_PrecisionOp<"cross_entropy_grad", "Deny", [
@@ -37,14 +40,14 @@ def Binade_CrossEntropyGradOp : Binade_PrecisionOp<"cross_entropy_grad", "Deny",
     NotDifferentiable]> {
   let summary = "gradient of cross_entropy with respect to the logits";
   let description = [{
-    `dlogits[i, j] = gradient[i] (exp(logits[i, j] - lse[i]) - [j = labels[i]])`, 0
-    where the label is ignored.
+    `dlogits[i, j] = gradient[i] (exp((logits[i, j] - maximum[i]) - logarithm[i]) -
+    [j = labels[i]])`, 0 where the label is ignored.
 
-    - (C1) `gradient`, `labels` and `lse` have one entry per row of `logits`.
+    - (C1) All operands but `logits` have one entry per row of it.
   }];
   let arguments = (ins StaticF32Tensor:$gradient, FloatTensor:$logits,
-                       IntegerTensor:$labels, StaticF32Tensor:$lse,
-                       I64Attr:$ignore_index, Binade_PrecisionArg:$precision);
+                       IntegerTensor:$labels, StaticF32Tensor:$maximum,
+                       StaticF32Tensor:$logarithm, I64Attr:$ignore_index, Binade_PrecisionArg:$precision);
   let results = (outs FloatTensor:$dlogits);
 }
 
