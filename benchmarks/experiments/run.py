@@ -9,6 +9,8 @@ optimizers   loss and memory of Tiger and others, each with its best rate
 nonfinite    runs with a NaN in their data, by what is done about it
 eight-bit    AdamW's states in 32 and 8 bits over a grid of settings
 digits       a ResNet with momentum in 8 bits
+clamp        layers beyond f16, as T5 has them, and the remedy of clamping
+epsilon      Adam's epsilon with moments in f16
 fp8-large    as fp8, of a model with 10.7 million parameters, one run each
 
 Without names all but the last are made. Results stay in build/results/runs.jsonl, a line for each
@@ -27,7 +29,8 @@ from training import ROOT, Runs
 
 EXPERIMENTS = [
     # The last takes longest, and is made by name only.
-    "state-error", "fp8", "optimizers", "nonfinite", "eight-bit", "digits", "fp8-large",
+    "state-error", "fp8", "optimizers", "nonfinite", "eight-bit", "digits", "clamp",
+    "epsilon", "fp8-large",
 ]  # fmt: skip
 
 

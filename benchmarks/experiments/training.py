@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Sequence
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("BINADE_BUILD", ROOT / "build/release"))
 BINADE = BUILD.resolve() / "bin/binade"
+sys.path.insert(0, str(BUILD / "python"))  # The package with its extension.
 MODEL = ROOT / "examples/char-gpt/mini.onnx"
 # A rate that falls to nothing, so that the last loss does not swing with the last batches.
 COURSE = ["--schedule", "lr=base * warmup(step, 20) * cosine(step - 20, steps - 20)"]
