@@ -30,7 +30,8 @@ static void evaluateUpdateScale(UpdateScaleOp op, Evaluation &e) {
     if (left > 1) {
       --left;
     } else {
-      scale = f32.round(scale * op.getBackoff().convertToDouble());
+      scale = std::max(f32.round(scale * op.getBackoff().convertToDouble()),
+                       0x1p-126);
       if (op.getMin())
         scale = std::max(scale, f32.round(op.getMin()->convertToDouble()));
     }

@@ -102,6 +102,16 @@ def test_update_scale_follows_grad_scaler():
         assert (scale, count) == (expected["scale"], expected["tracker"]), step
 
 
+@pytest.mark.parametrize("least", ["", ", min = 0.0 : f64"])
+def test_the_scale_keeps_a_finite_reciprocal(least):
+    attributes = "growth = 2.0 : f64, backoff = 0.5 : f64, interval = 1 : i64" + least
+    scale, _ = evaluate_op(
+        "update_scale", [F32(2**-126), np.int32(0), np.bool_(True)],
+        [((), F32), ((), np.int32)], attributes,
+    )  # fmt: skip
+    assert scale == F32(2**-126) and np.isfinite(1 / scale)
+
+
 def test_the_scale_does_not_grow_to_infinity():
     attributes = "growth = 2.0 : f64, backoff = 0.5 : f64, interval = 1 : i64"
     scale, count = evaluate_op(

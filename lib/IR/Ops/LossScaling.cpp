@@ -11,6 +11,10 @@ using namespace mlir::binade;
 
 Schedule GradientSeedOp::getSchedule() { return Schedule::Scalars; }
 Schedule UnscaleFactorOp::getSchedule() { return Schedule::Scalars; }
+/// The reciprocal of less is infinite in f32, and with it gradients of 0 are
+/// NaN.
+static constexpr double kLeastScale = 0x1p-126;
+
 Schedule UpdateScaleOp::getSchedule() { return Schedule::Scalars; }
 Schedule RaiseScaleOp::getSchedule() { return Schedule::Scalars; }
 
@@ -92,8 +96,8 @@ UpdateScaleOp::decompose(ImplicitLocOpBuilder &b) {
       CompareOp::create(b, grown, number(INFINITY), Comparison::Less);
   if (getMax())
     grown = MinOp::create(b, grown, number(getMax()->convertToDouble()));
-  if (getMin())
-    lowered = MaxOp::create(b, lowered, number(getMin()->convertToDouble()));
+  double least = getMin().value_or(APFloat(0.0)).convertToDouble();
+  lowered = MaxOp::create(b, lowered, number(std::max(least, kLeastScale)));
 
   Value left = getHysteresisLeft(), last, fewer;
   if (left) {

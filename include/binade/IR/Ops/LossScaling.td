@@ -44,7 +44,8 @@ def Binade_UpdateScaleOp : Binade_Op<"update_scale", [
     After a step with a non-finite gradient: scale times `backoff`, growth count
     -`delay`. After `interval` counted good steps: scale times `growth` where that is
     finite, count 0. Products are formed in f64 and rounded to f32; then the scale is
-    kept within `min` and `max`. Without the optional parts this is the rule of
+    kept within `min` and `max`, and at 2^-126 at least, by whose reciprocal f32 can
+    multiply gradients. But for that and without the optional parts this is the rule of
     PyTorch's GradScaler.
 
     With a `hysteresis` above 1 only that overflow lowers the scale before which
