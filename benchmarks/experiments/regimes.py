@@ -46,6 +46,7 @@ class Regime:
     rate: float
     warm_up: int
     model: str = "clip-tiny"
+    batch: int = 32
     start: str = ""
     hard: int | None = None
     first: int = 301  # The step of the first hard batch.
@@ -58,7 +59,7 @@ REGIMES = {
     "late-raw": Regime(800, 1e-4, 20, start="late", hard=1024),
     "memo": Regime(800, 1e-4, 20, start="memo", hard=0),
     "memo-raw": Regime(800, 1e-4, 20, start="memo", hard=1024),
-    "detector": Regime(1000, 2e-3, 50, model="detector-tiny"),
+    "detector": Regime(1000, 2e-3, 50, model="detector-tiny", batch=16),
 }
 
 
@@ -125,11 +126,11 @@ class Workshop:
             stored = {name: values[first] for name, values in stored.items()}
         return as_inputs(regime.model, stored)
 
-    def write_batches(self, regime: Regime, batch: int) -> pathlib.Path:
+    def write_batches(self, regime: Regime) -> pathlib.Path:
         """Samples in the order in which steps take them: that of the file in the first
         run of what begins untrained, else shuffled in each epoch, without its rest."""
         samples = self.read_samples(regime)
-        count = len(next(iter(samples.values())))
+        count, batch = len(next(iter(samples.values()))), regime.batch
         if self.seed == 0 and not regime.start:
             order = np.arange(regime.steps * batch) % count
         else:

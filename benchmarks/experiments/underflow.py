@@ -18,6 +18,7 @@ import math
 import pathlib
 import shutil
 import statistics
+from collections.abc import Sequence
 
 from tqdm import tqdm
 from training import ROOT, binade, require  # First: it says where the package is.
@@ -46,15 +47,17 @@ def find_policy(name: str) -> str:
     return str(own) if own.exists() else name
 
 
-def train(out: pathlib.Path, name: str, policy: str, seed: int) -> dict:
-    """Trains a regime anew and measures it.
+def train(
+    out: pathlib.Path, name: str, policy: str, seed: int, more: Sequence[str] = ()
+) -> dict:
+    """Trains a regime anew, with `more` options, and measures it; the run stays in `out`.
 
     Returns:
       The run as `RESULTS` has it.
     """
     regime, shop = REGIMES[name], Workshop(out, seed)
     model, start = shop.find_graph(regime.model), shop.find_start(regime)
-    batches = shop.write_batches(regime, 16 if name == "detector" else 32)
+    batches = shop.write_batches(regime)
     injected = (
         {regime.first: shop.write_hard(regime)} if regime.hard is not None else {}
     )
@@ -67,7 +70,7 @@ def train(out: pathlib.Path, name: str, policy: str, seed: int) -> dict:
         "--steps", str(regime.steps), "--save-every", str(EVERY), "--keep", str(regime.steps),
         *(word for step, path in injected.items() for word in ("--inject", f"{path}@{step}")),
         "--stats", f"gradient,scaled_gradient:absmax,zeros,underflow(f16)@every={EVERY}",
-        "--out", run,
+        "--out", run, *more,
     ]  # fmt: skip
     require(binade(*words))
     records = list(lost.measure(run, model, find_policy(policy), batches, injected))
