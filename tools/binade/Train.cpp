@@ -1,5 +1,6 @@
 //===- Train.cpp - binade train -------------------------------------------===//
 
+#include "Alarms.h"
 #include "Commands.h"
 #include "Model.h"
 #include "binade/CommandLine/CommandLine.h"
@@ -16,6 +17,7 @@ struct TrainCommand {
   StepArguments step;
   OutputArguments output;
   ::binade::TrainArguments train;
+  AlarmArguments alarms;
   ::binade::DeviceChoice device;
 
   int run() {
@@ -25,6 +27,8 @@ struct TrainCommand {
     };
     if (Result<void> complete = train.complete(); !complete)
       return fail(complete.error());
+    if (int code = alarms.complete(output, train.train, step.options))
+      return code;
     const ::binade::TrainOptions &options = train.train;
     if (options.onNonFinite == OnNonFinite::Continue)
       step.options.onNonfinite = "continue";
@@ -70,6 +74,7 @@ void addTrain(CLI::App &app, Run &run) {
   self->output.add(*command);
   ::binade::addDevice(*command, self->device);
   self->train.add(*command);
+  self->alarms.add(*command);
   command->callback([&run, self, command] {
     ::binade::requireRun(*command);
     run = [self] { return self->run(); };
