@@ -1,7 +1,9 @@
 """Alarms of runs: told, written down, and what a run does about them."""
 
 import json
+import shutil
 
+import ml_dtypes
 import numpy as np
 import pytest
 from reference import ONE_WEIGHT, binade, safetensors, write_model
@@ -10,7 +12,9 @@ from test_alarms import read_alarms
 pytest.importorskip("onnx")
 
 F32 = np.float32
-WEIGHT = np.linspace(-1, 1, 16, dtype=F32).reshape(4, 4)
+SIZE = 64  # Codes are for parameters of 4096 elements or more.
+WEIGHT = np.linspace(-1, 1, SIZE * SIZE, dtype=F32).reshape(SIZE, SIZE)
+MODEL = ONE_WEIGHT.replace("2, 4", f"2, {SIZE}").replace("4, 4", f"{SIZE}, {SIZE}")
 STEPS = 64
 # Of which the batches overflow in f16.
 HARD = range(54, 59)
@@ -19,8 +23,8 @@ HARD = range(54, 59)
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("alarms")
-    write_model(folder, ONE_WEIGHT, ["weight"], WEIGHT)
-    x = np.random.default_rng(5).standard_normal((2 * STEPS, 4)).astype(F32) / 8
+    write_model(folder, MODEL, ["weight"], WEIGHT)
+    x = np.random.default_rng(5).standard_normal((2 * STEPS, SIZE)).astype(F32) / 8
     for step in HARD:
         x[2 * step - 2 : 2 * step] *= F32(1e8)
     safetensors.save(folder / "data.safetensors", {"x": x})
@@ -126,3 +130,107 @@ def test_a_resumed_run_has_the_alarms_of_an_unbroken_one(folder, tmp_path):
 def test_bad_actions(folder, tmp_path, words, message):
     process = train(folder, tmp_path / "run", *words, code=2)
     assert message in process.stderr and not (tmp_path / "run").exists()
+
+
+def lose_time(run):
+    return [{k: v for k, v in line.items() if k != "ms"}
+            for line in read_lines(run / "metrics.jsonl")]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def switched(folder, tmp_path_factory):
+    """From FP16 with states in f32 to BF16 with states in 8 bits."""
+    policy = folder / "other.yaml"
+    policy.write_text(
+        "name: other\nextends: bf16-amp\nrules:\n"
+        "- {match: {op: optimizer_update}, state: e4m3}\n"
+    )
+    run = tmp_path_factory.mktemp("switched") / "run"
+    process = train(folder, run, "--on-alarm", f"switch:{policy}", "--save-every", 2,
+                    "--keep", 99)  # fmt: skip
+    assert f"step-{COLLAPSE:06d}: policy fp16-amp -> other, " in process.stdout
+    return run
+
+
+def test_a_switch_converts_the_state(folder, switched):
+    lines = read_lines(switched / "metrics.jsonl")
+    assert [line["step"] for line in lines] == list(range(1, STEPS + 1))
+    assert [line["step"] for line in lines if line["loss_scale"] is not None] == [
+        *range(1, COLLAPSE + 1)
+    ]
+    checkpoints = switched / "checkpoints"
+    before, after, last = (
+        safetensors.load(checkpoints / f"step-{step:06d}" / "state.safetensors")
+        for step in (COLLAPSE - 1, COLLAPSE, STEPS)
+    )
+    # Skipped steps change nothing: the state is that of the step before.
+    assert np.array_equal(before["weight"], after["weight"])
+    assert before["state/exp_avg/weight"].dtype == F32
+    codes, scale = (after[f"state/exp_avg/weight{x}"] for x in ("", ".scale"))
+    assert codes.dtype == ml_dtypes.float8_e4m3fn
+    # Half a step of E4M3, of which normal numbers have 3 bits.
+    scale = scale[:, None]
+    exact = before["state/exp_avg/weight"].reshape(-1, 128)
+    error = np.abs(codes.astype(F32).reshape(-1, 128) * scale - exact)
+    assert np.all(error <= np.maximum(np.abs(exact) / 16, scale * 2.0**-10))
+    assert not np.array_equal(after["weight"], last["weight"])
+    assert "scaler/scale" in before and "scaler/scale" not in after
+    assert after["step"] == before["step"]
+    about = json.loads((switched / "run.json").read_text())
+    assert about["policy"] == "other"
+    assert [(i["after_step"], i["policy"]) for i in about["invocations"]] == [
+        (0, "fp16-amp"),
+        (COLLAPSE, "other"),
+    ]
+    (line,) = read_lines(switched / "alarms.jsonl")
+    assert (line["step"], line["action"]) == (COLLAPSE, "switch")
+
+
+def test_a_switch_is_a_conversion_by_hand(folder, switched, tmp_path):
+    train(folder, tmp_path / "stopped", "--on-alarm", "stop", code=4)
+    bundle = tmp_path / "other.bnd"
+    for words in [
+        ("compile", folder / "model.onnx", "--optimizer", "adamw", "--lr", 0.01,
+         "--policy", folder / "other.yaml", "-o", bundle),
+        ("ckpt", "convert", tmp_path / "stopped", "--to", bundle, "-o", tmp_path / "run"),
+    ]:  # fmt: skip
+        process = binade(*words)
+        assert process.returncode == 0, process.stderr
+    train(folder, tmp_path / "run", policy=folder / "other.yaml", resume=True)
+    bits = [
+        (r / "final.safetensors").read_bytes() for r in (tmp_path / "run", switched)
+    ]
+    assert bits[0] == bits[1]
+
+
+@pytest.mark.parametrize("stop", [40, COLLAPSE, COLLAPSE + 3])
+def test_a_switch_is_resumed(folder, switched, tmp_path, stop):
+    run, words = tmp_path / "run", ["--on-alarm", f"switch:{folder / 'other.yaml'}"]
+    train(folder, run, *words, "--stop-after", stop)
+    train(folder, run, *words, resume=True)
+    assert lose_time(run) == lose_time(switched)
+    bits = [(r / "final.safetensors").read_bytes() for r in (run, switched)]
+    assert bits[0] == bits[1]
+
+
+@pytest.mark.parametrize("checkpoints", ["all", "before"])
+def test_a_step_after_a_switch_is_replayed(switched, tmp_path, checkpoints):
+    """From a checkpoint behind the switch, and through it."""
+    run = tmp_path / "run"
+    shutil.copytree(switched, run)
+    if checkpoints == "before":
+        for path in (run / "checkpoints").iterdir():
+            if COLLAPSE <= int(path.name[-6:]) < STEPS:
+                shutil.rmtree(path)
+    process = binade("replay", run, "--step", STEPS, "--out", tmp_path / "again")
+    assert process.returncode == 0, process.stderr + process.stdout
+    assert f"step {STEPS} has the bits that it had" in process.stdout
+
+
+def test_a_bundle_has_one_policy(folder, tmp_path):
+    process = binade("compile", folder / "model.onnx", "-o", tmp_path / "step.bnd")
+    assert process.returncode == 0, process.stderr
+    process = binade("train", tmp_path / "step.bnd", "--data",
+                     folder / "data.safetensors", "--steps", 2, "--out",
+                     tmp_path / "run", "--on-alarm", "switch:bf16-amp")  # fmt: skip
+    assert process.returncode == 2 and "train the model itself" in process.stderr

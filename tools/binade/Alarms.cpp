@@ -4,6 +4,8 @@
 #include "Commands.h"
 #include "Diagnostics.h"
 #include "binade/Container/Printable.h"
+#include "binade/Precision/Policy.h"
+#include "binade/Runtime/Checkpoint.h"
 #include <iostream>
 
 using namespace mlir::binade;
@@ -76,6 +78,23 @@ int AlarmArguments::complete(const OutputArguments &output,
                            "--alarms off leaves out"));
   step.watchForAlarms = listRequests(train.alarms);
   return ExitCode::Ok;
+}
+
+bool AlarmArguments::hasSwitched(const std::string &run) const {
+  mlir::MLIRContext context;
+  context.getOrLoadDialect<BinadeDialect>();
+  mlir::ScopedDiagnosticHandler silent(&context, [](mlir::Diagnostic &) {});
+  mlir::FailureOr<Policy> loaded = loadPolicy(policy, &context);
+  auto found = ::binade::listCheckpoints(run);
+  if (failed(loaded) || !found)
+    return false; // Whoever trains says why.
+  for (auto entry = found->rbegin(); entry != found->rend(); ++entry) {
+    Result<::binade::Manifest> manifest = ::binade::readManifest(entry->second);
+    if (manifest && openShards(entry->second, *manifest))
+      return manifest->run["policy hash"] ==
+             loaded->source.getHash().getValue();
+  }
+  return false;
 }
 
 //===----------------------------------------------------------------------===//

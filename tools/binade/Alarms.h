@@ -19,6 +19,8 @@ struct AlarmArguments {
   /// printed why; gives the exit code.
   int complete(const OutputArguments &output, binade::TrainOptions &train,
                mlir::binade::CompileOptions &step);
+  /// Whether the newest whole checkpoint of a run is one of `policy`.
+  bool hasSwitched(const std::string &run) const;
 };
 
 /// --alarms alone.
