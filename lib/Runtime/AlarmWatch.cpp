@@ -378,7 +378,9 @@ std::vector<std::string> binade::describe(const Alarm &alarm) {
   if (!alarm.remedy.empty())
     lines.push_back("what may help: " + alarm.remedy);
   if (alarm.policy.find('\n') != std::string::npos)
-    lines.push_back("as a policy:\n" + alarm.policy);
+    lines.push_back(
+        "as a policy:\n" +
+        alarm.policy.substr(0, alarm.policy.find_last_not_of('\n') + 1));
   else if (!alarm.policy.empty())
     lines.push_back("as a policy: --policy " + alarm.policy);
   return lines;
