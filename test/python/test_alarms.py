@@ -111,6 +111,9 @@ def spans(bits):
 CASES["range"] = (
     {"steps": 200, "statistics": spans(32)}, 70, {"steps": 200, "statistics": spans(31)},
 )  # fmt: skip
+CASES["room"] = (
+    {"steps": 200, "statistics": spans(23)}, 70, {"steps": 200, "statistics": spans(22)},
+)  # fmt: skip
 SINCE_40 = lambda value, rest: lambda step: value if step >= 40 else rest  # noqa: E731
 for rule, place, statistic, enough, less in [
     ("saturation", "input/mlp", "saturated", 0.001, 0.00099),
