@@ -34,6 +34,7 @@ public:
   FunctionEvaluator(const EvaluationOptions &options,
                     std::function<double()> draw = {})
       : options(options), draw(std::move(draw)) {
+    context.keepsF64 = options.keepsF64;
     context.call = [&](Operation *user, func::FuncOp function,
                        ArrayRef<TensorRef> operands,
                        ArrayRef<RankedTensorType> results) {

@@ -97,7 +97,8 @@ SmallVector<TensorRef> Evaluation::takeResults() {
   for (auto [value, result] : llvm::zip(finished, results)) {
     if (value)
       continue;
-    result.roundElements();
+    if (!context.keepsF64 || !result.getType().getElementType().isF32())
+      result.roundElements();
     value = std::make_shared<Tensor>(std::move(result));
   }
   return std::move(finished);

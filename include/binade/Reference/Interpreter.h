@@ -23,6 +23,9 @@ struct EvaluationOptions {
   std::string directory;
   /// Also compute bounds.
   bool bounds = false;
+  /// Leave results of type f32 as they are computed, in f64: to tell what two
+  /// functions compute from how they round.
+  bool keepsF64 = false;
   /// Computes kernels in place of the reference, where given: results of
   /// `types`, which those of a kernel over many tensors do not have.
   std::function<FailureOr<SmallVector<TensorRef>>(

@@ -36,6 +36,7 @@ public:
                                                     ArrayRef<TensorRef>)>
         run;
     std::function<FailureOr<Tensor>(Operation *user, Attribute)> load;
+    bool keepsF64 = false; ///< See `EvaluationOptions`.
   };
 
   /// `types` are the types of the results: those of the op, or for the body of
@@ -224,9 +225,10 @@ void Reference::add(F onFloats, Accuracy accuracy, I onIntegers) {
             [&](size_t operand, int64_t i) { return (*operands[operand])[i]; },
             [&](int64_t i, Estimate estimate) {
               y[i] = estimate.value;
-              evaluation.setError(
-                  0, i,
-                  detail::getElementError(evaluation, accuracy, estimate));
+              if (evaluation.wantsErrors())
+                evaluation.setError(
+                    0, i,
+                    detail::getElementError(evaluation, accuracy, estimate));
             });
         return success();
       }
