@@ -14,6 +14,7 @@ from binade.errors import RejectedError
 DIFFERENT = 1
 BAD_COMMAND_LINE = 2
 REJECTED = 3
+NUMERIC = 4
 IO_ERROR = 5
 
 

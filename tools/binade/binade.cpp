@@ -45,7 +45,7 @@ int main(int argc, char **argv) {
   std::function<int()> run;
   for (auto *add : {addImport, addCompile, addConvert, addTrain, addExport,
                     addCheckpoint, addFit, addInspect, addExplain, addDiff,
-                    addPolicy, addCosts, addVerify, addList})
+                    addPolicy, addCosts, addVerify, addTrace, addList})
     add(app, run);
   app.footer(
       "Examples:\n"

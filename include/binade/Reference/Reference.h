@@ -74,8 +74,8 @@ public:
   /// op's decision names.
   double getAccumulationRoundoff() const;
 
-  /// Rounds the results and returns them.
-  SmallVector<TensorRef> takeResults();
+  /// Rounds the results, if that is asked for, and returns them.
+  SmallVector<TensorRef> takeResults(bool rounds = true);
   /// Bounds on |implementation - result|, one f64 tensor per result; null
   /// for exact results. To be called before `takeResults`.
   SmallVector<TensorRef> makeBounds() const;
