@@ -49,7 +49,17 @@ def find_program(name: str) -> str:
     return os.path.join(os.environ.get("BINADE_PROGRAMS", ""), name)
 
 
-def _end_as(done: subprocess.CompletedProcess[str]) -> NoReturn:
+def run_program(
+    words: Sequence[str], directory: str
+) -> subprocess.CompletedProcess[str]:
+    """Runs a program that lies beside this one; what it says is kept."""
+    return subprocess.run(
+        [find_program(words[0]), *words[1:]],
+        cwd=directory, check=False, capture_output=True, text=True,
+    )  # fmt: skip
+
+
+def end_as(done: subprocess.CompletedProcess[str]) -> NoReturn:
     """Ends as a program did, which has said why."""
     print(done.stderr, end="", file=sys.stderr)
     # A signal's number counts as a shell counts it.
@@ -57,13 +67,11 @@ def _end_as(done: subprocess.CompletedProcess[str]) -> NoReturn:
 
 
 def _train(words: Sequence[str], directory: str, inputs: Path) -> None:
-    done = subprocess.run(
-        words, cwd=directory, check=False, capture_output=True, text=True
-    )
+    done = run_program(words, directory)
     # A step that training stops at has been written before.
     if done.returncode == 0 or (done.returncode == NUMERIC and inputs.exists()):
         return
-    _end_as(done)
+    end_as(done)
 
 
 def capture_run(run: Run, step: int, folder: Path) -> Step:
@@ -84,8 +92,7 @@ def capture_run(run: Run, step: int, folder: Path) -> Step:
     out = folder / "run"
     out.mkdir()
     again = replay.prepare(run, step, out, ["--save-inputs", str(inputs)])
-    again[0] = find_program("binade")
-    _train(again, directory, inputs)
+    _train(["binade", *again[1:]], directory, inputs)
     return Step(replay.without(words[2:], OF_TRAINING), directory, inputs, step)
 
 
@@ -93,7 +100,7 @@ def capture_model(words: Sequence[str], step: int, folder: Path) -> Step:
     """Trains a model up to the step in `folder`; `words` are those of ``binade train``
     without steps and directory."""
     inputs = folder / "inputs.safetensors"
-    command = [find_program("binade"), "train", *words, "--steps", str(step),
+    command = ["binade", "train", *words, "--steps", str(step),
                "--out", str(folder / "run"), "--save-inputs", str(inputs)]  # fmt: skip
     _train(command, os.getcwd(), inputs)
     return Step(replay.without(words, OF_TRAINING), os.getcwd(), inputs, step)
@@ -109,13 +116,12 @@ def trace(step: Step, policy: str | None = None) -> dict[str, Any]:
     words = list(step.words)
     if policy is not None:
         words = [*replay.without(words, ["--policy"]), "--policy", policy]
-    done = subprocess.run(
-        [find_program("binade"), "trace", *words, "--inputs", str(step.inputs),
-         "--compare"],
-        cwd=step.directory, check=False, capture_output=True, text=True,
-    )  # fmt: skip
+    done = run_program(
+        ["binade", "trace", *words, "--inputs", str(step.inputs), "--compare"],
+        step.directory,
+    )
     if done.returncode != 0:
-        _end_as(done)
+        end_as(done)
     report: dict[str, Any] = json.loads(done.stdout)
     return report
 
