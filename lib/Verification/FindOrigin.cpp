@@ -3,6 +3,7 @@
 #include "FindOrigin.h"
 #include "OpKeys.h"
 #include "binade/IR/Interface.h"
+#include "binade/IR/Movement.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -53,12 +54,14 @@ std::vector<TracedValue> OriginFinder::listReaders(Value value) const {
   open.insert(value);
   for (size_t i = 0; i < open.size(); ++i)
     for (Operation *user : open[i].getUsers()) {
-      if (isa<SaveOp, CastOp>(user)) {
-        open.insert(user->getResult(0));
-        continue;
-      }
       if (user->getNumResults() == 0)
         continue;
+      // Casts are placed before what only moves values.
+      Value made = user->getResult(0);
+      if (isa<SaveOp, CastOp>(user) || getMoved(made)) {
+        open.insert(made);
+        continue;
+      }
       TracedValue reader = describeTraced(user, 0);
       bool isKnown = llvm::any_of(readers, [&](const TracedValue &other) {
         return other.kind == reader.kind && other.node == reader.node &&

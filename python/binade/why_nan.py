@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tqdm import tqdm
+
 from binade import overrides
 from binade.command import run_command
 from binade.errors import RejectedError
@@ -47,10 +49,11 @@ def _lost_small(value: dict[str, Any], errors: Sequence[dict[str, Any]]) -> bool
     )
 
 
-def choose_rules(report: dict[str, Any]) -> list[Rule]:
+def choose_rules(
+    origin: dict[str, Any], errors: Sequence[dict[str, Any]]
+) -> list[Rule]:
     """Rules that keep wide what made a traced step leave the numbers; none where its
     formats did not."""
-    origin = report["origin"]
     if origin["kind"] == "cast":
         blamed = origin["readers"]
     elif origin["exact"] is not None and origin["exact"] <= origin["limit"]:
@@ -60,7 +63,7 @@ def choose_rules(report: dict[str, Any]) -> list[Rule]:
     else:
         # In f64 the op does the same with what it read.
         read = [*origin["operands"], *origin["producers"]]
-        blamed = [v for v in read if v["decision"] and _lost_small(v, report["errors"])]
+        blamed = [v for v in read if v["decision"] and _lost_small(v, errors)]
     return [
         overrides.keep_wide(op)
         for op in blamed
@@ -76,14 +79,19 @@ def find_policy(
     place = folder / "policies"
     place.mkdir()
     copied = overrides.copy_policy(extends, place)
-    while report["origin"] and len(rules) < MOST_RULES:
-        more = [rule for rule in choose_rules(report) if rule not in rules]
-        if not more:
-            break
-        rules += more
-        path = place / "with-rules.yaml"
-        path.write_text(overrides.format_policy(path.stem, copied, rules))
-        report = trace(step, str(path))
+    errors = report["errors"]
+    with tqdm(desc="policies tried", unit="", leave=False,
+              disable=not sys.stderr.isatty()) as bar:  # fmt: skip
+        while report["origin"] and len(rules) < MOST_RULES:
+            chosen = choose_rules(report["origin"], errors)
+            more = [rule for rule in chosen if rule not in rules]
+            if not more:
+                break
+            rules += more
+            path = place / "with-rules.yaml"
+            path.write_text(overrides.format_policy(path.stem, copied, rules))
+            report = trace(step, str(path), compares=False)
+            bar.update()
     return overrides.merge_phases(rules), report
 
 
@@ -142,7 +150,7 @@ def describe_policy(
         )
     if report["origin"]:
         return (
-            f"with {len(rules)} rules the step is not finite yet, now for "
+            f"with rules about {len(rules)} ops the step is not finite yet, now for "
             f"{name_op(report['origin'])}; a narrow format of more range, as bf16 is, "
             "may help"
         )
