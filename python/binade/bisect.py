@@ -268,10 +268,13 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
         "binade bisect",
         description="Find the decisions of a policy that break a run, and write the policy "
         "without them.",
-        epilog="Example: binade bisect model.onnx --data train.safetensors --eval-fraction "
-        "0.1 --policy fp16-amp --criterion 'eval_loss@200 <= fp32*1.01' --out bisected. "
+        epilog="Example:\n"
+        "  binade bisect model.onnx --data train.safetensors --eval-fraction 0.1 "
+        "--policy fp16-amp \\\n"
+        "      --criterion 'eval_loss@200 <= fp32*1.01' --out bisected\n"
         "Other options are those of 'binade train'. The same command goes on where it was "
-        "stopped. Exit code 1: no policy meets the criterion, or --max-runs was reached.",
+        "stopped.\nExit code 1: no policy meets the criterion, or --max-runs was reached.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("model", metavar="MODEL", help="ONNX file")

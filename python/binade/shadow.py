@@ -128,9 +128,13 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
         "binade shadow",
         description="Compute a step under its policy and in f64, and rank ops by the "
         "error that their formats introduce.",
-        epilog="Examples: binade shadow run --step 3000 --top 10; binade shadow run "
-        "--policy bf16-amp; binade shadow model.onnx --data train.safetensors --policy "
-        "fp16-amp --phase backward. Options of 'binade train' are taken for a model.",
+        epilog="Examples:\n"
+        "  binade shadow run --step 3000 --top 10\n"
+        "  binade shadow run --policy bf16-amp --by sqnr\n"
+        "  binade shadow model.onnx --data train.safetensors --policy fp16-amp "
+        "--phase backward\n"
+        "Options of 'binade train' are taken for a model.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument(

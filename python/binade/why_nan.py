@@ -221,8 +221,11 @@ def _main(arguments: Sequence[str] | None) -> None:
         "binade why-nan",
         description="Find the first value of a run's step that is not finite: the op, "
         "what it read, the format and the rule that gave it, and a policy that helps.",
-        epilog="Examples: binade why-nan run; binade why-nan run --step 3000 -o "
-        "fixed.yaml. The step is computed again from the newest checkpoint before it.",
+        epilog="Examples:\n"
+        "  binade why-nan run\n"
+        "  binade why-nan run --step 3000 -o fixed.yaml\n"
+        "The step is computed again from the newest checkpoint before it.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="directory of the run")
     parser.add_argument(

@@ -53,9 +53,9 @@ int main(int argc, char **argv) {
       "--out run\n"
       "  binade compile --help\n"
       "  binade eval --help\n"
-      "  binade runs --help\n"
-      "Every 'binade-NAME' on PATH is a command too, as eval, replay and "
-      "runs are.\n"
+      "  binade why-nan --help\n"
+      "Every 'binade-NAME' on PATH is a command too, as bisect, eval, replay, "
+      "runs, shadow and why-nan are.\n"
       "Exit codes: docs/ExitCodes.md.");
 
   auto isOwn = [&](const CLI::App *command) {
