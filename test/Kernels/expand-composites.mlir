@@ -14,7 +14,7 @@
 // CHECK:         %[[MAX:.*]] = binade.reduce_max %[[VISIBLE]] {axes = array<i64: 2>}
 // CHECK:         %[[E:.*]] = binade.exp
 // CHECK:         %[[TOTAL:.*]] = binade.reduce_sum %[[E]]
-// CHECK:         %[[P:.*]] = binade.div %[[E]],
+// CHECK:         %[[P:.*]] = binade.mul %[[E]],
 // CHECK:         %[[LOG:.*]] = binade.log %[[TOTAL]]
 // CHECK:         %[[LSE:.*]] = binade.add %[[MAX]], %[[LOG]]
 // CHECK:         %[[NARROW:.*]] = binade.cast %[[P]] {{.*}} -> tensor<2x4x4xbf16>

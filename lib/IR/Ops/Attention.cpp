@@ -319,7 +319,8 @@ static SmallVector<Value> buildAttention(ImplicitLocOpBuilder &b, Value scores,
   Value e = ExpOp::create(
       b, SubOp::create(b, scores, spreadRows(b, maximum, scores)));
   Value total = ReduceSumOp::create(b, e, last);
-  Value p = DivOp::create(b, e, spreadRows(b, total, e));
+  Value share = ReciprocalOp::create(b, total);
+  Value p = MulOp::create(b, e, spreadRows(b, share, e));
   Value lse = AddOp::create(b, maximum, LogOp::create(b, total));
   Value narrow = buildRounded(b, p, compute);
   SmallVector<int64_t> shape(getTensor(scores).getShape());

@@ -40,7 +40,10 @@ FailureOr<SmallVector<Value>> SoftmaxOp::decompose(ImplicitLocOpBuilder &b) {
   Normalizer n = Normalizer::overRows(b, getX());
   Value x = n.wide(getX());
   Value e = n.exp(n.sub(x, n.spread(n.max(x))));
-  return SmallVector<Value>{n.as(n.div(e, n.spread(n.sum(e))), getY())};
+  // A division of each row, not of each element: the sum is from 1 to the
+  // length of a row, so that no step is out of range.
+  Value share = ReciprocalOp::create(b, n.sum(e));
+  return SmallVector<Value>{n.as(n.mul(e, n.spread(share)), getY())};
 }
 
 LogicalResult SoftmaxGradOp::inferReturnTypes(MLIRContext *,
