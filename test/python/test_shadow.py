@@ -143,6 +143,34 @@ def test_gradients_that_vanish(tmp_path):
     assert vanished in counts
 
 
+def test_saved_copies_are_their_readers(folder):
+    """What waits in E4M3 for the backward part: the error is that of who reads it there.
+
+    E4M3 has three bits behind the leading one: relative errors of 2^-4 at most, of some 2^-6
+    on average, which sums of eight keep.
+    """
+    policies = {}
+    for name, rule in {"kept": "class: allow", "coded": "saved: coat-group"}.items():
+        path = folder / f"{name}.yaml"
+        path.write_text(f"name: {name}\nextends: plain.yaml\nrules:\n"
+                        f"- {{ match: {{ op: relu, name: act }}, {rule} }}\n")  # fmt: skip
+        report = shadow_model(folder, path, "--op", "down")
+        down = {phase: [e for e in report["errors"] if e["phase"] == phase]
+                for phase in ("forward", "backward")}  # fmt: skip
+        policies[name] = [entry["introduced"] for entry in down["backward"]]
+        assert down["forward"][0]["introduced"] < 1e-3
+    assert max(policies["kept"]) < 1e-3
+    weight, other = policies["coded"]  # The gradient of what is read needs no copy.
+    assert 2**-8 < weight < 2**-4 and other < 1e-3
+    # What is inherited is as if nothing had been coded.
+    x, w1, w2 = (a.astype(F64) for a in (X[:4], FIRST, SECOND))
+    kept, exact = np.maximum(f16(f16(x) @ f16(w1)), 0), np.maximum(x @ w1, 0)
+    local = kept.T @ (2 * f16(f16(kept @ f16(w2)) / 32))
+    expected = exact.T @ (2 * (exact @ w2) / 32)
+    inherited = norm(local - expected) / norm(expected)
+    assert down["backward"][0]["inherited"] == pytest.approx(inherited, rel=1e-9)
+
+
 def test_updates_that_are_lost(folder):
     """A bf16 parameter without a remedy; the same with one is as f32."""
     lines = "name: {}\nextends: bf16-amp\nrules:\n- {{ match: {{ op: optimizer_update }}, parameter: bf16{} }}\n"
