@@ -11,8 +11,7 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,105 +19,21 @@ from binade import overrides, replay
 from binade.command import DIFFERENT, run_command
 from binade.criterion import parse_criterion
 from binade.errors import RejectedError, UsageError
-from binade.overrides import Rule
 from binade.run import read_run
 from binade.runs import format_table
-from binade.shadow import rank
 from binade.tracing import capture_run, end_as, run_program, trace
 from binade.trials import OutOfRuns, Trial, Trials
-
-WHOLE = {
-    "forward": {"match": {"phase": "forward"}, "class": "deny"},
-    "backward": {"match": {"phase": "backward"}, "class": "deny"},
-    "optimizer": {"match": {"op": "optimizer_update"}, "parameter": "f32",
-                  "master": "none", "state": "f32"},
-}  # fmt: skip
-CALLED = {"forward": "forward part", "backward": "backward part", "optimizer": "states"}
-
-
-@dataclass(frozen=True)
-class Unit:
-    """Decisions that are taken back together."""
-
-    label: str
-    # Nodes by phase, parameters in the optimizer; none for all that there are.
-    parts: tuple[tuple[str, tuple[str, ...]], ...]
-
-    def rules(self) -> list[Rule]:
-        return [_write_rule(phase, nodes) for phase, nodes in self.parts]
-
-    def covers(self, entry: dict[str, Any]) -> bool:
-        return any(
-            phase == entry["phase"] and (not nodes or entry["node"] in nodes)
-            for phase, nodes in self.parts
-        )
-
-
-def _write_rule(phase: str, nodes: Sequence[str]) -> Rule:
-    rule = WHOLE[phase]
-    if not nodes:
-        return rule
-    names = [overrides.quote_glob(node) for node in nodes]
-    glob = names[0] if len(names) == 1 else "{" + ",".join(names) + "}"
-    return rule | {"match": {"name": glob} | rule["match"]}
-
-
-def covered(units: Sequence[Unit], entries: Sequence[dict[str, Any]]) -> int:
-    """How many of the entries are of one of the units."""
-    return sum(any(unit.covers(entry) for unit in units) for entry in entries)
-
-
-def collect_rules(units: Sequence[Unit]) -> list[Rule]:
-    return [rule for unit in units for rule in unit.rules()]
-
-
-# --- What can be blamed -----------------------------------------------------------------
-
-
-def _is_narrow(entry: dict[str, Any]) -> bool:
-    if entry["phase"] == "optimizer":
-        return entry["decision"] != "f32, states f32"
-    return (
-        bool(entry["decision"]) and entry["decision"] != "f32" and bool(entry["node"])
-    )
-
-
-def list_suspects(report: dict[str, Any]) -> list[dict[str, Any]]:
-    """What has a narrow format, the largest error first."""
-    return rank([entry for entry in report["errors"] if _is_narrow(entry)])
-
-
-Key = tuple[str, str]  # A name, and a phase or nothing.
-
-
-def by_layer(entry: dict[str, Any]) -> Key:
-    """The module that a node's name begins with, or the node."""
-    return entry["node"].rpartition("/")[0] or entry["node"], ""
-
-
-def by_op(entry: dict[str, Any]) -> Key:
-    return entry["node"], entry["phase"]
-
-
-def make_units(
-    suspects: Sequence[dict[str, Any]], key: Callable[[dict[str, Any]], Key]
-) -> list[Unit]:
-    """Units of what has one key, in the order of the suspects."""
-    found: dict[Key, dict[str, dict[str, None]]] = {}
-    for entry in suspects:
-        phases = found.setdefault(key(entry), {})
-        phases.setdefault(entry["phase"], {})[entry["node"]] = None
-    return [
-        Unit(
-            f"{name} ({', '.join(phases)})",
-            tuple((phase, tuple(nodes)) for phase, nodes in phases.items()),
-        )
-        for (name, _), phases in found.items()
-    ]
-
-
-def make_groups(phases: Sequence[str]) -> list[Unit]:
-    return [Unit(CALLED[phase], ((phase, ()),)) for phase in phases]
+from binade.units import (
+    WHOLE,
+    Unit,
+    by_layer,
+    by_op,
+    collect_rules,
+    covered,
+    list_suspects,
+    make_groups,
+    make_units,
+)
 
 
 # --- The search -------------------------------------------------------------------------
@@ -214,7 +129,7 @@ def format_trials(trials: Trials) -> str:
 
 def conclude(trials: Trials, found: Sequence[Unit], text: str) -> None:
     """Writes the policy, where there is one, and the report, and prints the end."""
-    report = [f"criterion: {trials.criterion.text} (limit {trials.limit:.6g})", text]
+    report = [f"criterion: {trials.describe()}", text]
     if found:
         path = trials.out / "repaired.yaml"
         extends = overrides.copy_policy(trials.policy, trials.out)
@@ -231,30 +146,33 @@ def conclude(trials: Trials, found: Sequence[Unit], text: str) -> None:
 
 def bisect(trials: Trials) -> int:
     """Searches; the exit code."""
+    search = Search(trials)
+    try:
+        return _search(trials, search)
+    except OutOfRuns:
+        text = "out of runs: the same command goes on"
+        conclude(
+            trials, search.best, text + ("; the best so far" if search.best else "")
+        )
+        return DIFFERENT
+
+
+def _search(trials: Trials, search: Search) -> int:
     if trials.criterion.needs_reference and trials.measure_reference() is None:
         raise RejectedError(
             f"in fp32 there is no {trials.criterion.metric} at step "
             f"{trials.criterion.step}: the run stops before, or it is not finite"
         )
-    print(f"criterion: {trials.criterion.text} (limit {trials.limit:.6g})", flush=True)
+    print(f"criterion: {trials.describe()}", flush=True)
     base = trials.run([], "the policy as it is")
     if base.good:
         conclude(trials, [], "the policy meets the criterion as it is")
         return 0
-    everything = trials.run(list(WHOLE.values()), "all wide")
-    if not everything.good:
+    if not trials.run(list(WHOLE.values()), "all wide").good:
         conclude(trials, [], "with all wide the criterion is not met either: its formats "
                  "are not to blame")  # fmt: skip
         return DIFFERENT
-    search = Search(trials)
-    try:
-        found = search.run(collect_evidence(base, trials.out))
-    except OutOfRuns:
-        conclude(trials, search.best, "out of runs: the same command goes on; the best "
-                 "so far" if search.best else "out of runs: the same command goes on")  # fmt: skip
-        return DIFFERENT
-    if not found:
-        found = make_groups(list(WHOLE))
+    found = search.run(collect_evidence(base, trials.out)) or make_groups(list(WHOLE))
     blamed = ", ".join(unit.label for unit in found)
     conclude(trials, found, f"to blame: {blamed}")
     return 0
@@ -319,7 +237,7 @@ def _main(arguments: Sequence[str] | None) -> int:
     ]
     words = [options.model, *replay.without(more, ["--steps"])]
     trials = Trials(words, options.policy, steps, criterion, options.out,
-                    options.max_runs)  # fmt: skip
+                    options.max_runs, shown.stdout)  # fmt: skip
     return bisect(trials)
 
 

@@ -99,13 +99,17 @@ def copy_policy(policy: str, folder: Path) -> str:
     """
     if not policy.endswith(".yaml"):
         return policy
+    root, copied = Path(policy).parent, set()
     open_files = [Path(policy)]
     while open_files:
         file = open_files.pop()
-        target = folder / file.relative_to(Path(policy).parent)
+        # Comments may name files too, each other's among them.
+        if file in copied or ".." in file.relative_to(root).parts or not file.is_file():
+            continue
+        copied.add(file)
+        target = folder / file.relative_to(root)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, target)
         named = re.findall(r"[^\s'\":,{}\[\]]+\.yaml", file.read_text())
-        beside = [file.parent / name for name in named]
-        open_files += [f for f in beside if f.is_file() and f != file]
+        open_files += [file.parent / name for name in named if not name.startswith("/")]
     return Path(policy).name

@@ -116,6 +116,8 @@ def trace(
       is compared with one in f64, which takes three times as long, ``exact_loss`` too, and
       ``errors``: a list with an entry for each result of an op.
     """
+    if sys.stderr.isatty():
+        print(f"computing step {step.number} op by op ...", file=sys.stderr)
     words = list(step.words)
     if policy is not None:
         words = [*replay.without(words, ["--policy"]), "--policy", policy]

@@ -53,6 +53,7 @@ class Trials:
     criterion: Criterion
     out: Path
     most: int  # Of trainings in this call; 0 for no limit.
+    text: str  # Of the policy, with all that it extends.
     reference: float | None = None
     done: list[Trial] = field(default_factory=list)
     trained: int = 0
@@ -64,6 +65,12 @@ class Trials:
     @property
     def limit(self) -> float:
         return self.criterion.limit(self.reference)
+
+    def describe(self) -> str:
+        """The criterion, with its limit where that is known."""
+        if self.criterion.needs_reference and self.reference is None:
+            return self.criterion.text
+        return f"{self.criterion.text} (limit {self.limit:.6g})"
 
     def measure_reference(self) -> float | None:
         """The metric in fp32."""
@@ -99,9 +106,8 @@ class Trials:
         return trial
 
     def _key(self, policy: str, rules: Sequence[Rule]) -> str:
-        file = self.out / "tried" / policy
-        text = file.read_text() if policy.endswith(".yaml") else ""
-        about = json.dumps([self.words, self.steps, policy, text, list(rules)])
+        text = "" if policy == "fp32" else self.text
+        about = json.dumps([self.words, self.steps, text, list(rules)])
         return hashlib.sha256(about.encode()).hexdigest()[:12]
 
     def _train(self, policy: str, label: str, key: str) -> float | None:

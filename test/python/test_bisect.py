@@ -174,3 +174,12 @@ def test_errors(folder):
     assert process.returncode == 3 and "did you mean 'bf16-amp'?" in process.stderr
     process = bisect(folder, "bf16-amp", "loss@2 <= 3", "--lrs", "3")
     assert process.returncode == 2 and "--lrs" in process.stderr, process.stderr
+
+
+def test_out_of_runs_before_the_search(folder):
+    for runs, known in ((1, "1 runs, 1 of"), (1, "2 runs, 1 of")):
+        process = bisect(folder, folder / "planted.yaml", f"loss@{STEPS} <= fp32*1.1",
+                         "--max-runs", runs)  # fmt: skip
+        assert process.returncode == 1 and process.stderr == "", process.stderr
+        assert known in process.stdout and "out of runs" in process.stdout
+    assert not (folder / "out/repaired.yaml").exists()
