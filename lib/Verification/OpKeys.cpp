@@ -2,7 +2,6 @@
 
 #include "OpKeys.h"
 #include "binade/IR/Formats.h"
-#include "binade/IR/Interface.h"
 #include "binade/IR/Names.h"
 #include "binade/Precision/Describe.h"
 #include "llvm/Support/ScopedPrinter.h"
@@ -25,6 +24,10 @@ std::string OpKeys::next(Operation *op) {
                      op->getName().stripDialect() + " " + getPlace(op))
                         .str();
   return key + " #" + std::to_string(++counts[key]);
+}
+
+std::string mlir::binade::nameInput(const Port &port) {
+  return (stringifyRole(port.role) + "/" + port.name).str();
 }
 
 void mlir::binade::describeFormat(Value value, TracedValue &traced) {

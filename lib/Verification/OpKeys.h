@@ -3,6 +3,7 @@
 #ifndef BINADE_LIB_VERIFICATION_OPKEYS_H
 #define BINADE_LIB_VERIFICATION_OPKEYS_H
 
+#include "binade/IR/Interface.h"
 #include "binade/Verification/Trace.h"
 
 namespace mlir::binade {
@@ -16,6 +17,9 @@ public:
 private:
   llvm::StringMap<unsigned> counts;
 };
+
+/// What the inputs of a step call an argument: "role/name".
+std::string nameInput(const Port &port);
 
 /// The format of the elements of `value`.
 void describeFormat(Value value, TracedValue &traced);
