@@ -92,7 +92,7 @@ private:
   std::string compareWithin(double range, const Gradients &given) {
     std::mt19937 generator;
     EvaluationOptions options;
-    options.keepsF64 = true;
+    options.rounds = false;
     FailureOr<Outputs> outputs =
         evaluate(*module, copy.getSymName(),
                  drawArguments(copy, range, generator), options);

@@ -34,7 +34,6 @@ public:
   FunctionEvaluator(const EvaluationOptions &options,
                     std::function<double()> draw = {})
       : options(options), draw(std::move(draw)) {
-    context.keepsF64 = options.keepsF64;
     context.call = [&](Operation *user, func::FuncOp function,
                        ArrayRef<TensorRef> operands,
                        ArrayRef<RankedTensorType> results) {
@@ -52,6 +51,9 @@ public:
 
   FailureOr<SmallVector<TensorRef>> evaluate(func::FuncOp function,
                                              ArrayRef<TensorRef> arguments);
+  /// The results of one op.
+  FailureOr<SmallVector<TensorRef>> evaluate(Operation *op,
+                                             ArrayRef<TensorRef> operands);
   FailureOr<Tensor> load(Operation *user, Attribute value);
 
   /// The bound of the op that made result `index` of `function`; null where it

@@ -93,11 +93,11 @@ Evaluation::makePerturbed(function_ref<double()> draw) const {
   return perturbed;
 }
 
-SmallVector<TensorRef> Evaluation::takeResults() {
+SmallVector<TensorRef> Evaluation::takeResults(bool rounds) {
   for (auto [value, result] : llvm::zip(finished, results)) {
     if (value)
       continue;
-    if (!context.keepsF64 || !result.getType().getElementType().isF32())
+    if (rounds || !result.isFloat())
       result.roundElements();
     value = std::make_shared<Tensor>(std::move(result));
   }

@@ -36,7 +36,6 @@ public:
                                                     ArrayRef<TensorRef>)>
         run;
     std::function<FailureOr<Tensor>(Operation *user, Attribute)> load;
-    bool keepsF64 = false; ///< See `EvaluationOptions`.
   };
 
   /// `types` are the types of the results: those of the op, or for the body of
@@ -75,8 +74,8 @@ public:
   /// op's decision names.
   double getAccumulationRoundoff() const;
 
-  /// Rounds the results and returns them.
-  SmallVector<TensorRef> takeResults();
+  /// Rounds the results, if that is asked for, and returns them.
+  SmallVector<TensorRef> takeResults(bool rounds = true);
   /// Bounds on |implementation - result|, one f64 tensor per result; null
   /// for exact results. To be called before `takeResults`.
   SmallVector<TensorRef> makeBounds() const;
