@@ -419,6 +419,7 @@ Result<int> TrainArguments::run(Program &program, const std::string &model,
   }
   std::vector<Data> others;
   others.reserve(injections.size());
+  train.injections.clear();
   for (const auto &[file, step] : injections) {
     DataOptions options = data.options;
     options.path = file;
@@ -451,6 +452,9 @@ Result<int> TrainArguments::run(Program &program, const std::string &model,
         progress.show(metrics);
       });
   progress.finish();
+  wasAlarmed = summary && summary->isAlarmed;
+  if (wasAlarmed && train.onAlarm == OnAlarm::Switch)
+    return summary->exitCode; // Whoever called goes on.
   if (summary && summary->evalLoss)
     std::cout << "eval_loss " << format(*summary->evalLoss) << " after step "
               << summary->evalStep << "\n";

@@ -10,16 +10,23 @@
 #include "binade/IR/Watch.h"
 #include "binade/Monitor/Passes.h"
 #include "llvm/ADT/StringExtras.h"
+#include <numeric>
 
 namespace mlir::binade {
 #define GEN_PASS_DEF_WATCHVALUESPASS
 #include "binade/Monitor/Passes.h.inc"
 
 namespace {
-/// One statistic of a value; of equal requests the one for most steps holds.
+/// One statistic of a value, in the steps of all requests for it.
 struct Wanted {
   StatisticsRequest::Wanted statistic;
   int64_t every;
+};
+
+/// Who asks, and whether there has to be what is asked for.
+struct Origin {
+  StringRef name;
+  bool isRequired;
 };
 
 class Watcher {
@@ -28,14 +35,16 @@ public:
       : step(step), values(collectWatchedValues(step)), wanted(values.size()),
         b(step.getLoc(), step.getContext()) {}
 
-  LogicalResult ask(const StatisticsRequest &request) {
-    bool matches = false;
+  LogicalResult ask(const StatisticsRequest &request, bool isRequired) {
+    bool matches = !isRequired;
     for (auto [value, list] : llvm::zip(values, wanted)) {
       if (!request.matches(value.kind, value.layer))
         continue;
       matches = true;
-      for (const StatisticsRequest::Wanted &statistic : request.statistics)
+      for (const StatisticsRequest::Wanted &statistic : request.statistics) {
         ask(list, {statistic, request.every});
+        built[statistic.name] |= !isRequired;
+      }
     }
     if (matches)
       return success();
@@ -70,7 +79,7 @@ private:
     if (known == list.end())
       list.push_back(std::move(one));
     else
-      known->every = std::min(known->every, one.every);
+      known->every = std::gcd(known->every, one.every);
   }
 
   void build(const WatchedValue &watched, const Wanted &one) {
@@ -136,11 +145,18 @@ struct WatchValuesPass : impl::WatchValuesPassBase<WatchValuesPass> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    SmallVector<StringRef> texts;
-    StringRef(requests).split(texts, ';', -1, /*KeepEmpty=*/false);
-    size_t ofUser = texts.size();
+    SmallVector<std::pair<StringRef, Origin>> texts;
+    auto add = [&](StringRef joined, Origin origin) {
+      SmallVector<StringRef> split;
+      joined.split(split, ';', -1, /*KeepEmpty=*/false);
+      for (StringRef text : split)
+        texts.push_back({text, origin});
+    };
+    add(requests, {"--stats", true});
+    add(optional, {"'watch' of an alarm", false});
     if (auto ofPolicy = module->getAttrOfType<ArrayAttr>(kStatisticsAttr))
-      llvm::append_range(texts, ofPolicy.getAsValueRange<StringAttr>());
+      for (StringRef text : ofPolicy.getAsValueRange<StringAttr>())
+        texts.push_back({text, {"'statistics' of the policy", true}});
     if (texts.empty())
       return;
     auto step = module.lookupSymbol<func::FuncOp>(kStepName);
@@ -149,16 +165,14 @@ struct WatchValuesPass : impl::WatchValuesPassBase<WatchValuesPass> {
       return signalPassFailure();
     }
     Watcher watcher(step);
-    for (auto [index, text] : llvm::enumerate(texts)) {
-      auto request = parseStatisticsRequest(
-          text, getContext(),
-          index < ofUser ? "--stats" : "'statistics' of the policy");
+    for (auto [text, origin] : texts) {
+      auto request = parseStatisticsRequest(text, getContext(), origin.name);
       if (!request) {
         emitError(module.getLoc(),
                   request.error().where + ": " + request.error().message);
         return signalPassFailure();
       }
-      if (failed(watcher.ask(*request)))
+      if (failed(watcher.ask(*request, origin.isRequired)))
         return signalPassFailure();
     }
     if (failed(watcher.build()))

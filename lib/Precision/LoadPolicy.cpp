@@ -1,7 +1,7 @@
 //===- LoadPolicy.cpp - Policies from files, and what they extend ---------===//
 
-#include "DataFiles.h"
 #include "PolicyForm.h"
+#include "binade/IR/DataFiles.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SHA256.h"
 

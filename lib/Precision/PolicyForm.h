@@ -3,7 +3,7 @@
 #ifndef BINADE_LIB_PRECISION_POLICYFORM_H
 #define BINADE_LIB_PRECISION_POLICYFORM_H
 
-#include "YamlForm.h"
+#include "binade/IR/YamlForm.h"
 #include "binade/Precision/Policy.h"
 
 namespace mlir::binade {

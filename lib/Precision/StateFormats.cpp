@@ -1,8 +1,8 @@
 //===- StateFormats.cpp - Formats of optimizer states, by name ------------===//
 
 #include "binade/Precision/StateFormats.h"
-#include "DataFiles.h"
 #include "PolicyForm.h"
+#include "binade/IR/DataFiles.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/ScopedPrinter.h"

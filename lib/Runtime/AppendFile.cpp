@@ -64,3 +64,28 @@ Result<void> AppendFile::sync() {
     return systemError(printable(path), "cannot bring the file to disk", errno);
   return {};
 }
+
+Result<void>
+binade::readJsonLines(const std::string &path,
+                      const std::function<void(const nlohmann::json &)> &each) {
+  std::error_code unknown;
+  if (!std::filesystem::exists(path, unknown))
+    return {};
+  // Whoever opens a pipe waits for its other end.
+  if (Result<ExternalFile> regular = openFile(path); !regular)
+    return regular.takeError();
+  std::ifstream file(path, std::ios::binary);
+  std::int64_t number = 1;
+  for (std::string line; std::getline(file, line) && !file.eof(); ++number) {
+    std::string where = printable(path) + ":" + std::to_string(number);
+    Result<nlohmann::json> object = parseJson(line, where);
+    if (!object)
+      return object.takeError();
+    try {
+      each(*object);
+    } catch (const std::exception &) {
+      return Error{where, "is no line that 'binade train' writes"};
+    }
+  }
+  return {};
+}

@@ -37,6 +37,13 @@ private:
   std::string path;
 };
 
+/// Calls `each` with the objects of a file of JSON lines, but for what a dying
+/// process began. There need be no file. What `each` throws says that a line is
+/// none of a run's.
+Result<void>
+readJsonLines(const std::string &path,
+              const std::function<void(const nlohmann::json &)> &each);
+
 } // namespace binade
 
 #endif // BINADE_LIB_RUNTIME_APPENDFILE_H

@@ -238,6 +238,33 @@ static Result<std::string> findNewest(const std::string &from) {
   return found->empty() ? from : found->rbegin()->second;
 }
 
+/// Gives `program` the state of a checkpoint, and says what one of it is then
+/// like.
+static Result<Manifest> convertInto(Program &program,
+                                    const std::string &checkpoint,
+                                    const Requantize &requantize,
+                                    Converted &converted) {
+  converted.from = checkpoint;
+  Result<Manifest> manifest = readManifest(checkpoint);
+  if (!manifest)
+    return manifest;
+  Result<TrainedState> state = TrainedState::open(checkpoint);
+  if (!state)
+    return state.takeError();
+  if (Result<void> done = program.initialize(0); !done)
+    return done.takeError();
+  if (Result<void> done =
+          Conversion(program, *state, requantize, converted).run();
+      !done)
+    return done.takeError();
+  const Plan &plan = program.getPlan();
+  converted.policyFrom = manifest->run["policy"];
+  converted.policyTo = plan.policy;
+  for (auto &[key, value] : identifyProgram(plan))
+    manifest->run[key] = value;
+  return manifest;
+}
+
 Result<Converted> binade::convertCheckpoint(const std::string &from,
                                             const std::string &bundle,
                                             const std::string &directory,
@@ -246,23 +273,13 @@ Result<Converted> binade::convertCheckpoint(const std::string &from,
   Result<std::string> checkpoint = findNewest(from);
   if (!checkpoint)
     return checkpoint.takeError();
-  converted.from = *checkpoint;
-  Result<Manifest> manifest = readManifest(*checkpoint);
-  if (!manifest)
-    return manifest.takeError();
-  Result<TrainedState> state = TrainedState::open(*checkpoint);
-  if (!state)
-    return state.takeError();
   Result<Program> program = Program::load(bundle);
   if (!program)
     return program.takeError();
-  if (Result<void> done = program->initialize(0); !done)
-    return done.takeError();
-  if (Result<void> done =
-          Conversion(*program, *state, requantize, converted).run();
-      !done)
-    return done.takeError();
-
+  Result<Manifest> manifest =
+      convertInto(*program, *checkpoint, requantize, converted);
+  if (!manifest)
+    return manifest.takeError();
   Result<RunDirectory> run = RunDirectory::open(directory);
   if (!run)
     return run.takeError();
@@ -272,14 +289,30 @@ Result<Converted> binade::convertCheckpoint(const std::string &from,
   if (*isUsed)
     return Error{printable(directory), "has checkpoints already"}.withNote(
         "a converted checkpoint begins a run of its own");
-  const Plan &plan = program->getPlan();
-  converted.policyFrom = manifest->run["policy"];
-  converted.policyTo = plan.policy;
-  for (auto &[key, value] : identifyProgram(plan))
-    manifest->run[key] = value;
   converted.to =
       getCheckpointFolder(directory) + "/" + getCheckpointName(manifest->step);
   if (Result<void> saved = run->save(*program, *manifest, 1, {}); !saved)
+    return saved.takeError();
+  return converted;
+}
+
+Result<Converted> binade::switchRun(Program &program,
+                                    const std::string &directory,
+                                    std::int64_t keep,
+                                    const Requantize &requantize) {
+  Converted converted;
+  Result<RunDirectory> run = RunDirectory::open(directory);
+  if (!run)
+    return run.takeError();
+  Result<std::string> checkpoint = findNewest(directory);
+  if (!checkpoint)
+    return checkpoint.takeError();
+  Result<Manifest> manifest =
+      convertInto(program, *checkpoint, requantize, converted);
+  if (!manifest)
+    return manifest.takeError();
+  converted.to = *checkpoint;
+  if (Result<void> saved = run->save(program, *manifest, keep, {}); !saved)
     return saved.takeError();
   return converted;
 }

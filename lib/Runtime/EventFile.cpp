@@ -207,7 +207,8 @@ static Message makeHistogram(std::span<const std::int64_t> counts) {
 }
 
 Result<void> EventFile::write(const StepMetrics &metrics,
-                              std::span<const Observed> observed) {
+                              std::span<const Observed> observed,
+                              std::span<const Alarm> alarms) {
   Message summary;
   auto add = [&](std::string_view tag, std::optional<double> value) {
     if (value)
@@ -226,6 +227,9 @@ Result<void> EventFile::write(const StepMetrics &metrics,
       summary.add(kValue, Message()
                               .add(kTag, one.tag)
                               .add(kHistogram, makeHistogram(one.exponents)));
+  for (const Alarm &alarm : alarms)
+    add("alarm/" + alarm.rule + (alarm.where.empty() ? "" : "/" + alarm.where),
+        alarm.value);
   appendRecord(pending,
                makeEvent().add(kStep, metrics.step).add(kSummary, summary));
   if (Clock::now() - flushed < std::chrono::seconds(1))

@@ -4,6 +4,7 @@
 #define BINADE_LIB_RUNTIME_EVENTFILE_H
 
 #include "StatisticsRecorder.h"
+#include "binade/Runtime/AlarmRule.h"
 #include <chrono>
 
 namespace binade {
@@ -23,9 +24,11 @@ public:
   /// An end that nothing foresaw loses no event, either.
   ~EventFile() { (void)flush(); }
 
-  /// Also `observed`, numbers and histograms under their tags.
+  /// Also `observed`, numbers and histograms under their tags, and the values
+  /// of `alarms` under `alarm/rule/where`.
   Result<void> write(const StepMetrics &metrics,
-                     std::span<const Observed> observed = {});
+                     std::span<const Observed> observed = {},
+                     std::span<const Alarm> alarms = {});
   Result<void> flush();
   /// Brings all events to disk.
   Result<void> sync();

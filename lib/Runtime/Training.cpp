@@ -1,6 +1,8 @@
 //===- Training.cpp - Run a training step over data -----------------------===//
 
 #include "binade/Runtime/Training.h"
+#include "AlarmFile.h"
+#include "AlarmWatch.h"
 #include "BatchFeed.h"
 #include "EventFile.h"
 #include "HeldOut.h"
@@ -35,6 +37,7 @@ public:
                const TrainOptions &options)
       : program(program), data(data), heldOut(heldOut), options(options),
         guard(program, data, options), statistics(program),
+        watch(options.alarms),
         feed(data,
              SampleOrder(options.order, heldOut.getTrainingSamples(),
                          data.getBatch(), options.seed),
@@ -50,9 +53,12 @@ public:
 private:
   Result<void> begin();
   Result<void> takeUp(Manifest restored);
+  Result<void> lookBack();
   Result<StepMetrics> runStep(std::int64_t step);
   Result<void> evaluate(StepMetrics &metrics) const;
   Result<void> observe(StepMetrics &metrics);
+  Result<std::vector<Alarm>> watchStep(const StepMetrics &metrics,
+                                       std::span<const Observed> observed);
   Result<void> save();
   Result<void> saveGradients(const StepMetrics &metrics) const;
   Result<void> saveInputs(std::int64_t step) const;
@@ -69,6 +75,8 @@ private:
   const TrainOptions &options;
   NumericGuard guard;
   StatisticsRecorder statistics;
+  AlarmWatch watch;
+  bool isAlarmed = false; ///< By the newest step, which ends the loop.
   BatchFeed feed;
   Manifest manifest;          ///< Where the run stands.
   std::int64_t savedStep = 0; ///< Of the newest checkpoint.
@@ -76,6 +84,7 @@ private:
   std::optional<MetricsFile> metricsFile;
   std::optional<EventFile> eventFile;
   std::optional<StatisticsFile> statisticsFile;
+  std::optional<AlarmFile> alarmFile;
   std::optional<RangeRecorder> recorder;
   ScheduledSettings scheduled;
 };
@@ -228,15 +237,37 @@ Result<void> TrainingLoop::observe(StepMetrics &metrics) {
       return evaluated;
   if (Result<void> written = metricsFile->write(metrics); !written)
     return written;
-  return eventFile->write(metrics, observed);
+  Result<std::vector<Alarm>> alarms = watchStep(metrics, observed);
+  if (!alarms)
+    return alarms.takeError();
+  return eventFile->write(metrics, observed, *alarms);
+}
+
+/// The alarms of a step, which are told and written down.
+Result<std::vector<Alarm>>
+TrainingLoop::watchStep(const StepMetrics &metrics,
+                        std::span<const Observed> observed) {
+  if (options.alarms.empty())
+    return std::vector<Alarm>();
+  std::vector<Alarm> alarms = watch.observe(AlarmStep(metrics, observed));
+  for (const Alarm &alarm : alarms) {
+    if (Result<void> written = alarmFile->write(alarm, options.onAlarm);
+        !written)
+      return written.takeError();
+    if (options.warn)
+      for (const std::string &line : describe(alarm))
+        options.warn(line);
+  }
+  isAlarmed = !alarms.empty() && options.onAlarm != OnAlarm::Warn;
+  return alarms;
 }
 
 /// Opens the files of the run, and puts the state where it left off.
 Result<void> TrainingLoop::begin() {
   // Noticed before the steps, not after them.
   std::error_code failure;
-  for (const char *name :
-       {"final.safetensors", "metrics.jsonl", "run.json", "stats.jsonl"})
+  for (const char *name : {"final.safetensors", "metrics.jsonl", "run.json",
+                           "stats.jsonl", "alarms.jsonl"})
     if (std::filesystem::is_directory(path(name), failure))
       return Error{printable(path(name)), "cannot write: it is a directory",
                    ExitCode::IO};
@@ -280,6 +311,8 @@ Result<void> TrainingLoop::begin() {
   if (!ofValues)
     return ofValues.takeError();
   statisticsFile = *std::move(ofValues);
+  if (Result<void> looked = lookBack(); !looked)
+    return looked;
   Result<EventFile> events = EventFile::create(options.out, manifest.step + 1);
   if (!events)
     return events.takeError();
@@ -300,6 +333,24 @@ Result<void> TrainingLoop::takeUp(Manifest restored) {
       static_cast<std::uint64_t>(restored.step * program.getPlan().batches));
   if (options.notify)
     options.notify("resumed after step " + std::to_string(restored.step));
+  return {};
+}
+
+/// Shows the rules the steps that are done. Whoever was to switch the policy
+/// after the last of them, and came to an end before, does so now.
+Result<void> TrainingLoop::lookBack() {
+  Result<AlarmFile> opened =
+      AlarmFile::open(path("alarms.jsonl"), manifest.step);
+  if (!opened)
+    return opened.takeError();
+  alarmFile = *std::move(opened);
+  if (options.alarms.empty() || manifest.step == 0)
+    return {};
+  auto alarms = watch.observe(options.out, manifest.step);
+  if (!alarms)
+    return alarms.takeError();
+  isAlarmed = options.onAlarm == OnAlarm::Switch && !alarms->empty() &&
+              alarms->back().step == manifest.step;
   return {};
 }
 
@@ -331,7 +382,7 @@ TrainingLoop::run(const std::function<void(const StepMetrics &)> &listener) {
     if (options.interrupted)
       summary.exitCode = options.interrupted();
     bool isEnough = options.stopAfter > 0 && manifest.step >= options.stopAfter;
-    if (summary.exitCode != ExitCode::Ok || isEnough || isTimeUp())
+    if (summary.exitCode != ExitCode::Ok || isEnough || isTimeUp() || isAlarmed)
       break;
     std::int64_t step = manifest.step + 1;
     Result<StepMetrics> metrics = runStep(step);
@@ -361,6 +412,9 @@ TrainingLoop::run(const std::function<void(const StepMetrics &)> &listener) {
   }
   if (Result<void> written = eventFile->flush(); !written)
     return written.takeError();
+  summary.isAlarmed = isAlarmed;
+  if (isAlarmed && options.onAlarm == OnAlarm::Stop)
+    summary.exitCode = ExitCode::NumericGuard;
   summary.steps = manifest.step;
   summary.skipped = manifest.skipped;
   // Who asked for checkpoints, or was interrupted, wants to go on from the end.

@@ -92,7 +92,7 @@ def prepare(run: Run, step: int, out: Path, more: Sequence[str]) -> list[str]:
     start = _find_start(run.path, step)
     if start:
         shutil.copytree(start, out / "checkpoints" / start.name)
-        for name in ("run.json", "metrics.jsonl", "stats.jsonl"):
+        for name in ("run.json", "metrics.jsonl", "stats.jsonl", "alarms.jsonl"):
             if (run.path / name).exists():
                 shutil.copy(run.path / name, out / name)
     kept = without(words, LEFT_OUT)

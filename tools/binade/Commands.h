@@ -9,6 +9,7 @@
 /// Each adds its subcommand to `app`; when that is given, `run` becomes the
 /// command, which returns the exit code.
 using Run = std::function<int()>;
+void addAlarms(CLI::App &app, Run &run);
 void addCheckpoint(CLI::App &app, Run &run);
 void addImport(CLI::App &app, Run &run);
 void addCompile(CLI::App &app, Run &run);

@@ -8,6 +8,7 @@
 #include "binade/IR/Rules.h"
 #include "binade/Monitor/Requests.h"
 #include "binade/Optimizer/RuleLibrary.h"
+#include "binade/Pipelines/AlarmRules.h"
 #include "binade/Pipelines/Pipelines.h"
 #include "binade/Precision/StateFormats.h"
 #include "binade/Runtime/Library.h"
@@ -98,6 +99,23 @@ static void listStatistics() {
   }
 }
 
+/// Each with what it finds, watches and advises.
+static void listAlarms() {
+  MLIRContext context;
+  for (const ::binade::AlarmRule &rule : getShippedAlarms(&context)) {
+    llvm::outs() << llvm::left_justify(rule.name, 19) << rule.about << "\n";
+    auto print = [](StringRef what, const Twine &text) {
+      llvm::outs() << "  " << llvm::left_justify(what, 10) << text << "\n";
+    };
+    print("watches", isOfMetrics(rule)
+                         ? "metrics alone; on unless --alarms off"
+                         : "'" + llvm::join(rule.watch, "', '") + "'");
+    print("value", rule.value);
+    print("when", rule.when);
+    print("remedy", rule.remedy);
+  }
+}
+
 static void listPhases() {
   for (const PhaseDescription &phase : getPhases())
     llvm::outs() << llvm::formatv("{0,-12} {1}\n", phase.name, phase.summary);
@@ -137,23 +155,25 @@ static void listTargets() {
 }
 
 void addList(CLI::App &app, Run &run) {
-  CLI::App *command = ::binade::addCommand(
-      app, "list",
-      "List policies, optimizers, formats, statistics, phases, targets or "
-      "devices");
+  CLI::App *command =
+      ::binade::addCommand(app, "list",
+                           "List policies, optimizers, formats, statistics, "
+                           "alarms, phases, targets or "
+                           "devices");
   command->footer("Examples:\n"
                   "  binade list policies\n"
                   "  binade list optimizers\n"
                   "  binade list formats\n"
                   "  binade list stats\n"
+                  "  binade list alarms\n"
                   "  binade list phases\n"
                   "  binade list targets\n"
                   "  binade list devices");
   auto what = std::make_shared<std::string>();
   command->add_option("what", *what, "What to list")
       ->required()
-      ->check(oneOf({"policies", "optimizers", "formats", "stats", "phases",
-                     "targets", "devices"}));
+      ->check(oneOf({"policies", "optimizers", "formats", "stats", "alarms",
+                     "phases", "targets", "devices"}));
   command->callback([&run, what] {
     run = [what] {
       if (*what == "policies")
@@ -164,6 +184,8 @@ void addList(CLI::App &app, Run &run) {
         listFormats();
       else if (*what == "stats")
         listStatistics();
+      else if (*what == "alarms")
+        listAlarms();
       else if (*what == "phases")
         listPhases();
       else if (*what == "targets")

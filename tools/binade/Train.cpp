@@ -1,7 +1,9 @@
 //===- Train.cpp - binade train -------------------------------------------===//
 
+#include "Alarms.h"
 #include "Commands.h"
 #include "Model.h"
+#include "Requantize.h"
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/CommandLine/TrainArguments.h"
 #include <iostream>
@@ -16,38 +18,100 @@ struct TrainCommand {
   StepArguments step;
   OutputArguments output;
   ::binade::TrainArguments train;
+  AlarmArguments alarms;
   ::binade::DeviceChoice device;
 
-  int run() {
-    Model model(import.model, output);
-    auto fail = [&](const ::binade::Error &error) {
-      return model.getDiagnostics().fail(error);
-    };
-    if (Result<void> complete = train.complete(); !complete)
-      return fail(complete.error());
-    const ::binade::TrainOptions &options = train.train;
-    if (options.onNonFinite == OnNonFinite::Continue)
-      step.options.onNonfinite = "continue";
-    if (options.onNonFinite == OnNonFinite::Shrink)
-      step.options.onNonfinite = "shrink";
-    step.options.keepGradients = options.saveGradients > 0;
-    if (!options.recordRanges.empty())
-      step.options.statistics = mlir::binade::kRangeStatistics.str();
-    ::binade::LoadOptions load;
-    load.threads = step.options.threads;
-    load.device = device;
-    load.notify = [](std::string_view text) {
-      std::cerr << "binade: " << text << "\n";
-    };
-    auto loaded = model.load(import, step, load);
-    if (auto *code = std::get_if<int>(&loaded))
-      return *code;
-    Result<int> code = train.run(std::get<Program>(loaded), import.model,
-                                 model.getDirectory());
-    return code ? *code : fail(code.error());
+  int run();
+
+private:
+  int complete();
+  int fail(const ::binade::Error &error) const {
+    std::cerr << render(error, output.format) << "\n";
+    return error.exitCode;
   }
+  /// Trains under the policy of the command line, or the one to switch to. In
+  /// between, the newest checkpoint of the run is converted.
+  int trainUnder(const std::string &policy, bool converts);
+  Result<void> convert(Program &program) const;
 };
 } // namespace
+
+/// Gives the compiler what the options of training need.
+int TrainCommand::complete() {
+  if (Result<void> complete = train.complete(); !complete)
+    return fail(complete.error());
+  if (int code = alarms.complete(output, train.train, step.options))
+    return code;
+  const ::binade::TrainOptions &options = train.train;
+  if (!alarms.policy.empty() && !options.recordRanges.empty())
+    return fail(usageError("--record cannot go on under another policy: leave "
+                           "out --on-alarm switch"));
+  if (options.onNonFinite == OnNonFinite::Continue)
+    step.options.onNonfinite = "continue";
+  if (options.onNonFinite == OnNonFinite::Shrink)
+    step.options.onNonfinite = "shrink";
+  step.options.keepGradients = options.saveGradients > 0;
+  if (!options.recordRanges.empty())
+    step.options.statistics = mlir::binade::kRangeStatistics.str();
+  return ::binade::ExitCode::Ok;
+}
+
+Result<void> TrainCommand::convert(Program &program) const {
+  Result<::binade::Converted> converted =
+      switchRun(program, train.train.out, train.train.keep, requantize);
+  if (!converted)
+    return converted.takeError();
+  std::cout << ::binade::printable(converted->to) << ": policy "
+            << ::binade::printable(converted->policyFrom) << " -> "
+            << ::binade::printable(converted->policyTo) << ", "
+            << converted->tensors << " tensors, of which "
+            << converted->requantized << " from codes or to codes; "
+            << converted->leftOut.size() << " left out, "
+            << converted->initial.size() << " as at the start" << std::endl;
+  return {};
+}
+
+int TrainCommand::trainUnder(const std::string &policy, bool converts) {
+  Model model(import.model, output);
+  ::binade::LoadOptions load;
+  load.threads = step.options.threads;
+  load.device = device;
+  load.notify = [](std::string_view text) {
+    std::cerr << "binade: " << text << "\n";
+  };
+  // Completed once more if there is another policy.
+  ImportArguments imported = import;
+  StepArguments stepped = step;
+  stepped.options.policy = policy;
+  auto loaded = model.load(imported, stepped, load);
+  if (auto *code = std::get_if<int>(&loaded))
+    return *code;
+  auto &program = std::get<Program>(loaded);
+  if (converts)
+    if (Result<void> converted = convert(program); !converted)
+      return model.getDiagnostics().fail(converted.error());
+  Result<int> code = train.run(program, import.model, model.getDirectory());
+  return code ? *code : model.getDiagnostics().fail(code.error());
+}
+
+int TrainCommand::run() {
+  if (int code = complete())
+    return code;
+  bool switches = !alarms.policy.empty();
+  if (switches && Model(import.model, output).isBundle())
+    return fail(usageError("--on-alarm switch compiles another step: train the "
+                           "model itself, not a bundle"));
+  bool wasSwitched =
+      switches && train.train.resume && alarms.hasSwitched(train.train.out);
+  if (!wasSwitched) {
+    int code = trainUnder(step.options.policy, /*converts=*/false);
+    if (code != ::binade::ExitCode::Ok || !switches || !train.wasAlarmed)
+      return code;
+  }
+  train.train.resume = true;
+  train.train.onAlarm = ::binade::OnAlarm::Warn; // There is nothing else left.
+  return trainUnder(alarms.policy, /*converts=*/!wasSwitched);
+}
 
 void addTrain(CLI::App &app, Run &run) {
   CLI::App *command =
@@ -63,13 +127,17 @@ void addTrain(CLI::App &app, Run &run) {
       "      --init run/final.safetensors --lr 3e-4\n"
       "  binade train step.bnd --data train.safetensors --steps 100 "
       "--save-every 20 \\\n"
-      "      --resume survivor");
+      "      --resume survivor\n"
+      "  binade train model.onnx --data train.safetensors --policy fp16-amp "
+      "--steps 1000 \\\n"
+      "      --out watched --alarms all --on-alarm switch:bf16-amp");
   auto self = std::make_shared<TrainCommand>();
   self->import.add(*command, "ONNX file, or a bundle of 'binade compile'");
   self->step.add(*command);
   self->output.add(*command);
   ::binade::addDevice(*command, self->device);
   self->train.add(*command);
+  self->alarms.add(*command);
   command->callback([&run, self, command] {
     ::binade::requireRun(*command);
     run = [self] { return self->run(); };

@@ -44,8 +44,8 @@ int main(int argc, char **argv) {
   app.require_subcommand(1);
   std::function<int()> run;
   for (auto *add : {addImport, addCompile, addConvert, addTrain, addExport,
-                    addCheckpoint, addFit, addInspect, addExplain, addDiff,
-                    addPolicy, addCosts, addVerify, addTrace, addList})
+                    addCheckpoint, addAlarms, addFit, addInspect, addExplain,
+                    addDiff, addPolicy, addCosts, addVerify, addTrace, addList})
     add(app, run);
   app.footer(
       "Examples:\n"

@@ -40,6 +40,7 @@ private:
 /// Data, evaluation, and the options of a run.
 struct TrainArguments {
   TrainOptions train;
+  bool wasAlarmed = false; ///< After `run`: whether an alarm ended it.
 
   void add(CLI::App &command);
   /// Takes apart what the command line holds as text.

@@ -47,6 +47,8 @@ def WatchValuesPass : Pass<"binade-watch-values", "::mlir::ModuleOp"> {
   let options = [
     Option<"requests", "requests", "std::string", /*default=*/"\"\"",
            "KIND[/GLOB],...:STATISTIC[(FORMAT)],...[@every=N], more behind ';'">,
+    Option<"optional", "optional", "std::string", /*default=*/"\"\"",
+           "The same, of values that need not be there">,
   ];
   let dependentDialects = ["::mlir::binade::BinadeDialect"];
 }

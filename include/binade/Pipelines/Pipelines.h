@@ -51,8 +51,10 @@ struct CompileOptions {
   std::vector<std::string> states;
   /// What to count of the step's values, "amax|zeros"; empty for nothing.
   std::string statistics;
-  /// Statistics for people and for rules; see `parseStatisticsRequest`.
+  /// Statistics for people; see `parseStatisticsRequest`.
   std::vector<std::string> watch;
+  /// Those that rules of alarms need, of values that need not be there.
+  std::vector<std::string> watchForAlarms;
 
   /// Threads of library calls; 0 for as many as the machine that runs has.
   unsigned threads = 0;

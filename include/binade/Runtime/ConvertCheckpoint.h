@@ -39,6 +39,12 @@ Result<Converted> convertCheckpoint(const std::string &from,
                                     const std::string &directory,
                                     const Requantize &requantize);
 
+/// The same for a run that goes on under another policy: the newest checkpoint
+/// of the run in `directory` becomes one of `program`, in the place of what it
+/// was. `keep` checkpoints are left.
+Result<Converted> switchRun(Program &program, const std::string &directory,
+                            std::int64_t keep, const Requantize &requantize);
+
 } // namespace binade
 
 #endif // BINADE_RUNTIME_CONVERTCHECKPOINT_H

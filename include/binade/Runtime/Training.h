@@ -6,6 +6,7 @@
 #ifndef BINADE_RUNTIME_TRAINING_H
 #define BINADE_RUNTIME_TRAINING_H
 
+#include "binade/Runtime/AlarmRule.h"
 #include "binade/Runtime/Data.h"
 #include "binade/Runtime/SampleOrder.h"
 #include "binade/Runtime/Schedule.h"
@@ -38,9 +39,10 @@ struct TrainOptions {
   Order order = Order::Shuffle;
   std::uint64_t seed = 0; ///< Of the order of samples.
   /// Directory for run.json, metrics.jsonl, events.out.tfevents.*, stats.jsonl
-  /// where the program computes statistics, checkpoints, final.safetensors and
-  /// grads-*.safetensors; made when it is not there. No other run may have it
-  /// at the same time, and only one that is resumed may find checkpoints there.
+  /// where the program computes statistics, alarms.jsonl where there are any,
+  /// checkpoints, final.safetensors and grads-*.safetensors; made when it is
+  /// not there. No other run may have it at the same time, and only one that is
+  /// resumed may find checkpoints there.
   std::string out;
   /// For run.json: the files that the run is made of, by what they are to it.
   std::map<std::string, std::string> files;
@@ -76,6 +78,10 @@ struct TrainOptions {
   std::optional<OnNonFinite> onNonFinite;
   /// Skipped steps in a row that end training with exit code 4; 0 for none.
   std::int64_t maxSkipped = 50;
+  /// Rules that each step is held against; none for no alarms. Statistics that
+  /// they watch count where the program computes them.
+  std::vector<AlarmRule> alarms;
+  OnAlarm onAlarm = OnAlarm::Warn;
   /// Asked before each step; an exit code other than 0 ends training with it,
   /// after the state is saved.
   std::function<int()> interrupted;
@@ -104,7 +110,8 @@ struct TrainSummary {
   std::int64_t evalStep = 0;
   double milliseconds = 0;
   std::uint32_t epochs = 0;    ///< Begun.
-  int exitCode = ExitCode::Ok; ///< What `interrupted` said.
+  bool isAlarmed = false;      ///< Whether an alarm ended training.
+  int exitCode = ExitCode::Ok; ///< What `interrupted` or an alarm said.
 };
 
 /// Trains an initialized program; `listener` is told about each step. Errors:

@@ -1,6 +1,6 @@
 //===- YamlForm.cpp - What may stand in a YAML file -----------------------===//
 
-#include "YamlForm.h"
+#include "binade/IR/YamlForm.h"
 #include "binade/Container/Suggest.h"
 #include "binade/IR/Diagnostics.h"
 
@@ -54,6 +54,8 @@ LogicalResult YamlReader::error(Node &node, const Twine &message) {
 }
 
 FailureOr<std::string> YamlReader::readScalar(Node &node, StringRef expected) {
+  if (auto *block = dyn_cast<llvm::yaml::BlockScalarNode>(&node))
+    return block->getValue().str();
   auto *scalar = dyn_cast<llvm::yaml::ScalarNode>(&node);
   if (!scalar)
     return error(node, "expected " + expected);

@@ -1,9 +1,9 @@
 //===- DataFiles.h - YAML files that are shipped, or a user's ---*- C++ -*-===//
 
-#ifndef BINADE_LIB_PRECISION_DATAFILES_H
-#define BINADE_LIB_PRECISION_DATAFILES_H
+#ifndef BINADE_IR_DATAFILES_H
+#define BINADE_IR_DATAFILES_H
 
-#include "YamlForm.h"
+#include "binade/IR/YamlForm.h"
 #include <string_view>
 
 namespace mlir::binade {
@@ -61,4 +61,4 @@ FailureOr<T> parseFile(const DataFile &file, StringRef what,
 
 } // namespace mlir::binade
 
-#endif // BINADE_LIB_PRECISION_DATAFILES_H
+#endif // BINADE_IR_DATAFILES_H

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef BINADE_LIB_PRECISION_YAMLFORM_H
-#define BINADE_LIB_PRECISION_YAMLFORM_H
+#ifndef BINADE_IR_YAMLFORM_H
+#define BINADE_IR_YAMLFORM_H
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringExtras.h"
@@ -192,4 +192,4 @@ YamlForm<T> yamlMapping(
 
 } // namespace mlir::binade
 
-#endif // BINADE_LIB_PRECISION_YAMLFORM_H
+#endif // BINADE_IR_YAMLFORM_H

@@ -1,6 +1,6 @@
 //===- DataFiles.cpp - YAML files that are shipped, or a user's -----------===//
 
-#include "DataFiles.h"
+#include "binade/IR/DataFiles.h"
 #include "binade/Container/ExternalFile.h"
 #include "binade/Container/Suggest.h"
 #include "llvm/Support/Path.h"

@@ -1,0 +1,61 @@
+//===- AlarmFile.cpp - Alarms as JSON lines -------------------------------===//
+
+#include "AlarmFile.h"
+#include <cmath>
+#include <filesystem>
+
+using namespace binade;
+
+std::string_view binade::name(OnAlarm action) {
+  switch (action) {
+  case OnAlarm::Warn:
+    return "warn";
+  case OnAlarm::Stop:
+    return "stop";
+  case OnAlarm::Switch:
+    return "switch";
+  }
+  return "";
+}
+
+Result<AlarmFile> AlarmFile::open(const std::string &path, std::int64_t step) {
+  AlarmFile made(path);
+  std::error_code unknown;
+  if (!std::filesystem::exists(path, unknown))
+    return made;
+  Result<AppendFile> opened =
+      AppendFile::open(path, [&](const nlohmann::json &object) {
+        auto number = object.find("step");
+        return number != object.end() && number->is_number_integer() &&
+               *number <= step;
+      });
+  if (!opened)
+    return opened.takeError();
+  made.file = *std::move(opened);
+  return made;
+}
+
+Result<void> AlarmFile::write(const Alarm &alarm, OnAlarm action) {
+  using Json = nlohmann::ordered_json;
+  if (!file) {
+    Result<AppendFile> opened = AppendFile::open(path);
+    if (!opened)
+      return opened.takeError();
+    file = *std::move(opened);
+  }
+  Json object = {
+      {"step", alarm.step},
+      {"rule", alarm.rule},
+      {"where", alarm.where},
+      {"since", alarm.since},
+      {"value", std::isfinite(alarm.value) ? Json(alarm.value) : Json()},
+      {"message", alarm.message},
+      {"forecast", alarm.forecast ? Json{{"level", alarm.forecast->level},
+                                         {"step", alarm.forecast->step}}
+                                  : Json()},
+      {"remedy", alarm.remedy},
+      {"policy", alarm.policy},
+      {"action", name(action)}};
+  return file->write(
+      object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+}

@@ -1,0 +1,32 @@
+//===- AlarmFile.h - Alarms as JSON lines -----------------------*- C++ -*-===//
+
+#ifndef BINADE_LIB_RUNTIME_ALARMFILE_H
+#define BINADE_LIB_RUNTIME_ALARMFILE_H
+
+#include "AppendFile.h"
+#include "binade/Runtime/AlarmRule.h"
+
+namespace binade {
+
+/// One JSON object per line and alarm: `step`, `rule`, `where`, `since`,
+/// `value`, `message`, `forecast` (null, or `level` and `step`), `remedy`,
+/// `policy`, and `action`, what was done about it. The file is made by the
+/// first alarm.
+class AlarmFile {
+public:
+  /// Cuts off what follows `step`, if the file is there.
+  static Result<AlarmFile> open(const std::string &path, std::int64_t step);
+  Result<void> write(const Alarm &alarm, OnAlarm action);
+
+private:
+  explicit AlarmFile(std::string path) : path(std::move(path)) {}
+
+  std::string path;
+  std::optional<AppendFile> file;
+};
+
+std::string_view name(OnAlarm action);
+
+} // namespace binade
+
+#endif // BINADE_LIB_RUNTIME_ALARMFILE_H

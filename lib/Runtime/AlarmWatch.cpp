@@ -1,0 +1,387 @@
+//===- AlarmWatch.cpp - Rules over what a run does ------------------------===//
+
+#include "AlarmWatch.h"
+#include "AlarmSeries.h"
+#include "binade/Container/Numbers.h"
+#include "binade/Container/Printable.h"
+#include <cmath>
+#include <fnmatch.h>
+#include <muParser.h>
+#include <set>
+
+using namespace binade;
+
+//===----------------------------------------------------------------------===//
+// Expressions
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// An expression of numbers that have names.
+class Expression {
+public:
+  Expression(const std::string &text, const std::set<std::string> &names) {
+    for (const std::string &name : names)
+      parser.DefineVar(name, &numbers.try_emplace(name, NAN).first->second);
+    parser.DefineConst("none", NAN);
+    parser.SetExpr(text);
+  }
+  void set(const std::string &name, double value) {
+    if (auto number = numbers.find(name); number != numbers.end())
+      number->second = value;
+  }
+  void set(const AlarmNumbers &values) {
+    for (const auto &[name, value] : values)
+      set(name, value);
+  }
+  double evaluate() const { return parser.Eval(); }
+  bool uses(const std::string &name) const {
+    return parser.GetUsedVar().contains(name);
+  }
+
+private:
+  std::map<std::string, double> numbers;
+  mu::Parser parser;
+};
+
+/// A request of statistics that was checked before, taken apart.
+struct Request {
+  std::vector<std::pair<std::string, std::string>> filters; ///< Kind and glob.
+  std::vector<std::string> statistics;
+  std::int64_t every = 1;
+
+  bool matches(const AlarmPlace &place) const {
+    return std::ranges::any_of(filters, [&](const auto &filter) {
+      return (filter.first == "*" || filter.first == place.kind) &&
+             ::fnmatch(filter.second.c_str(), place.layer.c_str(), 0) == 0;
+    });
+  }
+};
+} // namespace
+
+static std::vector<std::string> split(const std::string &text) {
+  std::vector<std::string> parts;
+  std::size_t begin = 0;
+  for (std::size_t end; begin <= text.size(); begin = end + 1) {
+    end = std::min(text.find(',', begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+  }
+  return parts;
+}
+
+static Request parseRequest(const std::string &text) {
+  constexpr std::string_view kEvery = "@every=";
+  Request request;
+  std::size_t at = text.find('@');
+  if (at != text.npos)
+    request.every = std::stoll(text.substr(at + kEvery.size()));
+  std::string asked = text.substr(0, at);
+  std::size_t colon = asked.rfind(':');
+  for (const std::string &one : split(asked.substr(0, colon))) {
+    std::size_t slash = one.find('/');
+    request.filters.emplace_back(
+        one.substr(0, slash), slash == one.npos ? "*" : one.substr(slash + 1));
+  }
+  for (const std::string &one : split(asked.substr(colon + 1))) {
+    if (one == "exponents")
+      request.statistics.insert(request.statistics.end(),
+                                {"highest", "lowest"});
+    else
+      request.statistics.push_back(one.substr(0, one.find('(')));
+  }
+  return request;
+}
+
+static const std::set<std::string> kMetrics = {
+    "loss", "grad_norm", "loss_scale", "lr", "skipped", "step", "calm"};
+static const std::set<std::string> kOfWindow = {
+    "value", "level", "n",     "count", "total",
+    "falls", "idle",  "usual", "slope", "t"};
+
+static std::set<std::string> unite(std::set<std::string> names,
+                                   const std::set<std::string> &more) {
+  names.insert(more.begin(), more.end());
+  return names;
+}
+
+//===----------------------------------------------------------------------===//
+// One rule
+//===----------------------------------------------------------------------===//
+
+class AlarmWatch::Rule {
+public:
+  explicit Rule(const AlarmRule &rule);
+
+  void observe(const AlarmStep &step, const AlarmNumbers &metrics,
+               std::vector<Alarm> &alarms);
+  void check() const {
+    (void)value.evaluate();
+    (void)when.evaluate();
+  }
+
+private:
+  struct Series {
+    AlarmSeries numbers;
+    bool wasAlarmed = false;
+    std::int64_t soundSince = 0; ///< 0 while `when` holds.
+  };
+
+  static std::set<std::string> listStatistics(const std::vector<Request> &);
+  double evaluate(const AlarmNumbers &metrics, const AlarmNumbers &statistics);
+  /// Numbers by what they are of.
+  std::map<std::string, AlarmNumbers> collect(const AlarmStep &step) const;
+  void add(std::int64_t step, const AlarmNumbers &metrics,
+           const std::string &where, double number, std::vector<Alarm> &alarms);
+  Alarm makeAlarm(std::int64_t step, const std::string &where, double number,
+                  const AlarmSeries &series, const AlarmSeries::Line &line);
+  std::string show(double number) const;
+
+  AlarmRule rule;
+  std::vector<Request> requests;
+  Expression value, when;
+  std::map<std::string, Series> series;
+};
+
+static std::vector<Request> parseAll(const std::vector<std::string> &texts) {
+  std::vector<Request> requests;
+  for (const std::string &text : texts)
+    requests.push_back(parseRequest(text));
+  return requests;
+}
+
+std::set<std::string>
+AlarmWatch::Rule::listStatistics(const std::vector<Request> &requests) {
+  std::set<std::string> names;
+  for (const Request &request : requests)
+    names.insert(request.statistics.begin(), request.statistics.end());
+  return names;
+}
+
+AlarmWatch::Rule::Rule(const AlarmRule &rule)
+    : rule(rule), requests(parseAll(rule.watch)),
+      value(rule.value, unite(kMetrics, listStatistics(requests))),
+      when(rule.when, unite(kMetrics, kOfWindow)) {}
+
+double AlarmWatch::Rule::evaluate(const AlarmNumbers &metrics,
+                                  const AlarmNumbers &statistics) {
+  for (const std::string &name : listStatistics(requests))
+    value.set(name, NAN);
+  value.set(metrics);
+  value.set(statistics);
+  return value.evaluate();
+}
+
+std::map<std::string, AlarmNumbers>
+AlarmWatch::Rule::collect(const AlarmStep &step) const {
+  std::map<std::string, AlarmNumbers> places;
+  for (const Request &request : requests) {
+    if (step.step % request.every != 0)
+      continue;
+    for (const AlarmPlace &place : step.places) {
+      if (!request.matches(place))
+        continue;
+      AlarmNumbers &numbers = places[rule.scope == AlarmScope::Layer
+                                         ? place.layer
+                                         : place.kind + "/" + place.layer];
+      for (const std::string &name : request.statistics)
+        if (auto found = place.statistics.find(name);
+            found != place.statistics.end())
+          numbers.insert_or_assign(name, found->second);
+    }
+  }
+  return places;
+}
+
+/// The span of all, by the bounds that each has.
+static AlarmNumbers
+uniteSpans(const std::map<std::string, AlarmNumbers> &places) {
+  AlarmNumbers all;
+  for (const auto &[where, numbers] : places)
+    for (const auto &[name, number] : numbers) {
+      auto [known, isNew] = all.try_emplace(name, number);
+      if (!isNew)
+        known->second = name == "lowest" ? std::fmin(known->second, number)
+                                         : std::fmax(known->second, number);
+    }
+  return all;
+}
+
+void AlarmWatch::Rule::observe(const AlarmStep &step,
+                               const AlarmNumbers &metrics,
+                               std::vector<Alarm> &alarms) {
+  if (requests.empty()) {
+    add(step.step, metrics, "", evaluate(metrics, {}), alarms);
+    return;
+  }
+  std::map<std::string, AlarmNumbers> places = collect(step);
+  if (places.empty())
+    return;
+  if (rule.scope == AlarmScope::All) {
+    add(step.step, metrics, "", evaluate(metrics, uniteSpans(places)), alarms);
+    return;
+  }
+  constexpr std::size_t kMost = 3;
+  std::vector<std::string> counted;
+  for (const auto &[where, numbers] : places) {
+    double number = evaluate(metrics, numbers);
+    if (rule.scope != AlarmScope::Share)
+      add(step.step, metrics, where, number, alarms);
+    else if (number != 0 && !std::isnan(number))
+      counted.push_back(where);
+  }
+  if (rule.scope != AlarmScope::Share)
+    return;
+  std::string where;
+  for (std::size_t i = 0; i < std::min(counted.size(), kMost); ++i)
+    where += (i ? ", " : "") + counted[i];
+  if (counted.size() > kMost)
+    where += " and " + std::to_string(counted.size() - kMost) + " more";
+  double share =
+      static_cast<double>(counted.size()) / static_cast<double>(places.size());
+  // One series, wherever it comes from.
+  std::size_t first = alarms.size();
+  add(step.step, metrics, "", share, alarms);
+  if (alarms.size() > first)
+    alarms.back().where = where;
+}
+
+void AlarmWatch::Rule::add(std::int64_t step, const AlarmNumbers &metrics,
+                           const std::string &where, double number,
+                           std::vector<Alarm> &alarms) {
+  if (std::isnan(number))
+    return;
+  Series &one = series[where];
+  AlarmSeries &numbers = one.numbers;
+  numbers.add(step, number, rule.window);
+  AlarmSeries::Line line = {NAN, NAN, NAN};
+  if (rule.forecast || when.uses("slope") || when.uses("t"))
+    line = numbers.fit();
+  when.set(metrics);
+  when.set({{"value", number},
+            {"level", rule.level},
+            {"n", static_cast<double>(numbers.size())},
+            {"count", static_cast<double>(numbers.count(rule.level))},
+            {"total", numbers.getSum()},
+            {"falls", numbers.getFalls()},
+            {"idle", static_cast<double>(numbers.countIdle())},
+            {"usual", numbers.getUsual()},
+            {"slope", line.slope},
+            {"t", line.t}});
+  double holds = when.evaluate();
+  if (holds == 0 || std::isnan(holds)) {
+    if (one.soundSince == 0)
+      one.soundSince = step;
+    return;
+  }
+  bool isNew = !one.wasAlarmed ||
+               (one.soundSince > 0 && step - one.soundSince >= rule.window);
+  one.wasAlarmed = true;
+  one.soundSince = 0;
+  if (isNew)
+    alarms.push_back(makeAlarm(step, where, number, numbers, line));
+}
+
+std::string AlarmWatch::Rule::show(double number) const {
+  char text[64];
+  std::snprintf(text, sizeof(text), rule.isShare ? "%.3g %%" : "%.4g",
+                rule.isShare ? 100 * number : number);
+  return text;
+}
+
+static void replaceAll(std::string &text, std::string_view what,
+                       const std::string &by) {
+  for (std::size_t at = text.find(what); at != text.npos;
+       at = text.find(what, at + by.size()))
+    text.replace(at, what.size(), by);
+}
+
+Alarm AlarmWatch::Rule::makeAlarm(std::int64_t step, const std::string &where,
+                                  double number, const AlarmSeries &numbers,
+                                  const AlarmSeries::Line &line) {
+  Alarm alarm;
+  alarm.step = step;
+  alarm.rule = rule.name;
+  alarm.where = where;
+  alarm.since =
+      when.uses("falls") ? numbers.findFall() : numbers.findSince(rule.level);
+  alarm.value = number;
+  alarm.message = rule.says;
+  replaceAll(alarm.message, "{value}", show(number));
+  replaceAll(alarm.message, "{total}", formatNumber(numbers.getSum()));
+  replaceAll(alarm.message, "{falls}", formatNumber(numbers.getFalls()));
+  // Where a straight line has been reached already nothing is foretold.
+  constexpr double kFar = 1e12;
+  if (rule.forecast && line.slope > 0 && line.end < *rule.forecast) {
+    double steps = std::ceil((*rule.forecast - line.end) / line.slope);
+    if (steps < kFar)
+      alarm.forecast = {*rule.forecast,
+                        step + static_cast<std::int64_t>(steps)};
+  }
+  alarm.remedy = rule.remedy;
+  alarm.policy = rule.policy;
+  replaceAll(
+      alarm.policy, "{layer}",
+      where.substr(rule.scope == AlarmScope::Each ? where.find('/') + 1 : 0));
+  return alarm;
+}
+
+//===----------------------------------------------------------------------===//
+// All of them
+//===----------------------------------------------------------------------===//
+
+AlarmWatch::AlarmWatch(const std::vector<AlarmRule> &texts) {
+  for (const AlarmRule &rule : texts)
+    rules.push_back(std::make_unique<Rule>(rule));
+}
+AlarmWatch::AlarmWatch(AlarmWatch &&) noexcept = default;
+AlarmWatch &AlarmWatch::operator=(AlarmWatch &&) noexcept = default;
+AlarmWatch::~AlarmWatch() = default;
+
+void AlarmWatch::check() const {
+  for (const auto &rule : rules)
+    rule->check();
+}
+
+std::vector<Alarm> AlarmWatch::observe(const AlarmStep &step) {
+  AlarmNumbers metrics = step.metrics;
+  metrics["step"] = static_cast<double>(step.step);
+  goodInRow = metrics["skipped"] == 0 ? goodInRow + 1 : 0;
+  calm = std::max(calm, goodInRow);
+  metrics["calm"] = calm;
+  std::vector<Alarm> alarms;
+  for (const auto &rule : rules)
+    rule->observe(step, metrics, alarms);
+  return alarms;
+}
+
+Result<void> binade::checkAlarmRule(const AlarmRule &rule) {
+  try {
+    AlarmWatch({rule}).check();
+    return {};
+  } catch (const mu::ParserError &problem) {
+    Error error{rule.origin, "alarm " + quote(rule.name) + ": " +
+                                 printable(problem.GetMsg())};
+    return std::move(error).withNote("in " + quote(problem.GetExpr()));
+  }
+}
+
+std::vector<std::string> binade::describe(const Alarm &alarm) {
+  std::vector<std::string> lines = {
+      "step " + std::to_string(alarm.step) + ": alarm " + alarm.rule + ": " +
+      alarm.message +
+      (alarm.where.empty() ? "" : " (" + printable(alarm.where) + ")")};
+  if (alarm.since != alarm.step)
+    lines.front() += ", since step " + std::to_string(alarm.since);
+  if (alarm.forecast)
+    lines.push_back("at this slope it is " +
+                    formatNumber(alarm.forecast->level) + " at step " +
+                    std::to_string(alarm.forecast->step));
+  if (!alarm.remedy.empty())
+    lines.push_back("what may help: " + alarm.remedy);
+  if (alarm.policy.find('\n') != std::string::npos)
+    lines.push_back(
+        "as a policy:\n" +
+        alarm.policy.substr(0, alarm.policy.find_last_not_of('\n') + 1));
+  else if (!alarm.policy.empty())
+    lines.push_back("as a policy: --policy " + alarm.policy);
+  return lines;
+}

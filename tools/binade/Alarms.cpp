@@ -1,0 +1,146 @@
+//===- Alarms.cpp - binade alarms, and the alarms of a run ----------------===//
+
+#include "Alarms.h"
+#include "Commands.h"
+#include "Diagnostics.h"
+#include "binade/Container/Printable.h"
+#include "binade/Precision/Policy.h"
+#include "binade/Runtime/Checkpoint.h"
+#include <iostream>
+
+using namespace mlir::binade;
+using ::binade::Alarm;
+using ::binade::ExitCode;
+using ::binade::OnAlarm;
+using ::binade::Result;
+
+CLI::Option *addAlarmWords(CLI::App &command, std::vector<std::string> &words) {
+  return command
+      .add_option("--alarms", words,
+                  "Rules beside those that go by metrics alone: all, a name "
+                  "of 'binade list alarms', or a .yaml file of rules; or off")
+      ->type_name("all|off|NAME|FILE.yaml")
+      ->allow_extra_args(false);
+}
+
+void AlarmArguments::add(CLI::App &command) {
+  addAlarmWords(command, words);
+  command
+      .add_option("--on-alarm", onAlarm,
+                  "What an alarm leads to: a warning; the end of training "
+                  "after the step, with a checkpoint and exit code 4; or "
+                  "another policy from the next step on")
+      ->type_name("warn|stop|switch:POLICY")
+      ->capture_default_str();
+}
+
+/// The rules of the words; where there are none, the exit code.
+static std::variant<AlarmRules, int>
+choose(const std::vector<std::string> &words, const OutputArguments &output) {
+  mlir::MLIRContext context;
+  Diagnostics diagnostics(context, "--alarms", output.format);
+  if (Result<void> legal = checkAlarmWords(words, &context); !legal)
+    return diagnostics.fail(legal.error());
+  mlir::FailureOr<AlarmRules> rules = chooseAlarms(words, &context);
+  if (failed(rules))
+    return int(ExitCode::Rejected);
+  return *std::move(rules);
+}
+
+int AlarmArguments::complete(const OutputArguments &output,
+                             ::binade::TrainOptions &train,
+                             CompileOptions &step) {
+  constexpr llvm::StringLiteral kSwitch = "switch:";
+  llvm::StringRef action = onAlarm;
+  auto fail = [&](const ::binade::Error &error) {
+    std::cerr << render(error, output.format) << "\n";
+    return error.exitCode;
+  };
+  if (action == "stop") {
+    train.onAlarm = OnAlarm::Stop;
+  } else if (action.consume_front(kSwitch) && !action.empty()) {
+    train.onAlarm = OnAlarm::Switch;
+    policy = action.str();
+    if (Result<void> known = checkPolicyName(policy); !known)
+      return fail(known.error());
+  } else if (onAlarm != "warn") {
+    return fail(usageError("--on-alarm expects warn, stop or switch:POLICY, "
+                           "got " +
+                           ::binade::quote(onAlarm)));
+  }
+  auto rules = choose(words, output);
+  if (auto *code = std::get_if<int>(&rules))
+    return *code;
+  train.alarms = std::get<AlarmRules>(std::move(rules));
+  if (train.alarms.empty() && train.onAlarm != OnAlarm::Warn)
+    return fail(usageError("--on-alarm " + onAlarm +
+                           " needs alarms, which "
+                           "--alarms off leaves out"));
+  step.watchForAlarms = listRequests(train.alarms);
+  return ExitCode::Ok;
+}
+
+bool AlarmArguments::hasSwitched(const std::string &run) const {
+  mlir::MLIRContext context;
+  context.getOrLoadDialect<BinadeDialect>();
+  mlir::ScopedDiagnosticHandler silent(&context, [](mlir::Diagnostic &) {});
+  mlir::FailureOr<Policy> loaded = loadPolicy(policy, &context);
+  auto found = ::binade::listCheckpoints(run);
+  if (failed(loaded) || !found)
+    return false; // Whoever trains says why.
+  for (auto entry = found->rbegin(); entry != found->rend(); ++entry) {
+    Result<::binade::Manifest> manifest = ::binade::readManifest(entry->second);
+    if (manifest && openShards(entry->second, *manifest))
+      return manifest->run["policy hash"] ==
+             loaded->source.getHash().getValue();
+  }
+  return false;
+}
+
+//===----------------------------------------------------------------------===//
+// binade alarms
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct AlarmsCommand {
+  std::string run;
+  std::vector<std::string> words;
+  OutputArguments output;
+
+  int show() const {
+    auto rules = choose(words, output);
+    if (auto *code = std::get_if<int>(&rules))
+      return *code;
+    Result<std::vector<Alarm>> alarms =
+        findAlarms(run, std::get<AlarmRules>(rules));
+    if (!alarms) {
+      std::cerr << render(alarms.error(), output.format) << "\n";
+      return alarms.error().exitCode;
+    }
+    for (const Alarm &alarm : *alarms)
+      for (const std::string &line : describe(alarm))
+        std::cout << line << "\n";
+    if (alarms->empty())
+      std::cout << "no alarm\n";
+    return ExitCode::Ok;
+  }
+};
+} // namespace
+
+void addAlarms(CLI::App &app, Run &run) {
+  CLI::App *command = ::binade::addCommand(
+      app, "alarms", "Hold rules of alarms against a run that was recorded");
+  command->footer("What a rule watches has to be in the run's stats.jsonl, "
+                  "which 'binade train\n--stats' or --alarms writes; metrics "
+                  "are always there.\n"
+                  "Examples:\n"
+                  "  binade alarms run\n"
+                  "  binade alarms run --alarms all --alarms mine.yaml");
+  auto self = std::make_shared<AlarmsCommand>();
+  command->add_option("run", self->run, "Directory of a run")
+      ->required()
+      ->type_name("RUN");
+  addAlarmWords(*command, self->words);
+  self->output.add(*command);
+  command->callback([&run, self] { run = [self] { return self->show(); }; });
+}
