@@ -195,6 +195,11 @@ void TrainArguments::addRun(CLI::App &command) {
       ->type_name("K")
       ->check(integer<std::int64_t>());
   command
+      .add_option("--save-inputs", train.saveInputs,
+                  "Write what the last step reads, its batch and the state "
+                  "before it, for 'binade trace'")
+      ->type_name("FILE.safetensors");
+  command
       .add_option("--record", record,
                   "Write what the values of all steps were like, for --ranges")
       ->type_name("ranges=FILE.json");

@@ -123,6 +123,8 @@ BinadeDialect::verifyOperationAttribute(Operation *op,
     return expect<ArrayAttr>(op, attribute, "a list");
   if (name == kComputationAttr)
     return expect<StringAttr>(op, attribute, "a string");
+  if (name == kBackwardAttr)
+    return expect<StringAttr>(op, attribute, "a string");
   if (name == kStatisticsAttr)
     return expect<ArrayAttr>(op, attribute, "a list");
   if (name == kEveryAttr)

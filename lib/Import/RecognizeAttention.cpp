@@ -1,6 +1,7 @@
 //===- RecognizeAttention.cpp - Scaled dot-product attention --------------===//
 
 #include "Composites.h"
+#include "binade/IR/Movement.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 
 using namespace mlir;
@@ -128,7 +129,44 @@ static Value swapAxes(ImplicitLocOpBuilder &b, Value value) {
   return TransposeOp::create(b, value, permutation);
 }
 
+/// What `value` is with its leading axes merged to one, before the last two.
+static Value getUnmerged(Value value) {
+  auto reshape = value.getDefiningOp<ReshapeOp>();
+  if (!reshape || getTensor(value).getRank() != 3 ||
+      getTensor(reshape.getX()).getRank() < 3)
+    return {};
+  return getTensor(value).getShape().take_back(2) ==
+                 getTensor(reshape.getX()).getShape().take_back(2)
+             ? reshape.getX()
+             : Value();
+}
+
 namespace {
+/// Exporters merge batch and heads for products, and take them apart again.
+struct UnmergeProduct : OpRewritePattern<MatmulOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(MatmulOp op,
+                                PatternRewriter &rewriter) const override {
+    Value lhs = getUnmerged(op.getLhs()), rhs = getUnmerged(op.getRhs());
+    if (!lhs || !rhs || op.getBias() || op.getPrecisionAttr() ||
+        !op->hasOneUse())
+      return failure();
+    SmallVector<int64_t> shape(getTensor(lhs).getShape().drop_back(2));
+    if (getTensor(rhs).getShape().drop_back(2) != ArrayRef(shape))
+      return failure();
+    llvm::append_range(shape,
+                       getTensor(op.getResult()).getShape().take_back(2));
+    auto apart = dyn_cast<ReshapeOp>(*op->user_begin());
+    if (!apart || getTensor(apart.getResult()).getShape() != ArrayRef(shape))
+      return failure();
+    rewriter.replaceOpWithNewOp<MatmulOp>(
+        apart, apart.getResult().getType(), lhs, rhs, Value(),
+        op.getTransposeLhs(), op.getTransposeRhs());
+    return success();
+  }
+};
+
 /// softmax(scale q k^T + mask) v
 struct RecognizeAttention : OpRewritePattern<MatmulOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -169,5 +207,5 @@ struct RecognizeAttention : OpRewritePattern<MatmulOp> {
 } // namespace
 
 void mlir::binade::populateAttentionPatterns(RewritePatternSet &patterns) {
-  patterns.add<RecognizeAttention>(patterns.getContext());
+  patterns.add<UnmergeProduct, RecognizeAttention>(patterns.getContext());
 }

@@ -2,6 +2,7 @@
 
 #include "binade/Pipelines/Pipelines.h"
 #include "binade/Autodiff/Passes.h"
+#include "binade/Import/Passes.h"
 #include "binade/Kernels/Passes.h"
 #include "binade/Monitor/Passes.h"
 #include "binade/Optimizer/Passes.h"
@@ -39,8 +40,11 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
   switch (phase) {
   case CompilerPhase::Import:
     pm.addPass(createRecoverStepPass());
-    pm.addPass(createRecognizeGradientsPass());
     pm.addPass(createIdentifyRulesPass());
+    pm.addPass(createDropBackwardPass());
+    pm.addPass(createRecognizeGradientsPass());
+    // Parts of composites that a backward part read are theirs alone now.
+    pm.addNestedPass<func::FuncOp>(createRecognizeCompositesPass());
     break;
   case CompilerPhase::Autodiff:
     if (options.stableEmbedding)

@@ -4,6 +4,7 @@
 #include "Dataflow.h"
 #include "FindSeed.h"
 #include "PairByValue.h"
+#include "RandomPoint.h"
 #include "binade/IR/Movement.h"
 #include "binade/IR/Names.h"
 #include "llvm/ADT/MapVector.h"

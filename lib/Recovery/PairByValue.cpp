@@ -1,56 +1,20 @@
 //===- PairByValue.cpp - Whose gradient is whose, by numbers --------------===//
 
 #include "PairByValue.h"
+#include "RandomPoint.h"
 #include "binade/IR/Differentiate.h"
-#include "binade/Reference/Interpreter.h"
 #include "mlir/IR/IRMapping.h"
-#include <cmath>
-#include <random>
 
 using namespace mlir;
 using namespace mlir::binade;
-
-/// Products that the reference computes in seconds.
-static constexpr int64_t kMostProducts = 2'000'000'000;
 
 /// By how much gradients that are the same may differ, as a share of their
 /// norm: roundings of f32, in another order.
 static constexpr double kTolerance = 1e-3;
 
-bool mlir::binade::isSmall(func::FuncOp function) {
-  int64_t products = 0;
-  function.walk([&](PrecisionOpInterface op) {
-    products += op.countProducts().value_or(0);
-  });
-  return products <= kMostProducts;
-}
-
-/// Numbers for an argument: integers are 0 or 1, which name a row or a class of
-/// every table that has two.
-static TensorRef draw(RankedTensorType type, std::mt19937 &generator) {
-  auto tensor = std::make_shared<Tensor>(type);
-  // Bits alone: distributions of the standard library are not the same
-  // everywhere.
-  auto uniform = [&] { return generator() * 0x1p-32; };
-  for (double &value : tensor->getFloats())
-    value = uniform() - 0.5;
-  for (int64_t &value : tensor->getIntegers())
-    value = generator() >> 31;
-  return tensor;
-}
-
-static double getNorm(ArrayRef<double> x) {
-  double sum = 0.0;
-  for (double value : x)
-    sum += value * value;
-  return std::sqrt(sum);
-}
-
 static bool areSame(const Tensor &found, const Tensor &own) {
-  SmallVector<double> difference;
-  for (auto [x, y] : llvm::zip_equal(found.getFloats(), own.getFloats()))
-    difference.push_back(x - y);
-  return getNorm(difference) <= kTolerance * getNorm(own.getFloats());
+  return getDistance(found.getFloats(), own.getFloats()) <=
+         kTolerance * getNorm(own.getFloats());
 }
 
 Pairs mlir::binade::pairByValue(func::FuncOp function, unsigned loss,
@@ -70,11 +34,8 @@ Pairs mlir::binade::pairByValue(func::FuncOp function, unsigned loss,
     return {Pairs::Unknown, {}};
 
   std::mt19937 generator;
-  NamedTensors inputs;
-  SmallVector<std::string> names = getArgumentNames(copy);
-  for (auto [name, argument] : llvm::zip(names, copy.getArguments()))
-    inputs[name] = draw(cast<RankedTensorType>(argument.getType()), generator);
-  FailureOr<Outputs> outputs = evaluate(*module, copy.getSymName(), inputs);
+  FailureOr<Outputs> outputs =
+      evaluate(*module, copy.getSymName(), drawArguments(copy, 0.5, generator));
   if (failed(outputs))
     return {Pairs::Unknown, {}};
   SmallVector<std::string> all = getResultNames(copy);

@@ -7,9 +7,6 @@
 
 namespace mlir::binade {
 
-/// Whether evaluating `function` and its gradients takes seconds at most.
-bool isSmall(func::FuncOp function);
-
 /// What was found out of results that may be gradients.
 struct Pairs {
   enum { Unknown, Gradients, Others } kind;

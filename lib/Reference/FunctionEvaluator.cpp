@@ -63,34 +63,65 @@ FunctionEvaluator::call(Operation *user, func::FuncOp function,
   return evaluate(function, operands);
 }
 
-/// With `length`, `op` is written for vectors of any length and evaluated for
-/// vectors of that one.
-LogicalResult FunctionEvaluator::evaluateOp(Operation *op,
-                                            Environment &environment,
-                                            std::optional<int64_t> length) {
+/// What computes `op`; null after an error where nothing does.
+static const Reference::Function *findMeaning(Operation *op) {
   const Reference::Function *function =
       Reference::get().find(op->getName().getStringRef());
-  if (!function)
-    return op->emitError("the reference interpreter does not know '")
-           << op->getName() << "'";
+  if (!function) {
+    op->emitError("the reference interpreter does not know '")
+        << op->getName() << "'";
+    return nullptr;
+  }
   for (Type type :
        llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes())) {
     auto tensor = dyn_cast<RankedTensorType>(type);
     if (!tensor || !tensor.hasStaticShape() ||
-        !Tensor::canHold(tensor.getElementType()))
-      return op->emitError("the reference interpreter needs tensors of static "
-                           "shape and at most 64 bits per element, got ")
-             << type;
+        !Tensor::canHold(tensor.getElementType())) {
+      op->emitError("the reference interpreter needs tensors of static "
+                    "shape and at most 64 bits per element, got ")
+          << type;
+      return nullptr;
+    }
   }
-  SmallVector<TensorRef> operands;
-  for (Value operand : op->getOperands())
-    operands.push_back(environment.use(operand));
+  return function;
+}
+
+/// With `length`, `op` is written for vectors of any length.
+static SmallVector<RankedTensorType>
+getResultTypes(Operation *op, std::optional<int64_t> length) {
   SmallVector<RankedTensorType> types;
   for (Type result : op->getResultTypes()) {
     auto type = cast<RankedTensorType>(result);
     types.push_back(length && type.getRank() > 0 ? type.clone(*length) : type);
   }
-  Evaluation evaluation(op, std::move(operands), types, context,
+  return types;
+}
+
+FailureOr<SmallVector<TensorRef>>
+FunctionEvaluator::evaluate(Operation *op, ArrayRef<TensorRef> operands) {
+  const Reference::Function *function = findMeaning(op);
+  if (!function)
+    return failure();
+  SmallVector<RankedTensorType> types = getResultTypes(op, std::nullopt);
+  Evaluation evaluation(op, SmallVector<TensorRef>(operands), types, context,
+                        /*wantsErrors=*/false);
+  if (failed((*function)(evaluation)))
+    return failure();
+  return evaluation.takeResults(options.rounds);
+}
+
+/// Evaluated for vectors of `length`, where that is given.
+LogicalResult FunctionEvaluator::evaluateOp(Operation *op,
+                                            Environment &environment,
+                                            std::optional<int64_t> length) {
+  const Reference::Function *function = findMeaning(op);
+  if (!function)
+    return failure();
+  SmallVector<TensorRef> operands;
+  for (Value operand : op->getOperands())
+    operands.push_back(environment.use(operand));
+  SmallVector<RankedTensorType> types = getResultTypes(op, length);
+  Evaluation evaluation(op, operands, types, context,
                         /*wantsErrors=*/options.bounds || draw);
   if (failed((*function)(evaluation)))
     return failure();
@@ -105,8 +136,13 @@ LogicalResult FunctionEvaluator::evaluateOp(Operation *op,
     return active.size() == 1 &&
            llvm::any_of(result.getUsers(), llvm::IsaPred<func::ReturnOp>);
   };
+  SmallVector<TensorRef> values = evaluation.takeResults(options.rounds);
+  bool isOutermost = active.size() == 1 && op->getParentOp() == active.front();
+  if (options.observe && isOutermost &&
+      failed(options.observe(op, operands, values)))
+    return failure();
   for (auto [result, value, bound, moved] :
-       llvm::zip(op->getResults(), evaluation.takeResults(), bounds, moved)) {
+       llvm::zip(op->getResults(), values, bounds, moved)) {
     if (isReturned(result))
       returned[result] = {value, bound};
     environment.define(result, moved ? moved : value);

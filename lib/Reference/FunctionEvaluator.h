@@ -51,6 +51,9 @@ public:
 
   FailureOr<SmallVector<TensorRef>> evaluate(func::FuncOp function,
                                              ArrayRef<TensorRef> arguments);
+  /// The results of one op.
+  FailureOr<SmallVector<TensorRef>> evaluate(Operation *op,
+                                             ArrayRef<TensorRef> operands);
   FailureOr<Tensor> load(Operation *user, Attribute value);
 
   /// The bound of the op that made result `index` of `function`; null where it

@@ -170,12 +170,22 @@ FailureOr<func::FuncOp> mlir::binade::findFunction(ModuleOp module,
 static void prepareUpdates(func::FuncOp function) {
   function.walk([](OptimizerUpdateOp op) {
     ImplicitLocOpBuilder b(op.getLoc(), op);
+    Operation *before = op->getPrevNode();
     if (FailureOr<SmallVector<Value>> parts = op.decompose(b);
         succeeded(parts)) {
+      for (Operation *made = op->getPrevNode(); made != before;
+           made = made->getPrevNode())
+        setPhase(made, getPhase(op));
       op->replaceAllUsesWith(*parts);
       op->erase();
     }
   });
+}
+
+FailureOr<SmallVector<TensorRef>>
+mlir::binade::evaluate(Operation *op, ArrayRef<TensorRef> operands,
+                       const EvaluationOptions &options) {
+  return FunctionEvaluator(options).evaluate(op, operands);
 }
 
 FailureOr<Outputs> mlir::binade::evaluate(ModuleOp module, StringRef name,

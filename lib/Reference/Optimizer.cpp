@@ -6,6 +6,7 @@
 #include "Random.h"
 #include "Storage.h"
 #include "binade/IR/Rules.h"
+#include "binade/Reference/Interpreter.h"
 #include <cmath>
 
 using namespace mlir;
@@ -161,6 +162,58 @@ static LogicalResult evaluateUpdate(OptimizerUpdateOp op, Evaluation &e) {
                         })))
         e.result(1 + state.first + index) = std::move(part);
   return success();
+}
+
+//===----------------------------------------------------------------------===//
+// What is kept, as numbers
+//===----------------------------------------------------------------------===//
+
+static SmallVector<TensorRef> decodeKept(OptimizerUpdateOp op,
+                                         const Tensor &parameter,
+                                         ArrayRef<TensorRef> states,
+                                         const Tensor *beside) {
+  auto type = cast<RankedTensorType>(
+      parameter.getType().clone(Float32Type::get(op.getContext())));
+  StoredParameter storage(
+      op.getMaster(), cast<FloatType>(parameter.getType().getElementType()));
+  Tensor wide(type);
+  for (int64_t i = 0, count = wide.getNumElements(); i < count; ++i)
+    wide[i] = storage.decode(parameter, beside, i);
+  SmallVector<TensorRef> numbers = {std::make_shared<Tensor>(std::move(wide))};
+  for (const KeptState &kept : op.getKeptStates()) {
+    SmallVector<const Tensor *> parts =
+        llvm::map_to_vector(states.slice(kept.first, kept.count),
+                            [](const TensorRef &part) { return part.get(); });
+    RankedTensorType stateType =
+        kept.format ? type : type.clone(parts.front()->getShape());
+    Tensor state(stateType);
+    if (kept.format)
+      llvm::copy(dequantize(kept.format, type.getShape(), parts),
+                 state.getFloats().begin());
+    else
+      llvm::copy(parts.front()->getFloats(), state.getFloats().begin());
+    numbers.push_back(std::make_shared<Tensor>(std::move(state)));
+  }
+  return numbers;
+}
+
+SmallVector<TensorRef>
+mlir::binade::getKeptBefore(OptimizerUpdateOp op,
+                            ArrayRef<TensorRef> operands) {
+  const Tensor *beside = nullptr;
+  if (Value kept = op.getBeside())
+    for (auto [operand, tensor] : llvm::zip(op->getOperands(), operands))
+      if (operand == kept)
+        beside = tensor.get();
+  return decodeKept(op, *operands[0], operands.slice(2, op.getStates().size()),
+                    beside);
+}
+
+SmallVector<TensorRef> mlir::binade::getKeptAfter(OptimizerUpdateOp op,
+                                                  ArrayRef<TensorRef> results) {
+  size_t states = op.getStates().size();
+  const Tensor *beside = op.getBeside() ? results[states].get() : nullptr;
+  return decodeKept(op, *results[0], results.slice(1, states), beside);
 }
 
 void mlir::binade::addOptimizer(Reference &reference) {

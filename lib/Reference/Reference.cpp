@@ -93,11 +93,12 @@ Evaluation::makePerturbed(function_ref<double()> draw) const {
   return perturbed;
 }
 
-SmallVector<TensorRef> Evaluation::takeResults() {
+SmallVector<TensorRef> Evaluation::takeResults(bool rounds) {
   for (auto [value, result] : llvm::zip(finished, results)) {
     if (value)
       continue;
-    result.roundElements();
+    if (rounds || !result.isFloat())
+      result.roundElements();
     value = std::make_shared<Tensor>(std::move(result));
   }
   return std::move(finished);

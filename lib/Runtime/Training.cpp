@@ -61,6 +61,7 @@ private:
                                        std::span<const Observed> observed);
   Result<void> save();
   Result<void> saveGradients(const StepMetrics &metrics) const;
+  Result<void> saveInputs(std::int64_t step) const;
   std::string path(const std::string &name) const {
     return options.out + "/" + name;
   }
@@ -132,6 +133,8 @@ Result<StepMetrics> TrainingLoop::runStep(std::int64_t step) {
         return loss.takeError();
       losses += *loss;
     } else {
+      if (Result<void> saved = saveInputs(step); !saved)
+        return saved.takeError();
       FillNext fillNext =
           step < options.steps ? feed.getFillNext() : FillNext();
       if (Result<void> done = program.run(fillNext, statistics.isDue(step));
@@ -193,6 +196,27 @@ Result<void> TrainingLoop::saveGradients(const StepMetrics &metrics) const {
                 static_cast<long long>(metrics.step));
   return writeSafetensors(path(name), stored,
                           {{"step", std::to_string(metrics.step)}});
+}
+
+/// What the program is about to read, if the step is the last.
+Result<void> TrainingLoop::saveInputs(std::int64_t step) const {
+  bool isLast = step == (options.stopAfter > 0
+                             ? std::min(options.stopAfter, options.steps)
+                             : options.steps);
+  if (options.saveInputs.empty() || !isLast)
+    return {};
+  std::vector<TensorBytes> stored;
+  for (Role role :
+       {Role::Parameter, Role::Buffer, Role::State, Role::Scaler, Role::Rng,
+        Role::Step, Role::Accumulator, Role::Batch, Role::Hyper})
+    for (const Tensor &tensor : program.read(role))
+      stored.push_back(
+          {std::string(name(role)) + "/" + std::string(tensor.name),
+           tensor.dtype,
+           {tensor.shape.begin(), tensor.shape.end()},
+           tensor.bytes});
+  return writeSafetensors(options.saveInputs, stored,
+                          {{"step", std::to_string(step)}});
 }
 
 /// Writes down what there is to know of a step. The evaluation comes last: it

@@ -8,12 +8,13 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from binade.errors import RejectedError
+from binade.errors import BinadeError, RejectedError
 
 # Exit codes of the ``binade`` drivers.
 DIFFERENT = 1
 BAD_COMMAND_LINE = 2
 REJECTED = 3
+NUMERIC = 4
 IO_ERROR = 5
 
 
@@ -66,9 +67,9 @@ def run_command(
     """
     try:
         return body(arguments) or 0
-    except RejectedError as error:
+    except BinadeError as error:
         print(f"{name}: error: {error}", file=sys.stderr)
-        return REJECTED
+        return error.exit_code
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         print(f"{name}: error: {where}{error.strerror or error}", file=sys.stderr)

@@ -26,11 +26,11 @@ from binade.run import Run, read_run
 # Each has a value.
 LEFT_OUT = (
     "--out", "--resume", "--save-every", "--keep", "--max-seconds", "--stop-after",
-    "--record", "--save-grads", "--profile", "--init",
+    "--record", "--save-grads", "--save-inputs", "--profile", "--init",
 )  # fmt: skip
 
 
-def _without(words: Sequence[str], options: Sequence[str]) -> list[str]:
+def without(words: Sequence[str], options: Sequence[str]) -> list[str]:
     """The words of a command but those options and their values."""
     kept: list[str] = []
     rest = iter(words)
@@ -43,7 +43,8 @@ def _without(words: Sequence[str], options: Sequence[str]) -> list[str]:
     return kept
 
 
-def _value(words: Sequence[str], option: str) -> str | None:
+def find_value(words: Sequence[str], option: str) -> str | None:
+    """What a command says of an option; the last counts."""
     found = None
     for word, follows in zip(words, [*words[1:], ""]):
         if word == option:
@@ -64,7 +65,7 @@ def _find_start(run: Path, step: int) -> Path | None:
     return found[max(before)] if before else None
 
 
-def _choose_command(run: Run, step: int) -> dict[str, object]:
+def choose_command(run: Run, step: int) -> dict[str, object]:
     """What was called when the run did the step."""
     calls = [c for c in run.about["invocations"] if c["after_step"] < step]
     if not calls:
@@ -73,21 +74,29 @@ def _choose_command(run: Run, step: int) -> dict[str, object]:
     return command
 
 
+def check_step(run: Run, step: int) -> None:
+    """Raises a RejectedError where the run has not done the step."""
+    if not 1 <= step <= len(run.steps):
+        raise RejectedError(
+            f"{run.path}: has done steps 1 to {len(run.steps)}, not {step}"
+        )
+
+
 def prepare(run: Run, step: int, out: Path, more: Sequence[str]) -> list[str]:
     """The words that train up to the step in `out`, a directory that gets the checkpoint.
 
     `more` are further words, such as those of statistics.
     """
     first = run.about["invocations"][0]
-    words = [str(word) for word in _choose_command(run, step)["command"]]  # type: ignore[attr-defined]
+    words = [str(word) for word in choose_command(run, step)["command"]]  # type: ignore[attr-defined]
     start = _find_start(run.path, step)
     if start:
         shutil.copytree(start, out / "checkpoints" / start.name)
         for name in ("run.json", "metrics.jsonl", "stats.jsonl", "alarms.jsonl"):
             if (run.path / name).exists():
                 shutil.copy(run.path / name, out / name)
-    kept = _without(words, LEFT_OUT)
-    initial = _value([str(word) for word in first["command"]], "--init")
+    kept = without(words, LEFT_OUT)
+    initial = find_value([str(word) for word in first["command"]], "--init")
     if initial and not start:
         kept += ["--init", initial]
     return [*kept, "--resume" if start else "--out", str(out), "--stop-after",
@@ -126,11 +135,10 @@ def replay(path: Path, step: int, out: Path, more: Sequence[str]) -> int:
       RejectedError: If the run has not done the step, or `out` is there.
     """
     run = read_run(path)
-    if not 1 <= step <= len(run.steps):
-        raise RejectedError(f"{path}: has done steps 1 to {len(run.steps)}, not {step}")
+    check_step(run, step)
     if out.exists():
         raise RejectedError(f"{out}: is there; --out names a directory to be made")
-    directory = str(_choose_command(run, step)["directory"])
+    directory = str(choose_command(run, step)["directory"])
     out.mkdir(parents=True)
     with contextlib.ExitStack() as undo:
         undo.callback(shutil.rmtree, out, ignore_errors=True)

@@ -142,3 +142,41 @@ func.func @probabilities_are_used(%q: tensor<2x4xf32>, %k: tensor<2x4xf32>,
   %2 = binade.matmul %1, %v : (tensor<2x2xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
   return %2, %1 : tensor<2x4xf32>, tensor<2x2xf32>
 }
+
+// -----
+
+// Batch and heads are one axis of the products.
+
+// CHECK-LABEL: func.func @merged(
+// CHECK-NEXT:    %[[Y:.*]], %{{.*}} = binade.attention %arg0, %{{.*}}, %arg2 {{.*}}scale = 2.500000e-01
+// CHECK-NOT:     binade.softmax
+// CHECK:         return %[[Y]]
+func.func @merged(%q: tensor<2x3x8x16xf32>, %k: tensor<2x3x8x16xf32>, %v: tensor<2x3x8x16xf32>) -> tensor<2x3x8x16xf32> {
+  %scale = binade.constant dense<2.500000e-01> : tensor<2x3x8x8xf32>
+  %kt = binade.transpose %k {permutation = array<i64: 0, 1, 3, 2>} : (tensor<2x3x8x16xf32>) -> tensor<2x3x16x8xf32>
+  %qm = binade.reshape %q : (tensor<2x3x8x16xf32>) -> tensor<6x8x16xf32>
+  %km = binade.reshape %kt : (tensor<2x3x16x8xf32>) -> tensor<6x16x8xf32>
+  %sm = binade.matmul %qm, %km : (tensor<6x8x16xf32>, tensor<6x16x8xf32>) -> tensor<6x8x8xf32>
+  %s = binade.reshape %sm : (tensor<6x8x8xf32>) -> tensor<2x3x8x8xf32>
+  %scaled = binade.mul %s, %scale : (tensor<2x3x8x8xf32>, tensor<2x3x8x8xf32>) -> tensor<2x3x8x8xf32>
+  %p = binade.softmax %scaled : (tensor<2x3x8x8xf32>) -> tensor<2x3x8x8xf32>
+  %pm = binade.reshape %p : (tensor<2x3x8x8xf32>) -> tensor<6x8x8xf32>
+  %vm = binade.reshape %v : (tensor<2x3x8x16xf32>) -> tensor<6x8x16xf32>
+  %ym = binade.matmul %pm, %vm : (tensor<6x8x8xf32>, tensor<6x8x16xf32>) -> tensor<6x8x16xf32>
+  %y = binade.reshape %ym : (tensor<6x8x16xf32>) -> tensor<2x3x8x16xf32>
+  return %y : tensor<2x3x8x16xf32>
+}
+
+// -----
+
+// Another split of the merged axis is another function: nothing is taken apart.
+
+// CHECK-LABEL: func.func @other_split(
+// CHECK:         binade.matmul {{.*}} -> tensor<6x8x8xf32>
+func.func @other_split(%q: tensor<2x3x8x16xf32>, %k: tensor<3x2x16x8xf32>) -> tensor<2x3x8x8xf32> {
+  %qm = binade.reshape %q : (tensor<2x3x8x16xf32>) -> tensor<6x8x16xf32>
+  %km = binade.reshape %k : (tensor<3x2x16x8xf32>) -> tensor<6x16x8xf32>
+  %sm = binade.matmul %qm, %km : (tensor<6x8x16xf32>, tensor<6x16x8xf32>) -> tensor<6x8x8xf32>
+  %s = binade.reshape %sm : (tensor<6x8x8xf32>) -> tensor<2x3x8x8xf32>
+  return %s : tensor<2x3x8x8xf32>
+}

@@ -98,6 +98,20 @@ def test_examples_of_help(folder):
     np.testing.assert_allclose(y, np.exp([1, 2]), rtol=1e-6)
 
 
+def test_examples_of_debugging(folder):
+    """Those of `binade why-nan` need a run that broke: docs/Debugging.md has one."""
+    for name in ("trace", "shadow", "bisect"):
+        found = examples(help_of(name).split("Example", 1)[1])
+        assert found, name
+        for command in found:
+            assert command.split()[1] in (name, "train")
+            for text, small in (("3000", "3"), ("@200", "@2"), ("0.1 ", "0.5 ")):
+                command = command.replace(text, small)
+            assert run(command, folder)
+    assert (folder / "bisected/report.txt").exists()
+    assert examples(help_of("why-nan"))
+
+
 @pytest.mark.parametrize("name", ["show", "check"])
 def test_examples_of_policies(folder, name):
     (folder / "mine.yaml").write_text("name: mine\nextends: bf16-amp\n")

@@ -80,10 +80,30 @@ class Exported:
         return {self.new[name]: self.inputs[self.new[name]] for name in names}
 
 
+def change_backward(monkeypatch, before, after):
+    assert before in graphs.BACKWARD
+    monkeypatch.setattr(graphs, "BACKWARD", graphs.BACKWARD.replace(before, after))
+
+
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("optimizer", graphs.UPDATES)
 def test_steps_train_as_they_were_exported(optimizer, seed, tmp_path):
-    exported = Exported(optimizer, seed)
+    check_training(Exported(optimizer, seed), "forward", tmp_path)
+
+
+def test_another_backward_part_is_kept(tmp_path, monkeypatch):
+    """Twice the gradients: linear in the seed, and not those of the loss."""
+    change_backward(
+        monkeypatch, "dr = Mul(d, mean_slope)",
+        "half = Mul(d, mean_slope)\n  dr = Add(half, half)",
+    )  # fmt: skip
+    check_training(Exported("momentum", 0), "gradient", tmp_path)
+
+
+def check_training(exported, imported, tmp_path):
+    """Against onnxruntime; what is imported is `imported`."""
+    text = lower(tmp_path, exported.model, *PIPELINES[:1])
+    assert f"func.func @{imported}(" in text
     module = lower(tmp_path, exported.model, *PIPELINES)
     roles = get_roles(module, "step")
     trained = {exported.new[name] for name in graphs.SHAPES}
@@ -150,13 +170,10 @@ def add_linear_term(monkeypatch):
   term = Mul(all, share)
   loss = Add(mean, term)
 """)  # fmt: skip
-    monkeypatch.setattr(
-        graphs,
-        "BACKWARD",
-        graphs.BACKWARD.replace(
-            "dr = Mul(d, mean_slope)", "ds = Mul(d, mean_slope)\n  dr = Add(ds, share)"
-        ),
-    )
+    change_backward(
+        monkeypatch, "dr = Mul(d, mean_slope)",
+        "ds = Mul(d, mean_slope)\n  dr = Add(ds, share)",
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -169,7 +186,9 @@ def test_a_loss_scale_enters_the_backward_part(
     if is_linear:
         add_linear_term(monkeypatch)
     exported = Exported(optimizer, 1)
-    module = lower(tmp_path, exported.model, *PIPELINES)
+    kept = lower(tmp_path, exported.model, "--binade-recover-step")
+    (tmp_path / "kept.mlir").write_text(kept)
+    module = call(BUILD / "bin" / "binade-opt", tmp_path / "kept.mlir", *PIPELINES[1:])
     assert module.count("binade.gradient_seed") == 1
     policy = tmp_path / "scaled.yaml"
     policy.write_text("name: scaled\nnarrow: bf16\nwide: f32\nloss_scale: { static: 1024 }\n"
@@ -255,6 +274,7 @@ def test_the_report_says_what_was_recognized(optimizer, update, tmp_path):
     )  # fmt: skip
     for line in (
         "graph: a loss with its gradients",
+        "backward part: derived anew: the graph's has the same gradients",
         "parameter: 6 inputs, 90 elements: ",
         "batch: 2 inputs, 112 elements: ",
         f"update: 6 parameters {update}",

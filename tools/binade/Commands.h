@@ -15,6 +15,7 @@ void addImport(CLI::App &app, Run &run);
 void addCompile(CLI::App &app, Run &run);
 void addConvert(CLI::App &app, Run &run);
 void addCosts(CLI::App &app, Run &run);
+void addTrace(CLI::App &app, Run &run);
 void addTrain(CLI::App &app, Run &run);
 void addExplain(CLI::App &app, Run &run);
 void addExport(CLI::App &app, Run &run);

@@ -83,15 +83,19 @@ void printImported(raw_ostream &os, ModuleOp module) {
   auto forward = module.lookupSymbol<func::FuncOp>(kForwardName);
   auto gradient = module.lookupSymbol<func::FuncOp>(kGradientName);
   func::FuncOp function = gradient ? gradient : forward;
-  os << "graph: " << (gradient ? "a loss with its gradients" : "a forward part")
+  auto backward = function->getAttrOfType<StringAttr>(kBackwardAttr);
+  os << "graph: " << (backward ? "a loss with its gradients" : "a forward part")
      << "\n";
+  if (backward)
+    os << "backward part: " << backward.getValue() << "\n";
   printArguments(os, function);
   printOps(os, function, Phase::Forward);
   printOps(os, function, Phase::Backward);
-  if (!gradient)
+  if (!backward)
     return;
   printUpdates(os, module, function);
-  bool isSeeded = !function.getOps<GradientSeedOp>().empty();
+  // What autodiff derives begins with the seed.
+  bool isSeeded = forward || !function.getOps<GradientSeedOp>().empty();
   os << "loss scale: "
      << (isSeeded ? "enters the backward part"
                   : "has no place, the backward part is not linear in a seed")

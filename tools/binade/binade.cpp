@@ -45,7 +45,7 @@ int main(int argc, char **argv) {
   std::function<int()> run;
   for (auto *add : {addImport, addCompile, addConvert, addTrain, addExport,
                     addCheckpoint, addAlarms, addFit, addInspect, addExplain,
-                    addDiff, addPolicy, addCosts, addVerify, addList})
+                    addDiff, addPolicy, addCosts, addVerify, addTrace, addList})
     add(app, run);
   app.footer(
       "Examples:\n"
@@ -53,9 +53,9 @@ int main(int argc, char **argv) {
       "--out run\n"
       "  binade compile --help\n"
       "  binade eval --help\n"
-      "  binade runs --help\n"
-      "Every 'binade-NAME' on PATH is a command too, as eval, replay and "
-      "runs are.\n"
+      "  binade why-nan --help\n"
+      "Every 'binade-NAME' on PATH is a command too, as bisect, eval, replay, "
+      "runs, shadow and why-nan are.\n"
       "Exit codes: docs/ExitCodes.md.");
 
   auto isOwn = [&](const CLI::App *command) {

@@ -13,6 +13,10 @@ inline constexpr llvm::StringLiteral kGradientName = "gradient";
 /// On a parameter whose graph came with its update: the rule, in the module.
 inline constexpr llvm::StringLiteral kOptimizerAttr = "binade.optimizer";
 
+/// On the function: what became of the backward part that the graph brought, in
+/// words.
+inline constexpr llvm::StringLiteral kBackwardAttr = "binade.backward";
+
 } // namespace mlir::binade
 
 #endif // BINADE_IR_EXPORTED_H

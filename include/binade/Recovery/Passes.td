@@ -51,6 +51,38 @@ def RecoverStepPass : Pass<"binade-recover-step", "::mlir::ModuleOp"> {
   }];
 }
 
+def DropBackwardPass : Pass<"binade-drop-backward", "::mlir::ModuleOp"> {
+  let summary = "leave the backward part to autodiff where it would derive the same";
+  let description = [{
+    A graph of f32 that came with its gradients (`@gradient`) becomes the `@forward` that
+    they are of, if they are what autodiff makes of it:
+
+    - they are linear in a seed (`binade.gradient_seed`), which what clips or compares
+      gradients is not;
+    - both are evaluated in f64 at two points drawn at random, near 0 and far from it,
+      and no gradient differs by more than the rounding of a few constants to f32,
+      2^-22 of its norm.
+
+    So composites that exporters spell out (norms, softmax, GELU, attention, losses,
+    convolutions) have one op each for their gradients, and whatever is true of a graph
+    without gradients is true of this one. Updates stay with their parameters.
+
+    Any other backward part is kept, and so is one that is too large to be evaluated. The
+    function's attribute `binade.backward` says which, and why.
+
+    Example:
+
+    ```mlir
+    func.func @gradient(%w: ... {binade.role = #binade.role<parameter>}) -> (
+        tensor<f32> {binade.role = #binade.role<metric>},
+        tensor<4xf32> {binade.role = #binade.role<gradient>})
+    // becomes
+    func.func @forward(%w: ... {binade.role = #binade.role<parameter>}) -> (
+        tensor<f32> {binade.role = #binade.role<metric>})
+    ```
+  }];
+}
+
 def RecognizeGradientsPass
     : Pass<"binade-recognize-gradients", "::mlir::ModuleOp"> {
   let summary = "rewrite spelled-out gradients to the ops that they are";

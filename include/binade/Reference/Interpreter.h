@@ -23,6 +23,13 @@ struct EvaluationOptions {
   std::string directory;
   /// Also compute bounds.
   bool bounds = false;
+  /// Whether floats are rounded to the formats of their types. Without, all is
+  /// as f64 has it, but for roundings that are an op's own.
+  bool rounds = true;
+  /// Told of each op of the function with what it read and what it made.
+  std::function<LogicalResult(Operation *, ArrayRef<TensorRef> operands,
+                              ArrayRef<TensorRef> results)>
+      observe = {};
   /// Computes kernels in place of the reference, where given: results of
   /// `types`, which those of a kernel over many tensors do not have.
   std::function<FailureOr<SmallVector<TensorRef>>(
@@ -56,6 +63,19 @@ struct Outputs {
 FailureOr<Outputs> evaluate(ModuleOp module, StringRef name,
                             const NamedTensors &inputs,
                             const EvaluationOptions &options = {});
+
+/// The results of one op, which may be one that is observed, on `operands`.
+FailureOr<SmallVector<TensorRef>> evaluate(Operation *op,
+                                           ArrayRef<TensorRef> operands,
+                                           const EvaluationOptions &options);
+
+/// The parameter and the states of an update as numbers of f32, whatever they
+/// are kept in: those that it read, of all its operands, or those that it
+/// wrote, of all its results.
+SmallVector<TensorRef> getKeptBefore(OptimizerUpdateOp op,
+                                     ArrayRef<TensorRef> operands);
+SmallVector<TensorRef> getKeptAfter(OptimizerUpdateOp op,
+                                    ArrayRef<TensorRef> results);
 
 /// The element of `result` that is farthest from `reference`, measured in
 /// `bound`.

@@ -69,6 +69,9 @@ struct TrainOptions {
   std::int64_t stopAfter = 0;
   /// Write the gradients of this many first steps.
   std::int64_t saveGradients = 0;
+  /// File for what the last step reads: all its ports, named "role/name", as
+  /// they are before it, with the last of its batches; empty for none.
+  std::string saveInputs;
   /// File for the ranges of the values of all steps; empty for none.
   std::string recordRanges;
   /// Nothing means stop, or skip where there is a loss scaler.

@@ -1,0 +1,53 @@
+//===- RandomPoint.cpp - Numbers to tell functions apart by ---------------===//
+
+#include "RandomPoint.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::binade;
+
+/// Products that the reference computes in seconds.
+static constexpr int64_t kMostProducts = 2'000'000'000;
+
+bool mlir::binade::isSmall(func::FuncOp function) {
+  int64_t products = 0;
+  function.walk([&](PrecisionOpInterface op) {
+    products += op.countProducts().value_or(0);
+  });
+  return products <= kMostProducts;
+}
+
+static TensorRef draw(RankedTensorType type, double range,
+                      std::mt19937 &generator) {
+  auto tensor = std::make_shared<Tensor>(type);
+  // Bits alone: distributions of the standard library are not the same
+  // everywhere.
+  for (double &value : tensor->getFloats())
+    value = (generator() * 0x1p-31 - 1.0) * range;
+  for (int64_t &value : tensor->getIntegers())
+    value = generator() >> 31;
+  return tensor;
+}
+
+NamedTensors mlir::binade::drawArguments(func::FuncOp function, double range,
+                                         std::mt19937 &generator) {
+  NamedTensors inputs;
+  for (auto [name, type] :
+       llvm::zip(getArgumentNames(function), function.getArgumentTypes()))
+    inputs[name] = draw(cast<RankedTensorType>(type), range, generator);
+  return inputs;
+}
+
+double mlir::binade::getNorm(ArrayRef<double> x) {
+  double sum = 0.0;
+  for (double value : x)
+    sum += value * value;
+  return std::sqrt(sum);
+}
+
+double mlir::binade::getDistance(ArrayRef<double> x, ArrayRef<double> y) {
+  SmallVector<double> difference;
+  for (auto [one, other] : llvm::zip_equal(x, y))
+    difference.push_back(one - other);
+  return getNorm(difference);
+}

@@ -1,0 +1,250 @@
+"""Which decisions of a policy break a run: ``binade bisect MODEL --policy P --criterion C``.
+
+Forward part, backward part and states are told apart first, then layers, then ops. The
+order of guesses is the evidence's: the error that each introduces in a step, as ``binade
+shadow`` measures it. What is found is made as small as delta debugging makes it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from binade import overrides, replay
+from binade.command import DIFFERENT, run_command
+from binade.criterion import parse_criterion
+from binade.errors import RejectedError, UsageError
+from binade.run import read_run
+from binade.runs import format_table
+from binade.tracing import capture_run, end_as, run_program, trace
+from binade.trials import OutOfRuns, Trial, Trials
+from binade.units import (
+    WHOLE,
+    Unit,
+    by_layer,
+    by_op,
+    collect_rules,
+    covered,
+    list_suspects,
+    make_groups,
+    make_units,
+)
+
+
+# --- The search -------------------------------------------------------------------------
+
+
+class Search:
+    """Finds a small set of units without which the run is good."""
+
+    def __init__(self, trials: Trials) -> None:
+        self.trials = trials
+        self.best: list[Unit] = []  # The smallest that was seen to suffice.
+
+    def suffices(self, units: Sequence[Unit]) -> bool:
+        label = ", ".join(unit.label for unit in units[:3])
+        if len(units) > 3:
+            label += f" and {len(units) - 3} more"
+        good = self.trials.run(collect_rules(units), f"wide: {label}").good
+        if good:
+            self.best = list(units)
+        return good
+
+    def refine(self, units: list[Unit]) -> list[Unit] | None:
+        """The fewest of `units`, which are in the order of suspicion; None where all of
+        them do not suffice."""
+        count = 1
+        while not self.suffices(units[:count]):
+            if count >= len(units):
+                return None
+            count = min(2 * count, len(units))
+        return self.minimize(units[:count])
+
+    def minimize(self, units: list[Unit]) -> list[Unit]:
+        """Delta debugging (Zeller, Hildebrandt, 2002), by what can be left out."""
+        parts = 2
+        while len(units) > 1:
+            size = -(-len(units) // parts)
+            starts = reversed(range(0, len(units), size))  # The least suspect first.
+            for start in starts:
+                rest = units[:start] + units[start + size :]
+                if rest and self.suffices(rest):
+                    units, parts = rest, max(parts - 1, 2)
+                    break
+            else:
+                if size == 1:
+                    break
+                parts = min(2 * parts, len(units))
+        return units
+
+    def run(self, report: dict[str, Any]) -> list[Unit]:
+        """The units to blame, the finest that can be told; empty if all do not help."""
+        suspects = list_suspects(report)
+        phases = dict.fromkeys(entry["phase"] for entry in suspects)
+        found = self.refine(make_groups(list(phases)))
+        for key in (by_layer, by_op):
+            blamed = [e for e in suspects if covered(found or [], [e])]
+            finer = self.refine(make_units(blamed, key))
+            if finer is None:
+                break  # What has no node is in the coarser units alone.
+            if covered(finer, blamed) < len(blamed):
+                found = finer  # Otherwise the coarser says the same in fewer words.
+        return found or []
+
+
+def collect_evidence(trial: Trial, out: Path) -> dict[str, Any]:
+    """The trace of the step at which a run went wrong, or of its last."""
+    kept = out / "evidence.json"
+    key = trial.path.name
+    if kept.exists():
+        known = json.loads(kept.read_text())
+        if known["run"] == key:
+            return known["trace"]
+    run = read_run(trial.path)
+    bad = [s["step"] for s in run.steps if s["loss"] is None or s["skipped"]]
+    number = bad[0] if bad else len(run.steps)
+    print(f"evidence: errors of step {number}, op by op", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        report = trace(capture_run(run, number, Path(folder)))
+    kept.write_text(json.dumps({"run": key, "trace": report}))
+    return report
+
+
+# --- The report -------------------------------------------------------------------------
+
+
+def format_trials(trials: Trials) -> str:
+    rows = [["run", "", trials.criterion.metric, "what", "directory"]]
+    for number, trial in enumerate(trials.done, 1):
+        value = "not finite" if trial.value is None else f"{trial.value:.6g}"
+        rows.append([str(number), "good" if trial.good else "bad", value, trial.label,
+                     str(trial.path)])  # fmt: skip
+    return format_table(rows)
+
+
+def conclude(trials: Trials, found: Sequence[Unit], text: str) -> None:
+    """Writes the policy, where there is one, and the report, and prints the end."""
+    report = [f"criterion: {trials.describe()}", text]
+    if found:
+        path = trials.out / "repaired.yaml"
+        extends = overrides.copy_policy(trials.policy, trials.out)
+        rules = overrides.merge_phases(collect_rules(found))
+        path.write_text(overrides.format_policy(
+            path.stem, extends, rules, f"Meets {trials.criterion.text}."))  # fmt: skip
+        report += [f"{path}:", "", path.read_text()]
+    (trials.out / "report.txt").write_text(
+        "\n".join([*report, format_trials(trials)]) + "\n"
+    )
+    print(*report[1:], f"{len(trials.done)} runs, {trials.trained} of them trained now: "
+          f"{trials.out / 'report.txt'}", sep="\n")  # fmt: skip
+
+
+def bisect(trials: Trials) -> int:
+    """Searches; the exit code."""
+    search = Search(trials)
+    try:
+        return _search(trials, search)
+    except OutOfRuns:
+        text = "out of runs: the same command goes on"
+        conclude(
+            trials, search.best, text + ("; the best so far" if search.best else "")
+        )
+        return DIFFERENT
+
+
+def _search(trials: Trials, search: Search) -> int:
+    if trials.criterion.needs_reference and trials.measure_reference() is None:
+        raise RejectedError(
+            f"in fp32 there is no {trials.criterion.metric} at step "
+            f"{trials.criterion.step}: the run stops before, or it is not finite"
+        )
+    print(f"criterion: {trials.describe()}", flush=True)
+    base = trials.run([], "the policy as it is")
+    if base.good:
+        conclude(trials, [], "the policy meets the criterion as it is")
+        return 0
+    if not trials.run(list(WHOLE.values()), "all wide").good:
+        conclude(trials, [], "with all wide the criterion is not met either: its formats "
+                 "are not to blame")  # fmt: skip
+        return DIFFERENT
+    found = search.run(collect_evidence(base, trials.out)) or make_groups(list(WHOLE))
+    blamed = ", ".join(unit.label for unit in found)
+    conclude(trials, found, f"to blame: {blamed}")
+    return 0
+
+
+# --- The command ------------------------------------------------------------------------
+
+
+def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
+    parser = argparse.ArgumentParser(
+        "binade bisect",
+        description="Find the decisions of a policy that break a run, and write the policy "
+        "without them.",
+        epilog="Example:\n"
+        "  binade bisect model.onnx --data train.safetensors --eval-fraction 0.1 "
+        "--policy fp16-amp \\\n"
+        "      --criterion 'eval_loss@200 <= fp32*1.01' --out bisected\n"
+        "Other options are those of 'binade train'. The same command goes on where it was "
+        "stopped.\nExit code 1: no policy meets the criterion, or --max-runs was reached.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("model", metavar="MODEL", help="ONNX file")
+    parser.add_argument(
+        "--policy",
+        required=True,
+        metavar="POLICY",
+        help="the policy that breaks the run",
+    )
+    parser.add_argument(
+        "--criterion", required=True, metavar="METRIC@STEP <= LIMIT",
+        help="what a good run reaches: loss, eval_loss, grad_norm, loss_scale or skipped "
+        "(steps so far) of a step; a limit is NUMBER, fp32*FACTOR or fp32+NUMBER",
+    )  # fmt: skip
+    parser.add_argument(
+        "--out", required=True, type=Path, metavar="DIR",
+        help="directory for runs, repaired.yaml and report.txt",
+    )  # fmt: skip
+    parser.add_argument(
+        "--max-runs", type=int, default=0, metavar="N",
+        help="train so often in this call at most; 0 for no limit",
+    )  # fmt: skip
+    return parser.parse_known_args(arguments)
+
+
+def _main(arguments: Sequence[str] | None) -> int:
+    options, more = _parse(arguments)
+    criterion = parse_criterion(options.criterion)
+    for word in ("--resume", "--save-every", "--stop-after", "--states"):
+        if any(w.partition("=")[0] == word for w in more):
+            why = "states belong into the policy" if word == "--states" else "not here"
+            raise UsageError(f"{word}: {why}")
+    shown = run_program(["binade", "policy", "show", options.policy], ".")
+    if shown.returncode:
+        end_as(shown)
+    given = replay.find_value(more, "--steps")
+    steps = [
+        "--steps",
+        given or str(criterion.step),
+        "--stop-after",
+        str(criterion.step),
+    ]
+    words = [options.model, *replay.without(more, ["--steps"])]
+    trials = Trials(words, options.policy, steps, criterion, options.out,
+                    options.max_runs, shown.stdout)  # fmt: skip
+    return bisect(trials)
+
+
+def main() -> int:
+    """Runs the command; returns its exit code."""
+    return run_command("binade bisect", _main)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,115 @@
+"""Rules that keep ops wide, and policies made of a policy and such rules."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from binade.errors import RejectedError
+
+Rule = dict[str, Any]
+
+
+def quote_glob(name: str) -> str:
+    """A glob that matches `name` alone."""
+    return re.sub(r"([*?\[{\\])", r"\\\1", name)
+
+
+def keep_wide(op: Mapping[str, Any]) -> Rule:
+    """The rule that keeps an op wide, as ``binade trace`` tells of it; of an update, the
+    parameter and its states."""
+    if op["kind"] == "optimizer_update":
+        match = {"op": op["kind"], "name": quote_glob(op["node"])}
+        return {"match": match, "parameter": "f32", "master": "none", "state": "f32"}
+    match = {"name": quote_glob(op["node"])} if op["node"] else {"op": op["kind"]}
+    return {"match": match | {"phase": op["phase"]}, "class": "deny"}
+
+
+def merge_phases(rules: Sequence[Rule]) -> list[Rule]:
+    """The same with one rule about both directions in place of two."""
+
+    def without_phase(rule: Rule) -> Rule:
+        match = {k: v for k, v in rule["match"].items() if k != "phase"}
+        return rule | {"match": match}
+
+    merged: list[Rule] = []
+    for rule in rules:
+        alike = [r for r in rules if without_phase(r) == without_phase(rule)]
+        phases = {r["match"].get("phase") for r in alike}
+        kept = without_phase(rule) if {"forward", "backward"} <= phases else rule
+        if kept not in merged:
+            merged.append(kept)
+    return merged
+
+
+def locate(policy: str, directory: str | os.PathLike) -> str:
+    """A policy's name, or the whole path of its file, as seen from `directory`."""
+    if not policy.endswith(".yaml"):
+        return policy
+    return os.path.abspath(os.path.join(directory, policy))
+
+
+def format_policy(name: str, extends: str, rules: Sequence[Rule], why: str = "") -> str:
+    """The text of a policy file."""
+    lines = [f"# {line}" for line in why.splitlines()]
+    lines += [f"name: {name}", f"extends: {extends}"]
+    lines += ["rules:"] if rules else []
+    for rule in rules:
+        text = yaml.safe_dump(
+            rule, default_flow_style=True, sort_keys=False, width=1000
+        )
+        lines.append(f"- {text.strip()}")
+    return "\n".join(lines) + "\n"
+
+
+def check_place(path: Path, extends: str) -> None:
+    """Raises a RejectedError where a policy in `path` cannot extend another file."""
+    if not extends.endswith(".yaml"):
+        return
+    if Path(extends).absolute().is_relative_to(path.absolute().parent):
+        return
+    raise RejectedError(
+        f"{path}: a policy extends files beside it or below; write it to "
+        f"{Path(extends).parent}"
+    )
+
+
+def write_policy(
+    path: Path, extends: str, rules: Sequence[Rule], why: str = ""
+) -> None:
+    """Writes a policy file that is called as the file; a file that it extends is named
+    as seen from there."""
+    if extends.endswith(".yaml"):
+        extends = os.path.relpath(extends, path.absolute().parent)
+    path.write_text(format_policy(path.stem, extends, rules, why))
+
+
+def copy_policy(policy: str, folder: Path) -> str:
+    """Copies a policy's file, and what it names, to where rules can be added to it.
+
+    Returns:
+      What a policy in `folder` extends: the file's name there, or that of a policy which
+      is shipped.
+    """
+    if not policy.endswith(".yaml"):
+        return policy
+    root, copied = Path(policy).parent, set()
+    open_files = [Path(policy)]
+    while open_files:
+        file = open_files.pop()
+        # Comments may name files too, each other's among them.
+        if file in copied or ".." in file.relative_to(root).parts or not file.is_file():
+            continue
+        copied.add(file)
+        target = folder / file.relative_to(root)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, target)
+        named = re.findall(r"[^\s'\":,{}\[\]]+\.yaml", file.read_text())
+        open_files += [file.parent / name for name in named if not name.startswith("/")]
+    return Path(policy).name

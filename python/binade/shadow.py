@@ -1,0 +1,214 @@
+"""What each op's format costs: ``binade shadow MODEL|RUN``.
+
+One step is computed twice from the same state and batch, op by op: under its policy, and in
+f64. An op's error is split into what its own format introduces, given what it read under
+the policy, and what it inherits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import math
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from binade import overrides
+from binade.command import run_command
+from binade.errors import RejectedError
+from binade.run import read_run
+from binade.runs import format_table
+from binade.tracing import Step, capture_model, capture_run, trace
+
+PHASES = ("forward", "backward", "optimizer")
+# By what entries can be ranked, the worst first.
+KEYS = ("introduced", "inherited", "error", "sqnr", "underflow")
+TOP = 20
+
+
+def rank(errors: Sequence[dict[str, Any]], key: str = "introduced") -> list[dict]:
+    """The entries of a trace, the worst first.
+
+    What is not finite any more is worse than any number; of equal entries the earlier comes
+    first.
+    """
+
+    def size(entry: dict[str, Any]) -> float:
+        if entry["overflow"] and key != "underflow":
+            return math.inf
+        if key == "underflow":
+            return entry["underflow"] / max(entry["elements"], 1)
+        if key == "sqnr":
+            return -math.inf if entry["sqnr"] is None else -entry["sqnr"]
+        # An error where there should be nothing.
+        return math.inf if entry[key] is None else entry[key]
+
+    return sorted(errors, key=lambda entry: -size(entry))
+
+
+def select(
+    errors: Sequence[dict[str, Any]], glob: str | None, phases: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Entries of these phases whose node or kind matches the glob."""
+    return [
+        e
+        for e in errors
+        if e["phase"] in (phases or PHASES)
+        and (not glob or any(fnmatch.fnmatchcase(e[k], glob) for k in ("node", "kind")))
+    ]
+
+
+# --- In words ---------------------------------------------------------------------------
+
+
+def _number(value: float | None, form: str = ".2e") -> str:
+    return "-" if value is None else format(value, form)
+
+
+def _row(entry: dict[str, Any]) -> list[str]:
+    result = f" #{entry['result']}" if entry["result"] else ""
+    return [
+        entry["kind"] + result, entry["node"], entry["phase"],
+        _number(entry["introduced"]), _number(entry["inherited"]),
+        _number(entry["sqnr"], ".1f"),
+        _number(100 * entry["underflow"] / max(entry["elements"], 1), ".2g"),
+        str(entry["overflow"]),
+        entry["decision"] or entry["format"], entry["rule"],
+    ]  # fmt: skip
+
+
+def format_errors(errors: Sequence[dict[str, Any]]) -> str:
+    """A table of entries."""
+    head = ["op", "node", "phase", "introduced", "inherited", "SQNR dB", "to 0 %",
+            "overflow", "format", "rule"]  # fmt: skip
+    return format_table([head, *map(_row, errors)])
+
+
+def describe(report: dict[str, Any], step: Step, policy: str) -> str:
+    losses = [
+        "not finite" if report[key] is None else f"{report[key]:.6g}"
+        for key in ("loss", "exact_loss")
+    ]
+    text = (
+        f"step {step.number} under {policy} and in f64: loss {losses[0]} and {losses[1]}; "
+        f"{len(report['errors'])} results of ops"
+    )
+    if report["unmatched"]:
+        text += f", {report['unmatched']} more without a counterpart"
+    if report["origin"]:
+        text += "; not all are finite: 'binade why-nan' says more"
+    return text
+
+
+# --- The command ------------------------------------------------------------------------
+
+
+def capture(subject: Path, step: int | None, more: list[str], folder: Path) -> Step:
+    """The step of a run, or of a model with the options of ``binade train``."""
+    if subject.is_dir():
+        run = read_run(subject)
+        if more:
+            raise RejectedError(
+                f"{more[0]}: a run is computed as it was trained; only --policy may be "
+                "another"
+            )
+        return capture_run(run, step or len(run.steps), folder)
+    for word in ("--steps", "--out", "--resume", "--save-inputs"):
+        if any(w.partition("=")[0] == word for w in more):
+            raise RejectedError(f"{word}: not for a shadow; --step says which step")
+    return capture_model([str(subject), *more], step or 1, folder)
+
+
+def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
+    parser = argparse.ArgumentParser(
+        "binade shadow",
+        description="Compute a step under its policy and in f64, and rank ops by the "
+        "error that their formats introduce.",
+        epilog="Examples:\n"
+        "  binade shadow run --step 3000 --top 10\n"
+        "  binade shadow run --policy bf16-amp --by sqnr\n"
+        "  binade shadow model.onnx --data train.safetensors --policy fp16-amp "
+        "--phase backward\n"
+        "Options of 'binade train' are taken for a model.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "subject",
+        type=Path,
+        metavar="MODEL|RUN",
+        help="ONNX file, or directory of a run",
+    )
+    parser.add_argument(
+        "--step", type=int, metavar="K",
+        help="which step (default: the run's last; the first of a model)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--policy", metavar="POLICY",
+        help="instead of the run's: what would this one do to the step?",
+    )  # fmt: skip
+    parser.add_argument(
+        "--op", metavar="GLOB", help="only nodes, or kinds of ops, of this name"
+    )
+    parser.add_argument(
+        "--phase", action="append", choices=PHASES, default=[],
+        help="only ops of this part of the step; repeatable",
+    )  # fmt: skip
+    parser.add_argument(
+        "--by", choices=KEYS, default=KEYS[0],
+        help="what the ranking is by (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--top", type=int, default=TOP, metavar="N",
+        help="how many are shown; 0 for all (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print all of it as JSON")
+    options, more = parser.parse_known_args(arguments)
+    if options.step is not None and options.step < 1:
+        parser.error(f"--step {options.step}: steps count from 1")
+    if options.top < 0:
+        parser.error(f"--top {options.top}: expected a number from 0 on")
+    return options, more
+
+
+def _main(arguments: Sequence[str] | None) -> None:
+    options, more = _parse(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        if options.policy and not options.subject.is_dir():
+            more += ["--policy", options.policy]
+        step = capture(options.subject, options.step, more, Path(folder))
+        policy = options.policy or step.policy
+        report = trace(step, overrides.locate(options.policy, ".")
+                       if options.policy else None)  # fmt: skip
+    chosen = select(report["errors"], options.op, options.phase)
+    if not chosen:
+        called = f" is called '{options.op}'" if options.op else ""
+        raise RejectedError(
+            f"no op of phase {' or '.join(options.phase or PHASES)}{called}"
+        )
+    ranked = rank(chosen, options.by)
+    if options.json:
+        print(json.dumps(report | {"step": step.number, "errors": ranked}, indent=1))
+        return
+    shown = ranked[: options.top or None]
+    print(describe(report, step, policy), format_errors(shown), sep="\n\n")
+    print(
+        "\nintroduced, inherited: Euclidean norm of the error relative to that of the "
+        "result\nSQNR: of both together; to 0: nonzero elements that became 0; overflow: "
+        "elements\nthat became infinite; an update's result is the change of the parameter"
+    )
+    if len(shown) < len(ranked):
+        print(f"{len(ranked) - len(shown)} more: --top 0")
+
+
+def main() -> int:
+    """Runs the command; returns its exit code."""
+    return run_command("binade shadow", _main)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

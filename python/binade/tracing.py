@@ -1,0 +1,147 @@
+"""A step as ``binade trace`` computes it: op by op, by the reference.
+
+What the step reads is written by ``binade train --save-inputs``: for a run, by training
+up to the step once more from its newest checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from binade import replay
+from binade.command import NUMERIC
+from binade.errors import RejectedError
+from binade.run import Run
+
+# Options of `binade train` that say nothing about what a step computes. Each has a value.
+OF_TRAINING = (
+    "--batch", "--const", "--data", "--device", "--eval-data", "--eval-every",
+    "--eval-fraction", "--init", "--init-seed", "--inject", "--keep", "--max-seconds",
+    "--max-skipped", "--on-nonfinite", "--order", "--out", "--profile", "--record",
+    "--resume", "--save-every", "--save-grads", "--save-inputs", "--schedule", "--seed",
+    "--steps", "--stop-after", "--stride", "--window",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step about to be computed."""
+
+    words: list[str]  # What `binade trace` takes of the command: model and options.
+    directory: str  # In which that was called.
+    inputs: Path
+    number: int
+
+    @property
+    def policy(self) -> str:
+        return replay.find_value(self.words, "--policy") or "fp32"
+
+
+def find_program(name: str) -> str:
+    """The program beside this one."""
+    return os.path.join(os.environ.get("BINADE_PROGRAMS", ""), name)
+
+
+def run_program(
+    words: Sequence[str], directory: str
+) -> subprocess.CompletedProcess[str]:
+    """Runs a program that lies beside this one; what it says is kept."""
+    return subprocess.run(
+        [find_program(words[0]), *words[1:]],
+        cwd=directory, check=False, capture_output=True, text=True,
+    )  # fmt: skip
+
+
+def end_as(done: subprocess.CompletedProcess[str]) -> NoReturn:
+    """Ends as a program did, which has said why."""
+    print(done.stderr, end="", file=sys.stderr)
+    # A signal's number counts as a shell counts it.
+    raise SystemExit(done.returncode if done.returncode > 0 else 128 - done.returncode)
+
+
+def _train(words: Sequence[str], directory: str, inputs: Path) -> None:
+    done = run_program(words, directory)
+    # A step that training stops at has been written before.
+    if done.returncode == 0 or (done.returncode == NUMERIC and inputs.exists()):
+        return
+    end_as(done)
+
+
+def capture_run(run: Run, step: int, folder: Path) -> Step:
+    """Trains up to the step of the run in `folder`, which is empty.
+
+    Raises:
+      RejectedError: If the run has not done the step, or is one of a bundle.
+    """
+    replay.check_step(run, step)
+    command = replay.choose_command(run, step)
+    words = [str(word) for word in command["command"]]  # type: ignore[attr-defined]
+    if words[1:2] != ["train"] or Path(words[0]).name != "binade":
+        raise RejectedError(
+            f"{run.path}: trained by '{' '.join(words[:2])}': expected 'binade train' of "
+            "a model, for a compiled step has its ops no more"
+        )
+    directory, inputs = str(command["directory"]), folder / "inputs.safetensors"
+    out = folder / "run"
+    out.mkdir()
+    again = replay.prepare(run, step, out, ["--save-inputs", str(inputs)])
+    _train(["binade", *again[1:]], directory, inputs)
+    return Step(replay.without(words[2:], OF_TRAINING), directory, inputs, step)
+
+
+def capture_model(words: Sequence[str], step: int, folder: Path) -> Step:
+    """Trains a model up to the step in `folder`; `words` are those of ``binade train``
+    without steps and directory."""
+    inputs = folder / "inputs.safetensors"
+    command = ["binade", "train", *words, "--steps", str(step),
+               "--out", str(folder / "run"), "--save-inputs", str(inputs)]  # fmt: skip
+    _train(command, os.getcwd(), inputs)
+    return Step(replay.without(words, OF_TRAINING), os.getcwd(), inputs, step)
+
+
+def trace(
+    step: Step, policy: str | None = None, *, compares: bool = True
+) -> dict[str, Any]:
+    """What ``binade trace`` says of the step, under its policy or another.
+
+    Returns:
+      ``loss``, and ``origin``: the first value that is not finite, or None. Where the step
+      is compared with one in f64, which takes three times as long, ``exact_loss`` too, and
+      ``errors``: a list with an entry for each result of an op.
+    """
+    if sys.stderr.isatty():
+        print(f"computing step {step.number} op by op ...", file=sys.stderr)
+    words = list(step.words)
+    if policy is not None:
+        words = [*replay.without(words, ["--policy"]), "--policy", policy]
+    done = run_program(
+        [
+            "binade",
+            "trace",
+            *words,
+            "--inputs",
+            str(step.inputs),
+            *(["--compare"] if compares else []),
+        ],
+        step.directory,
+    )
+    if done.returncode != 0:
+        end_as(done)
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
+
+
+def name_op(value: dict[str, Any]) -> str:
+    """ "matmul at 'fc1', backward"; an argument is "batch 'x'"."""
+    if not value["decision"] and value["kind"] in ("batch", "parameter", "state",
+                                                   "buffer", "scaler"):  # fmt: skip
+        return f"{value['kind']} '{value['node']}'"
+    text = value["kind"] + (f" at '{value['node']}'" if value["node"] else "")
+    return text if value["phase"] == "forward" else f"{text}, {value['phase']}"

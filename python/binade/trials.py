@@ -1,0 +1,148 @@
+"""Trainings with rules added to a policy, each done once: what ``binade bisect`` runs.
+
+A directory holds them: ``runs/KEY`` is a run, ``tried/KEY.yaml`` its policy. A run that was
+killed goes on from its newest checkpoint, one that is done is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tqdm import tqdm
+
+from binade import overrides
+from binade.command import NUMERIC
+from binade.criterion import Criterion
+from binade.overrides import Rule
+from binade.run import read_run
+from binade.tracing import find_program
+
+# A run that is killed loses a quarter at most.
+CHECKPOINTS = 4
+
+
+class OutOfRuns(Exception):
+    """As many trainings were run as may be."""
+
+
+@dataclass
+class Trial:
+    """A training and what came of it."""
+
+    label: str
+    path: Path
+    value: float | None
+    good: bool
+
+
+@dataclass
+class Trials:
+    """The trainings of a search; `words` are those of ``binade train`` without steps,
+    policy and directory."""
+
+    words: list[str]
+    policy: str  # A name, or the path of a file.
+    steps: list[str]  # Those about steps.
+    criterion: Criterion
+    out: Path
+    most: int  # Of trainings in this call; 0 for no limit.
+    text: str  # Of the policy, with all that it extends.
+    reference: float | None = None
+    done: list[Trial] = field(default_factory=list)
+    trained: int = 0
+
+    def __post_init__(self) -> None:
+        (self.out / "tried").mkdir(parents=True, exist_ok=True)
+        self.extends = overrides.copy_policy(self.policy, self.out / "tried")
+
+    @property
+    def limit(self) -> float:
+        return self.criterion.limit(self.reference)
+
+    def describe(self) -> str:
+        """The criterion, with its limit where that is known."""
+        if self.criterion.needs_reference and self.reference is None:
+            return self.criterion.text
+        return f"{self.criterion.text} (limit {self.limit:.6g})"
+
+    def measure_reference(self) -> float | None:
+        """The metric in fp32."""
+        self.reference = self._train("fp32", "fp32", self._key("fp32", []))
+        path = self.out / "runs" / self._key("fp32", [])
+        self._add(
+            Trial("all in fp32", path, self.reference, self.reference is not None)
+        )
+        return self.reference
+
+    def run(self, rules: Sequence[Rule], label: str) -> Trial:
+        """Trains with the rules, unless that was done."""
+        rules = overrides.merge_phases(rules)
+        key = self._key(self.extends, rules)
+        path = self.out / "runs" / key
+        for trial in self.done:
+            if trial.path == path:
+                return trial
+        policy = self.out / "tried" / f"{key}.yaml"
+        policy.write_text(overrides.format_policy(key, self.extends, rules))
+        value = self._train(str(policy), label, key)
+        return self._add(
+            Trial(label, path, value, self.criterion.holds(value, self.limit))
+        )
+
+    def _add(self, trial: Trial) -> Trial:
+        self.done.append(trial)
+        verdict = "good" if trial.good else "bad"
+        shown = "none" if trial.value is None else f"{trial.value:.6g}"
+        print(
+            f"{len(self.done):3}  {verdict:4}  {shown:>10}  {trial.label}", flush=True
+        )
+        return trial
+
+    def _key(self, policy: str, rules: Sequence[Rule]) -> str:
+        text = "" if policy == "fp32" else self.text
+        about = json.dumps([self.words, self.steps, text, list(rules)])
+        return hashlib.sha256(about.encode()).hexdigest()[:12]
+
+    def _train(self, policy: str, label: str, key: str) -> float | None:
+        path = self.out / "runs" / key
+        if not (path / "done").exists():
+            if self.most and self.trained >= self.most:
+                raise OutOfRuns
+            self.trained += 1
+            self._spawn(policy, label, path)
+            (path / "done").touch()
+        return self.criterion.measure(read_run(path))
+
+    def _spawn(self, policy: str, label: str, path: Path) -> None:
+        path.mkdir(parents=True, exist_ok=True)
+        last = self.criterion.step
+        every = max(1, last // CHECKPOINTS)
+        command = [find_program("binade"), "train", *self.words, *self.steps,
+                   "--policy", policy, "--resume", str(path),
+                   "--save-every", str(every)]  # fmt: skip
+        metrics, log = path / "metrics.jsonl", path / "log.txt"
+        with (
+            log.open("w") as file,
+            tqdm(total=last, desc=label[:40], unit=" steps", leave=False,
+                 disable=not sys.stderr.isatty()) as bar,
+            subprocess.Popen(command, stdout=file, stderr=file) as process,
+        ):  # fmt: skip
+            try:
+                while process.poll() is None:
+                    time.sleep(0.05)
+                    if metrics.exists():
+                        bar.update(metrics.read_bytes().count(b"\n") - bar.n)
+            except BaseException:
+                process.terminate()
+                raise
+        if process.returncode not in (0, NUMERIC):
+            print(log.read_text(), end="", file=sys.stderr)
+            raise SystemExit(process.returncode if process.returncode > 0
+                             else 128 - process.returncode)  # fmt: skip

@@ -1,0 +1,262 @@
+"""Where a step of a run left the numbers, and which policy keeps it in them:
+``binade why-nan RUN``.
+
+The step is computed once more, op by op, by the reference. The policy that is proposed is
+tried on the same step, and grows until the step is finite.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from binade import overrides
+from binade.command import run_command
+from binade.errors import RejectedError
+from binade.overrides import Rule
+from binade.run import Run, read_run
+from binade.tracing import Step, capture_run, name_op, trace
+
+# Ops that the policy is given rules about before the search is given up.
+MOST_RULES = 12
+
+
+def find_bad_steps(run: Run) -> list[int]:
+    """Steps that were skipped, or whose loss or gradients were not finite."""
+    return [
+        s["step"]
+        for s in run.steps
+        if s["skipped"] or s["loss"] is None or s.get("grad_norm", 0) is None
+    ]
+
+
+# --- Which policy helps -----------------------------------------------------------------
+
+
+def _lost_small(value: dict[str, Any], errors: Sequence[dict[str, Any]]) -> bool:
+    """Whether the format made elements 0 that are not."""
+    return any(
+        e["underflow"]
+        for e in errors
+        if all(e[key] == value[key] for key in ("kind", "node", "phase"))
+    )
+
+
+def choose_rules(
+    origin: dict[str, Any], errors: Sequence[dict[str, Any]]
+) -> list[Rule]:
+    """Rules that keep wide what made a traced step leave the numbers; none where its
+    formats did not."""
+    if origin["kind"] == "cast":
+        blamed = origin["readers"]
+    elif origin["exact"] is not None and origin["exact"] <= origin["limit"]:
+        blamed = []  # Not a matter of range.
+    elif origin["exact"] is not None:
+        blamed = [origin] if origin["decision"] else origin["readers"]
+    else:
+        # In f64 the op does the same with what it read.
+        read = [*origin["operands"], *origin["producers"]]
+        blamed = [v for v in read if v["decision"] and _lost_small(v, errors)]
+    return [
+        overrides.keep_wide(op)
+        for op in blamed
+        if not op["decision"].startswith("f32") or op["kind"] == "optimizer_update"
+    ]
+
+
+def find_policy(
+    step: Step, report: dict[str, Any], extends: str, folder: Path
+) -> tuple[list[Rule], dict[str, Any]]:
+    """Rules for the policy `extends`, and the trace of the step with them."""
+    rules: list[Rule] = []
+    place = folder / "policies"
+    place.mkdir()
+    copied = overrides.copy_policy(extends, place)
+    errors = report["errors"]
+    with tqdm(desc="policies tried", unit="", leave=False,
+              disable=not sys.stderr.isatty()) as bar:  # fmt: skip
+        while report["origin"] and len(rules) < MOST_RULES:
+            chosen = choose_rules(report["origin"], errors)
+            more = [rule for rule in chosen if rule not in rules]
+            if not more:
+                break
+            rules += more
+            path = place / "with-rules.yaml"
+            path.write_text(overrides.format_policy(path.stem, copied, rules))
+            report = trace(step, str(path), compares=False)
+            bar.update()
+    return overrides.merge_phases(rules), report
+
+
+# --- In words ---------------------------------------------------------------------------
+
+
+def _range(value: dict[str, Any]) -> str:
+    bad = f", {value['nonfinite']} not finite" if value["nonfinite"] else ""
+    zeros = f", {value['zeros']} of {value['elements']} are 0" if value["zeros"] else ""
+    return f"{value['smallest']:.3g} to {value['largest']:.3g}{zeros}{bad}"
+
+
+def describe_origin(report: dict[str, Any]) -> list[str]:
+    """The first value that is not finite, in lines."""
+    origin = report["origin"]
+    lines = [
+        f"first not finite: {origin['nonfinite']} of {origin['elements']} elements of "
+        f"{name_op(origin)}, in {origin['format']}"
+    ]
+    if origin["decision"]:
+        lines.append(f"  decided:    {origin['decision']} <- {origin['rule']}")
+    if not origin["operands"]:
+        return lines
+    if origin["exact"] is None:
+        lines.append("  in f64:     not finite either, from the same operands")
+    else:
+        lines.append(
+            f"  in f64:     reaches {origin['exact']:.6g} from the same operands; the "
+            f"largest {origin['format']} is {origin['limit']:.6g}"
+        )
+    named = {"reads:": origin["operands"], "made of:": origin["producers"],
+             "read by:": origin["readers"]}  # fmt: skip
+    for label, values in named.items():
+        for number, value in enumerate(values):
+            about = (
+                f"{value['decision']} <- {value['rule']}"
+                if label == "read by:"
+                else f"{value['format']}, {_range(value)}"
+            )
+            lines.append(f"  {'' if number else label:11} {name_op(value)}: {about}")
+    return lines
+
+
+def describe_policy(
+    rules: Sequence[Rule], report: dict[str, Any], first: dict[str, Any]
+) -> str:
+    if not rules:
+        why = (
+            "in f64 the loss of the step is not finite either"
+            if first["exact_loss"] is None
+            else "what is not finite is in a wide format, or in what the step was given"
+        )
+        return (
+            f"no policy helps: {why}; look at the learning rate, --clip and the data "
+            "(binade replay RUN --step K --stats ... shows more)"
+        )
+    if report["origin"]:
+        return (
+            f"with rules about {len(rules)} ops the step is not finite yet, now for "
+            f"{name_op(report['origin'])}; a narrow format of more range, as bf16 is, "
+            "may help"
+        )
+    return f"with this policy the step is finite (tried: loss {report['loss']:.4f}):"
+
+
+def _describe_step(run: Run, step: int, bad: Sequence[int]) -> str:
+    metrics = run.steps[step - 1]
+    loss = "not finite" if metrics["loss"] is None else f"{metrics['loss']:.4f}"
+    text = f"step {step}: loss {loss}"
+    if metrics.get("loss_scale") is not None:
+        text += f", loss scale {metrics['loss_scale']:g}"
+    if metrics["skipped"]:
+        text += ", skipped"
+    others = [str(number) for number in bad if number != step]
+    if others:
+        shown = ", ".join(others[:5]) + (", ..." if len(others) > 5 else "")
+        text += f"; so are, of {len(run.steps)} steps, {len(others)} others: {shown}"
+    return text
+
+
+def explain(run: Run, number: int, bad: Sequence[int], out: Path | None,
+            as_json: bool) -> None:  # fmt: skip
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        step = capture_run(run, number, folder)
+        first = trace(step)
+        extends = overrides.locate(step.policy, step.directory)
+        if out:
+            overrides.check_place(out, extends)
+        rules, last = [], first
+        if first["origin"] and first["exact_loss"] is not None:
+            rules, last = find_policy(step, first, extends, folder)
+    helps = bool(rules) and not last["origin"]
+    if as_json:
+        report = {"step": number, "other_steps": [b for b in bad if b != number],
+                  "origin": first["origin"], "loss": first["loss"],
+                  "exact_loss": first["exact_loss"], "rules": rules,
+                  "finite": last["origin"] is None}  # fmt: skip
+        print(json.dumps(report, indent=1))
+    else:
+        print(_describe_step(run, number, bad))
+        if not first["origin"]:
+            print("every value of the step is finite, as the reference computes it")
+            return
+        print(*describe_origin(first), sep="\n")
+        print(describe_policy(rules, last, first))
+        if helps:
+            print("", overrides.format_policy("finite", step.policy, rules), sep="\n")
+        scale = run.steps[number - 1].get("loss_scale")
+        if first["origin"]["phase"] == "backward" and scale not in (None, 1):
+            print("a step that is skipped now and then is how the loss scale finds its "
+                  "level; it is halved after each")  # fmt: skip
+    if out and not helps:
+        raise RejectedError(f"{out}: not written, for no policy that helps was found")
+    if out:
+        why = f"Step {number} of {run.path} is finite with it."
+        overrides.write_policy(out, extends, rules, why)
+        if not as_json:
+            print(f"written to {out}")
+
+
+# --- The command ------------------------------------------------------------------------
+
+
+def _main(arguments: Sequence[str] | None) -> None:
+    parser = argparse.ArgumentParser(
+        "binade why-nan",
+        description="Find the first value of a run's step that is not finite: the op, "
+        "what it read, the format and the rule that gave it, and a policy that helps.",
+        epilog="Examples:\n"
+        "  binade why-nan run\n"
+        "  binade why-nan run --step 3000 -o fixed.yaml\n"
+        "The step is computed again from the newest checkpoint before it.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("run", type=Path, metavar="RUN", help="directory of the run")
+    parser.add_argument(
+        "--step", type=int, metavar="K",
+        help="the step (default: the first that was skipped or is not finite)",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "-o",
+        "--out",
+        type=Path,
+        metavar="FILE.yaml",
+        help="write the policy that helps",
+    )
+    options = parser.parse_args(arguments)
+    if options.out and options.out.suffix != ".yaml":
+        parser.error(f"-o {options.out}: a policy's file ends in .yaml")
+    run = read_run(options.run)
+    bad = find_bad_steps(run)
+    if options.step is None and not bad:
+        raise RejectedError(
+            f"{run.path}: all {len(run.steps)} steps are finite and none was skipped; "
+            "--step K looks at one of them"
+        )
+    explain(run, options.step or bad[0], bad, options.out, options.json)
+
+
+def main() -> int:
+    """Runs the command; returns its exit code."""
+    return run_command("binade why-nan", _main)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
