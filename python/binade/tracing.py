@@ -22,11 +22,11 @@ from binade.run import Run
 
 # Options of `binade train` that say nothing about what a step computes. Each has a value.
 OF_TRAINING = (
-    "--batch", "--const", "--data", "--device", "--eval-data", "--eval-every",
-    "--eval-fraction", "--init", "--init-seed", "--inject", "--keep", "--max-seconds",
-    "--max-skipped", "--on-nonfinite", "--order", "--out", "--profile", "--record",
-    "--resume", "--save-every", "--save-grads", "--save-inputs", "--schedule", "--seed",
-    "--steps", "--stop-after", "--stride", "--window",
+    "--alarms", "--batch", "--const", "--data", "--device", "--eval-data",
+    "--eval-every", "--eval-fraction", "--init", "--init-seed", "--inject", "--keep",
+    "--max-seconds", "--max-skipped", "--on-alarm", "--on-nonfinite", "--order", "--out",
+    "--profile", "--record", "--resume", "--save-every", "--save-grads", "--save-inputs",
+    "--schedule", "--seed", "--steps", "--stop-after", "--stride", "--window",
 )  # fmt: skip
 
 
