@@ -12,6 +12,7 @@ void populateGeluPatterns(RewritePatternSet &patterns);
 void populateAttentionPatterns(RewritePatternSet &patterns);
 void populateLayerNormPatterns(RewritePatternSet &patterns);
 void populateLinearPatterns(RewritePatternSet &patterns);
+void populateLossPatterns(RewritePatternSet &patterns);
 
 /// The ops that a composite consists of, while it is being matched.
 class Composite {

@@ -35,6 +35,7 @@ void mlir::binade::recognizeComposites(func::FuncOp function) {
   populateGeluPatterns(patterns);
   populateAttentionPatterns(patterns);
   populateLayerNormPatterns(patterns);
+  populateLossPatterns(patterns);
   populateLinearPatterns(patterns);
   rewrite(function, std::move(patterns));
 }
