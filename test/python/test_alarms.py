@@ -97,13 +97,13 @@ CASES["underflow-late"] = (
 )  # fmt: skip
 
 
-def spans(bits):
-    """Gradients from 2^0 down to 2^-(bits - 1), from step 50 on; 5 binades before. One
+def spans(bits, top=0):
+    """Gradients from 2^top down to 2^-(bits - 1), from step 50 on; 5 binades before. One
     element in 128 lies below the lowest that counts."""
 
     def of(step):
         low = 1 - bits if step >= 50 else -4
-        return {"exponents": {"-127": 500, "-30": 1, "0": 64, str(low): 63}}
+        return {"exponents": {"-127": 500, "-30": 1, str(top): 64, str(low): 63}}
 
     return [("scaled_gradient/w", 10, of)]  # fmt: skip
 
@@ -113,6 +113,11 @@ CASES["range"] = (
 )  # fmt: skip
 CASES["room"] = (
     {"steps": 200, "statistics": spans(23)}, 70, {"steps": 200, "statistics": spans(22)},
+)  # fmt: skip
+# The scale may fall as far as it has risen.
+CASES["room-above"] = (
+    {"steps": 200, "statistics": spans(23)}, 70,
+    {"steps": 200, "statistics": spans(23, top=1)},
 )  # fmt: skip
 SINCE_40 = lambda value, rest: lambda step: value if step >= 40 else rest  # noqa: E731
 for rule, place, statistic, enough, less in [
@@ -166,9 +171,13 @@ CASES["expansion-bound"] = (
 )  # fmt: skip
 
 
+def get_rule(case):
+    return re.sub("-(late|short|above)$", "", case)
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_a_rule_fires_at_its_step_and_no_earlier(tmp_path, case):
-    rule = case.removesuffix("-late").removesuffix("-short")
+    rule = get_rule(case)
     plant, step, nearly = CASES[case]
     write_run(tmp_path, **plant)
     found = alarms(tmp_path, rule)
@@ -247,9 +256,7 @@ def test_the_search_for_a_first_scale_is_no_collapse(tmp_path):
         assert [s for s, _ in alarms(tmp_path, "scale-collapse")] == expected
 
 
-@pytest.mark.parametrize(
-    "name", [c for c in CASES if not c.endswith(("-late", "-short"))]
-)
+@pytest.mark.parametrize("name", [c for c in CASES if c == get_rule(c)])
 def test_every_remedy_is_a_policy(tmp_path, name):
     write_run(tmp_path, **CASES[name][0])
     lines = find(tmp_path, name).split(f"alarm {name}:")[1]

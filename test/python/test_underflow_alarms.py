@@ -41,7 +41,7 @@ def test_the_collapse_is_told_at_once(tmp_path, monkeypatch):
 def test_the_range_is_told_before(tmp_path, regime):
     found = find_alarms(tmp_path, regime, "fp16-amp")
     first = regimes.REGIMES[regime].first
-    assert found["room"][0] < first - 200
+    assert found["room"][0] < first - 50
     assert first < found["scale-collapse"][0] <= first + 50
 
 
