@@ -2,7 +2,6 @@
 
 #include "AlarmFile.h"
 #include <cmath>
-#include <filesystem>
 
 using namespace binade;
 
@@ -19,30 +18,14 @@ std::string_view binade::name(OnAlarm action) {
 }
 
 Result<AlarmFile> AlarmFile::open(const std::string &path, std::int64_t step) {
-  AlarmFile made(path);
-  std::error_code unknown;
-  if (!std::filesystem::exists(path, unknown))
-    return made;
-  Result<AppendFile> opened =
-      AppendFile::open(path, [&](const nlohmann::json &object) {
-        auto number = object.find("step");
-        return number != object.end() && number->is_number_integer() &&
-               *number <= step;
-      });
-  if (!opened)
-    return opened.takeError();
-  made.file = *std::move(opened);
-  return made;
+  Result<StepLines> lines = StepLines::open(path, step);
+  if (!lines)
+    return lines.takeError();
+  return AlarmFile(*std::move(lines));
 }
 
 Result<void> AlarmFile::write(const Alarm &alarm, OnAlarm action) {
   using Json = nlohmann::ordered_json;
-  if (!file) {
-    Result<AppendFile> opened = AppendFile::open(path);
-    if (!opened)
-      return opened.takeError();
-    file = *std::move(opened);
-  }
   Json object = {
       {"step", alarm.step},
       {"rule", alarm.rule},
@@ -56,6 +39,6 @@ Result<void> AlarmFile::write(const Alarm &alarm, OnAlarm action) {
       {"remedy", alarm.remedy},
       {"policy", alarm.policy},
       {"action", name(action)}};
-  return file->write(
+  return file.write(
       object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
 }

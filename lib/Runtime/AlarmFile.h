@@ -19,10 +19,9 @@ public:
   Result<void> write(const Alarm &alarm, OnAlarm action);
 
 private:
-  explicit AlarmFile(std::string path) : path(std::move(path)) {}
+  explicit AlarmFile(StepLines file) : file(std::move(file)) {}
 
-  std::string path;
-  std::optional<AppendFile> file;
+  StepLines file;
 };
 
 std::string_view name(OnAlarm action);

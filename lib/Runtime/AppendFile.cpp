@@ -65,6 +65,33 @@ Result<void> AppendFile::sync() {
   return {};
 }
 
+Result<StepLines> StepLines::open(const std::string &path, std::int64_t step) {
+  StepLines made(path);
+  std::error_code unknown;
+  if (!std::filesystem::exists(path, unknown))
+    return made;
+  Result<AppendFile> opened =
+      AppendFile::open(path, [&](const nlohmann::json &object) {
+        auto number = object.find("step");
+        return number != object.end() && number->is_number_integer() &&
+               *number <= step;
+      });
+  if (!opened)
+    return opened.takeError();
+  made.file = *std::move(opened);
+  return made;
+}
+
+Result<void> StepLines::write(std::string_view lines) {
+  if (!file) {
+    Result<AppendFile> opened = AppendFile::open(path);
+    if (!opened)
+      return opened.takeError();
+    file = *std::move(opened);
+  }
+  return file->write(lines);
+}
+
 Result<void>
 binade::readJsonLines(const std::string &path,
                       const std::function<void(const nlohmann::json &)> &each) {

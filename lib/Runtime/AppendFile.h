@@ -6,6 +6,7 @@
 #include "binade/Container/Descriptor.h"
 #include "binade/Container/Json.h"
 #include <functional>
+#include <optional>
 
 namespace binade {
 
@@ -35,6 +36,24 @@ private:
 
   Descriptor descriptor;
   std::string path;
+};
+
+/// JSON lines of steps, each with its `step`. The file is made by the first
+/// line: where none is written there need be none.
+class StepLines {
+public:
+  /// Cuts off what follows `step`, and a line without an end.
+  static Result<StepLines> open(const std::string &path, std::int64_t step);
+
+  Result<void> write(std::string_view lines);
+  /// Brings all lines to disk.
+  Result<void> sync() { return file ? file->sync() : Result<void>(); }
+
+private:
+  explicit StepLines(std::string path) : path(std::move(path)) {}
+
+  std::string path;
+  std::optional<AppendFile> file;
 };
 
 /// Calls `each` with the objects of a file of JSON lines, but for what a dying

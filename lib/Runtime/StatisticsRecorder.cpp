@@ -2,7 +2,6 @@
 
 #include "StatisticsRecorder.h"
 #include <cmath>
-#include <filesystem>
 
 using namespace binade;
 using namespace binade::plan;
@@ -53,20 +52,10 @@ std::vector<Observed> StatisticsRecorder::read(std::int64_t step) const {
 
 Result<StatisticsFile> StatisticsFile::open(const std::string &path,
                                             std::int64_t step) {
-  StatisticsFile made(path);
-  std::error_code unknown;
-  if (!std::filesystem::exists(path, unknown))
-    return made;
-  Result<AppendFile> opened =
-      AppendFile::open(path, [&](const nlohmann::json &object) {
-        auto number = object.find("step");
-        return number != object.end() && number->is_number_integer() &&
-               *number <= step;
-      });
-  if (!opened)
-    return opened.takeError();
-  made.file = *std::move(opened);
-  return made;
+  Result<StepLines> lines = StepLines::open(path, step);
+  if (!lines)
+    return lines.takeError();
+  return StatisticsFile(*std::move(lines));
 }
 
 static nlohmann::ordered_json writeValue(const Observed &observed) {
@@ -86,12 +75,6 @@ Result<void> StatisticsFile::write(std::int64_t step,
                                    std::span<const Observed> observed) {
   if (observed.empty())
     return {};
-  if (!file) {
-    Result<AppendFile> opened = AppendFile::open(path);
-    if (!opened)
-      return opened.takeError();
-    file = *std::move(opened);
-  }
   std::string lines;
   for (std::size_t next = 0; next < observed.size();) {
     const Observed &first = observed[next];
@@ -105,5 +88,5 @@ Result<void> StatisticsFile::write(std::int64_t step,
     using Handler = nlohmann::ordered_json::error_handler_t;
     lines += object.dump(-1, ' ', false, Handler::replace) + "\n";
   }
-  return file->write(lines);
+  return file.write(lines);
 }

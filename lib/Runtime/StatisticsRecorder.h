@@ -51,13 +51,12 @@ public:
                                      std::int64_t step);
   Result<void> write(std::int64_t step, std::span<const Observed> observed);
   /// Brings all lines to disk.
-  Result<void> sync() { return file ? file->sync() : Result<void>(); }
+  Result<void> sync() { return file.sync(); }
 
 private:
-  explicit StatisticsFile(std::string path) : path(std::move(path)) {}
+  explicit StatisticsFile(StepLines file) : file(std::move(file)) {}
 
-  std::string path;
-  std::optional<AppendFile> file;
+  StepLines file;
 };
 
 /// The exponent of the first entry of a histogram.
