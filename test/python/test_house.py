@@ -218,6 +218,18 @@ def test_python_is_formatted_by_ruff(command):
 # --- Pages --------------------------------------------------------------------
 
 
+def test_tests_do_without_pytorch(tmp_path):
+    """They are skipped, as for who has none; none fails to be collected."""
+    write(tmp_path, "torch.py", "raise ModuleNotFoundError('absent', name='torch')")
+    process = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider",
+         *sorted((ROOT / "test/python").glob("test_*.py"))],
+        cwd=ROOT, env=dict(os.environ, PYTHONPATH=str(tmp_path)), capture_output=True,
+        text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert process.returncode == 0, process.stdout[-2000:]
+
+
 def test_generated_pages_are_fresh():
     listed = BUILD / "docs/pages.txt"
     if not listed.exists():

@@ -5,7 +5,6 @@ import json
 
 import numpy as np
 import pytest
-import torch
 from philox import draw_uniform
 from reference import BF16, ROOT, evaluate
 from rules import Rule, update_module
@@ -245,7 +244,12 @@ def test_lars_follows_its_formula(form, backend):
         np.testing.assert_allclose(state["p"], exact, rtol=1e-6, atol=1e-7)
 
 
-def follow(optimizer, p, gradients):
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch", reason="PyTorch is not installed")
+
+
+def follow(torch, optimizer, p, gradients):
     """What `optimizer` makes of a parameter, step by step."""
     weight = torch.nn.Parameter(torch.from_numpy(p.copy()))
     torch_optimizer = optimizer([weight])
@@ -257,7 +261,7 @@ def follow(optimizer, p, gradients):
 
 @BACKENDS
 @pytest.mark.parametrize("shape", [(12, 20), (50, 3), (31,)])
-def test_adafactor_follows_pytorch(shape, backend):
+def test_adafactor_follows_pytorch(shape, backend, torch):
     generator = np.random.default_rng(4)
     rule = "adafactor" if len(shape) == 2 else "adafactor_vector"
     hypers = [0.05, -0.8, 2.0**-23, 1e-3, 1.5, 0.1]
@@ -265,7 +269,7 @@ def test_adafactor_follows_pytorch(shape, backend):
     p = draw(generator, *shape)
     gradients = [draw(generator, *shape, scale=10.0**-k) for k in range(4)]
     wanted = follow(
-        lambda q: torch.optim.Adafactor(
+        torch, lambda q: torch.optim.Adafactor(
             q, lr=0.05, eps=(None, 1e-3), d=1.5, weight_decay=0.1, foreach=False
         ), p, gradients,
     )  # fmt: skip
@@ -286,7 +290,7 @@ def orthogonalize(x):
 @BACKENDS
 @pytest.mark.parametrize("match", ["original", "match_rms_adamw"])
 @pytest.mark.parametrize("shape, form", [((16, 48), ""), ((48, 16), "tall")])
-def test_muon_follows_pytorch(shape, form, match, backend):
+def test_muon_follows_pytorch(shape, form, match, backend, torch):
     """Up to roundings in bf16, which the iteration makes much of: either is a few
     percent from what it gives in f64."""
     generator = np.random.default_rng(5)
@@ -295,7 +299,7 @@ def test_muon_follows_pytorch(shape, form, match, backend):
     p = draw(generator, *shape)
     gradients = [draw(generator, *shape) for _ in range(3)]
     wanted = follow(
-        lambda q: torch.optim.Muon(q, lr=0.02, adjust_lr_fn=match), p, gradients
+        torch, lambda q: torch.optim.Muon(q, lr=0.02, adjust_lr_fn=match), p, gradients
     )
     original = np.sqrt(max(1, shape[0] / shape[1]))
     scale = 0.2 * np.sqrt(max(shape)) if hypers[-1] else original
