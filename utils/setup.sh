@@ -20,7 +20,8 @@ packages=(
 
 usage() {
   cat <<END
-usage: utils/setup.sh [--with torch] [--with peers] [--with wheel] [--dry-run] [--help]
+usage: utils/setup.sh [--with torch] [--with peers] [--with wheel] [--with browser]
+                      [--dry-run] [--help]
 
 Installs on Debian 12, each only where it is missing:
   by apt   ${packages[*]}
@@ -33,6 +34,7 @@ and says what it does. Needs root or sudo only when an apt package is missing.
   --with peers   also python/requirements-peers.txt: optimizers that one of the
                  benchmarks compares with
   --with wheel   also python/requirements-wheel.txt: what utils/build_wheel.sh needs
+  --with browser also chromium, by apt: the test that opens the page of a sweep
   --dry-run      only say what is missing; exit 1 if anything is
 END
 }
@@ -45,11 +47,14 @@ dry_run=0
 while (($#)); do
   case $1 in
   --with)
-    [[ ${2:-} =~ ^(torch|peers|wheel)$ ]] || {
+    case ${2:-} in
+    torch | peers | wheel) requirements+=("requirements-$2") ;;
+    browser) packages+=(chromium) ;;
+    *)
       usage >&2
-      fail "--with takes 'torch', 'peers' or 'wheel', got '${2:-}'"
-    }
-    requirements+=("requirements-$2")
+      fail "--with takes 'torch', 'peers', 'wheel' or 'browser', got '${2:-}'"
+      ;;
+    esac
     shift
     ;;
   --dry-run) dry_run=1 ;;

@@ -11,11 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from binade.errors import RejectedError
 from binade.run import Run
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
 
 # After Okabe and Ito: told apart by all eyes, and in grey.
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555")
@@ -170,6 +174,11 @@ def write_png(curves: Sequence[Curve], title: str, path: Path) -> None:
 
 
 def write_html(curves: Sequence[Curve], title: str, path: Path) -> None:
+    make_figure(curves, title).write_html(path, include_plotlyjs=True)
+
+
+def make_figure(curves: Sequence[Curve], title: str) -> Figure:
+    """The curves as a figure that can be looked into."""
     from plotly.subplots import make_subplots
 
     rows = min(len(curves), 2)
@@ -211,4 +220,4 @@ def write_html(curves: Sequence[Curve], title: str, path: Path) -> None:
     figure.update_xaxes(title="training step", row=rows, col=1)
     for row, name in zip(range(1, rows + 1), ("loss", f"above {curves[0].label}")):
         figure.update_yaxes(title=name, row=row, col=1)
-    figure.write_html(path, include_plotlyjs=True)
+    return figure

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,10 +20,7 @@ from binade.command import NUMERIC
 from binade.criterion import Criterion
 from binade.overrides import Rule
 from binade.run import read_run
-from binade.tracing import find_program
-
-# A run that is killed loses a quarter at most.
-CHECKPOINTS = 4
+from binade.trainings import read_done, train
 
 
 class OutOfRuns(Exception):
@@ -112,37 +107,16 @@ class Trials:
 
     def _train(self, policy: str, label: str, key: str) -> float | None:
         path = self.out / "runs" / key
-        if not (path / "done").exists():
+        if read_done(path) is None:
             if self.most and self.trained >= self.most:
                 raise OutOfRuns
             self.trained += 1
-            self._spawn(policy, label, path)
-            (path / "done").touch()
-        return self.criterion.measure(read_run(path))
-
-    def _spawn(self, policy: str, label: str, path: Path) -> None:
-        path.mkdir(parents=True, exist_ok=True)
         last = self.criterion.step
-        every = max(1, last // CHECKPOINTS)
-        command = [find_program("binade"), "train", *self.words, *self.steps,
-                   "--policy", policy, "--resume", str(path),
-                   "--save-every", str(every)]  # fmt: skip
-        metrics, log = path / "metrics.jsonl", path / "log.txt"
-        with (
-            log.open("w") as file,
-            tqdm(total=last, desc=label[:40], unit=" steps", leave=False,
-                 disable=not sys.stderr.isatty()) as bar,
-            subprocess.Popen(command, stdout=file, stderr=file) as process,
-        ):  # fmt: skip
-            try:
-                while process.poll() is None:
-                    time.sleep(0.05)
-                    if metrics.exists():
-                        bar.update(metrics.read_bytes().count(b"\n") - bar.n)
-            except BaseException:
-                process.terminate()
-                raise
-        if process.returncode not in (0, NUMERIC):
-            print(log.read_text(), end="", file=sys.stderr)
-            raise SystemExit(process.returncode if process.returncode > 0
-                             else 128 - process.returncode)  # fmt: skip
+        with tqdm(total=last, desc=label[:40], unit=" steps", leave=False,
+                  disable=not sys.stderr.isatty()) as bar:  # fmt: skip
+            code = train([*self.words, *self.steps, "--policy", policy], path, last,
+                         lambda count: bar.update(count - bar.n))  # fmt: skip
+        if code not in (0, NUMERIC):
+            print((path / "log.txt").read_text(), end="", file=sys.stderr)
+            raise SystemExit(code)
+        return self.criterion.measure(read_run(path))

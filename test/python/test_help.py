@@ -100,15 +100,22 @@ def test_examples_of_help(folder):
 
 def test_examples_of_debugging(folder):
     """Those of `binade why-nan` need a run that broke: docs/Debugging.md has one."""
-    for name in ("trace", "shadow", "bisect"):
+    for name in ("trace", "shadow", "bisect", "sweep"):
         found = examples(help_of(name).split("Example", 1)[1])
         assert found, name
         for command in found:
             assert command.split()[1] in (name, "train")
-            for text, small in (("3000", "3"), ("@200", "@2"), ("0.1 ", "0.5 ")):
+            for text, small in (
+                ("3000", "3"),
+                ("@200", "@2"),
+                ("0.1 ", "0.5 "),
+                ("--steps 100", "--steps 2"),
+                ("--eval-every 20", "--eval-every 1"),
+            ):
                 command = command.replace(text, small)
             assert run(command, folder)
     assert (folder / "bisected/report.txt").exists()
+    assert (folder / "swept/report.html").exists()
     assert examples(help_of("why-nan"))
 
 

@@ -411,4 +411,4 @@ def test_setup_without_root_and_sudo_says_what_to_run(tmp_path):
 def test_setup_names_a_wrong_argument(tmp_path):
     status, output, _ = run_setup(tmp_path, "--with", "cuda")
     assert status == 1
-    assert "--with takes 'torch', 'peers' or 'wheel', got 'cuda'" in output
+    assert "--with takes 'torch', 'peers', 'wheel' or 'browser', got 'cuda'" in output

@@ -1,0 +1,260 @@
+"""A model trained under several policies, and a page that compares them:
+``binade sweep MODEL --policies P,Q``.
+
+Each combination of policy, format of states and seed is a run in a directory of its own.
+What was done is not repeated; what was killed goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import shlex
+import sys
+import threading
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from tqdm import tqdm
+
+from binade import replay
+from binade.command import DIFFERENT, NUMERIC, run_command
+from binade.errors import RejectedError, UsageError
+from binade.run import Run, read_run
+from binade.trainings import train
+
+# What the page shows of layers, so often that a run has this many columns.
+COLUMNS = 20
+UNDERFLOW = "underflow(f16)"
+# Said by the sweep itself.
+OWN = (
+    "--policy",
+    "--states",
+    "--seed",
+    "--out",
+    "--resume",
+    "--save-every",
+    "--stop-after",
+)
+
+
+@dataclass(frozen=True)
+class Member:
+    """One training of a sweep."""
+
+    policy: str  # A name, or the path of a file.
+    states: str | None  # A format, whatever the policy says.
+    seed: int
+    path: Path
+    words: tuple[str, ...]  # Those of ``binade train`` without the directory.
+
+    @property
+    def label(self) -> str:
+        """What is the same for all seeds."""
+        name = Path(self.policy).stem if os.sep in self.policy else self.policy
+        return name if self.states is None else f"{name}, states {self.states}"
+
+    @property
+    def command(self) -> str:
+        """What trains it again, elsewhere."""
+        return shlex.join(["binade", "train", *self.words, "--out", "again"])
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a member: a run, or why there is none."""
+
+    member: Member
+    run: Run | None
+    error: str | None  # Its last words, of a run that ended early too.
+
+    @property
+    def loss(self) -> float | None:
+        """The last held-out loss; that of the last batches where none is held out. None of
+        what ended early."""
+        if self.run is None or self.error is not None:
+            return None
+        held_out = self.run.last_held_out
+        return self.run.loss if held_out is None else held_out
+
+
+def list_members(
+    policies: Sequence[str], states: Sequence[str], seeds: Sequence[int], steps: int,
+    words: Sequence[str], out: Path,
+) -> list[Member]:  # fmt: skip
+    """All combinations; `words` are those of ``binade train`` that all share."""
+    every = max(1, steps // COLUMNS)
+    watched = [f"gradient:{UNDERFLOW}@every={every}"]
+    members = []
+    for policy, state, seed in itertools.product(policies, states or [None], seeds):
+        own = [*words, "--steps", str(steps), "--seed", str(seed), "--policy", policy,
+               "--stats", *watched]  # fmt: skip
+        if state is not None:
+            own += ["--states", state]
+        name = ".".join([Path(policy).stem, *([state] if state else []), str(seed)])
+        path = out / "runs" / name.replace(os.sep, "_").replace("*", "_")
+        members.append(Member(policy, state, seed, path, tuple(own)))
+    names = [member.path for member in members]
+    if len(set(names)) < len(names):
+        raise UsageError("--policies: two have the same name, or one is there twice")
+    return members
+
+
+def run_members(members: Sequence[Member], steps: int, jobs: int) -> list[Outcome]:
+    """Trains what is not done yet, `jobs` at a time, and reads all."""
+    bar = tqdm(total=len(members) * steps, unit=" steps", smoothing=0.1,
+               disable=not sys.stderr.isatty())  # fmt: skip
+    lock = threading.Lock()
+
+    def run(member: Member) -> Outcome:
+        last = 0
+
+        def progress(count: int) -> None:
+            nonlocal last
+            with lock:
+                bar.update(count - last)
+                last = count
+
+        code = train(member.words, member.path, steps, progress)
+        progress(steps)
+        outcome = read_outcome(member, code)
+        bar.write(f"{member.label}, seed {member.seed}: {describe(outcome)}",
+                  file=sys.stdout)  # fmt: skip
+        sys.stdout.flush()
+        return outcome
+
+    with bar, ThreadPoolExecutor(jobs) as pool:
+        return list(pool.map(run, members))
+
+
+def read_outcome(member: Member, code: int) -> Outcome:
+    log = (member.path / "log.txt").read_text().splitlines()
+    error = None
+    if code != 0:
+        said = [line for line in log if "error:" in line] or log[-1:]
+        error = f"exit code {code}: {said[-1] if said else 'nothing was said'}"
+    run = read_run(member.path) if code in (0, NUMERIC) else None
+    return Outcome(member, run, error)
+
+
+def describe(outcome: Outcome) -> str:
+    if outcome.error is not None:
+        return outcome.error
+    return "none" if outcome.loss is None else f"loss {outcome.loss:.4f}"
+
+
+# --- The command ------------------------------------------------------------------------
+
+
+def _split(text: str) -> list[str]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(parts):
+        raise argparse.ArgumentTypeError(
+            f"expected names with commas between, got '{text}'"
+        )
+    return parts
+
+
+def _split_numbers(text: str) -> list[int]:
+    try:
+        return [int(part) for part in _split(text)]
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f"expected numbers with commas between, got '{text}'"
+        ) from error
+
+
+def _positive(text: str) -> int:
+    if not text.isdigit() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"expected a number from 1 on, got '{text}'")
+    return int(text)
+
+
+def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
+    parser = argparse.ArgumentParser(
+        "binade sweep",
+        description="Train a model under several policies, and compare them on one page.",
+        epilog="Example:\n"
+        "  binade sweep model.onnx --data train.safetensors --eval-fraction 0.1 "
+        "--eval-every 20 \\\n"
+        "      --policies fp32,bf16-amp,fp16-amp --seeds 0,1 --steps 100 --out swept\n"
+        "Other options are those of 'binade train'. The same command goes on where it was "
+        "stopped.\nExit code 1: a run failed; the page has the others, and why it did.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("model", metavar="MODEL", help="ONNX file")
+    parser.add_argument(
+        "--policies", required=True, type=_split, metavar="P,Q,...",
+        help="names of 'binade list policies', or .yaml files; fp32, or the first, is what "
+        "the others are compared with",
+    )  # fmt: skip
+    parser.add_argument(
+        "--states", type=_split, default=[], metavar="F,G,...",
+        help="formats of the optimizer's states, each with each policy (default: the "
+        "policy's)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--seeds", type=_split_numbers, default=[0], metavar="N,M,...",
+        help="seeds, each with each policy (default: 0)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--steps", required=True, type=_positive, metavar="N", help="steps of each run"
+    )
+    parser.add_argument(
+        "--out", required=True, type=Path, metavar="DIR",
+        help="directory for the runs and report.html",
+    )  # fmt: skip
+    parser.add_argument(
+        "--report", type=Path, metavar="FILE.html",
+        help="where the page is written (default: report.html in the directory)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--jobs", type=_positive, default=1, metavar="N",
+        help="runs at a time (default: 1, so that times per step can be compared)",
+    )  # fmt: skip
+    return parser.parse_known_args(arguments)
+
+
+def _check(words: Iterable[str]) -> None:
+    for word in words:
+        if word.partition("=")[0] in OWN:
+            raise UsageError(f"{word}: the sweep says that itself")
+
+
+def _main(arguments: Sequence[str] | None) -> int:
+    options, more = _parse(arguments)
+    _check(more)
+    if not Path(options.model).exists():
+        raise RejectedError(f"{options.model}: there is no such file")
+    if options.jobs > 1 and replay.find_value(more, "--threads") is None:
+        threads = max(1, (os.cpu_count() or 1) // options.jobs)
+        more += ["--threads", str(threads)]
+    try:
+        from binade import sweep_page
+    except ModuleNotFoundError as error:
+        raise RejectedError(
+            f"the page needs the Python package '{error.name}', which is not installed"
+        ) from error
+    members = list_members(options.policies, options.states, options.seeds, options.steps,
+                           [options.model, *more], options.out)  # fmt: skip
+    outcomes = run_members(members, options.steps, options.jobs)
+    if not any(outcome.run for outcome in outcomes):
+        raise RejectedError(f"no run ended: {outcomes[0].error}")
+    report = options.report or options.out / "report.html"
+    report.parent.mkdir(parents=True, exist_ok=True)
+    report.write_text(sweep_page.write_page(options.model, outcomes))
+    print(f"page: {report}")
+    return DIFFERENT if any(outcome.run is None for outcome in outcomes) else 0
+
+
+def main() -> int:
+    """Runs the command; returns its exit code."""
+    return run_command("binade sweep", _main)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

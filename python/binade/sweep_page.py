@@ -1,0 +1,368 @@
+"""The page of a sweep: one HTML file that holds all that it needs.
+
+Curves over steps with bands over seeds, what each policy costs and saves, what f16 would
+lose of the gradients, the format of each op, and the command of each run.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import statistics
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+import plotly.graph_objects as go
+from plotly.offline import get_plotlyjs
+from plotly.subplots import make_subplots
+
+from binade import curves, replay
+from binade.run import NONE, Run, format_mib, read_statistics
+from binade.sweep import UNDERFLOW, Outcome
+from binade.tracing import OF_TRAINING, end_as, run_program
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+STYLE = """
+:root { color-scheme: light dark; --ink: #1a1a1a; --paper: #fff; --line: #d5d5d5;
+  --soft: #f4f4f4; --mark: #0072b2; --bad: #b00020; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e8e8e8; --paper: #161616;
+  --line: #444; --soft: #232323; --mark: #6cb8e8; --bad: #ff8a80; } }
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
+  max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.5rem; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: .25rem .6rem; border-bottom: 1px solid var(--line); text-align: left;
+  vertical-align: top; white-space: nowrap; }
+td.number, th.number { text-align: right; }
+thead th { border-bottom: 2px solid var(--line); }
+code, pre { font: 13px/1.45 ui-monospace, monospace; }
+pre { background: var(--soft); padding: .75rem; overflow-x: auto; }
+summary { cursor: pointer; } .error { color: var(--bad); white-space: normal; }
+:focus-visible { outline: 3px solid var(--mark); outline-offset: 2px; }
+button { font: inherit; }
+@media print { button { display: none; } body { max-width: none; margin: 0; }
+  .plot, tr { break-inside: avoid; } }
+"""
+
+# The page fetches nothing, whatever is in it.
+NO_NETWORK = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+    "img-src data: blob:"
+)
+
+SCRIPT = """
+const dark = matchMedia('(prefers-color-scheme: dark)');
+const plots = () => document.querySelectorAll('.js-plotly-plot');
+function paint() {
+  const ink = getComputedStyle(document.body).color;
+  const line = dark.matches ? '#444' : '#ddd';
+  for (const plot of plots()) {
+    const change = {'font.color': ink};
+    for (const key of Object.keys(plot.layout).filter(k => /^[xy]axis/.test(k)))
+      change[key + '.gridcolor'] = change[key + '.zerolinecolor'] = line;
+    Plotly.relayout(plot, change);
+  }
+}
+dark.addEventListener('change', paint);
+addEventListener('load', paint);
+for (const details of document.querySelectorAll('details'))
+  details.addEventListener('toggle', () =>
+    details.querySelectorAll('.js-plotly-plot').forEach(p => Plotly.Plots.resize(p)));
+addEventListener('beforeprint', () =>
+  document.querySelectorAll('details').forEach(d => d.open = true));
+for (const button of document.querySelectorAll('button[data-copy]'))
+  button.addEventListener('click', async () => {
+    await navigator.clipboard.writeText(button.dataset.copy);
+    button.textContent = 'copied';
+  });
+"""
+
+
+# --- Numbers ----------------------------------------------------------------------------
+
+
+def group_outcomes(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
+    """Those that differ in their seed alone, by label."""
+    groups: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        groups.setdefault(outcome.member.label, []).append(outcome)
+    return groups
+
+
+def get_base(groups: Mapping[str, list[Outcome]]) -> str:
+    """What the others are compared with: fp32 if it is there, or the first."""
+    return "fp32" if "fp32" in groups else next(iter(groups))
+
+
+def find_gap(outcome: Outcome, base: Sequence[Outcome]) -> float | None:
+    """By how much its loss is above that of the base, with the same seed."""
+    for other in base:
+        if other.member.seed == outcome.member.seed:
+            if outcome.loss is not None and other.loss is not None:
+                return outcome.loss - other.loss
+    return None
+
+
+def get_mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.fmean(known) if known else None
+
+
+def find_front(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The points that no other is as good as in both numbers, from the left."""
+    front: list[tuple[float, float]] = []
+    for x, y in sorted(points):
+        if not front or y < front[-1][1]:
+            front.append((x, y))
+    return front
+
+
+def collect_underflow(runs: Sequence[Run]) -> dict[str, dict[int, float]]:
+    """Layer, step: what f16 would lose of a gradient, the mean over seeds."""
+    all_shares: dict[str, dict[int, list[float]]] = {}
+    for run in runs:
+        for line in read_statistics(run.path):
+            if line["kind"] == "gradient" and line.get(UNDERFLOW) is not None:
+                steps = all_shares.setdefault(line["layer"], {})
+                steps.setdefault(line["step"], []).append(line[UNDERFLOW])
+    return {
+        layer: {step: statistics.fmean(shares) for step, shares in steps.items()}
+        for layer, steps in all_shares.items()
+    }
+
+
+# --- Figures ----------------------------------------------------------------------------
+
+
+def _format_figure(figure: go.Figure, about: str, height: int) -> str:
+    figure.update_layout(
+        template="plotly_white", height=height, title=None, margin={"t": 30, "b": 50},
+        paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)",
+    )  # fmt: skip
+    html = figure.to_html(full_html=False, include_plotlyjs=False,
+                          config={"displaylogo": False})  # fmt: skip
+    return f'<div class="plot" role="img" aria-label="{escape(about)}">{html}</div>'
+
+
+def _draw_costs(groups: Mapping[str, list[Outcome]], base: str) -> go.Figure:
+    figure = make_subplots(1, 2, shared_yaxes=True, horizontal_spacing=0.05)
+    points: dict[int, list[tuple[float, float]]] = {1: [], 2: []}
+    for index, (label, members) in enumerate(groups.items()):
+        gap = get_mean(find_gap(one, groups[base]) for one in members)
+        runs = [one.run for one in members if one.run and one.error is None]
+        if gap is None or not runs:
+            continue
+        sizes = {1: runs[0].about["arena_bytes"] / 2**20,
+                 2: get_mean(run.milliseconds for run in runs) or 0.0}  # fmt: skip
+        for column, size in sizes.items():
+            points[column].append((size, gap))
+            figure.add_scatter(
+                x=[size], y=[gap], name=label, mode="markers", legendgroup=label,
+                showlegend=column == 1, row=1, col=column,
+                marker={"size": 13, "color": curves.COLORS[index % len(curves.COLORS)],
+                        "symbol": index // len(curves.COLORS)},
+            )  # fmt: skip
+    for column, all_points in points.items():
+        front = find_front(all_points)
+        figure.add_scatter(
+            x=[x for x, _ in front], y=[y for _, y in front], mode="lines", row=1,
+            col=column, line={"dash": "dot", "color": "#888", "shape": "hv"},
+            name="none is better in both", showlegend=column == 1,
+        )  # fmt: skip
+    figure.update_xaxes(title="MiB", row=1, col=1)
+    figure.update_xaxes(title="ms per step", row=1, col=2)
+    figure.update_yaxes(title=f"loss above {base}", row=1, col=1)
+    return figure
+
+
+def _draw_underflow(shares: Mapping[str, Mapping[int, float]]) -> go.Figure:
+    steps = sorted({step for of_layer in shares.values() for step in of_layer})
+    layers = list(shares)
+    numbers = [[shares[layer].get(step) for step in steps] for layer in layers]
+    figure = go.Figure(go.Heatmap(
+        x=steps, y=layers, z=numbers, zmin=0, zmax=1, colorscale="Viridis",
+        colorbar={"title": "share", "tickformat": ".0%"},
+        hovertemplate="%{y}<br>step %{x}: %{z:.2%}<extra></extra>",
+    ))  # fmt: skip
+    figure.update_yaxes(autorange="reversed", automargin=True)
+    figure.update_xaxes(title="training step")
+    return figure
+
+
+# --- Tables -----------------------------------------------------------------------------
+
+
+def _format_table(
+    head: Sequence[str], rows: Iterable[Sequence[str]], numbers: int
+) -> str:
+    """Rows of HTML; the last `numbers` columns but the very last hold numbers."""
+    first = len(head) - 1 - numbers
+
+    def style(column: int) -> str:
+        return ' class="number"' if first <= column < len(head) - 1 else ""
+
+    heads = "".join(
+        f'<th scope="col"{style(i)}>{text}</th>' for i, text in enumerate(head)
+    )
+    lines = []
+    for row in rows:
+        cells = [f'<th scope="row">{row[0]}</th>']
+        cells += [f"<td{style(i)}>{cell}</td>" for i, cell in enumerate(row) if i]
+        lines.append(f"<tr>{''.join(cells)}</tr>")
+    return (
+        f'<div class="scroll" tabindex="0"><table><thead><tr>{heads}</tr></thead><tbody>'
+        + "\n".join(lines)
+        + "</tbody></table></div>"
+    )
+
+
+def _number(value: float | None, form: str) -> str:
+    return NONE if value is None else format(value, form)
+
+
+def _list_runs(groups: Mapping[str, list[Outcome]], base: str) -> Iterable[list[str]]:
+    for label, members in groups.items():
+        for one in members:
+            command = escape(one.member.command)
+            copy = (
+                f'<button type="button" data-copy="{command}" aria-label="copy the command '
+                f'of {escape(label)}, seed {one.member.seed}">copy command</button>'
+            )
+            row = [escape(label), str(one.member.seed), _number(one.loss, ".4f"),
+                   _number(find_gap(one, groups[base]), "+.4f")]  # fmt: skip
+            if one.run:
+                skipped = sum(step["skipped"] for step in one.run.steps)
+                row += [_number(one.run.milliseconds, ".3g"),
+                        format_mib(one.run.about["arena_bytes"]), str(skipped)]  # fmt: skip
+            else:
+                row += [NONE] * 3
+            said = (
+                f' <span class="error">{escape(one.error)}</span>' if one.error else ""
+            )
+            yield [*row, copy + said]
+
+
+def _explain(words: Sequence[str]) -> dict:
+    done = run_program(["binade", "explain", *words, "--format", "json"], os.getcwd())
+    if done.returncode != 0:
+        end_as(done)
+    return json.loads(done.stdout)
+
+
+def _list_formats(reports: Mapping[str, dict]) -> Iterable[list[str]]:
+    """A row of each op of the forward part that a policy decides about, with its decisions
+    behind it; reports are in the order of the columns."""
+    ops: dict[tuple[str, str], dict[str, list[dict]]] = {}
+    for label, report in reports.items():
+        for op in report["ops"]:
+            ops.setdefault((op["name"], op["op"]), {}).setdefault(label, []).append(op)
+    for (name, kind), by_label in ops.items():
+        entries = [op for of_label in by_label.values() for op in of_label]
+        if all(op["class"] == "clear" or op["phase"] != "forward" for op in entries):
+            continue
+        why = "".join(
+            f"<dt>{escape(label)}, {op['phase']}</dt><dd>{escape(op['format'])}: "
+            f"{escape(op['rule'])}"
+            + (f", {escape(op['reason'])}" if op.get("reason") else "") + "</dd>"
+            for label, of_label in by_label.items() for op in of_label
+        )  # fmt: skip
+        row = [
+            f"<details><summary>{escape(name)}</summary><dl>{why}</dl></details>",
+            kind,
+        ]
+        for label in reports:
+            forward = [o for o in by_label.get(label, []) if o["phase"] == "forward"]
+            row.append(escape(", ".join(dict.fromkeys(o["format"] for o in forward))))
+        yield row
+
+
+def _format_policy(name: str) -> list[str]:
+    done = run_program(["binade", "policy", "show", name], os.getcwd())
+    return done.stdout.splitlines() if done.returncode == 0 else [done.stderr.strip()]
+
+
+# --- The page ---------------------------------------------------------------------------
+
+
+def write_page(model: str, outcomes: Sequence[Outcome]) -> str:
+    """The page, as HTML.
+
+    Args:
+      model: The path of the model.
+      outcomes: Of all members; at least one has a run.
+    """
+    groups = group_outcomes(outcomes)
+    base = get_base(groups)
+    runs = {
+        label: [one.run for one in members if one.run]
+        for label, members in groups.items()
+        if any(one.run for one in members)
+    }
+    parts = [
+        f"<h1>{escape(os.path.basename(model))}: {len(groups)} policies compared</h1>"
+    ]
+    first = outcomes[0].member
+    parts.append(
+        f"<p>{len(outcomes)} runs; losses are held-out ones where there are any, otherwise "
+        f"means of the last batches. The base is <b>{escape(base)}</b> with the same seed.</p>"
+    )
+    head = [
+        "policy",
+        "seed",
+        "loss",
+        f"above {escape(base)}",
+        "ms/step",
+        "MiB",
+        "skipped",
+        "",
+    ]
+    parts += ["<h2>Runs</h2>", _format_table(head, _list_runs(groups, base), 6)]
+    drawn = curves.make_curves(runs)
+    if drawn:
+        figure = curves.make_figure(drawn, "")
+        parts += ["<h2>Losses</h2>", _format_figure(figure, "losses over steps", 560)]
+    parts += ["<h2>What it costs</h2>",
+              _format_figure(_draw_costs(groups, base),
+                             "loss above the base against memory and time", 380)]  # fmt: skip
+    parts += ["<h2>What f16 would lose</h2>", "<p>Elements of a gradient that f16 makes 0, of "
+              "those that are not 0.</p>"]  # fmt: skip
+    for number, (label, of_label) in enumerate(runs.items()):
+        shares = collect_underflow(of_label)
+        figure = _draw_underflow(shares)
+        about = f"share of each gradient that f16 makes 0, by step, under {label}"
+        parts.append(
+            f"<details{'' if number else ' open'}><summary>{escape(label)}</summary>"
+            f"{_format_figure(figure, about, 140 + 16 * len(shares))}</details>"
+        )
+    words = {
+        label: replay.without(list(members[0].member.words), (*OF_TRAINING, "--stats"))
+        for label, members in groups.items()
+        if label in runs
+    }
+    reports = {label: _explain(of_label) for label, of_label in words.items()}
+    head = ["op", "kind", *map(escape, reports)]
+    parts += ["<h2>Formats</h2>", "<p>Of the forward part; an op opens what decided it, forward "
+              "and backward.</p>", _format_table(head, _list_formats(reports), 0)]  # fmt: skip
+    parts.append("<h2>Policies</h2>")
+    before = _format_policy(groups[base][0].member.policy)
+    for policy in dict.fromkeys(one.member.policy for one in outcomes):
+        lines = difflib.unified_diff(
+            before, _format_policy(policy), base, policy, lineterm=""
+        )
+        text = "\n".join(lines) or "the base"
+        parts.append(f"<details><summary>{escape(policy)}</summary>"
+                     f"<pre tabindex=\"0\">{escape(text)}</pre></details>")  # fmt: skip
+    title = f"{os.path.basename(first.words[0])}, binade sweep"
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}'
+        f'</title><meta name="viewport" content="width=device-width">'
+        f'<meta http-equiv="Content-Security-Policy" content="{NO_NETWORK}">'
+        f"<style>{STYLE}</style>"
+        f"<script>{get_plotlyjs()}</script></head><body><main>{''.join(parts)}</main>"
+        f"<script>{SCRIPT}</script></body></html>\n"
+    )

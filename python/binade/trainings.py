@@ -1,0 +1,78 @@
+"""Trainings as processes of their own, each in its directory: begun, gone on with, or read.
+
+A directory that a killed training leaves has its newest checkpoint, and the next one goes
+on from there; one whose training has ended has a file ``done``.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from binade.command import NUMERIC
+from binade.errors import RejectedError
+from binade.tracing import find_program
+
+# A training that is killed loses a quarter at most.
+CHECKPOINTS = 4
+
+
+def train(
+    words: Sequence[str],
+    path: Path,
+    steps: int,
+    progress: Callable[[int], object],
+) -> int:
+    """Trains in directory `path`, unless that was done; what the program says is in
+    ``log.txt`` there.
+
+    Args:
+      words: Those of ``binade train`` without the directory.
+      steps: How many there will be at most, for checkpoints between them.
+      progress: Told how many steps are done, again and again.
+
+    Returns:
+      The exit code.
+
+    Raises:
+      RejectedError: If the directory belongs to a training by other words.
+    """
+    ended = read_done(path)
+    if ended is not None:
+        if ended["words"] != list(words):
+            raise RejectedError(
+                f"{path}: trained by another command: {' '.join(ended['words'])}; name "
+                "another directory, or remove it"
+            )
+        return int(ended["code"])
+    path.mkdir(parents=True, exist_ok=True)
+    command = [find_program("binade"), "train", *words, "--resume", str(path),
+               "--save-every", str(max(1, steps // CHECKPOINTS))]  # fmt: skip
+    metrics = path / "metrics.jsonl"
+    with (
+        (path / "log.txt").open("w") as log,
+        subprocess.Popen(command, stdout=log, stderr=log) as process,
+    ):
+        try:
+            while process.poll() is None:
+                time.sleep(0.05)
+                if metrics.exists():
+                    progress(metrics.read_bytes().count(b"\n"))
+        except BaseException:
+            process.terminate()
+            raise
+    code = process.returncode
+    if code in (0, NUMERIC):  # One that was killed, or refused, is tried again.
+        about = {"words": list(words), "code": code}
+        (path / "done").write_text(json.dumps(about) + "\n")
+    # A signal's number counts as a shell counts it.
+    return code if code >= 0 else 128 - code
+
+
+def read_done(path: Path) -> dict | None:
+    """What the training in `path` ended with; None where it has not."""
+    file = path / "done"
+    return json.loads(file.read_text()) if file.exists() else None
