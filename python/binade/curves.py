@@ -21,8 +21,9 @@ from binade.run import Run
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-# After Okabe and Ito: told apart by all eyes, and in grey.
-COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555")
+# After Okabe and Ito: told apart by all eyes, and in grey. The last two are Tol's.
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555",
+          "#882255", "#117733")  # fmt: skip
 # A training loss is the mean over this part of the run around a step.
 SMOOTHED = 0.05
 

@@ -24,6 +24,7 @@ from binade import replay
 from binade.command import DIFFERENT, NUMERIC, run_command
 from binade.errors import RejectedError, UsageError
 from binade.run import Run, read_run
+from binade.tracing import run_program
 from binade.trainings import train
 
 # What the page shows of layers, so often that a run has this many columns.
@@ -108,6 +109,7 @@ def run_members(members: Sequence[Member], steps: int, jobs: int) -> list[Outcom
     bar = tqdm(total=len(members) * steps, unit=" steps", smoothing=0.1,
                disable=not sys.stderr.isatty())  # fmt: skip
     lock = threading.Lock()
+    texts = {member.policy: show_policy(member.policy) for member in members}
 
     def run(member: Member) -> Outcome:
         last = 0
@@ -118,7 +120,7 @@ def run_members(members: Sequence[Member], steps: int, jobs: int) -> list[Outcom
                 bar.update(count - last)
                 last = count
 
-        code = train(member.words, member.path, steps, progress)
+        code = train(member.words, member.path, steps, progress, texts[member.policy])
         progress(steps)
         outcome = read_outcome(member, code)
         bar.write(f"{member.label}, seed {member.seed}: {describe(outcome)}",
@@ -128,6 +130,12 @@ def run_members(members: Sequence[Member], steps: int, jobs: int) -> list[Outcom
 
     with bar, ThreadPoolExecutor(jobs) as pool:
         return list(pool.map(run, members))
+
+
+def show_policy(policy: str) -> str:
+    """A policy with all that it extends, or what is wrong with it."""
+    done = run_program(["binade", "policy", "show", policy], os.getcwd())
+    return done.stdout if done.returncode == 0 else done.stderr.strip()
 
 
 def read_outcome(member: Member, code: int) -> Outcome:

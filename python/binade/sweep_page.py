@@ -20,7 +20,7 @@ from plotly.subplots import make_subplots
 
 from binade import curves, replay
 from binade.run import NONE, Run, format_mib, read_statistics
-from binade.sweep import UNDERFLOW, Outcome
+from binade.sweep import UNDERFLOW, Outcome, show_policy
 from binade.tracing import OF_TRAINING, end_as, run_program
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def _format_figure(figure: go.Figure, about: str, height: int) -> str:
     )  # fmt: skip
     html = figure.to_html(full_html=False, include_plotlyjs=False,
                           config={"displaylogo": False})  # fmt: skip
-    return f'<div class="plot" role="img" aria-label="{escape(about)}">{html}</div>'
+    return f'<div class="plot" role="group" aria-label="{escape(about)}">{html}</div>'
 
 
 def _draw_costs(groups: Mapping[str, list[Outcome]], base: str) -> go.Figure:
@@ -281,11 +281,6 @@ def _list_formats(reports: Mapping[str, dict]) -> Iterable[list[str]]:
         yield row
 
 
-def _format_policy(name: str) -> list[str]:
-    done = run_program(["binade", "policy", "show", name], os.getcwd())
-    return done.stdout.splitlines() if done.returncode == 0 else [done.stderr.strip()]
-
-
 # --- The page ---------------------------------------------------------------------------
 
 
@@ -349,10 +344,10 @@ def write_page(model: str, outcomes: Sequence[Outcome]) -> str:
     parts += ["<h2>Formats</h2>", "<p>Of the forward part; an op opens what decided it, forward "
               "and backward.</p>", _format_table(head, _list_formats(reports), 0)]  # fmt: skip
     parts.append("<h2>Policies</h2>")
-    before = _format_policy(groups[base][0].member.policy)
+    before = show_policy(groups[base][0].member.policy).splitlines()
     for policy in dict.fromkeys(one.member.policy for one in outcomes):
         lines = difflib.unified_diff(
-            before, _format_policy(policy), base, policy, lineterm=""
+            before, show_policy(policy).splitlines(), base, policy, lineterm=""
         )
         text = "\n".join(lines) or "the base"
         parts.append(f"<details><summary>{escape(policy)}</summary>"

@@ -25,6 +25,7 @@ def train(
     path: Path,
     steps: int,
     progress: Callable[[int], object],
+    policy: str = "",
 ) -> int:
     """Trains in directory `path`, unless that was done; what the program says is in
     ``log.txt`` there.
@@ -33,6 +34,7 @@ def train(
       words: Those of ``binade train`` without the directory.
       steps: How many there will be at most, for checkpoints between them.
       progress: Told how many steps are done, again and again.
+      policy: What the policy says that the words name, if that may change.
 
     Returns:
       The exit code.
@@ -42,10 +44,10 @@ def train(
     """
     ended = read_done(path)
     if ended is not None:
-        if ended["words"] != list(words):
+        if ended["words"] != list(words) or ended["policy"] != policy:
             raise RejectedError(
-                f"{path}: trained by another command: {' '.join(ended['words'])}; name "
-                "another directory, or remove it"
+                f"{path}: trained by another command, or another policy of that name: "
+                f"{' '.join(ended['words'])}; name another directory, or remove it"
             )
         return int(ended["code"])
     path.mkdir(parents=True, exist_ok=True)
@@ -66,7 +68,7 @@ def train(
             raise
     code = process.returncode
     if code in (0, NUMERIC):  # One that was killed, or refused, is tried again.
-        about = {"words": list(words), "code": code}
+        about = {"words": list(words), "policy": policy, "code": code}
         (path / "done").write_text(json.dumps(about) + "\n")
     # A signal's number counts as a shell counts it.
     return code if code >= 0 else 128 - code

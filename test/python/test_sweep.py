@@ -102,6 +102,15 @@ def test_what_was_done_is_not_done_again(swept, folder):
     assert other.returncode == 3 and "trained by another command" in other.stderr
 
 
+def test_a_policy_that_changed_is_another(folder, tmp_path):
+    policy = tmp_path / "mine.yaml"
+    policy.write_text("name: mine\nextends: fp32\n")
+    sweep(folder, tmp_path / "out", policies=[str(policy)])
+    policy.write_text("name: mine\nextends: bf16-amp\n")
+    process = sweep(folder, tmp_path / "out", policies=[str(policy)], code=3)
+    assert "another policy of that name" in process.stderr
+
+
 def test_a_policy_that_fails_is_a_row(folder, tmp_path):
     (tmp_path / "bad.yaml").write_text("name: bad\nextends: nothing\n")
     policies = ["fp32", str(tmp_path / "bad.yaml")]
