@@ -256,7 +256,7 @@ def _main(arguments: Sequence[str] | None) -> int:
     report.parent.mkdir(parents=True, exist_ok=True)
     report.write_text(sweep_page.write_page(options.model, outcomes))
     print(f"page: {report}")
-    return DIFFERENT if any(outcome.run is None for outcome in outcomes) else 0
+    return DIFFERENT if any(outcome.error is not None for outcome in outcomes) else 0
 
 
 def main() -> int:

@@ -95,8 +95,10 @@ def group_outcomes(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
 
 
 def get_base(groups: Mapping[str, list[Outcome]]) -> str:
-    """What the others are compared with: fp32 if it is there, or the first."""
-    return "fp32" if "fp32" in groups else next(iter(groups))
+    """What the others are compared with: fp32 if it is there, with the first states, or
+    the first of all."""
+    wide = [key for key, of in groups.items() if of[0].member.policy == "fp32"]
+    return (wide or list(groups))[0]
 
 
 def find_gap(outcome: Outcome, base: Sequence[Outcome]) -> float | None:

@@ -102,6 +102,17 @@ def test_what_was_done_is_not_done_again(swept, folder):
     assert other.returncode == 3 and "trained by another command" in other.stderr
 
 
+def test_a_run_that_its_numbers_stop_is_a_failure(folder, tmp_path):
+    write(tmp_path, TWO_LAYERS, np.full((32, 8), 6e4, F32),
+          first=np.eye(8, dtype=F32), second=np.eye(8, dtype=F32))  # fmt: skip
+    process = sweep(tmp_path, tmp_path / "out", "--max-skipped", 3, code=1,
+                    policies=["fp16-amp", "fp32"])  # fmt: skip
+    assert "fp16-amp, seed 0: exit code 4" in process.stdout
+    page = (tmp_path / "out/report.html").read_text()
+    assert "The base is <b>fp32</b>" in page
+    assert [row[2] == "-" for row in read_rows(page)] == [True, False]
+
+
 def test_a_policy_that_changed_is_another(folder, tmp_path):
     policy = tmp_path / "mine.yaml"
     policy.write_text("name: mine\nextends: fp32\n")
