@@ -88,11 +88,11 @@ def list_members(
 ) -> list[Member]:  # fmt: skip
     """All combinations; `words` are those of ``binade train`` that all share."""
     every = max(1, steps // COLUMNS)
-    watched = [f"gradient:{UNDERFLOW}@every={every}"]
+    watched = f"gradient:{UNDERFLOW}@every={every}"
     members = []
     for policy, state, seed in itertools.product(policies, states or [None], seeds):
         own = [*words, "--steps", str(steps), "--seed", str(seed), "--policy", policy,
-               "--stats", *watched]  # fmt: skip
+               "--stats", watched]  # fmt: skip
         if state is not None:
             own += ["--states", state]
         name = ".".join([Path(policy).stem, *([state] if state else []), str(seed)])

@@ -303,7 +303,6 @@ def write_page(model: str, outcomes: Sequence[Outcome]) -> str:
     parts = [
         f"<h1>{escape(os.path.basename(model))}: {len(groups)} policies compared</h1>"
     ]
-    first = outcomes[0].member
     parts.append(
         f"<p>{len(outcomes)} runs; losses are held-out ones where there are any, otherwise "
         f"means of the last batches. The base is <b>{escape(base)}</b> with the same seed.</p>"
@@ -354,7 +353,7 @@ def write_page(model: str, outcomes: Sequence[Outcome]) -> str:
         text = "\n".join(lines) or "the base"
         parts.append(f"<details><summary>{escape(policy)}</summary>"
                      f"<pre tabindex=\"0\">{escape(text)}</pre></details>")  # fmt: skip
-    title = f"{os.path.basename(first.words[0])}, binade sweep"
+    title = f"{os.path.basename(model)}, binade sweep"
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}'
         f'</title><meta name="viewport" content="width=device-width">'

@@ -59,11 +59,15 @@ def run_program(
     )  # fmt: skip
 
 
+def get_exit_code(code: int) -> int:
+    """A process's: the number of a signal counts as a shell counts it."""
+    return code if code >= 0 else 128 - code
+
+
 def end_as(done: subprocess.CompletedProcess[str]) -> NoReturn:
     """Ends as a program did, which has said why."""
     print(done.stderr, end="", file=sys.stderr)
-    # A signal's number counts as a shell counts it.
-    raise SystemExit(done.returncode if done.returncode > 0 else 128 - done.returncode)
+    raise SystemExit(get_exit_code(done.returncode))
 
 
 def _train(words: Sequence[str], directory: str, inputs: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from binade.command import NUMERIC
 from binade.errors import RejectedError
-from binade.tracing import find_program
+from binade.tracing import find_program, get_exit_code
 
 # A training that is killed loses a quarter at most.
 CHECKPOINTS = 4
@@ -70,8 +70,7 @@ def train(
     if code in (0, NUMERIC):  # One that was killed, or refused, is tried again.
         about = {"words": list(words), "policy": policy, "code": code}
         (path / "done").write_text(json.dumps(about) + "\n")
-    # A signal's number counts as a shell counts it.
-    return code if code >= 0 else 128 - code
+    return get_exit_code(code)
 
 
 def read_done(path: Path) -> dict | None:
