@@ -148,8 +148,10 @@ FailureOr<Policy> loadPolicy(StringRef name, MLIRContext *context) {
 }
 
 llvm::Expected<NameGlob> buildGlob(StringRef text, MLIRContext *context) {
-  auto pattern =
-      llvm::GlobPattern::create(StringAttr::get(context, text).getValue());
+  // {a,b}: a layer's nodes, or those of a whole model.
+  constexpr size_t maxNames = 1 << 14;
+  auto pattern = llvm::GlobPattern::create(
+      StringAttr::get(context, text).getValue(), maxNames);
   if (!pattern)
     return llvm::createStringError(
         "'" + text + "' is not a glob: " + llvm::toString(pattern.takeError()));

@@ -17,8 +17,8 @@ Rule = dict[str, Any]
 
 
 def quote_glob(name: str) -> str:
-    """A glob that matches `name` alone."""
-    return re.sub(r"([*?\[{\\])", r"\\\1", name)
+    """A glob that matches `name` alone, in braces too."""
+    return re.sub(r"([*?\[{},\\])", r"\\\1", name)
 
 
 def keep_wide(op: Mapping[str, Any]) -> Rule:

@@ -21,6 +21,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from binade import replay
+from binade.arguments import parse_positive, split_names, split_numbers
 from binade.command import DIFFERENT, NUMERIC, run_command
 from binade.errors import RejectedError, UsageError
 from binade.run import Run, read_run
@@ -157,30 +158,6 @@ def describe(outcome: Outcome) -> str:
 # --- The command ------------------------------------------------------------------------
 
 
-def _split(text: str) -> list[str]:
-    parts = [part.strip() for part in text.split(",")]
-    if not all(parts):
-        raise argparse.ArgumentTypeError(
-            f"expected names with commas between, got '{text}'"
-        )
-    return parts
-
-
-def _split_numbers(text: str) -> list[int]:
-    try:
-        return [int(part) for part in _split(text)]
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(
-            f"expected numbers with commas between, got '{text}'"
-        ) from error
-
-
-def _positive(text: str) -> int:
-    if not text.isdigit() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"expected a number from 1 on, got '{text}'")
-    return int(text)
-
-
 def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
     parser = argparse.ArgumentParser(
         "binade sweep",
@@ -196,21 +173,25 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
     )
     parser.add_argument("model", metavar="MODEL", help="ONNX file")
     parser.add_argument(
-        "--policies", required=True, type=_split, metavar="P,Q,...",
+        "--policies", required=True, type=split_names, metavar="P,Q,...",
         help="names of 'binade list policies', or .yaml files; fp32, or the first, is what "
         "the others are compared with",
     )  # fmt: skip
     parser.add_argument(
-        "--states", type=_split, default=[], metavar="F,G,...",
+        "--states", type=split_names, default=[], metavar="F,G,...",
         help="formats of the optimizer's states, each with each policy (default: the "
         "policy's)",
     )  # fmt: skip
     parser.add_argument(
-        "--seeds", type=_split_numbers, default=[0], metavar="N,M,...",
+        "--seeds", type=split_numbers, default=[0], metavar="N,M,...",
         help="seeds, each with each policy (default: 0)",
     )  # fmt: skip
     parser.add_argument(
-        "--steps", required=True, type=_positive, metavar="N", help="steps of each run"
+        "--steps",
+        required=True,
+        type=parse_positive,
+        metavar="N",
+        help="steps of each run",
     )
     parser.add_argument(
         "--out", required=True, type=Path, metavar="DIR",
@@ -221,7 +202,7 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
         help="where the page is written (default: report.html in the directory)",
     )  # fmt: skip
     parser.add_argument(
-        "--jobs", type=_positive, default=1, metavar="N",
+        "--jobs", type=parse_positive, default=1, metavar="N",
         help="runs at a time (default: 1, so that times per step can be compared)",
     )  # fmt: skip
     return parser.parse_known_args(arguments)
@@ -254,7 +235,9 @@ def _main(arguments: Sequence[str] | None) -> int:
         raise RejectedError(f"no run ended: {outcomes[0].error}")
     report = options.report or options.out / "report.html"
     report.parent.mkdir(parents=True, exist_ok=True)
-    report.write_text(sweep_page.write_page(options.model, outcomes))
+    labels = {outcome.member.label for outcome in outcomes}
+    heading = f"{Path(options.model).name}: {len(labels)} policies compared"
+    report.write_text(sweep_page.write_page(heading, outcomes))
     print(f"page: {report}")
     return DIFFERENT if any(outcome.error is not None for outcome in outcomes) else 0
 

@@ -10,9 +10,8 @@ import difflib
 import json
 import os
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING
 
 import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
@@ -23,9 +22,7 @@ from binade.run import NONE, Run, format_mib, read_statistics
 from binade.sweep import UNDERFLOW, Outcome, show_policy
 from binade.tracing import OF_TRAINING, end_as, run_program
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+NO_TABLES: Mapping[str, str] = {}
 STYLE = """
 :root { color-scheme: light dark; --ink: #1a1a1a; --paper: #fff; --line: #d5d5d5;
   --soft: #f4f4f4; --mark: #0072b2; --bad: #b00020; }
@@ -286,12 +283,15 @@ def _list_formats(reports: Mapping[str, dict]) -> Iterable[list[str]]:
 # --- The page ---------------------------------------------------------------------------
 
 
-def write_page(model: str, outcomes: Sequence[Outcome]) -> str:
+def write_page(
+    heading: str, outcomes: Sequence[Outcome], tables: Mapping[str, str] = NO_TABLES
+) -> str:
     """The page, as HTML.
 
     Args:
-      model: The path of the model.
+      heading: What the page is about.
       outcomes: Of all members; at least one has a run.
+      tables: Texts that come first, as they are, by their headings.
     """
     groups = group_outcomes(outcomes)
     base = get_base(groups)
@@ -300,9 +300,9 @@ def write_page(model: str, outcomes: Sequence[Outcome]) -> str:
         for label, members in groups.items()
         if any(one.run for one in members)
     }
-    parts = [
-        f"<h1>{escape(os.path.basename(model))}: {len(groups)} policies compared</h1>"
-    ]
+    parts = [f"<h1>{escape(heading)}</h1>"]
+    for name, text in tables.items():
+        parts.append(f'<h2>{escape(name)}</h2><pre tabindex="0">{escape(text)}</pre>')
     parts.append(
         f"<p>{len(outcomes)} runs; losses are held-out ones where there are any, otherwise "
         f"means of the last batches. The base is <b>{escape(base)}</b> with the same seed.</p>"
@@ -353,9 +353,8 @@ def write_page(model: str, outcomes: Sequence[Outcome]) -> str:
         text = "\n".join(lines) or "the base"
         parts.append(f"<details><summary>{escape(policy)}</summary>"
                      f"<pre tabindex=\"0\">{escape(text)}</pre></details>")  # fmt: skip
-    title = f"{os.path.basename(model)}, binade sweep"
     return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}'
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(heading)}'
         f'</title><meta name="viewport" content="width=device-width">'
         f'<meta http-equiv="Content-Security-Policy" content="{NO_NETWORK}">'
         f"<style>{STYLE}</style>"

@@ -26,6 +26,7 @@ def train(
     steps: int,
     progress: Callable[[int], object],
     policy: str = "",
+    until: int | None = None,
 ) -> int:
     """Trains in directory `path`, unless that was done; what the program says is in
     ``log.txt`` there.
@@ -35,6 +36,7 @@ def train(
       steps: How many there will be at most, for checkpoints between them.
       progress: Told how many steps are done, again and again.
       policy: What the policy says that the words name, if that may change.
+      until: The step after which it stops for now; the same words go on from there.
 
     Returns:
       The exit code.
@@ -49,10 +51,13 @@ def train(
                 f"{path}: trained by another command, or another policy of that name: "
                 f"{' '.join(ended['words'])}; name another directory, or remove it"
             )
-        return int(ended["code"])
+        if ended["code"] != 0 or ended["until"] >= (until or steps):
+            return int(ended["code"])
     path.mkdir(parents=True, exist_ok=True)
     command = [find_program("binade"), "train", *words, "--resume", str(path),
                "--save-every", str(max(1, steps // CHECKPOINTS))]  # fmt: skip
+    if until is not None and until < steps:
+        command += ["--stop-after", str(until)]
     metrics = path / "metrics.jsonl"
     with (
         (path / "log.txt").open("w") as log,
@@ -68,7 +73,8 @@ def train(
             raise
     code = process.returncode
     if code in (0, NUMERIC):  # One that was killed, or refused, is tried again.
-        about = {"words": list(words), "policy": policy, "code": code}
+        about = {"words": list(words), "policy": policy, "code": code,
+                 "until": until or steps}  # fmt: skip
         (path / "done").write_text(json.dumps(about) + "\n")
     return get_exit_code(code)
 

@@ -100,7 +100,7 @@ def test_examples_of_help(folder):
 
 def test_examples_of_debugging(folder):
     """Those of `binade why-nan` need a run that broke: docs/Debugging.md has one."""
-    for name in ("trace", "shadow", "bisect", "sweep"):
+    for name in ("trace", "shadow", "bisect", "sweep", "search"):
         found = examples(help_of(name).split("Example", 1)[1])
         assert found, name
         for command in found:
@@ -110,12 +110,15 @@ def test_examples_of_debugging(folder):
                 ("@200", "@2"),
                 ("0.1 ", "0.5 "),
                 ("--steps 100", "--steps 2"),
+                ("--trials 8", "--trials 1"),
+                ("=70%", "=200%"),
                 ("--eval-every 20", "--eval-every 1"),
             ):
                 command = command.replace(text, small)
             assert run(command, folder)
     assert (folder / "bisected/report.txt").exists()
     assert (folder / "swept/report.html").exists()
+    assert (folder / "searched/best.yaml").exists()
     assert examples(help_of("why-nan"))
 
 

@@ -55,7 +55,7 @@ int main(int argc, char **argv) {
       "  binade eval --help\n"
       "  binade why-nan --help\n"
       "Every 'binade-NAME' on PATH is a command too, as bisect, eval, replay, "
-      "runs, shadow, sweep and why-nan are.\n"
+      "runs, search, shadow, sweep and why-nan are.\n"
       "Exit codes: docs/ExitCodes.md.");
 
   auto isOwn = [&](const CLI::App *command) {

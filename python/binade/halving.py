@@ -1,0 +1,281 @@
+"""Candidates of a search, planned and trained.
+
+Successive halving (Jamieson, Talwalkar, 2016): all are trained for a part of the steps, the
+better ones for more. Memory is planned, so that what does not fit is never trained.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from binade import overrides, replay
+from binade.budget import Limit
+from binade.candidates import Choice, Space, list_sensitive
+from binade.errors import RejectedError
+from binade.proposals import Proposals
+from binade.run import Run
+from binade.sweep import Member, Outcome, read_outcome, show_policy
+from binade.tracing import OF_TRAINING, capture_run, end_as, run_program, trace
+from binade.trainings import train
+from binade.units import Unit
+
+# Of a candidate that was trained to the end.
+WHOLE = "all steps"
+# So often in a row the estimator may propose what was tried, before the search ends.
+PATIENCE = 100
+
+
+@dataclass
+class Candidate:
+    """A choice and what is known of it."""
+
+    choice: Choice | None  # None for fp32, which others are compared with.
+    path: str  # A policy's name or file.
+    bytes: int  # That the plan needs.
+    outcomes: list[Outcome] = field(default_factory=list)  # One for each seed.
+    steps: int = 0  # That it was trained for.
+    gap: float | None = (
+        None  # Held-out loss above fp32's after these, the mean over seeds.
+    )
+    verdict: str = ""  # Why it ended where it did.
+
+    @property
+    def name(self) -> str:
+        return self.choice.name if self.choice else "fp32"
+
+    @property
+    def milliseconds(self) -> float | None:
+        """The median step's, of the fastest seed."""
+        runs = [one.run for one in self.outcomes if one.run]
+        return min((run.milliseconds or math.inf for run in runs), default=None)
+
+
+def plan_rungs(steps: int, count: int, factor: int, every: int | None) -> list[int]:
+    """The steps after which candidates are compared: multiples of `every`, and the last."""
+    rungs = [-(-steps // factor**left) for left in reversed(range(count))]
+    every = every or rungs[0]
+    return sorted({min(steps, -(-rung // every) * every) for rung in rungs})
+
+
+class Search:
+    """Trains candidates of one model; what was trained in its directory is read."""
+
+    def __init__(
+        self, words: Sequence[str], limits: Mapping[str, Limit], rungs: Sequence[int],
+        seeds: Sequence[int], out: Path,
+    ) -> None:  # fmt: skip
+        """`words` are those of ``binade train`` without policy, seed, steps, directory."""
+        self.words = list(words)
+        self.limits = limits
+        self.rungs = rungs
+        self.seeds = seeds
+        self.out = out
+        self.tried: dict[Choice, Candidate] = {}
+        self.sensitive: dict[str, list[Unit]] = {}  # By policy.
+        (out / "tried").mkdir(parents=True, exist_ok=True)
+
+    # --- What a candidate is ------------------------------------------------------------
+
+    def plan(self, policy: str) -> int:
+        """Bytes of a step."""
+        words = replay.without(self.words, (*OF_TRAINING, "--stats"))
+        done = run_program(["binade", "inspect", *words, "--policy", policy, "--json"],
+                           os.getcwd())  # fmt: skip
+        if done.returncode != 0:
+            end_as(done)
+        return int(json.loads(done.stdout)["arena_bytes"])
+
+    def make(self, choice: Choice) -> Candidate:
+        """Writes the policy, and plans its step."""
+        if choice.wide and choice.policy not in self.sensitive:
+            self.sensitive[choice.policy] = self.measure_sensitivity(choice.policy)
+        extends = overrides.copy_policy(choice.policy, self.out / "tried")
+        path = self.out / "tried" / f"{choice.name}.yaml"
+        rules = choice.rules(self.sensitive.get(choice.policy, []))
+        path.write_text(overrides.format_policy(path.stem, extends, rules))
+        self.tried[choice] = Candidate(choice, str(path), self.plan(str(path)))
+        return self.tried[choice]
+
+    def measure_sensitivity(self, policy: str) -> list[Unit]:
+        """Layers of the policy as it is by the error that they introduce, in the last step
+        of the first rung."""
+        kept = self.out / "evidence" / f"{Path(policy).stem}.json"
+        text = show_policy(policy)
+        known = json.loads(kept.read_text()) if kept.exists() else {}
+        if known.get("policy") != text:
+            plain = self.tried.get(Choice(policy)) or self.make(Choice(policy))
+            member = self.list_members(plain)[0]
+            outcome = self.run(member, self.rungs[0], f"evidence: {plain.name}")
+            if outcome.run is None or len(outcome.run.steps) == 0:
+                return []
+            print(f"evidence: {plain.name}, errors of step {len(outcome.run.steps)}, op by "
+                  "op", flush=True)  # fmt: skip
+            with tempfile.TemporaryDirectory() as folder:
+                step = capture_run(outcome.run, len(outcome.run.steps), Path(folder))
+                known = {"policy": text, "trace": trace(step)}
+            kept.parent.mkdir(exist_ok=True)
+            kept.write_text(json.dumps(known))
+        return list_sensitive(known["trace"])
+
+    # --- Training -----------------------------------------------------------------------
+
+    def list_members(self, candidate: Candidate) -> list[Member]:
+        members = []
+        for seed in self.seeds:
+            words = [*self.words, "--steps", str(self.rungs[-1]), "--seed", str(seed),
+                     "--policy", candidate.path]  # fmt: skip
+            path = self.out / "runs" / f"{candidate.name}.{seed}"
+            members.append(Member(candidate.path, None, seed, path, tuple(words)))
+        return members
+
+    def run(self, member: Member, until: int, label: str) -> Outcome:
+        with tqdm(total=until, desc=label[:40], unit=" steps", leave=False,
+                  disable=not sys.stderr.isatty()) as bar:  # fmt: skip
+            code = train(member.words, member.path, self.rungs[-1],
+                         lambda count: bar.update(count - bar.n),
+                         _show_policy(member.policy), until)  # fmt: skip
+        return read_outcome(member, code)
+
+    def train(self, candidate: Candidate, until: int) -> None:
+        """Trains all seeds up to a step."""
+        candidate.outcomes = [
+            self.run(member, until, candidate.name)
+            for member in self.list_members(candidate)
+        ]
+        candidate.steps = until
+
+    def train_base(self) -> Candidate:
+        base = Candidate(None, "fp32", self.plan("fp32"))
+        self.train(base, self.rungs[-1])
+        for outcome in base.outcomes:
+            if outcome.run is None or outcome.error is not None:
+                raise RejectedError(f"fp32: {outcome.error}: there is nothing to compare "
+                                    "with")  # fmt: skip
+            if outcome.run.last_held_out is None:
+                raise RejectedError("fp32 has no held-out loss that is finite")
+        base.gap = 0.0
+        return base
+
+    # --- Comparing ----------------------------------------------------------------------
+
+    def find_excess(self, candidate: Candidate, base: Candidate) -> float:
+        """By which part it is above its budget, as far as is known; 0 or less where it is
+        within."""
+        taken: dict[str, tuple[float, float | None]] = {
+            "memory": (base.bytes, candidate.bytes),
+            "time": (base.milliseconds or 0.0, candidate.milliseconds),
+        }
+        excesses = [
+            size / limit.resolve(resource, taken[resource][0]) - 1
+            for resource, limit in self.limits.items()
+            if (size := taken[resource][1]) is not None
+        ]
+        return max(excesses, default=0.0)
+
+    def compare(self, candidate: Candidate, base: Candidate, until: int) -> None:
+        """Finds the gap after a rung, or why there is none."""
+        failed = [one for one in candidate.outcomes if one.error is not None]
+        if failed:
+            candidate.gap, candidate.verdict = None, failed[0].error or ""
+            return
+        gaps = []
+        for one, other in zip(candidate.outcomes, base.outcomes):
+            loss, wide = (_held_out(run, until) for run in (one.run, other.run))
+            gaps.append(loss - wide)
+        gap = math.fsum(gaps) / len(gaps)
+        candidate.gap = gap if math.isfinite(gap) else None
+        if candidate.gap is None:
+            candidate.verdict = f"loss not finite at step {until}"
+
+    def halve(
+        self, batch: Sequence[Candidate], base: Candidate, factor: int,
+        show: Callable[[Candidate], None],
+    ) -> None:  # fmt: skip
+        """Trains candidates rung by rung, and leaves out the worse ones at each; each gets
+        its verdict."""
+        alive = list(batch)
+        for number, until in enumerate(self.rungs, 1):
+            for one in alive:
+                self.train(one, until)
+                self.compare(one, base, until)
+                if one.gap is not None and self.find_excess(one, base) > 0:
+                    one.verdict = "over the budget of time"
+                show(one)
+            good = [one for one in alive if not one.verdict]
+            good.sort(key=lambda one: one.gap or 0.0)
+            is_last = number == len(self.rungs)
+            kept = good if is_last else good[: math.ceil(len(alive) / factor)]
+            for one in good:
+                if one not in kept:
+                    one.verdict = f"left after step {until}"
+                elif is_last:
+                    one.verdict = WHOLE
+            alive = kept
+
+    def explore(
+        self, space: Space, base: Candidate, trials: int, factor: int,
+        show: Callable[[Candidate], None],
+    ) -> None:  # fmt: skip
+        """Trains as many candidates, bracket by bracket."""
+        proposals = Proposals(space)
+        trained = 0
+        while trained < trials:
+            size = min(factor ** len(self.rungs), trials - trained)
+            batch = self._fill(proposals, base, size, show)
+            if not batch:
+                return
+            self.halve([one for one, _ in batch], base, factor, show)
+            trained += len(batch)
+            for one, trial in batch:
+                self._tell(proposals, trial, one, base)
+
+    def _fill(
+        self, proposals: Proposals, base: Candidate, size: int,
+        show: Callable[[Candidate], None],
+    ) -> list[tuple[Candidate, Any]]:  # fmt: skip
+        """New candidates that fit into memory; fewer where no more are found."""
+        batch: list[tuple[Candidate, Any]] = []
+        repeated = 0
+        while len(batch) < size and repeated < PATIENCE:
+            choice, trial = proposals.ask()
+            known = self.tried.get(choice)
+            if known and (known.verdict or any(known is one for one, _ in batch)):
+                repeated += 1
+                self._tell(proposals, trial, known, base)
+                continue
+            one = known or self.make(choice)
+            if self.find_excess(one, base) > 0:
+                one.verdict = "over the budget of memory"
+                show(one)
+                self._tell(proposals, trial, one, base)
+            else:
+                batch.append((one, trial))
+        return batch
+
+    def _tell(
+        self, proposals: Proposals, trial: Any, one: Candidate, base: Candidate
+    ) -> None:
+        whole = one.verdict == WHOLE
+        proposals.tell(trial, self.find_excess(one, base), one.gap, one.steps, whole)
+
+
+@cache
+def _show_policy(policy: str) -> str:
+    return show_policy(policy)
+
+
+def _held_out(run: Run | None, step: int) -> float:
+    """Its held-out loss after a step; NaN where there is none."""
+    value = run.series("eval_loss").get(step) if run else None
+    return math.nan if value is None else value

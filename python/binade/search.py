@@ -1,0 +1,234 @@
+"""A policy that fits a budget and costs the least loss: ``binade search MODEL --budget
+memory=70%``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from binade import overrides, replay
+from binade.arguments import parse_positive, split_names, split_numbers
+from binade.budget import parse_budget
+from binade.candidates import Space
+from binade.command import DIFFERENT, run_command
+from binade.errors import RejectedError, UsageError
+from binade.halving import WHOLE, Candidate, Search, plan_rungs
+from binade.run import NONE, format_mib
+from binade.runs import format_table
+
+POLICIES = ["bf16-amp", "fp16-amp", "fp8-current", "coat"]
+STATES = ["dyn8", "e4m3x"]
+SAVED = ["coat-group", "bf16"]
+# Said by the search itself.
+OWN = (
+    "--policy",
+    "--states",
+    "--seed",
+    "--out",
+    "--resume",
+    "--save-every",
+    "--stop-after",
+)
+TOP = 10  # Sensitive layers that the report names of each policy.
+
+
+# --- The report -------------------------------------------------------------------------
+
+
+def _row(one: Candidate) -> list[str]:
+    gap = NONE if one.gap is None else f"{one.gap:+.4f}"
+    time = one.milliseconds
+    return [one.name, format_mib(one.bytes), NONE if time is None else f"{time:.3g}",
+            str(one.steps), gap, one.verdict]  # fmt: skip
+
+
+def rank(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The best first: those with all steps by their gap, then what came farther."""
+    return sorted(
+        candidates,
+        key=lambda one: (one.verdict != WHOLE, -one.steps,
+                         one.gap is None, one.gap or 0.0, one.bytes),
+    )  # fmt: skip
+
+
+def format_report(search: Search, base: Candidate) -> str:
+    """All candidates, and what was found to be sensitive."""
+    head = ["candidate", "MiB", "ms/step", "steps", "above fp32", ""]
+    tables = [
+        format_table([head, _row(base), *map(_row, rank([*search.tried.values()]))])
+    ]
+    for policy, units in search.sensitive.items():
+        names = [f"  {unit.label}" for unit in units[:TOP]]
+        tables.append("\n".join([f"most sensitive under {policy}:", *names]))
+    return "\n\n".join(tables) + "\n"
+
+
+def write_policy(search: Search, best: Candidate, budget: str) -> Path:
+    """Writes the policy that was found to the search's directory."""
+    assert best.choice is not None and best.gap is not None
+    path = search.out / "best.yaml"
+    extends = overrides.copy_policy(best.choice.policy, search.out)
+    rules = best.choice.rules(search.sensitive.get(best.choice.policy, []))
+    why = (
+        f"Found by binade search --budget {budget}: {best.name}, {format_mib(best.bytes)} MiB, "
+        f"held-out loss {best.gap:+.4f} beside fp32's after {best.steps} steps."
+    )
+    path.write_text(overrides.format_policy(path.stem, extends, rules, why))
+    return path
+
+
+def conclude(
+    search: Search, base: Candidate, model: str, budget: str, page: Path
+) -> int:
+    """Writes and prints what was found; the exit code."""
+    from binade import sweep_page
+
+    report = format_report(search, base)
+    (search.out / "report.txt").write_text(report)
+    print("", report, sep="\n")
+    whole = [one for one in rank([*search.tried.values()]) if one.verdict == WHOLE]
+    title = f"{os.path.basename(model)}: policies within {budget}"
+    outcomes = [outcome for one in [base, *whole] for outcome in one.outcomes]
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text(sweep_page.write_page(title, outcomes, {"Candidates": report}))
+    print(f"page: {page}")
+    if not whole:
+        least = min((one.bytes for one in search.tried.values()), default=base.bytes)
+        print(f"no candidate is within {budget} and trains to the end; the least memory "
+              f"that one takes is {format_mib(least)} MiB, fp32 takes "
+              f"{format_mib(base.bytes)} MiB")  # fmt: skip
+        return DIFFERENT
+    path = write_policy(search, whole[0], budget)
+    words = replay.without(search.words, ["--eval-every"])
+    command = ["binade", "train", *words, "--policy", str(path)]
+    print(f"found: {whole[0].name}, in {path}", path.read_text(),
+          f"{shlex.join(command)} --steps ... --out ...", sep="\n")  # fmt: skip
+    return 0
+
+
+class Progress:
+    """Says what comes of candidates, a line each time."""
+
+    def __init__(self) -> None:
+        print(f"{'':40}  steps      MiB   ms/step  above fp32", flush=True)
+
+    def show(self, one: Candidate) -> None:
+        _, mib, time, steps, gap, verdict = _row(one)
+        print(f"{one.name:40}  {steps:>5}  {mib:>7}  {time:>8}  {gap:>10}  {verdict}".rstrip(),
+              flush=True)  # fmt: skip
+
+
+# --- The command ------------------------------------------------------------------------
+
+
+def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
+    parser = argparse.ArgumentParser(
+        "binade search",
+        description="Look for the policy within a budget of memory or time whose held-out "
+        "loss is lowest.",
+        epilog="Example:\n"
+        "  binade search model.onnx --data train.safetensors --eval-fraction 0.1 "
+        "--budget memory=70% \\\n"
+        "      --steps 100 --trials 8 --out searched\n"
+        "Other options are those of 'binade train'. The same command goes on where it was "
+        "stopped.\nExit code 1: nothing was found within the budget.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("model", metavar="MODEL", help="ONNX file")
+    parser.add_argument(
+        "--budget", required=True, metavar="memory=LIMIT,time=LIMIT",
+        help="what a step may take: of what fp32 takes, as 70%%, or 24MiB, 5ms",
+    )  # fmt: skip
+    parser.add_argument(
+        "--steps", required=True, type=parse_positive, metavar="N",
+        help="steps of a run that is trained to the end",
+    )  # fmt: skip
+    parser.add_argument(
+        "--out", required=True, type=Path, metavar="DIR",
+        help="directory for the runs, best.yaml, report.txt and report.html",
+    )  # fmt: skip
+    parser.add_argument(
+        "--policies", type=split_names, default=POLICIES, metavar="P,Q,...",
+        help=f"policies to begin with (default: {','.join(POLICIES)})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--states", type=split_names, default=STATES, metavar="F,G,...",
+        help="formats of the optimizer's states to try beside the policy's (default: "
+        f"{','.join(STATES)})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--saved", type=split_names, default=SAVED, metavar="F,G,...",
+        help="formats of what waits for the backward part to try beside the policy's "
+        f"(default: {','.join(SAVED)})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--trials", type=parse_positive, default=16, metavar="N",
+        help="candidates that are trained (default: 16)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--rungs", type=parse_positive, default=3, metavar="N",
+        help="how often candidates are compared (default: 3: after a quarter, a half and "
+        "all of the steps)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--factor", type=parse_positive, default=2, metavar="N",
+        help="one of so many is trained on (default: 2)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--seeds", type=split_numbers, default=[0], metavar="N,M,...",
+        help="seeds that each candidate is trained with (default: 0)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--report", type=Path, metavar="FILE.html",
+        help="where the page is written (default: report.html in the directory)",
+    )  # fmt: skip
+    return parser.parse_known_args(arguments)
+
+
+def _check(options: argparse.Namespace, words: Sequence[str]) -> None:
+    for word in words:
+        if word.partition("=")[0] in OWN:
+            raise UsageError(f"{word}: the search says that itself")
+    held_out = ("--eval-data", "--eval-fraction")
+    if all(replay.find_value(words, option) is None for option in held_out):
+        raise UsageError(
+            "candidates are compared by their held-out loss: it takes --eval-data or "
+            "--eval-fraction"
+        )
+    if options.factor < 2:
+        raise UsageError("--factor: expected a number from 2 on, got '1'")
+    if not Path(options.model).exists():
+        raise RejectedError(f"{options.model}: there is no such file")
+
+
+def _main(arguments: Sequence[str] | None) -> int:
+    options, more = _parse(arguments)
+    limits = parse_budget(options.budget)
+    _check(options, more)
+    every = replay.find_value(more, "--eval-every")
+    rungs = plan_rungs(options.steps, options.rungs, options.factor,
+                       int(every) if every and every.isdigit() else 0)  # fmt: skip
+    if not every:
+        more += ["--eval-every", str(rungs[0])]
+    space = Space(options.policies, options.states, options.saved)
+    search = Search([options.model, *more], limits, rungs, options.seeds, options.out)
+    progress = Progress()
+    base = search.train_base()
+    progress.show(base)
+    search.explore(space, base, options.trials, options.factor, progress.show)
+    page = options.report or options.out / "report.html"
+    return conclude(search, base, options.model, options.budget, page)
+
+
+def main() -> int:
+    """Runs the command; returns its exit code."""
+    return run_command("binade search", _main)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
