@@ -53,7 +53,11 @@ LogicalResult YamlReader::fail() {
 }
 
 std::pair<unsigned, unsigned> YamlReader::getPosition(Node &node) {
-  return sources.getLineAndColumn(node.getSourceRange().Start);
+  llvm::SMLoc start = node.getSourceRange().Start;
+  // What stands for a value that could not be parsed is nowhere.
+  if (!sources.FindBufferContainingLoc(start))
+    return {1, 1};
+  return sources.getLineAndColumn(start);
 }
 
 LocationAttr YamlReader::getLoc(Node &node) {
@@ -198,5 +202,6 @@ mlir::binade::readKeys(YamlReader &reader, Node &node, StringRef what,
     if (failed(read(index, *entry.getValue())))
       return failure();
   }
-  return success();
+  // One that breaks off was reported, and ends as if it were whole.
+  return failure(reader.hasFailed());
 }

@@ -328,6 +328,7 @@ POLICIES = {
     "57 directive": ("name: x\nextends: bf16-amp\n% a\n", "p.yaml:3:1: error: a line that begins with '%' is a directive"),
     "57 directive for a value": ("name: x\nrules:\n%a b\n", "p.yaml:3:1: error: a line that begins with '%' is a directive"),
     "57 directive behind the end": ("name: x\n...\n%a b\n", "p.yaml:3:1: error: a line that begins with '%' is a directive"),
+    "57 mapping broken off": (b"rules:\n- {a\n# \x98\n", "p.yaml:3:3: error: Got empty plain scalar"),
     "57 9 MiB": ("#" * (9 << 20), "p.yaml"),
     "57 utf-16": ("name: x\n".encode("utf-16"), "p.yaml:1:"),
     "57 nul": (b"name: x\0\n", "p.yaml:1:"),

@@ -200,6 +200,7 @@ CASES = {
     "19 scanned": (SCAN, 3, "node 'n' (Scan): error: scans -9223372036854775808 of 1 inputs"),
     "19 block": (one_node("QuantizeLinear", "float[4] x, float[4] s", "x, s", axis=0, block_size=-2, output_dtype=3), 3, "node 'n' (QuantizeLinear): error: expected a block_size of 0 or more, got -2"),
     "19 block back": (one_node("DequantizeLinear", "int8[4] x, float[4] s", "x, s", axis=0, block_size=-2), 3, "node 'n' (DequantizeLinear): error: expected a block_size of 0 or more, got -2"),
+    "22 no steps": ("g (float[0,3,2] x, float[1,12,2] w, float[1,12,3] r) => (float[1,3,3] y) { [n] s, y = LSTM<hidden_size = 3>(x, w, r) }", 3, "node 'n' (LSTM): error: expected sequences of a step or more, got 'tensor<0x3x2xf32>'"),
     "19 epsilon": (one_node("LayerNormalization", "float[2,4] x, float[4] s", "x, s", epsilon=float("nan")), 3, "epsilon"),
     "20 product": (with_tensor(dims=[2**40, 2**40]), 3, "initializer 'w': error: has more than 2^48 elements"),
     "20 negative": (with_tensor(dims=[-4]), 3, "initializer 'w': error: has a dimension of negative length -4"),
