@@ -30,8 +30,9 @@ MODELS = pathlib.Path(
 # Bytes of a file; small ones are read often.
 LARGEST = {"onnx": 40 << 10}
 USUALLY_LARGEST = 8 << 10
-# What one file may take. Sanitizers make everything several times slower and larger.
-LIMITS = ["-timeout=30", "-rss_limit_mb=4096", "-malloc_limit_mb=1024"]
+# What one file may take. Sanitizers make everything several times slower and larger: the
+# most that a model may have written out takes 10 s, and more where others compute too.
+LIMITS = ["-timeout=120", "-rss_limit_mb=4096", "-malloc_limit_mb=1024"]
 
 
 def list_onnx() -> Iterator[bytes]:

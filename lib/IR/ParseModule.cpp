@@ -109,6 +109,20 @@ static Operation *findHugeTensor(ModuleOp module) {
   return huge;
 }
 
+/// The first constant whose elements are not in its text, nor in a file that
+/// is checked when it is read. A resource may be shorter than its type says,
+/// and tools leave it out of what they print.
+static ConstantOp findUncheckedConstant(ModuleOp module) {
+  ConstantOp found;
+  module.walk([&](ConstantOp op) {
+    if (isa<DenseElementsAttr, ExternalAttr>(op.getValue()))
+      return WalkResult::advance();
+    found = op;
+    return WalkResult::interrupt();
+  });
+  return found;
+}
+
 Result<OwningOpRef<ModuleOp>>
 mlir::binade::parseModuleFile(const std::string &path, MLIRContext &context) {
   Result<::binade::ExternalFile> file = ::binade::openFile(path);
@@ -142,6 +156,11 @@ mlir::binade::parseModuleText(const std::string &text, const std::string &where,
   if (Operation *op = findHugeTensor(*module)) {
     op->emitError("has a tensor of more than 2^48 elements");
     return diagnostics.takeError(where, "has a tensor that is too large");
+  }
+  if (ConstantOp op = findUncheckedConstant(*module)) {
+    op.emitError("expected elements as dense<...> or #binade.external, got ")
+        << op.getValue().getAbstractAttribute().getName();
+    return diagnostics.takeError(where, "has a constant of another kind");
   }
   return module;
 }

@@ -32,12 +32,32 @@ LogicalResult YamlReader::finish() {
   if (++document == stream.end())
     return failure(stream.failed());
   Node *second = document->getRoot();
-  return second ? error(*second, "a second document in a file of one")
-                : failure();
+  return second ? error(*second, "a second document in a file of one") : fail();
+}
+
+LogicalResult YamlReader::fail() {
+  if (stream.failed())
+    return failure();
+  StringRef text =
+      sources.getMemoryBuffer(sources.getMainFileID())->getBuffer();
+  unsigned number = 0;
+  for (StringRef line : llvm::split(text, '\n')) {
+    ++number;
+    if (line.starts_with("%") && !line.starts_with("%YAML") &&
+        !line.starts_with("%TAG"))
+      return emitError(FileLineColLoc::get(context, file, number, 1))
+             << "a line that begins with '%' is a directive, of which there "
+                "are %YAML and %TAG";
+  }
+  return emitError(FileLineColLoc::get(context, file, 1, 1)) << "expected YAML";
 }
 
 std::pair<unsigned, unsigned> YamlReader::getPosition(Node &node) {
-  return sources.getLineAndColumn(node.getSourceRange().Start);
+  llvm::SMLoc start = node.getSourceRange().Start;
+  // What stands for a value that could not be parsed is nowhere.
+  if (!sources.FindBufferContainingLoc(start))
+    return {1, 1};
+  return sources.getLineAndColumn(start);
 }
 
 LocationAttr YamlReader::getLoc(Node &node) {
@@ -164,7 +184,7 @@ mlir::binade::readKeys(YamlReader &reader, Node &node, StringRef what,
   llvm::SmallBitVector seen(names.size());
   for (llvm::yaml::KeyValueNode &entry : *mapping) {
     if (!entry.getKey())
-      return failure();
+      return reader.fail();
     FailureOr<std::string> key = reader.readScalar(*entry.getKey(), "a key");
     if (failed(key))
       return failure();
@@ -177,8 +197,11 @@ mlir::binade::readKeys(YamlReader &reader, Node &node, StringRef what,
     if (seen[index])
       return reader.error(*entry.getKey(), "key '" + *key + "' stands twice");
     seen.set(index);
-    if (!entry.getValue() || failed(read(index, *entry.getValue())))
+    if (!entry.getValue())
+      return reader.fail();
+    if (failed(read(index, *entry.getValue())))
       return failure();
   }
-  return success();
+  // One that breaks off was reported, and ends as if it were whole.
+  return failure(reader.hasFailed());
 }

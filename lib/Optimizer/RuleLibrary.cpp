@@ -1,6 +1,7 @@
 //===- RuleLibrary.cpp - the optimizers that exist ------------------------===//
 
 #include "binade/Optimizer/RuleLibrary.h"
+#include "binade/Container/Suggest.h"
 #include "binade/IR/Diagnostics.h"
 #include "binade/IR/ParseModule.h"
 #include "binade/IR/Rules.h"
@@ -145,6 +146,44 @@ FailureOr<Rule> loadRule(StringRef name, MLIRContext *context) {
            << others->optimizer.getSymName() << "', which is not for all";
   rule->others = std::make_unique<Rule>(std::move(*others));
   return rule;
+}
+
+FailureOr<DictionaryAttr> findVariant(OptimizerOp rule, StringRef name,
+                                      Location location) {
+  DictionaryAttr variants = rule.getVariantsAttr();
+  auto values =
+      variants ? variants.getAs<DictionaryAttr>(name) : DictionaryAttr();
+  if (values)
+    return values;
+  std::vector<std::string> names;
+  if (variants)
+    for (NamedAttribute variant : variants)
+      names.push_back(variant.getName().str());
+  return emitError(location, "optimizer '")
+         << rule.getSymName() << "' has no variant '" << name << "'"
+         << ::binade::suggest(name.str(), names)
+         << (names.empty() ? "" : "; expected one of ")
+         << llvm::join(names, ", ");
+}
+
+FailureOr<Settings> getDefaults(StringRef optimizer, MLIRContext *context) {
+  auto [name, variant] = splitVariant(optimizer);
+  FailureOr<Rule> rule = loadRule(name, context);
+  if (failed(rule))
+    return failure();
+  Settings settings;
+  for (auto setting : rule->optimizer.getHypers().getAsRange<SettingAttr>())
+    settings[setting.getName()] = setting.getDefault();
+  if (variant.empty())
+    return settings;
+  FailureOr<DictionaryAttr> values =
+      findVariant(rule->optimizer, variant, UnknownLoc::get(context));
+  if (failed(values))
+    return failure();
+  for (auto &setting : settings)
+    if (auto value = values->getAs<FloatAttr>(setting.getKey()))
+      setting.second = value.getValueAsDouble();
+  return settings;
 }
 
 } // namespace mlir::binade

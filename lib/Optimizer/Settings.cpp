@@ -69,27 +69,16 @@ public:
 private:
   LogicalResult readVariant(StringRef name) {
     OptimizerOp rule = rules.front();
-    DictionaryAttr variants = rule.getVariantsAttr();
-    auto values =
-        variants ? variants.getAs<DictionaryAttr>(name) : DictionaryAttr();
-    if (values) {
-      for (auto [place, setting] :
-           llvm::enumerate(rule.getHypers().getAsRange<SettingAttr>()))
-        if (auto value = values.getAs<FloatAttr>(setting.getName())) {
-          common.values.front()[place] = value.getValueAsDouble();
-          share(setting.getName(), value.getValueAsDouble(), common);
-        }
-      return success();
-    }
-    std::vector<std::string> names;
-    if (variants)
-      for (NamedAttribute variant : variants)
-        names.push_back(variant.getName().str());
-    return emitError(location, "optimizer '")
-           << rule.getSymName() << "' has no variant '" << name << "'"
-           << ::binade::suggest(name, names)
-           << (names.empty() ? "" : "; expected one of ")
-           << llvm::join(names, ", ");
+    FailureOr<DictionaryAttr> values = findVariant(rule, name, location);
+    if (failed(values))
+      return failure();
+    for (auto [place, setting] :
+         llvm::enumerate(rule.getHypers().getAsRange<SettingAttr>()))
+      if (auto value = values->getAs<FloatAttr>(setting.getName())) {
+        common.values.front()[place] = value.getValueAsDouble();
+        share(setting.getName(), value.getValueAsDouble(), common);
+      }
+    return success();
   }
 
   FailureOr<size_t> choose(const TrainedParameter &parameter) {

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from binade.programs import use_own_linker
+from binade.programs import use_own_programs
 
 if TYPE_CHECKING:
     from binade.conversion import convert
@@ -30,7 +30,7 @@ _HOMES = {
     "load": "binade.train_step",
 }
 
-use_own_linker()
+use_own_programs()
 
 
 def __getattr__(name: str) -> Any:

@@ -14,12 +14,14 @@ from typing import NoReturn
 NATIVE = pathlib.Path(__file__).parent / "native"
 
 
-def use_own_linker() -> None:
-    """Lets the compiler link with the package's linker, if it has one, unless
-    ``BINADE_LLD`` names another."""
-    linker = NATIVE / "bin" / "ld.lld"
-    if linker.exists():
-        os.environ.setdefault("BINADE_LLD", str(linker))
+def use_own_programs() -> None:
+    """Lets commands find the package's programs, and the compiler its linker, where it
+    has them, unless ``BINADE_PROGRAMS`` and ``BINADE_LLD`` name others."""
+    programs = NATIVE / "bin"
+    if (programs / "binade").exists():
+        os.environ.setdefault("BINADE_PROGRAMS", str(programs))
+    if (programs / "ld.lld").exists():
+        os.environ.setdefault("BINADE_LLD", str(programs / "ld.lld"))
 
 
 def binade() -> NoReturn:
@@ -33,7 +35,7 @@ def binade_run() -> NoReturn:
 
 
 def _become(name: str) -> NoReturn:
-    use_own_linker()
+    use_own_programs()
     # `binade runs` and `binade replay` are scripts of the package, which pip puts
     # beside this one.
     scripts = os.path.dirname(os.path.abspath(sys.argv[0]))

@@ -6,6 +6,7 @@
 #include "binade/IR/Interface.h"
 #include "binade/IR/ParseModule.h"
 #include "binade/Import/ONNX/Import.h"
+#include "binade/Optimizer/RuleLibrary.h"
 #include "binade/Pipelines/Pipelines.h"
 #include "binade/Plan/Bundle.h"
 #include "binade/Plan/PlanJson.h"
@@ -134,6 +135,18 @@ static std::vector<std::string> listPolicies() {
   return {names.begin(), names.end()};
 }
 
+/// The settings of an optimizer where nobody sets them.
+static std::map<std::string, double>
+getOptimizerDefaults(const std::string &optimizer) {
+  MLIRContext context;
+  Reports reports(context, ::binade::printable(optimizer));
+  Settings settings = reports.take(getDefaults(optimizer, &context));
+  std::map<std::string, double> values;
+  for (const auto &setting : settings)
+    values[setting.getKey().str()] = setting.getValue();
+  return values;
+}
+
 static void addOptions(nb::module_ &module) {
   nb::class_<ImportOptions>(module, "ImportOptions")
       .def(nb::init<>())
@@ -176,6 +189,7 @@ void ::binade::python::addCompiler(nb::module_ &module) {
   module.def("compile_update", &compileUpdate, "text"_a, "options"_a);
   module.def("read_policy", &readPolicyText, "name"_a);
   module.def("policy_names", &listPolicies);
+  module.def("optimizer_defaults", &getOptimizerDefaults, "optimizer"_a);
   nb::class_<Compiled>(module, "Compiled")
       .def("explain", &explain)
       .def("plan",

@@ -14,6 +14,7 @@ import time
 
 import pytest
 from checkpoint_runs import EVERY, STEPS, Runs, check_equal, checkpoints, metrics
+from faults import build_shim, make_fault
 from reference import BUILD, binade, safetensors
 
 
@@ -27,23 +28,7 @@ def runs(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def shim(tmp_path_factory):
-    compiler = shutil.which("cc") or shutil.which("clang")
-    if not compiler:
-        pytest.skip("no C compiler")
-    library = tmp_path_factory.mktemp("shim") / "faults.so"
-    source = pathlib.Path(__file__).with_name("faults.c")
-    command = [compiler, "-shared", "-fPIC", "-O1", source, "-o", library, "-ldl"]
-    subprocess.run(command, check=True)
-    return library
-
-
-def make_fault(shim, under, call, at, what=None):
-    """The environment of a process that meets a fault, see faults.c."""
-    environment = os.environ | {
-        "LD_PRELOAD": str(shim), "FAULT_UNDER": str(under), "FAULT_CALL": call,
-        "FAULT_AT": str(at), "FAULT_COUNT": str(under.parent.parent / "count"),
-    }  # fmt: skip
-    return environment | ({f"FAULT_{what}": "1"} if what else {})
+    return build_shim(tmp_path_factory.mktemp("shim"))
 
 
 def run_with_fault(command, fault):

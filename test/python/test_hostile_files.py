@@ -9,6 +9,7 @@ import socket
 import struct
 import subprocess
 
+import numpy as np
 import pytest
 from hostile import parse, refuse, run, write
 from reference import BUILD, ROOT, safetensors
@@ -105,15 +106,44 @@ def test_36_offsets_and_lengths(kind, folder):
 def test_37_38_unaligned_and_shared_ranges(folder):
     (folder / "w.bin").write_bytes(bytes(64))
     model = place("w.bin", offset="3", length="16")
-    assert run("binade", "import", write(model, folder / "m.onnx")).returncode == 0
+    done = run("binade", "import", write(model, folder / "m.onnx"))
+    assert done.returncode == 0 and b"warning" not in done.stderr
     model.graph.initializer.append(model.graph.initializer[0])
     model.graph.initializer[1].name = "v"
-    model.graph.initializer[1].external_data[1].value = "5"
     model.graph.node.append(model.graph.node[0])
     model.graph.node[0].output[0] = model.graph.node[1].input[0] = "h"
     model.graph.node[1].input[1] = "v"
+    # All of them is how tied weights are stored.
     done = run("binade", "import", write(model, folder / "m.onnx"))
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0 and b"warning" not in done.stderr
+    for begin in (5, 1):
+        model.graph.initializer[1].external_data[1].value = str(begin)
+        done = run("binade", "import", write(model, folder / "m.onnx"))
+        assert done.returncode == 0, done.stderr
+        assert (
+            f":initializer 'v': warning: has bytes {begin} to {begin + 16} of 'w.bin', "
+            "of which 'w' has 3 to 19; each gets a copy of its own"
+        ) in done.stderr.decode()
+    model.graph.initializer[1].external_data[1].value = "19"
+    done = run("binade", "import", write(model, folder / "m.onnx"))
+    assert done.returncode == 0 and b"warning" not in done.stderr
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+def test_31_weights_that_are_no_numbers(number, folder):
+    """They are trained all the same: a warning says why that stops at once."""
+    np.array([1, 2, number, number], "<f4").tofile(folder / "w.bin")
+    path = write(place("w.bin"), folder / "m.onnx")
+    assert run("binade", "import", path).returncode == 0
+    data = folder / "data.safetensors"
+    safetensors.save(data, {name: np.ones(8, "f4") for name in "xt"})
+    done = run("binade", "train", path, "--loss", "mse(y, t)", "--batch", 4, "--data", data,
+               "--steps", 1, "--out", folder / "run")  # fmt: skip
+    assert done.returncode == 4, done.stderr
+    assert (
+        b"parameter 'w' starts with a value that is not finite, element 2"
+        in done.stderr
+    )
 
 
 def test_40_checksum(folder):
@@ -198,6 +228,23 @@ SPLAT = """func.func @f() -> tensor<{0}xf32> {{
   return %0 : tensor<{0}xf32>
 }}
 """
+RESOURCE = """func.func @step() -> tensor<4xf32> {
+  %0 = binade.constant dense_resource<blob> : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+"""
+BLOB = """{-#
+  dialect_resources: { builtin: { blob: "0x040000000102" } }
+#-}
+"""
+# Operands and their types, codes first.
+DEQUANTIZED = """func.func @step(%c: tensor<4xf8E4M3FN>, %s: tensor<2xf32>, %t: tensor<bf16>) -> tensor<4xf32> {{
+  %x = binade.dequantize {} {{format = #binade.quantized<f8E4M3FN, per_tensor, scale = f32>}} : ({}) -> tensor<4xf32>
+  return %x : tensor<4xf32>
+}}
+"""
+KEPT = "m.mlir:2:8: error: 'binade.dequantize' op expects #binade.quantized<f8E4M3FN, per_tensor, scale = f32> to keep a tensor of shape [4] as ('tensor<4xf8E4M3FN>', 'tensor<f32>'), got "
+ELSEWHERE = "m.mlir:2:8: error: expected elements as dense<...> or #binade.external, got builtin.dense_resource"
 MODULES = {
     "49 syntax": ("module {", "m.mlir:1:7: error: expected operation name in quotes"),
     "49 dialect": ('"foo.bar"() : () -> ()', "m.mlir:1:1"),
@@ -209,16 +256,57 @@ MODULES = {
     "51 bytecode": (b"ML\xefR\x0dMLIR22\0" + bytes(60), "this is MLIR bytecode"),
     "52 product": (SPLAT.format("4294967296x4294967296", "0.0"), "m.mlir:2:8: error: has a tensor of more than 2^48 elements"),
     "52 length": (SPLAT.format("9223372036854775807x2", "0.0"), "m.mlir:2:8: error: has a tensor of more than 2^48 elements"),
+    "52 resource": (RESOURCE + BLOB, ELSEWHERE),
+    "52 no resource": (RESOURCE, ELSEWHERE),
+    "52 splat": (SPLAT.format("65536x65536x65536x65536", "0.0"), "m.mlir:2:8: error: has a tensor of more than 2^48 elements"),
+    "53 no scale": (DEQUANTIZED.format("%c", "tensor<4xf8E4M3FN>"), KEPT + "('tensor<4xf8E4M3FN>')"),
+    "53 scales of another shape": (DEQUANTIZED.format("%c, %s", "tensor<4xf8E4M3FN>, tensor<2xf32>"), KEPT + "('tensor<4xf8E4M3FN>', 'tensor<2xf32>')"),
+    "53 scale of another type": (DEQUANTIZED.format("%c, %t", "tensor<4xf8E4M3FN>, tensor<bf16>"), KEPT + "('tensor<4xf8E4M3FN>', 'tensor<bf16>')"),
+    "53 codes and scale swapped": (DEQUANTIZED.format("%s, %c", "tensor<2xf32>, tensor<4xf8E4M3FN>"), KEPT + "('tensor<2xf32>', 'tensor<4xf8E4M3FN>')"),
     "52 short": (SPLAT.format("4", '"0x0000"'), "m.mlir:2:24: error: elements hex data size is invalid"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", MODULES)
-def test_49_to_52_module(case, tmp_path):
+def test_49_to_53_module(case, tmp_path):
     path = tmp_path / "m.mlir"
     text, words = MODULES[case]
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     refuse(3, words, "binade", "explain", path)
+    refuse(3, words, "binade", "compile", path, "--from", "kernels", "-o",
+           tmp_path / "x.bnd")  # fmt: skip
+    assert not (tmp_path / "x.bnd").exists()
+
+
+BYTECODE = MODULES["51 bytecode"][0]
+
+
+@pytest.mark.parametrize("reader", [
+    ["binade", "explain"], ["binade", "verify"], ["binade", "inspect"], ["binade-eval"],
+    ["binade-run"], ["binade", "compile", "--from", "assign", "-o", "x.bnd"],
+    ["binade", "train", "--data", "x.safetensors", "--out", "x", "--steps", "1"],
+    ["binade", "convert", "-o", "x.onnx"], ["binade", "import"],
+])  # fmt: skip
+@pytest.mark.parametrize("suffix", [".mlir", ".onnx", ".bnd", ".mlirbc"])
+def test_51_no_reader_takes_bytecode(reader, suffix, tmp_path):
+    """Whatever it is called: MLIR's reader of it never sees a file."""
+    path = tmp_path / f"m{suffix}"
+    path.write_bytes(BYTECODE)
+    tool, *words = reader
+    done = run(tool, *words[:1], path, *words[1:], cwd=tmp_path)
+    assert done.returncode in (2, 3), done.stderr
+    assert b"bytecode version" not in done.stderr
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("kind", ["50 braces", "50 types", "50 lists", "50 minuses"])
+def test_50_binade_opt(kind, tmp_path):
+    """It has MLIR's own exit codes, and MLIR's own parser."""
+    path = tmp_path / "m.mlir"
+    path.write_text(MODULES[kind][0])
+    done = run("binade-opt", path)
+    assert done.returncode == 1, done.stderr
+    assert b": error: nesting deeper than 256 levels" in done.stderr
 
 
 # --- Policies and formats of states ---------------------------------------------------
@@ -233,6 +321,14 @@ POLICIES = {
     "57 large number": ("name: x\nextends: fp16-amp\nloss_scale: {init: 1e999}\n", "p.yaml:3:20: error: expected a number above 0"),
     "57 alias": ("name: &a x\nextends: *a\n", "p.yaml:"),
     "57 bomb": ("a: &a [x,x]\nb: &b [*a,*a]\nc: &c [*b,*b]\n", "p.yaml:"),
+    "57 alias of a list": ("name: x\nrules: &r\n  - {match: {op: matmul}, class: deny}\nmore: *r\n", "p.yaml:"),
+    "57 key twice in a rule": (RULE.format("{op: matmul, op: exp}", "class: deny"), "p.yaml:4:"),
+    "57 negative infinity": ("name: x\nextends: fp16-amp\nloss_scale: {init: -1e999}\n", "p.yaml:3:20: error: expected a number above 0"),
+    "57 utf-16 without a mark": ("name: x\n".encode("utf-16-be"), "p.yaml:1:"),
+    "57 directive": ("name: x\nextends: bf16-amp\n% a\n", "p.yaml:3:1: error: a line that begins with '%' is a directive"),
+    "57 directive for a value": ("name: x\nrules:\n%a b\n", "p.yaml:3:1: error: a line that begins with '%' is a directive"),
+    "57 directive behind the end": ("name: x\n...\n%a b\n", "p.yaml:3:1: error: a line that begins with '%' is a directive"),
+    "57 mapping broken off": (b"rules:\n- {a\n# \x98\n", "p.yaml:3:3: error: Got empty plain scalar"),
     "57 9 MiB": ("#" * (9 << 20), "p.yaml"),
     "57 utf-16": ("name: x\n".encode("utf-16"), "p.yaml:1:"),
     "57 nul": (b"name: x\0\n", "p.yaml:1:"),
@@ -256,6 +352,26 @@ def test_54_to_57_policy(case, tmp_path):
     path = folder / "p.yaml"
     path.write_bytes(text)
     refuse(3, [str(path), words], "binade", "policy", "show", path)
+
+
+def test_57_a_hundred_megabytes_are_not_read(tmp_path):
+    """The limit is 8 MiB: what is larger is not even looked at."""
+    path = tmp_path / "p.yaml"
+    with path.open("wb") as file:
+        file.truncate(100 << 20)
+    refuse(3, [str(path), "8388608"], "binade", "policy", "show", path)
+
+
+def test_57_a_byte_order_mark_is_none_of_the_text(tmp_path):
+    """YAML has it as the sign of UTF-8."""
+    shown = []
+    for name, mark in ("with", b"\xef\xbb\xbf"), ("without", b""):
+        path = tmp_path / name / "p.yaml"
+        path.parent.mkdir()
+        path.write_bytes(mark + b"name: x\nextends: bf16-amp\n")
+        text = run("binade", "policy", "show", path).stdout.decode()
+        shown.append([line for line in text.splitlines() if "  hash " not in line])
+    assert shown[0] == shown[1] and len(shown[0]) > 5
 
 
 def test_58_globs_take_linear_time(tmp_path):

@@ -1,11 +1,14 @@
 """Models that are damaged, hostile or no models: numbers are those of the cases that
 docs/Security.md lists."""
 
+import os
+
 import numpy as np
 import onnx
 import pytest
 from hostile import parse, refuse, run, write
 from onnx import TensorProto, helper
+from reference import BUILD
 
 RELU = "g (float[2,3] x) => (float[2,3] y) { y = Relu(x) }"
 ADD = "g (float[4] x) => (float[4] y) <float[4] w = {1,2,3,4}> { y = Add(x, w) }"
@@ -40,6 +43,30 @@ def nest(depth):
             size >>= 7
         content = bytes([field << 3 | 2]) + length + bytes([size]) + content
     return content
+
+
+CODES = "float8e4m3fn[4] w"
+QUANTIZED = """g (float[4] x) => (float[4] y) <{} = {{1, 2, 3, 4}}, float s = {{1}}> {{
+  [n] d = DequantizeLinear(w, s)  y = Add(x, d) }}"""
+QUANTIZE = """g (float[4] x) => (int8[4] y) <float s = {1}, int8 z = {0}> {
+  [n] y = QuantizeLinear(x, s, z) }"""
+
+
+def with_scale(scale, graph=None):
+    """A graph whose scale 's' is another."""
+    model = parse(graph or QUANTIZED.format("int8[4] w"))
+    (tensor,) = (one for one in model.graph.initializer if one.name == "s")
+    tensor.float_data[:] = [scale]
+    return model
+
+
+def with_code(code):
+    """A graph of floats of 8 bits, of which one is `code`."""
+    model = parse(QUANTIZED.format(CODES))
+    (tensor,) = (one for one in model.graph.initializer if one.name == "w")
+    tensor.ClearField("int32_data")
+    tensor.raw_data = bytes([0x38, 0x40, code, 0x44])
+    return model
 
 
 def with_tensor(**fields):
@@ -173,6 +200,7 @@ CASES = {
     "19 scanned": (SCAN, 3, "node 'n' (Scan): error: scans -9223372036854775808 of 1 inputs"),
     "19 block": (one_node("QuantizeLinear", "float[4] x, float[4] s", "x, s", axis=0, block_size=-2, output_dtype=3), 3, "node 'n' (QuantizeLinear): error: expected a block_size of 0 or more, got -2"),
     "19 block back": (one_node("DequantizeLinear", "int8[4] x, float[4] s", "x, s", axis=0, block_size=-2), 3, "node 'n' (DequantizeLinear): error: expected a block_size of 0 or more, got -2"),
+    "22 no steps": ("g (float[0,3,2] x, float[1,12,2] w, float[1,12,3] r) => (float[1,3,3] y) { [n] s, y = LSTM<hidden_size = 3>(x, w, r) }", 3, "node 'n' (LSTM): error: expected sequences of a step or more, got 'tensor<0x3x2xf32>'"),
     "19 epsilon": (one_node("LayerNormalization", "float[2,4] x, float[4] s", "x, s", epsilon=float("nan")), 3, "epsilon"),
     "20 product": (with_tensor(dims=[2**40, 2**40]), 3, "initializer 'w': error: has more than 2^48 elements"),
     "20 negative": (with_tensor(dims=[-4]), 3, "initializer 'w': error: has a dimension of negative length -4"),
@@ -195,6 +223,11 @@ CASES = {
     "30 functions": (change(RELU, bomb), 3, "and those before it take more than 128 MiB with all functions written out"),
     "30 list": (fold([2**40], "r = ConstantOfShape(c2)").replace("r =", "c2 = Cast<to = 7>(c) r ="), 3, "node "),
     "30 gather": ("g (float[4] x) => (float y) <int64[1] s = {1099511627776}> { c = ConstantOfShape<value = int64[1] {0}>(s) r = Gather(x, c) y = ReduceSum<keepdims = 0>(r) }", 3, "has 1099511627776 numbers as indices"),
+    "32 scale 0": (with_scale(0.0), 3, "node 'n' (DequantizeLinear): error: expected scales above 0, got 0 as element 0 of 's'"),
+    "32 scale -1": (with_scale(-1.0), 3, "node 'n' (DequantizeLinear): error: expected scales above 0, got -1"),
+    "32 scale nan": (with_scale(float("nan")), 3, "node 'n' (DequantizeLinear): error: expected scales above 0, got nan"),
+    "32 scale inf": (with_scale(float("inf"), QUANTIZE), 3, "node 'n' (QuantizeLinear): error: expected scales above 0, got inf"),
+    "32 code": (with_code(0x7F), 3, "node 'n' (DequantizeLinear): error: expected codes of numbers, element 2 of 'w' is NaN"),
     "30 range": ("g (float[4] x) => (float y) <int64 a = {0}, int64 b = {9223372036854775807}, int64 d = {1}> { [n] r = Range(a, b, d) y = ReduceSum(x) z = Cast<to = 1>(r) y2 = ReduceSum(z) }".replace("(float y)", "(float y2)").replace("y = ReduceSum(x)", ""), 3, "node 'n' (Range)"),
 }  # fmt: skip
 
@@ -214,6 +247,7 @@ ACCEPTED = {
     "17 optional": "g (float[4] x, float hi) => (float[4] y) { y = Clip(x, , hi) }",
     "22 empty": "g (float[0,3] x) => (float[0,3] y) { y = Relu(x) }",
     "22 scalar": "g (float x) => (float y) { y = Relu(x) }",
+    "32 scale and codes": with_code(0x48),
     "30 concat": fold([2**40], "r = Concat<axis = 0>(c, c)"),
     "30 tile": fold([2**20, 2**20], "r = MatMul(c, c)"),
     "30 expand": fold(
@@ -226,3 +260,40 @@ ACCEPTED = {
 def test_accepted(case, tmp_path):
     done = run("binade", "import", write(ACCEPTED[case], tmp_path / "m.onnx"))
     assert done.returncode == 0, done.stderr.decode()
+
+
+def chain(count):
+    """A model of as many nodes, which read each other."""
+    nodes = [helper.make_node("Neg", [f"v{i}"], [f"v{i + 1}"]) for i in range(count)]
+    ends = [helper.make_tensor_value_info(f"v{i}", 1, [4]) for i in (0, count)]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
+
+
+def measure(count, folder):
+    """Seconds of a core and bytes that the import of so many nodes takes."""
+    model = write(chain(count), folder / "m.onnx")
+    with (folder / "m.mlir").open("w") as out:
+        pid = os.posix_spawn(
+            BUILD / "bin/binade",
+            ["binade", "import", str(model)],
+            os.environ,
+            file_actions=[(os.POSIX_SPAWN_DUP2, out.fileno(), 1),
+                          (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)],
+        )  # fmt: skip
+        _, status, used = os.wait4(pid, 0)
+    assert status == 0
+    assert (folder / "m.mlir").read_text().count("binade.neg") == count
+    return used.ru_utime, used.ru_maxrss * 1024
+
+
+@pytest.mark.parametrize(
+    "count", [40_000, pytest.param(1_000_000, marks=pytest.mark.nightly)]
+)
+def test_29_time_and_memory_follow_the_number_of_nodes(count, tmp_path):
+    """A quarter of the nodes takes a quarter of the time; what is quadratic a
+    sixteenth."""
+    few, _ = measure(count // 4, tmp_path)
+    many, memory = measure(count, tmp_path)
+    assert many < 8 * few
+    assert memory < 300e6 + 3000 * count

@@ -149,6 +149,7 @@ OPENERS = {
     "lib/Target/CPU/LinkObjects.cpp": "libraries of the system",
     "lib/Target/ObjectCache.cpp": "Binade's own cache, with hashes",
     "lib/Target/Subprocess.cpp": "what a program of the system wrote",
+    "tools/binade-opt/binade-opt.cpp": "what a user names, or pipes, as for mlir-opt",
 }
 
 

@@ -4,6 +4,7 @@ Expected are PyTorch's own optimizers, and its training of the same module.
 """
 
 import copy
+import inspect
 import subprocess
 
 import pytest
@@ -16,6 +17,7 @@ if not (reference.BUILD / "python" / "binade").exists():
     pytest.skip("the extension is not built", allow_module_level=True)
 
 import binade.torch  # noqa: E402
+from binade import train_step  # noqa: E402
 from binade.errors import RejectedError, UsageError  # noqa: E402
 
 
@@ -76,6 +78,29 @@ def test_f32_states_are_pytorchs(rule):
     )
     for a, b in zip(ours.parameters(), theirs.parameters()):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_default_rate_is_pytorchs(rule):
+    mine = getattr(binade.torch, rule)(make_module().parameters())
+    expected = inspect.signature(getattr(torch.optim, rule)).parameters["lr"].default
+    assert mine.param_groups[0]["lr"] == expected
+
+
+def test_the_default_rate_takes_no_compiling(monkeypatch):
+    compiled = []
+    compile_update = train_step.compile_update
+
+    def count(tensors, **options):
+        compiled.append(list(tensors))
+        return compile_update(tensors, **options)
+
+    monkeypatch.setattr(train_step, "compile_update", count)
+    optimizer = binade.torch.Optimizer([torch.zeros(3, requires_grad=True)], "lion")
+    assert optimizer.param_groups[0]["lr"] == 1e-4
+    assert compiled == [["0.0"]]
+    made = binade.torch.Optimizer([torch.zeros(3, requires_grad=True)], "tiger:cv")
+    assert (made.defaults["lr"], made.defaults["beta"]) == (1e-3, 0.945)
 
 
 def test_each_rule_has_a_class():
@@ -148,6 +173,10 @@ def test_what_it_cannot_train_is_refused():
         binade.torch.Optimizer(module.parameters(), "sgd", momentun=0.9)
     with pytest.raises(UsageError, match="no rule has 'maximize'"):
         binade.torch.Optimizer(module.parameters(), maximize=True)
+    with pytest.raises(RejectedError, match="unknown optimizer 'adamv'"):
+        binade.torch.Optimizer(module.parameters(), "adamv")
+    with pytest.raises(RejectedError, match="no variant 'cw'; did you mean 'cv'"):
+        binade.torch.Optimizer(module.parameters(), "tiger:cw")
     with pytest.raises(UsageError, match="expected torch.float32 on the CPU"):
         binade.torch.Optimizer(make_module().double().parameters())
 

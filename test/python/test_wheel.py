@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 
 import numpy as np
@@ -99,13 +100,13 @@ def installed(release, tmp_path_factory):
     return place
 
 
-def enter(installed, folder, *command):
+def enter(installed, folder, *command, path=""):
     bin_ = installed / "venv/bin"
     return subprocess.run(
         ["/usr/bin/unshare", "--mount", "/bin/bash", installed / "enter.sh",
          bin_ / command[0], *map(str, command[1:])],
         cwd=folder, capture_output=True, text=True, check=False,
-        env={"PATH": f"{bin_}:/usr/bin:/bin", "HOME": str(folder),
+        env={"PATH": f"{path}/usr/bin:/bin", "HOME": str(folder),
              "BINADE_CUDA_ROOT": "/nowhere"},
     )  # fmt: skip
 
@@ -115,8 +116,8 @@ def run(installed, work):
     if enter(installed, work, "python", "-c", "").returncode:
         pytest.skip("this user may not hide folders from a process")
 
-    def run(*command):
-        done = enter(installed, work, *command)
+    def run(*command, path=f"{installed / 'venv/bin'}:"):
+        done = enter(installed, work, *command, path=path)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -181,6 +182,30 @@ def test_the_commands_train(run, work):
     expected = (work / "here/final.safetensors").read_bytes()
     for name in ("run", "other"):
         assert (work / name / "final.safetensors").read_bytes() == expected
+
+
+SCRIPTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_each_command_starts(name, run):
+    """Under its own name, and those of `binade` as its commands."""
+    assert "usage: " in run(name, "--help").lower()
+    program, _, command = name.partition("-")
+    if command and command != "run":
+        assert f"usage: binade {command}" in run(program, command, "--help")
+
+
+def test_commands_find_each_other_off_the_path(run, work):
+    """As `venv/bin/binade-shadow`, called by its path."""
+    run("binade", "train", "mlp.onnx", *LOSS, "--data", "train.safetensors", "--steps", 3,
+        "--policy", "fp16-amp", "--out", "seen", path="")  # fmt: skip
+    assert "step 2 under fp16-amp and in f64" in run(
+        "binade-shadow", "seen", "--step", 2, path=""
+    )
+    assert "step 3 has the bits that it had in seen" in run(
+        "binade-replay", "seen", "--step", 3, "--out", "again", path=""
+    )
 
 
 @pytest.mark.parametrize("script", ["build_wheel", "build_release"])

@@ -37,6 +37,9 @@ public:
   /// "file:line".
   std::string getOrigin(Node &node);
   LogicalResult error(Node &node, const Twine &message);
+  /// Fails, and says why where the parser ended without a word: at a directive
+  /// that is not YAML's.
+  LogicalResult fail();
   /// The text of a scalar.
   FailureOr<std::string> readScalar(Node &node, StringRef expected);
 

@@ -39,6 +39,15 @@ FailureOr<Rule> loadRule(StringRef name, MLIRContext *context);
 /// Values of hyper-parameters by name.
 using Settings = llvm::StringMap<double>;
 
+/// What the variant `name` of `rule` sets, by setting. Emits at `location` that
+/// there is none.
+FailureOr<DictionaryAttr> findVariant(OptimizerOp rule, StringRef name,
+                                      Location location);
+
+/// What the settings of `optimizer` ("adamw", "tiger:cv", "own.mlir") are
+/// where nobody sets them. Emits what is wrong with the name or the file.
+FailureOr<Settings> getDefaults(StringRef optimizer, MLIRContext *context);
+
 /// A copy of the rule `name` in `module`, with `settings` for defaults; one
 /// that is there already where all of them and the formulas agree. Null where
 /// the rule does not allow a value.

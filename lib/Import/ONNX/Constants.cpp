@@ -139,8 +139,7 @@ LogicalResult mlir::binade::importer::importRange(Node &node) {
   if (!(count < 0x1p31) && !(count <= 0))
     return node.emitError() << "has no end: from " << start << " to "
                             << get(bounds[1]) << " in steps of " << step;
-  Elements result{node.getType(0).clone({std::max(int64_t(count), int64_t(0))}),
-                  {}};
+  Elements result{node.getType(0).clone({int64_t(std::max(count, 0.0))}), {}};
   if (!node.graph.spend(result.type.getNumElements()))
     return node.emitError()
            << "is too long to be computed at import: " << result.type;

@@ -121,12 +121,40 @@ Initializers::classify(ArrayRef<unsigned> order, const llvm::StringSet<> &used,
       succeeded(applyGlobs(options.train, "--train", set(true, false))));
 }
 
+void Initializers::warnOfOverlap(const Tensor &tensor, ExternalAttr value) {
+  std::map<uint64_t, Occupied> &ranges = occupied[value.getFile()];
+  uint64_t begin = value.getOffset(), end = begin + value.getBytes();
+  if (begin == end || overlapping.contains(tensor.name))
+    return;
+  // What is there does not overlap itself: a neighbour is met, or nothing.
+  auto next = ranges.lower_bound(begin + 1);
+  auto met = next != ranges.end() && next->first < end ? next : ranges.end();
+  if (next != ranges.begin() && std::prev(next)->second.end > begin)
+    met = std::prev(next);
+  if (met == ranges.end()) {
+    ranges[begin] = {end, tensor.name};
+    return;
+  }
+  auto [otherBegin, other] = *met;
+  // Tied weights are stored as one.
+  if (otherBegin == begin && other.end == end)
+    return;
+  overlapping.insert(tensor.name);
+  mlir::emitWarning(getLoc(tensor.name))
+      << "has bytes " << begin << " to " << end << " of "
+      << quote(value.getFile()) << ", of which " << quote(other.owner)
+      << " has " << otherBegin << " to " << other.end
+      << "; each gets a copy of its own";
+}
+
 FailureOr<Initializers::Place> Initializers::locate(TensorReader &reader,
                                                     const Tensor &tensor) {
   FailureOr<TypedAttr> value =
       reader.refer(getLoc(tensor.name), *tensor.proto, tensor.range);
   if (failed(value))
     return failure();
+  if (auto external = dyn_cast<ExternalAttr>(*value))
+    warnOfOverlap(tensor, external);
   bool canBeTied = tensor.isTrained && isa<ExternalAttr>(*value) &&
                    tensor.type.getNumElements() > 0;
   StringRef owner = canBeTied

@@ -6,6 +6,7 @@
 #include "Dimensions.h"
 #include "Graph.h"
 #include "binade/Import/ONNX/Import.h"
+#include <map>
 
 namespace mlir::binade::importer {
 
@@ -73,6 +74,8 @@ private:
     StringRef owner;
   };
   FailureOr<Place> locate(TensorReader &reader, const Tensor &tensor);
+  /// Warns where the bytes of `tensor` are in part those of another.
+  void warnOfOverlap(const Tensor &tensor, ExternalAttr value);
   LogicalResult defineArguments(Graph &graph, Role role,
                                 ArrayRef<const Tensor *> members,
                                 ImportReport::Group &group);
@@ -83,6 +86,13 @@ private:
   std::vector<Tensor> tensors;
   /// The first parameter stored at a place; others at the same place are tied.
   llvm::DenseMap<Attribute, StringRef> stored;
+  /// Bytes of one tensor of a file, from the key of a map on.
+  struct Occupied {
+    uint64_t end;
+    StringRef owner;
+  };
+  llvm::DenseMap<StringAttr, std::map<uint64_t, Occupied>> occupied;
+  llvm::StringSet<> overlapping; ///< Tensors that were warned of.
 };
 
 } // namespace mlir::binade::importer

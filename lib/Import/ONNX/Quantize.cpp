@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "OpTable.h"
+#include "binade/IR/Diagnostics.h"
 #include "onnx-ml.pb.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -76,6 +77,34 @@ static LogicalResult requireCodes(Node &node, Type type, unsigned most) {
                           << "integers of 8 to " << most << ", got " << type;
 }
 
+/// Fails where the model says itself that a scale is no number above 0: all
+/// that it scales would be NaN, infinite or of the other sign.
+static LogicalResult requireScales(Node &node) {
+  DenseElementsAttr scales = node.getConstant(1);
+  if (!scales)
+    return success();
+  for (auto [index, scale] : llvm::enumerate(scales.getValues<APFloat>()))
+    if (!scale.isFinite() || scale.isZero() || scale.isNegative())
+      return node.emitError()
+             << "expected scales above 0, got "
+             << formatNumber(scale.convertToDouble()) << " as element " << index
+             << " of " << quote(node.getInputName(1));
+  return success();
+}
+
+/// Fails where a code of floats that the model holds stands for no number.
+static LogicalResult requireNumbers(Node &node) {
+  DenseElementsAttr codes = node.getConstant(0);
+  if (!codes || !isa<FloatType>(codes.getElementType()))
+    return success();
+  for (auto [index, code] : llvm::enumerate(codes.getValues<APFloat>()))
+    if (!code.isFinite())
+      return node.emitError() << "expected codes of numbers, element " << index
+                              << " of " << quote(node.getInputName(0)) << " is "
+                              << (code.isNaN() ? "NaN" : "infinite");
+  return success();
+}
+
 LogicalResult mlir::binade::importer::importQuantizeLinear(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   int64_t axis = node.getInt("axis", 1);
@@ -85,7 +114,7 @@ LogicalResult mlir::binade::importer::importQuantizeLinear(Node &node) {
   FailureOr<Type> codes = readType(node, "output_dtype", none);
   FailureOr<Type> compute = readType(node, "precision", node.getElement(1));
   if (failed(block) || failed(codes) || failed(compute) ||
-      failed(requireFloats(node, 1)))
+      failed(requireFloats(node, 1)) || failed(requireScales(node)))
     return failure();
   if (node.hasInput(2))
     codes = node.getElement(2);
@@ -126,7 +155,8 @@ LogicalResult mlir::binade::importer::importDequantizeLinear(Node &node) {
   FailureOr<Type> element = readType(node, "output_dtype", node.getElement(1));
   if (failed(block) || failed(element) ||
       failed(requireCodes(node, node.getElement(0), 32)) ||
-      failed(requireFloats(node, 1)))
+      failed(requireFloats(node, 1)) || failed(requireScales(node)) ||
+      failed(requireNumbers(node)))
     return failure();
   Value x = node.getInput(0);
   if (!node.hasFloats(0)) {

@@ -118,6 +118,9 @@ LogicalResult Recurrent::read() {
   hidden = r.getDimSize(2);
   steps = x.getDimSize(isBatchFirst ? 1 : 0);
   batch = x.getDimSize(isBatchFirst ? 0 : 1);
+  if (steps == 0)
+    return node.emitError()
+           << "expected sequences of a step or more, got " << x;
   if (failed(node.checkCount(steps, kMostOps, "steps")))
     return failure();
   if (node.hasInput(4) && (!node.getElement(4).isInteger(32) ||

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from binade import train_step
+from binade import _core, train_step
 from binade.errors import UsageError
 from binade.torch.groups import GroupSettings, check_arguments, name_settings
 from binade.torch.tensors import to_torch
@@ -62,7 +62,8 @@ class Optimizer(torch.optim.Optimizer):
         self._known: set[str] | None = None
         self._choices = {"optimizer": rule, "states": states, **(options or {})}
         if lr is None:
-            lr = train_step.compile_update({"0.0": (1,)}, optimizer=rule).settings["lr"]
+            # A rule without a rate is refused where it is compiled.
+            lr = _core.optimizer_defaults(rule).get("lr", 0.0)
         super().__init__(params, {"lr": lr, **check_arguments(settings)})
         self._compile()
         # Schedulers find out by the defaults whether there is momentum.
