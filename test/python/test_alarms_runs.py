@@ -186,6 +186,14 @@ def test_a_switch_converts_the_state(folder, switched):
     assert (line["step"], line["action"]) == (COLLAPSE, "switch")
 
 
+def test_nothing_is_left_to_switch_after_the_last_step(folder, tmp_path):
+    run = tmp_path / "run"
+    train(folder, run, "--on-alarm", "switch:bf16-amp", steps=COLLAPSE)
+    assert json.loads((run / "run.json").read_text())["policy"] == "fp16-amp"
+    (line,) = read_lines(run / "alarms.jsonl")
+    assert line["step"] == COLLAPSE
+
+
 def test_a_switch_is_a_conversion_by_hand(folder, switched, tmp_path):
     train(folder, tmp_path / "stopped", "--on-alarm", "stop", code=4)
     bundle = tmp_path / "other.bnd"
