@@ -235,6 +235,20 @@ def test_a_step_after_a_switch_is_replayed(switched, tmp_path, checkpoints):
     assert f"step {STEPS} has the bits that it had" in process.stdout
 
 
+@pytest.mark.parametrize("step", [COLLAPSE, STEPS])
+def test_a_step_that_alarms_stopped_is_replayed(folder, tmp_path, step):
+    """By the command or by the policy, once more and through it."""
+    policy = tmp_path / "stops.yaml"
+    policy.write_text("name: stops\nextends: fp16-amp\non_alarm: stop\n")
+    run = tmp_path / "run"
+    train(folder, run, policy=policy, code=4)
+    train(folder, run, policy=policy, resume=True)
+    shutil.rmtree(run / "checkpoints" / f"step-{COLLAPSE:06d}")
+    process = binade("replay", run, "--step", step, "--out", tmp_path / "again")
+    assert process.returncode == 0, process.stderr + process.stdout
+    assert f"step {step} has the bits that it had" in process.stdout
+
+
 def test_a_bundle_has_one_policy(folder, tmp_path):
     process = binade("compile", folder / "model.onnx", "-o", tmp_path / "step.bnd")
     assert process.returncode == 0, process.stderr
