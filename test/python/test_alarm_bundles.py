@@ -231,6 +231,11 @@ def test_which_alarms_in_python(folder, tmp_path):  # noqa: F811
             "scale-collapse", "scale-below-one", "repeated-skips", "range",
         ]  # fmt: skip
     assert compile_step(folder, policy=policy, alarms="off")._watch.rules == []
+    silent = package.Policy.read(
+        write_policy(tmp_path / "silent.yaml", "alarms: off\n")
+    )
+    assert silent["alarms"] == "off"
+    assert compile_step(folder, policy=silent)._watch.rules == []
     assert package.load(bundle, alarms="off", on_alarm="warn")._watch.rules == []
     for options, message in [
         ({"alarms": "rnage"}, "did you mean 'range'"),
