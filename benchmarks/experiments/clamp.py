@@ -7,10 +7,22 @@ Norms divide by it again, so that f32 computes the same losses but for their eps
 
 from __future__ import annotations
 
+import json
 import pathlib
+from collections.abc import Sequence
 
 import numpy as np
-from training import MODEL, Runs, binade, find_text, require, table
+from training import (
+    MODEL,
+    ROOT,
+    Runs,
+    binade,
+    find_text,
+    require,
+    shorten,
+    table,
+    write_records,
+)
 
 from binade import safetensors
 
@@ -19,6 +31,7 @@ LOUD = ("token.", "position.", "attention.proj.", "mlp.2.")
 SIZES = [2**16, 2**17, 2**18]
 NAMES = ["fp32", "bf16-amp", "fp16-amp", "fp16-clamp", "fp16-finite", "fp16-wide"]
 TRAINED, STEPS = 200, 30
+RESULTS = ROOT / "docs/results/clamp.json"
 
 
 def prepare(runs: Runs) -> list[pathlib.Path]:
@@ -50,14 +63,41 @@ def run(runs: Runs, seeds: int) -> None:
         [*find_text(runs.out), "--policy", policy, "--init", str(start), "--seed", "0",
          *length] for start, policy in cells for length in lengths
     ])  # fmt: skip
-    rows = []
+    records = []
     for i, size in enumerate(SIZES):
         for j, name in enumerate(NAMES):
             at, after = found[2 * (i * len(NAMES) + j) :][:2]
-            rows.append([
-                f"2^{size.bit_length() - 1}", f"`{name}`", f"{at['loss']:.4f}",
-                "stopped" if after["code"] else f"{after['loss']:.4f}",
-                str(after["skipped"]),
-            ])  # fmt: skip
-    print(table(["stream times", "policy", "held-out loss", f"after {STEPS} steps",
-                 "skipped"], rows))  # fmt: skip
+            records.append({
+                "log2 size": size.bit_length() - 1, "policy": name,
+                "loss": shorten(at["loss"]), "after": shorten(after["loss"]),
+                "stopped": after["code"] != 0, "skipped": after["skipped"],
+            })  # fmt: skip
+    write_records(RESULTS, records)
+    print(make_table(records))
+
+
+def read() -> list[dict]:
+    """What was found: a record for each size and policy."""
+    return json.loads(RESULTS.read_text())
+
+
+def make_table(records: Sequence[dict]) -> str:
+    """That of docs/Underflow.md."""
+    head = [
+        "stream times",
+        "policy",
+        "held-out loss",
+        f"after {STEPS} steps",
+        "skipped",
+    ]
+
+    def show(loss: float | None) -> str:
+        return "nan" if loss is None else f"{loss:.4f}"
+
+    return table(head, [
+        [
+            f"2^{one['log2 size']}", f"`{one['policy']}`", show(one["loss"]),
+            "stopped" if one["stopped"] else show(one["after"]), str(one["skipped"]),
+        ]
+        for one in records
+    ])  # fmt: skip

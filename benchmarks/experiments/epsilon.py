@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from training import COURSE, MODEL, Runs, find_text, table
+import json
+from collections.abc import Sequence
+
+from training import (
+    COURSE,
+    MODEL,
+    ROOT,
+    Runs,
+    find_text,
+    shorten,
+    table,
+    write_records,
+)
 
 EPSILONS = ["1e-8", "1e-7", "1e-5"]
 STATES = ["f32", "bf16", "f16"]
 STEPS = 40
+RESULTS = ROOT / "docs/results/epsilon.json"
 
 
 def run(runs: Runs, seeds: int) -> None:
@@ -16,8 +29,30 @@ def run(runs: Runs, seeds: int) -> None:
          "--lr", "2e-3", "--set", f"eps={eps}", "--steps", str(STEPS), "--seed", str(seed)]
         for states, eps in cells for seed in range(seeds)
     ])  # fmt: skip
-    rows = []
-    for i, (states, eps) in enumerate(cells):
-        losses = [record["loss"] for record in found[i * seeds : (i + 1) * seeds]]
-        rows.append([f"`{states}`", eps, ", ".join(f"{loss:.3f}" for loss in losses)])
-    print(table(["moments", "eps", "held-out losses"], rows))
+    records = [
+        {
+            "states": states,
+            "eps": eps,
+            "losses": [shorten(one["loss"]) for one in found[i * seeds :][:seeds]],
+        }
+        for i, (states, eps) in enumerate(cells)
+    ]
+    write_records(RESULTS, records)
+    print(make_table(records))
+
+
+def read() -> list[dict]:
+    """What was found: a record for each format and epsilon, with a loss of each seed."""
+    return json.loads(RESULTS.read_text())
+
+
+def make_table(records: Sequence[dict]) -> str:
+    """That of docs/Underflow.md."""
+
+    def show(loss: float | None) -> str:
+        return "nan" if loss is None else f"{loss:.3f}"
+
+    return table(["moments", "eps", "held-out losses"], [
+        [f"`{one['states']}`", one["eps"], ", ".join(map(show, one["losses"]))]
+        for one in records
+    ])  # fmt: skip

@@ -148,6 +148,17 @@ def get_memory(
     return {name: float(size) * SIZES[scale] for name, size, scale in found}
 
 
+def shorten(loss: float, digits: int = 4) -> float | None:
+    """A number as JSON keeps it: what is not finite is none."""
+    return round(loss, digits) if math.isfinite(loss) else None
+
+
+def write_records(path: pathlib.Path, records: Iterable[dict]) -> None:
+    """What a table of the documentation is made of, a line for each of its rows."""
+    lines = ",\n".join(json.dumps(record) for record in records)
+    path.write_text(f"[\n{lines}\n]\n")
+
+
 def describe(losses: Sequence[float]) -> str:
     """Mean, and distance from the best to the worst."""
     return f"{statistics.mean(losses):.4f} | {max(losses) - min(losses):.4f}"

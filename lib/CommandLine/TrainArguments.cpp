@@ -453,7 +453,7 @@ Result<int> TrainArguments::run(Program &program, const std::string &model,
       });
   progress.finish();
   wasAlarmed = summary && summary->isAlarmed;
-  if (wasAlarmed && train.onAlarm == OnAlarm::Switch)
+  if (wasAlarmed && train.alarms.action == OnAlarm::Switch)
     return summary->exitCode; // Whoever called goes on.
   if (summary && summary->evalLoss)
     std::cout << "eval_loss " << format(*summary->evalLoss) << " after step "
@@ -462,6 +462,11 @@ Result<int> TrainArguments::run(Program &program, const std::string &model,
     std::cout << "stopped after step " << summary->steps
               << "; the same command with --resume " << printable(train.out)
               << " instead of --out goes on\n";
+  if (wasAlarmed && !train.alarms.policy.empty())
+    std::cout << "the policy would go on under "
+              << printable(train.alarms.policy)
+              << ", which a compiled step cannot: 'binade ckpt convert' takes "
+                 "the run to a bundle of that policy\n";
   Result<void> profiled = writeProfile(program);
   if (!summary)
     return summary.takeError();

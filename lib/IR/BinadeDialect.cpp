@@ -1,5 +1,6 @@
 //===- BinadeDialect.cpp - registration and dialect-wide checks -----------===//
 
+#include "binade/IR/AlarmWords.h"
 #include "binade/IR/Binade.h"
 #include "binade/IR/Exported.h"
 #include "binade/IR/Interface.h"
@@ -127,6 +128,13 @@ BinadeDialect::verifyOperationAttribute(Operation *op,
     return expect<StringAttr>(op, attribute, "a string");
   if (name == kStatisticsAttr)
     return expect<ArrayAttr>(op, attribute, "a list");
+  if (name == kAlarmsAttr && !areAlarmWords(attribute.getValue()))
+    return op->emitOpError() << "expects '" << name
+                             << "' to be {rules = [{word = \"...\"}, ...]}, "
+                                "got "
+                             << attribute.getValue();
+  if (name == kAlarmsAttr)
+    return success();
   if (name == kEveryAttr)
     return expectPeriod(op, attribute);
   if (name == kElidedAttr)

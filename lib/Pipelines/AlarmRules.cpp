@@ -5,11 +5,13 @@
 #include "binade/Container/Suggest.h"
 #include "binade/IR/DataFiles.h"
 #include "binade/Monitor/Requests.h"
+#include "binade/Pipelines/Pipelines.h"
 
 using namespace mlir;
 using namespace mlir::binade;
 using ::binade::AlarmRule;
 using ::binade::AlarmScope;
+using ::binade::AlarmSettings;
 using Node = YamlReader::Node;
 
 namespace mlir::binade {
@@ -24,8 +26,7 @@ static constexpr double kInfinity = std::numeric_limits<double>::infinity();
 //===----------------------------------------------------------------------===//
 
 static StringRef stringifyScope(AlarmScope scope) {
-  constexpr StringLiteral names[] = {"each", "share", "all", "layer"};
-  return names[static_cast<size_t>(scope)];
+  return ::binade::name(scope);
 }
 
 static LogicalResult checkRule(YamlReader &reader, Node &node,
@@ -65,7 +66,8 @@ static YamlForm<AlarmRule> ruleForm() {
        yamlKey("scope",
                "A series for each value, the share of values that are not 0, "
                "one of all values, or one for each layer",
-               &AlarmRule::scope, yamlEnum(stringifyScope, 3)),
+               &AlarmRule::scope,
+               yamlEnum(stringifyScope, ::binade::kNumAlarmScopes - 1)),
        yamlKey("value", "Expression of statistics and metrics",
                &AlarmRule::value, yamlString()),
        yamlKey("window", "Steps to look back, the newest included",
@@ -108,18 +110,25 @@ AlarmRules mlir::binade::getShippedAlarms(MLIRContext *context) {
   return all;
 }
 
-bool mlir::binade::isOfMetrics(const AlarmRule &rule) {
-  return rule.watch.empty();
+static bool isFile(StringRef word) { return word.ends_with(kDataSuffix); }
+
+/// Which words are neither files nor these are errors.
+static std::vector<std::string> listKnownWords(MLIRContext *context) {
+  std::vector<std::string> known = {kAll.str(), kOff.str()};
+  for (const AlarmRule &rule : getShippedAlarms(context))
+    known.push_back(rule.name);
+  return known;
 }
 
-FailureOr<AlarmRules> mlir::binade::loadAlarms(StringRef file,
-                                               MLIRContext *context) {
-  FailureOr<DataFile> found =
-      findFile({"alarms", getAlarmFiles()}, file, /*folder=*/std::nullopt,
-               UnknownLoc::get(context));
-  return failed(found) ? FailureOr<AlarmRules>(failure())
-                       : parse(*found, context);
+static std::string describeUnknown(const std::string &word,
+                                   const std::vector<std::string> &known) {
+  return "no alarm is called " + ::binade::quote(word) +
+         ::binade::suggest(word, known);
 }
+
+static const std::string kHint =
+    "'binade list alarms' explains them; a file of rules ends in " +
+    kDataSuffix.str();
 
 ::binade::Result<void>
 mlir::binade::checkAlarmWords(ArrayRef<std::string> words,
@@ -127,36 +136,48 @@ mlir::binade::checkAlarmWords(ArrayRef<std::string> words,
   auto fail = [](const std::string &text) {
     return ::binade::Error{"--alarms", text, ::binade::ExitCode::Usage};
   };
-  std::vector<std::string> known = {kAll.str(), kOff.str()};
-  for (const AlarmRule &rule : getShippedAlarms(context))
-    known.push_back(rule.name);
+  std::vector<std::string> known = listKnownWords(context);
   for (const std::string &word : words) {
     if (word == kOff && words.size() > 1)
       return fail("'off' stands alone");
-    if (!StringRef(word).ends_with(kDataSuffix) &&
-        !llvm::is_contained(known, word))
-      return fail("no alarm is called " + ::binade::quote(word) +
-                  ::binade::suggest(word, known))
-          .withNote("'binade list alarms' explains them; a file of rules ends "
-                    "in " +
-                    kDataSuffix.str());
+    if (!isFile(word) && !llvm::is_contained(known, word))
+      return fail(describeUnknown(word, known)).withNote(kHint);
   }
   return {};
 }
 
-FailureOr<AlarmRules> mlir::binade::chooseAlarms(ArrayRef<std::string> words,
-                                                 MLIRContext *context) {
-  if (llvm::is_contained(words, kOff))
+/// Refuses words of a policy that stand for nothing.
+static LogicalResult check(ArrayRef<AlarmWord> words, MLIRContext *context) {
+  std::vector<std::string> known = listKnownWords(context);
+  for (const AlarmWord &word : words) {
+    if (word.contents || llvm::is_contained(known, word.text))
+      continue;
+    InFlightDiagnostic error = emitError(word.location);
+    error << describeUnknown(word.text, known);
+    error.attachNote() << kHint;
+    return error;
+  }
+  return success();
+}
+
+static bool has(ArrayRef<AlarmWord> words, StringRef text) {
+  return llvm::any_of(words,
+                      [&](const AlarmWord &word) { return word.text == text; });
+}
+
+static FailureOr<AlarmRules> chooseRules(ArrayRef<AlarmWord> words,
+                                         MLIRContext *context) {
+  if (has(words, kOff))
     return AlarmRules();
   AlarmRules chosen;
   for (AlarmRule &rule : getShippedAlarms(context))
-    if (isOfMetrics(rule) || llvm::is_contained(words, kAll) ||
-        llvm::is_contained(words, rule.name))
+    if (isOfMetrics(rule) || has(words, kAll) || has(words, rule.name))
       chosen.push_back(std::move(rule));
-  for (const std::string &word : words) {
-    if (!StringRef(word).ends_with(kDataSuffix))
+  for (const AlarmWord &word : words) {
+    if (!word.contents)
       continue;
-    FailureOr<AlarmRules> rules = loadAlarms(word, context);
+    FailureOr<AlarmRules> rules =
+        parse({word.text, *word.contents, true}, context);
     if (failed(rules))
       return failure();
     for (AlarmRule &rule : *rules) {
@@ -167,6 +188,45 @@ FailureOr<AlarmRules> mlir::binade::chooseAlarms(ArrayRef<std::string> words,
     }
   }
   return chosen;
+}
+
+FailureOr<AlarmSettings> mlir::binade::chooseAlarms(const AlarmWords &words,
+                                                    MLIRContext *context) {
+  if (failed(check(words.rules, context)))
+    return failure();
+  FailureOr<AlarmRules> rules = chooseRules(words.rules, context);
+  if (failed(rules))
+    return failure();
+  AlarmSettings settings;
+  settings.rules = std::move(*rules);
+  if (words.action && !settings.setAction(words.action->text))
+    return emitError(words.action->location)
+           << "expected warn, stop or switch:POLICY, got "
+           << ::binade::quote(words.action->text);
+  return settings;
+}
+
+FailureOr<AlarmWords>
+mlir::binade::findAlarmWords(const CompileOptions &options, AlarmWords ofPolicy,
+                             MLIRContext *context) {
+  Location nowhere = UnknownLoc::get(context);
+  AlarmWords words = std::move(ofPolicy);
+  if (!options.alarms.empty())
+    words.rules.clear();
+  for (const std::string &text : options.alarms) {
+    AlarmWord &word =
+        words.rules.emplace_back(AlarmWord{text, std::nullopt, nowhere});
+    if (!isFile(text))
+      continue;
+    FailureOr<DataFile> file = findFile({"alarms", getAlarmFiles()}, text,
+                                        /*folder=*/std::nullopt, nowhere);
+    if (failed(file))
+      return failure();
+    word = {file->file, file->text, nowhere};
+  }
+  if (!options.onAlarm.empty())
+    words.action = AlarmWord{options.onAlarm, std::nullopt, nowhere};
+  return words;
 }
 
 std::vector<std::string> mlir::binade::listRequests(ArrayRef<AlarmRule> rules) {

@@ -8,6 +8,7 @@
 #include "binade/Container/Sha256.h"
 #include "binade/IR/Interface.h"
 #include "binade/Kernels/EmitPlan.h"
+#include "binade/Pipelines/AlarmRules.h"
 #include "binade/Pipelines/Pipelines.h"
 #include "binade/Plan/PlanJson.h"
 #include "binade/Runtime/Library.h"
@@ -332,6 +333,19 @@ static LogicalResult compileRecords(ModuleOp module,
 // Plans and bundles
 //===----------------------------------------------------------------------===//
 
+/// The plan of `module`, with the alarms of its runs.
+static FailureOr<EmittedPlan> makePlan(ModuleOp module,
+                                       const PlanOptions &options) {
+  FailureOr<::binade::AlarmSettings> alarms =
+      chooseAlarms(getAlarmWords(module), module.getContext());
+  if (failed(alarms))
+    return failure();
+  FailureOr<EmittedPlan> emitted = emitPlan(module, options);
+  if (succeeded(emitted))
+    emitted->plan.alarms = std::move(*alarms);
+  return emitted;
+}
+
 FailureOr<::binade::Plan>
 mlir::binade::planModule(ModuleOp module, const CompileOptions &options) {
   PlanOptions planOptions = getPlanOptions(options);
@@ -345,7 +359,7 @@ mlir::binade::planModule(ModuleOp module, const CompileOptions &options) {
     planOptions.kernels[kernel.getName()] = getShape(*info);
     loops->getBody()->clear();
   }
-  FailureOr<EmittedPlan> emitted = emitPlan(module, planOptions);
+  FailureOr<EmittedPlan> emitted = makePlan(module, planOptions);
   if (failed(emitted))
     return failure();
   return std::move(emitted->plan);
@@ -377,7 +391,7 @@ FailureOr<Bundle> mlir::binade::compileBundle(ModuleOp module,
     return failure();
   report(CompilerPhase::Target);
 
-  FailureOr<EmittedPlan> emitted = emitPlan(module, planOptions);
+  FailureOr<EmittedPlan> emitted = makePlan(module, planOptions);
   if (failed(emitted))
     return failure();
   if (cuda && noteAlignments(module, emitted->plan)) {

@@ -6,6 +6,7 @@
 #include "binade/Kernels/Passes.h"
 #include "binade/Monitor/Passes.h"
 #include "binade/Optimizer/Passes.h"
+#include "binade/Pipelines/AlarmRules.h"
 #include "binade/Precision/Passes.h"
 #include "binade/Programs/Passes.h"
 #include "binade/Recovery/Passes.h"
@@ -118,6 +119,22 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
   }
 }
 
+/// What alarms watch; `module` keeps the words, for whoever goes on later.
+static FailureOr<CompileOptions> addAlarms(ModuleOp module,
+                                           CompileOptions options) {
+  MLIRContext *context = module.getContext();
+  FailureOr<AlarmWords> words =
+      findAlarmWords(options, getAlarmWords(module), context);
+  if (failed(words))
+    return failure();
+  FailureOr<::binade::AlarmSettings> alarms = chooseAlarms(*words, context);
+  if (failed(alarms))
+    return failure();
+  setAlarmWords(module, *words);
+  options.watchForAlarms = listRequests(alarms->rules);
+  return options;
+}
+
 LogicalResult mlir::binade::runPhases(ModuleOp module, CompilerPhase from,
                                       CompilerPhase to,
                                       const CompileOptions &options,
@@ -128,7 +145,14 @@ LogicalResult mlir::binade::runPhases(ModuleOp module, CompilerPhase from,
       continue;
     auto start = std::chrono::steady_clock::now();
     PassManager pm(module.getContext());
-    buildPipeline(pm, description.phase, options);
+    if (description.phase == CompilerPhase::Monitor) {
+      FailureOr<CompileOptions> watching = addAlarms(module, options);
+      if (failed(watching))
+        return failure();
+      buildPipeline(pm, description.phase, *watching);
+    } else {
+      buildPipeline(pm, description.phase, options);
+    }
     if (failed(pm.run(module)))
       return failure();
     std::chrono::duration<double> elapsed =

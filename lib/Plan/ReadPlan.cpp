@@ -1,6 +1,6 @@
 //===- ReadPlan.cpp - A plan from JSON ------------------------------------===//
 
-#include "Fields.h"
+#include "AlarmFields.h"
 #include "binade/Plan/PlanJson.h"
 
 using namespace binade;
@@ -391,6 +391,7 @@ static Plan readPlan(Fields fields) {
   plan.accumulation = readRecords(fields, "accumulation", 0);
   plan.evaluation = readRecords(fields, "evaluation", 0);
   plan.observation = readRecords(fields, "observation", 0);
+  plan.alarms = readAlarms(fields);
   fields.finish();
   return plan;
 }

@@ -1,5 +1,6 @@
 //===- WritePlan.cpp - A plan as JSON -------------------------------------===//
 
+#include "AlarmFields.h"
 #include "binade/Container/Json.h"
 #include "binade/Plan/PlanJson.h"
 
@@ -317,5 +318,6 @@ std::string binade::writePlan(const Plan &plan) {
   if (!plan.observation.empty())
     object["observation"] = write(plan.observation);
   writeFlag(object, "skips_non_finite", plan.skipsNonFinite);
+  writeAlarms(object, plan.alarms);
   return object.dump();
 }

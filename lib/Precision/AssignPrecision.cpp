@@ -131,6 +131,7 @@ struct AssignPrecisionPass
                       Builder(&getContext())
                           .getStrArrayAttr(llvm::to_vector_of<StringRef>(
                               loaded->statistics)));
+    setAlarmWords(module, loaded->alarms);
     if (loaded->isIdentity())
       return;
     PrecisionGraph graph(step, *loaded);

@@ -57,7 +57,37 @@ static Policy extend(const Policy &base, Policy change) {
                       base.rules.end());
   change.statistics.insert(change.statistics.begin(), base.statistics.begin(),
                            base.statistics.end());
+  change.alarms.extend(base.alarms);
   return change;
+}
+
+/// Reads the files of rules that a policy in `folder` names, and finds the one
+/// to go on under, so that what is kept of them needs no folder. They are no
+/// part of the hash: they change no number.
+static LogicalResult completeAlarms(AlarmWords &alarms, StringRef folder) {
+  static const DataFiles none;
+  for (AlarmWord &word : alarms.rules) {
+    if (!StringRef(word.text).ends_with(kDataSuffix))
+      continue;
+    FailureOr<DataFile> found =
+        findFile({"alarms", none}, word.text, folder, word.location);
+    if (failed(found))
+      return failure();
+    word.text = found->file;
+    word.contents = found->text;
+  }
+  if (!alarms.action)
+    return success();
+  StringRef other = alarms.action->text;
+  if (!other.consume_front(kSwitchWord))
+    return success();
+  FailureOr<DataFile> found =
+      findFile(policies(), other, folder, alarms.action->location);
+  if (failed(found))
+    return failure();
+  if (found->isUser)
+    alarms.action->text = (kSwitchWord + found->file).str();
+  return success();
 }
 
 /// Checks that nothing is missing; `start` is the beginning of its file.
@@ -101,6 +131,9 @@ static FailureOr<Policy> load(const DataFile &file, MLIRContext *context,
                               SmallVectorImpl<std::string> &readers) {
   FailureOr<Policy> policy = parsePolicy(file, context);
   if (failed(policy))
+    return failure();
+  if (failed(completeAlarms(policy->alarms,
+                            llvm::sys::path::parent_path(file.file))))
     return failure();
   PolicyAttr base;
   if (!policy->extends.empty()) {

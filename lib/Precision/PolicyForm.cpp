@@ -136,6 +136,67 @@ static YamlKey<Policy> extendsKey() {
   return key;
 }
 
+static llvm::json::Object describe(llvm::json::Object schema, StringRef help) {
+  schema["description"] = help;
+  return schema;
+}
+
+/// A text with the place where it stands.
+static YamlForm<AlarmWord> yamlAlarmWord() {
+  YamlForm<std::string> text = yamlString();
+  return {[read = text.read](YamlReader &reader, Node &node, AlarmWord &word) {
+            word.location = reader.getLoc(node);
+            return read(reader, node, word.text);
+          },
+          std::move(text.schema)};
+}
+
+static YamlForm<AlarmWord> yamlAlarmAction() {
+  YamlForm<AlarmWord> word = yamlAlarmWord();
+  word.schema["pattern"] = ("^(warn|stop|" + kSwitchWord + ".+)$").str();
+  word.read = [read = word.read](YamlReader &reader, Node &node,
+                                 AlarmWord &action) -> LogicalResult {
+    if (failed(read(reader, node, action)))
+      return failure();
+    StringRef text = action.text;
+    bool switches = text.consume_front(kSwitchWord) && !text.empty();
+    if (switches || action.text == "warn" || action.text == "stop")
+      return success();
+    return reader.error(node, "expected warn, stop or switch:POLICY, got '" +
+                                  action.text + "'");
+  };
+  return word;
+}
+
+static YamlKey<Policy> alarmsKey() {
+  return {"alarms",
+          [read = yamlOneOrMore(yamlAlarmWord()).read](
+              YamlReader &reader, Node &node, Policy &policy) -> LogicalResult {
+            std::vector<AlarmWord> &words = policy.alarms.rules;
+            if (failed(read(reader, node, words)))
+              return failure();
+            for (const AlarmWord &word : words)
+              if (word.text == "off" && words.size() > 1)
+                return emitError(word.location) << "'off' stands alone";
+            return success();
+          },
+          describe(yamlOneOrMore(yamlAlarmWord()).schema,
+                   "Alarms of runs, as --alarms takes them: names of 'binade "
+                   "list alarms', all, off, or files of rules beside this "
+                   "one")};
+}
+
+static YamlKey<Policy> onAlarmKey() {
+  return {"on_alarm",
+          [read = yamlAlarmAction().read](YamlReader &reader, Node &node,
+                                          Policy &policy) {
+            return read(reader, node, policy.alarms.action.emplace());
+          },
+          describe(yamlAlarmAction().schema,
+                   "What an alarm leads to, as --on-alarm takes it: warn, stop "
+                   "or switch:POLICY")};
+}
+
 const YamlForm<Policy> &mlir::binade::getPolicyForm() {
   static const YamlForm<Policy> form = yamlMapping<Policy>(
       "a policy",
@@ -161,7 +222,8 @@ const YamlForm<Policy> &mlir::binade::getPolicyForm() {
        yamlKey("statistics",
                "What to compute of values beside, as --stats takes it: "
                "KIND[/GLOB],...:STATISTIC,...[@every=N]",
-               &Policy::statistics, yamlList(yamlString()))},
+               &Policy::statistics, yamlList(yamlString())),
+       alarmsKey(), onAlarmKey()},
       checkRules);
   return form;
 }

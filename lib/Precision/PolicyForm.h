@@ -19,6 +19,9 @@ const YamlForm<TargetCosts> &getCostsForm();
 YamlForm<PolicyRule> yamlRule();
 YamlForm<CutSettings> yamlCut();
 
+/// What the action of an alarm begins with that names a policy.
+inline constexpr StringLiteral kSwitchWord = "switch:";
+
 /// Names of floats: that ops compute in and memory holds, and that codes or
 /// what waits may have besides. Other formats of MLIR are no target's.
 inline constexpr std::array<StringLiteral, 3> kComputedFloats = {"f32", "bf16",

@@ -49,8 +49,14 @@ static bool isRelative(OptimizerUpdateOp update) {
   return prepare && !prepare.getArgument(0).use_empty();
 }
 
+/// Says of how many parameters a warning speaks, if it is not one.
+static void count(InFlightDiagnostic &warning, size_t parameters) {
+  if (parameters > 1)
+    warning << "; so it is with " << parameters << " parameters";
+}
+
 static void warnOfRounding(InFlightDiagnostic warning, OptimizerUpdateOp update,
-                           FloatType format) {
+                           FloatType format, size_t parameters) {
   int exponent = getLostExponent(format);
   warning << "a parameter in " << format << " that is rounded to nearest loses "
           << "updates below 2^" << exponent << " of it";
@@ -68,6 +74,7 @@ static void warnOfRounding(InFlightDiagnostic warning, OptimizerUpdateOp update,
   warning << "; 'master' keeps them: f32, kahan"
           << (format.isBF16() ? ", stochastic, split_round or split_trunc"
                               : " or stochastic");
+  count(warning, parameters);
 }
 
 static std::optional<double> findSetting(ArrayAttr settings, StringRef name) {
@@ -94,7 +101,7 @@ static OptimizerOp findKeeperOfSquares(const StorageNode &node) {
 }
 
 static void warnOfSquares(InFlightDiagnostic warning, OptimizerOp rule,
-                          int64_t elements) {
+                          int64_t elements, size_t parameters) {
   APFloat half = APFloat::getSmallest(APFloat::IEEEhalf());
   double smallest = half.convertToDouble() / 2;
   warning << "state '" << kSquares << "' in f16 is 0 where gradients are below "
@@ -106,14 +113,17 @@ static void warnOfSquares(InFlightDiagnostic warning, OptimizerOp rule,
             << " unless set)";
   warning << "; bf16 holds them in as much memory, f32 in " << 2 * elements
           << " bytes more";
+  count(warning, parameters);
 }
 
 void mlir::binade::warnOfLostUpdates(const PrecisionGraph &graph) {
-  // A pin speaks of one update, a rule of many.
+  // A rule speaks of many updates, and so does what is decided alike beside the
+  // policy.
   llvm::MapVector<const void *, SmallVector<const StorageNode *>> decided;
   for (const StorageNode &node : graph.getStorages())
     if (node.decision)
-      decided[node.rule ? static_cast<const void *>(node.rule) : &node]
+      decided[node.rule ? static_cast<const void *>(node.rule)
+                        : node.decision.getAsOpaquePointer()]
           .push_back(&node);
   for (const auto &[key, nodes] : decided) {
     const StorageNode &first = *nodes.front();
@@ -125,17 +135,19 @@ void mlir::binade::warnOfLostUpdates(const PrecisionGraph &graph) {
     FloatType parameter = first.decision.getParameter();
     if (parameter && !parameter.isF32() &&
         first.decision.getMaster() == Master::None)
-      warnOfRounding(warn(), update, parameter);
+      warnOfRounding(warn(), update, parameter, nodes.size());
     OptimizerOp keeper;
     int64_t elements = 0;
+    size_t parameters = 0;
     for (const StorageNode *node : nodes)
       if (OptimizerOp rule = findKeeperOfSquares(*node)) {
         keeper = rule;
+        ++parameters;
         elements += cast<ShapedType>(
                         OptimizerUpdateOp(node->op).getParameter().getType())
                         .getNumElements();
       }
     if (keeper)
-      warnOfSquares(warn(), keeper, elements);
+      warnOfSquares(warn(), keeper, elements, parameters);
   }
 }

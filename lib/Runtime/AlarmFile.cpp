@@ -5,18 +5,6 @@
 
 using namespace binade;
 
-std::string_view binade::name(OnAlarm action) {
-  switch (action) {
-  case OnAlarm::Warn:
-    return "warn";
-  case OnAlarm::Stop:
-    return "stop";
-  case OnAlarm::Switch:
-    return "switch";
-  }
-  return "";
-}
-
 Result<AlarmFile> AlarmFile::open(const std::string &path, std::int64_t step) {
   Result<StepLines> lines = StepLines::open(path, step);
   if (!lines)

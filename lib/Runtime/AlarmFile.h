@@ -4,7 +4,7 @@
 #define BINADE_LIB_RUNTIME_ALARMFILE_H
 
 #include "AppendFile.h"
-#include "binade/Runtime/AlarmRule.h"
+#include "binade/Runtime/Alarms.h"
 
 namespace binade {
 
@@ -23,8 +23,6 @@ private:
 
   StepLines file;
 };
-
-std::string_view name(OnAlarm action);
 
 } // namespace binade
 

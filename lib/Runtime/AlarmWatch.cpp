@@ -2,6 +2,7 @@
 
 #include "AlarmWatch.h"
 #include "AlarmSeries.h"
+#include "binade/Container/ExternalFile.h"
 #include "binade/Container/Numbers.h"
 #include "binade/Container/Printable.h"
 #include <cmath>
@@ -43,7 +44,7 @@ private:
   mu::Parser parser;
 };
 
-/// A request of statistics that was checked before, taken apart.
+/// A request of statistics, taken apart.
 struct Request {
   std::vector<std::pair<std::string, std::string>> filters; ///< Kind and glob.
   std::vector<std::string> statistics;
@@ -68,14 +69,24 @@ static std::vector<std::string> split(const std::string &text) {
   return parts;
 }
 
-static Request parseRequest(const std::string &text) {
+/// Nothing where the compiler would not have taken `text` as a request.
+static std::optional<Request> parseRequest(const std::string &text) {
   constexpr std::string_view kEvery = "@every=";
   Request request;
   std::size_t at = text.find('@');
-  if (at != text.npos)
-    request.every = std::stoll(text.substr(at + kEvery.size()));
+  if (at != text.npos) {
+    std::string_view behind = std::string_view(text).substr(at);
+    std::optional<std::uint64_t> every;
+    if (behind.starts_with(kEvery))
+      every = parseDecimal(behind.substr(kEvery.size()));
+    if (!every || *every == 0 || *every > INT64_MAX)
+      return std::nullopt;
+    request.every = static_cast<std::int64_t>(*every);
+  }
   std::string asked = text.substr(0, at);
   std::size_t colon = asked.rfind(':');
+  if (colon == asked.npos)
+    return std::nullopt;
   for (const std::string &one : split(asked.substr(0, colon))) {
     std::size_t slash = one.find('/');
     request.filters.emplace_back(
@@ -144,7 +155,7 @@ private:
 static std::vector<Request> parseAll(const std::vector<std::string> &texts) {
   std::vector<Request> requests;
   for (const std::string &text : texts)
-    requests.push_back(parseRequest(text));
+    requests.push_back(parseRequest(text).value_or(Request()));
   return requests;
 }
 
@@ -354,6 +365,11 @@ std::vector<Alarm> AlarmWatch::observe(const AlarmStep &step) {
 }
 
 Result<void> binade::checkAlarmRule(const AlarmRule &rule) {
+  for (const std::string &text : rule.watch)
+    if (!parseRequest(text))
+      return Error{rule.origin,
+                   "alarm " + quote(rule.name) +
+                       ": not a request for statistics: " + quote(text)};
   try {
     AlarmWatch({rule}).check();
     return {};

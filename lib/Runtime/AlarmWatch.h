@@ -5,7 +5,7 @@
 
 #include "StatisticsRecorder.h"
 #include "binade/Container/Json.h"
-#include "binade/Runtime/AlarmRule.h"
+#include "binade/Runtime/Alarms.h"
 #include <map>
 #include <memory>
 

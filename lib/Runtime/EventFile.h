@@ -4,7 +4,7 @@
 #define BINADE_LIB_RUNTIME_EVENTFILE_H
 
 #include "StatisticsRecorder.h"
-#include "binade/Runtime/AlarmRule.h"
+#include "binade/Runtime/Alarms.h"
 #include <chrono>
 
 namespace binade {

@@ -37,7 +37,7 @@ public:
                const TrainOptions &options)
       : program(program), data(data), heldOut(heldOut), options(options),
         guard(program, data, options), statistics(program),
-        watch(options.alarms),
+        watch(options.alarms.rules),
         feed(data,
              SampleOrder(options.order, heldOut.getTrainingSamples(),
                          data.getBatch(), options.seed),
@@ -65,9 +65,6 @@ private:
   std::string path(const std::string &name) const {
     return options.out + "/" + name;
   }
-  std::optional<double> metric(std::string_view name) const {
-    return readScalar(program, Role::Metric, name);
-  }
 
   Program &program;
   const Data &data;
@@ -89,6 +86,22 @@ private:
   ScheduledSettings scheduled;
 };
 } // namespace
+
+StepMetrics binade::readMetrics(const Program &program,
+                                std::optional<double> scale) {
+  auto metric = [&](std::string_view name) {
+    return readScalar(program, Role::Metric, name);
+  };
+  StepMetrics metrics;
+  metrics.loss = metric("loss").value_or(NAN);
+  // One that never changes is no state.
+  metrics.lossScale = scale ? scale : metric("loss_scale");
+  metrics.gradNorm = metric("grad_norm");
+  metrics.learningRate = readScalar(program, Role::Hyper, "lr");
+  metrics.skipped =
+      program.getPlan().skipsNonFinite && metric("found_inf").value_or(0) != 0;
+  return metrics;
+}
 
 /// What program and options have to have in common.
 Result<void> TrainingLoop::check() {
@@ -116,9 +129,7 @@ Result<void> TrainingLoop::check() {
 
 Result<StepMetrics> TrainingLoop::runStep(std::int64_t step) {
   auto start = std::chrono::steady_clock::now();
-  StepMetrics metrics;
-  metrics.step = step;
-  metrics.lossScale = readScalar(program, Role::Scaler, "scale");
+  std::optional<double> scale = readScalar(program, Role::Scaler, "scale");
   if (Result<void> set = scheduled.apply(manifest.step); !set)
     return set.takeError();
   guard.keep(manifest.skippedInRow);
@@ -140,7 +151,7 @@ Result<StepMetrics> TrainingLoop::runStep(std::int64_t step) {
       if (Result<void> done = program.run(fillNext, statistics.isDue(step));
           !done)
         return done.takeError();
-      losses += *metric("loss");
+      losses += *readScalar(program, Role::Metric, "loss");
     }
     if (auto launch = program.findIndexFault())
       return Error{data.getPath(),
@@ -148,13 +159,9 @@ Result<StepMetrics> TrainingLoop::runStep(std::int64_t step) {
                        " leads to an index or label that is out of range, in " +
                        quote(*launch)};
   }
+  StepMetrics metrics = readMetrics(program, scale);
+  metrics.step = step;
   metrics.loss = losses / static_cast<double>(batches);
-  if (!metrics.lossScale)
-    metrics.lossScale = metric("loss_scale"); // One that never changes.
-  metrics.gradNorm = metric("grad_norm");
-  metrics.learningRate = readScalar(program, Role::Hyper, "lr");
-  metrics.skipped =
-      program.getPlan().skipsNonFinite && metric("found_inf").value_or(0) != 0;
   std::chrono::duration<double, std::milli> elapsed =
       std::chrono::steady_clock::now() - start;
   metrics.milliseconds = elapsed.count();
@@ -247,18 +254,18 @@ Result<void> TrainingLoop::observe(StepMetrics &metrics) {
 Result<std::vector<Alarm>>
 TrainingLoop::watchStep(const StepMetrics &metrics,
                         std::span<const Observed> observed) {
-  if (options.alarms.empty())
+  if (options.alarms.rules.empty())
     return std::vector<Alarm>();
   std::vector<Alarm> alarms = watch.observe(AlarmStep(metrics, observed));
   for (const Alarm &alarm : alarms) {
-    if (Result<void> written = alarmFile->write(alarm, options.onAlarm);
+    if (Result<void> written = alarmFile->write(alarm, options.alarms.action);
         !written)
       return written.takeError();
     if (options.warn)
       for (const std::string &line : describe(alarm))
         options.warn(line);
   }
-  isAlarmed = !alarms.empty() && options.onAlarm != OnAlarm::Warn;
+  isAlarmed = !alarms.empty() && options.alarms.action != OnAlarm::Warn;
   return alarms;
 }
 
@@ -344,12 +351,12 @@ Result<void> TrainingLoop::lookBack() {
   if (!opened)
     return opened.takeError();
   alarmFile = *std::move(opened);
-  if (options.alarms.empty() || manifest.step == 0)
+  if (options.alarms.rules.empty() || manifest.step == 0)
     return {};
   auto alarms = watch.observe(options.out, manifest.step);
   if (!alarms)
     return alarms.takeError();
-  isAlarmed = options.onAlarm == OnAlarm::Switch && !alarms->empty() &&
+  isAlarmed = options.alarms.action == OnAlarm::Switch && !alarms->empty() &&
               alarms->back().step == manifest.step;
   return {};
 }
@@ -412,8 +419,11 @@ TrainingLoop::run(const std::function<void(const StepMetrics &)> &listener) {
   }
   if (Result<void> written = eventFile->flush(); !written)
     return written.takeError();
-  summary.isAlarmed = isAlarmed;
-  if (isAlarmed && options.onAlarm == OnAlarm::Stop)
+  // After the last step there is nothing to do under another policy.
+  bool isDone = manifest.step == options.steps;
+  summary.isAlarmed =
+      isAlarmed && !(isDone && options.alarms.action == OnAlarm::Switch);
+  if (isAlarmed && options.alarms.action == OnAlarm::Stop)
     summary.exitCode = ExitCode::NumericGuard;
   summary.steps = manifest.step;
   summary.skipped = manifest.skipped;

@@ -54,6 +54,9 @@ TracedValue mlir::binade::describeTraced(Operation *op, unsigned result) {
     traced.decision = describe(decision);
     traced.rule = decision.isPin() ? "pin of the module"
                                    : decision.getRule().getValue().str();
+    if (FloatType sums = decision.getAccumulate();
+        sums && decided.accumulates())
+      traced.sums = llvm::to_string(sums);
   }
   return traced;
 }

@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Any
 from binade.programs import use_own_programs
 
 if TYPE_CHECKING:
+    from binade.alarms import Alarm
     from binade.conversion import convert
     from binade.policies import Policy
     from binade.train_step import Metrics, TrainStep, compile, load
 
 __version__ = "0.1.0"
-__all__ = ["Metrics", "Policy", "TrainStep", "compile", "convert", "load"]
+__all__ = ["Alarm", "Metrics", "Policy", "TrainStep", "compile", "convert", "load"]
 
 # What needs the extension is loaded when it is asked for: exporting models and
 # reading runs do without.
 _HOMES = {
+    "Alarm": "binade.alarms",
     "Metrics": "binade.train_step",
     "Policy": "binade.policies",
     "TrainStep": "binade.train_step",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 _LOG = logging.getLogger("binade")
 
@@ -53,6 +54,20 @@ class NumericError(BinadeError):
     """Numbers that training cannot go on from."""
 
     exit_code = 4
+
+
+class AlarmError(NumericError):
+    """Alarms of a step, where they are to stop training; the step itself is done.
+
+    Attributes:
+      alarms: What was found.
+      policy: Under which the step's policy would have training go on; empty for none.
+    """
+
+    def __init__(self, alarms: Sequence[Any], policy: str = "") -> None:
+        super().__init__("\n".join(map(str, alarms)))
+        self.alarms = list(alarms)
+        self.policy = policy
 
 
 class FileError(BinadeError):

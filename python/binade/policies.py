@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,6 +15,19 @@ import yaml
 
 from binade import _core
 from binade.errors import UsageError
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML as the compiler reads it, to which ``off`` is a word."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, form) for tag, form in known if not tag.endswith(":bool")]
+    for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:bool", re.compile("^(?:true|false)$"), list("tf")
+)
 
 
 class Policy(dict[str, Any]):
@@ -31,7 +45,8 @@ class Policy(dict[str, Any]):
         Raises:
           RejectedError: If there is no such policy, or the file is none.
         """
-        return cls(yaml.safe_load(_core.read_policy(os.fspath(name))))
+        text = _core.read_policy(os.fspath(name))
+        return cls(yaml.load(text, _Loader))
 
     @staticmethod
     def names() -> list[str]:

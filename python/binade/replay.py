@@ -82,6 +82,14 @@ def check_step(run: Run, step: int) -> None:
         )
 
 
+def _was_stopped(run: Path) -> bool:
+    """Whether alarms ended the run, by its command or its policy."""
+    path = run / "alarms.jsonl"
+    # A killed run may leave a last line without an end.
+    lines = path.read_text().split("\n")[:-1] if path.exists() else []
+    return any(json.loads(line)["action"] == "stop" for line in lines)
+
+
 def prepare(run: Run, step: int, out: Path, more: Sequence[str]) -> list[str]:
     """The words that train up to the step in `out`, a directory that gets the checkpoint.
 
@@ -96,6 +104,9 @@ def prepare(run: Run, step: int, out: Path, more: Sequence[str]) -> list[str]:
             if (run.path / name).exists():
                 shutil.copy(run.path / name, out / name)
     kept = without(words, LEFT_OUT)
+    if _was_stopped(run.path):
+        # Who went on did not want the steps to end there.
+        kept = [*without(kept, ["--on-alarm"]), "--on-alarm", "warn"]
     initial = find_value([str(word) for word in first["command"]], "--init")
     if initial and not start:
         kept += ["--init", initial]

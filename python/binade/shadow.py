@@ -28,6 +28,7 @@ PHASES = ("forward", "backward", "optimizer")
 # By what entries can be ranked, the worst first.
 KEYS = ("introduced", "inherited", "error", "sqnr", "underflow")
 TOP = 20
+WIDE_SUMS = ("", "f32", "f64")
 
 
 def rank(errors: Sequence[dict[str, Any]], key: str = "introduced") -> list[dict]:
@@ -60,6 +61,11 @@ def select(
         if e["phase"] in (phases or PHASES)
         and (not glob or any(fnmatch.fnmatchcase(e[k], glob) for k in ("node", "kind")))
     ]
+
+
+def count_narrow_sums(errors: Sequence[dict[str, Any]]) -> int:
+    """Entries whose policy has narrow sums, which the reference computes exactly."""
+    return sum(entry["sums"] not in WIDE_SUMS for entry in errors)
 
 
 # --- In words ---------------------------------------------------------------------------
@@ -101,6 +107,11 @@ def describe(report: dict[str, Any], step: Step, policy: str) -> str:
         text += f", {report['unmatched']} more without a counterpart"
     if report["origin"]:
         text += "; not all are finite: 'binade why-nan' says more"
+    if count := count_narrow_sums(report["errors"]):
+        text += (
+            f"\n{count} of these are said to sum in less than f32: their sums are exact "
+            "here, so that what that costs is not seen"
+        )
     return text
 
 

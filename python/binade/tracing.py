@@ -24,7 +24,7 @@ from binade.run import Run
 OF_TRAINING = (
     "--alarms", "--batch", "--const", "--data", "--device", "--eval-data",
     "--eval-every", "--eval-fraction", "--init", "--init-seed", "--inject", "--keep",
-    "--max-seconds", "--max-skipped", "--on-alarm", "--on-nonfinite", "--order", "--out",
+    "--max-seconds", "--max-skipped", "--on-alarm", "--order", "--out",
     "--profile", "--record", "--resume", "--save-every", "--save-grads", "--save-inputs",
     "--schedule", "--seed", "--steps", "--stop-after", "--stride", "--window",
 )  # fmt: skip

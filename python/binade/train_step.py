@@ -16,8 +16,9 @@ import numpy as np
 from tqdm import tqdm
 
 from binade import _core, arrays, policies, updates
+from binade.alarms import Alarm, Watch, as_words, check_action
 from binade.conversion import serialize_model
-from binade.errors import FileError, UsageError
+from binade.errors import AlarmError, FileError, UsageError
 
 _LOG = logging.getLogger("binade")
 
@@ -125,13 +126,20 @@ class TrainStep:
       outputs: The model's outputs, where it was compiled to keep them.
       gradients: Where it was compiled to keep them.
       settings: Hyper-parameters, which may be changed between steps.
+      alarms: What rules of alarms found in the calls of the step so far.
     """
 
     def __init__(
-        self, program: _core.Program, compiled: _core.Compiled | None = None
+        self,
+        program: _core.Program,
+        compiled: _core.Compiled | None = None,
+        words: Sequence[str] = (),
+        on_alarm: str = "",
     ) -> None:
         self._program = program
         self._compiled = compiled
+        self._watch = Watch(program, words, on_alarm)
+        self.alarms: list[Alarm] = []
         self._kept: list[object] = []
         self.parameters = Ports(program, "parameter")
         self.buffers = Ports(program, "buffer")
@@ -180,6 +188,7 @@ class TrainStep:
           UsageError: If an input is missing or unknown, or has another type or shape.
           RejectedError: If an index or label is out of range.
           DeviceError: If a device failed.
+          AlarmError: If there are alarms, and they stop training. The step is done.
         """
         batches = [batch] if isinstance(batch, Mapping) else list(batch)
         expected = self._program.batches()
@@ -195,8 +204,10 @@ class TrainStep:
         self._fill(batches[-1])
         scale = self._program.scalar("scaler", "scale")
         self.run()
+        loss = sum((*losses, self._metric("loss"))) / len(batches)
+        self._look(scale, loss)
         return Metrics(
-            loss=sum((*losses, self._metric("loss"))) / len(batches),
+            loss=loss,
             grad_norm=self._metric("grad_norm"),
             skipped=bool(self._program.scalar("metric", "found_inf")),
             scale=1.0 if scale is None else scale,
@@ -298,6 +309,14 @@ class TrainStep:
         for name, values in batch.items():
             self.batch.set(name, values)
 
+    def _look(self, scale: float | None, loss: float) -> None:
+        """Takes in the alarms of the step that is done."""
+        try:
+            self.alarms += self._watch.observe(scale, loss)
+        except AlarmError as error:
+            self.alarms += error.alarms
+            raise
+
     def _metric(self, name: str) -> float:
         value = self._program.scalar("metric", name)
         return float("nan") if value is None else value
@@ -318,6 +337,8 @@ def compile(  # noqa: A001 (what it does)
     groups: Mapping[str, Mapping[str, float]] | None = None,
     states: str | Sequence[str] = (),
     dims: Mapping[str, int] | None = None,
+    alarms: str | Sequence[str] = (),
+    on_alarm: str = "",
     device: str = "auto",
     seed: int = 0,
     threads: int = 0,
@@ -339,6 +360,10 @@ def compile(  # noqa: A001 (what it does)
       states: Formats of the optimizer's states, whatever the policy says:
         ``"dyn8"``, or ``["*.weight:e4m3"]``.
       dims: Values of symbolic dimensions.
+      alarms: Rules that each call is held against beside those that go by metrics
+        alone: ``"all"``, names of ``binade list alarms``, files of rules; or ``"off"``.
+        Without it what the policy says. Alarms are logged, and in ``TrainStep.alarms``.
+      on_alarm: ``"warn"``, or ``"stop"``: an alarm raises AlarmError after the step.
       device: Where it runs: ``"auto"``, ``"cpu"`` or ``"cuda:0"``.
       seed: Of weights that the model says how to draw, and of dropout.
       threads: Of the CPU; 0 for one per core.
@@ -357,6 +382,8 @@ def compile(  # noqa: A001 (what it does)
     file, path, is_in_memory = _read_model(model, directory)
     given = dict(options, optimizer=optimizer, target=target or "", loss=loss or "")
     given |= {"settings": settings, "groups": groups, "states": states}
+    check_action(on_alarm)
+    given |= {"alarms": as_words(alarms), "on_alarm": on_alarm}
     with _make_options(policy, threads, given) as (import_options, compile_options):
         import_options.set_dims(dict(dims or {}))
         begin = time.perf_counter()
@@ -399,6 +426,8 @@ def load(
     path: str | os.PathLike,
     *,
     settings: Mapping[str, float] | None = None,
+    alarms: str | Sequence[str] = (),
+    on_alarm: str = "",
     device: str = "auto",
     seed: int = 0,
     threads: int = 0,
@@ -408,14 +437,18 @@ def load(
     Args:
       path: The bundle.
       settings: Hyper-parameters instead of the bundle's.
+      alarms: Of the bundle's alarms those that go by metrics alone, and these:
+        ``"all"``, or names; or ``"off"``. Without it all that it was compiled with.
+      on_alarm: As for ``compile``; without it what the bundle says.
       device: Has to be what the bundle was compiled for.
       seed: As for ``compile``.
       threads: As for ``compile``.
     """
+    check_action(on_alarm)
     program = _core.load_program(
         os.fspath(path), device, threads, seed, dict(settings or {})
     )
-    return TrainStep(program)
+    return TrainStep(program, None, as_words(alarms), on_alarm)
 
 
 def _read_model(

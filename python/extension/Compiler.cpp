@@ -7,6 +7,7 @@
 #include "binade/IR/ParseModule.h"
 #include "binade/Import/ONNX/Import.h"
 #include "binade/Optimizer/RuleLibrary.h"
+#include "binade/Pipelines/AlarmRules.h"
 #include "binade/Pipelines/Pipelines.h"
 #include "binade/Plan/Bundle.h"
 #include "binade/Plan/PlanJson.h"
@@ -82,6 +83,7 @@ static Compiled compile(const std::string &path, MakeModule make,
     MLIRContext &context = *compiled.context;
     context.loadAllAvailableDialects();
     Reports reports(context, ::binade::printable(path));
+    ::binade::python::check(checkAlarmWords(options.alarms, &context));
     OwningOpRef<ModuleOp> module = reports.take(make(context));
     reports.check(runPhases(*module, from, CompilerPhase::Optimizer, options));
     compiled.policy = readPolicy(options, &context, reports);
@@ -179,6 +181,8 @@ static void addOptions(nb::module_ &module) {
       .def_rw("keep_outputs", &CompileOptions::keepOutputs)
       .def_rw("target", &CompileOptions::target)
       .def_rw("strict", &CompileOptions::isStrict)
+      .def_rw("alarms", &CompileOptions::alarms)
+      .def_rw("on_alarm", &CompileOptions::onAlarm)
       .def_rw("threads", &CompileOptions::threads);
 }
 

@@ -12,6 +12,7 @@ NB_MODULE(_core, module) {
   module.attr("__version__") = BINADE_VERSION;
   binade::python::registerFailure(module);
   binade::python::addProgram(module);
+  binade::python::addStepAlarms(module);
   binade::python::addCompiler(module);
   binade::python::addConverter(module);
 }

@@ -15,6 +15,9 @@ void addConverter(nanobind::module_ &module);
 /// `Program` and `load_program`.
 void addProgram(nanobind::module_ &module);
 
+/// `Alarm` and `choose_alarms`.
+void addStepAlarms(nanobind::module_ &module);
+
 /// How a program is loaded, as Python says it.
 struct LoadArguments {
   std::string device = "auto"; ///< `auto`, `cpu`, `cuda`, `cuda:1`.

@@ -7,6 +7,8 @@ and time that a small file needs, whatever sizes the file claims.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import resource
 import subprocess
 from pathlib import Path
@@ -57,3 +59,26 @@ def write(model, path: Path) -> Path:
         model = model.SerializeToString()
     path.write_bytes(model)
     return path
+
+
+def change_plan(bundle: Path, path: Path, change) -> None:
+    """Writes a bundle whose plan `change` has changed, with a hash that fits."""
+    data = bundle.read_bytes()
+    end = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:end])
+    about = header.pop("__metadata__")
+    parts, offset = [], 0
+    for name, entry in sorted(header.items(), key=lambda x: x[1]["data_offsets"]):
+        begin, stop = entry["data_offsets"]
+        part = data[end + begin : end + stop]
+        if name == "plan":
+            plan = json.loads(part)
+            change(plan)
+            part = json.dumps(plan).encode()
+            entry["shape"] = [len(part)]
+            about["sha256.plan"] = hashlib.sha256(part).hexdigest()
+        entry["data_offsets"] = [offset, offset + len(part)]
+        offset += len(part)
+        parts.append(part)
+    head = json.dumps({"__metadata__": about, **header}).encode()
+    path.write_bytes(len(head).to_bytes(8, "little") + head + b"".join(parts))

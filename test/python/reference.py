@@ -169,9 +169,10 @@ def assert_close(actual, expected, tolerance=1e-6):
 
 def binade(*arguments, **options):
     """What the driver did, as a completed process; nothing is checked."""
+    options.setdefault("timeout", 300)
     return subprocess.run(
         [str(BUILD / "bin" / "binade"), *map(str, arguments)],
-        capture_output=True, text=True, check=False, timeout=300, **options,
+        capture_output=True, text=True, check=False, **options,
     )  # fmt: skip
 
 

@@ -186,6 +186,14 @@ def test_a_switch_converts_the_state(folder, switched):
     assert (line["step"], line["action"]) == (COLLAPSE, "switch")
 
 
+def test_nothing_is_left_to_switch_after_the_last_step(folder, tmp_path):
+    run = tmp_path / "run"
+    train(folder, run, "--on-alarm", "switch:bf16-amp", steps=COLLAPSE)
+    assert json.loads((run / "run.json").read_text())["policy"] == "fp16-amp"
+    (line,) = read_lines(run / "alarms.jsonl")
+    assert line["step"] == COLLAPSE
+
+
 def test_a_switch_is_a_conversion_by_hand(folder, switched, tmp_path):
     train(folder, tmp_path / "stopped", "--on-alarm", "stop", code=4)
     bundle = tmp_path / "other.bnd"
@@ -225,6 +233,20 @@ def test_a_step_after_a_switch_is_replayed(switched, tmp_path, checkpoints):
     process = binade("replay", run, "--step", STEPS, "--out", tmp_path / "again")
     assert process.returncode == 0, process.stderr + process.stdout
     assert f"step {STEPS} has the bits that it had" in process.stdout
+
+
+@pytest.mark.parametrize("step", [COLLAPSE, STEPS])
+def test_a_step_that_alarms_stopped_is_replayed(folder, tmp_path, step):
+    """By the command or by the policy, once more and through it."""
+    policy = tmp_path / "stops.yaml"
+    policy.write_text("name: stops\nextends: fp16-amp\non_alarm: stop\n")
+    run = tmp_path / "run"
+    train(folder, run, policy=policy, code=4)
+    train(folder, run, policy=policy, resume=True)
+    shutil.rmtree(run / "checkpoints" / f"step-{COLLAPSE:06d}")
+    process = binade("replay", run, "--step", step, "--out", tmp_path / "again")
+    assert process.returncode == 0, process.stderr + process.stdout
+    assert f"step {step} has the bits that it had" in process.stdout
 
 
 def test_a_bundle_has_one_policy(folder, tmp_path):

@@ -10,13 +10,14 @@ import pytest
 from reference import ROOT, binade, safetensors
 
 MODELS = pathlib.Path(os.environ.get("BINADE_MODELS", ROOT.parent / "shared/models"))
+SECONDS = 3600  # Of the longest run, on a machine that does other things too.
 DATA = {"mlp-digits": (1000, 3e-3), "detector-tiny": (150, 1e-3)}
 
 
 def train(model, data, policy, out, steps, lr, *more):
     process = binade(
         "train", model, "--data", data, "--policy", policy, "--lr", lr, "--steps",
-        steps, "--out", out, "--alarms", "all", *more,
+        steps, "--out", out, "--alarms", "all", *more, timeout=SECONDS,
     )  # fmt: skip
     assert process.returncode == 0, process.stderr
     assert "alarm" not in process.stderr

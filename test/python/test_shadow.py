@@ -227,6 +227,35 @@ def test_the_table(folder):
     assert lines[-1] == "1 more: --top 0"
 
 
+def test_narrow_sums_are_not_seen_and_that_is_said(folder):
+    rule = "- { match: { op: matmul }, compute: f16, accumulate: f16, result: f16 }\n"
+    (folder / "sums.yaml").write_text(f"{PLAIN}rules:\n{rule}")
+    for policy, word in (("sums", "f16"), ("plain", "f32")):
+        policy = folder / f"{policy}.yaml"
+        report = shadow_model(folder, policy)
+        count = sum(
+            (entry["kind"], entry["sums"]) == ("matmul", "f16")
+            for entry in report["errors"]
+        )
+        text = binade("shadow", folder / "model.onnx", *options(folder, policy)).stdout
+        said = f"\n{count} of these are said to sum in less than f32"
+        assert (said in text, count > 0) == (word == "f16", word == "f16")
+
+
+def test_an_answer_to_what_is_not_finite_is_traced(tmp_path):
+    """Its update is computed, as training does; without it the step is left out."""
+    write(tmp_path, TWO_LAYERS, F32(1e5) * X, first=FIRST, second=SECOND)
+    (tmp_path / "plain.yaml").write_text(PLAIN)
+    words = [tmp_path / "model.onnx", *options(tmp_path, tmp_path / "plain.yaml")]
+    wrong = {}
+    for answer in ("skip", "continue"):
+        report = shadow(*words, "--on-nonfinite", answer, "--phase", "optimizer")
+        wrong[answer] = [
+            find(report, name, "optimizer")["nonfinite"] for name in ("first", "second")
+        ]
+    assert wrong == {"skip": [0, 0], "continue": [FIRST.size, SECOND.size]}
+
+
 @pytest.mark.parametrize(
     ("more", "code", "text"),
     [

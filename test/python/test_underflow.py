@@ -14,6 +14,8 @@ pytest.importorskip("onnx")
 if not (BUILD / "python" / "binade").exists():
     pytest.skip("the extension is not built", allow_module_level=True)
 sys.path.insert(0, str(ROOT / "benchmarks/experiments"))
+import clamp  # noqa: E402
+import epsilon  # noqa: E402
 import lost  # noqa: E402
 import regimes  # noqa: E402
 import underflow  # noqa: E402
@@ -31,6 +33,12 @@ def test_the_page_has_the_numbers_of_the_runs():
     assert set(tables) == set(underflow.ALL)
     for regime, text in tables.items():
         assert text in page, f"{regime}: underflow.py --all prints another table"
+
+
+@pytest.mark.parametrize("experiment", [clamp, epsilon])
+def test_the_page_has_the_other_tables(experiment):
+    page = (ROOT / "docs/Underflow.md").read_text()
+    assert experiment.make_table(experiment.read()) in page, experiment.__name__
 
 
 def test_lost_elements():

@@ -14,6 +14,8 @@ struct RunCommand {
   std::string bundle;
   SettingArguments settings;
   TrainArguments train;
+  std::vector<std::string> alarms;
+  std::string onAlarm;
   LoadOptions load;
   DiagnosticFormat format = DiagnosticFormat::Text;
 
@@ -42,6 +44,17 @@ void RunCommand::add(CLI::App &app) {
   addDevice(app, load.device);
   addDiagnosticFormat(app, format);
   train.add(app);
+  app.add_option("--alarms", alarms,
+                 "Of the bundle's alarms those that go by metrics alone, and "
+                 "these: a name, or all; or off; if not given all that "
+                 "'binade compile' chose")
+      ->type_name("all|off|NAME")
+      ->allow_extra_args(false);
+  app.add_option("--on-alarm", onAlarm,
+                 "What an alarm leads to: a warning; or the end of training "
+                 "after the step, with a checkpoint and exit code 4; if not "
+                 "given what the bundle says")
+      ->type_name("warn|stop");
   app.footer("Trains as 'binade train' does, with the same options and output, "
              "but needs no\ncompiler and no LLVM: only what is compiled. "
              "'binade-run tune --help' says how to\nfind the fastest products "
@@ -66,6 +79,11 @@ Result<int> RunCommand::run() {
   Result<Program> program = Program::load(bundle, load);
   if (!program)
     return program.takeError();
+  Result<AlarmSettings> chosen =
+      chooseAlarms(program->getPlan().alarms, alarms, onAlarm);
+  if (!chosen)
+    return chosen.takeError();
+  train.train.alarms = *std::move(chosen);
   std::string directory = std::filesystem::path(bundle).parent_path();
   return train.run(*program, bundle, directory.empty() ? "." : directory);
 }

@@ -10,6 +10,7 @@
 
 using namespace mlir::binade;
 using ::binade::Alarm;
+using ::binade::AlarmSettings;
 using ::binade::ExitCode;
 using ::binade::OnAlarm;
 using ::binade::Result;
@@ -23,17 +24,6 @@ CLI::Option *addAlarmWords(CLI::App &command, std::vector<std::string> &words) {
       ->allow_extra_args(false);
 }
 
-void AlarmArguments::add(CLI::App &command) {
-  addAlarmWords(command, words);
-  command
-      .add_option("--on-alarm", onAlarm,
-                  "What an alarm leads to: a warning; the end of training "
-                  "after the step, with a checkpoint and exit code 4; or "
-                  "another policy from the next step on")
-      ->type_name("warn|stop|switch:POLICY")
-      ->capture_default_str();
-}
-
 /// The rules of the words; where there are none, the exit code.
 static std::variant<AlarmRules, int>
 choose(const std::vector<std::string> &words, const OutputArguments &output) {
@@ -41,46 +31,83 @@ choose(const std::vector<std::string> &words, const OutputArguments &output) {
   Diagnostics diagnostics(context, "--alarms", output.format);
   if (Result<void> legal = checkAlarmWords(words, &context); !legal)
     return diagnostics.fail(legal.error());
-  mlir::FailureOr<AlarmRules> rules = chooseAlarms(words, &context);
-  if (failed(rules))
+  CompileOptions options;
+  options.alarms = words;
+  mlir::FailureOr<AlarmWords> found = findAlarmWords(options, {}, &context);
+  if (failed(found))
     return int(ExitCode::Rejected);
-  return *std::move(rules);
+  mlir::FailureOr<AlarmSettings> settings = chooseAlarms(*found, &context);
+  if (failed(settings))
+    return int(ExitCode::Rejected);
+  return std::move(settings->rules);
 }
 
-int AlarmArguments::complete(const OutputArguments &output,
-                             ::binade::TrainOptions &train,
-                             CompileOptions &step) {
-  constexpr llvm::StringLiteral kSwitch = "switch:";
-  llvm::StringRef action = onAlarm;
-  auto fail = [&](const ::binade::Error &error) {
-    std::cerr << render(error, output.format) << "\n";
-    return error.exitCode;
-  };
-  if (action == "stop") {
-    train.onAlarm = OnAlarm::Stop;
-  } else if (action.consume_front(kSwitch) && !action.empty()) {
-    train.onAlarm = OnAlarm::Switch;
-    policy = action.str();
-    if (Result<void> known = checkPolicyName(policy); !known)
-      return fail(known.error());
-  } else if (onAlarm != "warn") {
-    return fail(usageError("--on-alarm expects warn, stop or switch:POLICY, "
-                           "got " +
-                           ::binade::quote(onAlarm)));
+void AlarmArguments::add(CLI::App &command) {
+  addAlarmWords(command, words);
+  command
+      .add_option("--on-alarm", onAlarm,
+                  "What an alarm leads to: a warning; the end of training "
+                  "after the step, with a checkpoint and exit code 4; or "
+                  "another policy from the next step on; if not given what "
+                  "the policy says, or a warning")
+      ->type_name("warn|stop|switch:POLICY");
+}
+
+Result<void> AlarmArguments::complete(CompileOptions &step) const {
+  mlir::MLIRContext context;
+  if (Result<void> legal = checkAlarmWords(words, &context); !legal)
+    return legal;
+  AlarmSettings said;
+  if (!onAlarm.empty() && !said.setAction(onAlarm))
+    return usageError("--on-alarm expects warn, stop or switch:POLICY, got " +
+                      ::binade::quote(onAlarm));
+  if (said.action == OnAlarm::Switch)
+    if (Result<void> known = checkPolicyName(said.policy); !known)
+      return known;
+  bool isOff = words == std::vector<std::string>{"off"};
+  if (isOff && said.action != OnAlarm::Warn)
+    return usageError("--on-alarm " + onAlarm +
+                      " needs alarms, which --alarms off leaves out");
+  step.alarms = words;
+  step.onAlarm = onAlarm;
+  return {};
+}
+
+std::string AlarmArguments::findNextPolicy(const CompileOptions &step) const {
+  mlir::MLIRContext context;
+  context.getOrLoadDialect<BinadeDialect>();
+  mlir::ScopedDiagnosticHandler silent(&context, [](mlir::Diagnostic &) {});
+  mlir::FailureOr<Policy> policy = loadPolicy(step.policy, &context);
+  if (failed(policy))
+    return {}; // Whoever compiles says why.
+  mlir::FailureOr<AlarmWords> found =
+      findAlarmWords(step, policy->alarms, &context);
+  AlarmSettings settings;
+  if (failed(found) || !found->action ||
+      !settings.setAction(found->action->text))
+    return {};
+  return settings.policy;
+}
+
+std::variant<AlarmSettings, int>
+AlarmArguments::chooseOf(const AlarmSettings &known,
+                         const OutputArguments &output) const {
+  AlarmSettings offered = known;
+  if (!words.empty()) {
+    auto rules = choose(words, output);
+    if (auto *code = std::get_if<int>(&rules))
+      return *code;
+    offered.rules = std::get<AlarmRules>(std::move(rules));
   }
-  auto rules = choose(words, output);
-  if (auto *code = std::get_if<int>(&rules))
-    return *code;
-  train.alarms = std::get<AlarmRules>(std::move(rules));
-  if (train.alarms.empty() && train.onAlarm != OnAlarm::Warn)
-    return fail(usageError("--on-alarm " + onAlarm +
-                           " needs alarms, which "
-                           "--alarms off leaves out"));
-  step.watchForAlarms = listRequests(train.alarms);
-  return ExitCode::Ok;
+  Result<AlarmSettings> chosen =
+      ::binade::chooseAlarms(offered, /*words=*/{}, onAlarm);
+  if (chosen)
+    return *std::move(chosen);
+  std::cerr << render(chosen.error(), output.format) << "\n";
+  return chosen.error().exitCode;
 }
 
-bool AlarmArguments::hasSwitched(const std::string &run) const {
+bool hasSwitched(const std::string &run, const std::string &policy) {
   mlir::MLIRContext context;
   context.getOrLoadDialect<BinadeDialect>();
   mlir::ScopedDiagnosticHandler silent(&context, [](mlir::Diagnostic &) {});

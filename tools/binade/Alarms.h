@@ -9,19 +9,23 @@
 /// --alarms and --on-alarm.
 struct AlarmArguments {
   std::vector<std::string> words;
-  std::string onAlarm = "warn";
-  /// After `complete`: what --on-alarm switch:POLICY names; empty otherwise.
-  std::string policy;
+  std::string onAlarm; ///< Empty for what the policy says.
 
   void add(CLI::App &command);
-  /// Takes apart what the command line holds as text, and gives `train` the
-  /// rules and `step` the statistics that they watch. Where that fails it has
-  /// printed why; gives the exit code.
-  int complete(const OutputArguments &output, binade::TrainOptions &train,
-               mlir::binade::CompileOptions &step);
-  /// Whether the newest whole checkpoint of a run is one of `policy`.
-  bool hasSwitched(const std::string &run) const;
+  /// Checks what the command line can say wrong, and gives it to `step`.
+  binade::Result<void> complete(mlir::binade::CompileOptions &step) const;
+  /// The policy under which a run goes on after an alarm, by the command line
+  /// or the policy of `step`; empty for none.
+  std::string findNextPolicy(const mlir::binade::CompileOptions &step) const;
+  /// What the command line chooses where a compiled step has `known`. Where
+  /// that fails it has printed why; gives the exit code.
+  std::variant<binade::AlarmSettings, int>
+  chooseOf(const binade::AlarmSettings &known,
+           const OutputArguments &output) const;
 };
+
+/// Whether the newest whole checkpoint of a run is one of `policy`.
+bool hasSwitched(const std::string &run, const std::string &policy);
 
 /// --alarms alone.
 CLI::Option *addAlarmWords(CLI::App &command, std::vector<std::string> &words);

@@ -1,5 +1,6 @@
 //===- Compile.cpp - binade compile ---------------------------------------===//
 
+#include "Alarms.h"
 #include "Commands.h"
 #include "Model.h"
 #include "Write.h"
@@ -20,6 +21,7 @@ struct CompileCommand {
   ImportArguments import;
   StepArguments step;
   OutputArguments output;
+  AlarmArguments alarms;
   std::string from, to = "target", out;
   std::string record;
 
@@ -29,7 +31,8 @@ struct CompileCommand {
       return model.getDiagnostics().fail(error);
     };
     for (const Result<void> &complete :
-         {import.complete(), step.complete(), checkPhases(model.isModule())})
+         {import.complete(), step.complete(), checkPhases(model.isModule()),
+          completeAlarms()})
       if (!complete)
         return fail(complete.error());
     if (!record.empty())
@@ -48,6 +51,11 @@ struct CompileCommand {
     FailureOr<Bundle> bundle = model.compile(step.options);
     if (failed(bundle))
       return ExitCode::Rejected;
+    if (bundle->plan.alarms.action == ::binade::OnAlarm::Switch)
+      emitWarning(model.getModule().getLoc(),
+                  "a bundle has one policy: at an alarm its runs stop, where "
+                  "the policy says to go on under '")
+          << ::binade::printable(bundle->plan.alarms.policy) << "'";
     Result<void> written =
         write(std::move(*bundle), last, model.getDirectory());
     return written ? ExitCode::Ok : fail(written.error());
@@ -73,6 +81,21 @@ struct CompileCommand {
     if (*parsePhase(to) < first)
       return usageError("--to=" + to + " lies before --from=" + from);
     return step.refuseDone(first);
+  }
+
+  Result<void> completeAlarms() {
+    bool isSaid = !alarms.words.empty() || !alarms.onAlarm.empty();
+    if (isSaid && !from.empty() && *parsePhase(from) >= CompilerPhase::Monitor)
+      return usageError("--alarms and --on-alarm belong to phase 'monitor', "
+                        "which a module from '" +
+                        from + "' has behind it");
+    ::binade::AlarmSettings said;
+    if (said.setAction(alarms.onAlarm) &&
+        said.action == ::binade::OnAlarm::Switch)
+      return usageError("a bundle has one policy: --on-alarm expects warn or "
+                        "stop, got " +
+                        ::binade::quote(alarms.onAlarm));
+    return alarms.complete(step.options);
   }
 
   Result<void> write(Bundle bundle, CompilerPhase last,
@@ -101,6 +124,7 @@ void addCompile(CLI::App &app, Run &run) {
   self->import.add(*command, "ONNX file, or a module (.mlir)");
   self->step.add(*command);
   self->output.add(*command);
+  self->alarms.add(*command);
   command->add_option("--from", self->from, "Phase that left the module")
       ->type_name("PHASE");
   command->add_option("--to", self->to, "Last phase; see 'binade list phases'")

@@ -65,6 +65,19 @@ void ImportArguments::add(CLI::App &command, llvm::StringRef kinds,
                    "Accept weight files that have more than one name");
 }
 
+std::string getCompiledAnswer(::binade::OnNonFinite answer) {
+  switch (answer) {
+  case ::binade::OnNonFinite::Continue:
+    return "continue";
+  case ::binade::OnNonFinite::Shrink:
+    return "shrink";
+  case ::binade::OnNonFinite::Stop:
+  case ::binade::OnNonFinite::Skip:
+    break;
+  }
+  return "skip";
+}
+
 Result<void> parseDims(const std::vector<std::string> &dims,
                        ImportOptions &options) {
   for (llvm::StringRef text : dims) {

@@ -16,6 +16,10 @@ binade::Result<void> checkPolicyName(const std::string &name);
 /// The same for formats of states, "GLOB:FORMAT" or "FORMAT".
 binade::Result<void> checkStateFormats(llvm::StringRef text);
 
+/// What a step is compiled to do about gradients that are not finite, where
+/// training is to answer so: to stop, it has to skip them.
+std::string getCompiledAnswer(binade::OnNonFinite answer);
+
 /// Takes NAME=N apart.
 binade::Result<void> parseDims(const std::vector<std::string> &dims,
                                mlir::binade::ImportOptions &options);

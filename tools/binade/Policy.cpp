@@ -7,6 +7,7 @@
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/Container/Printable.h"
 #include "binade/IR/Diagnostics.h"
+#include "binade/Pipelines/AlarmRules.h"
 #include "binade/Precision/MatchRules.h"
 #include "binade/Precision/StateFormats.h"
 #include "llvm/ADT/StringExtras.h"
@@ -116,8 +117,22 @@ static std::string describe(const LossScaling &scaling) {
   return text + layers;
 }
 
+/// Which rules hold, and what they lead to; "switch:POLICY" with the policy.
+static std::string describe(const ::binade::AlarmSettings &alarms) {
+  if (alarms.rules.empty())
+    return "none";
+  SmallVector<std::string> names;
+  for (const ::binade::AlarmRule &rule : alarms.rules)
+    names.push_back(::binade::printable(rule.name));
+  std::string text =
+      llvm::join(names, ", ") + " -> " + std::string(name(alarms.action));
+  if (alarms.action == ::binade::OnAlarm::Switch)
+    text += ":" + ::binade::printable(alarms.policy);
+  return text;
+}
+
 /// What a policy says, with all that it extends.
-static void show(const Policy &policy) {
+static void show(const Policy &policy, const ::binade::AlarmSettings &alarms) {
   llvm::outs() << policy.name;
   for (PolicyAttr base = policy.source.getExtends(); base;
        base = base.getExtends())
@@ -128,6 +143,9 @@ static void show(const Policy &policy) {
                       policy.propagate.value_or(Propagation::Operands))
                << "\n  loss scale  ";
   llvm::outs() << (policy.lossScaling ? describe(*policy.lossScaling) : "none");
+  for (StringRef request : policy.statistics)
+    llvm::outs() << "\n  statistics  " << ::binade::printable(request.str());
+  llvm::outs() << "\n  alarms      " << describe(alarms);
   llvm::outs() << "\n  hash        " << policy.source.getHash().getValue()
                << "\n";
   if (policy.rules.empty())
@@ -168,7 +186,8 @@ struct CheckCommand {
       return code;
     FailureOr<Policy> loaded =
         loadPolicy(policy, model.getModule().getContext());
-    if (failed(loaded))
+    if (failed(loaded) ||
+        failed(chooseAlarms(loaded->alarms, model.getModule().getContext())))
       return ExitCode::Rejected;
     PrecisionGraph graph(model.getStep(), *loaded);
     llvm::outs() << loaded->name << " on " << ::binade::printable(import.model)
@@ -207,7 +226,11 @@ static void addShow(CLI::App &app, Run &run) {
       FailureOr<Policy> policy = loadPolicy(self->policy, &context);
       if (failed(policy))
         return ExitCode::Rejected;
-      show(*policy);
+      FailureOr<::binade::AlarmSettings> alarms =
+          chooseAlarms(policy->alarms, &context);
+      if (failed(alarms))
+        return ExitCode::Rejected;
+      show(*policy, *alarms);
       return ExitCode::Ok;
     };
   });

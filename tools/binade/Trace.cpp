@@ -19,10 +19,12 @@ struct TraceCommand {
   ImportArguments import;
   StepArguments step;
   OutputArguments output;
-  std::string inputs, out = "-";
+  std::string inputs, out = "-", onNonFinite;
   bool compares = false;
 
   int run() {
+    if (auto answer = ::binade::parseOnNonFinite(onNonFinite))
+      step.options.onNonfinite = getCompiledAnswer(*answer);
     Model model(import.model, output);
     if (int code = model.readStep(import, step))
       return code;
@@ -80,6 +82,10 @@ void addTrace(CLI::App &app, Run &run) {
                    "writes it")
       ->required()
       ->type_name("FILE.safetensors");
+  command
+      ->add_option("--on-nonfinite", self->onNonFinite,
+                   "As of 'binade train' that wrote this")
+      ->check(::binade::oneOf({"stop", "skip", "continue", "shrink"}));
   command->add_flag("--compare", self->compares,
                     "Compare each op with the same in f64: the error that it "
                     "introduces, and what it inherits");

@@ -27,6 +27,7 @@ static json::Object toJson(const TracedValue &value) {
                       {"limit", value.limit},
                       {"decision", value.decision},
                       {"rule", text(value.rule)},
+                      {"sums", value.sums},
                       {"elements", range.elements},
                       {"zeros", range.zeros},
                       {"nonfinite", range.wrong + range.minusInfinite},

@@ -8,7 +8,7 @@
 #include "binade/CommandLine/TrainArguments.h"
 #include <iostream>
 
-using ::binade::OnNonFinite;
+using ::binade::AlarmSettings;
 using ::binade::Program;
 using ::binade::Result;
 
@@ -24,6 +24,8 @@ struct TrainCommand {
   int run();
 
 private:
+  std::string next; ///< The policy to switch to at an alarm.
+
   int complete();
   int fail(const ::binade::Error &error) const {
     std::cerr << render(error, output.format) << "\n";
@@ -31,7 +33,7 @@ private:
   }
   /// Trains under the policy of the command line, or the one to switch to. In
   /// between, the newest checkpoint of the run is converted.
-  int trainUnder(const std::string &policy, bool converts);
+  int trainUnder(const std::string &policy, bool converts, bool isLast);
   Result<void> convert(Program &program) const;
 };
 } // namespace
@@ -40,16 +42,16 @@ private:
 int TrainCommand::complete() {
   if (Result<void> complete = train.complete(); !complete)
     return fail(complete.error());
-  if (int code = alarms.complete(output, train.train, step.options))
-    return code;
+  if (Result<void> complete = alarms.complete(step.options); !complete)
+    return fail(complete.error());
+  next = alarms.findNextPolicy(step.options);
   const ::binade::TrainOptions &options = train.train;
-  if (!alarms.policy.empty() && !options.recordRanges.empty())
-    return fail(usageError("--record cannot go on under another policy: leave "
-                           "out --on-alarm switch"));
-  if (options.onNonFinite == OnNonFinite::Continue)
-    step.options.onNonfinite = "continue";
-  if (options.onNonFinite == OnNonFinite::Shrink)
-    step.options.onNonfinite = "shrink";
+  if (!next.empty() && !options.recordRanges.empty())
+    return fail(usageError("--record cannot go on under another policy, as "
+                           "the run would after an alarm: use --on-alarm "
+                           "warn"));
+  if (options.onNonFinite)
+    step.options.onNonfinite = getCompiledAnswer(*options.onNonFinite);
   step.options.keepGradients = options.saveGradients > 0;
   if (!options.recordRanges.empty())
     step.options.statistics = mlir::binade::kRangeStatistics.str();
@@ -71,7 +73,8 @@ Result<void> TrainCommand::convert(Program &program) const {
   return {};
 }
 
-int TrainCommand::trainUnder(const std::string &policy, bool converts) {
+int TrainCommand::trainUnder(const std::string &policy, bool converts,
+                             bool isLast) {
   Model model(import.model, output);
   ::binade::LoadOptions load;
   load.threads = step.options.threads;
@@ -87,6 +90,15 @@ int TrainCommand::trainUnder(const std::string &policy, bool converts) {
   if (auto *code = std::get_if<int>(&loaded))
     return *code;
   auto &program = std::get<Program>(loaded);
+  train.train.alarms = program.getPlan().alarms;
+  if (model.isBundle()) {
+    auto chosen = alarms.chooseOf(train.train.alarms, output);
+    if (auto *code = std::get_if<int>(&chosen))
+      return *code;
+    train.train.alarms = std::get<AlarmSettings>(std::move(chosen));
+  }
+  if (isLast) // There is nothing else left.
+    train.train.alarms.action = ::binade::OnAlarm::Warn;
   if (converts)
     if (Result<void> converted = convert(program); !converted)
       return model.getDiagnostics().fail(converted.error());
@@ -97,20 +109,17 @@ int TrainCommand::trainUnder(const std::string &policy, bool converts) {
 int TrainCommand::run() {
   if (int code = complete())
     return code;
-  bool switches = !alarms.policy.empty();
-  if (switches && Model(import.model, output).isBundle())
-    return fail(usageError("--on-alarm switch compiles another step: train the "
-                           "model itself, not a bundle"));
+  bool switches = !next.empty() && !Model(import.model, output).isBundle();
   bool wasSwitched =
-      switches && train.train.resume && alarms.hasSwitched(train.train.out);
+      switches && train.train.resume && hasSwitched(train.train.out, next);
   if (!wasSwitched) {
-    int code = trainUnder(step.options.policy, /*converts=*/false);
+    int code = trainUnder(step.options.policy, /*converts=*/false,
+                          /*isLast=*/false);
     if (code != ::binade::ExitCode::Ok || !switches || !train.wasAlarmed)
       return code;
   }
   train.train.resume = true;
-  train.train.onAlarm = ::binade::OnAlarm::Warn; // There is nothing else left.
-  return trainUnder(alarms.policy, /*converts=*/!wasSwitched);
+  return trainUnder(next, /*converts=*/!wasSwitched, /*isLast=*/true);
 }
 
 void addTrain(CLI::App &app, Run &run) {

@@ -53,7 +53,12 @@ struct CompileOptions {
   std::string statistics;
   /// Statistics for people; see `parseStatisticsRequest`.
   std::vector<std::string> watch;
-  /// Those that rules of alarms need, of values that need not be there.
+  /// Alarms of runs, words as `chooseAlarms` takes them, and what they lead to;
+  /// empty for what the policy says.
+  std::vector<std::string> alarms;
+  std::string onAlarm;
+  /// Statistics that these watch, of values that need not be there; `runPhases`
+  /// finds out which.
   std::vector<std::string> watchForAlarms;
 
   /// Threads of library calls; 0 for as many as the machine that runs has.

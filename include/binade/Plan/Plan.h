@@ -11,6 +11,7 @@
 
 #include "binade/Container/DType.h"
 #include "binade/Container/Numbers.h"
+#include "binade/Plan/AlarmSettings.h"
 #include <array>
 #include <map>
 #include <span>
@@ -447,6 +448,8 @@ struct Plan {
   /// many-th step: executed instead of `records` in such a step. Empty where
   /// there are none.
   std::vector<plan::Record> observation;
+  /// What a run of the step is held against unless its user says otherwise.
+  AlarmSettings alarms;
 
   /// The four, in the order of `RecordList`.
   std::array<std::vector<plan::Record> *, plan::kNumRecordLists> getLists() {

@@ -3,6 +3,7 @@
 #ifndef BINADE_PRECISION_POLICY_H
 #define BINADE_PRECISION_POLICY_H
 
+#include "binade/IR/AlarmWords.h"
 #include "binade/IR/Binade.h"
 #include "binade/Precision/Costs.h"
 #include "binade/Precision/Evidence.h"
@@ -174,6 +175,9 @@ struct Policy {
   /// Requests for statistics, as `--stats` takes them, of a policy that this
   /// one extends first.
   std::vector<std::string> statistics;
+  /// Alarms of runs under it, and what they lead to; as `statistics` with what
+  /// it extends.
+  AlarmWords alarms;
   /// What a run recorded, where a user gave that; it is no part of `source`.
   std::shared_ptr<const Evidence> evidence;
   /// What a user says of states beside the policy; the last that matches holds.

@@ -6,7 +6,7 @@
 #ifndef BINADE_RUNTIME_TRAINING_H
 #define BINADE_RUNTIME_TRAINING_H
 
-#include "binade/Runtime/AlarmRule.h"
+#include "binade/Runtime/Alarms.h"
 #include "binade/Runtime/Data.h"
 #include "binade/Runtime/SampleOrder.h"
 #include "binade/Runtime/Schedule.h"
@@ -78,10 +78,9 @@ struct TrainOptions {
   std::optional<OnNonFinite> onNonFinite;
   /// Skipped steps in a row that end training with exit code 4; 0 for none.
   std::int64_t maxSkipped = 50;
-  /// Rules that each step is held against; none for no alarms. Statistics that
-  /// they watch count where the program computes them.
-  std::vector<AlarmRule> alarms;
-  OnAlarm onAlarm = OnAlarm::Warn;
+  /// What each step is held against; without rules there are no alarms.
+  /// Statistics that they watch count where the program computes them.
+  AlarmSettings alarms;
   /// Asked before each step; an exit code other than 0 ends training with it,
   /// after the state is saved.
   std::function<int()> interrupted;
@@ -102,6 +101,11 @@ struct StepMetrics {
   std::optional<double> evalLoss; ///< Of the held-out samples, after the step.
   double evalMilliseconds = 0;
 };
+
+/// What a program says of the step that it has just done, but for its number,
+/// and the batches before its last. `scale` is the loss scale that it had
+/// before, where it has one.
+StepMetrics readMetrics(const Program &program, std::optional<double> scale);
 
 struct TrainSummary {
   std::int64_t steps = 0, skipped = 0;

@@ -34,6 +34,9 @@ struct TracedValue {
   double limit = 0;     ///< The largest finite number of the format.
   std::string decision; ///< As `describe` says it; empty where none was made.
   std::string rule;     ///< That decided.
+  /// Format of the op's sums of products, as its decision says; empty for
+  /// others. They are exact in a trace.
+  std::string sums;
   TracedRange range;
 };
 

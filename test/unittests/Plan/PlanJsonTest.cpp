@@ -48,6 +48,37 @@ TEST(PlanJson, WhatIsWrittenIsRead) {
   EXPECT_EQ(writePlan(*read), writePlan(plan));
 }
 
+TEST(PlanJson, AlarmsAreWrittenAndRead) {
+  Plan plan = samplePlan();
+  AlarmRule rule;
+  rule.name = "range";
+  rule.watch = {"gradient:exponents@every=10"};
+  rule.scope = AlarmScope::All;
+  rule.value = "highest - lowest";
+  rule.window = 100;
+  rule.level = 32;
+  rule.when = "count >= 3";
+  rule.says = "{value} binades";
+  rule.isShare = true;
+  rule.forecast = 40;
+  rule.remedy = "bf16";
+  rule.origin = "alarms.yaml:7";
+  plan.alarms = {{rule}, OnAlarm::Switch, "bf16-amp"};
+  Result<Plan> read = readPlan(writePlan(plan), "plan");
+  ASSERT_TRUE(read) << render(read.error());
+  ASSERT_EQ(read->alarms.rules.size(), 1u);
+  const AlarmRule &known = read->alarms.rules.front();
+  EXPECT_EQ(known.watch, rule.watch);
+  EXPECT_EQ(known.scope, AlarmScope::All);
+  EXPECT_EQ(known.window, 100);
+  EXPECT_EQ(known.forecast, 40);
+  EXPECT_TRUE(known.isShare);
+  EXPECT_EQ(known.origin, "alarms.yaml:7");
+  EXPECT_EQ(read->alarms.action, OnAlarm::Switch);
+  EXPECT_EQ(read->alarms.policy, "bf16-amp");
+  EXPECT_EQ(writePlan(*read), writePlan(plan));
+}
+
 TEST(PlanJson, ParallelLoopsAreWrittenAndRead) {
   Plan plan = samplePlan();
   auto &loop = std::get<Loop>(plan.records[0].body);

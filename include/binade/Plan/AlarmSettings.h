@@ -1,15 +1,15 @@
-//===- AlarmRule.h - What of a run is worth an alarm ------------*- C++ -*-===//
+//===- AlarmSettings.h - What of a run is worth an alarm --------*- C++ -*-===//
 // A rule is data: which numbers of a run it watches, and the expression that
 // calls them unhealthy. docs/Monitoring.md says what the expressions know.
 //===----------------------------------------------------------------------===//
 
-#ifndef BINADE_RUNTIME_ALARMRULE_H
-#define BINADE_RUNTIME_ALARMRULE_H
+#ifndef BINADE_PLAN_ALARMSETTINGS_H
+#define BINADE_PLAN_ALARMSETTINGS_H
 
-#include "binade/Container/Error.h"
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace binade {
@@ -21,6 +21,9 @@ enum class AlarmScope : std::uint8_t {
   All,   ///< One of all values: the largest `highest`, the least `lowest`.
   Layer, ///< One for each layer, of which all kinds are known together.
 };
+inline constexpr unsigned kNumAlarmScopes = 4;
+std::string_view name(AlarmScope scope);
+std::optional<AlarmScope> parseAlarmScope(std::string_view name);
 
 struct AlarmRule {
   std::string name;
@@ -44,41 +47,23 @@ struct AlarmRule {
   std::string origin; ///< "file:line", for messages.
 };
 
-/// Says what is wrong with the expressions of a rule: at its origin (3).
-Result<void> checkAlarmRule(const AlarmRule &rule);
-
-/// An alarm: what, where, since when, what comes, and what helps.
-struct Alarm {
-  std::int64_t step = 0;
-  std::string rule;
-  /// `kind/layer` or layer; of a share those that are counted, at most a few;
-  /// empty for metrics.
-  std::string where;
-  std::int64_t since = 0; ///< The first step of the window at the level.
-  double value = 0;
-  std::string message;
-  /// The step at which the value will be at `level`, by a straight line.
-  struct Forecast {
-    double level;
-    std::int64_t step;
-  };
-  std::optional<Forecast> forecast;
-  std::string remedy, policy;
-};
-
-/// In words, as the terminal shows it; one line, then one for each hint.
-std::vector<std::string> describe(const Alarm &alarm);
-
 enum class OnAlarm : std::uint8_t {
   Warn,
   Stop,   ///< End after the step, with a checkpoint and exit code 4.
   Switch, ///< The same; whoever has a compiler goes on under another policy.
 };
+std::string_view name(OnAlarm action);
 
-/// The alarms of a run in `directory`, from its metrics.jsonl and stats.jsonl.
-Result<std::vector<Alarm>> findAlarms(const std::string &directory,
-                                      const std::vector<AlarmRule> &rules);
+/// Which rules a run is held against, and what an alarm leads to.
+struct AlarmSettings {
+  std::vector<AlarmRule> rules;
+  OnAlarm action = OnAlarm::Warn;
+  std::string policy; ///< That to go on under, with Switch.
+
+  /// Takes `warn`, `stop` or `switch:POLICY`; false for other texts.
+  bool setAction(std::string_view text);
+};
 
 } // namespace binade
 
-#endif // BINADE_RUNTIME_ALARMRULE_H
+#endif // BINADE_PLAN_ALARMSETTINGS_H
