@@ -104,7 +104,7 @@ static Value buildNoise(ValueStatistics &s) {
   if (!rounded)
     return {};
   ImplicitLocOpBuilder &b = s.builder();
-  Value exact = s.asElements(s.getWatched().value);
+  Value exact = s.exact();
   Value ratio = s.divide(s.sumOfSquares(exact),
                          s.sumOfSquares(SubOp::create(b, exact, rounded)));
   // Decibels: the factor of natural logarithms.
@@ -134,7 +134,7 @@ static Value buildLost(ValueStatistics &s) {
   OptimizerUpdateOp update = s.getWatched().update;
   Value gradient = s.asElements(update.getGradient());
   Value isMeant = NotOp::create(b, s.compare(gradient, Comparison::Equal, 0.0));
-  Value isSame = CompareOp::create(b, updated, s.elements(), Comparison::Equal);
+  Value isSame = CompareOp::create(b, updated, s.exact(), Comparison::Equal);
   return unlessSkipped(s,
                        s.divide(s.countTrue(AndOp::create(b, isMeant, isSame)),
                                 s.countTrue(isMeant)));
@@ -145,9 +145,8 @@ static Value buildUpdateRatio(ValueStatistics &s) {
   if (!updated)
     return {};
   ImplicitLocOpBuilder &b = s.builder();
-  Value change = s.sumOfSquares(SubOp::create(b, updated, s.elements()));
-  Value ratio =
-      SqrtOp::create(b, s.divide(change, s.sumOfSquares(s.elements())));
+  Value change = s.sumOfSquares(SubOp::create(b, updated, s.exact()));
+  Value ratio = SqrtOp::create(b, s.divide(change, s.sumOfSquares(s.exact())));
   return unlessSkipped(s, ratio);
 }
 

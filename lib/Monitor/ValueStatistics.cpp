@@ -23,7 +23,7 @@ Value ValueStatistics::asElements(Value x) {
 }
 
 Value ValueStatistics::elements() {
-  Value x = asElements(watched.value);
+  Value x = asElements(watched.shown);
   if (!watched.factor)
     return x;
   Value factor = buildBroadcast(b, watched.factor, {}, typeOf(x).getShape());
@@ -46,11 +46,11 @@ Value ValueStatistics::sumOfSquares(Value x) {
 }
 
 Value ValueStatistics::countTrue(Value truth) {
-  Value ones = buildCast(b, truth, b.getF32Type());
   // A sum is rounded to the type of what it sums up.
   constexpr int64_t kMostOfF32 = 1 << 24;
-  if (typeOf(ones).getNumElements() > kMostOfF32)
-    return sum(ones);
+  Type type = typeOf(truth).getNumElements() > kMostOfF32 ? b.getF64Type()
+                                                          : b.getF32Type();
+  Value ones = buildCast(b, truth, type);
   return buildCast(b, ReduceSumOp::create(b, ones, getAxes(ones)),
                    b.getF64Type());
 }

@@ -18,8 +18,10 @@ public:
   ImplicitLocOpBuilder &builder() { return b; }
   const WatchedValue &getWatched() const { return watched; }
 
-  /// The elements as f32, with at least one axis.
+  /// The elements as f32, with at least one axis, in a shape of their own.
   Value elements();
+  /// The same in the shape of the watched value.
+  Value exact() { return asElements(watched.value); }
   /// Of `x`, shaped as `elements` are.
   Value magnitudes(Value x);
   /// How many there are.

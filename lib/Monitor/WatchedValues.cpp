@@ -2,11 +2,43 @@
 
 #include "WatchedValues.h"
 #include "binade/IR/Build.h"
+#include "binade/IR/Movement.h"
 #include "binade/IR/Names.h"
 #include <set>
 
 using namespace mlir;
 using namespace mlir::binade;
+
+/// Whether the kernel of `op` takes in what watches its elements.
+static bool takesIn(Operation *op) {
+  auto kernelOp = dyn_cast_or_null<KernelOpInterface>(op);
+  return kernelOp && kernelOp.getSchedule() == Schedule::Elementwise;
+}
+
+/// What shows the bytes of `value`, in the shape that a kernel has which makes
+/// or reads them: what watches is then a part of it. One for all that show the
+/// same, so that nobody counts twice.
+static Value findShown(Value value) {
+  auto isShown = [](Operation *op) { return isView(op) && isMovement(op); };
+  while (isShown(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  if (takesIn(value.getDefiningOp()))
+    return value;
+  SmallVector<Value> shown = {value};
+  Operation *first = nullptr;
+  for (size_t i = 0; i < shown.size(); ++i)
+    for (Operation *reader : shown[i].getUsers()) {
+      if (reader->getBlock() != value.getParentBlock())
+        continue;
+      if (isShown(reader))
+        shown.push_back(reader->getResult(0));
+      else if (takesIn(reader) && (!first || reader->isBeforeInBlock(first))) {
+        first = reader;
+        value = shown[i];
+      }
+    }
+  return value;
+}
 
 namespace {
 class Collector {
@@ -35,8 +67,8 @@ private:
     for (unsigned count = 2; !names.insert({kind, name}).second; ++count)
       name = (layer + " #" + Twine(count)).str();
     Operation *producer = value.getDefiningOp();
-    values.push_back(
-        {kind, name, value, producer ? getPhase(producer) : Phase::Forward});
+    values.push_back({kind, name, value, findShown(value),
+                      producer ? getPhase(producer) : Phase::Forward});
     return &values.back();
   }
 
@@ -61,11 +93,17 @@ private:
       add(WatchedKind::ScaledGradient, port->name, gradient);
       WatchedValue *unscaled = add(WatchedKind::Gradient, port->name, gradient);
       for (Value factor : update.getFactors())
-        if (unscaled && factor.getDefiningOp<UnscaleFactorOp>()) {
+        if (auto unscale = factor.getDefiningOp<UnscaleFactorOp>();
+            unscaled && unscale && !isOne(unscale)) {
           unscaled->factor = factor;
           unscaled->phase = Phase::Optimizer;
         }
     }
+  }
+
+  /// Whether gradients are as they are stored, whatever the step.
+  static bool isOne(UnscaleFactorOp factor) {
+    return !factor.getScale() && factor.getBatches() == 1;
   }
 
   void collectArguments(Role role, WatchedKind kind) {

@@ -13,6 +13,8 @@ struct WatchedValue {
   /// As the model calls it: a parameter, or a node without its first slash.
   std::string layer;
   Value value;
+  /// What has the same bytes in memory, and a kernel that makes or reads it.
+  Value shown;
   Phase phase = Phase::Forward;
   /// What the value is multiplied by before it is looked at; null for nothing.
   Value factor = {};

@@ -44,8 +44,7 @@ SmallVector<Value> FullReductions::accumulate(Emitter &e, ValueRange partials,
                                               const Offset &offset) const {
   SmallVector<Value> next;
   for (auto [reduction, partial] : llvm::zip(reductions, partials))
-    next.push_back(reduction.accumulate(
-        e.builder(), partial, e.pullLanes(reduction.getInput(), offset)));
+    next.push_back(reduction.accumulate(e, partial, offset));
   return next;
 }
 

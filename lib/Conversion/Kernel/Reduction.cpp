@@ -122,13 +122,40 @@ Value Reduction::start(ImplicitLocOpBuilder &b, int64_t lanes) const {
              type, Attribute(FloatAttr::get(getPartialType(), getNeutral()))));
 }
 
-Value Reduction::accumulate(ImplicitLocOpBuilder &b, Value partial,
-                            Value lanes) const {
-  int64_t count = cast<VectorType>(partial.getType()).getDimSize(0);
-  if (cast<VectorType>(lanes.getType()).getDimSize(0) < count)
-    lanes = vector::InsertStridedSliceOp::create(
-        b, lanes, start(b, count), ArrayRef<int64_t>{0}, ArrayRef<int64_t>{1});
-  return combine(b, partial, lanes);
+Value Reduction::getCounted() const {
+  auto ones = getInput().getDefiningOp<CastOp>();
+  bool counts = isa<ReduceSumOp>(op) && ones &&
+                getTensor(ones.getX()).getElementType().isInteger(1);
+  return counts ? ones.getX() : Value();
+}
+
+/// `lanes`, and `rest` in the lanes that they do not have.
+static Value pad(ImplicitLocOpBuilder &b, Value lanes, Value rest) {
+  if (lanes.getType() == rest.getType())
+    return lanes;
+  return vector::InsertStridedSliceOp::create(
+      b, lanes, rest, ArrayRef<int64_t>{0}, ArrayRef<int64_t>{1});
+}
+
+Value Reduction::accumulate(Emitter &emitter, Value partial,
+                            const Offset &offset) const {
+  ImplicitLocOpBuilder &b = emitter.builder();
+  auto type = cast<VectorType>(partial.getType());
+  auto splat = [&](Type element, Attribute value) -> Value {
+    return arith::ConstantOp::create(
+        b, DenseElementsAttr::get(type.clone(element), value));
+  };
+  if (Value counted = getCounted()) {
+    // One instruction with a mask, where ones and zeros take three to make.
+    Value truth = pad(b, emitter.pullLanes(counted, offset),
+                      splat(b.getI1Type(), b.getBoolAttr(false)));
+    Type element = type.getElementType();
+    Value more =
+        combine(b, partial, splat(element, FloatAttr::get(element, 1.0)));
+    return arith::SelectOp::create(b, truth, more, partial);
+  }
+  Value lanes = emitter.pullLanes(getInput(), offset);
+  return combine(b, partial, pad(b, lanes, start(b, type.getDimSize(0))));
 }
 
 void Reduction::define(Emitter &emitter, Value total,

@@ -63,8 +63,11 @@ struct Reduction {
   double getNeutral() const;
   /// Neutral partial results, one per lane.
   Value start(ImplicitLocOpBuilder &b, int64_t lanes = kLanes) const;
-  /// `partial` with `lanes`, as many or fewer, added to its first ones.
-  Value accumulate(ImplicitLocOpBuilder &b, Value partial, Value lanes) const;
+  /// What it counts, where it adds up the ones of a truth; null where not.
+  Value getCounted() const;
+  /// `partial` with the operand's lanes at `offset`, as many or fewer, added to
+  /// its first ones.
+  Value accumulate(Emitter &emitter, Value partial, const Offset &offset) const;
   /// Says that the result is `total`, rounded to its format, at `offset`.
   void define(Emitter &emitter, Value total, const Offset &offset) const;
   /// Entries `first`, `first` + `stride` ... of `partials`, `count` of them,

@@ -181,8 +181,7 @@ private:
     for (auto [reduction, partial] :
          llvm::zip(llvm::concat<const Reduction>(step.reductions, step.groups),
                    carried))
-      next.push_back(reduction.accumulate(
-          e.builder(), partial, e.pullLanes(reduction.getInput(), offset)));
+      next.push_back(reduction.accumulate(e, partial, offset));
     storeElement(e, step, offset, buffers, loops.getColumns(), column);
     return next;
   }

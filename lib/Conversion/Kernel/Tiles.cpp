@@ -211,8 +211,7 @@ private:
           e.builder(), partial, e.pullLanes(reduction.getInput(), offset)));
     for (auto [reduction, partial] :
          llvm::zip(step.groups, now.drop_front(step.reductions.size())))
-      next.push_back(reduction.accumulate(
-          e.builder(), partial, e.pullLanes(reduction.getInput(), offset)));
+      next.push_back(reduction.accumulate(e, partial, offset));
     storeElement(e, step, offset, buffers, rows * plan.width, own);
     return next;
   }
