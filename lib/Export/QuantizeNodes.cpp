@@ -127,21 +127,26 @@ std::string QuantizeNodes::addLargest(const std::string &name,
   // MaxPool knows blocks that are shorter at the end. It wants two axes before
   // those that it divides.
   size_t rank = format.block.size(), divided = std::max<size_t>(rank, 4) - 2;
-  SmallVector<int64_t> before, extent(divided, 1);
+  SmallVector<int64_t> before;
   for (size_t axis = 0; axis + rank < divided + 2; ++axis)
     before.push_back(axis);
-  for (size_t i = 1; i <= std::min(rank, divided); ++i)
-    extent[divided - i] = format.block[rank - i];
-  std::string axes = before.empty() ? "" : getInts("axes", before);
+  std::string largest = magnitudes;
   if (!before.empty())
-    magnitudes = addNode("Unsqueeze", {magnitudes, axes}, name + "_magnitudes");
-  std::string largest = addNode("MaxPool", {magnitudes}, name + "_largest");
-  setInts("kernel_shape", extent);
-  setInts("strides", extent);
-  setInt("ceil_mode", 1);
-  return before.empty()
-             ? largest
-             : addNode("Squeeze", {largest, axes}, name + "_largest");
+    largest = addNode("Unsqueeze", {largest, getInts("axes", before)},
+                      name + "_magnitudes");
+  for (size_t i = 1; i <= std::min(rank, divided); ++i) {
+    if (format.block[rank - i] == 1)
+      continue;
+    SmallVector<int64_t> extent(divided, 1);
+    extent[divided - i] = format.block[rank - i];
+    largest = addNode("MaxPool", {largest}, name + "_largest");
+    setInts("kernel_shape", extent);
+    setInts("strides", extent);
+    setInt("ceil_mode", 1);
+  }
+  return before.empty() ? largest
+                        : addNode("Squeeze", {largest, getInts("axes", before)},
+                                  name + "_largest");
 }
 
 /// Scales of tiles, once for each row.
