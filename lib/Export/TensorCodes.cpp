@@ -26,7 +26,7 @@ TensorCodes::TensorCodes(const QuantizedInput &format, ArrayRef<int64_t> shape)
   columns = shape.back();
   width = format.block.back();
   if (shape.size() > 1)
-    rows = format.block[shape.size() - 2];
+    rows = std::min(format.block[shape.size() - 2], shape[shape.size() - 2]);
   int64_t axis = format.getAxis();
   scaleShape[axis] = llvm::divideCeil(shape[axis], format.block[axis]);
 }

@@ -22,7 +22,7 @@ public:
   void measure(std::span<const float> values);
 
   /// `encode` gets a multiple of so many elements, or all that are left.
-  size_t getBand() const { return columns * rows; }
+  size_t getBand() const { return std::max<size_t>(columns * rows, 1); }
   void encode(std::span<const float> values, char *codes);
 
   /// Those of tiles once for each row.

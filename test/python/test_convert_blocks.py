@@ -212,6 +212,20 @@ def test_scales_of_earlier_steps_have_no_nodes(tmp_path):
     assert "history = 1024" in text and "bf16 instead" in text
 
 
+@pytest.mark.parametrize("beside", [False, True])
+def test_weights_without_elements(tmp_path, beside):
+    model = parse(
+        f"""g (float[{ROWS}, 5] x) => (float[{ROWS}, 0] h, float[{ROWS}, 5] y) {{
+          h = MatMul(x, u)
+          y = MatMul(x, w)
+        }}"""
+    )
+    model.opset_import[0].version = 21
+    add_tensor(add_tensor(model, "u", draw(5, 0)), "w", draw(5, 5))
+    save = {"save_as_external_data": True, "size_threshold": 0} if beside else {}
+    convert(model, tmp_path, "fp8-block", **save)
+
+
 @pytest.mark.parametrize("policy", ["mxfp8", "fp8-block"])
 def test_batches_of_rows(tmp_path, policy):
     """Blocks lie along the last axis, whatever is before it."""
