@@ -35,7 +35,9 @@ def convert_by_onnxruntime(source: str) -> onnx.ModelProto:
 def convert_by_modelopt(source: str) -> onnx.ModelProto:
     from modelopt.onnx.autocast import convert_to_mixed_precision
 
-    return convert_to_mixed_precision(source, low_precision_type="fp16")
+    return convert_to_mixed_precision(
+        source, low_precision_type="fp16", keep_io_types=True
+    )
 
 
 PEERS = {

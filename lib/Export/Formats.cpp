@@ -14,6 +14,8 @@ using ::onnx::TensorProto;
 
 /// The first with QuantizeLinear to FP8.
 static constexpr int64_t kFirstSetWithBytes = 19;
+/// The first with scales of blocks.
+static constexpr int64_t kFirstSetWithBlocks = 21;
 
 /// The formats that both have.
 static constexpr std::pair<int32_t, StringLiteral> formatNames[] = {
@@ -68,7 +70,8 @@ public:
 private:
   std::optional<char> findLetter(const NodeProto &node,
                                  const OpSchema &schema) const;
-  bool canQuantize(QuantizedAttr format) const;
+  QuantizedInput findCodes(const NodeProto &node, unsigned input,
+                           const NodeFormats &formats) const;
   void planQuantized(PlannedNode &planned, const NodeFormats &formats);
 
   const ElementTypes &types;
@@ -85,31 +88,45 @@ std::optional<char> NodePlanner::findLetter(const NodeProto &node,
   return std::nullopt;
 }
 
-/// What QuantizeLinear can say, with a scale that few nodes compute.
-bool NodePlanner::canQuantize(QuantizedAttr format) const {
-  auto standard = sets.find("");
-  return standard != sets.end() && standard->second >= kFirstSetWithBytes &&
-         format.getFormat() && format.getFormat().getWidth() == 8 &&
-         getOnnxType(format.getFormat()) && format.getMargin() == 0 &&
-         format.getGranularity() == Granularity::PerTensor &&
-         format.getRule() == ScaleRule::Inverse && !format.getExpand() &&
-         !format.getStochastic() && format.getHistory() == 0 &&
-         format.getScale().isF32();
+/// What QuantizeLinear can say, with scales that a few nodes compute; null
+/// where it cannot.
+QuantizedInput NodePlanner::findCodes(const NodeProto &node, unsigned input,
+                                      const NodeFormats &formats) const {
+  QuantizedAttr format = formats.operands[input];
+  bool isFloat = format.getFormat() && format.getFormat().getWidth() == 8 &&
+                 getOnnxType(format.getFormat());
+  if (!isFloat || format.getExpand() || format.getStochastic() ||
+      format.getHistory() != 0)
+    return {};
+  int64_t rank = input < formats.ranks.size() ? formats.ranks[input] : -1;
+  return getQuantizedInput(node, input, format, rank);
 }
 
 void NodePlanner::planQuantized(PlannedNode &planned,
                                 const NodeFormats &formats) {
   if (!sumsProducts(*planned.node))
     return;
-  for (QuantizedAttr format : formats.operands)
-    if (format && !canQuantize(format)) {
-      limits.add(llvm::formatv("operator set {0} does not quantize to {1}: "
-                               "{2} instead",
-                               sets.find("")->second, format, formats.compute));
+  auto standard = sets.find("");
+  int64_t version = standard == sets.end() ? 0 : standard->second;
+  SmallVector<QuantizedInput> inputs(formats.operands.size());
+  for (auto [index, format] : llvm::enumerate(formats.operands)) {
+    if (!format)
+      continue;
+    QuantizedInput codes = findCodes(*planned.node, index, formats);
+    int64_t first =
+        codes.block.empty() ? kFirstSetWithBytes : kFirstSetWithBlocks;
+    if (!codes || version < first) {
+      std::string who = "ONNX";
+      if (codes)
+        who = llvm::formatv("operator set {0}, before {1},", version, first);
+      limits.add(llvm::formatv("{0} does not quantize to {1}: {2} instead", who,
+                               format, formats.compute));
       return;
     }
-  if (llvm::any_of(formats.operands, [](auto format) { return !!format; }))
-    planned.operands = formats.operands;
+    inputs[index] = codes;
+  }
+  if (llvm::any_of(inputs, [](const auto &codes) { return bool(codes); }))
+    planned.operands = std::move(inputs);
 }
 
 void NodePlanner::plan(PlannedNode &planned, const NodeFormats &formats) {

@@ -3,6 +3,7 @@
 #ifndef BINADE_LIB_EXPORT_FORMATS_H
 #define BINADE_LIB_EXPORT_FORMATS_H
 
+#include "Blocks.h"
 #include "ElementTypes.h"
 #include "Names.h"
 #include "binade/Export/ONNX/Convert.h"
@@ -31,10 +32,10 @@ struct PlannedNode {
   /// Whether it sums products.
   bool isProduct = false;
   /// What inputs are quantized to and read back from; null for others.
-  SmallVector<QuantizedAttr> operands;
+  SmallVector<QuantizedInput> operands;
 
-  QuantizedAttr getQuantized(unsigned input) const {
-    return input < operands.size() ? operands[input] : QuantizedAttr();
+  QuantizedInput getQuantized(unsigned input) const {
+    return input < operands.size() ? operands[input] : QuantizedInput();
   }
 
   bool readsChosen(unsigned input) const {

@@ -43,7 +43,8 @@ private:
   void retype(NodeProto &node, int32_t type);
   std::string read(const std::string &name, int32_t type);
   std::string readRounded(const std::string &name, int32_t through);
-  std::string readQuantized(const std::string &name, int32_t type);
+  std::string readQuantized(const std::string &name,
+                            const QuantizedInput &format);
   SmallVector<Known, 3> define(PlannedNode &node, unsigned output);
   void cast(const std::string &from, const std::string &to, int32_t type,
             const std::string &original);
@@ -65,6 +66,8 @@ private:
   llvm::StringMap<int32_t> retyped;
   /// The same value, by name and type, and by the type it was rounded to.
   std::map<std::tuple<std::string, int32_t, int32_t>, std::string> made;
+  /// The same in f32, as codes stand for it.
+  std::map<std::pair<std::string, QuantizedInput>, std::string> decoded;
   llvm::StringMap<const TensorProto *> constants; ///< Small ones.
   SmallVector<TensorProto> copies;
   QuantizeNodes quantizer;
@@ -89,38 +92,41 @@ static TensorProto *getConstant(NodeProto &node) {
   return isHere ? tensor : nullptr;
 }
 
-static bool isByte(int32_t type) {
-  return type == TensorProto::FLOAT8E4M3FN || type == TensorProto::FLOAT8E5M2;
-}
-
 /// Stored tensors that all read in one narrow format are kept in it.
 void CastPlacer::storeNarrow(ArrayRef<PlannedNode> nodes) {
-  llvm::StringMap<int32_t> wanted; // 0 for several.
+  llvm::StringMap<StoredFormat> wanted; // Type 0 for several.
   for (const PlannedNode &node : nodes)
     for (auto [input, name] : llvm::enumerate(node.node->input())) {
-      int32_t type = node.readsChosen(input) && node.compute == node.operand
-                         ? node.compute
-                         : int32_t(TensorProto::FLOAT);
-      if (QuantizedAttr format = node.getQuantized(input))
-        type = getOnnxType(format.getFormat());
-      auto [entry, isNew] = wanted.try_emplace(name, type);
-      if (!isNew && entry->second != type)
-        entry->second = TensorProto::UNDEFINED;
+      StoredFormat format;
+      format.type = node.readsChosen(input) && node.compute == node.operand
+                        ? node.compute
+                        : int32_t(TensorProto::FLOAT);
+      format.codes = node.getQuantized(input);
+      if (format.codes)
+        format.type = getOnnxType(format.codes.format.getFormat());
+      auto [entry, isNew] = wanted.try_emplace(name, format);
+      StoredFormat &known = entry->second;
+      if (known.type != format.type || !(known.codes == format.codes))
+        known = {};
     }
   llvm::StringSet<> inputs;
   for (const auto &input : graph.input())
     inputs.insert(input.name());
-  auto getType = [&](StringRef name) {
-    int32_t type = wanted.lookup(name);
+  auto getFormat = [&](StringRef name) {
+    StoredFormat format = wanted.lookup(name);
     bool isFree = !inputs.contains(name) && !outside.contains(name);
-    return isFree && type != TensorProto::FLOAT ? type : 0;
+    bool isNarrow = isFree && format.type != TensorProto::FLOAT;
+    return isNarrow ? format : StoredFormat();
   };
   auto visit = [&](const std::string &name, TensorProto &tensor,
                    NodeProto *node) {
-    int32_t type = getType(name);
-    if (isByte(type)) {
-      if (!node)
-        stored[name] = {type, quantizer.addScalar(name + "_scale", 1.0f)};
+    StoredFormat format = getFormat(name);
+    int32_t type = format.type;
+    if (format.codes) {
+      if (node || (format.codes.hasBands() && tensor.dims_size() > 2))
+        return; // Nodes quantize it.
+      format.scales = quantizer.addScalar(name + "_scale", 1.0f);
+      stored[name] = format;
     } else if (type) {
       values[name] = {name, type};
       retyped[name] = type;
@@ -212,19 +218,18 @@ std::string CastPlacer::readRounded(const std::string &name, int32_t through) {
   return result;
 }
 
-/// The name of value `name` in f32, as it comes back from codes of FP8 with one
-/// scale.
-std::string CastPlacer::readQuantized(const std::string &name, int32_t type) {
-  std::string &result = made[{name, TensorProto::FLOAT, type}];
+/// The name of value `name` in f32, as it comes back from codes of FP8.
+std::string CastPlacer::readQuantized(const std::string &name,
+                                      const QuantizedInput &format) {
+  std::string &result = decoded[{name, format}];
   if (!result.empty())
     return result;
   auto codes = stored.find(name);
-  if (codes != stored.end() && isByte(codes->second.type)) {
-    retyped[name] = type;
-    result = quantizer.dequantize(name, name, codes->second.scale);
+  if (codes != stored.end() && codes->second.codes) {
+    retyped[name] = codes->second.type;
+    result = quantizer.dequantize(name, name, codes->second.scales, format);
   } else {
-    std::string value = read(name, TensorProto::FLOAT);
-    result = quantizer.quantize(name, value, type);
+    result = quantizer.quantize(name, read(name, TensorProto::FLOAT), format);
   }
   return result;
 }
@@ -269,8 +274,8 @@ void CastPlacer::run(PlannedNodes nodes) {
     for (auto [input, name] : llvm::enumerate(*node.node->mutable_input())) {
       if (!isWide(name))
         continue;
-      if (QuantizedAttr format = node.getQuantized(input)) {
-        name = readQuantized(name, getOnnxType(format.getFormat()));
+      if (QuantizedInput format = node.getQuantized(input)) {
+        name = readQuantized(name, format);
         continue;
       }
       int32_t type = getWanted(node, input);

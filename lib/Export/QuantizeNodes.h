@@ -3,25 +3,26 @@
 #ifndef BINADE_LIB_EXPORT_QUANTIZENODES_H
 #define BINADE_LIB_EXPORT_QUANTIZENODES_H
 
+#include "Blocks.h"
 #include "Names.h"
-#include "mlir/Support/LLVM.h"
 #include "onnx-ml.pb.h"
 
 namespace mlir::binade::convert {
 
-/// Adds nodes that quantize to codes of FP8 with one scale for a tensor, and
-/// read them back.
+/// Adds nodes that quantize to codes of FP8 and read them back. Scales are f32,
+/// whatever they are rounded to.
 class QuantizeNodes {
 public:
   QuantizeNodes(::onnx::GraphProto &graph, Names &names)
       : graph(graph), names(names) {}
 
-  /// The value called `value`, of f32, as codes of `type` stand for it. New
+  /// The value called `value`, of f32, as codes of `format` stand for it. New
   /// names start with `name`.
   std::string quantize(const std::string &name, const std::string &value,
-                       int32_t type);
+                       const QuantizedInput &format);
   std::string dequantize(const std::string &name, const std::string &codes,
-                         const std::string &scale);
+                         const std::string &scales,
+                         const QuantizedInput &format);
 
   /// The name of a new constant.
   std::string addScalar(const std::string &name, float value);
@@ -30,17 +31,49 @@ public:
   void finish();
 
 private:
+  /// What elements are divided by, and what codes are multiplied by.
+  struct Scales {
+    std::string divisors, factors;
+  };
+  Scales addScales(const std::string &name, const std::string &largest,
+                   QuantizedAttr format);
+  std::string addAmaxScales(const std::string &name, const std::string &largest,
+                            QuantizedAttr format);
+  std::string addInverseScales(const std::string &name,
+                               const std::string &largest,
+                               QuantizedAttr format);
+  std::string addFloorScales(const std::string &name,
+                             const std::string &largest, QuantizedAttr format);
+  std::string addRoundUpScales(const std::string &name,
+                               const std::string &largest,
+                               QuantizedAttr format);
+  std::string addPower(const std::string &name, const std::string &value);
+
+  std::string addLargest(const std::string &name, const std::string &value,
+                         const QuantizedInput &format);
+  Scales spread(const std::string &name, const std::string &value,
+                const Scales &scales, const QuantizedInput &format);
+
   std::string addNode(const char *op, ArrayRef<std::string> inputs,
                       const std::string &output);
-  std::string addScale(const std::string &name, const std::string &value,
-                       int32_t type);
+  std::string addCast(const std::string &value, int32_t type,
+                      const std::string &output);
+  /// Attributes of the last node.
+  void setInt(const char *name, int64_t value);
+  void setInts(const char *name, ArrayRef<int64_t> values);
+
   const std::string &getScalar(const char *name, float value);
+  const std::string &getDouble(const char *name, double value);
+  const std::string &getInts(const char *name, ArrayRef<int64_t> values,
+                             bool isScalar = false);
+  const std::string &getZeroPoint(int32_t type);
 
   ::onnx::GraphProto &graph;
   Names &names;
-  std::map<std::pair<std::string, float>, std::string> scalars;
+  std::map<std::pair<std::string, double>, std::string> scalars;
+  std::map<std::pair<std::string, std::vector<int64_t>>, std::string> integers;
   std::map<int32_t, std::string> zeroPoints;
-  SmallVector<::onnx::TensorProto> tensors;
+  std::vector<::onnx::TensorProto> tensors;
 };
 
 } // namespace mlir::binade::convert

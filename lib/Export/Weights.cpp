@@ -2,6 +2,7 @@
 
 #include "Weights.h"
 #include "Numbers.h"
+#include "TensorCodes.h"
 #include "onnx-ml.pb.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -21,6 +22,8 @@ static constexpr uint64_t kMaxInlineBytes = uint64_t(1) << 30;
 /// Smaller ones stay in the file even then.
 static constexpr uint64_t kMinExternalBytes = 1 << 10;
 static constexpr uint64_t kAlignment = 64;
+/// Of f16 and bf16.
+static constexpr uint64_t kNarrowBytes = 2;
 /// Elements that are in memory at once.
 static constexpr size_t kPiece = 1 << 20;
 
@@ -47,22 +50,47 @@ static std::vector<float> getValues(const TensorProto &tensor) {
   return values;
 }
 
-static void setValues(TensorProto &tensor, std::span<const float> values,
-                      const Coding &coding) {
-  std::string bytes(values.size() * countBytes(coding.type), 0);
-  coding.encode(values, bytes.data());
+static void setBytes(TensorProto &tensor, int32_t type, std::string bytes) {
   clearData(tensor);
-  tensor.set_data_type(coding.type);
+  tensor.set_data_type(type);
   tensor.set_raw_data(std::move(bytes));
 }
 
 void mlir::binade::convert::convertConstant(TensorProto &tensor, int32_t type) {
-  setValues(tensor, getValues(tensor), {type});
+  std::vector<float> values = getValues(tensor);
+  std::string bytes(values.size() * kNarrowBytes, 0);
+  encode(values, type, bytes.data());
+  setBytes(tensor, type, std::move(bytes));
 }
 
-/// Gives an initializer its one value.
-static void setScale(TensorProto &tensor, float factor) {
-  tensor.set_float_data(0, 1.0f / factor);
+static ArrayRef<int64_t> getShape(const TensorProto &tensor) {
+  return {tensor.dims().data(), size_t(tensor.dims_size())};
+}
+
+/// Gives an initializer the scales of `codes`.
+static void setScales(TensorProto &tensor, const TensorCodes &codes) {
+  tensor.clear_dims();
+  for (int64_t size : codes.getScaleShape())
+    tensor.add_dims(size);
+  ArrayRef<float> scales = codes.getScales();
+  setBytes(tensor, TensorProto::FLOAT,
+           std::string(reinterpret_cast<const char *>(scales.data()),
+                       scales.size() * sizeof(float)));
+}
+
+/// Changes a tensor that is in the message.
+static void convertInside(TensorProto &tensor, const StoredFormat &format,
+                          TensorProto *scales) {
+  if (!scales)
+    return convertConstant(tensor, format.type);
+  std::vector<float> values = getValues(tensor);
+  TensorCodes codes(format.codes, getShape(tensor));
+  std::string bytes(values.size(), 0);
+  if (codes.isMeasured())
+    codes.measure(values);
+  codes.encode(values, bytes.data());
+  setBytes(tensor, format.type, std::move(bytes));
+  setScales(*scales, codes);
 }
 
 //===----------------------------------------------------------------------===//
@@ -121,10 +149,11 @@ Result<WeightWriter::Place> WeightWriter::find(const TensorProto &tensor) {
   return place;
 }
 
-Result<void> WeightWriter::readPieces(const Place &from, Visit visit) {
+Result<void> WeightWriter::readPieces(const Place &from, size_t band,
+                                      Visit visit) {
   const ::binade::ExternalFile &file = files.find(from.location)->second;
-  std::vector<float> piece(
-      std::min<uint64_t>(kPiece, from.size / sizeof(float)));
+  size_t most = std::max<size_t>(kPiece / band, 1) * band;
+  std::vector<float> piece(std::min<uint64_t>(most, from.size / sizeof(float)));
   for (uint64_t done = 0; done < from.size;) {
     auto part = std::span(piece).first(
         std::min<uint64_t>((from.size - done) / sizeof(float), piece.size()));
@@ -139,27 +168,34 @@ Result<void> WeightWriter::readPieces(const Place &from, Visit visit) {
   return {};
 }
 
-/// Reads and encodes numbers of f32.
+/// Reads and rounds numbers of f32.
 Result<void> WeightWriter::encode(const Place &from, uint64_t to,
-                                  const StoredFormat &format, float &factor) {
-  bool isScaled = !format.scale.empty();
-  if (isScaled) {
-    InverseScale scale;
-    auto read = readPieces(from, [&](std::span<float> values) -> Result<void> {
-      scale.add(values);
-      return {};
-    });
-    if (!read)
+                                  int32_t type) {
+  std::vector<char> bytes;
+  return readPieces(from, /*band=*/1, [&](std::span<float> values) {
+    bytes.resize(values.size() * kNarrowBytes);
+    convert::encode(values, type, bytes.data());
+    auto written = data->write(to, std::as_bytes(std::span(bytes)));
+    to += bytes.size();
+    return written;
+  });
+}
+
+Result<void> WeightWriter::encode(const Place &from, uint64_t to,
+                                  TensorCodes &codes) {
+  auto measure = [&](std::span<float> values) -> Result<void> {
+    codes.measure(values);
+    return {};
+  };
+  if (codes.isMeasured())
+    if (auto read = readPieces(from, codes.getBand(), measure); !read)
       return read;
-    factor = scale.get(format.type);
-  }
-  Coding coding{format.type, factor};
-  std::vector<char> codes;
-  return readPieces(from, [&](std::span<float> values) {
-    codes.resize(values.size() * countBytes(format.type));
-    coding.encode(values, codes.data());
-    auto written = data->write(to, std::as_bytes(std::span(codes)));
-    to += codes.size();
+  std::vector<char> bytes;
+  return readPieces(from, codes.getBand(), [&](std::span<float> values) {
+    bytes.resize(values.size());
+    codes.encode(values, bytes.data());
+    auto written = data->write(to, std::as_bytes(std::span(bytes)));
+    to += bytes.size();
     return written;
   });
 }
@@ -180,18 +216,20 @@ Result<void> WeightWriter::copy(const Place &from, uint64_t to) {
   return {};
 }
 
-/// Changes a tensor that is in the message.
-static void convertInside(TensorProto &tensor, const StoredFormat &format,
-                          TensorProto *scaleTensor) {
-  std::vector<float> values = getValues(tensor);
-  Coding coding{format.type};
-  if (scaleTensor) {
-    InverseScale scale;
-    scale.add(values);
-    coding.factor = scale.get(format.type);
-    setScale(*scaleTensor, coding.factor);
+/// Tells places of the original apart that become different bytes.
+static std::string makeKey(StringRef location, uint64_t offset, uint64_t size,
+                           const TensorProto &tensor,
+                           const StoredFormat &format) {
+  std::string key;
+  llvm::raw_string_ostream os(key);
+  os << location << '\n' << offset << ' ' << size << ' ' << format.type;
+  if (format.codes) {
+    os << ' ' << format.codes.format;
+    for (ArrayRef<int64_t> sizes :
+         {ArrayRef<int64_t>(format.codes.block), getShape(tensor)})
+      llvm::interleaveComma(sizes, os << ' ');
   }
-  setValues(tensor, values, coding);
+  return key;
 }
 
 /// Where the elements of a tensor beside the model are now; those of a place of
@@ -202,25 +240,33 @@ WeightWriter::moveExternal(const TensorProto &tensor,
   auto found = find(tensor);
   if (!found)
     return found;
-  bool isConverted = format.type && format.type != tensor.data_type();
   uint64_t count = found->size / sizeof(float);
-  if (isConverted && count * sizeof(float) != found->size)
+  if (format.type && count * sizeof(float) != found->size)
     return makeError(tensor, "has " + std::to_string(found->size) +
                                  " bytes, which are no numbers of f32");
-  std::string key = found->location + "\n" + std::to_string(found->offset) +
-                    " " + std::to_string(found->size) + " " +
-                    std::to_string(isConverted ? format.type : 0);
+  std::string key =
+      makeKey(found->location, found->offset, found->size, tensor, format);
   auto [place, isNew] = places.try_emplace(key);
   Place &to = place->second;
-  if (isNew) {
-    to.offset = llvm::alignTo(end, kAlignment);
-    to.size = isConverted ? count * countBytes(format.type) : found->size;
-    auto written = isConverted ? encode(*found, to.offset, format, to.factor)
-                               : copy(*found, to.offset);
-    if (!written)
-      return written.takeError();
-    end = to.offset + to.size;
+  if (!isNew)
+    return to;
+  to.offset = llvm::alignTo(end, kAlignment);
+  Result<void> written;
+  if (format.codes) {
+    auto codes = std::make_shared<TensorCodes>(format.codes, getShape(tensor));
+    to.size = count;
+    written = encode(*found, to.offset, *codes);
+    to.codes = std::move(codes);
+  } else if (format.type) {
+    to.size = count * kNarrowBytes;
+    written = encode(*found, to.offset, format.type);
+  } else {
+    to.size = found->size;
+    written = copy(*found, to.offset);
   }
+  if (!written)
+    return written.takeError();
+  end = to.offset + to.size;
   return to;
 }
 
@@ -236,13 +282,15 @@ WeightWriter::moveInside(const TensorProto &tensor) {
 }
 
 /// Without a type in `format` the tensor keeps its own.
-Result<void> WeightWriter::move(TensorProto &tensor,
-                                const StoredFormat &format) {
-  TensorProto *scale = scales.lookup(format.scale);
+Result<void> WeightWriter::move(TensorProto &tensor, StoredFormat format) {
+  if (format.type == tensor.data_type())
+    format = {};
+  TensorProto *scale = scales.lookup(format.scales);
   if (!isExternal(tensor)) {
-    if (format.type && format.type != tensor.data_type())
+    if (format.type)
       convertInside(tensor, format, scale);
-    if (!movesAll || tensor.raw_data().size() < kMinExternalBytes)
+    bool isMoved = movesAll || scalesBeside.contains(&tensor);
+    if (!isMoved || tensor.raw_data().size() < kMinExternalBytes)
       return {};
   }
   if (!data) {
@@ -255,8 +303,10 @@ Result<void> WeightWriter::move(TensorProto &tensor,
       isExternal(tensor) ? moveExternal(tensor, format) : moveInside(tensor);
   if (!place)
     return place.takeError();
-  if (isExternal(tensor) && scale)
-    setScale(*scale, place->factor);
+  if (place->codes) {
+    setScales(*scale, *place->codes);
+    scalesBeside.insert(scale);
+  }
   moved.insert(&tensor);
   clearData(tensor);
   if (format.type)
@@ -324,7 +374,7 @@ Result<void> WeightWriter::write(::onnx::ModelProto &model,
   movesAll = bytes > kMaxInlineBytes;
   llvm::StringSet<> wanted;
   for (const auto &entry : stored)
-    wanted.insert(entry.getValue().scale);
+    wanted.insert(entry.getValue().scales);
   for (TensorProto &tensor : *graph.mutable_initializer())
     if (wanted.contains(tensor.name()))
       scales[tensor.name()] = &tensor;

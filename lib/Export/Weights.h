@@ -3,6 +3,7 @@
 #ifndef BINADE_LIB_EXPORT_WEIGHTS_H
 #define BINADE_LIB_EXPORT_WEIGHTS_H
 
+#include "Blocks.h"
 #include "binade/Container/AtomicFile.h"
 #include "binade/Container/ExternalFile.h"
 #include "mlir/Support/LLVM.h"
@@ -18,11 +19,14 @@ class TensorProto;
 
 namespace mlir::binade::convert {
 
-/// What a stored tensor becomes: of another type, or codes of FP8, whose scale
-/// becomes the value of the initializer that is named.
+class TensorCodes;
+
+/// What a stored tensor becomes: of another type, or codes of FP8, whose scales
+/// become the values of the initializer that is named.
 struct StoredFormat {
   int32_t type = 0;
-  std::string scale = {};
+  std::string scales = {};
+  QuantizedInput codes = {};
 };
 using StoredFormats = llvm::StringMap<StoredFormat>;
 
@@ -55,20 +59,22 @@ private:
   struct Place {
     std::string location;
     uint64_t offset = 0, size = 0;
-    float factor = 1.0f; ///< Of its codes.
+    std::shared_ptr<const TensorCodes> codes = {}; ///< For their scales.
   };
-  ::binade::Result<void> move(::onnx::TensorProto &tensor,
-                              const StoredFormat &format);
+  ::binade::Result<void> move(::onnx::TensorProto &tensor, StoredFormat format);
   ::binade::Result<Place> find(const ::onnx::TensorProto &tensor);
   ::binade::Result<Place> moveExternal(const ::onnx::TensorProto &tensor,
                                        const StoredFormat &format);
   ::binade::Result<Place> moveInside(const ::onnx::TensorProto &tensor);
   using Visit = llvm::function_ref<::binade::Result<void>(std::span<float>)>;
-  /// Calls `visit` for the elements at a place, a piece at a time.
-  ::binade::Result<void> readPieces(const Place &from, Visit visit);
+  /// Calls `visit` for the elements at a place, a piece at a time: a multiple
+  /// of `band` elements, or all that are left.
+  ::binade::Result<void> readPieces(const Place &from, size_t band,
+                                    Visit visit);
   ::binade::Result<void> copy(const Place &from, uint64_t to);
+  ::binade::Result<void> encode(const Place &from, uint64_t to, int32_t type);
   ::binade::Result<void> encode(const Place &from, uint64_t to,
-                                const StoredFormat &format, float &factor);
+                                TensorCodes &codes);
 
   std::string directory, path;
   bool allowHardLinks;
@@ -78,6 +84,8 @@ private:
   llvm::StringMap<::binade::ExternalFile> files;
   llvm::StringMap<Place> places; ///< In `data`.
   llvm::StringMap<::onnx::TensorProto *> scales;
+  /// Those of codes beside the model, which are beside it, too.
+  llvm::SmallPtrSet<const ::onnx::TensorProto *, 32> scalesBeside;
   llvm::SmallPtrSet<const ::onnx::TensorProto *, 32> moved;
 };
 

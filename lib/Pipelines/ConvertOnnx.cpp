@@ -59,6 +59,7 @@ static NodeFormats mergeDecisions(ArrayRef<Operation *> ops) {
                      decision.getAccumulate(),
                      decision.getResult(),
                      {},
+                     {},
                      ""};
     if (auto rule = decision.getRule())
       next.rule = rule.str();
@@ -120,8 +121,10 @@ static LogicalResult decide(ModuleOp module, StringRef path,
   buildPipeline(pm, CompilerPhase::Assign, options);
   if (failed(pm.run(module)))
     return failure();
-  for (auto [node, decision] : llvm::zip(leftOut.nodes, formats))
+  for (auto [node, decision] : llvm::zip(leftOut.nodes, formats)) {
     decision = mergeDecisions(ops.get(node.name));
+    decision.ranks = node.ranks;
+  }
   return success();
 }
 

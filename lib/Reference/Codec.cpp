@@ -1,6 +1,6 @@
 //===- Codec.cpp - elements as codes with a shared scale ------------------===//
 
-#include "Codec.h"
+#include "binade/Reference/Codec.h"
 #include "llvm/ADT/bit.h"
 #include <cmath>
 

@@ -1,11 +1,11 @@
 //===- Optimizer.cpp - rules and updates ----------------------------------===//
 
-#include "Codec.h"
 #include "Families.h"
 #include "Formula.h"
 #include "Random.h"
 #include "Storage.h"
 #include "binade/IR/Rules.h"
+#include "binade/Reference/Codec.h"
 #include "binade/Reference/Interpreter.h"
 #include <cmath>
 

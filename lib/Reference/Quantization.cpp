@@ -1,8 +1,8 @@
 //===- Quantization.cpp - codes with shared scales ------------------------===//
 
-#include "Codec.h"
 #include "Families.h"
 #include "Random.h"
+#include "binade/Reference/Codec.h"
 #include <cmath>
 
 using namespace mlir;

@@ -163,6 +163,12 @@ def load_tests() -> dict:
     return {test.name: test for test in tests if test.data_sets}
 
 
+def get_atol(test) -> float:
+    """What is expected of a DFT is an FFT's in f32, where what cancels is not 0 but a
+    rounding of the largest elements, which are hundreds."""
+    return 1e-6 if test.name.startswith("test_dft") else test.atol
+
+
 def compare(found, expected, rtol: float, atol: float) -> None:
     """Within the test's tolerance or, in 16 bits, four units of the last place: ONNX's
     evaluator rounds at other places. Codes of 8 bits are the same."""
@@ -187,7 +193,7 @@ def check(test, backend: str = "reference") -> tuple[str, str] | None:
     try:
         for inputs, outputs in test.data_sets:
             for found, expected in zip(rep.run(inputs), outputs, strict=True):
-                compare(found, expected, test.rtol, test.atol)
+                compare(found, expected, test.rtol, get_atol(test))
     except Refused as refused:
         return refused.reason
     return None
@@ -245,7 +251,7 @@ def check_together(tests: list, backend: str) -> None:
     for test, names, outputs in expected:
         for key, output in zip(names, outputs, strict=True):
             try:
-                compare(results[key], output, test.rtol, test.atol)
+                compare(results[key], output, test.rtol, get_atol(test))
             except AssertionError as error:
                 wrong.append(f"{test.name}: {str(error).strip()[:300]}")
     assert not wrong, "\n".join(wrong)

@@ -69,7 +69,9 @@ FailureOr<Window> mlir::binade::importer::readWindow(Node &node,
       high = total - low;
     }
     int64_t room = sizes[axis] + low + high - window.getExtent(axis);
-    if (room < 0)
+    // With ceil_mode the one window may reach beyond the end.
+    bool isCut = node.getInt("ceil_mode", 0) && room > -window.strides[axis];
+    if (room < 0 && !isCut)
       return node.emitError()
              << "has a window of " << window.getExtent(axis)
              << " elements along axis " << axis + 2 << ", which has "

@@ -39,6 +39,7 @@ private:
   llvm::StringSet<> findUpdatedTypes() const;
   void findTypes();
   std::optional<std::string> importNode(Graph &graph, unsigned index);
+  void findRanks(Graph &graph, unsigned index);
   void leaveOut(Graph &graph, unsigned index);
   void addResults(Graph &graph);
   void addLeftOutputs();
@@ -181,6 +182,15 @@ std::optional<std::string> PartImporter::importNode(Graph &graph,
   return errors.takeError("", "it cannot be imported").message;
 }
 
+void PartImporter::findRanks(Graph &graph, unsigned index) {
+  for (const std::string &name : file.node(index).input()) {
+    Value value = name.empty() ? Value() : graph.lookup(name);
+    auto type = value ? dyn_cast<RankedTensorType>(value.getType())
+                      : RankedTensorType();
+    leftOut.nodes[index].ranks.push_back(type ? type.getRank() : -1);
+  }
+}
+
 /// Its inputs stay alive, and its outputs come from somewhere: they become
 /// arguments of the function, all at once when the nodes are done.
 void PartImporter::leaveOut(Graph &graph, unsigned index) {
@@ -239,11 +249,13 @@ FailureOr<OwningOpRef<ModuleOp>> PartImporter::run() {
   if (failed(initializers.define(graph, ignored)))
     return failure();
   addInputs(graph);
-  for (unsigned index : order)
+  for (unsigned index : order) {
+    findRanks(graph, index);
     if (std::optional<std::string> reason = importNode(graph, index)) {
       leftOut.nodes[index].reason = std::move(*reason);
       leaveOut(graph, index);
     }
+  }
   graph.addStateResults();
   addResults(graph);
   addLeftOutputs();

@@ -50,6 +50,7 @@ static constexpr OpRow standard[] = {
     {"Cosh", 9, 1, 1, importCosh},
     {"CumProd", 26, 2, 2, importCumProd},
     {"CumSum", 11, 2, 2, importCumSum},
+    {"DFT", 17, 1, 3, importDFT},
     {"DepthToSpace", 11, 1, 1, importDepthToSpace},
     {"DequantizeLinear", 13, 2, 3, importDequantizeLinear},
     {"Div", 7, 2, 2, importDiv},

@@ -219,6 +219,9 @@ LogicalResult importConv(Node &node);
 LogicalResult importConvGrad(Node &node);
 LogicalResult importConvTranspose(Node &node);
 
+// Fourier.cpp
+LogicalResult importDFT(Node &node);
+
 // Pooling.cpp
 LogicalResult importAveragePool(Node &node);
 LogicalResult importGlobalAveragePool(Node &node);

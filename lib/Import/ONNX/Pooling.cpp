@@ -121,7 +121,7 @@ static void addPartialWindows(Window &window, ArrayRef<int64_t> sizes) {
     int64_t stride = window.strides[axis];
     int64_t padded = size + window.low[axis] + window.high[axis];
     int64_t room = padded - window.getExtent(axis);
-    int64_t last = llvm::divideCeil(room, stride);
+    int64_t last = llvm::divideCeilSigned(room, stride);
     if (last * stride >= size + window.low[axis])
       --last;
     window.output[axis] = last + 1;

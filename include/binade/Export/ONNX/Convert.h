@@ -15,6 +15,8 @@ struct NodeFormats {
   /// What operands are quantized to, by the number of the input; null where
   /// they are not.
   SmallVector<QuantizedAttr> operands;
+  /// Of inputs; -1 where nothing is known.
+  SmallVector<int64_t, 2> ranks;
   /// Who decided; stands in the node's metadata.
   std::string rule;
 };

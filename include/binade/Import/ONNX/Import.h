@@ -79,6 +79,8 @@ struct LeftOut {
     /// Why it is not in `@forward`; empty where it is, or where no output
     /// depends on it.
     std::string reason;
+    /// Of its inputs; -1 where nothing is known.
+    SmallVector<int64_t, 2> ranks = {};
   };
   std::vector<Node> nodes; ///< All of the file.
 };

@@ -1,7 +1,7 @@
 //===- Codec.h - elements as codes with a shared scale ----------*- C++ -*-===//
 
-#ifndef BINADE_LIB_REFERENCE_CODEC_H
-#define BINADE_LIB_REFERENCE_CODEC_H
+#ifndef BINADE_REFERENCE_CODEC_H
+#define BINADE_REFERENCE_CODEC_H
 
 #include "binade/IR/Binade.h"
 #include "binade/Reference/FloatFormat.h"
@@ -62,4 +62,4 @@ std::vector<double> dequantize(QuantizedAttr format, ArrayRef<int64_t> shape,
 
 } // namespace mlir::binade
 
-#endif // BINADE_LIB_REFERENCE_CODEC_H
+#endif // BINADE_REFERENCE_CODEC_H

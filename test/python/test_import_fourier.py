@@ -1,0 +1,84 @@
+"""DFT against numpy's transforms: signals that are cut and padded, halves of spectra, and what
+is refused."""
+
+import numpy as np
+import onnx.parser
+import pytest
+from onnx_nodes import BinadeBackend, Refused
+
+
+def parse(shape, result, attributes="", length=None, axis=None, opset=20):
+    inputs = ["x", "n" if length is not None else "", "a" if axis is not None else ""]
+    values = f"<int64 n = {{{length or 0}}}, int64 a = {{{axis or 0}}}>"
+    size, made = (", ".join(map(str, s)) for s in (shape, result))
+    return onnx.parser.parse_model(
+        f'<ir_version: 10, opset_import: ["" : {opset}]>\n'
+        f"g (float[{size}] x) => (float[{made}] y) {values} "
+        f"{{ y = DFT {attributes} ({', '.join(inputs).rstrip(', ')}) }}"
+    )
+
+
+def draw(*shape):
+    return np.random.default_rng(3).standard_normal(shape).astype("f4")
+
+
+def join(z):
+    return np.stack([z.real, z.imag], -1)
+
+
+def split(x):
+    return x[..., 0] + 1j * x[..., 1] if x.shape[-1] == 2 else x[..., 0]
+
+
+COMPLEX, REAL = draw(3, 7, 4, 2), draw(3, 7, 4, 1)
+INVERSE, HALF = "<inverse = 1>", "<onesided = 1>"
+BACK = "<inverse = 1, onesided = 1>"
+CASES = {
+    "complex": (COMPLEX, "", None, 1, lambda z: join(np.fft.fft(z, axis=1))),
+    "last signal axis": (REAL, "", None, None, lambda z: join(np.fft.fft(z, axis=2))),
+    "cut": (COMPLEX, "", 5, 1, lambda z: join(np.fft.fft(z, 5, axis=1))),
+    "padded": (REAL, "", 12, 1, lambda z: join(np.fft.fft(z, 12, axis=1))),
+    "inverse": (COMPLEX, INVERSE, 9, -3, lambda z: join(np.fft.ifft(z, 9, axis=1))),
+    "half": (REAL, HALF, None, 1, lambda z: join(np.fft.rfft(z, axis=1))),
+    "half, padded": (REAL, HALF, 10, 0, lambda z: join(np.fft.rfft(z, 10, axis=0))),
+    "back": (COMPLEX, BACK, None, 1, lambda z: np.fft.irfft(z, axis=1)[..., None]),
+    "back, odd": (
+        COMPLEX,
+        BACK,
+        13,
+        1,
+        lambda z: np.fft.irfft(z, 13, axis=1)[..., None],
+    ),
+    "back, cut": (COMPLEX, BACK, 6, 1, lambda z: np.fft.irfft(z, 6, axis=1)[..., None]),
+}
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+@pytest.mark.parametrize("case", CASES)
+def test_transforms_are_numpys(case, backend):
+    x, attributes, length, axis, transform = CASES[case]
+    expected = transform(split(x))
+    model = parse(x.shape, expected.shape, attributes, length, axis)
+    (found,) = BinadeBackend.prepare(model, backend).run([x])
+    assert found.shape == expected.shape
+    assert np.allclose(found, expected, atol=1e-5)
+
+
+BAD = {
+    "three parts": (parse([2, 4, 3], [2, 4, 2]), "expected 1 or 2 numbers along the last axis, got 3"),
+    "half of a spectrum": (parse([2, 4, 2], [2, 3, 2], HALF), "expected 1 numbers along the last axis, got 2"),
+    "parts as axis": (parse([2, 4, 2], [2, 4, 2], axis=-1), "cannot transform axis 2 of"),
+    "no length": (parse([2, 4, 1], [2, 4, 2], length=-1), "expected a length of 1 to 1048576, got -1"),
+    "endless": (parse([2, 4, 1], [2, 4, 2], length=2**40), "got 1099511627776 of a signal of 4"),
+    "a large matrix": (parse([2, 2**20, 1], [2, 2**20, 2]), "is too long to be computed at import"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_is_no_transform(case):
+    model, message = BAD[case]
+    x = np.zeros(
+        [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim], "f4"
+    )
+    with pytest.raises(Refused, match=message):
+        BinadeBackend.prepare(model, "reference").run([x])
