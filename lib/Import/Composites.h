@@ -10,9 +10,9 @@ namespace mlir::binade {
 
 void populateGeluPatterns(RewritePatternSet &patterns);
 void populateAttentionPatterns(RewritePatternSet &patterns);
-void populateLayerNormPatterns(RewritePatternSet &patterns);
 void populateLinearPatterns(RewritePatternSet &patterns);
 void populateLossPatterns(RewritePatternSet &patterns);
+void populateNormalizationPatterns(RewritePatternSet &patterns);
 
 /// The ops that a composite consists of, while it is being matched.
 class Composite {
@@ -40,8 +40,14 @@ public:
     return op;
   }
 
-  /// Whether nothing outside uses what is inside, but for the root's result.
-  bool isClosed() const;
+  /// Adds ops to it; false where one has a decision.
+  bool takeAll(ArrayRef<Operation *> added);
+
+  bool contains(Operation *op) const { return llvm::is_contained(ops, op); }
+
+  /// Whether nothing outside uses what is inside, but for the root's result
+  /// and, if there are any, those of `open`.
+  bool isClosed(ArrayRef<Value> open = {}) const;
 
   /// The factors of a product of single-use `mul` ops below `value`.
   SmallVector<Value> takeFactors(Value value);

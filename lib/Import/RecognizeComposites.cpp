@@ -1,6 +1,8 @@
 //===- RecognizeComposites.cpp - Rewrite spelled-out functions ------------===//
 
 #include "Composites.h"
+#include "binade/IR/Exported.h"
+#include "binade/IR/Interface.h"
 #include "binade/Import/Passes.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
@@ -13,7 +15,12 @@ struct RecognizeCompositesPass
     : impl::RecognizeCompositesPassBase<RecognizeCompositesPass> {
   using Base::Base;
 
-  void runOnOperation() override { recognizeComposites(getOperation()); }
+  void runOnOperation() override {
+    func::FuncOp function = getOperation();
+    if (!dropped || (function.getSymName() == kForwardName &&
+                     function->hasAttr(kBackwardAttr)))
+      recognizeComposites(function);
+  }
 };
 } // namespace
 } // namespace mlir::binade
@@ -34,7 +41,7 @@ void mlir::binade::recognizeComposites(func::FuncOp function) {
   RewritePatternSet patterns(function.getContext());
   populateGeluPatterns(patterns);
   populateAttentionPatterns(patterns);
-  populateLayerNormPatterns(patterns);
+  populateNormalizationPatterns(patterns);
   populateLossPatterns(patterns);
   populateLinearPatterns(patterns);
   rewrite(function, std::move(patterns));
@@ -51,11 +58,21 @@ bool Composite::hasDecision(Operation *op) {
   return decided && decided.getPrecisionAttr();
 }
 
-bool Composite::isClosed() const {
+bool Composite::takeAll(ArrayRef<Operation *> added) {
+  for (Operation *op : added) {
+    if (hasDecision(op))
+      return false;
+    if (!contains(op))
+      ops.push_back(op);
+  }
+  return true;
+}
+
+bool Composite::isClosed(ArrayRef<Value> open) const {
   return llvm::all_of(ArrayRef(ops).drop_front(), [&](Operation *op) {
-    return llvm::all_of(op->getUsers(), [&](Operation *user) {
-      return llvm::is_contained(ops, user);
-    });
+    return llvm::is_contained(open, op->getResult(0)) ||
+           llvm::all_of(op->getUsers(),
+                        [&](Operation *user) { return contains(user); });
   });
 }
 

@@ -45,7 +45,8 @@ static Value takeWrapped(Composite &composite, Value value, int64_t size) {
       check && sum.getLhs() == index && isInteger(sum.getRhs(), size) &&
       isBelow.getComparison() == Comparison::Less &&
       isBelow.getLhs() == index && isInteger(isBelow.getRhs(), 0) &&
-      check.getHigh() == size && check.getLow() == -size;
+      static_cast<int64_t>(check.getHigh()) == size &&
+      static_cast<int64_t>(check.getLow()) == -size;
   return isWrapped ? check.getX() : Value();
 }
 

@@ -45,7 +45,8 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
     pm.addPass(createDropBackwardPass());
     pm.addPass(createRecognizeGradientsPass());
     // Parts of composites that a backward part read are theirs alone now.
-    pm.addNestedPass<func::FuncOp>(createRecognizeCompositesPass());
+    pm.addNestedPass<func::FuncOp>(
+        createRecognizeCompositesPass({.dropped = true}));
     break;
   case CompilerPhase::Autodiff:
     if (options.stableEmbedding)

@@ -28,6 +28,8 @@ FAST = {
     ("mlp-digits", "grads", "fp16-amp", "adamw"),
     ("mlp-digits", "train_step", "bf16-amp", "sgd"),
     ("lstm-char", "loss", "fp32", "adamw"),
+    ("clip-tiny", "grads", "fp8-delayed"),
+    ("detector-tiny", "train_step", "mxfp8"),
 }
 
 
@@ -97,6 +99,15 @@ class Exported:
         return metrics, {self.old.get(n, n): a for n, a in state.items()}
 
 
+def find_noise(recorded, name):
+    """Which elements have a gradient that is 0 but for roundings, as the biases of keys
+    in attention do: in f64 there is something left, and it is nothing."""
+    size = np.abs(recorded[f"grad_fp64.{name}"])
+    gradients = [key for key in recorded.files if key.startswith("grad_fp64.")]
+    largest = max(np.abs(recorded[key]).max() for key in gradients)
+    return (size > 0) & (size <= 1e-12 * largest)
+
+
 def check_f32(recorded, optimizer, steps, metrics, state):
     allowed = allowed_loss_error(recorded, optimizer, steps)
     close(metrics["loss"], recorded[f"loss.{optimizer}"][:steps], allowed)
@@ -104,8 +115,13 @@ def check_f32(recorded, optimizer, steps, metrics, state):
     prefix, compared = f"{optimizer}.step{steps}.", 0
     for key in recorded.files:
         if key.startswith(prefix) and ".check." not in key:
-            # Twice the learning rate, and the last places of the numbers.
-            close(state[key.removeprefix(prefix)], recorded[key], 2.1e-3)
+            # Twice the learning rate. Noise is followed by as much in every step,
+            # wherever its sign leads.
+            name, allowed = key.removeprefix(prefix), np.full(recorded[key].shape, 2e-3)
+            if f"grad_fp64.{name}" in recorded:
+                allowed[find_noise(recorded, name)] *= steps
+            error = np.abs(state[name] - recorded[key])
+            assert (error <= allowed).all(), key
             compared += 1
     assert compared or optimizer == "sgd" or steps < 10
 
@@ -135,10 +151,12 @@ def test_every_kind_trains_as_pytorch_does(name, kind, policy, optimizer, tmp_pa
         check_16_bit(load_autocast(name), policy, optimizer, steps, metrics)
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("policy", ALL_POLICIES)
-@pytest.mark.parametrize("kind", KINDS[1:])
-@pytest.mark.parametrize("name", ["mlp-digits", "gpt2-tiny", "resnet18-cifar-w8"])
+def list_all_policies():
+    for values in itertools.product(STEPS, KINDS[1:], ALL_POLICIES):
+        yield mark(*values)
+
+
+@pytest.mark.parametrize("name, kind, policy", list_all_policies())
 def test_every_policy_trains_every_kind(name, kind, policy, tmp_path):
     """The first loss is PyTorch's, less what three bits of mantissa lose in FP8."""
     metrics, _ = Exported(name, kind, "adamw", tmp_path).train(policy, 2)

@@ -16,12 +16,17 @@ def RecognizeCompositesPass
       erf(x / sqrt(2)))`, their products in any order;
     - `attention`: `softmax(scale q k^T + mask) v`, without a mask or with a constant
       one that hides exactly the later positions (-inf, or at most -1e30);
-    - `layer_norm`: mean, variance, root and the affine part;
+    - `layer_norm`: `(x - mean) / sqrt(variance + epsilon) scale + bias` over the last
+      axes, in any order of sums and products; scale and bias that are of channels, as
+      in a group or instance norm, stay ops of their own behind it;
+    - `batch_norm` and `batch_norm_statistics`: the same over all axes but one, of f32;
+    - `cross_entropy`: the negative logarithm of softmax at the label;
     - the bias of `matmul`: one number per column, added to the product.
 
     Constants have to be equal to the last bit to those of the function, rounded to
-    the tensor's format, and no value inside the composite may have another use. What
-    differs stays as it is.
+    the tensor's format, and no value inside the composite may have another use. Only
+    the statistics of a batch may have one, by running statistics, on which no loss
+    depends. What differs stays as it is.
 
     The new op's location names all nodes that it stands for, the last one first.
 
@@ -35,6 +40,10 @@ def RecognizeCompositesPass
     %y = binade.mul %h, %s : ...          // becomes binade.gelu %x
     ```
   }];
+  let options = [
+    Option<"dropped", "dropped", "bool", "false",
+           "Only where a backward part was dropped, which read values inside">
+  ];
 }
 
 #endif // BINADE_IMPORT_PASSES_TD
