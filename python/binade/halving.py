@@ -1,7 +1,7 @@
 """Candidates of a search, planned and trained.
 
 Successive halving (Jamieson, Talwalkar, 2016): all are trained for a part of the steps, the
-better ones for more. Memory is planned, so that what does not fit is never trained.
+better ones for more. Memory is planned, so that what does not fit is left out before.
 """
 
 from __future__ import annotations
