@@ -19,9 +19,9 @@ using namespace mlir::binade;
 /// A float type or a vector of them: what a register holds.
 static bool isLanes(Type type) { return isa<FloatType, VectorType>(type); }
 
-static bool isByteFloat(Type type) {
-  return isa<Float8E8M0FNUType>(type) ||
-         (isSmallFloat(type) && type.getIntOrFloatBitWidth() == 8);
+/// Whether numbers of `type` are codes of up to 8 bits.
+static bool isCoded(Type type) {
+  return isa<Float8E8M0FNUType>(type) || isSmallFloat(type);
 }
 
 /// f32 to bf16, to nearest even. The bits that are cut off, and the last that
@@ -61,20 +61,22 @@ static IntLanes encodePower(FloatLanes x) {
   return select(x.isNaN(), bits.constant(255), field).resize(8);
 }
 
-/// What 8 bits hold.
-static IntLanes encodeByte(FloatLanes x, FloatType type) {
+/// Codes, in as many bits as the format has.
+static IntLanes encode(FloatLanes x, FloatType type) {
   if (isa<Float8E8M0FNUType>(type))
     return encodePower(x);
-  if (Value whole = getUnclamped(x.value, type))
-    return expandEncode({*x.builder, whole}, type, /*saturate=*/true);
-  return expandEncode(x, type, /*saturate=*/false);
+  Value whole = getUnclamped(x.value, type);
+  FloatLanes number(*x.builder, whole ? whole : x.value);
+  IntLanes code = expandEncode(number, type, /*saturate=*/bool(whole));
+  return type.getWidth() < 8 ? code.resize(type.getWidth()) : code;
 }
 static FloatLanes widenBF16(FloatLanes x) {
   return floatFromBits(x.bits().resize(32) << 16);
 }
-static FloatLanes decodeByte(IntLanes code, FloatType type) {
-  return isa<Float8E8M0FNUType>(type) ? decodePower(code.resize(32))
-                                      : expandDecode(code, type);
+static FloatLanes decode(IntLanes code, FloatType type) {
+  if (isa<Float8E8M0FNUType>(type))
+    return decodePower(code.resize(32));
+  return expandDecode(code.width() < 8 ? code.resize(8) : code, type);
 }
 
 namespace {
@@ -93,11 +95,11 @@ struct ExpandTruncF : ExpandCast<arith::TruncFOp> {
     Type from = getElementTypeOrSelf(op.getIn().getType());
     Type to = getElementTypeOrSelf(op.getType());
     bool fromF64 = from.isF64();
-    const bool isByte = isByteFloat(to);
+    const bool isCode = isCoded(to);
     bool fromHalf = from.isBF16() || from.isF16();
     if (!isLanes(op.getType()) ||
-        (!fromF64 && !from.isF32() && !(fromHalf && isByte)) ||
-        (!to.isBF16() && !isByte && !(fromF64 && to.isF16())))
+        (!fromF64 && !from.isF32() && !(fromHalf && isCode)) ||
+        (!to.isBF16() && !isCode && !(fromF64 && to.isF16())))
       return rewriter.notifyMatchFailure(
           op, "not to 8 bits, to bf16 or from f64 to f16");
     if (op.getRoundingmode().value_or(arith::RoundingMode::to_nearest_even) !=
@@ -116,8 +118,7 @@ struct ExpandTruncF : ExpandCast<arith::TruncFOp> {
     else
       rewriter.replaceOpWithNewOp<arith::BitcastOp>(
           op, op.getType(),
-          isByte ? encodeByte(x, cast<FloatType>(to)).value
-                 : roundToBF16(x).value);
+          isCode ? encode(x, cast<FloatType>(to)).value : roundToBF16(x).value);
     return success();
   }
 };
@@ -128,21 +129,20 @@ struct ExpandExtF : ExpandCast<arith::ExtFOp> {
                                 PatternRewriter &rewriter) const override {
     Type from = getElementTypeOrSelf(op.getIn().getType());
     Type to = getElementTypeOrSelf(op.getType());
-    const bool isByte = isByteFloat(from);
+    const bool isCode = isCoded(from);
     bool toHalf = to.isBF16() || to.isF16();
     if (!isLanes(op.getType()) ||
-        (!to.isF32() && !to.isF64() && !(toHalf && isByte)) ||
-        (!from.isBF16() && !isByte))
+        (!to.isF32() && !to.isF64() && !(toHalf && isCode)) ||
+        (!from.isBF16() && !isCode))
       return rewriter.notifyMatchFailure(
           op, "not from 8 bits or from bf16 to f32 or f64");
-    if ((to.isF32() || (to.isF16() && isByte)) && isKept(from))
+    if ((to.isF32() || (to.isF16() && isCode)) && isKept(from))
       return rewriter.notifyMatchFailure(op, "left to the target");
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
     FloatLanes x(b, op.getIn());
-    FloatLanes wide = !isByte ? widenBF16(x)
-                      : isKept(from)
-                          ? x.resize(32)
-                          : decodeByte(x.bits(), cast<FloatType>(from));
+    FloatLanes wide = !isCode        ? widenBF16(x)
+                      : isKept(from) ? x.resize(32)
+                                     : decode(x.bits(), cast<FloatType>(from));
     if (to.isBF16())
       rewriter.replaceOpWithNewOp<arith::BitcastOp>(op, op.getType(),
                                                     roundToBF16(wide).value);
@@ -211,9 +211,8 @@ ConversionCost mlir::binade::countConversion(FloatType format) {
                            else
                              expandEncode({b, x}, format, /*saturate=*/true);
                          });
-  cost.decode = countOps(IntegerType::get(context, 8),
-                         [&](ImplicitLocOpBuilder &b, Value code) {
-                           decodeByte({b, code}, format);
-                         });
+  cost.decode = countOps(
+      IntegerType::get(context, 8),
+      [&](ImplicitLocOpBuilder &b, Value code) { decode({b, code}, format); });
   return cost;
 }

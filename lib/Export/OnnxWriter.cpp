@@ -13,17 +13,18 @@ using ::onnx::TensorProto;
 
 int32_t mlir::binade::convert::getElementNumber(Type type) {
   if (auto integer = dyn_cast<IntegerType>(type)) {
+    bool isUnsigned = integer.isUnsigned();
     switch (integer.getWidth()) {
     case 1:
       return TensorProto::BOOL;
     case 8:
-      return TensorProto::INT8;
+      return isUnsigned ? TensorProto::UINT8 : TensorProto::INT8;
     case 16:
-      return TensorProto::INT16;
+      return isUnsigned ? TensorProto::UINT16 : TensorProto::INT16;
     case 32:
-      return TensorProto::INT32;
+      return isUnsigned ? TensorProto::UINT32 : TensorProto::INT32;
     case 64:
-      return TensorProto::INT64;
+      return isUnsigned ? TensorProto::UINT64 : TensorProto::INT64;
     }
     return TensorProto::UNDEFINED;
   }

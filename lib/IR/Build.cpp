@@ -13,7 +13,10 @@ using namespace mlir::binade;
 static Attribute getNumber(Type element, double value) {
   if (isa<FloatType>(element))
     return FloatAttr::get(element, value);
-  return IntegerAttr::get(element, static_cast<int64_t>(value));
+  return IntegerAttr::get(element,
+                          APInt(element.getIntOrFloatBitWidth(),
+                                static_cast<int64_t>(value), /*isSigned=*/true,
+                                /*implicitTrunc=*/true));
 }
 
 Value mlir::binade::buildSplat(ImplicitLocOpBuilder &b, Type type,
@@ -167,16 +170,27 @@ Value mlir::binade::splat(ImplicitLocOpBuilder &b, Value like, double value) {
   return arith::ConstantOp::create(b, number);
 }
 
+bool mlir::binade::isUnsigned(Type type) {
+  Type element = getElementTypeOrSelf(type);
+  return element.isInteger(1) || element.isUnsignedInteger();
+}
+
 // Neither division that has no quotient may run: on a CPU both are traps.
-Value mlir::binade::buildQuotient(ImplicitLocOpBuilder &b, Value lhs,
-                                  Value rhs) {
+Value mlir::binade::buildQuotient(ImplicitLocOpBuilder &b, Value lhs, Value rhs,
+                                  bool isUnsigned) {
   if (isa<FloatType>(getElementTypeOrSelf(lhs.getType())))
     return arith::DivFOp::create(b, lhs, rhs);
   Value zero = splat(b, rhs, 0), one = splat(b, rhs, 1);
   auto is = [&](Value number) -> Value {
     return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, rhs, number);
   };
-  Value isZero = is(zero), isMinusOne = is(splat(b, rhs, -1));
+  Value isZero = is(zero);
+  if (isUnsigned) {
+    Value divisor = arith::SelectOp::create(b, isZero, one, rhs);
+    Value quotient = arith::DivUIOp::create(b, lhs, divisor);
+    return arith::SelectOp::create(b, isZero, zero, quotient);
+  }
+  Value isMinusOne = is(splat(b, rhs, -1));
   Value isSpecial = arith::OrIOp::create(b, isZero, isMinusOne);
   Value divisor = arith::SelectOp::create(b, isSpecial, one, rhs);
   Value quotient = arith::DivSIOp::create(b, lhs, divisor);
@@ -186,7 +200,8 @@ Value mlir::binade::buildQuotient(ImplicitLocOpBuilder &b, Value lhs,
 }
 
 Value mlir::binade::buildComparison(ImplicitLocOpBuilder &b, Value lhs,
-                                    Value rhs, Comparison comparison) {
+                                    Value rhs, Comparison comparison,
+                                    bool isUnsigned) {
   using FloatIs = arith::CmpFPredicate;
   using IntegerIs = arith::CmpIPredicate;
   static constexpr FloatIs floats[] = {FloatIs::OEQ, FloatIs::OLT, FloatIs::OLE,
@@ -194,10 +209,14 @@ Value mlir::binade::buildComparison(ImplicitLocOpBuilder &b, Value lhs,
   static constexpr IntegerIs integers[] = {IntegerIs::eq, IntegerIs::slt,
                                            IntegerIs::sle, IntegerIs::sgt,
                                            IntegerIs::sge};
+  static constexpr IntegerIs unsignedIntegers[] = {
+      IntegerIs::eq, IntegerIs::ult, IntegerIs::ule, IntegerIs::ugt,
+      IntegerIs::uge};
   auto index = static_cast<unsigned>(comparison);
   if (isa<FloatType>(getElementTypeOrSelf(lhs.getType())))
     return arith::CmpFOp::create(b, floats[index], lhs, rhs);
-  return arith::CmpIOp::create(b, integers[index], lhs, rhs);
+  return arith::CmpIOp::create(
+      b, isUnsigned ? unsignedIntegers[index] : integers[index], lhs, rhs);
 }
 
 namespace {

@@ -168,12 +168,17 @@ plan::Role mlir::binade::getPlanRole(Role role) {
   llvm_unreachable("all roles are listed");
 }
 
-static double getNumber(Attribute attribute) {
+/// Nothing for an integer that no f64 is.
+static std::optional<double> getNumber(Attribute attribute) {
   if (auto number = dyn_cast<FloatAttr>(attribute))
     return number.getValueAsDouble();
-  const APInt &value = cast<IntegerAttr>(attribute).getValue();
-  return value.getBitWidth() == 1 ? static_cast<double>(value.getZExtValue())
-                                  : static_cast<double>(value.getSExtValue());
+  auto integer = cast<IntegerAttr>(attribute);
+  bool isSigned = !isUnsigned(integer.getType());
+  APFloat number(APFloat::IEEEdouble());
+  APFloat::opStatus status = number.convertFromAPInt(
+      integer.getValue(), isSigned, APFloat::rmNearestTiesToEven);
+  return status == APFloat::opOK ? std::optional(number.convertToDouble())
+                                 : std::nullopt;
 }
 
 plan::Init mlir::binade::getInit(
@@ -197,7 +202,9 @@ plan::Init mlir::binade::getInit(
   if (!elements)
     return {};
   if (elements.isSplat())
-    return plan::FillInit{getNumber(elements.getSplatValue<Attribute>())};
+    if (std::optional<double> number =
+            getNumber(elements.getSplatValue<Attribute>()))
+      return plan::FillInit{*number};
   std::string tensor = ("init/" + name).str();
   tensors.emplace_back(tensor, elements);
   return plan::BundleInit{tensor};

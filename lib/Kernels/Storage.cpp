@@ -22,19 +22,22 @@ using ::binade::plan::Category;
     return DType::F8_E5M2;
   if (isa<Float8E8M0FNUType>(element))
     return DType::F8_E8M0;
-  // Files know no other formats of 8 bits: they hold the codes.
-  if (isa<FloatType>(element) && element.getIntOrFloatBitWidth() == 8)
+  // Files know no other formats of 8 bits or fewer: they hold the codes.
+  if (isa<FloatType>(element) && element.getIntOrFloatBitWidth() <= 8)
     return DType::U8;
   if (element.isInteger(1))
     return DType::BOOL;
-  if (element.isInteger(32))
-    return DType::I32;
-  if (element.isInteger(64))
-    return DType::I64;
-  if (element.isInteger(8))
-    return DType::I8;
-  assert(element.isInteger(16) && "a format that buffers cannot hold");
-  return DType::I16;
+  bool isUnsigned = element.isUnsignedInteger();
+  switch (element.getIntOrFloatBitWidth()) {
+  case 64:
+    return isUnsigned ? DType::U64 : DType::I64;
+  case 32:
+    return isUnsigned ? DType::U32 : DType::I32;
+  case 16:
+    return isUnsigned ? DType::U16 : DType::I16;
+  default: // A byte, or fewer bits that have one.
+    return isUnsigned ? DType::U8 : DType::I8;
+  }
 }
 
 static Category getCategory(Role role) {

@@ -68,14 +68,19 @@ static ::binade::StoredTensor store(StringRef name,
   ::binade::StoredTensor tensor;
   tensor.name = name.str();
   tensor.shape = std::vector<int64_t>(elements.getType().getShape());
-  tensor.dtype = getDType(elements.getElementType());
-  if (elements.getElementType().isInteger(1)) {
-    for (bool value : elements.getValues<bool>())
-      tensor.bytes.push_back(std::byte(value));
+  Type element = elements.getElementType();
+  tensor.dtype = getDType(element);
+  if (isa<IntegerType>(element) && element.getIntOrFloatBitWidth() < 8) {
+    for (const APInt &value : elements.getValues<APInt>())
+      tensor.bytes.push_back(std::byte(
+          isUnsigned(element) ? value.getZExtValue() : value.getSExtValue()));
     return tensor;
   }
   ArrayRef<char> raw = elements.getRawData();
-  tensor.bytes = getBytes(StringRef(raw.data(), raw.size()));
+  std::vector<std::byte> bytes = getBytes(StringRef(raw.data(), raw.size()));
+  int64_t copies = elements.isSplat() ? elements.getNumElements() : 1;
+  for (int64_t i = 0; i < copies; ++i)
+    llvm::append_range(tensor.bytes, bytes);
   return tensor;
 }
 

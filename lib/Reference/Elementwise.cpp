@@ -60,6 +60,18 @@ static Estimate power(double x, double y) {
   return {value, std::fabs(value) * (1.0 + std::fabs(exponent))};
 }
 
+/// Whether the operands of `op`, all of one type, are unsigned. Only those of
+/// 64 bits look different then.
+static bool isUnsigned(Operation *op) {
+  return getElementTypeOrSelf(op->getOperand(0)).isUnsignedInteger();
+}
+
+/// Whether integer x is below y.
+static bool isBelow(Operation *op, int64_t x, int64_t y) {
+  return isUnsigned(op) ? static_cast<uint64_t>(x) < static_cast<uint64_t>(y)
+                        : x < y;
+}
+
 /// NaN if either side is; 0 is above -0.
 static double maximum(double x, double y) {
   if (std::isnan(x) || std::isnan(y))
@@ -68,9 +80,11 @@ static double maximum(double x, double y) {
 }
 
 /// Rounded toward 0; by 0 it is 0, and what overflows wraps around.
-static int64_t divide(int64_t x, int64_t y) {
+static int64_t divide(DivOp op, int64_t x, int64_t y) {
   if (y == 0)
     return 0;
+  if (isUnsigned(op))
+    return static_cast<uint64_t>(x) / static_cast<uint64_t>(y);
   return y == -1 ? static_cast<int64_t>(-static_cast<uint64_t>(x)) : x / y;
 }
 
@@ -94,10 +108,15 @@ static void evaluateCompare(CompareOp op, Evaluation &e) {
   const Tensor &lhs = *e.getOperands()[0], &rhs = *e.getOperands()[1];
   MutableArrayRef<int64_t> y = e.result().getIntegers();
   Comparison comparison = op.getComparison();
+  // Three numbers that compare as two integers do.
+  auto order = [&](int64_t x, int64_t y) {
+    return isBelow(op, x, y) ? -1 : isBelow(op, y, x) ? 1 : 0;
+  };
   for (auto [i, holds] : llvm::enumerate(y))
-    holds = lhs.isFloat() ? compare(comparison, lhs[i], rhs[i])
-                          : compare(comparison, lhs.getIntegers()[i],
-                                    rhs.getIntegers()[i]);
+    holds = lhs.isFloat()
+                ? compare(comparison, lhs[i], rhs[i])
+                : compare(comparison,
+                          order(lhs.getIntegers()[i], rhs.getIntegers()[i]), 0);
 }
 
 static void evaluateJoinHalves(JoinHalvesOp op, Evaluation &e) {
@@ -164,11 +183,12 @@ void mlir::binade::addElementwise(Reference &reference) {
                        std::multiplies<Word>());
   reference.add<DivOp>(std::divides<double>(), rounded, divide);
   reference.add<PowOp>(power);
-  reference.add<MaxOp>(maximum, exact,
-                       [](int64_t x, int64_t y) { return std::max(x, y); });
-  reference.add<MinOp>([](double x, double y) { return -maximum(-x, -y); },
-                       exact,
-                       [](int64_t x, int64_t y) { return std::min(x, y); });
+  reference.add<MaxOp>(maximum, exact, [](MaxOp op, int64_t x, int64_t y) {
+    return isBelow(op, x, y) ? y : x;
+  });
+  reference.add<MinOp>(
+      [](double x, double y) { return -maximum(-x, -y); }, exact,
+      [](MinOp op, int64_t x, int64_t y) { return isBelow(op, y, x) ? y : x; });
 
   // Comparison, logic, selection.
   reference.add<CompareOp>(evaluateCompare);

@@ -12,7 +12,7 @@ bool Tensor::canHold(Type element) {
   if (auto type = dyn_cast<FloatType>(element))
     return type.getWidth() <= 64;
   auto type = dyn_cast<IntegerType>(element);
-  return type && type.isSignless() && type.getWidth() <= 64;
+  return type && !type.isSigned() && type.getWidth() <= 64;
 }
 
 Tensor::Tensor(RankedTensorType type) : type(type) {
@@ -28,8 +28,9 @@ unsigned Tensor::getByteWidth(Type element) {
 }
 
 int64_t mlir::binade::wrapInteger(int64_t value, IntegerType type) {
-  if (type.getWidth() == 1)
-    return value & 1;
+  unsigned unused = 64 - type.getWidth();
+  if (type.getWidth() == 1 || type.isUnsigned())
+    return static_cast<uint64_t>(value) << unused >> unused;
   return llvm::SignExtend64(static_cast<uint64_t>(value), type.getWidth());
 }
 
@@ -62,6 +63,14 @@ FailureOr<Tensor> Tensor::fromBytes(RankedTensorType type,
     tensor.integers[i] = wrapInteger(static_cast<int64_t>(bits), element);
   }
   return tensor;
+}
+
+double Tensor::getNumber(int64_t index) const {
+  if (isFloat())
+    return floats[index];
+  return type.getElementType().isUnsignedInteger()
+             ? static_cast<double>(static_cast<uint64_t>(integers[index]))
+             : static_cast<double>(integers[index]);
 }
 
 std::vector<char> Tensor::toBytes() const {

@@ -10,23 +10,35 @@ using ::binade::Error;
 using ::binade::Result;
 
 /// The dtypes that a file may hold elements of `element` in; the first is
-/// written. Empty where there is none.
+/// written. Empty where there is none. Codes, which are signless, are read as
+/// unsigned integers too.
 static SmallVector<DType, 2> getDTypes(Type element) {
   if (auto integer = dyn_cast<IntegerType>(element)) {
+    SmallVector<DType, 2> both;
     switch (integer.getWidth()) {
     case 1:
       return {DType::BOOL};
+    case 2:
+    case 4:
+      return {integer.isUnsigned() ? DType::U8 : DType::I8};
     case 8:
-      return {DType::I8, DType::U8};
+      both = {DType::I8, DType::U8};
+      break;
     case 16:
-      return {DType::I16, DType::U16};
+      both = {DType::I16, DType::U16};
+      break;
     case 32:
-      return {DType::I32, DType::U32};
+      both = {DType::I32, DType::U32};
+      break;
     case 64:
-      return {DType::I64, DType::U64};
+      both = {DType::I64, DType::U64};
+      break;
     default:
       return {};
     }
+    if (integer.isUnsigned())
+      return {both.back()};
+    return both;
   }
   if (element.isF64())
     return {DType::F64};
@@ -66,17 +78,21 @@ static Type getElementType(DType dtype, MLIRContext *context) {
   case DType::BOOL:
     return IntegerType::get(context, 1);
   case DType::I8:
-  case DType::U8:
     return IntegerType::get(context, 8);
+  case DType::U8:
+    return IntegerType::get(context, 8, IntegerType::Unsigned);
   case DType::I16:
-  case DType::U16:
     return IntegerType::get(context, 16);
+  case DType::U16:
+    return IntegerType::get(context, 16, IntegerType::Unsigned);
   case DType::I32:
-  case DType::U32:
     return IntegerType::get(context, 32);
+  case DType::U32:
+    return IntegerType::get(context, 32, IntegerType::Unsigned);
   case DType::I64:
-  case DType::U64:
     return IntegerType::get(context, 64);
+  case DType::U64:
+    return IntegerType::get(context, 64, IntegerType::Unsigned);
   }
   llvm_unreachable("all dtypes are handled");
 }

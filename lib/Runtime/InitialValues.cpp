@@ -35,15 +35,20 @@ static void store(const Tensor &tensor, std::size_t index, double value) {
     return put(floatToByte(static_cast<float>(value), kE4M3));
   case DType::F8_E5M2:
     return put(floatToByte(static_cast<float>(value), kE5M2));
-  case DType::I64:
   case DType::U64:
+    return put(static_cast<std::uint64_t>(value));
+  case DType::I64:
     return put(static_cast<std::int64_t>(value));
-  case DType::I32:
   case DType::U32:
+    return put(static_cast<std::uint32_t>(value));
+  case DType::I32:
     return put(static_cast<std::int32_t>(value));
-  case DType::I16:
   case DType::U16:
+    return put(static_cast<std::uint16_t>(value));
+  case DType::I16:
     return put(static_cast<std::int16_t>(value));
+  case DType::U8:
+    return put(static_cast<std::uint8_t>(value));
   default:
     return put(static_cast<std::int8_t>(value));
   }

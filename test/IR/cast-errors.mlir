@@ -55,3 +55,19 @@ func.func @results_lie_in_memory(%a: tensor<4x4xf32>) {
     : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   return
 }
+
+// -----
+
+func.func @bits_of_another_number(%a: tensor<4xf32>) {
+  // expected-error@+1 {{'binade.bitcast' op needs elements of equally many bits, got 'f32' and 'i64'}}
+  %r = binade.bitcast %a : (tensor<4xf32>) -> tensor<4xi64>
+  return
+}
+
+// -----
+
+func.func @bits_of_a_narrow_float(%a: tensor<4xbf16>) {
+  // expected-error@+1 {{operand #0 must be statically shaped tensor of 32-bit float or 64-bit float or 8-bit signless integer}}
+  %r = binade.bitcast %a : (tensor<4xbf16>) -> tensor<4xi16>
+  return
+}

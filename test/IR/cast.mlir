@@ -22,6 +22,22 @@ func.func @numbers(%x: tensor<8xi1>) -> tensor<8xi64> {
   return %1 : tensor<8xi64>
 }
 
+// CHECK-LABEL: func.func @unsigned_and_small_integers
+func.func @unsigned_and_small_integers(%x: tensor<8xui32>) -> tensor<8xui4> {
+  // CHECK-NEXT: binade.cast %arg0 : (tensor<8xui32>) -> tensor<8xi4>
+  %0 = binade.cast %x : (tensor<8xui32>) -> tensor<8xi4>
+  // CHECK-NEXT: binade.cast %0 : (tensor<8xi4>) -> tensor<8xui4>
+  %1 = binade.cast %0 : (tensor<8xi4>) -> tensor<8xui4>
+  return %1 : tensor<8xui4>
+}
+
+// CHECK-LABEL: func.func @bitcast
+func.func @bitcast(%x: tensor<8xf32>) -> tensor<8xui32> {
+  // CHECK-NEXT: binade.bitcast %arg0 : (tensor<8xf32>) -> tensor<8xui32>
+  %0 = binade.bitcast %x : (tensor<8xf32>) -> tensor<8xui32>
+  return %0 : tensor<8xui32>
+}
+
 // CHECK-LABEL: func.func @round_to
 func.func @round_to(%x: tensor<8xf32>) -> tensor<8xf32> {
   // CHECK-NEXT: binade.round_to %arg0 {format = tf32} : tensor<8xf32>

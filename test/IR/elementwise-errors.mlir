@@ -42,7 +42,7 @@ func.func @angle_of_integers(%a: tensor<4xi64>) {
 // -----
 
 func.func @bits_of_floats(%a: tensor<4xf32>, %b: tensor<4xf32>) {
-  // expected-error@+1 {{operand #0 must be statically shaped tensor of signless integer values, but got 'tensor<4xf32>'}}
+  // expected-error@+1 {{operand #0 must be statically shaped tensor of integer values, but got 'tensor<4xf32>'}}
   %r = binade.and %a, %b : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   return
 }
@@ -76,5 +76,13 @@ func.func @comparison_is_no_bool(%a: tensor<4xf32>, %b: tensor<4xf32>) {
 func.func @dynamic_shape(%a: tensor<?xf32>) {
   // expected-error@+1 {{operand #0 must be statically shaped tensor of floating-point values, but got 'tensor<?xf32>'}}
   %r = binade.neg %a : (tensor<?xf32>) -> tensor<?xf32>
+  return
+}
+
+// -----
+
+func.func @sum_of_few_bits(%a: tensor<4xui4>) {
+  // expected-error@+1 {{operand #0 must be statically shaped tensor of floating-point or integer values, but got 'tensor<4xui4>'}}
+  %r = binade.add %a, %a : (tensor<4xui4>, tensor<4xui4>) -> tensor<4xui4>
   return
 }

@@ -278,6 +278,45 @@ def quick_gelu(x):
     return x * torch.sigmoid(1.702 * x)
 
 
+@case((2, 3, 5), (3, 1, 4), (3,), (2, 3, 3))
+def causal_convolution(x, w, b, state):
+    whole = torch.cat([state, x], 2)
+    y = F.silu(F.conv1d(whole, w, b, groups=3))
+    return torch.cat([y, whole[:, :, 5:]], 2)
+
+
+@case((1, 3, 4), (1, 3, 2), (1, 3, 3), (1, 1, 2, 3), (1, 3, 2), (1, 3, 1))
+def linear_attention(q, k, v, state, decay, rate):
+    """Two queries of one key and value, whose state fades and is corrected."""
+    state, rows = state[0, 0], []
+    for t in range(3):
+        state = state * torch.exp(decay[0, t])[:, None]
+        added = rate[0, t] * (v[0, t] - k[0, t] @ state)
+        state = state + torch.outer(k[0, t], added)
+        rows.append((q[0, t].reshape(2, 2) @ state).reshape(-1) / 2**0.5)
+    return torch.cat([torch.stack(rows).reshape(-1), state.reshape(-1)])
+
+
+@case((2, 5, 2), (2, 4, 1))
+def transforms(z, x):
+    inverse = torch.fft.ifft(torch.view_as_complex(z), n=6, dim=1)
+    forward = torch.fft.rfft(x[..., 0], dim=1)
+    real = torch.fft.irfft(forward * forward, n=4, dim=1)
+    parts = [torch.view_as_real(inverse), torch.view_as_real(forward), real]
+    return torch.cat([part.reshape(-1) for part in parts])
+
+
+@case((1, 12, 6))
+def joined_blocks(x):
+    return F.fold(x, (4, 5), (2, 3), padding=1, stride=2, dilation=(1, 2))
+
+
+@case((2, 4, 3), (2, 2, 3), i=torch.tensor([3, 1]))
+def cache_written(cache, update, i):
+    rows = (i[:, None] + torch.arange(2)) % 4
+    return cache.scatter(1, rows[..., None].expand(2, 2, 3), update)
+
+
 def main() -> None:
     results = {}
     for name, (function, shapes, others) in CASES.items():

@@ -26,6 +26,7 @@ ELEMENTS = {
     "f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E5M2": ml_dtypes.float8_e5m2,
     "f8E8M0FNU": ml_dtypes.float8_e8m0fnu,
     "i64": np.int64, "i32": np.int32, "i16": np.int16, "i8": np.int8, "i1": np.bool_,
+    "ui64": np.uint64, "ui32": np.uint32, "ui16": np.uint16, "ui8": np.uint8,
 }  # fmt: skip
 NAMES = {np.dtype(dtype): name for name, dtype in ELEMENTS.items()}
 PRECISION = {"f64": 53, "f32": 24, "bf16": 8, "f16": 11}

@@ -303,7 +303,10 @@ def test_coverage_has_a_row_per_op(sources):
     assert (status, output) == (0, "")
     rows = page.read_text()
     assert "| `erf` | infer | yes | scalar | yes | Erf |" in rows
-    assert "| `conv` | allow | yes | schedule: library | yes | Conv |" in rows
+    convolutions = "CausalConvWithState, Conv, ConvInteger, QLinearConv"
+    assert (
+        f"| `conv` | allow | yes | schedule: library | yes | {convolutions} |" in rows
+    )
     assert "| `batch_norm_grad` | infer | none | decomposed | yes | |" in rows
 
 

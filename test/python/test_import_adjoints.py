@@ -101,6 +101,24 @@ GRAPHS |= {
         y = Compress <axis = -1> (x0, c)""",
     "convolution": """y = Conv <strides = [2, 1], pads = [1, 0, 1, 0],
         dilations = [1, 2], group = 2> (x0, x1, x2)""",
+    "causal_convolution": """out, state = CausalConvWithState <activation = "silu">
+        (x0, x1, x2, x3)  y = Concat <axis = 2> (out, state)""",
+    "linear_attention": """out, state = LinearAttention <q_num_heads = 2,
+        kv_num_heads = 1> (x0, x1, x2, x3, x4, x5)
+        all = Constant <value_ints = [-1]> ()  a = Reshape(out, all)
+        c = Reshape(state, all)  y = Concat <axis = 0> (a, c)""",
+    "transforms": """n = Constant <value_int = 6> ()
+        u = DFT <inverse = 1> (x0, n)  v = DFT <onesided = 1> (x1)
+        re, im = Split <axis = 2, num_outputs = 2> (v)
+        rr = Mul(re, re)  ii = Mul(im, im)  ri = Mul(re, im)
+        q = Sub(rr, ii)  p = Add(ri, ri)  s = Concat <axis = 2> (q, p)
+        w = DFT <onesided = 1, inverse = 1> (s)
+        all = Constant <value_ints = [-1]> ()  a = Reshape(u, all)  c = Reshape(v, all)
+        d = Reshape(w, all)  y = Concat <axis = 0> (a, c, d)""",
+    "joined_blocks": """s = Constant <value_ints = [4, 5]> ()
+        k = Constant <value_ints = [2, 3]> ()  y = Col2Im <pads = [1, 1, 1, 1],
+        strides = [2, 2], dilations = [1, 2]> (x0, s, k)""",
+    "cache_written": 'y = TensorScatter <mode = "circular"> (x0, x1, i)',
     "root_mean_square": "y = RMSNormalization <epsilon = 1e-5> (x0, x1)",
     "slices": "y = GatherND(x0, i)",
     "quick_gelu": "y = com.microsoft.QuickGelu(x0)",
@@ -128,7 +146,7 @@ def import_graph(name, inputs, folder):
         for key, value in inputs.items()
     )
     axes = list(range(len(record["y"]["shape"])))
-    text = f"""<ir_version: 10, opset_import: ["" : 26, "com.microsoft" : 1]>
+    text = f"""<ir_version: 10, opset_import: ["" : 27, "com.microsoft" : 1]>
     g ({declared}) => (double loss) {{
       {GRAPHS[name]}
       weighted = Mul(y, weights)

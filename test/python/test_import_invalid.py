@@ -75,11 +75,10 @@ GRAPHS = {
         "--dim name=value, got 'batch'",
     ),
     "unsupported_type": (
-        "g (uint8[2] x) => (uint8[2] y) { y = Identity(x) }",
+        "g (string[2] x) => (string[2] y) { y = Identity(x) }",
         [],
-        "m.onnx:input 'x': error: element type uint8 is not supported; float, double, "
-        "float16, bfloat16, float8e4m3fn, float8e5m2, int64, int32, int16, int8 and "
-        "bool are",
+        "m.onnx:input 'x': error: element type string is not supported; floats of 4 to "
+        "64 bits but float8e8m0, integers of 2 to 64 bits and bool are",
     ),
     "unknown_ops": (
         """g (float[2] x) => (float[2] y) {
@@ -117,10 +116,11 @@ GRAPHS = {
         [],
         "error: has 2 inputs and 1 outputs, function 'f' has 1 and 1",
     ),
-    "codes_without_a_sign": (
-        "g (float[2] x, float s) => (y) { [node] y = QuantizeLinear(x, s) }",
+    "codes_of_many_bits": (
+        "g (float[2] x, float s, int32 z) => (y) { [node] y = QuantizeLinear(x, s, z) }",
         [],
-        "m.onnx:node 'node' (QuantizeLinear): error: element type uint8 is not supported",
+        "m.onnx:node 'node' (QuantizeLinear): error: expected codes that are floats of 4 "
+        "or 8 bits, or integers of 2 to 16, got 'i32'",
     ),
     "scales_of_other_blocks": (
         """g (int8[2,6] x, float[2,2] s) => (y)
@@ -142,10 +142,15 @@ GRAPHS = {
         "(RNN): error: expected a length of int32 for each of 3 sequences, got "
         "'tensor<2xi32>'",
     ),
-    "old_opset": (
-        "opset 12 " + RELU,
+    "old_op": (
+        "opset 10 g (float[2] x, float[1] s) => (y) { [node] y = Resize(x, s) }",
         [],
-        "m.onnx: error: the model uses ONNX opset 12, supported are 13 to ",
+        "m.onnx: error: has ops that cannot be imported: Resize (1)",
+    ),
+    "axes_of_no_opset": (
+        "g (float[2] x) => (y) { [node] y = Unsqueeze(x) }",
+        [],
+        "m.onnx:node 'node' (Unsqueeze): error: has no axes",
     ),
     "new_opset": (
         "opset 99 " + RELU,

@@ -176,7 +176,7 @@ def test_ops_without_a_value_say_so():
     assert "must be statically shaped tensor of floating-point values" in fail_op(
         "exp", [integers], [((2,), np.int64)]
     )
-    assert "must be statically shaped tensor of signless integer values" in fail_op(
+    assert "must be statically shaped tensor of integer values" in fail_op(
         "and", [floats, floats], [((2,), np.float32)]
     )
 

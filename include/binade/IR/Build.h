@@ -102,11 +102,16 @@ Value buildBinary(ImplicitLocOpBuilder &b, Value lhs, Value rhs) {
   return IntegerOp::create(b, lhs, rhs);
 }
 
+/// Whether `type`, of a tensor or an element, has integers without negative
+/// ones: what of them an arithmetic op reads as.
+bool isUnsigned(Type type);
+
 /// lhs / rhs; of integers as `div` says, without a trap for any of them.
-Value buildQuotient(ImplicitLocOpBuilder &b, Value lhs, Value rhs);
+Value buildQuotient(ImplicitLocOpBuilder &b, Value lhs, Value rhs,
+                    bool isUnsigned);
 
 Value buildComparison(ImplicitLocOpBuilder &b, Value lhs, Value rhs,
-                      Comparison comparison);
+                      Comparison comparison, bool isUnsigned);
 Value buildGelu(ImplicitLocOpBuilder &b, Value x, Approximation approximation);
 Value buildGeluGrad(ImplicitLocOpBuilder &b, Value dy, Value x,
                     Approximation approximation);

@@ -11,8 +11,8 @@
 namespace mlir::binade {
 
 /// A tensor of static shape whose elements are held in row-major order as
-/// doubles (floats of any format) or as 64-bit integers (i1 is 0 or 1, other
-/// widths are sign-extended).
+/// doubles (floats of any format) or as 64-bit integers (i1 is 0 or 1, unsigned
+/// ones are zero-extended, others sign-extended).
 class Tensor {
 public:
   Tensor() = default;
@@ -56,9 +56,7 @@ public:
   MutableArrayRef<int64_t> getIntegers() { return integers; }
 
   /// Element `index`, whatever the type.
-  double getNumber(int64_t index) const {
-    return isFloat() ? floats[index] : static_cast<double>(integers[index]);
-  }
+  double getNumber(int64_t index) const;
 
   /// Rounds the elements to the element type: floats to nearest even, integers
   /// modulo their width.
@@ -73,7 +71,7 @@ private:
 /// Strides of a row-major `shape`, in elements.
 SmallVector<int64_t> getRowMajorStrides(ArrayRef<int64_t> shape);
 
-/// `value` modulo the width of `type`: 0 or 1 for i1, else sign-extended.
+/// `value` modulo the width of `type`: as a tensor holds it.
 int64_t wrapInteger(int64_t value, IntegerType type);
 
 } // namespace mlir::binade

@@ -9,14 +9,24 @@
 using namespace mlir;
 using namespace mlir::binade;
 
+Type mlir::binade::getRegisterType(Type element) {
+  auto integer = dyn_cast<IntegerType>(element);
+  if (!integer || integer.getWidth() == 1)
+    return element;
+  return IntegerType::get(element.getContext(),
+                          std::max(integer.getWidth(), 8u));
+}
+
 Type mlir::binade::getStorageType(Type element) {
-  return element.isInteger(1) ? IntegerType::get(element.getContext(), 8)
-                              : element;
+  return element.getIntOrFloatBitWidth() < 8
+             ? IntegerType::get(element.getContext(), 8)
+             : getRegisterType(element);
 }
 
 Type mlir::binade::getComputeType(Type element) {
   bool isNarrow = isa<FloatType>(element) && !element.isF64();
-  return isNarrow ? Float32Type::get(element.getContext()) : element;
+  return isNarrow ? Float32Type::get(element.getContext())
+                  : getRegisterType(element);
 }
 
 Emitter::Emitter(func::FuncOp kernel, ModuleOp formulas, ModuleOp module,

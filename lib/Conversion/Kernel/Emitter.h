@@ -27,7 +27,11 @@ namespace mlir::binade {
 /// Lanes of a vector: fixed, so that sums do not depend on the target.
 inline constexpr int64_t kLanes = 16;
 
-/// What a buffer of `element` holds: i1 is stored as a byte of 0 or 1.
+/// What an element is between memory and arithmetic: integers have no sign of
+/// their own, which ops know from their tensors, and 2 or 4 bits fill a byte.
+Type getRegisterType(Type element);
+/// What a buffer of `element` holds, whole bytes: i1 is 0 or 1, and floats of
+/// fewer bits are codes.
 Type getStorageType(Type element);
 /// The format that arithmetic on `element` is done in: f32 for narrow floats.
 Type getComputeType(Type element);

@@ -36,6 +36,7 @@ Value Emitter::widen(Value x) {
 Value Emitter::narrow(Value x, Type element, bool saturate) {
   if (saturate)
     x = clampTo(b, x, cast<FloatType>(element));
+  element = getRegisterType(element);
   if (getElementTypeOrSelf(x.getType()) == element)
     return x;
   Type type = element;
@@ -50,9 +51,9 @@ Value mlir::binade::conjunction(ImplicitLocOpBuilder &b, Value x, Value y) {
 
 /// 0, or false: one per lane where `offset` has lanes.
 Value Emitter::zero(Type element, const Offset &offset) {
-  Type type = element;
+  Type type = getRegisterType(element);
   if (offset.variesOverLanes())
-    type = VectorType::get({laneCount}, element);
+    type = VectorType::get({laneCount}, type);
   return arith::ConstantOp::create(b, b.getZeroAttr(type));
 }
 
@@ -103,6 +104,17 @@ llvm::MaybeAlign Emitter::getAlignment(Value memory, const Offset &offset) {
   return alignment > bytes ? llvm::MaybeAlign(alignment) : llvm::MaybeAlign();
 }
 
+/// The float whose code is in the low bits of a byte.
+static Value fromCode(ImplicitLocOpBuilder &b, Value code, Type element) {
+  Type bits = b.getIntegerType(element.getIntOrFloatBitWidth());
+  if (auto vector = dyn_cast<VectorType>(code.getType())) {
+    bits = vector.clone(bits);
+    element = vector.clone(element);
+  }
+  return arith::BitcastOp::create(b, element,
+                                  arith::TruncIOp::create(b, bits, code));
+}
+
 Element Emitter::load(Value memory, Type element, const Offset &offset,
                       unsigned depth) {
   Type storage = getStorageType(element);
@@ -120,7 +132,9 @@ Element Emitter::load(Value memory, Type element, const Offset &offset,
   } else {
     loaded = gather(memory, perLane(offset));
   }
-  if (storage != element)
+  if (isa<FloatType>(element) && storage != element)
+    loaded = fromCode(b, loaded, element);
+  if (element.isInteger(1))
     loaded = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, loaded,
                                    splat(b, loaded, 0));
   return {loaded, where};
@@ -159,8 +173,14 @@ void Emitter::store(Value memory, Value element, const Offset &offset) {
     element = spread(element);
   if (getElementTypeOrSelf(element.getType()) != storage) {
     Type type = storage;
-    if (auto vector = dyn_cast<VectorType>(element.getType()))
+    Type bits = b.getIntegerType(
+        getElementTypeOrSelf(element.getType()).getIntOrFloatBitWidth());
+    if (auto vector = dyn_cast<VectorType>(element.getType())) {
       type = vector.clone(storage);
+      bits = vector.clone(bits);
+    }
+    if (bits != element.getType())
+      element = arith::BitcastOp::create(b, bits, element);
     element = arith::ExtUIOp::create(b, type, element);
   }
   if (!perLane) {

@@ -51,7 +51,8 @@ Element Emitter::fail(Operation *op, const Twine &reason, Type element) {
     op->emitOpError(reason);
   hasFailed = true;
   At at(*this, 0);
-  return {arith::ConstantOp::create(b, b.getZeroAttr(element)), 0};
+  return {arith::ConstantOp::create(b, b.getZeroAttr(getRegisterType(element))),
+          0};
 }
 
 Element Emitter::compute(Value value, const Offset &offset) {
@@ -144,6 +145,34 @@ Element Emitter::computeIota(Operation *op, const Offset &offset) {
   return {arith::IndexCastOp::create(b, target, number), where};
 }
 
+static APInt widen(const APInt &number, IntegerType from, unsigned width) {
+  return isUnsigned(from) ? number.zext(width) : number.sext(width);
+}
+
+static IntegerAttr toRegister(IntegerAttr number) {
+  auto from = cast<IntegerType>(number.getType());
+  auto to = cast<IntegerType>(getRegisterType(from));
+  return IntegerAttr::get(to, widen(number.getValue(), from, to.getWidth()));
+}
+
+/// The same elements as buffers hold them.
+static DenseElementsAttr toStorage(DenseElementsAttr elements, Type storage) {
+  Type element = elements.getElementType();
+  unsigned width = storage.getIntOrFloatBitWidth();
+  if (element == storage)
+    return elements;
+  if (auto from = dyn_cast<IntegerType>(element)) {
+    auto function = [&](const APInt &x) { return widen(x, from, width); };
+    return elements.mapValues(
+        storage, llvm::function_ref<APInt(const APInt &)>(function));
+  }
+  auto function = [&](const APFloat &x) {
+    return x.bitcastToAPInt().zext(width);
+  };
+  return elements.mapValues(
+      storage, llvm::function_ref<APInt(const APFloat &)>(function));
+}
+
 Element Emitter::computeConstant(Operation *op, const Offset &offset) {
   Attribute value = cast<ConstantOp>(op).getValue();
   auto elements = dyn_cast<DenseElementsAttr>(value);
@@ -154,6 +183,8 @@ Element Emitter::computeConstant(Operation *op, const Offset &offset) {
   if (elements.isSplat()) {
     At at(*this, 0);
     auto number = elements.getSplatValue<TypedAttr>();
+    if (auto integer = dyn_cast<IntegerAttr>(number))
+      number = toRegister(integer);
     return {arith::ConstantOp::create(b, number), 0};
   }
   auto flat =
@@ -170,12 +201,7 @@ Value Emitter::table(DenseElementsAttr elements) {
   RankedTensorType type = cast<RankedTensorType>(elements.getType());
   auto memory =
       MemRefType::get(type.getShape(), getStorageType(type.getElementType()));
-  DenseElementsAttr stored = elements;
-  if (memory.getElementType() != type.getElementType())
-    stored =
-        stored.mapValues(memory.getElementType(),
-                         llvm::function_ref<APInt(const APInt &)>(
-                             [](const APInt &bit) { return bit.zext(8); }));
+  DenseElementsAttr stored = toStorage(elements, memory.getElementType());
   std::string name = (SymbolTable::getSymbolName(target).getValue() + ".table" +
                       std::to_string(tables.size()))
                          .str();

@@ -16,11 +16,13 @@ bool CastOp::isRecomputed() {
          getElementTypeOrSelf(getY().getType()).getIntOrFloatBitWidth();
 }
 
-/// A narrower type might turn what is out of range into what is not.
+/// A narrower type might turn what is out of range into what is not, and so
+/// might the sign of a number that had none.
 bool CastOp::keepsIntegers() {
   auto from = dyn_cast<IntegerType>(getElementTypeOrSelf(getX().getType())),
        to = dyn_cast<IntegerType>(getElementTypeOrSelf(getY().getType()));
-  return from && to && to.getWidth() >= 32;
+  return from && to && to.getWidth() >= 32 && !to.isUnsigned() &&
+         (!from.isUnsigned() || from.getWidth() < to.getWidth());
 }
 
 SmallVector<Value> CastOp::buildAdjoint(ImplicitLocOpBuilder &b,
@@ -55,41 +57,76 @@ static Value truncateToOdd(ImplicitLocOpBuilder &b, Value x, Type type) {
       b, type, arith::SelectOp::create(b, isInexact, odd, bits));
 }
 
+/// The type of `x`, scalar or vector, with other elements.
+static Type withElement(Value x, Type element) {
+  auto vector = dyn_cast<VectorType>(x.getType());
+  return vector ? vector.clone(element) : element;
+}
+
+/// An integer modulo the width of `element`, of 8 bits or more.
+static Value resize(ImplicitLocOpBuilder &b, Value x, IntegerType element,
+                    bool isUnsigned) {
+  unsigned from = getElementTypeOrSelf(x.getType()).getIntOrFloatBitWidth();
+  Type type = withElement(x, element);
+  if (from == element.getWidth())
+    return x;
+  if (from > element.getWidth())
+    return arith::TruncIOp::create(b, type, x);
+  return isUnsigned ? arith::ExtUIOp::create(b, type, x).getResult()
+                    : arith::ExtSIOp::create(b, type, x).getResult();
+}
+
+/// An integer in 8 bits modulo the fewer of `element`, whose sign fills the
+/// others.
+static Value wrap(ImplicitLocOpBuilder &b, Value x, IntegerType element) {
+  unsigned width = element.getWidth();
+  if (element.isUnsigned())
+    return arith::AndIOp::create(b, x, splat(b, x, (1 << width) - 1));
+  Value distance = splat(b, x, 8 - width);
+  return arith::ShRSIOp::create(b, arith::ShLIOp::create(b, x, distance),
+                                distance);
+}
+
+/// To integers. Those in registers are signless, of 8 bits or more, or i1.
+static Value buildInteger(ImplicitLocOpBuilder &b, Value x, IntegerType element,
+                          bool isFromUnsigned) {
+  bool isFloat = isa<FloatType>(getElementTypeOrSelf(x.getType()));
+  unsigned width = element.getWidth();
+  if (width == 1 && isFloat)
+    return arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, x,
+                                 splat(b, x, 0.0));
+  if (width == 1)
+    return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, x,
+                                 splat(b, x, 0.0));
+  auto word = IntegerType::get(b.getContext(), std::max(width, 8u));
+  Type type = withElement(x, word);
+  Value y = !isFloat ? resize(b, x, word, isFromUnsigned)
+            : element.isUnsigned() && width >= 8
+                ? arith::FPToUIOp::create(b, type, x).getResult()
+                : arith::FPToSIOp::create(b, type, x).getResult();
+  return width < 8 ? wrap(b, y, element) : y;
+}
+
 /// Between f32, f64 and integers; the caller widens and rounds narrow floats.
 Value CastOp::buildScalar(ImplicitLocOpBuilder &b, ValueRange operands) {
   Value x = operands.front();
   Type from = getElementTypeOrSelf(x.getType());
   Type to = getElementTypeOrSelf(getY().getType());
-  if (isa<FloatType>(to) && !to.isF64())
+  bool isFromUnsigned = isUnsigned(getX().getType());
+  if (auto integer = dyn_cast<IntegerType>(to))
+    return buildInteger(b, x, integer, isFromUnsigned);
+  if (!to.isF64())
     to = b.getF32Type();
   if (from == to)
     return x;
-  Type type = to;
-  if (auto vector = dyn_cast<VectorType>(x.getType()))
-    type = vector.clone(to);
-  if (from.isF64() && isa<FloatType>(to) &&
-      !getElementTypeOrSelf(getY().getType()).isF32())
+  Type type = withElement(x, to);
+  if (isa<IntegerType>(from))
+    return isFromUnsigned ? arith::UIToFPOp::create(b, type, x).getResult()
+                          : arith::SIToFPOp::create(b, type, x).getResult();
+  if (from.isF64() && !getElementTypeOrSelf(getY().getType()).isF32())
     return truncateToOdd(b, x, type);
-  if (isa<FloatType>(from) && isa<FloatType>(to))
-    return to.isF64() ? arith::ExtFOp::create(b, type, x).getResult()
-                      : arith::TruncFOp::create(b, type, x).getResult();
-  if (isa<FloatType>(from)) {
-    if (to.isInteger(1))
-      return arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, x,
-                                   splat(b, x, 0.0));
-    return arith::FPToSIOp::create(b, type, x);
-  }
-  bool isBool = from.isInteger(1);
-  if (isa<FloatType>(to))
-    return isBool ? arith::UIToFPOp::create(b, type, x).getResult()
-                  : arith::SIToFPOp::create(b, type, x).getResult();
-  if (to.isInteger(1))
-    return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, x,
-                                 splat(b, x, 0.0));
-  if (to.getIntOrFloatBitWidth() < from.getIntOrFloatBitWidth())
-    return arith::TruncIOp::create(b, type, x);
-  return isBool ? arith::ExtUIOp::create(b, type, x).getResult()
-                : arith::ExtSIOp::create(b, type, x).getResult();
+  return to.isF64() ? arith::ExtFOp::create(b, type, x).getResult()
+                    : arith::TruncFOp::create(b, type, x).getResult();
 }
 
 LogicalResult CastOp::verify() {
@@ -108,6 +145,34 @@ OpFoldResult CastOp::fold(FoldAdaptor) {
   bool isBounded =
       getSaturate() && APFloat::semanticsHasInf(type.getFloatSemantics());
   return isBounded ? Value() : getX();
+}
+
+//===----------------------------------------------------------------------===//
+// BitcastOp
+//===----------------------------------------------------------------------===//
+
+Schedule BitcastOp::getSchedule() { return Schedule::Elementwise; }
+
+Value BitcastOp::buildScalar(ImplicitLocOpBuilder &b, ValueRange operands) {
+  Value x = operands.front();
+  Type to = getElementTypeOrSelf(getY().getType());
+  if (isa<IntegerType>(to)) // Registers have no sign of their own.
+    to = b.getIntegerType(to.getIntOrFloatBitWidth());
+  Type type = withElement(x, to);
+  return type == x.getType() ? x : arith::BitcastOp::create(b, type, x);
+}
+
+LogicalResult BitcastOp::verify() {
+  Type from = getElementTypeOrSelf(getX().getType());
+  Type to = getElementTypeOrSelf(getY().getType());
+  if (from.getIntOrFloatBitWidth() == to.getIntOrFloatBitWidth()) // C1
+    return success();
+  return emitOpError("needs elements of equally many bits, got ")
+         << from << " and " << to;
+}
+
+OpFoldResult BitcastOp::fold(FoldAdaptor) {
+  return getX().getType() == getY().getType() ? getX() : Value();
 }
 
 //===----------------------------------------------------------------------===//

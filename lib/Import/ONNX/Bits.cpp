@@ -1,4 +1,4 @@
-//===- Bits.cpp - BitShift ------------------------------------------------===//
+//===- Bits.cpp - BitShift, BitCast ---------------------------------------===//
 
 #include "OpTable.h"
 
@@ -7,7 +7,7 @@ using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
 /// 2^n for each element n of `distance` in [0, width), by a table; the last
-/// power is negative.
+/// power is negative where there are negative ones.
 static Value buildPowers(ImplicitLocOpBuilder &b, Value distance,
                          unsigned width) {
   Type element = getElementTypeOrSelf(distance.getType());
@@ -38,8 +38,10 @@ LogicalResult mlir::binade::importer::importBitShift(Node &node) {
   unsigned width = element.getIntOrFloatBitWidth();
   bool isLeft = direction == "LEFT";
   Value zero = buildSplat(b, x.getType(), 0.0);
-  // To the right, the last bit that is left is the sign.
-  Value end = buildSplat(b, x.getType(), isLeft ? width : width - 1);
+  // To the right, the last bit that is left may be the sign.
+  bool hasSign = !element.isUnsignedInteger();
+  Value end =
+      buildSplat(b, x.getType(), isLeft || !hasSign ? width : width - 1);
   Value isInside = AndOp::create(
       b, CompareOp::create(b, distance, zero, Comparison::GreaterEqual),
       CompareOp::create(b, distance, end, Comparison::Less));
@@ -48,6 +50,9 @@ LogicalResult mlir::binade::importer::importBitShift(Node &node) {
   if (isLeft)
     return node.setResult(
         SelectOp::create(b, isInside, MulOp::create(b, x, powers), zero));
+  if (!hasSign)
+    return node.setResult(
+        SelectOp::create(b, isInside, DivOp::create(b, x, powers), zero));
   // A quotient is rounded toward 0, a shift down: bits are turned around it.
   Value isNegative = CompareOp::create(b, x, zero, Comparison::Less);
   Value sign =
@@ -55,4 +60,27 @@ LogicalResult mlir::binade::importer::importBitShift(Node &node) {
   Value size = DivOp::create(b, XorOp::create(b, x, sign), powers);
   return node.setResult(
       SelectOp::create(b, isInside, XorOp::create(b, size, sign), sign));
+}
+
+/// Integers of one width are cast, bool, which has a byte, too; floats have ops
+/// that know their bits from 32 on.
+LogicalResult mlir::binade::importer::importBitCast(Node &node) {
+  ImplicitLocOpBuilder &b = node.b;
+  int64_t number = node.getInt("to", 0);
+  Type to = getElementType(b.getContext(), number), from = node.getElement(0);
+  if (!to)
+    return node.emitError() << describeElementType(number);
+  auto getBits = [](Type element) {
+    return element.isInteger(1) ? 8 : element.getIntOrFloatBitWidth();
+  };
+  bool isToBool = to.isInteger(1) && from != to;
+  bool isFloat = isa<FloatType>(from) || isa<FloatType>(to);
+  if (getBits(from) != getBits(to) || isToBool ||
+      (isFloat && from != to && getBits(to) < 32))
+    return node.emitError()
+           << "cannot take the bits of " << from << " as " << to;
+  Value x = node.getInput(0);
+  if (!isFloat || from == to)
+    return node.setResult(buildCast(b, x, to));
+  return node.setResult(BitcastOp::create(b, node.getType(0).clone(to), x));
 }

@@ -42,8 +42,9 @@ static TypedAttr getExtreme(OpBuilder &b, Type element, bool isLargest) {
     return b.getFloatAttr(
         format, APFloat::getInf(format.getFloatSemantics(), !isLargest));
   unsigned width = element.getIntOrFloatBitWidth();
-  if (width == 1)
-    return b.getIntegerAttr(element, isLargest);
+  if (isUnsigned(element))
+    return b.getIntegerAttr(element, isLargest ? APInt::getMaxValue(width)
+                                               : APInt::getMinValue(width));
   return b.getIntegerAttr(element, isLargest ? APInt::getSignedMaxValue(width)
                                              : APInt::getSignedMinValue(width));
 }

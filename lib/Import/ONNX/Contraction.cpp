@@ -87,7 +87,8 @@ static Value broadcastBatch(ImplicitLocOpBuilder &b, Side side,
 
 /// A matrix on the right multiplies all rows of a batch at once.
 FailureOr<Value> mlir::binade::importer::buildProduct(Node &node, Value left,
-                                                      Value right) {
+                                                      Value right,
+                                                      PrecisionAttr decision) {
   ImplicitLocOpBuilder &b = node.b;
   auto lhsType = cast<RankedTensorType>(left.getType()),
        rhsType = cast<RankedTensorType>(right.getType());
@@ -115,7 +116,7 @@ FailureOr<Value> mlir::binade::importer::buildProduct(Node &node, Value left,
   SmallVector<int64_t> result;
   auto multiply = [&](Value x, Value y) -> Value {
     return MatmulOp::create(b, x, y, Value(), lhs.isTransposed,
-                            rhs.isTransposed, PrecisionAttr());
+                            rhs.isTransposed, decision);
   };
   auto finish = [&](Value product, ArrayRef<int64_t> batch) {
     result.assign(batch.begin(), batch.end());

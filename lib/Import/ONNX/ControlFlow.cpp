@@ -25,8 +25,9 @@ static FailureOr<int64_t> readNumber(Node &node, Value value, StringRef what) {
     return node.emitError() << "expected one integer or bool as " << what
                             << ", got " << elements.getType();
   APInt number = *elements.getValues<APInt>().begin();
-  return number.getBitWidth() == 1 ? int64_t(number.getBoolValue())
-                                   : number.getSExtValue();
+  return isUnsigned(elements.getElementType())
+             ? static_cast<int64_t>(number.getZExtValue())
+             : number.getSExtValue();
 }
 
 static FailureOr<int64_t> readNumber(Node &node, unsigned input,

@@ -81,14 +81,14 @@ FailureOr<Window> mlir::binade::importer::readWindow(Node &node,
   return window;
 }
 
-/// The window of a convolution of input `index` with the one behind it.
-static FailureOr<Window> readConvolution(Node &node, unsigned index,
-                                         int64_t groups) {
-  RankedTensorType x = node.getType(index), weight = node.getType(index + 1);
+FailureOr<Window> mlir::binade::importer::readConvolution(Node &node,
+                                                          unsigned index,
+                                                          unsigned weightIndex,
+                                                          int64_t groups) {
+  RankedTensorType x = node.getType(index), weight = node.getType(weightIndex);
   int64_t rank = x.getRank();
-  if (rank < 3 || rank > 5 || weight.getRank() != rank ||
-      !node.hasFloats(index) || weight.getElementType() != x.getElementType() ||
-      groups < 1 || x.getDimSize(1) != weight.getDimSize(1) * groups ||
+  if (rank < 3 || rank > 5 || weight.getRank() != rank || groups < 1 ||
+      x.getDimSize(1) != weight.getDimSize(1) * groups ||
       weight.getDimSize(0) % groups != 0)
     return node.emitError() << "cannot convolve " << x << " with " << weight
                             << " in " << groups << " groups";
@@ -98,6 +98,16 @@ static FailureOr<Window> readConvolution(Node &node, unsigned index,
     return node.emitError() << "kernel_shape is [" << window->kernel
                             << "], the weight's is [" << kernel << "]";
   return window;
+}
+
+/// The same of floats of one format, the weight behind the input.
+static FailureOr<Window> readFloatConvolution(Node &node, unsigned index,
+                                              int64_t groups) {
+  if (!node.hasFloats(index) ||
+      node.getElement(index + 1) != node.getElement(index))
+    return node.emitError() << "cannot convolve " << node.getType(index)
+                            << " with " << node.getType(index + 1);
+  return readConvolution(node, index, index + 1, groups);
 }
 
 /// The shape of a convolution of input `index`.
@@ -111,7 +121,7 @@ static SmallVector<int64_t> getOutputShape(Node &node, unsigned index,
 
 LogicalResult mlir::binade::importer::importConv(Node &node) {
   int64_t groups = node.getInt("group", 1);
-  FailureOr<Window> window = readConvolution(node, 0, groups);
+  FailureOr<Window> window = readFloatConvolution(node, 0, groups);
   if (failed(window))
     return failure();
   RankedTensorType x = node.getType(0), weight = node.getType(1);
@@ -132,7 +142,7 @@ LogicalResult mlir::binade::importer::importConv(Node &node) {
 LogicalResult mlir::binade::importer::importConvGrad(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   int64_t groups = node.getInt("group", 1);
-  FailureOr<Window> window = readConvolution(node, 1, groups);
+  FailureOr<Window> window = readFloatConvolution(node, 1, groups);
   if (failed(window))
     return failure();
   auto expected = node.getType(1).clone(getOutputShape(node, 1, *window));
@@ -157,6 +167,57 @@ LogicalResult mlir::binade::importer::importConvGrad(Node &node) {
     axes.erase(axes.begin() + 1);
     node.setOutput(2, ReduceSumOp::create(b, dy, axes));
   }
+  return success();
+}
+
+/// Of each channel alone, with the last elements of the time before in front;
+/// the last ones are for the next time.
+LogicalResult mlir::binade::importer::importCausalConv(Node &node) {
+  ImplicitLocOpBuilder &b = node.b;
+  StringRef activation = node.getString("activation", "none");
+  if (activation != "none" && activation != "silu" && activation != "swish")
+    return node.emitError() << "does not know activation " << quote(activation);
+  RankedTensorType type = node.getType(0), weight = node.getType(1);
+  if (type.getRank() != 3 || failed(requireFloats(node)) ||
+      weight.getRank() != 3 ||
+      weight.getElementType() != type.getElementType() ||
+      weight.getDimSize(0) != type.getDimSize(1) || weight.getDimSize(1) != 1)
+    return node.emitError()
+           << "expected [N, C, length] and [C, 1, k] of floats, "
+           << "got " << type << " and " << weight;
+  int64_t kept = weight.getDimSize(2) - 1, length = type.getDimSize(2);
+  if (kept < 0)
+    return node.emitError()
+           << "expected a kernel that is not empty, got " << weight;
+  SmallVector<int64_t> shape(type.getShape());
+  shape.back() = kept;
+  auto stateType = type.clone(shape);
+  Value state = node.getInput(3), bias = node.getInput(2);
+  if (state && state.getType() != stateType)
+    return node.emitError()
+           << "expected a state " << stateType << ", got " << node.getType(3);
+  if (bias && node.getType(2) != type.clone(weight.getDimSize(0)))
+    return node.emitError() << "expected a bias of " << weight.getDimSize(0)
+                            << " elements, got " << node.getType(2);
+  if (!state)
+    state = buildSplat(b, stateType, 0.0);
+  shape.back() = kept + length;
+  Value whole = node.getInput(0);
+  if (kept > 0)
+    whole = ConcatOp::create(b, type.clone(shape), ValueRange{state, whole}, 2);
+  SmallVector<int64_t> one = {1}, none = {0};
+  Value y = ConvOp::create(b, type, whole, node.getInput(1), bias, one, none,
+                           none, one, type.getDimSize(1),
+                           /*channels_last=*/false, PrecisionAttr());
+  if (activation != "none") {
+    // In f32 at least: what is rounded is the product.
+    bool isNarrow = type.getElementTypeBitWidth() < 32;
+    Value x = isNarrow ? buildCast(b, y, b.getF32Type()) : y;
+    y = buildCast(b, MulOp::create(b, x, SigmoidOp::create(b, x)),
+                  type.getElementType());
+  }
+  node.setOutput(0, y);
+  node.setOutput(1, buildSlice(b, whole, 2, length, kept));
   return success();
 }
 

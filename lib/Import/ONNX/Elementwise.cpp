@@ -1,5 +1,7 @@
 //===- Elementwise.cpp - One element in, one element out ------------------===//
 
+#include "Arithmetic.h"
+#include "Evaluate.h"
 #include "OpTable.h"
 #include "mlir/Dialect/Traits.h"
 
@@ -83,6 +85,8 @@ LogicalResult mlir::binade::importer::importAbs(Node &node) {
   if (node.hasFloats(0))
     return importUnary<AbsOp>(node);
   Value x = node.getInput(0);
+  if (node.getElement(0).isUnsignedInteger())
+    return node.setResult(x);
   Value zero = buildSplat(node.b, x.getType(), 0.0);
   return node.setResult(
       MaxOp::create(node.b, x, SubOp::create(node.b, zero, x)));
@@ -165,9 +169,9 @@ static Value buildIntegerPower(ImplicitLocOpBuilder &b, Value x,
   Type type = x.getType();
   Value one = buildSplat(b, type, 1.0), zero = buildSplat(b, type, 0.0);
   Value nothing = buildSplat(b, exponent.getType(), 0.0);
+  Type counted = getElementTypeOrSelf(exponent.getType());
   auto hasBit = [&](unsigned bit) -> Value {
-    auto element = getElementTypeOrSelf(exponent.getType());
-    APInt mask = APInt::getOneBitSet(element.getIntOrFloatBitWidth(), bit);
+    APInt mask = APInt::getOneBitSet(counted.getIntOrFloatBitWidth(), bit);
     Value masks = ConstantOp::create(
         b, DenseElementsAttr::get(cast<RankedTensorType>(exponent.getType()),
                                   mask));
@@ -176,7 +180,7 @@ static Value buildIntegerPower(ImplicitLocOpBuilder &b, Value x,
         b, CompareOp::create(b, found, nothing, Comparison::Equal));
   };
   unsigned bits =
-      getElementTypeOrSelf(exponent.getType()).getIntOrFloatBitWidth() - 1;
+      counted.getIntOrFloatBitWidth() - (counted.isUnsignedInteger() ? 0 : 1);
   Value power = one, square = x;
   for (unsigned bit = 0; bit < bits; ++bit) {
     power = SelectOp::create(b, hasBit(bit), MulOp::create(b, power, square),
@@ -213,9 +217,9 @@ static LogicalResult importIntegerPower(Node &node) {
         broadcastTo(b, buildCast(b, node.getInput(1), wide), *shape));
     return node.setResult(buildCast(b, power, node.getElement(0)));
   }
-  int64_t exponent = exponents && exponents.isSplat()
-                         ? exponents.getSplatValue<APInt>().getSExtValue()
-                         : -1;
+  int64_t exponent = -1; // Not known, or none that takes few squares.
+  if (exponents && exponents.isSplat())
+    exponent = unpack(exponents)[0].i;
   if (exponent < 0)
     return node.setResult(
         buildIntegerPower(b, square, broadcastTo(b, node.getInput(1), *shape)));
@@ -243,6 +247,14 @@ LogicalResult mlir::binade::importer::importPow(Node &node) {
 
 LogicalResult mlir::binade::importer::importClip(Node &node) {
   Value x = node.getInput(0);
+  if (node.getOpset() < 11) { // The default bounds of floats are finite.
+    constexpr float kLargest = std::numeric_limits<float>::max();
+    if (failed(requireFloats(node)))
+      return failure();
+    Arithmetic a(node.b, x);
+    x = a.max(x, node.getFloat("min", -kLargest));
+    return node.setResult(a.min(x, node.getFloat("max", kLargest)));
+  }
   for (unsigned index : {1u, 2u}) {
     if (!node.hasInput(index))
       continue;
@@ -316,7 +328,13 @@ static LogicalResult castTo(Node &node, Type element) {
   // Matters only for powers of two, which no tensor here is made of.
   (void)node.getString("round_mode", "up");
   Value x = node.getInput(0);
-  if (isa<FloatType>(element) && element.getIntOrFloatBitWidth() == 8)
+  if (isa<Float4E2M1FNType>(element) && node.hasFloats(0)) {
+    // It has no NaN: what is none becomes -0, as in ONNX's evaluator.
+    Value isNumber = CompareOp::create(node.b, x, x, Comparison::Equal);
+    Value none = buildSplat(node.b, x.getType(), -0.0);
+    x = SelectOp::create(node.b, isNumber, x, none);
+  }
+  if (isa<FloatType>(element) && element.getIntOrFloatBitWidth() <= 8)
     return node.setResult(
         CastOp::create(node.b, node.getType(0).clone(element), x, saturates));
   if (!element.isInteger(1) || node.getElement(0) == element)

@@ -17,8 +17,9 @@ static bool isFloat(RankedTensorType type) {
   return isa<FloatType>(type.getElementType());
 }
 
-static int64_t getInteger(const APInt &value) {
-  return value.getBitWidth() == 1 ? value.getZExtValue() : value.getSExtValue();
+/// As the bits of an i64: of unsigned ones of 64 bits, half look negative.
+static int64_t getInteger(const APInt &value, bool isUnsigned) {
+  return isUnsigned ? value.getZExtValue() : value.getSExtValue();
 }
 
 static double getDouble(APFloat value) {
@@ -44,7 +45,9 @@ Elements mlir::binade::importer::unpack(DenseElementsAttr attribute) {
          [](const APFloat &value) { return Number{.f = getDouble(value)}; });
   else
     fill(attribute.getValues<APInt>(),
-         [](const APInt &value) { return Number{.i = getInteger(value)}; });
+         [hasNoSign = isUnsigned(result.type)](const APInt &value) {
+           return Number{.i = getInteger(value, hasNoSign)};
+         });
   return result;
 }
 
@@ -179,9 +182,11 @@ static std::optional<Elements> evaluateMovement(Operation *op,
 using Arguments = ArrayRef<Number>;
 
 /// As `binade.div` has it.
-static int64_t divide(int64_t x, int64_t y) {
+static int64_t divide(int64_t x, int64_t y, bool isUnsigned) {
   if (y == 0)
     return 0;
+  if (isUnsigned)
+    return static_cast<uint64_t>(x) / static_cast<uint64_t>(y);
   return y == -1 ? static_cast<int64_t>(-static_cast<uint64_t>(x)) : x / y;
 }
 
@@ -189,7 +194,11 @@ static int64_t divide(int64_t x, int64_t y) {
 static std::function<Number(Arguments)> getFunction(Operation *op) {
   auto from = cast<RankedTensorType>(op->getOperand(0).getType());
   auto to = cast<RankedTensorType>(op->getResult(0).getType());
-  bool isFloating = isFloat(from);
+  bool isFloating = isFloat(from), hasNoSign = isUnsigned(from);
+  // Moves the least number of a type to that of i64: the order stays.
+  auto ordered = [=](Number x) {
+    return hasNoSign ? x.i ^ std::numeric_limits<int64_t>::min() : x.i;
+  };
   auto unary = [](auto function) {
     return std::function(
         [=](Arguments x) { return Number{.f = function(x[0].f)}; });
@@ -212,7 +221,8 @@ static std::function<Number(Arguments)> getFunction(Operation *op) {
         return isFirst ? x[0] : x[1];
       };
     return [=](Arguments x) {
-      return (isMax ? x[0].i >= x[1].i : x[0].i <= x[1].i) ? x[0] : x[1];
+      int64_t lhs = ordered(x[0]), rhs = ordered(x[1]);
+      return (isMax ? lhs >= rhs : lhs <= rhs) ? x[0] : x[1];
     };
   };
   auto compare = [&](Comparison comparison) {
@@ -233,7 +243,7 @@ static std::function<Number(Arguments)> getFunction(Operation *op) {
     };
     return std::function([=](Arguments x) {
       return Number{.i = isFloating ? holds(x[0].f, x[1].f)
-                                    : holds(x[0].i, x[1].i)};
+                                    : holds(ordered(x[0]), ordered(x[1]))};
     });
   };
   auto convert = [&]() -> std::function<Number(Arguments)> {
@@ -250,13 +260,20 @@ static std::function<Number(Arguments)> getFunction(Operation *op) {
     if (isFloating == isFloat(to))
       return [](Arguments x) { return x[0]; };
     if (isFloating)
-      return [](Arguments x) {
+      return [toUnsigned = isUnsigned(to)](Arguments x) {
+        if (toUnsigned && x[0].f >= 0x1p63 && x[0].f < 0x1p64)
+          return Number{
+              .i = static_cast<int64_t>(static_cast<uint64_t>(x[0].f))};
         // Values beyond i64 have no meaning; keep the conversion defined.
         bool fits = x[0].f > -0x1p63 && x[0].f < 0x1p63;
         return Number{.i = fits ? static_cast<int64_t>(x[0].f)
                                 : std::numeric_limits<int64_t>::min()};
       };
-    return [](Arguments x) { return Number{.f = static_cast<double>(x[0].i)}; };
+    return [=](Arguments x) {
+      return Number{
+          .f = hasNoSign ? static_cast<double>(static_cast<uint64_t>(x[0].i))
+                         : static_cast<double>(x[0].i)};
+    };
   };
   using Function = std::function<Number(Arguments)>;
   return llvm::TypeSwitch<Operation *, Function>(op)
@@ -264,12 +281,13 @@ static std::function<Number(Arguments)> getFunction(Operation *op) {
       .Case([&](SubOp) { return binary(std::minus<>()); })
       .Case([&](MulOp) { return binary(std::multiplies<>()); })
       .Case([&](DivOp) {
-        return isFloating ? Function([](Arguments x) {
-          return Number{.f = x[0].f / x[1].f};
-        })
-                          : Function([](Arguments x) {
-                              return Number{.i = divide(x[0].i, x[1].i)};
-                            });
+        return isFloating
+                   ? Function([](Arguments x) {
+                       return Number{.f = x[0].f / x[1].f};
+                     })
+                   : Function([=](Arguments x) {
+                       return Number{.i = divide(x[0].i, x[1].i, hasNoSign)};
+                     });
       })
       .Case([&](PowOp) {
         return Function(

@@ -1,72 +1,90 @@
 //===- Fourier.cpp - DFT --------------------------------------------------===//
 //
-// A transform is linear: a product with a matrix that is known at import. Rows
-// of the matrix are what is read, pairs of a place and of the part of a complex
-// number; columns are what is made. A signal that is cut or padded with zeros
-// only has another number of rows.
+// Products with matrices of sines and cosines, so that gradients follow. The
+// last axis, of one number or of a real and an imaginary part, is taken apart.
 //
 //===----------------------------------------------------------------------===//
 
-#include "Evaluate.h"
 #include "OpTable.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
 #include <numbers>
 
 using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
-/// Beyond this a transform as a matrix is of no use, and products of lengths
-/// would overflow.
-static constexpr int64_t kMaxLength = 1 << 20;
-
 namespace {
+/// From `inputs` numbers of a signal of `length` to `outputs`.
 struct Transform {
-  int64_t read, parts;     ///< Places of the input, parts of its numbers.
-  int64_t made, madeParts; ///< The same of the output.
-  int64_t length;          ///< Of the signal.
-  bool isInverse;
-  /// Whether of a spectrum only the first half is read, or made.
-  bool isHalf;
+  int64_t length, inputs, outputs;
+  bool isInverse, isOneSided;
 
-  double getWeight(int64_t place) const;
-  double get(int64_t place, int64_t part, int64_t to, int64_t toPart) const;
+  /// How often the input `k` of an inverse transform of half a spectrum counts:
+  /// also for its mirror image.
+  double getWeight(int64_t k) const {
+    if (!isInverse)
+      return 1.0;
+    bool isAlone = !isOneSided || k == 0 || 2 * k == length;
+    return (isAlone ? 1.0 : 2.0) / static_cast<double>(length);
+  }
 };
 } // namespace
 
-/// By what a number of the input counts.
-double Transform::getWeight(int64_t place) const {
-  if (!isInverse)
-    return place < length ? 1.0 : 0.0;
-  double weight = 1.0 / static_cast<double>(length);
-  if (!isHalf)
-    return place < length ? weight : 0.0;
-  // The other half are the conjugates, but of the first and the middle one.
-  if (2 * place > length)
-    return 0.0;
-  return place == 0 || 2 * place == length ? weight : 2.0 * weight;
+/// weight * function(2 pi i o / length) for input i and output o.
+static Value buildMatrix(ImplicitLocOpBuilder &b, const Transform &transform,
+                         FloatType element, double (*function)(double)) {
+  auto type =
+      RankedTensorType::get({transform.inputs, transform.outputs}, element);
+  SmallVector<Attribute> numbers;
+  for (int64_t i = 0; i < transform.inputs; ++i)
+    for (int64_t o = 0; o < transform.outputs; ++o) {
+      // Both are below 2^16.
+      double turns = static_cast<double>(i * o % transform.length) /
+                     static_cast<double>(transform.length);
+      numbers.push_back(b.getFloatAttr(
+          element,
+          transform.getWeight(i) * function(2.0 * std::numbers::pi * turns)));
+    }
+  return ConstantOp::create(b, DenseElementsAttr::get(type, numbers));
 }
 
-/// The factor of an element of the input in one of the output.
-double Transform::get(int64_t place, int64_t part, int64_t to,
-                      int64_t toPart) const {
-  double turns =
-      static_cast<double>(place * to % length) / static_cast<double>(length);
-  double angle = (isInverse ? 2.0 : -2.0) * std::numbers::pi * turns;
-  double factor = part == toPart ? std::cos(angle)
-                  : toPart == 1  ? std::sin(angle)
-                                 : -std::sin(angle);
-  return getWeight(place) * factor;
+/// `x` with `length` entries of its last axis: the first ones, or with zeros.
+static Value fitLast(ImplicitLocOpBuilder &b, Value x, int64_t length) {
+  auto type = cast<RankedTensorType>(x.getType());
+  int64_t last = type.getRank() - 1, given = type.getDimSize(last);
+  if (given >= length)
+    return buildSlice(b, x, last, 0, length);
+  SmallVector<int64_t> shape(type.getShape());
+  shape[last] = length;
+  SmallVector<int64_t> offsets(shape.size(), 0), strides(shape.size(), 1);
+  return PadOp::create(b, type.clone(shape), x, offsets, strides);
 }
 
-/// The transform that a node's attributes and inputs mean along `axis`.
+static FailureOr<int64_t> readAxis(Node &node) {
+  int64_t rank = node.getRank(0), axis = node.getInt("axis", 1);
+  if (node.getOpset() >= 20) {
+    axis = -2;
+    if (node.hasInput(2)) {
+      FailureOr<SmallVector<int64_t>> given = node.getIntegers(2, "axis");
+      if (failed(given) || given->size() != 1)
+        return failure();
+      axis = given->front();
+    }
+  }
+  FailureOr<int64_t> normal = node.normalizeAxis(axis, rank);
+  if (failed(normal) || *normal < rank - 1)
+    return normal;
+  return node.emitError() << "transforms along the axis of real and imaginary "
+                             "parts";
+}
+
 static FailureOr<Transform> readTransform(Node &node, int64_t axis) {
-  ArrayRef<int64_t> shape = node.getShape(0);
-  Transform t;
-  t.isInverse = node.getInt("inverse", 0);
-  t.isHalf = node.getInt("onesided", 0);
-  t.read = shape[axis];
-  t.parts = shape.back();
-  t.length = t.isInverse && t.isHalf ? 2 * (t.read - 1) : t.read;
+  Transform transform;
+  transform.isInverse = node.getInt("inverse", 0);
+  transform.isOneSided = node.getInt("onesided", 0);
+  int64_t given = node.getShape(0)[axis];
+  bool isHalf = transform.isInverse && transform.isOneSided;
+  transform.length = isHalf ? 2 * (given - 1) : given;
   if (node.hasInput(1)) {
     FailureOr<SmallVector<int64_t>> length = node.getIntegers(1, "dft_length");
     if (failed(length))
@@ -74,80 +92,95 @@ static FailureOr<Transform> readTransform(Node &node, int64_t axis) {
     if (length->size() != 1)
       return node.emitError()
              << "expected one dft_length, got [" << *length << "]";
-    t.length = length->front();
+    transform.length = length->front();
   }
-  if (t.length < 1 || t.length > kMaxLength || t.read > kMaxLength)
-    return node.emitError()
-           << "expected a length of 1 to " << kMaxLength << ", got " << t.length
-           << " of a signal of " << t.read;
-  int64_t wanted = t.isHalf ? (t.isInverse ? 2 : 1) : t.parts;
-  if (t.parts != wanted || t.parts < 1 || t.parts > 2)
-    return node.emitError()
-           << "expected " << (t.isHalf ? std::to_string(wanted) : "1 or 2")
-           << " numbers along the last axis, got " << t.parts;
-  t.made = t.isHalf && !t.isInverse ? t.length / 2 + 1 : t.length;
-  t.madeParts = t.isHalf && t.isInverse ? 1 : 2;
-  return t;
-}
-
-/// The matrix of `t`.
-static FailureOr<Value> buildMatrix(Node &node, const Transform &t) {
-  SmallVector<int64_t> shape = {t.read * t.parts, t.made * t.madeParts};
-  Elements matrix{RankedTensorType::get(shape, node.getElement(0)), {}};
-  if (!node.graph.spend(shape[0] * shape[1]))
-    return node.emitError()
-           << "is too long to be computed at import: " << matrix.type;
-  for (int64_t place = 0; place < t.read; ++place)
-    for (int64_t part = 0; part < t.parts; ++part)
-      for (int64_t to = 0; to < t.made; ++to)
-        for (int64_t toPart = 0; toPart < t.madeParts; ++toPart)
-          matrix.numbers.push_back({.f = t.get(place, part, to, toPart)});
-  return ConstantOp::create(node.b, pack(matrix)).getResult();
+  constexpr int64_t kLongest = 1 << 12; // The matrix has its square.
+  if (transform.length < 1 || transform.length > kLongest)
+    return node.emitError() << "expected a dft_length of 1 to " << kLongest
+                            << ", got " << transform.length;
+  int64_t half = transform.length / 2 + 1;
+  transform.inputs = isHalf ? half : transform.length;
+  transform.outputs =
+      transform.isOneSided && !transform.isInverse ? half : transform.length;
+  return transform;
 }
 
 LogicalResult mlir::binade::importer::importDFT(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
-  int64_t rank = node.getRank(0);
-  // The axis became an input.
-  int64_t given = node.getOpset() < 20 ? node.getInt("axis", 1) : -2;
-  if (node.hasInput(2)) {
-    FailureOr<SmallVector<int64_t>> axis = node.getIntegers(2, "axis");
-    if (failed(axis))
+  RankedTensorType type = node.getType(0);
+  int64_t rank = type.getRank();
+  if (failed(requireFloats(node)))
+    return failure();
+  if (rank < 2 || (type.getShape().back() != 1 && type.getShape().back() != 2))
+    return node.emitError() << "expected a last axis of 1 or 2, got " << type;
+  FailureOr<int64_t> axis = readAxis(node);
+  if (failed(axis))
+    return failure();
+  FailureOr<Transform> read = readTransform(node, *axis);
+  if (failed(read))
+    return failure();
+  const Transform &transform = *read;
+  bool isComplex = type.getShape().back() == 2;
+  bool isReal = transform.isOneSided && transform.isInverse; // The result.
+  if (transform.isOneSided && isComplex != transform.isInverse)
+    return node.emitError() << "with onesided expects "
+                            << (transform.isInverse ? "complex" : "real")
+                            << " numbers, got " << type;
+  auto element = cast<FloatType>(type.getElementType());
+  auto compute = element.isF64() ? element : cast<FloatType>(b.getF32Type());
+  PrecisionAttr wide =
+      PrecisionAttr::get(b.getContext(), compute, compute, compute, ArrayAttr(),
+                         ClampAttr(), StringAttr());
+  Value cosines = buildMatrix(b, transform, compute, std::cos),
+        sines = buildMatrix(b, transform, compute, std::sin);
+  SmallVector<int64_t> order = getAxisLast(rank - 1, *axis);
+  SmallVector<int64_t> signal(type.getShape().drop_back());
+  auto take = [&](int64_t part) {
+    Value x = buildCast(b, node.getInput(0), compute);
+    x = buildReshape(b, buildSlice(b, x, rank - 1, part, 1), signal);
+    return fitLast(b, buildTranspose(b, x, order), transform.inputs);
+  };
+  bool hasFailed = false;
+  auto multiply = [&](Value x, Value matrix) {
+    FailureOr<Value> product = buildProduct(node, x, matrix, wide);
+    hasFailed |= failed(product);
+    return product.value_or(Value());
+  };
+  // e^(j a) for the inverse, e^(-j a) otherwise.
+  auto combine = [&](Value x, Value y, bool isSum) -> Value {
+    return isSum ? Value(AddOp::create(b, x, y))
+                 : Value(SubOp::create(b, x, y));
+  };
+  Value real = take(0), y, imaginary;
+  Value first = multiply(real, cosines), second = multiply(real, sines);
+  if (hasFailed)
+    return failure();
+  y = first;
+  imaginary = transform.isInverse ? second : NegOp::create(b, second);
+  if (isComplex) {
+    Value other = take(1);
+    Value third = multiply(other, sines), fourth = multiply(other, cosines);
+    if (hasFailed)
       return failure();
-    if (axis->size() != 1)
-      return node.emitError() << "expected one axis, got [" << *axis << "]";
-    given = axis->front();
+    y = combine(first, third, !transform.isInverse);
+    imaginary = AddOp::create(b, imaginary, fourth);
   }
-  FailureOr<int64_t> axis = node.normalizeAxis(given, rank);
-  if (failed(axis) || failed(requireFloats(node, 0)))
-    return failure();
-  if (rank < 2 || *axis == rank - 1)
-    return node.emitError()
-           << "cannot transform axis " << *axis << " of " << node.getType(0)
-           << ", whose last are parts of numbers";
-  FailureOr<Transform> t = readTransform(node, *axis);
-  FailureOr<Value> matrix =
-      failed(t) ? FailureOr<Value>(failure()) : buildMatrix(node, *t);
-  if (failed(matrix))
-    return failure();
-  // The axis next to the last one, and back again.
-  SmallVector<int64_t> there, back(rank), shape;
-  for (int64_t i = 0; i < rank - 1; ++i)
-    if (i != *axis)
-      there.push_back(i);
-  there.append({*axis, rank - 1});
-  for (auto [to, from] : llvm::enumerate(there)) {
-    back[from] = to;
-    shape.push_back(node.getShape(0)[from]);
+  SmallVector<Value> parts;
+  for (Value part :
+       isReal ? SmallVector<Value>{y} : SmallVector<Value>{y, imaginary}) {
+    part = buildTranspose(b, part, invertPermutationVector(order));
+    SmallVector<int64_t> shape(
+        cast<RankedTensorType>(part.getType()).getShape());
+    shape.push_back(1);
+    parts.push_back(buildReshape(b, part, shape));
   }
-  int64_t rows = 1;
-  for (int64_t size : ArrayRef(shape).drop_back(2))
-    rows *= size;
-  Value x = buildReshape(b, buildTranspose(b, node.getInput(0), there),
-                         {rows, t->read * t->parts});
-  Value y =
-      MatmulOp::create(b, x, *matrix, Value(), false, false, PrecisionAttr());
-  shape[rank - 2] = t->made;
-  shape[rank - 1] = t->madeParts;
-  return node.setResult(buildTranspose(b, buildReshape(b, y, shape), back));
+  Value result = parts.front();
+  if (parts.size() > 1) {
+    SmallVector<int64_t> shape(
+        cast<RankedTensorType>(result.getType()).getShape());
+    shape.back() = 2;
+    result = ConcatOp::create(b, RankedTensorType::get(shape, compute), parts,
+                              rank - 1);
+  }
+  return node.setResult(buildCast(b, result, element));
 }

@@ -214,3 +214,59 @@ LogicalResult mlir::binade::importer::importOneHot(Node &node) {
   };
   return node.setResult(SelectOp::create(b, isOn, value(1), value(0)));
 }
+
+/// A part of a cache: each of its places looks which of the update it gets, if
+/// any, from where its sample's begins.
+LogicalResult mlir::binade::importer::importTensorScatter(Node &node) {
+  ImplicitLocOpBuilder &b = node.b;
+  RankedTensorType type = node.getType(0);
+  StringRef mode = node.getString("mode", "linear");
+  FailureOr<int64_t> axis =
+      node.normalizeAxis(node.getInt("axis", -2), type.getRank());
+  if (failed(axis))
+    return failure();
+  if (mode != "linear" && mode != "circular")
+    return node.emitError() << "does not know mode " << quote(mode);
+  SmallVector<int64_t> shape(node.getShape(1));
+  int64_t length = type.getDimSize(*axis);
+  if (*axis == 0 || node.getRank(1) != type.getRank() ||
+      shape[*axis] > length || node.getElement(1) != type.getElementType())
+    return node.emitError() << "cannot write " << node.getType(1) << " into "
+                            << type << " along axis " << *axis;
+  int64_t count = std::exchange(shape[*axis], length);
+  if (ArrayRef(shape) != type.getShape())
+    return node.emitError() << "cannot write " << node.getType(1) << " into "
+                            << type << " along axis " << *axis;
+  Value place = buildPlaces(b, type, *axis);
+  auto number = [&](int64_t value) {
+    return buildSplat(b, place.getType(), static_cast<double>(value));
+  };
+  auto is = [&](Value x, Comparison comparison, int64_t bound) -> Value {
+    return CompareOp::create(b, x, number(bound), comparison);
+  };
+  if (node.hasInput(2)) {
+    if (failed(requireIndices(node, 2)))
+      return failure();
+    if (node.getRank(2) != 1 || node.getShape(2)[0] != type.getDimSize(0))
+      return node.emitError()
+             << "expected a place for each of " << type.getDimSize(0)
+             << " samples, got " << node.getType(2);
+    Value first = buildCast(b, node.getInput(2), b.getI64Type());
+    place =
+        SubOp::create(b, place, buildBroadcast(b, first, 0, type.getShape()));
+  }
+  if (mode == "circular") {
+    Value turns = DivOp::create(b, place, number(length));
+    place = SubOp::create(b, place, MulOp::create(b, turns, number(length)));
+    place = SelectOp::create(b, is(place, Comparison::Less, 0),
+                             AddOp::create(b, place, number(length)), place);
+  }
+  Value isWritten = AndOp::create(b, is(place, Comparison::GreaterEqual, 0),
+                                  is(place, Comparison::Less, count));
+  if (count == 0)
+    return node.setResult(node.getInput(0));
+  place = SelectOp::create(b, isWritten, place, number(0));
+  Value written = gatherAlong(b, node.getInput(1), place, *axis);
+  return node.setResult(
+      SelectOp::create(b, isWritten, written, node.getInput(0)));
+}

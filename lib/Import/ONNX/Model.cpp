@@ -21,7 +21,7 @@ using google::protobuf::io::CodedInputStream;
 static constexpr size_t kMaxFileSize = (size_t(2) << 30) - 1;
 /// Depth of nested messages; a graph needs 5, a subgraph 3 more.
 static constexpr int kMaxNesting = 100;
-static constexpr int64_t kOldestOpset = 13;
+static constexpr int64_t kOldestOpset = 1;
 static constexpr int64_t kNewestOpset = BINADE_ONNX_OPSET;
 
 std::string mlir::binade::importer::quote(StringRef name) {

@@ -89,8 +89,19 @@ FailureOr<SmallVector<int64_t>> Node::getIntegers(unsigned index,
     return failure();
   SmallVector<int64_t> numbers;
   for (const APInt &number : elements.getValues<APInt>())
-    numbers.push_back(number.getSExtValue());
+    numbers.push_back(isUnsigned(elements.getElementType())
+                          ? static_cast<int64_t>(number.getZExtValue())
+                          : number.getSExtValue());
   return numbers;
+}
+
+FailureOr<SmallVector<int64_t>> Node::getGivenIntegers(unsigned index,
+                                                       StringRef name) {
+  if (hasInput(index))
+    return getIntegers(index, name);
+  if (hasAttribute(name))
+    return getInts(name);
+  return emitError() << "has no " << name;
 }
 
 FailureOr<SmallVector<int64_t>> Node::getWholeNumbers(unsigned index,

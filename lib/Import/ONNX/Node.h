@@ -64,6 +64,14 @@ public:
   /// the error.
   FailureOr<SmallVector<int64_t>> getIntegers(unsigned index, StringRef what);
 
+  /// The same or, as in old opsets, those of an attribute called `name`; fails
+  /// where there is neither.
+  FailureOr<SmallVector<int64_t>> getGivenIntegers(unsigned index,
+                                                   StringRef name);
+  bool isGiven(unsigned index, StringRef name) {
+    return hasInput(index) || hasAttribute(name);
+  }
+
   /// The same of integers or of floats, which are rounded toward 0.
   FailureOr<SmallVector<int64_t>> getWholeNumbers(unsigned index,
                                                   StringRef what);

@@ -13,14 +13,26 @@ using namespace mlir::binade::importer;
 // Softmax
 //===----------------------------------------------------------------------===//
 
-/// Over the last axis; another axis becomes the last and moves back.
+/// Over the last axis; another axis becomes the last and moves back. In opsets
+/// before 13 all axes from one on are a single one.
 template <typename Op> static LogicalResult importOverAxis(Node &node) {
   if (failed(requireFloats(node)))
     return failure();
   int64_t rank = node.getRank(0);
-  FailureOr<int64_t> axis = node.normalizeAxis(node.getInt("axis", -1), rank);
+  bool isFlat = node.getOpset() < 13;
+  FailureOr<int64_t> axis =
+      node.normalizeAxis(node.getInt("axis", isFlat ? 1 : -1), rank);
   if (failed(axis))
     return failure();
+  if (isFlat && *axis != rank - 1) {
+    ArrayRef<int64_t> shape = node.getShape(0);
+    SmallVector<int64_t> rows = {
+        ShapedType::getNumElements(shape.take_front(*axis)),
+        ShapedType::getNumElements(shape.drop_front(*axis))};
+    Value x = buildReshape(node.b, node.getInput(0), rows);
+    return node.setResult(
+        buildReshape(node.b, Op::create(node.b, x, PrecisionAttr()), shape));
+  }
   SmallVector<int64_t> last = getAxisLast(rank, *axis);
   Value x = buildTranspose(node.b, node.getInput(0), last);
   Value y = Op::create(node.b, x, PrecisionAttr());

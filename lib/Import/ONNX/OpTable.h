@@ -143,6 +143,7 @@ LogicalResult importLSTMGrad(Node &node);
 // Indexing.cpp
 LogicalResult importGatherElements(Node &node);
 LogicalResult importGatherND(Node &node);
+LogicalResult importTensorScatter(Node &node);
 LogicalResult importOneHot(Node &node);
 
 // Padding.cpp
@@ -212,12 +213,14 @@ LogicalResult importGemm(Node &node);
 LogicalResult importMatMul(Node &node);
 
 /// As numpy.matmul.
-FailureOr<Value> buildProduct(Node &node, Value left, Value right);
+FailureOr<Value> buildProduct(Node &node, Value left, Value right,
+                              PrecisionAttr decision = {});
 
 // Convolution.cpp
 LogicalResult importConv(Node &node);
 LogicalResult importConvGrad(Node &node);
 LogicalResult importConvTranspose(Node &node);
+LogicalResult importCausalConv(Node &node);
 
 // Fourier.cpp
 LogicalResult importDFT(Node &node);
@@ -301,12 +304,29 @@ LogicalResult importScan(Node &node);
 // Quantize.cpp
 LogicalResult importDequantizeLinear(Node &node);
 LogicalResult importQuantizeLinear(Node &node);
+/// Whole numbers of f32 within the least and the largest of `codes`, integers,
+/// as these.
+Value buildSaturated(ImplicitLocOpBuilder &b, Value x, Type codes);
+
+// Blocks.cpp
+LogicalResult importCol2Im(Node &node);
+
+
+// LinearAttention.cpp
+LogicalResult importLinearAttention(Node &node);
+
+// QuantizedProducts.cpp
+LogicalResult importConvInteger(Node &node);
+LogicalResult importMatMulInteger(Node &node);
+LogicalResult importQLinearConv(Node &node);
+LogicalResult importQLinearMatMul(Node &node);
 
 // Sampling.cpp
 LogicalResult importAffineGrid(Node &node);
 LogicalResult importGridSample(Node &node);
 
 // Bits.cpp
+LogicalResult importBitCast(Node &node);
 LogicalResult importBitShift(Node &node);
 
 // Windows.cpp

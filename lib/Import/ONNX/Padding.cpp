@@ -45,7 +45,7 @@ LogicalResult mlir::binade::importer::importPad(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   RankedTensorType type = node.getType(0);
   StringRef mode = node.getString("mode", "constant");
-  FailureOr<SmallVector<int64_t>> pads = node.getIntegers(1, "pads");
+  FailureOr<SmallVector<int64_t>> pads = node.getGivenIntegers(1, "pads");
   FailureOr<SmallVector<int64_t>> axes =
       llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
   if (node.hasInput(3))
@@ -67,7 +67,8 @@ LogicalResult mlir::binade::importer::importPad(Node &node) {
                               << ", got " << node.getType(2);
     fill = buildReshape(b, node.getInput(2), {});
   } else if (mode == "constant") {
-    fill = buildSplat(b, type.clone(ArrayRef<int64_t>()), 0.0);
+    fill = buildSplat(b, type.clone(ArrayRef<int64_t>()),
+                      node.getFloat("value", 0.0)); // Of old opsets.
   }
   Value x = node.getInput(0);
   SmallVector<int64_t> shape(type.getShape());

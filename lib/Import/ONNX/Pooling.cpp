@@ -130,8 +130,8 @@ static void addPartialWindows(Window &window, ArrayRef<int64_t> sizes) {
   }
 }
 
-static FailureOr<Window> readPool(Node &node) {
-  if (node.getRank(0) < 3 || !node.hasFloats(0))
+static FailureOr<Window> readPool(Node &node, bool isAllowed) {
+  if (node.getRank(0) < 3 || !isAllowed)
     return node.emitError()
            << "expected [N, C, spatial...] of floats, got " << node.getType(0);
   FailureOr<Window> window = readWindow(node, {});
@@ -153,19 +153,27 @@ static FailureOr<Window> readPool(Node &node) {
 
 LogicalResult mlir::binade::importer::importMaxPool(Node &node) {
   bool isColumnMajor = node.getInt("storage_order", 0); // Of the indices.
-  FailureOr<Window> window = readPool(node);
+  // Integers of a byte are exact in f32.
+  Type element = node.getElement(0);
+  bool isByte =
+      isa<IntegerType>(element) && element.getIntOrFloatBitWidth() == 8;
+  FailureOr<Window> window = readPool(node, isByte || node.hasFloats(0));
   if (failed(window))
     return failure();
-  Value padded = padSpatial(node.b, node.getInput(0), *window, -INFINITY);
+  Value x = node.getInput(0);
+  if (isByte)
+    x = buildCast(node.b, x, node.b.getF32Type());
+  Value padded = padSpatial(node.b, x, *window, -INFINITY);
   if (node.hasOutput(1))
     node.setOutput(1, numberMaxima(node, padded, *window, isColumnMajor));
-  return node.setResult(combineWindow<MaxOp>(node.b, padded, *window));
+  Value largest = combineWindow<MaxOp>(node.b, padded, *window);
+  return node.setResult(buildCast(node.b, largest, element));
 }
 
 LogicalResult mlir::binade::importer::importAveragePool(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   bool countsPadding = node.getInt("count_include_pad", 0);
-  FailureOr<Window> window = readPool(node);
+  FailureOr<Window> window = readPool(node, node.hasFloats(0));
   if (failed(window))
     return failure();
   FailureOr<Window> whole = readWindow(node, {});
@@ -239,7 +247,7 @@ static LogicalResult importNormPool(Node &node,
 }
 
 LogicalResult mlir::binade::importer::importLpPool(Node &node) {
-  FailureOr<Window> window = readPool(node);
+  FailureOr<Window> window = readPool(node, node.hasFloats(0));
   if (failed(window))
     return failure();
   return importNormPool(node, [&](Value powers) {

@@ -7,7 +7,6 @@
 
 #include "OpTable.h"
 #include "binade/IR/Diagnostics.h"
-#include "onnx-ml.pb.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -67,14 +66,25 @@ static FailureOr<int64_t> readBlock(Node &node) {
                           << block;
 }
 
-/// Fails unless codes of `type` are floats of 8 bits, or integers of 8 to
+/// Fails unless codes of `type` are floats of 4 or 8 bits, or integers of 2 to
 /// `most`.
 static LogicalResult requireCodes(Node &node, Type type, unsigned most) {
   unsigned width = type.getIntOrFloatBitWidth();
-  if (width >= 8 && width <= (isa<FloatType>(type) ? 8 : most))
+  if (width >= 2 && width <= (isa<FloatType>(type) ? 8 : most))
     return success();
-  return node.emitError() << "expected codes that are floats of 8 bits, or "
-                          << "integers of 8 to " << most << ", got " << type;
+  return node.emitError()
+         << "expected codes that are floats of 4 or 8 bits, or "
+         << "integers of 2 to " << most << ", got " << type;
+}
+
+Value mlir::binade::importer::buildSaturated(ImplicitLocOpBuilder &b, Value x,
+                                             Type codes) {
+  unsigned width = codes.getIntOrFloatBitWidth();
+  double least = isUnsigned(codes) ? 0.0 : std::ldexp(-1.0, width - 1);
+  double most = least + std::ldexp(1.0, width) - 1.0;
+  x = MaxOp::create(b, x, buildSplat(b, x.getType(), least));
+  x = MinOp::create(b, x, buildSplat(b, x.getType(), most));
+  return buildCast(b, x, codes);
 }
 
 /// Fails where the model says itself that a scale is no number above 0: all
@@ -110,8 +120,8 @@ LogicalResult mlir::binade::importer::importQuantizeLinear(Node &node) {
   int64_t axis = node.getInt("axis", 1);
   FailureOr<int64_t> block = readBlock(node);
   bool saturates = node.getInt("saturate", 1);
-  Type none;
-  FailureOr<Type> codes = readType(node, "output_dtype", none);
+  FailureOr<Type> codes =
+      readType(node, "output_dtype", b.getIntegerType(8, /*isSigned=*/false));
   FailureOr<Type> compute = readType(node, "precision", node.getElement(1));
   if (failed(block) || failed(codes) || failed(compute) ||
       failed(requireFloats(node, 1)) || failed(requireScales(node)))
@@ -121,8 +131,6 @@ LogicalResult mlir::binade::importer::importQuantizeLinear(Node &node) {
   if (!isa<FloatType>(*compute))
     return node.emitError()
            << "expected a precision of floats, got " << *compute;
-  if (!*codes)
-    return node.emitError() << describeElementType(::onnx::TensorProto::UINT8);
   FailureOr<Value> scale = spreadFactors(
       node, buildCast(b, node.getInput(1), *compute), axis, *block);
   if (failed(scale) || failed(requireCodes(node, *codes, 16)))
@@ -130,9 +138,12 @@ LogicalResult mlir::binade::importer::importQuantizeLinear(Node &node) {
   Value x = buildCast(b, node.getInput(0), *compute);
   x = DivOp::create(b, x, *scale);
   auto result = node.getType(0).clone(*codes);
-  // The zero point of floats is 0.
-  if (isa<FloatType>(*codes))
+  // The zero point of floats is 0, which added to -0 is 0.
+  if (isa<FloatType>(*codes)) {
+    if (node.hasInput(2))
+      x = AddOp::create(b, x, buildSplat(b, x.getType(), 0.0));
     return node.setResult(CastOp::create(b, result, x, saturates));
+  }
   x = buildCast(b, RoundOp::create(b, x), b.getF32Type());
   if (node.hasInput(2)) {
     FailureOr<Value> zero = spreadFactors(
@@ -141,11 +152,7 @@ LogicalResult mlir::binade::importer::importQuantizeLinear(Node &node) {
       return failure();
     x = AddOp::create(b, x, *zero);
   }
-  unsigned width = (*codes).getIntOrFloatBitWidth();
-  double least = std::ldexp(-1.0, width - 1);
-  x = MaxOp::create(b, x, buildSplat(b, x.getType(), least));
-  x = MinOp::create(b, x, buildSplat(b, x.getType(), -least - 1.0));
-  return node.setResult(buildCast(b, x, *codes));
+  return node.setResult(buildSaturated(b, x, *codes));
 }
 
 LogicalResult mlir::binade::importer::importDequantizeLinear(Node &node) {

@@ -19,7 +19,8 @@ LogicalResult mlir::binade::importer::importDropout(Node &node) {
   if (failed(requireFloats(node)))
     return failure();
   (void)node.getInt("seed", 0);
-  double ratio = 0.5;
+  // An attribute in opsets before 12, in which nothing is dropped.
+  double ratio = node.getFloat("ratio", 0.5f);
   bool isTraining = false;
   for (unsigned index : {1u, 2u}) {
     if (!node.hasInput(index))
@@ -44,7 +45,9 @@ LogicalResult mlir::binade::importer::importDropout(Node &node) {
     return node.emitError() << "expected a ratio in [0, 1), got " << ratio;
   if (!isTraining || ratio == 0.0) {
     // Everything is kept.
-    auto mask = node.getType(0).clone(node.b.getI1Type());
+    bool isBool = node.getOpset() >= 10;
+    auto mask =
+        isBool ? node.getType(0).clone(node.b.getI1Type()) : node.getType(0);
     if (node.hasOutput(1))
       node.setOutput(1, buildSplat(node.b, mask, 1.0));
     return importIdentity(node);

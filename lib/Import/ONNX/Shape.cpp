@@ -86,8 +86,8 @@ LogicalResult mlir::binade::importer::importFlatten(Node &node) {
 LogicalResult mlir::binade::importer::importSqueeze(Node &node) {
   ArrayRef<int64_t> shape = node.getShape(0);
   SmallVector<int64_t> axes;
-  if (node.hasInput(1)) {
-    FailureOr<SmallVector<int64_t>> given = node.getIntegers(1, "axes");
+  if (node.isGiven(1, "axes")) {
+    FailureOr<SmallVector<int64_t>> given = node.getGivenIntegers(1, "axes");
     if (failed(given))
       return failure();
     given = node.normalizeAxes(*given, shape.size());
@@ -111,7 +111,7 @@ LogicalResult mlir::binade::importer::importSqueeze(Node &node) {
 }
 
 LogicalResult mlir::binade::importer::importUnsqueeze(Node &node) {
-  FailureOr<SmallVector<int64_t>> axes = node.getIntegers(1, "axes");
+  FailureOr<SmallVector<int64_t>> axes = node.getGivenIntegers(1, "axes");
   if (failed(axes))
     return failure();
   int64_t rank = node.getRank(0) + axes->size();
@@ -183,8 +183,8 @@ LogicalResult mlir::binade::importer::importSplit(Node &node) {
     return failure();
   int64_t length = node.getShape(0)[*axis], parts = node.getNumOutputs();
   SmallVector<int64_t> sizes;
-  if (node.hasInput(1)) {
-    FailureOr<SmallVector<int64_t>> given = node.getIntegers(1, "split");
+  if (node.isGiven(1, "split")) {
+    FailureOr<SmallVector<int64_t>> given = node.getGivenIntegers(1, "split");
     if (failed(given))
       return failure();
     sizes = *given;
@@ -231,14 +231,14 @@ static SmallVector<int64_t> listBackward(int64_t start, int64_t end,
 }
 
 LogicalResult mlir::binade::importer::importSlice(Node &node) {
-  FailureOr<SmallVector<int64_t>> starts = node.getIntegers(1, "starts");
-  FailureOr<SmallVector<int64_t>> ends = node.getIntegers(2, "ends");
+  FailureOr<SmallVector<int64_t>> starts = node.getGivenIntegers(1, "starts");
+  FailureOr<SmallVector<int64_t>> ends = node.getGivenIntegers(2, "ends");
   if (failed(starts) || failed(ends))
     return failure();
   auto ascending = llvm::to_vector(llvm::seq<int64_t>(0, starts->size()));
   FailureOr<SmallVector<int64_t>> axes = ascending;
-  if (node.hasInput(3))
-    axes = node.getIntegers(3, "axes");
+  if (node.isGiven(3, "axes"))
+    axes = node.getGivenIntegers(3, "axes");
   FailureOr<SmallVector<int64_t>> steps =
       SmallVector<int64_t>(starts->size(), 1);
   if (node.hasInput(4))

@@ -33,12 +33,34 @@ Type mlir::binade::importer::getElementType(MLIRContext *context,
     return b.getIntegerType(16);
   case TensorProto::INT8:
     return b.getIntegerType(8);
+  case TensorProto::INT4:
+    return b.getIntegerType(4);
+  case TensorProto::INT2:
+    return b.getIntegerType(2);
+  case TensorProto::UINT64:
+    return b.getIntegerType(64, /*isSigned=*/false);
+  case TensorProto::UINT32:
+    return b.getIntegerType(32, /*isSigned=*/false);
+  case TensorProto::UINT16:
+    return b.getIntegerType(16, /*isSigned=*/false);
+  case TensorProto::UINT8:
+    return b.getIntegerType(8, /*isSigned=*/false);
+  case TensorProto::UINT4:
+    return b.getIntegerType(4, /*isSigned=*/false);
+  case TensorProto::UINT2:
+    return b.getIntegerType(2, /*isSigned=*/false);
   case TensorProto::BOOL:
     return b.getI1Type();
   case TensorProto::FLOAT8E4M3FN:
     return b.getType<Float8E4M3FNType>();
   case TensorProto::FLOAT8E5M2:
     return b.getType<Float8E5M2Type>();
+  case TensorProto::FLOAT8E4M3FNUZ:
+    return b.getType<Float8E4M3FNUZType>();
+  case TensorProto::FLOAT8E5M2FNUZ:
+    return b.getType<Float8E5M2FNUZType>();
+  case TensorProto::FLOAT4E2M1:
+    return b.getType<Float4E2M1FNType>();
   default:
     return {};
   }
@@ -53,8 +75,9 @@ std::string mlir::binade::importer::describeElementType(int64_t type) {
                 .lower()
           : "number " + std::to_string(type);
   return "element type " + name +
-         " is not supported; float, double, float16, bfloat16, float8e4m3fn, "
-         "float8e5m2, int64, int32, int16, int8 and bool are";
+         " is not supported; floats of 4 to 64 bits but float8e8m0, integers "
+         "of "
+         "2 to 64 bits and bool are";
 }
 
 FailureOr<RankedTensorType>
@@ -73,15 +96,28 @@ mlir::binade::importer::getTensorType(Location loc, ArrayRef<int64_t> shape,
   return RankedTensorType::get(shape, element);
 }
 
-uint64_t mlir::binade::importer::getBytes(RankedTensorType type) {
-  return type.getNumElements() *
-         llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+/// Elements of fewer bits than a byte, other than bool, share one.
+static bool isPacked(Type element) {
+  return element.getIntOrFloatBitWidth() < 8 && !element.isInteger(1);
 }
 
-/// Fails unless the stored 32-bit integers are those of the tensor's type:
-/// numbers, or the bits of floats.
+uint64_t mlir::binade::importer::getBytes(RankedTensorType type) {
+  uint64_t count = type.getNumElements();
+  unsigned width = type.getElementTypeBitWidth();
+  return isPacked(type.getElementType()) ? llvm::divideCeil(count * width, 8)
+                                         : count * llvm::divideCeil(width, 8);
+}
+
+/// Fails unless the integers that are stored in more bits are those of the
+/// tensor's type: numbers, or the bits of floats and of several elements.
 static LogicalResult checkWords(Location loc, const TensorProto &tensor) {
-  int64_t low = 0, high = UINT16_MAX;
+  if (tensor.data_type() == TensorProto::UINT32)
+    for (uint64_t word : tensor.uint64_data())
+      if (word > UINT32_MAX)
+        return mlir::emitError(loc)
+               << "holds " << word
+               << " in uint64_data, where its type has 0 to " << UINT32_MAX;
+  int64_t low = 0, high = UINT8_MAX;
   switch (tensor.data_type()) {
   case TensorProto::INT16:
     low = INT16_MIN;
@@ -96,9 +132,13 @@ static LogicalResult checkWords(Location loc, const TensorProto &tensor) {
     break;
   case TensorProto::FLOAT16:
   case TensorProto::BFLOAT16:
+  case TensorProto::UINT16:
+    high = UINT16_MAX;
     break;
-  default:
+  case TensorProto::INT32:
     return success();
+  default: // Bytes.
+    break;
   }
   for (int32_t word : tensor.int32_data())
     if (word < low || word > high)
@@ -136,8 +176,28 @@ FailureOr<RankedTensorType> TensorReader::getType(Location loc,
 // Data in the model's file
 //===----------------------------------------------------------------------===//
 
+/// The first element is in the low bits of its byte.
+static DenseElementsAttr unpack(RankedTensorType type, ArrayRef<char> bytes) {
+  unsigned width = type.getElementTypeBitWidth(), perByte = 8 / width;
+  SmallVector<APInt> codes;
+  for (int64_t i = 0, count = type.getNumElements(); i < count; ++i) {
+    auto byte = static_cast<unsigned char>(bytes[i / perByte]);
+    codes.emplace_back(width, byte >> (i % perByte * width),
+                       /*isSigned=*/false, /*implicitTrunc=*/true);
+  }
+  auto format = dyn_cast<FloatType>(type.getElementType());
+  if (!format)
+    return DenseElementsAttr::get(type, codes);
+  auto numbers = llvm::map_to_vector(codes, [&](const APInt &code) {
+    return APFloat(format.getFloatSemantics(), code);
+  });
+  return DenseElementsAttr::get(type, numbers);
+}
+
 static DenseElementsAttr fromBytes(RankedTensorType type,
                                    ArrayRef<char> bytes) {
+  if (isPacked(type.getElementType()))
+    return unpack(type, bytes);
   if (!type.getElementType().isInteger(1))
     return DenseElementsAttr::getFromRawBuffer(type, bytes);
   SmallVector<bool> flags(
@@ -158,6 +218,13 @@ narrow(const google::protobuf::RepeatedField<int32_t> &words) {
   return bytes;
 }
 
+static std::vector<char>
+narrowWords(const google::protobuf::RepeatedField<uint64_t> &words) {
+  std::vector<uint32_t> narrow(words.begin(), words.end());
+  auto *begin = reinterpret_cast<const char *>(narrow.data());
+  return {begin, begin + narrow.size() * sizeof(uint32_t)};
+}
+
 template <typename Field> static std::vector<char> copy(const Field &field) {
   auto *begin = reinterpret_cast<const char *>(field.data());
   return {begin, begin + field.size() * sizeof(*field.data())};
@@ -176,8 +243,13 @@ static std::vector<char> getTypedData(const TensorProto &tensor) {
   case TensorProto::FLOAT16:
   case TensorProto::BFLOAT16:
   case TensorProto::INT16:
+  case TensorProto::UINT16:
     return narrow<uint16_t>(tensor.int32_data());
-  default: // INT8, BOOL, FLOAT8E4M3FN, FLOAT8E5M2
+  case TensorProto::UINT64:
+    return copy(tensor.uint64_data());
+  case TensorProto::UINT32:
+    return narrowWords(tensor.uint64_data());
+  default: // Types of a byte, and those that share one.
     return narrow<uint8_t>(tensor.int32_data());
   }
 }
@@ -321,6 +393,8 @@ FailureOr<TypedAttr> TensorReader::refer(Location loc,
   if (failed(type))
     return failure();
   Place place;
+  if (isPacked(type->getElementType()))
+    return readElements(loc, tensor);
   if (tensor.data_location() == TensorProto::EXTERNAL) {
     FailureOr<Place> found = findExternal(loc, tensor, *type);
     if (failed(found))

@@ -20,6 +20,11 @@ struct Window {
 FailureOr<Window> readWindow(Node &node, ArrayRef<int64_t> kernel,
                              unsigned index = 0);
 
+/// The window of a convolution of input `index` with input `weight`; what their
+/// elements are is for others to check.
+FailureOr<Window> readConvolution(Node &node, unsigned index, unsigned weight,
+                                  int64_t groups);
+
 /// The lists of a window for an input of `rank` spatial axes, checked, without
 /// padding and output.
 FailureOr<Window> readGeometry(Node &node, ArrayRef<int64_t> kernel,

@@ -14,12 +14,20 @@ include "binade/Interfaces/TrainingOpInterface.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
-def Tensor : StaticShapeTensorOf<[AnyFloat, AnySignlessInteger]>;
+// Integers that are computed with: signless ones are ONNX's signed ones, i1 is 0 or
+// 1, and ui8 to ui64 are never below 0.
+def Integer : AnyTypeOf<[I1, I8, I16, I32, I64, UI8, UI16, UI32, UI64], "integer">;
+// They are cast and moved, nothing else, and take a byte each.
+def SmallInteger
+    : AnyTypeOf<[I<2>, I<4>, UI<2>, UI<4>], "integer of 2 or 4 bits">;
+
+def Tensor : StaticShapeTensorOf<[AnyFloat, Integer, SmallInteger]>;
+def NumberTensor : StaticShapeTensorOf<[AnyFloat, Integer]>;
 def FloatTensor : StaticShapeTensorOf<[AnyFloat]>;
 def StaticF32Tensor : StaticShapeTensorOf<[F32]>;
 def IntegerTensor : StaticShapeTensorOf<[I32, I64]>;
 def BoolTensor : StaticShapeTensorOf<[I1]>;
-def BitsTensor : StaticShapeTensorOf<[AnySignlessInteger]>;
+def BitsTensor : StaticShapeTensorOf<[Integer]>;
 
 def F32Scalar : 0DTensorOf<[F32]>;
 def I64Scalar : 0DTensorOf<[I64]>;

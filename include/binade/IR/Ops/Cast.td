@@ -16,8 +16,8 @@ def Binade_CastOp : Binade_Op<"cast", [
   let description = [{
     Rounds to nearest, ties to even, once. With `saturate` a value beyond the
     largest finite one becomes that; without, it becomes infinity, or NaN in
-    formats without infinity. i1 and integers convert by value; floats convert
-    to integers by truncation.
+    formats without infinity. i1 and integers convert by value, modulo the width of
+    the result; floats convert to integers by truncation.
 
     - (C1) `saturate` needs a float result.
 
@@ -29,6 +29,33 @@ def Binade_CastOp : Binade_Op<"cast", [
   }];
   let arguments = (ins Tensor:$x, UnitAttr:$saturate);
   let results = (outs Tensor:$y);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasFolder = 1;
+  let hasVerifier = 1;
+}
+
+def WordTensor : StaticShapeTensorOf<[F32, F64, I8, I16, I32, I64, UI8, UI16, UI32,
+                                      UI64]>;
+
+def Binade_BitcastOp : Binade_Op<"bitcast", [
+    Pure, SameOperandsAndResultShape, NotDifferentiable,
+    DeclareOpInterfaceMethods<ElementwiseOpInterface>,
+    DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>,
+    DeclareOpInterfaceMethods<LayoutOpInterface>]> {
+  let summary = "elements with the same bits in another type";
+  let description = [{
+    The interpreter makes a NaN that signals a quiet one.
+
+    - (C1) elements of both types have equally many bits.
+
+    Example:
+
+    ```mlir
+    %u = binade.bitcast %x : (tensor<8xf32>) -> tensor<8xui32>
+    ```
+  }];
+  let arguments = (ins WordTensor:$x);
+  let results = (outs WordTensor:$y);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasFolder = 1;
   let hasVerifier = 1;

@@ -7,7 +7,7 @@ include "binade/IR/Ops/Base.td"
 
 // An elementwise op is one record. `unpack`, one declaration, names the
 // operands; `scalar` computes one element from theirs (f32, i64 or i1, or
-// vectors of them), `adjoint` the operands' gradients from the cotangent `dy`,
+// vectors of them; whether integers are unsigned, their tensors know), `adjoint` the operands' gradients from the cotangent `dy`,
 // the operands and the result `y`; without one, no gradient flows. Shapes,
 // precision, lowering and fusion follow from here.
 class Binade_ElementwiseOp<string mnemonic, string precisionClass,
@@ -58,7 +58,7 @@ class Binade_UnaryOp<string mnemonic, string precisionClass,
 
 class Binade_BinaryOp<string mnemonic, string precisionClass,
                       dag attributes = (ins), list<Trait> traits = [],
-                      Type operand = Tensor>
+                      Type operand = NumberTensor>
     : Binade_ElementwiseOp<mnemonic, precisionClass,
           !con((ins operand:$lhs, operand:$rhs), attributes),
           "Value lhs = operands[0], rhs = operands[1];",
@@ -306,7 +306,9 @@ def Binade_DivOp : Binade_BinaryOp<"div", "Infer"> {
   let description = [{
     An integer divided by 0 is 0, and the least integer divided by -1 is itself.
   }];
-  let scalar = [{ return buildQuotient(b, lhs, rhs); }];
+  let scalar = [{
+    return buildQuotient(b, lhs, rhs, isUnsigned(getLhs().getType()));
+  }];
   let adjoint = [{
     Value dlhs = DivOp::create(b, dy, rhs);
     return {dlhs, NegOp::create(b, MulOp::create(b, dlhs, y))};
@@ -338,6 +340,8 @@ def Binade_MaxOp : Binade_BinaryOp<"max", "Clear", (ins), [Commutative]> {
   let summary = "elementwise maximum; NaN if either side is NaN";
   let description = "Where both sides are equal, the gradient goes to `lhs`.";
   let scalar = [{
+    if (isUnsigned(getLhs().getType()))
+      return arith::MaxUIOp::create(b, lhs, rhs);
     return buildBinary<arith::MaximumFOp, arith::MaxSIOp>(b, lhs, rhs);
   }];
   let adjoint = [{
@@ -350,6 +354,8 @@ def Binade_MinOp : Binade_BinaryOp<"min", "Clear", (ins), [Commutative]> {
   let summary = "elementwise minimum; NaN if either side is NaN";
   let description = "Where both sides are equal, the gradient goes to `lhs`.";
   let scalar = [{
+    if (isUnsigned(getLhs().getType()))
+      return arith::MinUIOp::create(b, lhs, rhs);
     return buildBinary<arith::MinimumFOp, arith::MinSIOp>(b, lhs, rhs);
   }];
   let adjoint = [{
@@ -370,7 +376,10 @@ def Binade_CompareOp : Binade_BinaryOp<"compare", "Clear",
   }]>];
   let summary = "elementwise ordered comparison; false where a side is NaN";
   let results = (outs BoolTensor:$y);
-  let scalar = [{ return buildComparison(b, lhs, rhs, getComparison()); }];
+  let scalar = [{
+    return buildComparison(b, lhs, rhs, getComparison(),
+                           isUnsigned(getLhs().getType()));
+  }];
   let resultType = [{
     auto type = cast<RankedTensorType>(operands.front().getType());
     return type.clone(IntegerType::get(type.getContext(), 1));
