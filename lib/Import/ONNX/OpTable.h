@@ -311,7 +311,6 @@ Value buildSaturated(ImplicitLocOpBuilder &b, Value x, Type codes);
 // Blocks.cpp
 LogicalResult importCol2Im(Node &node);
 
-
 // LinearAttention.cpp
 LogicalResult importLinearAttention(Node &node);
 
