@@ -25,7 +25,7 @@ from binade.candidates import Choice, Space, list_sensitive
 from binade.errors import RejectedError
 from binade.proposals import Proposals
 from binade.run import Run
-from binade.sweep import Member, Outcome, read_outcome, show_policy
+from binade.sweep import Member, Outcome, read_outcome, show_policy, watch
 from binade.tracing import OF_TRAINING, capture_run, end_as, run_program, trace
 from binade.trainings import train
 from binade.units import Unit
@@ -134,7 +134,7 @@ class Search:
         members = []
         for seed in self.seeds:
             words = [*self.words, "--steps", str(self.rungs[-1]), "--seed", str(seed),
-                     "--policy", candidate.path]  # fmt: skip
+                     "--policy", candidate.path, *watch(self.rungs[-1])]  # fmt: skip
             path = self.out / "runs" / f"{candidate.name}.{seed}"
             members.append(Member(candidate.path, None, seed, path, tuple(words)))
         return members

@@ -31,6 +31,8 @@ from binade.trainings import train
 # What the page shows of layers, so often that a run has this many columns.
 COLUMNS = 20
 UNDERFLOW = "underflow(f16)"
+# Of gradients that, of the results of nodes these.
+OUTPUTS = ["absmax", UNDERFLOW]
 # Said by the sweep itself.
 OWN = (
     "--policy",
@@ -83,17 +85,22 @@ class Outcome:
         return self.run.loss if held_out is None else held_out
 
 
+def watch(steps: int) -> list[str]:
+    """Options for the statistics that the page shows."""
+    every = max(1, steps // COLUMNS)
+    return ["--stats", f"gradient:{UNDERFLOW}@every={every}",
+            "--stats", f"output:{','.join(OUTPUTS)}@every={every}"]  # fmt: skip
+
+
 def list_members(
     policies: Sequence[str], states: Sequence[str], seeds: Sequence[int], steps: int,
     words: Sequence[str], out: Path,
 ) -> list[Member]:  # fmt: skip
     """All combinations; `words` are those of ``binade train`` that all share."""
-    every = max(1, steps // COLUMNS)
-    watched = f"gradient:{UNDERFLOW}@every={every}"
     members = []
     for policy, state, seed in itertools.product(policies, states or [None], seeds):
         own = [*words, "--steps", str(steps), "--seed", str(seed), "--policy", policy,
-               "--stats", watched]  # fmt: skip
+               *watch(steps)]  # fmt: skip
         if state is not None:
             own += ["--states", state]
         name = ".".join([Path(policy).stem, *([state] if state else []), str(seed)])

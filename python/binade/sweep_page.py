@@ -1,4 +1,4 @@
-"""The page of a sweep: one HTML file that holds all that it needs.
+"""The page of a sweep.
 
 Curves over steps with bands over seeds, what each policy costs and saves, what f16 would
 lose of the gradients, the format of each op, and the command of each run.
@@ -7,77 +7,21 @@ lose of the gradients, the format of each op, and the command of each run.
 from __future__ import annotations
 
 import difflib
-import json
-import os
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 import plotly.graph_objects as go
-from plotly.offline import get_plotlyjs
 from plotly.subplots import make_subplots
 
-from binade import curves, replay
+from binade import curves, page
+from binade import sweep_layers as layers
 from binade.run import NONE, Run, format_mib, read_statistics
 from binade.sweep import UNDERFLOW, Outcome, show_policy
-from binade.tracing import OF_TRAINING, end_as, run_program
 
 NO_TABLES: Mapping[str, str] = {}
-STYLE = """
-:root { color-scheme: light dark; --ink: #1a1a1a; --paper: #fff; --line: #d5d5d5;
-  --soft: #f4f4f4; --mark: #0072b2; --bad: #b00020; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e8e8e8; --paper: #161616;
-  --line: #444; --soft: #232323; --mark: #6cb8e8; --bad: #ff8a80; } }
-body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
-  max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.5rem; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .25rem .6rem; border-bottom: 1px solid var(--line); text-align: left;
-  vertical-align: top; white-space: nowrap; }
-td.number, th.number { text-align: right; }
-thead th { border-bottom: 2px solid var(--line); }
-code, pre { font: 13px/1.45 ui-monospace, monospace; }
-pre { background: var(--soft); padding: .75rem; overflow-x: auto; }
-summary { cursor: pointer; } .error { color: var(--bad); white-space: normal; }
-:focus-visible { outline: 3px solid var(--mark); outline-offset: 2px; }
-button { font: inherit; }
-@media print { button { display: none; } body { max-width: none; margin: 0; }
-  .plot, tr { break-inside: avoid; } }
-"""
-
-# The page fetches nothing, whatever is in it.
-NO_NETWORK = (
-    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
-    "img-src data: blob:"
-)
-
-SCRIPT = """
-const dark = matchMedia('(prefers-color-scheme: dark)');
-const plots = () => document.querySelectorAll('.js-plotly-plot');
-function paint() {
-  const ink = getComputedStyle(document.body).color;
-  const line = dark.matches ? '#444' : '#ddd';
-  for (const plot of plots()) {
-    const change = {'font.color': ink};
-    for (const key of Object.keys(plot.layout).filter(k => /^[xy]axis/.test(k)))
-      change[key + '.gridcolor'] = change[key + '.zerolinecolor'] = line;
-    Plotly.relayout(plot, change);
-  }
-}
-dark.addEventListener('change', paint);
-addEventListener('load', paint);
-for (const details of document.querySelectorAll('details'))
-  details.addEventListener('toggle', () =>
-    details.querySelectorAll('.js-plotly-plot').forEach(p => Plotly.Plots.resize(p)));
-addEventListener('beforeprint', () =>
-  document.querySelectorAll('details').forEach(d => d.open = true));
-for (const button of document.querySelectorAll('button[data-copy]'))
-  button.addEventListener('click', async () => {
-    await navigator.clipboard.writeText(button.dataset.copy);
-    button.textContent = 'copied';
-  });
-"""
+# Of a figure, in pixels: a screen. What has no room for its name shows it under the pointer.
+TALLEST = 900
 
 
 # --- Numbers ----------------------------------------------------------------------------
@@ -138,16 +82,6 @@ def collect_underflow(runs: Sequence[Run]) -> dict[str, dict[int, float]]:
 # --- Figures ----------------------------------------------------------------------------
 
 
-def _format_figure(figure: go.Figure, about: str, height: int) -> str:
-    figure.update_layout(
-        template="plotly_white", height=height, title=None, margin={"t": 30, "b": 50},
-        paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)",
-    )  # fmt: skip
-    html = figure.to_html(full_html=False, include_plotlyjs=False,
-                          config={"displaylogo": False})  # fmt: skip
-    return f'<div class="plot" role="group" aria-label="{escape(about)}">{html}</div>'
-
-
 def _draw_costs(groups: Mapping[str, list[Outcome]], base: str) -> go.Figure:
     figure = make_subplots(1, 2, shared_yaxes=True, horizontal_spacing=0.05)
     points: dict[int, list[tuple[float, float]]] = {1: [], 2: []}
@@ -196,30 +130,6 @@ def _draw_underflow(shares: Mapping[str, Mapping[int, float]]) -> go.Figure:
 # --- Tables -----------------------------------------------------------------------------
 
 
-def _format_table(
-    head: Sequence[str], rows: Iterable[Sequence[str]], numbers: int
-) -> str:
-    """Rows of HTML; the last `numbers` columns but the very last hold numbers."""
-    first = len(head) - 1 - numbers
-
-    def style(column: int) -> str:
-        return ' class="number"' if first <= column < len(head) - 1 else ""
-
-    heads = "".join(
-        f'<th scope="col"{style(i)}>{text}</th>' for i, text in enumerate(head)
-    )
-    lines = []
-    for row in rows:
-        cells = [f'<th scope="row">{row[0]}</th>']
-        cells += [f"<td{style(i)}>{cell}</td>" for i, cell in enumerate(row) if i]
-        lines.append(f"<tr>{''.join(cells)}</tr>")
-    return (
-        f'<div class="scroll" tabindex="0"><table><thead><tr>{heads}</tr></thead><tbody>'
-        + "\n".join(lines)
-        + "</tbody></table></div>"
-    )
-
-
 def _number(value: float | None, form: str) -> str:
     return NONE if value is None else format(value, form)
 
@@ -244,40 +154,6 @@ def _list_runs(groups: Mapping[str, list[Outcome]], base: str) -> Iterable[list[
                 f' <span class="error">{escape(one.error)}</span>' if one.error else ""
             )
             yield [*row, copy + said]
-
-
-def _explain(words: Sequence[str]) -> dict:
-    done = run_program(["binade", "explain", *words, "--format", "json"], os.getcwd())
-    if done.returncode != 0:
-        end_as(done)
-    return json.loads(done.stdout)
-
-
-def _list_formats(reports: Mapping[str, dict]) -> Iterable[list[str]]:
-    """A row of each op of the forward part that a policy decides about, with its decisions
-    behind it; reports are in the order of the columns."""
-    ops: dict[tuple[str, str], dict[str, list[dict]]] = {}
-    for label, report in reports.items():
-        for op in report["ops"]:
-            ops.setdefault((op["name"], op["op"]), {}).setdefault(label, []).append(op)
-    for (name, kind), by_label in ops.items():
-        entries = [op for of_label in by_label.values() for op in of_label]
-        if all(op["class"] == "clear" or op["phase"] != "forward" for op in entries):
-            continue
-        why = "".join(
-            f"<dt>{escape(label)}, {op['phase']}</dt><dd>{escape(op['format'])}: "
-            f"{escape(op['rule'])}"
-            + (f", {escape(op['reason'])}" if op.get("reason") else "") + "</dd>"
-            for label, of_label in by_label.items() for op in of_label
-        )  # fmt: skip
-        row = [
-            f"<details><summary>{escape(name)}</summary><dl>{why}</dl></details>",
-            kind,
-        ]
-        for label in reports:
-            forward = [o for o in by_label.get(label, []) if o["phase"] == "forward"]
-            row.append(escape(", ".join(dict.fromkeys(o["format"] for o in forward))))
-        yield row
 
 
 # --- The page ---------------------------------------------------------------------------
@@ -317,13 +193,16 @@ def write_page(
         "skipped",
         "",
     ]
-    parts += ["<h2>Runs</h2>", _format_table(head, _list_runs(groups, base), 6)]
+    parts += ["<h2>Runs</h2>", page.format_table(head, _list_runs(groups, base), 6)]
     drawn = curves.make_curves(runs)
     if drawn:
         figure = curves.make_figure(drawn, "")
-        parts += ["<h2>Losses</h2>", _format_figure(figure, "losses over steps", 560)]
+        parts += [
+            "<h2>Losses</h2>",
+            page.format_figure(figure, "losses over steps", 560),
+        ]
     parts += ["<h2>What it costs</h2>",
-              _format_figure(_draw_costs(groups, base),
+              page.format_figure(_draw_costs(groups, base),
                              "loss above the base against memory and time", 380)]  # fmt: skip
     parts += ["<h2>What f16 would lose</h2>", "<p>Elements of a gradient that f16 makes 0, of "
               "those that are not 0.</p>"]  # fmt: skip
@@ -333,17 +212,9 @@ def write_page(
         about = f"share of each gradient that f16 makes 0, by step, under {label}"
         parts.append(
             f"<details{'' if number else ' open'}><summary>{escape(label)}</summary>"
-            f"{_format_figure(figure, about, 140 + 16 * len(shares))}</details>"
+            f"{page.format_figure(figure, about, min(140 + 16 * len(shares), TALLEST))}</details>"
         )
-    words = {
-        label: replay.without(list(members[0].member.words), (*OF_TRAINING, "--stats"))
-        for label, members in groups.items()
-        if label in runs
-    }
-    reports = {label: _explain(of_label) for label, of_label in words.items()}
-    head = ["op", "kind", *map(escape, reports)]
-    parts += ["<h2>Formats</h2>", "<p>Of the forward part; an op opens what decided it, forward "
-              "and backward.</p>", _format_table(head, _list_formats(reports), 0)]  # fmt: skip
+    parts += list(layers.format_layers(groups, runs))
     parts.append("<h2>Policies</h2>")
     before = show_policy(groups[base][0].member.policy).splitlines()
     for policy in dict.fromkeys(one.member.policy for one in outcomes):
@@ -353,11 +224,4 @@ def write_page(
         text = "\n".join(lines) or "the base"
         parts.append(f"<details><summary>{escape(policy)}</summary>"
                      f"<pre tabindex=\"0\">{escape(text)}</pre></details>")  # fmt: skip
-    return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(heading)}'
-        f'</title><meta name="viewport" content="width=device-width">'
-        f'<meta http-equiv="Content-Security-Policy" content="{NO_NETWORK}">'
-        f"<style>{STYLE}</style>"
-        f"<script>{get_plotlyjs()}</script></head><body><main>{''.join(parts)}</main>"
-        f"<script>{SCRIPT}</script></body></html>\n"
-    )
+    return page.write_page(heading, parts, layers.SCRIPT)

@@ -1,0 +1,126 @@
+"""The ops of a model, on the page of a sweep: the format of each under each policy, and behind
+it what decided that and what its results were like over the steps.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+
+from binade import curves, page, replay
+from binade.run import Run, read_statistics
+from binade.sweep import OUTPUTS, Outcome
+from binade.tracing import OF_TRAINING, run_program
+
+# A figure is drawn when its row is opened: there are as many as ops.
+SCRIPT = """
+const ops = JSON.parse(document.getElementById('ops').textContent);
+function draw(place) {
+  const lines = ops.layers[place.dataset.layer];
+  const traces = ops.statistics.flatMap((statistic, row) =>
+    Object.entries(lines).filter(([_, line]) => line[statistic]).map(([label, line]) => ({
+      x: line.step, y: line[statistic], name: label, legendgroup: label,
+      showlegend: row === 0, mode: 'lines+markers', line: {color: ops.colors[label]},
+      xaxis: row ? 'x2' : 'x', yaxis: row ? 'y2' : 'y'})));
+  const clear = 'rgba(0,0,0,0)', axis = {title: {text: 'training step'}};
+  Plotly.newPlot(place, traces, {
+    grid: {rows: 1, columns: 2, pattern: 'independent'}, height: 300, margin: {t: 20, b: 45},
+    legend: {orientation: 'h', y: -0.3},
+    paper_bgcolor: clear, plot_bgcolor: clear, xaxis: axis, xaxis2: axis,
+    yaxis: {title: {text: ops.statistics[0]}, rangemode: 'tozero'},
+    yaxis2: {title: {text: ops.statistics[1]}, tickformat: '~p', rangemode: 'tozero'},
+  }, {displaylogo: false, responsive: true}).then(paint);
+}
+for (const place of document.querySelectorAll('.series'))
+  place.closest('details').addEventListener('toggle', () => {
+    if (!place.classList.contains('js-plotly-plot')) draw(place);
+  });
+"""
+
+Lines = dict[str, dict[str, dict[str, list]]]  # Layer, label, statistic: by step.
+
+
+def collect_outputs(runs: Mapping[str, Sequence[Run]]) -> Lines:
+    """What was recorded of the results of nodes: means over seeds, by ``step``."""
+    lines: Lines = {}
+    for label, of_label in runs.items():
+        values: dict[tuple[str, str], dict[int, list[float]]] = {}
+        for run in of_label:
+            for line in read_statistics(run.path):
+                for name in OUTPUTS if line["kind"] == "output" else ():
+                    if line.get(name) is not None:
+                        steps = values.setdefault((line["layer"], name), {})
+                        steps.setdefault(line["step"], []).append(line[name])
+        for (layer, name), by_step in values.items():
+            entry = lines.setdefault(layer, {}).setdefault(label, {})
+            entry["step"] = list(by_step)
+            entry[name] = [
+                float(f"{statistics.fmean(v):.4g}") for v in by_step.values()
+            ]
+    return lines
+
+
+def _explain(words: Sequence[str]) -> dict:
+    """What the compiler says of its decisions; nothing where it says no more."""
+    done = run_program(["binade", "explain", *words, "--format", "json"], os.getcwd())
+    return json.loads(done.stdout) if done.returncode == 0 else {"ops": []}
+
+
+def _list_formats(reports: Mapping[str, dict], lines: Lines) -> Iterable[list[str]]:
+    """A row of each op of the forward part that a policy decides about, with its decisions
+    and statistics behind it; reports are in the order of the columns."""
+    ops: dict[tuple[str, str], dict[str, list[dict]]] = {}
+    for label, report in reports.items():
+        for op in report["ops"]:
+            ops.setdefault((op["name"], op["op"]), {}).setdefault(label, []).append(op)
+    for (name, kind), by_label in ops.items():
+        entries = [op for of_label in by_label.values() for op in of_label]
+        if all(op["class"] == "clear" or op["phase"] != "forward" for op in entries):
+            continue
+        why = "".join(
+            f"<dt>{escape(label)}, {op['phase']}</dt><dd>{escape(op['format'])}: "
+            f"{escape(op['rule'])}"
+            + (f", {escape(op['reason'])}" if op.get("reason") else "") + "</dd>"
+            for label, of_label in by_label.items() for op in of_label
+        )  # fmt: skip
+        place = (
+            f'<div class="series" data-layer="{escape(name)}" role="group" aria-label="'
+            f'statistics of {escape(name)} over steps"></div>'
+            if name in lines
+            else ""
+        )
+        row = [
+            f"<details><summary>{escape(name)}</summary><dl>{why}</dl>{place}</details>",
+            kind,
+        ]
+        for label in reports:
+            forward = [o for o in by_label.get(label, []) if o["phase"] == "forward"]
+            row.append(escape(", ".join(dict.fromkeys(o["format"] for o in forward))))
+        yield row
+
+
+def format_layers(
+    groups: Mapping[str, Sequence[Outcome]], runs: Mapping[str, Sequence[Run]]
+) -> Iterable[str]:
+    """The part of the page, heading and all."""
+    words = {
+        label: replay.without(list(members[0].member.words), (*OF_TRAINING, "--stats"))
+        for label, members in groups.items()
+        if label in runs
+    }
+    reports = {label: _explain(of_label) for label, of_label in words.items()}
+    lines = collect_outputs(runs)
+    yield "<h2>Formats</h2>"
+    yield (
+        "<p>Of the forward part; an op opens what decided it, forward and backward, and what its "
+        "results were like in the steps that were looked at.</p>"
+    )
+    head = ["op", "kind", *map(escape, reports)]
+    yield page.format_table(head, _list_formats(reports, lines), 0)
+    colors = dict(zip(groups, curves.COLORS * len(groups)))
+    about = json.dumps({"statistics": OUTPUTS, "colors": colors, "layers": lines})
+    about = about.replace("<", "\\u003c")
+    yield f'<script type="application/json" id="ops">{about}</script>'
