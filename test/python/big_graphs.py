@@ -1,12 +1,8 @@
-"""Graphs of many nodes, and what programs take for them."""
-
-import os
-import subprocess
+"""Graphs of many nodes."""
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
-from reference import BUILD
 
 WIDTH = 4
 # A residual block as exporters spell it out: `x` is the last value, `W` its number.
@@ -75,14 +71,3 @@ def write_big_graph(path, nodes):
     )
     values = np.random.default_rng(0).standard_normal(offset // 4, "f4")
     (0.1 * values).tofile(path.with_suffix(".bin"))
-
-
-def measure(program, *arguments):
-    """Seconds of processor time and bytes of memory that one run takes."""
-    process = subprocess.Popen(
-        [BUILD / "bin" / program, *map(str, arguments)], stdout=subprocess.DEVNULL
-    )
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0
-    return usage.ru_utime + usage.ru_stime, 1024 * usage.ru_maxrss

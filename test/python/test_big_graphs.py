@@ -2,7 +2,8 @@
 
 import onnx
 import pytest
-from big_graphs import measure, write_big_graph
+from big_graphs import write_big_graph
+from processes import measure
 
 # By phase: what reads `big.onnx`, or what the phase before wrote.
 PHASES = {

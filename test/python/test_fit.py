@@ -6,13 +6,12 @@ depth that fits with a model that PyTorch exports at that depth.
 
 import json
 import re
-import subprocess
-import sys
 
 import numpy as np
 import onnx
+import processes
 import pytest
-from reference import BUILD, binade, safetensors
+from reference import binade, safetensors
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("onnxscript", reason="PyTorch's exporter needs onnxscript")
@@ -156,14 +155,6 @@ def save_tokens(path, samples, context):
     safetensors.save(path, {"tokens": tokens, "labels": tokens})
 
 
-# A process's peak includes that of the one which began it, until it is replaced.
-LAUNCHER = """
-import resource, subprocess, sys
-subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)
-print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
-"""
-
-
 def measure(model, data, batch, folder):
     """Peak memory of a process that trains and does nothing else, in bytes."""
     folder.mkdir()
@@ -173,12 +164,7 @@ def measure(model, data, batch, folder):
     )  # fmt: skip
     assert process.returncode == 0, process.stderr
     arguments = ["--data", data, "--steps", "2", "--out", folder / "run"]
-    printed = subprocess.run(
-        [sys.executable, "-c", LAUNCHER, BUILD / "bin/binade-run", folder / "step.bnd",
-         *arguments],
-        stdout=subprocess.PIPE, check=True,
-    ).stdout  # fmt: skip
-    return 1024 * int(printed)
+    return processes.measure("binade-run", folder / "step.bnd", *arguments)[1]
 
 
 def test_a_process_takes_what_is_predicted(models, tmp_path):

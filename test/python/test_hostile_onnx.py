@@ -1,14 +1,12 @@
 """Models that are damaged, hostile or no models: numbers are those of the cases that
 docs/Security.md lists."""
 
-import os
-
 import numpy as np
 import onnx
+import processes
 import pytest
 from hostile import parse, refuse, run, write
 from onnx import TensorProto, helper
-from reference import BUILD
 
 RELU = "g (float[2,3] x) => (float[2,3] y) { y = Relu(x) }"
 ADD = "g (float[4] x) => (float[4] y) <float[4] w = {1,2,3,4}> { y = Add(x, w) }"
@@ -272,19 +270,10 @@ def chain(count):
 
 def measure(count, folder):
     """Seconds of a core and bytes that the import of so many nodes takes."""
-    model = write(chain(count), folder / "m.onnx")
-    with (folder / "m.mlir").open("w") as out:
-        pid = os.posix_spawn(
-            BUILD / "bin/binade",
-            ["binade", "import", str(model)],
-            os.environ,
-            file_actions=[(os.POSIX_SPAWN_DUP2, out.fileno(), 1),
-                          (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)],
-        )  # fmt: skip
-        _, status, used = os.wait4(pid, 0)
-    assert status == 0
-    assert (folder / "m.mlir").read_text().count("binade.neg") == count
-    return used.ru_utime, used.ru_maxrss * 1024
+    model, out = write(chain(count), folder / "m.onnx"), folder / "m.mlir"
+    used = processes.measure("binade", "import", model, "-o", out)
+    assert out.read_text().count("binade.neg") == count
+    return used
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,16 @@
 """Rules that keep ops wide, and policies made of them."""
 
+import json
+
+import numpy as np
 import pytest
 import yaml
 from reference import binade
+from traced_models import F32, TWO_LAYERS, write
 
 from binade import overrides
 from binade.errors import RejectedError
+from binade.units import make_units
 
 OP = {"kind": "matmul", "node": "a[0]*{b}", "phase": "backward"}
 
@@ -13,7 +18,7 @@ OP = {"kind": "matmul", "node": "a[0]*{b}", "phase": "backward"}
 def test_a_glob_matches_one_name_alone(tmp_path):
     rule = overrides.keep_wide(OP)
     assert rule == {
-        "match": {"name": r"a\[0]\*\{b}", "phase": "backward"},
+        "match": {"name": r"a\[0]\*\{b\}", "phase": "backward"},
         "class": "deny",
     }
     path = tmp_path / "wide.yaml"
@@ -27,7 +32,7 @@ def test_both_directions_are_one_rule():
     forward = overrides.keep_wide(OP | {"phase": "forward"})
     backward, other = overrides.keep_wide(OP), overrides.keep_wide(OP | {"node": "c"})
     merged = overrides.merge_phases([forward, other, backward])
-    assert merged == [{"match": {"name": r"a\[0]\*\{b}"}, "class": "deny"}, other]
+    assert merged == [{"match": {"name": r"a\[0]\*\{b\}"}, "class": "deny"}, other]
 
 
 def test_a_policy_is_copied_with_what_it_names(tmp_path):
@@ -58,3 +63,24 @@ def test_a_policy_extends_what_lies_below(tmp_path):
     overrides.check_place(tmp_path / "fixed.yaml", base)
     with pytest.raises(RejectedError, match="extends files beside it or below"):
         overrides.check_place(tmp_path / "other/fixed.yaml", base)
+
+
+def test_several_names_are_one_rule(tmp_path):
+    """As `binade bisect` writes it of a layer."""
+    write(
+        tmp_path, TWO_LAYERS, np.zeros((8, 8), F32), first=np.eye(8), second=np.eye(8)
+    )
+    nodes = [{"node": node, "phase": "forward"} for node in ("up", "down")]
+    [unit] = make_units(nodes, lambda entry: ("layer", ""))
+    overrides.write_policy(tmp_path / "wide.yaml", "bf16-amp", unit.rules())
+
+    def explain(policy):
+        process = binade("explain", tmp_path / "model.onnx", "--policy", policy, "--format",
+                         "json")  # fmt: skip
+        assert process.returncode == 0, process.stderr
+        ops = json.loads(process.stdout)["ops"]
+        return {o["name"]: o["format"] for o in ops
+                if o["op"] == "matmul" and o["phase"] == "forward"}  # fmt: skip
+
+    assert explain("bf16-amp") == {"up": "bf16", "down": "bf16"}
+    assert explain(tmp_path / "wide.yaml") == {"up": "f32", "down": "f32"}

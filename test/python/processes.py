@@ -1,0 +1,24 @@
+"""What a program takes."""
+
+import subprocess
+import sys
+
+from reference import BUILD
+
+# A process's peak includes that of the one which began it, until it is replaced.
+LAUNCHER = """
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(used.ru_utime + used.ru_stime, 1024 * used.ru_maxrss)
+"""
+
+
+def measure(program, *arguments):
+    """Seconds of processor time and bytes of memory that one run takes."""
+    command = [sys.executable, "-c", LAUNCHER, BUILD / "bin" / program]
+    printed = subprocess.run(
+        [*map(str, [*command, *arguments])], stdout=subprocess.PIPE, check=True
+    ).stdout
+    seconds, size = printed.split()
+    return float(seconds), int(size)
