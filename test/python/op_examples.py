@@ -35,6 +35,7 @@ SIMPLE = {
     "batch_norm_param_grad": "4x6x9xf32, 4x6x9xf32, 6xf32, 6xf32>0 -> 6xf32, 6xf32 "
     "{axis = 1 : i64, epsilon = 1.0e-5}",
     "batch_norm_statistics": "4x6x9xf32 -> 6xf32, 6xf32 {axis = 1 : i64}",
+    "bitcast": "65xf32 -> 65xi32",
     "broadcast": "33xf32 -> 7x33xf32 {axes = array<i64: 1>}",
     "cast": "7x33xf32 -> 7x33xf8E5M2 {saturate}",
     "check_index": "65xi64<10 -> 65xi64 {low = 0 : i64, high = 10 : i64}",
