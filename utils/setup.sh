@@ -34,7 +34,8 @@ and says what it does. Needs root or sudo only when an apt package is missing.
   --with peers   also python/requirements-peers.txt: optimizers that one of the
                  benchmarks compares with
   --with wheel   also python/requirements-wheel.txt: what utils/build_wheel.sh needs
-  --with browser also chromium, by apt: the test that opens the page of a sweep
+  --with browser also chromium, by apt, and python/requirements-browser.txt: the
+                 tests that open the page of a sweep
   --dry-run      only say what is missing; exit 1 if anything is
 END
 }
@@ -49,7 +50,7 @@ while (($#)); do
   --with)
     case ${2:-} in
     torch | peers | wheel) requirements+=("requirements-$2") ;;
-    browser) packages+=(chromium) ;;
+    browser) packages+=(chromium) requirements+=(requirements-browser) ;;
     *)
       usage >&2
       fail "--with takes 'torch', 'peers', 'wheel' or 'browser', got '${2:-}'"

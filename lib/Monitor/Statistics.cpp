@@ -26,7 +26,8 @@ static const WatchedKindInfo kKinds[] = {
     {WatchedKind::Saved, "saved",
      "what waits for the backward part, before it is rounded for that"},
     {WatchedKind::State, "state",
-     "states of the optimizer, as the step begins: m, v, scales, expansion k"},
+     "states of the optimizer, as the step begins: m, v (of codes what they "
+     "stand for), scales, expansion k"},
     {WatchedKind::Scale, "scale", "scales of the loss and of tensors"},
 };
 

@@ -82,11 +82,14 @@ private:
       known->every = std::gcd(known->every, one.every);
   }
 
-  void build(const WatchedValue &watched, const Wanted &one) {
+  void build(WatchedValue watched, const Wanted &one) {
     Operation *end = step.front().getTerminator();
     Operation *before = end->getPrevNode();
     b.setInsertionPoint(end);
     b.setLoc(watched.value.getLoc());
+    if (watched.format)
+      watched.value = watched.shown = DequantizeOp::create(
+          b, watched.decoded, watched.parts, watched.format);
     ValueStatistics parts(b, watched);
     FloatType format = one.statistic.format;
     if (one.statistic.info->hasFormat && !format)

@@ -49,7 +49,7 @@ public:
     collectWeights();
     collectGradients();
     collectForward();
-    collectArguments(Role::State, WatchedKind::State);
+    collectStates();
     collectArguments(Role::Scaler, WatchedKind::Scale);
     if (auto loss = findResult(step, Role::Metric, "loss"))
       add(WatchedKind::Loss, "loss", getResultValue(step, loss->index));
@@ -57,8 +57,9 @@ public:
   }
 
 private:
-  WatchedValue *add(WatchedKind kind, StringRef layer, Value value) {
-    auto type = dyn_cast<RankedTensorType>(value.getType());
+  WatchedValue *add(WatchedKind kind, StringRef layer, Value value,
+                    RankedTensorType decoded = {}) {
+    auto type = decoded ? decoded : dyn_cast<RankedTensorType>(value.getType());
     auto element = type ? dyn_cast<FloatType>(type.getElementType()) : nullptr;
     if (!element || element.getWidth() > 32 || type.getNumElements() == 0)
       return nullptr;
@@ -104,6 +105,33 @@ private:
   /// Whether gradients are as they are stored, whatever the step.
   static bool isOne(UnscaleFactorOp factor) {
     return !factor.getScale() && factor.getBatches() == 1;
+  }
+
+  /// Of quantized ones what their codes stand for, in the parameter's shape.
+  void collectStates() {
+    llvm::DenseMap<Value, std::pair<OptimizerUpdateOp, KeptState>> quantized;
+    for (auto update : step.getOps<OptimizerUpdateOp>())
+      for (const KeptState &state : update.getKeptStates())
+        if (state.format)
+          quantized[update.getRuleStates()[state.first]] = {update, state};
+    for (const Port &port : getArguments(step, Role::State)) {
+      Value argument = step.getArgument(port.index);
+      auto found = quantized.find(argument);
+      if (found == quantized.end()) {
+        add(WatchedKind::State, port.name, argument);
+        continue;
+      }
+      auto [update, state] = found->second;
+      auto type = cast<RankedTensorType>(update.getParameter().getType());
+      type = type.clone(Float32Type::get(step.getContext()));
+      WatchedValue *added = add(WatchedKind::State, port.name, argument, type);
+      if (!added)
+        continue;
+      added->parts = llvm::to_vector(
+          update.getRuleStates().slice(state.first, state.count));
+      added->format = state.format;
+      added->decoded = type;
+    }
   }
 
   void collectArguments(Role role, WatchedKind kind) {

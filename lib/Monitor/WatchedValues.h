@@ -20,6 +20,11 @@ struct WatchedValue {
   Value factor = {};
   /// The update of a weight; null for others.
   OptimizerUpdateOp update = {};
+  /// What a state keeps that is quantized, codes first, and what it stands for:
+  /// that is looked at, and `value` are the codes. Nothing for others.
+  SmallVector<Value> parts = {};
+  QuantizedAttr format = {};
+  RankedTensorType decoded = {};
 };
 
 /// All of `step`, by kind. No two of one kind are called alike.

@@ -19,20 +19,11 @@ from binade.errors import RejectedError, UsageError
 from binade.halving import WHOLE, Candidate, Search, plan_rungs
 from binade.run import NONE, format_mib
 from binade.runs import format_table
+from binade.sweep import check_words
 
 POLICIES = ["bf16-amp", "fp16-amp", "fp8-current", "coat"]
 STATES = ["dyn8", "e4m3x"]
 SAVED = ["coat-group", "bf16"]
-# Said by the search itself.
-OWN = (
-    "--policy",
-    "--states",
-    "--seed",
-    "--out",
-    "--resume",
-    "--save-every",
-    "--stop-after",
-)
 TOP = 10  # Sensitive layers that the report names of each policy.
 
 
@@ -191,9 +182,7 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
 
 
 def _check(options: argparse.Namespace, words: Sequence[str]) -> None:
-    for word in words:
-        if word.partition("=")[0] in OWN:
-            raise UsageError(f"{word}: the search says that itself")
+    check_words(words, "the search")
     held_out = ("--eval-data", "--eval-fraction")
     if all(replay.find_value(words, option) is None for option in held_out):
         raise UsageError(

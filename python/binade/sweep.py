@@ -33,7 +33,7 @@ COLUMNS = 20
 UNDERFLOW = "underflow(f16)"
 # Of gradients that, of the results of nodes these.
 OUTPUTS = ["absmax", UNDERFLOW]
-# Said by the sweep itself.
+# Said by who trains several.
 OWN = (
     "--policy",
     "--states",
@@ -140,6 +140,13 @@ def run_members(members: Sequence[Member], steps: int, jobs: int) -> list[Outcom
         return list(pool.map(run, members))
 
 
+def check_words(words: Iterable[str], who: str) -> None:
+    """Raises a UsageError where options for ``binade train`` say what `who` says itself."""
+    for word in words:
+        if word.partition("=")[0] in OWN:
+            raise UsageError(f"{word}: {who} says that itself")
+
+
 def show_policy(policy: str) -> str:
     """A policy with all that it extends, or what is wrong with it."""
     done = run_program(["binade", "policy", "show", policy], os.getcwd())
@@ -215,15 +222,9 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
     return parser.parse_known_args(arguments)
 
 
-def _check(words: Iterable[str]) -> None:
-    for word in words:
-        if word.partition("=")[0] in OWN:
-            raise UsageError(f"{word}: the sweep says that itself")
-
-
 def _main(arguments: Sequence[str] | None) -> int:
     options, more = _parse(arguments)
-    _check(more)
+    check_words(more, "the sweep")
     if not Path(options.model).exists():
         raise RejectedError(f"{options.model}: there is no such file")
     if options.jobs > 1 and replay.find_value(more, "--threads") is None:

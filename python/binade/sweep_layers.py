@@ -27,7 +27,7 @@ function draw(place) {
       xaxis: row ? 'x2' : 'x', yaxis: row ? 'y2' : 'y'})));
   const clear = 'rgba(0,0,0,0)', axis = {title: {text: 'training step'}};
   Plotly.newPlot(place, traces, {
-    grid: {rows: 1, columns: 2, pattern: 'independent'}, height: 300, margin: {t: 20, b: 45},
+    grid: {rows: 1, columns: 2, pattern: 'independent', xgap: 0.3}, height: 300, margin: {t: 20, b: 45},
     legend: {orientation: 'h', y: -0.3},
     paper_bgcolor: clear, plot_bgcolor: clear, xaxis: axis, xaxis2: axis,
     yaxis: {title: {text: ops.statistics[0]}, rangemode: 'tozero'},

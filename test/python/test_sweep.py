@@ -4,8 +4,6 @@ import html
 import json
 import re
 import shlex
-import shutil
-import subprocess
 
 import numpy as np
 import pytest
@@ -151,24 +149,3 @@ def test_what_cannot_be_swept_is_said(folder, tmp_path, words, said):
                      *words)  # fmt: skip
     assert process.returncode == 2 and said in process.stderr
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.skipif(
-    not shutil.which("chromium"), reason="no chromium: utils/setup.sh --with browser"
-)
-def test_a_browser_shows_it_without_a_network(swept, tmp_path):
-    """Scripts run, figures are drawn, and the page's own rule against fetching is kept."""
-    process = subprocess.run(
-        ["chromium", "--headless", "--no-sandbox", "--disable-gpu",
-         f"--user-data-dir={tmp_path}", "--enable-logging=stderr",
-         "--virtual-time-budget=10000", "--dump-dom",
-         (swept / "report.html").resolve().as_uri()],
-        capture_output=True, text=True, check=True, timeout=120,
-    )  # fmt: skip
-    page = process.stdout
-    assert "CONSOLE" not in process.stderr, process.stderr
-    assert "default-src 'none'" in page
-    assert page.count('class="main-svg"') >= 2 * (2 + len(POLICIES))
-    assert page.count('class="hm"') == len(POLICIES)
-    # A row of the table of formats opens what decided it.
-    assert re.search(r"<details><summary>up</summary><dl><dt>fp32, forward</dt>", page)
