@@ -58,6 +58,7 @@ static constexpr OpRow standard[] = {
     {"DequantizeLinear", 10, 2, 3, importDequantizeLinear},
     {"Div", 7, 2, 2, importDiv},
     {"Dropout", 7, 1, 3, importDropout},
+    {"DynamicQuantizeLinear", 11, 1, 1, importDynamicQuantizeLinear},
     {"Einsum", 12, 1, kMany, importEinsum},
     {"Elu", 6, 1, 1, importElu},
     {"Equal", 7, 2, 2, importCompare<Comparison::Equal>},

@@ -304,6 +304,7 @@ LogicalResult importScan(Node &node);
 // Quantize.cpp
 LogicalResult importDequantizeLinear(Node &node);
 LogicalResult importQuantizeLinear(Node &node);
+LogicalResult importDynamicQuantizeLinear(Node &node);
 /// Whole numbers of f32 within the least and the largest of `codes`, integers,
 /// as these.
 Value buildSaturated(ImplicitLocOpBuilder &b, Value x, Type codes);

@@ -183,3 +183,40 @@ LogicalResult mlir::binade::importer::importDequantizeLinear(Node &node) {
     return failure();
   return node.setResult(buildCast(b, MulOp::create(b, x, *scale), *element));
 }
+
+/// Codes of a byte over the range of the elements, which is made to include 0;
+/// of nothing but zeros the range has the length 1.
+LogicalResult mlir::binade::importer::importDynamicQuantizeLinear(Node &node) {
+  ImplicitLocOpBuilder &b = node.b;
+  if (!node.getElement(0).isF32())
+    return node.emitError()
+           << "expected elements of float, got " << node.getElement(0);
+  Value x = node.getInput(0);
+  auto type = RankedTensorType::get({}, b.getF32Type());
+  Value none = buildSplat(b, type, 0.0);
+  auto extend = [&](Value x) -> Value {
+    auto axes = llvm::to_vector(llvm::seq<int64_t>(0, node.getRank(0)));
+    Value largest = axes.empty() ? x : ReduceMaxOp::create(b, x, axes);
+    return MaxOp::create(b, largest, none);
+  };
+  bool isEmpty = node.getType(0).getNumElements() == 0;
+  Value most = isEmpty ? none : extend(x);
+  Value least = isEmpty ? none : extend(NegOp::create(b, x)); // Negated.
+  Value range = AddOp::create(b, most, least);
+  Value isZero = CompareOp::create(b, range, none, Comparison::Equal);
+  range = SelectOp::create(b, isZero, buildSplat(b, type, 1.0), range);
+  Value scale = DivOp::create(b, range, buildSplat(b, type, 255.0));
+  Type codes = b.getIntegerType(8, /*isSigned=*/false);
+  Value point = buildSaturated(
+      b, RoundOp::create(b, DivOp::create(b, least, scale)), codes);
+  ArrayRef<int64_t> shape = node.getShape(0);
+  Value rounded = RoundOp::create(
+      b, DivOp::create(b, x, buildBroadcast(b, scale, {}, shape)));
+  Value moved = AddOp::create(
+      b, rounded,
+      buildBroadcast(b, buildCast(b, point, b.getF32Type()), {}, shape));
+  node.setOutput(0, buildSaturated(b, moved, codes));
+  node.setOutput(1, scale);
+  node.setOutput(2, point);
+  return success();
+}
