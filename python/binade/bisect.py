@@ -8,9 +8,7 @@ shadow`` measures it. What is found is made as small as delta debugging makes it
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,7 @@ from binade.criterion import parse_criterion
 from binade.errors import RejectedError, UsageError
 from binade.run import read_run
 from binade.runs import format_table
-from binade.tracing import capture_run, end_as, run_program, trace
+from binade.tracing import end_as, run_program, trace_run
 from binade.trials import OutOfRuns, Trial, Trials
 from binade.units import (
     WHOLE,
@@ -99,20 +97,10 @@ class Search:
 
 def collect_evidence(trial: Trial, out: Path) -> dict[str, Any]:
     """The trace of the step at which a run went wrong, or of its last."""
-    kept = out / "evidence.json"
-    key = trial.path.name
-    if kept.exists():
-        known = json.loads(kept.read_text())
-        if known["run"] == key:
-            return known["trace"]
     run = read_run(trial.path)
     bad = [s["step"] for s in run.steps if s["loss"] is None or s["skipped"]]
     number = bad[0] if bad else len(run.steps)
-    print(f"evidence: errors of step {number}, op by op", flush=True)
-    with tempfile.TemporaryDirectory() as folder:
-        report = trace(capture_run(run, number, Path(folder)))
-    kept.write_text(json.dumps({"run": key, "trace": report}))
-    return report
+    return trace_run(run, number, out / "evidence.json", trial.path.name)
 
 
 # --- The report -------------------------------------------------------------------------

@@ -19,7 +19,6 @@ _FORM = re.compile(r"(?P<number>[0-9.]+(?:e[0-9]+)?)\s*(?P<unit>%|[A-Za-z]*)")
 class Limit:
     """Of one resource."""
 
-    text: str
     number: float
     unit: str
 
@@ -61,5 +60,5 @@ def parse_budget(text: str) -> dict[str, Limit]:
             raise fail(f"'{limit}' is no number") from None
         if not number > 0:
             raise fail(f"'{limit}' leaves nothing")
-        limits[resource] = Limit(limit, number, found["unit"])
+        limits[resource] = Limit(number, found["unit"])
     return limits

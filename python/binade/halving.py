@@ -10,10 +10,9 @@ import json
 import math
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +20,12 @@ from tqdm import tqdm
 
 from binade import overrides, replay
 from binade.budget import Limit
-from binade.candidates import Choice, Space, list_sensitive
+from binade.candidates import Choice, list_sensitive
 from binade.errors import RejectedError
 from binade.proposals import Proposals
 from binade.run import Run
 from binade.sweep import Member, Outcome, read_outcome, show_policy, watch
-from binade.tracing import OF_TRAINING, capture_run, end_as, run_program, trace
+from binade.tracing import OF_TRAINING, end_as, run_program, trace_run
 from binade.trainings import train
 from binade.units import Unit
 
@@ -45,9 +44,8 @@ class Candidate:
     bytes: int  # That the plan needs.
     outcomes: list[Outcome] = field(default_factory=list)  # One for each seed.
     steps: int = 0  # That it was trained for.
-    gap: float | None = (
-        None  # Held-out loss above fp32's after these, the mean over seeds.
-    )
+    # Held-out loss above fp32's after these, the mean over seeds.
+    gap: float | None = None
     verdict: str = ""  # Why it ended where it did.
 
     @property
@@ -110,23 +108,15 @@ class Search:
     def measure_sensitivity(self, policy: str) -> list[Unit]:
         """Layers of the policy as it is by the error that they introduce, in the last step
         of the first rung."""
+        plain = self.tried.get(Choice(policy)) or self.make(Choice(policy))
+        member = self.list_members(plain)[0]
+        run = self.run(member, self.rungs[0], f"evidence: {plain.name}").run
+        if run is None or not run.steps:
+            return []
         kept = self.out / "evidence" / f"{Path(policy).stem}.json"
-        text = show_policy(policy)
-        known = json.loads(kept.read_text()) if kept.exists() else {}
-        if known.get("policy") != text:
-            plain = self.tried.get(Choice(policy)) or self.make(Choice(policy))
-            member = self.list_members(plain)[0]
-            outcome = self.run(member, self.rungs[0], f"evidence: {plain.name}")
-            if outcome.run is None or len(outcome.run.steps) == 0:
-                return []
-            print(f"evidence: {plain.name}, errors of step {len(outcome.run.steps)}, op by "
-                  "op", flush=True)  # fmt: skip
-            with tempfile.TemporaryDirectory() as folder:
-                step = capture_run(outcome.run, len(outcome.run.steps), Path(folder))
-                known = {"policy": text, "trace": trace(step)}
-            kept.parent.mkdir(exist_ok=True)
-            kept.write_text(json.dumps(known))
-        return list_sensitive(known["trace"])
+        step = min(len(run.steps), self.rungs[0])
+        label = f"{plain.name}, "
+        return list_sensitive(trace_run(run, step, kept, show_policy(policy), label))
 
     # --- Training -----------------------------------------------------------------------
 
@@ -144,7 +134,7 @@ class Search:
                   disable=not sys.stderr.isatty()) as bar:  # fmt: skip
             code = train(member.words, member.path, self.rungs[-1],
                          lambda count: bar.update(count - bar.n),
-                         _show_policy(member.policy), until)  # fmt: skip
+                         show_policy(member.policy), until)  # fmt: skip
         return read_outcome(member, code)
 
     def train(self, candidate: Candidate, until: int) -> None:
@@ -155,7 +145,9 @@ class Search:
         ]
         candidate.steps = until
 
-    def train_base(self) -> Candidate:
+    @cached_property
+    def base(self) -> Candidate:
+        """fp32, trained to the end: what others are compared with."""
         base = Candidate(None, "fp32", self.plan("fp32"))
         self.train(base, self.rungs[-1])
         for outcome in base.outcomes:
@@ -169,12 +161,12 @@ class Search:
 
     # --- Comparing ----------------------------------------------------------------------
 
-    def find_excess(self, candidate: Candidate, base: Candidate) -> float:
+    def find_excess(self, candidate: Candidate) -> float:
         """By which part it is above its budget, as far as is known; 0 or less where it is
         within."""
         taken: dict[str, tuple[float, float | None]] = {
-            "memory": (base.bytes, candidate.bytes),
-            "time": (base.milliseconds or 0.0, candidate.milliseconds),
+            "memory": (self.base.bytes, candidate.bytes),
+            "time": (self.base.milliseconds or 0.0, candidate.milliseconds),
         }
         excesses = [
             size / limit.resolve(resource, taken[resource][0]) - 1
@@ -183,14 +175,14 @@ class Search:
         ]
         return max(excesses, default=0.0)
 
-    def compare(self, candidate: Candidate, base: Candidate, until: int) -> None:
+    def compare(self, candidate: Candidate, until: int) -> None:
         """Finds the gap after a rung, or why there is none."""
         failed = [one for one in candidate.outcomes if one.error is not None]
         if failed:
             candidate.gap, candidate.verdict = None, failed[0].error or ""
             return
         gaps = []
-        for one, other in zip(candidate.outcomes, base.outcomes):
+        for one, other in zip(candidate.outcomes, self.base.outcomes):
             loss, wide = (_held_out(run, until) for run in (one.run, other.run))
             gaps.append(loss - wide)
         gap = math.fsum(gaps) / len(gaps)
@@ -199,17 +191,16 @@ class Search:
             candidate.verdict = f"loss not finite at step {until}"
 
     def halve(
-        self, batch: Sequence[Candidate], base: Candidate, factor: int,
-        show: Callable[[Candidate], None],
-    ) -> None:  # fmt: skip
+        self, batch: Sequence[Candidate], factor: int, show: Callable[[Candidate], None]
+    ) -> None:
         """Trains candidates rung by rung, and leaves out the worse ones at each; each gets
         its verdict."""
         alive = list(batch)
         for number, until in enumerate(self.rungs, 1):
             for one in alive:
                 self.train(one, until)
-                self.compare(one, base, until)
-                if one.gap is not None and self.find_excess(one, base) > 0:
+                self.compare(one, until)
+                if one.gap is not None and self.find_excess(one) > 0:
                     one.verdict = "over the budget of time"
                 show(one)
             good = [one for one in alive if not one.verdict]
@@ -224,26 +215,24 @@ class Search:
             alive = kept
 
     def explore(
-        self, space: Space, base: Candidate, trials: int, factor: int,
+        self, proposals: Proposals, trials: int, factor: int,
         show: Callable[[Candidate], None],
     ) -> None:  # fmt: skip
         """Trains as many candidates, bracket by bracket."""
-        proposals = Proposals(space)
         trained = 0
         while trained < trials:
             size = min(factor ** len(self.rungs), trials - trained)
-            batch = self._fill(proposals, base, size, show)
+            batch = self._fill(proposals, size, show)
             if not batch:
                 return
-            self.halve([one for one, _ in batch], base, factor, show)
+            self.halve([one for one, _ in batch], factor, show)
             trained += len(batch)
             for one, trial in batch:
-                self._tell(proposals, trial, one, base)
+                self._tell(proposals, trial, one)
 
     def _fill(
-        self, proposals: Proposals, base: Candidate, size: int,
-        show: Callable[[Candidate], None],
-    ) -> list[tuple[Candidate, Any]]:  # fmt: skip
+        self, proposals: Proposals, size: int, show: Callable[[Candidate], None]
+    ) -> list[tuple[Candidate, Any]]:
         """New candidates that fit into memory; fewer where no more are found."""
         batch: list[tuple[Candidate, Any]] = []
         repeated = 0
@@ -252,27 +241,20 @@ class Search:
             known = self.tried.get(choice)
             if known and (known.verdict or any(known is one for one, _ in batch)):
                 repeated += 1
-                self._tell(proposals, trial, known, base)
+                self._tell(proposals, trial, known)
                 continue
             one = known or self.make(choice)
-            if self.find_excess(one, base) > 0:
+            if self.find_excess(one) > 0:
                 one.verdict = "over the budget of memory"
                 show(one)
-                self._tell(proposals, trial, one, base)
+                self._tell(proposals, trial, one)
             else:
                 batch.append((one, trial))
         return batch
 
-    def _tell(
-        self, proposals: Proposals, trial: Any, one: Candidate, base: Candidate
-    ) -> None:
+    def _tell(self, proposals: Proposals, trial: Any, one: Candidate) -> None:
         whole = one.verdict == WHOLE
-        proposals.tell(trial, self.find_excess(one, base), one.gap, one.steps, whole)
-
-
-@cache
-def _show_policy(policy: str) -> str:
-    return show_policy(policy)
+        proposals.tell(trial, self.find_excess(one), one.gap, one.steps, whole)
 
 
 def _held_out(run: Run | None, step: int) -> float:

@@ -9,6 +9,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from binade import overrides, replay
 from binade.arguments import parse_positive, split_names, split_numbers
@@ -17,9 +18,10 @@ from binade.candidates import Space
 from binade.command import DIFFERENT, run_command
 from binade.errors import RejectedError, UsageError
 from binade.halving import WHOLE, Candidate, Search, plan_rungs
+from binade.proposals import Proposals
 from binade.run import NONE, format_mib
 from binade.runs import format_table
-from binade.sweep import check_words
+from binade.sweep import add_page_option, check_words, load_page, save_page
 
 POLICIES = ["bf16-amp", "fp16-amp", "fp8-current", "coat"]
 STATES = ["dyn8", "e4m3x"]
@@ -46,12 +48,10 @@ def rank(candidates: Sequence[Candidate]) -> list[Candidate]:
     )  # fmt: skip
 
 
-def format_report(search: Search, base: Candidate) -> str:
+def format_report(search: Search, ranked: Sequence[Candidate]) -> str:
     """All candidates, and what was found to be sensitive."""
     head = ["candidate", "MiB", "ms/step", "steps", "above fp32", ""]
-    tables = [
-        format_table([head, _row(base), *map(_row, rank([*search.tried.values()]))])
-    ]
+    tables = [format_table([head, *map(_row, [search.base, *ranked])])]
     for policy, units in search.sensitive.items():
         names = [f"  {unit.label}" for unit in units[:TOP]]
         tables.append("\n".join([f"most sensitive under {policy}:", *names]))
@@ -72,23 +72,19 @@ def write_policy(search: Search, best: Candidate, budget: str) -> Path:
     return path
 
 
-def conclude(
-    search: Search, base: Candidate, model: str, budget: str, page: Path
-) -> int:
+def conclude(search: Search, options: argparse.Namespace, sweep_page: Any) -> int:
     """Writes and prints what was found; the exit code."""
-    from binade import sweep_page
-
-    report = format_report(search, base)
+    base, budget = search.base, options.budget
+    ranked = rank([*search.tried.values()])
+    report = format_report(search, ranked)
     (search.out / "report.txt").write_text(report)
     print("", report, sep="\n")
-    whole = [one for one in rank([*search.tried.values()]) if one.verdict == WHOLE]
-    title = f"{os.path.basename(model)}: policies within {budget}"
+    whole = [one for one in ranked if one.verdict == WHOLE]
+    title = f"{os.path.basename(options.model)}: policies within {budget}"
     outcomes = [outcome for one in [base, *whole] for outcome in one.outcomes]
-    page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(sweep_page.write_page(title, outcomes, {"Candidates": report}))
-    print(f"page: {page}")
+    save_page(options, sweep_page.write_page(title, outcomes, {"Candidates": report}))
     if not whole:
-        least = min((one.bytes for one in search.tried.values()), default=base.bytes)
+        least = min((one.bytes for one in ranked), default=base.bytes)
         print(f"no candidate is within {budget} and trains to the end; the least memory "
               f"that one takes is {format_mib(least)} MiB, fp32 takes "
               f"{format_mib(base.bytes)} MiB")  # fmt: skip
@@ -174,10 +170,7 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
         "--seeds", type=split_numbers, default=[0], metavar="N,M,...",
         help="seeds that each candidate is trained with (default: 0)",
     )  # fmt: skip
-    parser.add_argument(
-        "--report", type=Path, metavar="FILE.html",
-        help="where the page is written (default: report.html in the directory)",
-    )  # fmt: skip
+    add_page_option(parser)
     return parser.parse_known_args(arguments)
 
 
@@ -204,14 +197,13 @@ def _main(arguments: Sequence[str] | None) -> int:
                        int(every) if every and every.isdigit() else 0)  # fmt: skip
     if not every:
         more += ["--eval-every", str(rungs[0])]
-    space = Space(options.policies, options.states, options.saved)
+    sweep_page = load_page()
+    proposals = Proposals(Space(options.policies, options.states, options.saved))
     search = Search([options.model, *more], limits, rungs, options.seeds, options.out)
     progress = Progress()
-    base = search.train_base()
-    progress.show(base)
-    search.explore(space, base, options.trials, options.factor, progress.show)
-    page = options.report or options.out / "report.html"
-    return conclude(search, base, options.model, options.budget, page)
+    progress.show(search.base)
+    search.explore(proposals, options.trials, options.factor, progress.show)
+    return conclude(search, options, sweep_page)
 
 
 def main() -> int:

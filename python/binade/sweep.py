@@ -16,7 +16,9 @@ import threading
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 from tqdm import tqdm
 
@@ -85,6 +87,36 @@ class Outcome:
         return self.run.loss if held_out is None else held_out
 
 
+def load_page() -> ModuleType:
+    """What writes the page, asked for before hours of training.
+
+    Raises:
+      RejectedError: If a package that it needs is not installed.
+    """
+    try:
+        from binade import sweep_page
+    except ModuleNotFoundError as error:
+        raise RejectedError(
+            f"the page needs the Python package '{error.name}', which is not installed"
+        ) from error
+    return sweep_page
+
+
+def add_page_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--report", type=Path, metavar="FILE.html",
+        help="where the page is written (default: report.html in the directory)",
+    )  # fmt: skip
+
+
+def save_page(options: argparse.Namespace, html: str) -> None:
+    """Writes the page to where the options say."""
+    path = options.report or options.out / "report.html"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(html)
+    print(f"page: {path}")
+
+
 def watch(steps: int) -> list[str]:
     """Options for the statistics that the page shows."""
     every = max(1, steps // COLUMNS)
@@ -117,7 +149,6 @@ def run_members(members: Sequence[Member], steps: int, jobs: int) -> list[Outcom
     bar = tqdm(total=len(members) * steps, unit=" steps", smoothing=0.1,
                disable=not sys.stderr.isatty())  # fmt: skip
     lock = threading.Lock()
-    texts = {member.policy: show_policy(member.policy) for member in members}
 
     def run(member: Member) -> Outcome:
         last = 0
@@ -128,7 +159,9 @@ def run_members(members: Sequence[Member], steps: int, jobs: int) -> list[Outcom
                 bar.update(count - last)
                 last = count
 
-        code = train(member.words, member.path, steps, progress, texts[member.policy])
+        code = train(
+            member.words, member.path, steps, progress, show_policy(member.policy)
+        )
         progress(steps)
         outcome = read_outcome(member, code)
         bar.write(f"{member.label}, seed {member.seed}: {describe(outcome)}",
@@ -147,8 +180,10 @@ def check_words(words: Iterable[str], who: str) -> None:
             raise UsageError(f"{word}: {who} says that itself")
 
 
+@cache
 def show_policy(policy: str) -> str:
-    """A policy with all that it extends, or what is wrong with it."""
+    """A policy with all that it extends, or what is wrong with it; as it was when it was
+    first asked for."""
     done = run_program(["binade", "policy", "show", policy], os.getcwd())
     return done.stdout if done.returncode == 0 else done.stderr.strip()
 
@@ -211,10 +246,7 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
         "--out", required=True, type=Path, metavar="DIR",
         help="directory for the runs and report.html",
     )  # fmt: skip
-    parser.add_argument(
-        "--report", type=Path, metavar="FILE.html",
-        help="where the page is written (default: report.html in the directory)",
-    )  # fmt: skip
+    add_page_option(parser)
     parser.add_argument(
         "--jobs", type=parse_positive, default=1, metavar="N",
         help="runs at a time (default: 1, so that times per step can be compared)",
@@ -230,23 +262,15 @@ def _main(arguments: Sequence[str] | None) -> int:
     if options.jobs > 1 and replay.find_value(more, "--threads") is None:
         threads = max(1, (os.cpu_count() or 1) // options.jobs)
         more += ["--threads", str(threads)]
-    try:
-        from binade import sweep_page
-    except ModuleNotFoundError as error:
-        raise RejectedError(
-            f"the page needs the Python package '{error.name}', which is not installed"
-        ) from error
+    sweep_page = load_page()
     members = list_members(options.policies, options.states, options.seeds, options.steps,
                            [options.model, *more], options.out)  # fmt: skip
     outcomes = run_members(members, options.steps, options.jobs)
     if not any(outcome.run for outcome in outcomes):
         raise RejectedError(f"no run ended: {outcomes[0].error}")
-    report = options.report or options.out / "report.html"
-    report.parent.mkdir(parents=True, exist_ok=True)
     labels = {outcome.member.label for outcome in outcomes}
     heading = f"{Path(options.model).name}: {len(labels)} policies compared"
-    report.write_text(sweep_page.write_page(heading, outcomes))
-    print(f"page: {report}")
+    save_page(options, sweep_page.write_page(heading, outcomes))
     return DIFFERENT if any(outcome.error is not None for outcome in outcomes) else 0
 
 

@@ -1,6 +1,7 @@
 """A policy within a budget: `binade search`."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -243,3 +244,18 @@ def test_errors(folder, tmp_path):
         folder, "memory=70", tmp_path / "out", "--policies", "fp99", code=3
     )
     assert "fp99" in process.stderr
+
+
+@pytest.mark.parametrize("package", ["optuna", "plotly"])
+def test_what_is_not_installed_is_said_before_training(folder, tmp_path, package):
+    (tmp_path / f"{package}.py").write_text(
+        f"raise ModuleNotFoundError(\"No module named '{package}'\", name='{package}')\n"
+    )
+    process = binade(
+        "search", folder / "model.onnx", *adamw(folder), "--eval-fraction", 0.25,
+        "--budget", "memory=70%", "--steps", STEPS, "--out", tmp_path / "out",
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    assert process.returncode == 3
+    assert f"needs the Python package '{package}'" in process.stderr
+    assert not list(tmp_path.glob("out/runs/*"))
