@@ -175,6 +175,11 @@ bool mlir::binade::isUnsigned(Type type) {
   return element.isInteger(1) || element.isUnsignedInteger();
 }
 
+int64_t mlir::binade::getInteger(const APInt &bits, Type type) {
+  return isUnsigned(type) ? static_cast<int64_t>(bits.getZExtValue())
+                          : bits.getSExtValue();
+}
+
 // Neither division that has no quotient may run: on a CPU both are traps.
 Value mlir::binade::buildQuotient(ImplicitLocOpBuilder &b, Value lhs, Value rhs,
                                   bool isUnsigned) {

@@ -87,9 +87,9 @@ private:
     Operation *before = end->getPrevNode();
     b.setInsertionPoint(end);
     b.setLoc(watched.value.getLoc());
-    if (watched.format)
-      watched.value = watched.shown = DequantizeOp::create(
-          b, watched.decoded, watched.parts, watched.format);
+    if (const auto &codes = watched.codes)
+      watched.value = watched.shown =
+          DequantizeOp::create(b, codes->type, codes->parts, codes->format);
     ValueStatistics parts(b, watched);
     FloatType format = one.statistic.format;
     if (one.statistic.info->hasFormat && !format)

@@ -49,7 +49,8 @@ public:
     collectWeights();
     collectGradients();
     collectForward();
-    collectStates();
+    findCodes();
+    collectArguments(Role::State, WatchedKind::State);
     collectArguments(Role::Scaler, WatchedKind::Scale);
     if (auto loss = findResult(step, Role::Metric, "loss"))
       add(WatchedKind::Loss, "loss", getResultValue(step, loss->index));
@@ -57,9 +58,11 @@ public:
   }
 
 private:
-  WatchedValue *add(WatchedKind kind, StringRef layer, Value value,
-                    RankedTensorType decoded = {}) {
-    auto type = decoded ? decoded : dyn_cast<RankedTensorType>(value.getType());
+  WatchedValue *add(WatchedKind kind, StringRef layer, Value value) {
+    auto found = codes.find(value);
+    bool isCoded = found != codes.end();
+    auto type = isCoded ? found->second.type
+                        : dyn_cast<RankedTensorType>(value.getType());
     auto element = type ? dyn_cast<FloatType>(type.getElementType()) : nullptr;
     if (!element || element.getWidth() > 32 || type.getNumElements() == 0)
       return nullptr;
@@ -70,6 +73,8 @@ private:
     Operation *producer = value.getDefiningOp();
     values.push_back({kind, name, value, findShown(value),
                       producer ? getPhase(producer) : Phase::Forward});
+    if (isCoded)
+      values.back().codes = found->second;
     return &values.back();
   }
 
@@ -107,30 +112,15 @@ private:
     return !factor.getScale() && factor.getBatches() == 1;
   }
 
-  /// Of quantized ones what their codes stand for, in the parameter's shape.
-  void collectStates() {
-    llvm::DenseMap<Value, std::pair<OptimizerUpdateOp, KeptState>> quantized;
-    for (auto update : step.getOps<OptimizerUpdateOp>())
+  void findCodes() {
+    for (auto update : step.getOps<OptimizerUpdateOp>()) {
+      OperandRange states = update.getRuleStates();
+      auto type = cast<RankedTensorType>(update.getParameter().getType());
       for (const KeptState &state : update.getKeptStates())
         if (state.format)
-          quantized[update.getRuleStates()[state.first]] = {update, state};
-    for (const Port &port : getArguments(step, Role::State)) {
-      Value argument = step.getArgument(port.index);
-      auto found = quantized.find(argument);
-      if (found == quantized.end()) {
-        add(WatchedKind::State, port.name, argument);
-        continue;
-      }
-      auto [update, state] = found->second;
-      auto type = cast<RankedTensorType>(update.getParameter().getType());
-      type = type.clone(Float32Type::get(step.getContext()));
-      WatchedValue *added = add(WatchedKind::State, port.name, argument, type);
-      if (!added)
-        continue;
-      added->parts = llvm::to_vector(
-          update.getRuleStates().slice(state.first, state.count));
-      added->format = state.format;
-      added->decoded = type;
+          codes[states[state.first]] = {
+              llvm::to_vector(states.slice(state.first, state.count)),
+              state.format, type.clone(Float32Type::get(step.getContext()))};
     }
   }
 
@@ -207,6 +197,7 @@ private:
   func::FuncOp step;
   std::vector<WatchedValue> values;
   std::set<std::pair<WatchedKind, std::string>> names;
+  llvm::DenseMap<Value, WatchedValue::Codes> codes; ///< Of quantized states.
 };
 } // namespace
 

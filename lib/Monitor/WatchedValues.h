@@ -20,11 +20,14 @@ struct WatchedValue {
   Value factor = {};
   /// The update of a weight; null for others.
   OptimizerUpdateOp update = {};
-  /// What a state keeps that is quantized, codes first, and what it stands for:
-  /// that is looked at, and `value` are the codes. Nothing for others.
-  SmallVector<Value> parts = {};
-  QuantizedAttr format = {};
-  RankedTensorType decoded = {};
+  /// What a quantized state stands for, which is looked at in place of `value`,
+  /// its codes.
+  struct Codes {
+    SmallVector<Value> parts; ///< Codes first.
+    QuantizedAttr format;
+    RankedTensorType type; ///< Of what they stand for: f32.
+  };
+  std::optional<Codes> codes = {};
 };
 
 /// All of `step`, by kind. No two of one kind are called alike.

@@ -72,8 +72,7 @@ static ::binade::StoredTensor store(StringRef name,
   tensor.dtype = getDType(element);
   if (isa<IntegerType>(element) && element.getIntOrFloatBitWidth() < 8) {
     for (const APInt &value : elements.getValues<APInt>())
-      tensor.bytes.push_back(std::byte(
-          isUnsigned(element) ? value.getZExtValue() : value.getSExtValue()));
+      tensor.bytes.push_back(std::byte(getInteger(value, element)));
     return tensor;
   }
   ArrayRef<char> raw = elements.getRawData();

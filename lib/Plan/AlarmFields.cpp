@@ -30,10 +30,8 @@ void plan::writeAlarms(json &object, const AlarmSettings &settings) {
   json rules = json::array();
   for (const AlarmRule &rule : settings.rules)
     rules.push_back(write(rule));
-  std::string action(name(settings.action));
-  if (settings.action == OnAlarm::Switch)
-    action += ":" + settings.policy;
-  object[std::string(kKey)] = {{"rules", std::move(rules)}, {"action", action}};
+  object[std::string(kKey)] = {{"rules", std::move(rules)},
+                               {"action", settings.getAction()}};
 }
 
 static AlarmRule readRule(Fields fields) {

@@ -32,8 +32,14 @@ std::string_view binade::name(OnAlarm action) {
   return "";
 }
 
+static constexpr std::string_view kSwitch = "switch:";
+
+std::string AlarmSettings::getAction() const {
+  return action == OnAlarm::Switch ? std::string(kSwitch) + policy
+                                   : std::string(name(action));
+}
+
 bool AlarmSettings::setAction(std::string_view text) {
-  constexpr std::string_view kSwitch = "switch:";
   if (text == "warn" || text == "stop") {
     action = text == "warn" ? OnAlarm::Warn : OnAlarm::Stop;
     policy.clear();

@@ -63,7 +63,7 @@ static Estimate power(double x, double y) {
 /// Whether the operands of `op`, all of one type, are unsigned. Only those of
 /// 64 bits look different then.
 static bool isUnsigned(Operation *op) {
-  return getElementTypeOrSelf(op->getOperand(0)).isUnsignedInteger();
+  return mlir::binade::isUnsigned(op->getOperand(0).getType());
 }
 
 /// Whether integer x is below y.

@@ -1,4 +1,4 @@
-"""What a program takes."""
+"""Programs that tests run, and what they take."""
 
 import subprocess
 import sys
@@ -12,6 +12,16 @@ subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)
 used = resource.getrusage(resource.RUSAGE_CHILDREN)
 print(used.ru_utime + used.ru_stime, 1024 * used.ru_maxrss)
 """
+
+
+def call(*command, timeout=120):
+    """What a command prints; it has to succeed."""
+    process = subprocess.run(
+        [str(part) for part in command], check=False, capture_output=True, text=True,
+        timeout=timeout,
+    )  # fmt: skip
+    assert process.returncode == 0, process.stdout + process.stderr
+    return process.stdout
 
 
 def measure(program, *arguments):

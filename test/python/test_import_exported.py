@@ -4,7 +4,6 @@ import copy
 import os
 import pathlib
 import re
-import subprocess
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ pytest.importorskip("onnxscript", reason="PyTorch's exporter needs onnxscript")
 
 import export_models as models
 from binade import export, safetensors
+from processes import call
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("BINADE_BUILD", ROOT / "build" / "release"))
@@ -23,14 +23,6 @@ EVAL = BUILD / "bin" / "binade-eval"
 pytestmark = pytest.mark.skipif(
     not (TRANSLATE.exists() and EVAL.exists()), reason="the tools are not built"
 )
-
-
-def call(*command):
-    result = subprocess.run(
-        [str(part) for part in command], capture_output=True, text=True, timeout=120
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
-    return result.stdout
 
 
 def import_model(folder, model, batch, loss=models.cross_entropy, **options):

@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 import pytest
 import training_graphs as graphs
+from processes import call
 from reference import BUILD, EVAL, safetensors
 from test_reference_training import MODELS
 
@@ -126,18 +127,6 @@ def make(kind, changes):
         for name, sizes in shapes.items()
     }
     return model, values
-
-
-def call(*command):
-    done = subprocess.run(
-        [str(part) for part in command],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def import_and_compare(kind, changes, seed, folder):

@@ -12,23 +12,12 @@ import numpy as np
 import onnx
 import pytest
 import training_graphs as graphs
+from processes import call
 from reference import BUILD, ELEMENTS, EVAL, ROOT, safetensors
 
 PIPELINES = [
     f"--binade-{phase}-pipeline" for phase in ("import", "autodiff", "optimizer")
 ]
-
-
-def call(*command):
-    process = subprocess.run(
-        [str(part) for part in command],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert process.returncode == 0, process.stderr
-    return process.stdout
 
 
 def lower(folder, model, *pipelines):

@@ -8,10 +8,10 @@ BINADE_MODELS names the folder of the models (default: ../shared/models).
 import os
 import pathlib
 import shutil
-import subprocess
 
 import numpy as np
 import pytest
+from processes import call
 from reference import BUILD, EVAL, ROOT, safetensors
 
 MODELS = pathlib.Path(
@@ -23,13 +23,6 @@ OPTIMIZERS = {
 }
 # The convolution network is chaotic: f32 and f64 part after two steps.
 STEPS = {"mlp-digits": 10, "gpt2-tiny": 10, "resnet18-cifar-w8": 2}
-
-
-def call(*command):
-    process = subprocess.run(
-        [str(part) for part in command], capture_output=True, text=True, timeout=300
-    )
-    assert process.returncode == 0, process.stderr
 
 
 class Model:
@@ -45,11 +38,18 @@ class Model:
         self.recorded = np.load(self.source / "reference.npz")
         self.forward = folder / "forward.mlir"
         call(BUILD / "bin" / "binade-translate", "--import-onnx", folder / "loss.onnx",
-             "-o", self.forward)  # fmt: skip
+             "-o", self.forward, timeout=300)  # fmt: skip
 
     def transform(self, *pipelines):
         out = self.folder / "out.mlir"
-        call(BUILD / "bin" / "binade-opt", self.forward, *pipelines, "-o", out)
+        call(
+            BUILD / "bin" / "binade-opt",
+            self.forward,
+            *pipelines,
+            "-o",
+            out,
+            timeout=300,
+        )
         return out
 
     def run(self, module, batch, **state):
@@ -59,7 +59,7 @@ class Model:
             name: np.ascontiguousarray(a[batch]) for name, a in self.batches.items()
         }
         safetensors.save(given, arrays | state)
-        call(EVAL, module, "--inputs", given, "--out", out)
+        call(EVAL, module, "--inputs", given, "--out", out, timeout=300)
         return safetensors.load(out)
 
 

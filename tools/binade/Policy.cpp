@@ -117,18 +117,15 @@ static std::string describe(const LossScaling &scaling) {
   return text + layers;
 }
 
-/// Which rules hold, and what they lead to; "switch:POLICY" with the policy.
+/// Which rules hold, and what they lead to.
 static std::string describe(const ::binade::AlarmSettings &alarms) {
   if (alarms.rules.empty())
     return "none";
   SmallVector<std::string> names;
   for (const ::binade::AlarmRule &rule : alarms.rules)
     names.push_back(::binade::printable(rule.name));
-  std::string text =
-      llvm::join(names, ", ") + " -> " + std::string(name(alarms.action));
-  if (alarms.action == ::binade::OnAlarm::Switch)
-    text += ":" + ::binade::printable(alarms.policy);
-  return text;
+  return llvm::join(names, ", ") + " -> " +
+         ::binade::printable(alarms.getAction());
 }
 
 /// What a policy says, with all that it extends.

@@ -105,6 +105,9 @@ Value buildBinary(ImplicitLocOpBuilder &b, Value lhs, Value rhs) {
 /// Whether `type`, of a tensor or an element, has integers without negative
 /// ones: what of them an arithmetic op reads as.
 bool isUnsigned(Type type);
+/// The number that `bits`, of an integer of `type`, stand for; of unsigned ones
+/// of 64 bits as those of an i64.
+int64_t getInteger(const APInt &bits, Type type);
 
 /// lhs / rhs; of integers as `div` says, without a trap for any of them.
 Value buildQuotient(ImplicitLocOpBuilder &b, Value lhs, Value rhs,

@@ -62,6 +62,8 @@ struct AlarmSettings {
 
   /// Takes `warn`, `stop` or `switch:POLICY`; false for other texts.
   bool setAction(std::string_view text);
+  /// The text.
+  std::string getAction() const;
 };
 
 } // namespace binade

@@ -85,6 +85,11 @@ static Value broadcastBatch(ImplicitLocOpBuilder &b, Side side,
   return broadcastTo(b, side.value, shape);
 }
 
+PrecisionAttr mlir::binade::importer::pinTo(FloatType format) {
+  return PrecisionAttr::get(format.getContext(), format, format, format,
+                            ArrayAttr(), ClampAttr(), StringAttr());
+}
+
 /// A matrix on the right multiplies all rows of a batch at once.
 FailureOr<Value> mlir::binade::importer::buildProduct(Node &node, Value left,
                                                       Value right,

@@ -24,10 +24,8 @@ static FailureOr<int64_t> readNumber(Node &node, Value value, StringRef what) {
       elements.getNumElements() != 1)
     return node.emitError() << "expected one integer or bool as " << what
                             << ", got " << elements.getType();
-  APInt number = *elements.getValues<APInt>().begin();
-  return isUnsigned(elements.getElementType())
-             ? static_cast<int64_t>(number.getZExtValue())
-             : number.getSExtValue();
+  return getInteger(*elements.getValues<APInt>().begin(),
+                    elements.getElementType());
 }
 
 static FailureOr<int64_t> readNumber(Node &node, unsigned input,

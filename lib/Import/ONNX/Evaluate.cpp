@@ -17,11 +17,6 @@ static bool isFloat(RankedTensorType type) {
   return isa<FloatType>(type.getElementType());
 }
 
-/// As the bits of an i64: of unsigned ones of 64 bits, half look negative.
-static int64_t getInteger(const APInt &value, bool isUnsigned) {
-  return isUnsigned ? value.getZExtValue() : value.getSExtValue();
-}
-
 static double getDouble(APFloat value) {
   bool losesInfo;
   value.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven,
@@ -45,8 +40,8 @@ Elements mlir::binade::importer::unpack(DenseElementsAttr attribute) {
          [](const APFloat &value) { return Number{.f = getDouble(value)}; });
   else
     fill(attribute.getValues<APInt>(),
-         [hasNoSign = isUnsigned(result.type)](const APInt &value) {
-           return Number{.i = getInteger(value, hasNoSign)};
+         [type = attribute.getElementType()](const APInt &value) {
+           return Number{.i = getInteger(value, type)};
          });
   return result;
 }

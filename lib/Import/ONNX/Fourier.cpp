@@ -128,9 +128,6 @@ LogicalResult mlir::binade::importer::importDFT(Node &node) {
                             << " numbers, got " << type;
   auto element = cast<FloatType>(type.getElementType());
   auto compute = element.isF64() ? element : cast<FloatType>(b.getF32Type());
-  PrecisionAttr wide =
-      PrecisionAttr::get(b.getContext(), compute, compute, compute, ArrayAttr(),
-                         ClampAttr(), StringAttr());
   Value cosines = buildMatrix(b, transform, compute, std::cos),
         sines = buildMatrix(b, transform, compute, std::sin);
   SmallVector<int64_t> order = getAxisLast(rank - 1, *axis);
@@ -142,7 +139,7 @@ LogicalResult mlir::binade::importer::importDFT(Node &node) {
   };
   bool hasFailed = false;
   auto multiply = [&](Value x, Value matrix) {
-    FailureOr<Value> product = buildProduct(node, x, matrix, wide);
+    FailureOr<Value> product = buildProduct(node, x, matrix, pinTo(compute));
     hasFailed |= failed(product);
     return product.value_or(Value());
   };

@@ -89,9 +89,7 @@ FailureOr<SmallVector<int64_t>> Node::getIntegers(unsigned index,
     return failure();
   SmallVector<int64_t> numbers;
   for (const APInt &number : elements.getValues<APInt>())
-    numbers.push_back(isUnsigned(elements.getElementType())
-                          ? static_cast<int64_t>(number.getZExtValue())
-                          : number.getSExtValue());
+    numbers.push_back(getInteger(number, elements.getElementType()));
   return numbers;
 }
 

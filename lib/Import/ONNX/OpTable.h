@@ -212,6 +212,9 @@ LogicalResult importTrilu(Node &node);
 LogicalResult importGemm(Node &node);
 LogicalResult importMatMul(Node &node);
 
+/// The decision that all is done in `format`, whatever a policy says.
+PrecisionAttr pinTo(FloatType format);
+
 /// As numpy.matmul.
 FailureOr<Value> buildProduct(Node &node, Value left, Value right,
                               PrecisionAttr decision = {});

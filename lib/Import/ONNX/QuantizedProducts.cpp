@@ -14,14 +14,8 @@ using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
+/// Of f32: narrower sums would not be exact.
 static constexpr int64_t kExactProducts = 256;
-
-/// Narrower sums would not be exact, whatever a policy says.
-static PrecisionAttr pinToF32(ImplicitLocOpBuilder &b) {
-  FloatType wide = b.getF32Type();
-  return PrecisionAttr::get(b.getContext(), wide, wide, wide, ArrayAttr(),
-                            ClampAttr(), StringAttr());
-}
 
 /// Input `index` for each element of `shape`: one number, one for each entry of
 /// `axis`, or what broadcasts.
@@ -106,7 +100,8 @@ static FailureOr<Value> multiply(Node &node, unsigned left, unsigned leftZero,
   ImplicitLocOpBuilder &b = node.b;
   return addParts(b, depth, kExactProducts, [&](int64_t first, int64_t size) {
     return buildProduct(node, buildSlice(b, *x, leftRank - 1, first, size),
-                        buildSlice(b, *y, depthAxis, first, size), pinToF32(b));
+                        buildSlice(b, *y, depthAxis, first, size),
+                        pinTo(b.getF32Type()));
   });
 }
 
@@ -201,7 +196,7 @@ static FailureOr<Value> convolve(Node &node, unsigned zero, unsigned weight,
                         buildSlice(b, *w, 1, first, size), Value(),
                         window->strides, window->low, window->high,
                         window->dilations, groups,
-                        /*channels_last=*/false, pinToF32(b)));
+                        /*channels_last=*/false, pinTo(b.getF32Type())));
                   });
 }
 

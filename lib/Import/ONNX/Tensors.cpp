@@ -76,8 +76,7 @@ std::string mlir::binade::importer::describeElementType(int64_t type) {
           : "number " + std::to_string(type);
   return "element type " + name +
          " is not supported; floats of 4 to 64 bits but float8e8m0, integers "
-         "of "
-         "2 to 64 bits and bool are";
+         "of 2 to 64 bits and bool are";
 }
 
 FailureOr<RankedTensorType>

@@ -7,9 +7,10 @@ include "binade/IR/Ops/Base.td"
 
 // An elementwise op is one record. `unpack`, one declaration, names the
 // operands; `scalar` computes one element from theirs (f32, i64 or i1, or
-// vectors of them; whether integers are unsigned, their tensors know), `adjoint` the operands' gradients from the cotangent `dy`,
-// the operands and the result `y`; without one, no gradient flows. Shapes,
-// precision, lowering and fusion follow from here.
+// vectors of them; whether integers are unsigned, their tensors know),
+// `adjoint` the operands' gradients from the cotangent `dy`, the operands and
+// the result `y`; without one, no gradient flows. Shapes, precision, lowering
+// and fusion follow from here.
 class Binade_ElementwiseOp<string mnemonic, string precisionClass,
                            dag operands, string unpack, list<Trait> traits = []>
     : Binade_PrecisionOp<mnemonic, precisionClass, !listconcat(traits, [
