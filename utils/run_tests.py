@@ -25,6 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIMIT_S = 3600  # Of one runner; a test that hangs is a failure.
 NIGHTLY_LIMIT_S = 6 * 3600
 LINES_SHOWN = 60  # Of the output of one failed test.
+MOST_WORKERS = 8  # Of pytest; each may train a model of some 100 MiB.
 
 
 @dataclasses.dataclass
@@ -100,6 +101,9 @@ def list_runners(args: argparse.Namespace, build: pathlib.Path) -> list[Runner]:
         add("lit", command, "--xunit-xml-output=")
     if "python" in args.only:
         command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider"]
+        # A file's tests share what they compiled, so they stay together.
+        workers = min(len(os.sched_getaffinity(0)), MOST_WORKERS)
+        command += ["--numprocesses", str(workers), "--dist", "loadfile"]
         without = ["not slow"] * args.quick + ["not nightly"] * (not args.nightly)
         command += ["-m", " and ".join(without)]
         if args.filter:
