@@ -15,11 +15,11 @@ STYLE = """
 @media (prefers-color-scheme: dark) { :root { --ink: #e8e8e8; --paper: #161616;
   --line: #444; --soft: #232323; --mark: #6cb8e8; --bad: #ff8a80; } }
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
-  max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
+  max-width: 78rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.5rem; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .25rem .6rem; border-bottom: 1px solid var(--line); text-align: left;
+th, td { padding: .25rem .4rem; border-bottom: 1px solid var(--line); text-align: left;
   vertical-align: top; white-space: nowrap; }
 td.number, th.number { text-align: right; }
 thead th { border-bottom: 2px solid var(--line); }
@@ -27,7 +27,12 @@ code, pre { font: 13px/1.45 ui-monospace, monospace; }
 pre { background: var(--soft); padding: .75rem; overflow-x: auto; }
 summary { cursor: pointer; } .error { color: var(--bad); white-space: normal; }
 :focus-visible { outline: 3px solid var(--mark); outline-offset: 2px; }
-.series { width: 44rem; max-width: 90vw; }
+.bits16, .bits8, .bits4 { padding: 0 .3rem; border-radius: .2rem;
+  background: color-mix(in srgb, var(--mark) var(--share), transparent); }
+.bits16 { --share: 15%; } .bits8 { --share: 40%; } .bits4 { --share: 50%; }
+.more { width: 0; font-weight: normal; } /* Its columns stay as wide as when it is closed. */
+.more > * { width: 60rem; max-width: 92vw; margin: .5rem 0 .5rem 1rem; }
+.more td { white-space: normal; }
 button { font: inherit; }
 @media print { button { display: none; } body { max-width: none; margin: 0; }
   .plot, tr { break-inside: avoid; } }

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -40,6 +41,8 @@ for (const place of document.querySelectorAll('.series'))
   });
 """
 
+PHASES = ("forward", "backward")
+
 Lines = dict[str, dict[str, dict[str, list]]]  # Layer, label, statistic: by step.
 
 
@@ -69,6 +72,37 @@ def _explain(words: Sequence[str]) -> dict:
     return json.loads(done.stdout) if done.returncode == 0 else {"ops": []}
 
 
+def _shorten(format: str) -> str:
+    """``f8E4M3FN/128 expanded`` is ``e4m3``: a column is narrow."""
+    found = re.match(r"f\d+(E\d+M\d+)", format)
+    return found[1].lower() if found else format.split()[0].split("/")[0]
+
+
+def _show(formats: Sequence[str]) -> str:
+    """HTML of a cell: formats from first to last, with the narrowest as its shade."""
+    digits = [int(found[0]) for f in formats if (found := re.search(r"\d+", f))]
+    text = " → ".join(map(_shorten, formats))
+    return f'<span class="bits{min(digits, default=32)}">{escape(text)}</span>'
+
+
+def _list_quantized(op: dict) -> list[str]:
+    """Formats that an op quantizes what it reads to."""
+    return [operand for operand in op.get("operands", []) if operand]
+
+
+def _describe(op: dict) -> str:
+    """One decision about an op, as HTML."""
+    quantized = _list_quantized(op)
+    text = " × ".join(quantized) + " → " * bool(quantized) + op["format"]
+    why = [op["rule"], *([op["reason"]] if op.get("reason") else [])]
+    return f"{escape(text)}: {escape(', '.join(why))}"
+
+
+def _list_decisions(ops: Sequence[dict], phase: str) -> str:
+    found = (_describe(op) for op in ops if op["phase"] == phase)
+    return "<br>".join(dict.fromkeys(found))
+
+
 def _list_formats(reports: Mapping[str, dict], lines: Lines) -> Iterable[list[str]]:
     """A row of each op of the forward part that a policy decides about, with its decisions
     and statistics behind it; reports are in the order of the columns."""
@@ -78,14 +112,20 @@ def _list_formats(reports: Mapping[str, dict], lines: Lines) -> Iterable[list[st
             ops.setdefault((op["name"], op["op"]), {}).setdefault(label, []).append(op)
     for (name, kind), by_label in ops.items():
         entries = [op for of_label in by_label.values() for op in of_label]
-        if all(op["class"] == "clear" or op["phase"] != "forward" for op in entries):
+        # What takes the format that it finds, under some policy, says nothing anew.
+        follows = any(op["class"] == "clear" for op in entries)
+        if all(op["phase"] != "forward" for op in entries) or (
+            follows and not any(map(_list_quantized, entries))
+        ):
             continue
-        why = "".join(
-            f"<dt>{escape(label)}, {op['phase']}</dt><dd>{escape(op['format'])}: "
-            f"{escape(op['rule'])}"
-            + (f", {escape(op['reason'])}" if op.get("reason") else "") + "</dd>"
-            for label, of_label in by_label.items() for op in of_label
-        )  # fmt: skip
+        why = page.format_table(
+            ["policy", "forward", "backward"],
+            (
+                [escape(label), *(_list_decisions(of_label, p) for p in PHASES)]
+                for label, of_label in by_label.items()
+            ),
+            0,
+        )
         place = (
             f'<div class="series" data-layer="{escape(name)}" role="group" aria-label="'
             f'statistics of {escape(name)} over steps"></div>'
@@ -93,13 +133,24 @@ def _list_formats(reports: Mapping[str, dict], lines: Lines) -> Iterable[list[st
             else ""
         )
         row = [
-            f"<details><summary>{escape(name)}</summary><dl>{why}</dl>{place}</details>",
+            f"<details><summary>{escape(name)}</summary>"
+            f'<div class="more">{why}{place}</div></details>',
             kind,
         ]
         for label in reports:
             forward = [o for o in by_label.get(label, []) if o["phase"] == "forward"]
-            row.append(escape(", ".join(dict.fromkeys(o["format"] for o in forward))))
+            cells = (
+                _show([*dict.fromkeys(_list_quantized(op)), op["format"]])
+                for op in forward
+            )
+            row.append(", ".join(dict.fromkeys(cells)))
         yield row
+    for kind in "parameters", "states":
+        cells = (
+            ", ".join(dict.fromkeys(_show([e["format"]]) for e in report.get(kind, [])))
+            for report in reports.values()
+        )
+        yield [f"all {kind}", "", *cells]
 
 
 def format_layers(
@@ -115,8 +166,9 @@ def format_layers(
     lines = collect_outputs(runs)
     yield "<h2>Formats</h2>"
     yield (
-        "<p>Of the forward part; an op opens what decided it, forward and backward, and what its "
-        "results were like in the steps that were looked at.</p>"
+        "<p>Of the forward part: what an op quantizes its operands to, where it does, and what it "
+        "computes in; the narrower, the darker. An op opens what decided it, forward and backward, "
+        "and what its results were like in the steps that were looked at.</p>"
     )
     head = ["op", "kind", *map(escape, reports)]
     yield page.format_table(head, _list_formats(reports, lines), 0)

@@ -13,7 +13,8 @@ pytestmark = pytest.mark.skipif(
     not (BUILD / "bin/binade-sweep").exists(), reason="the tools are not built"
 )
 RANDOM = np.random.default_rng(5)
-POLICIES = ["fp32", "fp16-amp"]
+POLICIES = ["fp32", "fp16-amp", "coat"]
+CLEAR = "rgba(0, 0, 0, 0)"
 TABS = 60  # More than there are places to reach.
 
 
@@ -97,12 +98,31 @@ def test_a_row_opens_by_keyboard(opened):
     page.keyboard.press("Enter")
     row = page.locator("details", has=page.locator("summary:text-is('up')")).first
     row.locator(".main-svg").first.wait_for()
-    text = row.inner_text()
-    assert "fp16-amp, forward" in text and "f16: class allow" in text
+    assert "fp16-amp\tf16: class allow\tf16: class allow" in row.inner_text()
     names = row.locator(".legendtext").all_text_contents()
     assert names == POLICIES
     titles = row.locator(".ytitle, .y2title").all_text_contents()
     assert titles == ["absmax", "underflow(f16)"]
+
+
+def test_formats_say_what_is_quantized(opened):
+    """What an op reads, too: in 8 bits under COAT, but for the last layer."""
+    table = opened.page.locator("table", has=opened.page.locator("text=kind")).last
+    rows = {
+        (
+            row.locator("summary").inner_text()
+            if row.locator("summary").count()
+            else "",
+            *row.locator(":scope > td").all_inner_texts(),
+        )
+        for row in table.locator(":scope > tbody > tr").all()
+    }
+    assert ("up", "matmul", "f32", "f16", "e4m3 → bf16") in rows
+    assert ("down", "matmul", "f32", "f16", "bf16") in rows
+    assert not any("reshape" in row for row in rows)
+    cell = table.locator("span", has_text="e4m3").first
+    assert cell.get_attribute("class") == "bits8"
+    assert cell.evaluate("e => getComputedStyle(e).backgroundColor") != CLEAR
 
 
 def luminance(color):
