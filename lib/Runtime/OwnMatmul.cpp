@@ -83,8 +83,8 @@ private:
 OwnMatmul::OwnMatmul(const Matmul &matmul, const Memory &memory,
                      unsigned threadCount)
     : TiledOperation(threadCount), lhs(matmul.lhs, memory),
-      rhs(matmul.rhs, memory), out(matmul.out, memory), batch(matmul.batch),
-      block(matmul.block), m(matmul.m), n(matmul.n), k(matmul.k),
+      rhs(matmul.rhs, memory), out(matmul.out, memory), block(matmul.block),
+      batch(matmul.batch), m(matmul.m), n(matmul.n), k(matmul.k),
       accumulate(matmul.accumulate) {
   if (matmul.lhsScale) {
     lhsScale = memory.addressOf(*matmul.lhsScale);
