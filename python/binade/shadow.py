@@ -64,7 +64,8 @@ def select(
 
 
 def count_narrow_sums(errors: Sequence[dict[str, Any]]) -> int:
-    """Entries whose policy has narrow sums, which the reference computes exactly."""
+    """Entries whose policy allows narrow sums, of which it says no order: there is none to
+    compute."""
     return sum(entry["sums"] not in WIDE_SUMS for entry in errors)
 
 
@@ -109,8 +110,8 @@ def describe(report: dict[str, Any], step: Step, policy: str) -> str:
         text += "; not all are finite: 'binade why-nan' says more"
     if count := count_narrow_sums(report["errors"]):
         text += (
-            f"\n{count} of these are said to sum in less than f32: their sums are exact "
-            "here, so that what that costs is not seen"
+            f"\n{count} of these may sum in less than f32, in whatever order: their sums are "
+            "exact here, as those of Binade's targets are f32 all the same"
         )
     return text
 
