@@ -9,14 +9,11 @@ from __future__ import annotations
 import json
 import math
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-
-from tqdm import tqdm
 
 from binade import overrides, replay
 from binade.budget import Limit
@@ -27,7 +24,7 @@ from binade.proposals import Proposals
 from binade.run import Run
 from binade.sweep import Member, Outcome, find_error, read_outcome, show_policy, watch
 from binade.tracing import OF_TRAINING, end_as, run_program, trace_run
-from binade.trainings import train
+from binade.trainings import train_with_bar
 from binade.units import Unit
 
 # Of a candidate that was trained to the end.
@@ -176,11 +173,8 @@ class Search:
         return members
 
     def run(self, member: Member, until: int, label: str) -> Outcome:
-        with tqdm(total=until, desc=label[:40], unit=" steps", leave=False,
-                  disable=not sys.stderr.isatty()) as bar:  # fmt: skip
-            code = train(member.words, member.path, self.rungs[-1],
-                         lambda count: bar.update(count - bar.n),
-                         show_policy(member.policy), until)  # fmt: skip
+        code = train_with_bar(member.words, member.path, self.rungs[-1], label,
+                              show_policy(member.policy), until)  # fmt: skip
         return read_outcome(member, code)
 
     def train(self, candidate: Candidate, until: int) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from binade import overrides
+from binade.arguments import parse_count
 from binade.command import run_command
 from binade.errors import RejectedError
 from binade.run import read_run
@@ -175,15 +176,13 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
         help="what the ranking is by (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
-        "--top", type=int, default=TOP, metavar="N",
+        "--top", type=parse_count, default=TOP, metavar="N",
         help="how many are shown; 0 for all (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print all of it as JSON")
     options, more = parser.parse_known_args(arguments)
     if options.step is not None and options.step < 1:
         parser.error(f"--step {options.step}: steps count from 1")
-    if options.top < 0:
-        parser.error(f"--top {options.top}: expected a number from 0 on")
     return options, more
 
 

@@ -266,6 +266,7 @@ def test_an_answer_to_what_is_not_finite_is_traced(tmp_path):
         ),
         (["--steps", "3"], 3, "--steps: not for a shadow"),
         (["--step", "0"], 2, "steps count from 1"),
+        (["--top=-1"], 2, "expected a number from 0 on, got '-1'"),
         (["--policies", "x"], 2, "--policies"),
     ],
 )
