@@ -127,15 +127,30 @@ static Value unlessSkipped(ValueStatistics &s, Value value) {
               : value;
 }
 
+/// Where an update leaves a weight as it was. What is kept beside a weight of
+/// 16 bits takes up what these do not, so that both have to be.
+static Value buildIsSame(ValueStatistics &s) {
+  ImplicitLocOpBuilder &b = s.builder();
+  OptimizerUpdateOp update = s.getWatched().update;
+  Value isSame =
+      CompareOp::create(b, getUpdated(s), s.exact(), Comparison::Equal);
+  Value beside = update.getBeside();
+  if (!beside)
+    return isSame;
+  Value after = s.asElements(update.getNewStates().back());
+  return AndOp::create(
+      b, isSame,
+      CompareOp::create(b, after, s.asElements(beside), Comparison::Equal));
+}
+
 static Value buildLost(ValueStatistics &s) {
-  Value updated = getUpdated(s);
-  if (!updated)
+  if (!getUpdated(s))
     return {};
   ImplicitLocOpBuilder &b = s.builder();
   OptimizerUpdateOp update = s.getWatched().update;
   Value gradient = s.asElements(update.getGradient());
   Value isMeant = NotOp::create(b, s.compare(gradient, Comparison::Equal, 0.0));
-  Value isSame = CompareOp::create(b, updated, s.exact(), Comparison::Equal);
+  Value isSame = buildIsSame(s);
   return unlessSkipped(s,
                        s.divide(s.countTrue(AndOp::create(b, isMeant, isSame)),
                                 s.countTrue(isMeant)));
@@ -219,8 +234,8 @@ static const StatisticInfo kStatistics[] = {
      "that reads the value",
      false, [](ValueStatistics &s, FloatType) { return buildNoise(s); }},
     {"lost", "#{g != 0, x' = x} / #{g != 0}", "share",
-     "weights that their update leaves as they were although their gradient g "
-     "is not 0",
+     "weights, with what a master keeps of them, that their update leaves as "
+     "they were although their gradient g is not 0",
      false, [](ValueStatistics &s, FloatType) { return buildLost(s); },
      /*isOfUpdate=*/true},
     {"update_ratio", "sqrt(sum (x' - x)^2 / sum x^2)", "",

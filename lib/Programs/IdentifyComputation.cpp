@@ -8,6 +8,38 @@ namespace mlir::binade {
 #define GEN_PASS_DEF_IDENTIFYCOMPUTATIONPASS
 #include "binade/Programs/Passes.h.inc"
 
+/// Without the rule that decided; null for f32 throughout, as where nobody
+/// decided.
+static PrecisionAttr getBare(PrecisionAttr decision) {
+  auto isWide = [](FloatType type) { return !type || type.isF32(); };
+  if (isWide(decision.getCompute()) && isWide(decision.getAccumulate()) &&
+      isWide(decision.getResult()) && !decision.getOperands() &&
+      !decision.getClamp())
+    return {};
+  return PrecisionAttr::get(decision.getContext(), decision.getCompute(),
+                            decision.getAccumulate(), decision.getResult(),
+                            decision.getOperands(), decision.getClamp(),
+                            /*rule=*/nullptr);
+}
+
+/// What is computed remains, not who decided it. What storage was decided, the
+/// types of ports say.
+static void forgetDecisions(ModuleOp module) {
+  module.walk([](Operation *op) {
+    for (NamedAttribute attribute : llvm::to_vector(op->getAttrs())) {
+      if (isa<StorageAttr>(attribute.getValue()))
+        op->removeAttr(attribute.getName());
+      auto decision = dyn_cast<PrecisionAttr>(attribute.getValue());
+      if (!decision)
+        continue;
+      if (PrecisionAttr bare = getBare(decision))
+        op->setAttr(attribute.getName(), bare);
+      else
+        op->removeAttr(attribute.getName());
+    }
+  });
+}
+
 namespace {
 struct IdentifyComputationPass
     : impl::IdentifyComputationPassBase<IdentifyComputationPass> {
@@ -19,6 +51,7 @@ struct IdentifyComputationPass
     for (func::FuncOp program : getPrograms(*bare))
       for (unsigned index = 0; index < program.getNumArguments(); ++index)
         program.removeArgAttr(index, kInitAttr);
+    forgetDecisions(*bare);
     std::string text;
     llvm::raw_string_ostream stream(text);
     bare->print(stream, OpPrintingFlags().useLocalScope());

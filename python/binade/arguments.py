@@ -25,6 +25,13 @@ def split_numbers(text: str) -> list[int]:
         ) from error
 
 
+def parse_count(text: str) -> int:
+    """A number from 0 on."""
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"expected a number from 0 on, got '{text}'")
+    return int(text)
+
+
 def parse_positive(text: str) -> int:
     """A number from 1 on."""
     if not text.isdigit() or int(text) == 0:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from binade import overrides, replay
+from binade.arguments import parse_count
 from binade.command import DIFFERENT, run_command
 from binade.criterion import parse_criterion
 from binade.errors import RejectedError, UsageError
@@ -32,7 +33,6 @@ from binade.units import (
     make_groups,
     make_units,
 )
-
 
 # --- The search -------------------------------------------------------------------------
 
@@ -200,7 +200,7 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
         help="directory for runs, repaired.yaml and report.txt",
     )  # fmt: skip
     parser.add_argument(
-        "--max-runs", type=int, default=0, metavar="N",
+        "--max-runs", type=parse_count, default=0, metavar="N",
         help="train so often in this call at most; 0 for no limit",
     )  # fmt: skip
     return parser.parse_known_args(arguments)

@@ -1,6 +1,9 @@
 """Policies that a search can try: a policy as it is, changed in what it keeps of states and
 of activations, and in how many layers it leaves wide.
 
+How much of the activations waits for the backward part, and is not made again there, is an
+option of training: a policy does not say it.
+
 What is left wide first is what a step shows to be most sensitive: the layers whose ops
 introduce the largest errors, as ``binade shadow`` measures them.
 """
@@ -17,7 +20,7 @@ from binade import overrides
 from binade.overrides import Rule
 from binade.units import Unit, by_layer, list_suspects, make_units
 
-OWN = "policy"  # As the policy has it.
+OWN = "policy"  # As the policy has it; of what waits: all of it.
 # Of the layers that have a narrow format; the most sensitive ones.
 WIDE = (0.0, 0.125, 0.25, 0.5)
 
@@ -29,6 +32,7 @@ class Choice:
     policy: str  # A name, or the path of a file.
     states: str = OWN  # A format.
     saved: str = OWN  # A format.
+    kept: str = OWN  # What may wait, as ``--budget`` of ``binade train`` says it.
     wide: float = 0.0  # One of WIDE.
 
     @property
@@ -37,12 +41,18 @@ class Choice:
         parts = [Path(self.policy).stem]
         parts += [f"states-{self.states}"] if self.states != OWN else []
         parts += [f"saved-{self.saved}"] if self.saved != OWN else []
+        parts += [f"kept-{self.kept.rstrip('%')}"] if self.kept != OWN else []
         parts += [f"wide-{100 * self.wide:g}"] if self.wide else []
         return "_".join(parts).replace(":", "-")
 
     def as_dict(self) -> dict[str, Any]:
         """By axis."""
         return asdict(self)
+
+    @property
+    def words(self) -> list[str]:
+        """Options of training beside the policy."""
+        return ["--budget", self.kept] if self.kept != OWN else []
 
     def rules(self, sensitive: Sequence[Unit]) -> list[Rule]:
         """What is added to the policy; `sensitive` are its layers, the worst first."""
@@ -65,22 +75,26 @@ class Space:
     policies: Sequence[str]
     states: Sequence[str]
     saved: Sequence[str]
+    kept: Sequence[str]
 
     def axes(self) -> dict[str, list[Any]]:
         """What the fields of a ``Choice`` can be."""
         return {
             "policy": list(self.policies), "states": [OWN, *self.states],
-            "saved": [OWN, *self.saved], "wide": list(WIDE),
+            "saved": [OWN, *self.saved], "kept": [OWN, *self.kept], "wide": list(WIDE),
         }  # fmt: skip
 
     def list_first(self) -> list[Choice]:
-        """What a search begins with: the policies as they are, and each with all that saves
-        memory."""
-        plain = [Choice(policy) for policy in self.policies]
-        if not self.states and not self.saved:
-            return plain
-        least = {"states": (self.states or [OWN])[0], "saved": (self.saved or [OWN])[0]}
-        return plain + [Choice(policy, **least) for policy in self.policies]
+        """What a search begins with: the policies as they are, each with less that waits,
+        which changes no bit as long as values can be made again, and each with all formats
+        that save memory."""
+        first = [Choice(policy) for policy in self.policies]
+        first += [Choice(policy, kept=kept)
+                  for policy in self.policies for kept in self.kept[:1]]  # fmt: skip
+        if self.states or self.saved:
+            states, saved = (self.states or [OWN])[0], (self.saved or [OWN])[0]
+            first += [Choice(policy, states, saved) for policy in self.policies]
+        return first
 
 
 def list_sensitive(report: Mapping[str, Any]) -> list[Unit]:

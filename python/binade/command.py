@@ -8,14 +8,12 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from binade.errors import BinadeError, RejectedError
+from binade.errors import BinadeError, FileError, NumericError, RejectedError
 
-# Exit codes of the ``binade`` drivers.
+# Exit codes of the ``binade`` drivers that are looked at.
 DIFFERENT = 1
-BAD_COMMAND_LINE = 2
-REJECTED = 3
-NUMERIC = 4
-IO_ERROR = 5
+REJECTED = RejectedError.exit_code
+NUMERIC = NumericError.exit_code
 
 
 def load_object(reference: str) -> Any:
@@ -73,7 +71,7 @@ def run_command(
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         print(f"{name}: error: {where}{error.strerror or error}", file=sys.stderr)
-        return IO_ERROR
+        return FileError.exit_code
     except KeyboardInterrupt:
         print(f"{name}: stopped", file=sys.stderr)
         return 130

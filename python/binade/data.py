@@ -311,7 +311,14 @@ def _main(arguments: Sequence[str] | None) -> None:
     )
 
     parser = argparse.ArgumentParser(
-        prog="python -m binade.data", description="Make a data file for training."
+        prog="python -m binade.data",
+        description="Make a data file for training.",
+        epilog="Examples:\n"
+        "  python -m binade.data text corpus.txt --out train.safetensors --split 0.1\n"
+        "  python -m binade.data npz arrays.npz --out train.safetensors\n"
+        "  python -m binade.data dataset package.module:make_dataset --names x,labels "
+        "--out train.safetensors",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     kinds = parser.add_subparsers(dest="kind", required=True, metavar="KIND")
     npz = kinds.add_parser(

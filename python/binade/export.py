@@ -291,6 +291,8 @@ def _main(arguments: Sequence[str] | None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m binade.export",
         description="Export a PyTorch model, its loss and an example batch to ONNX.",
+        epilog="Example: python -m binade.export package.module:make_model "
+        "--batch package.module:make_batch --loss package.module:loss --output model.onnx",
     )
     parser.add_argument(
         "model",

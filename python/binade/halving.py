@@ -9,39 +9,48 @@ from __future__ import annotations
 import json
 import math
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from binade import overrides, replay
 from binade.budget import Limit
 from binade.candidates import Choice, list_sensitive
+from binade.command import REJECTED
 from binade.errors import RejectedError
 from binade.proposals import Proposals
 from binade.run import Run
-from binade.sweep import Member, Outcome, read_outcome, show_policy, watch
+from binade.sweep import Member, Outcome, find_error, read_outcome, show_policy, watch
 from binade.tracing import OF_TRAINING, end_as, run_program, trace_run
-from binade.trainings import train
+from binade.trainings import train_with_bar
 from binade.units import Unit
 
 # Of a candidate that was trained to the end.
 WHOLE = "all steps"
+# What others are compared with.
+BASE = Choice("fp32")
 # So often in a row the estimator may propose what was tried, before the search ends.
 PATIENCE = 100
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is known of a step before it is executed."""
+
+    bytes: float  # That it needs; infinite where there is no such step.
+    computes: str = ""  # The same for all that compute the same.
+    error: str = ""  # Why there is none.
 
 
 @dataclass
 class Candidate:
     """A choice and what is known of it."""
 
-    choice: Choice | None  # None for fp32, which others are compared with.
+    choice: Choice
     path: str  # A policy's name or file.
-    bytes: int  # That the plan needs.
+    plan: Plan
     outcomes: list[Outcome] = field(default_factory=list)  # One for each seed.
     steps: int = 0  # That it was trained for.
     # Held-out loss above fp32's after these, the mean over seeds.
@@ -50,13 +59,27 @@ class Candidate:
 
     @property
     def name(self) -> str:
-        return self.choice.name if self.choice else "fp32"
+        return self.choice.name
+
+    @property
+    def bytes(self) -> float:
+        return self.plan.bytes
 
     @property
     def milliseconds(self) -> float | None:
         """The median step's, of the fastest seed."""
         runs = [one.run for one in self.outcomes if one.run]
         return min((run.milliseconds or math.inf for run in runs), default=None)
+
+
+def copy_given(policy: str, folder: Path) -> str:
+    """Copies a policy's file below `folder`, where it is called as no candidate.
+
+    Returns:
+      What a policy in `folder` extends.
+    """
+    name = overrides.copy_policy(policy, folder / "given")
+    return f"given/{name}" if name.endswith(".yaml") else name
 
 
 def plan_rungs(steps: int, count: int, factor: int, every: int | None) -> list[int]:
@@ -85,25 +108,44 @@ class Search:
 
     # --- What a candidate is ------------------------------------------------------------
 
-    def plan(self, policy: str) -> int:
-        """Bytes of a step."""
+    def plan(self, policy: str, more: Sequence[str] = ()) -> Plan:
+        """Plans a step; `more` are options that not every policy may be able to keep to."""
         words = replay.without(self.words, (*OF_TRAINING, "--stats"))
-        done = run_program(["binade", "inspect", *words, "--policy", policy, "--json"],
-                           os.getcwd())  # fmt: skip
+        done = run_program(["binade", "inspect", *words, *more, "--policy", policy,
+                            "--json"], os.getcwd())  # fmt: skip
+        if done.returncode == REJECTED and more:
+            line = find_error(done.stderr.splitlines())
+            return Plan(math.inf, error=line.rpartition("error: ")[2])
         if done.returncode != 0:
             end_as(done)
-        return int(json.loads(done.stdout)["arena_bytes"])
+        plan = json.loads(done.stdout)
+        # What watches a run may end it, too.
+        computes = [plan["computation"], plan.get("alarms")]
+        return Plan(plan["arena_bytes"], json.dumps(computes))
 
     def make(self, choice: Choice) -> Candidate:
         """Writes the policy, and plans its step."""
+        if choice == BASE:
+            self.tried[choice] = self.base
+            return self.base
         if choice.wide and choice.policy not in self.sensitive:
             self.sensitive[choice.policy] = self.measure_sensitivity(choice.policy)
-        extends = overrides.copy_policy(choice.policy, self.out / "tried")
+        extends = copy_given(choice.policy, self.out / "tried")
         path = self.out / "tried" / f"{choice.name}.yaml"
         rules = choice.rules(self.sensitive.get(choice.policy, []))
         path.write_text(overrides.format_policy(path.stem, extends, rules))
-        self.tried[choice] = Candidate(choice, str(path), self.plan(str(path)))
+        plan = self.plan(str(path), choice.words)
+        self.tried[choice] = Candidate(choice, str(path), plan)
         return self.tried[choice]
+
+    def find_twin(self, candidate: Candidate) -> Candidate | None:
+        """An earlier one that computes the same, whatever its policy says."""
+        for other in self.tried.values():
+            if other is candidate:
+                return None
+            if other.plan.computes and other.plan.computes == candidate.plan.computes:
+                return other
+        return None
 
     def measure_sensitivity(self, policy: str) -> list[Unit]:
         """Layers of the policy as it is by the error that they introduce, in the last step
@@ -124,17 +166,15 @@ class Search:
         members = []
         for seed in self.seeds:
             words = [*self.words, "--steps", str(self.rungs[-1]), "--seed", str(seed),
-                     "--policy", candidate.path, *watch(self.rungs[-1])]  # fmt: skip
+                     "--policy", candidate.path, *candidate.choice.words,
+                     *watch(self.rungs[-1])]  # fmt: skip
             path = self.out / "runs" / f"{candidate.name}.{seed}"
             members.append(Member(candidate.path, None, seed, path, tuple(words)))
         return members
 
     def run(self, member: Member, until: int, label: str) -> Outcome:
-        with tqdm(total=until, desc=label[:40], unit=" steps", leave=False,
-                  disable=not sys.stderr.isatty()) as bar:  # fmt: skip
-            code = train(member.words, member.path, self.rungs[-1],
-                         lambda count: bar.update(count - bar.n),
-                         show_policy(member.policy), until)  # fmt: skip
+        code = train_with_bar(member.words, member.path, self.rungs[-1], label,
+                              show_policy(member.policy), until)  # fmt: skip
         return read_outcome(member, code)
 
     def train(self, candidate: Candidate, until: int) -> None:
@@ -148,14 +188,14 @@ class Search:
     @cached_property
     def base(self) -> Candidate:
         """fp32, trained to the end: what others are compared with."""
-        base = Candidate(None, "fp32", self.plan("fp32"))
+        base = Candidate(BASE, BASE.policy, self.plan(BASE.policy))
         self.train(base, self.rungs[-1])
         for outcome in base.outcomes:
             if outcome.run is None or outcome.error is not None:
-                raise RejectedError(f"fp32: {outcome.error}: there is nothing to compare "
+                raise RejectedError(f"{base.name}: {outcome.error}: there is nothing to compare "
                                     "with")  # fmt: skip
             if outcome.run.last_held_out is None:
-                raise RejectedError("fp32 has no held-out loss that is finite")
+                raise RejectedError(f"{base.name} has no held-out loss that is finite")
         base.gap = 0.0
         return base
 
@@ -222,35 +262,43 @@ class Search:
         trained = 0
         while trained < trials:
             size = min(factor ** len(self.rungs), trials - trained)
-            batch = self._fill(proposals, size, show)
+            batch, asked = self._fill(proposals, size, show)
+            self.halve(batch, factor, show)
+            trained += len(batch)
+            for one, trial in asked:
+                self._tell(proposals, trial, one)
             if not batch:
                 return
-            self.halve([one for one, _ in batch], factor, show)
-            trained += len(batch)
-            for one, trial in batch:
-                self._tell(proposals, trial, one)
 
     def _fill(
         self, proposals: Proposals, size: int, show: Callable[[Candidate], None]
-    ) -> list[tuple[Candidate, Any]]:
-        """New candidates that fit into memory; fewer where no more are found."""
-        batch: list[tuple[Candidate, Any]] = []
+    ) -> tuple[list[Candidate], list[tuple[Candidate, Any]]]:
+        """New candidates that fit into memory, fewer where no more are found; and whose
+        results proposals wait for."""
+        batch: list[Candidate] = []
+        asked: list[tuple[Candidate, Any]] = []
         repeated = 0
         while len(batch) < size and repeated < PATIENCE:
             choice, trial = proposals.ask()
             known = self.tried.get(choice)
-            if known and (known.verdict or any(known is one for one, _ in batch)):
+            if known and (known.verdict or any(known is one for one in batch)):
                 repeated += 1
                 self._tell(proposals, trial, known)
                 continue
             one = known or self.make(choice)
-            if self.find_excess(one) > 0:
-                one.verdict = "over the budget of memory"
-                show(one)
+            twin = self.find_twin(one)
+            if twin:
+                one.verdict = f"the same as {twin.name}"
+                asked.append((twin, trial))
+            elif self.find_excess(one) > 0:
+                one.verdict = one.plan.error or "over the budget of memory"
                 self._tell(proposals, trial, one)
             else:
-                batch.append((one, trial))
-        return batch
+                batch.append(one)
+                asked.append((one, trial))
+            if one.verdict:
+                show(one)
+        return batch, asked
 
     def _tell(self, proposals: Proposals, trial: Any, one: Candidate) -> None:
         whole = one.verdict == WHOLE

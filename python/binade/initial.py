@@ -170,6 +170,7 @@ def _main(arguments: Sequence[str] | None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m binade.initial",
         description="Write the initial weights of a model that carries rules.",
+        epilog="Example: python -m binade.initial model.onnx --out weights.safetensors",
     )
     parser.add_argument("model", help="ONNX file exported with --init rules")
     parser.add_argument("--seed", type=int, default=0, help="default 0")

@@ -177,7 +177,7 @@ def describe(run: Run) -> dict[str, str]:
     return cells | {key: str(value) for key, value in last["machine"].items()}
 
 
-def format_mib(size: int) -> str:
+def format_mib(size: float) -> str:
     mib = size / 2**20
     return f"{mib:.1f}" if mib >= 1 else f"{mib:.2g}"
 

@@ -105,6 +105,8 @@ def _compare(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(
         "binade runs compare",
         description="Say what differs between runs, and draw their losses.",
+        epilog="Example:\n  binade runs compare run again -o curves.html",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "runs", nargs="+", type=Path, metavar="RUN", help="a run, or a folder of runs"
@@ -138,8 +140,10 @@ def _list(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(
         "binade runs",
         description="List the runs in directories, with their results.",
-        epilog="'binade runs compare RUN...' says what differs between runs, and draws "
-        "their losses: see 'binade runs compare --help'.",
+        epilog="Example:\n  binade runs run again\n"
+        "'binade runs compare RUN...' says what differs between runs, and draws "
+        "their losses:\nsee 'binade runs compare --help'.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "directories", nargs="*", type=Path, default=[Path()], metavar="DIR",

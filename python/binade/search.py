@@ -4,6 +4,7 @@ memory=70%``."""
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import shlex
 import sys
@@ -17,7 +18,7 @@ from binade.budget import parse_budget
 from binade.candidates import Space
 from binade.command import DIFFERENT, run_command
 from binade.errors import RejectedError, UsageError
-from binade.halving import WHOLE, Candidate, Search, plan_rungs
+from binade.halving import WHOLE, Candidate, Search, copy_given, plan_rungs
 from binade.proposals import Proposals
 from binade.run import NONE, format_mib
 from binade.runs import format_table
@@ -26,16 +27,21 @@ from binade.sweep import add_page_option, check_words, load_page, save_page
 POLICIES = ["bf16-amp", "fp16-amp", "fp8-current", "coat"]
 STATES = ["dyn8", "e4m3x"]
 SAVED = ["coat-group", "bf16"]
+KEPT = ["75%", "50%"]
 TOP = 10  # Sensitive layers that the report names of each policy.
 
 
 # --- The report -------------------------------------------------------------------------
 
 
+def _mib(size: float) -> str:
+    return format_mib(size) if math.isfinite(size) else NONE
+
+
 def _row(one: Candidate) -> list[str]:
     gap = NONE if one.gap is None else f"{one.gap:+.4f}"
     time = one.milliseconds
-    return [one.name, format_mib(one.bytes), NONE if time is None else f"{time:.3g}",
+    return [one.name, _mib(one.bytes), NONE if time is None else f"{time:.3g}",
             str(one.steps), gap, one.verdict]  # fmt: skip
 
 
@@ -51,7 +57,8 @@ def rank(candidates: Sequence[Candidate]) -> list[Candidate]:
 def format_report(search: Search, ranked: Sequence[Candidate]) -> str:
     """All candidates, and what was found to be sensitive."""
     head = ["candidate", "MiB", "ms/step", "steps", "above fp32", ""]
-    tables = [format_table([head, *map(_row, [search.base, *ranked])])]
+    others = [one for one in ranked if one is not search.base]
+    tables = [format_table([head, *map(_row, [search.base, *others])])]
     for policy, units in search.sensitive.items():
         names = [f"  {unit.label}" for unit in units[:TOP]]
         tables.append("\n".join([f"most sensitive under {policy}:", *names]))
@@ -60,14 +67,16 @@ def format_report(search: Search, ranked: Sequence[Candidate]) -> str:
 
 def write_policy(search: Search, best: Candidate, budget: str) -> Path:
     """Writes the policy that was found to the search's directory."""
-    assert best.choice is not None and best.gap is not None
+    assert best.gap is not None
     path = search.out / "best.yaml"
-    extends = overrides.copy_policy(best.choice.policy, search.out)
+    extends = copy_given(best.choice.policy, search.out)
     rules = best.choice.rules(search.sensitive.get(best.choice.policy, []))
     why = (
-        f"Found by binade search --budget {budget}: {best.name}, {format_mib(best.bytes)} MiB, "
-        f"held-out loss {best.gap:+.4f} beside fp32's after {best.steps} steps."
+        f"Found by binade search --budget {budget}: {best.name}, {_mib(best.bytes)} MiB, "
+        f"held-out loss {best.gap:+.4f} beside fp32's after {best.steps} steps"
     )
+    more = shlex.join(best.choice.words)
+    why += f",\nwith {more}." if more else "."
     path.write_text(overrides.format_policy(path.stem, extends, rules, why))
     return path
 
@@ -81,17 +90,17 @@ def conclude(search: Search, options: argparse.Namespace, sweep_page: Any) -> in
     print("", report, sep="\n")
     whole = [one for one in ranked if one.verdict == WHOLE]
     title = f"{os.path.basename(options.model)}: policies within {budget}"
-    outcomes = [outcome for one in [base, *whole] for outcome in one.outcomes]
+    compared = [base, *(one for one in whole if one is not base)]
+    outcomes = [outcome for one in compared for outcome in one.outcomes]
     save_page(options, sweep_page.write_page(title, outcomes, {"Candidates": report}))
     if not whole:
         least = min((one.bytes for one in ranked), default=base.bytes)
         print(f"no candidate is within {budget} and trains to the end; the least memory "
-              f"that one takes is {format_mib(least)} MiB, fp32 takes "
-              f"{format_mib(base.bytes)} MiB")  # fmt: skip
+              f"that one takes is {_mib(least)} MiB, fp32 takes {_mib(base.bytes)} MiB")  # fmt: skip
         return DIFFERENT
     path = write_policy(search, whole[0], budget)
     words = replay.without(search.words, ["--eval-every"])
-    command = ["binade", "train", *words, "--policy", str(path)]
+    command = ["binade", "train", *words, "--policy", str(path), *whole[0].choice.words]
     print(f"found: {whole[0].name}, in {path}", path.read_text(),
           f"{shlex.join(command)} --steps ... --out ...", sep="\n")  # fmt: skip
     return 0
@@ -154,6 +163,12 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
         f"(default: {','.join(SAVED)})",
     )  # fmt: skip
     parser.add_argument(
+        "--kept", type=split_names, default=KEPT, metavar="P,Q,...",
+        help="parts of what waits for the backward part to keep, the rest being made again "
+        "there or quantized; tried where memory has a limit (default: "
+        f"{','.join(KEPT).replace('%', '%%')})",
+    )  # fmt: skip
+    parser.add_argument(
         "--trials", type=parse_positive, default=16, metavar="N",
         help="candidates that are trained (default: 16)",
     )  # fmt: skip
@@ -182,6 +197,8 @@ def _check(options: argparse.Namespace, words: Sequence[str]) -> None:
             "candidates are compared by their held-out loss: it takes --eval-data or "
             "--eval-fraction"
         )
+    if len({Path(policy).stem for policy in options.policies}) < len(options.policies):
+        raise UsageError("--policies: two have the same name, or one is there twice")
     if options.factor < 2:
         raise UsageError("--factor: expected a number from 2 on, got '1'")
     if not Path(options.model).exists():
@@ -198,7 +215,9 @@ def _main(arguments: Sequence[str] | None) -> int:
     if not every:
         more += ["--eval-every", str(rungs[0])]
     sweep_page = load_page()
-    proposals = Proposals(Space(options.policies, options.states, options.saved))
+    kept = options.kept if "memory" in limits else []
+    space = Space(options.policies, options.states, options.saved, kept)
+    proposals = Proposals(space)
     search = Search([options.model, *more], limits, rungs, options.seeds, options.out)
     progress = Progress()
     progress.show(search.base)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from binade import overrides
+from binade.arguments import parse_count
 from binade.command import run_command
 from binade.errors import RejectedError
 from binade.run import read_run
@@ -64,7 +65,8 @@ def select(
 
 
 def count_narrow_sums(errors: Sequence[dict[str, Any]]) -> int:
-    """Entries whose policy has narrow sums, which the reference computes exactly."""
+    """Entries whose policy allows narrow sums, of which it says no order: there is none to
+    compute."""
     return sum(entry["sums"] not in WIDE_SUMS for entry in errors)
 
 
@@ -109,8 +111,8 @@ def describe(report: dict[str, Any], step: Step, policy: str) -> str:
         text += "; not all are finite: 'binade why-nan' says more"
     if count := count_narrow_sums(report["errors"]):
         text += (
-            f"\n{count} of these are said to sum in less than f32: their sums are exact "
-            "here, so that what that costs is not seen"
+            f"\n{count} of these may sum in less than f32, in whatever order: their sums are "
+            "exact here, as those of Binade's targets are f32 all the same"
         )
     return text
 
@@ -174,15 +176,13 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
         help="what the ranking is by (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
-        "--top", type=int, default=TOP, metavar="N",
+        "--top", type=parse_count, default=TOP, metavar="N",
         help="how many are shown; 0 for all (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print all of it as JSON")
     options, more = parser.parse_known_args(arguments)
     if options.step is not None and options.step < 1:
         parser.error(f"--step {options.step}: steps count from 1")
-    if options.top < 0:
-        parser.error(f"--top {options.top}: expected a number from 0 on")
     return options, more
 
 

@@ -188,12 +188,15 @@ def show_policy(policy: str) -> str:
     return done.stdout if done.returncode == 0 else done.stderr.strip()
 
 
+def find_error(log: Sequence[str]) -> str:
+    """The line of what a program said that says why it failed."""
+    said = [line for line in log if "error:" in line] or log[-1:]
+    return said[-1] if said else "nothing was said"
+
+
 def read_outcome(member: Member, code: int) -> Outcome:
     log = (member.path / "log.txt").read_text().splitlines()
-    error = None
-    if code != 0:
-        said = [line for line in log if "error:" in line] or log[-1:]
-        error = f"exit code {code}: {said[-1] if said else 'nothing was said'}"
+    error = f"exit code {code}: {find_error(log)}" if code != 0 else None
     run = read_run(member.path) if code in (0, NUMERIC) else None
     return Outcome(member, run, error)
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+
+from tqdm import tqdm
 
 from binade.command import NUMERIC
 from binade.errors import RejectedError
@@ -77,6 +80,17 @@ def train(
                  "until": until or steps}  # fmt: skip
         (path / "done").write_text(json.dumps(about) + "\n")
     return get_exit_code(code)
+
+
+def train_with_bar(
+    words: Sequence[str], path: Path, steps: int, label: str, policy: str = "",
+    until: int | None = None,
+) -> int:  # fmt: skip
+    """As ``train``, with a bar on a terminal."""
+    with tqdm(total=until or steps, desc=label[:40], unit=" steps", leave=False,
+              disable=not sys.stderr.isatty()) as bar:  # fmt: skip
+        return train(words, path, steps, lambda count: bar.update(count - bar.n), policy,
+                     until)  # fmt: skip
 
 
 def read_done(path: Path) -> dict | None:

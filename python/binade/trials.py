@@ -13,14 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tqdm import tqdm
-
 from binade import overrides
 from binade.command import NUMERIC
 from binade.criterion import Criterion
 from binade.overrides import Rule
 from binade.run import read_run
-from binade.trainings import read_done, train
+from binade.trainings import read_done, train_with_bar
 
 
 class OutOfRuns(Exception):
@@ -111,11 +109,8 @@ class Trials:
             if self.most and self.trained >= self.most:
                 raise OutOfRuns
             self.trained += 1
-        last = self.criterion.step
-        with tqdm(total=last, desc=label[:40], unit=" steps", leave=False,
-                  disable=not sys.stderr.isatty()) as bar:  # fmt: skip
-            code = train([*self.words, *self.steps, "--policy", policy], path, last,
-                         lambda count: bar.update(count - bar.n))  # fmt: skip
+        words = [*self.words, *self.steps, "--policy", policy]
+        code = train_with_bar(words, path, self.criterion.step, label)
         if code not in (0, NUMERIC):
             print((path / "log.txt").read_text(), end="", file=sys.stderr)
             raise SystemExit(code)

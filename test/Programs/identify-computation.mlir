@@ -37,3 +37,70 @@ module {
     return %1 : tensor<4xf32>
   }
 }
+
+// -----
+
+// What was decided counts, and not by which line of which policy.
+
+// CHECK: module attributes {binade.computation = "[[BF16:[0-9a-f]+]]"}
+module {
+  func.func @step(%w: tensor<4xf32> {binade.name = "w", binade.role = #binade.role<parameter>})
+      -> (tensor<4xf32> {binade.name = "w", binade.role = #binade.role<parameter>}) {
+    %0 = binade.mul %w, %w {precision = #binade.precision<compute = bf16, result = f32, rule = "a.yaml:7">}
+      : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+}
+
+// -----
+
+// CHECK: module attributes {binade.computation = "[[BF16]]"}
+module {
+  func.func @step(%w: tensor<4xf32> {binade.name = "w", binade.role = #binade.role<parameter>})
+      -> (tensor<4xf32> {binade.name = "w", binade.role = #binade.role<parameter>}) {
+    %0 = binade.mul %w, %w {precision = #binade.precision<compute = bf16, result = f32, rule = "b.yaml:9">}
+      : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+}
+
+// -----
+
+// CHECK: module attributes
+// CHECK-NOT: "[[BF16]]"
+// CHECK-SAME: binade.computation = "{{[0-9a-f]+}}"
+// CHECK: rule = "a.yaml:7"
+module {
+  func.func @step(%w: tensor<4xf32> {binade.name = "w", binade.role = #binade.role<parameter>})
+      -> (tensor<4xf32> {binade.name = "w", binade.role = #binade.role<parameter>}) {
+    %0 = binade.mul %w, %w {precision = #binade.precision<compute = f16, result = f32, rule = "a.yaml:7">}
+      : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+}
+
+// -----
+
+// f32 by a rule is f32, and what types say need not be decided.
+
+// CHECK: module attributes {binade.computation = "[[WIDE:[0-9a-f]+]]"}
+module {
+  func.func @step(%w: tensor<4xf32> {binade.name = "w", binade.role = #binade.role<parameter>})
+      -> (tensor<4xf32> {binade.name = "w", binade.role = #binade.role<parameter>}) {
+    %0 = binade.mul %w, %w : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+}
+
+// -----
+
+// CHECK: module attributes {binade.computation = "[[WIDE]]"}
+module {
+  func.func @step(%w: tensor<4xf32> {binade.name = "w", binade.role = #binade.role<parameter>})
+      -> (tensor<4xf32> {binade.name = "w", binade.role = #binade.role<parameter>}) {
+    %0 = binade.mul %w, %w {storage = #binade.storage<states = f32>,
+        precision = #binade.precision<compute = f32, result = f32, rule = "a.yaml:7">}
+      : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+}

@@ -174,6 +174,8 @@ def test_errors(folder):
     assert process.returncode == 3 and "did you mean 'bf16-amp'?" in process.stderr
     process = bisect(folder, "bf16-amp", "loss@2 <= 3", "--lrs", "3")
     assert process.returncode == 2 and "--lrs" in process.stderr, process.stderr
+    process = bisect(folder, "bf16-amp", "loss@2 <= 3", "--max-runs=-1")
+    assert process.returncode == 2 and "from 0 on, got '-1'" in process.stderr
 
 
 def test_out_of_runs_before_the_search(folder):

@@ -122,6 +122,36 @@ def test_examples_of_debugging(folder):
     assert examples(help_of("why-nan"))
 
 
+def test_examples_of_runs(folder):
+    pytest.importorskip("plotly")
+    run("binade train model.onnx --data train.safetensors --steps 2 --out run", folder)
+    shutil.copytree(folder / "run", folder / "again")
+    for words in (["runs"], ["runs", "compare"]):
+        (command,) = examples(help_of(*words).split("Example", 1)[1])
+        assert "again" in run(command, folder)
+    assert (folder / "curves.html").exists()
+
+
+@pytest.mark.parametrize("name", ["data", "export", "initial"])
+def test_examples_of_python_modules(folder, name, capsys, monkeypatch):
+    module = pytest.importorskip(f"binade.{name}")
+    with pytest.raises(SystemExit) as ended:
+        module._main(["--help"])
+    shown = capsys.readouterr().out.split("Example", 1)[1]
+    found = re.findall(rf"python -m binade\.{name} (.*)", shown)
+    assert ended.value.code == 0 and found
+    if name != "data":
+        return
+    monkeypatch.chdir(folder)
+    (folder / "corpus.txt").write_text("to be or not to be\n" * 20)
+    np.savez(folder / "arrays.npz", x=np.eye(4, dtype=np.float32))
+    for command in found:
+        words = shlex.split(command)
+        if words[0] != "dataset":
+            module._main(words)
+            assert safetensors.load(folder / "train.safetensors")
+
+
 @pytest.mark.parametrize("name", ["show", "check"])
 def test_examples_of_policies(folder, name):
     (folder / "mine.yaml").write_text("name: mine\nextends: bf16-amp\n")

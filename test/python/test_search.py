@@ -16,6 +16,8 @@ from binade.halving import plan_rungs
 pytest.importorskip("onnx")
 RANDOM = np.random.default_rng(7)
 STEPS = 8
+SMALL = ["--policies", "bf16-amp,fp16-amp", "--states", "bf16", "--saved", "bf16",
+         "--kept", "50%"]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -117,9 +119,9 @@ def search(folder, budget, out, *more, code=0, steps=STEPS):
     return process
 
 
-def plan(folder, policy):
+def plan(folder, policy, *more):
     process = binade("inspect", folder / "model.onnx", "--optimizer", "adamw", "--policy",
-                     policy, "--json")  # fmt: skip
+                     policy, *more, "--json")  # fmt: skip
     assert process.returncode == 0, process.stderr
     return json.loads(process.stdout)["arena_bytes"]
 
@@ -141,8 +143,7 @@ def held_out(out, name):
 @pytest.fixture(scope="module")
 def searched(folder):
     out = folder / "out"
-    process = search(folder, "memory=200%", out, "--trials", 6, "--policies",
-                     "bf16-amp,fp16-amp", "--states", "bf16", "--saved", "bf16")  # fmt: skip
+    process = search(folder, "memory=200%", out, *SMALL, "--trials", 6)
     return out, process
 
 
@@ -209,14 +210,83 @@ def test_what_does_not_fit_is_not_trained(folder, tmp_path):
 
 def test_nothing_within_the_budget(folder, tmp_path):
     process = search(folder, "memory=10%", tmp_path / "out", "--policies", "bf16-amp",
-                     "--states", "bf16", "--saved", "bf16", code=1)  # fmt: skip
+                     "--states", "bf16", "--saved", "bf16", "--kept", "1%",
+                     code=1)  # fmt: skip
     assert "no candidate is within memory=10%" in process.stdout
     assert not (tmp_path / "out/best.yaml").exists()
     # Each was planned, none trained.
     tried = list((tmp_path / "out/tried").glob("*.yaml"))
-    assert len(tried) == len(WIDE) * 2 * 2
-    space = Space(["bf16-amp"], ["bf16"], ["bf16"])
-    assert len(space.list_first()) == 2
+    assert len(tried) == len(WIDE) * 2 * 2 * 2
+    assert not list(tmp_path.glob("out/runs/bf16-amp_*"))
+    space = Space(["bf16-amp"], ["bf16"], ["bf16"], ["1%"])
+    assert len(space.list_first()) == 3
+
+
+def write_deep(folder):
+    """Layers with several ops of elements each, which can be made again of one value."""
+    blocks = [
+        f"[up{i}] a{i} = MatMul({f'd{i - 1}' if i else 'x'}, weight_{i}) "
+        f"[tanh{i}] b{i} = Tanh(a{i}) [gate{i}] c{i} = Sigmoid(b{i}) "
+        f"[product{i}] d{i} = Mul(b{i}, c{i})"
+        for i in range(4)
+    ]
+    declared = ", ".join(f"float[16, 16] weight_{i} = {{WEIGHT_{i}}}" for i in range(4))
+    text = f"""<ir_version: 10, opset_import: ["" : 18]>
+        g (float[128, 16] x) => (float loss) <{declared}> {{
+        {" ".join(blocks)}
+        [square] squares = Mul(d3, d3)
+        [mean] loss = ReduceMean <keepdims = 0> (squares) }}"""
+    weights = {
+        f"weight_{i}": RANDOM.standard_normal((16, 16)).astype(F32) / 2
+        for i in range(4)
+    }
+    write(folder, text, RANDOM.standard_normal((512, 16)).astype(F32), **weights)
+
+
+def test_what_is_made_again_need_not_wait(tmp_path):
+    """Made again it has the same bits; a part that is too small for that is no candidate."""
+    pytest.importorskip("optuna")
+    if not (BUILD / "bin/binade-search").exists():
+        pytest.skip("the tools are not built")
+    write_deep(tmp_path)
+    budget = plan(tmp_path, "fp32") - 1
+    process = search(tmp_path, f"memory={budget}", tmp_path / "out", "--trials", 1,
+                     "--policies", "fp32", "--states", "f32", "--saved", "f32",
+                     "--kept", "1%,75%")  # fmt: skip
+    rows = read_rows(tmp_path / "out")
+    assert rows["fp32"][4] == "over the budget of memory"
+    assert rows["fp32_kept-1"][:4] == ["-", "-", "0", "-"]
+    assert rows["fp32_kept-1"][4].startswith("a budget of ")
+    assert rows["fp32_states-f32_saved-f32"][4] == "the same as fp32"
+    (found,) = [name for name, row in rows.items() if row[4] == "all steps"]
+    assert "_kept-75" in found
+    losses = held_out(tmp_path / "out", f"{found}.0")
+    assert losses == held_out(tmp_path / "out", "fp32.0") and len(losses) > 1
+    command = process.stdout.splitlines()[-1]
+    assert "--budget 75% --steps" in command
+    assert "\n# with --budget 75%.\n" in (tmp_path / "out/best.yaml").read_text()
+    again = plan(tmp_path, tmp_path / "out/best.yaml", "--budget", "75%")
+    assert again <= budget < plan(tmp_path, tmp_path / "out/best.yaml")
+
+
+def test_what_compiles_to_the_same_is_trained_once(folder, tmp_path):
+    alike = tmp_path / "alike.yaml"
+    alike.write_text("name: alike\nextends: bf16-amp\nrules:\n"
+                     "- {match: {op: optimizer_update}, state: f32}\n")  # fmt: skip
+    search(folder, "time=1000%", tmp_path / "out", "--trials", 2, "--policies",
+           f"bf16-amp,{alike}", "--states", "bf16", "--saved", "bf16", steps=4)  # fmt: skip
+    rows = read_rows(tmp_path / "out")
+    assert rows["alike"][1:] == ["-", "0", "-", "the same as bf16-amp"]
+    assert not list(tmp_path.glob("out/runs/alike*"))
+    trained = {path.name for path in tmp_path.glob("out/runs/*")}
+    assert trained == {"fp32.0", "bf16-amp.0", "bf16-amp_states-bf16_saved-bf16.0"}
+    # It is what the other would have come to.
+    process = binade("train", folder / "model.onnx", *adamw(folder), "--policy", alike,
+                     "--eval-fraction", 0.25, "--eval-every", 1, "--steps", 4, "--seed", 0,
+                     "--out", tmp_path / "out/runs/alike.0")  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    losses = held_out(tmp_path / "out", "bf16-amp.0")
+    assert losses.items() <= held_out(tmp_path / "out", "alike.0").items() and losses
 
 
 def test_a_search_goes_on_where_it_was(searched, folder):
@@ -227,8 +297,7 @@ def test_a_search_goes_on_where_it_was(searched, folder):
     (lost / "done").unlink()
     for path in lost.glob("final.safetensors"):
         path.unlink()
-    again = search(folder, "memory=200%", out, "--trials", 6, "--policies",
-                   "bf16-amp,fp16-amp", "--states", "bf16", "--saved", "bf16")  # fmt: skip
+    again = search(folder, "memory=200%", out, *SMALL, "--trials", 6)
     untouched = [path for path in metrics if path.parent != lost]
     assert all(path.read_bytes() == metrics[path] for path in untouched)
     found = [line for line in process.stdout.splitlines() if line.startswith("found:")]
@@ -240,6 +309,15 @@ def test_errors(folder, tmp_path):
     assert "--policy: the search says that itself" in process.stderr
     process = search(folder, "memory=70%", tmp_path / "out", "--factor", 1, code=2)
     assert "--factor: expected a number from 2 on" in process.stderr
+    process = search(
+        folder,
+        "memory=70%",
+        tmp_path / "out",
+        "--policies",
+        "coat,my/coat.yaml",
+        code=2,
+    )
+    assert "--policies: two have the same name" in process.stderr
     process = search(
         folder, "memory=70", tmp_path / "out", "--policies", "fp99", code=3
     )

@@ -3,6 +3,7 @@ for, and without a trace in what is trained."""
 
 import json
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -107,21 +108,44 @@ def test_who_looks_changes_nothing(folder, run):
     assert states[0]["weight"].tobytes() == states[1]["weight"].tobytes()
 
 
-def test_lost_updates_are_counted(folder, tmp_path):
-    """Of a weight that is kept in bf16 alone, by a step too short for most elements."""
+@pytest.mark.parametrize(
+    "master, beside, lr",
+    [
+        ("none", [], 3e-3),
+        ("f32", ["state/master/weight"], 1e-7),
+        ("split_round", ["state/remainder/weight"], 1e-7),
+        ("split_trunc", ["state/remainder/weight"], 1e-7),
+        ("kahan", ["state/compensation/weight"], 1e-7),
+        ("stochastic", [], 3e-3),
+    ],
+)
+def test_lost_updates_are_counted(master, beside, lr, folder, tmp_path):
+    """Of a weight in bf16 and what is kept beside it, by steps too short for some of the
+    elements; one in four has no gradient."""
     policy = tmp_path / "narrow.yaml"
     policy.write_text(
         "name: narrow\nextends: bf16-amp\nrules:\n"
-        "- {match: {op: optimizer_update}, parameter: bf16, master: none}\n"
+        f"- {{match: {{op: optimizer_update}}, parameter: bf16, master: {master}}}\n"
         "statistics:\n- 'weight:lost'\n"
     )
-    run = train(folder, tmp_path / "run", "--save-every", 1, "--keep", 9,
-                policy=policy, lr=3e-3)  # fmt: skip
-    before = [w.astype(BF16) for w in weights(run)]
+    x = safetensors.load(folder / "data.safetensors")["x"].copy()
+    x[:, 0] = 0
+    safetensors.save(tmp_path / "data.safetensors", {"x": x})
+    shutil.copy(folder / "model.onnx", tmp_path)
+    run = train(tmp_path, tmp_path / "run", "--save-every", 1, "--keep", 9,
+                "--save-grads", STEPS, policy=policy, lr=lr)  # fmt: skip
+    states = [
+        safetensors.load(run / f"checkpoints/step-{step:06d}/state.safetensors")
+        for step in range(1, STEPS + 1)
+    ]
+    assert all({"weight", *beside} <= state.keys() for state in states)
     lost = values(run, "weight", "weight", "lost")
-    assert len(lost) == STEPS and max(lost.values()) > 0.1
-    for step, share in lost.items():
-        assert share == np.mean(before[step - 1] == before[step])
+    assert len(lost) == STEPS and 0.1 < max(lost.values()) and min(lost.values()) < 1
+    for step, (old, new) in enumerate(zip(states, states[1:]), 2):
+        gradient = safetensors.load(run / f"grads-{step:06d}.safetensors")["weight"]
+        same = np.all([old[name] == new[name] for name in ("weight", *beside)], axis=0)
+        assert np.count_nonzero(gradient) == 12
+        assert lost[step] == np.mean(same[gradient != 0])
 
 
 def test_noise_of_a_cast(folder, tmp_path):

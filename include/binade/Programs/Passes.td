@@ -99,8 +99,9 @@ def IdentifyComputationPass
     : Pass<"binade-identify-computation", "::mlir::ModuleOp"> {
   let summary = "say by a hash what is computed";
   let description = [{
-    Sets `binade.computation`, the SHA-256 of the programs' text without initial values:
-    by it a run knows its checkpoints, whatever target it goes on with. So it is taken
+    Sets `binade.computation`, the SHA-256 of the programs' text without initial values,
+    and without what says who decided: by it a run knows its checkpoints, whatever target
+    it goes on with, and a search knows policies that come to the same. So it is taken
     before statistics are added, and before a target has a say.
   }];
 }
