@@ -126,7 +126,7 @@ BinadeDialect::verifyOperationAttribute(Operation *op,
     return expect<StringAttr>(op, attribute, "a string");
   if (name == kBackwardAttr)
     return expect<StringAttr>(op, attribute, "a string");
-  if (name == kStatisticsAttr)
+  if (name == kRatesAttr || name == kStatisticsAttr)
     return expect<ArrayAttr>(op, attribute, "a list");
   if (name == kAlarmsAttr && !areAlarmWords(attribute.getValue()))
     return op->emitOpError() << "expects '" << name

@@ -13,6 +13,7 @@ void populateAttentionPatterns(RewritePatternSet &patterns);
 void populateLinearPatterns(RewritePatternSet &patterns);
 void populateLossPatterns(RewritePatternSet &patterns);
 void populateNormalizationPatterns(RewritePatternSet &patterns);
+void populateSoftmaxPatterns(RewritePatternSet &patterns);
 
 /// The ops that a composite consists of, while it is being matched.
 class Composite {

@@ -42,6 +42,7 @@ void mlir::binade::recognizeComposites(func::FuncOp function) {
   populateGeluPatterns(patterns);
   populateAttentionPatterns(patterns);
   populateNormalizationPatterns(patterns);
+  populateSoftmaxPatterns(patterns);
   populateLossPatterns(patterns);
   populateLinearPatterns(patterns);
   rewrite(function, std::move(patterns));

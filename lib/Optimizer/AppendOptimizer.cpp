@@ -9,6 +9,7 @@
 #include "binade/IR/Diagnostics.h"
 #include "binade/IR/Exported.h"
 #include "binade/IR/Metrics.h"
+#include "binade/IR/Rules.h"
 #include "binade/Optimizer/Passes.h"
 #include "binade/Optimizer/RuleLibrary.h"
 
@@ -283,11 +284,30 @@ struct AppendOptimizerPass
                      llvm::to_vector(groups), parameters, module.getLoc());
     if (failed(sorted))
       return failure();
+    warnOfRates(function, sorted->front().rule);
     if (failed(StepBuilder(function, clip, onNonfinite).run(*sorted)))
       return failure();
     dropResults(function);
     function.setName(kStepName);
     return success();
+  }
+
+  /// The graph had its learning rate as an input: a default is none of its own.
+  void warnOfRates(func::FuncOp function, OptimizerOp rule) {
+    auto rates = function->getAttrOfType<ArrayAttr>(kRatesAttr);
+    function->removeAttr(kRatesAttr);
+    auto hypers = rule.getHypers().getAsRange<SettingAttr>();
+    auto rate = llvm::find_if(
+        hypers, [](SettingAttr setting) { return setting.getName() == kRate; });
+    std::string key = (kRate + "=").str();
+    auto says = [&](StringRef text) { return text.contains(key); };
+    if (rates && optimizer.empty() && rate != hypers.end() &&
+        llvm::none_of(settings, says) && llvm::none_of(groups, says))
+      emitWarning(function.getLoc())
+          << "the learning rate is an input of the graph, '"
+          << cast<StringAttr>(rates[0]).getValue()
+          << "', and was not given: takes the default of '" << rule.getSymName()
+          << "', " << formatNumber((*rate).getDefault());
   }
 
   static SmallVector<TrainedParameter> getTrained(func::FuncOp function) {

@@ -7,14 +7,12 @@
 
 #include "CapUpdates.h"
 #include "binade/IR/Build.h"
+#include "binade/IR/Rules.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace mlir::binade;
-
-/// What a cap is measured by.
-static constexpr StringLiteral kRate = "lr";
 
 namespace {
 /// Formulas of one element as ops on whole tensors.

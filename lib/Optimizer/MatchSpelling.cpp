@@ -2,6 +2,7 @@
 
 #include "MatchSpelling.h"
 #include "SolveSettings.h"
+#include "binade/IR/Rules.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
@@ -21,6 +22,7 @@ public:
     };
     scalars = find(".scalars");
     update = find(".update");
+    hypers = spelling->getAttrOfType<ArrayAttr>(kHypers);
   }
 
   std::optional<Settings> match();
@@ -31,6 +33,8 @@ private:
   }
   bool match(Value expected, Value found);
   bool matchOperands(Operation *expected, Operation *found, bool swapped);
+  bool isGiven(Operation *found);
+  StringRef getHyper(BlockArgument argument);
   Value resolve(Value value);
 
   func::FuncOp spelling, scalars, update;
@@ -38,6 +42,8 @@ private:
   /// The module's state that stands for each of the spelling's.
   SmallVector<unsigned> order;
   SmallVector<Equation> equations;
+  ArrayAttr hypers;
+  Value rate; ///< The spelling's, where the module's rule is given it.
 };
 } // namespace
 
@@ -66,6 +72,22 @@ bool SpellingMatcher::matchOperands(Operation *expected, Operation *found,
   return true;
 }
 
+/// Whether `found` is the learning rate that the rule of the module is given.
+bool SpellingMatcher::isGiven(Operation *found) {
+  auto narrow = dyn_cast<arith::TruncFOp>(found);
+  auto argument = narrow ? dyn_cast<BlockArgument>(narrow.getIn()) : Value();
+  return argument && argument.getParentBlock() == &scalars.front();
+}
+
+/// Which hyper-parameter an argument of the spelling is; empty for others.
+StringRef SpellingMatcher::getHyper(BlockArgument argument) {
+  unsigned first = spelling.getNumArguments() - hypers.size();
+  return argument.getArgNumber() < first
+             ? ""
+             : cast<StringAttr>(hypers[argument.getArgNumber() - first])
+                   .getValue();
+}
+
 bool SpellingMatcher::match(Value expected, Value found) {
   found = resolve(found);
   if (auto argument = dyn_cast<BlockArgument>(expected)) {
@@ -86,6 +108,11 @@ bool SpellingMatcher::match(Value expected, Value found) {
     return false;
   auto constant = dyn_cast<arith::ConstantOp>(other);
   if (auto rounded = dyn_cast<arith::TruncFOp>(op)) {
+    auto hyper = dyn_cast<BlockArgument>(rounded.getIn());
+    if (hyper && isGiven(other) && getHyper(hyper) == kRate) {
+      rate = hyper;
+      return true;
+    }
     if (!constant)
       return false;
     float number =
@@ -109,6 +136,7 @@ std::optional<Settings> SpellingMatcher::match() {
   order = llvm::to_vector(llvm::seq<unsigned>(states));
   do {
     equations.clear();
+    rate = {};
     auto matches = [&](size_t result, size_t found) {
       return match(getReturn(spelling)->getOperand(result),
                    getReturn(update)->getOperand(found));
@@ -119,14 +147,15 @@ std::optional<Settings> SpellingMatcher::match() {
     if (!isMatch)
       continue;
     auto solved = solveSettings(equations);
-    if (!solved)
+    // No constant may say what is given.
+    if (!solved || (rate && solved->contains(rate)))
       continue;
     Settings result;
-    auto hypers = spelling->getAttrOfType<ArrayAttr>(kHypers);
     for (auto [name, argument] :
          llvm::zip(hypers.getAsRange<StringAttr>(),
                    spelling.getArguments().take_back(hypers.size())))
-      result[name] = solved->lookup(argument);
+      if (argument != rate)
+        result[name] = solved->lookup(argument);
     if (auto fixed = spelling->getAttrOfType<DictionaryAttr>(kSettings))
       for (NamedAttribute setting : fixed)
         result[setting.getName()] =

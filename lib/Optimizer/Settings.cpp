@@ -6,6 +6,7 @@
 #include "binade/Optimizer/RuleLibrary.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/GlobPattern.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -53,6 +54,8 @@ public:
       if (failed(rule))
         return failure();
       Group own{rules[*rule], choice.values[*rule], {}};
+      if (failed(checkGiven(own)))
+        return failure();
       auto *group = llvm::find_if(result, [&](const Group &other) {
         return other.rule == own.rule && other.values == own.values;
       });
@@ -89,6 +92,19 @@ private:
         return index;
     return emitIsForNo(location, rules.front(), parameter)
            << ", and names no other for them";
+  }
+
+  /// Whether there is a number for what has no default.
+  LogicalResult checkGiven(const Group &group) {
+    OptimizerOp rule = group.rule;
+    for (auto [setting, value] :
+         llvm::zip(rule.getHypers().getAsRange<SettingAttr>(), group.values))
+      if (std::isnan(value))
+        return emitError(location, "optimizer '")
+               << rule.getSymName() << "' of the graph has no default for '"
+               << setting.getName().getValue()
+               << "', which is an input there: expected a number for it";
+    return success();
   }
 
   LogicalResult readGroup(StringRef text, ArrayRef<TrainedParameter> parameters,

@@ -1,6 +1,7 @@
 //===- WarnOfStorage.cpp - What narrow parameters and states lose ---------===//
 
 #include "StoreParameters.h"
+#include "binade/IR/Rules.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <cmath>
 
@@ -13,10 +14,9 @@ static int getLostExponent(FloatType format) {
   return -static_cast<int>(format.getFPMantissaWidth()) - 1;
 }
 
-/// Squares of gradients, what is added to their root before an update is
-/// divided by it, and rates, as the rules that Binade ships call them.
-static constexpr StringLiteral kSquares = "exp_avg_sq", kAdded = "eps",
-                               kRate = "lr";
+/// Squares of gradients, and what is added to their root before an update is
+/// divided by it, as the rules that Binade ships call them.
+static constexpr StringLiteral kSquares = "exp_avg_sq", kAdded = "eps";
 
 /// The rate that training of this parameter starts with.
 static std::optional<double> findRate(OptimizerUpdateOp update,

@@ -9,8 +9,15 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-bool mlir::binade::isKnown(Value value, Value step) {
-  if (value == step)
+SmallVector<Value> mlir::binade::getNumbers(const StepParts &parts) {
+  SmallVector<Value> numbers(parts.given.begin(), parts.given.end());
+  if (parts.step)
+    numbers.push_back(parts.step->argument);
+  return numbers;
+}
+
+bool mlir::binade::isKnown(Value value, ArrayRef<Value> numbers) {
+  if (llvm::is_contained(numbers, value))
     return true;
   Operation *op = value.getDefiningOp();
   if (!op)
@@ -19,7 +26,7 @@ bool mlir::binade::isKnown(Value value, Value step) {
     return isa<SplatElementsAttr>(constant.getValue());
   return (isElementwise(op) || getShownNumber(value)) &&
          llvm::all_of(op->getOperands(),
-                      [&](Value operand) { return isKnown(operand, step); });
+                      [&](Value operand) { return isKnown(operand, numbers); });
 }
 
 namespace {
@@ -35,14 +42,17 @@ public:
 
 private:
   void pair();
-  bool leavesNothingBehind(const StepParts &parts);
+  void chooseStep();
+  StepParts split();
+  SmallVector<BlockArgument> findNumbers();
+  DenseSet<Value> getKept(const StepParts &parts);
+  bool leavesNothingBehind(const StepParts &parts, const DenseSet<Value> &kept);
   void collect(unsigned result);
   bool counts(const Replacement &replacement) const;
   SmallVector<Replacement> getStates(const Replacement &parameter) const;
   DenseSet<Value> getFunctions(ArrayRef<Value> own) const;
   SetVector<Value> getRead(const Update &update) const;
   Value findGradient(const Update &update) const;
-  Value getCount() const { return step ? Value(step->argument) : Value(); }
   bool reaches(unsigned result, Value argument) const {
     auto found = reached.find(result);
     return found != reached.end() && found->second.contains(argument);
@@ -57,6 +67,8 @@ private:
   llvm::MapVector<unsigned, Distances> reached;
   SmallVector<Replacement> pairs;
   std::optional<Replacement> step;
+  SmallVector<BlockArgument> given;
+  SmallVector<Value> numbers; ///< The step and what is given.
 };
 } // namespace
 
@@ -173,7 +185,7 @@ SetVector<Value> StepFinder::getRead(const Update &update) const {
   while (!pending.empty()) {
     Value value = pending.pop_back_val();
     if (!functions.contains(value)) {
-      if (!isKnown(value, getCount()))
+      if (!isKnown(value, numbers))
         read.insert(value);
       continue;
     }
@@ -202,7 +214,7 @@ Value StepFinder::findGradient(const Update &update) const {
     }
     SetVector<Value> operands;
     for (Value operand : last->getOperands())
-      if (!isKnown(operand, getCount()))
+      if (!isKnown(operand, numbers))
         operands.insert(operand);
     bool isOpen = isElementwise(last) && !isa<CastOp>(last) &&
                   !forward.contains(last->getResult(0));
@@ -221,32 +233,59 @@ Value StepFinder::findGradient(const Update &update) const {
   return {};
 }
 
-/// Whether nothing that stays reads what goes with the updates.
-bool StepFinder::leavesNothingBehind(const StepParts &parts) {
+/// What gradients and the results that stay depend on.
+DenseSet<Value> StepFinder::getKept(const StepParts &parts) {
   llvm::SmallDenseSet<unsigned> goes;
-  SmallVector<Value> gone, stays;
-  if (parts.step) {
+  SmallVector<Value> stays;
+  if (parts.step)
     goes.insert(parts.step->result);
-    gone.push_back(parts.step->argument);
-  }
   for (const Update &update : parts.updates) {
     stays.push_back(update.gradient);
     goes.insert(update.parameter.result);
-    for (const Replacement &state : update.states) {
+    for (const Replacement &state : update.states)
       goes.insert(state.result);
-      gone.push_back(state.argument);
-    }
   }
   for (unsigned index = 0; index < function.getNumResults(); ++index)
     if (!goes.contains(index))
       stays.push_back(getResultValue(function, index));
-  DenseSet<Value> cone = getCone(stays);
-  return llvm::none_of(gone, [&](Value x) { return cone.contains(x); });
+  return getCone(stays);
 }
 
-StepParts StepFinder::find() {
-  pair();
-  StepParts parts{loss, {}, std::nullopt, {}};
+/// Whether nothing that is `kept` goes with the updates.
+bool StepFinder::leavesNothingBehind(const StepParts &parts,
+                                     const DenseSet<Value> &kept) {
+  return !(parts.step && kept.contains(parts.step->argument)) &&
+         llvm::none_of(parts.updates, [&](const Update &update) {
+           return llvm::any_of(update.states, [&](const Replacement &state) {
+             return kept.contains(state.argument);
+           });
+         });
+}
+
+/// Inputs of one number that may be learning rates, or the count.
+SmallVector<BlockArgument> StepFinder::findNumbers() {
+  SmallVector<BlockArgument> found, integers;
+  for (const Port &port : getArguments(function, Role::Batch)) {
+    BlockArgument argument = function.getArgument(port.index);
+    auto isReplaced = [&](const Replacement &pair) {
+      return pair.argument == argument;
+    };
+    if (getNumElements(argument) != 1 || argument.use_empty() ||
+        forward.contains(argument) || llvm::any_of(pairs, isReplaced))
+      continue;
+    Type element = getTensor(argument).getElementType();
+    if (element.isF32())
+      found.push_back(argument);
+    else if (element.isInteger(32) || element.isInteger(64))
+      integers.push_back(argument);
+  }
+  // Of two none is known to be it.
+  if (!step && integers.size() == 1)
+    found.push_back(integers.front());
+  return found;
+}
+
+void StepFinder::chooseStep() {
   // What others read comes before counters of something else, such as batches.
   auto isRead = [&](const Replacement &pair) {
     return !pair.argument.hasOneUse() ||
@@ -255,7 +294,12 @@ StepParts StepFinder::find() {
   for (const Replacement &pair : pairs)
     if (counts(pair) && (!step || !isRead(*step)))
       step = pair;
-  parts.step = step;
+}
+
+/// The parts, if what is `given` belongs to the updates.
+StepParts StepFinder::split() {
+  StepParts parts{loss, {}, step, {}, given};
+  numbers = getNumbers(parts);
   DenseSet<Value> taken;
   for (const Replacement &pair : pairs) {
     Value updated = getResultValue(function, pair.result);
@@ -275,9 +319,25 @@ StepParts StepFinder::find() {
     if (!taken.contains(pair.argument) &&
         !(step && pair.argument == step->argument))
       parts.buffers.push_back(pair);
-  if (!leavesNothingBehind(parts))
-    parts.updates.clear();
   return parts;
+}
+
+StepParts StepFinder::find() {
+  pair();
+  chooseStep();
+  given = findNumbers();
+  while (true) {
+    StepParts parts = split();
+    DenseSet<Value> kept = getKept(parts);
+    // A seed of the gradients, say, is no learning rate.
+    size_t before = given.size();
+    llvm::erase_if(given, [&](Value x) { return kept.contains(x); });
+    if (given.size() < before)
+      continue;
+    if (!leavesNothingBehind(parts, kept))
+      parts.updates.clear();
+    return parts;
+  }
 }
 
 SmallVector<Replacement> StepFinder::findBuffers() {

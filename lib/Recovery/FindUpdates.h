@@ -27,6 +27,11 @@ struct StepParts {
   SmallVector<Update> updates;
   std::optional<Replacement> step; ///< Counts updates.
   SmallVector<Replacement> buffers;
+  /// Numbers that nothing replaces and updates alone read: learning rates, of
+  /// f32, and, where no step is replaced, at most one count.
+  SmallVector<BlockArgument> given = {};
+  /// What a given count is in the first step: 0, or 1 if 0 makes no numbers.
+  int64_t first = 0;
   /// Whether gradients are known to be some by their values.
   bool isEvaluated = false;
   /// What was taken for granted.
@@ -42,9 +47,12 @@ std::optional<StepParts> findStep(func::FuncOp function);
 /// The arguments that results replace and result `loss` does not depend on.
 SmallVector<Replacement> findBuffers(func::FuncOp function, unsigned loss);
 
-/// Whether `value` is computed from constants of one number and `step` (which
-/// may be null) alone.
-bool isKnown(Value value, Value step);
+/// Counts and learning rates.
+SmallVector<Value> getNumbers(const StepParts &parts);
+
+/// Whether `value` is computed from constants of one number and `numbers`
+/// alone.
+bool isKnown(Value value, ArrayRef<Value> numbers);
 
 } // namespace mlir::binade
 

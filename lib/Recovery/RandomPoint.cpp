@@ -6,15 +6,22 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Products that the reference computes in seconds.
+/// Products that the reference computes in seconds, if they are computed one by
+/// one.
 static constexpr int64_t kMostProducts = 2'000'000'000;
 
+/// Elements of arguments and results: as f64 a few GB.
+static constexpr int64_t kMostElements = 300'000'000;
+
 bool mlir::binade::isSmall(func::FuncOp function) {
-  int64_t products = 0;
+  int64_t products = 0, elements = 0;
+  for (Type type : llvm::concat<const Type>(function.getArgumentTypes(),
+                                            function.getResultTypes()))
+    elements += cast<RankedTensorType>(type).getNumElements();
   function.walk([&](PrecisionOpInterface op) {
-    products += op.countProducts().value_or(0);
+    products += op.countProducts().value_or(0) / countAtOnce(op);
   });
-  return products <= kMostProducts;
+  return products <= kMostProducts && elements <= kMostElements;
 }
 
 static TensorRef draw(RankedTensorType type, double range,

@@ -8,7 +8,8 @@
 
 namespace mlir::binade {
 
-/// Whether evaluating `function` and its gradients takes seconds at most.
+/// Whether evaluating `function` and its gradients takes less than a minute,
+/// and a few GB.
 bool isSmall(func::FuncOp function);
 
 /// Numbers for all arguments of `function`: floats from -`range` to `range`;

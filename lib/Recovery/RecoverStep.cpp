@@ -28,6 +28,7 @@ public:
   /// turns out to be no update.
   bool writeRules() {
     RuleWriter rules(module);
+    given.clear();
     for (const Update &update : parts.updates) {
       given.push_back(rules.write(function, parts, update));
       if (!given.back()) {
@@ -35,6 +36,7 @@ public:
         return false;
       }
     }
+    nameRates();
     return true;
   }
 
@@ -53,6 +55,17 @@ private:
   StringRef getName(BlockArgument argument) {
     std::optional<Port> port = getArgument(function, argument.getArgNumber());
     return port ? port->name : "";
+  }
+
+  /// Says on the function which inputs were learning rates.
+  void nameRates() {
+    SmallVector<StringRef> names;
+    for (BlockArgument number : parts.given)
+      if (isa<FloatType>(getElementTypeOrSelf(number)))
+        names.push_back(getName(number));
+    if (!names.empty())
+      function->setAttr(kRatesAttr,
+                        Builder(function.getContext()).getStrArrayAttr(names));
   }
 
   /// New results stand for those that the step has no use for any more.
@@ -231,13 +244,15 @@ struct RecoverStepPass : impl::RecoverStepPassBase<RecoverStepPass> {
     auto function = getOperation().lookupSymbol<func::FuncOp>(kForwardName);
     if (!function)
       return;
-    if (std::optional<StepParts> parts = findStep(function)) {
-      StepRecovery recovery(function, *parts);
-      if (recovery.writeRules()) {
+    if (std::optional<StepParts> parts = findStep(function))
+      for (int64_t first : {0, 1}) {
+        parts->first = first;
+        StepRecovery recovery(function, *parts);
+        if (!recovery.writeRules())
+          continue;
         recovery.run();
         return;
       }
-    }
     recoverGradients(function);
   }
 

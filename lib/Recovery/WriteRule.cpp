@@ -2,11 +2,11 @@
 
 #include "WriteRule.h"
 #include "Dataflow.h"
-#include "EvaluateFormula.h"
+#include "ProbeRule.h"
 #include "binade/IR/Movement.h"
+#include "binade/IR/Rules.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/MapVector.h"
-#include <cmath>
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -17,12 +17,11 @@ class FormulaWriter {
 public:
   FormulaWriter(func::FuncOp function, const StepParts &parts,
                 const Update &update, ModuleOp into)
-      : function(function), update(update),
-        step(parts.step ? Value(parts.step->argument) : Value()),
-        next(parts.step ? getResultValue(function, parts.step->result)
-                        : Value()),
-        b(function.getLoc(), function.getContext()), into(into) {}
+      : function(function), update(update), parts(parts),
+        known(getNumbers(parts)), b(function.getLoc(), function.getContext()),
+        into(into) {}
 
+  /// The rule; null where it reads two learning rates.
   OptimizerOp write(StringRef name);
 
 private:
@@ -31,13 +30,15 @@ private:
   Value buildElement(Value value);
   Value buildOp(Operation *op, function_ref<Value(Value)> build);
   Value buildConstant(ConstantOp constant);
-  Value buildCount(Value count);
+  Value buildCount(Value count, Type type);
+  void addCounts();
+  void addRate(BlockArgument rate, OptimizerOp rule);
   void finish(func::FuncOp formula, ValueRange results);
 
   func::FuncOp function;
   const Update &update;
-  /// Numbers of steps before this one, and with it; or null.
-  Value step, next;
+  const StepParts &parts;
+  SmallVector<Value> known; ///< Counts and learning rates of the graph.
   ImplicitLocOpBuilder b;
   ModuleOp into;
   /// What stands for a value of the graph, by formula.
@@ -74,14 +75,42 @@ Value FormulaWriter::buildOp(Operation *op, function_ref<Value(Value)> build) {
   return cast<ElementwiseOpInterface>(op).buildScalar(b, operands);
 }
 
-/// A number of steps in the graph's format.
-Value FormulaWriter::buildCount(Value count) {
-  Type type = getElementTypeOrSelf(step.getType());
+/// A number of steps in a format of the graph.
+Value FormulaWriter::buildCount(Value count, Type type) {
   if (isa<FloatType>(type))
     return arith::SIToFPOp::create(b, type, count);
   return type == count.getType()
              ? count
              : arith::TruncIOp::create(b, type, count).getResult();
+}
+
+/// A formula counts from 1, the graph has the number of past steps.
+void FormulaWriter::addCounts() {
+  Value count = scalarFormula.getArgument(0);
+  auto getPast = [&]() -> Value {
+    Value one = arith::ConstantOp::create(b, b.getI64IntegerAttr(1));
+    return arith::SubIOp::create(b, count, one);
+  };
+  if (parts.step) {
+    BlockArgument step = parts.step->argument;
+    Type type = getElementTypeOrSelf(step.getType());
+    numbers[getResultValue(function, parts.step->result)] =
+        buildCount(count, type);
+    numbers[step] = buildCount(getPast(), type);
+  }
+  for (BlockArgument number : parts.given)
+    if (Type type = getElementTypeOrSelf(number.getType());
+        isa<IntegerType>(type))
+      numbers[number] = buildCount(parts.first ? count : getPast(), type);
+}
+
+void FormulaWriter::addRate(BlockArgument rate, OptimizerOp rule) {
+  auto none = FloatAttr::get(b.getF64Type(), NAN);
+  rule.setHypersAttr(b.getArrayAttr(
+      SettingAttr::get(b.getContext(), b.getStringAttr(kRate), none,
+                       b.getF64FloatAttr(0.0), FloatAttr(), FloatAttr())));
+  Value given = scalarFormula.front().addArgument(b.getF64Type(), b.getLoc());
+  numbers[rate] = arith::TruncFOp::create(b, b.getF32Type(), given);
 }
 
 /// A number, in the formula of scalars.
@@ -109,7 +138,7 @@ Value FormulaWriter::buildElement(Value value) {
     number = shown;
   if (auto constant = number.getDefiningOp<ConstantOp>()) {
     built = buildConstant(constant);
-  } else if (isKnown(number, step)) {
+  } else if (isKnown(number, known)) {
     Value &argument = scalars[number];
     if (!argument)
       argument = updateFormula.front().addArgument(b.getF32Type(), b.getLoc());
@@ -149,14 +178,17 @@ OptimizerOp FormulaWriter::write(StringRef name) {
     results.push_back(buildElement(getResultValue(function, state.result)));
   finish(updateFormula, results);
 
-  // A formula counts from 1, the graph has the number of past steps.
   b.setInsertionPointToEnd(&scalarFormula.front());
-  if (step) {
-    Value count = scalarFormula.getArgument(0);
-    Value one = arith::ConstantOp::create(b, b.getI64IntegerAttr(1));
-    numbers[next] = buildCount(count);
-    numbers[step] = buildCount(arith::SubIOp::create(b, count, one));
-  }
+  addCounts();
+  DenseSet<Value> read =
+      getCone(llvm::to_vector(llvm::make_first_range(scalars)));
+  auto rates = llvm::make_filter_range(parts.given, [&](BlockArgument number) {
+    return read.contains(number) && !numbers.contains(number);
+  });
+  if (!rates.empty() && std::next(rates.begin()) != rates.end())
+    return {};
+  for (BlockArgument rate : rates)
+    addRate(rate, rule);
   SmallVector<Value> given;
   for (Value number : llvm::make_first_range(scalars))
     given.push_back(
@@ -173,31 +205,6 @@ static std::string print(ModuleOp module) {
   return text;
 }
 
-/// The new parameter where the old one is `parameter`, the gradient 1 and
-/// states 0, in the first step; NaN where it is not to be known.
-static double updateOnce(OptimizerOp rule, double parameter) {
-  auto module = rule->getParentOfType<ModuleOp>();
-  auto find = [&](StringRef suffix) {
-    return module.lookupSymbol<func::FuncOp>(
-        (rule.getSymName() + suffix).str());
-  };
-  Builder b(rule.getContext());
-  auto narrow = [&](double value) -> Attribute {
-    return b.getF32FloatAttr(static_cast<float>(value));
-  };
-  SmallVector<Attribute> arguments = {narrow(parameter), narrow(1.0)};
-  arguments.append(rule.getStates().size(), narrow(0.0));
-  for (Attribute number :
-       evaluateFormula(find(".scalars"), {b.getI64IntegerAttr(1)}))
-    arguments.push_back(narrow(cast<FloatAttr>(number).getValueAsDouble()));
-  func::FuncOp update = find(".update");
-  if (arguments.size() != update.getNumArguments())
-    return NAN;
-  SmallVector<Attribute> results = evaluateFormula(update, arguments);
-  return results.empty() ? NAN
-                         : cast<FloatAttr>(results.front()).getValueAsDouble();
-}
-
 OptimizerOp RuleWriter::write(func::FuncOp function, const StepParts &parts,
                               const Update &update) {
   constexpr StringLiteral kName = "exported";
@@ -206,11 +213,14 @@ OptimizerOp RuleWriter::write(func::FuncOp function, const StepParts &parts,
   };
   OwningOpRef<ModuleOp> alone = ModuleOp::create(module.getLoc());
   OptimizerOp sample = write(*alone, kName);
-  double kept = updateOnce(sample, 2.0) - updateOnce(sample, 1.0);
-  if (!(kept > 0.5 && kept < 1.5))
+  if (!sample)
+    return {};
+  if (!keepsParameter(sample))
     return {};
   OptimizerOp &rule = written[print(*alone)];
   if (!rule) {
+    if (!sample.getHypers().empty() && !isByRate(sample))
+      return {};
     std::string name = kName.str();
     if (written.size() > 1)
       name += std::to_string(written.size());
@@ -220,9 +230,10 @@ OptimizerOp RuleWriter::write(func::FuncOp function, const StepParts &parts,
 }
 
 void RuleWriter::erase() {
-  for (auto &[text, rule] : written) {
-    for (StringRef suffix : {".scalars", ".update"})
-      module.lookupSymbol((rule.getSymName() + suffix).str())->erase();
-    rule.erase();
-  }
+  for (auto &[text, rule] : written)
+    if (rule) {
+      for (StringRef suffix : {".scalars", ".update"})
+        getFormula(rule, suffix).erase();
+      rule.erase();
+    }
 }

@@ -19,7 +19,9 @@ public:
   /// depend on the step alone, are computed in f32 as there. Null where it
   /// would not keep the better part of the parameter: then the result is
   /// something else, such as the gradient of a loss that has the squares of
-  /// parameters.
+  /// parameters. Null, too, where a given number is no learning rate: a change
+  /// of the parameter is not proportional to it, or states depend on it. One
+  /// that is becomes the hyper-parameter `lr`, which has no default.
   OptimizerOp write(func::FuncOp function, const StepParts &parts,
                     const Update &update);
 

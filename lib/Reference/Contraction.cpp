@@ -1,6 +1,8 @@
 //===- Contraction.cpp - matrix products ----------------------------------===//
 
 #include "Families.h"
+#include "Products.h"
+#include "binade/Reference/Interpreter.h"
 #include <cmath>
 
 using namespace mlir;
@@ -20,20 +22,6 @@ static std::vector<double> takeMatrix(const Tensor &x, int64_t index,
     for (int64_t j = 0; j < columns; ++j)
       matrix[j * rows + i] = data[i * columns + j];
   return matrix;
-}
-
-/// y[m, n] += lhs[m, k] rhs[k, n].
-static void accumulateProduct(ArrayRef<double> lhs, ArrayRef<double> rhs,
-                              MutableArrayRef<double> y, int64_t m, int64_t k,
-                              int64_t n) {
-  for (int64_t i = 0; i < m; ++i)
-    for (int64_t l = 0; l < k; ++l) {
-      double factor = lhs[i * k + l];
-      const double *row = rhs.data() + l * n;
-      double *sums = y.data() + i * n;
-      for (int64_t j = 0; j < n; ++j)
-        sums[j] += factor * row[j];
-    }
 }
 
 static void takeMagnitudes(std::vector<double> &matrix) {
@@ -119,6 +107,10 @@ static void evaluateScaledMatmul(ScaledMatmulOp op, Evaluation &e) {
         lhs, rhs, lhsScale.getFloats().front() * rhsScale.getFloats().front());
   evaluate(applyScales(lhs, lhsScale, (*block)[0], (*block)[2]),
            applyScales(rhs, rhsScale, (*block)[1], (*block)[2]), 1.0);
+}
+
+int64_t mlir::binade::countAtOnce(Operation *op) {
+  return isa<MatmulOp, ScaledMatmulOp>(op) ? 64 : 1;
 }
 
 void mlir::binade::addContraction(Reference &reference) {

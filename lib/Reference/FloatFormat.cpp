@@ -43,6 +43,8 @@ double FloatFormat::round(double x, bool saturate) const {
   double nothing = hasNaN ? NAN : largest;
   if (std::isnan(x))
     return nothing;
+  if (&semantics == &APFloat::IEEEsingle() && !saturate)
+    return static_cast<float>(x);
   if (!hasSign && x < 0.0)
     return saturate ? round(0.0, saturate) : nothing;
   // The quotient has at most 53 bits, so that only `nearbyint` rounds.

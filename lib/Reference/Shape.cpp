@@ -17,7 +17,13 @@ static void copyElement(Tensor &to, int64_t toIndex, const Tensor &from,
 /// Fills the result from the operand's elements that `walk` visits.
 static void gatherFrom(const Tensor &x, Evaluation &e, const TensorWalk &walk) {
   Tensor &y = e.result();
-  walk.forEach([&](int64_t to, int64_t from) { copyElement(y, to, x, from); });
+  auto copy = [&](auto into, auto of) {
+    walk.forEach([&](int64_t to, int64_t from) { into[to] = of[from]; });
+  };
+  if (y.isFloat())
+    copy(y.getFloats(), x.getFloats());
+  else
+    copy(y.getIntegers(), x.getIntegers());
 }
 
 static LogicalResult evaluateConstant(ConstantOp op, Evaluation &e) {

@@ -100,6 +100,12 @@ FailureOr<Tensor> Tensor::fromElements(ElementsAttr elements) {
   if (auto element = dyn_cast<FloatType>(type.getElementType())) {
     FloatFormat format(element.getFloatSemantics());
     auto values = dense.getValues<APFloat>();
+    if (dense.isSplat()) {
+      double value =
+          format.decode((*values.begin()).bitcastToAPInt().getZExtValue());
+      llvm::fill(tensor.floats, value);
+      return tensor;
+    }
     for (int64_t i = 0, count = tensor.getNumElements(); i < count; ++i)
       tensor.floats[i] = format.decode(
           (*(values.begin() + i)).bitcastToAPInt().getZExtValue());

@@ -36,22 +36,29 @@ NODES = {
 }  # fmt: skip
 
 
-def make_step(op, states, attributes):
-    """The network of `training_graphs` with one node for all of its updates."""
+RATE = 0.01
+
+
+def make_step(op, states, attributes, is_given=False):
+    """The network of `training_graphs` with one node for all of its updates, by a rate
+    and a count that are inputs, or a constant and a value that is counted up."""
     names = list(graphs.SHAPES)
     kinds = ["", *(f"{state}_" for state in states)]
     inputs = ["rate", "step", *names, *(f"grad_{name}" for name in names)]
     inputs += [kind + name for kind in kinds[1:] for name in names]
     outputs = [f"n_{kind}{name}" for kind in kinds for name in names]
+    numbers = ["int64 step", *(["float rate"] if is_given else [])]
+    nodes = "" if is_given else (
+        f"  rate = Constant <value_float = {RATE}> ()\n"
+        "  unit1 = Constant <value_int = 1> ()\n  n_step = Add(step, unit1)\n"
+    )  # fmt: skip
     model = graphs.parse(
         [graphs.declare(kind + name, graphs.SHAPES[name])
-         for kind in kinds for name in names] + ["int64 step", *graphs.DATA],
-        ["float loss", "int64 n_step"]
+         for kind in kinds for name in names] + [*numbers, *graphs.DATA],
+        ["float loss", *([] if is_given else ["int64 n_step"])]
         + [graphs.declare(f"n_{kind}{name}", graphs.SHAPES[name])
            for kind in kinds for name in names],
-        graphs.FORWARD + graphs.BACKWARD
-        + "  rate = Constant <value_float = 0.01> ()\n"
-        + "  unit1 = Constant <value_int = 1> ()\n  n_step = Add(step, unit1)\n",
+        graphs.FORWARD + graphs.BACKWARD + nodes,
     )  # fmt: skip
     domain = "ai.onnx.preview.training"
     model.opset_import.append(onnx.helper.make_opsetid(domain, 1))
@@ -64,11 +71,13 @@ def make_step(op, states, attributes):
 class Exported:
     """A step without names, and ONNX's evaluator of it."""
 
-    def __init__(self, op, states, attributes):
-        model = make_step(op, states, attributes)
+    def __init__(self, op, states, attributes, is_given=False):
+        model = make_step(op, states, attributes, is_given)
         self.model, old = graphs.scramble(model)
         self.new = {name: fresh for fresh, name in old.items()}
         self.inputs = graphs.draw_inputs(model) | {"step": np.int64(0)}
+        if is_given:
+            self.inputs["rate"] = np.float32(RATE)
         self.outputs = [output.name for output in model.graph.output]
         # It takes sorted graphs only.
         self.evaluator = ReferenceEvaluator(model)
@@ -78,6 +87,8 @@ class Exported:
         for name in self.inputs:
             if f"n_{name}" in outputs:
                 self.inputs[name] = np.asarray(outputs[f"n_{name}"])
+        if "n_step" not in outputs:
+            self.inputs["step"] = self.inputs["step"] + 1
         return outputs["loss"]
 
     def pick(self, names):
@@ -85,13 +96,16 @@ class Exported:
 
 
 @pytest.mark.parametrize(
-    "node",
-    [node if node in ("adam-decay", "adagrad", "nesterov")
-     else pytest.param(node, marks=pytest.mark.nightly) for node in NODES],
+    "node, is_given",
+    [(node, is_given) if (node, is_given) in
+     {("adam-decay", False), ("adagrad", False), ("nesterov", False),
+      ("adam", True), ("damped", True)}
+     else pytest.param(node, is_given, marks=pytest.mark.nightly)
+     for node in NODES for is_given in (False, True)],
 )  # fmt: skip
-def test_steps_train_as_onnx_says(node, tmp_path):
+def test_steps_train_as_onnx_says(node, is_given, tmp_path):
     *described, rule, settings = NODES[node]
-    exported = Exported(*described)
+    exported = Exported(*described, is_given)
     imported = lower(tmp_path, exported.model, *PIPELINES[:1])
     rules = re.findall(r"binade.optimizer @(\w+) ", imported)
     # One for each order of the states, where the rule is the module's own.
@@ -100,7 +114,8 @@ def test_steps_train_as_onnx_says(node, tmp_path):
     for name, value in settings.items():
         assert np.float32(float(found[name])) == np.float32(value), name
 
-    module = lower(tmp_path, exported.model, *PIPELINES)
+    optimizer = f"{PIPELINES[2]}=settings=lr={RATE}" if is_given else PIPELINES[2]
+    module = lower(tmp_path, exported.model, *PIPELINES[:2], optimizer)
     roles = get_roles(module, "step")
     state, batch = exported.pick(graphs.SHAPES), exported.pick("xy")
     for count in range(1, 4):

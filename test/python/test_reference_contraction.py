@@ -24,6 +24,20 @@ def test_matmul(batch, transpose_lhs, transpose_rhs):
     np.testing.assert_array_equal(y, rounded(expected, np.float32))
 
 
+@pytest.mark.parametrize(
+    "m, k, n", [(1, 1, 1), (4, 256, 16), (5, 600, 33), (7, 257, 3)]
+)
+def test_matmul_sums_one_after_the_other(m, k, n):
+    """In tiles and beyond them: the bits of a loop over the summands."""
+    draw = np.random.default_rng(6)
+    lhs, rhs = draw.standard_normal((m, k)), draw.standard_normal((k, n))
+    expected = np.zeros((m, n))
+    for summand in range(k):
+        expected += lhs[:, summand, None] * rhs[summand]
+    (y,) = evaluate_op("matmul", [lhs, rhs], [((m, n), np.float64)])
+    np.testing.assert_array_equal(y, expected)
+
+
 def test_matmul_rounds_once_after_the_bias():
     # In bf16, 256 + 1 is 256: a product that is rounded before would give 255.
     lhs, rhs = np.array([[16, 1]], BF16), np.array([[16], [1]], BF16)

@@ -6,6 +6,7 @@
 #include "binade/IR/Exported.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Movement.h"
+#include "binade/IR/Rules.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -68,12 +69,23 @@ static void printUpdates(raw_ostream &os, ModuleOp module,
   for (auto [rule, count] : rules) {
     os << "update: " << count << " parameters by '" << rule.getSymName()
        << "', " << rule.getStates().size() << " states";
-    for (auto hyper : rule.getHypers().getAsRange<SettingAttr>())
+    bool isOwn = rule.getHypers().empty();
+    for (auto hyper : rule.getHypers().getAsRange<SettingAttr>()) {
+      isOwn |= !hasDefault(hyper);
       os << ", " << hyper.getName().getValue() << " = "
-         << formatNumber(hyper.getDefault());
-    if (rule.getHypers().empty())
+         << (hasDefault(hyper) ? formatNumber(hyper.getDefault())
+                               : "to be given");
+    }
+    if (isOwn)
       os << ", as the graph has it: no rule of the library is written so";
     os << "\n";
+  }
+  if (auto rates = function->getAttrOfType<ArrayAttr>(kRatesAttr)) {
+    os << "learning rate: " << rates.size() << " inputs: ";
+    llvm::interleaveComma(
+        rates.getAsValueRange<StringAttr>(), os,
+        [&](StringRef name) { os << ::binade::quote(name.str()); });
+    os << ": --lr gives it, --group that of some parameters\n";
   }
   if (without)
     os << "update: none came with " << without << " parameters\n";

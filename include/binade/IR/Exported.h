@@ -17,6 +17,10 @@ inline constexpr llvm::StringLiteral kOptimizerAttr = "binade.optimizer";
 /// words.
 inline constexpr llvm::StringLiteral kBackwardAttr = "binade.backward";
 
+/// On the function: names of the inputs that its updates had as learning rates,
+/// which the hyper-parameter `lr` of their rules has taken the place of.
+inline constexpr llvm::StringLiteral kRatesAttr = "binade.rates";
+
 } // namespace mlir::binade
 
 #endif // BINADE_IR_EXPORTED_H

@@ -7,6 +7,15 @@
 
 namespace mlir::binade {
 
+/// What rules call their learning rate.
+inline constexpr llvm::StringLiteral kRate = "lr";
+
+/// Whether a hyper-parameter has a value where none is given: a default of NaN
+/// is none.
+inline bool hasDefault(SettingAttr setting) {
+  return !setting.getValue().getValue().isNaN();
+}
+
 /// Whether the last argument of `formula` is a random number.
 bool drawsNumber(func::FuncOp formula);
 /// What is added to the stream of an update for it.

@@ -20,6 +20,7 @@ def RecognizeCompositesPass
       axes, in any order of sums and products; scale and bias that are of channels, as
       in a group or instance norm, stay ops of their own behind it;
     - `batch_norm` and `batch_norm_statistics`: the same over all axes but one, of f32;
+    - `softmax` and `log_softmax`: over the last axis, of `x - max(x)`;
     - `cross_entropy`: the negative logarithm of softmax at the label;
     - the bias of `matmul`: one number per column, added to the product.
 

@@ -18,11 +18,17 @@ def RecoverStepPass : Pass<"binade-recover-step", "::mlir::ModuleOp"> {
     - a parameter is replaced, and the loss depends on it; its update reads one value
       beside the parameter, states and numbers: the gradient;
     - states are read by updates alone, the step is counted up by 1, buffers are what
-      else is replaced, the rest is batch.
+      else is replaced, the rest is batch;
+    - a number that nothing replaces and updates alone read is a count of updates where
+      it is an integer, and a learning rate where it is of f32: if states do not depend
+      on it, with 0 the new parameter depends on neither gradient nor states, and what
+      it changes the parameter by is proportional to it.
 
     Every update becomes a rule of the module (`binade.optimizer`), operation by
     operation, and the parameter names it as `binade.optimizer`: the optimizer station
-    applies it. Updates that are alike share a rule. States start from 0.
+    applies it. Updates that are alike share a rule. States start from 0. A learning rate
+    is the hyper-parameter `lr`, without a default, and `binade.rates` on the function
+    says which inputs it was.
 
     What comes before the gradients and does not lead to the loss is the backward part.
     It stays as it is.

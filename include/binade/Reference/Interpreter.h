@@ -64,6 +64,10 @@ FailureOr<Outputs> evaluate(ModuleOp module, StringRef name,
                             const NamedTensors &inputs,
                             const EvaluationOptions &options = {});
 
+/// How many products of `op` are computed in the time of one: those of matrices
+/// are summed in registers, as many as a vector holds.
+int64_t countAtOnce(Operation *op);
+
 /// The results of one op, which may be one that is observed, on `operands`.
 FailureOr<SmallVector<TensorRef>> evaluate(Operation *op,
                                            ArrayRef<TensorRef> operands,

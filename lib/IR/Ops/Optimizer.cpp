@@ -46,7 +46,8 @@ LogicalResult OptimizerOp::verify() {
       if (!names.insert(setting.getName()).second)
         return emitOpError("names ") << setting.getName() << " twice";
       std::string problem = setting.explainViolation(setting.getDefault());
-      if (!problem.empty())
+      // Only a hyper-parameter may be without one.
+      if (!problem.empty() && (hasDefault(setting) || settings == getStates()))
         return emitOpError("has an illegal default: ") << problem;
     }
   }

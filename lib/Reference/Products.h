@@ -1,0 +1,18 @@
+//===- Products.h - sums of products of f64 ---------------------*- C++ -*-===//
+
+#ifndef BINADE_LIB_REFERENCE_PRODUCTS_H
+#define BINADE_LIB_REFERENCE_PRODUCTS_H
+
+#include "llvm/ADT/ArrayRef.h"
+
+namespace mlir::binade {
+
+/// y[m, n] += lhs[m, k] rhs[k, n], the summands of each element one after the
+/// other: the same bits on every CPU.
+void accumulateProduct(llvm::ArrayRef<double> lhs, llvm::ArrayRef<double> rhs,
+                       llvm::MutableArrayRef<double> y, int64_t m, int64_t k,
+                       int64_t n);
+
+} // namespace mlir::binade
+
+#endif // BINADE_LIB_REFERENCE_PRODUCTS_H
