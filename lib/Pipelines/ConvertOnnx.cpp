@@ -5,7 +5,7 @@
 
 #include "binade/Pipelines/ConvertOnnx.h"
 #include "binade/IR/Interface.h"
-#include "binade/Pipelines/Pipelines.h"
+#include "binade/Precision/Assigner.h"
 #include "binade/Precision/StepEvidence.h"
 
 using namespace mlir;
@@ -88,20 +88,6 @@ static void setPhases(const NodeOps &ops, const LeftOut &leftOut,
       setPhase(op, Phase::Backward);
 }
 
-/// Takes the scale with which no gradient of `function` overflows that a run
-/// has recorded.
-static LogicalResult lowerScale(func::FuncOp function, Policy &policy,
-                                StringRef ranges) {
-  if (!policy.lossScaling || ranges.empty())
-    return success();
-  FailureOr<Evidence> evidence = readEvidence(ranges, function.getContext());
-  if (failed(evidence))
-    return failure();
-  policy.evidence = std::make_shared<const Evidence>(std::move(*evidence));
-  policy.lossScaling->init = StepEvidence(function, policy).getLossScale();
-  return success();
-}
-
 static LogicalResult decide(ModuleOp module, StringRef path,
                             const OnnxConversion &conversion, Policy &policy,
                             const LeftOut &leftOut,
@@ -112,14 +98,12 @@ static LogicalResult decide(ModuleOp module, StringRef path,
   setPhases(ops, leftOut,
             findBackwardNodes(path, conversion.import.lossOutput,
                               module.getContext()));
-  if (failed(lowerScale(function, policy, conversion.ranges)))
+  if (failed(addEvidence(policy, conversion.ranges, module.getContext())))
     return failure();
-  CompileOptions options;
-  options.policy = conversion.policy;
-  options.ranges = conversion.ranges;
-  PassManager pm(module.getContext());
-  buildPipeline(pm, CompilerPhase::Assign, options);
-  if (failed(pm.run(module)))
+  // The scale with which no gradient overflows that a run has recorded.
+  if (policy.lossScaling && policy.evidence)
+    policy.lossScaling->init = StepEvidence(function, policy).getLossScale();
+  if (failed(assignPrecision(module, policy)))
     return failure();
   for (auto [node, decision] : llvm::zip(leftOut.nodes, formats)) {
     decision = mergeDecisions(ops.get(node.name));
