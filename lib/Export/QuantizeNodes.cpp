@@ -178,6 +178,15 @@ Scales QuantizeNodes::spread(const std::string &name, const std::string &value,
 std::string QuantizeNodes::quantize(const std::string &name,
                                     const std::string &value,
                                     const QuantizedInput &format) {
+  if (format.isFlat) {
+    QuantizedInput inside = format;
+    inside.isFlat = false;
+    std::string flat =
+        addNode("Reshape", {value, getInts("flat", {-1})}, name + "_flat");
+    std::string shape = addNode("Shape", {value}, name + "_shape");
+    return addNode("Reshape", {quantize(name, flat, inside), shape},
+                   name + "_dequantized");
+  }
   int32_t type = getOnnxType(format.format.getFormat());
   Scales scales = ScaleNodes(*this).add(name, addLargest(name, value, format),
                                         format.format);
