@@ -4,42 +4,23 @@
 //===----------------------------------------------------------------------===//
 
 #include "binade/Autodiff/Passes.h"
+#include "binade/Autodiff/SaveValues.h"
 #include "binade/IR/Differentiate.h"
 #include "binade/IR/Exported.h"
-#include "llvm/ADT/MapVector.h"
 
 namespace mlir::binade {
 #define GEN_PASS_DEF_BUILDGRADIENTPASS
 #include "binade/Autodiff/Passes.h.inc"
 
 namespace {
-/// Puts a `save` between each forward value and what reads it in the backward
-/// part.
-void saveForwardValues(func::FuncOp function) {
-  llvm::MapVector<Value, SmallVector<OpOperand *>> crossing;
-  for (Operation &op : function.front().without_terminator())
-    if (getPhase(&op) == Phase::Backward)
-      for (OpOperand &operand : op.getOpOperands())
-        if (Operation *producer = operand.get().getDefiningOp();
-            producer && getPhase(producer) == Phase::Forward &&
-            !producer->hasTrait<OpTrait::ConstantLike>())
-          crossing[operand.get()].push_back(&operand);
-  ImplicitLocOpBuilder b(function.getLoc(), function.getContext());
-  for (auto &[value, operands] : crossing) {
-    b.setInsertionPointAfterValue(value);
-    b.setLoc(value.getLoc());
-    Value saved = SaveOp::create(b, value);
-    for (OpOperand *operand : operands)
-      operand->set(saved);
-  }
-}
-
 struct BuildGradientPass : impl::BuildGradientPassBase<BuildGradientPass> {
   void runOnOperation() override {
     // A graph that came with its gradients.
     if (auto gradient =
-            getOperation().lookupSymbol<func::FuncOp>(kGradientName))
-      return saveForwardValues(gradient);
+            getOperation().lookupSymbol<func::FuncOp>(kGradientName)) {
+      saveForwardValues(gradient);
+      return;
+    }
     auto function = getOperation().lookupSymbol<func::FuncOp>(kForwardName);
     if (!function) {
       getOperation().emitError(

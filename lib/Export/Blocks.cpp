@@ -31,23 +31,50 @@ static bool isSummedDown(const NodeProto &node, unsigned input, int64_t rank) {
   return node.op_type() == "MatMul" && input == 1 && rank > 1;
 }
 
+/// Blocks of `rows` and `columns` of the last two of `rank` axes.
+static QuantizedInput getBlocks(QuantizedAttr format, int64_t rank,
+                                int64_t rows, int64_t columns) {
+  if (rank < 1 || rank > kMaxRank)
+    return {};
+  SmallVector<int64_t, 2> block(rank, 1);
+  block[rank - 1] = columns;
+  if (rank > 1)
+    block[rank - 2] = rows;
+  // Rows of a batch may be rows of one matrix to the IR.
+  bool isTiled = rows > 1 && columns > 1;
+  return isTiled && rank > 2 ? QuantizedInput() : QuantizedInput{format, block};
+}
+
 QuantizedInput mlir::binade::convert::getQuantizedInput(const NodeProto &node,
                                                         unsigned input,
                                                         QuantizedAttr format,
                                                         int64_t rank) {
   if (format.getGranularity() == Granularity::PerTensor)
     return {format, {}};
-  if (format.getGranularity() != Granularity::PerBlock || rank < 1 ||
-      rank > kMaxRank)
+  if (format.getGranularity() != Granularity::PerBlock)
     return {};
   if (isSummedDown(node, input, rank))
     format = format.getTurned(/*rows=*/0); // Of a block both extents are known.
-  SmallVector<int64_t, 2> block(rank, 1);
-  block[rank - 1] = format.getExtent()[1];
-  if (rank > 1)
-    block[rank - 2] = format.getExtent()[0];
-  QuantizedInput result{format, block};
-  // Rows of a batch may be rows of one matrix to the IR.
-  bool isTiled = format.getExtent()[0] > 1 && format.getExtent()[1] > 1;
-  return isTiled && rank > 2 ? QuantizedInput() : result;
+  return getBlocks(format, rank, format.getExtent()[0], format.getExtent()[1]);
+}
+
+QuantizedInput
+mlir::binade::convert::getQuantizedValue(QuantizedAttr format,
+                                         ArrayRef<int64_t> shape) {
+  auto rank = static_cast<int64_t>(shape.size());
+  ArrayRef<int64_t> extent = format.getExtent();
+  switch (format.getGranularity()) {
+  case Granularity::PerTensor:
+    return {format, {}};
+  case Granularity::PerRow: // Of a length that the file need not say.
+    return {};
+  case Granularity::PerGroup:
+    // Of rows of whole groups these are blocks.
+    if (rank > 0 && rank <= kMaxRank && shape.back() % extent[0] == 0)
+      return getBlocks(format, rank, 1, extent[0]);
+    return {format, {extent[0]}, /*isFlat=*/true};
+  case Granularity::PerBlock:
+    return getBlocks(format, rank, extent[0], extent[1]);
+  }
+  llvm_unreachable("all granularities are listed");
 }

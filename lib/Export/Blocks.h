@@ -17,15 +17,18 @@ struct QuantizedInput {
   QuantizedAttr format;
   /// The extent of what shares a scale, by axis; empty where all does.
   SmallVector<int64_t, 2> block;
+  /// Whether blocks are those of all elements in a row.
+  bool isFlat = false;
 
   explicit operator bool() const { return static_cast<bool>(format); }
   bool operator==(const QuantizedInput &other) const {
-    return format == other.format && block == other.block;
+    return format == other.format && block == other.block &&
+           isFlat == other.isFlat;
   }
   bool operator<(const QuantizedInput &other) const {
     auto key = [](const QuantizedInput &input) {
-      return std::pair(input.format.getAsOpaquePointer(),
-                       ArrayRef(input.block));
+      return std::tuple(input.format.getAsOpaquePointer(),
+                        ArrayRef(input.block), input.isFlat);
     };
     return key(*this) < key(other);
   }
@@ -47,6 +50,9 @@ struct QuantizedInput {
 /// are summed; null where ONNX has no blocks of that shape.
 QuantizedInput getQuantizedInput(const ::onnx::NodeProto &node, unsigned input,
                                  QuantizedAttr format, int64_t rank);
+
+/// `format` of a value of `shape`; null where ONNX has no blocks of that shape.
+QuantizedInput getQuantizedValue(QuantizedAttr format, ArrayRef<int64_t> shape);
 
 } // namespace mlir::binade::convert
 

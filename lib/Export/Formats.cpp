@@ -73,6 +73,11 @@ private:
   QuantizedInput findCodes(const NodeProto &node, unsigned input,
                            const NodeFormats &formats) const;
   void planQuantized(PlannedNode &planned, const NodeFormats &formats);
+  void planWaiting(PlannedNode &planned, const WaitingFormat &waiting);
+  int64_t getOperatorSet() const {
+    auto standard = sets.find("");
+    return standard == sets.end() ? 0 : standard->second;
+  }
 
   const ElementTypes &types;
   const OperatorSets &sets;
@@ -88,15 +93,23 @@ std::optional<char> NodePlanner::findLetter(const NodeProto &node,
   return std::nullopt;
 }
 
-/// What QuantizeLinear can say, with scales that a few nodes compute; null
-/// where it cannot.
+/// Whether QuantizeLinear has the codes, and a few nodes compute the scales.
+static bool hasCodes(QuantizedAttr format) {
+  FloatType element = format.getFormat();
+  return element && element.getWidth() == 8 && getOnnxType(element) &&
+         !format.getExpand() && !format.getStochastic() &&
+         format.getHistory() == 0;
+}
+
+static int64_t getFirstOperatorSet(const QuantizedInput &codes) {
+  return codes.block.empty() ? kFirstSetWithBytes : kFirstSetWithBlocks;
+}
+
+/// Null where ONNX cannot say it.
 QuantizedInput NodePlanner::findCodes(const NodeProto &node, unsigned input,
                                       const NodeFormats &formats) const {
   QuantizedAttr format = formats.operands[input];
-  bool isFloat = format.getFormat() && format.getFormat().getWidth() == 8 &&
-                 getOnnxType(format.getFormat());
-  if (!isFloat || format.getExpand() || format.getStochastic() ||
-      format.getHistory() != 0)
+  if (!hasCodes(format))
     return {};
   int64_t rank = input < formats.ranks.size() ? formats.ranks[input] : -1;
   return getQuantizedInput(node, input, format, rank);
@@ -106,15 +119,13 @@ void NodePlanner::planQuantized(PlannedNode &planned,
                                 const NodeFormats &formats) {
   if (!sumsProducts(*planned.node))
     return;
-  auto standard = sets.find("");
-  int64_t version = standard == sets.end() ? 0 : standard->second;
+  int64_t version = getOperatorSet();
   SmallVector<QuantizedInput> inputs(formats.operands.size());
   for (auto [index, format] : llvm::enumerate(formats.operands)) {
     if (!format)
       continue;
     QuantizedInput codes = findCodes(*planned.node, index, formats);
-    int64_t first =
-        codes.block.empty() ? kFirstSetWithBytes : kFirstSetWithBlocks;
+    int64_t first = getFirstOperatorSet(codes);
     if (!codes || version < first) {
       std::string who = "ONNX";
       if (codes)
@@ -129,7 +140,37 @@ void NodePlanner::planQuantized(PlannedNode &planned,
     planned.operands = std::move(inputs);
 }
 
+void NodePlanner::planWaiting(PlannedNode &planned,
+                              const WaitingFormat &waiting) {
+  const NodeProto &node = *planned.node;
+  if (!waiting || types.get(node.output(0)) != TensorProto::FLOAT)
+    return;
+  bool isOnly = node.output_size() == 1;
+  if (waiting.codes) {
+    QuantizedInput codes = hasCodes(waiting.codes)
+                               ? getQuantizedValue(waiting.codes, waiting.shape)
+                               : QuantizedInput();
+    if (isOnly && codes && getOperatorSet() >= getFirstOperatorSet(codes))
+      planned.waiting = codes;
+    else
+      limits.add(llvm::formatv("what waits for the backward part as {0} is "
+                               "not quantized",
+                               waiting.codes));
+    return;
+  }
+  // A cast to fewer bits saturates where the IR does not.
+  FloatType format = waiting.format;
+  if (isOnly && format.getWidth() == 16)
+    planned.waitingType = getOnnxType(format);
+  else
+    limits.add(llvm::formatv("what waits for the backward part in {0} is not "
+                             "rounded",
+                             format));
+}
+
 void NodePlanner::plan(PlannedNode &planned, const NodeFormats &formats) {
+  planned.isBackward = formats.isBackward;
+  planWaiting(planned, formats.waiting);
   const NodeProto &node = *planned.node;
   planned.isProduct = static_cast<bool>(formats.accumulate);
   if (!formats.compute)

@@ -34,6 +34,12 @@ struct PlannedNode {
   /// What inputs are quantized to and read back from; null for others.
   SmallVector<QuantizedInput> operands;
 
+  /// What nodes of the backward part read of its only output: codes, or the
+  /// value rounded to a type. Without both it is the value.
+  QuantizedInput waiting;
+  int32_t waitingType = ::onnx::TensorProto::UNDEFINED;
+  bool isBackward = false;
+
   QuantizedInput getQuantized(unsigned input) const {
     return input < operands.size() ? operands[input] : QuantizedInput();
   }

@@ -2,7 +2,7 @@
 
 #include "OnnxWriter.h"
 #include "binade/IR/Names.h"
-#include <bit>
+#include <cmath>
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -30,12 +30,24 @@ int32_t mlir::binade::convert::getElementNumber(Type type) {
   }
   if (type.isF64())
     return TensorProto::DOUBLE;
-  return type.isF32()                  ? TensorProto::FLOAT
+  bool isWide = type.isF32() || isa<Float8E8M0FNUType>(type);
+  return isWide                        ? TensorProto::FLOAT
          : type.isF16()                ? TensorProto::FLOAT16
          : type.isBF16()               ? TensorProto::BFLOAT16
          : isa<Float8E4M3FNType>(type) ? TensorProto::FLOAT8E4M3FN
          : isa<Float8E5M2Type>(type)   ? TensorProto::FLOAT8E5M2
                                        : TensorProto::UNDEFINED;
+}
+
+DenseElementsAttr
+mlir::binade::convert::roundElements(DenseFPElementsAttr numbers,
+                                     FloatType format) {
+  return numbers.mapValues(format, [&](APFloat number) {
+    bool isExact;
+    number.convert(format.getFloatSemantics(), APFloat::rmNearestTiesToEven,
+                   &isExact);
+    return number.bitcastToAPInt();
+  });
 }
 
 void OnnxWriter::setLoc(Location loc) {
@@ -100,16 +112,30 @@ const std::string &OnnxWriter::addInts(ArrayRef<int64_t> values) {
   return name;
 }
 
-const std::string &OnnxWriter::addFloat(double value) {
-  auto number = static_cast<float>(value);
-  std::string &name = numbers[std::bit_cast<uint32_t>(number)];
+const std::string &OnnxWriter::addTable(DenseElementsAttr values) {
+  std::string &name = tables[values.getAsOpaquePointer()];
   if (name.empty()) {
-    TensorProto &tensor = *graph.add_initializer();
-    tensor.set_name(name = makeName("number"));
-    tensor.set_data_type(TensorProto::FLOAT);
-    tensor.add_float_data(number);
+    name = makeName(values.getType().getRank() ? "table" : "number");
+    (void)addTensor(b.getUnknownLoc(), name, values); // Of types that it has.
   }
   return name;
+}
+
+const std::string &OnnxWriter::addNumber(TypedAttr value) {
+  auto type = RankedTensorType::get({}, value.getType());
+  return addTable(DenseElementsAttr::get(type, Attribute(value)));
+}
+
+const std::string &OnnxWriter::addFloat(double value) {
+  return addNumber(b.getF32FloatAttr(static_cast<float>(value)));
+}
+
+const std::string &OnnxWriter::addDouble(double value) {
+  return addNumber(b.getF64FloatAttr(value));
+}
+
+const std::string &OnnxWriter::addInt(int64_t value) {
+  return addNumber(b.getI64IntegerAttr(value));
 }
 
 /// The bytes of all elements, a splat's too.
@@ -135,6 +161,9 @@ LogicalResult OnnxWriter::addTensor(Location loc, const std::string &name,
   if (!number)
     return emitError(loc) << "ONNX has no constants of "
                           << type.getElementType();
+  if (auto powers = dyn_cast<DenseFPElementsAttr>(value);
+      powers && isa<Float8E8M0FNUType>(type.getElementType()))
+    value = roundElements(powers, b.getF32Type());
   TensorProto &tensor = *graph.add_initializer();
   tensor.set_name(name);
   tensor.set_data_type(number);
@@ -157,8 +186,20 @@ LogicalResult OnnxWriter::addTensor(Location loc, const std::string &name,
   return success();
 }
 
-std::string OnnxWriter::cast(const std::string &value, Type type) {
+std::string OnnxWriter::addCast(const std::string &value, int32_t type,
+                                const std::string &) {
   std::string result = add("Cast", {value});
+  setInt("to", type);
+  return result;
+}
+
+std::string OnnxWriter::cast(const std::string &value, Type type) {
+  return addCast(value, getElementNumber(type), "");
+}
+
+std::string OnnxWriter::bitcast(const std::string &value, Type type) {
+  castsBits = true;
+  std::string result = add("BitCast", {value});
   setInt("to", getElementNumber(type));
   return result;
 }
@@ -171,9 +212,67 @@ std::string OnnxWriter::reshape(const std::string &value,
   return result;
 }
 
+std::string OnnxWriter::transpose(const std::string &value,
+                                  ArrayRef<int64_t> axes) {
+  std::string result = add("Transpose", {value});
+  setInts("perm", axes);
+  return result;
+}
+
+std::string OnnxWriter::slice(const std::string &value,
+                              ArrayRef<int64_t> starts,
+                              ArrayRef<int64_t> ends) {
+  auto axes = llvm::to_vector(llvm::seq<int64_t>(0, starts.size()));
+  return add("Slice", {value, addInts(starts), addInts(ends), addInts(axes)});
+}
+
+std::string OnnxWriter::reduce(StringRef op, const std::string &value,
+                               ArrayRef<int64_t> axes) {
+  if (axes.empty()) // All would be reduced.
+    return value;
+  std::string result = add(op, {value, addInts(axes)});
+  setInt("keepdims", 0);
+  return result;
+}
+
+std::string OnnxWriter::reduceMax(const std::string &value,
+                                  ArrayRef<int64_t> axes) {
+  if (axes.empty())
+    return value;
+  std::string most = reduce("ReduceMax", value, axes);
+  std::string count = cast(add("IsNaN", {value}), b.getF32Type());
+  std::string isAny = cast(reduce("ReduceMax", count, axes), b.getI1Type());
+  return add("Where", {isAny, addFloat(NAN), most});
+}
+
+std::string OnnxWriter::addRange(int64_t count) {
+  return add("Range", {addInt(0), addInt(count), addInt(1)});
+}
+
+/// A type with the same numbers among which runtimes have kernels that choose.
+static Type getWidened(Type type, Builder &b) {
+  if (type.getIntOrFloatBitWidth() >= 32)
+    return type;
+  return isa<FloatType>(type) ? Type(b.getF32Type()) : b.getI32Type();
+}
+
+std::string OnnxWriter::choose(const std::string &condition,
+                               const std::string &yes, const std::string &no,
+                               Type type) {
+  if (type.isInteger(1)) {
+    std::string both = add("And", {condition, yes});
+    return add("Or", {both, add("And", {add("Not", {condition}), no})});
+  }
+  Type through = getWidened(type, b);
+  if (through == type)
+    return add("Where", {condition, yes, no});
+  return cast(add("Where", {condition, cast(yes, through), cast(no, through)}),
+              type);
+}
+
 static bool isNarrow(Value value) {
   auto type = dyn_cast<FloatType>(getElementTypeOrSelf(value));
-  return type && type.getWidth() < 32;
+  return type && type.getWidth() < 32 && !isa<Float8E8M0FNUType>(type);
 }
 
 std::string OnnxWriter::getWide(Value value) {

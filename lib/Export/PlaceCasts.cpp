@@ -45,6 +45,7 @@ private:
   std::string readRounded(const std::string &name, int32_t through);
   std::string readQuantized(const std::string &name,
                             const QuantizedInput &format);
+  std::string readWaiting(const std::string &name, const PlannedNode &maker);
   SmallVector<Known, 3> define(PlannedNode &node, unsigned output);
   void cast(const std::string &from, const std::string &to, int32_t type,
             const std::string &original);
@@ -68,6 +69,8 @@ private:
   std::map<std::tuple<std::string, int32_t, int32_t>, std::string> made;
   /// The same in f32, as codes stand for it.
   std::map<std::pair<std::string, QuantizedInput>, std::string> decoded;
+  /// What waits for the backward part in another format, and what makes it.
+  llvm::StringMap<const PlannedNode *> waiting;
   llvm::StringMap<const TensorProto *> constants; ///< Small ones.
   SmallVector<TensorProto> copies;
   QuantizeNodes quantizer;
@@ -234,6 +237,13 @@ std::string CastPlacer::readQuantized(const std::string &name,
   return result;
 }
 
+/// The name of what the backward part finds of value `name`, in f32.
+std::string CastPlacer::readWaiting(const std::string &name,
+                                    const PlannedNode &maker) {
+  return maker.waiting ? readQuantized(name, maker.waiting)
+                       : readRounded(name, maker.waitingType);
+}
+
 /// From what the node makes to what its readers find, and from there to the
 /// type under the value's own name, which is the last of them.
 SmallVector<CastPlacer::Known, 3> CastPlacer::define(PlannedNode &node,
@@ -278,10 +288,15 @@ void CastPlacer::run(PlannedNodes nodes) {
         name = readQuantized(name, format);
         continue;
       }
+      auto maker = waiting.find(name);
+      if (node.isBackward && maker != waiting.end())
+        name = readWaiting(name, *maker->second);
       int32_t type = getWanted(node, input);
       bool isRounded = node.readsChosen(input) && node.operand != node.compute;
       name = isRounded ? readRounded(name, node.operand) : read(name, type);
     }
+    if (node.waiting || node.waitingType)
+      waiting[node.node->output(0)] = &node;
     SmallVector<SmallVector<Known, 3>> outputs;
     for (unsigned output = 0; output < unsigned(node.node->output_size());
          ++output) {

@@ -150,10 +150,9 @@ std::string QuantizeNodes::addLargest(const std::string &name,
 }
 
 /// Scales of tiles, once for each row.
-QuantizeNodes::Scales QuantizeNodes::spread(const std::string &name,
-                                            const std::string &value,
-                                            const Scales &scales,
-                                            const QuantizedInput &format) {
+Scales QuantizeNodes::spread(const std::string &name, const std::string &value,
+                             const Scales &scales,
+                             const QuantizedInput &format) {
   if (!format.isTile())
     return scales;
   std::string rows = addNode("Shape", {value}, name + "_rows");
@@ -173,15 +172,24 @@ QuantizeNodes::Scales QuantizeNodes::spread(const std::string &name,
   };
   std::string divisors = gather(scales.divisors);
   bool isSame = scales.factors == scales.divisors;
-  return {divisors, isSame ? divisors : gather(scales.factors)};
+  return {divisors, isSame ? divisors : gather(scales.factors), {}};
 }
 
 std::string QuantizeNodes::quantize(const std::string &name,
                                     const std::string &value,
                                     const QuantizedInput &format) {
+  if (format.isFlat) {
+    QuantizedInput inside = format;
+    inside.isFlat = false;
+    std::string flat =
+        addNode("Reshape", {value, getInts("flat", {-1})}, name + "_flat");
+    std::string shape = addNode("Shape", {value}, name + "_shape");
+    return addNode("Reshape", {quantize(name, flat, inside), shape},
+                   name + "_dequantized");
+  }
   int32_t type = getOnnxType(format.format.getFormat());
-  Scales scales =
-      addScales(name, addLargest(name, value, format), format.format);
+  Scales scales = ScaleNodes(*this).add(name, addLargest(name, value, format),
+                                        format.format);
   scales = spread(name, value, scales, format);
   SmallVector<std::string> inputs = {value, scales.divisors};
   if (format.block.empty())

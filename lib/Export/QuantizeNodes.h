@@ -5,13 +5,14 @@
 
 #include "Blocks.h"
 #include "Names.h"
+#include "ScaleNodes.h"
 #include "onnx-ml.pb.h"
 
 namespace mlir::binade::convert {
 
 /// Adds nodes that quantize to codes of FP8 and read them back. Scales are f32,
 /// whatever they are rounded to.
-class QuantizeNodes {
+class QuantizeNodes : NodeSink {
 public:
   QuantizeNodes(::onnx::GraphProto &graph, Names &names)
       : graph(graph), names(names) {}
@@ -31,39 +32,21 @@ public:
   void finish();
 
 private:
-  /// What elements are divided by, and what codes are multiplied by.
-  struct Scales {
-    std::string divisors, factors;
-  };
-  Scales addScales(const std::string &name, const std::string &largest,
-                   QuantizedAttr format);
-  std::string addAmaxScales(const std::string &name, const std::string &largest,
-                            QuantizedAttr format);
-  std::string addInverseScales(const std::string &name,
-                               const std::string &largest,
-                               QuantizedAttr format);
-  std::string addFloorScales(const std::string &name,
-                             const std::string &largest, QuantizedAttr format);
-  std::string addRoundUpScales(const std::string &name,
-                               const std::string &largest,
-                               QuantizedAttr format);
-  std::string addPower(const std::string &name, const std::string &value);
-
   std::string addLargest(const std::string &name, const std::string &value,
                          const QuantizedInput &format);
   Scales spread(const std::string &name, const std::string &value,
                 const Scales &scales, const QuantizedInput &format);
 
   std::string addNode(const char *op, ArrayRef<std::string> inputs,
-                      const std::string &output);
+                      const std::string &output) override;
   std::string addCast(const std::string &value, int32_t type,
-                      const std::string &output);
+                      const std::string &output) override;
   /// Attributes of the last node.
   void setInt(const char *name, int64_t value);
   void setInts(const char *name, ArrayRef<int64_t> values);
 
-  const std::string &getScalar(const char *name, float value);
-  const std::string &getDouble(const char *name, double value);
+  const std::string &getScalar(const char *name, float value) override;
+  const std::string &getDouble(const char *name, double value) override;
   const std::string &getInts(const char *name, ArrayRef<int64_t> values,
                              bool isScalar = false);
   const std::string &getZeroPoint(int32_t type);

@@ -6,8 +6,37 @@ using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::convert;
 
-static ArrayRef<int64_t> getShape(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
+/// Channels before spatial axes, as ONNX has them, in f32.
+template <typename Op>
+static std::string getActivation(OnnxWriter &w, Op op, Value x) {
+  std::string name = w.getWide(x);
+  if (!op.getChannelsLast())
+    return name;
+  auto rank = static_cast<int64_t>(getShape(x).size());
+  auto axes = llvm::to_vector(llvm::seq<int64_t>(0, rank - 1));
+  axes.insert(axes.begin() + 1, rank - 1);
+  return w.transpose(name, axes);
+}
+
+/// The inverse.
+template <typename Op>
+static void setActivation(OnnxWriter &w, Op op, std::string name) {
+  if (op.getChannelsLast()) {
+    auto rank = static_cast<int64_t>(getShape(op.getResult()).size());
+    auto axes = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+    axes.erase(axes.begin() + 1);
+    axes.push_back(1);
+    name = w.transpose(name, axes);
+  }
+  w.setWide(op.getResult(), name);
+}
+
+template <typename Op>
+static SmallVector<int64_t> getSpatial(Op op, Value activation) {
+  ArrayRef<int64_t> shape = getShape(activation);
+  return SmallVector<int64_t>(op.getChannelsLast()
+                                  ? shape.drop_front().drop_back()
+                                  : shape.drop_front(2));
 }
 
 static void setPads(OnnxWriter &w, ArrayRef<int64_t> low,
@@ -17,11 +46,8 @@ static void setPads(OnnxWriter &w, ArrayRef<int64_t> low,
   w.setInts("pads", pads);
 }
 
-LogicalResult mlir::binade::convert::writeConvolution(OnnxWriter &w,
-                                                      ConvOp op) {
-  if (op.getChannelsLast())
-    return failure();
-  SmallVector<std::string> inputs{w.getWide(op.getX()),
+void mlir::binade::convert::writeConvolution(OnnxWriter &w, ConvOp op) {
+  SmallVector<std::string> inputs{getActivation(w, op, op.getX()),
                                   w.getWide(op.getWeight())};
   if (Value bias = op.getBias())
     inputs.push_back(w.getWide(bias));
@@ -30,57 +56,70 @@ LogicalResult mlir::binade::convert::writeConvolution(OnnxWriter &w,
   w.setInts("strides", op.getStrides());
   w.setInts("dilations", op.getDilations());
   w.setInt("group", op.getGroups());
-  w.setWide(op.getResult(), y);
-  return success();
+  setActivation(w, op, y);
 }
 
-LogicalResult mlir::binade::convert::writeConvolution(OnnxWriter &w,
-                                                      ConvInputGradOp op) {
-  if (op.getChannelsLast())
-    return failure();
-  ArrayRef<int64_t> given = getShape(op.getGradient()).drop_front(2);
+void mlir::binade::convert::writeConvolution(OnnxWriter &w,
+                                             ConvInputGradOp op) {
+  SmallVector<int64_t> given = getSpatial(op, op.getGradient());
   ArrayRef<int64_t> kernel = getShape(op.getWeight()).drop_front(2);
-  ArrayRef<int64_t> wanted = getShape(op.getResult()).drop_front(2);
+  SmallVector<int64_t> wanted = getSpatial(op, op.getResult());
   // What no position of the kernel reaches.
   SmallVector<int64_t> rest;
   for (size_t i = 0; i < given.size(); ++i)
     rest.push_back(wanted[i] + op.getPaddingLow()[i] + op.getPaddingHigh()[i] -
                    (given[i] - 1) * op.getStrides()[i] -
                    (kernel[i] - 1) * op.getDilations()[i] - 1);
-  std::string y = w.add("ConvTranspose", {w.getWide(op.getGradient()),
-                                          w.getWide(op.getWeight())});
+  std::string y =
+      w.add("ConvTranspose", {getActivation(w, op, op.getGradient()),
+                              w.getWide(op.getWeight())});
   setPads(w, op.getPaddingLow(), op.getPaddingHigh());
   w.setInts("strides", op.getStrides());
   w.setInts("dilations", op.getDilations());
   w.setInts("output_padding", rest);
   w.setInt("group", op.getGroups());
-  w.setWide(op.getResult(), y);
-  return success();
+  setActivation(w, op, y);
+}
+
+/// `value` with its first two axes exchanged.
+static std::string exchange(OnnxWriter &w, const std::string &value,
+                            size_t rank) {
+  auto axes = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+  std::swap(axes[0], axes[1]);
+  return w.transpose(value, axes);
 }
 
 /// A convolution with batch and channels exchanged, strides and dilations too.
-LogicalResult mlir::binade::convert::writeConvolution(OnnxWriter &w,
-                                                      ConvWeightGradOp op) {
-  if (op.getChannelsLast() || op.getGroups() != 1)
-    return failure();
-  auto axes =
-      llvm::to_vector(llvm::seq<int64_t>(0, getShape(op.getResult()).size()));
-  std::swap(axes[0], axes[1]);
-  auto exchange = [&](const std::string &value) {
-    std::string result = w.add("Transpose", {value});
-    w.setInts("perm", axes);
-    return result;
-  };
-  std::string y = w.add("Conv", {exchange(w.getWide(op.getX())),
-                                 exchange(w.getWide(op.getGradient()))});
+/// Each group of channels is a batch of its own.
+void mlir::binade::convert::writeConvolution(OnnxWriter &w,
+                                             ConvWeightGradOp op) {
+  ArrayRef<int64_t> kernel = getShape(op.getResult()).drop_front(2);
+  size_t rank = kernel.size() + 2;
+  int64_t groups = op.getGroups(), batch = getShape(op.getX()).front();
+  int64_t channels = getShape(op.getResult())[1];
+  SmallVector<int64_t> spatial = getSpatial(op, op.getX());
+  std::string x = getActivation(w, op, op.getX());
+  if (groups == 1) {
+    x = exchange(w, x, rank);
+  } else {
+    SmallVector<int64_t> split = {batch, groups, channels};
+    llvm::append_range(split, spatial);
+    SmallVector<int64_t> axes = {2, 1, 0};
+    llvm::append_range(axes, llvm::seq<int64_t>(3, rank + 1));
+    SmallVector<int64_t> joined = {channels, groups * batch};
+    llvm::append_range(joined, spatial);
+    x = w.reshape(w.transpose(w.reshape(x, split), axes), joined);
+  }
+  std::string gradient =
+      exchange(w, getActivation(w, op, op.getGradient()), rank);
+  std::string y = w.add("Conv", {x, gradient});
   setPads(w, op.getPaddingLow(), op.getPaddingHigh());
   w.setInts("strides", op.getDilations());
   w.setInts("dilations", op.getStrides());
-  // Positions beyond the kernel, where a stride left some over.
-  ArrayRef<int64_t> kernel = getShape(op.getResult()).drop_front(2);
-  SmallVector<int64_t> spatial(ArrayRef(axes).drop_front(2));
-  y = w.add("Slice", {y, w.addInts(SmallVector<int64_t>(kernel.size(), 0)),
-                      w.addInts(kernel), w.addInts(spatial)});
-  w.setWide(op.getResult(), exchange(y));
-  return success();
+  w.setInt("group", groups);
+  // Without positions beyond the kernel, where a stride left some over.
+  SmallVector<int64_t> ends = {channels, getShape(op.getResult())[0]};
+  llvm::append_range(ends, kernel);
+  y = w.slice(y, SmallVector<int64_t>(rank, 0), ends);
+  w.setWide(op.getResult(), exchange(w, y, rank));
 }

@@ -9,19 +9,6 @@ using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::convert;
 
-std::string mlir::binade::convert::addScalar(OnnxWriter &w, TypedAttr value) {
-  std::string name = w.makeName("number");
-  auto type = RankedTensorType::get({}, value.getType());
-  (void)w.addTensor(UnknownLoc::get(value.getContext()), name,
-                    DenseElementsAttr::get(type, value));
-  return name;
-}
-
-std::string mlir::binade::convert::addReal(OnnxWriter &w, Type type,
-                                           double value) {
-  return addScalar(w, FloatAttr::get(type, value));
-}
-
 namespace {
 class FormulaWriter {
 public:
@@ -106,7 +93,7 @@ std::string FormulaWriter::writeComparison(arith::CmpFOp op) {
 /// The sign of 0 is that of its reciprocal; that of a NaN is lost.
 std::string FormulaWriter::writeCopySign(math::CopySignOp op) {
   std::string sign = get(op.getRhs());
-  std::string zero = addReal(w, op.getType(), 0.0);
+  std::string zero = w.addNumber(FloatAttr::get(op.getType(), 0.0));
   std::string isZero = w.add("Equal", {sign, zero});
   std::string infinite = w.add("Reciprocal", {sign});
   std::string signOf = w.add("Where", {isZero, infinite, sign});
@@ -125,8 +112,8 @@ FailureOr<std::string> FormulaWriter::write(Operation *op) {
   }
   std::string y =
       llvm::TypeSwitch<Operation *, std::string>(op)
-          .Case([&](arith::ConstantOp constant) {
-            return addScalar(w, constant.getValue());
+          .Case([&](arith::ConstantOp constant) -> std::string {
+            return w.addNumber(constant.getValue());
           })
           .Case([&](arith::CmpFOp compare) { return writeComparison(compare); })
           .Case([&](arith::CmpIOp compare) -> std::string {

@@ -8,10 +8,6 @@
 
 namespace mlir::binade::convert {
 
-/// Constants of rank 0.
-std::string addScalar(OnnxWriter &w, TypedAttr value);
-std::string addReal(OnnxWriter &w, Type type, double value);
-
 /// Writes a formula of `arith` and `math` ops on scalars as nodes over whole
 /// tensors, op by op in their order, so that each is rounded as the IR has it.
 /// Returns the results for `arguments`. Fails, without a word, at an op that

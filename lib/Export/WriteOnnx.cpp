@@ -4,7 +4,9 @@
 #include "binade/Export/ONNX/Write.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Names.h"
+#include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/MapVector.h"
+#include <set>
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -12,17 +14,40 @@ using namespace mlir::binade::convert;
 
 /// With GELU; FP8 is a type of casts.
 static constexpr int64_t kOperatorSet = 20;
+/// With BitCast.
+static constexpr int64_t kOperatorSetOfBits = 26;
 static constexpr int64_t kFormatVersion = 10;
 /// Name of the function that autodiff leaves.
 static constexpr StringLiteral kGradientName = "gradient";
 
 namespace {
+/// What an argument or result is called; others have no name, or no role.
+struct PortName {
+  explicit PortName(DictionaryAttr attributes) {
+    if (!attributes)
+      return;
+    if (auto text = attributes.getAs<StringAttr>(kNameAttr))
+      name = text.getValue();
+    if (auto attribute = attributes.getAs<RoleAttr>(kRoleAttr))
+      role = attribute.getValue();
+  }
+  bool operator<(const PortName &other) const {
+    return std::pair(role, name) < std::pair(other.role, other.name);
+  }
+
+  std::optional<Role> role;
+  StringRef name;
+};
+
 class GraphWriter {
 public:
   GraphWriter(func::FuncOp function, ::onnx::GraphProto &graph)
-      : function(function), graph(graph), w(graph) {}
+      : function(function), graph(graph), w(graph, function.getContext()) {}
 
   LogicalResult run();
+  int64_t getOperatorSet() const {
+    return w.hasBitcasts() ? kOperatorSetOfBits : kOperatorSet;
+  }
 
 private:
   void nameResults();
@@ -32,16 +57,13 @@ private:
   bool decompose(Operation *op);
   LogicalResult declare(::onnx::ValueInfoProto &info, const std::string &name,
                         Value value);
-  std::string getName(std::optional<Port> port, StringRef otherwise) {
-    return w.makeName(port && !port->name.empty() ? port->name : otherwise);
-  }
 
   func::FuncOp function;
   ::onnx::GraphProto &graph;
   OnnxWriter w;
   std::vector<std::string> results;
   /// Arguments that have a result for their next value.
-  llvm::DenseSet<std::pair<unsigned, StringRef>> replaced;
+  std::set<PortName> replaced;
 };
 } // namespace
 
@@ -60,8 +82,18 @@ LogicalResult GraphWriter::declare(::onnx::ValueInfoProto &info,
   return success();
 }
 
-static std::pair<unsigned, StringRef> getKey(const Port &port) {
-  return {llvm::to_underlying(port.role), port.name};
+/// What `init` says that an argument of `type` starts from; null where that is
+/// no tensor of the file. Numbers that a file beside has in another format have
+/// to be given.
+static Attribute getInitial(Attribute init, Type type) {
+  if (!isa_and_present<DenseElementsAttr, ExternalAttr>(init))
+    return {};
+  if (getElementTypeOrSelf(cast<TypedAttr>(init).getType()) == type)
+    return init;
+  auto numbers = dyn_cast<DenseFPElementsAttr>(init);
+  auto format = dyn_cast<FloatType>(type);
+  return numbers && format ? roundElements(numbers, format)
+                           : DenseElementsAttr();
 }
 
 /// What the next step starts from, and what is set for each, can be given; it
@@ -69,14 +101,16 @@ static std::pair<unsigned, StringRef> getKey(const Port &port) {
 LogicalResult GraphWriter::addArguments() {
   for (BlockArgument argument : function.getArguments()) {
     unsigned index = argument.getArgNumber();
-    std::optional<Port> port = getArgument(function, index);
-    std::string name = getName(port, "argument" + std::to_string(index));
+    PortName port(function.getArgAttrDict(index));
+    std::string name =
+        w.makeName(port.name.empty() ? "argument" + std::to_string(index)
+                                     : port.name.str());
     w.set(argument, name);
-    Attribute value = function.getArgAttr(index, kInitAttr);
-    bool isStored = isa_and_present<DenseElementsAttr, ExternalAttr>(value);
-    bool isInput = !isStored || (port && (replaced.contains(getKey(*port)) ||
-                                          port->role == Role::Hyper));
-    if (isStored && failed(w.addTensor(argument.getLoc(), name, value)))
+    Attribute value = getInitial(function.getArgAttr(index, kInitAttr),
+                                 getElementTypeOrSelf(argument));
+    bool isInput =
+        !value || replaced.contains(port) || port.role == Role::Hyper;
+    if (value && failed(w.addTensor(argument.getLoc(), name, value)))
       return failure();
     if (isInput && failed(declare(*graph.add_input(), name, argument)))
       return failure();
@@ -84,8 +118,53 @@ LogicalResult GraphWriter::addArguments() {
   return success();
 }
 
+/// One piece after the other, as if they had been written so.
+static SmallVector<Value> unroll(ImplicitLocOpBuilder &b, TileOp tile) {
+  auto slices = static_cast<unsigned>(tile.getSlices()),
+       joins = static_cast<unsigned>(tile.getJoins());
+  Block &body = tile.getBody().front();
+  SmallVector<SmallVector<Value>> pieces(tile->getNumResults());
+  for (int64_t index = 0; index < static_cast<int64_t>(tile.getCount());
+       ++index) {
+    IRMapping mapping;
+    for (auto [number, argument] : llvm::enumerate(body.getArguments())) {
+      Value whole = tile.getOperands()[number];
+      if (number < slices) {
+        auto type = cast<RankedTensorType>(argument.getType());
+        SmallVector<int64_t> starts(type.getRank(), 0),
+            steps(type.getRank(), 1);
+        starts.front() = index * type.getDimSize(0);
+        whole = SliceOp::create(b, type, whole, starts, steps);
+      }
+      mapping.map(argument, whole);
+    }
+    for (Operation &op : body.without_terminator())
+      b.clone(op, mapping);
+    for (auto [number, value] : llvm::enumerate(tile.getYield()->getOperands()))
+      pieces[number].push_back(mapping.lookupOrDefault(value));
+  }
+  SmallVector<Value> results;
+  for (auto [number, values] : llvm::enumerate(pieces)) {
+    if (number < joins) {
+      results.push_back(ConcatOp::create(b, tile.getResult(number).getType(),
+                                         values, /*axis=*/0));
+      continue;
+    }
+    Value sum = values.front();
+    for (Value value : ArrayRef(values).drop_front())
+      sum = AddOp::create(b, sum, value);
+    results.push_back(sum);
+  }
+  return results;
+}
+
 /// Replaces `op` by what it is made of; false where nothing is known.
 bool GraphWriter::decompose(Operation *op) {
+  if (auto tile = dyn_cast<TileOp>(op)) {
+    ImplicitLocOpBuilder b(op->getLoc(), op);
+    op->replaceAllUsesWith(unroll(b, tile));
+    return true;
+  }
   auto kernel = dyn_cast<KernelOpInterface>(op);
   if (!kernel)
     return false;
@@ -136,20 +215,20 @@ LogicalResult GraphWriter::addNodes() {
 /// A result that replaces an argument is its new value. Nodes are called after
 /// what is left.
 void GraphWriter::nameResults() {
-  llvm::DenseSet<std::pair<unsigned, StringRef>> arguments;
+  std::set<PortName> arguments;
   for (unsigned index = 0; index < function.getNumArguments(); ++index)
-    if (std::optional<Port> port = getArgument(function, index))
-      arguments.insert(getKey(*port));
+    if (PortName port(function.getArgAttrDict(index)); !port.name.empty())
+      arguments.insert(port);
   for (unsigned index = 0; index < function.getNumResults(); ++index) {
-    std::optional<Port> port = getResult(function, index);
+    PortName port(function.getResultAttrDict(index));
     std::string wanted = "result" + std::to_string(index);
-    if (port && !port->name.empty()) {
-      bool isNext = arguments.contains(getKey(*port));
-      bool isGradient = port->role == Role::Gradient;
+    if (!port.name.empty()) {
+      bool isNext = arguments.contains(port);
+      bool isGradient = port.role == Role::Gradient;
       StringRef prefix = isNext ? "new." : isGradient ? "grad." : "";
-      wanted = (prefix + port->name).str();
+      wanted = (prefix + port.name).str();
       if (isNext)
-        replaced.insert(getKey(*port));
+        replaced.insert(port);
     }
     results.push_back(w.makeName(wanted));
   }
@@ -195,9 +274,10 @@ FailureOr<std::string> mlir::binade::writeOnnx(ModuleOp module) {
   ::onnx::ModelProto model;
   model.set_ir_version(kFormatVersion);
   model.set_producer_name("binade");
-  model.add_opset_import()->set_version(kOperatorSet);
-  if (failed(GraphWriter(function, *model.mutable_graph()).run()))
+  GraphWriter writer(function, *model.mutable_graph());
+  if (failed(writer.run()))
     return failure();
+  model.add_opset_import()->set_version(writer.getOperatorSet());
   std::string bytes;
   if (!model.SerializeToString(&bytes))
     return mlir::emitError(module.getLoc(), "is too large for an ONNX file");

@@ -9,10 +9,6 @@ using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::convert;
 
-static ArrayRef<int64_t> getShape(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
-
 //===----------------------------------------------------------------------===//
 // Elements
 //===----------------------------------------------------------------------===//
@@ -102,17 +98,9 @@ static void write(OnnxWriter &w, CompareOp op) {
 }
 
 static void write(OnnxWriter &w, SelectOp op) {
-  if (getElementTypeOrSelf(op.getY()).isInteger(1)) {
-    // Of booleans few have kernels that choose.
-    std::string condition = w.get(op.getCondition());
-    std::string lhs = w.add("And", {condition, w.get(op.getLhs())});
-    std::string rhs =
-        w.add("And", {w.add("Not", {condition}), w.get(op.getRhs())});
-    return w.set(op.getY(), w.add("Or", {lhs, rhs}));
-  }
-  w.setWide(op.getY(),
-            w.add("Where", {w.get(op.getCondition()), w.getWide(op.getLhs()),
-                            w.getWide(op.getRhs())}));
+  w.set(op.getY(),
+        w.choose(w.get(op.getCondition()), w.get(op.getLhs()),
+                 w.get(op.getRhs()), getElementTypeOrSelf(op.getY())));
 }
 
 static void write(OnnxWriter &w, GeluOp op) {
@@ -160,14 +148,18 @@ static void write(OnnxWriter &w, GeluGradOp op) {
   w.setWide(op.getResult(), mul(dy, slope));
 }
 
-static void write(OnnxWriter &w, CastOp op) {
+static LogicalResult writeCast(OnnxWriter &w, CastOp op) {
   Type from = getElementTypeOrSelf(op.getX()),
        to = getElementTypeOrSelf(op.getY());
+  // Powers of two are f32 in the file, to which nothing would be rounded.
+  if (!getElementNumber(to) || isa<Float8E8M0FNUType>(to))
+    return failure();
   std::string y = w.cast(w.get(op.getX()), to);
   auto format = dyn_cast<FloatType>(to);
   if (format && format.getWidth() == 8 && isa<FloatType>(from))
     w.setInt("saturate", op.getSaturate());
   w.set(op.getY(), y);
+  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -175,9 +167,7 @@ static void write(OnnxWriter &w, CastOp op) {
 //===----------------------------------------------------------------------===//
 
 static void write(OnnxWriter &w, TransposeOp op) {
-  std::string y = w.add("Transpose", {w.get(op.getX())});
-  w.setInts("perm", op.getPermutation());
-  w.set(op.getY(), y);
+  w.set(op.getY(), w.transpose(w.get(op.getX()), op.getPermutation()));
 }
 
 static void write(OnnxWriter &w, BroadcastOp op) {
@@ -239,10 +229,7 @@ static void write(OnnxWriter &w, IotaOp op) {
   auto type = cast<RankedTensorType>(op.getY().getType());
   int64_t count =
       op.getAxis() ? type.getDimSize(*op.getAxis()) : type.getNumElements();
-  std::string y = w.add("Range", {w.reshape(w.addInts({0}), {}),
-                                  w.reshape(w.addInts({count}), {}),
-                                  w.reshape(w.addInts({1}), {})});
-  y = w.cast(y, type.getElementType());
+  std::string y = w.cast(w.addRange(count), type.getElementType());
   if (!op.getAxis())
     return w.set(op.getY(), w.reshape(y, type.getShape()));
   SmallVector<int64_t> aligned(type.getRank(), 1);
@@ -266,9 +253,7 @@ static std::string transposeLast(OnnxWriter &w, Value x, bool isTransposed) {
     return name;
   auto axes = llvm::to_vector(llvm::seq<int64_t>(0, getShape(x).size()));
   std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);
-  std::string y = w.add("Transpose", {name});
-  w.setInts("perm", axes);
-  return y;
+  return w.transpose(name, axes);
 }
 
 static void write(OnnxWriter &w, MatmulOp op) {
@@ -295,13 +280,7 @@ static void write(OnnxWriter &w, GatherGradOp op) {
 
 template <typename Op>
 static void writeReduction(OnnxWriter &w, Op op, StringRef name) {
-  std::string x = w.getWide(op.getX());
-  // Without axes all would be reduced.
-  if (op.getAxes().empty())
-    return w.setWide(op.getY(), x);
-  std::string y = w.add(name, {x, w.addInts(op.getAxes())});
-  w.setInt("keepdims", 0);
-  w.setWide(op.getY(), y);
+  w.setWide(op.getY(), w.reduce(name, w.getWide(op.getX()), op.getAxes()));
 }
 
 template <typename Op>
@@ -342,11 +321,32 @@ LogicalResult mlir::binade::convert::writeOp(OnnxWriter &w, Operation *op) {
     return success();
   };
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
-      .Case<BroadcastOp, CastOp, CompareOp, ConcatOp, Expm1Op, GatherGradOp,
-            GatherOp, Log1pOp, GeluGradOp, GeluOp, IotaOp, LayerNormOp,
-            MatmulOp, PadOp, ReluGradOp, SelectOp, SliceOp, TransposeOp>(done)
-      .Case<ConvOp, ConvInputGradOp, ConvWeightGradOp>(
-          [&](auto op) { return writeConvolution(w, op); })
+      .Case([&](CastOp cast) { return writeCast(w, cast); })
+      .Case<BroadcastOp, CompareOp, ConcatOp, Expm1Op, GatherGradOp, GatherOp,
+            Log1pOp, GeluGradOp, GeluOp, IotaOp, LayerNormOp, MatmulOp, PadOp,
+            ReluGradOp, SelectOp, SliceOp, TransposeOp>(done)
+      .Case<ConvOp, ConvInputGradOp, ConvWeightGradOp>([&](auto op) {
+        writeConvolution(w, op);
+        return success();
+      })
+      .Case<BitcastOp, JoinHalvesOp>([&](auto op) {
+        writeBits(w, op);
+        return success();
+      })
+      .Case<QuantizeOp, DequantizeOp, GroupMaxOp, ChooseScaleOp, EncodeOp,
+            ScaledMatmulOp>([&](auto op) { return writeQuantization(w, op); })
+      .Case([&](RandomUniformOp op) {
+        writeRandom(w, op);
+        return success();
+      })
+      .Case([&](RoundToOp op) {
+        writeRounding(w, op);
+        return success();
+      })
+      .Case([&](StatisticsOp op) {
+        writeStatistics(w, op);
+        return success();
+      })
       .Case<GradientStatisticsOp, OptimizerScalarsOp, OptimizerUpdateOp>(
           [&](auto op) { return writeOptimizer(w, op); })
       .Case([&](CheckIndexOp check) {
@@ -372,7 +372,8 @@ LogicalResult mlir::binade::convert::writeOp(OnnxWriter &w, Operation *op) {
         return success();
       })
       .Case([&](ReduceMaxOp max) {
-        writeReduction(w, max, "ReduceMax");
+        w.setWide(max.getY(),
+                  w.reduceMax(w.getWide(max.getX()), max.getAxes()));
         return success();
       })
       .Case([&](SoftmaxOp softmax) {

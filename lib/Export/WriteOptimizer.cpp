@@ -1,6 +1,10 @@
 //===- WriteOptimizer.cpp - An optimizer's update in ONNX's words ---------===//
 
+#include "Codes.h"
+#include "Rounding.h"
+#include "WriteBits.h"
 #include "WriteFormula.h"
+#include "binade/IR/Rules.h"
 #include <limits>
 
 using namespace mlir;
@@ -15,7 +19,7 @@ template <typename Op> static func::FuncOp lookUpFormula(Op op) {
 LogicalResult mlir::binade::convert::writeOptimizer(OnnxWriter &w,
                                                     OptimizerScalarsOp op) {
   Type integer = getElementTypeOrSelf(op.getStep());
-  std::string one = addScalar(w, IntegerAttr::get(integer, 1));
+  std::string one = w.addNumber(IntegerAttr::get(integer, 1));
   SmallVector<std::string> arguments = {
       w.add("Add", {w.get(op.getStep()), one})};
   for (Value hyper : op.getHypers())
@@ -43,52 +47,201 @@ LogicalResult mlir::binade::convert::writeOptimizer(OnnxWriter &w,
     sum = sum.empty() ? squares : w.add("Add", {sum, squares});
   }
   if (sum.empty())
-    sum = addReal(w, f64, 0.0);
-  std::string largest = addReal(w, f64, std::numeric_limits<double>::max());
+    sum = w.addDouble(0.0);
+  std::string largest = w.addDouble(std::numeric_limits<double>::max());
   w.set(op.getSquares(), sum);
   w.set(op.getFoundInf(), w.add("Not", {w.add("LessOrEqual", {sum, largest})}));
   return success();
 }
 
-/// Whether what the update keeps is numbers that are rounded to nearest.
-static bool isPlain(OptimizerUpdateOp op) {
-  bool hasCodes = llvm::any_of(op.getKeptStates(), [](const KeptState &state) {
-    return state.format || state.isRandom;
-  });
-  bool keepsNumbers =
-      op.getMaster() == Master::None || op.getMaster() == Master::F32;
-  return keepsNumbers && !hasCodes && op.getRandom().empty() &&
-         !op.getPrepareAttr();
+//===----------------------------------------------------------------------===//
+// Updates
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// One update: what it keeps becomes numbers, and the rule's numbers what it
+/// keeps.
+class UpdateWriter {
+public:
+  UpdateWriter(OnnxWriter &w, OptimizerUpdateOp op)
+      : w(w), op(op), shape(getShape(op.getParameter())),
+        format(cast<FloatType>(getElementTypeOrSelf(op.getParameter()))) {}
+
+  LogicalResult write();
+
+private:
+  std::string readParameter();
+  std::string readGradient();
+  std::string readState(const KeptState &state);
+  LogicalResult keepState(const KeptState &state, const std::string &number);
+  void keepParameter(const std::string &before, const std::string &after);
+  std::string getRandom(unsigned word, int64_t stream = 0);
+  void keep(Value before, Value result, const std::string &name);
+  std::string round(const std::string &x) {
+    return w.cast(w.cast(x, format), w.b.getF32Type());
+  }
+  Value getNewBeside() { return op.getNewStates().back(); }
+
+  OnnxWriter &w;
+  OptimizerUpdateOp op;
+  ArrayRef<int64_t> shape;
+  FloatType format;
+  /// By the number that is added to the stream.
+  std::map<int64_t, std::array<std::string, 4>> words;
+};
+} // namespace
+
+/// `random` is the seed, and step and stream in one number.
+std::string UpdateWriter::getRandom(unsigned word, int64_t stream) {
+  std::array<std::string, 4> &drawn = words[stream];
+  if (drawn.front().empty()) {
+    constexpr int64_t kWord = int64_t(1) << 32;
+    std::string place = w.get(op.getRandom()[1]);
+    // Without the step it is divided exactly.
+    std::string step = w.add("BitwiseAnd", {place, w.addInt(kWord - 1)});
+    std::string own =
+        w.add("Div", {w.add("Sub", {place, step}), w.addInt(kWord)});
+    std::string index =
+        w.reshape(w.addRange(ShapedType::getNumElements(shape)), shape);
+    drawn = drawWords(w, {index, w.add("Add", {own, w.addInt(stream)}), step,
+                          w.get(op.getRandom()[0])});
+  }
+  return getUniform(w, drawn[word]);
+}
+
+std::string UpdateWriter::readParameter() {
+  switch (op.getMaster()) {
+  case Master::F32:
+    return w.getWide(op.getBeside());
+  case Master::SplitRound:
+  case Master::SplitTrunc:
+    return joinHalves(w, w.get(op.getParameter()), w.get(op.getBeside()),
+                      op.getMaster() == Master::SplitRound);
+  case Master::None:
+  case Master::Stochastic:
+  case Master::Kahan:
+    return w.getWide(op.getParameter());
+  }
+  llvm_unreachable("all are listed");
+}
+
+std::string UpdateWriter::readGradient() {
+  std::string gradient = w.getWide(op.getGradient());
+  for (Value factor : op.getFactors())
+    gradient = w.add("Mul", {gradient, w.getWide(factor)});
+  return gradient;
+}
+
+std::string UpdateWriter::readState(const KeptState &state) {
+  if (!state.format)
+    return w.getWide(op.getStates()[state.first]);
+  OperandRange parts = op.getStates().slice(state.first, state.count);
+  SmallVector<std::string> names = {w.get(parts.front())};
+  for (Value part : parts.drop_front())
+    names.push_back(w.getWide(part));
+  return Codes(w, state.format, shape).dequantize(names);
+}
+
+/// Gives `result` what is called `name`, and the old bits in a step that is
+/// skipped.
+void UpdateWriter::keep(Value before, Value result, const std::string &name) {
+  w.set(result, name);
+  if (op.getSkip())
+    w.set(result, w.choose(w.get(op.getSkip()), w.get(before), name,
+                           getElementTypeOrSelf(result)));
+}
+
+LogicalResult UpdateWriter::keepState(const KeptState &state,
+                                      const std::string &number) {
+  std::string random =
+      state.isRandom ? getRandom(1 + state.index) : std::string();
+  if (!state.format) {
+    Value before = op.getStates()[state.first],
+          result = op.getNewStates()[state.first];
+    auto type = cast<FloatType>(getElementTypeOrSelf(result));
+    w.setWide(result,
+              state.isRandom ? roundTo(w, number, type, random) : number);
+    keep(before, result, w.get(result));
+    return success();
+  }
+  Codes codes(w, state.format, shape);
+  if (!codes.hasType())
+    return failure();
+  SmallVector<std::string> parts =
+      codes.quantize(number, /*saturate=*/true, random, /*largest=*/"");
+  for (auto [index, name] : llvm::enumerate(parts)) {
+    Value before = op.getStates()[state.first + index],
+          result = op.getNewStates()[state.first + index];
+    w.set(result, name);
+    if (index > 0)
+      w.setWide(result, name);
+    keep(before, result, w.get(result));
+  }
+  return success();
+}
+
+/// The parameter in its own format, and what is kept beside it.
+void UpdateWriter::keepParameter(const std::string &before,
+                                 const std::string &after) {
+  Type f32 = w.b.getF32Type();
+  std::string parameter, beside;
+  switch (op.getMaster()) {
+  case Master::None:
+    parameter = w.narrow(after, format);
+    break;
+  case Master::F32:
+    parameter = w.narrow(after, format);
+    beside = after;
+    break;
+  case Master::SplitRound:
+  case Master::SplitTrunc:
+    std::tie(parameter, beside) =
+        splitHalves(w, after, op.getMaster() == Master::SplitRound);
+    break;
+  case Master::Stochastic:
+    parameter = w.narrow(roundTo(w, after, format, getRandom(0)), format);
+    break;
+  case Master::Kahan: {
+    std::string change = w.add("Sub", {after, before});
+    std::string y = round(w.add("Sub", {change, w.getWide(op.getBeside())}));
+    parameter = w.cast(w.add("Add", {before, y}), format);
+    std::string gained = round(w.add("Sub", {w.cast(parameter, f32), before}));
+    beside = w.cast(w.add("Sub", {gained, y}), format);
+    break;
+  }
+  }
+  keep(op.getParameter(), op.getNewParameter(), parameter);
+  if (!beside.empty())
+    keep(op.getBeside(), getNewBeside(), beside);
+}
+
+LogicalResult UpdateWriter::write() {
+  func::FuncOp formula = lookUpFormula(op);
+  std::string parameter = readParameter();
+  SmallVector<std::string> arguments = {parameter, readGradient()};
+  SmallVector<KeptState> states = op.getKeptStates();
+  for (const KeptState &state : states)
+    arguments.push_back(readState(state));
+  for (ValueRange more : {op.getScalars(), op.getValues()})
+    for (Value value : more)
+      arguments.push_back(w.getWide(value));
+  if (drawsNumber(formula))
+    arguments.push_back(getRandom(0, kFormulaStream));
+  auto results = writeFormula(w, formula, arguments);
+  if (failed(results))
+    return failure();
+  keepParameter(parameter, results->front());
+  for (auto [state, number] :
+       llvm::zip_equal(states, llvm::drop_begin(*results)))
+    if (failed(keepState(state, number)))
+      return failure();
+  return success();
 }
 
 LogicalResult mlir::binade::convert::writeOptimizer(OnnxWriter &w,
                                                     OptimizerUpdateOp op) {
-  if (!isPlain(op))
+  // Until it is taken apart it stands for ops of its own.
+  if (op.getPrepareAttr())
     return failure();
-  Value beside = op.getBeside();
-  std::string gradient = w.getWide(op.getGradient());
-  for (Value factor : op.getFactors())
-    gradient = w.add("Mul", {gradient, w.getWide(factor)});
-  SmallVector<std::string> arguments = {
-      w.getWide(beside ? beside : Value(op.getParameter())), gradient};
-  for (const KeptState &state : op.getKeptStates())
-    arguments.push_back(w.getWide(op.getStates()[state.first]));
-  for (ValueRange more : {op.getScalars(), op.getValues()})
-    for (Value value : more)
-      arguments.push_back(w.getWide(value));
-  auto results = writeFormula(w, lookUpFormula(op), arguments);
-  if (failed(results))
-    return failure();
-  if (beside)
-    results->push_back(results->front());
-  SmallVector<Value> before = {op.getParameter()};
-  llvm::append_range(before, op.getStates());
-  for (auto [old, result, name] :
-       llvm::zip_equal(before, op->getResults(), *results)) {
-    w.setWide(result, name);
-    if (op.getSkip())
-      w.set(result,
-            w.add("Where", {w.get(op.getSkip()), w.get(old), w.get(result)}));
-  }
-  return success();
+  return UpdateWriter(w, op).write();
 }

@@ -4,8 +4,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "binade/Pipelines/ConvertOnnx.h"
-#include "binade/IR/Interface.h"
-#include "binade/Pipelines/Pipelines.h"
+#include "binade/Autodiff/SaveValues.h"
+#include "binade/IR/AddPorts.h"
+#include "binade/IR/Build.h"
+#include "binade/Precision/Assigner.h"
 #include "binade/Precision/StepEvidence.h"
 
 using namespace mlir;
@@ -55,12 +57,10 @@ static NodeFormats mergeDecisions(ArrayRef<Operation *> ops) {
   NodeFormats formats;
   for (PrecisionOpInterface op : computing) {
     PrecisionAttr decision = op.getPrecisionAttr();
-    NodeFormats next{decision.getCompute(),
-                     decision.getAccumulate(),
-                     decision.getResult(),
-                     {},
-                     {},
-                     ""};
+    NodeFormats next;
+    next.compute = decision.getCompute();
+    next.accumulate = decision.getAccumulate();
+    next.result = decision.getResult();
     if (auto rule = decision.getRule())
       next.rule = rule.str();
     for (unsigned i = 0; i < op->getNumOperands(); ++i)
@@ -88,18 +88,93 @@ static void setPhases(const NodeOps &ops, const LeftOut &leftOut,
       setPhase(op, Phase::Backward);
 }
 
-/// Takes the scale with which no gradient of `function` overflows that a run
-/// has recorded.
-static LogicalResult lowerScale(func::FuncOp function, Policy &policy,
-                                StringRef ranges) {
-  if (!policy.lossScaling || ranges.empty())
-    return success();
-  FailureOr<Evidence> evidence = readEvidence(ranges, function.getContext());
-  if (failed(evidence))
-    return failure();
-  policy.evidence = std::make_shared<const Evidence>(std::move(*evidence));
-  policy.lossScaling->init = StepEvidence(function, policy).getLossScale();
-  return success();
+/// How what is saved waits, if in another format than it is made in.
+static WaitingFormat getWaiting(SaveOp save) {
+  PrecisionAttr decision = save.getPrecisionAttr();
+  if (!decision)
+    return {};
+  WaitingFormat waiting;
+  waiting.shape.assign(
+      cast<RankedTensorType>(save.getX().getType()).getShape());
+  waiting.codes = decision.getOperand(0);
+  auto maker = save.getX().getDefiningOp<PrecisionOpInterface>();
+  PrecisionAttr made = maker ? maker.getPrecisionAttr() : PrecisionAttr();
+  if (!waiting.codes && made &&
+      decision.getResult().getWidth() < made.getResult().getWidth())
+    waiting.format = decision.getResult();
+  return waiting;
+}
+
+/// Values that wait are outputs of nodes: what an op of a node makes that none
+/// of its others reads.
+static void addWaiting(ArrayRef<SaveOp> saves, const NodeOps &ops,
+                       const LeftOut &leftOut,
+                       std::vector<NodeFormats> &formats) {
+  // Of nodes that have become one op the last one has its result.
+  llvm::DenseMap<Operation *, unsigned> makers;
+  for (auto [index, node] : llvm::enumerate(leftOut.nodes))
+    for (Operation *op : ops.get(node.name))
+      makers[op] = index;
+  for (SaveOp save : saves) {
+    auto value = cast<OpResult>(save.getX());
+    auto maker = makers.find(value.getOwner());
+    if (maker == makers.end() || value.getResultNumber() != 0)
+      continue;
+    bool isInside = llvm::any_of(value.getUsers(), [&](Operation *user) {
+      auto reader = makers.find(user);
+      return reader != makers.end() && reader->second == maker->second;
+    });
+    if (!isInside)
+      formats[maker->second].waiting = getWaiting(save);
+  }
+}
+
+/// What `value` was before it was moved.
+static Value getOrigin(Value value) {
+  while (Value before = getMoved(value))
+    value = before;
+  return value;
+}
+
+/// Sizes of axes, whatever their order.
+static SmallVector<int64_t> getSizes(Value value) {
+  SmallVector<int64_t> sizes(
+      cast<RankedTensorType>(value.getType()).getShape());
+  llvm::sort(sizes);
+  return sizes;
+}
+
+/// A product of the backward part is the gradient of a parameter if it reads
+/// what the forward part multiplies with it, and has its sizes: what an output
+/// is called, and what an optimizer in the graph makes of it, says nothing.
+/// Policies have rules about it, which is why it becomes a result.
+static void addWeightGradients(func::FuncOp function) {
+  DenseMap<Value, SmallVector<Port>> multiplied;
+  SmallVector<NewResult> gradients;
+  auto forProducts = [&](Phase phase, auto visit) {
+    for (Operation &op : function.front())
+      if (auto product = dyn_cast<PrecisionOpInterface>(op);
+          product && product.accumulates() && getPhase(&op) == phase)
+        visit(&op);
+  };
+  forProducts(Phase::Forward, [&](Operation *op) {
+    for (Value operand : op->getOperands()) {
+      auto argument = dyn_cast<BlockArgument>(getOrigin(operand));
+      auto port = argument ? getArgument(function, argument.getArgNumber())
+                           : std::optional<Port>();
+      if (port && port->role == Role::Parameter)
+        for (Value other : op->getOperands())
+          multiplied[getOrigin(other)].push_back(*port);
+    }
+  });
+  forProducts(Phase::Backward, [&](Operation *op) {
+    Value product = op->getResult(0);
+    for (Value operand : op->getOperands())
+      for (const Port &port : multiplied.lookup(getOrigin(operand)))
+        if (getSizes(function.getArgument(port.index)) == getSizes(product))
+          gradients.push_back({Role::Gradient, port.name.str(), product});
+  });
+  addResults(function, gradients);
 }
 
 static LogicalResult decide(ModuleOp module, StringRef path,
@@ -109,22 +184,25 @@ static LogicalResult decide(ModuleOp module, StringRef path,
   auto function = module.lookupSymbol<func::FuncOp>(kForwardName);
   function.setName(kStepName);
   NodeOps ops(function);
-  setPhases(ops, leftOut,
-            findBackwardNodes(path, conversion.import.lossOutput,
-                              module.getContext()));
-  if (failed(lowerScale(function, policy, conversion.ranges)))
+  llvm::BitVector backward = findBackwardNodes(
+      path, conversion.import.lossOutput, module.getContext());
+  setPhases(ops, leftOut, backward);
+  addWeightGradients(function);
+  SmallVector<SaveOp> saves = saveForwardValues(function);
+  if (failed(addEvidence(policy, conversion.ranges, module.getContext())))
     return failure();
-  CompileOptions options;
-  options.policy = conversion.policy;
-  options.ranges = conversion.ranges;
-  PassManager pm(module.getContext());
-  buildPipeline(pm, CompilerPhase::Assign, options);
-  if (failed(pm.run(module)))
+  // The scale with which no gradient overflows that a run has recorded.
+  if (policy.lossScaling && policy.evidence)
+    policy.lossScaling->init = StepEvidence(function, policy).getLossScale();
+  if (failed(assignPrecision(module, policy)))
     return failure();
   for (auto [node, decision] : llvm::zip(leftOut.nodes, formats)) {
     decision = mergeDecisions(ops.get(node.name));
     decision.ranks = node.ranks;
   }
+  for (unsigned index : backward.set_bits())
+    formats[index].isBackward = true;
+  addWaiting(saves, ops, leftOut, formats);
   return success();
 }
 

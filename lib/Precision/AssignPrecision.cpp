@@ -108,73 +108,75 @@ static void reportUnquantized(func::FuncOp step, const PrecisionGraph &graph) {
            "with 'quantize'; 'binade policy check' shows what rules match";
 }
 
+static LogicalResult decideOps(func::FuncOp step, PrecisionGraph &graph) {
+  std::vector<Choice> choices =
+      createAssigner(graph.getPolicy())->assign(graph);
+  DecisionBuilder builder(graph);
+  for (auto [index, node] : llvm::enumerate(graph.getNodes())) {
+    PrecisionAttr decision = builder.build(index, choices[index]);
+    if (!decision)
+      return failure();
+    PrecisionOpInterface op = node.op;
+    op.setPrecisionAttr(decision);
+  }
+  reportUnquantized(step, graph);
+  return success();
+}
+
+/// A glob that matches no parameter is a mistake.
+static LogicalResult checkStates(func::FuncOp step,
+                                 const PrecisionGraph &graph) {
+  for (const StateOverride &said : graph.getPolicy().states)
+    if (said.name.pattern &&
+        llvm::none_of(graph.getStorages(), [&](const StorageNode &node) {
+          return said.name.matches(getNodeName(node.op));
+        }))
+      return emitError(UnknownLoc::get(step.getContext()))
+             << "states: no parameter matches '" << said.name.text << "'";
+  return success();
+}
+
+LogicalResult assignPrecision(ModuleOp module, const Policy &policy) {
+  auto step = module.lookupSymbol<func::FuncOp>(kStepName);
+  if (!step)
+    return module.emitError("expected a function '@step' to assign formats to");
+  module->setAttr(kPolicyAttr, policy.source);
+  if (!policy.statistics.empty())
+    module->setAttr(
+        kStatisticsAttr,
+        Builder(module.getContext())
+            .getStrArrayAttr(llvm::to_vector_of<StringRef>(policy.statistics)));
+  setAlarmWords(module, policy.alarms);
+  if (policy.isIdentity())
+    return success();
+  PrecisionGraph graph(step, policy);
+  if (policy.decidesOps() && failed(decideOps(step, graph)))
+    return failure();
+  for (const StorageNode &node : graph.getStorages()) {
+    OptimizerUpdateOp op = node.op;
+    if (node.decision)
+      op.setStorageAttr(node.decision);
+    else
+      op.removeStorageAttr();
+  }
+  warnOfLostUpdates(graph);
+  return success(succeeded(checkRules(graph)) &&
+                 succeeded(checkStates(step, graph)) &&
+                 succeeded(report(step, graph)));
+}
+
 namespace {
 struct AssignPrecisionPass
     : impl::AssignPrecisionPassBase<AssignPrecisionPass> {
   using Base::Base;
 
   void runOnOperation() override {
-    ModuleOp module = getOperation();
-    FailureOr<Policy> loaded = loadPolicy(policy, &getContext());
-    if (failed(loaded) || failed(addEvidence(*loaded, ranges, &getContext())) ||
-        failed(
-            addStateFormats(*loaded, llvm::to_vector(states), &getContext())))
-      return signalPassFailure();
-    auto step = module.lookupSymbol<func::FuncOp>(kStepName);
-    if (!step) {
-      module.emitError("expected a function '@step' to assign formats to");
-      return signalPassFailure();
-    }
-    module->setAttr(kPolicyAttr, loaded->source);
-    if (!loaded->statistics.empty())
-      module->setAttr(kStatisticsAttr,
-                      Builder(&getContext())
-                          .getStrArrayAttr(llvm::to_vector_of<StringRef>(
-                              loaded->statistics)));
-    setAlarmWords(module, loaded->alarms);
-    if (loaded->isIdentity())
-      return;
-    PrecisionGraph graph(step, *loaded);
-    if (loaded->decidesOps() && failed(decideOps(step, graph)))
-      return signalPassFailure();
-    for (const StorageNode &node : graph.getStorages()) {
-      OptimizerUpdateOp op = node.op;
-      if (node.decision)
-        op.setStorageAttr(node.decision);
-      else
-        op.removeStorageAttr();
-    }
-    warnOfLostUpdates(graph);
-    if (failed(checkRules(graph)) || failed(checkStates(graph)) ||
-        failed(report(step, graph)))
+    MLIRContext *context = &getContext();
+    FailureOr<Policy> loaded = loadPolicy(policy, context);
+    if (failed(loaded) || failed(addEvidence(*loaded, ranges, context)) ||
+        failed(addStateFormats(*loaded, llvm::to_vector(states), context)) ||
+        failed(assignPrecision(getOperation(), *loaded)))
       signalPassFailure();
-  }
-
-  static LogicalResult decideOps(func::FuncOp step, PrecisionGraph &graph) {
-    std::vector<Choice> choices =
-        createAssigner(graph.getPolicy())->assign(graph);
-    DecisionBuilder builder(graph);
-    for (auto [index, node] : llvm::enumerate(graph.getNodes())) {
-      PrecisionAttr decision = builder.build(index, choices[index]);
-      if (!decision)
-        return failure();
-      PrecisionOpInterface op = node.op;
-      op.setPrecisionAttr(decision);
-    }
-    reportUnquantized(step, graph);
-    return success();
-  }
-
-  /// A glob that matches no parameter is a mistake.
-  LogicalResult checkStates(const PrecisionGraph &graph) {
-    for (const StateOverride &said : graph.getPolicy().states)
-      if (said.name.pattern &&
-          llvm::none_of(graph.getStorages(), [&](const StorageNode &node) {
-            return said.name.matches(getNodeName(node.op));
-          }))
-        return emitError(UnknownLoc::get(&getContext()))
-               << "states: no parameter matches '" << said.name.text << "'";
-    return success();
   }
 };
 } // namespace

@@ -61,7 +61,12 @@ def run(module, inputs, *flags):
 
 
 def evaluate(module, inputs, *flags):
-    """The outputs of a module's only (or `--function`) function, by name."""
+    """The outputs of a module's only (or `--function`) function, by name. Beside those of
+    binade-eval there is the backend `onnx`: the module as ONNX, run by onnxruntime."""
+    if "onnx" in flags:
+        import onnx_backend
+
+        return onnx_backend.evaluate(module, inputs)
     process, outputs = run(module, inputs, *flags)
     assert process.returncode == 0, process.stderr
     return outputs

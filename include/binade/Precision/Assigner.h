@@ -83,6 +83,10 @@ private:
       known;
 };
 
+/// Decides the formats of every op of the module's `@step`, as the pass does,
+/// by a policy that is loaded already.
+LogicalResult assignPrecision(ModuleOp module, const Policy &policy);
+
 } // namespace mlir::binade
 
 #endif // BINADE_PRECISION_ASSIGNER_H

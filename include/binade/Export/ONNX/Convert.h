@@ -9,6 +9,16 @@
 
 namespace mlir::binade {
 
+/// How a value waits for the backward part: as codes, or rounded to `format`;
+/// as it is without either.
+struct WaitingFormat {
+  QuantizedAttr codes;
+  FloatType format;
+  SmallVector<int64_t> shape; ///< Of the value.
+
+  explicit operator bool() const { return codes || format; }
+};
+
 /// What was decided about one node. Without `compute` it stays as it is.
 struct NodeFormats {
   FloatType compute, accumulate, result;
@@ -17,6 +27,10 @@ struct NodeFormats {
   SmallVector<QuantizedAttr> operands;
   /// Of inputs; -1 where nothing is known.
   SmallVector<int64_t, 2> ranks;
+  /// Of its only output.
+  WaitingFormat waiting;
+  /// Whether it reads values as they have waited.
+  bool isBackward = false;
   /// Who decided; stands in the node's metadata.
   std::string rule;
 };

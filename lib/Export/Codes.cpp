@@ -1,0 +1,339 @@
+//===- Codes.cpp - Codes with shared scales, as nodes ---------------------===//
+
+#include "Codes.h"
+#include "Rounding.h"
+#include "binade/Reference/FloatFormat.h"
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+using namespace mlir;
+using namespace mlir::binade;
+using namespace mlir::binade::convert;
+
+//===----------------------------------------------------------------------===//
+// What shares a scale
+//===----------------------------------------------------------------------===//
+
+Codes::Codes(OnnxWriter &w, QuantizedAttr format, ArrayRef<int64_t> shape)
+    : w(w), format(format), shape(shape), flat(shape), arranged(shape),
+      scaleShape(format.getScaleShape(shape)) {
+  auto rank = static_cast<int64_t>(shape.size());
+  ArrayRef<int64_t> extent = format.getExtent();
+  padded = flat;
+  switch (format.getGranularity()) {
+  case Granularity::PerTensor:
+    sharedAxes = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+    return;
+  case Granularity::PerRow:
+    spreadShape = arranged;
+    if (rank > 0) {
+      sharedAxes = {rank - 1};
+      spreadShape.back() = 1;
+    }
+    return;
+  case Granularity::PerGroup: {
+    int64_t count = ShapedType::getNumElements(shape);
+    int64_t size = std::min(extent[0], std::max<int64_t>(count, 1));
+    int64_t groups = scaleShape.front();
+    flat = {count};
+    padded = {groups * size};
+    arranged = {groups, size};
+    sharedAxes = {1};
+    spreadShape = {groups, 1};
+    return;
+  }
+  case Granularity::PerBlock:
+    arranged.assign(shape.begin(), shape.end() - std::min<int64_t>(rank, 2));
+    spreadShape = arranged;
+    for (int64_t axis = std::max<int64_t>(rank - 2, 0); axis < rank; ++axis) {
+      int64_t size =
+          std::min(extent[axis + 2 - rank], std::max<int64_t>(shape[axis], 1));
+      padded[axis] = scaleShape[axis] * size;
+      sharedAxes.push_back(arranged.size() + 1);
+      arranged.append({scaleShape[axis], size});
+      spreadShape.append({scaleShape[axis], 1});
+    }
+    return;
+  }
+}
+
+/// Zeros behind the last elements change no largest magnitude.
+std::string Codes::arrange(const std::string &x) {
+  std::string y = reshape(x, shape, flat);
+  if (padded != flat) {
+    SmallVector<int64_t> pads(flat.size(), 0);
+    for (auto [before, after] : llvm::zip(flat, padded))
+      pads.push_back(after - before);
+    y = w.add("Pad", {y, w.addInts(pads)});
+  }
+  return reshape(y, padded, arranged);
+}
+
+std::string Codes::restore(const std::string &x) {
+  std::string y = reshape(x, arranged, padded);
+  if (padded != flat)
+    y = w.slice(y, SmallVector<int64_t>(flat.size(), 0), flat);
+  return reshape(y, flat, shape);
+}
+
+//===----------------------------------------------------------------------===//
+// Scales
+//===----------------------------------------------------------------------===//
+
+/// sign(x) |x|^power
+std::string Codes::expand(const std::string &x, const std::string &power) {
+  std::string magnitude = w.add("Pow", {w.add("Abs", {x}), power});
+  return w.add("Mul", {w.add("Sign", {x}), magnitude});
+}
+
+/// k and c, and what remains is done with the largest expanded number. Rounded
+/// logarithms of f64 are those of f32 but for ties.
+void Codes::chooseExpansion(Factors &factors, const std::string &largest,
+                            const std::string &least) {
+  constexpr double kSteps = 16.0;
+  FloatType element = format.getFormat();
+  bool isFinite =
+      element && !APFloat::semanticsHasInf(element.getFloatSemantics());
+  double range = isFinite ? format.getLargest() : 1.0 / format.getLeast();
+  auto bound = static_cast<float>(format.getLargest() * range / 2.0);
+  auto log2 = [&](const std::string &x) {
+    std::string log = w.add("Log", {w.cast(x, w.b.getF64Type())});
+    return w.cast(w.add("Mul", {log, w.addDouble(std::numbers::log2e)}),
+                  w.b.getF32Type());
+  };
+  std::string one = w.addFloat(1.0);
+  std::string isZero = w.add("Equal", {largest, w.addFloat(0.0)});
+  std::string ratio = w.add("Div", {largest, least});
+  std::string centre =
+      w.add("Mul", {w.add("Sqrt", {largest}), w.add("Sqrt", {least})});
+  std::string far = w.add("Sub", {log2(largest), log2(least)});
+  std::string binades =
+      w.add("Where", {w.add("IsInf", {ratio}), far, log2(ratio)});
+  std::string steps = w.add("Div", {w.addFloat(std::log2(bound)), binades});
+  steps = w.add("Floor", {w.add("Mul", {steps, w.addFloat(kSteps)})});
+  std::string power =
+      w.add("Div", {w.add("Max", {steps, one}), w.addFloat(kSteps)});
+  std::string isNarrow =
+      w.add("LessOrEqual", {ratio, w.addFloat(1.0 + 0x1p-12)});
+  std::string isOne = w.add("Or", {isZero, isNarrow});
+  factors.power = w.add("Where", {isOne, one, power});
+  factors.centre = w.add("Where", {isZero, one, centre});
+}
+
+Codes::Factors Codes::choose(const std::string &largest,
+                             const std::string &least) {
+  Factors factors;
+  std::string amax = largest;
+  if (format.getExpand()) {
+    chooseExpansion(factors, largest, least);
+    std::string near = w.add("Div", {largest, factors.centre});
+    amax = w.add("Pow", {near, factors.power});
+  }
+  Scales scales = ScaleNodes(w).add("", amax, format);
+  factors.scale = scales.factors;
+  factors.factor =
+      scales.multipliers.empty() ? scales.divisors : scales.multipliers;
+  return factors;
+}
+
+//===----------------------------------------------------------------------===//
+// Codes
+//===----------------------------------------------------------------------===//
+
+/// The index of the last of `thresholds`, a power of two of them, that is no
+/// more than `x`; the first has no bound, and NaN is above all.
+std::string Codes::search(const std::string &x, ArrayRef<float> thresholds) {
+  auto count = static_cast<int64_t>(thresholds.size());
+  auto type = RankedTensorType::get({count}, w.b.getF32Type());
+  std::string table = w.addTable(DenseElementsAttr::get(type, thresholds));
+  std::string index = w.addInt(0);
+  for (int64_t step = count / 2; step > 0; step /= 2) {
+    std::string next = step == count / 2
+                           ? w.addInt(step)
+                           : w.add("Add", {index, w.addInt(step)});
+    std::string isBelow = w.add("Less", {x, w.add("Gather", {table, next})});
+    index = w.add("Where", {isBelow, index, next});
+  }
+  return index;
+}
+
+static std::string gather(OnnxWriter &w, ArrayRef<float> table,
+                          const std::string &index) {
+  auto type = RankedTensorType::get({static_cast<int64_t>(table.size())},
+                                    w.b.getF32Type());
+  return w.add("Gather",
+               {w.addTable(DenseElementsAttr::get(type, table)), index});
+}
+
+std::string Codes::encodeInBook(const std::string &y,
+                                const std::string &random) {
+  ArrayRef<float> values = format.getBook().getValues();
+  auto count = static_cast<int64_t>(values.size());
+  SmallVector<float> thresholds;
+  // Of equal values the last is used.
+  SmallVector<int8_t> codes;
+  for (int64_t code = 0; code < count; ++code) {
+    thresholds.push_back(format.getBook().getThreshold(code));
+    codes.push_back(llvm::upper_bound(values, values[code]) - values.begin() -
+                    1);
+  }
+  std::string index = search(y, thresholds);
+  if (format.getStochastic()) {
+    std::string zero = w.addInt(0), one = w.addInt(1);
+    std::string nearest = gather(w, values, index);
+    std::string isAbove = w.add("Greater", {nearest, y});
+    std::string low = w.add("Sub", {index, w.cast(isAbove, w.b.getI64Type())});
+    low = w.add("Max", {low, zero});
+    std::string high =
+        w.add("Min", {w.add("Add", {low, one}), w.addInt(count - 1)});
+    std::string from = gather(w, values, low), to = gather(w, values, high);
+    std::string way =
+        w.add("Div", {w.add("Sub", {y, from}), w.add("Sub", {to, from})});
+    index = w.add("Where", {w.add("Less", {random, way}), high, low});
+  }
+  auto type = RankedTensorType::get({count}, w.b.getI8Type());
+  std::string table =
+      w.addTable(DenseElementsAttr::get(type, ArrayRef<int8_t>(codes)));
+  return w.add("Gather", {table, restore(index)});
+}
+
+/// The numbers of a format of less than a byte that are not negative.
+static SmallVector<float> listMagnitudes(FloatType type) {
+  FloatFormat format(type.getFloatSemantics());
+  SmallVector<float> numbers;
+  for (unsigned code = 0; code < 1u << (format.width - 1); ++code)
+    numbers.push_back(static_cast<float>(format.decode(code)));
+  return numbers;
+}
+
+/// Formats of less than a byte have no type in ONNX: their codes are the places
+/// of magnitudes, with a bit for the sign.
+std::string Codes::encodeSmall(const std::string &y) {
+  SmallVector<float> numbers = listMagnitudes(format.getFormat());
+  SmallVector<float> thresholds = {0.0f};
+  for (size_t code = 1; code < numbers.size(); ++code) {
+    float middle = (numbers[code - 1] + numbers[code]) * 0.5f;
+    thresholds.push_back(code % 2 == 0 ? middle
+                                       : std::nextafter(middle, INFINITY));
+  }
+  std::string index = search(w.add("Abs", {y}), thresholds);
+  // The sign of 0 is that of its reciprocal.
+  std::string zero = w.addFloat(0.0);
+  std::string sign =
+      w.add("Where", {w.add("Equal", {y, zero}), w.add("Reciprocal", {y}), y});
+  std::string isNegative = w.add("Less", {sign, zero});
+  std::string signBit = w.addInt(static_cast<int64_t>(numbers.size()));
+  std::string negative = w.add("Add", {index, signBit});
+  std::string code = w.add("Where", {isNegative, negative, index});
+  return w.cast(restore(code), format.getCodeType());
+}
+
+std::string Codes::encode(const std::string &given, const Factors &factors,
+                          bool saturate, const std::string &random) {
+  std::string x = arrange(given);
+  if (format.getExpand()) {
+    std::string near = w.add("Div", {x, spread(factors.centre)});
+    x = expand(near, spread(factors.power));
+  }
+  bool multiplies = format.getRule() == ScaleRule::Inverse ||
+                    format.getRule() == ScaleRule::InversePower;
+  std::string y =
+      w.add(multiplies ? "Mul" : "Div", {x, spread(factors.factor)});
+  std::string chance = format.getStochastic() ? arrange(random) : "";
+  FloatType type = format.getFormat();
+  if (!type)
+    return encodeInBook(y, chance);
+  if (format.getStochastic())
+    y = roundTo(w, y, type, chance);
+  if (type.getWidth() < 8)
+    return encodeSmall(y);
+  y = restore(y);
+  if (saturate && type.getWidth() > 8) {
+    double largest = format.getLargest();
+    y = w.add("Max",
+              {w.add("Min", {y, w.addFloat(largest)}), w.addFloat(-largest)});
+  }
+  std::string codes = w.cast(y, type);
+  if (type.getWidth() == 8)
+    w.setInt("saturate", saturate);
+  return codes;
+}
+
+/// Two codes in each byte, the first in the upper half.
+std::string Codes::pack(const std::string &codes) {
+  int64_t count = ShapedType::getNumElements(shape), bytes = (count + 1) / 2;
+  std::string x = w.reshape(w.cast(codes, w.b.getI64Type()), {count});
+  if (count % 2 != 0)
+    x = w.add("Pad", {x, w.addInts({0, 1})});
+  x = w.add("Mul", {w.reshape(x, {bytes, 2}), w.addInts({16, 1})});
+  x = w.reduce("ReduceSum", x, {1});
+  std::string isNegative = w.add("Greater", {x, w.addInt(127)});
+  std::string below = w.add("Sub", {x, w.addInt(256)});
+  return w.cast(w.add("Where", {isNegative, below, x}), w.b.getI8Type());
+}
+
+/// Codes as i64, one for each element.
+std::string Codes::unpack(const std::string &codes) {
+  std::string x = w.cast(codes, w.b.getI64Type());
+  if (!format.isPacked())
+    return x;
+  int64_t count = ShapedType::getNumElements(shape), bytes = (count + 1) / 2;
+  std::string isNegative = w.add("Less", {x, w.addInt(0)});
+  x = w.add("Where", {isNegative, w.add("Add", {x, w.addInt(256)}), x});
+  std::string high = w.add("Div", {x, w.addInt(16)});
+  std::string low = w.add("Sub", {x, w.add("Mul", {high, w.addInt(16)})});
+  x = w.add("Concat",
+            {w.reshape(high, {bytes, 1}), w.reshape(low, {bytes, 1})});
+  w.setInt("axis", 1);
+  x = w.slice(w.reshape(x, {2 * bytes}), {0}, {count});
+  return w.reshape(x, shape);
+}
+
+/// Indices below 0 count from the end, as codes of a byte do.
+std::string Codes::decode(const std::string &codes) {
+  FloatType type = format.getFormat();
+  if (!type)
+    return gather(w, format.getBook().getValues(), unpack(codes));
+  if (type.getWidth() >= 8)
+    return w.cast(codes, w.b.getF32Type());
+  SmallVector<float> numbers = listMagnitudes(type);
+  for (float number : SmallVector<float>(numbers))
+    numbers.push_back(-number);
+  return gather(w, numbers, unpack(codes));
+}
+
+//===----------------------------------------------------------------------===//
+// All parts
+//===----------------------------------------------------------------------===//
+
+SmallVector<std::string> Codes::quantize(const std::string &x, bool saturate,
+                                         const std::string &random,
+                                         const std::string &largest) {
+  std::string magnitude = w.add("Abs", {arrange(x)});
+  std::string amax = largest, least;
+  if (amax.empty())
+    amax = w.reduceMax(magnitude, sharedAxes);
+  if (format.getExpand()) {
+    std::string isZero = w.add("Equal", {magnitude, w.addFloat(0.0)});
+    std::string others =
+        w.add("Where", {isZero, w.addFloat(INFINITY), magnitude});
+    least = w.reduce("ReduceMin", others, sharedAxes);
+  }
+  Factors factors = choose(amax, least);
+  std::string codes = encode(x, factors, saturate, random);
+  SmallVector<std::string> parts = {format.isPacked() ? pack(codes) : codes,
+                                    factors.scale};
+  if (format.getExpand())
+    parts.append({factors.power, factors.centre});
+  return parts;
+}
+
+std::string Codes::dequantize(ArrayRef<std::string> parts) {
+  std::string y = w.add("Mul", {arrange(decode(parts[0])), spread(parts[1])});
+  if (format.getExpand()) {
+    std::string root = w.add("Reciprocal", {spread(parts[2])});
+    y = w.add("Mul", {expand(y, root), spread(parts[3])});
+  }
+  return restore(y);
+}
