@@ -8,6 +8,7 @@ test/python/test_import_adjoints.py has an ONNX graph of the same name for each.
 torch.
 """
 
+import itertools
 import json
 import pathlib
 
@@ -315,6 +316,91 @@ def joined_blocks(x):
 def cache_written(cache, update, i):
     rows = (i[:, None] + torch.arange(2)) % 4
     return cache.scatter(1, rows[..., None].expand(2, 2, 3), update)
+
+
+PIXELS = torch.tensor([[0.7, 0.2, 4.1, 3.9], [1.3, 0.4, 5.2, 4.4], [-0.2, 1.1, 3.3, 4.6]],
+                      dtype=torch.float64)  # fmt: skip
+
+
+def sample(x, places, padding):
+    """Of x [n, c, h, w] at places [n, ..., (column, row)] in pixels."""
+    size = torch.tensor(x.shape[:1:-1], dtype=x.dtype)
+    return F.grid_sample(x, 2 * places / (size - 1) - 1, padding_mode=padding,
+                         align_corners=True)  # fmt: skip
+
+
+def sample_regions(x, regions, i):
+    """Two by two in each of three by two bins."""
+    begin, size = regions[:, :2] - 0.5, regions[:, 2:] - regions[:, :2]
+    across = begin[:, :1] + size[:, :1] * (torch.arange(4) + 0.5) / 4
+    down = begin[:, 1:] + size[:, 1:] * (torch.arange(6) + 0.5) / 6
+    places = torch.stack([across[:, None].expand(3, 6, 4),
+                          down[:, :, None].expand(3, 6, 4)], -1)  # fmt: skip
+    return sample(x[i], places, "border")
+
+
+@case((2, 2, 5, 6), PIXELS, i=torch.tensor([1, 0, 1]))
+def regions(x, regions, i):
+    return F.avg_pool2d(sample_regions(x, regions, i), 2)
+
+
+@case((1, 2, 4, 6))
+def unpooled(x):
+    y, i = F.max_pool2d(x, 2, return_indices=True)
+    return F.max_unpool2d(y * y, i, 2)
+
+
+@case((2, 4, 5, 6), (4, 2, 3, 2), (2, 24, 3, 4), (4,), (2, 12, 3, 4))
+def deformed(x, w, offset, b, mask):
+    """A convolution with strides (2, 1), dilations (1, 2) and a row of padding, whose
+    places move in two groups."""
+    offset, mask = offset.reshape(4, 3, 2, 2, 3, 4), mask.reshape(4, 3, 2, 3, 4)
+    columns = []
+    for row in range(3):
+        for column in range(2):
+            down = 2 * torch.arange(3)[:, None] + row - 1 + offset[:, row, column, 0]
+            across = torch.arange(4) + 2 * column + offset[:, row, column, 1]
+            places = torch.stack([across, down], -1)
+            part = sample(x.reshape(4, 2, 5, 6), places, "zeros")
+            columns.append(part * mask[:, row, column][:, None])
+    columns = torch.stack(columns, 2).reshape(2, 2, 12, 12)
+    y = torch.einsum("goc,ngcp->ngop", w.reshape(2, 2, 12), columns)
+    return y.reshape(2, 4, 3, 4) + b[:, None, None]
+
+
+# Of rank 3, so that no inverse tells its gradient.
+SINGULAR = torch.tensor([[1, 2, 0, -1], [0, 1, 3, 2], [2, -1, 1, 1], [3, 2, 4, 2]],
+                        dtype=torch.float64)  # fmt: skip
+
+
+def add_permutations(x):
+    """The determinant as it is defined."""
+    size, total = x.shape[-1], 0
+    for order in itertools.permutations(range(size)):
+        pairs = itertools.combinations(order, 2)
+        swaps = sum(i > j for i, j in pairs)
+        term = torch.stack([x[..., i, order[i]] for i in range(size)]).prod(0)
+        total = total + (-1) ** swaps * term
+    return total
+
+
+@case((2, 3, 3), SINGULAR)
+def determinants(x, y):
+    return torch.cat([add_permutations(x), add_permutations(y)[None]])
+
+
+@case((2, 9), (4,))
+def frames(x, window):
+    y = torch.stft(x, 4, 3, window=window, center=False, return_complex=True)
+    return torch.view_as_real(y).transpose(1, 2)
+
+
+@case((1, 4, 3, 4), (1, 2, 5, 4), (1, 2, 5, 3))
+def modified_attention(q, k, v):
+    k, v = k.repeat_interleave(2, 1), v.repeat_interleave(2, 1)
+    scores = torch.tanh(q @ k.transpose(2, 3) / 2 / 1.5) * 1.5
+    weights = torch.softmax(scores, 3)
+    return weights * weights @ v
 
 
 def main() -> None:

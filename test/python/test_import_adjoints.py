@@ -122,6 +122,23 @@ GRAPHS |= {
     "root_mean_square": "y = RMSNormalization <epsilon = 1e-5> (x0, x1)",
     "slices": "y = GatherND(x0, i)",
     "quick_gelu": "y = com.microsoft.QuickGelu(x0)",
+    "regions": """y = RoiAlign <output_height = 3, output_width = 2,
+        sampling_ratio = 2> (x0, x1, i)""",
+    "unpooled": """p, i = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (x0)
+        q = Mul(p, p)
+        y = MaxUnpool <kernel_shape = [2, 2], strides = [2, 2]> (q, i)""",
+    "deformed": """y = DeformConv <strides = [2, 1], dilations = [1, 2],
+        pads = [1, 0, 1, 0], group = 2, offset_group = 2> (x0, x1, x2, x3, x4)""",
+    "determinants": """a = Det(x0)  c = Det(x1)  one = Constant <value_ints = [1]> ()
+        d = Reshape(c, one)  y = Concat <axis = 0> (a, d)""",
+    "frames": """last = Constant <value_ints = [-1]> ()  s = Unsqueeze(x0, last)
+        step = Constant <value_int = 3> ()  y = STFT(s, step, x1)""",
+    "modified_attention": """y = ai.onnx.preview.FlexAttention <
+        score_mod = cap (double[1, 4, 3, 5] s) => (double[1, 4, 3, 5] t) {
+          c = Constant <value = double {1.5}> ()  d = Div(s, c)  h = Tanh(d)
+          t = Mul(h, c) },
+        prob_mod = square (double[1, 4, 3, 5] p) => (double[1, 4, 3, 5] r) {
+          r = Mul(p, p) }> (x0, x1, x2)""",
 }  # fmt: skip
 # f32 inside: PyTorch computes these in f64 throughout.
 TOLERANCES = {"weighted_loss": 1e-6, "grouped_attention": 1e-6, "root_mean_square": 2e-6,
@@ -146,7 +163,8 @@ def import_graph(name, inputs, folder):
         for key, value in inputs.items()
     )
     axes = list(range(len(record["y"]["shape"])))
-    text = f"""<ir_version: 10, opset_import: ["" : 27, "com.microsoft" : 1]>
+    text = f"""<ir_version: 10, opset_import: ["" : 27, "com.microsoft" : 1,
+                                   "ai.onnx.preview" : 1]>
     g ({declared}) => (double loss) {{
       {GRAPHS[name]}
       weighted = Mul(y, weights)

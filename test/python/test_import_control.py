@@ -171,6 +171,26 @@ ERRORS = {
             else_branch = e () => (r) { r = Abs(x) }> }""",
         "'If_0' (If): error: value 'x' of 'then_branch' hides a value outside",
     ),
+    "graph of another type": (
+        """g (float[1,1,2,4] x) => (y) { y = ai.onnx.preview.FlexAttention <
+            score_mod = m (float[1,1,2,2] s) => (t) { t = Cast <to = 11> (s) }> (x, x, x) }""",
+        "expected 'score_mod' to return one tensor of type 'tensor<1x1x2x2xf32>'",
+    ),
+    "graph of two": (
+        """g (float[1,1,2,4] x) => (y) { y = ai.onnx.preview.FlexAttention <
+            prob_mod = m (float[1,1,2,2] s, float f) => (t) { t = Mul(s, f) }> (x, x, x) }""",
+        "gives 'prob_mod' 1 inputs, it has 2",
+    ),
+    "heads": (
+        """g (float[1,3,2,4] x, float[1,2,2,4] k) => (y) {
+            y = ai.onnx.preview.FlexAttention(x, k, k) }""",
+        "cannot attend from 'tensor<1x3x2x4xf32>' to 'tensor<1x2x2x4xf32>' and",
+    ),
+    "precision": (
+        """g (float[1,1,2,4] x) => (y) {
+            y = ai.onnx.preview.FlexAttention <softmax_precision = 7> (x, x, x) }""",
+        "expected a softmax_precision of 16 bits or more, got 'i64'",
+    ),
     "lengths": (
         """g (float[2] x, float[3] z) => (y) { y = Scan <num_scan_inputs = 2,
             body = b (float a, float c) => (r) { r = Add(a, c) }> (x, z) }""",

@@ -52,12 +52,11 @@ def widen(x, zero):
 )
 def test_matrices(dtypes, backend, tmp_path):
     a, b = draw((2, 3, 700), dtypes[0]), draw((700, 5), dtypes[1], seed=1)
-    a[0, 0], b[:, 0] = (
-        np.iinfo(dtypes[0]).max,
-        np.iinfo(dtypes[1]).max,
-    )  # The largest sum.
-    inputs = {"a": a, "b": b, "p": np.array(3, dtypes[0]),
-              "q": draw(5, dtypes[1], seed=2)}  # fmt: skip
+    # The largest sum there is, of odd products: no f32 has it.
+    a[0, 0], b[:, 0] = np.iinfo(dtypes[0]).max, np.iinfo(dtypes[1]).max
+    zeros = draw(5, dtypes[1], seed=2)
+    zeros[0] = np.iinfo(dtypes[1]).min
+    inputs = {"a": a, "b": b, "p": np.array(2, dtypes[0]), "q": zeros}
     found = compute("MatMulInteger(a, b, p, q)", inputs, tmp_path, backend)
     expected = widen(a, inputs["p"]) @ widen(b, inputs["q"])
     assert found.dtype == np.int32

@@ -16,7 +16,9 @@ def ElementwiseOpInterface : OpInterface<"ElementwiseOpInterface"> {
         Emits the computation of one element, or of a vector of elements.
         `operands` are scalars or vectors, one per operand: narrow floats have
         been widened to f32 by the caller, who also rounds the f32 result to
-        the result's format. Integers, i1 and f64 come as they are.
+        the result's format. Integers come and go without a sign, which the
+        tensors' types say, and those of 2 and 4 bits fill a byte; i1 and f64 come
+        as they are.
       }],
       "::mlir::Value", "buildScalar",
       (ins "::mlir::ImplicitLocOpBuilder &":$b,

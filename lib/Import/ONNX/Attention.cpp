@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Attention.h"
 #include "Arithmetic.h"
 #include "Indexing.h"
 #include "OpTable.h"
@@ -35,6 +36,31 @@ static Value joinHeads(ImplicitLocOpBuilder &b, Value x) {
                       {shape[0], shape[2], width});
 }
 
+Value mlir::binade::importer::spreadHeads(ImplicitLocOpBuilder &b, Value x,
+                                          int64_t heads) {
+  SmallVector<int64_t> shape(typeOf(x).getShape());
+  int64_t own = shape[1];
+  if (own == heads)
+    return x;
+  shape.insert(shape.begin() + 2, heads / own);
+  Value copies = buildBroadcast(b, x, {0, 1, 3, 4}, shape);
+  return buildReshape(b, copies, {shape[0], heads, shape[3], shape[4]});
+}
+
+Value mlir::binade::importer::buildScores(ImplicitLocOpBuilder &b, Value query,
+                                          Value key, double scale) {
+  auto scaled = [&](Value x) -> Value {
+    Value root = buildSplat(b, x.getType(), std::sqrt(scale));
+    return MulOp::create(b, x, root);
+  };
+  Value scores = MatmulOp::create(b, scaled(query), scaled(key), Value(),
+                                  /*transpose_lhs=*/false,
+                                  /*transpose_rhs=*/true, PrecisionAttr());
+  if (typeOf(scores).getElementTypeBitWidth() < 32)
+    scores = buildCast(b, scores, b.getF32Type());
+  return scores;
+}
+
 namespace {
 /// One Attention node: operands are [batch, heads, length, size].
 struct Attention {
@@ -48,7 +74,6 @@ private:
   LogicalResult readMask();
   bool isPlain() const;
   void buildAllowed();
-  Value buildScores();
   Value spreadMask(Value x, int64_t keys) const;
   int64_t queries() const { return typeOf(query).getDimSize(2); }
   int64_t keys() const { return typeOf(key).getDimSize(2); }
@@ -125,13 +150,8 @@ LogicalResult Attention::readOperands() {
   if (k[1] == 0 || q[1] % k[1] != 0)
     return node.emitError() << "has " << q[1] << " heads of queries and "
                             << k[1] << " of keys, expected a multiple";
-  // Each head of keys serves several of queries, which are neighbours.
-  for (Value *side : {&key, &value}) {
-    SmallVector<int64_t> shape(typeOf(*side).getShape());
-    shape.insert(shape.begin() + 2, q[1] / k[1]);
-    Value copies = buildBroadcast(b, *side, {0, 1, 3, 4}, shape);
-    *side = buildReshape(b, copies, {q[0], q[1], shape[3], shape[4]});
-  }
+  key = spreadHeads(b, key, q[1]);
+  value = spreadHeads(b, value, q[1]);
   return success();
 }
 
@@ -248,20 +268,6 @@ void Attention::buildAllowed() {
   allowed = allowed ? Value(AndOp::create(b, allowed, found)) : found;
 }
 
-/// scale query key^T, each side times the root, so that nothing overflows.
-Value Attention::buildScores() {
-  auto scaled = [&](Value x) -> Value {
-    Value root = buildSplat(b, x.getType(), std::sqrt(scale));
-    return MulOp::create(b, x, root);
-  };
-  Value scores = MatmulOp::create(b, scaled(query), scaled(key), Value(),
-                                  /*transpose_lhs=*/false,
-                                  /*transpose_rhs=*/true, PrecisionAttr());
-  if (typeOf(scores).getElementTypeBitWidth() < 32)
-    scores = buildCast(b, scores, b.getF32Type());
-  return scores;
-}
-
 LogicalResult Attention::buildAttention() {
   Value y;
   if (isPlain()) {
@@ -272,7 +278,7 @@ LogicalResult Attention::buildAttention() {
     if (!(scale >= 0.0))
       return node.emitError() << "expected no negative scale, got " << scale;
     buildAllowed();
-    Value scores = buildScores();
+    Value scores = buildScores(b, query, key, scale);
     Arithmetic a(b, scores);
     auto expose = [&](int64_t stage, Value x) {
       if (stage == mode)

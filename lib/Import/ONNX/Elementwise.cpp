@@ -71,7 +71,8 @@ LogicalResult mlir::binade::importer::requireFloats(Node &node,
 //===----------------------------------------------------------------------===//
 
 LogicalResult mlir::binade::importer::importIdentity(Node &node) {
-  return node.setResult(node.getInput(0));
+  node.setOutput(0, node.getNamedInput(0));
+  return success();
 }
 
 LogicalResult mlir::binade::importer::importNeg(Node &node) {
@@ -323,11 +324,33 @@ LogicalResult mlir::binade::importer::importWhere(Node &node) {
                                          broadcast(sides->back())));
 }
 
+/// The power of two next to `x`: above it, below it or the nearer one, as
+/// `mode` says. Beyond the least and the largest there are these, or NaN.
+static Value castToPower(ImplicitLocOpBuilder &b, Value x, Type power,
+                         StringRef mode, bool saturates) {
+  x = buildCast(b, x, b.getF32Type());
+  Arithmetic a(b, x);
+  if (saturates)
+    x = a.min(a.max(x, 0x1p-127), 0x1p127);
+  Value nearest = buildCast(b, buildCast(b, x, power), b.getF32Type());
+  Value isOther = CompareOp::create(
+      b, nearest, x, mode == "up" ? Comparison::Less : Comparison::Greater);
+  Value other = a.mul(nearest, mode == "up" ? 2.0 : 0.5);
+  if (mode != "nearest")
+    nearest = a.select(isOther, other, nearest);
+  return buildCast(b, nearest, power);
+}
+
 static LogicalResult castTo(Node &node, Type element) {
   bool saturates = node.getInt("saturate", 1);
-  // Matters only for powers of two, which no tensor here is made of.
-  (void)node.getString("round_mode", "up");
+  StringRef mode = node.getString("round_mode", "up");
+  if (mode != "up" && mode != "down" && mode != "nearest")
+    return node.emitError() << "does not know round_mode " << quote(mode);
   Value x = node.getInput(0);
+  if (isa<Float8E8M0FNUType>(element) && node.getElement(0) != element)
+    return node.setResult(castToPower(node.b, x, element, mode, saturates));
+  if (isa<Float8E8M0FNUType>(node.getElement(0)))
+    x = buildCast(node.b, x, node.b.getF32Type()); // Which has all powers.
   if (isa<Float4E2M1FNType>(element) && node.hasFloats(0)) {
     // It has no NaN: what is none becomes -0, as in ONNX's evaluator.
     Value isNumber = CompareOp::create(node.b, x, x, Comparison::Equal);

@@ -1,10 +1,11 @@
-//===- Fourier.cpp - DFT --------------------------------------------------===//
+//===- Fourier.cpp - DFT, STFT --------------------------------------------===//
 //
 // Products with matrices of sines and cosines, so that gradients follow. The
 // last axis, of one number or of a real and an imaginary part, is taken apart.
 //
 //===----------------------------------------------------------------------===//
 
+#include "Indexing.h"
 #include "OpTable.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 #include <numbers>
@@ -18,6 +19,19 @@ namespace {
 struct Transform {
   int64_t length, inputs, outputs;
   bool isInverse, isOneSided;
+
+  /// Fails where the matrices would be too large.
+  LogicalResult setLength(Node &node, int64_t newLength) {
+    constexpr int64_t kLongest = 1 << 12; // The matrix has its square.
+    length = newLength;
+    if (length < 1 || length > kLongest)
+      return node.emitError() << "expected a dft_length of 1 to " << kLongest
+                              << ", got " << length;
+    int64_t half = length / 2 + 1;
+    inputs = isInverse && isOneSided ? half : length;
+    outputs = isOneSided && !isInverse ? half : length;
+    return success();
+  }
 
   /// How often the input `k` of an inverse transform of half a spectrum counts:
   /// also for its mirror image.
@@ -84,7 +98,7 @@ static FailureOr<Transform> readTransform(Node &node, int64_t axis) {
   transform.isOneSided = node.getInt("onesided", 0);
   int64_t given = node.getShape(0)[axis];
   bool isHalf = transform.isInverse && transform.isOneSided;
-  transform.length = isHalf ? 2 * (given - 1) : given;
+  int64_t number = isHalf ? 2 * (given - 1) : given;
   if (node.hasInput(1)) {
     FailureOr<SmallVector<int64_t>> length = node.getIntegers(1, "dft_length");
     if (failed(length))
@@ -92,51 +106,22 @@ static FailureOr<Transform> readTransform(Node &node, int64_t axis) {
     if (length->size() != 1)
       return node.emitError()
              << "expected one dft_length, got [" << *length << "]";
-    transform.length = length->front();
+    number = length->front();
   }
-  constexpr int64_t kLongest = 1 << 12; // The matrix has its square.
-  if (transform.length < 1 || transform.length > kLongest)
-    return node.emitError() << "expected a dft_length of 1 to " << kLongest
-                            << ", got " << transform.length;
-  int64_t half = transform.length / 2 + 1;
-  transform.inputs = isHalf ? half : transform.length;
-  transform.outputs =
-      transform.isOneSided && !transform.isInverse ? half : transform.length;
+  if (failed(transform.setLength(node, number)))
+    return failure();
   return transform;
 }
 
-LogicalResult mlir::binade::importer::importDFT(Node &node) {
+/// What `transform` makes of a real and, if it is complex, an imaginary part
+/// along their last axes: one part or both.
+static FailureOr<SmallVector<Value>> buildTransform(Node &node,
+                                                    const Transform &transform,
+                                                    ArrayRef<Value> signal,
+                                                    FloatType compute) {
   ImplicitLocOpBuilder &b = node.b;
-  RankedTensorType type = node.getType(0);
-  int64_t rank = type.getRank();
-  if (failed(requireFloats(node)))
-    return failure();
-  if (rank < 2 || (type.getShape().back() != 1 && type.getShape().back() != 2))
-    return node.emitError() << "expected a last axis of 1 or 2, got " << type;
-  FailureOr<int64_t> axis = readAxis(node);
-  if (failed(axis))
-    return failure();
-  FailureOr<Transform> read = readTransform(node, *axis);
-  if (failed(read))
-    return failure();
-  const Transform &transform = *read;
-  bool isComplex = type.getShape().back() == 2;
-  bool isReal = transform.isOneSided && transform.isInverse; // The result.
-  if (transform.isOneSided && isComplex != transform.isInverse)
-    return node.emitError() << "with onesided expects "
-                            << (transform.isInverse ? "complex" : "real")
-                            << " numbers, got " << type;
-  auto element = cast<FloatType>(type.getElementType());
-  auto compute = element.isF64() ? element : cast<FloatType>(b.getF32Type());
   Value cosines = buildMatrix(b, transform, compute, std::cos),
         sines = buildMatrix(b, transform, compute, std::sin);
-  SmallVector<int64_t> order = getAxisLast(rank - 1, *axis);
-  SmallVector<int64_t> signal(type.getShape().drop_back());
-  auto take = [&](int64_t part) {
-    Value x = buildCast(b, node.getInput(0), compute);
-    x = buildReshape(b, buildSlice(b, x, rank - 1, part, 1), signal);
-    return fitLast(b, buildTranspose(b, x, order), transform.inputs);
-  };
   bool hasFailed = false;
   auto multiply = [&](Value x, Value matrix) {
     FailureOr<Value> product = buildProduct(node, x, matrix, pinTo(compute));
@@ -148,36 +133,144 @@ LogicalResult mlir::binade::importer::importDFT(Node &node) {
     return isSum ? Value(AddOp::create(b, x, y))
                  : Value(SubOp::create(b, x, y));
   };
-  Value real = take(0), y, imaginary;
-  Value first = multiply(real, cosines), second = multiply(real, sines);
+  Value real = multiply(signal[0], cosines),
+        second = multiply(signal[0], sines);
   if (hasFailed)
     return failure();
-  y = first;
-  imaginary = transform.isInverse ? second : NegOp::create(b, second);
-  if (isComplex) {
-    Value other = take(1);
-    Value third = multiply(other, sines), fourth = multiply(other, cosines);
+  Value imaginary = transform.isInverse ? second : NegOp::create(b, second);
+  if (signal.size() > 1) {
+    Value third = multiply(signal[1], sines),
+          fourth = multiply(signal[1], cosines);
     if (hasFailed)
       return failure();
-    y = combine(first, third, !transform.isInverse);
+    real = combine(real, third, !transform.isInverse);
     imaginary = AddOp::create(b, imaginary, fourth);
   }
+  bool isReal = transform.isOneSided && transform.isInverse;
+  return isReal ? SmallVector<Value>{real}
+                : SmallVector<Value>{real, imaginary};
+}
+
+/// `parts` beside each other along a new last axis.
+static Value joinParts(ImplicitLocOpBuilder &b, ArrayRef<Value> parts) {
+  auto type = cast<RankedTensorType>(parts.front().getType());
+  SmallVector<int64_t> shape(type.getShape());
+  shape.push_back(1);
+  auto columns = llvm::map_to_vector(
+      parts, [&](Value part) { return buildReshape(b, part, shape); });
+  if (columns.size() == 1)
+    return columns.front();
+  shape.back() = static_cast<int64_t>(columns.size());
+  return ConcatOp::create(b, type.clone(shape), columns, type.getRank());
+}
+
+/// What transforms are computed in.
+static FloatType getCompute(Node &node) {
+  auto element = cast<FloatType>(node.getElement(0));
+  return element.isF64() ? element : cast<FloatType>(node.b.getF32Type());
+}
+
+/// A real or complex signal, its parts along the last axis.
+static LogicalResult requireSignal(Node &node) {
+  RankedTensorType type = node.getType(0);
+  if (failed(requireFloats(node)))
+    return failure();
+  if (type.getRank() < 2 ||
+      (type.getShape().back() != 1 && type.getShape().back() != 2))
+    return node.emitError() << "expected a last axis of 1 or 2, got " << type;
+  return success();
+}
+
+/// The parts of input 0, without that axis.
+static SmallVector<Value> takeParts(Node &node) {
+  ImplicitLocOpBuilder &b = node.b;
+  ArrayRef<int64_t> shape = node.getShape(0);
+  Value x = buildCast(b, node.getInput(0), getCompute(node));
   SmallVector<Value> parts;
-  for (Value part :
-       isReal ? SmallVector<Value>{y} : SmallVector<Value>{y, imaginary}) {
+  for (int64_t part = 0; part < shape.back(); ++part)
+    parts.push_back(buildReshape(
+        b, buildSlice(b, x, node.getRank(0) - 1, part, 1), shape.drop_back()));
+  return parts;
+}
+
+LogicalResult mlir::binade::importer::importDFT(Node &node) {
+  ImplicitLocOpBuilder &b = node.b;
+  if (failed(requireSignal(node)))
+    return failure();
+  FailureOr<int64_t> axis = readAxis(node);
+  if (failed(axis))
+    return failure();
+  FailureOr<Transform> transform = readTransform(node, *axis);
+  if (failed(transform))
+    return failure();
+  SmallVector<Value> parts = takeParts(node);
+  if (transform->isOneSided && (parts.size() > 1) != transform->isInverse)
+    return node.emitError() << "with onesided expects "
+                            << (transform->isInverse ? "complex" : "real")
+                            << " numbers, got " << node.getType(0);
+  SmallVector<int64_t> order = getAxisLast(node.getRank(0) - 1, *axis);
+  for (Value &part : parts)
+    part = fitLast(b, buildTranspose(b, part, order), transform->inputs);
+  auto made = buildTransform(node, *transform, parts, getCompute(node));
+  if (failed(made))
+    return failure();
+  for (Value &part : *made)
     part = buildTranspose(b, part, invertPermutationVector(order));
-    SmallVector<int64_t> shape(
-        cast<RankedTensorType>(part.getType()).getShape());
-    shape.push_back(1);
-    parts.push_back(buildReshape(b, part, shape));
+  return node.setResult(buildCast(b, joinParts(b, *made), node.getElement(0)));
+}
+
+/// The transform of a signal's frames, which a window weighs.
+LogicalResult mlir::binade::importer::importSTFT(Node &node) {
+  ImplicitLocOpBuilder &b = node.b;
+  if (failed(requireSignal(node)))
+    return failure();
+  RankedTensorType type = node.getType(0);
+  bool isComplex = type.getShape().back() == 2;
+  Transform transform;
+  transform.isInverse = false;
+  transform.isOneSided = node.getInt("onesided", 1);
+  FailureOr<SmallVector<int64_t>> step = node.getIntegers(1, "frame_step"),
+                                  length = SmallVector<int64_t>{};
+  if (node.hasInput(3))
+    length = node.getIntegers(3, "frame_length");
+  else
+    length->push_back(node.hasInput(2) ? node.getType(2).getNumElements()
+                                       : type.getDimSize(1));
+  if (failed(step) || failed(length))
+    return failure();
+  if (type.getRank() != 3 || step->size() != 1 || length->size() != 1 ||
+      step->front() < 1 || length->front() > type.getDimSize(1))
+    return node.emitError()
+           << "cannot take frames of [" << *length << "] numbers in steps of ["
+           << *step << "] from " << type;
+  if (failed(transform.setLength(node, length->front())))
+    return failure();
+  if (transform.isOneSided && isComplex)
+    return node.emitError()
+           << "with onesided expects real numbers, got " << type;
+  if (node.hasInput(2) && node.getType(2) != type.clone({transform.length}))
+    return node.emitError()
+           << "expected a window of type " << type.clone({transform.length})
+           << ", got " << node.getType(2);
+  int64_t frames = (type.getDimSize(1) - transform.length) / step->front() + 1;
+  if (failed(node.checkCount(frames, kMostNumbers / transform.length,
+                             "places of frames")))
+    return failure();
+  SmallVector<int64_t> places;
+  for (int64_t frame = 0; frame < frames; ++frame)
+    for (int64_t i = 0; i < transform.length; ++i)
+      places.push_back(frame * step->front() + i);
+  SmallVector<int64_t> shape = {type.getDimSize(0), frames, transform.length};
+  SmallVector<Value> parts = takeParts(node);
+  for (Value &part : parts) {
+    part = buildReshape(b, takeAlong(b, part, places, 1), shape);
+    if (node.hasInput(2)) {
+      Value window = buildCast(b, node.getInput(2), getCompute(node));
+      part = MulOp::create(b, part, broadcastTo(b, window, shape));
+    }
   }
-  Value result = parts.front();
-  if (parts.size() > 1) {
-    SmallVector<int64_t> shape(
-        cast<RankedTensorType>(result.getType()).getShape());
-    shape.back() = 2;
-    result = ConcatOp::create(b, RankedTensorType::get(shape, compute), parts,
-                              rank - 1);
-  }
-  return node.setResult(buildCast(b, result, element));
+  auto made = buildTransform(node, transform, parts, getCompute(node));
+  if (failed(made))
+    return failure();
+  return node.setResult(buildCast(b, joinParts(b, *made), node.getElement(0)));
 }

@@ -11,11 +11,18 @@ namespace mlir::binade::importer {
 
 inline constexpr uint64_t kMostInnerNodes = 1 << 18;
 
-/// What a name stands for: one tensor, or the tensors of a sequence. Nothing is
-/// neither.
+/// What a name stands for: one tensor, the tensors of a sequence, or an
+/// optional value that is not there. Nothing is none of them.
 struct NamedValue {
   Value tensor;
   std::optional<SmallVector<Value>> sequence;
+  bool isEmpty = false;
+
+  bool isNothing() const { return !tensor && !sequence && !isEmpty; }
+  /// What is no tensor, for errors.
+  StringRef describe() const {
+    return isEmpty ? "an optional value without element" : "a sequence";
+  }
 };
 
 /// An argument that is called `name` where errors are about it, too.

@@ -168,6 +168,11 @@ FailureOr<Value> Importer::getLoss(Graph &graph, std::string &name) {
 }
 
 LogicalResult Importer::addResults(Graph &graph) {
+  for (const auto &output : model.getGraph().output())
+    if (!graph.lookup(output.name()))
+      return model.emitError() << "expected output " << quote(output.name())
+                               << " to be a tensor, got "
+                               << graph.find(output.name())->describe();
   std::string lossName;
   FailureOr<Value> loss = getLoss(graph, lossName);
   if (failed(loss))
@@ -178,9 +183,6 @@ LogicalResult Importer::addResults(Graph &graph) {
     results.push_back({Role::Metric, kLossName.str(), *loss});
   for (const auto &output : model.getGraph().output()) {
     Value value = graph.lookup(output.name());
-    if (!value)
-      return model.emitError() << "expected output " << quote(output.name())
-                               << " to be a tensor, got a sequence";
     if (failed(dimensions.check(model, "output", output,
                                 cast<RankedTensorType>(value.getType()))))
       return failure();

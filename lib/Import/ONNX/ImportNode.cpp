@@ -130,8 +130,9 @@ LogicalResult mlir::binade::importer::importNode(Graph &graph,
   SmallVector<Value> inputs = node.getInputs();
   for (unsigned input = 0; input < inputs.size(); ++input)
     if (!row.takesSequence(input) && node.hasInput(input) && !inputs[input])
-      return node.emitError() << "expected " << quote(node.getInputName(input))
-                              << " to be a tensor, got a sequence";
+      return node.emitError()
+             << "expected " << quote(node.getInputName(input))
+             << " to be a tensor, got " << node.getNamedInput(input).describe();
   // Nodes inside of a node have been computed on their own.
   bool isConstant =
       !holdsGraphs(proto) && llvm::all_of(inputs, [](Value input) {
@@ -148,7 +149,7 @@ LogicalResult mlir::binade::importer::importNode(Graph &graph,
   for (auto [output, value] : llvm::enumerate(node.getOutputs())) {
     if (!node.hasOutput(output))
       continue;
-    if (value.tensor || value.sequence)
+    if (!value.isNothing())
       graph.define(proto.output(output), std::move(value));
     else if (graph.isUsed(proto.output(output)))
       return node.emitError() << "has no output " << output;

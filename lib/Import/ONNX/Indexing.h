@@ -30,17 +30,22 @@ Value numberElements(ImplicitLocOpBuilder &b, ArrayRef<int64_t> shape,
 /// No place is negative.
 Value gatherAlong(ImplicitLocOpBuilder &b, Value x, Value places, int64_t axis);
 
+/// `data` with `updates` at `places` along `axis`, in which alone they differ
+/// in shape; the last of several for one place wins. No place is negative.
+FailureOr<Value> replaceAlong(Node &node, Value data, Value places,
+                              Value updates, int64_t axis);
+
 /// For tuples of indices along the last axis of input `index`, the number of
 /// the row of the first `counted` axes that each names, behind `batch` axes
 /// that both share.
 Value numberRows(Node &node, unsigned index, ArrayRef<int64_t> counted,
                  int64_t batch);
 
-/// The elements of `x` at `places` along `axis`, in that order: a slice where
-/// they stand at equal distances.
 /// Whether an axis of `length` can be cut into parts of `sizes`.
 bool isSplit(ArrayRef<int64_t> sizes, int64_t length);
 
+/// The elements of `x` at `places` along `axis`, in that order: a slice where
+/// they stand at equal distances.
 Value takeAlong(ImplicitLocOpBuilder &b, Value x, ArrayRef<int64_t> places,
                 int64_t axis);
 

@@ -210,6 +210,13 @@ SmallVector<int64_t> Node::getInts(StringRef name,
   return {attribute->ints().begin(), attribute->ints().end()};
 }
 
+SmallVector<double> Node::getFloats(StringRef name) {
+  const AttributeProto *attribute = findTyped(name, AttributeProto::FLOATS);
+  if (!attribute)
+    return {};
+  return {attribute->floats().begin(), attribute->floats().end()};
+}
+
 SmallVector<StringRef> Node::getStrings(StringRef name) {
   const AttributeProto *attribute = findTyped(name, AttributeProto::STRINGS);
   if (!attribute)

@@ -98,6 +98,7 @@ public:
   StringRef getString(StringRef name, StringRef byDefault);
   SmallVector<int64_t> getInts(StringRef name,
                                ArrayRef<int64_t> byDefault = {});
+  SmallVector<double> getFloats(StringRef name);
   SmallVector<StringRef> getStrings(StringRef name);
 
   /// Fails if an attribute is given twice.

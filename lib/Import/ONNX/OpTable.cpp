@@ -54,8 +54,10 @@ static constexpr OpRow standard[] = {
     {"CumProd", 26, 2, 2, importCumProd},
     {"CumSum", 11, 2, 2, importCumSum},
     {"DFT", 17, 1, 3, importDFT},
+    {"DeformConv", 19, 3, 5, importDeformConv},
     {"DepthToSpace", 1, 1, 1, importDepthToSpace},
     {"DequantizeLinear", 10, 2, 3, importDequantizeLinear},
+    {"Det", 11, 1, 1, importDet},
     {"Div", 7, 2, 2, importDiv},
     {"Dropout", 7, 1, 3, importDropout},
     {"DynamicQuantizeLinear", 11, 1, 1, importDynamicQuantizeLinear},
@@ -86,7 +88,7 @@ static constexpr OpRow standard[] = {
     {"HardSigmoid", 6, 1, 1, importHardSigmoid},
     {"HardSwish", 14, 1, 1, importHardSwish},
     {"Hardmax", 13, 1, 1, importHardmax},
-    {"Identity", 1, 1, 1, importIdentity},
+    {"Identity", 1, 1, 1, importIdentity, 0, 1},
     {"If", 1, 1, 1, importIf},
     {"InstanceNormalization", 6, 3, 3, importInstanceNormalization},
     {"IsInf", 10, 1, 1, importIsInf},
@@ -107,16 +109,23 @@ static constexpr OpRow standard[] = {
     {"MatMulInteger", 10, 2, 4, importMatMulInteger},
     {"Max", 8, 1, kMany, importBinary<MaxOp>},
     {"MaxPool", 1, 1, 1, importMaxPool},
+    {"MaxUnpool", 9, 2, 3, importMaxUnpool},
     {"Mean", 8, 1, kMany, importMean},
     {"MeanVarianceNormalization", 9, 1, 1, importMeanVarianceNormalization},
+    {"MelWeightMatrix", 17, 5, 5, importMelWeightMatrix},
     {"Min", 8, 1, kMany, importBinary<MinOp>},
     {"Mish", 18, 1, 1, importMish},
     {"Mod", 10, 2, 2, importMod},
     {"Mul", 7, 2, 2, importBinary<MulOp>},
     {"Neg", 1, 1, 1, importNeg},
     {"NegativeLogLikelihoodLoss", 12, 2, 3, importNegativeLogLikelihoodLoss},
+    {"NonMaxSuppression", 10, 2, 5, importNonMaxSuppression},
+    {"NonZero", 9, 1, 1, importNonZero},
     {"Not", 1, 1, 1, importNot},
     {"OneHot", 11, 3, 3, importOneHot},
+    {"Optional", 15, 0, 1, importOptional, 0, 1},
+    {"OptionalGetElement", 15, 1, 1, importOptionalGetElement, 0, 1},
+    {"OptionalHasElement", 15, 0, 1, importOptionalHasElement, 0, 1},
     {"Or", 7, 2, 2, importBinary<OrOp>},
     {"PRelu", 7, 2, 2, importPRelu},
     {"Pad", 2, 1, 4, importPad},
@@ -144,10 +153,12 @@ static constexpr OpRow standard[] = {
     {"ReduceSumSquare", 1, 1, 2, importReduceSumSquare},
     {"Relu", 1, 1, 1, importUnary<ReluOp>},
     {"Reshape", 5, 2, 2, importReshape},
-    {"Resize", 11, 1, 4, importResize},
+    {"Resize", 10, 1, 4, importResize},
     {"ReverseSequence", 10, 2, 2, importReverseSequence},
+    {"RoiAlign", 10, 3, 3, importRoiAlign},
     {"RotaryEmbedding", 23, 3, 4, importRotaryEmbedding},
     {"Round", 11, 1, 1, importUnary<RoundOp>},
+    {"STFT", 17, 2, 4, importSTFT},
     {"Scan", 9, 1, kMany, importScan},
     {"Scatter", 9, 3, 3, importScatterElements},
     {"ScatterElements", 11, 3, 3, importScatterElements},
@@ -189,7 +200,9 @@ static constexpr OpRow standard[] = {
     {"TopK", 10, 2, 2, importTopK},
     {"Transpose", 1, 1, 1, importTranspose},
     {"Trilu", 14, 1, 2, importTrilu},
+    {"Unique", 11, 1, 1, importUnique},
     {"Unsqueeze", 1, 1, 2, importUnsqueeze},
+    {"Upsample", 7, 1, 2, importUpsample},
     {"Where", 9, 3, 3, importWhere},
     {"Xor", 7, 2, 2, importBitwise<XorOp>},
     // clang-format on
@@ -229,11 +242,22 @@ static constexpr OpRow training[] = {
     {"Momentum", 1, 5, kMany, importMomentum},
 };
 
+static constexpr OpRow preview[] = {
+    {"FlexAttention", 1, 3, 3, importFlexAttention},
+};
+
+static constexpr OpRow ml[] = {
+    {"ArrayFeatureExtractor", 1, 2, 2, importArrayFeatureExtractor},
+    {"Binarizer", 1, 1, 1, importBinarizer},
+};
+
 const OpRow *mlir::binade::importer::findOp(StringRef domain, StringRef name,
                                             int64_t opset) {
   bool isStandard = isStandardDomain(domain);
   auto rows = isStandard                             ? ArrayRef(standard)
               : domain == "com.microsoft"            ? ArrayRef(microsoft)
+              : domain == "ai.onnx.ml"               ? ArrayRef(ml)
+              : domain == "ai.onnx.preview"          ? ArrayRef(preview)
               : domain == "ai.onnx.preview.training" ? ArrayRef(training)
                                                      : ArrayRef<OpRow>();
   const OpRow *row =

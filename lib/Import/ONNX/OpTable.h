@@ -36,8 +36,8 @@ struct OpRow {
 };
 
 /// The row of an op of the standard domain in `opset`, or of another domain
-/// whose ops do not change (`com.microsoft`, `ai.onnx.preview.training`); null
-/// for any other.
+/// whose ops do not change (`com.microsoft`, `ai.onnx.ml`, `ai.onnx.preview`);
+/// null for any other.
 const OpRow *findOp(StringRef domain, StringRef name, int64_t opset);
 
 //===----------------------------------------------------------------------===//
@@ -154,6 +154,7 @@ LogicalResult importSpaceToDepth(Node &node);
 
 // Resize.cpp
 LogicalResult importResize(Node &node);
+LogicalResult importUpsample(Node &node);
 
 // Scatter.cpp
 LogicalResult importScatterElements(Node &node);
@@ -169,6 +170,9 @@ LogicalResult importTopK(Node &node);
 
 // Sequences.cpp
 LogicalResult importConcatFromSequence(Node &node);
+LogicalResult importOptional(Node &node);
+LogicalResult importOptionalGetElement(Node &node);
+LogicalResult importOptionalHasElement(Node &node);
 LogicalResult importSequenceAt(Node &node);
 LogicalResult importSequenceConstruct(Node &node);
 LogicalResult importSequenceEmpty(Node &node);
@@ -227,6 +231,7 @@ LogicalResult importCausalConv(Node &node);
 
 // Fourier.cpp
 LogicalResult importDFT(Node &node);
+LogicalResult importSTFT(Node &node);
 
 // Pooling.cpp
 LogicalResult importAveragePool(Node &node);
@@ -235,6 +240,9 @@ LogicalResult importGlobalLpPool(Node &node);
 LogicalResult importGlobalMaxPool(Node &node);
 LogicalResult importLpPool(Node &node);
 LogicalResult importMaxPool(Node &node);
+
+// Unpooling.cpp
+LogicalResult importMaxUnpool(Node &node);
 
 // Reduction.cpp
 LogicalResult importReduceL1(Node &node);
@@ -327,6 +335,30 @@ LogicalResult importQLinearMatMul(Node &node);
 // Sampling.cpp
 LogicalResult importAffineGrid(Node &node);
 LogicalResult importGridSample(Node &node);
+
+// Regions.cpp
+LogicalResult importRoiAlign(Node &node);
+
+// Deformable.cpp
+LogicalResult importDeformConv(Node &node);
+
+// Determinant.cpp
+LogicalResult importDet(Node &node);
+
+// Features.cpp
+LogicalResult importArrayFeatureExtractor(Node &node);
+LogicalResult importBinarizer(Node &node);
+
+// FlexAttention.cpp
+LogicalResult importFlexAttention(Node &node);
+
+// Known.cpp
+LogicalResult importNonMaxSuppression(Node &node);
+LogicalResult importNonZero(Node &node);
+LogicalResult importUnique(Node &node);
+
+// Mel.cpp
+LogicalResult importMelWeightMatrix(Node &node);
 
 // Bits.cpp
 LogicalResult importBitCast(Node &node);

@@ -57,6 +57,15 @@ static FailureOr<Type> readType(Node &node, StringRef name, Type byDefault) {
   return node.emitError() << describeElementType(number);
 }
 
+/// Fails unless numbers of `type` can be computed with: scales that are powers
+/// of two leave that to an attribute.
+static LogicalResult requirePrecision(Node &node, StringRef name, Type type) {
+  if (isa<FloatType>(type) && type.getIntOrFloatBitWidth() >= 16)
+    return success();
+  return node.emitError() << "expected as " << name
+                          << " floats of 16 bits or more, got " << type;
+}
+
 /// How many entries of the axis have one scale; 0 for all, or for one.
 static FailureOr<int64_t> readBlock(Node &node) {
   int64_t block = node.getInt("block_size", 0);
@@ -70,7 +79,8 @@ static FailureOr<int64_t> readBlock(Node &node) {
 /// `most`.
 static LogicalResult requireCodes(Node &node, Type type, unsigned most) {
   unsigned width = type.getIntOrFloatBitWidth();
-  if (width >= 2 && width <= (isa<FloatType>(type) ? 8 : most))
+  if (width >= 2 && width <= (isa<FloatType>(type) ? 8 : most) &&
+      !isa<Float8E8M0FNUType>(type))
     return success();
   return node.emitError()
          << "expected codes that are floats of 4 or 8 bits, or "
@@ -128,9 +138,8 @@ LogicalResult mlir::binade::importer::importQuantizeLinear(Node &node) {
     return failure();
   if (node.hasInput(2))
     codes = node.getElement(2);
-  if (!isa<FloatType>(*compute))
-    return node.emitError()
-           << "expected a precision of floats, got " << *compute;
+  if (failed(requirePrecision(node, "precision", *compute)))
+    return failure();
   FailureOr<Value> scale = spreadFactors(
       node, buildCast(b, node.getInput(1), *compute), axis, *block);
   if (failed(scale) || failed(requireCodes(node, *codes, 16)))
@@ -162,8 +171,9 @@ LogicalResult mlir::binade::importer::importDequantizeLinear(Node &node) {
   FailureOr<Type> element = readType(node, "output_dtype", node.getElement(1));
   if (failed(block) || failed(element) ||
       failed(requireCodes(node, node.getElement(0), 32)) ||
-      failed(requireFloats(node, 1)) || failed(requireScales(node)) ||
-      failed(requireNumbers(node)))
+      failed(requireFloats(node, 1)) ||
+      failed(requirePrecision(node, "output_dtype", *element)) ||
+      failed(requireScales(node)) || failed(requireNumbers(node)))
     return failure();
   Value x = node.getInput(0);
   if (!node.hasFloats(0)) {

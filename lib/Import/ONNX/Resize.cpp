@@ -36,6 +36,9 @@ struct Taps {
 };
 } // namespace
 
+/// An axis has no more elements.
+static constexpr double kLongest = 0x1p31;
+
 static bool isKnown(StringRef word, ArrayRef<StringRef> words) {
   return llvm::is_contained(words, word);
 }
@@ -244,7 +247,6 @@ static FailureOr<SmallVector<Resized>> readAxes(Node &node,
     return node.emitError() << "expected either scales or sizes for each of "
                             << axes.size() << " axes, two numbers of a roi "
                             << "for a crop, and a known policy";
-  constexpr double kLongest = 0x1p31;
   SmallVector<Resized> result;
   for (auto [index, axis, number] : llvm::enumerate(axes, given)) {
     FailureOr<int64_t> normal = node.normalizeAxis(axis, rank);
@@ -286,22 +288,19 @@ static FailureOr<SmallVector<Resized>> readAxes(Node &node,
   return result;
 }
 
-LogicalResult mlir::binade::importer::importResize(Node &node) {
+/// Input 0 with `axes` resized, one after the other.
+static LogicalResult resizeAxes(Node &node, const Sampling &sampling,
+                                ArrayRef<Resized> axes) {
   ImplicitLocOpBuilder &b = node.b;
-  FailureOr<Sampling> sampling = readSampling(node);
-  if (failed(sampling))
-    return failure();
-  FailureOr<SmallVector<Resized>> axes = readAxes(node, *sampling);
-  if (failed(axes) ||
-      (sampling->mode != "nearest" && failed(requireFloats(node))))
+  if (sampling.mode != "nearest" && failed(requireFloats(node)))
     return failure();
   Value x = node.getInput(0);
-  bool isNarrow = sampling->mode != "nearest" &&
+  bool isNarrow = sampling.mode != "nearest" &&
                   node.getElement(0).getIntOrFloatBitWidth() < 32;
   if (isNarrow) // One rounding, at the end.
     x = buildCast(b, x, b.getF32Type());
   SmallVector<int64_t> shape(node.getShape(0));
-  for (const Resized &axis : *axes) {
+  for (const Resized &axis : axes) {
     shape[axis.axis] = axis.to;
     if (failed(getTensorType(node.getErrorLoc(), shape, node.getElement(0))))
       return failure();
@@ -310,9 +309,54 @@ LogicalResult mlir::binade::importer::importResize(Node &node) {
       continue;
     if (axis.from == 0)
       return node.emitError() << "cannot resize " << node.getType(0);
-    if (failed(requireFewTaps(node, *sampling, axis)))
+    if (failed(requireFewTaps(node, sampling, axis)))
       return failure();
-    x = resizeAxis(node, x, *sampling, axis);
+    x = resizeAxis(node, x, sampling, axis);
   }
   return node.setResult(buildCast(b, x, node.getElement(0)));
+}
+
+LogicalResult mlir::binade::importer::importResize(Node &node) {
+  if (node.getOpset() < 11)
+    return importUpsample(node);
+  FailureOr<Sampling> sampling = readSampling(node);
+  if (failed(sampling))
+    return failure();
+  FailureOr<SmallVector<Resized>> axes = readAxes(node, *sampling);
+  return failed(axes) ? failure() : resizeAxes(node, *sampling, *axes);
+}
+
+/// Also Resize of opset 10: all axes by their scales, from the first element
+/// on.
+LogicalResult mlir::binade::importer::importUpsample(Node &node) {
+  int64_t rank = node.getRank(0);
+  Sampling sampling{node.getString("mode", "nearest"),
+                    "floor",
+                    "asymmetric",
+                    /*antialias=*/false,
+                    /*excludesOutside=*/false,
+                    -0.75,
+                    0.0};
+  if (!isKnown(sampling.mode, {"nearest", "linear"}))
+    return node.emitError() << "does not know mode " << quote(sampling.mode);
+  FailureOr<SmallVector<double>> scales = readNumbers(node, 1, "scales");
+  if (failed(scales))
+    return failure();
+  if (scales->empty())
+    *scales = node.getFloats("scales");
+  if (static_cast<int64_t>(scales->size()) != rank)
+    return node.emitError() << "expected a scale for each axis of "
+                            << node.getType(0) << ", got " << scales->size();
+  SmallVector<Resized> axes;
+  for (auto [axis, scale] : llvm::enumerate(*scales)) {
+    Resized resized{static_cast<int64_t>(axis), node.getShape(0)[axis]};
+    resized.scale = scale;
+    double to = std::floor(static_cast<double>(resized.from) * scale);
+    if (!(scale > 0.0) || !(to <= kLongest))
+      return node.emitError() << "cannot resize axis " << axis << " of "
+                              << node.getType(0) << " by " << scale;
+    resized.to = static_cast<int64_t>(to);
+    axes.push_back(resized);
+  }
+  return resizeAxes(node, sampling, axes);
 }

@@ -1,12 +1,12 @@
 //===- Sampling.cpp - GridSample, AffineGrid ------------------------------===//
 //
-// A sample is a sum of elements near its place, each a row of the image's
-// pixels; what stands outside of the image is 0, or an element inside.
+// What stands outside of the image is 0, or an element inside.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Arithmetic.h"
 #include "OpTable.h"
+#include "Taps.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 
 using namespace mlir;
@@ -14,12 +14,6 @@ using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
 namespace {
-/// One of the elements along an axis that a sample is made of.
-struct Tap {
-  Value place;  ///< In [0, length), i64.
-  Value weight; ///< Null for 1.
-};
-
 class Sampler {
 public:
   explicit Sampler(Node &node) : node(node), b(node.b) {}
@@ -28,7 +22,7 @@ public:
 private:
   LogicalResult readSampling();
   SmallVector<Tap> findSamplingTaps(Value coordinate, int64_t length);
-  Tap makeTap(Value at, Value weight, int64_t length);
+  Tap findTap(Value at, Value weight, int64_t length);
   Value reflect(Value x, int64_t length);
   SmallVector<Value> getCubicWeights(Value t);
   Value getCoordinate(int64_t axis);
@@ -103,22 +97,10 @@ Value Sampler::reflect(Value x, int64_t length) {
 }
 
 /// The element at `at`, a whole number, or what stands for it.
-Tap Sampler::makeTap(Value at, Value weight, int64_t length) {
-  Arithmetic a(b, at);
-  double last = static_cast<double>(length) - 1.0;
+Tap Sampler::findTap(Value at, Value weight, int64_t length) {
   if (padding == "reflection")
     at = reflect(at, length);
-  Value inside = a.min(a.max(at, 0.0), last);
-  if (padding == "zeros") {
-    Value isInside = CompareOp::create(b, inside, at, Comparison::Equal);
-    if (!weight)
-      weight = a.splat(1.0);
-    weight = a.select(isInside, weight, a.splat(0.0));
-  }
-  // NaN is no place: some element, whose weight is NaN.
-  Value isNumber = CompareOp::create(b, inside, inside, Comparison::Equal);
-  inside = a.select(isNumber, inside, a.splat(0.0));
-  return {buildCast(b, inside, b.getI64Type()), weight};
+  return makeTap(b, at, weight, length, padding == "zeros");
 }
 
 /// Of the elements at -1, 0, 1 and 2 for a place at `t` in [0, 1) (Keys, 1981).
@@ -149,7 +131,7 @@ SmallVector<Tap> Sampler::findSamplingTaps(Value coordinate, int64_t length) {
     coordinate = a.min(a.max(coordinate, 0.0), last);
   }
   if (mode == "nearest")
-    return {makeTap(RoundOp::create(b, coordinate), Value(), length)};
+    return {findTap(RoundOp::create(b, coordinate), Value(), length)};
   Value floor = FloorOp::create(b, coordinate);
   Value t = a.sub(coordinate, floor);
   SmallVector<Value> weights = {a.sub(a.splat(1.0), t), t};
@@ -158,7 +140,7 @@ SmallVector<Tap> Sampler::findSamplingTaps(Value coordinate, int64_t length) {
   double first = mode == "cubic" ? -1.0 : 0.0;
   SmallVector<Tap> taps;
   for (auto [index, weight] : llvm::enumerate(weights))
-    taps.push_back(makeTap(a.add(floor, first + static_cast<double>(index)),
+    taps.push_back(findTap(a.add(floor, first + static_cast<double>(index)),
                            weight, length));
   return taps;
 }
@@ -181,34 +163,10 @@ LogicalResult Sampler::buildSamples() {
                     buildSplat(b, places, static_cast<double>(pixels)));
   SmallVector<Tap> taps = {{image, Value()}};
   SmallVector<int64_t> strides = computeStrides(spatial);
-  for (auto [axis, length] : llvm::enumerate(spatial)) {
-    SmallVector<Tap> more,
-        along = findSamplingTaps(getCoordinate(axis), length);
-    for (const Tap &outer : taps)
-      for (const Tap &tap : along) {
-        Value stride =
-            buildSplat(b, places, static_cast<double>(strides[axis]));
-        Value row =
-            AddOp::create(b, outer.place, MulOp::create(b, tap.place, stride));
-        Value weight = outer.weight && tap.weight
-                           ? Value(MulOp::create(b, outer.weight, tap.weight))
-                       : tap.weight ? tap.weight
-                                    : outer.weight;
-        more.push_back({row, weight});
-      }
-    taps = std::move(more);
-  }
-  Value sum;
-  for (const Tap &tap : taps) {
-    Value part = GatherOp::create(b, rows, tap.place, PrecisionAttr());
-    auto partType = cast<RankedTensorType>(part.getType());
-    if (tap.weight) {
-      auto axes = llvm::to_vector(llvm::seq<int64_t>(0, samples.size()));
-      part = MulOp::create(
-          b, part, buildBroadcast(b, tap.weight, axes, partType.getShape()));
-    }
-    sum = sum ? Value(AddOp::create(b, sum, part)) : part;
-  }
+  for (auto [axis, length] : llvm::enumerate(spatial))
+    taps = combineTaps(b, taps, findSamplingTaps(getCoordinate(axis), length),
+                       strides[axis]);
+  Value sum = addTaps(b, rows, taps);
   sum = buildTranspose(b, sum, invertPermutationVector(last));
   return node.setResult(buildCast(b, sum, node.getElement(0)));
 }

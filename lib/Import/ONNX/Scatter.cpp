@@ -171,6 +171,16 @@ static Value scatterAlong(const Scatter &scatter, Value data, Value places,
                           data);
 }
 
+FailureOr<Value> mlir::binade::importer::replaceAlong(Node &node, Value data,
+                                                      Value places,
+                                                      Value updates,
+                                                      int64_t axis) {
+  if (failed(requirePairs(node, typeOf(data).getNumElements(),
+                          typeOf(places).getDimSize(axis))))
+    return failure();
+  return scatterAlong({node.b, std::nullopt}, data, places, updates, axis);
+}
+
 /// `table` [rows, ...] and to each row the sum of the updates that are for it.
 static Value addRows(ImplicitLocOpBuilder &b, Value table, Value numbers,
                      Value updates) {

@@ -1,7 +1,7 @@
-//===- Sequences.cpp - Lists of tensors -----------------------------------===//
+//===- Sequences.cpp - Lists of tensors, and optional values --------------===//
 //
 // A sequence is known when the model is imported: it is a list of values, and
-// no op of the dialect has one.
+// no op of the dialect has one. So is whether an optional value is there.
 //
 //===----------------------------------------------------------------------===//
 
@@ -172,4 +172,32 @@ LogicalResult mlir::binade::importer::importConcatFromSequence(Node &node) {
     return node.setResult(parts.front());
   return node.setResult(
       ConcatOp::create(b, type.clone(shape), parts, *axis, PrecisionAttr()));
+}
+
+//===----------------------------------------------------------------------===//
+// Optional values
+//===----------------------------------------------------------------------===//
+
+LogicalResult mlir::binade::importer::importOptional(Node &node) {
+  (void)node.findAttribute("type");
+  node.setOutput(0, node.hasInput(0)
+                        ? node.getNamedInput(0)
+                        : NamedValue{Value(), std::nullopt, /*isEmpty=*/true});
+  return success();
+}
+
+LogicalResult mlir::binade::importer::importOptionalHasElement(Node &node) {
+  bool hasElement = node.hasInput(0) && !node.getNamedInput(0).isEmpty;
+  auto type = RankedTensorType::get({}, node.b.getI1Type());
+  return node.setResult(
+      ConstantOp::create(node.b, DenseElementsAttr::get(type, hasElement)));
+}
+
+LogicalResult mlir::binade::importer::importOptionalGetElement(Node &node) {
+  NamedValue value = node.getNamedInput(0);
+  if (value.isEmpty)
+    return node.emitError() << quote(node.getInputName(0))
+                            << " is an optional value without element";
+  node.setOutput(0, value);
+  return success();
 }

@@ -59,6 +59,8 @@ Type mlir::binade::importer::getElementType(MLIRContext *context,
     return b.getType<Float8E4M3FNUZType>();
   case TensorProto::FLOAT8E5M2FNUZ:
     return b.getType<Float8E5M2FNUZType>();
+  case TensorProto::FLOAT8E8M0:
+    return b.getType<Float8E8M0FNUType>();
   case TensorProto::FLOAT4E2M1:
     return b.getType<Float4E2M1FNType>();
   default:
@@ -75,8 +77,8 @@ std::string mlir::binade::importer::describeElementType(int64_t type) {
                 .lower()
           : "number " + std::to_string(type);
   return "element type " + name +
-         " is not supported; floats of 4 to 64 bits but float8e8m0, integers "
-         "of 2 to 64 bits and bool are";
+         " is not supported; floats of 4 to 64 bits, integers of 2 to 64 bits "
+         "and bool are";
 }
 
 FailureOr<RankedTensorType>
