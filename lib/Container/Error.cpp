@@ -27,7 +27,9 @@ Error Error::seenFrom(std::string referrer, std::string place) && {
 
 std::string render(const Error &error, DiagnosticFormat format,
                    Severity severity) {
-  const char *kind = severity == Severity::Error ? "error" : "warning";
+  const char *kind = severity == Severity::Error     ? "error"
+                     : severity == Severity::Warning ? "warning"
+                                                     : "note";
   if (format == DiagnosticFormat::Json) {
     nlohmann::ordered_json record = {{"severity", kind},
                                      {"file", error.where},

@@ -95,6 +95,10 @@ std::optional<StepParts> GradientFinder::find() {
   if (gradients.empty())
     return std::nullopt;
   Pairs pairs{Pairs::Unknown, {}};
+  if (isSmall(function) && isSlow(function))
+    emitRemark(function.getLoc())
+        << "its gradients are compared with those that Binade derives, which "
+           "takes up to a minute";
   if (isSmall(function))
     pairs = pairByValue(function, loss, gradients, arguments);
   if (pairs.kind == Pairs::Others)

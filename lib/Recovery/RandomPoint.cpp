@@ -13,15 +13,25 @@ static constexpr int64_t kMostProducts = 2'000'000'000;
 /// Elements of arguments and results: as f64 a few GB.
 static constexpr int64_t kMostElements = 300'000'000;
 
-bool mlir::binade::isSmall(func::FuncOp function) {
-  int64_t products = 0, elements = 0;
-  for (Type type : llvm::concat<const Type>(function.getArgumentTypes(),
-                                            function.getResultTypes()))
-    elements += cast<RankedTensorType>(type).getNumElements();
+/// In units of one that is computed by itself.
+static int64_t countProducts(func::FuncOp function) {
+  int64_t products = 0;
   function.walk([&](PrecisionOpInterface op) {
     products += op.countProducts().value_or(0) / countAtOnce(op);
   });
-  return products <= kMostProducts && elements <= kMostElements;
+  return products;
+}
+
+bool mlir::binade::isSlow(func::FuncOp function) {
+  return countProducts(function) > kMostProducts / 10;
+}
+
+bool mlir::binade::isSmall(func::FuncOp function) {
+  int64_t elements = 0;
+  for (Type type : llvm::concat<const Type>(function.getArgumentTypes(),
+                                            function.getResultTypes()))
+    elements += cast<RankedTensorType>(type).getNumElements();
+  return countProducts(function) <= kMostProducts && elements <= kMostElements;
 }
 
 static TensorRef draw(RankedTensorType type, double range,

@@ -12,6 +12,9 @@ namespace mlir::binade {
 /// and a few GB.
 bool isSmall(func::FuncOp function);
 
+/// Whether that takes more than some seconds.
+bool isSlow(func::FuncOp function);
+
 /// Numbers for all arguments of `function`: floats from -`range` to `range`;
 /// integers are 0 or 1, which name a row or a class of every table that has
 /// two.

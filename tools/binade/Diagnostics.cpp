@@ -18,10 +18,20 @@ Diagnostics::Diagnostics(MLIRContext &context, std::string file,
 }
 
 void Diagnostics::print(Diagnostic &diagnostic) const {
-  bool isError = diagnostic.getSeverity() == DiagnosticSeverity::Error;
-  if (isError || diagnostic.getSeverity() == DiagnosticSeverity::Warning)
-    print(mlir::binade::toError(diagnostic, file),
-          isError ? ::binade::Severity::Error : ::binade::Severity::Warning);
+  using ::binade::Severity;
+  auto show = [&](Severity severity) {
+    print(mlir::binade::toError(diagnostic, file), severity);
+  };
+  switch (diagnostic.getSeverity()) {
+  case DiagnosticSeverity::Error:
+    return show(Severity::Error);
+  case DiagnosticSeverity::Warning:
+    return show(Severity::Warning);
+  case DiagnosticSeverity::Remark: // Of work that takes long.
+    return show(Severity::Note);
+  case DiagnosticSeverity::Note:
+    return;
+  }
 }
 
 void Diagnostics::print(const ::binade::Error &error,

@@ -58,7 +58,7 @@ struct Error {
   Error seenFrom(std::string referrer, std::string place) &&;
 };
 
-enum class Severity { Error, Warning };
+enum class Severity { Error, Warning, Note };
 enum class DiagnosticFormat { Text, Json };
 
 /// Renders without a final newline. Text: `where[:part]: error: message`, then
