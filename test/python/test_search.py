@@ -273,7 +273,7 @@ def test_what_compiles_to_the_same_is_trained_once(folder, tmp_path):
     alike = tmp_path / "alike.yaml"
     alike.write_text("name: alike\nextends: bf16-amp\nrules:\n"
                      "- {match: {op: optimizer_update}, state: f32}\n")  # fmt: skip
-    search(folder, "time=1000%", tmp_path / "out", "--trials", 2, "--policies",
+    search(folder, "time=60000ms", tmp_path / "out", "--trials", 2, "--policies",
            f"bf16-amp,{alike}", "--states", "bf16", "--saved", "bf16", steps=4)  # fmt: skip
     rows = read_rows(tmp_path / "out")
     assert rows["alike"][1:] == ["-", "0", "-", "the same as bf16-amp"]
