@@ -13,6 +13,7 @@ import onnx
 
 TENSOR = re.compile(r"tensor\((\w+)\)")
 VARIADIC = onnx.defs.OpSchema.FormalParameterOption.Variadic
+OPTIONAL = onnx.defs.OpSchema.FormalParameterOption.Optional
 # How a schema writes the types whose TensorProto names differ.
 NUMBERS = {name.lower(): number for name, number in onnx.TensorProto.DataType.items()}
 
@@ -23,17 +24,33 @@ def to_mask(types: list[str]) -> int:
     return sum(1 << NUMBERS[match[1]] for match in found if match)
 
 
+def find_same(schema: onnx.defs.OpSchema, allowed: dict[str, int]) -> dict[str, str]:
+    """Types of outputs that nothing but an optional input determines, by the type that they
+    have without it: of the inputs', the one with the same choice."""
+    if any("type" in name or name in ("to", "value") for name in schema.attributes):
+        return {}  # An attribute says which.
+    given = [p.type_str for p in schema.inputs if p.option != OPTIONAL]
+    free = {p.type_str for p in schema.outputs} & set(allowed) - set(given)
+    return {
+        name: other
+        for name in free
+        for other in given
+        if allowed[name] and allowed[name] == allowed.get(other)
+    }
+
+
 def describe(schema: onnx.defs.OpSchema) -> str:
     allowed = {
         constraint.type_param_str: to_mask(constraint.allowed_type_strs)
         for constraint in schema.type_constraints
     }
+    same = find_same(schema, allowed)
     kinds: dict[str, int] = {}
 
     def letters(parameters) -> str:
         text = ""
         for parameter in parameters:
-            name = parameter.type_str
+            name = same.get(parameter.type_str, parameter.type_str)
             text += chr(ord("a") + kinds.setdefault(name, len(kinds)))
             if parameter.option == VARIADIC:
                 text += "*" if parameter.is_homogeneous else "+"

@@ -94,8 +94,14 @@ Converter::findPorts(const ConvertOptions &options) {
       for (const auto &value : *list)
         if (value.type().tensor_type().elem_type() == TensorProto::FLOAT &&
             glob->match(value.name())) {
-          ports[value.name()] = getOnnxType(port.type);
+          int32_t type = ports[value.name()] = getOnnxType(port.type);
           matches = true;
+          if (type != TensorProto::FLOAT && !canCast(sets, type))
+            return mlir::emitError(getLoc())
+                   << "--io-types " << ::binade::quote(port.glob)
+                   << ": Cast of "
+                   << "the model's operator set has no " << port.type
+                   << "; convert the model to a newer one";
         }
     if (!matches)
       return mlir::emitError(getLoc())
@@ -110,12 +116,12 @@ Converter::findPorts(const ConvertOptions &options) {
   return ports;
 }
 
-/// Says of each node in the file what was decided about it.
+/// Says of each node in the file what the policy has decided about it.
 void Converter::describe(ArrayRef<NodeFormats> formats, StringRef policy) {
   bool isChanged = false;
   for (auto [node, decision] :
        llvm::zip(*model.mutable_graph()->mutable_node(), formats)) {
-    if (!decision.compute)
+    if (!decision.compute || decision.rule.empty())
       continue;
     isChanged = true;
     std::string text;

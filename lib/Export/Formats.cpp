@@ -160,8 +160,9 @@ void NodePlanner::planWaiting(PlannedNode &planned,
   }
   // A cast to fewer bits saturates where the IR does not.
   FloatType format = waiting.format;
-  if (isOnly && format.getWidth() == 16)
-    planned.waitingType = getOnnxType(format);
+  int32_t type = getOnnxType(format);
+  if (isOnly && format.getWidth() == 16 && canCast(sets, type))
+    planned.waitingType = type;
   else
     limits.add(llvm::formatv("what waits for the backward part in {0} is not "
                              "rounded",
@@ -189,6 +190,13 @@ void NodePlanner::plan(PlannedNode &planned, const NodeFormats &formats) {
                              compute ? formats.result : formats.compute));
     return;
   }
+  for (int32_t type : {compute, result})
+    if (!canCast(sets, type)) {
+      limits.add(llvm::formatv("Cast of this operator set has no {0}: f32 "
+                               "instead",
+                               getFormatName(type)));
+      return;
+    }
   planned.letter = letter;
   planned.schema = schema;
   planned.compute = planned.operand = compute;

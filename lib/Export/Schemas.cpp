@@ -52,3 +52,8 @@ const OpSchema *mlir::binade::convert::findSchema(StringRef domain,
       });
   return row != std::begin(schemas) && get(row[-1]) == key ? &row[-1] : nullptr;
 }
+
+bool mlir::binade::convert::canCast(const OperatorSets &sets, int32_t type) {
+  const OpSchema *schema = findSchema("", "Cast", sets);
+  return schema && schema->allows(schema->outputs.front(), type);
+}

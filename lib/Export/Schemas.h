@@ -35,6 +35,9 @@ using OperatorSets = std::map<std::string, int64_t>;
 const OpSchema *findSchema(StringRef domain, StringRef name,
                            const OperatorSets &sets);
 
+/// Whether values of `type` are made by `Cast`.
+bool canCast(const OperatorSets &sets, int32_t type);
+
 } // namespace mlir::binade::convert
 
 #endif // BINADE_LIB_EXPORT_SCHEMAS_H

@@ -41,7 +41,7 @@ GRAPHS = [
     for kind in KINDS
 ]  # fmt: skip
 # The part of the node tests that a fast run takes.
-SHARE = 80
+SHARE = 20
 
 
 def is_valid(model):

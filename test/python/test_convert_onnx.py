@@ -191,6 +191,52 @@ def test_producers_come_first(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "node",
+    ["y = DFT <axis = 1> (x)", "y = MatMulInteger (a, b)"],
+)
+def test_what_no_policy_decides_is_left_alone(tmp_path, node):
+    """Sums in f32 and of integers, which are so for every policy."""
+    model = onnx.parser.parse_model(f"""<ir_version: 9, opset_import: ["" : 19]>
+    g (float[1, 8, 1] x, uint8[4, 3] a, uint8[3, 2] b) => (y) {{ {node} }}""")
+    model = onnx.shape_inference.infer_shapes(model)
+    converted, _ = convert(model, tmp_path, "fp32")
+    assert converted.SerializeToString() == model.SerializeToString()
+
+
+def test_operator_sets_without_a_cast(tmp_path):
+    """bf16 is of opset 13, and a model of other domains alone has no Cast at all."""
+    graph = "g (float[4] x) => (float[4] y) { y = %s (x) }"
+    set_9 = '<ir_version: 4, opset_import: ["" : 9]>\n'
+    model = onnx.parser.parse_model(set_9 + graph % "Shrink <lambd = 1.0>")
+    converted, text = convert(model, tmp_path, "bf16")
+    assert "Cast of this operator set has no bf16: f32 instead (1 node)" in text
+    assert [node.op_type for node in converted.graph.node] == ["Shrink"]
+    ports = ["--io-types", "x=bf16"]
+    (tmp_path / "refused").mkdir()
+    _, text = convert(model, tmp_path / "refused", "bf16", *ports, code=3)
+    assert "Cast of the model's operator set has no 'bf16'" in text
+    other = '<ir_version: 4, opset_import: ["ai.onnx.ml" : 1]>\n'
+    model = onnx.parser.parse_model(other + graph % "ai.onnx.ml.Binarizer")
+    converted, text = convert(model, tmp_path, "fp16-amp")
+    assert [node.op_type for node in converted.graph.node] == ["Binarizer"]
+
+
+def test_states_without_a_first_value(tmp_path):
+    """Their type is that of the query, which ONNX infers."""
+    model = onnx.parser.parse_model("""<ir_version: 13, opset_import: ["" : 27]>
+    g (float[1, 4, 8] q, float[1, 4, 8] k, float[1, 4, 8] v)
+        => (float[1, 4, 8] y, float[1, 2, 4, 4] state) {
+      y, state = LinearAttention <q_num_heads = 2, kv_num_heads = 2,
+                                  update_rule = "linear"> (q, k, v)
+    }""")
+    converted, _ = convert(model, tmp_path, "bf16")
+    types = find_types(converted)
+    assert types["y"] == types["state"] == TensorProto.FLOAT
+    made = [node for node in converted.graph.node if node.op_type == "LinearAttention"]
+    assert {types[name] for name in made[0].output} == {TensorProto.BFLOAT16}
+
+
+@pytest.mark.parametrize(
     "options, code, message",
     [
         (["--io-types", "q*=f16"], 3, "--io-types 'q*' matches none"),

@@ -19,10 +19,11 @@ static constexpr int64_t kIgnoreNothing = std::numeric_limits<int64_t>::min();
 /// `x` [d0, classes, d1...] with class axis `axis` as rows [rows, classes].
 static Value flattenRows(ImplicitLocOpBuilder &b, Value x, int64_t axis) {
   auto type = cast<RankedTensorType>(x.getType());
-  int64_t classes = type.getDimSize(axis);
   Value last = buildTranspose(b, x, getAxisLast(type.getRank(), axis));
-  int64_t rows = classes == 0 ? 0 : type.getNumElements() / classes;
-  return buildReshape(b, last, {rows, classes});
+  int64_t rows = 1; // Not by a division: there may be no class.
+  for (auto [index, size] : llvm::enumerate(type.getShape()))
+    rows *= int64_t(index) == axis ? 1 : size;
+  return buildReshape(b, last, {rows, type.getDimSize(axis)});
 }
 
 static Value flatten(ImplicitLocOpBuilder &b, Value x) {
