@@ -146,6 +146,8 @@ void NodePlanner::planWaiting(PlannedNode &planned,
   if (!waiting || types.get(node.output(0)) != TensorProto::FLOAT)
     return;
   bool isOnly = node.output_size() == 1;
+  if (isOnly && !waiting.isFirst)
+    return; // The node does not have it.
   if (waiting.codes) {
     QuantizedInput codes = hasCodes(waiting.codes)
                                ? getQuantizedValue(waiting.codes, waiting.shape)

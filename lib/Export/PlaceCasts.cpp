@@ -47,6 +47,7 @@ private:
                             const QuantizedInput &format);
   std::string readWaiting(const std::string &name, const PlannedNode &maker);
   SmallVector<Known, 3> define(PlannedNode &node, unsigned output);
+  void noteWaiting(const PlannedNode &node);
   void cast(const std::string &from, const std::string &to, int32_t type,
             const std::string &original);
   std::string makeName(const std::string &name, int32_t type) {
@@ -69,8 +70,9 @@ private:
   std::map<std::tuple<std::string, int32_t, int32_t>, std::string> made;
   /// The same in f32, as codes stand for it.
   std::map<std::pair<std::string, QuantizedInput>, std::string> decoded;
-  /// What waits for the backward part in another format, and what makes it.
-  llvm::StringMap<const PlannedNode *> waiting;
+  /// What waits for the backward part in another format, what makes it, and
+  /// what that calls it.
+  llvm::StringMap<std::pair<const PlannedNode *, std::string>> waiting;
   llvm::StringMap<const TensorProto *> constants; ///< Small ones.
   SmallVector<TensorProto> copies;
   QuantizeNodes quantizer;
@@ -271,6 +273,20 @@ SmallVector<CastPlacer::Known, 3> CastPlacer::define(PlannedNode &node,
   return stages;
 }
 
+/// A copy waits as what it is a copy of.
+void CastPlacer::noteWaiting(const PlannedNode &node) {
+  if (node.node->output_size() != 1)
+    return;
+  const std::string &name = node.node->output(0);
+  if (node.waiting || node.waitingType) {
+    waiting[name] = {&node, name};
+  } else if (node.node->op_type() == "Identity" && !node.isBackward) {
+    auto original = waiting.find(node.node->input(0));
+    if (original != waiting.end())
+      waiting[name] = original->second;
+  }
+}
+
 void CastPlacer::updateTypes() {
   for (auto &value : *graph.mutable_value_info())
     if (auto type = retyped.find(value.name()); type != retyped.end())
@@ -281,6 +297,7 @@ void CastPlacer::run(PlannedNodes nodes) {
   storeNarrow(nodes);
   definePorts();
   for (PlannedNode &node : nodes) {
+    noteWaiting(node);
     for (auto [input, name] : llvm::enumerate(*node.node->mutable_input())) {
       if (!isWide(name))
         continue;
@@ -290,13 +307,11 @@ void CastPlacer::run(PlannedNodes nodes) {
       }
       auto maker = waiting.find(name);
       if (node.isBackward && maker != waiting.end())
-        name = readWaiting(name, *maker->second);
+        name = readWaiting(maker->second.second, *maker->second.first);
       int32_t type = getWanted(node, input);
       bool isRounded = node.readsChosen(input) && node.operand != node.compute;
       name = isRounded ? readRounded(name, node.operand) : read(name, type);
     }
-    if (node.waiting || node.waitingType)
-      waiting[node.node->output(0)] = &node;
     SmallVector<SmallVector<Known, 3>> outputs;
     for (unsigned output = 0; output < unsigned(node.node->output_size());
          ++output) {

@@ -148,6 +148,20 @@ static void write(OnnxWriter &w, GeluGradOp op) {
   w.setWide(op.getResult(), mul(dy, slope));
 }
 
+static void write(OnnxWriter &w, SiluOp op) {
+  std::string x = w.getWide(op.getX());
+  w.setWide(op.getY(), w.add("Mul", {x, w.add("Sigmoid", {x})}));
+}
+
+/// dy (s + x s (1 - s)) with s = sigmoid(x) and 1 - s = sigmoid(-x).
+static void write(OnnxWriter &w, SiluGradOp op) {
+  std::string dy = w.getWide(op.getOperand(0)), x = w.getWide(op.getOperand(1));
+  std::string rest = w.add("Sigmoid", {w.add("Neg", {x})});
+  std::string bend = w.add("Add", {w.addFloat(1.0), w.add("Mul", {x, rest})});
+  std::string slope = w.add("Mul", {w.add("Sigmoid", {x}), bend});
+  w.setWide(op.getResult(), w.add("Mul", {dy, slope}));
+}
+
 static LogicalResult writeCast(OnnxWriter &w, CastOp op) {
   Type from = getElementTypeOrSelf(op.getX()),
        to = getElementTypeOrSelf(op.getY());
@@ -324,7 +338,8 @@ LogicalResult mlir::binade::convert::writeOp(OnnxWriter &w, Operation *op) {
       .Case([&](CastOp cast) { return writeCast(w, cast); })
       .Case<BroadcastOp, CompareOp, ConcatOp, Expm1Op, GatherGradOp, GatherOp,
             Log1pOp, GeluGradOp, GeluOp, IotaOp, LayerNormOp, MatmulOp, PadOp,
-            ReluGradOp, SelectOp, SliceOp, TransposeOp>(done)
+            ReluGradOp, SelectOp, SiluGradOp, SiluOp, SliceOp, TransposeOp>(
+          done)
       .Case<ConvOp, ConvInputGradOp, ConvWeightGradOp>([&](auto op) {
         writeConvolution(w, op);
         return success();

@@ -280,3 +280,31 @@ Value mlir::binade::buildGeluGrad(ImplicitLocOpBuilder &b, Value dy, Value x,
   }
   return f.mul(dy, f.add(cdf, f.mul(x, density)));
 }
+
+/// sigmoid(x) and sigmoid(-x), neither of which cancels, by one exponential.
+static std::pair<Value, Value> buildSigmoids(Formula f, Value x) {
+  Value size = math::AbsFOp::create(f.b, x);
+  Value decay = math::ExpOp::create(f.b, arith::NegFOp::create(f.b, size));
+  Value one = f.number(1.0);
+  Value large = arith::DivFOp::create(f.b, one, f.add(one, decay));
+  Value small = f.mul(decay, large);
+  Value isNegative =
+      arith::CmpFOp::create(f.b, arith::CmpFPredicate::OLT, x, f.number(0.0));
+  auto choose = [&](Value below, Value above) -> Value {
+    return arith::SelectOp::create(f.b, isNegative, below, above);
+  };
+  return {choose(small, large), choose(large, small)};
+}
+
+Value mlir::binade::buildSilu(ImplicitLocOpBuilder &b, Value x) {
+  Formula f{b, x};
+  return f.mul(x, buildSigmoids(f, x).first);
+}
+
+/// d silu = s + x s (1 - s) with s = sigmoid(x).
+Value mlir::binade::buildSiluGrad(ImplicitLocOpBuilder &b, Value dy, Value x) {
+  Formula f{b, x};
+  auto [sigmoid, rest] = buildSigmoids(f, x);
+  Value slope = f.mul(sigmoid, f.add(f.number(1.0), f.mul(x, rest)));
+  return f.mul(dy, slope);
+}

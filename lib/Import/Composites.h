@@ -8,7 +8,7 @@
 
 namespace mlir::binade {
 
-void populateGeluPatterns(RewritePatternSet &patterns);
+void populateActivationPatterns(RewritePatternSet &patterns);
 void populateAttentionPatterns(RewritePatternSet &patterns);
 void populateLinearPatterns(RewritePatternSet &patterns);
 void populateLossPatterns(RewritePatternSet &patterns);

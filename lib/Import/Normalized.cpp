@@ -1,4 +1,4 @@
-//===- Normalized.cpp - Matching (x - mean) / deviation -------------------===//
+//===- Normalized.cpp - Matching x over its deviation ---------------------===//
 
 #include "Normalized.h"
 #include "binade/IR/Movement.h"
@@ -94,8 +94,8 @@ bool Normalized::matchCentered(Value value) {
   if (!difference || getNumElements(difference) != getNumElements(value))
     return false;
   View minuend = traceWhole(difference.getLhs(), frame);
-  if (!centered) {
-    centered = difference;
+  if (!source) {
+    source = difference.getLhs();
     x = minuend;
   }
   SmallVector<Operation *> passed;
@@ -103,13 +103,24 @@ bool Normalized::matchCentered(Value value) {
   return minuend == x && composite.takeAll(passed) && isOwnMean(mean);
 }
 
+/// What a deviation is the mean of the square of.
+bool Normalized::matchRoot(Value value) {
+  if (subtractsMean)
+    return matchCentered(value);
+  View from = traceWhole(value, frame);
+  if (!source) {
+    source = value;
+    x = from;
+  }
+  return from == x;
+}
+
 bool Normalized::matchSquare(Value square) {
   square = takeReshaped(square);
   if (auto pow = composite.takeShared<PowOp>(square))
-    return isSplat(pow.getRhs(), 2.0) && matchCentered(pow.getLhs());
+    return isSplat(pow.getRhs(), 2.0) && matchRoot(pow.getLhs());
   auto product = composite.takeShared<MulOp>(square);
-  return product && matchCentered(product.getLhs()) &&
-         matchCentered(product.getRhs());
+  return product && matchRoot(product.getLhs()) && matchRoot(product.getRhs());
 }
 
 /// variance + epsilon below the root.
@@ -226,7 +237,7 @@ Normalized::Sum Normalized::expand(const View &view) {
     return makeOther(view);
   if (op == root && from.strides == groups)
     return {Term{false, {Factor{Factor::Root, {}, isa<PowOp>(op)}}}};
-  if (isOwnMean(from))
+  if (subtractsMean && isOwnMean(from))
     return {Term{false, {Factor{Factor::Mean, {}}}}};
   std::optional<Sum> sum;
   if (isArithmetic(op) && composite.takeAll(op))
@@ -237,7 +248,7 @@ Normalized::Sum Normalized::expand(const View &view) {
   return makeOther(view);
 }
 
-/// x / root scale - mean / root scale + bias
+/// x / root scale - mean / root scale + bias, or the first of them alone
 bool Normalized::matchSum(const Sum &sum) {
   const Term *ofX = nullptr, *ofMean = nullptr;
   for (const Term &term : sum) {
@@ -254,7 +265,7 @@ bool Normalized::matchSum(const Sum &sum) {
       place = &term;
     }
   }
-  if (!ofX || !ofMean)
+  if (!ofX || subtractsMean != bool(ofMean) || (bias.value && !subtractsMean))
     return false;
   auto take = [&](const Term &term, Factor::Kind kind) {
     SmallVector<Factor> rest(term.factors);
@@ -268,7 +279,8 @@ bool Normalized::matchSum(const Sum &sum) {
     return std::optional(rest);
   };
   std::optional<SmallVector<Factor>> rest = take(*ofX, Factor::X);
-  if (!rest || rest != take(*ofMean, Factor::Mean) || rest->size() > 1)
+  if (!rest || rest->size() > 1 ||
+      (ofMean && rest != take(*ofMean, Factor::Mean)))
     return false;
   if (!rest->empty()) {
     const Factor &factor = rest->front();

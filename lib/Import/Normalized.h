@@ -1,4 +1,4 @@
-//===- Normalized.h - Matching (x - mean) / deviation -----------*- C++ -*-===//
+//===- Normalized.h - Matching x over its deviation -------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_IMPORT_NORMALIZED_H
 #define BINADE_LIB_IMPORT_NORMALIZED_H
@@ -9,7 +9,8 @@
 namespace mlir::binade {
 
 /// (x - mean) / sqrt(variance + epsilon) scale + bias, with the mean and the
-/// population variance of x over some axes of a shape of x, the frame.
+/// population variance of x over some axes of a shape of x, the frame; or
+/// x / sqrt(mean(x^2) + epsilon) scale, which subtracts no mean.
 ///
 /// It is matched as a sum of products, so that (x - m) r s + b and
 /// x (r s) + (b - m (r s)) are the same, and by views, so that it does not
@@ -17,8 +18,9 @@ namespace mlir::binade {
 class Normalized {
 public:
   /// `result` is the last op, `root` one of `sqrt` or `pow` on the way to it.
-  Normalized(Operation *result, Operation *root)
-      : composite(result), result(result), root(root) {}
+  Normalized(Operation *result, Operation *root, bool subtractsMean)
+      : composite(result), subtractsMean(subtractsMean), result(result),
+        root(root) {}
 
   bool match();
 
@@ -30,7 +32,7 @@ public:
   ArrayRef<int64_t> getAxes() const { return axes; }
   double getEpsilon() const { return epsilon; }
   /// Has the elements of the frame, in its order.
-  Value getX() const { return SubOp(centered).getLhs(); }
+  Value getX() const { return source; }
   /// Null for 1 and 0.
   const View &getScale() const { return scale; }
   const View &getBias() const { return bias; }
@@ -41,6 +43,7 @@ public:
   SmallVector<Value> getVariances() const { return getAlike(variances); }
 
   Composite composite;
+  const bool subtractsMean;
 
 private:
   struct Factor {
@@ -62,6 +65,7 @@ private:
   bool matchStatistics();
   bool matchSquare(Value square);
   bool matchCentered(Value value);
+  bool matchRoot(Value value);
   bool matchSum(const Sum &sum);
   Value takeReshaped(Value value);
   bool isOwnMean(const View &view);
@@ -81,7 +85,7 @@ private:
   SmallVector<int64_t> frame, axes;
   SmallVector<int64_t> groups; ///< Strides of a statistic over the frame.
   double epsilon = 0.0;
-  SubOp centered;
+  Value source;
   View x, scale, bias;
   SmallVector<Value> means, variances;
   unsigned steps = 0;

@@ -39,7 +39,7 @@ static void rewrite(func::FuncOp function, RewritePatternSet patterns) {
 
 void mlir::binade::recognizeComposites(func::FuncOp function) {
   RewritePatternSet patterns(function.getContext());
-  populateGeluPatterns(patterns);
+  populateActivationPatterns(patterns);
   populateAttentionPatterns(patterns);
   populateNormalizationPatterns(patterns);
   populateSoftmaxPatterns(patterns);

@@ -1,4 +1,4 @@
-//===- RecognizeNormalization.cpp - Layer, group and batch norm -----------===//
+//===- RecognizeNormalization.cpp - Layer, RMS, group and batch norm ------===//
 
 #include "Normalized.h"
 #include "binade/IR/Interface.h"
@@ -50,6 +50,11 @@ static bool isOverLast(const Normalized &norm) {
   return llvm::equal(norm.getAxes(), llvm::seq(rank - count, rank));
 }
 
+static int64_t getRowLength(const Normalized &norm) {
+  return ShapedType::getNumElements(
+      norm.getFrame().take_back(norm.getAxes().size()));
+}
+
 /// The axes of the frame along which scale and bias are, if these are not those
 /// of a row; empty where it is not both of them.
 static SmallVector<int64_t> findChannels(const Normalized &norm) {
@@ -64,12 +69,30 @@ static SmallVector<int64_t> findChannels(const Normalized &norm) {
   return axes;
 }
 
+/// x as rows of what it is normalized over.
+static Value buildRows(ImplicitLocOpBuilder &b, const Normalized &norm) {
+  ArrayRef<int64_t> frame = norm.getFrame();
+  SmallVector<int64_t> flat(frame.drop_back(norm.getAxes().size()));
+  flat.push_back(getRowLength(norm));
+  return buildReshape(b, norm.getX(), flat);
+}
+
+/// `rms_norm` of the rows; null where the scale is none that it has.
+static Value buildRmsNorm(ImplicitLocOpBuilder &b, const Normalized &norm) {
+  if (!areAlong(norm, norm.getAxes()))
+    return {};
+  Value scale =
+      buildParameter(b, norm, norm.getScale(), getRowLength(norm), 1.0);
+  return RmsNormOp::create(b, buildRows(b, norm), scale,
+                           APFloat(norm.getEpsilon()), PrecisionAttr())
+      .getY();
+}
+
 /// `layer_norm` of the rows; null where scale and bias are none that it has.
 /// Those of the channels of a group are applied afterwards.
 static Value buildLayerNorm(ImplicitLocOpBuilder &b, const Normalized &norm) {
   ArrayRef<int64_t> frame = norm.getFrame();
-  ArrayRef<int64_t> rows = frame.drop_back(norm.getAxes().size());
-  int64_t length = ShapedType::getNumElements(frame.drop_front(rows.size()));
+  int64_t length = getRowLength(norm);
   bool isOfRows = areAlong(norm, norm.getAxes());
   SmallVector<int64_t> channels;
   if (!isOfRows && (channels = findChannels(norm)).empty())
@@ -81,12 +104,9 @@ static Value buildLayerNorm(ImplicitLocOpBuilder &b, const Normalized &norm) {
   Value bias;
   if (isOfRows && norm.getBias().value)
     bias = buildReshape(b, norm.getBias().value, length);
-  SmallVector<int64_t> flat(rows);
-  flat.push_back(length);
-  Value y =
-      LayerNormOp::create(b, buildReshape(b, norm.getX(), flat), scale, bias,
-                          APFloat(norm.getEpsilon()), PrecisionAttr())
-          .getY();
+  Value y = LayerNormOp::create(b, buildRows(b, norm), scale, bias,
+                                APFloat(norm.getEpsilon()), PrecisionAttr())
+                .getY();
   if (isOfRows)
     return y;
   auto spread = [&](const View &view) {
@@ -195,35 +215,45 @@ static bool isBatchNorm(const Normalized &norm, int64_t axis) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// (x - mean) / root scale + bias; `Root` is what has the root.
+/// (x - mean) / root scale + bias, or x / root scale where it is not that;
+/// `Root` is what has the root.
 template <typename Root>
 struct RecognizeNormalization : OpRewritePattern<Root> {
   using OpRewritePattern<Root>::OpRewritePattern;
 
   LogicalResult matchAndRewrite(Root root,
                                 PatternRewriter &rewriter) const override {
-    for (Operation *result : Normalized::findResults(root)) {
-      Normalized norm(result, root);
-      if (!norm.match())
-        continue;
-      ImplicitLocOpBuilder b(norm.composite.getLoc(), rewriter);
-      rewriter.setInsertionPoint(result);
-      b.setInsertionPoint(result);
-      Value y;
-      if (isOverLast(norm)) {
-        if (norm.composite.isClosed())
-          y = buildLayerNorm(b, norm);
-      } else if (int64_t axis = findChannel(norm); isBatchNorm(norm, axis)) {
-        y = buildBatchNorm(b, rewriter, norm, axis);
+    SmallVector<Operation *> results = Normalized::findResults(root);
+    for (bool subtractsMean : {true, false})
+      for (Operation *result : results) {
+        Normalized norm(result, root, subtractsMean);
+        if (norm.match() && succeeded(rewrite(norm, rewriter)))
+          return success();
       }
-      if (!y)
-        continue;
-      rewriter.replaceOp(
-          result,
-          buildReshape(b, y, getTensor(result->getResult(0)).getShape()));
-      return success();
-    }
     return failure();
+  }
+
+private:
+  static LogicalResult rewrite(const Normalized &norm,
+                               PatternRewriter &rewriter) {
+    Operation *result = norm.getResult();
+    ImplicitLocOpBuilder b(norm.composite.getLoc(), rewriter);
+    rewriter.setInsertionPoint(result);
+    b.setInsertionPoint(result);
+    Value y;
+    if (isOverLast(norm)) {
+      if (norm.composite.isClosed())
+        y = norm.subtractsMean ? buildLayerNorm(b, norm)
+                               : buildRmsNorm(b, norm);
+    } else if (int64_t axis = findChannel(norm);
+               norm.subtractsMean && isBatchNorm(norm, axis)) {
+      y = buildBatchNorm(b, rewriter, norm, axis);
+    }
+    if (!y)
+      return failure();
+    rewriter.replaceOp(
+        result, buildReshape(b, y, getTensor(result->getResult(0)).getShape()));
+    return success();
   }
 };
 

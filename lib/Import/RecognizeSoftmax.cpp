@@ -1,23 +1,24 @@
 //===- RecognizeSoftmax.cpp - Softmax and its logarithm -------------------===//
 
+#include "Axes.h"
 #include "Composites.h"
 #include "Views.h"
 #include "binade/IR/Movement.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
 
 using namespace mlir;
 using namespace mlir::binade;
 
 namespace {
-/// exp(x - max(x)) and its sum, each over the last axis. Without the maximum
-/// it is another function: that overflows.
+/// exp(x - max(x)) and its sum, each over one axis. Without the maximum it is
+/// another function: that overflows.
 class Exponentials {
 public:
-  explicit Exponentials(Operation *root)
+  Exponentials(Operation *root, int64_t axis)
       : composite(root), frame(getTensor(root->getResult(0)).getShape()),
-        whole(getRowMajor(frame)) {
+        whole(getRowMajor(frame)), axis(axis) {
     SmallVector<int64_t> kept(frame);
-    if (!kept.empty())
-      kept.back() = 1;
+    kept[axis] = 1;
     rows = getRowMajor(kept);
   }
 
@@ -65,8 +66,11 @@ public:
     if (!composite.isClosed())
       return failure();
     ImplicitLocOpBuilder b(composite.getLoc(), rewriter);
-    rewriter.replaceOp(
-        root, Op::create(b, buildReshape(b, x, frame), PrecisionAttr()).getY());
+    SmallVector<int64_t> last = getAxisLast(frame.size(), axis);
+    Value rows = buildTranspose(b, buildReshape(b, x, frame), last);
+    Value y = Op::create(b, rows, PrecisionAttr()).getY();
+    rewriter.replaceOp(root,
+                       buildTranspose(b, y, invertPermutationVector(last)));
     return success();
   }
 
@@ -75,17 +79,32 @@ public:
   SmallVector<int64_t> whole, rows;
 
 private:
-  /// Whether `op` goes over the last axis of what has the frame's rows.
+  /// Whether `op` goes over the axis, or the last one of what has the frame's
+  /// rows.
   template <typename Op> bool isOfRows(Op op) const {
     ArrayRef<int64_t> shape = getTensor(op.getX()).getShape();
-    return !frame.empty() &&
+    if (shape == frame)
+      return ArrayRef(op.getAxes()) == ArrayRef(axis);
+    return axis + 1 == static_cast<int64_t>(frame.size()) &&
            ArrayRef(op.getAxes()) ==
                ArrayRef(static_cast<int64_t>(shape.size()) - 1) &&
            shape.back() == frame.back() &&
            ShapedType::getNumElements(shape) ==
                ShapedType::getNumElements(frame);
   }
+
+  int64_t axis;
 };
+
+/// Calls `match` for each axis of the result of `root` until it succeeds.
+LogicalResult matchOverAxis(Operation *root,
+                            function_ref<LogicalResult(Exponentials)> match) {
+  int64_t rank = getTensor(root->getResult(0)).getRank();
+  for (int64_t axis = rank - 1; axis >= 0; --axis)
+    if (succeeded(match(Exponentials(root, axis))))
+      return success();
+  return failure();
+}
 
 /// exp(x - max(x)) / sum(exp(x - max(x)))
 template <typename Root> struct RecognizeSoftmax : OpRewritePattern<Root> {
@@ -95,9 +114,17 @@ template <typename Root> struct RecognizeSoftmax : OpRewritePattern<Root> {
                                 PatternRewriter &rewriter) const override {
     if (root.getPrecisionAttr())
       return failure();
+    return matchOverAxis(root, [&](const Exponentials &untouched) {
+      return match(root, untouched, rewriter);
+    });
+  }
+
+private:
+  static LogicalResult match(Root root, const Exponentials &untouched,
+                             PatternRewriter &rewriter) {
     for (auto [exponential, sum] : {std::pair(root.getLhs(), root.getRhs()),
                                     std::pair(root.getRhs(), root.getLhs())}) {
-      Exponentials found(root);
+      Exponentials found = untouched;
       View divisor{sum, found.whole};
       if (isa<MulOp>(root)) {
         auto inverse = found.take<ReciprocalOp>(divisor, found.rows);
@@ -123,7 +150,14 @@ struct RecognizeLogSoftmax : OpRewritePattern<SubOp> {
                                 PatternRewriter &rewriter) const override {
     if (root.getPrecisionAttr())
       return failure();
-    Exponentials found(root);
+    return matchOverAxis(root, [&](Exponentials found) {
+      return match(root, std::move(found), rewriter);
+    });
+  }
+
+private:
+  static LogicalResult match(SubOp root, Exponentials found,
+                             PatternRewriter &rewriter) {
     auto log = found.take<LogOp>({root.getRhs(), found.whole}, found.rows);
     Value summed = log ? found.takeSum({log.getX(), found.rows}) : Value();
     auto exp = summed ? found.take<ExpOp>({summed, found.whole}, found.whole)

@@ -118,14 +118,16 @@ static void addWaiting(ArrayRef<SaveOp> saves, const NodeOps &ops,
   for (SaveOp save : saves) {
     auto value = cast<OpResult>(save.getX());
     auto maker = makers.find(value.getOwner());
-    if (maker == makers.end() || value.getResultNumber() != 0)
+    if (maker == makers.end())
       continue;
     bool isInside = llvm::any_of(value.getUsers(), [&](Operation *user) {
       auto reader = makers.find(user);
       return reader != makers.end() && reader->second == maker->second;
     });
-    if (!isInside)
-      formats[maker->second].waiting = getWaiting(save);
+    WaitingFormat waiting = getWaiting(save);
+    waiting.isFirst = value.getResultNumber() == 0;
+    if (!isInside && waiting)
+      formats[maker->second].waiting = waiting;
   }
 }
 

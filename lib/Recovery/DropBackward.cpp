@@ -145,7 +145,7 @@ struct DropBackwardPass : impl::DropBackwardPassBase<DropBackwardPass> {
   static std::string findReason(func::FuncOp function) {
     if (!isF32(function))
       return "it has other formats than f32";
-    if (!isSmall(function))
+    if (estimateCost(function) == Cost::TooLarge)
       return "it is too large to be evaluated";
     if (function.getOps<GradientSeedOp>().empty())
       return "it is not linear in a seed";

@@ -95,11 +95,12 @@ std::optional<StepParts> GradientFinder::find() {
   if (gradients.empty())
     return std::nullopt;
   Pairs pairs{Pairs::Unknown, {}};
-  if (isSmall(function) && isSlow(function))
+  Cost cost = estimateCost(function);
+  if (cost == Cost::Large)
     emitRemark(function.getLoc())
         << "its gradients are compared with those that Binade derives, which "
            "takes up to a minute";
-  if (isSmall(function))
+  if (cost != Cost::TooLarge)
     pairs = pairByValue(function, loss, gradients, arguments);
   if (pairs.kind == Pairs::Others)
     return std::nullopt;

@@ -87,8 +87,9 @@ static Scaling getScaling(Operation *op) {
   if (isa<MulOp, MatmulOp, ConvInputGradOp, ConvWeightGradOp, ConvOp>(op))
     return llvm::count_if(op->getOperands(), isFloat) == 2 ? Scaling::Product
                                                            : Scaling::None;
-  if (isa<DivOp, ReluGradOp, GeluGradOp, SoftmaxGradOp, LogSoftmaxGradOp,
-          LayerNormGradOp, LayerNormParamGradOp, CrossEntropyGradOp>(op))
+  if (isa<DivOp, ReluGradOp, GeluGradOp, SiluGradOp, SoftmaxGradOp,
+          LogSoftmaxGradOp, LayerNormGradOp, LayerNormParamGradOp,
+          RmsNormGradOp, RmsNormScaleGradOp, CrossEntropyGradOp>(op))
     return Scaling::First;
   if (isa<AddOp, SubOp, NegOp, CastOp, SelectOp, BroadcastOp, SliceOp, PadOp,
           ConcatOp, GatherOp, GatherGradOp, ReduceSumOp>(op) ||

@@ -13,25 +13,18 @@ static constexpr int64_t kMostProducts = 2'000'000'000;
 /// Elements of arguments and results: as f64 a few GB.
 static constexpr int64_t kMostElements = 300'000'000;
 
-/// In units of one that is computed by itself.
-static int64_t countProducts(func::FuncOp function) {
-  int64_t products = 0;
+Cost mlir::binade::estimateCost(func::FuncOp function) {
+  int64_t products = 0; // In units of one that is computed by itself.
   function.walk([&](PrecisionOpInterface op) {
     products += op.countProducts().value_or(0) / countAtOnce(op);
   });
-  return products;
-}
-
-bool mlir::binade::isSlow(func::FuncOp function) {
-  return countProducts(function) > kMostProducts / 10;
-}
-
-bool mlir::binade::isSmall(func::FuncOp function) {
   int64_t elements = 0;
   for (Type type : llvm::concat<const Type>(function.getArgumentTypes(),
                                             function.getResultTypes()))
     elements += cast<RankedTensorType>(type).getNumElements();
-  return countProducts(function) <= kMostProducts && elements <= kMostElements;
+  if (products > kMostProducts || elements > kMostElements)
+    return Cost::TooLarge;
+  return products > kMostProducts / 10 ? Cost::Large : Cost::Small;
 }
 
 static TensorRef draw(RankedTensorType type, double range,

@@ -8,12 +8,10 @@
 
 namespace mlir::binade {
 
-/// Whether evaluating `function` and its gradients takes less than a minute,
-/// and a few GB.
-bool isSmall(func::FuncOp function);
-
-/// Whether that takes more than some seconds.
-bool isSlow(func::FuncOp function);
+/// What it takes to evaluate a function and its gradients: seconds, up to a
+/// minute and a few GB, or more than that.
+enum class Cost { Small, Large, TooLarge };
+Cost estimateCost(func::FuncOp function);
 
 /// Numbers for all arguments of `function`: floats from -`range` to `range`;
 /// integers are 0 or 1, which name a row or a class of every table that has

@@ -91,6 +91,84 @@ static Value buildLogSoftmaxGrad(ImplicitLocOpBuilder &b, Matched &matched,
   return {};
 }
 
+static bool swapsFirstTwo(TransposeOp op) {
+  ArrayRef<int64_t> axes = op.getPermutation();
+  return axes.size() > 2 && axes[0] == 1 && axes[1] == 0 &&
+         llvm::equal(axes.drop_front(2),
+                     llvm::seq<int64_t>(2, static_cast<int64_t>(axes.size())));
+}
+
+/// Whether a convolution of `x` with `weight`, whose strides are the dilations
+/// of `swapped` and the other way round, has the shape of `y`.
+static bool makes(ConvOp swapped, ArrayRef<int64_t> x, ArrayRef<int64_t> weight,
+                  ArrayRef<int64_t> y) {
+  if (y[0] != x[0] || y[1] != weight[0] || weight[1] != x[1])
+    return false;
+  for (size_t i = 0; i + 2 < x.size(); ++i) {
+    int64_t room = x[i + 2] + swapped.getPaddingLow()[i] +
+                   swapped.getPaddingHigh()[i] -
+                   swapped.getStrides()[i] * (weight[i + 2] - 1) - 1;
+    if (room < 0 || room / swapped.getDilations()[i] + 1 != y[i + 2])
+      return false;
+  }
+  return true;
+}
+
+/// sum x[n, c, s p + d k] dy[n, o, p] over n and p, as a convolution of images
+/// x[c] with kernels dy[o], its strides d and its dilations s; more k than the
+/// weight has are cut off.
+static Value buildConvWeightGrad(ImplicitLocOpBuilder &b, Matched &matched,
+                                 TransposeOp root) {
+  if (!swapsFirstTwo(root))
+    return {};
+  Value product = root.getX();
+  while (auto slice = matched.get<SliceOp>(product)) {
+    if (!llvm::all_of(slice.getOffsets(), [](int64_t at) { return at == 0; }) ||
+        !llvm::all_of(slice.getStrides(), [](int64_t by) { return by == 1; }))
+      return {};
+    product = slice.getX();
+  }
+  auto conv = matched.get<ConvOp>(product);
+  if (!conv || conv.getBias() || conv.getGroups() != 1 ||
+      conv.getChannelsLast())
+    return {};
+  auto x = matched.get<TransposeOp>(conv.getX());
+  auto dy = matched.get<TransposeOp>(conv.getWeight());
+  if (!x || !dy || !swapsFirstTwo(x) || !swapsFirstTwo(dy) ||
+      !makes(conv, getTensor(x.getX()).getShape(), root.getType().getShape(),
+             getTensor(dy.getX()).getShape()))
+    return {};
+  b.setLoc(FusedLoc::get(b.getContext(), matched.nodes));
+  return ConvWeightGradOp::create(
+      b, root.getType(), dy.getX(), x.getX(), conv.getDilations(),
+      conv.getPaddingLow(), conv.getPaddingHigh(), conv.getStrides(),
+      /*groups=*/1, /*channels_last=*/false, PrecisionAttr());
+}
+
+/// Rewrites the ops of one kind for which one of `builders` finds a gradient.
+template <typename Op>
+static bool
+rewrite(func::FuncOp function,
+        ArrayRef<Value (*)(ImplicitLocOpBuilder &, Matched &, Op)> builders) {
+  bool isChanged = false;
+  for (Op root : llvm::make_early_inc_range(function.getOps<Op>())) {
+    if (getPhase(root) != Phase::Backward)
+      continue;
+    ImplicitLocOpBuilder b(root.getLoc(), root);
+    for (auto *build : builders) {
+      Matched matched{{root.getLoc()}};
+      Value gradient = build(b, matched, root);
+      if (!gradient)
+        continue;
+      setPhase(gradient.getDefiningOp(), Phase::Backward);
+      root.getResult().replaceAllUsesWith(gradient);
+      isChanged = true;
+      break;
+    }
+  }
+  return isChanged;
+}
+
 namespace {
 struct RecognizeGradientsPass
     : impl::RecognizeGradientsPassBase<RecognizeGradientsPass> {
@@ -98,22 +176,9 @@ struct RecognizeGradientsPass
     auto function = getOperation().lookupSymbol<func::FuncOp>(kGradientName);
     if (!function)
       return;
-    bool isChanged = false;
-    for (auto root : llvm::make_early_inc_range(function.getOps<SubOp>())) {
-      if (getPhase(root) != Phase::Backward)
-        continue;
-      ImplicitLocOpBuilder b(root.getLoc(), root);
-      for (auto build : {buildSoftmaxGrad, buildLogSoftmaxGrad}) {
-        Matched matched{{root.getLoc()}};
-        Value gradient = build(b, matched, root);
-        if (!gradient)
-          continue;
-        setPhase(gradient.getDefiningOp(), Phase::Backward);
-        root.getResult().replaceAllUsesWith(gradient);
-        isChanged = true;
-        break;
-      }
-    }
+    bool isChanged =
+        rewrite<SubOp>(function, {buildSoftmaxGrad, buildLogSoftmaxGrad});
+    isChanged |= rewrite<TransposeOp>(function, {buildConvWeightGrad});
     if (isChanged)
       eraseDead(function);
   }

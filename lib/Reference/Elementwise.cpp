@@ -51,6 +51,13 @@ static Estimate geluGrad(GeluGradOp op, double dy, double x) {
               (fit.cdfMagnitude + std::fabs(x) * fit.slopeMagnitude)};
 }
 
+static double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+
+static Estimate siluGrad(double dy, double x) {
+  double s = sigmoid(x), bend = x * sigmoid(-x);
+  return {dy * s * (1.0 + bend), std::fabs(dy) * s * (1.0 + std::fabs(bend))};
+}
+
 /// As exp(y log x) is computed, whose exponent is rounded.
 static Estimate power(double x, double y) {
   double value = std::pow(x, y);
@@ -167,14 +174,16 @@ void mlir::binade::addElementwise(Reference &reference) {
   reference.add<ReciprocalOp>([](double x) { return 1.0 / x; }, rounded);
   reference.add<TanhOp>([](double x) { return std::tanh(x); });
   reference.add<ErfOp>([](double x) { return std::erf(x); });
-  reference.add<SigmoidOp>([](double x) { return 1.0 / (1.0 + std::exp(-x)); });
+  reference.add<SigmoidOp>(sigmoid);
   reference.add<ReluOp>([](double x) { return x < 0.0 ? 0.0 : x; }, exact);
   reference.add<GeluOp>(gelu);
+  reference.add<SiluOp>([](double x) { return x / (1.0 + std::exp(-x)); });
 
   // Gradients of unary ops.
   reference.add<ReluGradOp>(
       [](double dy, double y) { return y <= 0.0 ? 0.0 : dy; }, exact);
   reference.add<GeluGradOp>(geluGrad);
+  reference.add<SiluGradOp>(siluGrad);
 
   // Binary.
   reference.add<AddOp>(std::plus<double>(), rounded, std::plus<Word>());

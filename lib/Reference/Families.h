@@ -26,6 +26,7 @@ void addOptimizer(Reference &reference);
 void addQuantization(Reference &reference);
 void addRandom(Reference &reference);
 void addReduction(Reference &reference);
+void addRmsNorm(Reference &reference);
 void addShape(Reference &reference);
 
 } // namespace mlir::binade

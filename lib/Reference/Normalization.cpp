@@ -7,19 +7,11 @@
 
 #include "Exponentials.h"
 #include "Families.h"
+#include "Rows.h"
 #include <cmath>
 
 using namespace mlir;
 using namespace mlir::binade;
-
-/// Calls `use(index of the row, index of its first element, length)`.
-template <typename Use> static void forEachRow(const Tensor &x, Use use) {
-  int64_t length = x.getShape().back();
-  if (length == 0)
-    return;
-  for (int64_t row = 0, rows = x.getNumElements() / length; row < rows; ++row)
-    use(row, row * length, length);
-}
 
 //===----------------------------------------------------------------------===//
 // Softmax over the last axis

@@ -172,7 +172,7 @@ const Reference &Reference::get() {
          {addAttention, addCast, addContraction, addConvolution, addElementwise,
           addEmbedding, addKernel, addLoss, addLossScaling, addMonitor,
           addNormalization, addOptimizer, addQuantization, addRandom,
-          addReduction, addShape})
+          addReduction, addRmsNorm, addShape})
       addFamily(all);
     return all;
   }();

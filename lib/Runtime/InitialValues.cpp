@@ -120,16 +120,23 @@ static void fillRandomly(const Tensor &tensor, const RandomInit &random,
   ThreadTeam::get().parallelFor(defaultThreadCount(), parts, fill);
 }
 
-/// Index of the first element that is not finite.
-static std::optional<std::size_t> findNonFinite(const Tensor &tensor) {
+namespace {
+struct NonFinite {
+  std::size_t count = 0, first = 0;
+};
+} // namespace
+
+/// The elements that are not finite.
+static NonFinite findNonFinite(const Tensor &tensor) {
   std::size_t count = countElements(tensor);
-  auto search = [&](auto exponent) -> std::optional<std::size_t> {
+  auto search = [&](auto exponent) {
     using Bits = decltype(exponent);
     auto *bits = reinterpret_cast<const Bits *>(tensor.bytes.data());
+    NonFinite found;
     for (std::size_t i = 0; i < count; ++i)
-      if ((bits[i] & exponent) == exponent)
-        return i;
-    return std::nullopt;
+      if ((bits[i] & exponent) == exponent && found.count++ == 0)
+        found.first = i;
+    return found;
   };
   switch (tensor.dtype) {
   case DType::F64:
@@ -141,7 +148,7 @@ static std::optional<std::size_t> findNonFinite(const Tensor &tensor) {
   case DType::F16:
     return search(std::uint16_t(0x7c00));
   default:
-    return std::nullopt;
+    return {};
   }
 }
 
@@ -263,12 +270,25 @@ Result<void> Program::initialize(std::uint64_t seed) {
       return std::move(done).takeError().withPart(place);
     if (port.role == Role::Rng)
       tensor.as<std::int64_t>()[0] = std::bit_cast<std::int64_t>(seed);
-    if (port.role == Role::Parameter || port.role == Role::Buffer)
-      if (std::optional<std::size_t> index = findNonFinite(tensor))
-        implementation->notify("warning: " + place +
-                               " starts with a value that is not finite, "
-                               "element " +
-                               std::to_string(*index));
+  }
+  return {};
+}
+
+Result<void> Program::checkFinite(bool fails) const {
+  for (const Port &port : implementation->plan.ports) {
+    if (port.role != Role::Parameter && port.role != Role::Buffer)
+      continue;
+    NonFinite found = findNonFinite(implementation->tensorOf(port));
+    if (found.count == 0)
+      continue;
+    std::string message =
+        std::string(name(port.role)) + " " + quote(port.name) +
+        " starts with " + std::to_string(found.count) +
+        (found.count == 1 ? " value that is" : " values that are") +
+        " not finite, the first as element " + std::to_string(found.first);
+    if (fails)
+      return Error{"", message};
+    implementation->notify("warning: " + message);
   }
   return {};
 }

@@ -21,8 +21,9 @@ from binade.command import NUMERIC
 from binade.errors import RejectedError
 from binade.run import Run
 
-# Options of `binade train` that say nothing about what a step computes. Each has a value.
+# Options of `binade train` that say nothing about what a step computes.
 OF_TRAINING = (
+    *replay.FLAGS,
     "--alarms", "--batch", "--const", "--data", "--device", "--eval-data",
     "--eval-every", "--eval-fraction", "--init", "--init-seed", "--inject", "--keep",
     "--max-seconds", "--max-skipped", "--on-alarm", "--order", "--out",

@@ -78,9 +78,13 @@ func.func @variance_of_another_value(%x: tensor<2x4xf32>, %z: tensor<2x4xf32>,
   return %13 : tensor<2x4xf32>
 }
 
+// Of what the mean was subtracted from it is an RMS norm.
+
 // CHECK-LABEL: func @mean_is_used
 // CHECK-NOT:     binade.layer_norm
-// CHECK:         binade.sqrt
+// CHECK:         %[[CENTERED:.*]] = binade.sub %arg0
+// CHECK-NEXT:    %[[Y:.*]], %{{.*}} = binade.rms_norm %[[CENTERED]], %arg1
+// CHECK-NEXT:    return %[[Y]]
 func.func @mean_is_used(%x: tensor<2x4xf32>, %scale: tensor<4xf32>)
     -> (tensor<2x4xf32>, tensor<2xf32>) {
   %epsilon = binade.constant dense<1.0> : tensor<2x1xf32>

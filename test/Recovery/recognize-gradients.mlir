@@ -59,3 +59,41 @@ func.func @gradient(%x: tensor<4x4xf32>, %dy: tensor<4x4xf32>)
   %square = binade.sub %p2, %q2 {binade.phase = #binade.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   return %columns, %other, %square : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>
 }
+
+// -----
+
+// The gradient of a weight: batches are summed as channels are. What the strides left over
+// is cut off.
+
+// CHECK-LABEL: func.func @gradient(
+// CHECK-NEXT:    %[[DW:.*]] = binade.conv_weight_grad %arg1, %arg0
+// CHECK-SAME:      binade.phase = #binade.phase<backward>
+// CHECK-SAME:      dilations = array<i64: 1, 1>
+// CHECK-SAME:      padding_high = array<i64: 0, 1>, padding_low = array<i64: 1, 0>, strides = array<i64: 2, 1>
+// CHECK-NEXT:    return %[[DW]]
+func.func @gradient(%x: tensor<2x3x9x8xf32>, %dy: tensor<2x4x4x8xf32>) -> tensor<4x3x3x2xf32> {
+  %xt = binade.transpose %x {permutation = array<i64: 1, 0, 2, 3>, binade.phase = #binade.phase<backward>} : (tensor<2x3x9x8xf32>) -> tensor<3x2x9x8xf32>
+  %dt = binade.transpose %dy {permutation = array<i64: 1, 0, 2, 3>, binade.phase = #binade.phase<backward>} : (tensor<2x4x4x8xf32>) -> tensor<4x2x4x8xf32>
+  %c = binade.conv %xt, %dt {strides = array<i64: 1, 1>, padding_low = array<i64: 1, 0>, padding_high = array<i64: 0, 1>, dilations = array<i64: 2, 1>, groups = 1 : i64, binade.phase = #binade.phase<backward>} : (tensor<3x2x9x8xf32>, tensor<4x2x4x8xf32>) -> tensor<3x4x4x2xf32>
+  %s = binade.slice %c {offsets = array<i64: 0, 0, 0, 0>, strides = array<i64: 1, 1, 1, 1>, binade.phase = #binade.phase<backward>} : (tensor<3x4x4x2xf32>) -> tensor<3x4x3x2xf32>
+  %dw = binade.transpose %s {permutation = array<i64: 1, 0, 2, 3>, binade.phase = #binade.phase<backward>} : (tensor<3x4x3x2xf32>) -> tensor<4x3x3x2xf32>
+  return %dw : tensor<4x3x3x2xf32>
+}
+
+// -----
+
+// Of a part that does not begin with the first; and of a weight by which x would not
+// become of dy's shape.
+
+// CHECK-LABEL: func.func @gradient(
+// CHECK-NOT:     conv_weight_grad
+func.func @gradient(%x: tensor<2x3x9x8xf32>, %dy: tensor<2x4x4x8xf32>) -> (tensor<4x3x3x2xf32>, tensor<4x3x1x2xf32>) {
+  %xt = binade.transpose %x {permutation = array<i64: 1, 0, 2, 3>, binade.phase = #binade.phase<backward>} : (tensor<2x3x9x8xf32>) -> tensor<3x2x9x8xf32>
+  %dt = binade.transpose %dy {permutation = array<i64: 1, 0, 2, 3>, binade.phase = #binade.phase<backward>} : (tensor<2x4x4x8xf32>) -> tensor<4x2x4x8xf32>
+  %c = binade.conv %xt, %dt {strides = array<i64: 1, 1>, padding_low = array<i64: 1, 0>, padding_high = array<i64: 0, 1>, dilations = array<i64: 2, 1>, groups = 1 : i64, binade.phase = #binade.phase<backward>} : (tensor<3x2x9x8xf32>, tensor<4x2x4x8xf32>) -> tensor<3x4x4x2xf32>
+  %s = binade.slice %c {offsets = array<i64: 0, 0, 1, 0>, strides = array<i64: 1, 1, 1, 1>, binade.phase = #binade.phase<backward>} : (tensor<3x4x4x2xf32>) -> tensor<3x4x3x2xf32>
+  %dw = binade.transpose %s {permutation = array<i64: 1, 0, 2, 3>, binade.phase = #binade.phase<backward>} : (tensor<3x4x3x2xf32>) -> tensor<4x3x3x2xf32>
+  %t = binade.slice %c {offsets = array<i64: 0, 0, 0, 0>, strides = array<i64: 1, 1, 1, 1>, binade.phase = #binade.phase<backward>} : (tensor<3x4x4x2xf32>) -> tensor<3x4x1x2xf32>
+  %du = binade.transpose %t {permutation = array<i64: 1, 0, 2, 3>, binade.phase = #binade.phase<backward>} : (tensor<3x4x1x2xf32>) -> tensor<4x3x1x2xf32>
+  return %dw, %du : tensor<4x3x3x2xf32>, tensor<4x3x1x2xf32>
+}

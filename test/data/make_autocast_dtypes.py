@@ -76,6 +76,11 @@ def norm(x: Tensor) -> Tensor:
     return F.layer_norm(x, (COLUMNS,), ones, ones)
 
 
+def rms_norm(x: Tensor) -> Tensor:
+    ones = torch.ones(COLUMNS, device=x.device, requires_grad=x.requires_grad)
+    return F.rms_norm(x, (COLUMNS,), ones)
+
+
 def batch_norm(x: Tensor) -> Tensor:
     ones = torch.ones(COLUMNS, device=x.device, requires_grad=x.requires_grad)
     return F.batch_norm(x, None, None, ones, ones, training=True)
@@ -122,6 +127,7 @@ CALLS = {
     "sigmoid": Call(torch.sigmoid, X, "sigmoid"),
     "relu": Call(torch.relu, X, "relu", {"relu_grad": "threshold_backward"}),
     "gelu": Call(F.gelu, X, "gelu", {"gelu_grad": "gelu_backward"}),
+    "silu": Call(F.silu, X, "silu", {"silu_grad": "silu_backward"}),
     "add": Call(torch.add, XX, "add"),
     "sub": Call(torch.sub, XX, "sub"),
     "mul": Call(torch.mul, XX, "mul"),
@@ -153,6 +159,8 @@ CALLS = {
         },
         follows_first=True,
     ),
+    # On a CPU it is several kernels, and so is its gradient.
+    "rms_norm": Call(rms_norm, X, ("_fused_rms_norm", "rsqrt"), follows_first=True),
     "batch_norm": Call(
         batch_norm,
         X,

@@ -55,6 +55,7 @@ def add_elementwise():
         "erf": torch.erf, "sigmoid": torch.sigmoid, "relu": torch.relu,
         "sin": torch.sin, "cos": torch.cos, "atan": torch.atan, "expm1": torch.expm1,
         "softplus": lambda x: F.softplus(x, threshold=100.0), "gelu": F.gelu,
+        "silu": F.silu,
     }  # fmt: skip
     positive = {"log": torch.log, "log1p": torch.log1p, "sqrt": torch.sqrt,
                 "reciprocal": torch.reciprocal}  # fmt: skip
@@ -150,6 +151,8 @@ def add_norms():
         add("layer_norm",
             lambda x, s, b: F.layer_norm(x, x.shape[-1:], s, b, 1e-5),
             [x, draw((columns,)), draw((columns,))], "epsilon = 1.0e-5 : f64")  # fmt: skip
+        add("rms_norm", lambda x, s: F.rms_norm(x, x.shape[-1:], s, 1e-5),
+            [x, draw((columns,))], "epsilon = 1.0e-5 : f64")  # fmt: skip
     # Statistics are f32 in the dialect.
     mean, variance = draw((3,)).float(), draw((3,), 0.3, 2.0).float()
     add("batch_norm",

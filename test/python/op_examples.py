@@ -13,9 +13,10 @@ import numpy as np
 from reference import ELEMENTS, ROOT
 
 UNARY = ["abs", "atan", "ceil", "cos", "erf", "exp", "expm1", "floor", "gelu", "neg",
-         "reciprocal", "relu", "round", "save", "sigmoid", "sign", "sin", "softplus",
-         "tanh"]  # fmt: skip
-BINARY = ["add", "div", "gelu_grad", "max", "min", "mul", "relu_grad", "sub"]
+         "reciprocal", "relu", "round", "save", "sigmoid", "sign", "silu", "sin",
+         "softplus", "tanh"]  # fmt: skip
+BINARY = ["add", "div", "gelu_grad", "max", "min", "mul", "relu_grad", "silu_grad",
+          "sub"]  # fmt: skip
 ROWS = "#binade.quantized<f8E4M3FN, per_row, scale = f32>"
 WINDOW = """strides = array<i64: 2, 1>, padding_low = array<i64: 1, 0>,
     padding_high = array<i64: 2, 1>, dilations = array<i64: 1, 2>, groups = 2 : i64"""
@@ -79,6 +80,9 @@ SIMPLE = {
     "reduce_mean": "9x70xf32 -> 9xf32 {axes = array<i64: 1>}",
     "reduce_sum": "9x70xf32 -> 70xf32 {axes = array<i64: 0>}",
     "reshape": "7x33xf32 -> 33x7xf32",
+    "rms_norm": "9x70xf32, 70xf32 -> 9x70xf32, 9xf32 {epsilon = 1.0e-5}",
+    "rms_norm_grad": "9x70xf32, 9x70xf32, 70xf32, 9xf32>0 -> 9x70xf32",
+    "rms_norm_scale_grad": "9x70xf32, 9x70xf32, 9xf32>0 -> 70xf32",
     "scaled_matmul": "40x64xf8E4M3FN, f32>0, 48x64xf8E5M2, f32>0 -> 40x48xbf16",
     "select": "65xi1, 65xf32, 65xf32 -> 65xf32",
     "slice": "9x7xf32 -> 4x3xf32 {offsets = array<i64: 1, 0>, strides = array<i64: 2, 3>}",

@@ -172,6 +172,37 @@ g (float[8, 16] x, float[8, 16] c) => (float loss, float[8, 16] dx) {
 }"""
 
 
+def test_a_copy_waits_as_what_it_is_a_copy_of(tmp_path):
+    """Exporters copy what the backward part reads."""
+    policy = tmp_path / "waits.yaml"
+    policy.write_text(
+        "name: waits\nextends: bf16-amp\nrules:\n- { match: { op: tanh }, saved: bf16 }\n"
+    )
+    text = WAITING.replace("aa = Mul(a, a)", "b = Identity(a)\n  aa = Mul(b, a)")
+    model = add_tensor(parse(text), "one", np.ones((), "f4"))
+    convert(model, tmp_path, policy)
+    feeds = {"x": draw(8, 16), "c": draw(8, 16, seed=1)}
+    _, narrow = run_both(tmp_path, feeds)
+    a = np.tanh(feeds["x"]).astype(ml_dtypes.bfloat16).astype("f4")
+    assert np.allclose(narrow["dx"], feeds["c"] * (1 - a * a), 1e-6, 1e-6)
+
+
+def test_other_results_of_a_node_do_not_wait(tmp_path):
+    """And it is said which."""
+    policy = tmp_path / "waits.yaml"
+    policy.write_text(
+        "name: waits\nextends: fp32\nrules:\n- { match: { op: slice }, saved: bf16 }\n"
+    )
+    text = WAITING.replace(
+        "a = Tanh(x)", "t = Tanh(x)\n  r, a = Split <axis = 1> (t, half)"
+    )
+    text = text.replace("[8, 16] c", "[8, 8] c").replace("[8, 16] dx", "[8, 8] dx")
+    model = add_tensor(parse(text), "one", np.ones((), "f4"))
+    model = add_tensor(model, "half", np.array([8, 8]))
+    _, text = convert(model, tmp_path, policy)
+    assert "what waits for the backward part in bf16 is not rounded" in text
+
+
 @pytest.mark.parametrize("form, element", [
     ("bf16", ml_dtypes.bfloat16), ("e4m3-tensor", E4M3), ("coat-group", None),
     ("f8E4M3FN", None), ("dyn8", None),

@@ -28,7 +28,10 @@ DIVISIONS = {
     "layer_norm": (1, OF_A_ROW),
     "reciprocal": (1, OWN),
     "reduce_mean": (1, OF_A_ROW),
+    "rms_norm": (1, OF_A_ROW),
     "sigmoid": (1, OWN),
+    "silu": (1, OWN),
+    "silu_grad": (1, OWN),
     "softmax": (1, OF_A_ROW),
     "tanh": (1, OWN),
 }

@@ -131,19 +131,33 @@ def test_37_38_unaligned_and_shared_ranges(folder):
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
 def test_31_weights_that_are_no_numbers(number, folder):
-    """They are trained all the same: a warning says why that stops at once."""
+    """A warning says why training stops at once; it may be refused, too."""
     np.array([1, 2, number, number], "<f4").tofile(folder / "w.bin")
     path = write(place("w.bin"), folder / "m.onnx")
     assert run("binade", "import", path).returncode == 0
     data = folder / "data.safetensors"
     safetensors.save(data, {name: np.ones(8, "f4") for name in "xt"})
-    done = run("binade", "train", path, "--loss", "mse(y, t)", "--batch", 4, "--data", data,
-               "--steps", 1, "--out", folder / "run")  # fmt: skip
+    command = ["binade", "train", path, "--loss", "mse(y, t)", "--batch", 4, "--data", data,
+               "--steps", 1]  # fmt: skip
+    found = b"'w' starts with 2 values that are not finite, the first as element 2"
+    done = run(*command, "--out", folder / "run")
     assert done.returncode == 4, done.stderr
-    assert (
-        b"parameter 'w' starts with a value that is not finite, element 2"
-        in done.stderr
-    )
+    assert b"warning: parameter " + found in done.stderr
+    done = run(*command, "--out", folder / "refused", "--fail-on-nonfinite")
+    assert done.returncode == 3, done.stderr
+    assert b"error: parameter " + found in done.stderr
+    assert not (folder / "refused" / "metrics.jsonl").exists()
+
+    # What counts is what training starts with.
+    for last, code in ((4, 0), (number, 3)):
+        init = folder / f"{code}.safetensors"
+        safetensors.save(init, {"w": np.array([1, 2, 3, last], "f4")})
+        done = run(*command, "--out", folder / f"run-{code}", "--fail-on-nonfinite",
+                   "--init", init)  # fmt: skip
+        assert done.returncode == code, done.stderr
+        assert (
+            b"1 value that is not finite, the first as element 3" in done.stderr
+        ) == (code == 3)
 
 
 def test_40_checksum(folder):

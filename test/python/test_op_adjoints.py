@@ -19,10 +19,11 @@ OTHERS = {
     "attention": lambda shape: (shape[:2],),
     "cross_entropy": lambda shape: (shape, shape),
     "layer_norm": lambda shape: (shape[:1], shape[:1]),
+    "rms_norm": lambda shape: (shape[:1],),
 }
 # f32 inside, where PyTorch computes in f64 throughout.
 TOLERANCES = {"attention": 2e-6, "batch_norm": 2e-6, "cross_entropy": 1e-6,
-              "layer_norm": 2e-6}  # fmt: skip
+              "layer_norm": 2e-6, "rms_norm": 2e-6}  # fmt: skip
 SCALAR = "tensor<f64>"
 
 

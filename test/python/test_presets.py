@@ -19,7 +19,7 @@ DIFFERENT = {
     (policy, op, "narrow")
     for policy in ("torch-cuda-bf16", "torch-cuda-fp16")
     for op in ("cross_entropy", "cross_entropy_grad")
-}
+} | {("torch-cpu-bf16", "rms_norm", "narrow")}
 
 X, LABELS, MASK = "tensor<4x8xf32>", "tensor<4xi64>", "tensor<4x8xi1>"
 ROWS, COLUMNS, FLAT = "tensor<4xf32>", "tensor<8xf32>", "tensor<32xf32>"
@@ -34,7 +34,8 @@ SCALE, IGNORED = "scale = 1.0 : f64", "ignore_index = -100 : i64"
 BOX = "offsets = array<i64: 0, 1>, strides = array<i64: 1, 1>"
 DROPOUT = "ratio = 0.5 : f64, stream = 0 : i64"
 
-UNARY = "neg abs sign exp log sqrt reciprocal tanh erf sigmoid relu gelu softmax log_softmax"
+UNARY = "neg abs sign exp log sqrt reciprocal tanh erf sigmoid relu gelu silu softmax "
+UNARY += "log_softmax"
 BINARY = "add sub mul div pow max min"
 # Operands, types of operands, types of results, attributes. $0 and so on are the
 # operands whose formats are tried, $y is the result of the op, $dy its gradient; what
@@ -50,6 +51,7 @@ FORWARD = {
     "layer_norm": (
         "$0 %s %b", [X, COLUMNS, COLUMNS], [X, ROWS, ROWS], "epsilon = 1.0e-5 : f64",
     ),
+    "rms_norm": ("$0 %s", [X, COLUMNS], [X, ROWS], "epsilon = 1.0e-5 : f64"),
     "batch_norm": ("$0 %s %b %m %v", [X] + [COLUMNS] * 4, [X], BATCH + ", training"),
     "cross_entropy": ("$0 %l", [X, LABELS], 3 * [ROWS], IGNORED),
     "gather": ("$0 %i", [X, LABELS], [X], ""),
@@ -71,6 +73,7 @@ BACKWARD = {
     "attention_grad": ("$dy $0 $1 $2 $y %l", [HEADS] * 5 + [QUERIES], [HEADS] * 3, SCALE),
     "relu_grad": ("$dy $y", [X, X], [X], ""),
     "gelu_grad": ("$dy $0", [X, X], [X], ""),
+    "silu_grad": ("$dy $0", [X, X], [X], ""),
     "softmax_grad": ("$dy $y", [X, X], [X], ""),
     "log_softmax_grad": ("$dy $y", [X, X], [X], ""),
     "layer_norm_grad": ("$dy $0 %s %m %r", [X, X, COLUMNS, ROWS, ROWS], [X], ""),

@@ -12,7 +12,7 @@ import pytest
 import training_graphs as graphs
 from onnx.reference import ReferenceEvaluator
 from reference import binade
-from test_recovery import PIPELINES, evaluate, get_roles, lower
+from test_recovery import PIPELINES, compare_steps, lower
 
 # The op, its states, its attributes; the rule that it is, and settings of that.
 NODES = {
@@ -116,16 +116,7 @@ def test_steps_train_as_onnx_says(node, is_given, tmp_path):
 
     optimizer = f"{PIPELINES[2]}=settings=lr={RATE}" if is_given else PIPELINES[2]
     module = lower(tmp_path, exported.model, *PIPELINES[:2], optimizer)
-    roles = get_roles(module, "step")
-    state, batch = exported.pick(graphs.SHAPES), exported.pick("xy")
-    for count in range(1, 4):
-        outputs = evaluate(tmp_path, module, state | batch)
-        np.testing.assert_allclose(outputs["loss"], exported.step(), rtol=1e-5)
-        state = {n: v for n, v in outputs.items() if roles.get(n, "") in
-                 ("parameter", "state", "step")}  # fmt: skip
-        for name, value in exported.pick(graphs.SHAPES).items():
-            # 1 - 0.999^t is wrong by 1.3e-5 in f32, as in test_recovery.py.
-            np.testing.assert_allclose(state[name], value, rtol=1e-5, atol=2e-7 * count)
+    compare_steps(exported, module, tmp_path, RATE)
 
 
 def test_states_of_a_node_take_formats(tmp_path):

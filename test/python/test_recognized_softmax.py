@@ -40,6 +40,9 @@ SPELLINGS = {
             "sf = ReduceSum <keepdims = 0> (e, last)\n  s = Reshape(sf, column)"},
         "softmax"),
     "logarithm": (LOG_SOFTMAX, {}, "log_softmax"),
+    "another axis": (SOFTMAX.replace("last", "first"), {}, "softmax"),
+    "logarithm over another axis": (LOG_SOFTMAX.replace("last", "first"), {},
+                                    "log_softmax"),
     "difference twice": (LOG_SOFTMAX, {
         "y = Sub(c, l)": "c2 = Sub(x, m)\n  y = Sub(c2, l)"}, "log_softmax"),
 }  # fmt: skip

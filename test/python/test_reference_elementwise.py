@@ -44,6 +44,7 @@ UNARY = {
     "sigmoid": (lambda x: 1 / (1 + np.exp(-x)), ANY),
     "relu": (lambda x: np.maximum(x, 0), ANY),
     "gelu": (gelu, ANY),
+    "silu": (lambda x: x / (1 + np.exp(-x)), ANY),
 }
 BINARY = {
     "add": np.add,
@@ -105,6 +106,16 @@ def test_gelu_grad(attributes, function):
     dy, x = random(300, seed=8), random(300, seed=9, scale=2)
     (dx,) = evaluate_op("gelu_grad", [dy, x], [(x.shape, np.float32)], attributes)
     assert_close(dx, differentiate(lambda x: [function(x)], [x], 0, [dy]), 1e-7)
+
+
+def test_silu_grad():
+    dy, x = random(300, seed=10), random(300, seed=11, scale=4)
+    (dx,) = evaluate_op("silu_grad", [dy, x], [(x.shape, np.float32)])
+
+    def silu(x):
+        return [x / (1 + np.exp(-x))]
+
+    assert_close(dx, differentiate(silu, [x], 0, [dy]), 1e-7)
 
 
 def test_relu_grad_follows_the_result():

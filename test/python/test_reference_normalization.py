@@ -114,6 +114,37 @@ def test_layer_norm_gradients():
     assert_close(dbias, differentiate(forward, [x, scale, bias], 2, [dy]))
 
 
+def rms_norm(x, scale):
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * scale
+
+
+@pytest.mark.parametrize("dtype", [F32, BF16])
+def test_rms_norm(dtype):
+    x, scale = random((5, 3, 16), dtype, seed=4) + dtype(2), random(16, seed=5)
+    y, rstd = evaluate_op(
+        "rms_norm", [x, scale], [(x.shape, dtype), (x.shape[:-1], F32)], EPSILON
+    )
+    np.testing.assert_array_equal(y, rounded(rms_norm(*wide(x, scale)), dtype))
+    (square,) = wide(x)
+    expected = 1 / np.sqrt((square * square).mean(-1) + 1e-5)
+    np.testing.assert_array_equal(rstd, rounded(expected, F32))
+
+
+def test_rms_norm_gradients():
+    x, dy = random((4, 3, 8), seed=9), random((4, 3, 8), seed=10)
+    scale = random(8, seed=11)
+    (square,) = wide(x)
+    rstd = rounded(1 / np.sqrt((square * square).mean(-1) + 1e-5), F32)
+
+    def forward(*arguments):
+        return [rms_norm(*arguments)]
+
+    (dx,) = evaluate_op("rms_norm_grad", [dy, x, scale, rstd], [(x.shape, F32)])
+    assert_close(dx, differentiate(forward, [x, scale], 0, [dy]))
+    (dscale,) = evaluate_op("rms_norm_scale_grad", [dy, x, rstd], [((8,), F32)])
+    assert_close(dscale, differentiate(forward, [x, scale], 1, [dy]))
+
+
 @pytest.mark.parametrize(
     "shape, axis", [((4, 3, 2, 5), 1), ((4, 2, 3), 2), ((6, 3), 1)]
 )

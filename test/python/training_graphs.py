@@ -6,11 +6,14 @@ step, the update by an optimizer, all ONNX. Expected values are onnxruntime's.
 
 import json
 import random
+import subprocess
 
 import numpy as np
 import onnx
 import onnxruntime
+import pytest
 from onnx import parser
+from reference import BUILD
 
 SHAPES = {
     "w1": (4, 8),
@@ -187,6 +190,20 @@ def scramble(model, seed=0):
     scrambled = onnx.helper.make_model(graph, opset_imports=model.opset_import)
     scrambled.ir_version = model.ir_version
     return scrambled, {fresh: old for old, fresh in new.items() if old}
+
+
+def report_scrambled(source, folder):
+    """What `binade import --report` says of the model `source` without its names."""
+    if not source.exists():
+        pytest.skip(f"{source} is absent")
+    model, _ = scramble(onnx.load(source))
+    onnx.save(model, folder / "m.onnx")
+    command = [BUILD / "bin" / "binade", "import", folder / "m.onnx", "--report",
+               "-o", folder / "m.mlir"]  # fmt: skip
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, timeout=900
+    )
+    return done.stderr
 
 
 def run(model, inputs):

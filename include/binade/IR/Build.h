@@ -116,6 +116,8 @@ Value buildQuotient(ImplicitLocOpBuilder &b, Value lhs, Value rhs,
 Value buildComparison(ImplicitLocOpBuilder &b, Value lhs, Value rhs,
                       Comparison comparison, bool isUnsigned);
 Value buildGelu(ImplicitLocOpBuilder &b, Value x, Approximation approximation);
+Value buildSilu(ImplicitLocOpBuilder &b, Value x);
+Value buildSiluGrad(ImplicitLocOpBuilder &b, Value dy, Value x);
 Value buildGeluGrad(ImplicitLocOpBuilder &b, Value dy, Value x,
                     Approximation approximation);
 

@@ -14,13 +14,15 @@ def RecognizeCompositesPass
 
     - `gelu`: `x 0.5 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))` and `x 0.5 (1 +
       erf(x / sqrt(2)))`, their products in any order;
+    - `silu`: `x sigmoid(x)`;
     - `attention`: `softmax(scale q k^T + mask) v`, without a mask or with a constant
       one that hides exactly the later positions (-inf, or at most -1e30);
     - `layer_norm`: `(x - mean) / sqrt(variance + epsilon) scale + bias` over the last
       axes, in any order of sums and products; scale and bias that are of channels, as
       in a group or instance norm, stay ops of their own behind it;
+    - `rms_norm`: `x / sqrt(mean(x^2) + epsilon) scale` over the last axes, likewise;
     - `batch_norm` and `batch_norm_statistics`: the same over all axes but one, of f32;
-    - `softmax` and `log_softmax`: over the last axis, of `x - max(x)`;
+    - `softmax` and `log_softmax`: over one axis, of `x - max(x)`;
     - `cross_entropy`: the negative logarithm of softmax at the label;
     - the bias of `matmul`: one number per column, added to the product.
 

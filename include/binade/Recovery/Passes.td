@@ -94,11 +94,13 @@ def RecognizeGradientsPass
   let summary = "rewrite spelled-out gradients to the ops that they are";
   let description = [{
     The backward part of `@gradient`, as a graph brought it along, has the gradients of
-    composites op by op. Where the op itself is in the forward part, and the formula is
-    its gradient's to the last factor, one op takes its place:
+    composites op by op. Where the formula is that of a gradient to the last factor, one
+    op takes its place:
 
     - `softmax_grad`: `dy y - y sum(dy y)`, y a `softmax`;
-    - `log_softmax_grad`: `dy - exp(y) sum(dy)`, y a `log_softmax`.
+    - `log_softmax_grad`: `dy - exp(y) sum(dy)`, y a `log_softmax`;
+    - `conv_weight_grad`: a convolution of batches in the place of channels, its strides
+      and dilations exchanged.
 
     The new op's location names all nodes that it stands for.
 

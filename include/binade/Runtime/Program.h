@@ -112,8 +112,12 @@ public:
 
   /// Gives every port its initial value: from the bundle, from external files,
   /// constants, and random numbers of `seed`. The generator state (rng) gets
-  /// `seed` too. Warns of weights that are not finite.
+  /// `seed` too.
   Result<void> initialize(std::uint64_t seed);
+
+  /// Warns of parameters and buffers that are not finite, or fails at the first
+  /// of them.
+  Result<void> checkFinite(bool fails = false) const;
 
   /// Replaces training state by the tensors of a file with its names (see
   /// `plan::stateName`). Parameters and buffers may come in any of F64, F32,

@@ -104,9 +104,7 @@ LogicalResult mlir::binade::importer::importSoftsign(Node &node) {
 
 LogicalResult mlir::binade::importer::importSwish(Node &node) {
   double alpha = node.getFloat("alpha", 1.0f);
-  return importFunction(node, [&](Arithmetic &a) -> Value {
-    return MulOp::create(a.b, a.x, SigmoidOp::create(a.b, a.mul(a.x, alpha)));
-  });
+  return importFunction(node, [&](Arithmetic &a) { return a.swish(alpha); });
 }
 
 LogicalResult mlir::binade::importer::importShrink(Node &node) {
@@ -145,8 +143,7 @@ LogicalResult mlir::binade::importer::importSwiGLU(Node &node) {
     return node.emitError() << "expected two inputs of one type, got "
                             << node.getType(0) << " and " << node.getType(1);
   return importFunction(node, [&](Arithmetic &a) {
-    Value gate = a.mul(a.x, SigmoidOp::create(a.b, a.mul(a.x, alpha)));
-    return a.mul(gate,
+    return a.mul(a.swish(alpha),
                  buildCast(a.b, node.getInput(1), a.type.getElementType()));
   });
 }

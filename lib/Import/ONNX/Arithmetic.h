@@ -56,6 +56,11 @@ struct Arithmetic {
   Value ramp(double alpha, double beta) {
     return max(min(add(mul(x, alpha), beta), 1.0), 0.0);
   }
+  /// x sigmoid(alpha x)
+  Value swish(double alpha) {
+    return alpha == 1.0 ? Value(SiluOp::create(b, x))
+                        : mul(x, SigmoidOp::create(b, mul(x, alpha)));
+  }
 
   ImplicitLocOpBuilder &b;
   Value x;

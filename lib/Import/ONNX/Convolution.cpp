@@ -209,13 +209,8 @@ LogicalResult mlir::binade::importer::importCausalConv(Node &node) {
   Value y = ConvOp::create(b, type, whole, node.getInput(1), bias, one, none,
                            none, one, type.getDimSize(1),
                            /*channels_last=*/false, PrecisionAttr());
-  if (activation != "none") {
-    // In f32 at least: what is rounded is the product.
-    bool isNarrow = type.getElementTypeBitWidth() < 32;
-    Value x = isNarrow ? buildCast(b, y, b.getF32Type()) : y;
-    y = buildCast(b, MulOp::create(b, x, SigmoidOp::create(b, x)),
-                  type.getElementType());
-  }
+  if (activation != "none")
+    y = SiluOp::create(b, y);
   node.setOutput(0, y);
   node.setOutput(1, buildSlice(b, whole, 2, length, kept));
   return success();

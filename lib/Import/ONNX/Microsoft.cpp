@@ -88,9 +88,7 @@ LogicalResult mlir::binade::importer::importFastGelu(Node &node) {
 /// x sigmoid(alpha x)
 LogicalResult mlir::binade::importer::importQuickGelu(Node &node) {
   double alpha = node.getFloat("alpha", 1.702f);
-  return importFunction(node, [&](Arithmetic &a) {
-    return a.mul(a.x, SigmoidOp::create(a.b, a.mul(a.x, alpha)));
-  });
+  return importFunction(node, [&](Arithmetic &a) { return a.swish(alpha); });
 }
 
 /// dy (s + alpha x s (1 - s)) with s = sigmoid(alpha x)
@@ -99,6 +97,9 @@ LogicalResult mlir::binade::importer::importQuickGeluGrad(Node &node) {
   double alpha = node.getFloat("alpha", 1.702f);
   if (failed(requirePair(node)))
     return failure();
+  if (alpha == 1.0)
+    return node.setResult(
+        SiluGradOp::create(b, node.getInput(0), node.getInput(1)));
   Arithmetic a(b, node.getInput(1));
   Value scaled = a.mul(a.x, alpha), s = SigmoidOp::create(b, scaled);
   Value rest = a.mul(scaled, a.sub(a.splat(1.0), s));
@@ -223,7 +224,7 @@ LogicalResult mlir::binade::importer::importLayerNormalizationGrad(Node &node) {
   return node.setResult(buildReshape(b, dx, node.getShape(1)));
 }
 
-/// y = x r scale with r = 1 / sqrt(mean(x^2) + epsilon), the other output.
+/// RMS norm, whose deviations are the other output.
 LogicalResult
 mlir::binade::importer::importSimplifiedLayerNormalization(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
@@ -235,28 +236,18 @@ mlir::binade::importer::importSimplifiedLayerNormalization(Node &node) {
   if (!node.hasFloats(1) || node.getType(1).getNumElements() != rows->length)
     return node.emitError() << "expected scales [" << ArrayRef(rows->row)
                             << "], got " << node.getType(1);
-  int64_t last = rows->shape.size() - 1;
-  auto leading = llvm::to_vector(llvm::seq<int64_t>(0, last));
-  Value x = buildCast(b, buildReshape(b, node.getInput(0), rows->shape),
-                      b.getF32Type());
-  Value mean =
-      ReduceMeanOp::create(b, MulOp::create(b, x, x), ArrayRef<int64_t>{last});
-  Arithmetic a(b, mean);
-  Value rstd = ReciprocalOp::create(b, a.sqrt(a.add(mean, epsilon)));
-  Value scale = buildReshape(b, node.getInput(1), rows->length);
-  scale = buildCast(b, scale, b.getF32Type());
-  Value y = MulOp::create(b, x, buildBroadcast(b, rstd, leading, rows->shape));
-  y = MulOp::create(b, y, buildBroadcast(b, scale, {last}, rows->shape));
+  auto norm =
+      RmsNormOp::create(b, buildReshape(b, node.getInput(0), rows->shape),
+                        buildReshape(b, node.getInput(1), rows->length),
+                        APFloat(epsilon), PrecisionAttr());
   if (node.hasOutput(1)) {
     SmallVector<int64_t> shape(rows->leading());
     shape.append(rows->row.size(), 1);
-    node.setOutput(1, buildReshape(b, rstd, shape));
+    node.setOutput(1, buildReshape(b, norm.getRstd(), shape));
   }
-  y = buildCast(b, y, node.getElement(0));
-  return node.setResult(buildReshape(b, y, node.getShape(0)));
+  return node.setResult(buildReshape(b, norm.getY(), node.getShape(0)));
 }
 
-/// With n = x r and g = dy scale: dx = r (g - n mean(g n)), dscale = sum dy n.
 LogicalResult
 mlir::binade::importer::importSimplifiedLayerNormalizationGrad(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
@@ -265,27 +256,13 @@ mlir::binade::importer::importSimplifiedLayerNormalizationGrad(Node &node) {
   FailureOr<NormRows> rows = readRows(node);
   if (failed(rows) || failed(checkNormGrad(node, *rows)))
     return failure();
-  int64_t last = rows->shape.size() - 1;
-  auto leading = llvm::to_vector(llvm::seq<int64_t>(0, last));
-  auto wide = [&](unsigned index, ArrayRef<int64_t> shape) {
-    return buildCast(b, buildReshape(b, node.getInput(index), shape),
-                     b.getF32Type());
-  };
-  auto spread = [&](Value x) {
-    return buildBroadcast(b, x, leading, rows->shape);
-  };
-  auto mul = [&](Value lhs, Value rhs) -> Value {
-    return MulOp::create(b, lhs, rhs);
-  };
-  Value dy = wide(0, rows->shape), x = wide(1, rows->shape);
-  Value scale = buildBroadcast(b, wide(2, rows->length), {last}, rows->shape);
-  Value rstd = spread(wide(3, rows->leading()));
-  Value normal = mul(x, rstd), g = mul(dy, scale);
-  Value mean = ReduceMeanOp::create(b, mul(g, normal), ArrayRef<int64_t>{last});
-  Value dx = mul(rstd, SubOp::create(b, g, mul(normal, spread(mean))));
-  Value dscale = mul(dy, normal);
-  if (!leading.empty())
-    dscale = ReduceSumOp::create(b, dscale, leading);
+  Value dy = buildReshape(b, node.getInput(0), rows->shape),
+        x = buildReshape(b, node.getInput(1), rows->shape),
+        scale = buildReshape(b, node.getInput(2), rows->length),
+        rstd = buildCast(b, buildReshape(b, node.getInput(3), rows->leading()),
+                         b.getF32Type());
+  Value dx = RmsNormGradOp::create(b, dy, x, scale, rstd, PrecisionAttr());
+  Value dscale = RmsNormScaleGradOp::create(b, dy, x, rstd, PrecisionAttr());
   dscale = buildReshape(b, dscale, node.getShape(2));
   node.setOutput(1, buildCast(b, dscale, node.getElement(2)));
   dx = buildCast(b, buildReshape(b, dx, node.getShape(1)), node.getElement(1));

@@ -172,16 +172,14 @@ LogicalResult mlir::binade::importer::importRMSNormalization(Node &node) {
       ArrayRef(common) != row || !node.hasFloats(1))
     return node.emitError() << "expected scale of shape [" << row << "], got "
                             << node.getType(1);
-  auto axes = llvm::to_vector(llvm::seq<int64_t>(*axis, type.getRank()));
-  auto rows = llvm::to_vector(llvm::seq<int64_t>(0, *axis));
-  Value x = node.getInput(0);
-  Value mean = ReduceMeanOp::create(b, MulOp::create(b, x, x), axes);
-  Value root = SqrtOp::create(
-      b, AddOp::create(b, mean, buildSplat(b, mean.getType(), epsilon)));
-  Value y = DivOp::create(b, x, buildBroadcast(b, root, rows, type.getShape()));
-  Value scale = buildCast(b, node.getInput(1), type.getElementType());
-  return node.setResult(
-      MulOp::create(b, y, broadcastTo(b, scale, type.getShape())));
+  int64_t length = ShapedType::getNumElements(row);
+  SmallVector<int64_t> flat(type.getShape().take_front(*axis));
+  flat.push_back(length);
+  Value scale = buildReshape(b, broadcastTo(b, node.getInput(1), row), length);
+  Value y = RmsNormOp::create(b, buildReshape(b, node.getInput(0), flat), scale,
+                              APFloat(epsilon), PrecisionAttr())
+                .getY();
+  return node.setResult(buildReshape(b, y, type.getShape()));
 }
 
 LogicalResult mlir::binade::importer::importLpNormalization(Node &node) {

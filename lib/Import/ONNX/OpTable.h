@@ -3,6 +3,7 @@
 #ifndef BINADE_LIB_IMPORT_ONNX_OPTABLE_H
 #define BINADE_LIB_IMPORT_ONNX_OPTABLE_H
 
+#include "../Axes.h"
 #include "Node.h"
 
 namespace mlir::binade::importer {
@@ -197,11 +198,6 @@ LogicalResult importUnsqueeze(Node &node);
 /// Elements [begin, begin + size) along one axis.
 Value buildSlice(ImplicitLocOpBuilder &b, Value x, int64_t axis, int64_t begin,
                  int64_t size);
-/// Axes in another order; `x` itself for the identity.
-Value buildTranspose(ImplicitLocOpBuilder &b, Value x,
-                     ArrayRef<int64_t> permutation);
-/// Axis `axis` moved to the end, the others in their order.
-SmallVector<int64_t> getAxisLast(int64_t rank, int64_t axis);
 
 // Constants.cpp
 LogicalResult importConstant(Node &node);

@@ -61,7 +61,7 @@ protected:
 
   Node &node;
   ImplicitLocOpBuilder &b;
-  int64_t gates, numFunctions, hidden = 0, steps = 0, batch = 0;
+  int64_t gates, numFunctions, directions = 1, hidden = 0, steps = 0, batch = 0;
   ArrayRef<StringRef> defaults;
 
 private:
@@ -73,7 +73,6 @@ private:
   Value buildIsInside(int64_t step);
 
   SmallVector<Function> functions;
-  int64_t directions = 1;
   bool isBatchFirst = false;
 };
 } // namespace
@@ -355,9 +354,9 @@ struct MemoryCell : Recurrent {
   LogicalResult readMore() override {
     couples = node.getInt("input_forget", 0);
     if (node.getNumInputs() > 7 && node.hasInput(7) &&
-        node.getShape(7).back() != 3 * hidden)
-      return node.emitError() << "expected peepholes of " << 3 * hidden
-                              << " numbers, got " << node.getType(7);
+        node.getShape(7) != ArrayRef<int64_t>({directions, 3 * hidden}))
+      return node.emitError() << "expected peepholes of [" << directions << ", "
+                              << 3 * hidden << "], got " << node.getType(7);
     return success();
   }
   State advance(const Direction &d, Value input, State state) override {

@@ -21,21 +21,6 @@ Value mlir::binade::importer::buildSlice(ImplicitLocOpBuilder &b, Value x,
   return SliceOp::create(b, type.clone(shape), x, offsets, strides);
 }
 
-Value mlir::binade::importer::buildTranspose(ImplicitLocOpBuilder &b, Value x,
-                                             ArrayRef<int64_t> permutation) {
-  if (isIdentityPermutation(permutation))
-    return x;
-  return TransposeOp::create(b, x, permutation);
-}
-
-SmallVector<int64_t> mlir::binade::importer::getAxisLast(int64_t rank,
-                                                         int64_t axis) {
-  auto permutation = llvm::to_vector(llvm::seq<int64_t>(0, rank));
-  permutation.erase(permutation.begin() + axis);
-  permutation.push_back(axis);
-  return permutation;
-}
-
 //===----------------------------------------------------------------------===//
 // The same elements under another shape
 //===----------------------------------------------------------------------===//

@@ -257,10 +257,11 @@ TEST_F(ProgramTest, WeightsThatAreNotFiniteAreReported) {
   LoadOptions options;
   options.notify = [&](std::string_view line) { lines.emplace_back(line); };
   Result<Program> program = Program::load(bundle, "memory", directory, options);
-  ASSERT_TRUE(program && program->initialize(0));
+  ASSERT_TRUE(program && program->initialize(0) && program->checkFinite());
   EXPECT_EQ(lines, std::vector<std::string>{
-                       "warning: parameter 't0' starts with a value that is "
-                       "not finite, element 2"});
+                       "warning: parameter 't0' starts with 1 value that is "
+                       "not finite, the first as element 2"});
+  EXPECT_FALSE(program->checkFinite(/*fails=*/true));
 }
 
 TEST_F(ProgramTest, StateIsSavedAndRestored) {

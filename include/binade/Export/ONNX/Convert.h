@@ -15,6 +15,7 @@ struct WaitingFormat {
   QuantizedAttr codes;
   FloatType format;
   SmallVector<int64_t> shape; ///< Of the value.
+  bool isFirst = true;        ///< Whether it is the first result of its op.
 
   explicit operator bool() const { return codes || format; }
 };

@@ -249,6 +249,13 @@ def Binade_GeluOp : Binade_UnaryOp<"gelu", "Infer",
   let adjoint = [{ return {GeluGradOp::create(b, dy, x, getApproximate())}; }];
 }
 
+def Binade_SiluOp : Binade_UnaryOp<"silu", "Infer"> {
+  let summary = "sigmoid linear unit x / (1 + exp(-x)), also called swish";
+  let description = "Hendrycks & Gimpel, 2016. -inf gives NaN, as a product.";
+  let scalar = [{ return buildSilu(b, x); }];
+  let adjoint = [{ return {SiluGradOp::create(b, dy, x)}; }];
+}
+
 //===----------------------------------------------------------------------===//
 // Gradients of named unary ops: policies address them by name
 //===----------------------------------------------------------------------===//
@@ -275,6 +282,11 @@ def Binade_GeluGradOp : Binade_UnaryGradOp<"gelu_grad", "Infer",
                            "::mlir::binade::Approximation::None">:$approximate)> {
   let summary = "gradient of gelu at the operand of gelu";
   let scalar = [{ return buildGeluGrad(b, gradient, saved, getApproximate()); }];
+}
+
+def Binade_SiluGradOp : Binade_UnaryGradOp<"silu_grad", "Infer"> {
+  let summary = "gradient of silu at the operand of silu";
+  let scalar = [{ return buildSiluGrad(b, gradient, saved); }];
 }
 
 //===----------------------------------------------------------------------===//

@@ -113,6 +113,51 @@ def Binade_LayerNormParamGradOp
 }
 
 //===----------------------------------------------------------------------===//
+// Root mean square normalization over the last axis
+//===----------------------------------------------------------------------===//
+
+def Binade_RmsNormOp : Binade_NormalizationOp<"rms_norm", "Infer", [
+    DeclareOpInterfaceMethods<PrecisionOpInterface,
+                              ["getOperandFormat", "getResultFormat",
+                               "getOperandRole", "isFactor"]>,
+    DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+  let summary = "root mean square normalization over the last axis";
+  let description = [{
+    `y = x rstd scale` with `rstd = 1 / sqrt(mean(x^2) + epsilon)` (Zhang, Sennrich,
+    2019). `rstd`, one per row, is a result because the gradients read it.
+  }];
+  let arguments = (ins FloatTensor:$x, FloatTensor:$scale, F64Attr:$epsilon,
+                       Binade_PrecisionArg:$precision);
+  let results = (outs FloatTensor:$y, StaticF32Tensor:$rstd);
+  let schedule = "RowReduction";
+}
+
+def Binade_RmsNormGradOp : Binade_NormalizationOp<"rms_norm_grad", "Infer", [
+    DeclareOpInterfaceMethods<PrecisionOpInterface,
+                              ["getOperandFormat", "getOperandRole"]>,
+    NotDifferentiable]> {
+  let summary = "gradient of rms_norm with respect to its input";
+  let description = "With n = x rstd and g = dy scale: dx = rstd (g - n mean(g n)).";
+  let arguments = (ins FloatTensor:$gradient, FloatTensor:$x, FloatTensor:$scale,
+                       StaticF32Tensor:$rstd, Binade_PrecisionArg:$precision);
+  let results = (outs FloatTensor:$dx);
+  let schedule = "RowReduction";
+}
+
+def Binade_RmsNormScaleGradOp
+    : Binade_NormalizationOp<"rms_norm_scale_grad", "Infer", [
+          DeclareOpInterfaceMethods<PrecisionOpInterface,
+                                    ["getOperandFormat", "getResultFormat"]>,
+          NotDifferentiable]> {
+  let summary = "gradient of rms_norm with respect to its scale";
+  let description = "dscale = sum dy x rstd, over all rows.";
+  let arguments = (ins FloatTensor:$gradient, FloatTensor:$x, StaticF32Tensor:$rstd,
+                       Binade_PrecisionArg:$precision);
+  let results = (outs StaticF32Tensor:$dscale);
+  let schedule = "ColumnReduction";
+}
+
+//===----------------------------------------------------------------------===//
 // Batch normalization over all axes but `axis`
 //===----------------------------------------------------------------------===//
 

@@ -1,4 +1,4 @@
-//===- RecognizeGelu.cpp - GELU by tanh and by erf ------------------------===//
+//===- RecognizeActivations.cpp - GELU by tanh and by erf, SiLU -----------===//
 
 #include "Composites.h"
 #include "llvm/Support/MathExtras.h"
@@ -123,8 +123,30 @@ private:
     return failure();
   }
 };
+
+/// x sigmoid(x), in either order.
+struct RecognizeSilu : OpRewritePattern<MulOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(MulOp root,
+                                PatternRewriter &rewriter) const override {
+    if (root.getPrecisionAttr())
+      return failure();
+    for (auto [x, factor] : {std::pair(root.getLhs(), root.getRhs()),
+                             std::pair(root.getRhs(), root.getLhs())}) {
+      Composite composite(root);
+      auto sigmoid = composite.take<SigmoidOp>(factor);
+      if (!sigmoid || sigmoid.getX() != x)
+        continue;
+      ImplicitLocOpBuilder b(composite.getLoc(), rewriter);
+      rewriter.replaceOp(root, SiluOp::create(b, x).getY());
+      return success();
+    }
+    return failure();
+  }
+};
 } // namespace
 
-void mlir::binade::populateGeluPatterns(RewritePatternSet &patterns) {
-  patterns.add<RecognizeGelu>(patterns.getContext());
+void mlir::binade::populateActivationPatterns(RewritePatternSet &patterns) {
+  patterns.add<RecognizeGelu, RecognizeSilu>(patterns.getContext());
 }

@@ -1,0 +1,21 @@
+//===- Rows.h - The rows of a tensor ----------------------------*- C++ -*-===//
+
+#ifndef BINADE_LIB_REFERENCE_ROWS_H
+#define BINADE_LIB_REFERENCE_ROWS_H
+
+#include "binade/Reference/Tensor.h"
+
+namespace mlir::binade {
+
+/// Calls `use(index of the row, index of its first element, length)`.
+template <typename Use> void forEachRow(const Tensor &x, Use use) {
+  int64_t length = x.getShape().back();
+  if (length == 0)
+    return;
+  for (int64_t row = 0, rows = x.getNumElements() / length; row < rows; ++row)
+    use(row, row * length, length);
+}
+
+} // namespace mlir::binade
+
+#endif // BINADE_LIB_REFERENCE_ROWS_H
