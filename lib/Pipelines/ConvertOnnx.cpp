@@ -118,14 +118,15 @@ static void addWaiting(ArrayRef<SaveOp> saves, const NodeOps &ops,
   for (SaveOp save : saves) {
     auto value = cast<OpResult>(save.getX());
     auto maker = makers.find(value.getOwner());
-    if (maker == makers.end() || value.getResultNumber() != 0)
+    WaitingFormat waiting = getWaiting(save);
+    if (maker == makers.end() || !waiting)
       continue;
     bool isInside = llvm::any_of(value.getUsers(), [&](Operation *user) {
       auto reader = makers.find(user);
       return reader != makers.end() && reader->second == maker->second;
     });
     if (!isInside)
-      formats[maker->second].waiting = getWaiting(save);
+      formats[maker->second].waiting = std::move(waiting);
   }
 }
 
@@ -199,6 +200,7 @@ static LogicalResult decide(ModuleOp module, StringRef path,
   for (auto [node, decision] : llvm::zip(leftOut.nodes, formats)) {
     decision = mergeDecisions(ops.get(node.name));
     decision.ranks = node.ranks;
+    decision.same = node.same;
   }
   for (unsigned index : backward.set_bits())
     formats[index].isBackward = true;
