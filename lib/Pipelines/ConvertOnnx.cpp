@@ -178,16 +178,42 @@ static void addWeightGradients(func::FuncOp function) {
   addResults(function, gradients);
 }
 
+/// Whether the graph updates states of an optimizer: what only the backward
+/// part reads, and hands on in the same type.
+static bool hasStates(func::FuncOp function) {
+  return llvm::any_of(function.getArguments(), [&](BlockArgument argument) {
+    auto type = dyn_cast<RankedTensorType>(argument.getType());
+    return type && type.getRank() > 0 && !argument.use_empty() &&
+           llvm::is_contained(function.getResultTypes(), type) &&
+           llvm::all_of(argument.getUsers(), [](Operation *user) {
+             return getPhase(user) == Phase::Backward;
+           });
+  });
+}
+
+/// States are ports, whose types are the user's to say.
+static void listStates(func::FuncOp function, const Policy &policy,
+                       std::vector<std::string> &limits) {
+  bool isSaid = llvm::any_of(policy.rules, [](const PolicyRule &rule) {
+    return bool(rule.settings.state);
+  });
+  if (isSaid && hasStates(function))
+    limits.push_back("states of the optimizer are not quantized: they are "
+                     "inputs and outputs, whose types --io-types says");
+}
+
 static LogicalResult decide(ModuleOp module, StringRef path,
                             const OnnxConversion &conversion, Policy &policy,
-                            const LeftOut &leftOut,
+                            OnnxConversionReport &report,
                             std::vector<NodeFormats> &formats) {
+  const LeftOut &leftOut = report.leftOut;
   auto function = module.lookupSymbol<func::FuncOp>(kForwardName);
   function.setName(kStepName);
   NodeOps ops(function);
   llvm::BitVector backward = findBackwardNodes(
       path, conversion.import.lossOutput, module.getContext());
   setPhases(ops, leftOut, backward);
+  listStates(function, policy, report.written.limits);
   addWeightGradients(function);
   SmallVector<SaveOp> saves = saveForwardValues(function);
   if (failed(addEvidence(policy, conversion.ranges, module.getContext())))
@@ -237,8 +263,8 @@ LogicalResult mlir::binade::convertOnnx(StringRef path,
   if (failed(module))
     return failure();
   std::vector<NodeFormats> formats(report.leftOut.nodes.size());
-  if (*module && failed(decide(**module, path, conversion, *policy,
-                               report.leftOut, formats)))
+  if (*module &&
+      failed(decide(**module, path, conversion, *policy, report, formats)))
     return failure();
   ConvertOptions options;
   options.ports = conversion.ports;

@@ -237,3 +237,32 @@ def test_parts_that_wait_are_listed(tmp_path):
     policy = write_waiting_policy(tmp_path, "slice", "bf16")
     _, text = convert(model, tmp_path, policy)
     assert "what waits for the backward part in bf16 is not rounded (1 node)" in text
+
+
+STEP = """
+g (float[8, 16] x, float[16, 4] w, float[16, 4] m)
+    => (float loss, float[16, 4] new_w, float[16, 4] new_m) {
+  y = MatMul(x, w)
+  s = Mul(y, y)
+  loss = ReduceSum <keepdims = 0> (s)
+  dy = Add(y, y)
+  xt = Transpose <perm = [1, 0]> (x)
+  dw = MatMul(xt, dy)
+  half = Mul(m, decay)
+  new_m = Add(half, dw)
+  new_w = Sub(w, new_m)
+}"""
+
+
+@pytest.mark.parametrize("policy, is_listed", [
+    ("8bit-optimizer", True), ("coat", True), ("bf16-amp", False),
+])  # fmt: skip
+def test_states_of_an_optimizer_keep_their_types(policy, is_listed, tmp_path):
+    model = add_tensor(parse(STEP), "decay", np.array(0.5, "f4"))
+    converted, text = convert(model, tmp_path, policy)
+    assert ("states of the optimizer" in text) == is_listed
+    assert converted.graph.input == model.graph.input
+    assert converted.graph.output == model.graph.output
+    # Gradients alone have no states.
+    _, text = convert(parse(write_gradients(4, 8, 6, 5, TRANSPOSED)), tmp_path, policy)
+    assert "states of the optimizer" not in text
