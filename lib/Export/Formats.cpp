@@ -173,6 +173,7 @@ void NodePlanner::planWaiting(PlannedNode &planned,
 
 void NodePlanner::plan(PlannedNode &planned, const NodeFormats &formats) {
   planned.isBackward = formats.isBackward;
+  planned.same = formats.same;
   planWaiting(planned, formats.waiting);
   const NodeProto &node = *planned.node;
   planned.isProduct = static_cast<bool>(formats.accumulate);

@@ -38,6 +38,8 @@ struct PlannedNode {
   /// value rounded to a type. Without both it is the value.
   QuantizedInput waiting;
   int32_t waitingType = ::onnx::TensorProto::UNDEFINED;
+  /// The input that its first output is; empty where it makes something.
+  std::string same;
   bool isBackward = false;
 
   QuantizedInput getQuantized(unsigned input) const {

@@ -30,6 +30,11 @@ private:
     std::string name;
     int32_t type;
   };
+  /// A value that the backward part reads in another format, and what makes it.
+  struct Waiting {
+    std::string name;
+    const PlannedNode *maker;
+  };
 
   bool isWide(StringRef name) const {
     return types.get(name) == TensorProto::FLOAT;
@@ -45,9 +50,9 @@ private:
   std::string readRounded(const std::string &name, int32_t through);
   std::string readQuantized(const std::string &name,
                             const QuantizedInput &format);
-  std::string readWaiting(const std::string &name, const PlannedNode &maker);
-  SmallVector<Known, 3> define(PlannedNode &node, unsigned output);
+  std::string readWaiting(const Waiting &value);
   void noteWaiting(const PlannedNode &node);
+  SmallVector<Known, 3> define(PlannedNode &node, unsigned output);
   void cast(const std::string &from, const std::string &to, int32_t type,
             const std::string &original);
   std::string makeName(const std::string &name, int32_t type) {
@@ -70,9 +75,7 @@ private:
   std::map<std::tuple<std::string, int32_t, int32_t>, std::string> made;
   /// The same in f32, as codes stand for it.
   std::map<std::pair<std::string, QuantizedInput>, std::string> decoded;
-  /// What waits for the backward part in another format, what makes it, and
-  /// what that calls it.
-  llvm::StringMap<std::pair<const PlannedNode *, std::string>> waiting;
+  llvm::StringMap<Waiting> waiting;               ///< For the backward part.
   llvm::StringMap<const TensorProto *> constants; ///< Small ones.
   SmallVector<TensorProto> copies;
   QuantizeNodes quantizer;
@@ -239,11 +242,25 @@ std::string CastPlacer::readQuantized(const std::string &name,
   return result;
 }
 
-/// The name of what the backward part finds of value `name`, in f32.
-std::string CastPlacer::readWaiting(const std::string &name,
-                                    const PlannedNode &maker) {
-  return maker.waiting ? readQuantized(name, maker.waiting)
-                       : readRounded(name, maker.waitingType);
+/// The name of what the backward part finds of `value`, in f32.
+std::string CastPlacer::readWaiting(const Waiting &value) {
+  const PlannedNode &maker = *value.maker;
+  return maker.waiting ? readQuantized(value.name, maker.waiting)
+                       : readRounded(value.name, maker.waitingType);
+}
+
+/// What a node of the forward part only hands on waits as what it was handed.
+/// The backward part has read that already.
+void CastPlacer::noteWaiting(const PlannedNode &node) {
+  if (node.waiting || node.waitingType) {
+    const std::string &name = node.node->output(0);
+    waiting[name] = {name, &node};
+  } else if (!node.same.empty() && !node.isBackward) {
+    if (auto value = waiting.find(node.same); value != waiting.end()) {
+      Waiting handed = value->second;
+      waiting[node.node->output(0)] = std::move(handed);
+    }
+  }
 }
 
 /// From what the node makes to what its readers find, and from there to the
@@ -273,20 +290,6 @@ SmallVector<CastPlacer::Known, 3> CastPlacer::define(PlannedNode &node,
   return stages;
 }
 
-/// A copy waits as what it is a copy of.
-void CastPlacer::noteWaiting(const PlannedNode &node) {
-  if (node.node->output_size() != 1)
-    return;
-  const std::string &name = node.node->output(0);
-  if (node.waiting || node.waitingType) {
-    waiting[name] = {&node, name};
-  } else if (node.node->op_type() == "Identity" && !node.isBackward) {
-    auto original = waiting.find(node.node->input(0));
-    if (original != waiting.end())
-      waiting[name] = original->second;
-  }
-}
-
 void CastPlacer::updateTypes() {
   for (auto &value : *graph.mutable_value_info())
     if (auto type = retyped.find(value.name()); type != retyped.end())
@@ -297,7 +300,6 @@ void CastPlacer::run(PlannedNodes nodes) {
   storeNarrow(nodes);
   definePorts();
   for (PlannedNode &node : nodes) {
-    noteWaiting(node);
     for (auto [input, name] : llvm::enumerate(*node.node->mutable_input())) {
       if (!isWide(name))
         continue;
@@ -305,13 +307,14 @@ void CastPlacer::run(PlannedNodes nodes) {
         name = readQuantized(name, format);
         continue;
       }
-      auto maker = waiting.find(name);
-      if (node.isBackward && maker != waiting.end())
-        name = readWaiting(maker->second.second, *maker->second.first);
+      auto value = waiting.find(name);
+      if (node.isBackward && value != waiting.end())
+        name = readWaiting(value->second);
       int32_t type = getWanted(node, input);
       bool isRounded = node.readsChosen(input) && node.operand != node.compute;
       name = isRounded ? readRounded(name, node.operand) : read(name, type);
     }
+    noteWaiting(node);
     SmallVector<SmallVector<Known, 3>> outputs;
     for (unsigned output = 0; output < unsigned(node.node->output_size());
          ++output) {

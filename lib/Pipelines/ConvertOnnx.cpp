@@ -118,16 +118,16 @@ static void addWaiting(ArrayRef<SaveOp> saves, const NodeOps &ops,
   for (SaveOp save : saves) {
     auto value = cast<OpResult>(save.getX());
     auto maker = makers.find(value.getOwner());
-    if (maker == makers.end())
+    WaitingFormat waiting = getWaiting(save);
+    if (maker == makers.end() || !waiting)
       continue;
+    waiting.isFirst = value.getResultNumber() == 0;
     bool isInside = llvm::any_of(value.getUsers(), [&](Operation *user) {
       auto reader = makers.find(user);
       return reader != makers.end() && reader->second == maker->second;
     });
-    WaitingFormat waiting = getWaiting(save);
-    waiting.isFirst = value.getResultNumber() == 0;
-    if (!isInside && waiting)
-      formats[maker->second].waiting = waiting;
+    if (!isInside)
+      formats[maker->second].waiting = std::move(waiting);
   }
 }
 
@@ -179,16 +179,42 @@ static void addWeightGradients(func::FuncOp function) {
   addResults(function, gradients);
 }
 
+/// Whether the graph updates states of an optimizer: what only the backward
+/// part reads, and hands on in the same type.
+static bool hasStates(func::FuncOp function) {
+  return llvm::any_of(function.getArguments(), [&](BlockArgument argument) {
+    auto type = dyn_cast<RankedTensorType>(argument.getType());
+    return type && type.getRank() > 0 && !argument.use_empty() &&
+           llvm::is_contained(function.getResultTypes(), type) &&
+           llvm::all_of(argument.getUsers(), [](Operation *user) {
+             return getPhase(user) == Phase::Backward;
+           });
+  });
+}
+
+/// States are ports, whose types are the user's to say.
+static void listStates(func::FuncOp function, const Policy &policy,
+                       std::vector<std::string> &limits) {
+  bool isSaid = llvm::any_of(policy.rules, [](const PolicyRule &rule) {
+    return bool(rule.settings.state);
+  });
+  if (isSaid && hasStates(function))
+    limits.push_back("states of the optimizer are not quantized: they are "
+                     "inputs and outputs, whose types --io-types says");
+}
+
 static LogicalResult decide(ModuleOp module, StringRef path,
                             const OnnxConversion &conversion, Policy &policy,
-                            const LeftOut &leftOut,
+                            OnnxConversionReport &report,
                             std::vector<NodeFormats> &formats) {
+  const LeftOut &leftOut = report.leftOut;
   auto function = module.lookupSymbol<func::FuncOp>(kForwardName);
   function.setName(kStepName);
   NodeOps ops(function);
   llvm::BitVector backward = findBackwardNodes(
       path, conversion.import.lossOutput, module.getContext());
   setPhases(ops, leftOut, backward);
+  listStates(function, policy, report.written.limits);
   addWeightGradients(function);
   SmallVector<SaveOp> saves = saveForwardValues(function);
   if (failed(addEvidence(policy, conversion.ranges, module.getContext())))
@@ -201,6 +227,7 @@ static LogicalResult decide(ModuleOp module, StringRef path,
   for (auto [node, decision] : llvm::zip(leftOut.nodes, formats)) {
     decision = mergeDecisions(ops.get(node.name));
     decision.ranks = node.ranks;
+    decision.same = node.same;
   }
   for (unsigned index : backward.set_bits())
     formats[index].isBackward = true;
@@ -237,8 +264,8 @@ LogicalResult mlir::binade::convertOnnx(StringRef path,
   if (failed(module))
     return failure();
   std::vector<NodeFormats> formats(report.leftOut.nodes.size());
-  if (*module && failed(decide(**module, path, conversion, *policy,
-                               report.leftOut, formats)))
+  if (*module &&
+      failed(decide(**module, path, conversion, *policy, report, formats)))
     return failure();
   ConvertOptions options;
   options.ports = conversion.ports;

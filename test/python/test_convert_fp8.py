@@ -70,24 +70,34 @@ def test_older_operator_sets_have_no_codes(tmp_path):
 
 
 GRADIENTS = """
-g (float[4, 8] x, float[8, 6] u, float[6, 5] w)
-    => (float loss, float[8, 6] du, float[6, 5] dw) {
+g (float[{n}, {i}] x, float[{i}, {m}] u, float[{m}, {o}] w)
+    => (float loss, float[{n}, {m}] dh, float[{i}, {m}] du, float[{m}, {o}] dw) {{
   h = MatMul(x, u)
   y = MatMul(h, w)
   s = Mul(y, y)
   loss = ReduceSum <keepdims = 0> (s)
   dy = Add(y, y)
+{products}
+}}"""
+TRANSPOSED = """
   ht = Transpose <perm = [1, 0]> (h)
   dw = MatMul(ht, dy)
   wt = Transpose <perm = [1, 0]> (w)
   dh = MatMul(dy, wt)
   xt = Transpose <perm = [1, 0]> (x)
-  du = MatMul(xt, dh)
-}"""
+  du = MatMul(xt, dh)"""
+TRANSPOSING = """
+  dw = Gemm <transA = 1> (h, dy)
+  dh = Gemm <transB = 1> (dy, w)
+  du = Gemm <transA = 1> (x, dh)"""
+
+
+def write_gradients(n, i, m, o, products):
+    return GRADIENTS.format(n=n, i=i, m=m, o=o, products=products)
 
 
 def test_gradients_of_weights_are_products_of_codes(tmp_path):
-    model = parse(GRADIENTS.replace("du,", "du, float[4, 6] dh,"))
+    model = parse(write_gradients(4, 8, 6, 5, TRANSPOSED))
     converted, _ = convert(model, tmp_path, "fp8-current")
     types = find_types(converted)
     quantized = {
@@ -112,19 +122,8 @@ def test_gradients_of_weights_are_products_of_codes(tmp_path):
     assert 2.0**-8 < error < 2.0**-3
 
 
-#: The same with products that transpose, and rows of whole groups.
-WIDE = """
-g (float[32, 64] x, float[64, 96] u, float[96, 48] w)
-    => (float loss, float[64, 96] du, float[96, 48] dw) {
-  h = MatMul(x, u)
-  y = MatMul(h, w)
-  s = Mul(y, y)
-  loss = ReduceSum <keepdims = 0> (s)
-  dy = Add(y, y)
-  dw = Gemm <transA = 1> (h, dy)
-  dh = Gemm <transB = 1> (dy, w)
-  du = Gemm <transA = 1> (x, dh)
-}"""
+#: Rows of whole groups.
+WIDE = write_gradients(32, 64, 96, 48, TRANSPOSING)
 
 
 @pytest.mark.parametrize("policy", [
@@ -172,35 +171,13 @@ g (float[8, 16] x, float[8, 16] c) => (float loss, float[8, 16] dx) {
 }"""
 
 
-def test_a_copy_waits_as_what_it_is_a_copy_of(tmp_path):
-    """Exporters copy what the backward part reads."""
-    policy = tmp_path / "waits.yaml"
+def write_waiting_policy(folder, op, form):
+    policy = folder / "waits.yaml"
     policy.write_text(
-        "name: waits\nextends: bf16-amp\nrules:\n- { match: { op: tanh }, saved: bf16 }\n"
+        "name: waits\nextends: bf16-amp\nrules:\n"
+        f"- {{ match: {{ op: {op} }}, saved: {form} }}\n"
     )
-    text = WAITING.replace("aa = Mul(a, a)", "b = Identity(a)\n  aa = Mul(b, a)")
-    model = add_tensor(parse(text), "one", np.ones((), "f4"))
-    convert(model, tmp_path, policy)
-    feeds = {"x": draw(8, 16), "c": draw(8, 16, seed=1)}
-    _, narrow = run_both(tmp_path, feeds)
-    a = np.tanh(feeds["x"]).astype(ml_dtypes.bfloat16).astype("f4")
-    assert np.allclose(narrow["dx"], feeds["c"] * (1 - a * a), 1e-6, 1e-6)
-
-
-def test_other_results_of_a_node_do_not_wait(tmp_path):
-    """And it is said which."""
-    policy = tmp_path / "waits.yaml"
-    policy.write_text(
-        "name: waits\nextends: fp32\nrules:\n- { match: { op: slice }, saved: bf16 }\n"
-    )
-    text = WAITING.replace(
-        "a = Tanh(x)", "t = Tanh(x)\n  r, a = Split <axis = 1> (t, half)"
-    )
-    text = text.replace("[8, 16] c", "[8, 8] c").replace("[8, 16] dx", "[8, 8] dx")
-    model = add_tensor(parse(text), "one", np.ones((), "f4"))
-    model = add_tensor(model, "half", np.array([8, 8]))
-    _, text = convert(model, tmp_path, policy)
-    assert "what waits for the backward part in bf16 is not rounded" in text
+    return policy
 
 
 @pytest.mark.parametrize("form, element", [
@@ -208,11 +185,7 @@ def test_other_results_of_a_node_do_not_wait(tmp_path):
     ("f8E4M3FN", None), ("dyn8", None),
 ])  # fmt: skip
 def test_what_waits_for_the_backward_part(form, element, tmp_path):
-    policy = tmp_path / "waits.yaml"
-    policy.write_text(
-        "name: waits\nextends: bf16-amp\nrules:\n- { match: { op: tanh }, saved: "
-        f"{form} }}\n"
-    )
+    policy = write_waiting_policy(tmp_path, "tanh", form)
     model = add_tensor(parse(WAITING), "one", np.ones((), "f4"))
     # Blocks need a newer operator set; code books and FP8 that does not saturate no set has.
     _, text = convert(model, tmp_path, policy)
@@ -229,3 +202,67 @@ def test_what_waits_for_the_backward_part(form, element, tmp_path):
     assert np.allclose(narrow["dx"], expected, 1e-6, 1e-6)
     if element:
         assert not np.allclose(narrow["dx"], exact["dx"], 1e-3, 1e-3)
+
+
+@pytest.mark.parametrize("node", ["Identity(a)", "Reshape(a, shape)"])
+@pytest.mark.parametrize("form, element", [
+    ("bf16", ml_dtypes.bfloat16), ("e4m3-tensor", E4M3),
+])  # fmt: skip
+def test_what_is_handed_on_waits_as_what_it_was(node, form, element, tmp_path):
+    """As codes of its own it would be rounded twice, or not at all."""
+    graph = WAITING.replace("a = Tanh(x)", f"a = Tanh(x)\n i = {node}")
+    graph = graph.replace("Mul(a, c)", "Mul(i, c)").replace("Mul(a, a)", "Mul(i, a)")
+    model = add_tensor(parse(graph), "one", np.ones((), "f4"))
+    add_tensor(model, "shape", np.array([8, 16]))
+    converted, _ = convert(
+        model, tmp_path, write_waiting_policy(tmp_path, "tanh", form)
+    )
+    feeds = {"x": draw(8, 16), "c": draw(8, 16, seed=1)}
+    exact, narrow = run_both(tmp_path, feeds)
+    assert np.allclose(narrow["loss"], exact["loss"], 1e-6)
+    a = np.tanh(feeds["x"])
+    a = read_back(a) if element == E4M3 else a.astype(element).astype("f4")
+    expected = feeds["c"] * (1 - a * a)
+    assert np.allclose(narrow["dx"], expected, 1e-6, 1e-6)
+    square = next(node for node in converted.graph.node if node.output[0] == "aa")
+    assert len(set(square.input)) == 1
+
+
+def test_parts_that_wait_are_listed(tmp_path):
+    """Of a node that has several outputs none is told from the others."""
+    graph = WAITING.replace("float[8, 16] x", "float[8, 32] x").replace(
+        "a = Tanh(x)", "a, b = Split <axis = 1, num_outputs = 2> (x)"
+    )
+    model = add_tensor(parse(graph), "one", np.ones((), "f4"))
+    policy = write_waiting_policy(tmp_path, "slice", "bf16")
+    _, text = convert(model, tmp_path, policy)
+    assert "what waits for the backward part in bf16 is not rounded (1 node)" in text
+
+
+STEP = """
+g (float[8, 16] x, float[16, 4] w, float[16, 4] m)
+    => (float loss, float[16, 4] new_w, float[16, 4] new_m) {
+  y = MatMul(x, w)
+  s = Mul(y, y)
+  loss = ReduceSum <keepdims = 0> (s)
+  dy = Add(y, y)
+  xt = Transpose <perm = [1, 0]> (x)
+  dw = MatMul(xt, dy)
+  half = Mul(m, decay)
+  new_m = Add(half, dw)
+  new_w = Sub(w, new_m)
+}"""
+
+
+@pytest.mark.parametrize("policy, is_listed", [
+    ("8bit-optimizer", True), ("coat", True), ("bf16-amp", False),
+])  # fmt: skip
+def test_states_of_an_optimizer_keep_their_types(policy, is_listed, tmp_path):
+    model = add_tensor(parse(STEP), "decay", np.array(0.5, "f4"))
+    converted, text = convert(model, tmp_path, policy)
+    assert ("states of the optimizer" in text) == is_listed
+    assert converted.graph.input == model.graph.input
+    assert converted.graph.output == model.graph.output
+    # Gradients alone have no states.
+    _, text = convert(parse(write_gradients(4, 8, 6, 5, TRANSPOSED)), tmp_path, policy)
+    assert "states of the optimizer" not in text

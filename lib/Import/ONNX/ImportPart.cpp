@@ -40,6 +40,7 @@ private:
   void findTypes();
   std::optional<std::string> importNode(Graph &graph, unsigned index);
   void findRanks(Graph &graph, unsigned index);
+  void findSame(Graph &graph, unsigned index);
   void leaveOut(Graph &graph, unsigned index);
   void addResults(Graph &graph);
   void addLeftOutputs();
@@ -191,6 +192,14 @@ void PartImporter::findRanks(Graph &graph, unsigned index) {
   }
 }
 
+void PartImporter::findSame(Graph &graph, unsigned index) {
+  const auto &node = file.node(index);
+  Value made = node.output().empty() ? Value() : graph.lookup(node.output(0));
+  for (const std::string &name : node.input())
+    if (made && !name.empty() && graph.lookup(name) == made)
+      leftOut.nodes[index].same = name;
+}
+
 /// Its inputs stay alive, and its outputs come from somewhere: they become
 /// arguments of the function, all at once when the nodes are done.
 void PartImporter::leaveOut(Graph &graph, unsigned index) {
@@ -255,6 +264,7 @@ FailureOr<OwningOpRef<ModuleOp>> PartImporter::run() {
       leftOut.nodes[index].reason = std::move(*reason);
       leaveOut(graph, index);
     }
+    findSame(graph, index);
   }
   graph.addStateResults();
   addResults(graph);

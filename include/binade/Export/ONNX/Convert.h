@@ -30,6 +30,8 @@ struct NodeFormats {
   SmallVector<int64_t, 2> ranks;
   /// Of its only output.
   WaitingFormat waiting;
+  /// The input that its first output is; empty where it makes something.
+  std::string same;
   /// Whether it reads values as they have waited.
   bool isBackward = false;
   /// Who decided; stands in the node's metadata.

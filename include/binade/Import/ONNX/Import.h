@@ -81,6 +81,9 @@ struct LeftOut {
     std::string reason;
     /// Of its inputs; -1 where nothing is known.
     SmallVector<int64_t, 2> ranks = {};
+    /// The input that its first output is, as of Identity; empty where it makes
+    /// something.
+    std::string same = {};
   };
   std::vector<Node> nodes; ///< All of the file.
 };
