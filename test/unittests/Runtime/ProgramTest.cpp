@@ -259,8 +259,18 @@ TEST_F(ProgramTest, WeightsThatAreNotFiniteAreReported) {
   Result<Program> program = Program::load(bundle, "memory", directory, options);
   ASSERT_TRUE(program && program->initialize(0));
   EXPECT_EQ(lines, std::vector<std::string>{
-                       "warning: parameter 't0' starts with a value that is "
-                       "not finite, element 2"});
+                       "warning: memory: parameter 't0' starts with 1 value "
+                       "that is not finite, the first as element 2"});
+  options.failOnNonfinite = true;
+  program = Program::load(bundle, "memory", directory, options);
+  ASSERT_TRUE(program);
+  Result<void> done = program->initialize(0);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(render(done.error()),
+            "memory:parameter 't0': error: starts with 1 value that is not "
+            "finite, the first as element 2");
+  EXPECT_EQ(done.error().exitCode, 3);
+  EXPECT_EQ(lines.size(), 1u);
 }
 
 TEST_F(ProgramTest, StateIsSavedAndRestored) {
