@@ -189,10 +189,6 @@ void TrainArguments::addRun(CLI::App &command) {
                   "Start from the tensors of this file with known names, as "
                   "final.safetensors has them")
       ->type_name("FILE.safetensors");
-  command.add_flag(
-      "--fail-on-nonfinite", failsOnNonFinite,
-      "Refuse weights that are infinite or NaN, of the model and of "
-      "--init, instead of a warning");
   command
       .add_option("--save-grads", train.saveGradients,
                   "Write the gradients of the first K steps")
@@ -371,11 +367,8 @@ Result<void> TrainArguments::initialize(Program &program) const {
   if (Result<void> done = program.initialize(initSeed.value_or(train.seed));
       !done)
     return done;
-  if (init.empty()) {
-    if (Result<void> complete = requireValues(program, nullptr); !complete)
-      return complete;
-    return program.checkFinite(failsOnNonFinite);
-  }
+  if (init.empty())
+    return requireValues(program, nullptr);
   Result<Safetensors> file = Safetensors::open(init);
   if (!file)
     return file.takeError();
@@ -391,7 +384,7 @@ Result<void> TrainArguments::initialize(Program &program) const {
                             "none with their names");
   warnOf(restored->unknown, "of the file are left out, for the program has "
                             "none with their names");
-  return program.checkFinite(failsOnNonFinite);
+  return {};
 }
 
 Result<void> TrainArguments::writeProfile(Program &program) const {

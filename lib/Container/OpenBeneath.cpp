@@ -113,7 +113,7 @@ static Result<ExternalFile> adopt(Descriptor descriptor, std::string path,
                  "the file has " + std::to_string(info.st_nlink) +
                      " names (hard links), so it may lie outside of the "
                      "directory as well"}
-        .withNote("--external-data-links=allow accepts such files");
+        .withNote("--allow-links accepts such files");
   return ExternalFile(std::move(descriptor),
                       static_cast<std::uint64_t>(info.st_size),
                       std::move(path));

@@ -75,13 +75,15 @@ Result<void> Safetensors::loadHeader() {
     return reject("its header would have " + std::to_string(length) +
                   " bytes, the limit is " +
                   std::to_string(kMaxSafetensorsHeader));
+  // Before the length is believed: of other files these bytes are no length.
+  if (length == 0 ||
+      (size > kLengthBytes && head[kLengthBytes] != std::byte('{')))
+    return reject("its header does not begin with '{'");
   if (length > size - kLengthBytes)
     return Error{getPath(), "the header has " + std::to_string(length) +
                                 " bytes, but only " +
                                 std::to_string(size - kLengthBytes) +
                                 " bytes are left in the file: is it cut off?"};
-  if (length == 0 || head[kLengthBytes] != std::byte('{'))
-    return reject("its header does not begin with '{'");
 
   std::string text(length, '\0');
   Result<void> read =

@@ -24,7 +24,6 @@ static int finishLoading(Result<Program> loaded, std::vector<std::byte> file,
     return fail(loaded.error());
   if (Result<void> done = loaded->initialize(seed); !done)
     return fail(done.error());
-  (void)loaded->checkFinite();
   *program = new binade_program{*std::move(loaded), std::move(file)};
   return ExitCode::Ok;
 }

@@ -5,6 +5,7 @@
 #include "ProgramImplementation.h"
 #include "ThreadTeam.h"
 #include "binade/Container/FloatConversion.h"
+#include "binade/Container/NonFinite.h"
 #include "binade/Container/Philox.h"
 #include "binade/Container/Printable.h"
 #include "binade/Container/Sha256.h"
@@ -120,38 +121,6 @@ static void fillRandomly(const Tensor &tensor, const RandomInit &random,
   ThreadTeam::get().parallelFor(defaultThreadCount(), parts, fill);
 }
 
-namespace {
-struct NonFinite {
-  std::size_t count = 0, first = 0;
-};
-} // namespace
-
-/// The elements that are not finite.
-static NonFinite findNonFinite(const Tensor &tensor) {
-  std::size_t count = countElements(tensor);
-  auto search = [&](auto exponent) {
-    using Bits = decltype(exponent);
-    auto *bits = reinterpret_cast<const Bits *>(tensor.bytes.data());
-    NonFinite found;
-    for (std::size_t i = 0; i < count; ++i)
-      if ((bits[i] & exponent) == exponent && found.count++ == 0)
-        found.first = i;
-    return found;
-  };
-  switch (tensor.dtype) {
-  case DType::F64:
-    return search(std::uint64_t(0x7ff) << 52);
-  case DType::F32:
-    return search(std::uint32_t(0x7f800000));
-  case DType::BF16:
-    return search(std::uint16_t(0x7f80));
-  case DType::F16:
-    return search(std::uint16_t(0x7c00));
-  default:
-    return {};
-  }
-}
-
 /// Reads the tensor of that name from the bundle.
 static Result<void> readStored(const Tensor &tensor, const std::string &name,
                                const std::optional<Safetensors> &file,
@@ -261,6 +230,23 @@ Result<void> Program::Implementation::start(const Port &port,
   return {};
 }
 
+Result<void>
+Program::Implementation::checkFinite(const Port &port,
+                                     const std::string &from) const {
+  if (port.role != Role::Parameter && port.role != Role::Buffer)
+    return {};
+  Tensor tensor = tensorOf(port);
+  NonFinite found = findNonFinite(tensor.dtype, tensor.bytes);
+  if (found.count == 0)
+    return {};
+  Error error{from, "starts with " + found.describe()};
+  error.part = std::string(name(port.role)) + " " + quote(port.name);
+  if (options.failOnNonfinite)
+    return error;
+  notify("warning: " + error.where + ": " + error.part + " " + error.message);
+  return {};
+}
+
 Result<void> Program::initialize(std::uint64_t seed) {
   for (const Port &port : implementation->plan.ports) {
     Tensor tensor = implementation->tensorOf(port);
@@ -270,25 +256,10 @@ Result<void> Program::initialize(std::uint64_t seed) {
       return std::move(done).takeError().withPart(place);
     if (port.role == Role::Rng)
       tensor.as<std::int64_t>()[0] = std::bit_cast<std::int64_t>(seed);
-  }
-  return {};
-}
-
-Result<void> Program::checkFinite(bool fails) const {
-  for (const Port &port : implementation->plan.ports) {
-    if (port.role != Role::Parameter && port.role != Role::Buffer)
-      continue;
-    NonFinite found = findNonFinite(implementation->tensorOf(port));
-    if (found.count == 0)
-      continue;
-    std::string message =
-        std::string(name(port.role)) + " " + quote(port.name) +
-        " starts with " + std::to_string(found.count) +
-        (found.count == 1 ? " value that is" : " values that are") +
-        " not finite, the first as element " + std::to_string(found.first);
-    if (fails)
-      return Error{"", message};
-    implementation->notify("warning: " + message);
+    if (Result<void> checked =
+            implementation->checkFinite(port, implementation->where);
+        !checked)
+      return checked;
   }
   return {};
 }

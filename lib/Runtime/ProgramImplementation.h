@@ -54,6 +54,10 @@ struct Program::Implementation {
   bool startsWide(const plan::Port &port) const;
   Result<std::vector<float>> readWide(const plan::Port &port,
                                       std::uint64_t seed) const;
+  /// Says that a weight which `from` brought is not finite, or fails because of
+  /// that, as `options` have it.
+  Result<void> checkFinite(const plan::Port &port,
+                           const std::string &from) const;
   /// Gives a parameter of 16 bits, and what is kept beside it, `values`.
   void keep(const plan::Port &parameter, std::span<const float> values) const;
 

@@ -153,6 +153,11 @@ Result<Restored> Program::restore(const Safetensors &file) {
     else
       implementation->keep(*match.port, *values);
   }
+  for (const Match &match : matches)
+    if (Result<void> checked =
+            implementation->checkFinite(*match.port, file.getPath());
+        !checked)
+      return checked.takeError();
   restored.tensors = matches.size();
   return restored;
 }

@@ -33,6 +33,7 @@ def convert(
     dims: Mapping[str, int] | None = None,
     directory: str | os.PathLike | None = None,
     allow_links: bool = False,
+    fail_on_nonfinite: bool = False,
 ) -> onnx.ModelProto:
     """Gives an ONNX model the formats of a policy, as ``binade convert`` does.
 
@@ -55,6 +56,7 @@ def convert(
       dims: Values of symbolic dimensions, for deciding; the model keeps them.
       directory: Where a model that is no path has its external weights.
       allow_links: Whether a file of weights may have more than one name.
+      fail_on_nonfinite: Whether to refuse weights that hold a NaN or an infinity.
 
     Returns:
       The model; with its weights, unless it was written to ``output``.
@@ -80,6 +82,7 @@ def convert(
     options = _core.ImportOptions()
     options.loss_output = loss_output
     options.allow_links = allow_links
+    options.fail_on_nonfinite = fail_on_nonfinite
     options.set_dims(dict(dims or {}))
     conversion.import_options = options
     with contextlib.ExitStack() as stack:

@@ -30,10 +30,6 @@ LEFT_OUT = (
 )  # fmt: skip
 
 
-#: Options of `binade train` that have no value.
-FLAGS = ("--fail-on-nonfinite",)
-
-
 def without(words: Sequence[str], options: Sequence[str]) -> list[str]:
     """The words of a command but those options and their values."""
     kept: list[str] = []
@@ -42,7 +38,7 @@ def without(words: Sequence[str], options: Sequence[str]) -> list[str]:
         name, equals, _ = word.partition("=")
         if name not in options:
             kept.append(word)
-        elif not equals and name not in FLAGS:
+        elif not equals:
             next(rest, None)
     return kept
 

@@ -21,9 +21,8 @@ from binade.command import NUMERIC
 from binade.errors import RejectedError
 from binade.run import Run
 
-# Options of `binade train` that say nothing about what a step computes.
+# Options of `binade train` that say nothing about what a step computes. Each has a value.
 OF_TRAINING = (
-    *replay.FLAGS,
     "--alarms", "--batch", "--const", "--data", "--device", "--eval-data",
     "--eval-every", "--eval-fraction", "--init", "--init-seed", "--inject", "--keep",
     "--max-seconds", "--max-skipped", "--on-alarm", "--order", "--out",

@@ -371,7 +371,7 @@ def compile(  # noqa: A001 (what it does)
       options: As of ``binade compile``: ``clip``, ``accumulate``, ``budget``,
         ``freeze``, ``fold``, ``train``, ``ranges``, ``loss_output``, ``strict``,
         ``keep_gradients``, ``keep_outputs``, ``on_nonfinite``, ``stable_embedding``,
-        ``accumulate_in_momentum``, ``allow_links``.
+        ``accumulate_in_momentum``, ``allow_links``, ``fail_on_nonfinite``.
 
     Raises:
       UsageError: If an argument is wrong.

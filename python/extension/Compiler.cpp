@@ -158,6 +158,7 @@ static void addOptions(nb::module_ &module) {
       .def_rw("freeze", &ImportOptions::freeze)
       .def_rw("train", &ImportOptions::train)
       .def_rw("allow_links", &ImportOptions::allowHardLinks)
+      .def_rw("fail_on_nonfinite", &ImportOptions::failOnNonfinite)
       .def("set_dims", [](ImportOptions &options,
                           const std::map<std::string, std::int64_t> &dims) {
         for (const auto &[name, size] : dims)

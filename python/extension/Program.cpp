@@ -40,7 +40,6 @@ python::start(const LoadArguments &arguments,
     nb::gil_scoped_release release;
     Program loaded = take(load(options));
     check(loaded.initialize(arguments.seed));
-    check(loaded.checkFinite());
     return loaded;
   }();
   warn(warnings);

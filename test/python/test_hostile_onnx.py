@@ -171,10 +171,10 @@ CASES = {
     "16 hidden": (change(LOOP.format(2, "s = Relu(a)"), hide), 3, "initializer 'x' of 'body' hides a value outside"),
     "11 recursive functions": (change(RELU, function_cycle), 3, "calls functions more than"),
     "12 cycle": ("g (float[2] x) => (float[2] y) { [a] p = Add(x, q) [b] q = Neg(p) y = Relu(q) }", 3, "depends on its own result, through 2 nodes"),
-    "13 undefined": ("g (float[2] x) => (float[2] y) { [n] y = Add(x, weigth) } ", 3, "m.onnx:node 'n' (Add): error: reads 'weigth', which nothing defines"),
+    "13 undefined": ("g (float[2] x) => (float[2] y) <float[2] weight = {1, 2}> { [n] y = Add(x, weigth) } ", 3, "m.onnx:node 'n' (Add): error: reads 'weigth', which nothing defines; did you mean 'weight'?"),
     "14 no initializer": (change(ADD, lambda m: m.graph.ClearField("initializer")), 3, "reads 'w', which nothing defines"),
-    "15 value": ("g (float[2] x) => (float[2] y) { y = Relu(x) [n] y = Neg(x) }", 3, "m.onnx:node 'n' (Neg): error: defines 'y' a second time"),
-    "15 input": ("g (float[2] x) => (float[2] x) { [n] x = Neg(x) }", 3, "m.onnx:node 'n' (Neg): error: defines 'x' a second time"),
+    "15 value": ("g (float[2] x) => (float[2] y) { y = Relu(x) [n] y = Neg(x) }", 3, ["m.onnx:node 'n' (Neg): error: defines 'y' a second time", "note: node 'Relu_0' (Relu) defines it first"]),
+    "15 input": ("g (float[2] x) => (float[2] x) { [n] x = Neg(x) }", 3, ["m.onnx:node 'n' (Neg): error: defines 'x' a second time", "'x' is an input or an initializer"]),
     "15 initializers": (change(ADD, repeat("initializer")), 3, "m.onnx:initializer 'w': error: is defined twice"),
     "15 inputs": (change(ADD, repeat("input")), 3, "m.onnx:input 'x': error: is defined twice"),
     "15 outputs": (change(ADD, repeat("output")), 3, "m.onnx:output 'y': error: is listed twice"),
@@ -258,6 +258,22 @@ ACCEPTED = {
 def test_accepted(case, tmp_path):
     done = run("binade", "import", write(ACCEPTED[case], tmp_path / "m.onnx"))
     assert done.returncode == 0, done.stderr.decode()
+
+
+def test_12_nodes_in_another_order_are_warned_of(tmp_path):
+    graph = "g (float[2] x) => (float[2] y) {{ {} }}"
+    late = graph.format("[a] p = Neg(q) [b] q = Relu(x) [c] y = Exp(p)")
+    done = run("binade", "import", write(late, tmp_path / "m.onnx"))
+    assert done.returncode == 0, done.stderr
+    text = done.stderr.decode()
+    assert text.count("warning: ") == 1
+    assert "node 'b' (Relu): warning: stands in the file behind a node that" in text
+    names = ("binade.relu", "binade.neg", "binade.exp")
+    places = [done.stdout.decode().index(name) for name in names]
+    assert places == sorted(places)
+    right = graph.format("[b] q = Relu(x) [a] p = Neg(q) [c] y = Exp(p)")
+    done = run("binade", "import", write(right, tmp_path / "m.onnx"))
+    assert done.returncode == 0 and b"warning" not in done.stderr
 
 
 def chain(count):

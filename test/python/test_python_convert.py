@@ -88,6 +88,18 @@ def test_weights_outside(tmp_path):
     )
 
 
+def test_weights_that_are_no_numbers_are_refused_where_asked():
+    weight = convert.draw(8, 3)
+    weight[1, 1] = np.inf
+    model = convert.add_tensor(convert.parse(GRAPH), "w", weight)
+    binade.convert(model, policy="bf16-amp")
+    with pytest.raises(
+        binade.errors.RejectedError,
+        match="'w': error: holds 1 value that is not finite, the first as element 4",
+    ):
+        binade.convert(model, policy="bf16-amp", fail_on_nonfinite=True)
+
+
 def test_what_was_done_is_logged(caplog):
     graph = "g (float[4, 8] x) => (float[4, 3] y) { p = MatMul(x, w)  y = Strange(p) }"
     model = convert.add_tensor(convert.parse(graph), "w", convert.draw(8, 3))

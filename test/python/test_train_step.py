@@ -73,6 +73,19 @@ def descend(weight, bias, x, target, rate=RATE):
     )
 
 
+def test_weights_that_are_no_numbers_are_warned_of_or_refused(caplog):
+    weight, bias, *_ = make_values()
+    weight[2, 0] = weight[2, 1] = np.nan
+    text = "2 values that are not finite, the first as element 4"
+    with caplog.at_level(logging.WARNING, "binade"):
+        compile_linear(weight, bias)
+    assert f"parameter 'w' starts with {text}" in caplog.text
+    with pytest.raises(
+        binade.errors.RejectedError, match=f"initializer 'w': error: holds {text}"
+    ):
+        compile_linear(weight, bias, fail_on_nonfinite=True)
+
+
 def test_a_step_descends_the_gradient():
     weight, bias, x, target = make_values()
     step = compile_linear(weight, bias)

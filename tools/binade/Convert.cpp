@@ -165,6 +165,7 @@ void addConvert(CLI::App &app, Run &run) {
       ->allow_extra_args(false);
   command->add_flag("--allow-links", conversion.import.allowHardLinks,
                     "Accept weight files that have more than one name");
+  addFailOnNonfinite(*command, conversion.import);
   ::binade::addDiagnosticFormat(*command, self->format);
   command->callback([&run, self] { run = [self] { return self->execute(); }; });
 }

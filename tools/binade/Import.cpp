@@ -45,7 +45,9 @@ void addImport(CLI::App &app, Run &run) {
                   "  binade import model.onnx -o model.mlir\n"
                   "  binade import model.onnx --dim batch=8 "
                   "--loss 'cross_entropy(logits, labels)' \\\n"
-                  "      -o model.mlir");
+                  "      -o model.mlir\n"
+                  "  binade import model.onnx --fail-on-nonfinite "
+                  "-o model.mlir");
   auto self = std::make_shared<ImportCommand>();
   self->import.add(*command, "ONNX file");
   self->output.add(*command);

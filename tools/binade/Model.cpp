@@ -158,7 +158,8 @@ Model::loadBundle(const ImportArguments &arguments, const StepArguments &step,
 
 std::variant<::binade::Program, int>
 Model::load(ImportArguments &arguments, StepArguments &step,
-            const ::binade::LoadOptions &options) {
+            ::binade::LoadOptions options) {
+  options.failOnNonfinite = arguments.options.failOnNonfinite;
   auto fail = [&](const ::binade::Error &error) {
     return diagnostics.fail(error);
   };
@@ -171,7 +172,7 @@ Model::load(ImportArguments &arguments, StepArguments &step,
         usageError("a module has to be compiled first: binade compile " +
                    ::binade::printable(path) + " --from=PHASE -o step.bnd"));
   if (isBundle())
-    return loadBundle(arguments, step, options);
+    return loadBundle(arguments, step, std::move(options));
   if (int code = read(arguments, CompilerPhase::Import))
     return code;
   FailureOr<::binade::Bundle> bundle = compile(step.options);

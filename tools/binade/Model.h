@@ -41,7 +41,7 @@ public:
   /// and gives the exit code.
   std::variant<binade::Program, int> load(ImportArguments &arguments,
                                           StepArguments &step,
-                                          const binade::LoadOptions &options);
+                                          binade::LoadOptions options);
 
   mlir::ModuleOp getModule() { return *module; }
   const Diagnostics &getDiagnostics() const { return diagnostics; }

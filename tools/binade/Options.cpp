@@ -21,6 +21,12 @@ using ::binade::Result;
 // ImportArguments
 //===----------------------------------------------------------------------===//
 
+void addFailOnNonfinite(CLI::App &command, ImportOptions &options) {
+  command.add_flag("--fail-on-nonfinite", options.failOnNonfinite,
+                   "Refuse weights that hold a NaN or an infinity, which "
+                   "otherwise are warned of where training starts");
+}
+
 void ImportArguments::add(CLI::App &command, llvm::StringRef kinds,
                           const std::string &option) {
   this->command = &command;
@@ -63,6 +69,7 @@ void ImportArguments::add(CLI::App &command, llvm::StringRef kinds,
       ->type_name("FILE.onnx");
   command.add_flag("--allow-links", options.allowHardLinks,
                    "Accept weight files that have more than one name");
+  addFailOnNonfinite(command, options);
 }
 
 std::string getCompiledAnswer(::binade::OnNonFinite answer) {

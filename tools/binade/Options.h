@@ -24,6 +24,10 @@ std::string getCompiledAnswer(binade::OnNonFinite answer);
 binade::Result<void> parseDims(const std::vector<std::string> &dims,
                                mlir::binade::ImportOptions &options);
 
+/// For all that read weights.
+void addFailOnNonfinite(CLI::App &command,
+                        mlir::binade::ImportOptions &options);
+
 /// How a model is read.
 struct ImportArguments {
   std::string model;

@@ -66,7 +66,6 @@ private:
   /// Files, and the steps from which on they are fed.
   std::vector<std::pair<std::string, std::int64_t>> injections;
   std::optional<std::uint64_t> initSeed;
-  bool failsOnNonFinite = false;
 };
 
 /// Fails, as CLI11 does, unless the command line names a run's directory.

@@ -17,8 +17,8 @@ namespace binade {
 
 struct OpenOptions {
   /// Accept a file that has other names too, as stores that share equal files
-  /// make them (--external-data-links=allow). A hard link may lead to a file
-  /// outside of the directory.
+  /// make them (--allow-links). A hard link may lead to a file outside of the
+  /// directory.
   bool allowHardLinks = false;
   /// Resolve the path component by component even where the kernel could do it
   /// at once.

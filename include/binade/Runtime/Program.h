@@ -37,6 +37,9 @@ struct LoadOptions {
   std::optional<bool> poison;
   /// Hyper-parameters instead of the plan's.
   std::vector<Setting> settings;
+  /// Refuse weights that are not finite, of the model and of files that state
+  /// is restored from; otherwise they are warned of.
+  bool failOnNonfinite = false;
   Notify notify;
 };
 
@@ -112,17 +115,14 @@ public:
 
   /// Gives every port its initial value: from the bundle, from external files,
   /// constants, and random numbers of `seed`. The generator state (rng) gets
-  /// `seed` too.
+  /// `seed` too. Warns of weights that are not finite, or refuses them.
   Result<void> initialize(std::uint64_t seed);
-
-  /// Warns of parameters and buffers that are not finite, or fails at the first
-  /// of them.
-  Result<void> checkFinite(bool fails = false) const;
 
   /// Replaces training state by the tensors of a file with its names (see
   /// `plan::stateName`). Parameters and buffers may come in any of F64, F32,
   /// F16 and BF16; what differs otherwise in type or shape is an error that
-  /// lists all, and so is a file without any such name.
+  /// lists all, and so is a file without any such name. Warns of weights that
+  /// are not finite, or refuses them.
   Result<Restored> restore(const Safetensors &file);
 
   /// Gives a port of 16 bits `values`, rounded, and what is kept beside a

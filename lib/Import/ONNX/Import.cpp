@@ -211,7 +211,8 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run() {
   Initializers initializers(model, *metadata);
   if (failed(initializers.classify(order, used, dimensions, tensors, options,
                                    report)) ||
-      failed(checkOps(model, model.getGraph(), order)))
+      failed(checkOps(model, model.getGraph(), order)) ||
+      (options.failOnNonfinite && failed(initializers.checkFinite(tensors))))
     return failure();
   createFunction();
   Graph graph(model, *metadata, tensors, used, function);

@@ -70,6 +70,13 @@ LogicalResult PartImporter::prepare() {
   if (failed(read))
     return failure();
   metadata = std::move(*read);
+  // What is trained is no more than assumed.
+  if (options.failOnNonfinite)
+    for (const auto &tensor : file.initializer())
+      if (failed(tensors.checkFinite(
+              model.getLoc("initializer " + quote(tensor.name())), tensor,
+              /*canBeMask=*/true)))
+        return failure();
   llvm::StringMap<int64_t> defaults = metadata.dims;
   for (const auto &input : file.input())
     for (const auto &dimension : input.type().tensor_type().shape().dim())

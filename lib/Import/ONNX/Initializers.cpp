@@ -121,6 +121,14 @@ Initializers::classify(ArrayRef<unsigned> order, const llvm::StringSet<> &used,
       succeeded(applyGlobs(options.train, "--train", set(true, false))));
 }
 
+LogicalResult Initializers::checkFinite(TensorReader &reader) const {
+  return success(llvm::all_of(tensors, [&](const Tensor &tensor) {
+    return !tensor.proto ||
+           succeeded(reader.checkFinite(getLoc(tensor.name), *tensor.proto,
+                                        /*canBeMask=*/tensor.isConstant()));
+  }));
+}
+
 void Initializers::warnOfOverlap(const Tensor &tensor, ExternalAttr value) {
   std::map<uint64_t, Occupied> &ranges = occupied[value.getFile()];
   uint64_t begin = value.getOffset(), end = begin + value.getBytes();

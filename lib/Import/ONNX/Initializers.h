@@ -27,6 +27,10 @@ public:
                          const ImportOptions &options, ImportReport &report,
                          bool trainsMatrices = false);
 
+  /// Fails where one has an element that is not finite. Minus infinities of
+  /// constants are masks.
+  LogicalResult checkFinite(TensorReader &reader) const;
+
   /// A tensor that the state of a run has.
   struct Kept {
     std::string name;

@@ -1,9 +1,11 @@
 //===- Order.cpp - The nodes to import, producers first -------------------===//
 
 #include "Order.h"
+#include "binade/Container/Suggest.h"
 #include "onnx-ml.pb.h"
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/StringSet.h"
+#include <algorithm>
 #include <queue>
 
 using namespace mlir;
@@ -19,7 +21,10 @@ public:
   FailureOr<SmallVector<unsigned>> compute() {
     if (failed(findProducers()) || failed(findLive()))
       return failure();
-    return sort();
+    FailureOr<SmallVector<unsigned>> order = sort();
+    if (succeeded(order) && !isOuter)
+      warnUnlessSorted(*order);
+    return order;
   }
 
 private:
@@ -41,10 +46,35 @@ private:
         bool isNew =
             !given.contains(name) && producers.try_emplace(name, index).second;
         if (!isNew)
-          return mlir::emitError(getLoc(index))
-                 << "defines " << quote(name) << " a second time";
+          return reportSecond(index, name);
       }
     return success();
+  }
+
+  LogicalResult reportSecond(unsigned node, StringRef name) const {
+    InFlightDiagnostic error = mlir::emitError(getLoc(node))
+                               << "defines " << quote(name) << " a second time";
+    if (std::optional<unsigned> producer = getProducer(name))
+      error.attachNote(getLoc(*producer)) << "defines it first";
+    else
+      error.attachNote(model.getLoc())
+          << quote(name) << " is an input or an initializer";
+    return error;
+  }
+
+  /// What may have been meant by a name that nothing defines.
+  std::string suggest(StringRef name) const {
+    // Time grows with the number of names, and that with a file's size.
+    constexpr size_t kMost = 4096;
+    std::vector<std::string> names;
+    auto collect = [&](StringRef other) {
+      if (names.size() < kMost)
+        names.push_back(other.str());
+    };
+    llvm::for_each(given.keys(), collect);
+    llvm::for_each(producers.keys(), collect);
+    llvm::sort(names);
+    return ::binade::suggest(name, names);
   }
 
   /// The producer of `name`; no value for inputs and initializers.
@@ -89,7 +119,8 @@ private:
       });
       if (!missing.empty())
         return mlir::emitError(getLoc(index))
-               << "reads " << quote(missing) << ", which nothing defines";
+               << "reads " << quote(missing) << ", which nothing defines"
+               << suggest(missing);
     }
     return success();
   }
@@ -121,6 +152,16 @@ private:
     for (unsigned index : order)
       live.reset(index);
     return reportCycle();
+  }
+
+  /// ONNX asks for producers first; programs that rely on it refuse the file.
+  void warnUnlessSorted(ArrayRef<unsigned> order) const {
+    const unsigned *late =
+        std::adjacent_find(order.begin(), order.end(), std::greater<>());
+    if (late != order.end())
+      mlir::emitWarning(getLoc(*late))
+          << "stands in the file behind a node that reads its result; the "
+             "nodes were sorted";
   }
 
   /// Follows producers among the nodes that are left until one comes again.

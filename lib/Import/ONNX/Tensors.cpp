@@ -2,8 +2,8 @@
 
 #include "Tensors.h"
 #include "binade/Container/Magic.h"
+#include "binade/Container/NonFinite.h"
 #include "binade/IR/Binade.h"
-#include "binade/IR/Limits.h"
 #include "onnx-ml.pb.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/SHA1.h"
@@ -12,90 +12,6 @@ using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::importer;
 using ::onnx::TensorProto;
-
-Type mlir::binade::importer::getElementType(MLIRContext *context,
-                                            int64_t type) {
-  Builder b(context);
-  switch (type) {
-  case TensorProto::FLOAT:
-    return b.getF32Type();
-  case TensorProto::DOUBLE:
-    return b.getF64Type();
-  case TensorProto::FLOAT16:
-    return b.getF16Type();
-  case TensorProto::BFLOAT16:
-    return b.getBF16Type();
-  case TensorProto::INT64:
-    return b.getI64Type();
-  case TensorProto::INT32:
-    return b.getI32Type();
-  case TensorProto::INT16:
-    return b.getIntegerType(16);
-  case TensorProto::INT8:
-    return b.getIntegerType(8);
-  case TensorProto::INT4:
-    return b.getIntegerType(4);
-  case TensorProto::INT2:
-    return b.getIntegerType(2);
-  case TensorProto::UINT64:
-    return b.getIntegerType(64, /*isSigned=*/false);
-  case TensorProto::UINT32:
-    return b.getIntegerType(32, /*isSigned=*/false);
-  case TensorProto::UINT16:
-    return b.getIntegerType(16, /*isSigned=*/false);
-  case TensorProto::UINT8:
-    return b.getIntegerType(8, /*isSigned=*/false);
-  case TensorProto::UINT4:
-    return b.getIntegerType(4, /*isSigned=*/false);
-  case TensorProto::UINT2:
-    return b.getIntegerType(2, /*isSigned=*/false);
-  case TensorProto::BOOL:
-    return b.getI1Type();
-  case TensorProto::FLOAT8E4M3FN:
-    return b.getType<Float8E4M3FNType>();
-  case TensorProto::FLOAT8E5M2:
-    return b.getType<Float8E5M2Type>();
-  case TensorProto::FLOAT8E4M3FNUZ:
-    return b.getType<Float8E4M3FNUZType>();
-  case TensorProto::FLOAT8E5M2FNUZ:
-    return b.getType<Float8E5M2FNUZType>();
-  case TensorProto::FLOAT8E8M0:
-    return b.getType<Float8E8M0FNUType>();
-  case TensorProto::FLOAT4E2M1:
-    return b.getType<Float4E2M1FNType>();
-  default:
-    return {};
-  }
-}
-
-std::string mlir::binade::importer::describeElementType(int64_t type) {
-  auto number = static_cast<int>(type);
-  std::string name =
-      type == number && TensorProto::DataType_IsValid(number)
-          ? llvm::StringRef(TensorProto::DataType_Name(
-                                static_cast<TensorProto::DataType>(number)))
-                .lower()
-          : "number " + std::to_string(type);
-  return "element type " + name +
-         " is not supported; floats of 4 to 64 bits, integers of 2 to 64 bits "
-         "and bool are";
-}
-
-FailureOr<RankedTensorType>
-mlir::binade::importer::getTensorType(Location loc, ArrayRef<int64_t> shape,
-                                      Type element) {
-  if (shape.size() > kMaxRank)
-    return mlir::emitError(loc) << "has " << shape.size() << " axes; at most "
-                                << kMaxRank << " are supported";
-  for (int64_t size : shape)
-    if (size < 0)
-      return mlir::emitError(loc)
-             << "has a dimension of negative length " << size;
-  if (!isCountable(shape))
-    return mlir::emitError(loc)
-           << "has more than 2^48 elements: [" << shape << "]";
-  return RankedTensorType::get(shape, element);
-}
 
 /// Elements of fewer bits than a byte, other than bool, share one.
 static bool isPacked(Type element) {
@@ -292,6 +208,37 @@ FailureOr<TypedAttr> TensorReader::readElements(Location loc,
   if (failed(bytes))
     return failure();
   return cast<TypedAttr>(fromBytes(*type, *bytes));
+}
+
+/// Numbers of other types are codes.
+static std::optional<::binade::DType> getFloatDType(const TensorProto &tensor) {
+  switch (tensor.data_type()) {
+  case TensorProto::DOUBLE:
+    return ::binade::DType::F64;
+  case TensorProto::FLOAT:
+    return ::binade::DType::F32;
+  case TensorProto::FLOAT16:
+    return ::binade::DType::F16;
+  case TensorProto::BFLOAT16:
+    return ::binade::DType::BF16;
+  default:
+    return std::nullopt;
+  }
+}
+
+LogicalResult TensorReader::checkFinite(Location loc, const TensorProto &tensor,
+                                        bool canBeMask) {
+  auto dtype = getFloatDType(tensor);
+  if (!dtype)
+    return success();
+  FailureOr<std::vector<char>> bytes = readBytes(loc, tensor);
+  if (failed(bytes))
+    return failure();
+  ::binade::NonFinite found = ::binade::findNonFinite(
+      *dtype, std::as_bytes(std::span(*bytes)), !canBeMask);
+  if (found.count == 0)
+    return success();
+  return mlir::emitError(loc) << "holds " << found.describe();
 }
 
 //===----------------------------------------------------------------------===//

@@ -39,6 +39,11 @@ public:
   FailureOr<std::vector<char>> readBytes(Location loc,
                                          const ::onnx::TensorProto &tensor);
 
+  /// Fails where an element is NaN or infinite; minus infinity is none with
+  /// `canBeMask`.
+  LogicalResult checkFinite(Location loc, const ::onnx::TensorProto &tensor,
+                            bool canBeMask);
+
   /// The elements themselves, whatever their number.
   FailureOr<TypedAttr> readElements(Location loc,
                                     const ::onnx::TensorProto &tensor);

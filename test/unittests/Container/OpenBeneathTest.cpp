@@ -112,7 +112,7 @@ TEST_P(OpenBeneath, HardLinksNeedPermission) {
                 ": error: the file has 2 names (hard links), so it may lie "
                 "outside of the directory as well\n" +
                 (root / "model/hard") +
-                ": note: --external-data-links=allow accepts such files");
+                ": note: --allow-links accepts such files");
   file = open("hard", /*links=*/true);
   ASSERT_TRUE(file);
   EXPECT_EQ(*readText(*file, 10), "secret");

@@ -257,11 +257,20 @@ TEST_F(ProgramTest, WeightsThatAreNotFiniteAreReported) {
   LoadOptions options;
   options.notify = [&](std::string_view line) { lines.emplace_back(line); };
   Result<Program> program = Program::load(bundle, "memory", directory, options);
-  ASSERT_TRUE(program && program->initialize(0) && program->checkFinite());
+  ASSERT_TRUE(program && program->initialize(0));
   EXPECT_EQ(lines, std::vector<std::string>{
-                       "warning: parameter 't0' starts with 1 value that is "
-                       "not finite, the first as element 2"});
-  EXPECT_FALSE(program->checkFinite(/*fails=*/true));
+                       "warning: memory: parameter 't0' starts with 1 value "
+                       "that is not finite, the first as element 2"});
+  options.failOnNonfinite = true;
+  program = Program::load(bundle, "memory", directory, options);
+  ASSERT_TRUE(program);
+  Result<void> done = program->initialize(0);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(render(done.error()),
+            "memory:parameter 't0': error: starts with 1 value that is not "
+            "finite, the first as element 2");
+  EXPECT_EQ(done.error().exitCode, 3);
+  EXPECT_EQ(lines.size(), 1u);
 }
 
 TEST_F(ProgramTest, StateIsSavedAndRestored) {

@@ -32,6 +32,9 @@ struct ImportOptions {
   std::string optimizerModel;
   /// Accept external data in files that have more than one name.
   bool allowHardLinks = false;
+  /// Read all weights and refuse a model with one that is not finite. Minus
+  /// infinities in constants are masks, and no fault.
+  bool failOnNonfinite = false;
   /// Rewrite spelled-out composites to one op (see `recognizeComposites`).
   bool recognize = true;
 };

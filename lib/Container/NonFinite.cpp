@@ -1,0 +1,48 @@
+//===- NonFinite.cpp - Elements that are no numbers -----------------------===//
+//------------------------===//
+
+#include "binade/Container/NonFinite.h"
+#include <cstring>
+
+using namespace binade;
+
+std::string NonFinite::describe() const {
+  return std::to_string(count) +
+         (count == 1 ? " value that is" : " values that are") +
+         " not finite, the first as element " + std::to_string(first);
+}
+
+/// `exponent`: the bits that all are set where an element is not finite.
+template <typename Bits>
+static NonFinite search(std::span<const std::byte> bytes, Bits exponent,
+                        bool countsMinusInfinity) {
+  const Bits minusInfinity =
+      exponent | static_cast<Bits>(Bits(1) << (8 * sizeof(Bits) - 1));
+  NonFinite found;
+  for (std::size_t i = 0; i < bytes.size() / sizeof(Bits); ++i) {
+    Bits element; // Bytes of a file need not be aligned.
+    std::memcpy(&element, bytes.data() + i * sizeof(Bits), sizeof(Bits));
+    if ((element & exponent) != exponent ||
+        (element == minusInfinity && !countsMinusInfinity))
+      continue;
+    if (found.count++ == 0)
+      found.first = i;
+  }
+  return found;
+}
+
+NonFinite binade::findNonFinite(DType dtype, std::span<const std::byte> bytes,
+                                bool countsMinusInfinity) {
+  switch (dtype) {
+  case DType::F64:
+    return search(bytes, std::uint64_t(0x7ff) << 52, countsMinusInfinity);
+  case DType::F32:
+    return search(bytes, std::uint32_t(0x7f800000), countsMinusInfinity);
+  case DType::BF16:
+    return search(bytes, std::uint16_t(0x7f80), countsMinusInfinity);
+  case DType::F16:
+    return search(bytes, std::uint16_t(0x7c00), countsMinusInfinity);
+  default:
+    return {};
+  }
+}
