@@ -40,17 +40,14 @@ def project(g, x, width):
 def perceptron(g, x):
     activation = g.random.choice(("gelu", "relu", "silu"))
     hidden = project(g, layer_norm(g, x), 2 * x.shape[-1])
-    if activation == "silu":
-        hidden = g.op("mul", [hidden, g.op("sigmoid", [hidden])])
-    else:
-        hidden = g.op(activation, [hidden])
+    hidden = g.op(activation, [hidden])
     return g.op("add", [x, project(g, hidden, x.shape[-1])])
 
 
 def gated(g, x):
     y = rms_norm(g, x)
     gate, up = project(g, y, 2 * x.shape[-1]), project(g, y, 2 * x.shape[-1])
-    hidden = g.op("mul", [g.op("mul", [gate, g.op("sigmoid", [gate])]), up])
+    hidden = g.op("mul", [g.op("silu", [gate]), up])
     return g.op("add", [x, project(g, hidden, x.shape[-1])])
 
 

@@ -149,16 +149,9 @@ def layer_norm(g, x):
 
 
 def rms_norm(g, x):
-    last = len(x.shape) - 1
-    mean = g.op(
-        "reduce_mean", [g.op("mul", [x, x])], x.shape[:-1], f"axes = {array([last])}"
-    )
-    root = g.op("sqrt", [g.op("add", [mean, g.splat(mean.shape, 1e-5)])])
-    scale = g.op("reciprocal", [root])
-    scale = g.op("broadcast", [scale], x.shape, f"axes = {array(range(last))}")
-    y = g.op("mul", [x, scale])
-    y.growth = 0
-    return y
+    operands = [x, g.weight(x.shape[-1], scale=0.1, mean=1.0)]
+    shapes = [x.shape, x.shape[:-1]]
+    return g.op("rms_norm", operands, shapes, "epsilon = 1.0e-5 : f64")[0]
 
 
 def batch_norm(g, x):
@@ -243,6 +236,7 @@ KINDS = {
     "reciprocal": lambda g, x: g.op("reciprocal", [g.positive(x)]),
     "relu": unary("relu"),
     "sigmoid": unary("sigmoid"),
+    "silu": unary("silu"),
     "sin": unary("sin"),
     "softmax": unary("softmax"),
     "softplus": unary("softplus"),

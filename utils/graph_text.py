@@ -9,7 +9,8 @@ import random
 PARAMETERS = 4000  # Weights beyond these are shared.
 GROWTH = 3  # Sums and products in a row, before a value is bounded again.
 BOUNDED = {
-    "tanh", "sigmoid", "erf", "sin", "cos", "atan", "softmax", "layer_norm", "batch_norm"
+    "tanh", "sigmoid", "erf", "sin", "cos", "atan", "softmax", "layer_norm", "rms_norm",
+    "batch_norm",
 }  # fmt: skip
 ROLES = ("parameter", "buffer", "rng", "batch")  # In the order of arguments.
 

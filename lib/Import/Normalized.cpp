@@ -103,8 +103,8 @@ bool Normalized::matchCentered(Value value) {
   return minuend == x && composite.takeAll(passed) && isOwnMean(mean);
 }
 
-/// What a deviation is the mean of the square of.
-bool Normalized::matchRoot(Value value) {
+/// What a variance is the mean of the square of.
+bool Normalized::matchDeviation(Value value) {
   if (subtractsMean)
     return matchCentered(value);
   View from = traceWhole(value, frame);
@@ -118,9 +118,10 @@ bool Normalized::matchRoot(Value value) {
 bool Normalized::matchSquare(Value square) {
   square = takeReshaped(square);
   if (auto pow = composite.takeShared<PowOp>(square))
-    return isSplat(pow.getRhs(), 2.0) && matchRoot(pow.getLhs());
+    return isSplat(pow.getRhs(), 2.0) && matchDeviation(pow.getLhs());
   auto product = composite.takeShared<MulOp>(square);
-  return product && matchRoot(product.getLhs()) && matchRoot(product.getRhs());
+  return product && matchDeviation(product.getLhs()) &&
+         matchDeviation(product.getRhs());
 }
 
 /// variance + epsilon below the root.

@@ -65,7 +65,7 @@ private:
   bool matchStatistics();
   bool matchSquare(Value square);
   bool matchCentered(Value value);
-  bool matchRoot(Value value);
+  bool matchDeviation(Value value);
   bool matchSum(const Sum &sum);
   Value takeReshaped(Value value);
   bool isOwnMean(const View &view);
