@@ -10,20 +10,14 @@ struct StepAlarms::Implementation {
   AlarmWatch watch;
 };
 
-StepAlarms::StepAlarms(std::unique_ptr<Implementation> implementation)
-    : implementation(std::move(implementation)) {}
 StepAlarms::StepAlarms(StepAlarms &&) noexcept = default;
 StepAlarms &StepAlarms::operator=(StepAlarms &&) noexcept = default;
 StepAlarms::~StepAlarms() = default;
 
-Result<StepAlarms> StepAlarms::create(const Program &program,
-                                      const std::vector<AlarmRule> &rules) {
-  for (const AlarmRule &rule : rules)
-    if (Result<void> legal = checkAlarmRule(rule); !legal)
-      return legal.takeError();
-  return StepAlarms(std::make_unique<Implementation>(
-      Implementation{StatisticsRecorder(program), AlarmWatch(rules)}));
-}
+StepAlarms::StepAlarms(const Program &program,
+                       const std::vector<AlarmRule> &rules)
+    : implementation(std::make_unique<Implementation>(
+          Implementation{StatisticsRecorder(program), AlarmWatch(rules)})) {}
 
 std::vector<Alarm> StepAlarms::observe(const StepMetrics &metrics) {
   std::vector<Observed> observed =

@@ -27,7 +27,7 @@ static ChosenAlarms choose(const Program &program,
                            const std::string &action) {
   AlarmSettings settings =
       take(chooseAlarms(program.getPlan().alarms, words, action));
-  StepAlarms watch = take(StepAlarms::create(program, settings.rules));
+  StepAlarms watch(program, settings.rules);
   return {std::move(settings), std::move(watch)};
 }
 

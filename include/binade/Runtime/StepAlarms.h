@@ -12,9 +12,8 @@ namespace binade {
 /// own. `train` does it by itself.
 class StepAlarms {
 public:
-  /// Errors: of a rule (3).
-  static Result<StepAlarms> create(const Program &program,
-                                   const std::vector<AlarmRule> &rules);
+  /// `rules` are such as `chooseAlarms` gives, which has checked them.
+  StepAlarms(const Program &program, const std::vector<AlarmRule> &rules);
   StepAlarms(StepAlarms &&) noexcept;
   StepAlarms &operator=(StepAlarms &&) noexcept;
   ~StepAlarms();
@@ -25,8 +24,6 @@ public:
 
 private:
   struct Implementation;
-  explicit StepAlarms(std::unique_ptr<Implementation> implementation);
-
   std::unique_ptr<Implementation> implementation;
 };
 

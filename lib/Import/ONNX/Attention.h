@@ -7,6 +7,12 @@
 
 namespace mlir::binade::importer {
 
+/// Heads of input `index`, [batch, length, heads * size], become an axis:
+/// [batch, heads, length, size].
+Value splitHeads(Node &node, unsigned index, int64_t heads);
+/// The reverse.
+Value joinHeads(ImplicitLocOpBuilder &b, Value x);
+
 /// Keys or values [batch, heads, length, size] for `heads` heads of queries, a
 /// multiple: each serves several, which are neighbours.
 Value spreadHeads(ImplicitLocOpBuilder &b, Value x, int64_t heads);
