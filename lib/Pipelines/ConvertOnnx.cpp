@@ -261,8 +261,10 @@ LogicalResult mlir::binade::convertOnnx(StringRef path,
     return failure();
   auto module =
       importOnnxPart(path, conversion.import, context, report.leftOut);
-  if (failed(module))
+  if (failed(module)) {
+    report.written.exitCode = report.leftOut.exitCode;
     return failure();
+  }
   std::vector<NodeFormats> formats(report.leftOut.nodes.size());
   if (*module &&
       failed(decide(**module, path, conversion, *policy, report, formats)))

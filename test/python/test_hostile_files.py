@@ -245,6 +245,25 @@ def test_31_constants(number, folder):
     refuse(3, text + "element 1\n", *words)
 
 
+@pytest.mark.parametrize("command", ["import", "train", "convert"])
+def test_4_two_gibibytes(command, tmp_path):
+    """A limit, which has a code of its own; no byte is read."""
+    path, out = tmp_path / "m.onnx", tmp_path / "out"
+    with path.open("wb") as file:
+        file.truncate((2 << 30) + 1)
+    more = {
+        "import": ["-o", out],
+        "convert": ["--policy", "bf16", "-o", out],
+        "train": ["--loss", "mse(y, t)", "--data", path, "--steps", 1, "--out", out],
+    }
+    done = run("binade", command, path, *more[command])
+    assert done.returncode == 7, done.stderr
+    assert (
+        b"an ONNX file of 2 GiB or more cannot be read" in done.stderr
+        and not out.exists()
+    )
+
+
 def test_40_checksum(folder):
     right = hashlib.sha1((folder / "w.bin").read_bytes()).hexdigest()
     path = write(place("w.bin", checksum=right), folder / "m.onnx")

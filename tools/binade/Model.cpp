@@ -63,7 +63,7 @@ int Model::read(const ImportArguments &arguments, CompilerPhase from) {
   } else {
     auto imported = importModel(path, arguments.options, &context, &report);
     if (failed(imported))
-      return ExitCode::Rejected;
+      return report.exitCode;
     module = std::move(*imported);
   }
   std::chrono::duration<double> elapsed =

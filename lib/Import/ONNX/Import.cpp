@@ -271,8 +271,11 @@ mlir::binade::importOnnx(StringRef path, const ImportOptions &options,
                          MLIRContext *context, ImportReport *report) {
   context->loadDialect<BinadeDialect, func::FuncDialect>();
   Model model(context, path);
-  if (failed(model.read()) || failed(model.checkSupported()))
-    return failure();
   ImportReport unread;
-  return Importer(model, options, report ? *report : unread).run();
+  ImportReport &filled = report ? *report : unread;
+  if (failed(model.read()) || failed(model.checkSupported())) {
+    filled.exitCode = model.getExitCode();
+    return failure();
+  }
+  return Importer(model, options, filled).run();
 }

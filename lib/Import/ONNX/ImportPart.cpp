@@ -288,8 +288,10 @@ mlir::binade::importOnnxPart(StringRef path, const ImportOptions &options,
                              MLIRContext *context, LeftOut &leftOut) {
   context->loadDialect<BinadeDialect, func::FuncDialect>();
   Model model(context, path);
-  if (failed(model.read()))
+  if (failed(model.read())) {
+    leftOut.exitCode = model.getExitCode();
     return failure();
+  }
   for (auto [index, node] : llvm::enumerate(model.getGraph().node()))
     leftOut.nodes.push_back({getNodeName(node, index), ""});
   PartImporter importer(model, options, leftOut);

@@ -77,25 +77,37 @@ std::optional<ByteRange> Model::getRawData(size_t index) const {
   return index < rawData.size() ? rawData[index] : std::nullopt;
 }
 
+LogicalResult Model::checkSize(uint64_t bytes) {
+  if (bytes <= kMaxFileSize)
+    return success();
+  exitCode = ::binade::ExitCode::Resources;
+  InFlightDiagnostic error = emitError();
+  error << "file has " << bytes
+        << " bytes; an ONNX file of 2 GiB or more cannot be read";
+  error.attachNote() << "keep the weights as external data: "
+                        "onnx.save(model, path, save_as_external_data=True)";
+  return error;
+}
+
 LogicalResult Model::read() {
+  auto fail = [&](const ::binade::Error &error) {
+    exitCode = error.exitCode;
+    return importer::emitError(getLoc(), error);
+  };
   auto file = ::binade::openFile(path);
   if (!file)
-    return importer::emitError(getLoc(), file.error());
-  auto bytes = ::binade::readText(*file, uint64_t(2) << 30);
+    return fail(file.error());
+  if (failed(checkSize(file->getSize())))
+    return failure();
+  auto bytes = ::binade::readText(*file, kMaxFileSize);
   if (!bytes)
-    return importer::emitError(getLoc(), bytes.error());
+    return fail(bytes.error());
   return parse(*bytes);
 }
 
 LogicalResult Model::parse(StringRef bytes) {
-  if (bytes.size() > kMaxFileSize) {
-    InFlightDiagnostic error = emitError();
-    error << "file has " << bytes.size()
-          << " bytes; an ONNX file of 2 GiB or more cannot be read";
-    error.attachNote() << "keep the weights as external data: "
-                          "onnx.save(model, path, save_as_external_data=True)";
-    return error;
-  }
+  if (failed(checkSize(bytes.size())))
+    return failure();
   ArrayInputStream stream(bytes.data(), static_cast<int>(bytes.size()));
   CodedInputStream input(&stream);
   input.SetTotalBytesLimit(static_cast<int>(kMaxFileSize));

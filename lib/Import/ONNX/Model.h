@@ -37,6 +37,9 @@ public:
   /// Parses `bytes`. Refused: what is no ONNX model.
   LogicalResult parse(StringRef bytes);
 
+  /// Of what made these fail.
+  int getExitCode() const { return exitCode; }
+
   /// Refuses operator sets that are too old or too new, and parts of the format
   /// that hold no plain graph.
   LogicalResult checkSupported();
@@ -68,6 +71,8 @@ public:
   }
 
 private:
+  LogicalResult checkSize(uint64_t bytes);
+
   LogicalResult checkOperatorSets();
   void findRawData(StringRef bytes);
 
@@ -75,6 +80,7 @@ private:
   std::string path, directory, fileName;
   std::unique_ptr<::onnx::ModelProto> proto;
   int64_t opset = 0;
+  int exitCode = ::binade::ExitCode::Rejected;
   std::vector<std::optional<ByteRange>> rawData;
 };
 

@@ -3,6 +3,7 @@
 #ifndef BINADE_IMPORT_ONNX_IMPORT_H
 #define BINADE_IMPORT_ONNX_IMPORT_H
 
+#include "binade/Container/Error.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/StringMap.h"
@@ -52,6 +53,7 @@ struct ImportReport {
   int64_t nodes = 0;
   /// Symbolic dimensions of the inputs, and the values that they have.
   std::map<std::string, int64_t> dims;
+  int exitCode = ::binade::ExitCode::Rejected; ///< Of a failure.
 
   void print(raw_ostream &os) const;
 };
@@ -76,6 +78,7 @@ FailureOr<OwningOpRef<ModuleOp>> importOnnx(StringRef path,
 struct LeftOut {
   /// Why nothing at all was imported; often empty.
   std::string everything;
+  int exitCode = ::binade::ExitCode::Rejected; ///< Of a failure.
   struct Node {
     /// As ops from the node name it in their locations.
     std::string name;
