@@ -227,7 +227,7 @@ def write_deep(folder):
     blocks = [
         f"[up{i}] a{i} = MatMul({f'd{i - 1}' if i else 'x'}, weight_{i}) "
         f"[tanh{i}] b{i} = Tanh(a{i}) [gate{i}] c{i} = Sigmoid(b{i}) "
-        f"[product{i}] d{i} = Mul(b{i}, c{i})"
+        f"[product{i}] d{i} = Mul(a{i}, c{i})"
         for i in range(4)
     ]
     declared = ", ".join(f"float[16, 16] weight_{i} = {{WEIGHT_{i}}}" for i in range(4))

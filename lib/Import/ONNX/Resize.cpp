@@ -279,7 +279,7 @@ static FailureOr<SmallVector<Resized>> readAxes(Node &node,
     for (Resized &axis : result) {
       axis.scale = scale;
       double to = std::floor(scale * static_cast<double>(axis.from) + 0.5);
-      if (to > kLongest)
+      if (!(to <= kLongest)) // Nor NaN, of an axis without elements.
         return node.emitError() << "cannot resize axis " << axis.axis << " of "
                                 << node.getType(0) << " by " << scale;
       axis.to = static_cast<int64_t>(to);
