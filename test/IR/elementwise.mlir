@@ -66,7 +66,16 @@ func.func @gradients(%dy: tensor<8xf32>, %x: tensor<8xf32>) -> tensor<8xf32> {
   // CHECK-NEXT: binade.gelu_grad %0, %arg1 {approximate = #binade.approximation<tanh>}
   %1 = binade.gelu_grad %0, %x {approximate = #binade.approximation<tanh>}
     : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
-  return %1 : tensor<8xf32>
+  // CHECK-NEXT: binade.silu_grad %1, %arg1
+  %2 = binade.silu_grad %1, %x : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %2 : tensor<8xf32>
+}
+
+// CHECK-LABEL: func.func @silu
+func.func @silu(%x: tensor<8xf32>) -> tensor<8xf32> {
+  // CHECK-NEXT: binade.silu %arg0 : (tensor<8xf32>)
+  %0 = binade.silu %x : (tensor<8xf32>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
 }
 
 // CHECK-LABEL: func.func @binary

@@ -63,6 +63,33 @@ func.func @layer_norm_parameters(%a: tensor<4x8xf32>, %b: tensor<4x8xf32>, %c: t
 
 // -----
 
+func.func @rms_norm_of_a_scalar(%a: tensor<f32>) {
+  // expected-error@+2 {{expected at least one axis, got 'tensor<f32>'}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %r:2 = binade.rms_norm %a, %a {epsilon = 1.0e-5 : f64} : (tensor<f32>, tensor<f32>) -> (tensor<f32>, tensor<f32>)
+  return
+}
+
+// -----
+
+func.func @rms_norm_scale(%a: tensor<4x8xf32>, %b: tensor<4xf32>) {
+  // expected-error@+2 {{expected scale of shape [8], got 'tensor<4xf32>'}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %r:2 = binade.rms_norm %a, %b {epsilon = 1.0e-5 : f64} : (tensor<4x8xf32>, tensor<4xf32>) -> (tensor<4x8xf32>, tensor<4xf32>)
+  return
+}
+
+// -----
+
+func.func @rms_norm_statistics(%a: tensor<4x8xf32>, %b: tensor<4x8xf32>, %c: tensor<8xf32>, %d: tensor<8xf32>) {
+  // expected-error@+2 {{expected rstd of shape [4], got 'tensor<8xf32>'}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %r = binade.rms_norm_grad %a, %b, %c, %d : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
 func.func @batch_norm_axis(%a: tensor<4x3x5xf32>) {
   // expected-error@+2 {{axis 3 is not one of 'tensor<4x3x5xf32>'}}
   // expected-error@+1 {{failed to infer returned types}}

@@ -41,6 +41,22 @@ func.func @layer_norm_without_bias(%x: tensor<4x8xf32>, %scale: tensor<8xf32>) -
   return %y : tensor<4x8xf32>
 }
 
+// CHECK-LABEL: func.func @rms_norm
+func.func @rms_norm(%x: tensor<4x8xf32>, %scale: tensor<8xf32>)
+    -> (tensor<4x8xf32>, tensor<8xf32>) {
+  // CHECK-NEXT: binade.rms_norm %arg0, %arg1 {epsilon = 1.000000e-05 : f64}
+  // CHECK-SAME: -> (tensor<4x8xf32>, tensor<4xf32>)
+  %y, %rstd = binade.rms_norm %x, %scale {epsilon = 1.0e-5 : f64}
+    : (tensor<4x8xf32>, tensor<8xf32>) -> (tensor<4x8xf32>, tensor<4xf32>)
+  // CHECK-NEXT: binade.rms_norm_grad %y, %arg0, %arg1, %rstd
+  %dx = binade.rms_norm_grad %y, %x, %scale, %rstd
+    : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>, tensor<4xf32>) -> tensor<4x8xf32>
+  // CHECK-NEXT: binade.rms_norm_scale_grad %y, %arg0, %rstd
+  %dscale = binade.rms_norm_scale_grad %y, %x, %rstd
+    : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4xf32>) -> tensor<8xf32>
+  return %dx, %dscale : tensor<4x8xf32>, tensor<8xf32>
+}
+
 // CHECK-LABEL: func.func @batch_norm
 func.func @batch_norm(%x: tensor<4x3x5xf32>, %scale: tensor<3xf32>, %bias: tensor<3xf32>)
     -> (tensor<4x3x5xf32>, tensor<3xf32>, tensor<3xf32>) {
