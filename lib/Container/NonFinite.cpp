@@ -1,5 +1,4 @@
 //===- NonFinite.cpp - Elements that are no numbers -----------------------===//
-//------------------------===//
 
 #include "binade/Container/NonFinite.h"
 #include <cstring>

@@ -99,8 +99,7 @@ Converter::findPorts(const ConvertOptions &options) {
           if (type != TensorProto::FLOAT && !canCast(sets, type))
             return mlir::emitError(getLoc())
                    << "--io-types " << ::binade::quote(port.glob)
-                   << ": Cast of "
-                   << "the model's operator set has no " << port.type
+                   << ": Cast of the model's operator set has no " << port.type
                    << "; convert the model to a newer one";
         }
     if (!matches)

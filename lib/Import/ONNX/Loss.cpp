@@ -20,10 +20,9 @@ static constexpr int64_t kIgnoreNothing = std::numeric_limits<int64_t>::min();
 static Value flattenRows(ImplicitLocOpBuilder &b, Value x, int64_t axis) {
   auto type = cast<RankedTensorType>(x.getType());
   Value last = buildTranspose(b, x, getAxisLast(type.getRank(), axis));
-  int64_t rows = 1; // Not by a division: there may be no class.
-  for (auto [index, size] : llvm::enumerate(type.getShape()))
-    rows *= int64_t(index) == axis ? 1 : size;
-  return buildReshape(b, last, {rows, type.getDimSize(axis)});
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(last.getType()).getShape();
+  return buildReshape(
+      b, last, {ShapedType::getNumElements(shape.drop_back()), shape.back()});
 }
 
 static Value flatten(ImplicitLocOpBuilder &b, Value x) {
