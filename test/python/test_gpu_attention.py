@@ -40,7 +40,7 @@ def compile_attention(folder, shape, causal):
     onnx.save(model, path, save_as_external_data=True, size_threshold=0)
     run(
         "binade", "compile", path, *CUDA, "--policy", "bf16-amp", "--loss",
-        "mse(y, target)", "--save-kernels", folder, "-o", folder / "model.bnd",
+        "mse(y, target)", "--save-kernels", folder / "kernels", "-o", folder / "model.bnd",
     )  # fmt: skip
     kernels = [k for k in read_saved(folder) if "mma.sync" in k.ptx]
     forward, backward = sorted(kernels, key=lambda kernel: len(kernel.entries))

@@ -30,7 +30,7 @@ class Kernel:
 
 def read_saved(folder):
     """The kernels that a compilation left, but for those of many tensors."""
-    for path in folder.glob("*.ptx"):
+    for path in (folder / "kernels").glob("*.ptx"):
         ptx, ir = path.read_text(), path.with_suffix(".mlir").read_text()
         kernels = re.findall(
             r"gpu\.func @(\w+)\((.*?)\) .*?known_block_size = array<i32: (\d+),"
@@ -73,8 +73,8 @@ def compile_layer(folder, policy, nodes, x, y, weights):
     path = folder / "layer.onnx"
     onnx.save(model, path, save_as_external_data=True, size_threshold=0)
     run(
-        "binade", "compile", path, *CUDA, "--policy", policy, "--loss",
-        "mse(y, target)", "--save-kernels", folder, "-o", folder / "layer.bnd",
+        "binade", "compile", path, *CUDA, "--policy", policy, "--loss", "mse(y, target)",
+        "--save-kernels", folder / "kernels", "-o", folder / "layer.bnd",
     )  # fmt: skip
 
 
