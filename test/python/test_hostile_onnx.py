@@ -32,15 +32,29 @@ def change(graph, edit, **options):
 
 
 def nest(depth):
-    """A graph in an attribute of a node of a graph in ..., as bytes."""
-    content = b""
-    for field in [6, 5, 1] * depth + [7]:
+    """A graph in a branch of a node of a graph in ..., as bytes."""
+
+    def field(number, content):
         size, length = len(content), b""
         while size > 127:
             length += bytes([size & 127 | 128])
             size >>= 7
-        content = bytes([field << 3 | 2]) + length + bytes([size]) + content
-    return content
+        return bytes([number << 3 | 2]) + length + bytes([size]) + content
+
+    graph = b""
+    for level in reversed(range(depth)):
+        branch = field(1, b"then_branch") + field(6, graph)
+        node = field(3, f"level{level}".encode()) + field(4, b"If") + field(5, branch)
+        graph = field(1, node)
+    return field(7, graph)
+
+
+def nest_type(depth):
+    """The type of sequences of sequences of ... of tensors."""
+    kind = helper.make_tensor_type_proto(TensorProto.FLOAT, [2])
+    for _ in range(depth):
+        kind = helper.make_sequence_type_proto(kind)
+    return kind
 
 
 CODES = "float8e4m3fn[4] w"
@@ -151,7 +165,8 @@ CASES = {
     "3 png": (b"\x89PNG\r\n\x1a\n" + bytes(60), 3, "got a PNG image"),
     "3 gzip": (b"\x1f\x8b\x08\x00" + bytes(60), 3, "got a gzip file"),
     "3 safetensors": (b"\x09" + bytes(7) + b'{"a": {}}' + bytes(60), 3, "got a safetensors file"),
-    "5 deep": (nest(100), 3, "nested deeper than"),
+    "5 deep": (nest(100), 3, ["m.onnx: error: has graphs nested deeper than 32 levels", "note: node 'level0' (If) holds node 'level1' (If) holds"]),
+    "5 types": (change(RELU, lambda m: m.graph.input[0].type.CopyFrom(nest_type(60))).SerializeToString(), 3, "the bytes are none (damaged, cut short, or nested deeper"),
     "6 names": (
         change(RELU, lambda m: m.graph.node[0].__setattr__("op_type", "\x1b[2J\n\0é")),
         3, "\\x1b[2J",
@@ -183,13 +198,14 @@ CASES = {
     "17 many": ("g (float[2] x) => (float[2] y) { [n] y = Relu(x, x) }", 3, "node 'n' (Relu): error: expected 1 inputs, got 2"),
     "17 outputs": ("g (float[2] x) => (float[2] y, float[2] z) { [n] y, z = Relu(x) }", 3, "node 'n' (Relu): error: has no output 1"),
     "18 type": (one_node("Softmax", axis=1.5), 3, "attribute 'axis' is of type FLOAT, expected INT"),
-    "18 required": (one_node("Cast"), 3, "node 'n' (Cast): error: attribute 'to'"),
+    "18 type of required": (one_node("Cast", to=1.5), 3, "node 'n' (Cast): error: attribute 'to'"),
     "18 twice": (change(RELU.replace("Relu(x)", "Elu<alpha = 1.0>(x)"), lambda m: m.graph.node[0].attribute.append(m.graph.node[0].attribute[0])), 3, "attribute 'alpha' is given twice"),
-    "19 kernel": (conv(kernel_shape=[0, 0]), 3, "kernel"),
-    "19 strides": (conv(strides=[0, 1]), 3, "stride"),
-    "19 dilations": (conv(dilations=[-1, 1]), 3, "dilation"),
-    "19 pads": (conv(pads=[2**62] * 4), 3, "pad"),
-    "19 group": (conv(group=0), 3, "group"),
+    "19 kernel": (conv(kernel_shape=[0, 0]), 3, "node 'n' (Conv): error: attribute 'kernel_shape': expected 2 numbers from 1 to 2^31 for 'tensor<1x2x4x4xf32>', got [0, 0]"),
+    "19 strides": (conv(strides=[0, 1]), 3, "attribute 'strides': expected 2 numbers from 1 to 2^31 for 'tensor<1x2x4x4xf32>', got [0, 1]"),
+    "19 dilations": (conv(dilations=[-1, 1]), 3, "attribute 'dilations': expected 2 numbers from 1 to 2^31 for 'tensor<1x2x4x4xf32>', got [-1, 1]"),
+    "19 pads": (conv(pads=[2**62] * 4), 3, "attribute 'pads': expected 4 numbers from 0 to 2^31 for 'tensor<1x2x4x4xf32>', got [4611686018427387904, 46"),
+    "19 many": (conv(strides=[1, 1, 1]), 3, "attribute 'strides': expected 2 numbers from 1 to 2^31 for 'tensor<1x2x4x4xf32>', got [1, 1, 1]"),
+    "19 group": (conv(group=0), 3, "in 0 groups"),
     "19 axis": (one_node("Softmax", axis=999), 3, "axis 999 is outside of a tensor of rank 2"),
     "19 perm": (one_node("Transpose", perm=[0, 0]), 3, "perm"),
     "19 perm far": (one_node("Transpose", perm=[0, 2**40]), 3, "perm"),
@@ -240,7 +256,6 @@ def test_rejected(case, tmp_path):
 
 # What is no more than unusual: the model, and a flag of how it is found out.
 ACCEPTED = {
-    "7 unknown fields": change(RELU, lambda m: m.MergeFromString(b"\xfa\x3e\x03abc")),
     "12 unsorted": "g (float[2] x) => (float[2] y) { y = Relu(a) a = Neg(x) }",
     "17 optional": "g (float[4] x, float hi) => (float[4] y) { y = Clip(x, , hi) }",
     "22 empty": "g (float[0,3] x) => (float[0,3] y) { y = Relu(x) }",
@@ -258,6 +273,78 @@ ACCEPTED = {
 def test_accepted(case, tmp_path):
     done = run("binade", "import", write(ACCEPTED[case], tmp_path / "m.onnx"))
     assert done.returncode == 0, done.stderr.decode()
+
+
+def list_required():
+    """Attributes without a default, by ONNX's own schemas of the ops that are read."""
+    for schema in onnx.defs.get_all_schemas():
+        if schema.domain or schema.deprecated or schema.name in NOT_READ:
+            continue
+        for name, attribute in schema.attributes.items():
+            if attribute.required:
+                yield schema, name
+
+
+NOT_READ = {"MaxRoiPool", "SequenceMap", "TfIdfVectorizer"}
+
+
+@pytest.mark.parametrize("schema, name", [
+    pytest.param(schema, name, id=f"{schema.name}-{name}")
+    for schema, name in list_required()
+])  # fmt: skip
+def test_18_required_attributes(schema, name, tmp_path):
+    """Each that is missing is named, however little else is right."""
+    others = [
+        helper.make_attribute(other.name, helper.make_graph([], "g", [], []))
+        for other in schema.attributes.values()
+        if other.required and other.name != name
+    ]
+    names = ["x"] * schema.min_input
+    node = helper.make_node(schema.name, names, ["y"], name="n")
+    node.attribute.extend(others)
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 4, 2, 2])
+    graph = helper.make_graph([node], "g", [x], [onnx.ValueInfoProto(name="y")])
+    sets = [helper.make_opsetid("", max(schema.since_version, 20))]
+    path = write(helper.make_model(graph, opset_imports=sets), tmp_path / "m.onnx")
+    words = f"node 'n' ({schema.name}): error: attribute '{name}' is missing"
+    refuse(3, words, "binade", "import", path)
+
+
+# Parts of a model that have a field from the future, and what it is called.
+STRANGE = {
+    "model": (lambda m: m, "ModelProto"),
+    "graph": (lambda m: m.graph, "GraphProto"),
+    "node": (lambda m: m.graph.node[0], "NodeProto"),
+    "attribute": (lambda m: m.graph.node[0].attribute[0], "AttributeProto"),
+    "tensor": (lambda m: m.graph.initializer[0], "TensorProto"),
+    "input": (lambda m: m.graph.input[0], "ValueInfoProto"),
+    "type": (lambda m: m.graph.input[0].type, "TypeProto"),
+    "body": (lambda m: m.graph.node[1].attribute[0].g.node[0], "NodeProto"),
+}
+
+
+@pytest.mark.parametrize("part", STRANGE)
+@pytest.mark.parametrize("command", ["import", "convert", "compile"])
+def test_7_unknown_fields_are_warned_of_once(command, part, tmp_path):
+    graph = """g (float[2,2] x) => (float[2,2] y) <float[2,2] w = {1, 2, 3, 4}, bool c = {1}> {
+      a = Elu <alpha = 1.0> (x)
+      b = If (c) < then_branch = t () => (float[2,2] d) { d = Relu(a) },
+                   else_branch = e () => (float[2,2] f) { f = Neg(a) }>
+      y = MatMul(b, w) }"""
+    find, name = STRANGE[part]
+    model = change(graph, lambda m: find(m).MergeFromString(b"\xfa\x3e\x03abc"))
+    more = {
+        "import": [],
+        "convert": ["--policy", "fp32"],
+        "compile": ["--train", "w", "--loss", "mse(y, target)", "--policy", "fp32"],
+    }[command]
+    out = {"import": "o.mlir", "convert": "o.onnx", "compile": "o.bnd"}[command]
+    path = write(model, tmp_path / "m.onnx")
+    done = run("binade", command, path, *more, "-o", tmp_path / out)
+    text = done.stderr.decode()
+    assert done.returncode == 0, text
+    assert text.count("does not know") == 1, text
+    assert f"the first is field 1007 of {name}; they are not read" in text
 
 
 def test_12_nodes_in_another_order_are_warned_of(tmp_path):

@@ -7,8 +7,6 @@ using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
-static bool isTooLarge(int64_t number) { return number > (int64_t(1) << 31); }
-
 FailureOr<StringRef> mlir::binade::importer::readAutomaticPadding(Node &node) {
   StringRef word = node.getString("auto_pad", "NOTSET");
   if (word != "NOTSET" && word != "VALID" && word != "SAME_UPPER" &&
@@ -17,31 +15,35 @@ FailureOr<StringRef> mlir::binade::importer::readAutomaticPadding(Node &node) {
   return word;
 }
 
+/// Reads attribute `name` where it is given; `numbers` are its default. Fails
+/// unless they are `count` numbers from `least` on.
+static LogicalResult readNumbers(Node &node, StringRef name, size_t count,
+                                 int64_t least, SmallVector<int64_t> &numbers) {
+  constexpr int64_t kMost = int64_t(1) << 31;
+  numbers = node.getInts(name, SmallVector<int64_t>(numbers));
+  if (numbers.size() == count && llvm::all_of(numbers, [&](int64_t number) {
+        return number >= least && number <= kMost;
+      }))
+    return success();
+  return node.emitError() << "attribute " << quote(name) << ": expected "
+                          << count << " numbers from " << least
+                          << " to 2^31 for " << node.getType(0) << ", got ["
+                          << numbers << "]";
+}
+
 FailureOr<Window> mlir::binade::importer::readGeometry(Node &node,
                                                        ArrayRef<int64_t> kernel,
                                                        size_t rank) {
-  SmallVector<int64_t> ones(rank, 1), zeros(2 * rank, 0);
   Window window;
-  window.kernel = node.getInts("kernel_shape", kernel);
-  window.strides = node.getInts("strides", ones);
-  window.dilations = node.getInts("dilations", ones);
-  SmallVector<int64_t> pads = node.getInts("pads", zeros);
-  if (window.kernel.size() != rank || window.strides.size() != rank ||
-      window.dilations.size() != rank || pads.size() != 2 * rank)
-    return node.emitError()
-           << "expected kernel_shape, strides and dilations of " << rank
-           << " and pads of " << 2 * rank << " numbers for " << node.getType(0);
-  auto isBelow = [](int64_t bound) {
-    return [bound](int64_t number) {
-      return number < bound || isTooLarge(number);
-    };
-  };
-  if (llvm::any_of(window.kernel, isBelow(1)) ||
-      llvm::any_of(window.strides, isBelow(1)) ||
-      llvm::any_of(window.dilations, isBelow(1)) ||
-      llvm::any_of(pads, isBelow(0)))
-    return node.emitError() << "kernel_shape, strides and dilations have to be "
-                               "positive, pads not negative";
+  window.kernel.assign(kernel.begin(), kernel.end());
+  window.strides.assign(rank, 1);
+  window.dilations.assign(rank, 1);
+  SmallVector<int64_t> pads(2 * rank, 0);
+  if (failed(readNumbers(node, "kernel_shape", rank, 1, window.kernel)) ||
+      failed(readNumbers(node, "strides", rank, 1, window.strides)) ||
+      failed(readNumbers(node, "dilations", rank, 1, window.dilations)) ||
+      failed(readNumbers(node, "pads", 2 * rank, 0, pads)))
+    return failure();
   window.low.assign(pads.begin(), pads.begin() + rank);
   window.high.assign(pads.begin() + rank, pads.end());
   return window;

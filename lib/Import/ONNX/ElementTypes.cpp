@@ -1,6 +1,6 @@
 //===- ElementTypes.cpp - Types of tensors --------------------------------===//
 
-#include "Tensors.h"
+#include "ElementTypes.h"
 #include "binade/IR/Binade.h"
 #include "binade/IR/Limits.h"
 #include "onnx-ml.pb.h"

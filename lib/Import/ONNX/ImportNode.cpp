@@ -111,6 +111,13 @@ static void evaluateOps(Graph &graph, Block::iterator begin,
   }
 }
 
+static LogicalResult checkRequired(Node &node, const OpRow &row) {
+  for (StringRef name : llvm::split(row.required, ' '))
+    if (!name.empty() && !node.hasAttribute(name))
+      return node.emitError() << "attribute " << quote(name) << " is missing";
+  return success();
+}
+
 LogicalResult mlir::binade::importer::importNode(Graph &graph,
                                                  const ::onnx::NodeProto &proto,
                                                  unsigned index) {
@@ -118,7 +125,7 @@ LogicalResult mlir::binade::importer::importNode(Graph &graph,
   const OpRow &row =
       *findOp(proto.domain(), proto.op_type(), graph.getModel().getOpset());
   Node node(graph, proto, index);
-  if (failed(node.checkUnique()))
+  if (failed(node.checkUnique()) || failed(checkRequired(node, row)))
     return failure();
   for (unsigned input = 0; input < std::max(row.minInputs, node.getNumInputs());
        ++input)

@@ -7,6 +7,7 @@
 
 #include "Arithmetic.h"
 #include "Indexing.h"
+#include "NormRows.h"
 #include "OpTable.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 
@@ -157,29 +158,6 @@ LogicalResult mlir::binade::importer::importLogSoftmaxGrad(Node &node) {
   return importGradOverAxis<LogSoftmaxGradOp>(node);
 }
 
-namespace {
-/// The rows that a norm over the axes from `axis` on works on.
-struct NormRows {
-  SmallVector<int64_t> shape, row;
-  int64_t length;
-
-  ArrayRef<int64_t> leading() const { return ArrayRef(shape).drop_back(); }
-};
-} // namespace
-
-static FailureOr<NormRows> readRows(Node &node) {
-  FailureOr<int64_t> axis =
-      node.normalizeAxis(node.getInt("axis", -1), node.getRank(0));
-  if (failed(axis))
-    return failure();
-  NormRows rows;
-  llvm::append_range(rows.shape, node.getShape(0).take_front(*axis));
-  llvm::append_range(rows.row, node.getShape(0).drop_front(*axis));
-  rows.length = ShapedType::getNumElements(rows.row);
-  rows.shape.push_back(rows.length);
-  return rows;
-}
-
 /// Inputs are the gradient, x, scale, and one number per row for the rest.
 static LogicalResult checkNormGrad(Node &node, const NormRows &rows) {
   if (failed(requirePair(node)))
@@ -227,25 +205,15 @@ LogicalResult mlir::binade::importer::importLayerNormalizationGrad(Node &node) {
 /// RMS norm, whose deviations are the other output.
 LogicalResult
 mlir::binade::importer::importSimplifiedLayerNormalization(Node &node) {
-  ImplicitLocOpBuilder &b = node.b;
-  double epsilon = node.getFloat("epsilon", 1e-5f);
-  (void)node.getInt("stash_type", 1); // f32 in any case.
   FailureOr<NormRows> rows = readRows(node);
-  if (failed(rows) || failed(requireFloats(node)))
+  if (failed(rows))
     return failure();
-  if (!node.hasFloats(1) || node.getType(1).getNumElements() != rows->length)
-    return node.emitError() << "expected scales [" << ArrayRef(rows->row)
-                            << "], got " << node.getType(1);
-  auto norm =
-      RmsNormOp::create(b, buildReshape(b, node.getInput(0), rows->shape),
-                        buildReshape(b, node.getInput(1), rows->length),
-                        APFloat(epsilon), PrecisionAttr());
-  if (node.hasOutput(1)) {
-    SmallVector<int64_t> shape(rows->leading());
-    shape.append(rows->row.size(), 1);
-    node.setOutput(1, buildReshape(b, norm.getRstd(), shape));
-  }
-  return node.setResult(buildReshape(b, norm.getY(), node.getShape(0)));
+  FailureOr<RmsNormOp> norm = importRmsNorm(node, *rows);
+  if (failed(norm))
+    return failure();
+  if (node.hasOutput(1))
+    node.setOutput(1, rows->expand(node.b, norm->getRstd()));
+  return success();
 }
 
 LogicalResult

@@ -1,11 +1,13 @@
 //===- Model.cpp - An ONNX file in memory ---------------------------------===//
 
 #include "Model.h"
+#include "UnknownFields.h"
 #include "binade/Container/Magic.h"
 #include "binade/Container/Printable.h"
 #include "binade/IR/Diagnostics.h"
 #include "mlir/IR/Location.h"
 #include "onnx-ml.pb.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Path.h"
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
@@ -21,6 +23,7 @@ using google::protobuf::io::CodedInputStream;
 static constexpr size_t kMaxFileSize = (size_t(2) << 30) - 1;
 /// Depth of nested messages; a graph needs 5, a subgraph 3 more.
 static constexpr int kMaxNesting = 100;
+static constexpr size_t kMaxGraphs = (kMaxNesting - 5) / 3 + 1;
 static constexpr int64_t kOldestOpset = 1;
 static constexpr int64_t kNewestOpset = BINADE_ONNX_OPSET;
 
@@ -114,28 +117,68 @@ LogicalResult Model::parse(StringRef bytes) {
   input.SetRecursionLimit(kMaxNesting);
   bool isParsed = !bytes.empty() && proto->ParseFromCodedStream(&input) &&
                   input.ConsumedEntireMessage();
-  if (!isParsed || !proto->has_graph()) {
-    auto head = std::as_bytes(
-        std::span(bytes.data(), std::min(bytes.size(), ::binade::kMagicBytes)));
-    std::string_view kind = ::binade::recognizeMagic(head);
-    std::string_view advice = ::binade::magicAdvice(head);
-    InFlightDiagnostic error = emitError();
-    if (bytes.empty())
-      error << "expected an ONNX model, got an empty file";
-    else if (!kind.empty())
-      error << "expected an ONNX model, got " << StringRef(kind);
-    else if (isParsed)
-      error << "expected an ONNX model, got a file without a graph";
-    else
-      error << "expected an ONNX model, but the bytes are none (damaged, cut "
-               "short, or nested deeper than "
-            << kMaxNesting << " messages)";
-    if (!advice.empty())
-      error.attachNote() << StringRef(advice);
-    return error;
-  }
+  if (!isParsed || !proto->has_graph())
+    return reportNoModel(bytes, isParsed);
+  if (std::string field = findUnknownField(*proto); !field.empty())
+    mlir::emitWarning(getLoc()) << "has fields that ONNX " BINADE_ONNX_VERSION
+                                   " does not know, the first is "
+                                << field << "; they are not read";
   findRawData(bytes);
   return success();
+}
+
+/// The nodes whose graphs were open where the parser gave up, from outside in:
+/// what it has read by then ends there.
+static SmallVector<std::string> findOpenNodes(const ::onnx::GraphProto &graph) {
+  SmallVector<std::string> nodes;
+  const ::onnx::GraphProto *open = &graph;
+  while (open && open->node_size() > 0) {
+    const ::onnx::NodeProto &node = *open->node().rbegin();
+    open = nullptr;
+    if (node.attribute_size() == 0)
+      continue;
+    const ::onnx::AttributeProto &attribute = *node.attribute().rbegin();
+    if (attribute.has_g())
+      open = &attribute.g();
+    else if (attribute.graphs_size() > 0)
+      open = &*attribute.graphs().rbegin();
+    if (open)
+      nodes.push_back(quote(node.name()) + " (" +
+                      ::binade::printable(node.op_type(), 60) + ")");
+  }
+  return nodes;
+}
+
+InFlightDiagnostic Model::reportNoModel(StringRef bytes, bool isParsed) const {
+  auto head = std::as_bytes(
+      std::span(bytes.data(), std::min(bytes.size(), ::binade::kMagicBytes)));
+  std::string_view kind = ::binade::recognizeMagic(head);
+  std::string_view advice = ::binade::magicAdvice(head);
+  SmallVector<std::string> nodes = findOpenNodes(getGraph());
+  InFlightDiagnostic error = emitError();
+  if (nodes.size() >= kMaxGraphs - 1) {
+    error << "has graphs nested deeper than " << kMaxGraphs << " levels";
+    constexpr size_t kShown = 4;
+    error.attachNote() << "node "
+                       << llvm::join(ArrayRef(nodes).take_front(kShown),
+                                     " holds node ")
+                       << ", and so on";
+    return error;
+  }
+  error << "expected an ONNX model, ";
+  if (bytes.empty())
+    error << "got an empty file";
+  else if (!kind.empty())
+    error << "got " << StringRef(kind);
+  else if (isParsed)
+    error << "got a file without a graph";
+  else
+    error << "but the bytes are none (damaged, cut short, or nested deeper "
+             "than "
+          << kMaxNesting << " messages)";
+  if (!advice.empty())
+    error.attachNote() << StringRef(advice);
+  return error;
 }
 
 LogicalResult Model::checkSupported() {

@@ -72,7 +72,8 @@ public:
 
 private:
   LogicalResult checkSize(uint64_t bytes);
-
+  /// Says what bytes that are no model are instead.
+  InFlightDiagnostic reportNoModel(StringRef bytes, bool isParsed) const;
   LogicalResult checkOperatorSets();
   void findRawData(StringRef bytes);
 

@@ -1,6 +1,7 @@
 //===- Normalization.cpp - Softmax, layer and batch norm ------------------===//
 
 #include "Arithmetic.h"
+#include "NormRows.h"
 #include "OpTable.h"
 #include "mlir/Dialect/Traits.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
@@ -49,54 +50,89 @@ LogicalResult mlir::binade::importer::importLogSoftmax(Node &node) {
 }
 
 //===----------------------------------------------------------------------===//
-// LayerNormalization
+// Norms over the last axes: layer and RMS norm
 //===----------------------------------------------------------------------===//
 
-/// Several normalized axes are one after a reshape.
-LogicalResult mlir::binade::importer::importLayerNormalization(Node &node) {
-  ImplicitLocOpBuilder &b = node.b;
-  if (failed(requireFloats(node)))
-    return failure();
+FailureOr<NormRows> mlir::binade::importer::readRows(Node &node) {
   FailureOr<int64_t> axis =
       node.normalizeAxis(node.getInt("axis", -1), node.getRank(0));
-  if (failed(axis))
+  if (failed(axis) || failed(requireFloats(node)))
     return failure();
+  NormRows rows;
+  llvm::append_range(rows.shape, node.getShape(0).take_front(*axis));
+  llvm::append_range(rows.row, node.getShape(0).drop_front(*axis));
+  rows.length = ShapedType::getNumElements(rows.row);
+  rows.shape.push_back(rows.length);
+  return rows;
+}
+
+Value NormRows::expand(ImplicitLocOpBuilder &b, Value statistic) const {
+  SmallVector<int64_t> expanded(leading());
+  expanded.append(row.size(), 1);
+  return buildReshape(b, statistic, expanded);
+}
+
+FailureOr<Value>
+mlir::binade::importer::readRowParameter(Node &node, unsigned index,
+                                         StringRef name, const NormRows &rows) {
+  if (!node.hasInput(index))
+    return Value();
+  SmallVector<int64_t> common;
+  if (!OpTrait::util::getBroadcastedShape(rows.row, node.getShape(index),
+                                          common) ||
+      common != rows.row || !node.hasFloats(index))
+    return node.emitError() << "expected " << name << " of shape [" << rows.row
+                            << "], got " << node.getType(index);
+  return buildReshape(
+      node.b, broadcastTo(node.b, node.getInput(index), rows.row), rows.length);
+}
+
+LogicalResult mlir::binade::importer::importLayerNormalization(Node &node) {
+  ImplicitLocOpBuilder &b = node.b;
   double epsilon = node.getFloat("epsilon", 1e-5f);
   if (int64_t stash = node.getInt("stash_type", 1); stash != 1)
     return node.emitError() << "computes statistics in element type " << stash
                             << "; only 1 (float) is supported";
-  ArrayRef<int64_t> shape = node.getShape(0);
-  ArrayRef<int64_t> rows = shape.take_front(*axis),
-                    row = shape.drop_front(*axis);
-  int64_t length = ShapedType::getNumElements(row);
-  Value parameters[2];
-  for (unsigned index : {1u, 2u}) {
-    if (!node.hasInput(index))
-      continue;
-    SmallVector<int64_t> common;
-    if (!OpTrait::util::getBroadcastedShape(row, node.getShape(index),
-                                            common) ||
-        ArrayRef(common) != row || !node.hasFloats(index))
-      return node.emitError()
-             << "expected " << (index == 1 ? "scale" : "bias") << " of shape ["
-             << row << "], got " << node.getType(index);
-    parameters[index - 1] =
-        buildReshape(b, broadcastTo(b, node.getInput(index), row), length);
-  }
-  SmallVector<int64_t> flat(rows);
-  flat.push_back(length);
-  auto norm = LayerNormOp::create(b, buildReshape(b, node.getInput(0), flat),
-                                  parameters[0], parameters[1],
-                                  APFloat(epsilon), PrecisionAttr());
-  node.setOutput(0, buildReshape(b, norm.getY(), shape));
-  SmallVector<int64_t> statistics(rows);
-  statistics.append(row.size(), 1);
+  FailureOr<NormRows> rows = readRows(node);
+  if (failed(rows))
+    return failure();
+  FailureOr<Value> scale = readRowParameter(node, 1, "scale", *rows);
+  FailureOr<Value> bias = readRowParameter(node, 2, "bias", *rows);
+  if (failed(scale) || failed(bias))
+    return failure();
+  auto norm =
+      LayerNormOp::create(b, buildReshape(b, node.getInput(0), rows->shape),
+                          *scale, *bias, APFloat(epsilon), PrecisionAttr());
   if (node.hasOutput(1))
-    node.setOutput(1, buildReshape(b, norm.getMean(), statistics));
+    node.setOutput(1, rows->expand(b, norm.getMean()));
   if (node.hasOutput(2))
-    node.setOutput(2, buildReshape(b, norm.getRstd(), statistics));
-  return success();
+    node.setOutput(2, rows->expand(b, norm.getRstd()));
+  return node.setResult(buildReshape(b, norm.getY(), node.getShape(0)));
 }
+
+FailureOr<RmsNormOp>
+mlir::binade::importer::importRmsNorm(Node &node, const NormRows &rows) {
+  ImplicitLocOpBuilder &b = node.b;
+  double epsilon = node.getFloat("epsilon", 1e-5f);
+  (void)node.getInt("stash_type", 1); // Means are f32, whatever x is.
+  FailureOr<Value> scale = readRowParameter(node, 1, "scale", rows);
+  if (failed(scale))
+    return failure();
+  auto norm =
+      RmsNormOp::create(b, buildReshape(b, node.getInput(0), rows.shape),
+                        *scale, APFloat(epsilon), PrecisionAttr());
+  node.setOutput(0, buildReshape(b, norm.getY(), node.getShape(0)));
+  return norm;
+}
+
+LogicalResult mlir::binade::importer::importRMSNormalization(Node &node) {
+  FailureOr<NormRows> rows = readRows(node);
+  return failure(failed(rows) || failed(importRmsNorm(node, *rows)));
+}
+
+//===----------------------------------------------------------------------===//
+// Other norms
+//===----------------------------------------------------------------------===//
 
 /// `x` [N, C, ...] in rows of `length` elements, each minus its mean and over
 /// its deviation, times scale[C] and plus bias[C].
@@ -152,34 +188,6 @@ LogicalResult mlir::binade::importer::importGroupNormalization(Node &node) {
                             << sample.front() << " channels";
   return node.setResult(normalizeRows(
       node, ShapedType::getNumElements(sample) / groups, epsilon));
-}
-
-/// x / sqrt(mean(x^2) + epsilon) scale over the axes from `axis` on.
-LogicalResult mlir::binade::importer::importRMSNormalization(Node &node) {
-  ImplicitLocOpBuilder &b = node.b;
-  if (failed(requireFloats(node)))
-    return failure();
-  RankedTensorType type = node.getType(0);
-  FailureOr<int64_t> axis =
-      node.normalizeAxis(node.getInt("axis", -1), type.getRank());
-  if (failed(axis))
-    return failure();
-  double epsilon = node.getFloat("epsilon", 1e-5f);
-  (void)node.getInt("stash_type", 1); // Means are f32, whatever x is.
-  ArrayRef<int64_t> row = type.getShape().drop_front(*axis);
-  SmallVector<int64_t> common;
-  if (!OpTrait::util::getBroadcastedShape(row, node.getShape(1), common) ||
-      ArrayRef(common) != row || !node.hasFloats(1))
-    return node.emitError() << "expected scale of shape [" << row << "], got "
-                            << node.getType(1);
-  int64_t length = ShapedType::getNumElements(row);
-  SmallVector<int64_t> flat(type.getShape().take_front(*axis));
-  flat.push_back(length);
-  Value scale = buildReshape(b, broadcastTo(b, node.getInput(1), row), length);
-  Value y = RmsNormOp::create(b, buildReshape(b, node.getInput(0), flat), scale,
-                              APFloat(epsilon), PrecisionAttr())
-                .getY();
-  return node.setResult(buildReshape(b, y, type.getShape()));
 }
 
 LogicalResult mlir::binade::importer::importLpNormalization(Node &node) {

@@ -21,6 +21,8 @@ struct OpRow {
   int since;
   unsigned minInputs, maxInputs;
   ImportFunction import;
+  /// Names of attributes without a default, with spaces between them.
+  StringLiteral required = "";
   /// Inputs that may be sequences: so many from `firstSequence` on.
   unsigned firstSequence = 0, numSequences = 0;
 

@@ -3,24 +3,12 @@
 #ifndef BINADE_LIB_IMPORT_ONNX_TENSORS_H
 #define BINADE_LIB_IMPORT_ONNX_TENSORS_H
 
+#include "ElementTypes.h"
 #include "Model.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "llvm/ADT/StringSet.h"
 
 namespace mlir::binade::importer {
-
-/// The element type that ONNX number `type` stands for, or null.
-Type getElementType(MLIRContext *context, int64_t type);
-/// What to say when there is none.
-std::string describeElementType(int64_t type);
-
-/// More axes than any op of ONNX makes.
-inline constexpr size_t kMaxRank = 32;
-
-/// A static tensor type; fails on negative or overflowing dimensions, and on
-/// too many.
-FailureOr<RankedTensorType> getTensorType(Location loc, ArrayRef<int64_t> shape,
-                                          Type element);
 
 uint64_t getBytes(RankedTensorType type);
 

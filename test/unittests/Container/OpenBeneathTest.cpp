@@ -167,7 +167,7 @@ TEST_P(OpenBeneath, ALinkSwappedInBetweenIsNeverFollowed) {
   });
   int opened = 0, refused = 0;
   // On a busy machine the other thread may have to wait for its turn.
-  auto enough = [&](int i) { return i >= 20000 && opened && refused; };
+  auto enough = [&](int i) { return i >= 100000 && opened && refused; };
   for (int i = 0; !enough(i) && i < 5000000; ++i) {
     Result<ExternalFile> result = open("t.bin");
     if (!result) {
