@@ -261,11 +261,10 @@ struct AppendOptimizerPass
       return module.emitError("clip must be at least 0, got ")
              << formatNumber(clip);
 
-    SmallVector<TrainedParameter> parameters = getTrained(function);
-    if (parameters.empty())
-      return module.emitError(
-          "has no parameter to train: the loss depends on none, or all are "
-          "frozen");
+    FailureOr<SmallVector<TrainedParameter>> trained = getTrained(function);
+    if (failed(trained))
+      return failure();
+    SmallVector<TrainedParameter> &parameters = *trained;
     StringRef variant;
     FailureOr<SmallVector<OptimizerOp>> chosen =
         chooseRules(function, parameters, variant);
@@ -310,14 +309,26 @@ struct AppendOptimizerPass
           << "', " << formatNumber((*rate).getDefault());
   }
 
-  static SmallVector<TrainedParameter> getTrained(func::FuncOp function) {
+  static FailureOr<SmallVector<TrainedParameter>>
+  getTrained(func::FuncOp function) {
     llvm::StringMap<Value> arguments;
     for (const Port &port : getArguments(function, Role::Parameter))
       arguments[port.name] = function.getArgument(port.index);
     SmallVector<TrainedParameter> parameters;
-    for (const Port &port : getResults(function, Role::Gradient))
-      parameters.push_back(
-          {port.name, getParameterKind(arguments.lookup(port.name))});
+    for (const Port &port : getResults(function, Role::Gradient)) {
+      Value parameter = arguments.lookup(port.name);
+      Type element = getElementTypeOrSelf(parameter);
+      if (element.getIntOrFloatBitWidth() > 32)
+        return mlir::emitError(parameter.getLoc())
+               << "parameter '" << port.name << "' is " << element
+               << ", and updates are computed in f32: export the model in f32 "
+                  "(module.float() in PyTorch), or freeze the parameter";
+      parameters.push_back({port.name, getParameterKind(parameter)});
+    }
+    if (parameters.empty())
+      return mlir::emitError(function->getParentOp()->getLoc())
+             << "has no parameter to train: the loss depends on none, or all "
+                "are frozen";
     return parameters;
   }
 

@@ -22,30 +22,53 @@ _EXTENDED = {
 }
 
 
-def as_array(values: Any) -> np.ndarray:
+def as_array(values: Any, place: str = "the values") -> np.ndarray:
     """What speaks DLPack, numpy's protocol, or is a list of numbers, as an array.
 
-    Without a copy where the memory is the CPU's and dense.
+    Without a copy where the memory is the CPU's and dense. ``place`` names the values in
+    errors.
 
     Raises:
-      UsageError: If it is on another device.
+      UsageError: If it is on another device, or no dense array of numbers.
     """
-    if isinstance(values, np.ndarray) or not hasattr(values, "__dlpack__"):
-        return np.asarray(values)
+    if not isinstance(values, np.ndarray) and hasattr(values, "__dlpack__"):
+        return _from_dlpack(values, place)
+    try:
+        array = np.asarray(values)
+    except ValueError as error:  # Lists whose rows have different lengths.
+        raise UsageError(f"{place}: no array of numbers: {error}") from error
+    if array.dtype.kind in "OSUMm":
+        raise UsageError(
+            f"{place}: expected numbers, got {type(values).__name__} of {array.dtype}"
+        )
+    return array
+
+
+def _from_dlpack(values: Any, place: str) -> np.ndarray:
     if getattr(values, "requires_grad", False):
         values = values.detach()
-    device, _ = values.__dlpack_device__()
+    try:
+        device, _ = values.__dlpack_device__()
+    except (BufferError, ValueError) as error:  # PyTorch's device "meta".
+        raise UsageError(f"{place}: no memory to read: {error}") from error
     if device not in (1, 3):  # kDLCPU, and pinned by CUDA.
         raise UsageError(
-            f"the values are on DLPack device type {int(device)}; expected memory of "
-            "the CPU: pass .cpu()"
+            f"{place}: is on DLPack device type {int(device)}; expected memory of the "
+            "CPU: pass .cpu()"
         )
-    memory, code, bits, shape = _core.read_dlpack(values)
+    try:
+        memory, code, bits, shape = _core.read_dlpack(values)
+    except TypeError as error:  # PyTorch's sparse tensors say no better.
+        raise UsageError(
+            f"{place}: cannot be read as a dense array, got {type(values).__name__}"
+        ) from error
     if (code, bits) in _EXTENDED:
         return memory.view(_EXTENDED[code, bits]).reshape(shape)
-    kind = {0: "i", 1: "u", 2: "f", 6: "b"}.get(code)
+    kind = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}.get(code)
     if kind is None:
-        raise UsageError(f"no array has DLPack type code {code} with {bits} bits")
+        raise UsageError(
+            f"{place}: no array has DLPack type code {code} with {bits} bits"
+        )
     return memory.view(f"{kind}{bits // 8}").reshape(shape)
 
 
@@ -59,7 +82,7 @@ def as_bytes(
     Raises:
       UsageError: If shape or kind of type differ, or an integer does not fit.
     """
-    array = as_array(values)
+    array = as_array(values, place)
     if array.shape != tuple(shape):
         raise UsageError(f"{place} has shape {list(shape)}, got {list(array.shape)}")
     wanted = DTYPES[dtype]

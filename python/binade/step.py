@@ -31,18 +31,25 @@ class Step(torch.nn.Module):
 
     def forward(self, *values: torch.Tensor) -> tuple[torch.Tensor, ...]:
         batch = dict(zip(self.names, values))
+        taken = _parameters(self.model.forward, batch, "the model's forward")
+        wanted = []
+        if self.loss is not None:
+            wanted = _parameters(self.loss.function, batch, "the loss", first=1)
+        unused = [name for name in batch if name not in (*taken, *wanted)]
+        if unused:
+            nor = (
+                "forward, without a loss,"
+                if self.loss is None
+                else "forward or the loss"
+            )
+            raise RejectedError(
+                f"expected that the model's {nor} has a parameter '{unused[0]}', which "
+                "the batch holds"
+            )
+        prediction = self.model(**{name: batch[name] for name in taken})
         if self.loss is None:
-            loss, outputs = _own_loss(self.model(**batch))
+            loss, outputs = _own_loss(prediction)
         else:
-            taken = _parameters(self.model.forward, batch)
-            prediction = self.model(**{name: batch[name] for name in taken})
-            wanted = _parameters(self.loss.function, batch, skip_first=True)
-            unused = [name for name in batch if name not in (*taken, *wanted)]
-            if unused:
-                raise RejectedError(
-                    f"neither the model's forward nor the loss has a parameter "
-                    f"'{unused[0]}', which the batch holds"
-                )
             loss = self.loss(prediction, **{name: batch[name] for name in wanted})
             outputs = _named_outputs(prediction)
         if (
@@ -110,12 +117,28 @@ def _named_outputs(result: object) -> dict[str, torch.Tensor]:
 
 
 def _parameters(
-    function: Callable, batch: Mapping[str, object], *, skip_first: bool = False
+    function: Callable, batch: Mapping[str, object], what: str, *, first: int = 0
 ) -> list[str]:
-    """The entries of the batch that a function's signature names."""
+    """The entries of the batch that a function's signature names, from parameter `first`
+    on.
+
+    Raises:
+      RejectedError: If the batch lacks a parameter without a default.
+    """
     # A module's own call takes anything.
     called = function.forward if isinstance(function, torch.nn.Module) else function
-    parameters = list(inspect.signature(called).parameters.values())[skip_first:]
+    parameters = list(inspect.signature(called).parameters.values())[first:]
+    for parameter in parameters:
+        variadic = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        if (
+            not variadic
+            and parameter.default is parameter.empty
+            and parameter.name not in batch
+        ):
+            raise RejectedError(
+                f"{what} takes '{parameter.name}', which the batch lacks; its entries "
+                f"are {', '.join(batch)}"
+            )
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return list(batch)
     return [parameter.name for parameter in parameters if parameter.name in batch]

@@ -88,6 +88,16 @@
 // RUN: not binade-opt %t/frozen.mlir --binade-append-optimizer 2>&1 | FileCheck %s --check-prefix=FROZEN
 // FROZEN: error: has no parameter to train: the loss depends on none, or all are frozen
 
+// RUN: not binade-opt %t/double.mlir --binade-append-optimizer 2>&1 | FileCheck %s --check-prefix=DOUBLE
+// DOUBLE: error: parameter 'w' is 'f64', and updates are computed in f32: export the model in f32
+
+//--- double.mlir
+func.func @gradient(%w: tensor<f64> {binade.name = "w", binade.role = #binade.role<parameter>})
+    -> (tensor<f64> {binade.name = "loss", binade.role = #binade.role<metric>},
+        tensor<f64> {binade.name = "w", binade.role = #binade.role<gradient>}) {
+  return %w, %w : tensor<f64>, tensor<f64>
+}
+
 //--- frozen.mlir
 func.func @gradient(%loss: tensor<f32> {binade.name = "x", binade.role = #binade.role<batch>})
     -> (tensor<f32> {binade.name = "loss", binade.role = #binade.role<metric>}) {

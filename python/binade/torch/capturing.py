@@ -24,7 +24,9 @@ def capture(
 
     Args:
       module: In the mode to train it in; it keeps its parameters, which the step
-        starts from (``load_parameters`` brings back what the step made of them).
+        starts from (``load_parameters`` brings back what the step made of them). Of
+        what ``torch.compile``, ``DataParallel`` or ``DistributedDataParallel`` made it
+        is the module inside.
       loss: Called with the module's output, then by name with the entries of the
         batch that it names; None where the module returns its loss.
       batch: Example inputs by name; the step takes batches of these shapes.
@@ -37,7 +39,7 @@ def capture(
 
     folder = tempfile.TemporaryDirectory(prefix="binade-")
     path = os.path.join(folder.name, "model.onnx")
-    export_onnx(module, batch, path, loss=loss)
+    export_onnx(_unwrap(module), batch, path, loss=loss)
     step = train_step.compile(path, **options)
     step.keep(folder)  # Whoever writes a bundle reads the weights from there.
     return step
@@ -49,6 +51,7 @@ def load_parameters(module: torch.nn.Module, step: train_step.TrainStep) -> None
     Raises:
       UsageError: If the module lacks one of them.
     """
+    module = _unwrap(module)
     known = {
         **dict(module.named_parameters(remove_duplicate=False)),
         **dict(module.named_buffers(remove_duplicate=False)),
@@ -58,3 +61,15 @@ def load_parameters(module: torch.nn.Module, step: train_step.TrainStep) -> None
             if name not in known:
                 raise UsageError(f"the module has no '{name}'")
             known[name].copy_(to_torch(array))
+
+
+def _unwrap(module: torch.nn.Module) -> torch.nn.Module:
+    """The module that a user wrote, whose names its parameters have."""
+    parallel = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
+    while True:
+        if isinstance(module, parallel):
+            module = module.module
+        elif isinstance(module, torch._dynamo.OptimizedModule):
+            module = module._orig_mod
+        else:
+            return module
