@@ -62,9 +62,13 @@ class Policy(dict[str, Any]):
 @contextlib.contextmanager
 def as_file(policy: str | os.PathLike | Mapping[str, Any]) -> Iterator[str]:
     """A name or file that the compiler reads, while the context is open."""
-    if not isinstance(policy, Mapping):
+    if isinstance(policy, (str, os.PathLike)):
         yield os.fspath(policy)
         return
+    if not isinstance(policy, Mapping):
+        raise UsageError(
+            "a policy is a name, a file or a dictionary, got " + type(policy).__name__
+        )
     name = policy.get("name")
     if not isinstance(name, str) or not name or os.sep in name:
         raise UsageError(f"a policy needs a 'name' for messages, got {name!r}")

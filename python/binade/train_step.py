@@ -100,7 +100,11 @@ class Settings(MutableMapping[str, float]):
         return float(self._ports[name])
 
     def __setitem__(self, name: str, value: float) -> None:
-        self._ports.set(name, np.float64(value))
+        try:
+            number = float(value)
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"setting '{name}' is a number, got {value!r}") from error
+        self._ports.set(name, np.float64(number))
 
     def __delitem__(self, name: str) -> None:
         raise UsageError("a step keeps all of its settings")
@@ -190,7 +194,13 @@ class TrainStep:
           DeviceError: If a device failed.
           AlarmError: If there are alarms, and they stop training. The step is done.
         """
-        batches = [batch] if isinstance(batch, Mapping) else list(batch)
+        batches = list(batch) if isinstance(batch, Sequence) else [batch]
+        for one in batches:
+            if not isinstance(one, Mapping):
+                raise UsageError(
+                    "a batch is a dictionary of arrays by the names of the model's "
+                    f"inputs ({', '.join(self.batch)}), got {type(one).__name__}"
+                )
         expected = self._program.batches()
         if len(batches) != expected:
             raise UsageError(
@@ -383,9 +393,15 @@ def compile(  # noqa: A001 (what it does)
     given = dict(options, optimizer=optimizer, target=target or "", loss=loss or "")
     given |= {"settings": settings, "groups": groups, "states": states}
     check_action(on_alarm)
+    _check_seed(seed)
     given |= {"alarms": as_words(alarms), "on_alarm": on_alarm}
     with _make_options(policy, threads, given) as (import_options, compile_options):
-        import_options.set_dims(dict(dims or {}))
+        try:
+            import_options.set_dims(dict(dims or {}))
+        except (TypeError, ValueError) as error:
+            raise UsageError(
+                f"dims are a dictionary, such as {{'batch': 64}}, got {dims!r}"
+            ) from error
         begin = time.perf_counter()
         compiled = _core.compile_model(
             file, path, is_in_memory, import_options, compile_options
@@ -445,6 +461,7 @@ def load(
       threads: As for ``compile``.
     """
     check_action(on_alarm)
+    _check_seed(seed)
     program = _core.load_program(
         os.fspath(path), device, threads, seed, dict(settings or {})
     )
@@ -494,12 +511,30 @@ def _make_options(
             owner = next((one for one in options if hasattr(one, name)), None)
             if owner is None:
                 raise UsageError(f"there is no option '{name}'")
-            try:
-                setattr(owner, name, list(value) if isinstance(value, tuple) else value)
-            except TypeError as error:
-                raise UsageError(f"option '{name}' cannot be {value!r}") from error
+            _set_option(owner, name, value)
         yield options
 
 
 def _assignments(values: Mapping[str, float | str] | None) -> list[str]:
+    if not isinstance(values or {}, Mapping):
+        raise UsageError(
+            f"hyper-parameters are a dictionary, such as {{'lr': 3e-4}}, got {values!r}"
+        )
     return [f"{name}={value}" for name, value in (values or {}).items()]
+
+
+def _set_option(owner: object, name: str, value: object) -> None:
+    """Sets an option of the compiler; one that is a list takes a single name, too."""
+    value = list(value) if isinstance(value, tuple) else value
+    for form in (value, [value]):
+        try:
+            setattr(owner, name, form)
+            return
+        except TypeError:
+            pass
+    raise UsageError(f"option '{name}' cannot be {value!r}")
+
+
+def _check_seed(seed: object) -> None:
+    if not isinstance(seed, (int, np.integer)) or not 0 <= seed < 1 << 64:
+        raise UsageError(f"a seed is a whole number from 0 to 2^64 - 1, got {seed!r}")

@@ -265,6 +265,42 @@ def test_a_batch_that_does_not_fit_is_refused(batch, message):
         compile_linear(weight, bias)(batch)
 
 
+@pytest.mark.parametrize("options, words", [
+    ({"dims": {"N": "8"}}, "dims are a dictionary, such as {'batch': 64}, got {'N': '8'}"),
+    ({"settings": ["lr=1"]}, "hyper-parameters are a dictionary, such as"),
+    ({"groups": {"*": ["lr=1"]}}, "hyper-parameters are a dictionary, such as"),
+    ({"policy": None}, "a policy is a name, a file or a dictionary, got NoneType"),
+    ({"seed": -1}, r"a seed is a whole number from 0 to 2\^64 - 1, got -1"),
+    ({"seed": 0.5}, "a seed is a whole number"),
+    ({"threads": 1.5}, "option 'threads' cannot be 1.5"),
+    ({"clip": "a"}, "option 'clip' cannot be 'a'"),
+])  # fmt: skip
+def test_options_of_another_type_are_refused(options, words):
+    weight, bias, _, _ = make_values()
+    with pytest.raises(binade.errors.UsageError, match=words):
+        compile_linear(weight, bias, **options)
+
+
+def test_what_is_no_batch_and_no_number():
+    weight, bias, x, target = make_values()
+    model = make_model(weight, bias)
+    step = binade.compile(model, loss="mse(y, target)", train="w")
+    assert list(step.parameters) == ["w"]
+    batch = {"x": x, "target": target}
+    for other in (3, [3], (x, target), None):
+        with pytest.raises(
+            binade.errors.UsageError, match=r"dictionary .*\(x, target\)"
+        ):
+            step(other)
+    with pytest.raises(binade.errors.UsageError, match="takes 1 batch, got 2"):
+        step([batch, batch])
+    with pytest.raises(binade.errors.UsageError, match="setting 'lr' is a number, got"):
+        step.settings["lr"] = "fast"
+    assert step.updates == 0
+    step([batch])
+    assert step.updates == 1
+
+
 def test_integers_have_to_fit():
     step = binade.compile(MINI)
     tokens = np.zeros(step.batch["input_ids"].shape, np.int64)
