@@ -25,11 +25,11 @@ _EXTENDED = {
 def as_array(values: Any, place: str = "the values") -> np.ndarray:
     """What speaks DLPack, numpy's protocol, or is a list of numbers, as an array.
 
-    Without a copy where the memory is the CPU's and dense. ``place`` names the values in
-    errors.
+    Without a copy where the memory is the CPU's and dense; from another device by a copy
+    of the library whose array it is. ``place`` names the values in errors.
 
     Raises:
-      UsageError: If it is on another device, or no dense array of numbers.
+      UsageError: If it is no dense array of numbers.
     """
     if not isinstance(values, np.ndarray) and hasattr(values, "__dlpack__"):
         return _from_dlpack(values, place)
@@ -52,10 +52,7 @@ def _from_dlpack(values: Any, place: str) -> np.ndarray:
     except (BufferError, ValueError) as error:  # PyTorch's device "meta".
         raise UsageError(f"{place}: no memory to read: {error}") from error
     if device not in (1, 3):  # kDLCPU, and pinned by CUDA.
-        raise UsageError(
-            f"{place}: is on DLPack device type {int(device)}; expected memory of the "
-            "CPU: pass .cpu()"
-        )
+        return as_array(_copy_to_host(values, int(device), place), place)
     try:
         memory, code, bits, shape = _core.read_dlpack(values)
     except TypeError as error:  # PyTorch's sparse tensors say no better.
@@ -70,6 +67,18 @@ def _from_dlpack(values: Any, place: str) -> np.ndarray:
             f"{place}: no array has DLPack type code {code} with {bits} bits"
         )
     return memory.view(f"{kind}{bits // 8}").reshape(shape)
+
+
+def _copy_to_host(values: Any, device: int, place: str) -> Any:
+    for name in ("cpu", "get"):  # As PyTorch and CuPy call it.
+        if callable(copy := getattr(values, name, None)):
+            return copy()
+    if hasattr(values, "__array__"):  # JAX
+        return np.asarray(values)
+    raise UsageError(
+        f"{place}: is on DLPack device type {device}, from which {type(values).__name__} "
+        "has no copy; expected memory of the CPU"
+    )
 
 
 def as_bytes(

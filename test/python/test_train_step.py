@@ -167,20 +167,38 @@ def test_tensors_of_other_libraries_are_taken():
     loss = compile_linear(weight, bias)(batch).loss
     expected, _, _ = descend(weight, bias, narrow.float().numpy(), target)
     assert loss == pytest.approx(expected, rel=1e-5)
-    with pytest.raises(binade.errors.UsageError, match="device type"):
-        binade.compile(make_model(weight, bias), loss="mse(y, target)", train=["*"])(
-            batch | {"x": Elsewhere()}
-        )
 
 
 class Elsewhere:
-    """An array that says it is on a GPU."""
+    """An array that says it is on a GPU, and has what its library copies it by."""
+
+    def __init__(self, **copies):
+        self.__dict__ |= copies
 
     def __dlpack__(self, **_):
         raise BufferError
 
     def __dlpack_device__(self):
         return 2, 0
+
+
+class ElsewhereInNumpy(Elsewhere):
+    def __array__(self, dtype=None, copy=None):
+        return self.here
+
+
+def test_arrays_of_a_device_are_copied():
+    weight, bias, x, target = make_values()
+    expected, _, _ = descend(weight, bias, x, target)
+    for there in (
+        Elsewhere(cpu=lambda: x), Elsewhere(get=lambda: x), ElsewhereInNumpy(here=x),
+    ):  # fmt: skip
+        loss = compile_linear(weight, bias)({"x": there, "target": target}).loss
+        assert loss == pytest.approx(expected, rel=1e-5)
+    with pytest.raises(
+        binade.errors.UsageError, match="batch 'x': is on DLPack device"
+    ):
+        compile_linear(weight, bias)({"x": Elsewhere(), "target": target})
 
 
 def test_a_bundle_is_the_same_step(tmp_path):
