@@ -447,6 +447,7 @@ def load(
     device: str = "auto",
     seed: int = 0,
     threads: int = 0,
+    fail_on_nonfinite: bool = False,
 ) -> TrainStep:
     """Loads a bundle, which ``binade compile`` or ``TrainStep.write`` made.
 
@@ -459,11 +460,18 @@ def load(
       device: Has to be what the bundle was compiled for.
       seed: As for ``compile``.
       threads: As for ``compile``.
+      fail_on_nonfinite: Whether to refuse weights, of the bundle and of what
+        ``restore`` reads, that hold a NaN or an infinity.
     """
     check_action(on_alarm)
     _check_seed(seed)
     program = _core.load_program(
-        os.fspath(path), device, threads, seed, dict(settings or {})
+        os.fspath(path),
+        device,
+        threads,
+        seed,
+        dict(settings or {}),
+        fail_on_nonfinite,
     )
     return TrainStep(program, None, as_words(alarms), on_alarm)
 

@@ -24,6 +24,7 @@ struct LoadArguments {
   unsigned threads = 0;
   std::uint64_t seed = 0;
   std::map<std::string, double> settings;
+  bool failOnNonfinite = false;
 };
 
 /// Calls `load` with these and initializes what it gives.

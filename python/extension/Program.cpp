@@ -32,6 +32,7 @@ python::start(const LoadArguments &arguments,
                       .withNote("there are auto, cpu, cuda and cuda:INDEX"));
   options.device = *device;
   options.threads = arguments.threads;
+  options.failOnNonfinite = arguments.failOnNonfinite;
   for (const auto &[name, value] : arguments.settings)
     options.settings.push_back({name, value});
   std::vector<std::string> warnings;
@@ -160,11 +161,13 @@ void python::addProgram(nb::module_ &module) {
   module.def(
       "load_program",
       [](const std::string &path, const std::string &device, unsigned threads,
-         std::uint64_t seed, const std::map<std::string, double> &settings) {
-        return start({device, threads, seed, settings},
+         std::uint64_t seed, const std::map<std::string, double> &settings,
+         bool failOnNonfinite) {
+        return start({device, threads, seed, settings, failOnNonfinite},
                      [&](const LoadOptions &options) {
                        return Program::load(path, options);
                      });
       },
-      "path"_a, "device"_a, "threads"_a, "seed"_a, "settings"_a);
+      "path"_a, "device"_a, "threads"_a, "seed"_a, "settings"_a,
+      "fail_on_nonfinite"_a);
 }

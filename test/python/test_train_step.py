@@ -73,7 +73,7 @@ def descend(weight, bias, x, target, rate=RATE):
     )
 
 
-def test_weights_that_are_no_numbers_are_warned_of_or_refused(caplog):
+def test_weights_that_are_no_numbers_are_warned_of_or_refused(caplog, tmp_path):
     weight, bias, *_ = make_values()
     weight[2, 0] = weight[2, 1] = np.nan
     text = "2 values that are not finite, the first as element 4"
@@ -84,6 +84,13 @@ def test_weights_that_are_no_numbers_are_warned_of_or_refused(caplog):
         binade.errors.RejectedError, match=f"initializer 'w': error: holds {text}"
     ):
         compile_linear(weight, bias, fail_on_nonfinite=True)
+    bundle = tmp_path / "step.bnd"
+    compile_linear(weight, bias).write(bundle)
+    assert np.isnan(binade.load(bundle).parameters["w"]).sum() == 2
+    with pytest.raises(
+        binade.errors.RejectedError, match=f"parameter 'w': error: starts with {text}"
+    ):
+        binade.load(bundle, fail_on_nonfinite=True)
 
 
 def test_a_step_descends_the_gradient():
