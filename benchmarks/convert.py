@@ -66,6 +66,7 @@ def run(path: pathlib.Path, feeds: dict) -> dict:
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
+    options.intra_op_num_threads = 1  # Threads of ScatterND lose sums of one index.
     session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
     return dict(zip(names, session.run(None, feeds)))

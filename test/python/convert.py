@@ -35,6 +35,7 @@ def convert(model, folder, policy, *options, code=0, **save):
 def run(path, feeds):
     """Outputs by name, of onnxruntime without its own optimisations."""
     options = ort.SessionOptions()
+    options.intra_op_num_threads = 1  # Threads of ScatterND lose sums of one index.
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
     session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])

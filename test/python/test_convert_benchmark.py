@@ -36,7 +36,8 @@ def compare(folder, *arguments, **environment):
 
 
 def find_nearer(results):
-    """Graphs that another converter brings nearer to f32. Masks of dropout are drawn anew."""
+    """Graphs that another converter brings nearer to f32; without those whose masks are
+    drawn anew."""
     return [
         name
         for name, result in results["binade"].items()
@@ -52,7 +53,7 @@ def check(folder, *arguments):
     results = compare(folder, *arguments)
     for name, result in results["binade"].items():
         assert result.get("valid") and "error" in result, (name, result)
-        assert result["error"] < 2.0**-8, name
+        assert result["error"] < 2.0**-8 or "dropout" in name, name
     # onnxruntime drops casts between nodes of f16, so that it rounds less often than these
     # graphs say. Binade rounds wherever they say.
     nearer = {name.split("/")[0] for name in find_nearer(results)}
