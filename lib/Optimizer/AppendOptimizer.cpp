@@ -325,11 +325,16 @@ struct AppendOptimizerPass
                   "(module.float() in PyTorch), or freeze the parameter";
       parameters.push_back({port.name, getParameterKind(parameter)});
     }
-    if (parameters.empty())
-      return mlir::emitError(function->getParentOp()->getLoc())
-             << "has no parameter to train: the loss depends on none, or all "
-                "are frozen";
-    return parameters;
+    if (!parameters.empty())
+      return parameters;
+    InFlightDiagnostic error =
+        mlir::emitError(function->getParentOp()->getLoc());
+    error << "has no parameter to train: the loss depends on none, or all are "
+             "frozen";
+    error.attachNote() << "of an ONNX model what metadata 'binade.trainable' "
+                          "names is trained, or without it what has external "
+                          "data; --train '*' trains all floats that it stores";
+    return error;
   }
 
   /// The rules that came with the graph where none is named, or those of the

@@ -115,10 +115,36 @@ Initializers::classify(ArrayRef<unsigned> order, const llvm::StringSet<> &used,
   for (Tensor &tensor : tensors)
     tensor.isTrained |=
         trainsMatrices && tensor.isTrainable() && tensor.type.getRank() >= 2;
-  return success(
-      succeeded(applyGlobs(options.fold, "--fold", set(false, false))) &&
-      succeeded(applyGlobs(options.freeze, "--freeze", set(false, true))) &&
-      succeeded(applyGlobs(options.train, "--train", set(true, false))));
+  if (failed(applyGlobs(options.fold, "--fold", set(false, false))) ||
+      failed(applyGlobs(options.freeze, "--freeze", set(false, true))) ||
+      failed(applyGlobs(options.train, "--train", set(true, false))))
+    return failure();
+  bool isSaid = metadata.trainable || trainsMatrices || !options.fold.empty() ||
+                !options.freeze.empty() || !options.train.empty();
+  if (!isSaid)
+    warnOfUntrained();
+  return success();
+}
+
+/// Exporters give parameters the names of attributes, with dots, and store
+/// those that are small in the model itself.
+void Initializers::warnOfUntrained() const {
+  auto isMeant = [](const Tensor &tensor) {
+    return tensor.isConstant() && tensor.isTrainable() &&
+           tensor.type.getRank() > 0 && tensor.name.contains('.');
+  };
+  size_t count = llvm::count_if(tensors, isMeant);
+  bool trainsOthers =
+      llvm::any_of(tensors, [](const Tensor &one) { return one.isTrained; });
+  if (count == 0 || !trainsOthers)
+    return;
+  InFlightDiagnostic warning =
+      mlir::emitWarning(getLoc(llvm::find_if(tensors, isMeant)->name));
+  warning << "is not trained";
+  if (count > 1)
+    warning << ", nor are " << count - 1 << " others that the model holds";
+  warning << ": without metadata 'binade.trainable' what has external data is; "
+             "--train '*' trains all";
 }
 
 LogicalResult Initializers::checkFinite(TensorReader &reader) const {

@@ -70,6 +70,7 @@ private:
                         const llvm::StringSet<> &used,
                         const Dimensions &dimensions, TensorReader &reader,
                         ImportReport &report);
+  void warnOfUntrained() const;
   LogicalResult applyGlobs(ArrayRef<std::string> globs, StringRef flag,
                            function_ref<void(Tensor &)> apply);
   /// Where a tensor is stored, and whose argument it is.
