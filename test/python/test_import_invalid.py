@@ -554,6 +554,38 @@ def test_unknown_key_of_external_data_is_a_warning(tmp_path):
     )
 
 
+def test_parameters_that_the_model_holds_are_not_left_out_silently(tmp_path):
+    """PyTorch stores small ones so. What has no dot in its name is no attribute."""
+    (tmp_path / "w.bin").write_bytes(bytes(16))
+    path = tmp_path / "m.onnx"
+
+    def warnings(names, **metadata):
+        model = parse("""g (float[4] x) => (float[4] y) <float[4] w = ["location": "w.bin"],
+          float[4] b = {1, 2, 3, 4}, float[4] c = {1, 2, 3, 4}, float[4] m = {1, 1, 0, 0}> {
+          p = Mul(x, w) q = Add(p, b) r = Add(q, c) y = Mul(r, m) }""")
+        for old, new in names.items():
+            for tensor in model.graph.initializer:
+                tensor.name = new if tensor.name == old else tensor.name
+            for node in model.graph.node:
+                node.input[:] = [new if name == old else name for name in node.input]
+        for key, value in metadata.items():
+            model.metadata_props.add(key=f"binade.{key}", value=json.dumps(value))
+        onnx.save(model, path)
+        done = translate(path)
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
+    both = warnings({"w": "fc.weight", "b": "fc.bias", "c": "out.bias"})
+    assert (
+        "m.onnx:initializer 'fc.bias': warning: is not trained, nor are 1 others that "
+        "the model holds: without metadata 'binade.trainable' what has external data "
+        "is; --train '*' trains all\n" in both
+    )
+    assert "'fc.bias': warning: is not trained: " in warnings({"b": "fc.bias"})
+    assert warnings({}) == ""
+    assert warnings({"b": "fc.bias"}, version=1, trainable=["w"]) == ""
+
+
 METADATA = {
     "version": ({"binade.version": 2}, "is 2; this build reads version 1"),
     "unknown_key": ({"binade.colour": 1}, "is not a key that this version knows"),

@@ -3,6 +3,7 @@ trained, step by step as PyTorch does."""
 
 import copy
 
+import onnx
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -97,6 +98,19 @@ def make_batch(name):
     return {"input_ids": words, "labels": labels}
 
 
+def train(model, loss_of, steps):
+    """The losses of so many steps of PyTorch."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    losses = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = loss_of(model)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("name", MODELS)
 def test_models_train_as_in_pytorch(name, policy):
@@ -108,13 +122,63 @@ def test_models_train_as_in_pytorch(name, policy):
     # The first scales of f16 overflow, and steps are skipped as GradScaler's are.
     steps = [metrics for _ in range(20) if not (metrics := step(batch)).skipped]
     losses = [metrics.loss for metrics in steps[:5]]
-    optimizer = torch.optim.AdamW(theirs.parameters(), lr=1e-3)
-    expected = []
-    for _ in losses:
-        optimizer.zero_grad()
-        loss = theirs(**batch).loss
-        loss.backward()
-        optimizer.step()
-        expected.append(loss.item())
+    expected = train(theirs, lambda model: model(**batch).loss, 5)
     assert losses == pytest.approx(expected, rel=POLICIES[policy])
     assert expected[-1] < expected[0]
+
+
+class Logits(torch.nn.Module):
+    """What a model gives to its loss, called as torch.onnx.export calls it."""
+
+    def __init__(self, model, names):
+        super().__init__()
+        self.model, self.names = model, names
+
+    def forward(self, *values):
+        return self.model(**dict(zip(self.names, values))).logits
+
+
+# PyTorch's exporters, as docs/Import.md says they are called, and what they export.
+EXPORTERS = {
+    "dynamo": {"dynamo": True, "optimize": False, "verbose": False},
+    "script": {"dynamo": False, "do_constant_folding": False, "opset_version": 17,
+               "training": torch.onnx.TrainingMode.TRAINING},
+}  # fmt: skip
+EXPORTED = [
+    (name, exporter)
+    for exporter, names in {
+        "dynamo": ["bert", "masked", "gpt2", "llama", "gemma2", "mamba", "whisper",
+                   "vit", "convnext"],
+        "script": ["bert", "masked", "t5", "mamba", "vit", "resnet", "convnext"],
+    }.items()
+    for name in names
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, exporter", EXPORTED)
+def test_models_that_pytorch_exports(name, exporter, tmp_path):
+    model, batch = make(name), make_batch(name)
+    labels = batch.pop("labels")
+    if name in ("t5", "whisper"):
+        batch["decoder_input_ids"] = labels
+    logits, path = Logits(model, list(batch)), tmp_path / "m.onnx"
+    torch.onnx.export(
+        logits, tuple(batch.values()), path, input_names=list(batch),
+        output_names=["logits"], **EXPORTERS[exporter],
+    )  # fmt: skip
+    buffers = dict(logits.named_buffers())
+    stored = onnx.load(path, load_external_data=False).graph.initializer
+    trained = [t.name for t in stored if "." in t.name and t.name not in buffers]
+    step = binade.compile(
+        path, loss="cross_entropy(logits, labels)", settings={"lr": 1e-3}, train=trained
+    )
+    assert len(step.parameters) == len(list(model.parameters()))
+    losses = [step(batch | {"labels": labels}).loss for _ in range(4)]
+    expected = train(
+        logits,
+        lambda model: torch.nn.functional.cross_entropy(
+            model(*batch.values()).flatten(0, -2), labels.flatten()
+        ),
+        4,
+    )
+    assert losses == pytest.approx(expected, rel=1e-4)
