@@ -577,9 +577,9 @@ def test_parameters_that_the_model_holds_are_not_left_out_silently(tmp_path):
 
     both = warnings({"w": "fc.weight", "b": "fc.bias", "c": "out.bias"})
     assert (
-        "m.onnx:initializer 'fc.bias': warning: is not trained, nor are 1 others that "
-        "the model holds: without metadata 'binade.trainable' what has external data "
-        "is; --train '*' trains all\n" in both
+        "m.onnx:initializer 'fc.bias': warning: is not trained, the first of 2 that the "
+        "model holds: without metadata 'binade.trainable' what has external data is; "
+        "--train '*' trains all\n" in both
     )
     assert "'fc.bias': warning: is not trained: " in warnings({"b": "fc.bias"})
     assert warnings({}) == ""

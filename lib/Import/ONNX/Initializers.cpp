@@ -142,7 +142,7 @@ void Initializers::warnOfUntrained() const {
       mlir::emitWarning(getLoc(llvm::find_if(tensors, isMeant)->name));
   warning << "is not trained";
   if (count > 1)
-    warning << ", nor are " << count - 1 << " others that the model holds";
+    warning << ", the first of " << count << " that the model holds";
   warning << ": without metadata 'binade.trainable' what has external data is; "
              "--train '*' trains all";
 }
