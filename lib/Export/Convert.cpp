@@ -1,5 +1,6 @@
 //===- Convert.cpp - An ONNX file with other formats ----------------------===//
 
+#include "NarrowStored.h"
 #include "PlaceCasts.h"
 #include "ScaleGradients.h"
 #include "Weights.h"
@@ -16,9 +17,8 @@ using namespace mlir::binade::convert;
 using ::onnx::TensorProto;
 
 static constexpr StringLiteral kLossName = "loss";
-/// Key of what stands in the metadata of the file and of its nodes.
+/// Key of what stands in the metadata of the file.
 static constexpr StringLiteral kConvertedKey = "binade.converted";
-static constexpr StringLiteral kPrecisionKey = "binade.precision";
 
 namespace {
 /// One conversion, in the order of its steps.
@@ -199,6 +199,7 @@ LogicalResult Converter::convert(ArrayRef<NodeFormats> formats,
     return mlir::emitError(getLoc())
            << "has no gradients in f16 to scale: no product in f16 that output "
            << ::binade::quote(loss.str()) << " does not depend on";
+  narrowStoredMoves(graph, outside, types, nodes);
   StoredFormats stored;
   placeCasts({graph, types, names, *ports, outside}, std::move(nodes), stored,
              report);

@@ -173,11 +173,12 @@ void NodePlanner::planWaiting(PlannedNode &planned,
 
 void NodePlanner::plan(PlannedNode &planned, const NodeFormats &formats) {
   planned.isBackward = formats.isBackward;
+  planned.isMovement = formats.isMovement;
   planned.same = formats.same;
   planWaiting(planned, formats.waiting);
   const NodeProto &node = *planned.node;
   planned.isProduct = static_cast<bool>(formats.accumulate);
-  if (!formats.compute)
+  if (!formats.compute && !formats.isMovement)
     return;
   // What is computed in is one of its types, not one that an attribute names.
   const OpSchema *schema = findSchema(node.domain(), node.op_type(), sets);
@@ -186,8 +187,12 @@ void NodePlanner::plan(PlannedNode &planned, const NodeFormats &formats) {
   if (!letter || (!node.output().empty() && schema->getOutput(0) != letter &&
                   types.get(node.output(0)) == TensorProto::FLOAT))
     return;
-  int32_t compute = getOnnxType(formats.compute);
-  int32_t result = getOnnxType(formats.result);
+  // Nobody decides about what moves a parameter.
+  auto getType = [](FloatType format) {
+    return format ? getOnnxType(format) : int32_t(TensorProto::FLOAT);
+  };
+  int32_t compute = getType(formats.compute);
+  int32_t result = getType(formats.result);
   if (!compute || !result) {
     limits.add(llvm::formatv("ONNX has no {0}: f32 instead",
                              compute ? formats.result : formats.compute));

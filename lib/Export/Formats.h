@@ -16,6 +16,9 @@ int32_t getOnnxType(Type format);
 /// As the IR writes it, e.g. "f16".
 StringRef getFormatName(int32_t type);
 
+/// Key of what stands in the metadata of a node: its formats and their reason.
+inline constexpr StringLiteral kPrecisionKey = "binade.precision";
+
 /// A node, and in which formats it does its work. Those without `letter` do it
 /// as the file says.
 struct PlannedNode {
@@ -41,6 +44,8 @@ struct PlannedNode {
   /// The input that its first output is; empty where it makes something.
   std::string same;
   bool isBackward = false;
+  /// Whether it only moves elements.
+  bool isMovement = false;
 
   QuantizedInput getQuantized(unsigned input) const {
     return input < operands.size() ? operands[input] : QuantizedInput();
@@ -51,6 +56,13 @@ struct PlannedNode {
   }
   bool makesChosen(unsigned output) const {
     return letter && schema->getOutput(output) == letter;
+  }
+  /// The format that an input is rounded to, if it is read in it: f32 for what
+  /// is read otherwise.
+  int32_t getRead(unsigned input) const {
+    return readsChosen(input) && compute == operand
+               ? compute
+               : int32_t(::onnx::TensorProto::FLOAT);
   }
   /// Whether anything that it reads or makes is narrow.
   bool isNarrow() const {

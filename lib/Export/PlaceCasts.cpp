@@ -106,9 +106,7 @@ void CastPlacer::storeNarrow(ArrayRef<PlannedNode> nodes) {
   for (const PlannedNode &node : nodes)
     for (auto [input, name] : llvm::enumerate(node.node->input())) {
       StoredFormat format;
-      format.type = node.readsChosen(input) && node.compute == node.operand
-                        ? node.compute
-                        : int32_t(TensorProto::FLOAT);
+      format.type = node.getRead(input);
       format.codes = node.getQuantized(input);
       if (format.codes)
         format.type = getOnnxType(format.codes.format.getFormat());

@@ -228,6 +228,7 @@ static LogicalResult decide(ModuleOp module, StringRef path,
     decision = mergeDecisions(ops.get(node.name));
     decision.ranks = node.ranks;
     decision.same = node.same;
+    decision.isMovement = node.isMovement;
   }
   for (unsigned index : backward.set_bits())
     formats[index].isBackward = true;

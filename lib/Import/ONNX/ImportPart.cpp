@@ -40,7 +40,7 @@ private:
   void findTypes();
   std::optional<std::string> importNode(Graph &graph, unsigned index);
   void findRanks(Graph &graph, unsigned index);
-  void findSame(Graph &graph, unsigned index);
+  void findHandedOn(Graph &graph, unsigned index);
   void leaveOut(Graph &graph, unsigned index);
   void addResults(Graph &graph);
   void addLeftOutputs();
@@ -199,12 +199,18 @@ void PartImporter::findRanks(Graph &graph, unsigned index) {
   }
 }
 
-void PartImporter::findSame(Graph &graph, unsigned index) {
+void PartImporter::findHandedOn(Graph &graph, unsigned index) {
   const auto &node = file.node(index);
   Value made = node.output().empty() ? Value() : graph.lookup(node.output(0));
   for (const std::string &name : node.input())
     if (made && !name.empty() && graph.lookup(name) == made)
       leftOut.nodes[index].same = name;
+  if (!made || node.input().empty() || node.input(0).empty())
+    return;
+  Value given = graph.lookup(node.input(0)), moved = made;
+  while (moved && moved != given && !moved.getDefiningOp<CastOp>())
+    moved = getMoved(moved);
+  leftOut.nodes[index].isMovement = moved && moved == given && moved != made;
 }
 
 /// Its inputs stay alive, and its outputs come from somewhere: they become
@@ -271,7 +277,7 @@ FailureOr<OwningOpRef<ModuleOp>> PartImporter::run() {
       leftOut.nodes[index].reason = std::move(*reason);
       leaveOut(graph, index);
     }
-    findSame(graph, index);
+    findHandedOn(graph, index);
   }
   graph.addStateResults();
   addResults(graph);

@@ -34,6 +34,8 @@ struct NodeFormats {
   std::string same;
   /// Whether it reads values as they have waited.
   bool isBackward = false;
+  /// Whether it only moves elements: of rounded ones it makes rounded ones.
+  bool isMovement = false;
   /// Who decided; stands in the node's metadata.
   std::string rule;
 };

@@ -1,0 +1,20 @@
+//===- NarrowStored.h - Stored tensors that are moved first -----*- C++ -*-===//
+
+#ifndef BINADE_LIB_EXPORT_NARROWSTORED_H
+#define BINADE_LIB_EXPORT_NARROWSTORED_H
+
+#include "Formats.h"
+
+namespace mlir::binade::convert {
+
+/// Moves what `graph` stores in the format in which all readers want the
+/// result: it is the same, and the tensor can be stored in that format. Weights
+/// of a linear layer are transposed before their product. `outside` has to keep
+/// its types.
+void narrowStoredMoves(const ::onnx::GraphProto &graph,
+                       const llvm::StringSet<> &outside,
+                       const ElementTypes &types, PlannedNodes &nodes);
+
+} // namespace mlir::binade::convert
+
+#endif // BINADE_LIB_EXPORT_NARROWSTORED_H

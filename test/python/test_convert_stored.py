@@ -1,0 +1,125 @@
+"""`binade convert` of stored tensors that nodes move before others read them: they are
+stored as their readers want them, and all values stay what they were."""
+
+import numpy as np
+import onnx
+import pytest
+from convert import add_tensor, convert, draw, evaluate, find_types, parse
+from onnx import TensorProto, numpy_helper
+
+F32, F16 = TensorProto.FLOAT, TensorProto.FLOAT16
+# A linear layer as PyTorch exports it, and two moves in a row.
+LAYER = """
+g (float[4, 8] x) => (float[4, 6] y) {
+  [turn] t = Transpose <perm = [1, 0]> (w)
+  [product] y = MatMul(x, t)
+}"""
+PIECES = """
+g (float[4, 8] x) => (float[4, 6] y) {
+  shape = Constant <value = int64[2] {6, 8}> ()
+  [fold] r = Reshape(w, shape)
+  [turn] t = Transpose <perm = [1, 0]> (r)
+  [product] y = MatMul(x, t)
+}"""
+
+
+def store(text, *shape):
+    return add_tensor(parse(text), "w", draw(*shape, seed=1))
+
+
+def check_layer(folder, weight):
+    """The file has the weight rounded, and the product is of what was rounded."""
+    (stored,) = (
+        numpy_helper.to_array(tensor)
+        for tensor in onnx.load(folder / "out.onnx").graph.initializer
+        if tensor.name == "w"
+    )
+    np.testing.assert_array_equal(stored, weight.astype("f2"))
+    x = draw(4, 8, seed=2)
+    found = evaluate(folder / "out.onnx", {"x": x})["y"]
+    exact = x.astype("f2").astype("f8") @ stored.reshape(6, 8).T.astype("f8")
+    terms = np.abs(x) @ np.abs(weight.reshape(6, 8).T)
+    assert (np.abs(found - exact) <= 10 * 2.0**-11 * terms).all()
+
+
+@pytest.mark.parametrize("text, shape", [(LAYER, (6, 8)), (PIECES, (12, 4))])
+def test_a_moved_weight_is_stored_narrow(text, shape, tmp_path):
+    converted, report = convert(store(text, *shape), tmp_path, "fp16-amp")
+    types = find_types(converted)
+    assert types["w"] == types["t"] == F16
+    casts = [node.input[0] for node in converted.graph.node if node.op_type == "Cast"]
+    assert casts == ["x", "y_f16"], "one in front of the product, and one behind it"
+    assert "1 tensors stored narrow" in report
+    check_layer(tmp_path, draw(*shape, seed=1))
+
+
+def test_two_readers_of_one_format(tmp_path):
+    text = LAYER.replace("float[4, 6] y)", "float[4, 6] y, float[4, 6] z)")
+    text = text.replace("}", "  [second] z = MatMul(x, t)\n}")
+    converted, _ = convert(store(text, 6, 8), tmp_path, "fp16-amp")
+    assert find_types(converted)["w"] == F16
+
+
+# What has to keep f32: the graph of `LAYER` with a line more, and its outputs.
+KEPT = {
+    "another reader": ("z = Softmax(t)", "float[4, 6] y, float[8, 6] z"),
+    "an output": ("", "float[4, 6] y, float[8, 6] t"),
+    "a reader of the weight": ("z = Softmax(w)", "float[4, 6] y, float[6, 8] z"),
+    "inside": (
+        "c = Constant <value = bool {1}> ()\n z = If (c) <"
+        "then_branch = a () => (float[8, 6] p) { p = Neg(t) },"
+        "else_branch = b () => (float[8, 6] q) { q = Abs(t) }>",
+        "float[4, 6] y, float[8, 6] z",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", KEPT)
+def test_what_others_read_keeps_its_format(case, tmp_path):
+    line, outputs = KEPT[case]
+    text = LAYER.replace("float[4, 6] y", outputs).replace("}", f"{line}\n}}")
+    # Small tensors have a copy in each format; this one is too large for that.
+    text = text.replace("4, 8] x", "4, 4000] x").replace("[8, 6]", "[4000, 6]")
+    text = text.replace("float[6, 8]", "float[6, 4000]")
+    model = store(text, 6, 4000)
+    converted, _ = convert(model, tmp_path, "fp16-amp")
+    onnx.checker.check_model(tmp_path / "out.onnx", full_check=True)
+    types = find_types(converted)
+    assert types["w"] == F32
+    if case != "a reader of the weight":
+        assert types["t"] == F32
+    x = draw(4, 4000, seed=2)
+    found, given = (
+        evaluate(tmp_path / name, {"x": x}) for name in ("out.onnx", "in.onnx")
+    )
+    for name in given:
+        if name != "y":
+            np.testing.assert_array_equal(found[name], given[name])
+    np.testing.assert_allclose(found["y"], given["y"], atol=1.0, rtol=1e-2)
+
+
+def test_a_weight_that_is_an_input_keeps_its_type(tmp_path):
+    model = store(LAYER, 6, 8)
+    value = onnx.helper.make_tensor_value_info("w", F32, [6, 8])
+    model.graph.input.append(value)
+    converted, _ = convert(model, tmp_path, "fp16-amp")
+    assert find_types(converted)["w"] == F32
+    assert converted.graph.initializer[0].data_type == F32
+
+
+def test_a_move_says_whose_format_it_has(tmp_path):
+    text = LAYER.replace("Transpose <perm = [1, 0]> (w)", "Slice(w, s, e, a)")
+    text = text.replace("{\n  [turn]", """{
+      s = Constant <value = int64[1] {0}> ()
+      e = Constant <value = int64[1] {8}> ()
+      a = Constant <value = int64[1] {0}> ()
+  [turn]""", 1)  # fmt: skip
+    converted, _ = convert(store(text, 9, 6), tmp_path, "fp16-amp")
+    reasons = {
+        node.name: entry.value
+        for node in converted.graph.node
+        for entry in node.metadata_props
+        if entry.key == "binade.precision"
+    }
+    assert reasons["turn"] == "f16 <- what reads this moved tensor"
+    assert find_types(converted)["w"] == F16
