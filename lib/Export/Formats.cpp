@@ -174,6 +174,7 @@ void NodePlanner::planWaiting(PlannedNode &planned,
 void NodePlanner::plan(PlannedNode &planned, const NodeFormats &formats) {
   planned.isBackward = formats.isBackward;
   planned.isMovement = formats.isMovement;
+  planned.movesAll = formats.movesAll;
   planned.same = formats.same;
   planWaiting(planned, formats.waiting);
   const NodeProto &node = *planned.node;

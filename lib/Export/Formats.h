@@ -44,8 +44,10 @@ struct PlannedNode {
   /// The input that its first output is; empty where it makes something.
   std::string same;
   bool isBackward = false;
-  /// Whether it only moves elements.
-  bool isMovement = false;
+  /// Whether it only moves elements, and whether all of them.
+  bool isMovement = false, movesAll = false;
+  /// Whether what it makes is what codes stand for: readers do not round it.
+  bool makesDecoded = false;
 
   QuantizedInput getQuantized(unsigned input) const {
     return input < operands.size() ? operands[input] : QuantizedInput();

@@ -32,6 +32,14 @@ public:
   }
 
 private:
+  /// The format that all readers of a value read it in, if they do not differ.
+  struct Wanted {
+    int32_t type;
+    QuantizedInput codes;
+    bool differ = false;
+    SmallVector<std::pair<PlannedNode *, unsigned>, 1> readers = {};
+  };
+
   bool movesStored(const PlannedNode &node) const {
     if (!node.isMovement || !node.letter || node.isNarrow() || node.waiting ||
         node.waitingType || node.node->output_size() != 1 ||
@@ -43,34 +51,52 @@ private:
   }
 
   void narrow(PlannedNode &node) {
-    auto format = wanted.find(node.node->output(0));
-    if (format == wanted.end() || format->second == TensorProto::UNDEFINED ||
-        !node.schema->allows(*node.letter, format->second))
+    auto found = wanted.find(node.node->output(0));
+    if (found == wanted.end() || found->second.differ)
       return;
-    node.compute = node.operand = node.result = format->second;
+    const Wanted &format = found->second;
+    if (format.codes)
+      moveCodes(node, format);
+    else if (format.type != TensorProto::FLOAT &&
+             node.schema->allows(*node.letter, format.type))
+      setFormat(node, format.type);
+  }
+
+  static void setFormat(PlannedNode &node, int32_t type) {
+    node.compute = node.operand = node.result = type;
     for (auto &entry : *node.node->mutable_metadata_props())
       if (entry.key() == kPrecisionKey)
         entry.set_value(
-            (getFormatName(format->second) + " <- what reads this moved tensor")
-                .str());
+            (getFormatName(type) + " <- what reads this moved tensor").str());
   }
 
-  void noteReads(const PlannedNode &node) {
+  /// What codes with one scale stand for is moved in place of what they are
+  /// made of.
+  static void moveCodes(PlannedNode &node, const Wanted &format) {
+    bool hasOneScale = format.codes.block.empty() && !format.codes.isFlat;
+    if (!hasOneScale || !node.movesAll)
+      return;
+    node.operands.assign(1, format.codes);
+    node.makesDecoded = true;
+    for (auto [reader, input] : format.readers)
+      reader->operands[input] = QuantizedInput();
+  }
+
+  void noteReads(PlannedNode &node) {
     for (auto [input, name] : llvm::enumerate(node.node->input())) {
-      int32_t format = node.getQuantized(input)
-                           ? int32_t(TensorProto::UNDEFINED)
-                           : node.getRead(input);
-      auto [known, isNew] = wanted.try_emplace(name, format);
-      if (known->second != format)
-        known->second = TensorProto::UNDEFINED;
+      Wanted format{node.getRead(input), node.getQuantized(input)};
+      auto [entry, isNew] = wanted.try_emplace(name, format);
+      Wanted &known = entry->second;
+      known.differ |=
+          known.type != format.type || !(known.codes == format.codes);
+      known.readers.push_back({&node, unsigned(input)});
     }
   }
 
   const llvm::StringSet<> &outside;
   const ElementTypes &types;
   llvm::StringSet<> stored;
-  /// What all readers of a value want; undefined where they differ.
-  llvm::StringMap<int32_t> wanted;
+  llvm::StringMap<Wanted> wanted; ///< Of values.
 };
 } // namespace
 

@@ -75,6 +75,7 @@ private:
   std::map<std::tuple<std::string, int32_t, int32_t>, std::string> made;
   /// The same in f32, as codes stand for it.
   std::map<std::pair<std::string, QuantizedInput>, std::string> decoded;
+  llvm::StringSet<> moved;                        ///< What codes stand for.
   llvm::StringMap<Waiting> waiting;               ///< For the backward part.
   llvm::StringMap<const TensorProto *> constants; ///< Small ones.
   SmallVector<TensorProto> copies;
@@ -309,10 +310,13 @@ void CastPlacer::run(PlannedNodes nodes) {
       if (node.isBackward && value != waiting.end())
         name = readWaiting(value->second);
       int32_t type = getWanted(node, input);
-      bool isRounded = node.readsChosen(input) && node.operand != node.compute;
+      bool isRounded = node.readsChosen(input) &&
+                       node.operand != node.compute && !moved.contains(name);
       name = isRounded ? readRounded(name, node.operand) : read(name, type);
     }
     noteWaiting(node);
+    if (node.makesDecoded)
+      moved.insert(node.node->output(0));
     SmallVector<SmallVector<Known, 3>> outputs;
     for (unsigned output = 0; output < unsigned(node.node->output_size());
          ++output) {

@@ -229,6 +229,7 @@ static LogicalResult decide(ModuleOp module, StringRef path,
     decision.ranks = node.ranks;
     decision.same = node.same;
     decision.isMovement = node.isMovement;
+    decision.movesAll = node.movesAll;
   }
   for (unsigned index : backward.set_bits())
     formats[index].isBackward = true;

@@ -32,6 +32,16 @@ def convert(model, folder, policy, *options, code=0, **save):
     return onnx.load(target, load_external_data=False), done.stdout
 
 
+def find_reasons(model):
+    """What nodes say of their formats in their metadata, by name."""
+    return {
+        node.name: entry.value
+        for node in model.graph.node
+        for entry in node.metadata_props
+        if entry.key == "binade.precision"
+    }
+
+
 def run(path, feeds):
     """Outputs by name, of onnxruntime without its own optimisations."""
     options = ort.SessionOptions()

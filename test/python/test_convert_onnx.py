@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 from convert import (
-    BINADE, add_tensor, convert, draw, find_types, parse, run_both, strip,
+    BINADE, add_tensor, convert, draw, find_reasons, find_types, parse, run_both, strip,
 )  # fmt: skip
 from onnx import TensorProto
 
@@ -72,12 +72,7 @@ def test_names_stay_and_say_why(tmp_path):
     assert names == ["first", "bias", "act"]
     made = {name for node in converted.graph.node for name in node.output}
     assert {"h", "b", "y"} <= made
-    reasons = {
-        node.name: entry.value
-        for node in converted.graph.node
-        for entry in node.metadata_props
-        if entry.key == "binade.precision"
-    }
+    reasons = find_reasons(converted)
     assert reasons["first"] == "f16, sums f32 <- class allow"
     assert reasons["act"] == "f16 <- class clear"
     policies = {entry.key: entry.value for entry in converted.metadata_props}

@@ -4,7 +4,9 @@ stored as their readers want them, and all values stay what they were."""
 import numpy as np
 import onnx
 import pytest
-from convert import add_tensor, convert, draw, evaluate, find_types, parse
+from convert import (
+    add_tensor, convert, draw, evaluate, find_reasons, find_types, parse,
+)  # fmt: skip
 from onnx import TensorProto, numpy_helper
 
 F32, F16 = TensorProto.FLOAT, TensorProto.FLOAT16
@@ -115,11 +117,67 @@ def test_a_move_says_whose_format_it_has(tmp_path):
       a = Constant <value = int64[1] {0}> ()
   [turn]""", 1)  # fmt: skip
     converted, _ = convert(store(text, 9, 6), tmp_path, "fp16-amp")
-    reasons = {
-        node.name: entry.value
-        for node in converted.graph.node
-        for entry in node.metadata_props
-        if entry.key == "binade.precision"
-    }
+    reasons = find_reasons(converted)
     assert reasons["turn"] == "f16 <- what reads this moved tensor"
     assert find_types(converted)["w"] == F16
+    model = store(
+        text.replace("MatMul(x, t)", "Softmax(t)").replace("4, 6", "8, 6"), 9, 6
+    )
+    reasons = find_reasons(convert(model, tmp_path, "fp16-amp")[0])
+    assert reasons["turn"].startswith("f32 <- class ")
+
+
+# The policies keep the last layer in bf16.
+LAYERS = """
+g (float[4, 32] x) => (float[4, 48] h, float[4, 5] y) {
+  [turn] t = Transpose <perm = [1, 0]> (w)
+  [product] h = MatMul(x, t)
+  y = MatMul(h, u)
+}"""
+
+
+def find_ops(model, *ops):
+    return sorted(node.op_type for node in model.graph.node if node.op_type in ops)
+
+
+def store_two(text, weight):
+    return add_tensor(add_tensor(parse(text), "w", weight), "u", draw(48, 5, seed=3))
+
+
+@pytest.mark.parametrize("policy", ["fp8-lm", "fp8-current", "coat"])
+def test_a_moved_weight_is_stored_as_codes(policy, tmp_path):
+    """They are those of a weight that is stored as it is multiplied, and so is h."""
+    weight, x = draw(48, 32, seed=1), draw(4, 32, seed=2)
+    plain = LAYERS.replace("[turn] t = Transpose <perm = [1, 0]> (w)\n", "")
+    plain = plain.replace("(x, t)", "(x, w)")
+    stored, found, made = [], [], []
+    for text, value in (LAYERS, weight), (plain, weight.T.copy()):
+        converted, _ = convert(store_two(text, value), tmp_path, policy)
+        onnx.checker.check_model(tmp_path / "out.onnx", full_check=True)
+        assert find_types(converted)["w"] == TensorProto.FLOAT8E4M3FN
+        made.append(find_ops(converted, "QuantizeLinear", "DequantizeLinear"))
+        (tensor,) = (t for t in converted.graph.initializer if t.name == "w")
+        codes = np.frombuffer(tensor.raw_data, np.uint8).reshape(value.shape)
+        stored.append(codes if text == LAYERS else codes.T)
+        found.append(evaluate(tmp_path / "out.onnx", {"x": x})["h"])
+    assert made[0] == made[1] and made[0].count("QuantizeLinear") == 1
+    np.testing.assert_array_equal(*stored)
+    np.testing.assert_array_equal(*found)
+
+
+def test_codes_of_a_part_are_not_those_of_all(tmp_path):
+    """The largest element of a slice is another, and so is its scale."""
+    text = LAYERS.replace("Transpose <perm = [1, 0]> (w)", "Slice(w, s, e)")
+    text = text.replace("{\n  [turn]", """{
+      s = Constant <value = int64[2] {0, 0}> ()
+      e = Constant <value = int64[2] {32, 48}> ()
+  [turn]""", 1)  # fmt: skip
+    weight = draw(32, 64, seed=1)
+    weight[:, 48:] *= 100
+    converted, _ = convert(store_two(text, weight), tmp_path, "fp8-current")
+    assert find_types(converted)["w"] == F32
+    assert len(find_ops(converted, "QuantizeLinear")) == 2
+    x = draw(4, 32, seed=2)
+    h = evaluate(tmp_path / "out.onnx", {"x": x})["h"]
+    terms = np.abs(x) @ np.abs(weight[:, :48])
+    assert (np.abs(h - x @ weight[:, :48]) <= 2.0**-3 * terms).all()

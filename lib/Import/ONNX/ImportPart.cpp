@@ -10,6 +10,7 @@
 #include "Order.h"
 #include "binade/IR/Diagnostics.h"
 #include "binade/IR/EraseDead.h"
+#include "binade/IR/Movement.h"
 #include "binade/Import/ONNX/Import.h"
 #include "binade/Import/Passes.h"
 #include "mlir/IR/Verifier.h"
@@ -210,7 +211,10 @@ void PartImporter::findHandedOn(Graph &graph, unsigned index) {
   Value given = graph.lookup(node.input(0)), moved = made;
   while (moved && moved != given && !moved.getDefiningOp<CastOp>())
     moved = getMoved(moved);
-  leftOut.nodes[index].isMovement = moved && moved == given && moved != made;
+  LeftOut::Node &found = leftOut.nodes[index];
+  found.isMovement = moved && moved == given && moved != made;
+  found.movesAll =
+      found.isMovement && getNumElements(given) == getNumElements(made);
 }
 
 /// Its inputs stay alive, and its outputs come from somewhere: they become

@@ -34,8 +34,9 @@ struct NodeFormats {
   std::string same;
   /// Whether it reads values as they have waited.
   bool isBackward = false;
-  /// Whether it only moves elements: of rounded ones it makes rounded ones.
-  bool isMovement = false;
+  /// Whether it only moves elements: of rounded ones it makes rounded ones. And
+  /// whether it moves all: they have the same largest one.
+  bool isMovement = false, movesAll = false;
   /// Who decided; stands in the node's metadata.
   std::string rule;
 };

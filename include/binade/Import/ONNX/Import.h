@@ -90,9 +90,9 @@ struct LeftOut {
     /// The input that its first output is, as of Identity; empty where it makes
     /// something.
     std::string same = {};
-    /// Whether its first output has the elements of an input in another place
-    /// or shape.
-    bool isMovement = false;
+    /// Whether its first output has elements of its first input in another
+    /// place or shape, and whether it has all of them.
+    bool isMovement = false, movesAll = false;
   };
   std::vector<Node> nodes; ///< All of the file.
 };
