@@ -94,7 +94,7 @@ Zeros::Zeros(const ::onnx::GraphProto &graph, const PlannedNodes &nodes) {
     bool isConstant = isFilled || node.op_type() == "Constant";
     bool isMoved = node.op_type() == "Expand" || node.op_type() == "Reshape" ||
                    node.op_type() == "Unsqueeze";
-    if (isMoved ? contains(node.input(0))
+    if (isMoved ? !node.input().empty() && contains(node.input(0))
                 : isConstant && (isFilled || node.attribute_size() == 1) &&
                       llvm::all_of(node.attribute(), [](const auto &attribute) {
                         return attribute.name() == "value" &&

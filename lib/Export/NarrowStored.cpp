@@ -22,7 +22,8 @@ public:
   void run(MutableArrayRef<PlannedNode> nodes) {
     for (PlannedNode &node : nodes)
       if (node.node->op_type() == "Constant" || movesStored(node))
-        stored.insert(node.node->output(0));
+        for (const std::string &name : node.node->output())
+          stored.insert(name);
     // Readers of a value before the node that makes it.
     for (PlannedNode &node : llvm::reverse(nodes)) {
       if (movesStored(node))

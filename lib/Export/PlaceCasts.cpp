@@ -92,8 +92,8 @@ static int64_t countElements(const TensorProto &tensor) {
 
 /// The tensor that a Constant node stands for, if it is one in this file.
 static TensorProto *getConstant(NodeProto &node) {
-  if (node.op_type() != "Constant" || node.attribute_size() != 1 ||
-      node.attribute(0).name() != "value")
+  if (node.op_type() != "Constant" || node.output_size() != 1 ||
+      node.attribute_size() != 1 || node.attribute(0).name() != "value")
     return nullptr;
   TensorProto *tensor = node.mutable_attribute(0)->mutable_t();
   bool isHere = tensor->data_type() == TensorProto::FLOAT &&

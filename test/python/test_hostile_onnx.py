@@ -310,6 +310,27 @@ def test_18_required_attributes(schema, name, tmp_path):
     refuse(3, words, "binade", "import", path)
 
 
+@pytest.mark.parametrize("policy", ["fp16-amp", "fp8-current"])
+@pytest.mark.parametrize("inputs, outputs", [(0, 0), (0, 1), (1, 0), (1, 1)])
+def test_17_converted_nodes_that_lack_what_their_ops_need(
+    inputs, outputs, policy, tmp_path
+):
+    """Each op of ONNX: what cannot be imported is carried."""
+    graph = "g (float[4,4] x) => (float[4,4] y) { y = MatMul(x, x) }"
+    ops = {s.name for s in onnx.defs.get_all_schemas() if not s.domain}
+    model = parse(graph)
+    for op in sorted(ops):
+        node = helper.make_node(op, ["x"] * inputs, [f"{op}.y"][:outputs])
+        if op == "Constant":
+            value = helper.make_tensor("v", TensorProto.FLOAT, [1], [1.0])
+            node.attribute.append(helper.make_attribute("value", value))
+        model.graph.node.append(node)
+    path, out = write(model, tmp_path / "m.onnx"), tmp_path / "o.onnx"
+    done = run("binade", "convert", path, "--policy", policy, "-o", out)
+    assert done.returncode == 0, done.stderr.decode()
+    assert len(onnx.load(out).graph.node) > len(ops)
+
+
 # Parts of a model that have a field from the future, and what it is called.
 STRANGE = {
     "model": (lambda m: m, "ModelProto"),
