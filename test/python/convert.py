@@ -42,13 +42,18 @@ def find_reasons(model):
     }
 
 
-def run(path, feeds):
-    """Outputs by name, of onnxruntime without its own optimisations."""
+def open_session(model):
+    """A model, by path or in bytes, in onnxruntime without its own optimisations."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1  # Threads of ScatterND lose sums of one index.
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
-    session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def run(path, feeds):
+    """What onnxruntime computes, by name."""
+    session = open_session(path)
     names = [output.name for output in session.get_outputs()]
     return dict(zip(names, session.run(None, feeds)))
 

@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 import binade.torch  # noqa: E402
+from torch_training import train  # noqa: E402
 
 pytestmark = pytest.mark.nightly
 WORDS, WIDTH, LENGTH = 64, 32, 8
@@ -98,19 +99,6 @@ def make_batch(name):
     return {"input_ids": words, "labels": labels}
 
 
-def train(model, loss_of, steps):
-    """The losses of so many steps of PyTorch."""
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    losses = []
-    for _ in range(steps):
-        optimizer.zero_grad()
-        loss = loss_of(model)
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
-
-
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("name", MODELS)
 def test_models_train_as_in_pytorch(name, policy):
@@ -122,7 +110,7 @@ def test_models_train_as_in_pytorch(name, policy):
     # The first scales of f16 overflow, and steps are skipped as GradScaler's are.
     steps = [metrics for _ in range(20) if not (metrics := step(batch)).skipped]
     losses = [metrics.loss for metrics in steps[:5]]
-    expected = train(theirs, lambda model: model(**batch).loss, 5)
+    expected = train(theirs, lambda model: model(**batch).loss, 5, 1e-3)
     assert losses == pytest.approx(expected, rel=POLICIES[policy])
     assert expected[-1] < expected[0]
 
@@ -180,5 +168,6 @@ def test_models_that_pytorch_exports(name, exporter, tmp_path):
             model(*batch.values()).flatten(0, -2), labels.flatten()
         ),
         4,
+        1e-3,
     )
     assert losses == pytest.approx(expected, rel=1e-4)

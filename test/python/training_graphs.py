@@ -10,8 +10,8 @@ import subprocess
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
+from convert import open_session
 from onnx import parser
 from reference import BUILD
 
@@ -208,14 +208,7 @@ def report_scrambled(source, folder):
 
 def run(model, inputs):
     """What onnxruntime computes, as it stands: by name."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1  # Threads of ScatterND lose sums of one index.
-    options.graph_optimization_level = (
-        onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    )
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), options, ["CPUExecutionProvider"]
-    )
+    session = open_session(model.SerializeToString())
     names = [output.name for output in session.get_outputs()]
     given = {i.name: inputs[i.name] for i in session.get_inputs()}
     return dict(zip(names, session.run(names, given)))

@@ -1,0 +1,16 @@
+"""PyTorch's own training, which ours is held against."""
+
+import torch
+
+
+def train(model, loss_of, steps, rate):
+    """The losses of so many steps of AdamW; ``loss_of`` is called with the model."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
+    losses = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = loss_of(model)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
