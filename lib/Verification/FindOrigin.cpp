@@ -102,11 +102,38 @@ void OriginFinder::observeArgument(BlockArgument argument,
   if (!tensor.isFloat())
     return;
   TracedRange range = ranges[argument] = measureRange(tensor);
-  auto &found = range.wrong ? wrong : masked;
-  if (found || range.wrong + range.minusInfinite == 0)
+  if (range.wrong + range.minusInfinite == 0)
     return;
-  found = NonFiniteOrigin{.value = describe(argument)};
-  found->readers = listReaders(argument);
+  NonFiniteOrigin origin{.value = describe(argument)};
+  origin.readers = listReaders(argument);
+  auto &found = range.wrong ? wrong : masked;
+  if (!found)
+    found = origin;
+  addCandidate(argument, std::move(origin));
+}
+
+/// Notes which value made `result`, a forward value, not finite: what made an
+/// operand so, or `result` itself. A NaN made of minus infinities, as by the
+/// softmax of a row that is masked throughout, is its own origin.
+LogicalResult OriginFinder::followForward(OpResult result,
+                                          ArrayRef<TensorRef> operands) {
+  TracedRange range = ranges.lookup(result);
+  if (range.wrong + range.minusInfinite == 0)
+    return success();
+  for (Value operand : result.getOwner()->getOperands()) {
+    TracedRange own = ranges.lookup(operand);
+    bool isCause = own.wrong > 0 || (range.wrong == 0 && own.minusInfinite > 0);
+    if (auto source = sources.find(operand);
+        isCause && source != sources.end()) {
+      sources[result] = source->second;
+      return success();
+    }
+  }
+  FailureOr<NonFiniteOrigin> origin = build(result, operands);
+  if (failed(origin))
+    return failure();
+  addCandidate(result, std::move(*origin));
+  return success();
 }
 
 LogicalResult OriginFinder::observe(Operation *op, ArrayRef<TensorRef> operands,
@@ -118,6 +145,9 @@ LogicalResult OriginFinder::observe(Operation *op, ArrayRef<TensorRef> operands,
     if (tensor->isFloat())
       ranges[result] = measureRange(*tensor);
   for (OpResult result : op->getResults()) {
+    if (getPhase(op) == Phase::Forward && op->getNumOperands() > 0 &&
+        failed(followForward(result, operands)))
+      return failure();
     TracedRange range = ranges.lookup(result);
     bool isWrong = range.wrong > 0 && !wrong;
     bool isMasked = range.minusInfinite > 0 && isOfFinite && !masked &&

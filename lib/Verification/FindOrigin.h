@@ -7,18 +7,26 @@
 
 namespace mlir::binade {
 
-/// Watches a step for the first value that is not finite though all that it is
-/// made of is. A minus infinity, which masks are made of, counts where there is
-/// nothing else.
+/// Watches a step for the value that made others not finite.
+///
+/// Where the loss is not finite that is a value of the forward part: the loss
+/// is followed back along operands that are not finite, to what is made of
+/// finite ones. Otherwise it is the first value of the step that is not finite;
+/// a minus infinity, which masks are made of, counts where there is nothing
+/// else.
 class OriginFinder {
 public:
   explicit OriginFinder(const EvaluationOptions &exact) : exact(exact) {}
 
+  /// Has to be called before any value is observed.
+  void setLoss(Value value) { loss = value; }
   void observeArgument(BlockArgument argument, const Tensor &tensor);
   LogicalResult observe(Operation *op, ArrayRef<TensorRef> operands,
                         ArrayRef<TensorRef> results);
 
   std::optional<NonFiniteOrigin> takeOrigin() {
+    if (auto source = sources.find(loss); source != sources.end())
+      return std::move(candidates[source->second]);
     return wrong ? std::move(wrong) : std::move(masked);
   }
 
@@ -28,10 +36,19 @@ private:
   std::vector<TracedValue> listReaders(Value value) const;
   FailureOr<NonFiniteOrigin> build(OpResult result,
                                    ArrayRef<TensorRef> operands) const;
+  void addCandidate(Value value, NonFiniteOrigin origin) {
+    sources[value] = candidates.size();
+    candidates.push_back(std::move(origin));
+  }
+  LogicalResult followForward(OpResult result, ArrayRef<TensorRef> operands);
 
   const EvaluationOptions &exact; ///< Without roundings.
   DenseMap<Value, TracedRange> ranges;
   std::optional<NonFiniteOrigin> wrong, masked;
+  Value loss;
+  std::vector<NonFiniteOrigin> candidates; ///< Of the forward part.
+  /// Of forward values that are not finite, which of `candidates` made them so.
+  DenseMap<Value, size_t> sources;
 };
 
 } // namespace mlir::binade

@@ -82,6 +82,7 @@ TracedError ErrorTracer::compare(const Traced &traced, OpResult result,
       e -= (*before)[i];
     }
     error.underflow += y == 0.0 && l != 0.0;
+    error.vanished += y == 0.0 && e != 0.0;
     error.signal += e * e;
     error.local += l * l;
     error.error += (y - e) * (y - e);

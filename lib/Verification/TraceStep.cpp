@@ -96,6 +96,8 @@ FailureOr<StepTrace> mlir::binade::traceStep(ModuleOp module, ModuleOp exact,
     // The evaluator's copy of the step is seen with its first op.
     if (std::exchange(isFirst, false)) {
       auto function = cast<func::FuncOp>(op->getParentOp());
+      if (std::optional<Port> loss = findResult(function, Role::Metric, "loss"))
+        finder.setLoss(getResultValue(function, loss->index));
       for (auto [argument, name] :
            llvm::zip(function.getArguments(), getArgumentNames(function)))
         if (auto tensor = taken->find(name); tensor != taken->end())

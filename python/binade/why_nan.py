@@ -40,13 +40,24 @@ def find_bad_steps(run: Run) -> list[int]:
 # --- Which policy helps -----------------------------------------------------------------
 
 
-def _lost_small(value: dict[str, Any], errors: Sequence[dict[str, Any]]) -> bool:
-    """Whether the format made elements 0 that are not."""
+def _counts(value: dict[str, Any], errors: Sequence[dict[str, Any]], key: str) -> bool:
+    """Whether a traced value has elements that a key of its errors counts."""
     return any(
-        e["underflow"]
+        e[key]
         for e in errors
-        if all(e[key] == value[key] for key in ("kind", "node", "phase"))
+        if all(e[part] == value[part] for part in ("kind", "node", "phase"))
     )
+
+
+def _find_vanished(
+    read: Sequence[dict[str, Any]], errors: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Those of the values, the nearest first, that a format made 0: by rounding what the op
+    makes, or else by rounding what it is made of, such as a constant; then the op that is
+    farthest from where the zeros were read."""
+    decided = [value for value in read if value["decision"]]
+    lost = [value for value in decided if _counts(value, errors, "underflow")]
+    return lost or [v for v in decided if _counts(v, errors, "vanished")][-1:]
 
 
 def choose_rules(
@@ -62,8 +73,7 @@ def choose_rules(
         blamed = [origin] if origin["decision"] else origin["readers"]
     else:
         # In f64 the op does the same with what it read.
-        read = [*origin["operands"], *origin["producers"]]
-        blamed = [v for v in read if v["decision"] and _lost_small(v, errors)]
+        blamed = _find_vanished([*origin["operands"], *origin["producers"]], errors)
     return [
         overrides.keep_wide(op)
         for op in blamed
@@ -168,7 +178,11 @@ def _describe_step(run: Run, step: int, bad: Sequence[int]) -> str:
     others = [str(number) for number in bad if number != step]
     if others:
         shown = ", ".join(others[:5]) + (", ..." if len(others) > 5 else "")
-        text += f"; so are, of {len(run.steps)} steps, {len(others)} others: {shown}"
+        steps = "step was" if len(others) == 1 else "steps were"
+        text += (
+            f"; {len(others)} other {steps} skipped or not finite, of "
+            f"{len(run.steps)}: {shown}"
+        )
     return text
 
 

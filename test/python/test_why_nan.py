@@ -134,6 +134,41 @@ def test_a_divisor_that_vanishes(folder):
     assert "squaring" in blamed and report["finite"]
 
 
+LOGARITHM = """
+<ir_version: 10, opset_import: ["" : 18]>
+g (float[4, 8] x) => (float loss) <float[8, 8] first = {FIRST}, float eps = {1e-8}> {
+  [up] hidden = MatMul(x, first)
+  [act] kept = Relu(hidden)
+  [shift] shifted = Add(kept, eps)
+  [log] logarithm = Log(shifted)
+  [mean] loss = ReduceMean <keepdims = 0> (logarithm)
+}
+"""
+
+
+@pytest.mark.parametrize("scale", ["", "loss_scale: { init: 1024.0 }\n"])
+def test_the_forward_part_comes_first(scale, folder):
+    """1e-8 is 0 in f16: the logarithm is minus infinite, and its gradient infinite. The op
+    that lost the constant is blamed, whatever the backward part made of it."""
+    first = np.abs(FIRST)
+    write(folder, LOGARITHM, -np.abs(X), first=first)
+    (folder / "narrow.yaml").write_text(
+        "name: narrow\nnarrow: f16\nwide: f32\n"
+        "rules:\n- { match: { name: shift }, class: allow }\n" + scale
+    )
+    run = train(folder, folder / "run", "narrow.yaml", "--max-skipped", 3, steps=5, lr=0,
+                code=4, cwd=folder)  # fmt: skip
+    report = why(run)
+    origin = report["origin"]
+    assert (origin["node"], origin["phase"]) == ("log", "forward")
+    assert origin["exact"] is None and report["loss"] is None
+    assert [rule["match"]["name"] for rule in report["rules"]] == ["shift"]
+    assert report["finite"]
+    process = binade("why-nan", run, "-o", folder / "fixed.yaml")
+    assert process.returncode == 0, process.stderr
+    train(folder, folder / "again", folder / "fixed.yaml", steps=3, lr=0)
+
+
 def test_a_divisor_that_is_zero(folder):
     """In every format: no policy helps, and none is written."""
     x = X.copy()

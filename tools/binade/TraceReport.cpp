@@ -52,6 +52,7 @@ static json::Object toJson(const TracedError &error) {
   object["sqnr"] = number(20.0 * std::log10(error.signal / error.error));
   object["underflow"] = error.underflow;
   object["overflow"] = error.overflow;
+  object["vanished"] = error.vanished;
   return object;
 }
 

@@ -64,6 +64,9 @@ struct TracedError {
   double error = 0, introduced = 0, inherited = 0;
   /// Elements that became 0, or not finite, though they are not in f64.
   int64_t underflow = 0, overflow = 0;
+  /// Elements that are 0 though the step has others in f64: here or before, as
+  /// in a constant, they underflowed.
+  int64_t vanished = 0;
 };
 
 struct StepTrace {
