@@ -205,9 +205,10 @@ void TrainArguments::addRun(CLI::App &command) {
       ->type_name("ranges=FILE.json");
   command
       .add_option("--on-nonfinite", onNonFinite,
-                  "What to do about gradients that are not finite; if not "
-                  "given stop, or skip with loss scaling; shrink is for "
-                  "optimizers that answer to them, such as tiger")
+                  "What to do about gradients or a loss that are not finite; "
+                  "if not given stop, but skip gradients with loss scaling; "
+                  "shrink is for optimizers that answer to them, such as "
+                  "tiger")
       ->check(oneOf({"stop", "skip", "continue", "shrink"}));
   command
       .add_option("--max-skipped", train.maxSkipped,
@@ -294,7 +295,7 @@ Result<void> TrainArguments::complete() {
 /// The signal that asks for an end; 0 for none.
 static volatile std::sig_atomic_t signalSeen = 0;
 
-/// The first SIGINT or SIGTERM ends training after a step, the second at once.
+/// The first SIGINT or SIGTERM ends training after a batch, the second at once.
 /// A reader of the output that goes away ends nothing, and a file that may not
 /// grow is an error of writing.
 static void catchSignals() {

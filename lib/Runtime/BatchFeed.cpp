@@ -7,19 +7,18 @@ using namespace binade;
 
 BatchFeed::Batch BatchFeed::fill() {
   std::span<const std::uint64_t> samples = order.next();
-  Batch batch = {{samples.begin(), samples.end()}, order.getEpoch()};
-  const Data *source = data;
+  Batch batch = {{samples.begin(), samples.end()}, order.getEpoch(), data};
   for (const Injected &other : injected) {
     std::uint64_t size = other.data->getBatch();
     if (number < other.first ||
         number >= other.first + other.data->getNumSamples() / size)
       continue;
-    source = other.data;
+    batch.source = other.data;
     std::iota(batch.samples.begin(), batch.samples.end(),
               (number - other.first) * size);
   }
   ++number;
-  if (Result<void> filled = source->fill(batch.samples); !filled)
+  if (Result<void> filled = batch.source->fill(batch.samples); !filled)
     batch.error = filled.takeError();
   return batch;
 }

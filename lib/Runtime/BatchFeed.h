@@ -31,8 +31,9 @@ public:
   /// For the run of the batch that `next` gave last, if another will follow.
   FillNext getFillNext();
 
-  /// Of the batch that `next` gave last.
+  /// Of the batch that `next` gave last: its samples, and whose they are.
   std::span<const std::uint64_t> getSamples() const { return current.samples; }
+  const Data &getSource() const { return *current.source; }
   /// The same, from 0.
   std::uint32_t getEpoch() const { return current.epoch; }
 
@@ -40,6 +41,7 @@ private:
   struct Batch {
     std::vector<std::uint64_t> samples;
     std::uint32_t epoch = 0;
+    const Data *source = nullptr;
     /// What came of filling the ports.
     std::optional<Error> error = {};
   };

@@ -291,7 +291,7 @@ Result<Converted> binade::convertCheckpoint(const std::string &from,
         "a converted checkpoint begins a run of its own");
   converted.to =
       getCheckpointFolder(directory) + "/" + getCheckpointName(manifest->step);
-  if (Result<void> saved = run->save(*program, *manifest, 1, {}); !saved)
+  if (Result<void> saved = run->save(*program, *manifest, {}, {}); !saved)
     return saved.takeError();
   return converted;
 }
@@ -312,7 +312,7 @@ Result<Converted> binade::switchRun(Program &program,
   if (!manifest)
     return manifest.takeError();
   converted.to = *checkpoint;
-  if (Result<void> saved = run->save(program, *manifest, keep, {}); !saved)
+  if (Result<void> saved = run->save(program, *manifest, {keep}, {}); !saved)
     return saved.takeError();
   return converted;
 }

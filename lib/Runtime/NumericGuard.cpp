@@ -2,6 +2,7 @@
 
 #include "NumericGuard.h"
 #include "OverflowText.h"
+#include "binade/Runtime/NonFiniteWeights.h"
 #include <cmath>
 #include <cstring>
 
@@ -20,9 +21,8 @@ std::optional<OnNonFinite> binade::parseOnNonFinite(std::string_view text) {
   return std::nullopt;
 }
 
-NumericGuard::NumericGuard(Program &program, const Data &data,
-                           const TrainOptions &options)
-    : program(program), data(data), options(options),
+NumericGuard::NumericGuard(Program &program, const TrainOptions &options)
+    : program(program), options(options),
       onNonFinite(options.onNonFinite.value_or(
           hasScaler() ? OnNonFinite::Skip : OnNonFinite::Stop)) {
   std::vector<Tensor> tensors = program.tensors();
@@ -64,6 +64,7 @@ Result<void> NumericGuard::check() const {
 }
 
 void NumericGuard::keep(std::int64_t skippedInRow) {
+  badLoss.reset();
   bool isLastSkip = onNonFinite == OnNonFinite::Skip &&
                     options.maxSkipped > 0 &&
                     skippedInRow + 1 >= options.maxSkipped;
@@ -78,16 +79,68 @@ void NumericGuard::restore() const {
     std::memcpy(tensor.bytes.data(), bytes.data(), bytes.size());
 }
 
+void NumericGuard::observeLoss(std::int64_t batch, double loss,
+                               const BatchFeed &feed) {
+  if (!badLoss)
+    badLoss = findNonFiniteLoss(batch, loss, feed);
+}
+
+/// A loss scale is found by skipping steps whose gradients overflow. No scale
+/// changes the loss itself: where only that is not finite, a run with a scale
+/// stops as one without does, unless its user says otherwise.
 std::optional<Error> NumericGuard::judge(const StepMetrics &metrics,
                                          std::int64_t skippedInRow,
-                                         std::span<const std::uint64_t> samples,
+                                         const BatchFeed &feed,
                                          const std::string &finalPath) {
-  if (onNonFinite == OnNonFinite::Stop &&
-      (metrics.skipped || !std::isfinite(metrics.loss)))
+  bool stopsAtLoss = onNonFinite == OnNonFinite::Stop || !options.onNonFinite;
+  badLosses += badLoss.has_value();
+  if ((onNonFinite == OnNonFinite::Stop && metrics.skipped) ||
+      (stopsAtLoss && badLoss && !metrics.skipped))
     return stop(metrics, finalPath);
   if (options.maxSkipped > 0 && skippedInRow >= options.maxSkipped)
-    return stopSkipping(metrics, skippedInRow, samples, finalPath);
+    return stopSkipping(metrics, skippedInRow, feed, finalPath);
+  warnOfStep(metrics);
   return std::nullopt;
+}
+
+/// Warns of the first step in a row whose loss is not finite, or which was
+/// applied with such gradients. Where gradients alone are not finite, skipped
+/// steps are counted instead.
+void NumericGuard::warnOfStep(const StepMetrics &metrics) {
+  bool isApplied =
+      !metrics.skipped && metrics.gradNorm && !std::isfinite(*metrics.gradNorm);
+  bool isNonFinite = badLoss || isApplied;
+  if (isNonFinite && !wasNonFinite && options.warn) {
+    options.warn(
+        "step " + std::to_string(metrics.step) + ": " +
+        (badLoss ? badLoss->describe() : "the gradients are not finite") +
+        (metrics.skipped ? "; the step was skipped"
+                         : "; the step was applied"));
+    if (badLoss)
+      options.warn(badLoss->describeSamples());
+    if (isApplied)
+      checkWeights(metrics.step);
+  }
+  wasNonFinite = isNonFinite;
+}
+
+bool NumericGuard::checkWeights(std::int64_t step) {
+  std::vector<NonFiniteTensor> found = findNonFiniteWeights(program);
+  if (!found.empty() && !std::exchange(hasWarnedWeights, true) && options.warn)
+    options.warn("step " + std::to_string(step) + ": " +
+                 describe(found, "parameter"));
+  return found.empty();
+}
+
+bool NumericGuard::conclude(std::int64_t step, const std::string &finalPath) {
+  if (badLosses > 1 && options.warn)
+    options.warn("the loss was not finite in " + std::to_string(badLosses) +
+                 " steps");
+  std::vector<NonFiniteTensor> found = findNonFiniteWeights(program);
+  if (!found.empty() && options.warn)
+    options.warn(printable(finalPath) + ", after step " + std::to_string(step) +
+                 ": " + describe(found, "parameter"));
+  return found.empty();
 }
 
 /// Where gradients are not finite the update kept what it guards. A loss can be
@@ -96,27 +149,32 @@ Error NumericGuard::stop(const StepMetrics &metrics,
                          const std::string &finalPath) {
   if (metrics.skipped)
     restore();
-  std::string loss = std::isfinite(metrics.loss) ? std::to_string(metrics.loss)
-                     : std::isnan(metrics.loss)  ? "NaN"
-                                                 : "infinite";
   if (Result<void> saved = program.save(finalPath); !saved)
     return saved.takeError();
-  return Error{"step " + std::to_string(metrics.step),
-               metrics.skipped
-                   ? "the gradients are not finite (the loss is " + loss + ")"
-                   : "the loss is " + loss,
-               ExitCode::NumericGuard}
-      .withNote("the state " +
-                std::string(metrics.skipped ? "before" : "after") +
-                " this step is in " + printable(finalPath))
-      .withNote("a smaller --lr or a --clip may help; --on-nonfinite skip "
-                "leaves such steps out");
+  std::string loss =
+      badLoss ? badLoss->describe() : "the loss is " + formatLoss(metrics.loss);
+  Error error{"step " + std::to_string(metrics.step),
+              metrics.skipped ? "the gradients are not finite (" + loss + ")"
+                              : loss,
+              ExitCode::NumericGuard};
+  if (badLoss)
+    error = std::move(error).withNote(badLoss->describeSamples());
+  error = std::move(error).withNote(
+      "the state " + std::string(metrics.skipped ? "before" : "after") +
+      " this step is in " + printable(finalPath));
+  if (metrics.skipped)
+    return std::move(error).withNote(
+        "a smaller --lr or a --clip may help; --on-nonfinite skip leaves such "
+        "steps out");
+  return std::move(error).withNote(
+      "its gradients are finite: --on-nonfinite skip warns of such steps and "
+      "goes on; 'binade why-nan' finds the op");
 }
 
 /// The step is computed again, up to what went wrong.
 Error NumericGuard::stopSkipping(const StepMetrics &metrics,
                                  std::int64_t skippedInRow,
-                                 std::span<const std::uint64_t> samples,
+                                 const BatchFeed &feed,
                                  const std::string &finalPath) {
   char scale[64] = "";
   if (metrics.lossScale)
@@ -129,7 +187,7 @@ Error NumericGuard::stopSkipping(const StepMetrics &metrics,
                   scale,
               ExitCode::NumericGuard};
   restore();
-  if (Result<void> filled = data.fill(samples); !filled)
+  if (Result<void> filled = feed.getSource().fill(feed.getSamples()); !filled)
     return filled.takeError();
   std::optional<Overflow> overflow = program.findOverflow();
   restore();

@@ -345,6 +345,10 @@ Result<void> Program::run(const FillNext &fillNext, bool observes) {
                         : RecordList::Step;
   if (auto done = implementation->execute(list, fillNext); !done)
     return done;
+  return forgetBatches();
+}
+
+Result<void> Program::forgetBatches() {
   for (const Port *accumulator : implementation->accumulators)
     if (auto done = implementation->clear(*accumulator); !done)
       return done;

@@ -260,7 +260,7 @@ Result<void> RunDirectory::write(const Program &program,
 }
 
 Result<void> RunDirectory::save(const Program &program, Manifest manifest,
-                                std::int64_t keep, const Notify &warn) const {
+                                Kept kept, const Notify &warn) const {
   std::int64_t step = manifest.step;
   if (Result<void> written = write(program, std::move(manifest)); !written) {
     Error error = written.takeError();
@@ -270,22 +270,26 @@ Result<void> RunDirectory::save(const Program &program, Manifest manifest,
                                      " was not saved; those before it are as "
                                      "they were");
   }
-  prune(step, keep, warn);
+  prune(step, kept, warn);
   return {};
 }
 
 /// Checkpoints of later steps are those that were damaged when the run was
 /// taken up before them: each is replaced when its step comes.
-void RunDirectory::prune(std::int64_t step, std::int64_t keep,
+void RunDirectory::prune(std::int64_t step, Kept kept,
                          const Notify &warn) const {
   auto found = listCheckpoints(path);
   if (!found)
     return;
   found->erase(found->upper_bound(step), found->end());
-  while (static_cast<std::int64_t>(found->size()) > keep) {
-    Result<void> removed = removeDirectory(found->begin()->second);
+  auto surplus = static_cast<std::int64_t>(found->size()) - kept.newest;
+  for (const auto &[number, checkpoint] : *found) {
+    if (surplus-- <= 0)
+      break;
+    if (number == kept.step)
+      continue;
+    Result<void> removed = removeDirectory(checkpoint);
     if (!removed && warn)
       warn(removed.error().where + ": " + removed.error().message);
-    found->erase(found->begin());
   }
 }

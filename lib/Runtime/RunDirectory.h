@@ -31,18 +31,22 @@ public:
   Result<std::optional<Manifest>>
   restore(Program &program, const Manifest &current, const Notify &warn) const;
 
-  /// Writes a checkpoint with the state of `program`, then removes all but
-  /// `keep` of those up to its step. What goes wrong after it is on disk is for
+  /// Which checkpoints stay: so many of the newest, and that of one step.
+  struct Kept {
+    std::int64_t newest = 1, step = 0;
+  };
+  /// Writes a checkpoint with the state of `program`, then removes those up to
+  /// its step that are not `kept`. What goes wrong after it is on disk is for
   /// `warn` alone.
-  Result<void> save(const Program &program, Manifest manifest,
-                    std::int64_t keep, const Notify &warn) const;
+  Result<void> save(const Program &program, Manifest manifest, Kept kept,
+                    const Notify &warn) const;
 
 private:
   RunDirectory(std::string path, Descriptor lock)
       : path(std::move(path)), lock(std::move(lock)) {}
   void removeTemporaries() const;
   Result<void> write(const Program &program, Manifest manifest) const;
-  void prune(std::int64_t step, std::int64_t keep, const Notify &warn) const;
+  void prune(std::int64_t step, Kept kept, const Notify &warn) const;
 
   std::string path;
   Descriptor lock;

@@ -14,6 +14,7 @@
 #include "RunIdentity.h"
 #include "ScheduledSettings.h"
 #include "StatisticsRecorder.h"
+#include "StepRollback.h"
 #include <chrono>
 #include <filesystem>
 
@@ -36,12 +37,15 @@ public:
   TrainingLoop(Program &program, const Data &data, const HeldOut &heldOut,
                const TrainOptions &options)
       : program(program), data(data), heldOut(heldOut), options(options),
-        guard(program, data, options), statistics(program),
+        guard(program, options), statistics(program),
         watch(options.alarms.rules),
         feed(data,
              SampleOrder(options.order, heldOut.getTrainingSamples(),
                          data.getBatch(), options.seed),
-             findInjected(program, options)) {}
+             findInjected(program, options)) {
+    if (options.interrupted)
+      rollback.emplace(program);
+  }
 
   Result<void> check();
   Result<TrainSummary>
@@ -54,7 +58,13 @@ private:
   Result<void> begin();
   Result<void> takeUp(Manifest restored);
   Result<void> lookBack();
-  Result<StepMetrics> runStep(std::int64_t step);
+  /// Nothing where the step was interrupted: then it has not begun.
+  Result<std::optional<StepMetrics>> runStep(std::int64_t step);
+  Result<double> runBatch(std::int64_t step, bool isLast);
+  bool isInterrupted() const {
+    return options.interrupted && options.interrupted() != ExitCode::Ok;
+  }
+  void warnOfRepeats() const;
   Result<void> evaluate(StepMetrics &metrics) const;
   Result<void> observe(StepMetrics &metrics);
   Result<std::vector<Alarm>> watchStep(const StepMetrics &metrics,
@@ -75,8 +85,11 @@ private:
   AlarmWatch watch;
   bool isAlarmed = false; ///< By the newest step, which ends the loop.
   BatchFeed feed;
-  Manifest manifest;          ///< Where the run stands.
-  std::int64_t savedStep = 0; ///< Of the newest checkpoint.
+  std::optional<StepRollback> rollback; ///< Where a step may be interrupted.
+  Manifest manifest;                    ///< Where the run stands.
+  std::int64_t savedStep = 0;           ///< Of the newest checkpoint.
+  /// Of the newest checkpoint whose weights are finite, which stays.
+  std::int64_t finiteStep = 0;
   std::optional<RunDirectory> directory;
   std::optional<MetricsFile> metricsFile;
   std::optional<EventFile> eventFile;
@@ -127,37 +140,48 @@ Result<void> TrainingLoop::check() {
   return {};
 }
 
-Result<StepMetrics> TrainingLoop::runStep(std::int64_t step) {
+/// Computes the batch that `feed` gave last, and updates after the last batch
+/// of a step. Returns the loss of the batch.
+Result<double> TrainingLoop::runBatch(std::int64_t step, bool isLast) {
+  if (!isLast)
+    return program.accumulate(feed.getFillNext());
+  if (Result<void> saved = saveInputs(step); !saved)
+    return saved.takeError();
+  FillNext fillNext = step < options.steps ? feed.getFillNext() : FillNext();
+  if (Result<void> done = program.run(fillNext, statistics.isDue(step)); !done)
+    return done.takeError();
+  return *readScalar(program, Role::Metric, "loss");
+}
+
+Result<std::optional<StepMetrics>> TrainingLoop::runStep(std::int64_t step) {
   auto start = std::chrono::steady_clock::now();
   std::optional<double> scale = readScalar(program, Role::Scaler, "scale");
   if (Result<void> set = scheduled.apply(manifest.step); !set)
     return set.takeError();
   guard.keep(manifest.skippedInRow);
+  if (rollback)
+    rollback->capture();
   std::int64_t batches = program.getPlan().batches;
   double losses = 0;
   for (std::int64_t batch = 1; batch <= batches; ++batch) {
+    if (batch > 1 && isInterrupted()) {
+      if (Result<void> done = rollback->rollBack(); !done)
+        return done.takeError();
+      return std::optional<StepMetrics>();
+    }
     if (Result<void> filled = feed.next(); !filled)
       return filled.takeError();
-    if (batch < batches) {
-      Result<double> loss = program.accumulate(feed.getFillNext());
-      if (!loss)
-        return loss.takeError();
-      losses += *loss;
-    } else {
-      if (Result<void> saved = saveInputs(step); !saved)
-        return saved.takeError();
-      FillNext fillNext =
-          step < options.steps ? feed.getFillNext() : FillNext();
-      if (Result<void> done = program.run(fillNext, statistics.isDue(step));
-          !done)
-        return done.takeError();
-      losses += *readScalar(program, Role::Metric, "loss");
-    }
+    Result<double> loss = runBatch(step, batch == batches);
+    if (!loss)
+      return loss.takeError();
+    losses += *loss;
+    std::int64_t number = (step - 1) * batches + batch;
     if (auto launch = program.findIndexFault())
-      return Error{data.getPath(),
-                   "batch " + std::to_string((step - 1) * batches + batch) +
+      return Error{feed.getSource().getPath(),
+                   "batch " + std::to_string(number) +
                        " leads to an index or label that is out of range, in " +
                        quote(*launch)};
+    guard.observeLoss(number, *loss, feed);
   }
   StepMetrics metrics = readMetrics(program, scale);
   metrics.step = step;
@@ -165,7 +189,7 @@ Result<StepMetrics> TrainingLoop::runStep(std::int64_t step) {
   std::chrono::duration<double, std::milli> elapsed =
       std::chrono::steady_clock::now() - start;
   metrics.milliseconds = elapsed.count();
-  return metrics;
+  return std::optional(metrics);
 }
 
 Result<void> TrainingLoop::evaluate(StepMetrics &metrics) const {
@@ -284,6 +308,12 @@ Result<void> TrainingLoop::begin() {
   directory = *std::move(opened);
   if (heldOut.getData() && options.notify)
     options.notify(heldOut.describe());
+  warnOfRepeats();
+  if (std::uint64_t bytes = rollback ? rollback->getBytesOfStates() : 0;
+      bytes > 0 && options.notify)
+    options.notify("beside that memory: " + formatBytes(bytes) +
+                   ", a copy of parameters and states to which a signal inside "
+                   "a step goes back");
   manifest = identifyRun(program, data, heldOut, options);
   if (options.resume) {
     auto restored = directory->restore(program, manifest, options.warn);
@@ -327,13 +357,27 @@ Result<void> TrainingLoop::begin() {
   return {};
 }
 
+/// Warns where the batches of one step are more than the data have.
+void TrainingLoop::warnOfRepeats() const {
+  std::int64_t batches = program.getPlan().batches;
+  auto available =
+      static_cast<std::int64_t>(heldOut.getTrainingSamples() / data.getBatch());
+  if (batches <= available || !options.warn)
+    return;
+  options.warn("--accumulate " + std::to_string(batches) +
+               ": one step reads the data more than once, for " +
+               data.getPath() + " has " + std::to_string(available) +
+               (available == 1 ? " batch" : " batches") + " of " +
+               std::to_string(data.getBatch()) + " samples");
+}
+
 Result<void> TrainingLoop::takeUp(Manifest restored) {
   if (restored.step > options.steps)
     return Error{"--steps",
                  "the run has done " + std::to_string(restored.step) +
                      " steps, more than " + std::to_string(options.steps),
                  ExitCode::Usage};
-  manifest.step = savedStep = restored.step;
+  manifest.step = savedStep = finiteStep = restored.step;
   manifest.skipped = restored.skipped;
   manifest.skippedInRow = restored.skippedInRow;
   feed.skip(
@@ -370,7 +414,10 @@ Result<void> TrainingLoop::save() {
   if (Result<void> synced = eventFile->sync(); !synced)
     return synced;
   savedStep = manifest.step;
-  return directory->save(program, manifest, options.keep, options.warn);
+  if (guard.checkWeights(manifest.step))
+    finiteStep = manifest.step;
+  return directory->save(program, manifest, {options.keep, finiteStep},
+                         options.warn);
 }
 
 Result<TrainSummary>
@@ -392,9 +439,12 @@ TrainingLoop::run(const std::function<void(const StepMetrics &)> &listener) {
     if (summary.exitCode != ExitCode::Ok || isEnough || isTimeUp() || isAlarmed)
       break;
     std::int64_t step = manifest.step + 1;
-    Result<StepMetrics> metrics = runStep(step);
+    Result<std::optional<StepMetrics>> done = runStep(step);
+    if (!done)
+      return done.takeError();
+    std::optional<StepMetrics> &metrics = *done;
     if (!metrics)
-      return metrics.takeError();
+      continue; // Whoever interrupted it ends the loop.
     if (Result<void> written = observe(*metrics); !written)
       return written.takeError();
     if (listener)
@@ -409,9 +459,8 @@ TrainingLoop::run(const std::function<void(const StepMetrics &)> &listener) {
     }
     summary.milliseconds += metrics->milliseconds;
     summary.epochs = feed.getEpoch() + 1;
-    if (std::optional<Error> error =
-            guard.judge(*metrics, manifest.skippedInRow, feed.getSamples(),
-                        path("final.safetensors")))
+    if (std::optional<Error> error = guard.judge(
+            *metrics, manifest.skippedInRow, feed, path("final.safetensors")))
       return *std::move(error);
     if (options.saveEvery > 0 && step % options.saveEvery == 0)
       if (Result<void> saved = save(); !saved)
@@ -432,8 +481,11 @@ TrainingLoop::run(const std::function<void(const StepMetrics &)> &listener) {
   if (isWanted && manifest.step > savedStep)
     if (Result<void> saved = save(); !saved)
       return saved.takeError();
-  if (Result<void> saved = program.save(path("final.safetensors")); !saved)
+  std::string final = path("final.safetensors");
+  if (Result<void> saved = program.save(final); !saved)
     return saved.takeError();
+  if (!guard.conclude(manifest.step, final) && summary.exitCode == ExitCode::Ok)
+    summary.exitCode = ExitCode::NumericGuard;
   return summary;
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import math
 import os
 import pathlib
 import time
@@ -247,6 +248,8 @@ class TrainStep:
             for batch in bar:
                 seen.append(self(batch))
                 bar.set_postfix_str(f"loss {seen[-1].loss:.4g}", refresh=False)
+                if not math.isfinite(seen[-1].loss):
+                    _LOG.warning("step %d: the loss is %s", len(seen), seen[-1].loss)
                 if seen[-1].skipped:
                     _LOG.info(
                         "step %d was skipped: a gradient is not finite", len(seen)

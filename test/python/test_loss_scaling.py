@@ -220,7 +220,10 @@ def test_a_static_scale_skips_nothing(tmp_path):
     process, metrics, final = train(
         tmp_path, "static: 8", 3, "--on-nonfinite", "continue", overflows=[1]
     )
-    assert process.returncode == 0, process.stderr
+    assert process.returncode == 4, process.stderr  # For its weights are NaN.
+    assert (
+        "final.safetensors, after step 3: 1 parameter is not finite" in process.stderr
+    )
     assert not any(m["skipped"] for m in metrics)
     assert np.isnan(final["weight"]).all()
 

@@ -7,6 +7,7 @@
 #include "binade/CommandLine/Report.h"
 #include "binade/Container/Numbers.h"
 #include "binade/Runtime/ConvertCheckpoint.h"
+#include "binade/Runtime/NonFiniteWeights.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <filesystem>
@@ -17,6 +18,7 @@ using ::binade::Error;
 using ::binade::ExitCode;
 using ::binade::formatBytes;
 using ::binade::Manifest;
+using ::binade::NonFiniteTensor;
 using ::binade::printable;
 using ::binade::readManifest;
 using ::binade::Result;
@@ -36,6 +38,10 @@ struct CheckpointCommand {
   int show() const;
   int verify() const;
   int convert() const;
+
+private:
+  int warnOfNonFinite(const std::string &path,
+                      const std::vector<Safetensors> &shards) const;
 };
 } // namespace
 
@@ -98,6 +104,22 @@ int CheckpointCommand::show() const {
   return ExitCode::Ok;
 }
 
+/// Warns of tensors that are not finite: nothing can be trained from them.
+int CheckpointCommand::warnOfNonFinite(
+    const std::string &path, const std::vector<Safetensors> &shards) const {
+  std::vector<NonFiniteTensor> all;
+  for (const Safetensors &shard : shards) {
+    Result<std::vector<NonFiniteTensor>> found = findNonFiniteState(shard);
+    if (!found)
+      return fail(found.error());
+    all.insert(all.end(), found->begin(), found->end());
+  }
+  if (all.empty())
+    return ExitCode::Ok;
+  return fail(Error{printable(path), ::binade::describe(all, "tensor"),
+                    ExitCode::NumericGuard});
+}
+
 int CheckpointCommand::verify() const {
   Result<std::vector<std::string>> paths = find();
   if (!paths)
@@ -122,6 +144,9 @@ int CheckpointCommand::verify() const {
       bytes += shard.bytes;
     std::cout << printable(path) << ": whole, step " << manifest->step << ", "
               << tensors << " tensors, " << formatBytes(bytes) << "\n";
+    if (int found = warnOfNonFinite(path, *shards);
+        found != ExitCode::Ok && code == ExitCode::Ok)
+      code = found;
   }
   return code;
 }

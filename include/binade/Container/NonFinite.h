@@ -1,4 +1,4 @@
-//===- NonFinite.h - Elements that are no numbers ---------------*- C++ -*-===//
+//===- NonFinite.h - Elements that are not finite ---------------*- C++ -*-===//
 
 #ifndef BINADE_CONTAINER_NONFINITE_H
 #define BINADE_CONTAINER_NONFINITE_H
@@ -6,6 +6,7 @@
 #include "binade/Container/DType.h"
 #include <span>
 #include <string>
+#include <vector>
 
 namespace binade {
 
@@ -22,6 +23,17 @@ struct NonFinite {
 /// `countsMinusInfinity` those do not count: masks are made of them.
 NonFinite findNonFinite(DType dtype, std::span<const std::byte> bytes,
                         bool countsMinusInfinity = true);
+
+/// A tensor with elements that are not finite.
+struct NonFiniteTensor {
+  std::string name;
+  std::size_t count = 0, elements = 0;
+};
+
+/// "2 parameters are not finite: 'w' (12 of 12 elements), 'b' (1 of 3
+/// elements)"; the first few by name. `what` is "parameter".
+std::string describe(const std::vector<NonFiniteTensor> &tensors,
+                     std::string_view what);
 
 } // namespace binade
 

@@ -156,6 +156,8 @@ public:
   /// each batch of a step but the last, of which `Plan::batches` says the
   /// number.
   Result<double> accumulate(const FillNext &fillNext = {});
+  /// Forgets the batches that were accumulated since the last step.
+  Result<void> forgetBatches();
 
   /// Whether the program computes a loss that can be evaluated.
   bool hasEvaluation() const;

@@ -1,0 +1,23 @@
+//===- NonFiniteWeights.h - Weights that are not finite ---------*- C++ -*-===//
+
+#ifndef BINADE_RUNTIME_NONFINITEWEIGHTS_H
+#define BINADE_RUNTIME_NONFINITEWEIGHTS_H
+
+#include "binade/Container/NonFinite.h"
+#include "binade/Runtime/Program.h"
+
+namespace binade {
+
+/// The parameters of `program` with elements that are not finite, in the order
+/// of the plan. Reads all of them.
+std::vector<NonFiniteTensor> findNonFiniteWeights(const Program &program);
+
+/// The same of all tensors of a checkpoint: of parameters, buffers and states.
+/// Minus infinities, which masks are made of, do not count, and neither do the
+/// histories that scales follow from, which may hold an infinity.
+Result<std::vector<NonFiniteTensor>>
+findNonFiniteState(const Safetensors &file);
+
+} // namespace binade
+
+#endif // BINADE_RUNTIME_NONFINITEWEIGHTS_H
