@@ -1,6 +1,7 @@
 //===- CommandLine.cpp - What is legal on the command line ----------------===//
 
 #include "binade/CommandLine/CommandLine.h"
+#include "binade/CommandLine/DiagnosticArgument.h"
 #include "binade/Container/Error.h"
 #include "binade/Container/Suggest.h"
 #include <algorithm>
@@ -111,7 +112,7 @@ static std::string describeExtras(const CLI::App &app) {
          suggest(extra->substr(0, extra->find('=')), options);
 }
 
-static DiagnosticFormat findFormat(int argc, char **argv) {
+DiagnosticFormat binade::findDiagnosticFormat(int argc, char **argv) {
   for (int i = 1; i < argc; ++i)
     if (std::string_view word = argv[i];
         word == "--diag=json" || (word == "--diag" && i + 1 < argc &&
@@ -133,7 +134,7 @@ int binade::reportUsage(const CLI::App &app, const CLI::ParseError &error,
   std::string help = getFullName(command);
   std::cerr << render(Error{"binade", printable(message, 1000), ExitCode::Usage}
                           .withNote("see '" + help + " --help'"),
-                      findFormat(argc, argv))
+                      findDiagnosticFormat(argc, argv))
             << "\n";
   return ExitCode::Usage;
 }

@@ -2,6 +2,7 @@
 
 #include "binade/IR/Diagnostics.h"
 #include "binade/Container/Numbers.h"
+#include "binade/IR/InternalError.h"
 #include "mlir/IR/Location.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -54,6 +55,23 @@ mlir::binade::describeLocation(Location location) {
       .Default([](LocationAttr) { return Place(); });
 }
 
+static constexpr StringLiteral kInternal = "internal";
+
+InFlightDiagnostic mlir::binade::emitInternalError(Location location) {
+  InFlightDiagnostic diagnostic = emitError(location);
+  diagnostic.getUnderlyingDiagnostic()->getMetadata().emplace_back(kInternal);
+  return diagnostic;
+}
+
+static bool isInternal(Diagnostic &diagnostic) {
+  return llvm::any_of(
+      diagnostic.getMetadata(), [](const DiagnosticArgument &argument) {
+        return argument.getKind() ==
+                   DiagnosticArgument::DiagnosticArgumentKind::String &&
+               argument.getAsString() == kInternal;
+      });
+}
+
 ::binade::Error mlir::binade::toError(Diagnostic &diagnostic, StringRef file) {
   auto [where, part] = describeLocation(diagnostic.getLocation());
   if (where.empty())
@@ -68,6 +86,11 @@ mlir::binade::describeLocation(Location location) {
     bool isElsewhere = !other.empty() && other != part;
     error.notes.push_back(isElsewhere ? other + " " + text : text);
   }
+  if (isInternal(diagnostic)) {
+    error.exitCode = ::binade::ExitCode::Internal;
+    error.notes.push_back("this is a bug in Binade; please report it with the "
+                          "command and its files");
+  }
   return error;
 }
 
@@ -77,10 +100,13 @@ DiagnosticCollector::DiagnosticCollector(MLIRContext *context)
         if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
           return failure();
         ::binade::Error next = toError(diagnostic, "");
-        if (!error)
+        if (!error) {
           error = std::move(next);
-        else
-          error->notes.push_back(next.message);
+          return success();
+        }
+        error->notes.push_back(next.message);
+        if (next.exitCode == ::binade::ExitCode::Internal)
+          error->exitCode = next.exitCode;
         return success();
       }) {
   // An op is shown by its place; its text may be long.

@@ -2,6 +2,7 @@
 
 #include "PlanEmitter.h"
 #include "Segments.h"
+#include "binade/IR/InternalError.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -13,7 +14,8 @@ LogicalResult PlanEmitter::emitLaunch(LaunchOp op) {
   StringRef name = segments.list.front().kernel.getName();
   auto shape = options.kernels.find(name);
   if (shape == options.kernels.end())
-    return op.emitError("kernel @") << name << " was not compiled";
+    return emitInternalError(op.getLoc())
+           << "kernel @" << name << " was not compiled";
   // Nothing is to be computed.
   if (!segments.overMany && shape->second.extent == 0)
     return success();

@@ -2,6 +2,7 @@
 
 #include "LibraryCalls.h"
 #include "Strides.h"
+#include "binade/IR/InternalError.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -203,6 +204,7 @@ FailureOr<plan::Record> mlir::binade::buildLibraryCall(Operation *op,
           })
           .Default(false);
   if (!known)
-    return op->emitError("no plan record describes '") << op->getName() << "'";
+    return emitInternalError(op->getLoc())
+           << "no plan record describes '" << op->getName() << "'";
   return record;
 }

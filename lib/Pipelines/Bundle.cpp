@@ -3,10 +3,12 @@
 #include "binade/Plan/Bundle.h"
 #include "Alignment.h"
 #include "DeviceRecords.h"
+#include "binade/Container/Activity.h"
 #include "binade/Container/AtomicFile.h"
 #include "binade/Container/Printable.h"
 #include "binade/Container/Sha256.h"
 #include "binade/IR/Interface.h"
+#include "binade/IR/InternalError.h"
 #include "binade/Kernels/EmitPlan.h"
 #include "binade/Pipelines/AlarmRules.h"
 #include "binade/Pipelines/Pipelines.h"
@@ -344,6 +346,7 @@ static FailureOr<EmittedPlan> makePlan(ModuleOp module,
       chooseAlarms(getAlarmWords(module), module.getContext());
   if (failed(alarms))
     return failure();
+  ::binade::Activity activity("phase", getName(CompilerPhase::Plan));
   FailureOr<EmittedPlan> emitted = emitPlan(module, options);
   if (succeeded(emitted))
     emitted->plan.alarms = std::move(*alarms);
@@ -390,9 +393,13 @@ FailureOr<Bundle> mlir::binade::compileBundle(ModuleOp module,
       return failure();
     cuda = std::move(*found);
   }
-  if (failed(cuda ? compileForCuda(module, options, *cuda, bundle, planOptions)
-                  : compileForCpu(module, options, bundle, planOptions)))
-    return failure();
+  {
+    ::binade::Activity activity("phase", getName(CompilerPhase::Target));
+    if (failed(cuda
+                   ? compileForCuda(module, options, *cuda, bundle, planOptions)
+                   : compileForCpu(module, options, bundle, planOptions)))
+      return failure();
+  }
   report(CompilerPhase::Target);
 
   FailureOr<EmittedPlan> emitted = makePlan(module, planOptions);
@@ -414,8 +421,8 @@ FailureOr<Bundle> mlir::binade::compileBundle(ModuleOp module,
   for (auto &[name, elements] : emitted->tensors)
     bundle.init.push_back(store(name, elements));
   if (auto valid = ::binade::validate(bundle.plan, "the plan"); !valid)
-    return module.emitError("the plan is wrong, which is a bug in Binade: ")
-           << ::binade::render(valid.error());
+    return emitInternalError(module.getLoc())
+           << "the plan is wrong: " << ::binade::render(valid.error());
   report(CompilerPhase::Plan);
   return bundle;
 }

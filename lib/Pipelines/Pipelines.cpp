@@ -1,7 +1,9 @@
 //===- Pipelines.cpp - The flow, top to bottom ----------------------------===//
 
 #include "binade/Pipelines/Pipelines.h"
+#include "PassReports.h"
 #include "binade/Autodiff/Passes.h"
+#include "binade/Container/Activity.h"
 #include "binade/Import/Passes.h"
 #include "binade/Kernels/Passes.h"
 #include "binade/Monitor/Passes.h"
@@ -145,7 +147,9 @@ LogicalResult mlir::binade::runPhases(ModuleOp module, CompilerPhase from,
     if (description.phase <= from || description.phase > to)
       continue;
     auto start = std::chrono::steady_clock::now();
+    ::binade::Activity activity("phase", description.name);
     PassManager pm(module.getContext());
+    pm.addInstrumentation(std::make_unique<PassReports>(module.getContext()));
     if (description.phase == CompilerPhase::Monitor) {
       FailureOr<CompileOptions> watching = addAlarms(module, options);
       if (failed(watching))

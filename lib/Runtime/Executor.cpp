@@ -5,6 +5,7 @@
 #include "Contraction.h"
 #include "FloatMode.h"
 #include "Launch.h"
+#include "binade/Container/Activity.h"
 #include <algorithm>
 #include <atomic>
 
@@ -194,6 +195,7 @@ void Executor::run(Steps &steps, ExecutionContext &context) const {
 }
 
 void Executor::run(Step &step, ExecutionContext &context) const {
+  Activity activity("record", step.record->label);
   double begin = profiler ? profiler->now() : 0;
   if (step.operation)
     step.operation->run(context);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import importlib
 import os
 import sys
@@ -61,8 +62,11 @@ def run_command(
 ) -> int:
     """Runs a command and turns its errors into one line and an exit code.
 
-    Without an error the code is what `body` returns, 0 for None.
+    Without an error the code is what `body` returns, 0 for None. A signal that means a
+    bug is reported with the traceback before it ends the process.
     """
+    if sys.__stderr__ is not None:
+        faulthandler.enable(sys.__stderr__)
     try:
         return body(arguments) or 0
     except BinadeError as error:

@@ -88,6 +88,12 @@ class ResourceError(BinadeError):
     exit_code = 7
 
 
+class InternalError(BinadeError):
+    """A bug in Binade; please report it with what led to it."""
+
+    exit_code = 70
+
+
 _CLASSES = {
     kind.exit_code: kind
     for kind in (
@@ -97,6 +103,7 @@ _CLASSES = {
         FileError,
         DeviceError,
         ResourceError,
+        InternalError,
     )
 }
 

@@ -37,8 +37,11 @@ public:
       throw Failure({file, "cannot be compiled", ExitCode::Internal});
     Error first = std::move(errors.front());
     first.exitCode = exitCode.value_or(first.exitCode);
-    for (const Error &other : llvm::drop_begin(errors))
+    for (const Error &other : llvm::drop_begin(errors)) {
       first.notes.push_back(render(other));
+      if (other.exitCode == ExitCode::Internal)
+        first.exitCode = other.exitCode;
+    }
     throw Failure(std::move(first));
   }
   void check(mlir::LogicalResult result) {

@@ -2,11 +2,13 @@
 
 #include "Eval.h"
 #include "binade/CommandLine/CommandLine.h"
+#include "binade/CommandLine/CrashReport.h"
 #include <iostream>
 
 using namespace binade;
 
 int main(int argc, char **argv) {
+  reportCrashes("binade-eval", argc, argv);
   EvalOptions options;
   DiagnosticFormat format = DiagnosticFormat::Text;
   CLI::App app("Runs a function of a module on given tensors.", "binade eval");
@@ -50,14 +52,16 @@ int main(int argc, char **argv) {
     std::cerr << render(error, format) << "\n";
     return error.exitCode;
   };
-  try {
-    Result<int> code = runEval(options);
-    return code ? *code : fail(code.error());
-  } catch (const std::bad_alloc &) {
-    return fail({options.module, "not enough memory to evaluate it",
-                 ExitCode::Resources});
-  } catch (const std::length_error &) {
-    return fail({options.module, "a tensor is too large to be evaluated",
-                 ExitCode::Resources});
-  }
+  return runCommand("binade-eval", format, [&] {
+    try {
+      Result<int> code = runEval(options);
+      return code ? *code : fail(code.error());
+    } catch (const std::bad_alloc &) {
+      return fail({options.module, "not enough memory to evaluate it",
+                   ExitCode::Resources});
+    } catch (const std::length_error &) {
+      return fail({options.module, "a tensor is too large to be evaluated",
+                   ExitCode::Resources});
+    }
+  });
 }

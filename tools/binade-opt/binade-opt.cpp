@@ -1,5 +1,6 @@
 //===- binade-opt.cpp - run passes on training graphs ---------------------===//
 
+#include "binade/CommandLine/CrashReport.h"
 #include "binade/IR/ParseModule.h"
 #include "binade/Pipelines/Pipelines.h"
 #include "mlir/Support/FileUtilities.h"
@@ -39,6 +40,7 @@ static LogicalResult run(StringRef input, StringRef output,
 }
 
 int main(int argc, char **argv) {
+  ::binade::reportCrashes("binade-opt", argc, argv);
   llvm::InitLLVM init(argc, argv);
   DialectRegistry registry;
   registerAllDialects(registry);

@@ -1,10 +1,12 @@
 //===- binade-reduce.cpp - shrink a module that shows a failure -----------===//
 
 #include "ReduceOps.h"
+#include "binade/CommandLine/CrashReport.h"
 #include "binade/Pipelines/Pipelines.h"
 #include "mlir/Tools/mlir-reduce/MlirReduceMain.h"
 
 int main(int argc, char **argv) {
+  ::binade::reportCrashes("binade-reduce", argc, argv);
   mlir::DialectRegistry registry;
   mlir::binade::registerAllDialects(registry);
   mlir::binade::registerAllPasses();

@@ -2,6 +2,7 @@
 
 #include "Tune.h"
 #include "binade/CommandLine/CommandLine.h"
+#include "binade/CommandLine/CrashReport.h"
 #include "binade/CommandLine/Report.h"
 #include "binade/CommandLine/TrainArguments.h"
 #include <filesystem>
@@ -89,7 +90,7 @@ Result<int> RunCommand::run() {
 }
 
 template <typename Command>
-static int runCommand(CLI::App &app, int argc, char **argv) {
+static int parseAndRun(CLI::App &app, int argc, char **argv) {
   app.set_version_flag("--version", "binade " BINADE_VERSION);
   Command command;
   command.add(app);
@@ -100,20 +101,23 @@ static int runCommand(CLI::App &app, int argc, char **argv) {
     return error.get_exit_code() == 0 ? app.exit(error)
                                       : reportUsage(app, error, argc, argv);
   }
-  Result<int> code = command.run();
-  if (code)
-    return *code;
-  std::cerr << render(code.error(), command.format) << "\n";
-  return code.error().exitCode;
+  return ::binade::runCommand(app.get_name(), command.format, [&] {
+    Result<int> code = command.run();
+    if (code)
+      return *code;
+    std::cerr << render(code.error(), command.format) << "\n";
+    return code.error().exitCode;
+  });
 }
 
 int main(int argc, char **argv) {
+  reportCrashes("binade-run", argc, argv);
   // No subcommand: what training needs is not asked for.
   if (argc > 1 && std::string_view(argv[1]) == "tune") {
     CLI::App app("Chooses the algorithms of products on a GPU.",
                  "binade-run tune");
-    return runCommand<TuneCommand>(app, argc - 1, argv + 1);
+    return parseAndRun<TuneCommand>(app, argc - 1, argv + 1);
   }
   CLI::App app("Trains from a bundle.", "binade-run");
-  return runCommand<RunCommand>(app, argc, argv);
+  return parseAndRun<RunCommand>(app, argc, argv);
 }

@@ -1,6 +1,7 @@
 //===- binade-translate.cpp - from ONNX, and to code ----------------------===//
 
 #include "Translations.h"
+#include "binade/CommandLine/CrashReport.h"
 #include "binade/Export/ONNX/Write.h"
 #include "binade/IR/Diagnostics.h"
 #include "binade/Import/ONNX/Import.h"
@@ -88,6 +89,7 @@ static OwningOpRef<Operation *> importFile(llvm::SourceMgr &sources,
 }
 
 int main(int argc, char **argv) {
+  ::binade::reportCrashes("binade-translate", argc, argv);
   ImportFlags flags;
   TranslateToMLIRRegistration registration(
       "import-onnx", "import an ONNX model",

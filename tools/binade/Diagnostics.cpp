@@ -1,6 +1,7 @@
 //===- Diagnostics.cpp - Errors in the driver's words ---------------------===//
 
 #include "Diagnostics.h"
+#include "ExitCode.h"
 #include "binade/IR/Diagnostics.h"
 #include <iostream>
 
@@ -34,8 +35,18 @@ void Diagnostics::print(Diagnostic &diagnostic) const {
   }
 }
 
+/// Whether an error was printed that is a bug of Binade. Commands give up with
+/// one exit code for all that a context reports.
+static bool hasFoundBug = false;
+
+int getExitCode(int code) {
+  return hasFoundBug ? +::binade::ExitCode::Internal : code;
+}
+
 void Diagnostics::print(const ::binade::Error &error,
                         ::binade::Severity severity) const {
+  if (severity == ::binade::Severity::Error)
+    hasFoundBug |= error.exitCode == ::binade::ExitCode::Internal;
   std::cerr << ::binade::render(error, format, severity) << "\n";
 }
 

@@ -2,6 +2,7 @@
 
 #include "Model.h"
 #include "SavedLedger.h"
+#include "binade/Container/Activity.h"
 #include "binade/Container/ExternalFile.h"
 #include "binade/Container/Magic.h"
 #include "binade/IR/Interface.h"
@@ -53,6 +54,7 @@ PhaseListener Model::getListener() const {
 
 int Model::read(const ImportArguments &arguments, CompilerPhase from) {
   context.loadAllAvailableDialects();
+  ::binade::Activity activity("file", path);
   auto start = std::chrono::steady_clock::now();
   if (isModule()) {
     auto parsed = parseModuleFile(path, context);

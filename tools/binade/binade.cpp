@@ -1,7 +1,10 @@
 //===- binade.cpp - the driver --------------------------------------------===//
 
 #include "Commands.h"
+#include "ExitCode.h"
 #include "binade/CommandLine/CommandLine.h"
+#include "binade/CommandLine/CrashReport.h"
+#include "binade/CommandLine/DiagnosticArgument.h"
 #include "binade/Container/Error.h"
 #include "binade/Container/Suggest.h"
 #include <algorithm>
@@ -35,6 +38,7 @@ static int runExternal(const CLI::App &app, char **argv) {
 }
 
 int main(int argc, char **argv) {
+  reportCrashes("binade", argc, argv);
   // A file that may not grow is an error of writing, not the end.
   std::signal(SIGXFSZ, SIG_IGN);
   CLI::App app("Compiles training graphs, and says why each number has its "
@@ -70,11 +74,6 @@ int main(int argc, char **argv) {
     return error.get_exit_code() == 0 ? app.exit(error)
                                       : reportUsage(app, error, argc, argv);
   }
-  try {
-    return run();
-  } catch (const std::bad_alloc &) {
-    // There is little left to say it with.
-    std::fputs("binade: error: out of memory\n", stderr);
-    return ExitCode::Resources;
-  }
+  return runCommand("binade", findDiagnosticFormat(argc, argv),
+                    [&] { return getExitCode(run()); });
 }

@@ -1,0 +1,64 @@
+//===- Activity.cpp - What a thread is doing ------------------------------===//
+
+#include "binade/Container/Activity.h"
+#include <atomic>
+#include <csignal>
+#include <cstddef>
+#include <memory>
+
+using namespace binade;
+
+using Innermost = std::atomic<const Activity *>;
+
+/// Of this thread. A handler of signals of the thread reads it.
+static thread_local Innermost innermost = nullptr;
+
+/// Of the thread that others work for.
+static std::atomic<const Innermost *> followed = nullptr;
+
+namespace {
+/// What a handler of signals runs on where the stack of its thread has
+/// overflowed.
+class SignalStack {
+public:
+  SignalStack() : memory(new std::byte[kBytes]) {
+    stack_t own = {};
+    own.ss_sp = memory.get();
+    own.ss_size = kBytes;
+    sigaltstack(&own, nullptr);
+  }
+  ~SignalStack() {
+    stack_t none = {};
+    none.ss_flags = SS_DISABLE;
+    sigaltstack(&none, nullptr);
+  }
+
+private:
+  static constexpr std::size_t kBytes = 64 << 10;
+  std::unique_ptr<std::byte[]> memory;
+};
+} // namespace
+
+/// Of programs that report crashes each thread that does something has one.
+static void provideSignalStack() { static thread_local SignalStack stack; }
+
+Activity::Activity(std::string_view kind, std::string_view name) noexcept
+    : kind(kind), name(name), outer(innermost.load(std::memory_order_relaxed)) {
+  innermost.store(this, std::memory_order_release);
+  if (!outer && followed.load(std::memory_order_relaxed))
+    provideSignalStack();
+}
+
+Activity::~Activity() { innermost.store(outer, std::memory_order_release); }
+
+const Activity *Activity::getInnermost() {
+  if (const Activity *own = innermost.load(std::memory_order_acquire))
+    return own;
+  const Innermost *other = followed.load(std::memory_order_acquire);
+  return other ? other->load(std::memory_order_acquire) : nullptr;
+}
+
+void Activity::followThread() {
+  provideSignalStack();
+  followed.store(&innermost, std::memory_order_release);
+}
