@@ -8,6 +8,7 @@
 #include "binade/IR/Diagnostics.h"
 #include "binade/IR/Metrics.h"
 #include "binade/IR/Watch.h"
+#include "binade/IR/WithoutElements.h"
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -165,6 +166,8 @@ LogicalResult PlanEmitter::emitProgram(unsigned index,
   if (failed(emit(function.front(), into)))
     return failure();
   for (const FinalCopy &copy : storages.getCopies(index)) {
+    if (hasNoElements(copy.type))
+      continue;
     plan::View from{getBuffer(copy.from, copy.type), 0, {}, {}};
     plan::View to{getBuffer(copy.to, copy.type), 0, {}, {}};
     into.push_back({"copy " + copy.name, buildCopy(from, to, copy.type)});

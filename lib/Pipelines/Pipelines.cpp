@@ -54,10 +54,12 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
     if (options.stableEmbedding)
       pm.addPass(createStabilizeEmbeddingsPass());
     pm.addPass(createBuildGradientPass());
+    pm.addPass(createFoldEmptyPass());
     addCleanup(pm);
     break;
   case CompilerPhase::Optimizer:
     addOptimizer(pm, options);
+    pm.addPass(createFoldEmptyPass());
     addCleanup(pm);
     break;
   case CompilerPhase::Assign: {
@@ -105,6 +107,7 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
       pm.addPass(
           createSetCudaTargetPass({chip ? chip->name.str() : options.target}));
     }
+    pm.addPass(createFoldEmptyPass());
     pm.addPass(createMoveSavesPass());
     pm.addPass(createRecomputePass());
     pm.addPass(createExpandCompositesPass());

@@ -162,6 +162,8 @@ private:
 
   /// Whether all batches make `value`, a result of the step.
   bool isKept(Value value) {
+    if (isa<BlockArgument>(value)) // It stays as it is.
+      return false;
     auto update = value.getDefiningOp<OptimizerUpdateOp>();
     if (!update || rules[findRule(update.getOptimizerAttr())].changesParameters)
       return true;

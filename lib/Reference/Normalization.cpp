@@ -94,8 +94,8 @@ static void evaluateLogSoftmaxGrad(LogSoftmaxGradOp op, Evaluation &e) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Mean and population variance of some numbers, and bounds on the errors of
-/// both in units of u.
+/// Mean and population variance of some numbers, of none NaN, and bounds on the
+/// errors of both in units of u.
 struct Moments {
   double mean = 0.0, variance = 0.0, meanError = 0.0, varianceError = 0.0;
 
@@ -113,6 +113,8 @@ struct Moments {
       variance += centred * centred / n;
       spread += std::fabs(centred) / n;
     });
+    if (count == 0)
+      mean = variance = NAN;
     meanError = c * magnitude;
     varianceError = (c + 3.0) * variance + 2.0 * spread * meanError;
   }

@@ -15,6 +15,8 @@ static void evaluateRmsNorm(RmsNormOp op, Evaluation &e) {
     double mean = 0.0;
     for (int64_t i = start; i < start + length; ++i)
       mean += x[i] * x[i] / n;
+    if (length == 0)
+      mean = NAN;
     double rstd = 1.0 / std::sqrt(mean + epsilon);
     // Of a sum of what is not negative, and of a root; relative, in units of u.
     double error =

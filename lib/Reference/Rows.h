@@ -7,12 +7,12 @@
 
 namespace mlir::binade {
 
-/// Calls `use(index of the row, index of its first element, length)`.
+/// Calls `use(index of the row, index of its first element, length)`, also for
+/// rows of length 0.
 template <typename Use> void forEachRow(const Tensor &x, Use use) {
   int64_t length = x.getShape().back();
-  if (length == 0)
-    return;
-  for (int64_t row = 0, rows = x.getNumElements() / length; row < rows; ++row)
+  int64_t rows = ShapedType::getNumElements(x.getShape().drop_back());
+  for (int64_t row = 0; row < rows; ++row)
     use(row, row * length, length);
 }
 

@@ -197,16 +197,17 @@ def draw(kind: str, limit: str, random: np.random.Generator) -> np.ndarray:
     return np.asarray(abs(numbers) + 0.1 if limit else numbers).astype(dtype)
 
 
-def write(op: str) -> tuple[str, dict[str, np.ndarray]]:
-    """A module whose function `f` does it, and the function's inputs."""
+def write(op: str, example: str = "") -> tuple[str, dict[str, np.ndarray]]:
+    """A module whose function `f` does it, by default as the example of the op says, and
+    the function's inputs."""
     random = np.random.default_rng(len(op))
     if op in TEXTS:
-        text = TEXTS[op]
+        text = example or TEXTS[op]
         head = re.search(r"func\.func @f\((.*?)\)\s*->", text, re.DOTALL)[1]
         found = re.findall(r"%(\w+): (tensor<[^>]*>)", head)
         inputs = [draw(kind, "<3", random) for _, kind in found]
         return text, {f"arg{i}": array for i, array in enumerate(inputs)}
-    types, _, attributes = SIMPLE[op].partition(" {")
+    types, _, attributes = (example or SIMPLE[op]).partition(" {")
     operands, results = map(read, types.split(" -> "))
     names = [f"%arg{i}" for i in range(len(operands))]
     of, to = (", ".join(kind for kind, _ in side) for side in (operands, results))
@@ -227,10 +228,16 @@ func.func @f({head}) -> ({to}) {{
 
 def write_all() -> str:
     """One step of all examples."""
+    return join(list(dict.fromkeys(write(op)[0] for op in EXAMPLES)))
+
+
+def join(texts: list[str]) -> str:
+    """One step of what `write` gave for some ops."""
     beside, arguments, lines, results, types = [], [], [], [], []
-    for text in dict.fromkeys(write(op)[0] for op in EXAMPLES):
+    for text in texts:
         number = len(lines)
         text = re.sub(r"%(?=\w)", f"%n{number}_", text)
+        text = re.sub(r"@rule\b", f"@rule{number}", text)
         before, head, to, body, values = re.fullmatch(
             r"(.*)func\.func @f\((.*?)\)\s*-> ([^{]*) \{\n(.*)  return (.*?)\s* : .*\n\}\n",
             text,

@@ -13,6 +13,30 @@ def ExpandCompositesPass : Pass<"binade-expand-composites", "::mlir::ModuleOp"> 
   }];
 }
 
+def FoldEmptyPass : Pass<"binade-fold-empty", "::mlir::ModuleOp"> {
+  let summary = "remove ops on tensors without elements";
+  let description = [{
+    Tensors with an axis of length 0 have nothing to compute, and no later phase would
+    have to know of them if no op read or wrote one. An op all of whose results are
+    empty is replaced by an operand of their type, or a constant: such tensors are equal. One that only reads empty tensors is replaced
+    by what it gives then (`buildWithoutElements`): the neutral element of its sum or
+    maximum, the concatenation of its other operands, a bias. What is left of such
+    tensors are arguments and results of functions.
+
+    ```mlir
+    %e = binade.slice %x {offsets = array<i64: 0, 0>, strides = array<i64: 1, 1>}
+      : (tensor<2x3xf32>) -> tensor<0x3xf32>
+    %s = binade.reduce_sum %e {axes = array<i64: 0>} : (tensor<0x3xf32>) -> tensor<3xf32>
+    ```
+
+    becomes
+
+    ```mlir
+    %s = binade.constant dense<0.000000e+00> : tensor<3xf32>
+    ```
+  }];
+}
+
 def ChooseLayoutsPass : Pass<"binade-choose-layouts", "::mlir::ModuleOp"> {
   let summary = "put axes into the order that ops prefer";
   let description = [{

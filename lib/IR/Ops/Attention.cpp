@@ -3,6 +3,7 @@
 #include "binade/IR/Build.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Movement.h"
+#include "binade/IR/WithoutElements.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -142,6 +143,7 @@ static bool hasKernel(Operation *op, ValueRange multiplied, FloatType compute) {
     return element.isF32() || element.isF16() || element.isBF16();
   };
   return llvm::all_of(multiplied, isMultiplied) &&
+         llvm::none_of(op->getOperandTypes(), hasNoElements) &&
          llvm::all_of(op->getOperandTypes(), isNumber) &&
          llvm::all_of(op->getResultTypes(), isNumber);
 }
@@ -258,7 +260,8 @@ static int64_t countSamples(Operation *op, Value query, Value key) {
   if (!getTarget(op))
     return samples < kManySamples ? samples : 1;
   int64_t keys = getTensor(key).getDimSize(type.getRank() - 2);
-  int64_t scores = type.getNumElements() / type.getShape().back() * keys;
+  int64_t scores =
+      ShapedType::getNumElements(type.getShape().drop_back()) * keys;
   return getLargestDivisor(samples, getMostScores(op) * samples /
                                         std::max<int64_t>(scores, 1));
 }
@@ -330,12 +333,15 @@ static SmallVector<Value> buildAttention(ImplicitLocOpBuilder &b, Value scores,
   return {y, lse};
 }
 
-/// `part` in the shape of `whole`, but for the first axis.
+/// `part`, whose first axis joins all axes of `whole` but as many as `part` has
+/// behind it, with these axes; of the first one there may be a part only.
 static Value restoreAxes(ImplicitLocOpBuilder &b, Value part, Value whole) {
-  ArrayRef<int64_t> shape = getTensor(whole).getShape();
-  int64_t rows = ShapedType::getNumElements(shape.drop_front());
-  SmallVector<int64_t> restored(shape);
-  restored.front() = getTensor(part).getNumElements() / rows;
+  SmallVector<int64_t> restored(getTensor(whole).getShape());
+  int64_t joined = getTensor(whole).getRank() - getTensor(part).getRank() + 1;
+  if (joined > 0)
+    restored.front() =
+        getTensor(part).getDimSize(0) /
+        ShapedType::getNumElements(ArrayRef(restored).slice(1, joined - 1));
   return buildReshape(b, part, restored);
 }
 

@@ -1,0 +1,150 @@
+//===- FoldEmpty.cpp - Remove ops on tensors without elements -------------===//
+
+#include "binade/IR/Interface.h"
+#include "binade/IR/WithoutElements.h"
+#include "binade/Kernels/Passes.h"
+#include "llvm/ADT/BitVector.h"
+
+namespace mlir::binade {
+#define GEN_PASS_DEF_FOLDEMPTYPASS
+#include "binade/Kernels/Passes.h.inc"
+
+namespace {
+/// Gives what is inserted the phase of the op that it replaces.
+struct PhaseKeeper : OpBuilder::Listener {
+  Phase phase = Phase::Forward;
+  void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
+    if (!op->hasTrait<OpTrait::ConstantLike>())
+      setPhase(op, phase);
+  }
+};
+
+class Folder {
+public:
+  explicit Folder(Location location) : b(location, location.getContext()) {
+    b.setListener(&keeper);
+  }
+
+  /// Folds the ops of `block` from `first` to before `last`, in order: what an
+  /// op becomes is folded before what reads it.
+  LogicalResult fold(Block &block, Block::iterator first,
+                     Block::iterator last) {
+    while (first != last)
+      if (failed(fold(&*first++)))
+        return failure();
+    return success();
+  }
+
+  bool hasFolded = false;
+
+private:
+  LogicalResult fold(Operation *op) {
+    for (Region &region : op->getRegions())
+      for (Block &block : region)
+        if (failed(fold(block, block.begin(), block.end())))
+          return failure();
+    if (isa<ConstantOp>(op) || op->getNumResults() == 0 ||
+        !isMemoryEffectFree(op))
+      return success();
+    b.setInsertionPoint(op);
+    b.setLoc(op->getLoc());
+    keeper.phase = getPhase(op);
+    if (llvm::all_of(op->getResultTypes(), hasNoElements)) {
+      replace(op, llvm::map_to_vector(op->getResultTypes(), [&](Type type) {
+                return getEmpty(op, type);
+              }));
+      return success();
+    }
+    if (auto tile = dyn_cast<TileOp>(op)) {
+      dropEmptyResults(tile);
+      return success();
+    }
+    auto kernelOp = dyn_cast<KernelOpInterface>(op);
+    if (!kernelOp || llvm::none_of(op->getOperandTypes(), hasNoElements))
+      return success();
+    Block &block = *op->getBlock();
+    Operation *before = op->getPrevNode();
+    FailureOr<SmallVector<Value>> values = buildWithoutElements(b, kernelOp);
+    if (failed(values))
+      return failure();
+    Block::iterator last = std::next(op->getIterator());
+    replace(op, *values);
+    return fold(
+        block, before ? std::next(before->getIterator()) : block.begin(), last);
+  }
+
+  /// A tensor of `type`, which has no elements, in the place of a result of
+  /// `op`: all are equal. A parameter that is updated stays what it is.
+  Value getEmpty(Operation *op, Type type) {
+    for (Value operand : op->getOperands())
+      if (operand.getType() == type)
+        return operand;
+    return buildZeros(b, type).front();
+  }
+
+  void dropEmptyResults(TileOp tile) {
+    llvm::BitVector dropped(tile->getNumResults());
+    SmallVector<Type> types;
+    int64_t joins = 0;
+    for (OpResult result : tile->getResults()) {
+      if (hasNoElements(result.getType())) {
+        dropped.set(result.getResultNumber());
+        continue;
+      }
+      types.push_back(result.getType());
+      joins += result.getResultNumber() < tile.getJoins();
+    }
+    if (dropped.none())
+      return;
+    tile.getYield()->eraseOperands(dropped);
+    auto rest = TileOp::create(b, types, tile.getOperands(), tile.getCount(),
+                               tile.getSlices(), joins);
+    rest.getBody().takeBody(tile.getBody());
+    SmallVector<Value> values;
+    auto next = rest->result_begin();
+    for (OpResult result : tile->getResults())
+      values.push_back(dropped[result.getResultNumber()]
+                           ? getEmpty(tile, result.getType())
+                           : *next++);
+    replace(tile, values);
+  }
+
+  void replace(Operation *op, ValueRange values) {
+    op->replaceAllUsesWith(values);
+    op->erase();
+    hasFolded = true;
+  }
+
+  PhaseKeeper keeper;
+  ImplicitLocOpBuilder b;
+};
+
+struct FoldEmptyPass : impl::FoldEmptyPassBase<FoldEmptyPass> {
+  void runOnOperation() override {
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      if (function.isExternal())
+        continue;
+      Block &body = function.front();
+      Folder folder(function.getLoc());
+      if (failed(folder.fold(body, body.begin(), body.end())))
+        return signalPassFailure();
+      if (folder.hasFolded)
+        eraseDead(body);
+    }
+  }
+
+private:
+  /// What only ops on empty tensors read.
+  static void eraseDead(Block &block) {
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
+      if (isOpTriviallyDead(&op))
+        op.erase();
+      else
+        for (Region &region : op.getRegions())
+          for (Block &inner : region)
+            eraseDead(inner);
+    }
+  }
+};
+} // namespace
+} // namespace mlir::binade
