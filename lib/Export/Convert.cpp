@@ -14,6 +14,7 @@
 using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::convert;
+using ::onnx::NodeProto;
 using ::onnx::TensorProto;
 
 static constexpr StringLiteral kLossName = "loss";
@@ -24,29 +25,28 @@ namespace {
 /// One conversion, in the order of its steps.
 class Converter {
 public:
-  Converter(MLIRContext *context, StringRef path)
-      : context(context), path(path) {}
+  Converter(MLIRContext *context, const ConvertedModel &converted)
+      : context(context), path(converted.path), model(*converted.model),
+        inferred(converted.inferred.get()), formats(converted.formats) {}
 
-  LogicalResult read();
-  llvm::BitVector findBackward(StringRef loss) const {
-    return convert::findBackward(model.graph(), loss);
-  }
-  LogicalResult convert(ArrayRef<NodeFormats> formats,
-                        const ConvertOptions &options, StringRef output,
+  LogicalResult convert(const ConvertOptions &options, StringRef output,
                         ConvertReport &report);
 
 private:
   Location getLoc() const { return FileLineColLoc::get(context, path, 0, 0); }
   LogicalResult fail(const ::binade::Error &error, ConvertReport &report);
   FailureOr<llvm::StringMap<int32_t>> findPorts(const ConvertOptions &options);
-  void describe(ArrayRef<NodeFormats> formats, StringRef policy);
+  bool describe(::onnx::GraphProto &graph, unsigned &next);
+  void describe(StringRef policy);
   LogicalResult write(const StoredFormats &stored,
                       const ConvertOptions &options, const std::string &output,
                       ConvertReport &report);
 
   MLIRContext *context;
   std::string path;
-  ::onnx::ModelProto model;
+  ::onnx::ModelProto &model;
+  const ::onnx::ModelProto *inferred;
+  ArrayRef<NodeFormats> formats;
   OperatorSets sets;
 };
 } // namespace
@@ -63,20 +63,6 @@ LogicalResult Converter::fail(const ::binade::Error &error,
   for (const std::string &note : error.notes)
     diagnostic.attachNote() << note;
   return diagnostic;
-}
-
-/// The import has read the same file, and said what is wrong with it.
-LogicalResult Converter::read() {
-  auto file = ::binade::openFile(path);
-  auto bytes = file ? ::binade::readText(*file, uint64_t(2) << 30)
-                    : ::binade::Result<std::string>(file.takeError());
-  if (!bytes || !model.ParseFromString(*bytes))
-    return mlir::emitError(getLoc(), "cannot be read a second time");
-  for (const auto &set : model.opset_import()) {
-    std::string domain = set.domain() == "ai.onnx" ? "" : set.domain();
-    sets[domain] = std::max<int64_t>(sets[domain], set.version());
-  }
-  return success();
 }
 
 FailureOr<llvm::StringMap<int32_t>>
@@ -115,11 +101,19 @@ Converter::findPorts(const ConvertOptions &options) {
   return ports;
 }
 
-/// Says of each node in the file what the policy has decided about it.
-void Converter::describe(ArrayRef<NodeFormats> formats, StringRef policy) {
+/// Says of each node in the file what the policy has decided about it, and
+/// whether that is anything.
+bool Converter::describe(::onnx::GraphProto &graph, unsigned &next) {
   bool isChanged = false;
-  for (auto [node, decision] :
-       llvm::zip(*model.mutable_graph()->mutable_node(), formats)) {
+  for (NodeProto &node : *graph.mutable_node()) {
+    unsigned index = next++;
+    forEachGraph(node, nullptr,
+                 [&](::onnx::GraphProto &inner, const ::onnx::GraphProto *) {
+                   isChanged |= describe(inner, next);
+                 });
+    if (index >= formats.size())
+      continue;
+    NodeFormats decision = formats[index];
     if (!decision.compute || decision.rule.empty())
       continue;
     isChanged = true;
@@ -135,7 +129,13 @@ void Converter::describe(ArrayRef<NodeFormats> formats, StringRef policy) {
     entry.set_key(kPrecisionKey.str());
     entry.set_value(text);
   }
-  if (!isChanged)
+  return isChanged;
+}
+
+/// The same in the metadata of the file.
+void Converter::describe(StringRef policy) {
+  unsigned next = 0;
+  if (!describe(*model.mutable_graph(), next))
     return;
   auto &properties = *model.mutable_metadata_props();
   auto known = llvm::find_if(properties, [](const auto &entry) {
@@ -178,52 +178,51 @@ LogicalResult Converter::write(const StoredFormats &stored,
   return success();
 }
 
-LogicalResult Converter::convert(ArrayRef<NodeFormats> formats,
-                                 const ConvertOptions &options,
+LogicalResult Converter::convert(const ConvertOptions &options,
                                  StringRef output, ConvertReport &report) {
+  for (const auto &set : model.opset_import()) {
+    std::string domain = set.domain() == "ai.onnx" ? "" : set.domain();
+    sets[domain] = std::max<int64_t>(sets[domain], set.version());
+  }
   auto ports = findPorts(options);
   if (failed(ports))
     return failure();
-  ElementTypes types(model.graph(), sets);
   Names names(model);
-  llvm::StringSet<> outside = findReadOutside(model);
-  describe(formats, options.policy);
-  PlannedNodes nodes = planNodes(model, formats, types, sets, report.limits);
-  StringRef loss = options.lossOutput.empty() ? StringRef(kLossName)
-                                              : StringRef(options.lossOutput);
-  ::onnx::GraphProto &graph = *model.mutable_graph();
-  if (options.scale)
-    scaleGradients(graph, nodes, names, types, loss, outside, *options.scale,
-                   report);
-  if (options.scale && options.scale->isDynamic && !report.scaled)
+  llvm::StringSet<> outside = findReadOutside(model),
+                    inside = findReadInside(model.graph());
+  describe(options.policy);
+  PlannedGraph planned =
+      planNodes(*model.mutable_graph(), inferred ? &inferred->graph() : nullptr,
+                formats, sets, report.limits);
+  if (options.scale) {
+    llvm::StringSet<> named = outside;
+    for (StringRef name : inside.keys())
+      named.insert(name);
+    scaleGradients(planned, names, named, *options.scale, report);
+  }
+  if (options.scale && options.scale->isDynamic && !report.scaled) {
+    StringRef loss = options.lossOutput.empty() ? StringRef(kLossName)
+                                                : StringRef(options.lossOutput);
     return mlir::emitError(getLoc())
            << "has no gradients in f16 to scale: no product in f16 that output "
            << ::binade::quote(loss.str()) << " does not depend on";
-  narrowStoredMoves(graph, outside, types, nodes);
+  }
+  narrowStoredMoves(planned, outside);
   StoredFormats stored;
-  placeCasts({graph, types, names, *ports, outside}, std::move(nodes), stored,
-             report);
+  placeCasts({names, *ports, outside}, std::move(planned), stored, report);
   return write(stored, options, output.str(), report);
 }
 
-llvm::BitVector mlir::binade::findBackwardNodes(StringRef path,
-                                                StringRef lossOutput,
-                                                MLIRContext *context) {
-  Converter converter(context, path);
-  if (failed(converter.read()))
-    return {};
-  return converter.findBackward(lossOutput.empty() ? StringRef(kLossName)
-                                                   : lossOutput);
+llvm::BitVector mlir::binade::findBackwardNodes(const ::onnx::ModelProto &model,
+                                                StringRef lossOutput) {
+  return convert::findBackward(
+      model.graph(), lossOutput.empty() ? StringRef(kLossName) : lossOutput);
 }
 
-LogicalResult mlir::binade::convertOnnx(StringRef path,
-                                        ArrayRef<NodeFormats> formats,
+LogicalResult mlir::binade::convertOnnx(const ConvertedModel &model,
                                         const ConvertOptions &options,
                                         StringRef output, MLIRContext *context,
                                         ConvertReport &report) {
   context->loadDialect<BinadeDialect>();
-  Converter converter(context, path);
-  return success(
-      succeeded(converter.read()) &&
-      succeeded(converter.convert(formats, options, output, report)));
+  return Converter(context, model).convert(options, output, report);
 }

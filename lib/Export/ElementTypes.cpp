@@ -10,15 +10,25 @@ using ::onnx::AttributeProto;
 using ::onnx::NodeProto;
 using ::onnx::TensorProto;
 
-ElementTypes::ElementTypes(const ::onnx::GraphProto &graph,
-                           const OperatorSets &sets) {
+/// What is known already stays.
+void ElementTypes::add(const ::onnx::GraphProto &graph) {
   for (const auto *values :
-       {&graph.value_info(), &graph.output(), &graph.input()})
+       {&graph.input(), &graph.output(), &graph.value_info()})
     for (const auto &value : *values)
       if (value.type().has_tensor_type())
-        types[value.name()] = value.type().tensor_type().elem_type();
+        types.try_emplace(value.name(), value.type().tensor_type().elem_type());
+}
+
+ElementTypes::ElementTypes(const ::onnx::GraphProto &graph,
+                           const OperatorSets &sets,
+                           const ::onnx::GraphProto *inferred,
+                           const ElementTypes *outer)
+    : outer(outer) {
   for (const TensorProto &tensor : graph.initializer())
     types[tensor.name()] = tensor.data_type();
+  add(graph);
+  if (inferred)
+    add(*inferred);
   for (const NodeProto &node : graph.node())
     infer(node, sets);
 }

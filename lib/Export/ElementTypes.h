@@ -13,20 +13,30 @@ class NodeProto;
 
 namespace mlir::binade::convert {
 
-/// Element types as the file says them, and as they follow from the schemas of
-/// ops. What is no tensor, and what an unknown op makes without a word in the
-/// file, has none.
+/// Element types of a graph's values: as the file says them, as they were
+/// inferred, and as they follow from the schemas of ops. What is no tensor, and
+/// what an unknown op makes without a word in the file, has none.
 class ElementTypes {
 public:
-  ElementTypes(const ::onnx::GraphProto &graph, const OperatorSets &sets);
+  /// `inferred` is the same graph with more types, or null; `outer` the types
+  /// of the graph around, or null.
+  ElementTypes(const ::onnx::GraphProto &graph, const OperatorSets &sets,
+               const ::onnx::GraphProto *inferred, const ElementTypes *outer);
 
   /// ONNX's number; 0 where nothing is known.
-  int32_t get(StringRef name) const { return types.lookup(name); }
+  int32_t get(StringRef name) const {
+    auto found = types.find(name);
+    if (found != types.end())
+      return found->second;
+    return outer ? outer->get(name) : 0;
+  }
   void set(StringRef name, int32_t type) { types[name] = type; }
 
 private:
+  void add(const ::onnx::GraphProto &graph);
   void infer(const ::onnx::NodeProto &node, const OperatorSets &sets);
 
+  const ElementTypes *outer;
   llvm::StringMap<int32_t> types;
 };
 

@@ -60,16 +60,15 @@ private:
 
 class NodePlanner {
 public:
-  NodePlanner(const ElementTypes &types, const OperatorSets &sets)
-      : types(types), sets(sets) {}
+  NodePlanner(const ElementTypes &types, const OperatorSets &sets,
+              Limits &limits)
+      : types(types), sets(sets), limits(limits) {}
 
   void plan(PlannedNode &planned, const NodeFormats &formats);
 
-  Limits limits;
-
 private:
-  std::optional<char> findLetter(const NodeProto &node,
-                                 const OpSchema &schema) const;
+  std::string findLetters(const NodeProto &node, const OpSchema &schema,
+                          const NodeFormats &formats) const;
   QuantizedInput findCodes(const NodeProto &node, unsigned input,
                            const NodeFormats &formats) const;
   void planQuantized(PlannedNode &planned, const NodeFormats &formats);
@@ -81,16 +80,38 @@ private:
 
   const ElementTypes &types;
   const OperatorSets &sets;
+  Limits &limits;
 };
 } // namespace
 
-/// The type that the first f32 operand has.
-std::optional<char> NodePlanner::findLetter(const NodeProto &node,
-                                            const OpSchema &schema) const {
-  for (auto [index, name] : llvm::enumerate(node.input()))
-    if (types.get(name) == TensorProto::FLOAT)
-      return schema.getInput(index);
-  return std::nullopt;
+/// The types that change together, by their letters: that of the first output,
+/// and those of the f32 inputs that the node reads as decided. Of inputs that
+/// it reads in f32 whatever is decided, only those of a type that changes
+/// anyway. Empty where an attribute says the type of the output.
+std::string NodePlanner::findLetters(const NodeProto &node,
+                                     const OpSchema &schema,
+                                     const NodeFormats &formats) const {
+  std::string read, letters;
+  auto isNumbers = [&](const std::string &name) {
+    return types.get(name) == TensorProto::FLOAT;
+  };
+  for (auto [index, name] : llvm::enumerate(node.input())) {
+    std::optional<char> letter = schema.getInput(index);
+    if (!letter || !isNumbers(name))
+      continue;
+    read += *letter;
+    bool isWide = index < formats.isWide.size() && formats.isWide[index];
+    if (!isWide)
+      letters += *letter;
+  }
+  if (read.empty())
+    return "";
+  std::optional<char> made = read.front();
+  if (node.output_size() > 0 && isNumbers(node.output(0)))
+    made = schema.getOutput(0);
+  if (!made || !StringRef(read).contains(*made))
+    return "";
+  return *made + letters;
 }
 
 /// Whether QuantizeLinear has the codes, and a few nodes compute the scales.
@@ -183,10 +204,9 @@ void NodePlanner::plan(PlannedNode &planned, const NodeFormats &formats) {
     return;
   // What is computed in is one of its types, not one that an attribute names.
   const OpSchema *schema = findSchema(node.domain(), node.op_type(), sets);
-  std::optional<char> letter =
-      schema ? findLetter(node, *schema) : std::nullopt;
-  if (!letter || (!node.output().empty() && schema->getOutput(0) != letter &&
-                  types.get(node.output(0)) == TensorProto::FLOAT))
+  std::string letters =
+      schema ? findLetters(node, *schema, formats) : std::string();
+  if (letters.empty())
     return;
   // Nobody decides about what moves a parameter.
   auto getType = [](FloatType format) {
@@ -206,7 +226,7 @@ void NodePlanner::plan(PlannedNode &planned, const NodeFormats &formats) {
                                getFormatName(type)));
       return;
     }
-  planned.letter = letter;
+  planned.letters = letters;
   planned.schema = schema;
   planned.compute = planned.operand = compute;
   planned.result = result;
@@ -214,13 +234,30 @@ void NodePlanner::plan(PlannedNode &planned, const NodeFormats &formats) {
   // Sums in f32 that are not rounded, of what was rounded.
   bool isLossy = (planned.isProduct && result == TensorProto::FLOAT) ||
                  !planned.operands.empty();
-  if (!schema->allows(*letter, compute)) {
+  if (!schema->allows(letters.front(), compute)) {
     limits.add(llvm::formatv("{0} of this operator set has no {1}: computed in "
                              "f32 on rounded operands",
                              schema->name, formats.compute));
     planned.compute = TensorProto::FLOAT;
   } else if (isLossy) {
     planned.compute = TensorProto::FLOAT;
+  }
+  llvm::erase_if(planned.letters, [&](char letter) {
+    return !schema->allows(letter, planned.compute);
+  });
+}
+
+void mlir::binade::convert::forEachGraph(
+    NodeProto &node, const NodeProto *inferred,
+    llvm::function_ref<void(::onnx::GraphProto &, const ::onnx::GraphProto *)>
+        visit) {
+  for (int i = 0; i < node.attribute_size(); ++i) {
+    auto &attribute = *node.mutable_attribute(i);
+    const auto *more = inferred ? &inferred->attribute(i) : nullptr;
+    if (attribute.has_g())
+      visit(*attribute.mutable_g(), more ? &more->g() : nullptr);
+    for (int g = 0; g < attribute.graphs_size(); ++g)
+      visit(*attribute.mutable_graphs(g), more ? &more->graphs(g) : nullptr);
   }
 }
 
@@ -232,11 +269,18 @@ sortNodes(ArrayRef<std::unique_ptr<NodeProto>> nodes) {
     for (const std::string &name : node->output())
       if (!name.empty())
         producers[name] = index;
+  std::vector<SmallVector<unsigned>> needed(nodes.size());
+  for (auto [index, node] : llvm::enumerate(nodes))
+    forEachRead(*node, [&](const std::string &name) {
+      auto producer = producers.find(name);
+      if (producer != producers.end())
+        needed[index].push_back(producer->second);
+    });
   std::vector<unsigned> order;
   // 0 not seen, 1 its producers are being visited, 2 done.
   std::vector<char> state(nodes.size());
   for (unsigned root = 0; root < nodes.size(); ++root) {
-    SmallVector<std::pair<unsigned, int>> stack;
+    SmallVector<std::pair<unsigned, unsigned>> stack;
     auto enter = [&](unsigned node) {
       if (state[node] == 0) {
         state[node] = 1;
@@ -246,11 +290,9 @@ sortNodes(ArrayRef<std::unique_ptr<NodeProto>> nodes) {
     enter(root);
     while (!stack.empty()) {
       auto [node, next] = stack.back();
-      if (next < nodes[node]->input_size()) {
+      if (next < needed[node].size()) {
         ++stack.back().second;
-        auto producer = producers.find(nodes[node]->input(next));
-        if (producer != producers.end())
-          enter(producer->second);
+        enter(needed[node][next]);
         continue;
       }
       state[node] = 2;
@@ -261,21 +303,65 @@ sortNodes(ArrayRef<std::unique_ptr<NodeProto>> nodes) {
   return order;
 }
 
-PlannedNodes mlir::binade::convert::planNodes(
-    ::onnx::ModelProto &model, ArrayRef<NodeFormats> formats,
-    const ElementTypes &types, const OperatorSets &sets,
-    std::vector<std::string> &limits) {
-  auto &nodes = *model.mutable_graph()->mutable_node();
+namespace {
+/// Plans the graphs of a model, the outer ones first.
+class GraphPlanner {
+public:
+  GraphPlanner(ArrayRef<NodeFormats> formats, const OperatorSets &sets)
+      : formats(formats), sets(sets) {}
+
+  PlannedGraph plan(::onnx::GraphProto &graph,
+                    const ::onnx::GraphProto *inferred,
+                    const ElementTypes *outer);
+
+  Limits limits;
+
+private:
+  /// The next one; the file's nodes have an order.
+  NodeFormats takeFormats() {
+    unsigned index = next++;
+    return index < formats.size() ? formats[index] : NodeFormats();
+  }
+
+  ArrayRef<NodeFormats> formats;
+  const OperatorSets &sets;
+  unsigned next = 0;
+};
+} // namespace
+
+PlannedGraph GraphPlanner::plan(::onnx::GraphProto &graph,
+                                const ::onnx::GraphProto *inferred,
+                                const ElementTypes *outer) {
+  PlannedGraph result{
+      &graph, std::make_unique<ElementTypes>(graph, sets, inferred, outer)};
+  auto &nodes = *graph.mutable_node();
   std::vector<NodeProto *> taken(nodes.size());
   nodes.ExtractSubrange(0, nodes.size(), taken.data());
   std::vector<std::unique_ptr<NodeProto>> owned(taken.begin(), taken.end());
-  NodePlanner planner(types, sets);
-  PlannedNodes planned;
-  for (unsigned index : sortNodes(owned)) {
-    PlannedNode &node = planned.emplace_back();
+  std::vector<unsigned> order = sortNodes(owned);
+  NodePlanner planner(*result.types, sets, limits);
+  PlannedNodes planned(owned.size());
+  for (auto [index, node] : llvm::enumerate(planned)) {
     node.node = std::move(owned[index]);
-    planner.plan(node, formats[index]);
+    planner.plan(node, takeFormats());
+    forEachGraph(*node.node, inferred ? &inferred->node(index) : nullptr,
+                 [&](::onnx::GraphProto &inner,
+                     const ::onnx::GraphProto *innerInferred) {
+                   node.graphs.push_back(
+                       plan(inner, innerInferred, result.types.get()));
+                 });
   }
+  for (unsigned index : order)
+    result.nodes.push_back(std::move(planned[index]));
+  return result;
+}
+
+PlannedGraph mlir::binade::convert::planNodes(
+    ::onnx::GraphProto &graph, const ::onnx::GraphProto *inferred,
+    ArrayRef<NodeFormats> formats, const OperatorSets &sets,
+    std::vector<std::string> &limits) {
+  GraphPlanner planner(formats, sets);
+  PlannedGraph planned = planner.plan(graph, inferred, nullptr);
   planner.limits.print(limits);
   return planned;
 }

@@ -19,12 +19,16 @@ StringRef getFormatName(int32_t type);
 /// Key of what stands in the metadata of a node: its formats and their reason.
 inline constexpr StringLiteral kPrecisionKey = "binade.precision";
 
-/// A node, and in which formats it does its work. Those without `letter` do it
+struct PlannedGraph;
+
+/// A node, and in which formats it does its work. Those without `letters` do it
 /// as the file says.
 struct PlannedNode {
   std::unique_ptr<::onnx::NodeProto> node;
-  /// Which inputs and outputs, by the letter of the schema.
-  std::optional<char> letter;
+  /// Graphs inside of it, in the order of its attributes.
+  std::vector<PlannedGraph> graphs;
+  /// Which inputs and outputs, by the letters of the schema.
+  std::string letters;
   const OpSchema *schema = nullptr;
   /// What these are read and made in.
   int32_t compute = ::onnx::TensorProto::FLOAT;
@@ -54,10 +58,14 @@ struct PlannedNode {
   }
 
   bool readsChosen(unsigned input) const {
-    return letter && schema->getInput(input) == letter;
+    return isPlanned() && isChosen(schema->getInput(input));
   }
   bool makesChosen(unsigned output) const {
-    return letter && schema->getOutput(output) == letter;
+    return isPlanned() && isChosen(schema->getOutput(output));
+  }
+  bool isPlanned() const { return !letters.empty(); }
+  bool isChosen(std::optional<char> letter) const {
+    return letter && StringRef(letters).contains(*letter);
   }
   /// The format that an input is rounded to, if it is read in it: f32 for what
   /// is read otherwise.
@@ -68,18 +76,35 @@ struct PlannedNode {
   }
   /// Whether anything that it reads or makes is narrow.
   bool isNarrow() const {
-    return letter && (operand != ::onnx::TensorProto::FLOAT ||
-                      result != ::onnx::TensorProto::FLOAT);
+    return isPlanned() && (operand != ::onnx::TensorProto::FLOAT ||
+                           result != ::onnx::TensorProto::FLOAT);
   }
 };
 
 using PlannedNodes = std::vector<PlannedNode>;
 
-/// Takes the nodes of `model` out of it, in an order in which producers come
-/// before their readers, with what of `formats` the operator sets can say.
-/// Other decisions become `limits`.
-PlannedNodes planNodes(::onnx::ModelProto &model, ArrayRef<NodeFormats> formats,
-                       const ElementTypes &types, const OperatorSets &sets,
+/// A graph without its nodes, which are `nodes`.
+struct PlannedGraph {
+  ::onnx::GraphProto *graph = nullptr;
+  std::unique_ptr<ElementTypes> types;
+  PlannedNodes nodes = {};
+};
+
+/// Calls `visit` with each graph that is an attribute of `node`, and with what
+/// `inferred`, the same node or null, has there.
+void forEachGraph(
+    ::onnx::NodeProto &node, const ::onnx::NodeProto *inferred,
+    llvm::function_ref<void(::onnx::GraphProto &, const ::onnx::GraphProto *)>
+        visit);
+
+/// Takes the nodes of `graph` out of it and of the graphs inside of them, in an
+/// order in which producers come before their readers, with what of `formats`
+/// the operator sets can say. `formats` has one for each node, and after it
+/// those of graphs inside; it may be empty. Other decisions become `limits`.
+/// `inferred` is the same graph with more types, or null.
+PlannedGraph planNodes(::onnx::GraphProto &graph,
+                       const ::onnx::GraphProto *inferred,
+                       ArrayRef<NodeFormats> formats, const OperatorSets &sets,
                        std::vector<std::string> &limits);
 
 } // namespace mlir::binade::convert

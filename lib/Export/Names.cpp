@@ -2,7 +2,6 @@
 
 #include "Names.h"
 #include "onnx-ml.pb.h"
-#include "llvm/ADT/STLFunctionalExtras.h"
 
 using namespace mlir::binade::convert;
 using ::onnx::GraphProto;
@@ -65,13 +64,39 @@ std::string Names::makeNew(llvm::StringRef wanted) {
   return name;
 }
 
+/// Calls `visit` for the graphs that are attributes of `node`.
+static void forEachInner(const NodeProto &node,
+                         llvm::function_ref<void(const GraphProto &)> visit) {
+  for (const auto &attribute : node.attribute()) {
+    if (attribute.has_g())
+      visit(attribute.g());
+    for (const GraphProto &inner : attribute.graphs())
+      visit(inner);
+  }
+}
+
+void mlir::binade::convert::forEachRead(
+    const NodeProto &node,
+    llvm::function_ref<void(const std::string &)> visit) {
+  for (const std::string &name : node.input())
+    visit(name);
+  forEachInner(node, [&](const GraphProto &inner) {
+    for (const NodeProto &reader : inner.node())
+      forEachRead(reader, visit);
+    for (const auto &output : inner.output())
+      visit(output.name());
+  });
+}
+
 llvm::StringSet<>
 mlir::binade::convert::findReadOutside(const ::onnx::ModelProto &model) {
   llvm::StringSet<> names;
-  for (const auto &output : model.graph().output())
-    names.insert(output.name());
-  walkInner(model.graph(),
-            [&](const GraphProto &inner) { collectRead(inner, names); });
+  auto addOutputs = [&](const GraphProto &graph) {
+    for (const auto &output : graph.output())
+      names.insert(output.name());
+  };
+  addOutputs(model.graph());
+  walkInner(model.graph(), addOutputs);
   for (const auto &training : model.training_info())
     for (const GraphProto *graph :
          {&training.initialization(), &training.algorithm()}) {
@@ -79,5 +104,12 @@ mlir::binade::convert::findReadOutside(const ::onnx::ModelProto &model) {
       walkInner(*graph,
                 [&](const GraphProto &inner) { collectRead(inner, names); });
     }
+  return names;
+}
+
+llvm::StringSet<>
+mlir::binade::convert::findReadInside(const GraphProto &graph) {
+  llvm::StringSet<> names;
+  walkInner(graph, [&](const GraphProto &inner) { collectRead(inner, names); });
   return names;
 }

@@ -10,12 +10,13 @@ using ::onnx::TensorProto;
 namespace {
 class StoredMoves {
 public:
-  StoredMoves(const ::onnx::GraphProto &graph, const llvm::StringSet<> &outside,
-              const ElementTypes &types)
-      : outside(outside), types(types) {
-    for (const TensorProto &tensor : graph.initializer())
+  /// `outer` is that of the graph around, or null.
+  StoredMoves(const PlannedGraph &graph, const llvm::StringSet<> &outside,
+              const StoredMoves *outer)
+      : outside(outside), types(*graph.types), outer(outer) {
+    for (const TensorProto &tensor : graph.graph->initializer())
       stored.insert(tensor.name());
-    for (const auto &input : graph.input())
+    for (const auto &input : graph.graph->input())
       stored.erase(input.name());
   }
 
@@ -26,6 +27,8 @@ public:
           stored.insert(name);
     // Readers of a value before the node that makes it.
     for (PlannedNode &node : llvm::reverse(nodes)) {
+      for (PlannedGraph &graph : node.graphs)
+        runInside(graph);
       if (movesStored(node))
         narrow(node);
       noteReads(node);
@@ -41,13 +44,35 @@ private:
     SmallVector<std::pair<PlannedNode *, unsigned>, 1> readers = {};
   };
 
+  bool isStored(StringRef name) const {
+    return stored.contains(name) || (outer && outer->isStored(name));
+  }
+
+  /// What nodes of a graph inside read of this one.
+  void runInside(PlannedGraph &graph) {
+    llvm::StringSet<> outputs, own;
+    for (const auto &output : graph.graph->output())
+      outputs.insert(output.name());
+    StoredMoves moves(graph, outputs, this);
+    moves.run(graph.nodes);
+    for (const auto &input : graph.graph->input())
+      own.insert(input.name());
+    for (const TensorProto &tensor : graph.graph->initializer())
+      own.insert(tensor.name());
+    for (const PlannedNode &node : graph.nodes)
+      own.insert(node.node->output().begin(), node.node->output().end());
+    for (auto &[name, format] : moves.wanted)
+      if (!own.contains(name))
+        note(name, format);
+  }
+
   bool movesStored(const PlannedNode &node) const {
-    if (!node.isMovement || !node.letter || node.isNarrow() || node.waiting ||
-        node.waitingType || node.node->output_size() != 1 ||
+    if (!node.isMovement || !node.isPlanned() || node.isNarrow() ||
+        node.waiting || node.waitingType || node.node->output_size() != 1 ||
         outside.contains(node.node->output(0)))
       return false;
     return llvm::all_of(node.node->input(), [&](const std::string &name) {
-      return types.get(name) != TensorProto::FLOAT || stored.contains(name);
+      return types.get(name) != TensorProto::FLOAT || isStored(name);
     });
   }
 
@@ -59,7 +84,7 @@ private:
     if (format.codes)
       moveCodes(node, format);
     else if (format.type != TensorProto::FLOAT &&
-             node.schema->allows(*node.letter, format.type))
+             node.schema->allows(node.letters.front(), format.type))
       setFormat(node, format.type);
   }
 
@@ -84,26 +109,32 @@ private:
   }
 
   void noteReads(PlannedNode &node) {
-    for (auto [input, name] : llvm::enumerate(node.node->input())) {
-      Wanted format{node.getRead(input), node.getQuantized(input)};
-      auto [entry, isNew] = wanted.try_emplace(name, format);
-      Wanted &known = entry->second;
-      known.differ |=
-          known.type != format.type || !(known.codes == format.codes);
-      known.readers.push_back({&node, unsigned(input)});
-    }
+    for (auto [input, name] : llvm::enumerate(node.node->input()))
+      note(name, {node.getRead(input),
+                  node.getQuantized(input),
+                  false,
+                  {{&node, unsigned(input)}}});
+  }
+
+  void note(StringRef name, const Wanted &format) {
+    auto [entry, isNew] = wanted.try_emplace(name, format);
+    if (isNew)
+      return;
+    Wanted &known = entry->second;
+    known.differ |= format.differ || known.type != format.type ||
+                    !(known.codes == format.codes);
+    known.readers.append(format.readers);
   }
 
   const llvm::StringSet<> &outside;
   const ElementTypes &types;
+  const StoredMoves *outer;
   llvm::StringSet<> stored;
   llvm::StringMap<Wanted> wanted; ///< Of values.
 };
 } // namespace
 
-void mlir::binade::convert::narrowStoredMoves(const ::onnx::GraphProto &graph,
-                                              const llvm::StringSet<> &outside,
-                                              const ElementTypes &types,
-                                              PlannedNodes &nodes) {
-  StoredMoves(graph, outside, types).run(nodes);
+void mlir::binade::convert::narrowStoredMoves(
+    PlannedGraph &graph, const llvm::StringSet<> &outside) {
+  StoredMoves(graph, outside, nullptr).run(graph.nodes);
 }

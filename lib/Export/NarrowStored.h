@@ -7,13 +7,11 @@
 
 namespace mlir::binade::convert {
 
-/// Moves what `graph` stores in the format in which all readers want the
-/// result: it is the same, and the tensor can be stored in that format. Weights
-/// of a linear layer are transposed before their product. `outside` has to keep
-/// its types.
-void narrowStoredMoves(const ::onnx::GraphProto &graph,
-                       const llvm::StringSet<> &outside,
-                       const ElementTypes &types, PlannedNodes &nodes);
+/// Moves what `graph`, or one inside of it, stores in the format in which all
+/// readers want the result: it is the same, and the tensor can be stored in
+/// that format. Weights of a linear layer are transposed before their product.
+/// `outside` has to keep its types.
+void narrowStoredMoves(PlannedGraph &graph, const llvm::StringSet<> &outside);
 
 } // namespace mlir::binade::convert
 

@@ -14,15 +14,17 @@ using ::onnx::TensorProto;
 static constexpr int64_t kCopiedElements = 16 << 10;
 
 namespace {
+/// Places the casts of one graph. What it does not define is that of the graph
+/// around, under whatever name that has it in the wanted type.
 class CastPlacer {
 public:
-  CastPlacer(const CastPlacement &placement, StoredFormats &stored,
-             ConvertReport &report)
-      : graph(placement.graph), types(placement.types), names(placement.names),
-        ports(placement.ports), outside(placement.outside), stored(stored),
-        report(report), quantizer(placement.graph, placement.names) {}
+  CastPlacer(PlannedGraph &planned, const CastPlacement &placement,
+             StoredFormats &stored, ConvertReport &report, CastPlacer *outer)
+      : planned(planned), graph(*planned.graph), types(*planned.types),
+        placement(placement), names(placement.names), stored(stored),
+        report(report), outer(outer), quantizer(graph, placement.names) {}
 
-  void run(PlannedNodes nodes);
+  void run();
 
 private:
   /// A value under one of its names.
@@ -35,6 +37,8 @@ private:
     std::string name;
     const PlannedNode *maker;
   };
+  /// A value by name and type, and by the type it was rounded to.
+  using Key = std::tuple<std::string, int32_t, int32_t>;
 
   bool isWide(StringRef name) const {
     return types.get(name) == TensorProto::FLOAT;
@@ -43,8 +47,20 @@ private:
     return node.readsChosen(input) ? node.compute : int32_t(TensorProto::FLOAT);
   }
 
-  void storeNarrow(ArrayRef<PlannedNode> nodes);
+  static void collectWanted(ArrayRef<PlannedNode> nodes,
+                            llvm::StringMap<StoredFormat> &wanted);
+  void storeNarrow();
+  void storeNarrow(TensorProto &tensor, const std::string &name,
+                   StoredFormat format, bool isHere);
   void definePorts();
+  void readInputs(PlannedNode &node);
+  bool keepsOwnType(StringRef name) const;
+  Known find(const std::string &name) const;
+  std::string findMade(const Key &key) const;
+  CastPlacer *findConstant(StringRef name);
+  bool isMoved(StringRef name) const {
+    return moved.contains(name) || (outer && outer->isMoved(name));
+  }
   void retype(NodeProto &node, int32_t type);
   std::string read(const std::string &name, int32_t type);
   std::string readRounded(const std::string &name, int32_t through);
@@ -60,24 +76,25 @@ private:
   }
   void updateTypes();
 
+  PlannedGraph &planned;
   ::onnx::GraphProto &graph;
   const ElementTypes &types;
+  const CastPlacement &placement;
   Names &names;
-  const llvm::StringMap<int32_t> &ports;
-  const llvm::StringSet<> &outside;
-  StoredFormats &stored;
+  StoredFormats &stored; ///< Of the main graph.
   ConvertReport &report;
+  CastPlacer *outer; ///< Of the graph around; null for the main graph.
   /// What a value is, as its producer rounded it.
   llvm::StringMap<Known> values;
   /// The type under a value's own name, where it is another than before.
   llvm::StringMap<int32_t> retyped;
-  /// The same value, by name and type, and by the type it was rounded to.
-  std::map<std::tuple<std::string, int32_t, int32_t>, std::string> made;
+  std::map<Key, std::string> made; ///< Names of values.
   /// The same in f32, as codes stand for it.
   std::map<std::pair<std::string, QuantizedInput>, std::string> decoded;
   llvm::StringSet<> moved;                        ///< What codes stand for.
   llvm::StringMap<Waiting> waiting;               ///< For the backward part.
   llvm::StringMap<const TensorProto *> constants; ///< Small ones.
+  llvm::StringSet<> outputs;                      ///< Of a graph inside.
   SmallVector<TensorProto> copies;
   QuantizeNodes quantizer;
 };
@@ -101,10 +118,16 @@ static TensorProto *getConstant(NodeProto &node) {
   return isHere ? tensor : nullptr;
 }
 
-/// Stored tensors that all read in one narrow format are kept in it.
-void CastPlacer::storeNarrow(ArrayRef<PlannedNode> nodes) {
-  llvm::StringMap<StoredFormat> wanted; // Type 0 for several.
-  for (const PlannedNode &node : nodes)
+/// Whether something else reads the value `name` by its name and type.
+bool CastPlacer::keepsOwnType(StringRef name) const {
+  return outer ? outputs.contains(name) : placement.outside.contains(name);
+}
+
+/// The formats in which nodes read values, in the graphs inside as well: type 0
+/// for several.
+void CastPlacer::collectWanted(ArrayRef<PlannedNode> nodes,
+                               llvm::StringMap<StoredFormat> &wanted) {
+  for (const PlannedNode &node : nodes) {
     for (auto [input, name] : llvm::enumerate(node.node->input())) {
       StoredFormat format;
       format.type = node.getRead(input);
@@ -116,45 +139,62 @@ void CastPlacer::storeNarrow(ArrayRef<PlannedNode> nodes) {
       if (known.type != format.type || !(known.codes == format.codes))
         known = {};
     }
+    for (const PlannedGraph &inner : node.graphs)
+      collectWanted(inner.nodes, wanted);
+  }
+}
+
+/// A tensor of f32 whose readers all read it in `format`, or in several. It is
+/// in the message if `isHere`.
+void CastPlacer::storeNarrow(TensorProto &tensor, const std::string &name,
+                             StoredFormat format, bool isHere) {
+  int32_t type = format.type;
+  if (format.codes) {
+    if (isHere || (format.codes.hasBands() && tensor.dims_size() > 2))
+      return; // Nodes quantize it.
+    format.scales = quantizer.addScalar(name + "_scale", 1.0f);
+    stored[name] = format;
+  } else if (type) {
+    values[name] = {name, type};
+    retyped[name] = type;
+    if (isHere)
+      convertConstant(tensor, type);
+    else
+      stored[name] = {type};
+  } else if (countElements(tensor) <= kCopiedElements) {
+    constants[name] = &tensor;
+  }
+}
+
+/// Stored tensors that all read in one narrow format are kept in it.
+void CastPlacer::storeNarrow() {
+  llvm::StringMap<StoredFormat> wanted;
+  collectWanted(planned.nodes, wanted);
   llvm::StringSet<> inputs;
   for (const auto &input : graph.input())
     inputs.insert(input.name());
-  auto getFormat = [&](StringRef name) {
+  auto visit = [&](const std::string &name, TensorProto &tensor, bool isHere) {
+    if (inputs.contains(name))
+      return;
     StoredFormat format = wanted.lookup(name);
-    bool isFree = !inputs.contains(name) && !outside.contains(name);
-    bool isNarrow = isFree && format.type != TensorProto::FLOAT;
-    return isNarrow ? format : StoredFormat();
+    if (keepsOwnType(name) || format.type == TensorProto::FLOAT)
+      format = {};
+    storeNarrow(tensor, name, format, isHere);
   };
-  auto visit = [&](const std::string &name, TensorProto &tensor,
-                   NodeProto *node) {
-    StoredFormat format = getFormat(name);
-    int32_t type = format.type;
-    if (format.codes) {
-      if (node || (format.codes.hasBands() && tensor.dims_size() > 2))
-        return; // Nodes quantize it.
-      format.scales = quantizer.addScalar(name + "_scale", 1.0f);
-      stored[name] = format;
-    } else if (type) {
-      values[name] = {name, type};
-      retyped[name] = type;
-      if (node)
-        convertConstant(tensor, type);
-      else
-        stored[name] = {type};
-    } else if (countElements(tensor) <= kCopiedElements &&
-               !inputs.contains(name)) {
-      constants[name] = &tensor;
-    }
-  };
+  // Of graphs inside, tensors beside the model are moved as they are.
   for (TensorProto &tensor : *graph.mutable_initializer())
-    if (tensor.data_type() == TensorProto::FLOAT)
-      visit(tensor.name(), tensor, nullptr);
-  for (const PlannedNode &node : nodes)
+    if (tensor.data_type() == TensorProto::FLOAT &&
+        !(outer && tensor.data_location() == TensorProto::EXTERNAL))
+      visit(tensor.name(), tensor, outer != nullptr);
+  for (const PlannedNode &node : planned.nodes)
     if (TensorProto *tensor = getConstant(*node.node))
-      visit(node.node->output(0), *tensor, node.node.get());
+      visit(node.node->output(0), *tensor, true);
 }
 
 void CastPlacer::definePorts() {
+  const llvm::StringMap<int32_t> &ports = placement.ports;
+  if (outer)
+    return;
   llvm::StringSet<> initialized;
   for (const TensorProto &tensor : graph.initializer())
     initialized.insert(tensor.name());
@@ -190,50 +230,76 @@ void CastPlacer::cast(const std::string &from, const std::string &to,
   ++report.casts;
 }
 
+CastPlacer::Known CastPlacer::find(const std::string &name) const {
+  auto value = values.find(name);
+  if (value != values.end())
+    return value->second;
+  return outer ? outer->find(name) : Known{name, TensorProto::FLOAT};
+}
+
+/// Empty where nothing has made it.
+std::string CastPlacer::findMade(const Key &key) const {
+  auto found = made.find(key);
+  if (found != made.end())
+    return found->second;
+  return outer ? outer->findMade(key) : "";
+}
+
+/// Who has the small constant `name`; null for others.
+CastPlacer *CastPlacer::findConstant(StringRef name) {
+  if (constants.contains(name))
+    return this;
+  return outer ? outer->findConstant(name) : nullptr;
+}
+
 /// The name under which value `name` is of `type`.
 std::string CastPlacer::read(const std::string &name, int32_t type) {
-  auto value = values.find(name);
-  Known known =
-      value == values.end() ? Known{name, TensorProto::FLOAT} : value->second;
+  Known known = find(name);
   if (known.type == type)
     return known.name;
-  std::string &result = made[{name, type, TensorProto::UNDEFINED}];
+  Key key{name, type, TensorProto::UNDEFINED};
+  std::string result = findMade(key);
   if (!result.empty())
     return result;
   result = makeName(name, type);
-  if (const TensorProto *constant = constants.lookup(name)) {
-    copies.push_back(*constant);
-    copies.back().set_name(result);
-    stored[result] = {type};
-  } else {
+  CastPlacer *owner = findConstant(name);
+  if (!owner) {
     cast(known.name, result, type, name);
+    return made[key] = result;
   }
-  return result;
+  TensorProto &copy = owner->copies.emplace_back(*owner->constants[name]);
+  copy.set_name(result);
+  if (owner->outer)
+    convertConstant(copy, type);
+  else
+    stored[result] = {type};
+  return owner->made[key] = result;
 }
 
 /// The name of value `name` in f32, rounded to `through`.
 std::string CastPlacer::readRounded(const std::string &name, int32_t through) {
-  auto value = values.find(name);
-  if (value != values.end() && value->second.type == through)
+  if (find(name).type == through)
     return read(name, TensorProto::FLOAT);
+  Key key{name, TensorProto::FLOAT, through};
+  std::string result = findMade(key);
+  if (!result.empty())
+    return result;
   std::string narrow = read(name, through);
-  std::string &result = made[{name, TensorProto::FLOAT, through}];
-  if (result.empty()) {
-    result = names.makeNew(narrow + "_f32");
-    cast(narrow, result, TensorProto::FLOAT, name);
-  }
-  return result;
+  result = names.makeNew(narrow + "_f32");
+  cast(narrow, result, TensorProto::FLOAT, name);
+  return made[key] = result;
 }
 
 /// The name of value `name` in f32, as it comes back from codes of FP8.
 std::string CastPlacer::readQuantized(const std::string &name,
                                       const QuantizedInput &format) {
+  for (const CastPlacer *placer = this; placer; placer = placer->outer)
+    if (auto found = placer->decoded.find({name, format});
+        found != placer->decoded.end())
+      return found->second;
   std::string &result = decoded[{name, format}];
-  if (!result.empty())
-    return result;
   auto codes = stored.find(name);
   if (codes != stored.end() && codes->second.codes) {
-    retyped[name] = codes->second.type;
     result = quantizer.dequantize(name, name, codes->second.scales, format);
   } else {
     result = quantizer.quantize(name, read(name, TensorProto::FLOAT), format);
@@ -271,9 +337,10 @@ SmallVector<CastPlacer::Known, 3> CastPlacer::define(PlannedNode &node,
   int32_t raw = isChosen ? node.compute : int32_t(TensorProto::FLOAT);
   int32_t found = isChosen ? node.result : raw;
   int32_t own = found;
-  if (outside.contains(name)) {
-    auto port = ports.find(name);
-    own = port == ports.end() ? int32_t(TensorProto::FLOAT) : port->second;
+  if (keepsOwnType(name)) {
+    auto port = placement.ports.find(name);
+    bool isPort = !outer && port != placement.ports.end();
+    own = isPort ? port->second : int32_t(TensorProto::FLOAT);
   }
   SmallVector<Known, 3> stages{{"", raw}};
   for (int32_t type : {found, own})
@@ -290,30 +357,46 @@ SmallVector<CastPlacer::Known, 3> CastPlacer::define(PlannedNode &node,
 }
 
 void CastPlacer::updateTypes() {
-  for (auto &value : *graph.mutable_value_info())
-    if (auto type = retyped.find(value.name()); type != retyped.end())
+  for (auto &value : *graph.mutable_value_info()) {
+    auto type = retyped.find(value.name());
+    auto codes = outer ? stored.end() : stored.find(value.name());
+    if (type != retyped.end())
       value.mutable_type()->mutable_tensor_type()->set_elem_type(type->second);
+    else if (codes != stored.end() && codes->second.codes)
+      value.mutable_type()->mutable_tensor_type()->set_elem_type(
+          codes->second.type);
+  }
 }
 
-void CastPlacer::run(PlannedNodes nodes) {
-  storeNarrow(nodes);
-  definePorts();
-  for (PlannedNode &node : nodes) {
-    for (auto [input, name] : llvm::enumerate(*node.node->mutable_input())) {
-      if (!isWide(name))
-        continue;
-      if (QuantizedInput format = node.getQuantized(input)) {
-        name = readQuantized(name, format);
-        continue;
-      }
-      auto value = waiting.find(name);
-      if (node.isBackward && value != waiting.end())
-        name = readWaiting(value->second);
-      int32_t type = getWanted(node, input);
-      bool isRounded = node.readsChosen(input) &&
-                       node.operand != node.compute && !moved.contains(name);
-      name = isRounded ? readRounded(name, node.operand) : read(name, type);
+/// Gives the node its inputs in the formats that it reads.
+void CastPlacer::readInputs(PlannedNode &node) {
+  for (auto [input, name] : llvm::enumerate(*node.node->mutable_input())) {
+    if (!isWide(name))
+      continue;
+    if (QuantizedInput format = node.getQuantized(input)) {
+      name = readQuantized(name, format);
+      continue;
     }
+    auto value = waiting.find(name);
+    if (node.isBackward && value != waiting.end())
+      name = readWaiting(value->second);
+    int32_t type = getWanted(node, input);
+    bool isRounded = node.readsChosen(input) && node.operand != node.compute &&
+                     !isMoved(name);
+    name = isRounded ? readRounded(name, node.operand) : read(name, type);
+  }
+}
+
+void CastPlacer::run() {
+  if (outer)
+    for (const auto &output : graph.output())
+      outputs.insert(output.name());
+  storeNarrow();
+  definePorts();
+  for (PlannedNode &node : planned.nodes) {
+    readInputs(node);
+    for (PlannedGraph &inner : node.graphs)
+      CastPlacer(inner, placement, stored, report, this).run();
     noteWaiting(node);
     if (node.makesDecoded)
       moved.insert(node.node->output(0));
@@ -338,8 +421,8 @@ void CastPlacer::run(PlannedNodes nodes) {
 }
 
 void mlir::binade::convert::placeCasts(const CastPlacement &placement,
-                                       PlannedNodes nodes,
+                                       PlannedGraph graph,
                                        StoredFormats &stored,
                                        ConvertReport &report) {
-  CastPlacer(placement, stored, report).run(std::move(nodes));
+  CastPlacer(graph, placement, stored, report, nullptr).run();
 }

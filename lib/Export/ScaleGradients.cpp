@@ -38,8 +38,8 @@ llvm::BitVector mlir::binade::convert::findBackward(const GraphProto &graph,
     if (producer == producers.end() || !backward.test(producer->second))
       continue;
     backward.reset(producer->second);
-    const NodeProto &node = graph.node(producer->second);
-    names.append(node.input().begin(), node.input().end());
+    forEachRead(graph.node(producer->second),
+                [&](const std::string &name) { names.push_back(name); });
   }
   return backward;
 }
@@ -56,11 +56,11 @@ public:
       : graph(graph), nodes(nodes), names(names), types(types),
         outside(outside), zeros(graph, nodes), slots(nodes.size()) {}
 
-  bool findScaled(StringRef loss);
+  bool findScaled();
   void rewrite(const GradientScale &scale, ConvertReport &report);
 
 private:
-  void findBackward(StringRef loss);
+  void findBackward();
   void findLevels();
   SmallVector<unsigned> chooseSlots(unsigned index) const;
   bool scale(unsigned index, ArrayRef<unsigned> chosen);
@@ -103,15 +103,13 @@ private:
 };
 } // namespace
 
-void GradientScaler::findBackward(StringRef loss) {
-  GraphProto all;
-  for (const PlannedNode &node : nodes)
-    *all.add_node() = *node.node;
-  *all.mutable_output() = graph.output();
-  backward = convert::findBackward(all, loss);
-  for (auto [index, node] : llvm::enumerate(nodes))
+void GradientScaler::findBackward() {
+  backward.resize(nodes.size());
+  for (auto [index, node] : llvm::enumerate(nodes)) {
+    backward[index] = node.isBackward;
     for (const std::string &name : node.node->output())
       producers[name] = index;
+  }
 }
 
 void GradientScaler::findLevels() {
@@ -210,18 +208,19 @@ void GradientScaler::widenReaders() {
     });
     if (!isSmall)
       continue;
-    node.letter = std::nullopt;
+    node.letters.clear();
     small.insert(node.node->output().begin(), node.node->output().end());
   }
 }
 
 /// Whether anything has to be.
-bool GradientScaler::findScaled(StringRef loss) {
-  findBackward(loss);
+bool GradientScaler::findScaled() {
+  findBackward();
   findLevels();
   for (unsigned index : backward.set_bits()) {
     const PlannedNode &node = nodes[index];
-    if (node.isProduct && node.letter && node.operand == TensorProto::FLOAT16)
+    if (node.isProduct && node.isPlanned() &&
+        node.operand == TensorProto::FLOAT16)
       demand(index);
   }
   extend();
@@ -398,13 +397,12 @@ void GradientScaler::rewrite(const GradientScale &scale,
   report.scale = scale.init;
 }
 
-void mlir::binade::convert::scaleGradients(GraphProto &graph,
-                                           PlannedNodes &nodes, Names &names,
-                                           ElementTypes &types, StringRef loss,
+void mlir::binade::convert::scaleGradients(PlannedGraph &planned, Names &names,
                                            const llvm::StringSet<> &outside,
                                            const GradientScale &scale,
                                            ConvertReport &report) {
-  GradientScaler scaler(graph, nodes, names, types, outside);
-  if (scaler.findScaled(loss))
+  GradientScaler scaler(*planned.graph, planned.nodes, names, *planned.types,
+                        outside);
+  if (scaler.findScaled())
     scaler.rewrite(scale, report);
 }

@@ -17,8 +17,8 @@ llvm::BitVector findBackward(const ::onnx::GraphProto &graph, StringRef loss);
 ///
 /// What a node computes of scaled operands is scaled because it is linear in
 /// them; so the result is right whichever place is found, but for rounding.
-void scaleGradients(::onnx::GraphProto &graph, PlannedNodes &nodes,
-                    Names &names, ElementTypes &types, StringRef loss,
+/// `outside` keeps its values under their names.
+void scaleGradients(PlannedGraph &planned, Names &names,
                     const llvm::StringSet<> &outside,
                     const GradientScale &scale, ConvertReport &report);
 

@@ -41,6 +41,26 @@ private:
 };
 } // namespace
 
+/// What those of `ops` that sum products say, if they agree.
+static void addProducts(ArrayRef<PrecisionOpInterface> ops,
+                        NodeFormats &formats) {
+  for (PrecisionOpInterface op : ops) {
+    if (!op.accumulates())
+      continue;
+    PrecisionAttr decision = op.getPrecisionAttr();
+    bool isFirst = !formats.productCompute;
+    if (!isFirst && (formats.productCompute != decision.getCompute() ||
+                     formats.productResult != decision.getResult())) {
+      formats.productCompute = formats.productResult = {};
+      return;
+    }
+    formats.productCompute = decision.getCompute();
+    formats.productResult = decision.getResult();
+    if (auto rule = decision.getRule(); rule && isFirst)
+      formats.productRule = rule.str();
+  }
+}
+
 /// What ops that compute say, if they agree. What only moves values follows
 /// them, unless there is nothing else.
 static NodeFormats mergeDecisions(ArrayRef<Operation *> ops) {
@@ -55,6 +75,7 @@ static NodeFormats mergeDecisions(ArrayRef<Operation *> ops) {
   if (computing.empty())
     computing = decided;
   NodeFormats formats;
+  addProducts(computing, formats);
   for (PrecisionOpInterface op : computing) {
     PrecisionAttr decision = op.getPrecisionAttr();
     NodeFormats next;
@@ -66,6 +87,9 @@ static NodeFormats mergeDecisions(ArrayRef<Operation *> ops) {
     for (unsigned i = 0; i < op->getNumOperands(); ++i)
       next.operands.push_back(decision.getOperand(i));
     if (!formats.compute) {
+      next.productCompute = formats.productCompute;
+      next.productResult = formats.productResult;
+      next.productRule = formats.productRule;
       formats = next;
       continue;
     }
@@ -86,6 +110,19 @@ static void setPhases(const NodeOps &ops, const LeftOut &leftOut,
   for (unsigned index : backward.set_bits())
     for (Operation *op : ops.get(leftOut.nodes[index].name))
       setPhase(op, Phase::Backward);
+}
+
+/// The backward part among all nodes: graphs inside of its nodes are of it.
+static llvm::BitVector findBackward(const LeftOut &leftOut,
+                                    StringRef lossOutput) {
+  llvm::BitVector outer = findBackwardNodes(*leftOut.model, lossOutput);
+  llvm::BitVector backward(leftOut.nodes.size());
+  int last = -1;
+  for (auto [index, node] : llvm::enumerate(leftOut.nodes)) {
+    last += node.depth == 0;
+    backward[index] = outer.test(last);
+  }
+  return backward;
 }
 
 /// How what is saved waits, if in another format than it is made in.
@@ -119,7 +156,8 @@ static void addWaiting(ArrayRef<SaveOp> saves, const NodeOps &ops,
     auto value = cast<OpResult>(save.getX());
     auto maker = makers.find(value.getOwner());
     WaitingFormat waiting = getWaiting(save);
-    if (maker == makers.end() || !waiting)
+    if (maker == makers.end() || !waiting ||
+        leftOut.nodes[maker->second].depth > 0)
       continue;
     waiting.isFirst = value.getResultNumber() == 0;
     bool isInside = llvm::any_of(value.getUsers(), [&](Operation *user) {
@@ -203,16 +241,15 @@ static void listStates(func::FuncOp function, const Policy &policy,
                      "inputs and outputs, whose types --io-types says");
 }
 
-static LogicalResult decide(ModuleOp module, StringRef path,
-                            const OnnxConversion &conversion, Policy &policy,
-                            OnnxConversionReport &report,
+static LogicalResult decide(ModuleOp module, const OnnxConversion &conversion,
+                            Policy &policy, OnnxConversionReport &report,
                             std::vector<NodeFormats> &formats) {
   const LeftOut &leftOut = report.leftOut;
   auto function = module.lookupSymbol<func::FuncOp>(kForwardName);
   function.setName(kStepName);
   NodeOps ops(function);
-  llvm::BitVector backward = findBackwardNodes(
-      path, conversion.import.lossOutput, module.getContext());
+  llvm::BitVector backward =
+      findBackward(leftOut, conversion.import.lossOutput);
   setPhases(ops, leftOut, backward);
   listStates(function, policy, report.written.limits);
   addWeightGradients(function);
@@ -226,13 +263,18 @@ static LogicalResult decide(ModuleOp module, StringRef path,
     return failure();
   for (auto [node, decision] : llvm::zip(leftOut.nodes, formats)) {
     decision = mergeDecisions(ops.get(node.name));
+    decision.isWide = node.isWide;
     decision.ranks = node.ranks;
     decision.same = node.same;
     decision.isMovement = node.isMovement;
     decision.movesAll = node.movesAll;
   }
+  // Gradients inside of graphs have no loss scale.
   for (unsigned index : backward.set_bits())
-    formats[index].isBackward = true;
+    if (leftOut.nodes[index].depth > 0)
+      formats[index] = {};
+    else
+      formats[index].isBackward = true;
   addWaiting(saves, ops, leftOut, formats);
   return success();
 }
@@ -254,6 +296,13 @@ static std::optional<GradientScale> getScale(const Policy &policy,
   return scale;
 }
 
+/// Whether it is decided that anything is in fewer bits.
+static bool isNarrow(const NodeFormats &formats) {
+  FloatType compute = formats.compute, result = formats.result;
+  return (compute && compute.getWidth() < 32) ||
+         (result && result.getWidth() < 32) || formats.waiting;
+}
+
 LogicalResult mlir::binade::convertOnnx(StringRef path,
                                         const OnnxConversion &conversion,
                                         StringRef output, MLIRContext *context,
@@ -268,14 +317,22 @@ LogicalResult mlir::binade::convertOnnx(StringRef path,
     return failure();
   }
   std::vector<NodeFormats> formats(report.leftOut.nodes.size());
-  if (*module &&
-      failed(decide(**module, path, conversion, *policy, report, formats)))
+  if (*module && failed(decide(**module, conversion, *policy, report, formats)))
     return failure();
+  ConvertedModel converted{path.str(), report.leftOut.model,
+                           report.leftOut.inferred, std::move(formats)};
+  if (report.leftOut.hasInlined && llvm::none_of(converted.formats, isNarrow)) {
+    // Functions stay functions where nothing changes in them.
+    auto original = readOnnx(path, context);
+    if (failed(original))
+      return failure();
+    converted = {path.str(), *original, nullptr, {}};
+  }
   ConvertOptions options;
   options.ports = conversion.ports;
   options.scale = getScale(*policy, conversion);
   options.lossOutput = conversion.import.lossOutput;
   options.policy = policy->name;
   options.allowHardLinks = conversion.import.allowHardLinks;
-  return convertOnnx(path, formats, options, output, context, report.written);
+  return convertOnnx(converted, options, output, context, report.written);
 }

@@ -152,7 +152,7 @@ g (float[4, 4] x, bool c) => (float[4, 4] y, float[4, 4] z) {
 
 
 def test_unknown_ops_are_carried(tmp_path):
-    """They, and graphs inside of nodes, read and make f32."""
+    """They read and make f32, and what graphs inside of nodes return is f32."""
     model = onnx.parser.parse_model(CARRIED)
     for name in ("s", "t"):
         value = onnx.helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, 4])
@@ -162,14 +162,19 @@ def test_unknown_ops_are_carried(tmp_path):
     command = [BINADE, "convert", source, "--policy", "fp16-amp", "-o", target]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "left in f32: node 'strange': no such op is known" in done.stdout
-    assert "left in f32: node 'branch'" in done.stdout
+    assert "left in f32: node 'branch'" not in done.stdout
     converted = onnx.load(target)
     kept = {node.name: node for node in converted.graph.node if node.name}
-    assert list(kept["strange"].input) == ["h"]
-    assert kept["branch"] == next(n for n in model.graph.node if n.name == "branch")
+    made = {name: node for node in converted.graph.node for name in node.output}
+    assert made[kept["strange"].input[0]].op_type == "Cast"
+    branches = {a.name: a.g for a in kept["branch"].attribute}
+    # Nodes inside read the narrow products, and return f32.
+    for name, op in (("then_branch", "Neg"), ("else_branch", "Abs")):
+        nodes = branches[name].node
+        assert [node.op_type for node in nodes] == [op, "Cast"]
+        assert nodes[1].output[0] == branches[name].output[0].name
     products = [node for node in converted.graph.node if node.op_type == "MatMul"]
-    # Both are narrow, and what others read of them is not.
-    assert [node.output[0] for node in products] == ["h_f16", "t_f16"]
+    assert [node.output[0] for node in products] == ["h", "t"]
     done = subprocess.run([BINADE, "compile", source, "-o", tmp_path / "m.bnd"])
     assert done.returncode == 3
 

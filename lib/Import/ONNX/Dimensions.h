@@ -22,6 +22,8 @@ public:
   /// The names that inputs have, and their values.
   std::map<std::string, int64_t> getBound() const;
 
+  bool isBound(StringRef name) const { return values.contains(name); }
+
   /// The static type of a graph input.
   FailureOr<RankedTensorType>
   getType(const Model &model, const ::onnx::ValueInfoProto &input) const;

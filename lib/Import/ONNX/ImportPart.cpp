@@ -3,68 +3,69 @@
 // no counterpart is left out, with the reason.
 //===----------------------------------------------------------------------===//
 
-#include "ImportNode.h"
-#include "Initializers.h"
+#include "InferTypes.h"
+#include "InlineFunctions.h"
 #include "Loss.h"
-#include "OpTable.h"
 #include "Order.h"
+#include "PartImporter.h"
 #include "binade/IR/Diagnostics.h"
 #include "binade/IR/EraseDead.h"
-#include "binade/IR/Movement.h"
-#include "binade/Import/ONNX/Import.h"
 #include "binade/Import/Passes.h"
 #include "mlir/IR/Verifier.h"
-#include "onnx-ml.pb.h"
 
 using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
-namespace {
-class PartImporter {
-public:
-  PartImporter(Model &model, const ImportOptions &options, LeftOut &leftOut)
-      : model(model), file(model.getGraph()), options(options),
-        leftOut(leftOut), tensors(model, options.allowHardLinks) {}
+PartImporter::Level::Level(const ::onnx::GraphProto &graph,
+                           const ::onnx::GraphProto *inferred)
+    : graph(graph), inferred(inferred) {
+  auto add = [&](const ::onnx::GraphProto &from) {
+    for (const auto *values : {&from.value_info(), &from.output()})
+      for (const auto &value : *values)
+        types.try_emplace(value.name(), &value);
+  };
+  if (inferred)
+    add(*inferred);
+  add(graph);
+}
 
-  /// Looks at what the user and the metadata say; that has to be right.
-  LogicalResult prepare();
-  FailureOr<OwningOpRef<ModuleOp>> run();
+PartImporter::PartImporter(Model &model, const ImportOptions &options,
+                           LeftOut &leftOut)
+    : model(model), file(model.getGraph()), options(options), leftOut(leftOut),
+      tensors(model, options.allowHardLinks) {
+  unsigned place = 0;
+  forEachNode(file, [&](const ::onnx::NodeProto &node, const Twine &, size_t,
+                        unsigned) { places[&node] = place++; });
+}
 
-private:
-  void dropUnknownTensors();
-  LogicalResult classify(Initializers &initializers);
-  void createFunction();
-  FailureOr<NewArgument> makeArgument(const ::onnx::ValueInfoProto &value);
-  void addInputs(Graph &graph);
-  llvm::StringSet<> findUpdatedTypes() const;
-  void findTypes();
-  std::optional<std::string> importNode(Graph &graph, unsigned index);
-  void findRanks(Graph &graph, unsigned index);
-  void findHandedOn(Graph &graph, unsigned index);
-  void leaveOut(Graph &graph, unsigned index);
-  void addResults(Graph &graph);
-  void addLeftOutputs();
+static void visitNodes(const ::onnx::GraphProto &graph,
+                       const std::string &prefix, unsigned depth,
+                       function_ref<void(const ::onnx::NodeProto &,
+                                         const Twine &, size_t, unsigned)>
+                           visit) {
+  for (auto [index, node] : llvm::enumerate(graph.node())) {
+    visit(node, prefix, index, depth);
+    for (const auto &attribute : node.attribute()) {
+      if (!attribute.has_g() && attribute.graphs().empty())
+        continue;
+      std::string inner =
+          prefix + getNodeName(node, index) + "/" + attribute.name() + "/";
+      if (attribute.has_g())
+        visitNodes(attribute.g(), inner, depth + 1, visit);
+      for (const auto &body : attribute.graphs())
+        visitNodes(body, inner, depth + 1, visit);
+    }
+  }
+}
 
-  Model &model;
-  const ::onnx::GraphProto &file;
-  const ImportOptions &options;
-  LeftOut &leftOut;
-  TensorReader tensors;
-  Metadata metadata;
-  Dimensions dimensions;
-  SmallVector<unsigned> order;
-  llvm::StringSet<> used;
-  /// What the file says of values that nodes make.
-  llvm::StringMap<const ::onnx::ValueInfoProto *> types;
-  llvm::SetVector<Value> read; ///< By nodes that are left out.
-  /// What those make, until it is arguments of the function.
-  Block standIns;
-  SmallVector<NewArgument> leftOutputs;
-  OwningOpRef<ModuleOp> module;
-  func::FuncOp function;
-};
-} // namespace
+void mlir::binade::importer::forEachNode(
+    const ::onnx::GraphProto &graph,
+    function_ref<void(const ::onnx::NodeProto &, const Twine &, size_t,
+                      unsigned)>
+        visit) {
+  visitNodes(graph, "", 0, visit);
+}
 
 LogicalResult PartImporter::prepare() {
   FailureOr<Metadata> read = readMetadata(model);
@@ -87,21 +88,22 @@ LogicalResult PartImporter::prepare() {
 }
 
 /// Tensors of types without a counterpart have no value.
-void PartImporter::dropUnknownTensors() {
+void PartImporter::dropUnknownTensors(Level &level) {
   for (const auto &tensor : file.initializer())
     if (!getElementType(model.getContext(), tensor.data_type()))
-      used.erase(tensor.name());
+      level.used.erase(tensor.name());
 }
 
-LogicalResult PartImporter::classify(Initializers &initializers) {
+LogicalResult PartImporter::classify(const Level &level,
+                                     Initializers &initializers) {
   bool saysNothing =
       !metadata.trainable &&
       llvm::none_of(file.initializer(), [](const auto &tensor) {
         return tensor.data_location() == ::onnx::TensorProto::EXTERNAL;
       });
   ImportReport ignored;
-  return initializers.classify(order, used, dimensions, tensors, options,
-                               ignored, saysNothing);
+  return initializers.classify(level.order, level.used, dimensions, tensors,
+                               options, ignored, saysNothing);
 }
 
 void PartImporter::createFunction() {
@@ -116,14 +118,58 @@ void PartImporter::createFunction() {
   func::ReturnOp::create(b, loc);
 }
 
-/// Fails, without a word, for what is no tensor of known shape.
-FailureOr<NewArgument>
-PartImporter::makeArgument(const ::onnx::ValueInfoProto &value) {
+RankedTensorType PartImporter::getType(const ::onnx::ValueInfoProto &value,
+                                       RankedTensorType like) {
+  ::onnx::ValueInfoProto known = value;
+  auto &tensor = *known.mutable_type()->mutable_tensor_type();
+  if (!value.type().has_tensor_type() || !tensor.has_shape())
+    return {};
+  bool isLike = like && like.getRank() == tensor.shape().dim_size();
+  for (auto [axis, dimension] :
+       llvm::enumerate(*tensor.mutable_shape()->mutable_dim())) {
+    if (dimension.has_dim_value() || dimensions.isBound(dimension.dim_param()))
+      continue;
+    int64_t length = isLike ? like.getDimSize(axis) : 0;
+    dimension.set_dim_value(length > 0 ? length : kAssumedLength);
+  }
   DiagnosticCollector ignored(model.getContext());
-  FailureOr<RankedTensorType> type = dimensions.getType(model, value);
-  if (failed(type))
-    return failure();
-  return importer::makeArgument(value.name(), *type);
+  FailureOr<RankedTensorType> type = dimensions.getType(model, known);
+  return succeeded(type) ? *type : RankedTensorType();
+}
+
+Value PartImporter::makeStandIn(const std::string &name,
+                                RankedTensorType type) {
+  NewArgument made = importer::makeArgument(name, type);
+  arguments.push_back(made);
+  return standIns.addArgument(made.type, made.loc);
+}
+
+void PartImporter::addStandIn(Graph &graph, const std::string &name,
+                              const Known &type) {
+  // Graphs inside of different nodes may have values of one name.
+  std::string qualified = graph.getQualified(name);
+  if (type.tensor)
+    graph.define(name, makeStandIn(qualified, type.tensor));
+  if (!type.sequence)
+    return;
+  SmallVector<Value> elements;
+  for (auto [index, element] : llvm::enumerate(*type.sequence))
+    elements.push_back(
+        makeStandIn(qualified + "." + std::to_string(index), element));
+  graph.define(name, NamedValue{Value(), std::move(elements)});
+}
+
+/// The types of `value`, which may be null.
+PartImporter::Known PartImporter::getKnown(const NamedValue *value) {
+  Known known;
+  if (value && value->tensor)
+    known.tensor = dyn_cast<RankedTensorType>(value->tensor.getType());
+  if (!value || !value->sequence)
+    return known;
+  known.sequence.emplace();
+  for (Value element : *value->sequence)
+    known.sequence->push_back(cast<RankedTensorType>(element.getType()));
+  return known;
 }
 
 static std::string describeType(const ::onnx::ValueInfoProto &value) {
@@ -157,87 +203,16 @@ void PartImporter::addInputs(Graph &graph) {
     bool isUpdated = type.elem_type() == ::onnx::TensorProto::FLOAT &&
                      type.shape().dim_size() >= 2 &&
                      updated.contains(describeType(input));
-    if (FailureOr<NewArgument> made = makeArgument(input); succeeded(made))
-      (isUpdated ? parameters : batch).push_back(*made);
+    if (RankedTensorType known = getType(input))
+      (isUpdated ? parameters : batch)
+          .push_back(importer::makeArgument(input.name(), known));
   }
   graph.addArguments(Role::Parameter, parameters);
   graph.addArguments(Role::Batch, batch);
 }
 
-void PartImporter::findTypes() {
-  for (const auto *values : {&file.value_info(), &file.output()})
-    for (const auto &value : *values)
-      types[value.name()] = &value;
-}
-
-/// Why the node cannot be imported; nothing where it was.
-std::optional<std::string> PartImporter::importNode(Graph &graph,
-                                                    unsigned index) {
-  const auto &node = file.node(index);
-  if (!findOp(node.domain(), node.op_type(), model.getOpset()))
-    return "no such op is known";
-  if (holdsGraphs(node))
-    return "it holds graphs of its own";
-  for (const std::string &name : node.input())
-    if (!name.empty() && !graph.lookup(name))
-      return "it reads " + quote(name) + ", whose type is not known";
-  DiagnosticCollector errors(model.getContext());
-  Block &block = function.front();
-  Operation *last = block.getTerminator()->getPrevNode();
-  if (succeeded(importer::importNode(graph, node, index)))
-    return std::nullopt;
-  while (block.getTerminator()->getPrevNode() != last)
-    block.getTerminator()->getPrevNode()->erase();
-  return errors.takeError("", "it cannot be imported").message;
-}
-
-void PartImporter::findRanks(Graph &graph, unsigned index) {
-  for (const std::string &name : file.node(index).input()) {
-    Value value = name.empty() ? Value() : graph.lookup(name);
-    auto type = value ? dyn_cast<RankedTensorType>(value.getType())
-                      : RankedTensorType();
-    leftOut.nodes[index].ranks.push_back(type ? type.getRank() : -1);
-  }
-}
-
-void PartImporter::findHandedOn(Graph &graph, unsigned index) {
-  const auto &node = file.node(index);
-  Value made = node.output().empty() ? Value() : graph.lookup(node.output(0));
-  for (const std::string &name : node.input())
-    if (made && !name.empty() && graph.lookup(name) == made)
-      leftOut.nodes[index].same = name;
-  if (!made || node.input().empty() || node.input(0).empty())
-    return;
-  Value given = graph.lookup(node.input(0)), moved = made;
-  while (moved && moved != given && !moved.getDefiningOp<CastOp>())
-    moved = getMoved(moved);
-  LeftOut::Node &found = leftOut.nodes[index];
-  found.isMovement = moved && moved == given && moved != made;
-  found.movesAll =
-      found.isMovement && getNumElements(given) == getNumElements(made);
-}
-
-/// Its inputs stay alive, and its outputs come from somewhere: they become
-/// arguments of the function, all at once when the nodes are done.
-void PartImporter::leaveOut(Graph &graph, unsigned index) {
-  const auto &node = file.node(index);
-  for (const std::string &name : node.input())
-    if (Value value = graph.lookup(name))
-      read.insert(value);
-  for (const std::string &name : node.output()) {
-    auto type = types.find(name);
-    if (type == types.end())
-      continue;
-    FailureOr<NewArgument> made = makeArgument(*type->second);
-    if (failed(made))
-      continue;
-    graph.define(name, standIns.addArgument(made->type, made->loc));
-    leftOutputs.push_back(*made);
-  }
-}
-
-void PartImporter::addLeftOutputs() {
-  SmallVector<Value> values = addArguments(function, Role::Batch, leftOutputs);
+void PartImporter::addStandIns() {
+  SmallVector<Value> values = addArguments(function, Role::Batch, arguments);
   for (auto [standIn, value] : llvm::zip(standIns.getArguments(), values))
     standIn.replaceAllUsesWith(value);
 }
@@ -259,38 +234,55 @@ void PartImporter::addResults(Graph &graph) {
 }
 
 FailureOr<OwningOpRef<ModuleOp>> PartImporter::run() {
+  Level &level = levels.emplace_back(
+      file, leftOut.inferred ? &leftOut.inferred->graph() : nullptr);
   FailureOr<SmallVector<unsigned>> sorted = sortNodes(model, file);
   if (failed(sorted))
     return failure();
-  order = *sorted;
-  used = collectUsed(file, order);
-  dropUnknownTensors();
-  findTypes();
+  level.order = *sorted;
+  level.used = collectUsed(file, level.order);
+  dropUnknownTensors(level);
   Initializers initializers(model, metadata);
-  if (failed(classify(initializers)))
+  if (failed(classify(level, initializers)))
     return failure();
   createFunction();
-  Graph graph(model, metadata, tensors, used, function);
+  Graph graph(model, metadata, tensors, level.used, function);
   ImportReport ignored;
   if (failed(initializers.define(graph, ignored)))
     return failure();
   addInputs(graph);
-  for (unsigned index : order) {
-    findRanks(graph, index);
-    if (std::optional<std::string> reason = importNode(graph, index)) {
-      leftOut.nodes[index].reason = std::move(*reason);
-      leaveOut(graph, index);
-    }
-    findHandedOn(graph, index);
-  }
+  importNodes(graph, level);
   graph.addStateResults();
   addResults(graph);
-  addLeftOutputs();
+  addStandIns();
   recognizeLinear(function);
   eraseDead(function);
   if (failed(verify(*module)))
     return failure();
   return std::move(module);
+}
+
+/// Whether the file says the type of each value that nodes make.
+static bool saysTypes(const ::onnx::GraphProto &graph) {
+  llvm::StringSet<> known;
+  for (const auto *values : {&graph.value_info(), &graph.output()})
+    for (const auto &value : *values)
+      known.insert(value.name());
+  return llvm::all_of(graph.node(), [&](const ::onnx::NodeProto &node) {
+    return !holdsGraphs(node) &&
+           llvm::all_of(node.output(), [&](const std::string &name) {
+             return name.empty() || known.contains(name);
+           });
+  });
+}
+
+/// Functions are written out, so that each call has formats of its own. Where
+/// that is not possible they stay.
+static void writeOutFunctions(Model &model, LeftOut &leftOut) {
+  if (model.getProto().functions().empty())
+    return;
+  DiagnosticCollector ignored(model.getContext());
+  leftOut.hasInlined = succeeded(inlineForConversion(model));
 }
 
 FailureOr<OwningOpRef<ModuleOp>>
@@ -302,15 +294,41 @@ mlir::binade::importOnnxPart(StringRef path, const ImportOptions &options,
     leftOut.exitCode = model.getExitCode();
     return failure();
   }
-  for (auto [index, node] : llvm::enumerate(model.getGraph().node()))
-    leftOut.nodes.push_back({getNodeName(node, index), ""});
+  leftOut.model = model.share();
+  bool isSupported;
+  {
+    DiagnosticCollector errors(context);
+    isSupported = succeeded(model.checkSupported());
+    if (!isSupported)
+      leftOut.everything = errors.takeError("", "it is not supported").message;
+  }
+  if (isSupported) {
+    writeOutFunctions(model, leftOut);
+    if (!saysTypes(model.getGraph()))
+      leftOut.inferred = inferTypes(model.getProto());
+  }
+  forEachNode(model.getGraph(), [&](const ::onnx::NodeProto &node,
+                                    const Twine &prefix, size_t index,
+                                    unsigned depth) {
+    leftOut.nodes.push_back({(prefix + getNodeName(node, index)).str(), ""});
+    leftOut.nodes.back().depth = depth;
+  });
   PartImporter importer(model, options, leftOut);
   if (failed(importer.prepare()))
     return failure();
+  if (!isSupported)
+    return OwningOpRef<ModuleOp>();
   DiagnosticCollector errors(context);
-  if (succeeded(model.checkSupported()))
-    if (auto module = importer.run(); succeeded(module))
-      return module;
+  if (auto module = importer.run(); succeeded(module))
+    return module;
   leftOut.everything = errors.takeError("", "it cannot be imported").message;
   return OwningOpRef<ModuleOp>();
+}
+
+FailureOr<std::shared_ptr<::onnx::ModelProto>>
+mlir::binade::readOnnx(StringRef path, MLIRContext *context) {
+  Model model(context, path);
+  if (failed(model.read()))
+    return failure();
+  return model.share();
 }

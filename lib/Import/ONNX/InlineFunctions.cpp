@@ -2,6 +2,8 @@
 
 #include "InlineFunctions.h"
 #include "onnx-ml.pb.h"
+#include "llvm/ADT/StringSet.h"
+#include <set>
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -20,11 +22,20 @@ using Nodes = google::protobuf::RepeatedPtrField<NodeProto>;
 
 class Inliner {
 public:
-  explicit Inliner(Model &model) : model(model) {
+  /// With `leavesForeign` calls of functions that are written in other operator
+  /// sets than the graph stay; else they are errors.
+  Inliner(Model &model, bool leavesForeign)
+      : model(model), leavesForeign(leavesForeign) {
     for (const FunctionProto &function : model.getProto().functions())
       functions[getKey(function.domain(), function.name())] = &function;
+    for (const auto &set : model.getProto().opset_import())
+      sets.try_emplace(set.domain(), set.version());
+    collectNames(model.getGraph());
   }
   LogicalResult run();
+
+  /// A name that no value has yet, `wanted` if possible.
+  std::string makeName(const std::string &wanted);
 
 private:
   static std::string getKey(StringRef domain, StringRef name) {
@@ -39,10 +50,15 @@ private:
                      const std::string &name, unsigned depth, Nodes &nodes);
   LogicalResult checkOpset(const FunctionProto &function,
                            const std::string &name);
+  bool isForeign(const FunctionProto &function) const;
+  void collectNames(const ::onnx::GraphProto &graph);
 
   Model &model;
+  bool leavesForeign;
   llvm::StringMap<const FunctionProto *> functions;
-  size_t bytes = 0; ///< Of all nodes.
+  llvm::StringMap<int64_t> sets; ///< Versions by domain.
+  llvm::StringSet<> names;       ///< Of values, in all graphs.
+  size_t bytes = 0;              ///< Of all nodes.
 };
 
 /// What is bound where a function is called.
@@ -50,10 +66,15 @@ struct Call {
   llvm::StringMap<std::string> names; ///< Of values, by those of the function.
   llvm::StringMap<const AttributeProto *> attributes;
   const std::string &prefix;
+  Inliner &inliner;
 
   void rename(std::string &value) {
-    if (!value.empty())
-      value = names.try_emplace(value, prefix + "/" + value).first->second;
+    if (value.empty())
+      return;
+    auto [entry, isNew] = names.try_emplace(value);
+    if (isNew)
+      entry->second = inliner.makeName(prefix + "/" + value);
+    value = entry->second;
   }
   void rewrite(NodeProto &node);
   void rewrite(::onnx::GraphProto &graph);
@@ -93,6 +114,31 @@ void Call::rewrite(::onnx::GraphProto &graph) {
     rewrite(node);
 }
 
+void Inliner::collectNames(const ::onnx::GraphProto &graph) {
+  for (const auto *values : {&graph.input(), &graph.output()})
+    for (const auto &value : *values)
+      names.insert(value.name());
+  for (const auto &tensor : graph.initializer())
+    names.insert(tensor.name());
+  for (const NodeProto &node : graph.node()) {
+    for (const std::string &name : node.output())
+      names.insert(name);
+    for (const AttributeProto &attribute : node.attribute()) {
+      if (attribute.has_g())
+        collectNames(attribute.g());
+      for (const ::onnx::GraphProto &inner : attribute.graphs())
+        collectNames(inner);
+    }
+  }
+}
+
+std::string Inliner::makeName(const std::string &wanted) {
+  std::string name = wanted;
+  for (unsigned number = 2; !names.insert(name).second; ++number)
+    name = wanted + "_" + std::to_string(number);
+  return name;
+}
+
 LogicalResult Inliner::inlineInto(::onnx::GraphProto &graph, unsigned depth) {
   Nodes nodes;
   for (int index = 0; index < graph.node_size(); ++index)
@@ -110,7 +156,9 @@ LogicalResult Inliner::run() {
 LogicalResult Inliner::add(const NodeProto &node, const std::string &name,
                            unsigned depth, Nodes &nodes) {
   auto found = functions.find(getKey(node.domain(), node.op_type()));
-  if (found != functions.end())
+  bool isCall =
+      found != functions.end() && !(leavesForeign && isForeign(*found->second));
+  if (isCall)
     return call(*found->second, node, name, depth, nodes);
   bytes += sizeof(NodeProto) + node.ByteSizeLong() + name.size();
   if (bytes > kMostBytes)
@@ -128,6 +176,16 @@ LogicalResult Inliner::add(const NodeProto &node, const std::string &name,
         return failure();
   }
   return success();
+}
+
+/// Whether its nodes would mean something else in the graph, or nothing.
+bool Inliner::isForeign(const FunctionProto &function) const {
+  return llvm::any_of(function.opset_import(), [&](const auto &set) {
+    if (isStandardDomain(set.domain()))
+      return set.version() != model.getOpset();
+    auto known = sets.find(set.domain());
+    return known == sets.end() || known->second != set.version();
+  });
 }
 
 /// Nodes of a function are read in the operator set of the graph.
@@ -156,12 +214,15 @@ LogicalResult Inliner::call(const FunctionProto &function,
            << node.output_size() << " outputs, function "
            << quote(function.name()) << " has " << function.input_size()
            << " and " << function.output_size();
-  Call bound{{}, {}, name};
+  Call bound{{}, {}, name, *this};
   for (int i = 0; i < function.input_size(); ++i)
     bound.names[function.input(i)] = i < node.input_size() ? node.input(i) : "";
+  // An output that is an input, or another output, is a copy of it.
+  std::vector<std::pair<std::string, std::string>> copies;
   for (int i = 0; i < node.output_size(); ++i)
-    if (!node.output(i).empty())
-      bound.names.try_emplace(function.output(i), node.output(i));
+    if (!node.output(i).empty() &&
+        !bound.names.try_emplace(function.output(i), node.output(i)).second)
+      copies.push_back({function.output(i), node.output(i)});
   for (const AttributeProto &attribute : function.attribute_proto())
     bound.attributes[attribute.name()] = &attribute;
   for (const AttributeProto &attribute : node.attribute())
@@ -173,11 +234,62 @@ LogicalResult Inliner::call(const FunctionProto &function,
     if (failed(add(inner, inside, depth + 1, nodes)))
       return failure();
   }
+  for (auto [from, to] : copies) {
+    NodeProto &copy = *nodes.Add();
+    copy.set_op_type("Identity");
+    copy.set_name(name + "/" + to);
+    bound.rename(from);
+    copy.add_input(from);
+    copy.add_output(to);
+  }
   return success();
 }
 
 LogicalResult mlir::binade::importer::inlineFunctions(Model &model) {
   if (model.getProto().functions().empty())
     return success();
-  return Inliner(model).run();
+  return Inliner(model, /*leavesForeign=*/false).run();
+}
+
+//===----------------------------------------------------------------------===//
+// For a file that is written again
+//===----------------------------------------------------------------------===//
+
+using Keys = std::set<std::pair<std::string, std::string>>;
+
+static void collectOps(const Nodes &nodes, Keys &ops) {
+  for (const NodeProto &node : nodes) {
+    ops.insert({node.domain(), node.op_type()});
+    for (const AttributeProto &attribute : node.attribute()) {
+      if (attribute.has_g())
+        collectOps(attribute.g().node(), ops);
+      for (const ::onnx::GraphProto &graph : attribute.graphs())
+        collectOps(graph.node(), ops);
+    }
+  }
+}
+
+/// Removes functions that nothing calls any more.
+static void removeFunctions(::onnx::ModelProto &model) {
+  Keys called;
+  collectOps(model.graph().node(), called);
+  for (bool isChanged = true; isChanged;) {
+    size_t before = called.size();
+    for (const FunctionProto &function : model.functions())
+      if (called.count({function.domain(), function.name()}))
+        collectOps(function.node(), called);
+    isChanged = called.size() != before;
+  }
+  google::protobuf::RepeatedPtrField<FunctionProto> kept;
+  for (FunctionProto &function : *model.mutable_functions())
+    if (called.count({function.domain(), function.name()}))
+      *kept.Add() = std::move(function);
+  model.mutable_functions()->Swap(&kept);
+}
+
+LogicalResult mlir::binade::importer::inlineForConversion(Model &model) {
+  if (failed(Inliner(model, /*leavesForeign=*/true).run()))
+    return failure();
+  removeFunctions(model.getProto());
+  return success();
 }

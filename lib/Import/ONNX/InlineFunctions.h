@@ -11,6 +11,11 @@ namespace mlir::binade::importer {
 /// function's nodes; names of values and nodes get the caller's before them.
 LogicalResult inlineFunctions(Model &model);
 
+/// The same, to write the model again: calls of functions that are written in
+/// other operator sets than the graph stay, and functions that nothing calls
+/// any more are removed. After an error the graph is as it was.
+LogicalResult inlineForConversion(Model &model);
+
 } // namespace mlir::binade::importer
 
 #endif // BINADE_LIB_IMPORT_ONNX_INLINEFUNCTIONS_H

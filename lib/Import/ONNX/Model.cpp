@@ -53,7 +53,7 @@ Model::Model(MLIRContext *context, StringRef path)
     : context(context), path(path),
       directory(llvm::sys::path::parent_path(path)),
       fileName(llvm::sys::path::filename(path)),
-      proto(std::make_unique<::onnx::ModelProto>()) {}
+      proto(std::make_shared<::onnx::ModelProto>()) {}
 
 Model::~Model() = default;
 

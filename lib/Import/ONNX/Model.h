@@ -49,6 +49,7 @@ public:
   const ::onnx::ModelProto &getProto() const { return *proto; }
   /// For those who write the model again.
   ::onnx::ModelProto &getProto() { return *proto; }
+  std::shared_ptr<::onnx::ModelProto> share() const { return proto; }
   int64_t getOpset() const { return opset; }
   /// The model's directory, to which external data are relative.
   const std::string &getDirectory() const { return directory; }
@@ -79,7 +80,7 @@ private:
 
   MLIRContext *context;
   std::string path, directory, fileName;
-  std::unique_ptr<::onnx::ModelProto> proto;
+  std::shared_ptr<::onnx::ModelProto> proto;
   int64_t opset = 0;
   int exitCode = ::binade::ExitCode::Rejected;
   std::vector<std::optional<ByteRange>> rawData;

@@ -7,6 +7,10 @@
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/ADT/BitVector.h"
 
+namespace onnx {
+class ModelProto;
+} // namespace onnx
+
 namespace mlir::binade {
 
 /// How a value waits for the backward part: as codes, or rounded to `format`;
@@ -23,9 +27,16 @@ struct WaitingFormat {
 /// What was decided about one node. Without `compute` it stays as it is.
 struct NodeFormats {
   FloatType compute, accumulate, result;
+  /// Formats and rule of what in it sums products, where these agree and
+  /// others do not.
+  FloatType productCompute, productResult;
+  std::string productRule;
   /// What operands are quantized to, by the number of the input; null where
   /// they are not.
   SmallVector<QuantizedAttr> operands;
+  /// Of inputs, whether they are read in f32 or as integers whatever is
+  /// decided; may be shorter.
+  SmallVector<bool, 2> isWide;
   /// Of inputs; -1 where nothing is known.
   SmallVector<int64_t, 2> ranks;
   /// Of its only output.
@@ -78,24 +89,36 @@ struct ConvertReport {
   double scale = 1.0;
   /// Decisions that the operator set has no node for, and what was done.
   std::vector<std::string> limits;
+  /// What runtimes have to be told.
+  std::vector<std::string> notes;
   std::string data; ///< File of weights beside; often empty.
   /// After an error what the process should end with.
   int exitCode = ::binade::ExitCode::Rejected;
 };
 
-/// The backward part of the ONNX file at `path`: nodes on which the loss does
-/// not depend. None where the file has no output of the loss' name. Empty for a
-/// file that cannot be read.
-llvm::BitVector findBackwardNodes(StringRef path, StringRef lossOutput,
-                                  MLIRContext *context);
+/// The backward part of a model: nodes of its graph on which the loss does not
+/// depend. None where it has no output of the loss' name.
+llvm::BitVector findBackwardNodes(const ::onnx::ModelProto &model,
+                                  StringRef lossOutput);
 
-/// Writes the ONNX file at `path` to `output` with `formats`, one for each of
-/// its nodes. Nodes, their names and order stay; casts stand where formats
-/// meet. Weights that only narrow nodes read are stored narrow; those beside
-/// the file are all in `output`.data.
+/// An ONNX model that is to be written with other formats.
+struct ConvertedModel {
+  /// Where its file lies, and with it the data beside it.
+  std::string path;
+  std::shared_ptr<::onnx::ModelProto> model;
+  /// The same without data and with more types; null where there are no more.
+  std::shared_ptr<const ::onnx::ModelProto> inferred;
+  /// One for each node, and after it those of graphs inside of it. Without any
+  /// all stays as it is.
+  std::vector<NodeFormats> formats;
+};
+
+/// Writes `model`, which is changed, to `output`. Nodes, their names and order
+/// stay; casts stand where formats meet. Weights that only narrow nodes read
+/// are stored narrow; those beside the file are all in `output`.data.
 ///
 /// Errors are diagnostics; then nothing is written.
-LogicalResult convertOnnx(StringRef path, ArrayRef<NodeFormats> formats,
+LogicalResult convertOnnx(const ConvertedModel &model,
                           const ConvertOptions &options, StringRef output,
                           MLIRContext *context, ConvertReport &report);
 

@@ -10,6 +10,10 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include <map>
 
+namespace onnx {
+class ModelProto;
+} // namespace onnx
+
 namespace mlir::binade {
 
 struct ImportOptions {
@@ -93,8 +97,21 @@ struct LeftOut {
     /// Whether its first output has elements of its first input in another
     /// place or shape, and whether it has all of them.
     bool isMovement = false, movesAll = false;
+    /// Of inputs, whether they are read in f32 or as integers, whatever is
+    /// decided: parameters and statistics of norms. Empty where the node was
+    /// not imported.
+    SmallVector<bool, 2> isWide = {};
+    /// In how many nodes the graph lies that it is of.
+    unsigned depth = 0;
   };
-  std::vector<Node> nodes; ///< All of the file.
+  /// All of the file, and after each those of graphs inside of it.
+  std::vector<Node> nodes;
+  /// The file, with functions written out if `hasInlined`.
+  std::shared_ptr<::onnx::ModelProto> model;
+  bool hasInlined = false;
+  /// `model` without data, with types and shapes that follow from it; null
+  /// where it says all itself.
+  std::shared_ptr<const ::onnx::ModelProto> inferred;
 };
 
 /// Imports what can be imported of the file at `path`, as its nodes spell it
@@ -102,10 +119,13 @@ struct LeftOut {
 /// and nothing else is put together. A node that cannot be imported is left
 /// out: what it reads is a result, and what it makes an argument where the file
 /// gives it a static type. Dimensions without a value have a length of
-/// `kAssumedLength`. A file that stores no weights externally, and does not say
-/// what is trained, has its floating-point tensors of two or more axes trained.
-/// So are inputs of two or more axes where the file has a loss and another
-/// output of their type: a gradient, or a new value.
+/// `kAssumedLength`. Graphs inside of nodes are imported once, as if they ran:
+/// the node is left out, and what it makes has the type of what they make.
+/// Functions of the model are written out. A file that stores no weights
+/// externally, and does not say what is trained, has its floating-point tensors
+/// of two or more axes trained. So are inputs of two or more axes where the
+/// file has a loss and another output of their type: a gradient, or a new
+/// value.
 ///
 /// Null where `leftOut.everything` says why. An error is a file that is no
 /// ONNX model.
@@ -115,6 +135,10 @@ FailureOr<OwningOpRef<ModuleOp>> importOnnxPart(StringRef path,
                                                 LeftOut &leftOut);
 
 inline constexpr int64_t kAssumedLength = 2;
+
+/// Reads the file at `path` as it is.
+FailureOr<std::shared_ptr<::onnx::ModelProto>> readOnnx(StringRef path,
+                                                        MLIRContext *context);
 
 /// The same as the first from memory; the buffer's identifier is the path.
 FailureOr<OwningOpRef<ModuleOp>> importOnnx(llvm::MemoryBufferRef file,
