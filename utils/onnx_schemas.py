@@ -14,6 +14,8 @@ import onnx
 TENSOR = re.compile(r"tensor\((\w+)\)")
 VARIADIC = onnx.defs.OpSchema.FormalParameterOption.Variadic
 OPTIONAL = onnx.defs.OpSchema.FormalParameterOption.Optional
+# Types that are not f32, and that an op may compute in.
+NARROW = [onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16]
 # How a schema writes the types whose TensorProto names differ.
 NUMBERS = {name.lower(): number for name, number in onnx.TensorProto.DataType.items()}
 
@@ -39,9 +41,52 @@ def find_same(schema: onnx.defs.OpSchema, allowed: dict[str, int]) -> dict[str, 
     }
 
 
-def describe(schema: onnx.defs.OpSchema) -> str:
+def choose_type(types: list[str], wanted: int) -> onnx.TypeProto | None:
+    """`wanted` if it is one of them, or f32, or any."""
+    mask = to_mask(types)
+    for number in (wanted, onnx.TensorProto.FLOAT):
+        if mask >> number & 1:
+            return onnx.helper.make_tensor_type_proto(number, None)
+    if not mask:
+        return None
+    return onnx.helper.make_tensor_type_proto(mask.bit_length() - 1, None)
+
+
+def is_body_valid(schema: onnx.defs.OpSchema, element: int) -> bool:
+    """Whether the types of the function that defines the op fit together where its inputs
+    are `element`: constants of another type may stand in it."""
     allowed = {
-        constraint.type_param_str: to_mask(constraint.allowed_type_strs)
+        constraint.type_param_str: list(constraint.allowed_type_strs)
+        for constraint in schema.type_constraints
+    }
+    types = [
+        choose_type(allowed.get(p.type_str, [p.type_str]), element)
+        for p in schema.inputs
+        if p.option != OPTIONAL
+    ]
+    defaults = [attribute.default_value for attribute in schema.attributes.values()]
+    given = [value for value in defaults if value.type != onnx.AttributeProto.UNDEFINED]
+    try:
+        onnx.shape_inference.infer_function_output_types(
+            schema.function_body, types, given
+        )
+    except (onnx.shape_inference.InferenceError, RuntimeError, TypeError):
+        return False
+    return True
+
+
+def find_refused(schema: onnx.defs.OpSchema) -> int:
+    """A mask of the narrow types in which the op's function is no valid one, though it is in
+    f32."""
+    if not schema.has_function or not is_body_valid(schema, onnx.TensorProto.FLOAT):
+        return 0
+    return sum(1 << type for type in NARROW if not is_body_valid(schema, type))
+
+
+def describe(schema: onnx.defs.OpSchema) -> str:
+    refused = find_refused(schema)
+    allowed = {
+        constraint.type_param_str: to_mask(constraint.allowed_type_strs) & ~refused
         for constraint in schema.type_constraints
     }
     same = find_same(schema, allowed)

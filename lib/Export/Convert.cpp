@@ -3,6 +3,7 @@
 #include "NarrowStored.h"
 #include "PlaceCasts.h"
 #include "ScaleGradients.h"
+#include "Sums.h"
 #include "Weights.h"
 #include "binade/IR/Diagnostics.h"
 #include "mlir/IR/Location.h"
@@ -113,7 +114,7 @@ bool Converter::describe(::onnx::GraphProto &graph, unsigned &next) {
                  });
     if (index >= formats.size())
       continue;
-    NodeFormats decision = formats[index];
+    NodeFormats decision = getNodeFormats(node, formats[index]);
     if (!decision.compute || decision.rule.empty())
       continue;
     isChanged = true;
@@ -122,6 +123,8 @@ bool Converter::describe(::onnx::GraphProto &graph, unsigned &next) {
     os << decision.compute;
     if (decision.accumulate && decision.accumulate != decision.compute)
       os << ", sums " << decision.accumulate;
+    else if (decision.compute.getWidth() < 32 && sumsInOwnType(node, sets))
+      os << ", sums f32";
     if (decision.result != decision.compute)
       os << ", result " << decision.result;
     os << " <- " << decision.rule;

@@ -2,6 +2,7 @@
 
 #include "Formats.h"
 #include "Linear.h"
+#include "Sums.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/ScopedPrinter.h"
@@ -231,9 +232,9 @@ void NodePlanner::plan(PlannedNode &planned, const NodeFormats &formats) {
   planned.compute = planned.operand = compute;
   planned.result = result;
   planQuantized(planned, formats);
-  // Sums in f32 that are not rounded, of what was rounded.
+  // Sums in f32, of what was rounded; they are rounded to the result, or not.
   bool isLossy = (planned.isProduct && result == TensorProto::FLOAT) ||
-                 !planned.operands.empty();
+                 !planned.operands.empty() || sumsInOwnType(node, sets);
   if (!schema->allows(letters.front(), compute)) {
     limits.add(llvm::formatv("{0} of this operator set has no {1}: computed in "
                              "f32 on rounded operands",
@@ -242,9 +243,22 @@ void NodePlanner::plan(PlannedNode &planned, const NodeFormats &formats) {
   } else if (isLossy) {
     planned.compute = TensorProto::FLOAT;
   }
+  if (planned.compute != TensorProto::FLOAT)
+    setSumsWide(*planned.node);
   llvm::erase_if(planned.letters, [&](char letter) {
     return !schema->allows(letter, planned.compute);
   });
+}
+
+NodeFormats mlir::binade::convert::getNodeFormats(const NodeProto &node,
+                                                  const NodeFormats &formats) {
+  NodeFormats chosen = formats;
+  if (!followsProducts(node) || !formats.productCompute)
+    return chosen;
+  chosen.compute = formats.productCompute;
+  chosen.result = formats.productResult;
+  chosen.rule = formats.productRule;
+  return chosen;
 }
 
 void mlir::binade::convert::forEachGraph(
@@ -343,7 +357,7 @@ PlannedGraph GraphPlanner::plan(::onnx::GraphProto &graph,
   PlannedNodes planned(owned.size());
   for (auto [index, node] : llvm::enumerate(planned)) {
     node.node = std::move(owned[index]);
-    planner.plan(node, takeFormats());
+    planner.plan(node, getNodeFormats(*node.node, takeFormats()));
     forEachGraph(*node.node, inferred ? &inferred->node(index) : nullptr,
                  [&](::onnx::GraphProto &inner,
                      const ::onnx::GraphProto *innerInferred) {

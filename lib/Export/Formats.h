@@ -90,6 +90,10 @@ struct PlannedGraph {
   PlannedNodes nodes = {};
 };
 
+/// What of `formats` is decided about `node` as a whole.
+NodeFormats getNodeFormats(const ::onnx::NodeProto &node,
+                           const NodeFormats &formats);
+
 /// Calls `visit` with each graph that is an attribute of `node`, and with what
 /// `inferred`, the same node or null, has there.
 void forEachGraph(

@@ -1,0 +1,101 @@
+//===- Sums.cpp - In what ONNX's ops sum ----------------------------------===//
+
+#include "Sums.h"
+#include "onnx-ml.pb.h"
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace mlir;
+using namespace mlir::binade::convert;
+using ::onnx::NodeProto;
+
+namespace {
+enum class Sums { None, Always, Training, Added, Averaged, Old, Shown };
+} // namespace
+
+static Sums getSums(StringRef op) {
+  return llvm::StringSwitch<Sums>(op)
+      .Cases({"AveragePool",
+              "Col2Im",
+              "CumSum",
+              "GlobalAveragePool",
+              "GlobalLpPool",
+              "InstanceNormalization",
+              "LRN",
+              "LogSoftmax",
+              "LpNormalization",
+              "LpPool",
+              "Mean",
+              "MeanVarianceNormalization",
+              "ReduceL1",
+              "ReduceL2",
+              "ReduceLogSum",
+              "ReduceLogSumExp",
+              "ReduceMean",
+              "ReduceSum",
+              "ReduceSumSquare",
+              "Softmax",
+              "Sum"},
+             Sums::Always)
+      .Case("Attention", Sums::Shown)
+      .Case("BatchNormalization", Sums::Training)
+      .Cases({"ScatterElements", "ScatterND"}, Sums::Added)
+      .Case("RoiAlign", Sums::Averaged)
+      .Case("GroupNormalization", Sums::Old)
+      .Default(Sums::None);
+}
+
+static const ::onnx::AttributeProto *findAttribute(const NodeProto &node,
+                                                   StringRef name) {
+  auto found = llvm::find_if(node.attribute(), [&](const auto &attribute) {
+    return attribute.name() == name;
+  });
+  return found == node.attribute().end() ? nullptr : &*found;
+}
+
+bool mlir::binade::convert::sumsInOwnType(const NodeProto &node,
+                                          const OperatorSets &sets) {
+  if (!node.domain().empty() && node.domain() != "ai.onnx")
+    return false;
+  auto getString = [&](StringRef name) {
+    const auto *attribute = findAttribute(node, name);
+    return attribute ? StringRef(attribute->s()) : StringRef();
+  };
+  switch (getSums(node.op_type())) {
+  case Sums::None:
+    return false;
+  case Sums::Always:
+    return true;
+  case Sums::Training: {
+    const auto *mode = findAttribute(node, "training_mode");
+    return mode && mode->i() != 0;
+  }
+  case Sums::Added:
+    return getString("reduction") == "add";
+  case Sums::Averaged:
+    return getString("mode") != "max";
+  case Sums::Shown:
+    // Softmax in f32 would give this output, which has the type of the
+    // operands, in f32.
+    return node.output_size() > 3 && !node.output(3).empty();
+  case Sums::Old: {
+    // Later ones sum as `stash_type` says, by default in f32.
+    const OpSchema *schema = findSchema("", node.op_type(), sets);
+    return schema && schema->since < 21;
+  }
+  }
+  llvm_unreachable("unknown kind");
+}
+
+bool mlir::binade::convert::followsProducts(const NodeProto &node) {
+  return node.op_type() == "Attention" && node.domain().empty();
+}
+
+void mlir::binade::convert::setSumsWide(NodeProto &node) {
+  static constexpr StringLiteral kName = "softmax_precision";
+  if (!followsProducts(node) || findAttribute(node, kName))
+    return;
+  auto &attribute = *node.add_attribute();
+  attribute.set_name(kName.str());
+  attribute.set_type(::onnx::AttributeProto::INT);
+  attribute.set_i(::onnx::TensorProto::FLOAT);
+}
