@@ -1,5 +1,6 @@
 //===- Convert.cpp - An ONNX file with other formats ----------------------===//
 
+#include "AvoidFusions.h"
 #include "NarrowStored.h"
 #include "PlaceCasts.h"
 #include "ScaleGradients.h"
@@ -213,6 +214,12 @@ LogicalResult Converter::convert(const ConvertOptions &options,
   narrowStoredMoves(planned, outside);
   StoredFormats stored;
   placeCasts({names, *ports, outside}, std::move(planned), stored, report);
+  if (report.narrow > 0)
+    avoidFusions(*model.mutable_graph(), sets);
+  if (report.narrow > 0 && multipliesCodes(model.graph()))
+    report.notes.push_back(
+        "onnxruntime refuses products of FP8 codes in its default session; "
+        "set its session option session.disable_quant_qdq to 1");
   return write(stored, options, output.str(), report);
 }
 

@@ -94,6 +94,10 @@ void ::binade::python::addConverter(nb::module_ &module) {
                    [](const OnnxConversionReport &report) {
                      return report.written.limits;
                    })
+      .def_prop_ro("notes",
+                   [](const OnnxConversionReport &report) {
+                     return report.written.notes;
+                   })
       .def_prop_ro("left_whole",
                    [](const OnnxConversionReport &report) {
                      return report.leftOut.everything;

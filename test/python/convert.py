@@ -7,9 +7,16 @@ import onnx
 import onnx.parser
 import onnxruntime as ort
 from onnx.reference import ReferenceEvaluator
+from onnxruntime.capi import onnxruntime_pybind11_state as state
 from reference import BUILD
 
 BINADE = BUILD / "bin" / "binade"
+#: What onnxruntime says of models that it does not open.
+ERRORS = (
+    state.EPFail, state.Fail, state.InvalidArgument, state.InvalidGraph,
+    state.InvalidProtobuf, state.NoSuchFile, state.NotImplemented,
+    state.RuntimeException,
+)  # fmt: skip
 HEADER = '<ir_version: 10, opset_import: ["" : 20]>\n'
 
 
@@ -23,13 +30,45 @@ def convert(model, folder, policy, *options, code=0, **save):
     source, target = folder / "in.onnx", folder / "out.onnx"
     onnx.save(model, source, **save)
     command = [BINADE, "convert", source, "--policy", policy, "-o", target, *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == code, done.stderr
     if code:
         assert not target.exists()
         return None, done.stderr
     onnx.checker.check_model(target, full_check=True)
+    check_loads(source, target, done.stdout)
     return onnx.load(target, load_external_data=False), done.stdout
+
+
+def find_fault(path, optimizes, text=""):
+    """Why onnxruntime does not open a model; None where it does. With the session options
+    that `text`, which a conversion printed, asks for."""
+    options = make_options(optimizes)
+    if "session.disable_quant_qdq" in text:
+        options.add_session_config_entry("session.disable_quant_qdq", "1")
+    try:
+        ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    except ERRORS as error:
+        return error
+    return None
+
+
+def check_loads(source, target, text=""):
+    """onnxruntime opens the conversion as it opens the original, in its default session and
+    without its optimizations. Returns what its CPU has no kernel for, of which
+    onnx.checker is the judge."""
+    missing = []
+    for optimizes in (False, True):
+        if find_fault(source, optimizes):
+            continue
+        fault = find_fault(target, optimizes, text)
+        if isinstance(fault, state.NotImplemented):
+            missing.append(str(fault))
+        else:
+            assert not fault, fault
+    return missing
 
 
 def find_reasons(model):
@@ -42,12 +81,19 @@ def find_reasons(model):
     }
 
 
-def open_session(model):
-    """A model, by path or in bytes, in onnxruntime without its own optimisations."""
+def make_options(optimizes):
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1  # Threads of ScatterND lose sums of one index.
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    if not optimizes:
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
+    return options
+
+
+def open_session(model, optimizes=False):
+    """A model, by path or in bytes, in onnxruntime, by default without its own
+    optimisations."""
+    options = make_options(optimizes)
     return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 

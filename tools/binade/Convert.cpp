@@ -78,6 +78,8 @@ void ConvertCommand::print(const OnnxConversionReport &report) const {
     std::cout << "weights beside it: " << printable(written.data) << "\n";
   for (const std::string &limit : written.limits)
     std::cout << "not as decided: " << printable(limit) << "\n";
+  for (const std::string &note : written.notes)
+    std::cout << "note: " << printable(note) << "\n";
   if (!report.leftOut.everything.empty()) {
     std::cout << "left as it is: " << printable(report.leftOut.everything)
               << "\n";
