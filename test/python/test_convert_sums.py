@@ -8,7 +8,8 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from convert import convert, evaluate, find_reasons, parse
+from convert import convert, evaluate, find_reasons, find_types, parse
+from onnx import TensorProto
 
 SIZES = [1, 4, 64, 64]
 #: Nodes that make y of h, by the sizes of y if these are not those of h.
@@ -33,6 +34,7 @@ NODES = {
     "Mean": "Mean (h, h, h)",
     "Sum": "Sum (h, h, h)",
 }
+NUMBERS = {"bf16": TensorProto.BFLOAT16, "autocast-onnx": TensorProto.FLOAT16}
 TYPES = {"bf16": ml_dtypes.bfloat16, "autocast-onnx": np.float16}
 
 
@@ -60,5 +62,12 @@ def test_sums_are_those_of_f32(tmp_path, op, policy):
     eps = float(ml_dtypes.finfo(element).eps)
     # One rounding of the result, and one of what a norm divides by.
     assert np.allclose(narrow, exact, rtol=2 * eps, atol=2 * eps * np.abs(exact).max())
+    # It reads and makes f32, between casts of what is narrow.
+    types = find_types(converted)
+    makers = {name: node for node in converted.graph.node for name in node.output}
+    (node,) = [node for node in converted.graph.node if node.name == "sum"]
+    assert types[node.input[0]] == types[node.output[0]] == TensorProto.FLOAT
+    cast = makers[node.input[0]]
+    assert cast.op_type == "Cast" and types[cast.input[0]] == NUMBERS[policy]
     reason = find_reasons(converted)["sum"]
     assert "sums f32" in reason or reason.startswith("f32"), reason
