@@ -1,6 +1,7 @@
 //===- Loss.cpp - losses --------------------------------------------------===//
 
 #include "binade/IR/Build.h"
+#include "binade/IR/Labels.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -12,9 +13,16 @@ Schedule CrossEntropyOp::getSchedule() { return Schedule::RowReduction; }
 Schedule CrossEntropyGradOp::getSchedule() { return Schedule::Elementwise; }
 Schedule LabelWeightOp::getSchedule() { return Schedule::FullReduction; }
 
+/// The label that does not count; none where every label does.
+static std::optional<int64_t> getIgnored(int64_t ignoreIndex) {
+  if (ignoreIndex == kIgnoreNothing)
+    return std::nullopt;
+  return ignoreIndex;
+}
+
 static IndexRange getClasses(Value logits, int64_t ignoreIndex) {
   return {0, cast<RankedTensorType>(logits.getType()).getDimSize(1),
-          ignoreIndex};
+          getIgnored(ignoreIndex)};
 }
 
 std::optional<IndexRange> CrossEntropyOp::getIndexRange(unsigned index) {
@@ -138,6 +146,9 @@ LogicalResult LabelWeightOp::inferReturnTypes(MLIRContext *context,
 /// Whether each label counts.
 static Value buildCounts(ImplicitLocOpBuilder &b, Value labels,
                          int64_t ignoreIndex) {
+  if (!getIgnored(ignoreIndex))
+    return buildSplat(
+        b, cast<RankedTensorType>(labels.getType()).clone(b.getI1Type()), 1.0);
   Value ignored =
       buildSplat(b, labels.getType(), static_cast<double>(ignoreIndex));
   return NotOp::create(
@@ -162,9 +173,10 @@ CrossEntropyOp::decompose(ImplicitLocOpBuilder &b) {
   Value total =
       ReduceSumOp::create(b, ExpOp::create(b, SubOp::create(b, x, spread)), 1);
   Value logarithm = LogOp::create(b, total);
-  Value labels = CheckIndexOp::create(
-      b, getLabels(), 0, type.getDimSize(1),
-      b.getI64IntegerAttr(static_cast<int64_t>(getIgnoreIndex())));
+  std::optional<int64_t> ignored = getIgnored(getIgnoreIndex());
+  Value labels = CheckIndexOp::create(b, getLabels(), 0, type.getDimSize(1),
+                                      ignored ? b.getI64IntegerAttr(*ignored)
+                                              : IntegerAttr());
   Value hits = buildHits(b, labels, type.getShape());
   Value picked = ReduceSumOp::create(
       b, SelectOp::create(b, hits, x, buildSplat(b, type, 0.0)), 1);

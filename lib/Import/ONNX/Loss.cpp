@@ -2,15 +2,13 @@
 
 #include "Loss.h"
 #include "OpTable.h"
+#include "binade/IR/Labels.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::importer;
-
-/// No label has this value: every label counts.
-static constexpr int64_t kIgnoreNothing = std::numeric_limits<int64_t>::min();
 
 //===----------------------------------------------------------------------===//
 // Cross-entropy
@@ -144,6 +142,10 @@ mlir::binade::importer::importNegativeLogLikelihoodLoss(Node &node) {
     return reduceLosses(node, entropy.getLosses(), labels, ignoreIndex);
   }
   ArrayRef<int64_t> shape = cast<RankedTensorType>(rows.getType()).getShape();
+  labels = CheckIndexOp::create(b, labels, 0, shape.back(),
+                                ignoreIndex == kIgnoreNothing
+                                    ? IntegerAttr()
+                                    : b.getI64IntegerAttr(ignoreIndex));
   auto integers = cast<RankedTensorType>(labels.getType()).clone(shape);
   auto perRow = [&](Value x) { return buildBroadcast(b, x, {0}, shape); };
   Value classes = IotaOp::create(b, integers, b.getI64IntegerAttr(1));

@@ -1,0 +1,17 @@
+//===- Labels.h - labels of losses ------------------------------*- C++ -*-===//
+
+#ifndef BINADE_IR_LABELS_H
+#define BINADE_IR_LABELS_H
+
+#include <cstdint>
+#include <limits>
+
+namespace mlir::binade {
+
+/// `ignore_index` of losses that count every label: no label has this value.
+inline constexpr std::int64_t kIgnoreNothing =
+    std::numeric_limits<std::int64_t>::min();
+
+} // namespace mlir::binade
+
+#endif // BINADE_IR_LABELS_H
