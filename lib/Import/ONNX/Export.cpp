@@ -119,7 +119,8 @@ LogicalResult Exporter::findKept() {
   Initializers initializers(model, *metadata);
   if (failed(initializers.classify(
           *order, collectUsed(std::as_const(model).getGraph(), *order),
-          Dimensions(), tensors, import, ignored)))
+          Dimensions(), tensors, import, ignored, /*trainsMatrices=*/false,
+          /*warns=*/false)))
     return failure();
   auto found = initializers.getKept(tensors);
   if (failed(found))

@@ -103,7 +103,7 @@ LogicalResult PartImporter::classify(const Level &level,
       });
   ImportReport ignored;
   return initializers.classify(level.order, level.used, dimensions, tensors,
-                               options, ignored, saysNothing);
+                               options, ignored, saysNothing, /*warns=*/false);
 }
 
 void PartImporter::createFunction() {

@@ -1,8 +1,8 @@
 //===- Initializers.cpp - Parameters, buffers and constants ---------------===//
 
 #include "Initializers.h"
+#include "binade/Container/Suggest.h"
 #include "onnx-ml.pb.h"
-#include "llvm/Support/GlobPattern.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -15,8 +15,7 @@ static void count(ImportReport::Group &group, RankedTensorType type) {
   group.bytes += getBytes(type);
 }
 
-LogicalResult Initializers::collect(const llvm::StringSet<> &statistics,
-                                    const llvm::StringSet<> &used,
+LogicalResult Initializers::collect(const llvm::StringSet<> &used,
                                     const Dimensions &dimensions,
                                     TensorReader &reader,
                                     ImportReport &report) {
@@ -34,8 +33,12 @@ LogicalResult Initializers::collect(const llvm::StringSet<> &statistics,
       return failure();
     if (!names.insert(proto.name()).second)
       return mlir::emitError(getLoc(proto.name())) << "is defined twice";
-    if (!used.contains(proto.name())) {
+    // What is named as trained or frozen is part of a run's state, whatever
+    // the graph does with it.
+    if (!used.contains(proto.name()) && !isListed(proto.name()) &&
+        !metadata.frozen.contains(proto.name())) {
       count(report.unused, *type);
+      unused.insert(proto.name());
       continue;
     }
     Tensor &tensor = tensors.emplace_back();
@@ -85,10 +88,69 @@ LogicalResult Initializers::applyGlobs(ArrayRef<std::string> globs,
         apply(tensor);
       }
     if (!matches)
-      return model.emitError()
-             << flag << " " << quote(text)
-             << " matches none of the model's floating-point initializers";
+      return refuseGlob(text, flag, *pattern);
   }
+  return success();
+}
+
+InFlightDiagnostic
+Initializers::refuseGlob(StringRef text, StringRef flag,
+                         const llvm::GlobPattern &pattern) const {
+  InFlightDiagnostic error = model.emitError();
+  error << flag << " " << quote(text)
+        << " matches none of the model's floating-point initializers";
+  for (const Tensor &tensor : tensors)
+    if (pattern.match(tensor.name)) {
+      error << ": " << quote(tensor.name) << " is ";
+      if (auto node = statistics.find(tensor.name); node != statistics.end())
+        error << "a running statistic of node " << quote(node->second)
+              << ", which the forward part updates";
+      else
+        error << tensor.type.getElementType();
+      return error;
+    }
+  for (const auto &proto : model.getGraph().initializer())
+    if (unused.contains(proto.name()) && pattern.match(proto.name())) {
+      error << ": no node reads " << quote(proto.name());
+      return error;
+    }
+  for (const auto &input : model.getGraph().input())
+    if (pattern.match(input.name())) {
+      error << ": " << quote(input.name()) << " is an input";
+      return error;
+    }
+  std::vector<std::string> names;
+  for (const Tensor &tensor : tensors)
+    if (tensor.isTrainable())
+      names.push_back(tensor.name.str());
+  error << ::binade::suggest(text.str(), names);
+  return error;
+}
+
+LogicalResult Initializers::checkTrainable() const {
+  if (!metadata.trainable)
+    return success();
+  auto refuse = [&](StringRef name) {
+    return model.emitError("metadata 'binade.trainable'")
+           << "names " << quote(name) << ", which ";
+  };
+  llvm::StringSet<> known;
+  for (const Tensor &tensor : tensors) {
+    known.insert(tensor.name);
+    if (!metadata.trainable->contains(tensor.name) || tensor.isTrainable())
+      continue;
+    if (auto node = statistics.find(tensor.name); node != statistics.end())
+      return refuse(tensor.name)
+             << "is a running statistic of node " << quote(node->second);
+    return refuse(tensor.name) << "is " << tensor.type.getElementType()
+                               << "; expected floating-point numbers";
+  }
+  for (const auto &input : model.getGraph().input())
+    if (metadata.trainable->contains(input.name()) &&
+        !known.contains(input.name()))
+      return refuse(input.name())
+             << "is an input without an initial value; store an initializer of "
+                "that name, or a rule in metadata 'binade.init'";
   return success();
 }
 
@@ -96,21 +158,20 @@ LogicalResult
 Initializers::classify(ArrayRef<unsigned> order, const llvm::StringSet<> &used,
                        const Dimensions &dimensions, TensorReader &reader,
                        const ImportOptions &options, ImportReport &report,
-                       bool trainsMatrices) {
-  llvm::StringSet<> statistics;
+                       bool trainsMatrices, bool warns) {
   for (unsigned index : order)
     if (const auto &node = model.getGraph().node(index);
-        node.op_type() == "BatchNormalization" && node.input_size() == 5) {
-      statistics.insert(node.input(3));
-      statistics.insert(node.input(4));
-    }
+        node.op_type() == "BatchNormalization" && node.input_size() == 5)
+      for (int input : {3, 4})
+        statistics[node.input(input)] = getNodeName(node, index);
   auto set = [](bool isTrained, bool isFrozen) {
     return [=](Tensor &tensor) {
       tensor.isTrained = isTrained;
       tensor.isFrozen = isFrozen;
     };
   };
-  if (failed(collect(statistics, used, dimensions, reader, report)))
+  if (failed(collect(used, dimensions, reader, report)) ||
+      (warns && failed(checkTrainable())))
     return failure();
   for (Tensor &tensor : tensors)
     tensor.isTrained |=
@@ -121,9 +182,53 @@ Initializers::classify(ArrayRef<unsigned> order, const llvm::StringSet<> &used,
     return failure();
   bool isSaid = metadata.trainable || trainsMatrices || !options.fold.empty() ||
                 !options.freeze.empty() || !options.train.empty();
-  if (!isSaid)
+  if (warns && !isSaid)
     warnOfUntrained();
+  if (warns)
+    warnOfShared(order);
   return success();
+}
+
+/// PyTorch's exporter stores parameters that begin equal once. `binade.export`
+/// does not, and writes a version.
+void Initializers::warnOfShared(ArrayRef<unsigned> order) const {
+  if (metadata.isVersioned)
+    return;
+  llvm::StringMap<SmallVector<std::string>> readers;
+  for (unsigned index : order) {
+    const auto &node = model.getGraph().node(index);
+    llvm::StringSet<> seen;
+    for (const std::string &input : node.input())
+      if (seen.insert(input).second)
+        readers[input].push_back(getNodeName(node, index));
+  }
+  std::optional<InFlightDiagnostic> warning;
+  for (const Tensor &tensor : tensors) {
+    auto found = readers.find(tensor.name);
+    if (!tensor.isTrained || found == readers.end() || found->second.size() < 2)
+      continue;
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    constexpr size_t kShown = 4;
+    ArrayRef<std::string> nodes = found->second;
+    os << "is read by ";
+    bool isWhole = nodes.size() <= kShown;
+    llvm::interleaveComma(isWhole ? nodes.drop_back()
+                                  : nodes.take_front(kShown),
+                          os, [&](const auto &node) { os << quote(node); });
+    os << " and "
+       << (isWhole ? quote(nodes.back())
+                   : std::to_string(nodes.size() - kShown) + " more nodes");
+    os << ", and trained as one parameter";
+    if (warning)
+      warning->attachNote(getLoc(tensor.name)) << text;
+    else
+      warning.emplace(mlir::emitWarning(getLoc(tensor.name))) << text;
+  }
+  if (warning)
+    warning->attachNote() << "exporters store parameters that begin equal "
+                             "once: torch.onnx.export(..., optimize=False) "
+                             "keeps them apart, and so does binade.export";
 }
 
 /// Exporters give parameters the names of attributes, with dots, and store

@@ -6,6 +6,7 @@
 #include "Dimensions.h"
 #include "Graph.h"
 #include "binade/Import/ONNX/Import.h"
+#include "llvm/Support/GlobPattern.h"
 #include <map>
 
 namespace mlir::binade::importer {
@@ -19,13 +20,15 @@ public:
 
   /// Decides which are trained (by storage or metadata, then by the globs of
   /// `options`), which are running statistics, and which are constants.
-  /// Those that no node of `order` uses are only counted. With `trainsMatrices`
-  /// those of two or more axes are trained wherever they are stored.
+  /// Those that no node of `order` uses are only counted, but for those that
+  /// the metadata name. With `trainsMatrices` those of two or more axes are
+  /// trained wherever they are stored. With `warns` refuses metadata that name
+  /// what cannot be trained, and says what users may not have meant.
   LogicalResult classify(ArrayRef<unsigned> order,
                          const llvm::StringSet<> &used,
                          const Dimensions &dimensions, TensorReader &reader,
                          const ImportOptions &options, ImportReport &report,
-                         bool trainsMatrices = false);
+                         bool trainsMatrices = false, bool warns = true);
 
   /// Fails where one has an element that is not finite. Minus infinities of
   /// constants are masks.
@@ -66,11 +69,17 @@ private:
   Location getLoc(StringRef name) const {
     return model.getLoc("initializer " + quote(name));
   }
-  LogicalResult collect(const llvm::StringSet<> &statistics,
-                        const llvm::StringSet<> &used,
+  LogicalResult collect(const llvm::StringSet<> &used,
                         const Dimensions &dimensions, TensorReader &reader,
                         ImportReport &report);
+  /// Fails where the metadata name what cannot be trained.
+  LogicalResult checkTrainable() const;
   void warnOfUntrained() const;
+  /// Warns of parameters that several nodes read.
+  void warnOfShared(ArrayRef<unsigned> order) const;
+  /// Why `text` matches nothing that a glob may choose.
+  InFlightDiagnostic refuseGlob(StringRef text, StringRef flag,
+                                const llvm::GlobPattern &pattern) const;
   LogicalResult applyGlobs(ArrayRef<std::string> globs, StringRef flag,
                            function_ref<void(Tensor &)> apply);
   /// Where a tensor is stored, and whose argument it is.
@@ -89,6 +98,9 @@ private:
   const Model &model;
   const Metadata &metadata;
   std::vector<Tensor> tensors;
+  /// The nodes whose running statistics initializers are.
+  llvm::StringMap<std::string> statistics;
+  llvm::StringSet<> unused; ///< Initializers that no node reads.
   /// The first parameter stored at a place; others at the same place are tied.
   llvm::DenseMap<Attribute, StringRef> stored;
   /// Bytes of one tensor of a file, from the key of a map on.

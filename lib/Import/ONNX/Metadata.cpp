@@ -85,6 +85,7 @@ FailureOr<Metadata> MetadataReader::read() {
 }
 
 LogicalResult MetadataReader::readVersion(const json &value) {
+  metadata.isVersioned = true;
   if (value.is_number_integer() && value.get<int64_t>() == kVersion)
     return success();
   return emitError() << "is " << value.dump() << "; this build reads version "

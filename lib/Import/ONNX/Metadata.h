@@ -20,6 +20,9 @@ struct InitialRule {
 };
 
 struct Metadata {
+  /// Whether the model says by what version of these keys it was written, as
+  /// `binade.export` does.
+  bool isVersioned = false;
   /// Complete list of trained tensors, where the model has one.
   std::optional<llvm::StringSet<>> trainable;
   /// Parameters that are not trained, but kept with the state.
