@@ -13,6 +13,32 @@ namespace mlir::binade {
 #include "binade/Autodiff/Passes.h.inc"
 
 namespace {
+/// Says why nothing is the loss, and what can be.
+void refuse(func::FuncOp function) {
+  SmallVector<Port> outputs = getResults(function, Role::Output);
+  InFlightDiagnostic error = function.emitError();
+  if (std::optional<Port> loss = findResult(function, Role::Output, "loss"))
+    error << "has no loss: output 'loss' has to be one floating-point number, "
+             "it is "
+          << function.getResultTypes()[loss->index];
+  else
+    error << "has no loss: none of its outputs is called 'loss'";
+  Diagnostic &note = error.attachNote();
+  note
+      << "--loss 'cross_entropy(OUTPUT, LABELS)' or 'mse(OUTPUT, TARGET)' adds "
+         "a loss to an output, --loss-output NAME says which output is one";
+  if (outputs.empty())
+    return;
+  note << "; outputs are ";
+  llvm::interleaveComma(ArrayRef(outputs).take_front(8), note,
+                        [&](const Port &port) {
+                          note << "'" << port.name << "' "
+                               << function.getResultTypes()[port.index];
+                        });
+  if (outputs.size() > 8)
+    note << ", ...";
+}
+
 struct BuildGradientPass : impl::BuildGradientPassBase<BuildGradientPass> {
   void runOnOperation() override {
     // A graph that came with its gradients.
@@ -29,10 +55,7 @@ struct BuildGradientPass : impl::BuildGradientPassBase<BuildGradientPass> {
     }
     std::optional<Port> loss = findResult(function, Role::Metric, "loss");
     if (!loss) {
-      function.emitError(
-          "has no loss: expected a result of role metric and name "
-          "'loss'; name an output (--loss-output) or add a loss (--loss) at "
-          "import");
+      refuse(function);
       return signalPassFailure();
     }
     auto type = cast<RankedTensorType>(function.getResultTypes()[loss->index]);

@@ -327,13 +327,37 @@ struct AppendOptimizerPass
     }
     if (!parameters.empty())
       return parameters;
+    return refuse(function);
+  }
+
+  /// Says why nothing is trained: the step keeps what is frozen, as buffers
+  /// that nothing advances.
+  static LogicalResult refuse(func::FuncOp function) {
+    SmallVector<StringRef> frozen;
+    for (const Port &port : getArguments(function, Role::Buffer))
+      if (isa<FloatType>(getElementTypeOrSelf(
+              function.getArgument(port.index).getType())) &&
+          !findResult(function, Role::Buffer, port.name))
+        frozen.push_back(port.name);
     InFlightDiagnostic error =
         mlir::emitError(function->getParentOp()->getLoc());
-    error << "has no parameter to train: the loss depends on none, or all are "
-             "frozen";
-    error.attachNote() << "of an ONNX model what metadata 'binade.trainable' "
-                          "names is trained, or without it what has external "
-                          "data; --train '*' trains all floats that it stores";
+    error << "has no parameter to train";
+    if (frozen.empty()) {
+      error.attachNote()
+          << "of an ONNX model what metadata 'binade.trainable' names is "
+             "trained, or without it what has external data; --train GLOB "
+             "trains floating-point initializers, '*' all of them";
+      return error;
+    }
+    constexpr size_t kShown = 4;
+    error << ": all are frozen: ";
+    llvm::interleaveComma(ArrayRef(frozen).take_front(kShown), error,
+                          [&](StringRef name) { error << "'" << name << "'"; });
+    if (frozen.size() > kShown)
+      error << " and " << frozen.size() - kShown << " more";
+    error.attachNote() << "--freeze freezes what it matches, and metadata "
+                          "'binade.frozen' what PyTorch had with "
+                          "requires_grad=False; --train GLOB trains some of it";
     return error;
   }
 

@@ -9,10 +9,21 @@ module {
 
 // -----
 
-// expected-error@+1 {{has no loss: expected a result of role metric and name 'loss'; name an output (--loss-output) or add a loss (--loss) at import}}
+// expected-error@+2 {{has no loss: none of its outputs is called 'loss'}}
+// expected-note@+1 {{--loss 'cross_entropy(OUTPUT, LABELS)' or 'mse(OUTPUT, TARGET)' adds a loss to an output, --loss-output NAME says which output is one}}
 func.func @forward(%w: tensor<f32> {binade.name = "w", binade.role = #binade.role<parameter>})
     -> (tensor<f32> {binade.name = "accuracy", binade.role = #binade.role<metric>}) {
   return %w : tensor<f32>
+}
+
+// -----
+
+// expected-error@+2 {{has no loss: output 'loss' has to be one floating-point number, it is 'tensor<8xf32>'}}
+// expected-note@+1 {{; outputs are 'loss' 'tensor<8xf32>', 'y' 'tensor<8xf32>'}}
+func.func @forward(%w: tensor<8xf32> {binade.name = "w", binade.role = #binade.role<parameter>})
+    -> (tensor<8xf32> {binade.name = "loss", binade.role = #binade.role<output>},
+        tensor<8xf32> {binade.name = "y", binade.role = #binade.role<output>}) {
+  return %w, %w : tensor<8xf32>, tensor<8xf32>
 }
 
 // -----

@@ -86,7 +86,10 @@
 // GRADIENT: error: expected a function '@gradient' to complete
 
 // RUN: not binade-opt %t/frozen.mlir --binade-append-optimizer 2>&1 | FileCheck %s --check-prefix=FROZEN
-// FROZEN: error: has no parameter to train: the loss depends on none, or all are frozen
+// FROZEN: error: has no parameter to train: all are frozen: 'w'
+
+// RUN: not binade-opt %t/none.mlir --binade-append-optimizer 2>&1 | FileCheck %s --check-prefix=NONE
+// NONE: error: has no parameter to train{{$}}
 
 // RUN: not binade-opt %t/double.mlir --binade-append-optimizer 2>&1 | FileCheck %s --check-prefix=DOUBLE
 // DOUBLE: error: parameter 'w' is 'f64', and updates are computed in f32: export the model in f32
@@ -99,6 +102,15 @@ func.func @gradient(%w: tensor<f64> {binade.name = "w", binade.role = #binade.ro
 }
 
 //--- frozen.mlir
+func.func @gradient(%w: tensor<2xf32> {binade.name = "w", binade.role = #binade.role<buffer>},
+                    %mean: tensor<2xf32> {binade.name = "mean", binade.role = #binade.role<buffer>},
+                    %loss: tensor<f32> {binade.name = "x", binade.role = #binade.role<batch>})
+    -> (tensor<2xf32> {binade.name = "mean", binade.role = #binade.role<buffer>},
+        tensor<f32> {binade.name = "loss", binade.role = #binade.role<metric>}) {
+  return %mean, %loss : tensor<2xf32>, tensor<f32>
+}
+
+//--- none.mlir
 func.func @gradient(%loss: tensor<f32> {binade.name = "x", binade.role = #binade.role<batch>})
     -> (tensor<f32> {binade.name = "loss", binade.role = #binade.role<metric>}) {
   return %loss : tensor<f32>
