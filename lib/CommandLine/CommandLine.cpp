@@ -112,6 +112,13 @@ static std::string describeExtras(const CLI::App &app) {
          suggest(extra->substr(0, extra->find('=')), options);
 }
 
+/// Whether an option is left over. What is missing may be what was misspelled.
+static bool hasUnknownOption(const CLI::App &app) {
+  std::vector<std::string> extras = app.remaining(true);
+  return std::any_of(extras.begin(), extras.end(),
+                     [](auto &word) { return word.starts_with("-"); });
+}
+
 DiagnosticFormat binade::findDiagnosticFormat(int argc, char **argv) {
   for (int i = 1; i < argc; ++i)
     if (std::string_view word = argv[i];
@@ -126,10 +133,13 @@ int binade::reportUsage(const CLI::App &app, const CLI::ParseError &error,
   const CLI::App &command = findCommand(app);
   std::vector<std::string> extras = command.remaining();
   std::string message = error.what();
+  auto hasCode = [&](CLI::ExitCodes code) {
+    return error.get_exit_code() == static_cast<int>(code);
+  };
   if (!command.get_subcommands(nullptr).empty() && !extras.empty())
     message = describeUnknown(command, extras.front());
-  else if (error.get_exit_code() ==
-           static_cast<int>(CLI::ExitCodes::ExtrasError))
+  else if (hasCode(CLI::ExitCodes::ExtrasError) ||
+           (hasCode(CLI::ExitCodes::RequiredError) && hasUnknownOption(app)))
     message = describeExtras(app);
   std::string help = getFullName(command);
   std::cerr << render(Error{"binade", printable(message, 1000), ExitCode::Usage}

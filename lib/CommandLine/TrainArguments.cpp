@@ -422,6 +422,11 @@ Result<int> TrainArguments::run(Program &program, const std::string &model,
   others.reserve(injections.size());
   train.injections.clear();
   for (const auto &[file, step] : injections) {
+    // A run may be resumed with more steps, and the same options.
+    if (std::cmp_greater(step, train.steps))
+      std::cerr << "binade: warning: --inject " << printable(file) << "@"
+                << step << " has no effect: training ends after step "
+                << train.steps << "\n";
     DataOptions options = data.options;
     options.path = file;
     Result<Data> other = Data::open(program, options);

@@ -39,8 +39,10 @@ static int runExternal(const CLI::App &app, char **argv) {
 
 int main(int argc, char **argv) {
   reportCrashes("binade", argc, argv);
-  // A file that may not grow is an error of writing, not the end.
+  // A file that may not grow is an error of writing, not the end; a reader of
+  // the output that goes away is the end, without a word. `train` goes on.
   std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGPIPE, SIG_DFL);
   CLI::App app("Compiles training graphs, and says why each number has its "
                "format.",
                "binade");
