@@ -24,9 +24,13 @@ Value ValueStatistics::asElements(Value x) {
 
 Value ValueStatistics::elements() {
   Value x = asElements(watched.shown);
-  if (!watched.factor)
+  Value factor = watched.factor;
+  if (watched.scale)
+    factor = UnscaleFactorOp::create(
+        b, RankedTensorType::get({}, b.getF32Type()), watched.scale);
+  if (!factor)
     return x;
-  Value factor = buildBroadcast(b, watched.factor, {}, typeOf(x).getShape());
+  factor = buildBroadcast(b, factor, {}, typeOf(x).getShape());
   return MulOp::create(b, x, factor);
 }
 

@@ -1,7 +1,9 @@
 //===- WatchedValues.cpp - Which values of a step can be watched ----------===//
 
 #include "WatchedValues.h"
+#include "OutputGradients.h"
 #include "binade/IR/Build.h"
+#include "binade/IR/Metrics.h"
 #include "binade/IR/Movement.h"
 #include "binade/IR/Names.h"
 #include <set>
@@ -129,10 +131,27 @@ private:
       add(kind, port.name, step.getArgument(port.index));
   }
 
-  /// Of several ops that came from one node the last has its output; the first
-  /// that reads a parameter has its input.
+  /// Ops that do nothing but advance running statistics.
+  DenseSet<Operation *> findAdvancing() {
+    DenseSet<Operation *> advancing;
+    auto advances = [&](OpOperand &use) {
+      if (!isa<func::ReturnOp>(use.getOwner()))
+        return advancing.contains(use.getOwner());
+      std::optional<Port> port = getResult(step, use.getOperandNumber());
+      return port && port->role == Role::Buffer;
+    };
+    for (Operation &op : llvm::reverse(step.front().without_terminator()))
+      if (!op.use_empty() && llvm::all_of(op.getUses(), advances))
+        advancing.insert(&op);
+    return advancing;
+  }
+
+  /// Of several ops that came from one node the last has its output, but for
+  /// those that advance running statistics; the first that reads a parameter
+  /// has its input.
   void collectForward() {
-    llvm::MapVector<StringRef, Value> outputs;
+    DenseSet<Operation *> advancing = findAdvancing();
+    NodeOutputs outputs;
     llvm::DenseSet<StringRef> hasInput;
     std::vector<std::pair<StringRef, Value>> saved;
     for (Operation &op : step.front().without_terminator()) {
@@ -145,7 +164,7 @@ private:
         continue;
       StringRef layer = getLayer(&op);
       for (OpResult result : op.getResults())
-        if (!getMoved(result) &&
+        if (!advancing.contains(&op) && !getMoved(result) &&
             decided.getResultFormat(result.getResultNumber()) ==
                 FormatRole::Chosen) {
           outputs[layer] = result;
@@ -156,8 +175,30 @@ private:
     }
     for (auto [layer, value] : outputs)
       add(WatchedKind::Output, layer, value);
+    collectOutputGradients(outputs);
     for (auto [layer, value] : saved)
       add(WatchedKind::Saved, layer, value);
+  }
+
+  /// What a scale of a layer has multiplied is not known here, so that there
+  /// it is not divided by it again.
+  void collectOutputGradients(const NodeOutputs &outputs) {
+    auto seeds = step.getOps<GradientSeedOp>();
+    Value scale = seeds.empty() ? Value() : (*seeds.begin()).getScale();
+    bool hasLayerScales =
+        llvm::any_of(getResults(step, Role::Statistic), [](const Port &port) {
+          return port.name.starts_with(kLayerScalePrefix);
+        });
+    for (auto [layer, value] : findOutputGradients(step, outputs)) {
+      add(WatchedKind::ScaledOutputGradient, layer, value);
+      if (hasLayerScales)
+        continue;
+      WatchedValue *unscaled = add(WatchedKind::OutputGradient, layer, value);
+      if (unscaled && scale) {
+        unscaled->scale = scale;
+        unscaled->phase = Phase::Optimizer;
+      }
+    }
   }
 
   /// The node, or what the op does where no node is known.

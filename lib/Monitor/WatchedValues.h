@@ -18,6 +18,8 @@ struct WatchedValue {
   Phase phase = Phase::Forward;
   /// What the value is multiplied by before it is looked at; null for nothing.
   Value factor = {};
+  /// The loss scale, which the value is divided by likewise; null for none.
+  Value scale = {};
   /// The update of a weight; null for others.
   OptimizerUpdateOp update = {};
   /// What a quantized state stands for, which is looked at in place of `value`,

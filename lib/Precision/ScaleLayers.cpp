@@ -6,13 +6,12 @@
 #include "ScaleLayers.h"
 #include "binade/IR/AddPorts.h"
 #include "binade/IR/Build.h"
+#include "binade/IR/Metrics.h"
 #include "binade/IR/Names.h"
 #include <cmath>
 
 using namespace mlir;
 using namespace mlir::binade;
-
-static constexpr StringLiteral kPrefix = "scale layer ";
 
 /// The x at which the error function is `p`, for p in (0, 1).
 static double invertErf(double p) {
@@ -197,7 +196,7 @@ private:
                             getType(op->getResult(0)).getNumElements());
     Value scale = findScale(gradient.get(), weight.get(), fan, gathered);
     gradient.set(multiply(gradient.get(), scale));
-    std::string name = (kPrefix + getNodeName(op)).str();
+    std::string name = (kLayerScalePrefix + getNodeName(op)).str();
     if (unsigned count = ++counts[name]; count > 1)
       name += " #" + std::to_string(count);
     results.push_back({Role::Statistic, name, scale});
@@ -235,7 +234,7 @@ void mlir::binade::scaleLayers(func::FuncOp step, const LayerScaling &scaling,
                                FloatType narrow) {
   bool isScaled =
       llvm::any_of(getResults(step, Role::Statistic), [](const Port &port) {
-        return port.name.starts_with(kPrefix);
+        return port.name.starts_with(kLayerScalePrefix);
       });
   if (!isScaled)
     LayerScaler(step, scaling, narrow).run();

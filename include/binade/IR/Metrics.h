@@ -12,6 +12,10 @@ inline constexpr StringLiteral kFoundInf = "found_inf";
 /// The same of a step whose optimizer answers to it.
 inline constexpr StringLiteral kAnsweredInf = "answered_inf";
 
+/// What results of role `statistic` begin with that are scales of layers; the
+/// node follows.
+inline constexpr StringLiteral kLayerScalePrefix = "scale layer ";
+
 } // namespace mlir::binade
 
 #endif // BINADE_IR_METRICS_H

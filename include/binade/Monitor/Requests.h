@@ -23,6 +23,8 @@ enum class WatchedKind : uint8_t {
   Loss,
   Input,
   Output,
+  OutputGradient,
+  ScaledOutputGradient,
   Saved,
   State,
   Scale,

@@ -1,0 +1,139 @@
+//===- OutputGradients.cpp - Gradients of what nodes compute --------------===//
+
+#include "OutputGradients.h"
+#include "binade/IR/Build.h"
+#include "binade/IR/Interface.h"
+#include "binade/IR/Movement.h"
+#include "binade/IR/Names.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+/// What `value` is moved, cast or quantized of.
+static Value getSource(Value value) {
+  while (true) {
+    Value from = getMoved(value);
+    if (auto quantize = value.getDefiningOp<QuantizeOp>())
+      from = quantize.getX();
+    if (!from)
+      return value;
+    value = from;
+  }
+}
+
+namespace {
+class Finder {
+public:
+  Finder(func::FuncOp step, const NodeOutputs &outputs)
+      : step(step), outputs(outputs) {}
+
+  NodeOutputs run() {
+    collectGradients();
+    for (Operation &op : step.front().without_terminator())
+      if (isBackward(&op))
+        visit(&op);
+    for (const auto &[node, output] : outputs)
+      if (!entering.contains(node) && !hasOps.contains(node))
+        passOn(node, output);
+    NodeOutputs found;
+    for (const auto &[node, output] : outputs)
+      if (Value gradient = entering.lookup(node);
+          gradient && getNumElements(gradient) == getNumElements(output))
+        found[node] = gradient;
+    return found;
+  }
+
+private:
+  static bool isBackward(Operation *op) {
+    return getPhase(op) == Phase::Backward;
+  }
+
+  /// What depends on the seed; where a graph came with its gradients, and none
+  /// is known, all that its backward part computes.
+  void collectGradients() {
+    bool hasSeed = !step.getOps<GradientSeedOp>().empty();
+    for (Operation &op : step.front().without_terminator()) {
+      if (!isBackward(&op))
+        continue;
+      bool isGradient = isa<GradientSeedOp>(op) || !hasSeed ||
+                        llvm::any_of(op.getOperands(), [&](Value x) {
+                          return gradients.contains(x);
+                        });
+      if (isGradient)
+        gradients.insert_range(op.getResults());
+    }
+  }
+
+  void visit(Operation *op) {
+    StringRef node = getNodeName(op);
+    if (node.empty() || !outputs.contains(node) || hasOps.contains(node))
+      return;
+    SmallVector<Value> foreign;
+    for (Value operand : op->getOperands()) {
+      Value source = getSource(operand);
+      if (gradients.contains(source) && !llvm::is_contained(foreign, source) &&
+          (getNodeName(source.getDefiningOp()) != node ||
+           isa<GradientSeedOp>(source.getDefiningOp())))
+        foreign.push_back(source);
+    }
+    // A cast or view on the way to another node.
+    if (foreign.empty() || getSource(op->getResult(0)) == foreign.front())
+      return;
+    // Where gradients of one value meet, the sum has the node of one that reads
+    // the value.
+    if (foreign.size() > 1)
+      return;
+    hasOps.insert(node);
+    if (!isa<GradientSeedOp>(foreign.front().getDefiningOp()))
+      entering[node] = foreign.front();
+  }
+
+  /// The value that `value` is moved or cast of, if nothing else of the forward
+  /// part reads it on the way.
+  static Value getOnlyRead(Value value) {
+    while (value) {
+      unsigned readers = llvm::count_if(value.getUsers(), [](Operation *user) {
+        return getPhase(user) == Phase::Forward &&
+               !isa<SaveOp, func::ReturnOp>(user);
+      });
+      if (readers != 1)
+        return {};
+      Value from = getMoved(value);
+      if (!from)
+        return value;
+      value = from;
+    }
+    return {};
+  }
+
+  /// The gradient of a node's output is that of an operand that it alone reads.
+  void passOn(StringRef node, Value output) {
+    for (Value operand : output.getDefiningOp()->getOperands()) {
+      Value made = getOnlyRead(operand);
+      if (!made || !made.getDefiningOp())
+        continue;
+      StringRef other = getNodeName(made.getDefiningOp());
+      auto known = outputs.find(other);
+      Value gradient = entering.lookup(other);
+      if (known == outputs.end() || known->second != made || !gradient ||
+          getNumElements(made) != getNumElements(output))
+        continue;
+      entering[node] = gradient;
+      return;
+    }
+  }
+
+  func::FuncOp step;
+  const NodeOutputs &outputs;
+  DenseSet<Value> gradients;
+  /// What the first op of a node reads.
+  llvm::DenseMap<StringRef, Value> entering;
+  /// Nodes with ops of their own in the backward part.
+  DenseSet<StringRef> hasOps;
+};
+} // namespace
+
+NodeOutputs mlir::binade::findOutputGradients(func::FuncOp step,
+                                              const NodeOutputs &outputs) {
+  return Finder(step, outputs).run();
+}
