@@ -223,15 +223,22 @@ Error Data::Implementation::missing(const std::string &tensor,
 Result<void> Data::Implementation::checkType(const Safetensors &from,
                                              const TensorInfo &tensor,
                                              const Tensor &input) const {
-  if (holdsAll(input.dtype, tensor.dtype))
+  if (holdsAll(input.dtype, tensor.dtype) || mayHold(input.dtype, tensor.dtype))
     return {};
-  std::string expected = isFloat(input.dtype) || input.dtype == DType::BOOL
-                             ? std::string(name(input.dtype))
-                             : std::string(name(input.dtype)) +
-                                   " or an integer type that it holds";
+  std::string expected(name(input.dtype));
+  if (isFloat(input.dtype))
+    expected += " or a type whose values it holds exactly";
+  else if (input.dtype != DType::BOOL)
+    expected += " or another integer type";
   return from.errorAt(tensor, "type " + std::string(name(tensor.dtype)) +
                                   ", but input " + quote(input.name) +
                                   " needs " + expected);
+}
+
+static std::string explainUnheld(const Unheld &found, const Tensor &input) {
+  return "element " + std::to_string(found.index) + " is " + found.value +
+         ", which input " + quote(input.name) + " of type " +
+         std::string(name(input.dtype)) + " does not hold";
 }
 
 Result<void> Data::Implementation::addConstant(const Tensor &input,
@@ -254,6 +261,9 @@ Result<void> Data::Implementation::addConstant(const Tensor &input,
   std::vector<std::byte> bytes(info->bytes);
   if (Result<void> done = opened->read(*info, bytes); !done)
     return done;
+  if (!holdsAll(input.dtype, info->dtype))
+    if (auto found = findUnheld(info->dtype, bytes, input.dtype))
+      return opened->errorAt(*info, explainUnheld(*found, input));
   if (const IndexCheck *check = findCheck(input))
     if (auto found = findOutOfRange(info->dtype, bytes, 0, *check))
       return opened->errorAt(*info, "element " + std::to_string(found->index) +
@@ -349,7 +359,8 @@ Result<void> Data::Implementation::countSamples() {
 /// Elements that no sample uses may hold anything.
 Result<void> Data::Implementation::checkRange(const Source &source) const {
   const IndexCheck *check = findCheck(source.input);
-  if (!check)
+  bool holds = holdsAll(source.input.dtype, source.tensor.dtype);
+  if (!check && holds)
     return {};
   constexpr std::uint64_t kPiece = 1 << 20;
   std::uint64_t size = byteSize(source.tensor.dtype);
@@ -360,6 +371,14 @@ Result<void> Data::Implementation::checkRange(const Source &source) const {
                               std::min(kPiece, total - start) * size);
     if (Result<void> done = file.read(source.tensor, start * size, part); !done)
       return done;
+    if (!holds)
+      if (auto found =
+              findUnheld(source.tensor.dtype, part, source.input.dtype)) {
+        found->index += start;
+        return file.errorAt(source.tensor, explainUnheld(*found, source.input));
+      }
+    if (!check)
+      continue;
     std::uint64_t next = 0;
     while (auto found =
                findOutOfRange(source.tensor.dtype, part, next, *check)) {

@@ -219,6 +219,7 @@ Result<void> EventFile::write(const StepMetrics &metrics,
   add("train/grad_norm", metrics.gradNorm);
   add("train/loss_scale", metrics.lossScale);
   add("train/lr", metrics.learningRate);
+  add("train/skipped", metrics.skipped ? 1.0 : 0.0);
   add("eval/loss", metrics.evalLoss);
   for (const Observed &one : observed)
     if (one.exponents.empty())

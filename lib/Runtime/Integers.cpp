@@ -1,6 +1,7 @@
 //===- Integers.cpp - Integers of a type known at run time ----------------===//
 
 #include "Integers.h"
+#include "binade/Container/FloatConversion.h"
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -39,8 +40,51 @@ static T load(std::span<const std::byte> elements, std::size_t index) {
   return value;
 }
 
+/// Calls `function` with the element as a float that has all its digits; false
+/// for other types.
+template <typename Function>
+static bool withFloat(DType type, std::span<const std::byte> elements,
+                      std::size_t index, Function function) {
+  switch (type) {
+  case DType::F64:
+    return function(load<double>(elements, index)), true;
+  case DType::F32:
+    return function(load<float>(elements, index)), true;
+  case DType::F16:
+    return function(f16ToFloat(load<std::uint16_t>(elements, index))), true;
+  case DType::BF16:
+    return function(bf16ToFloat(load<std::uint16_t>(elements, index))), true;
+  default:
+    return false;
+  }
+}
+
+/// Digits of base 2 that a float has; 0 for other types.
+static int countDigits(DType type) {
+  switch (type) {
+  case DType::F64:
+    return 53;
+  case DType::F32:
+    return 24;
+  case DType::F16:
+    return 11;
+  case DType::BF16:
+    return 8;
+  default:
+    return 0;
+  }
+}
+
 bool binade::holdsAll(DType to, DType from) {
   bool result = to == from;
+  if (int digits = countDigits(to)) {
+    // What has fewer digits is in a range as large, but for f16.
+    result |=
+        countDigits(from) > 0 && countDigits(from) < digits && to != DType::F16;
+    withInteger(from, [&](auto narrow) {
+      result = std::numeric_limits<decltype(narrow)>::digits <= digits;
+    });
+  }
   withInteger(to, [&](auto wide) {
     withInteger(from, [&](auto narrow) {
       using Wide = std::numeric_limits<decltype(wide)>;
@@ -52,8 +96,58 @@ bool binade::holdsAll(DType to, DType from) {
   return result;
 }
 
+bool binade::mayHold(DType to, DType from) {
+  auto isInteger = [](DType type) { return withInteger(type, [](auto) {}); };
+  return isInteger(to) && isInteger(from);
+}
+
+std::optional<Unheld>
+binade::findUnheld(DType from, std::span<const std::byte> elements, DType to) {
+  std::optional<Unheld> found;
+  withInteger(to, [&](auto wanted) {
+    withInteger(from, [&](auto given) {
+      std::size_t count = elements.size() / sizeof(given);
+      for (std::size_t i = 0; i < count && !found; ++i)
+        if (auto value = load<decltype(given)>(elements, i);
+            !std::in_range<decltype(wanted)>(value))
+          found = {i, std::to_string(value)};
+    });
+  });
+  return found;
+}
+
+/// Writes a number that a float type holds.
+template <typename T>
+static void store(T value, DType to, std::span<std::byte> into,
+                  std::size_t index) {
+  auto write = [&](auto converted) {
+    std::memcpy(into.data() + index * sizeof(converted), &converted,
+                sizeof(converted));
+  };
+  if (to == DType::F64)
+    write(static_cast<double>(value));
+  else if (to == DType::F32)
+    write(static_cast<float>(value));
+  else if (to == DType::F16)
+    write(floatToF16(static_cast<float>(value)));
+  else if (to == DType::BF16)
+    write(floatToBF16(static_cast<float>(value)));
+}
+
 void binade::widen(DType from, std::span<const std::byte> elements, DType to,
                    std::span<std::byte> into) {
+  if (countDigits(to) > 0) {
+    bool areIntegers = withInteger(from, [&](auto narrow) {
+      std::size_t count = elements.size() / sizeof(narrow);
+      for (std::size_t i = 0; i < count; ++i)
+        store(load<decltype(narrow)>(elements, i), to, into, i);
+    });
+    std::size_t count = areIntegers ? 0 : elements.size() / byteSize(from);
+    for (std::size_t i = 0; i < count; ++i)
+      withFloat(from, elements, i,
+                [&](auto value) { store(value, to, into, i); });
+    return;
+  }
   withInteger(to, [&](auto wide) {
     withInteger(from, [&](auto narrow) {
       std::size_t count = elements.size() / sizeof(narrow);

@@ -8,11 +8,24 @@
 
 namespace binade {
 
-/// True if `to` holds every value of the integer type `from`, or both are the
-/// same type.
+/// True if `to` holds every value of type `from` exactly: integers in integers
+/// and in floats of enough digits, floats in wider ones, and any type in
+/// itself.
 bool holdsAll(DType to, DType from);
 
-/// Converts elements of type `from` to the type `to` that holds them all.
+/// True if both are integers, of which `to` may hold some of `from`.
+bool mayHold(DType to, DType from);
+
+/// The first of `elements`, integers of type `from`, that the integer type `to`
+/// does not hold.
+struct Unheld {
+  std::uint64_t index = 0;
+  std::string value;
+};
+std::optional<Unheld> findUnheld(DType from,
+                                 std::span<const std::byte> elements, DType to);
+
+/// Converts elements of type `from` to the type `to`, which holds them.
 void widen(DType from, std::span<const std::byte> elements, DType to,
            std::span<std::byte> into);
 

@@ -14,11 +14,13 @@ TEST_F(TrainingTest, BadDataAreNamedBeforeTheFirstStep) {
   writeData({{"y", floats}, {"t", targets}});
   expect("3 data: error: no tensor 'x' for input 'x' F32 [4]; the file has "
          "'y' F32 [10], 't' U8 [10]");
-  writeData({{"x", targets}, {"t", targets}});
-  expect("3 data:tensor 'x': error: type U8, but input 'x' needs F32");
+  writeData({{"x", std::vector<std::int64_t>(10)}, {"t", targets}});
+  expect(
+      "3 data:tensor 'x': error: type I64, but input 'x' needs F32 or a type "
+      "whose values it holds exactly");
   writeData({{"x", floats}, {"t", floats}});
-  expect("3 data:tensor 't': error: type F32, but input 't' needs I64 or an "
-         "integer type that it holds");
+  expect("3 data:tensor 't': error: type F32, but input 't' needs I64 or "
+         "another integer type");
   writeData({{"x", std::vector<float>(9)}, {"t", targets}});
   expect("3 data:tensor 't': error: 10 samples, but tensor 'x' has 9");
   writeData({{"x", std::vector<float>(3)}, {"t", std::vector<std::int8_t>(3)}});
@@ -178,8 +180,21 @@ TEST(Integers, AreWidenedWhereNothingIsLost) {
   EXPECT_FALSE(holdsAll(DType::I64, DType::U64));
   EXPECT_FALSE(holdsAll(DType::U16, DType::I8));
   EXPECT_FALSE(holdsAll(DType::I32, DType::I64));
-  EXPECT_FALSE(holdsAll(DType::F32, DType::BF16));
-  EXPECT_FALSE(holdsAll(DType::F32, DType::U8));
+  // What a float has enough digits for: 2^8 - 1 of bf16, 2^11 of f16.
+  for (DType narrow : {DType::BF16, DType::F16, DType::U8, DType::I16})
+    EXPECT_TRUE(holdsAll(DType::F32, narrow));
+  for (DType wide : {DType::I32, DType::U32, DType::I64, DType::F64})
+    EXPECT_FALSE(holdsAll(DType::F32, wide));
+  EXPECT_TRUE(holdsAll(DType::F64, DType::U32));
+  EXPECT_TRUE(holdsAll(DType::BF16, DType::I8));
+  EXPECT_FALSE(holdsAll(DType::F16, DType::I16));
+  EXPECT_FALSE(holdsAll(DType::F16, DType::BF16));
+  EXPECT_FALSE(holdsAll(DType::BF16, DType::F16));
+  EXPECT_FALSE(holdsAll(DType::U8, DType::F32));
+  EXPECT_FALSE(holdsAll(DType::F32, DType::BOOL));
+  EXPECT_TRUE(mayHold(DType::U8, DType::I64));
+  EXPECT_FALSE(mayHold(DType::U8, DType::BOOL));
+  EXPECT_FALSE(mayHold(DType::F32, DType::I64));
   std::int16_t from[] = {-1, 32767, -32768};
   std::int32_t to[3];
   widen(DType::I16, std::as_bytes(std::span(from)), DType::I32,
@@ -187,4 +202,11 @@ TEST(Integers, AreWidenedWhereNothingIsLost) {
   EXPECT_EQ(to[0], -1);
   EXPECT_EQ(to[1], 32767);
   EXPECT_EQ(to[2], -32768);
+  EXPECT_FALSE(
+      findUnheld(DType::I16, std::as_bytes(std::span(from)), DType::I32));
+  std::optional<Unheld> found =
+      findUnheld(DType::I16, std::as_bytes(std::span(from)), DType::I8);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->index, 1u);
+  EXPECT_EQ(found->value, "32767");
 }
