@@ -5,11 +5,17 @@ from __future__ import annotations
 import faulthandler
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from binade.errors import BinadeError, FileError, NumericError, RejectedError
+from binade.errors import (
+    BinadeError,
+    NumericError,
+    RejectedError,
+    classify_system_error,
+)
 
 # Exit codes of the ``binade`` drivers that are looked at.
 DIFFERENT = 1
@@ -64,18 +70,42 @@ def run_command(
 
     Without an error the code is what `body` returns, 0 for None. A signal that means a
     bug is reported with the traceback before it ends the process.
+    Where nobody reads the output any more, as behind ``| head``, the process ends by
+    SIGPIPE without a word.
     """
     if sys.__stderr__ is not None:
         faulthandler.enable(sys.__stderr__)
     try:
+        try:
+            return _run(name, body, arguments)
+        finally:
+            # What cannot be written shows here, not while the interpreter ends.
+            sys.stdout.flush()
+    except BrokenPipeError:
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGPIPE)
+        raise
+
+
+def _run(
+    name: str,
+    body: Callable[[Sequence[str] | None], int | None],
+    arguments: Sequence[str] | None,
+) -> int:
+    try:
         return body(arguments) or 0
+    except BrokenPipeError:
+        raise
     except BinadeError as error:
-        print(f"{name}: error: {error}", file=sys.stderr)
+        # The compiler's diagnostics name their file.
+        text = str(error)
+        is_diagnostic = ": error: " in text.partition("\n")[0]
+        print(text if is_diagnostic else f"{name}: error: {text}", file=sys.stderr)
         return error.exit_code
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         print(f"{name}: error: {where}{error.strerror or error}", file=sys.stderr)
-        return FileError.exit_code
+        return classify_system_error(error).exit_code
     except KeyboardInterrupt:
         print(f"{name}: stopped", file=sys.stderr)
         return 130

@@ -11,6 +11,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -19,7 +21,7 @@ from tqdm import tqdm
 
 from binade import safetensors
 from binade.command import load_object, run_command
-from binade.errors import RejectedError
+from binade.errors import RejectedError, reading
 from binade.initial import philox
 
 VOCABULARY_KEY = "binade.vocabulary"
@@ -47,13 +49,11 @@ def convert_npz(
       The files written: the data file, and the held-out file if there is one.
 
     Raises:
-      RejectedError: If the arrays do not have one number of samples.
+      RejectedError: If there is no such file, or its arrays do not have one number of
+        samples.
+      FileError: If the system refuses to read or write a file.
     """
-    try:
-        with np.load(source, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except ValueError as error:
-        raise RejectedError(f"{os.fspath(source)}: {error}") from error
+    arrays = _read_npz(source)
     if batched:
         for name, array in arrays.items():
             if array.ndim < 2:
@@ -82,7 +82,8 @@ def convert_text(
         file whose list is used. The list stands in the file's metadata.
       split: Share of the tokens that goes to a second, held-out file.
     """
-    raw = Path(source).read_bytes()
+    with reading(source):
+        raw = Path(source).read_bytes()
     metadata = {"source": Path(source).name}
     if vocabulary == "bytes":
         tokens = np.frombuffer(raw, np.uint8)
@@ -193,7 +194,27 @@ def read_vocabulary(path: str | os.PathLike[str]) -> list[str]:
     text = safetensors.read_header(path).metadata.get(VOCABULARY_KEY)
     if text is None:
         raise RejectedError(f"{os.fspath(path)}: the file has no {VOCABULARY_KEY}")
-    return json.loads(text)
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise RejectedError(
+            f"{os.fspath(path)}: {VOCABULARY_KEY} is not valid JSON: {error}"
+        ) from error
+
+
+def _read_npz(source: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+    try:
+        with reading(source):
+            loaded = np.load(source, allow_pickle=False)
+            if not isinstance(loaded, np.lib.npyio.NpzFile):
+                raise RejectedError(
+                    f"{os.fspath(source)}: holds one array without a name; expected an "
+                    "npz file, as numpy.savez(FILE, NAME=ARRAY) writes it"
+                )
+            with loaded as file:
+                return {name: file[name] for name in file.files}
+    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise RejectedError(f"{os.fspath(source)}: {error}") from error
 
 
 def _tokens(

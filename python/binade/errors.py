@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import logging
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 _LOG = logging.getLogger("binade")
@@ -45,7 +48,8 @@ class UsageError(BinadeError, ValueError):
 
 
 class RejectedError(BinadeError):
-    """An input that cannot be used; the text says what to do about it."""
+    """An input that cannot be used, or that is not there; the text says what to do about
+    it."""
 
     exit_code = 3
 
@@ -71,7 +75,9 @@ class AlarmError(NumericError):
 
 
 class FileError(BinadeError):
-    """A file that the system does not read or write."""
+    """A file that the system refuses to read or write: no permission, a full disk, no
+    directory to write into. A path to read that leads to no file is a
+    ``RejectedError``."""
 
     exit_code = 5
 
@@ -117,6 +123,59 @@ def make_error(
     )
     error.exit_code = exit_code
     return error
+
+
+# As ``systemError`` of the compiler and the runtime has it.
+_NO_SUCH_PATH = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
+_NO_RESOURCES = (errno.ENOMEM, errno.EMFILE, errno.ENFILE)
+
+
+def classify_system_error(error: OSError) -> type[BinadeError]:
+    """The class of the error that the compiler raises for a failed system call."""
+    if error.errno in _NO_SUCH_PATH:
+        return RejectedError
+    return ResourceError if error.errno in _NO_RESOURCES else FileError
+
+
+def _make_system_error(
+    kind: type[BinadeError], path: str | os.PathLike[str], attempt: str, error: OSError
+) -> BinadeError:
+    where = os.fspath(path)
+    message = f"{attempt}: {error.strerror or error}"
+    return kind(f"{where}: error: {message}", where=where, message=message)
+
+
+@contextlib.contextmanager
+def reading(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turns what the system refuses inside into an error about the file at ``path``.
+
+    Raises:
+      RejectedError: If the path leads to no file, or to a directory.
+      FileError: If the system refuses to read it.
+    """
+    try:
+        yield
+    except IsADirectoryError as error:
+        raise _make_system_error(RejectedError, path, "cannot read", error) from error
+    except OSError as error:
+        kind = classify_system_error(error)
+        raise _make_system_error(kind, path, "cannot read", error) from error
+
+
+@contextlib.contextmanager
+def writing(path: str | os.PathLike[str]) -> Iterator[None]:
+    """The same of a file that is written: a directory that is missing is no reason to
+    reject an input.
+
+    Raises:
+      FileError: If the system refuses to write it.
+    """
+    try:
+        yield
+    except OSError as error:
+        kind = classify_system_error(error)
+        kind = FileError if kind is RejectedError else kind
+        raise _make_system_error(kind, path, "cannot write", error) from error
 
 
 def warn(text: str) -> None:

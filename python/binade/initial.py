@@ -19,7 +19,7 @@ import numpy as np
 
 from binade import safetensors
 from binade.command import run_command
-from binade.errors import RejectedError
+from binade.errors import RejectedError, reading
 
 INIT_KEY = "binade.init"
 
@@ -130,11 +130,21 @@ def check_rule(rule: dict, name: str) -> dict[str, float]:
 
 
 def draw_model(path: str | os.PathLike[str], *, seed: int) -> dict[str, np.ndarray]:
-    """Returns the initial value of every tensor that has a rule in an ONNX file."""
+    """Returns the initial value of every tensor that has a rule in an ONNX file.
+
+    Raises:
+      RejectedError: If there is no such file, it is no ONNX model, or has no valid rules.
+      FileError: If the system refuses to read the file.
+    """
     import onnx
 
     path = os.fspath(path)
-    model = onnx.load(path, load_external_data=False)
+    with reading(path), open(path, "rb") as file:
+        data = file.read()
+    try:
+        model = onnx.load_model_from_string(data)
+    except Exception as error:  # protobuf's, which has no public name.
+        raise RejectedError(f"{path}: not an ONNX model") from error
     text = {entry.key: entry.value for entry in model.metadata_props}.get(INIT_KEY)
     if text is None:
         raise RejectedError(
@@ -142,8 +152,12 @@ def draw_model(path: str | os.PathLike[str], *, seed: int) -> dict[str, np.ndarr
             "it with --init rules"
         )
     inputs = {value.name: value.type.tensor_type for value in model.graph.input}
+    try:
+        rules = dict(json.loads(text))
+    except (TypeError, ValueError) as error:
+        raise RejectedError(f"{path}: {INIT_KEY} is no JSON object: {error}") from error
     values = {}
-    for name, rule in json.loads(text).items():
+    for name, rule in rules.items():
         if name not in inputs:
             raise RejectedError(
                 f"{path}: {INIT_KEY} names '{name}', which is not a graph input"

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from binade import _core
-from binade.errors import UsageError
+from binade.errors import UsageError, writing
 
 
 class _Loader(yaml.SafeLoader):
@@ -54,9 +54,14 @@ class Policy(dict[str, Any]):
         return _core.policy_names()
 
     def write(self, path: str | os.PathLike) -> None:
-        """Writes a file that ``--policy`` takes; its name has to end in ``.yaml``."""
-        # Every JSON text is YAML.
-        pathlib.Path(path).write_text(json.dumps(self, indent=2) + "\n")
+        """Writes a file that ``--policy`` takes; its name has to end in ``.yaml``.
+
+        Raises:
+          FileError: If the system refuses to write the file.
+        """
+        with writing(path):
+            # Every JSON text is YAML.
+            pathlib.Path(path).write_text(json.dumps(self, indent=2) + "\n")
 
 
 @contextlib.contextmanager

@@ -10,13 +10,13 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import ml_dtypes
 import numpy as np
 
-from binade.errors import RejectedError
+from binade.errors import RejectedError, reading, writing
 
 _MAX_HEADER = 100_000_000
 _ALIGNMENT = 8
@@ -88,15 +88,16 @@ def read_header(path: str | os.PathLike[str]) -> Header:
     """Reads and checks the header of a file.
 
     Raises:
-      RejectedError: If the file is not a valid safetensors file; the message
-        names the file and the tensor.
+      RejectedError: If there is no such file, or it is not a valid safetensors file;
+        the message names the file and the tensor.
+      FileError: If the system refuses to read it.
     """
     path = os.fspath(path)
 
     def reject(text: str) -> RejectedError:
-        return RejectedError(f"{path}: {text}")
+        return RejectedError(f"{path}: {text}", where=path, message=text)
 
-    with open(path, "rb") as file:
+    with reading(path), open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         if size < 8:
             raise reject(f"a safetensors file has at least 8 bytes, this one {size}")
@@ -140,10 +141,14 @@ def read_header(path: str | os.PathLike[str]) -> Header:
 
 
 def load(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-    """Reads all tensors of a file into arrays of their own."""
+    """Reads all tensors of a file into arrays of their own.
+
+    Raises:
+      RejectedError, FileError: As ``read_header``.
+    """
     header = read_header(path)
     arrays = {}
-    with open(path, "rb") as file:
+    with reading(path), open(path, "rb") as file:
         for name, info in header.tensors.items():
             file.seek(info.offset)
             data = bytearray(info.length)
@@ -174,6 +179,10 @@ def save(
 
     Returns:
       The header as ``read_header`` would give it.
+
+    Raises:
+      RejectedError: If the format has no such tensors.
+      FileError: If the system refuses to write the file.
     """
     path = os.fspath(path)
     arrays = {name: np.asarray(array, order="C") for name, array in tensors.items()}
@@ -197,24 +206,13 @@ def save(
     text = json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % _ALIGNMENT)
 
-    handle, temporary = tempfile.mkstemp(
-        prefix=os.path.basename(path) + ".", dir=os.path.dirname(path) or "."
-    )
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(len(text).to_bytes(8, "little"))
-            file.write(text)
-            for name in places:
-                array = arrays[name]
-                little = array.astype(array.dtype.newbyteorder("<"), copy=False)
-                file.write(little.reshape(-1).view(np.uint8).data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    parts = [len(text).to_bytes(8, "little"), text]
+    for name in places:
+        array = arrays[name]
+        little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+        parts.append(little.reshape(-1).view(np.uint8).data)
+    with writing(path):
+        _replace(path, parts)
     start = 8 + len(text)
     return Header(
         {
@@ -225,6 +223,24 @@ def save(
         },
         dict(metadata or {}),
     )
+
+
+def _replace(path: str, parts: Iterable[bytes | memoryview]) -> None:
+    """Writes a file beside `path`, and gives it that name when it is complete."""
+    handle, temporary = tempfile.mkstemp(
+        prefix=os.path.basename(path) + ".", dir=os.path.dirname(path) or "."
+    )
+    try:
+        with os.fdopen(handle, "wb") as file:
+            for part in parts:
+                file.write(part)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -171,8 +171,8 @@ def test_the_command_reports_and_returns_a_code(tmp_path, capsys):
     assert run_command("binade.data", data._main, arguments) == REJECTED
     assert "binade.data: error: " in capsys.readouterr().err
     arguments[1] = str(tmp_path / "absent.txt")
-    assert run_command("binade.data", data._main, arguments) == 5
-    assert "absent.txt: No such file" in capsys.readouterr().err
+    assert run_command("binade.data", data._main, arguments) == REJECTED
+    assert "absent.txt: error: cannot read: No such file" in capsys.readouterr().err
     (tmp_path / "a.txt").write_text("abc")
     arguments[1] = str(tmp_path / "a.txt")
     assert run_command("binade.data", data._main, arguments) == 0
