@@ -1,6 +1,6 @@
 //===- ScheduledSettings.cpp - Schedules of a program ---------------------===//
 
-#include "ScheduledSettings.h"
+#include "binade/Runtime/ScheduledSettings.h"
 #include "binade/Container/Suggest.h"
 #include <algorithm>
 

@@ -12,9 +12,9 @@
 #include "RunDirectory.h"
 #include "RunFile.h"
 #include "RunIdentity.h"
-#include "ScheduledSettings.h"
 #include "StatisticsRecorder.h"
 #include "StepRollback.h"
+#include "binade/Runtime/ScheduledSettings.h"
 #include <chrono>
 #include <filesystem>
 

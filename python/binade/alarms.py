@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from binade import _core
 from binade.errors import AlarmError, UsageError
+from binade.options import as_texts
 
 _LOG = logging.getLogger("binade")
 
@@ -45,7 +46,7 @@ class Alarm:
 
 def as_words(alarms: str | Sequence[str]) -> list[str]:
     """What ``--alarms`` takes, from one word or several."""
-    return [alarms] if isinstance(alarms, str) else [str(word) for word in alarms]
+    return as_texts(alarms, "alarms")
 
 
 def check_action(on_alarm: str) -> None:
@@ -54,6 +55,8 @@ def check_action(on_alarm: str) -> None:
     Raises:
       UsageError: If it is neither empty, ``warn`` nor ``stop``.
     """
+    if not isinstance(on_alarm, str):
+        raise UsageError(f"on_alarm: expected 'warn' or 'stop', got {on_alarm!r}")
     if on_alarm.startswith("switch:"):
         raise UsageError(
             f"on_alarm: a compiled step has one policy, got '{on_alarm}': with 'stop' the "

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from binade import _core, policies
-from binade.errors import FileError, RejectedError, UsageError
+from binade.errors import RejectedError, UsageError, writing
+from binade.options import as_mapping, set_dims, set_option
 
 if TYPE_CHECKING:
     import onnx
@@ -63,38 +64,45 @@ def convert(
 
     Raises:
       UsageError: If an argument is wrong.
-      RejectedError: If it is no ONNX model, or a name fits nothing.
-      FileError: If a file cannot be read or written.
+      RejectedError: If there is no such file, it is no ONNX model, or a name fits
+        nothing.
+      FileError: If the system refuses to read or write a file.
     """
     import onnx
 
     conversion = _core.OnnxConversion()
     if loss_scale is not None:
-        if math.frexp(loss_scale)[0] != 0.5 or abs(math.log2(loss_scale)) > 100:
+        if not _is_power(loss_scale):
             raise UsageError(
                 f"loss_scale is a power of two from 2^-100 to 2^100, got {loss_scale}"
             )
         if dynamic_scale:
             raise UsageError("loss_scale and dynamic_scale exclude each other")
-        conversion.loss_scale = loss_scale
-    conversion.dynamic_scale = dynamic_scale
+        set_option(conversion, "loss_scale", float(loss_scale))
+    set_option(conversion, "dynamic_scale", dynamic_scale)
     conversion.ranges = os.fspath(ranges or "")
     options = _core.ImportOptions()
-    options.loss_output = loss_output
-    options.allow_links = allow_links
-    options.fail_on_nonfinite = fail_on_nonfinite
-    options.set_dims(dict(dims or {}))
+    set_option(options, "loss_output", loss_output)
+    set_option(options, "allow_links", allow_links)
+    set_option(options, "fail_on_nonfinite", fail_on_nonfinite)
+    set_dims(options, dims)
     conversion.import_options = options
+    types = as_mapping(io_types, "io_types are a dictionary, such as {'*': 'f16'}")
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="binade-"))
         path = stack.enter_context(_as_path(model, directory, folder))
         conversion.policy = stack.enter_context(policies.as_file(policy))
         written = os.path.join(folder, "converted.onnx") if output is None else output
-        report = _core.convert_model(
-            path, os.fspath(written), conversion, dict(io_types or {})
-        )
+        report = _core.convert_model(path, os.fspath(written), conversion, types)
         _log(os.path.basename(path), report)
         return onnx.load(os.fspath(written), load_external_data=output is None)
+
+
+def _is_power(scale: object) -> bool:
+    """Whether a number is a power of two from 2^-100 to 2^100."""
+    if isinstance(scale, bool) or not isinstance(scale, (int, float)):
+        return False
+    return math.frexp(scale)[0] == 0.5 and abs(math.log2(scale)) <= 100
 
 
 def serialize_model(model: Any) -> bytes:
@@ -142,12 +150,8 @@ def _as_path(
             "a model is a path, an onnx.ModelProto or its bytes, got "
             f"{type(model).__name__}"
         )
-    try:
+    with writing(path):
         pathlib.Path(path).write_bytes(model)
-    except OSError as error:
-        raise FileError(
-            f"{path}: error: cannot write: {error.strerror}", where=path
-        ) from error
     yield path
 
 

@@ -19,9 +19,12 @@ from tqdm import tqdm
 from binade import _core, arrays, policies, updates
 from binade.alarms import Alarm, Watch, as_words, check_action
 from binade.conversion import serialize_model
-from binade.errors import AlarmError, FileError, UsageError
+from binade.errors import AlarmError, UsageError, reading
+from binade.options import as_mapping, as_texts, has_option, set_dims, set_option
 
 _LOG = logging.getLogger("binade")
+# Of the first count of a statistic ``exponents``.
+_FIRST_EXPONENT = -127
 
 
 @dataclass(frozen=True)
@@ -130,8 +133,11 @@ class TrainStep:
       batch: The inputs of the model.
       outputs: The model's outputs, where it was compiled to keep them.
       gradients: Where it was compiled to keep them.
-      settings: Hyper-parameters, which may be changed between steps.
+      settings: Hyper-parameters, which may be changed between steps; those that have a
+        schedule are set by it before each call.
       alarms: What rules of alarms found in the calls of the step so far.
+      statistics: What ``stats``, the policy and rules of alarms asked for, by
+        ``kind/layer/statistic``, of the last call; those that are due in it.
     """
 
     def __init__(
@@ -140,10 +146,15 @@ class TrainStep:
         compiled: _core.Compiled | None = None,
         words: Sequence[str] = (),
         on_alarm: str = "",
+        schedules: Sequence[str] = (),
+        steps: int = 0,
     ) -> None:
         self._program = program
         self._compiled = compiled
         self._watch = Watch(program, words, on_alarm)
+        self._schedules = _core.choose_schedules(program, list(schedules), steps)
+        self._periods = program.periods()
+        self.statistics: dict[str, float | dict[int, int]] = {}
         self.alarms: list[Alarm] = []
         self._kept: list[object] = []
         self.parameters = Ports(program, "parameter")
@@ -168,6 +179,18 @@ class TrainStep:
         return self._program.device()
 
     @property
+    def calls(self) -> int:
+        """How many steps were made, skipped ones too. Schedules, ``@every`` and alarms
+        count by it; ``restore`` leaves it, so set it where a run goes on."""
+        return self._watch.step
+
+    @calls.setter
+    def calls(self, count: int) -> None:
+        if not isinstance(count, (int, np.integer)) or count < 0:
+            raise UsageError(f"calls is a whole number from 0 on, got {count!r}")
+        self._watch.step = int(count)
+
+    @property
     def updates(self) -> int:
         """How many updates were applied; skipped steps do not count."""
         return int(self._program.scalar("step", "step") or 0)
@@ -177,7 +200,17 @@ class TrainStep:
         self.ports("step").set("step", np.int64(count))
 
     def run(self) -> None:
-        """Executes the step with what its ports hold."""
+        """Executes the step with what its ports hold; schedules and alarms take no
+        notice.
+
+        Raises:
+          UsageError: If a step takes several batches: call the step with them.
+        """
+        if self._program.batches() > 1:
+            raise UsageError(
+                f"a step takes {self._program.batches()} batches, and run() has the one "
+                "in the step's memory: call the step with a list of batches"
+            )
         self._program.run()
 
     def __call__(
@@ -208,13 +241,14 @@ class TrainStep:
                 f"a step takes {expected} batch{'es' if expected > 1 else ''}, "
                 f"got {len(batches)}"
             )
+        self._schedules.apply(self.calls)
         losses = []
         for one in batches[:-1]:
             self._fill(one)
             losses.append(self._program.accumulate())
         self._fill(batches[-1])
         scale = self._program.scalar("scaler", "scale")
-        self.run()
+        self._program.run()
         loss = sum((*losses, self._metric("loss"))) / len(batches)
         self._look(scale, loss)
         return Metrics(
@@ -323,12 +357,19 @@ class TrainStep:
             self.batch.set(name, values)
 
     def _look(self, scale: float | None, loss: float) -> None:
-        """Takes in the alarms of the step that is done."""
+        """Takes in the alarms and the statistics of the step that is done."""
         try:
             self.alarms += self._watch.observe(scale, loss)
         except AlarmError as error:
             self.alarms += error.alarms
             raise
+        finally:
+            found = self.ports("statistic")
+            self.statistics = {
+                name: _read_statistic(found[name])
+                for name, every in self._periods.items()
+                if self.calls % every == 0
+            }
 
     def _metric(self, name: str) -> float:
         value = self._program.scalar("metric", name)
@@ -352,6 +393,9 @@ def compile(  # noqa: A001 (what it does)
     dims: Mapping[str, int] | None = None,
     alarms: str | Sequence[str] = (),
     on_alarm: str = "",
+    stats: str | Sequence[str] = (),
+    schedule: Mapping[str, str] | None = None,
+    steps: int | None = None,
     device: str = "auto",
     seed: int = 0,
     threads: int = 0,
@@ -377,6 +421,11 @@ def compile(  # noqa: A001 (what it does)
         alone: ``"all"``, names of ``binade list alarms``, files of rules; or ``"off"``.
         Without it what the policy says. Alarms are logged, and in ``TrainStep.alarms``.
       on_alarm: ``"warn"``, or ``"stop"``: an alarm raises AlarmError after the step.
+      stats: Statistics of the step's values, such as ``"gradient:norm,zeros@every=10"``
+        (docs/Monitoring.md), which ``TrainStep.statistics`` has after each call.
+      schedule: Expressions that set hyper-parameters before each call, such as
+        ``{"lr": "base * cosine(step, steps)"}`` (docs/Training.md), or ``"@FILE"``.
+      steps: How many calls there will be: ``steps`` of the expressions.
       device: Where it runs: ``"auto"``, ``"cpu"`` or ``"cuda:0"``.
       seed: Of weights that the model says how to draw, and of dropout.
       threads: Of the CPU; 0 for one per core.
@@ -398,19 +447,21 @@ def compile(  # noqa: A001 (what it does)
     check_action(on_alarm)
     _check_seed(seed)
     given |= {"alarms": as_words(alarms), "on_alarm": on_alarm}
+    given |= {"stats": as_texts(stats, "stats")}
+    schedules = _read_schedules(schedule, steps)
     with _make_options(policy, threads, given) as (import_options, compile_options):
-        try:
-            import_options.set_dims(dict(dims or {}))
-        except (TypeError, ValueError) as error:
-            raise UsageError(
-                f"dims are a dictionary, such as {{'batch': 64}}, got {dims!r}"
-            ) from error
+        set_dims(import_options, dims)
         begin = time.perf_counter()
         compiled = _core.compile_model(
             file, path, is_in_memory, import_options, compile_options
         )
         _LOG.info("%s: compiled in %.2f s", path, time.perf_counter() - begin)
-    return TrainStep(compiled.load(device, threads, seed, {}), compiled)
+    program = compiled.load(device, threads, seed, {})
+    return TrainStep(program, compiled, schedules=schedules, steps=steps or 0)
+
+
+# What a step that only updates has. It has no model, no batch and no loss.
+_UPDATE_OPTIONS = ("clip", "groups", "on_nonfinite", "optimizer", "settings", "states")
 
 
 def compile_update(
@@ -429,16 +480,30 @@ def compile_update(
       tensors: The parameters' shapes by name.
       policy: As for ``compile``.
       threads: As for ``compile``.
-      options: As for ``compile``: ``optimizer``, ``states``, ``groups``, ``clip``, ...
+      options: As for ``compile``: ``optimizer``, ``settings``, ``groups``, ``states``,
+        ``clip``, ``on_nonfinite``.
 
     Raises:
       UsageError: If an argument is wrong.
       RejectedError: If it cannot be compiled.
     """
+    for name in options:
+        if name not in _UPDATE_OPTIONS:
+            raise UsageError(
+                f"an update has no option '{name}'; it has policy, threads, "
+                + ", ".join(_UPDATE_OPTIONS)
+            )
     text = updates.write_update(tensors, updates.KEPT)
     with _make_options(policy, threads, options) as (_, compile_options):
         compiled = _core.compile_update(text, compile_options)
-    return TrainStep(compiled.load("cpu", threads, 0, {}), compiled)
+    step = TrainStep(compiled.load("cpu", threads, 0, {}), compiled)
+    if step.ports("scaler") or "loss_scale" in step.ports("metric"):
+        raise UsageError(
+            "the policy scales the loss, and an update has none: its gradients would be "
+            "divided by the scale; use a policy without 'loss_scale', and "
+            "torch.amp.GradScaler around the optimizer"
+        )
+    return step
 
 
 def load(
@@ -447,6 +512,8 @@ def load(
     settings: Mapping[str, float] | None = None,
     alarms: str | Sequence[str] = (),
     on_alarm: str = "",
+    schedule: Mapping[str, str] | None = None,
+    steps: int | None = None,
     device: str = "auto",
     seed: int = 0,
     threads: int = 0,
@@ -460,6 +527,8 @@ def load(
       alarms: Of the bundle's alarms those that go by metrics alone, and these:
         ``"all"``, or names; or ``"off"``. Without it all that it was compiled with.
       on_alarm: As for ``compile``; without it what the bundle says.
+      schedule: As for ``compile``.
+      steps: As for ``compile``.
       device: Has to be what the bundle was compiled for.
       seed: As for ``compile``.
       threads: As for ``compile``.
@@ -468,6 +537,7 @@ def load(
     """
     check_action(on_alarm)
     _check_seed(seed)
+    schedules = _read_schedules(schedule, steps)
     program = _core.load_program(
         os.fspath(path),
         device,
@@ -476,7 +546,7 @@ def load(
         dict(settings or {}),
         fail_on_nonfinite,
     )
-    return TrainStep(program, None, as_words(alarms), on_alarm)
+    return TrainStep(program, None, as_words(alarms), on_alarm, schedules, steps or 0)
 
 
 def _read_model(
@@ -485,12 +555,8 @@ def _read_model(
     """A model's bytes, the path that it has or would have, and whether it has none."""
     if isinstance(model, (str, os.PathLike)):
         path = os.fspath(model)
-        try:
+        with reading(path):
             return pathlib.Path(path).read_bytes(), path, False
-        except OSError as error:
-            raise FileError(
-                f"{path}: error: cannot read: {error.strerror}", where=path
-            ) from error
     place = os.path.join(os.fspath(directory or "."), "model.onnx")
     if isinstance(model, bytes):
         return model, place, True
@@ -514,15 +580,14 @@ def _make_options(
         f"{glob}:{';'.join(_assignments(values))}"
         for glob, values in (choices.get("groups") or {}).items()
     ]
-    states = choices.get("states") or []
-    choices["states"] = [states] if isinstance(states, str) else list(states)
+    choices["states"] = as_texts(choices.get("states") or [], "states")
     with policies.as_file(policy) as choices["policy"]:
         options = (_core.ImportOptions(), _core.CompileOptions())
         for name, value in choices.items():
-            owner = next((one for one in options if hasattr(one, name)), None)
+            owner = next((one for one in options if has_option(one, name)), None)
             if owner is None:
                 raise UsageError(f"there is no option '{name}'")
-            _set_option(owner, name, value)
+            set_option(owner, name, value)
         yield options
 
 
@@ -534,16 +599,27 @@ def _assignments(values: Mapping[str, float | str] | None) -> list[str]:
     return [f"{name}={value}" for name, value in (values or {}).items()]
 
 
-def _set_option(owner: object, name: str, value: object) -> None:
-    """Sets an option of the compiler; one that is a list takes a single name, too."""
-    value = list(value) if isinstance(value, tuple) else value
-    for form in (value, [value]):
-        try:
-            setattr(owner, name, form)
-            return
-        except TypeError:
-            pass
-    raise UsageError(f"option '{name}' cannot be {value!r}")
+def _read_schedules(schedule: object, steps: object) -> list[str]:
+    """What ``--schedule`` takes, of a dictionary."""
+    texts = as_mapping(
+        schedule,
+        "a schedule is a dictionary of expressions, such as "
+        "{'lr': 'base * warmup(step, 100)'}",
+    )
+    if steps is not None and (
+        isinstance(steps, bool) or not isinstance(steps, (int, np.integer)) or steps < 1
+    ):
+        raise UsageError(f"steps is a whole number from 1 on, got {steps!r}")
+    return [f"{name}={text}" for name, text in texts.items()]
+
+
+def _read_statistic(found: np.ndarray) -> float | dict[int, int]:
+    """A number, or counts by exponent as ``stats.jsonl`` has them."""
+    if found.dtype != np.int64:
+        return float(found.reshape(()))
+    return {
+        bin + _FIRST_EXPONENT: int(count) for bin, count in enumerate(found) if count
+    }
 
 
 def _check_seed(seed: object) -> None:

@@ -6,6 +6,7 @@
 #include "binade/IR/Interface.h"
 #include "binade/IR/ParseModule.h"
 #include "binade/Import/ONNX/Import.h"
+#include "binade/Monitor/Requests.h"
 #include "binade/Optimizer/RuleLibrary.h"
 #include "binade/Pipelines/AlarmRules.h"
 #include "binade/Pipelines/Pipelines.h"
@@ -84,6 +85,9 @@ static Compiled compile(const std::string &path, MakeModule make,
     context.loadAllAvailableDialects();
     Reports reports(context, ::binade::printable(path));
     ::binade::python::check(checkAlarmWords(options.alarms, &context));
+    for (const std::string &request : options.watch)
+      (void)::binade::python::take(
+          parseStatisticsRequest(request, context, "stats"));
     OwningOpRef<ModuleOp> module = reports.take(make(context));
     reports.check(runPhases(*module, from, CompilerPhase::Optimizer, options));
     compiled.policy = readPolicy(options, &context, reports);
@@ -184,6 +188,7 @@ static void addOptions(nb::module_ &module) {
       .def_rw("strict", &CompileOptions::isStrict)
       .def_rw("alarms", &CompileOptions::alarms)
       .def_rw("on_alarm", &CompileOptions::onAlarm)
+      .def_rw("stats", &CompileOptions::watch)
       .def_rw("threads", &CompileOptions::threads);
 }
 

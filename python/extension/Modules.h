@@ -17,6 +17,8 @@ void addProgram(nanobind::module_ &module);
 
 /// `Alarm` and `choose_alarms`.
 void addStepAlarms(nanobind::module_ &module);
+/// `StepSchedules` and `choose_schedules`.
+void addStepSchedules(nanobind::module_ &module);
 
 /// How a program is loaded, as Python says it.
 struct LoadArguments {

@@ -75,6 +75,16 @@ listPorts(const Program &program) {
   return ports;
 }
 
+/// The statistics that the program computes for its user, and every how many
+/// steps each is due.
+static std::map<std::string, std::int64_t> listPeriods(const Program &program) {
+  std::map<std::string, std::int64_t> periods;
+  for (const plan::Port &port : program.getPlan().ports)
+    if (port.role == plan::Role::Statistic && port.every > 0)
+      periods[port.name] = port.every;
+  return periods;
+}
+
 static Restored restore(Program &program, const std::string &path) {
   return take(program.restore(take(Safetensors::open(path))));
 }
@@ -100,6 +110,7 @@ readDlpack(AnyArray array) {
 void python::addProgram(nb::module_ &module) {
   nb::class_<Program>(module, "Program")
       .def("ports", &listPorts)
+      .def("periods", &listPeriods)
       .def("tensor",
            [](nb::handle self, std::string_view role, std::string_view name) {
              auto &program = nb::cast<Program &>(self);

@@ -348,7 +348,7 @@ def test_errors_have_the_compilers_words(tmp_path, caplog):
     assert caught.value.where == "./model.onnx" and "'sum'" in caught.value.notes[0]
     with pytest.raises(binade.errors.UsageError, match="no option 'polcy'"):
         binade.compile(model, polcy="fp32")
-    with pytest.raises(binade.errors.FileError, match="missing.onnx"):
+    with pytest.raises(binade.errors.RejectedError, match="missing.onnx"):
         binade.compile(tmp_path / "missing.onnx")
     with pytest.raises(binade.errors.DeviceError) as caught:
         compile_linear(weight, bias, device="cuda:63", target="cuda:sm_90")

@@ -14,6 +14,15 @@ from binade.errors import UsageError
 from binade.torch.tensors import to_torch
 
 
+# Options of ``binade.compile`` that have nothing to be about here.
+_OF_FILES = {
+    "allow_links": "the module has its weights",
+    "dims": "a module is captured with the sizes of the example batch",
+    "directory": "the module has its weights",
+    "loss_output": "the loss is the argument 'loss', or what the module returns first",
+}
+
+
 def capture(
     module: torch.nn.Module,
     loss: Callable[..., torch.Tensor] | None,
@@ -21,6 +30,8 @@ def capture(
     **options: Any,
 ) -> train_step.TrainStep:
     """Exports a module and its loss, and compiles the training step.
+
+    With ``accumulate=N`` a step takes N batches: call it with a list of them.
 
     Args:
       module: In the mode to train it in; it keeps its parameters, which the step
@@ -30,11 +41,22 @@ def capture(
       loss: Called with the module's output, then by name with the entries of the
         batch that it names; None where the module returns its loss.
       batch: Example inputs by name; the step takes batches of these shapes.
-      options: As for ``binade.compile``: ``optimizer``, ``policy``, ``target``, ...
+      options: As for ``binade.compile``: ``optimizer``, ``policy``, ``target``, ...;
+        but for ``allow_links``, ``dims``, ``directory`` and ``loss_output``, which are
+        about files.
 
     Raises:
+      UsageError: If an argument is wrong.
       RejectedError: If it cannot be exported or compiled.
     """
+    if loss is not None and not callable(loss):
+        raise UsageError(
+            "the loss is a function of the module's output and entries of the batch, or "
+            f"None where the module returns its loss; got {loss!r}"
+        )
+    for name, why in _OF_FILES.items():
+        if name in options:
+            raise UsageError(f"capture has no option '{name}': {why}")
     from binade.export import export_onnx  # Optimizers do without an exporter.
 
     folder = tempfile.TemporaryDirectory(prefix="binade-")

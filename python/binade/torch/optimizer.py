@@ -19,6 +19,18 @@ _STATE = re.compile(r"(?P<state>\w+)/(?P<parameter>\d+\.\d+)(?P<part>(\.\w+)?)")
 # What all parameters have in common: the number of updates, and where chance is.
 _COMMON = ("step", "rng")
 
+# Options of ``binade.compile`` that an optimizer has, and where others have a place.
+_OPTIONS = ("clip", "on_nonfinite", "policy", "threads")
+_ELSEWHERE = {
+    "accumulate": "call step() once for several calls of backward(), which add their "
+    "gradients up; divide the loss for their mean",
+    "accumulate_in_momentum": "capture has it; here backward() adds gradients up",
+    "groups": "settings of some parameters are those of a group in 'params'",
+    "optimizer": "the rule is the argument 'rule', or the class",
+    "settings": "they are arguments: lr=1e-3, weight_decay=0.1",
+    "states": "formats of states are the argument 'states'",
+}
+
 States = Mapping[str, torch.Tensor]
 
 
@@ -40,11 +52,13 @@ class Optimizer(torch.optim.Optimizer):
       lr: The step size; the rule's default without. Schedulers may change that of each
         group, and other settings.
       states: Formats: ``"dyn8"``, ``"e4m3"``, ...; f32 without.
-      options: Of ``binade.compile``: ``clip``, ``policy``, ``threads``.
+      options: Of ``binade.compile``: ``clip``, ``on_nonfinite``, ``policy`` (for the
+        formats of states and updates), ``threads``. It has no others.
       settings: Of the rule, by its names or PyTorch's: ``weight_decay``, ``betas``, ...
 
     Raises:
-      UsageError: If a parameter is not f32 on the CPU, or none is trained.
+      UsageError: If a parameter is not f32 on the CPU, none is trained, or an option is
+        one that an optimizer has not.
       RejectedError: If the rule lacks a setting, or a format is unknown.
     """
 
@@ -58,6 +72,7 @@ class Optimizer(torch.optim.Optimizer):
         options: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:
+        _check_options(options)
         self._names: dict[torch.Tensor, str] = {}
         self._known: set[str] | None = None
         self._choices = {"optimizer": rule, "states": states, **(options or {})}
@@ -297,6 +312,18 @@ class Optimizer(torch.optim.Optimizer):
                 "the states are those of another rule, of other formats, or of other "
                 f"tensors: parameter {self._names[parameter]} has {own}, got {given}"
             )
+
+
+def _check_options(options: object) -> None:
+    if not isinstance(options or {}, Mapping):
+        raise UsageError(
+            f"options are a dictionary, such as {{'clip': 1.0}}, got {options!r}"
+        )
+    for name in options or {}:
+        if name in _OPTIONS:
+            continue
+        why = _ELSEWHERE.get(name, f"it has {', '.join(_OPTIONS)}")
+        raise UsageError(f"an optimizer has no option '{name}': {why}")
 
 
 def _own(states: States) -> dict[str, torch.Tensor]:

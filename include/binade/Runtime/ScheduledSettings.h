@@ -1,7 +1,7 @@
 //===- ScheduledSettings.h - Schedules of a program -------------*- C++ -*-===//
 
-#ifndef BINADE_LIB_RUNTIME_SCHEDULEDSETTINGS_H
-#define BINADE_LIB_RUNTIME_SCHEDULEDSETTINGS_H
+#ifndef BINADE_RUNTIME_SCHEDULEDSETTINGS_H
+#define BINADE_RUNTIME_SCHEDULEDSETTINGS_H
 
 #include "binade/Runtime/Program.h"
 #include "binade/Runtime/Schedule.h"
@@ -37,4 +37,4 @@ private:
 
 } // namespace binade
 
-#endif // BINADE_LIB_RUNTIME_SCHEDULEDSETTINGS_H
+#endif // BINADE_RUNTIME_SCHEDULEDSETTINGS_H

@@ -1,0 +1,55 @@
+//===- StepSchedules.cpp - Schedules of steps that Python calls -----------===//
+
+#include "Failure.h"
+#include "Modules.h"
+#include "binade/Runtime/ScheduledSettings.h"
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace binade;
+using namespace binade::python;
+
+namespace {
+/// Schedules, and what of a program they change.
+struct StepSchedules {
+  StepSchedules(std::vector<Schedule> schedules, ScheduledSettings settings)
+      : schedules(std::move(schedules)), settings(std::move(settings)) {}
+  StepSchedules(StepSchedules &&) = default;
+
+  std::vector<Schedule> schedules;
+  ScheduledSettings settings;
+};
+} // namespace
+
+/// `texts` are such as `--schedule` takes; `steps` is how many there will be,
+/// or 0 where nobody knows.
+static StepSchedules choose(const Program &program,
+                            const std::vector<std::string> &texts,
+                            std::int64_t steps) {
+  std::vector<Schedule> schedules;
+  for (const std::string &text : texts) {
+    schedules.push_back(take(Schedule::parse(text)));
+    const Schedule &schedule = schedules.back();
+    if (schedule.usesSteps() && steps == 0)
+      throw Failure(Error{"schedule " + quote(schedule.getName()),
+                          "the expression reads 'steps', the number of steps, "
+                          "which is not set",
+                          ExitCode::Usage}
+                        .withNote("set it with the argument steps=N"));
+  }
+  ScheduledSettings settings =
+      take(ScheduledSettings::create(program, schedules, steps));
+  return {std::move(schedules), std::move(settings)};
+}
+
+void python::addStepSchedules(nb::module_ &module) {
+  nb::class_<StepSchedules>(module, "StepSchedules")
+      .def("apply", [](const StepSchedules &schedules, std::int64_t done) {
+        check(schedules.settings.apply(done));
+      });
+  // What it changes is memory of the program.
+  module.def("choose_schedules", &choose, "program"_a, "texts"_a, "steps"_a,
+             nb::keep_alive<0, 1>());
+}
