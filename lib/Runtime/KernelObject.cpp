@@ -1,10 +1,10 @@
 //===- KernelObject.cpp - Compiled kernels, opened from memory ------------===//
 
 #include "KernelObject.h"
+#include "binade/Container/IsaLimit.h"
 #include "binade/Container/Printable.h"
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
 #include <elf.h>
@@ -99,12 +99,9 @@ void *KernelObject::find(const std::string &symbol) const {
 
 std::span<const std::string_view> binade::supportedIsaLevels() {
   static const std::span<const std::string_view> supported = [] {
-    static constexpr std::array<std::string_view, 2> levels = {"x86-64-v4",
-                                                               "x86-64-v3"};
+    static constexpr std::array<std::string_view, 2> levels = {kIsaV4, kIsaV3};
     std::span<const std::string_view> all = levels;
-    const char *wanted = std::getenv("BINADE_ISA");
-    bool below = wanted && std::string_view(wanted) == levels[1];
-    if (below || !__builtin_cpu_supports("x86-64-v4"))
+    if (leavesOutAvx512() || !__builtin_cpu_supports("x86-64-v4"))
       all = all.subspan(1);
     if (!__builtin_cpu_supports("x86-64-v3"))
       all = {};

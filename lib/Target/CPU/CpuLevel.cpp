@@ -1,5 +1,6 @@
 //===- CpuLevel.cpp - levels of the x86-64 instruction set ----------------===//
 
+#include "binade/Container/IsaLimit.h"
 #include "binade/Target/CPU.h"
 #include "llvm/Support/Path.h"
 #include "llvm/TargetParser/Host.h"
@@ -8,7 +9,7 @@ using namespace mlir;
 using namespace mlir::binade;
 
 StringRef mlir::binade::getName(CpuLevel level) {
-  return level == CpuLevel::V4 ? "x86-64-v4" : "x86-64-v3";
+  return level == CpuLevel::V4 ? ::binade::kIsaV4 : ::binade::kIsaV3;
 }
 
 std::optional<CpuLevel> mlir::binade::parseCpuLevel(StringRef name) {
@@ -26,7 +27,8 @@ std::optional<CpuLevel> mlir::binade::getHostLevel() {
   };
   if (!hasAll({"avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt", "movbe"}))
     return std::nullopt;
-  if (hasAll({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}))
+  if (!::binade::leavesOutAvx512() &&
+      hasAll({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}))
     return CpuLevel::V4;
   return CpuLevel::V3;
 }
