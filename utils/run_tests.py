@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the tests of a build and sums them up: lit, GoogleTest and pytest.
 
-Every runner writes its log and its JUnit report to BUILD/check/. What failed is
+Every runner writes its log and its JUnit report to BUILD/check/, or --out. What failed is
 printed with its output, what was skipped with its reason, and the last line is
 `N passed, N failed, N skipped`. The exit status is 1 if anything failed or if
 nothing ran.
@@ -66,7 +66,7 @@ def find_lit(build: pathlib.Path) -> str:
 
 
 def list_runners(args: argparse.Namespace, build: pathlib.Path) -> list[Runner]:
-    out = build / "check"
+    out = args.out or build / "check"
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     runners = []
@@ -239,6 +239,11 @@ def main() -> int:
     parser.add_argument(
         "--filter", default="", help="run tests whose name contains this"
     )
+    parser.add_argument(
+        "--out",
+        type=pathlib.Path,
+        help="where logs and reports go; BUILD/check without",
+    )
     parser.add_argument("--quick", action="store_true", help="leave out slow tests")
     parser.add_argument("--nightly", action="store_true", help="add the longest tests")
     args = parser.parse_args()
@@ -262,7 +267,7 @@ def main() -> int:
     ran = total.passed + len(total.failed)
     if not ran and not total.skipped:
         print(f"\nno test matches '{args.filter}'")
-    print(f"\nlogs and reports: {build / 'check'}\n{total}")
+    print(f"\nlogs and reports: {args.out or build / 'check'}\n{total}")
     return 0 if ran and not total.failed else 1
 
 
