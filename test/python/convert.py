@@ -31,7 +31,7 @@ def convert(model, folder, policy, *options, code=0, **save):
     onnx.save(model, source, **save)
     command = [BINADE, "convert", source, "--policy", policy, "-o", target, *options]
     done = subprocess.run(
-        command, check=False, capture_output=True, text=True, timeout=120
+        command, check=False, capture_output=True, text=True, timeout=600
     )
     assert done.returncode == code, done.stderr
     if code:

@@ -72,7 +72,7 @@ class Refused(Exception):
 
 def run_tool(*arguments) -> None:
     done = subprocess.run(
-        list(map(str, arguments)), capture_output=True, text=True, timeout=120
+        list(map(str, arguments)), capture_output=True, text=True, timeout=600
     )
     if done.returncode:
         raise Refused(done.stderr.strip())

@@ -14,7 +14,7 @@ print(used.ru_utime + used.ru_stime, 1024 * used.ru_maxrss)
 """
 
 
-def call(*command, timeout=120):
+def call(*command, timeout=600):
     """What a command prints; it has to succeed."""
     process = subprocess.run(
         [str(part) for part in command], check=False, capture_output=True, text=True,

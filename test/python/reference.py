@@ -55,7 +55,7 @@ def run(module, inputs, *flags):
         safetensors.save(given, {k: np.asarray(v) for k, v in inputs.items()})
         process = subprocess.run(
             [EVAL, source, "--inputs", given, "--out", out, *flags],
-            capture_output=True, text=True, timeout=120,
+            capture_output=True, text=True, timeout=600,
         )  # fmt: skip
         return process, safetensors.load(out) if out.exists() else None
 

@@ -185,7 +185,7 @@ def gradients_of(module, inputs, folder):
     source, target = folder / "forward.mlir", folder / "gradient.mlir"
     source.write_text(module)
     subprocess.run(
-        [OPT, source, "--binade-build-gradient", "-o", target], check=True, timeout=60
+        [OPT, source, "--binade-build-gradient", "-o", target], check=True, timeout=600
     )
     outputs = evaluate(target.read_text(), inputs)
     return {n.removeprefix("gradient/"): v for n, v in outputs.items() if n != "loss"}

@@ -113,6 +113,6 @@ def test_a_run_killed_while_it_compiles_the_other_step(folder, switched, tmp_pat
         assert process.poll() is None
         time.sleep(0.001)
     os.kill(process.pid, signal.SIGKILL)
-    assert process.wait(60) == -signal.SIGKILL
+    assert process.wait(600) == -signal.SIGKILL
     resume(folder, run)
     check_same(run, switched)

@@ -124,11 +124,11 @@ def test_a_signal_saves(folder, tmp_path):
         [PROGRAM, "step.bnd", "--data", "train.safetensors", "--steps", "100000000",
          "--out", run], cwd=folder, stdout=subprocess.DEVNULL,
     )  # fmt: skip
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 600
     while not (run / "metrics.jsonl").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=60) == 143
+    assert process.wait(timeout=600) == 143
     assert (run / "final.safetensors").exists() and list(
         (run / "checkpoints").iterdir()
     )
@@ -148,7 +148,7 @@ def test_examples_of_help(folder, tmp_path):
         environment = os.environ | {"PATH": f"{BUILD / 'bin'}:{os.environ['PATH']}"}
         done = subprocess.run(
             words, cwd=tmp_path, env=environment, capture_output=True, text=True,
-            check=False, timeout=120,
+            check=False, timeout=600,
         )  # fmt: skip
         assert done.returncode == 0, (command, done.stderr)
     assert safetensors.load(tmp_path / "run/final.safetensors")["step"] == 100

@@ -61,7 +61,7 @@ def start(runs, *more, steps=1000000, env=None, **options):
 
 def finish(process):
     process.stdout.read()
-    return process.wait(60)
+    return process.wait(600)
 
 
 def check_resumes(runs, run):
@@ -82,7 +82,7 @@ def test_a_signal_saves(number, runs, tmp_path):
     process = start(runs, "--out", run)
     process.send_signal(number)
     assert "--resume" in process.stdout.read()
-    assert process.wait(60) == 128 + number
+    assert process.wait(600) == 128 + number
     check_resumes(runs, run)
 
 
@@ -109,7 +109,7 @@ def test_a_reader_that_goes_away_ends_nothing(runs, tmp_path):
     process = start(runs, "--out", run, steps=5000, every=0)
     process.stdout.close()
     # The last step is always shown.
-    assert process.wait(120) == 0
+    assert process.wait(600) == 0
     assert len(metrics(run)) == 5000
 
 
@@ -117,7 +117,7 @@ def test_time_ends_a_run_as_a_signal_does(runs, tmp_path):
     run = tmp_path / "run"
     begun = time.monotonic()
     process = runs.train("--out", run, "--max-seconds", 0.5, steps=1000000)
-    assert time.monotonic() - begun < 30
+    assert time.monotonic() - begun < 600
     assert "stopped after step" in process.stdout
     check_resumes(runs, run)
 
@@ -187,7 +187,7 @@ def test_a_file_that_may_not_grow(runs, tmp_path):
         time.sleep(0.01)
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (limit, limit))
     process.stdout.read()
-    assert process.wait(60) == 5
+    assert process.wait(600) == 5
     assert "too large" in process.stderr.read()
     (newest,) = checkpoints(run)[-1:]
     assert (run / "checkpoints" / newest / "state.safetensors").stat().st_size > limit

@@ -33,7 +33,7 @@ DTYPES = {
 
 def copy(source, target, *flags):
     return subprocess.run(
-        [COPY, source, target, *flags], capture_output=True, text=True, timeout=60
+        [COPY, source, target, *flags], capture_output=True, text=True, timeout=600
     )
 
 

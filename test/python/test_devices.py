@@ -20,7 +20,7 @@ def list_devices(library_path, **environment):
             env=environment,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=600,
         )
         assert (done.returncode, done.stderr) == (0, "")
         said.add(done.stdout)

@@ -75,7 +75,7 @@ class Server:
     def close(self):
         self.ask("shutdown", None)
         self.tell("exit", None)
-        assert self.process.wait(timeout=20) == 0
+        assert self.process.wait(timeout=600) == 0
 
 
 @pytest.fixture

@@ -68,7 +68,7 @@ def test_sums_of_many_rows_lose_no_digits(columns, tmp_path):
         [BUILD / "bin" / "binade", "eval", tmp_path / "module.mlir", "--inputs",
          tmp_path / "in.safetensors", "--backend", "cpu", "--out",
          tmp_path / "out.safetensors"],
-        check=True, timeout=60,
+        check=True, timeout=600,
     )  # fmt: skip
     (found,) = safetensors.load(tmp_path / "out.safetensors").values()
     np.testing.assert_allclose(found, rows.sum(axis=0, dtype=np.float64), rtol=4e-7)

@@ -149,7 +149,7 @@ def run_binade(folder, command, model, *flags):
     onnx.save(model, folder / "m.onnx")
     return subprocess.run(
         [BUILD / "bin" / "binade", command, folder / "m.onnx", *flags],
-        check=False, capture_output=True, text=True, timeout=60,
+        check=False, capture_output=True, text=True, timeout=600,
     )  # fmt: skip
 
 

@@ -48,7 +48,7 @@ def examples(text):
 
 def help_of(*command):
     done = subprocess.run(
-        [BINADE, *command, "--help"], capture_output=True, text=True, timeout=60
+        [BINADE, *command, "--help"], capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0 and not done.stderr
     return done.stdout
@@ -77,7 +77,7 @@ def run(command, folder):
     words = shlex.split(re.sub(r"--steps \d+", "--steps 3", command))
     assert pathlib.Path(words[0]).name == "binade"
     done = subprocess.run(
-        [BINADE, *words[1:]], cwd=folder, capture_output=True, text=True, timeout=120
+        [BINADE, *words[1:]], cwd=folder, capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, (command, done.stderr)
     return done.stdout

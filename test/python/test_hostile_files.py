@@ -108,7 +108,7 @@ def test_33_34_nothing_outside_is_opened(folder):
         path = write(place(location), folder / "m.onnx")
         command = ["strace", "-f", "-e", "trace=open,openat,openat2,creat", "-o", trace,
                    BUILD / "bin/binade", "import", path, "-o", folder / "m.mlir"]  # fmt: skip
-        subprocess.run(command, capture_output=True, timeout=60)
+        subprocess.run(command, capture_output=True, timeout=600)
         opened = [
             line for line in trace.read_text().splitlines() if " = -1 " not in line
         ]

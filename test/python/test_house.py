@@ -281,7 +281,7 @@ def run_coverage(root):
     page = root / "Coverage.md"
     command = [sys.executable, root / "utils/coverage.py", page, program]
     command += [root / "include", include]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     return done.returncode, done.stdout + done.stderr, page
 
 

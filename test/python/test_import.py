@@ -451,7 +451,7 @@ def make_inputs(model, random):
 
 def run(*command):
     result = subprocess.run(
-        [str(part) for part in command], capture_output=True, text=True, timeout=120
+        [str(part) for part in command], capture_output=True, text=True, timeout=600
     )
     assert result.returncode == 0, result.stdout + result.stderr
 

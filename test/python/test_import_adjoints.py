@@ -179,11 +179,13 @@ def import_graph(name, inputs, folder):
     source, module = folder / "m.onnx", folder / "m.mlir"
     onnx.save(model, source)
     subprocess.run(
-        [TRANSLATE, "--import-onnx", source, "-o", module], check=True, timeout=60
+        [TRANSLATE, "--import-onnx", source, "-o", module], check=True, timeout=600
     )
     gradient = folder / "gradient.mlir"
     subprocess.run(
-        [OPT, module, "--binade-build-gradient", "-o", gradient], check=True, timeout=60
+        [OPT, module, "--binade-build-gradient", "-o", gradient],
+        check=True,
+        timeout=600,
     )
     return gradient.read_text()
 

@@ -95,7 +95,7 @@ def convert(text, folder):
     onnx.save(onnx.parser.parse_model(HEADER + text), folder / "m.onnx")
     return subprocess.run(
         [TRANSLATE, "--import-onnx", folder / "m.onnx", "-o", folder / "m.mlir"],
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True, timeout=600,
     )  # fmt: skip
 
 

@@ -36,7 +36,7 @@ def test_codes_scale_and_zero(case, backend, tmp_path):
     onnx.save(model, tmp_path / "m.onnx")
     subprocess.run(
         [BUILD / "bin/binade-translate", "--import-onnx", tmp_path / "m.onnx", "-o",
-         tmp_path / "m.mlir"], check=True, timeout=60,
+         tmp_path / "m.mlir"], check=True, timeout=600,
     )  # fmt: skip
     text = (tmp_path / "m.mlir").read_text()
     found = evaluate(text, {"x": x}, "--backend", backend)
@@ -54,7 +54,7 @@ def test_other_elements(tmp_path):
     onnx.save(model, tmp_path / "m.onnx")
     done = subprocess.run(
         [BUILD / "bin/binade-translate", "--import-onnx", tmp_path / "m.onnx"],
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True, timeout=600,
     )  # fmt: skip
     assert done.returncode != 0
     assert "expected elements of float, got 'f64'" in done.stderr

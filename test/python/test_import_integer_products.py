@@ -31,7 +31,7 @@ def compute(node, inputs, folder, backend):
     source, module = folder / "m.onnx", folder / "m.mlir"
     onnx.save(build(node, inputs), source)
     subprocess.run(
-        [TRANSLATE, "--import-onnx", source, "-o", module], check=True, timeout=60
+        [TRANSLATE, "--import-onnx", source, "-o", module], check=True, timeout=600
     )
     return evaluate(module.read_text(), inputs, "--backend", backend)["y"]
 

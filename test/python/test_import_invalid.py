@@ -29,7 +29,7 @@ def parse(graph, opset=20):
 def translate(path, *flags):
     return subprocess.run(
         [TRANSLATE, "--import-onnx", path, *flags],
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True, timeout=600,
     )  # fmt: skip
 
 
@@ -677,7 +677,7 @@ def test_large_constants_stay_in_the_model_file(tmp_path, typed):
     safetensors.save(tmp_path / "in.safetensors", {"i": indices})
     subprocess.run(
         [EVAL, tmp_path / "m.mlir", "--inputs", tmp_path / "in.safetensors",
-         "--out", tmp_path / "out.safetensors"], check=True, timeout=60,
+         "--out", tmp_path / "out.safetensors"], check=True, timeout=600,
     )  # fmt: skip
     found = safetensors.load(tmp_path / "out.safetensors")["y"]
     np.testing.assert_array_equal(found, table[indices])

@@ -71,7 +71,7 @@ def test_old_opsets_are_read(name, opset, tmp_path):
     source, module = tmp_path / "m.onnx", tmp_path / "m.mlir"
     onnx.save(model, source)
     subprocess.run(
-        [TRANSLATE, "--import-onnx", source, "-o", module], check=True, timeout=60
+        [TRANSLATE, "--import-onnx", source, "-o", module], check=True, timeout=600
     )
     values = dict(zip(names, inputs))
     session = onnxruntime.InferenceSession(

@@ -51,7 +51,7 @@ def test_gradients_are_pytorchs(name, tmp_path):
     source, module = tmp_path / "m.onnx", tmp_path / "m.mlir"
     onnx.save(model, source)
     subprocess.run(
-        [TRANSLATE, "--import-onnx", source, "-o", module], check=True, timeout=60
+        [TRANSLATE, "--import-onnx", source, "-o", module], check=True, timeout=600
     )
     text = module.read_text()
     used = {key: value for key, value in inputs.items() if f'"{key}"' in text}
@@ -81,7 +81,7 @@ def test_an_input_of_an_accumulator_that_a_branch_reads_stays(tmp_path):
     onnx.save(model, tmp_path / "m.onnx")
     subprocess.run(
         [TRANSLATE, "--import-onnx", tmp_path / "m.onnx", "-o", tmp_path / "m.mlir"],
-        check=True, timeout=60,
+        check=True, timeout=600,
     )  # fmt: skip
     x = np.float32([1, -2, 3])
     text = (tmp_path / "m.mlir").read_text()

@@ -52,7 +52,7 @@ def test_gradients(name, tmp_path):
     module, out = tmp_path / "m.mlir", tmp_path / "out.st"
     subprocess.run(
         [TRANSLATE, "--import-onnx", artifacts.folder / "training_model.onnx", "-o",
-         module], check=True, timeout=120,
+         module], check=True, timeout=600,
     )  # fmt: skip
     batch = {key: value[0] for key, value in artifacts.batches.items()}
     safetensors.save(tmp_path / "in.st", artifacts.weights | batch)

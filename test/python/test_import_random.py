@@ -20,7 +20,7 @@ def run(nodes, outputs, folder):
     source, module = folder / "m.onnx", folder / "m.mlir"
     onnx.save(onnx.parser.parse_model(text), source)
     subprocess.run(
-        [TRANSLATE, "--import-onnx", source, "-o", module], check=True, timeout=60
+        [TRANSLATE, "--import-onnx", source, "-o", module], check=True, timeout=600
     )
     given = {"x": P, "rng": np.array([SEED, STEP])}
     text = module.read_text()

@@ -66,7 +66,7 @@ def run(text, inputs, backend, folder):
     source, module = folder / "m.onnx", folder / "m.mlir"
     onnx.save(model, source)
     subprocess.run(
-        [TRANSLATE, "--import-onnx", source, "-o", module], check=True, timeout=60
+        [TRANSLATE, "--import-onnx", source, "-o", module], check=True, timeout=600
     )
     return model, evaluate(module.read_text(), inputs, "--backend", backend)
 

@@ -270,10 +270,11 @@ def test_placing_casts_changes_no_bit_and_moves_less(case, get_step):
 def test_time_is_linear_in_the_number_of_ports():
     """Four times the parameters take about four times as long, not sixteen."""
     seconds = {}
-    for ops in (3000, 12000):
-        command = [OPT, *DERIVE, "-mlir-timing", "-o", os.devnull]
-        text = Case("layers", 2, ops).text
-        for _ in range(2):
+    texts = {ops: Case("layers", 2, ops).text for ops in (3000, 12000)}
+    command = [OPT, *DERIVE, "-mlir-timing", "-o", os.devnull]
+
+    def measure():
+        for ops, text in texts.items():
             process = subprocess.run(
                 command, input=text, capture_output=True, text=True, check=True
             )
@@ -281,6 +282,15 @@ def test_time_is_linear_in_the_number_of_ports():
             for time, name in found:
                 kept = seconds.setdefault(name, {})
                 kept[ops] = min(kept.get(ops, float("inf")), float(time))
+
+    def is_linear():
+        pairs = [tuple(kept.values()) for kept in seconds.values()]
+        return all(large < 10 * max(small, 0.01) for small, large in pairs)
+
+    # The shortest of some: a machine that does other things measures these.
+    for _ in range(8):
+        measure()
+        if is_linear():
+            break
     assert set(seconds) == {"BuildGradient", "AppendOptimizer"}
-    for name, (small, large) in ((n, t.values()) for n, t in seconds.items()):
-        assert large < 10 * max(small, 0.01), (name, seconds)
+    assert is_linear(), seconds

@@ -105,7 +105,7 @@ def test_the_installed_driver_lists_runs(installed, tmp_path):
     )  # fmt: skip
     done = subprocess.run(
         [installed / "bin/binade", "runs", tmp_path / "run"],
-        capture_output=True, text=True, timeout=60, cwd=tmp_path,
+        capture_output=True, text=True, timeout=600, cwd=tmp_path,
         env={"PATH": os.environ["PATH"]},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -127,7 +127,7 @@ def choose(policy, steps):
         [OPT, "-", "--split-input-file", f"--binade-assign-precision=policy={policy}",
          "--binade-materialize-precision"],
         input="// -----\n".join(steps), capture_output=True, text=True, check=False,
-        timeout=120,
+        timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = []
@@ -173,7 +173,7 @@ def test_the_record_is_what_pytorch_does():
     if torch.__version__ != RECORDS["torch"]:
         pytest.skip(f"the record is of PyTorch {RECORDS['torch']}")
     command = [sys.executable, ROOT / "test/data/make_autocast_dtypes.py", "--print"]
-    again = subprocess.run(command, capture_output=True, check=True, timeout=120).stdout
+    again = subprocess.run(command, capture_output=True, check=True, timeout=600).stdout
     assert json.loads(again) == RECORDS
 
 

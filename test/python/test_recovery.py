@@ -265,7 +265,7 @@ def test_the_report_says_what_was_recognized(optimizer, update, tmp_path):
     done = subprocess.run(
         [BUILD / "bin" / "binade", "import", tmp_path / "m.onnx", "--report",
          "-o", tmp_path / "m.mlir"],
-        capture_output=True, text=True, check=True, timeout=60,
+        capture_output=True, text=True, check=True, timeout=600,
     )  # fmt: skip
     for line in (
         "graph: a loss with its gradients",

@@ -89,7 +89,7 @@ class TestExternal:
           func.func @f(%x: tensor<3xf32> {{binade.init = {attribute}}}) -> tensor<3xf32> {{
             return %x : tensor<3xf32>
           }}""")
-        return subprocess.run([EVAL, path], capture_output=True, text=True, timeout=60)
+        return subprocess.run([EVAL, path], capture_output=True, text=True, timeout=600)
 
     def attribute(self, offset=4, digest=None, file="data.bin"):
         suffix = f', "{digest}"' if digest else ""

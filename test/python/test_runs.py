@@ -2,6 +2,7 @@
 `binade runs`."""
 
 import hashlib
+import calendar
 import json
 import os
 import pathlib
@@ -116,12 +117,12 @@ def test_a_run_says_what_it_is_made_of(folder, tmp_path):
         for key, path in files.items()
     }  # fmt: skip
     started = time.strptime(invocation["started"], "%Y-%m-%dT%H:%M:%SZ")
-    passed = time.mktime(time.gmtime()) - time.mktime(started)
-    assert 0 <= passed < 3600
+    # As numbers of UTC: clocks of time zones are put forward and back.
+    assert 0 <= time.time() - calendar.timegm(started) < 24 * 3600
     machine = invocation["machine"]
     version = binade("--version").stdout.split()[1]
     assert machine["binade"] == version and machine["oneDNN"]
-    assert machine["cores"] == os.cpu_count()
+    assert machine["cores"] == len(os.sched_getaffinity(0))
     assert machine["cpu"] in pathlib.Path("/proc/cpuinfo").read_text()
     assert machine["instructions"].startswith("x86-64-v")
     system = (platform.system(), platform.release(), platform.machine())
@@ -201,7 +202,7 @@ def events_of(metrics):
     """What metrics.jsonl says, in the words of TensorBoard; its numbers are f32."""
     names = {"train/loss": "loss", "train/grad_norm": "grad_norm",
              "train/loss_scale": "loss_scale", "train/lr": "lr",
-             "eval/loss": "eval_loss"}  # fmt: skip
+             "train/skipped": "skipped", "eval/loss": "eval_loss"}  # fmt: skip
     found = {
         tag: [
             (s["step"], float(np.float32(s[key])))
@@ -224,6 +225,7 @@ def test_events_are_the_metrics(folder, run):
         if not tag.startswith("alarm/")
     }
     assert found == events_of(metrics)
+    assert {value for _, value in found["train/skipped"]} == {0.0, 1.0}
     assert [step for step, _ in found["eval/loss"]] == [20, 40, 60]
     plain = folder.path / "all/fp32-0"
     assert read_events(plain) == events_of(read_metrics(plain))
@@ -276,7 +278,7 @@ def test_a_killed_run_leaves_what_can_be_read(folder, tmp_path):
     process = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 600
     # The heading is there at once, events about every second.
     while not any(p.stat().st_size > 1000 for p in run.glob("events.*")):
         assert time.monotonic() < deadline and process.poll() is None
@@ -507,7 +509,7 @@ def test_a_package_that_is_missing_is_named(run, tmp_path):
     )
     command = [sys.executable, "-c", code, "compare", run, "-o", tmp_path / "x"]
     process = subprocess.run(
-        command, capture_output=True, text=True, timeout=60,
+        command, capture_output=True, text=True, timeout=600,
         env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
     )  # fmt: skip
     assert process.returncode == 3

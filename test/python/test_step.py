@@ -69,7 +69,7 @@ class Step:
             capture_output=True,
             text=True,
             check=True,
-            timeout=60,
+            timeout=600,
         ).stdout
         arguments = self.module.split("func.func @step(")[1].split(") -> (")[0]
         self.arguments = arguments
@@ -195,7 +195,7 @@ func.func @forward(
         [OPT, source, "--binade-autodiff-pipeline",
          "--binade-optimizer-pipeline=optimizer=sgd settings=lr=1",
          "--binade-assign-pipeline=policy=fp16-amp", "--binade-materialize-pipeline"],
-        capture_output=True, text=True, check=True, timeout=60,
+        capture_output=True, text=True, check=True, timeout=600,
     ).stdout  # fmt: skip
     for scale, overflows in ((16384, False), (32768, True)):
         inputs = {

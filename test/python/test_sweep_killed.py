@@ -94,7 +94,7 @@ def test_a_sweep_that_is_killed_with_its_training(folder, shim, unbroken, tmp_pa
         command, env=make_fault(shim, *third_save(run), "HANG"), start_new_session=True,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     while not (
         len(list(run.glob("checkpoints/step-??????"))) == SAVED
         and list(run.glob("checkpoints/*.tmp-*"))

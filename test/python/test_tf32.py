@@ -61,7 +61,7 @@ func.func @f(%x: tensor<4x{source}>) -> tensor<4xf32> {{
 }}"""
     simplified = subprocess.run(
         [BUILD / "bin" / "binade-opt", "-", "--binade-simplify-casts"],
-        input=module, capture_output=True, text=True, check=True, timeout=60,
+        input=module, capture_output=True, text=True, check=True, timeout=600,
     ).stdout  # fmt: skip
     dtype = np.dtype(ELEMENTS[source])
     if source == "f64":
@@ -88,7 +88,7 @@ func.func @step(%q: {tensor}, %k: {tensor}, %v: {tensor}) -> {tensor} {{
     rounded = subprocess.run(
         [BUILD / "bin" / "binade-opt", "-", "--binade-assign-precision=policy=tf32",
          "--binade-materialize-precision"],
-        input=module, capture_output=True, text=True, check=True, timeout=60,
+        input=module, capture_output=True, text=True, check=True, timeout=600,
     ).stdout  # fmt: skip
     inputs = {"arg0": q, "arg1": k, "arg2": v}
     y = evaluate(rounded, inputs, "--backend", backend)["result0"]
@@ -212,7 +212,7 @@ def test_the_interpreter_computes_the_same_gradients(model, tmp_path):
     for backend in ("reference", "cpu"):
         out = tmp_path / f"{backend}.safetensors"
         command = [EVAL, step, "--inputs", given, "--backend", backend, "--out", out]
-        subprocess.run(command, check=True, timeout=120)
+        subprocess.run(command, check=True, timeout=600)
         updated = safetensors.load(out)
         gradients.append({n: w - updated[n] for n, w in weights.items()})
     _, exact = run_network(weights, batch["x"], batch["labels"], np.asarray)

@@ -40,7 +40,7 @@ def append(rule, settings, groups=""):
         options += f" group={groups}"
     process = subprocess.run(
         [BUILD / "bin/binade-opt", f"--binade-append-optimizer={options}"],
-        input=gradient_module(), capture_output=True, text=True, timeout=60,
+        input=gradient_module(), capture_output=True, text=True, timeout=600,
     )  # fmt: skip
     return process
 
