@@ -166,3 +166,5 @@ def _log(name: str, report: _core.OnnxConversionReport) -> None:
         _LOG.info("%s: left in f32: node '%s': %s", name, node, reason)
     for limit in report.limits:
         _LOG.warning("%s: not as decided: %s", name, limit)
+    for note in report.notes:
+        _LOG.warning("%s: %s", name, note)

@@ -49,6 +49,16 @@ def test_products_are_those_of_codes(tmp_path, scale):
     assert types["x"] == types["h"] == types["y"] == TensorProto.FLOAT
 
 
+@pytest.mark.parametrize(
+    "policy, is_named", [("fp8-current", True), ("bf16-amp", False)]
+)
+def test_the_option_that_a_session_needs_is_named(tmp_path, policy, is_named):
+    """onnxruntime's fusion of quantized products has integers only; `convert` opens a
+    session with what the text asks for."""
+    _, text = convert(make(), tmp_path, policy)
+    assert ("session.disable_quant_qdq to 1" in text) == is_named
+
+
 def test_codes_beside_the_file(tmp_path):
     convert(
         make(), tmp_path, "fp8-current",
