@@ -349,7 +349,11 @@ Result<void> Data::Implementation::countSamples() {
                                              " has " +
                                              std::to_string(first.numSamples));
   numSamples = first.numSamples;
-  if (numSamples < batch || batch == 0)
+  if (batch == 0)
+    return file.errorAt(first.tensor,
+                        "a batch of the model takes 0 samples of it: the first "
+                        "axis of this input has length 0, expected 1 or more");
+  if (numSamples < batch)
     return file.errorAt(
         first.tensor, "the file has " + std::to_string(numSamples) +
                           " samples, one batch needs " + std::to_string(batch));

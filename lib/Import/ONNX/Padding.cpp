@@ -77,6 +77,8 @@ LogicalResult mlir::binade::importer::importPad(Node &node) {
     if (failed(axis))
       return failure();
     int64_t low = (*pads)[index], high = (*pads)[count + index];
+    if (low == 0 && high == 0)
+      continue;
     int64_t length = shape[*axis];
     constexpr int64_t kMost = int64_t(1) << 40;
     bool isSmall = std::abs(low) < kMost && std::abs(high) < kMost;

@@ -8,6 +8,7 @@
 #include "Evaluate.h"
 #include "Indexing.h"
 #include "OpTable.h"
+#include "binade/IR/WithoutElements.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -288,12 +289,24 @@ static FailureOr<SmallVector<Resized>> readAxes(Node &node,
   return result;
 }
 
+/// `type` after all axes were resized.
+static RankedTensorType getResized(RankedTensorType type,
+                                   ArrayRef<Resized> axes) {
+  SmallVector<int64_t> shape(type.getShape());
+  for (const Resized &axis : axes)
+    shape[axis.axis] = axis.to;
+  return type.clone(shape);
+}
+
 /// Input 0 with `axes` resized, one after the other.
 static LogicalResult resizeAxes(Node &node, const Sampling &sampling,
                                 ArrayRef<Resized> axes) {
   ImplicitLocOpBuilder &b = node.b;
   if (sampling.mode != "nearest" && failed(requireFloats(node)))
     return failure();
+  RankedTensorType wanted = getResized(node.getType(0), axes);
+  if (hasNoElements(wanted))
+    return node.setResult(buildSplat(b, wanted, 0.0));
   Value x = node.getInput(0);
   bool isNarrow = sampling.mode != "nearest" &&
                   node.getElement(0).getIntOrFloatBitWidth() < 32;

@@ -10,6 +10,7 @@
 #include "Combine.h"
 #include "Indexing.h"
 #include "OpTable.h"
+#include "binade/IR/WithoutElements.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 
 using namespace mlir;
@@ -102,10 +103,13 @@ LogicalResult mlir::binade::importer::importHardmax(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   FailureOr<int64_t> axis =
       node.normalizeAxis(node.getInt("axis", -1), node.getRank(0));
-  if (failed(axis) || failed(requireFloats(node)) ||
-      failed(requireCountable(node, *axis)))
+  if (failed(axis) || failed(requireFloats(node)))
     return failure();
   RankedTensorType type = node.getType(0);
+  if (hasNoElements(type))
+    return node.setResult(node.getInput(0));
+  if (failed(requireCountable(node, *axis)))
+    return failure();
   SmallVector<int64_t> kept;
   for (int64_t other = 0; other < type.getRank(); ++other)
     if (other != *axis)

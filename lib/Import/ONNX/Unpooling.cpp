@@ -3,6 +3,7 @@
 #include "Indexing.h"
 #include "OpTable.h"
 #include "Window.h"
+#include "binade/IR/WithoutElements.h"
 #include "llvm/Support/CheckedArithmetic.h"
 
 using namespace mlir;
@@ -42,7 +43,7 @@ LogicalResult mlir::binade::importer::importMaxUnpool(Node &node) {
   }
   bool fits = shape.size() == covered.size();
   for (int64_t axis = 0; fits && axis < rank; ++axis)
-    fits = covered[axis] >= 1 && shape[axis] >= covered[axis];
+    fits = covered[axis] >= (axis < 2 ? 0 : 1) && shape[axis] >= covered[axis];
   if (!fits)
     return node.emitError()
            << "cannot put " << type << " into images of [" << shape
@@ -51,6 +52,8 @@ LogicalResult mlir::binade::importer::importMaxUnpool(Node &node) {
       getTensorType(node.getErrorLoc(), shape, type.getElementType());
   if (failed(whole))
     return failure();
+  if (hasNoElements(*whole))
+    return node.setResult(buildSplat(b, *whole, 0.0));
   int64_t planes = covered[0] * covered[1];
   int64_t all = ShapedType::getNumElements(covered), plane = all / planes;
   int64_t count = type.getNumElements();
