@@ -119,3 +119,10 @@ def test_a_stack_that_overflowed(tmp_path):
     check(done.stderr, "binade", signal.SIGSEGV)
     assert f"note: while in file '{module}'" in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_bugs_are_one_class_of_errors_in_python():
+    from binade.errors import InternalError, make_error
+
+    error = make_error("a plan is wrong", 70, "model.onnx", "", "a plan is wrong", [])
+    assert isinstance(error, InternalError) and error.exit_code == 70
