@@ -5,6 +5,7 @@
 #include "RandomRounding.h"
 #include "RangeExpansion.h"
 #include "SmallFloats.h"
+#include "binade/IR/RangeExpansion.h"
 #include <cmath>
 
 using namespace mlir;
@@ -14,8 +15,6 @@ static constexpr double kLeastNormal = 0x1p-126;
 static constexpr double kLargestFloat = 0x1.fffffep127;
 /// What COAT adds to the largest magnitude of an activation.
 static constexpr double kOffset = static_cast<double>(1e-10f);
-/// Steps of the powers of expanded formats.
-static constexpr double kSteps = 16.0;
 
 static double inFloat(double x) {
   return static_cast<double>(static_cast<float>(x));
@@ -108,14 +107,18 @@ LaneCodec::Factors LaneCodec::choose(FloatLanes amax,
     // Of what may be no f32 a part is divided away.
     BoolLanes isWide = amax * 0x1p-100 > *least;
     FloatLanes ratio = select(isWide, amax * 0x1p-64, amax) /
-                       select(isWide, *least * 0x1p64, *least);
-    FloatLanes distance = ratio.apply<math::Log2Op>() +
-                          select(isWide, 128.0, ratio.constant(0.0));
-    FloatLanes steps = ((top / distance) * kSteps).apply<math::FloorOp>();
+                       select(isWide, *least * 0x1p100, *least);
+    FloatLanes distance =
+        findLogarithm(ratio) + select(isWide, 164.0, ratio.constant(0.0));
+    FloatLanes steps =
+        ((top / distance) * expansion::kSteps).apply<math::FloorOp>();
     FloatLanes one = amax.constant(1.0);
-    power = atLeast(steps, 1.0) * (1.0 / kSteps);
+    power = atLeast(steps, 1.0) * (1.0 / expansion::kSteps);
+    // What a wide ratio is kept as may be small.
     BoolLanes isConstant =
-        ratio.compare(arith::CmpFPredicate::OLE, ratio.constant(1.0 + 0x1p-12));
+        select(isWide, 2.0, ratio)
+            .compare(arith::CmpFPredicate::OLE,
+                     ratio.constant(expansion::kConstantRatio));
     BoolLanes isZero = amax == 0.0;
     power = select(isConstant | isZero, one, *power);
     centre = select(isZero, one,
@@ -217,6 +220,6 @@ FloatLanes LaneCodec::decode(IntLanes code, ArrayRef<FloatLanes> shared,
                                : decodeSmall(code, type);
   if (!format.getExpand())
     return number * shared[0];
-  FloatLanes logarithm = number.apply<math::AbsFOp>().apply<math::Log2Op>();
-  return contractRange(logarithm, number, shared);
+  return contractRange(findLogarithm(number.apply<math::AbsFOp>()), number,
+                       shared);
 }

@@ -1,13 +1,16 @@
 //===- RangeExpansion.cpp - powers that stretch groups --------------------===//
 //
-// Coefficients: utils/minimax.py.
+// lib/Reference/RangeExpansion.cpp has the same operations on numbers.
 //
 //===----------------------------------------------------------------------===//
 
 #include "RangeExpansion.h"
+#include "binade/IR/RangeExpansion.h"
+#include <limits>
 
 using namespace mlir;
 using namespace mlir::binade;
+using namespace mlir::binade::expansion;
 
 static constexpr unsigned kFraction = 23;
 static constexpr uint64_t kFractionMask = 0x007fffff,
@@ -16,21 +19,6 @@ static constexpr uint64_t kFractionMask = 0x007fffff,
 /// Of f32; 2^23, whose low bits hold what is added to them; and 1.5 * 2^23,
 /// which rounds to an integer what is added to it.
 static constexpr double kBias = 127, kCount = 0x1p23, kRound = 0x1.8p23;
-static constexpr double kLog2OfMiddle = 0x1.2b8034p-1;
-
-/// Of the fraction of a logarithm, and of a power. A group's scale is found
-/// with all digits; elements, of which codes keep four bits, with two fewer.
-static constexpr double kLog2[] = {
-    0x1.ec7088p-1, -0x1.484abp-2,  0x1.23e3dap-3, -0x1.2403c4p-4,
-    0x1.330276p-5, -0x1.51b32ap-6, 0x1.e34ed2p-7, -0x1.2821aep-7};
-static constexpr double kShortLog2[] = {
-    0x1.ec707ep-1, -0x1.48517ep-2, 0x1.23eaep-3, -0x1.216fap-4,
-    0x1.3205eep-5, -0x1.98d574p-6, 0x1.ece0eep-7};
-static constexpr double kPower[] = {0x1.62e42ap-1, 0x1.ebf9c2p-3, 0x1.c6b6dap-5,
-                                    0x1.3ce8b4p-7, 0x1.5bd96p-10};
-static constexpr double kShortPower[] = {0x1.62e12cp-1, 0x1.ec0372p-3,
-                                         0x1.c9fc7ep-5, 0x1.3a0456p-7};
-
 namespace {
 /// log2(x) = whole + fraction, of a normal x > 0. The whole part is exact, and
 /// so is the difference of two: what is close to 1 after a division needs none.
@@ -56,17 +44,25 @@ static Log2 splitLog2(FloatLanes x, FloatOperand less,
 
 /// 2^x for x < 128, 0 below 2^-126.
 static FloatLanes raiseTwo(FloatLanes x, ArrayRef<double> coefficients) {
-  FloatLanes bounded = atLeast(x, -127.0);
+  FloatLanes bounded = atLeast(x, kMinExponent);
   FloatLanes shifted = bounded + (kRound + kBias);
   FloatLanes r = bounded - (shifted - (kRound + kBias));
   FloatLanes q = polynomial(r, coefficients);
   return fma(q, r, 1.0) * floatFromBits(shifted.bits() << kFraction);
 }
 
-/// log2(x) of a normal x > 0; what is no number stays none.
+/// log2(x) of a normal x > 0; NaN where x is not finite.
 static FloatLanes findLog2(FloatLanes x) {
   Log2 log = splitLog2(x, 0.0, kLog2);
   return fma(x, 0.0, log.whole + log.fraction);
+}
+
+FloatLanes mlir::binade::findLogarithm(FloatLanes magnitude) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  Log2 log = splitLog2(magnitude, 0.0, kLog2);
+  FloatLanes y =
+      select(magnitude < kInfinity, log.whole + log.fraction, magnitude);
+  return select(magnitude == 0.0, -kInfinity, y);
 }
 
 namespace {
@@ -122,6 +118,6 @@ mlir::binade::prepareContraction(const LaneCodec::Factors &factors) {
 FloatLanes mlir::binade::contractRange(FloatLanes logarithm, FloatLanes sign,
                                        ArrayRef<FloatLanes> shared) {
   FloatLanes scale = shared[0], inverse = shared[1], centre = shared[2];
-  FloatLanes exponent = atMost(fma(logarithm, inverse, scale), 127.5);
+  FloatLanes exponent = atMost(fma(logarithm, inverse, scale), kMaxExponent);
   return copySign(raiseTwo(exponent, kShortPower) * centre, sign);
 }

@@ -17,12 +17,15 @@ namespace mlir::binade {
 /// What `expandRange` takes, of the factors of a group.
 inline constexpr unsigned kExpansionNumbers = 4;
 LaneCodec::Shared prepareExpansion(const LaneCodec::Factors &factors);
-/// x as it is to be rounded. Its relative error is below 8e-6 as long as powers
-/// are no more than 16.
+/// x as it is to be rounded. Its relative error is below 5e-6 for powers from
+/// 1/2 to 16, and below 1e-5 for less.
 FloatLanes expandRange(FloatLanes x, ArrayRef<FloatLanes> shared);
 
 /// What the largest magnitude of a group becomes, before it is scaled.
 FloatLanes expandLargest(FloatLanes amax, FloatLanes power, FloatLanes centre);
+
+/// log2 of a magnitude that is no subnormal f32; an infinity and NaN stay.
+FloatLanes findLogarithm(FloatLanes magnitude);
 
 /// What `contractRange` takes.
 LaneCodec::Shared prepareContraction(const LaneCodec::Factors &factors);

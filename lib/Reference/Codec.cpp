@@ -1,6 +1,7 @@
 //===- Codec.cpp - elements as codes with a shared scale ------------------===//
 
 #include "binade/Reference/Codec.h"
+#include "RangeExpansion.h"
 #include "llvm/ADT/bit.h"
 #include <cmath>
 
@@ -10,8 +11,6 @@ using namespace mlir::binade;
 static constexpr float kLeastNormal = 0x1p-126f;
 /// What COAT adds to the largest magnitude of an activation.
 static constexpr float kOffset = 1e-10f;
-/// Steps of the powers of expanded formats.
-static constexpr float kSteps = 16.0f;
 
 Codec::Codec(QuantizedAttr format)
     : format(format), stored(format.getScale().getFloatSemantics()),
@@ -78,16 +77,11 @@ float Codec::chooseScale(float amax) const {
 
 Codec::Factors Codec::choose(float amax, float least) const {
   Factors factors;
-  if (format.getExpand() && amax != 0.0f) {
-    float ratio = amax / least;
-    factors.centre = std::sqrt(amax) * std::sqrt(least);
-    if (!(ratio <= 1.0f + 0x1p-12f)) {
-      float range = std::isinf(ratio) ? std::log2(amax) - std::log2(least)
-                                      : std::log2(ratio);
-      float steps = std::floor(std::log2(bound) / range * kSteps);
-      factors.power = std::max(steps, 1.0f) / kSteps;
-    }
-    amax = std::pow(amax / factors.centre, factors.power);
+  if (format.getExpand()) {
+    Expansion chosen = Expansion::choose(amax, least, bound);
+    factors.power = chosen.power;
+    factors.centre = chosen.centre;
+    amax = chosen.expandLargest(amax);
   }
   float scale = chooseScale(amax);
   switch (format.getRule()) {
@@ -120,12 +114,11 @@ float Codec::roundInBook(float y, float random) const {
 
 float Codec::round(float x, const Factors &factors, bool saturate,
                    float random) const {
-  if (format.getExpand())
-    x = std::copysign(std::pow(std::fabs(x) / factors.centre, factors.power),
-                      x);
   bool multiplies = format.getRule() == ScaleRule::Inverse ||
                     format.getRule() == ScaleRule::InversePower;
   float y = multiplies ? x * factors.factor : x / factors.factor;
+  if (format.getExpand())
+    y = Expansion{factors.power, factors.centre}.expand(x, factors.factor);
   if (!element)
     return roundInBook(y, random);
   return static_cast<float>(format.getStochastic()
@@ -134,11 +127,16 @@ float Codec::round(float x, const Factors &factors, bool saturate,
 }
 
 float Codec::expand(float number, const Factors &factors) const {
-  float y = number * factors.scale;
   if (!format.getExpand())
-    return y;
-  return std::copysign(std::pow(std::fabs(y), 1.0f / factors.power), y) *
-         factors.centre;
+    return number * factors.scale;
+  float magnitude = std::fabs(number);
+  // Kernels look up the logarithms of all codes but those of f16.
+  float logarithm =
+      element && element->width == 16
+          ? findLogarithm(magnitude)
+          : static_cast<float>(std::log2(static_cast<double>(magnitude)));
+  return Expansion{factors.power, factors.centre}.contract(logarithm, number,
+                                                           factors.scale);
 }
 
 int64_t Codec::encode(float number) const {

@@ -120,7 +120,7 @@ class Format:
         elif self.element == "f8E4M3FN":
             return F32(448 * 448 / 2)
         else:
-            least = 2.0**-16
+            least = 2.0 ** (-24 if self.element == "f16" else -16)
         return F32(float(self.largest) / float(least) / 2)
 
     def scaled(self, x, factors):

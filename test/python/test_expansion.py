@@ -1,0 +1,169 @@
+"""Formats that expand the range of groups: all backends have the same bits, and these are
+close to the function that is meant. docs/decisions/0058-range-expansion-bits.md."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+from codec import Format, load_book
+from reference import evaluate, tensor_type
+
+F32 = np.float32
+FORMATS = {
+    "e4m3x": Format("f8E4M3FN", 128, expand=True),
+    "e5m2x": Format("f8E5M2", 128, expand=True),
+    "f16x": Format("f16", 128, expand=True),
+    "dyn8x": Format(load_book("bnb_dynamic_signed"), 256, expand=True),
+}
+PARTS = ["codes", "scale", "power", "centre"]
+
+
+def draw_groups(name, times):
+    """Groups of every kind, the last of them short: narrow and wide, constant, of zeros,
+    with subnormal numbers, and with ratios that f32 does not hold."""
+    random, size = np.random.default_rng(17), FORMATS[name].group
+    groups = []
+
+    def add(magnitudes):
+        signs = random.choice([-1, 1], len(magnitudes))
+        groups.append((magnitudes * signs).astype(F32))
+
+    for _ in range(times):
+        for sigma in (1e-3, 0.05, 0.3, 1, 3, 8, 20):
+            for centre in (-60, -12, 0, 40):
+                exponents = centre + sigma * random.standard_normal(size)
+                add(2.0 ** np.clip(exponents, -149, 127))
+        for low, high in ((-149, 127), (-126, -20), (-100, 3), (-101, 20), (-110, 17)):
+            magnitudes = 2.0 ** random.uniform(low, high, size)
+            magnitudes[:2] = 2.0**low, 2.0**high
+            add(magnitudes)
+        add(np.full(size, 0.7))
+        add(np.where(np.arange(size) % 2, 1.0, 1 + 2.0**-13))
+        add(np.where(np.arange(size) % 2, 1.0, 1 + 2.0**-11))
+        add(np.where(np.arange(size) % 3, 0.0, random.uniform(1e-4, 1, size)))
+        add(np.where(np.arange(size) == 5, 3e-20, 0.0))
+        add(np.zeros(size))
+    add(random.uniform(1e-6, 1e-3, size // 2 + 3))
+    return np.concatenate(groups)
+
+
+def types(name, count):
+    """MLIR's of the parts and of the numbers."""
+    parts = [tensor_type((n,), element) for n, element in FORMATS[name].parts(count)]
+    return [*parts, tensor_type((count,), "f32")]
+
+
+def body(name, count):
+    """Of %x: its parts, and %y, what they stand for."""
+    *parts, numbers = types(name, count)
+    values = ", ".join(f"%{part}" for part in PARTS)
+    form = f"format = {FORMATS[name].attribute()}"
+    return f"""
+  {values} = binade.quantize %x {{{form}, saturate}} : ({numbers}) -> ({", ".join(parts)})
+  %y = binade.dequantize {values} {{{form}}} : ({", ".join(parts)}) -> {numbers}
+  return {values}, %y : {", ".join([*parts, numbers])}
+"""
+
+
+def write_module(name, count):
+    """A step whose input is a buffer."""
+
+    def port(role, port):
+        return f'{{binade.role = #binade.role<{role}>, binade.name = "{port}"}}'
+
+    kinds = types(name, count)
+    results = ", ".join(
+        f"{kind} {port('output', part)}" for kind, part in zip(kinds, [*PARTS, "y"])
+    )
+    return (
+        f"func.func @step(%x: {kinds[-1]} {port('buffer', 'x')}) -> ({results}) {{"
+        f"{body(name, count)}}}\n"
+    )
+
+
+def quantize(name, x, backend):
+    """Parts, and what they stand for, by name."""
+    kinds = types(name, len(x))
+    module = f"func.func @f(%x: {kinds[-1]}) -> ({', '.join(kinds)}) {{{body(name, len(x))}}}"
+    values = evaluate(module, {"arg0": x}, "--backend", backend)
+    return {part: values[f"result{i}"] for i, part in enumerate([*PARTS, "y"])}
+
+
+def as_bits(values):
+    return np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "simulator"])
+@pytest.mark.parametrize("name", FORMATS)
+def test_backends_have_the_bits_of_the_reference(name, backend):
+    x = draw_groups(name, 3)
+    expected, got = quantize(name, x, "reference"), quantize(name, x, backend)
+    for part in expected:
+        wrong = as_bits(expected[part]) != as_bits(got[part])
+        assert not wrong.any(), f"{part}: {np.flatnonzero(wrong)[:5]}"
+
+
+def exact(name, x):
+    """The formulas in f64: power, centre, scale, and the elements over their scale."""
+    form = FORMATS[name]
+    rows = form.rows(x).astype(np.float64)
+    magnitude = np.abs(rows)
+    amax = magnitude.max(1)
+    with np.errstate(all="ignore"):
+        least = np.where(magnitude == 0, np.inf, magnitude).min(1)
+        steps = np.log2(float(form.bound)) / np.log2(amax / least) * 16
+        power = np.where(
+            amax / least <= 1 + 2**-12, 1, np.maximum(np.floor(steps), 1) / 16
+        )
+        centre = np.sqrt(amax) * np.sqrt(least)
+        scale = (amax / centre) ** power / float(form.largest)
+        y = np.sign(rows) * (magnitude / centre[:, None]) ** power[:, None]
+    return amax, steps, power, centre, scale, y / scale[:, None]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_bits_are_close_to_the_formulas(name):
+    """Against f64: bounds of docs/decisions/0058-range-expansion-bits.md."""
+    x = draw_groups(name, 3)
+    parts = quantize(name, x, "reference")
+    amax, steps, power, centre, scale, _ = exact(name, x)
+    some = (amax > 0) & (np.arange(len(amax)) < len(amax) - 1)
+    # A power is another one where the quotient is an integer but for its last bits.
+    with np.errstate(invalid="ignore"):
+        near = np.abs(steps - np.rint(steps)) < 1e-5 * np.maximum(steps, 1)
+    same = parts["power"] == power
+    assert (same | near)[some].all() and same[some & (power <= 16)].mean() > 0.95
+    kept = some & same
+    np.testing.assert_allclose(parts["centre"][kept], centre[kept], rtol=2**-22)
+    # Magnitudes count up to 2^127 times the centre.
+    normal = kept & (scale > 2.0**-126) & (power <= 16) & (amax / centre < 2.0**127)
+    np.testing.assert_allclose(parts["scale"][normal], scale[normal], rtol=2e-6)
+    assert normal.mean() > 0.5
+    # What codes stand for, from the parts as they are.
+    form = FORMATS[name]
+    codes = form.unpack(parts["codes"], len(x))
+    numbers = (
+        form.element[codes] if form.is_book
+        else codes.view({"f8E4M3FN": ml_dtypes.float8_e4m3fn,
+                         "f8E5M2": ml_dtypes.float8_e5m2}.get(form.element, np.float16))
+    ).astype(np.float64)  # fmt: skip
+    groups = [np.repeat(parts[p].astype(np.float64), form.group)[: len(x)]
+              for p in ("scale", "power", "centre")]  # fmt: skip
+    wanted = np.abs(numbers * groups[0]) ** (1 / groups[1]) * groups[2]
+    ratio = wanted / groups[2]
+    held = (wanted > 2.0**-120) & (wanted < 2.0**126)
+    held &= (ratio > 2.0**-125) & (ratio < 2.0**127)
+    for low, high, bound in ((0, 0.5, 1e-5), (0.5, 16.01, 5e-6)):
+        some = held & (groups[1] >= low) & (groups[1] < high)
+        np.testing.assert_allclose(np.abs(parts["y"])[some], wanted[some], rtol=bound)
+        assert some.mean() > 0.1
+
+
+def test_a_ratio_beyond_f32_is_not_constant():
+    """Its logarithm is found of a part of it, which may be 1 or less."""
+    x = np.tile(F32(1), 128)
+    x[0] = F32(2.0**-120)
+    for backend in ("reference", "cpu", "simulator"):
+        power = quantize("e4m3x", x, backend)["power"]
+        assert power == F32(np.floor(np.log2(100352) / 120 * 16) / 16), backend
