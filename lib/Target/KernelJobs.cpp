@@ -93,11 +93,40 @@ static std::string getKey(StringRef text, ArrayRef<std::string> options) {
   return hash.hexDigest();
 }
 
+/// What profilers show of `kernel`, by its ops alone, since equal kernels are
+/// one: the rule that it updates by, or the first and the last op that it is
+/// for.
+static std::string nameByOps(func::FuncOp kernel) {
+  for (auto update : kernel.getOps<OptimizerUpdateOp>())
+    return (update.getOptimizerAttr().getValue() + "_update").str();
+  // What is recomputed wherever it is read says little, unless it is alone.
+  SmallVector<StringRef> ops, all;
+  for (auto op : kernel.getOps<KernelOpInterface>()) {
+    all.push_back(op->getName().stripDialect());
+    if (!op.isRecomputed())
+      ops.push_back(all.back());
+  }
+  if (ops.empty())
+    ops = all;
+  if (ops.empty())
+    return kKernelName.str();
+  return ops.size() == 1 ? ops.front().str()
+                         : (ops.front() + "_" + ops.back()).str();
+}
+
+/// `name` and a part of the hash, as assemblers take it: symbols of different
+/// objects must differ.
+static std::string makeSymbol(std::string name, StringRef key) {
+  constexpr size_t kMaxName = 48, kHashDigits = 12;
+  for (char &c : name)
+    c = llvm::isAlnum(c) ? c : '_';
+  return name.substr(0, kMaxName) + "_" + key.take_front(kHashDigits).str();
+}
+
 KernelJob &KernelJobs::add(std::string text, StringRef suffix,
-                           Location location) {
+                           const std::string &name, Location location) {
   std::string key = getKey(text, options);
-  // Symbols of different objects must differ.
-  std::string symbol = "k" + key.substr(0, 24);
+  std::string symbol = makeSymbol(name, key);
   // A kernel of the gpu dialect may have a finish beside it.
   for (StringRef part : {suffix, StringRef(".finish")}) {
     size_t at = text.rfind(("@" + kKernelName + part + "(").str());
@@ -114,7 +143,7 @@ void KernelJobs::addAll(ModuleOp module) {
   for (auto kernel : module.getOps<func::FuncOp>())
     if (kernel->hasAttr(kKernelAttr))
       kernels.push_back({kernel, &add(printAlone(module, kernel, kKernelName),
-                                      "", kernel.getLoc())});
+                                      "", nameByOps(kernel), kernel.getLoc())});
 }
 
 LogicalResult

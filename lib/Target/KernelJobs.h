@@ -49,8 +49,10 @@ struct KernelJobs {
   void addAll(ModuleOp module);
 
   /// A kernel of which `text` tells, `kKernelName` and `suffix` behind it being
-  /// what it is called there.
-  KernelJob &add(std::string text, StringRef suffix, Location location);
+  /// what it is called there. Its symbol begins with `name`, which follows from
+  /// the text.
+  KernelJob &add(std::string text, StringRef suffix, const std::string &name,
+                 Location location);
 
   /// Takes code from the cache or makes it, on a few threads, until one cannot
   /// be compiled.

@@ -74,10 +74,12 @@ mlir::binade::compileGpuKernels(ModuleOp module, const CudaOptions &options) {
   return compiled;
 }
 
-/// A kernel for each of `wanted`, of which `print` gives the text.
+/// A kernel for each of `wanted`, of which `print` gives the text; their
+/// symbols begin with `kind`.
 template <typename Wanted>
 static FailureOr<CompiledGpuKernels>
-compileTexts(Location location, ArrayRef<Wanted> wanted,
+compileTexts(Location location, const std::string &kind,
+             ArrayRef<Wanted> wanted,
              std::string (*print)(const Wanted &, StringRef),
              const CudaOptions &options) {
   FailureOr<KernelJobs> jobs = createJobs(location, options);
@@ -87,7 +89,7 @@ compileTexts(Location location, ArrayRef<Wanted> wanted,
   std::string name = (kKernelName + kSuffix).str();
   SmallVector<KernelJob *> made;
   for (const Wanted &one : wanted)
-    made.push_back(&jobs->add(print(one, name), kSuffix, location));
+    made.push_back(&jobs->add(print(one, name), kSuffix, kind, location));
   FailureOr<CompiledGpuKernels> compiled = run(*jobs, location, options);
   if (failed(compiled))
     return failure();
@@ -100,25 +102,27 @@ FailureOr<CompiledGpuKernels>
 mlir::binade::compileGpuProducts(Location location,
                                  ArrayRef<GpuProduct> products,
                                  const CudaOptions &options) {
-  return compileTexts(location, products, printProduct, options);
+  return compileTexts(location, "matmul", products, printProduct, options);
 }
 
 FailureOr<CompiledGpuKernels>
 mlir::binade::compileGpuConvolutions(Location location,
                                      ArrayRef<GpuConvolution> convolutions,
                                      const CudaOptions &options) {
-  return compileTexts(location, convolutions, printConvolution, options);
+  return compileTexts(location, "conv", convolutions, printConvolution,
+                      options);
 }
 
 FailureOr<CompiledGpuKernels>
 mlir::binade::compileGpuAttentions(Location location,
                                    ArrayRef<GpuAttention> attentions,
                                    const CudaOptions &options) {
-  return compileTexts(location, attentions, printAttention, options);
+  return compileTexts(location, "attention", attentions, printAttention,
+                      options);
 }
 
 FailureOr<CompiledGpuKernels>
 mlir::binade::compileGpuCopies(Location location, ArrayRef<GpuCopy> copies,
                                const CudaOptions &options) {
-  return compileTexts(location, copies, printCopy, options);
+  return compileTexts(location, "copy", copies, printCopy, options);
 }
