@@ -156,6 +156,63 @@ def test_templates_assemble(chip, tmp_path):
     assert {entry.symbol for entry in entries} == set(usage)
 
 
+@needs_ptxas
+@pytest.mark.parametrize(
+    ("policy", "chip"),
+    [
+        pytest.param(
+            policy, chip,
+            marks=[] if (policy, chip) == ("coat", "sm_90") else pytest.mark.slow,
+        )
+        for policy in ("fp32", "coat", "mxfp8", "8bit-optimizer") for chip in CHIPS
+    ],
+)  # fmt: skip
+def test_kernels_of_a_step_are_one_file_for_the_assembler(policy, chip, tmp_path):
+    """The text as it is printed, with code books and other constants of many kernels."""
+    module = tmp_path / "step.mlir"
+    done = binade("compile", ROOT / "examples/mlp/mlp.onnx", "--policy", policy,
+                  "--loss", "cross_entropy(prediction, labels)", "--optimizer=adamw",
+                  "--target", f"cuda:{chip}", "--to=kernels", "-o", module)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    process = compile_ptx(module, chip)
+    assert process.returncode == 0, process.stderr
+    for word in (".version", ".target", ".address_size"):
+        assert (
+            len(re.findall(rf"^{re.escape(word)} ", process.stdout, re.MULTILINE)) == 1
+        )
+    entries = re.findall(r"\.visible \.entry (\w+)\(", process.stdout)
+    assert len(entries) > 5 and len(set(entries)) == len(entries)
+    assert set(entries) == {entry.symbol for entry in parse(process.stdout)}
+    path = tmp_path / "step.ptx"
+    path.write_text(process.stdout)
+    done = subprocess.run(
+        [find_ptxas(), f"-arch={chip}", path, "-o", tmp_path / "step.cubin"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("policy", ["bf16-amp", "coat"])
+def test_profilers_see_the_ops_of_kernels(policy, tmp_path):
+    done = binade("compile", ROOT / "examples/char-gpt/mini.onnx", "--policy", policy,
+                  "--optimizer=adamw", "--target", "cuda:sm_90", "-o", tmp_path / "a.bnd")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    done = binade("inspect", tmp_path / "a.bnd", "--json")
+    kernels = json.loads(done.stdout)["device_kernels"]
+    assert len(kernels) > 20
+    prefixes = set()
+    for kernel in kernels:
+        for entry in kernel["entries"]:
+            found = re.fullmatch(
+                r"([a-z][a-z0-9_]*)_[0-9a-f]{12}(_finish)?", entry["symbol"]
+            )
+            assert found, entry
+            prefixes.add(found[1])
+            others = ("optimizer_update", "product", "attention", "convolution", "copy")
+            assert kernel["name"].startswith((*others, found[1])), (kernel, entry)
+    assert {"adamw_update", "matmul", "attention"} <= prefixes
+
+
 POLICIES = binade("list", "policies").stdout.splitlines()
 POLICIES = [line.split()[0] for line in POLICIES if line[:1].strip()]
 FAST = {"fp32", "bf16-amp", "coat", "fp8-block"}

@@ -61,7 +61,7 @@ static void describe(const CompiledGpuKernel &kernel, raw_ostream &os) {
        << kernel.info.workspaceBytes << " of workspace\n";
 }
 
-/// Prints modules after each other; one kernel's is a file for ptxas.
+/// Prints all kernels as one module, which ptxas takes.
 static LogicalResult printPtx(ModuleOp module, raw_ostream &os,
                               StringRef name) {
   FailureOr<const CudaChip *> chip = getChip(module, name);
@@ -72,12 +72,9 @@ static LogicalResult printPtx(ModuleOp module, raw_ostream &os,
   FailureOr<CompiledGpuKernels> compiled = compileGpuKernels(module, options);
   if (failed(compiled))
     return failure();
-  for (auto [index, code] : llvm::enumerate(compiled->codes)) {
-    for (const CompiledGpuKernel &kernel : compiled->kernels)
-      if (kernel.code == index)
-        describe(kernel, os);
-    os << code.ptx;
-  }
+  for (const CompiledGpuKernel &kernel : compiled->kernels)
+    describe(kernel, os);
+  os << joinPtx(compiled->codes);
   return success();
 }
 

@@ -125,6 +125,9 @@ FailureOr<CompiledGpuKernels> compileGpuKernels(ModuleOp module,
 /// PTX of the kernels of the gpu dialect in `module`, which is lowered.
 FailureOr<std::string> emitPtx(ModuleOp module, const CudaChip &chip);
 
+/// The PTX of several modules for one chip as one module.
+std::string joinPtx(ArrayRef<GpuCode> codes);
+
 } // namespace mlir::binade
 
 #endif // BINADE_TARGET_CUDA_H

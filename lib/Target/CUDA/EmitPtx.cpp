@@ -122,6 +122,19 @@ static std::string generate(llvm::Module &module, const CudaChip &chip) {
   return emit(module, machine.get(), LLVMAssemblyFile);
 }
 
+/// Puts the name of a kernel before those of constants, so that modules can be
+/// joined (`joinPtx`).
+static void renameConstants(llvm::Module &module) {
+  auto kernel = llvm::find_if(module, [](const llvm::Function &function) {
+    return !function.isDeclaration();
+  });
+  if (kernel == module.end())
+    return;
+  for (llvm::GlobalVariable &constant : module.globals())
+    if (constant.hasLocalLinkage())
+      constant.setName(kernel->getName() + "_" + constant.getName());
+}
+
 FailureOr<std::string> mlir::binade::emitPtx(ModuleOp module,
                                              const CudaChip &chip) {
   module.getContext()->appendDialectRegistry(getRegistry());
@@ -144,7 +157,20 @@ FailureOr<std::string> mlir::binade::emitPtx(ModuleOp module,
     if (function.isDeclaration() && !function.isIntrinsic())
       return kernels.emitError("calls '")
              << function.getName() << "', which is no instruction of a GPU";
+  renameConstants(*code);
   return generate(*code, chip);
+}
+
+std::string mlir::binade::joinPtx(ArrayRef<GpuCode> codes) {
+  std::string text;
+  for (const GpuCode &code : codes) {
+    StringRef ptx = code.ptx;
+    // All have the header of the chip.
+    size_t header = ptx.find(".address_size");
+    size_t end = ptx.find('\n', header) + 1;
+    text += text.empty() ? ptx : ptx.drop_front(end);
+  }
+  return text;
 }
 
 /// What `module` has is a kernel of binade ops, or of the gpu dialect already.
