@@ -163,6 +163,40 @@ void binade::printPolicy(std::ostream &out, const Plan &plan) {
   }
 }
 
+using Fallbacks = std::map<Fallback, std::set<std::string>>;
+
+static void collect(const std::vector<Record> &records, Fallbacks &fallbacks) {
+  for (const Record &record : records) {
+    if (record.fallback)
+      fallbacks[*record.fallback].insert(record.label);
+    if (auto *loop = std::get_if<Loop>(&record.body))
+      collect(loop->body, fallbacks);
+  }
+}
+
+/// Records that do otherwise than was decided.
+static void printFallbacks(std::ostream &out, const Plan &plan) {
+  constexpr std::size_t kShown = 4;
+  Fallbacks fallbacks;
+  for (const std::vector<Record> *list : plan.getLists())
+    collect(*list, fallbacks);
+  if (fallbacks.empty())
+    return;
+  out << "\nwhat is computed otherwise than the policy decided\n";
+  for (const auto &[fallback, labels] : fallbacks) {
+    out << "  " << printable(describe(fallback), 300) << "\n";
+    std::size_t left = labels.size();
+    for (const std::string &label : labels) {
+      if (labels.size() - left == kShown)
+        break;
+      out << "    " << printable(label, 80) << "\n";
+      --left;
+    }
+    if (left > 0)
+      out << "    and " << left << " more\n";
+  }
+}
+
 void binade::printRecords(std::ostream &out, const Plan &plan) {
   Counter counter(plan);
   counter.count(plan.records, 1);
@@ -199,4 +233,5 @@ void binade::printRecords(std::ostream &out, const Plan &plan) {
     line(printable(name, 44), row.kind, std::to_string(row.calls),
          std::to_string(row.segments), formatBytes(row.bytes), node);
   }
+  printFallbacks(out, plan);
 }

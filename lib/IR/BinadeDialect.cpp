@@ -3,6 +3,7 @@
 #include "binade/IR/AlarmWords.h"
 #include "binade/IR/Binade.h"
 #include "binade/IR/Exported.h"
+#include "binade/IR/Fallback.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Movement.h"
 #include "binade/IR/Watch.h"
@@ -141,6 +142,8 @@ BinadeDialect::verifyOperationAttribute(Operation *op,
     return expect<UnitAttr>(op, attribute, "a unit");
   if (name == kTargetAttr)
     return expect<TargetAttr>(op, attribute, "a #binade.target");
+  if (name == kFallbackAttr)
+    return expect<DictionaryAttr>(op, attribute, "a dictionary");
   return op->emitOpError() << "has an unknown attribute '" << name << "'";
 }
 

@@ -1,6 +1,8 @@
 //===- Products.cpp - what products of codes are computed in --------------===//
 
 #include "binade/IR/Products.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/ScopedPrinter.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -28,4 +30,25 @@ FloatType mlir::binade::getComputed(PrecisionAttr decision) {
       held += holdsDecoded(format) || holdsCodes(format);
   // Both factors, or neither.
   return held == 2 ? compute : Float32Type::get(decision.getContext());
+}
+
+PrecisionAttr mlir::binade::getMultiplied(PrecisionAttr decision) {
+  bool isTf32 = decision && isa<FloatTF32Type>(decision.getCompute());
+  return isTf32 ? decision : PrecisionAttr();
+}
+
+std::string mlir::binade::describeCodes(PrecisionAttr decision) {
+  if (!decision || !decision.getOperands() || !decision.getAccumulate())
+    return {};
+  SmallVector<std::string> factors;
+  for (Attribute operand : decision.getOperands()) {
+    auto format = dyn_cast<QuantizedAttr>(operand);
+    if (!format)
+      continue;
+    CodeBookAttr book = format.getBook();
+    factors.push_back(book ? book.getName().str()
+                           : llvm::to_string(format.getFormat()));
+  }
+  constexpr size_t kFactors = 2;
+  return factors.size() < kFactors ? std::string() : llvm::join(factors, " x ");
 }

@@ -147,12 +147,19 @@ void PlanEmitter::addScratch(plan::Record &record, Operation *op) {
     setLibraryScratch(record, getBytes(storage, library));
 }
 
+plan::Fallback mlir::binade::makeFallback(const Fallback &fallback) {
+  return {fallback.decided, fallback.computed, fallback.reason,
+          fallback.nearest};
+}
+
 LogicalResult PlanEmitter::emitLibraryCall(Operation *op) {
   FailureOr<plan::Record> record =
       buildLibraryCall(op, [&](Value value) { return getView(value); });
   if (failed(record))
     return failure();
   record->label = describe(op, op->getName().stripDialect());
+  if (std::optional<Fallback> fallback = getFallback(op))
+    record->fallback = makeFallback(*fallback);
   if (isSummand(op))
     std::get<plan::Matmul>(record->body).accumulate = true;
   addScratch(*record, op);

@@ -1,6 +1,7 @@
 //===- ExpandComposites.cpp - Split ops that are library calls and kernels ===//
 
 #include "binade/IR/Build.h"
+#include "binade/IR/Fallback.h"
 #include "binade/IR/Interface.h"
 #include "binade/Kernels/Passes.h"
 
@@ -9,12 +10,18 @@ namespace mlir::binade {
 #include "binade/Kernels/Passes.h.inc"
 
 namespace {
-/// Gives what is inserted the phase of the op that it replaces.
+/// Gives what is inserted the phase of the op that it replaces, and library
+/// calls what is said of how that is computed.
 struct PhaseKeeper : OpBuilder::Listener {
   Phase phase = Phase::Forward;
+  std::optional<Fallback> fallback;
+
   void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
     if (!op->hasTrait<OpTrait::ConstantLike>())
       setPhase(op, phase);
+    auto kernelOp = dyn_cast<KernelOpInterface>(op);
+    if (fallback && kernelOp && kernelOp.getSchedule() == Schedule::Library)
+      setFallback(op, *fallback);
   }
 };
 
@@ -41,9 +48,13 @@ private:
       b.setInsertionPoint(op);
       b.setLoc(op.getLoc());
       keeper.phase = getPhase(op);
+      keeper.fallback = findFallback(op);
       FailureOr<SmallVector<Value>> parts = op.decompose(b);
-      if (failed(parts))
+      if (failed(parts)) {
+        if (keeper.fallback)
+          setFallback(op, *keeper.fallback);
         return;
+      }
       op->replaceAllUsesWith(*parts);
       op->erase();
     });

@@ -2,6 +2,7 @@
 
 #include "binade/IR/Interface.h"
 #include "binade/Pipelines/Emulation.h"
+#include "binade/Pipelines/Fallbacks.h"
 #include "binade/Pipelines/Pipelines.h"
 #include "binade/Plan/Bundle.h"
 #include "binade/Precision/Summary.h"
@@ -26,6 +27,8 @@ mlir::binade::compileStep(ModuleOp module, CompilerPhase from,
   }
   if (failed(
           runPhases(module, from, CompilerPhase::Kernels, options, listener)))
+    return failure();
+  if (from < CompilerPhase::Kernels && failed(reportFallbacks(module, options)))
     return failure();
   FailureOr<::binade::Bundle> bundle = compileBundle(module, options, listener);
   if (succeeded(bundle)) {

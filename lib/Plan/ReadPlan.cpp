@@ -269,9 +269,21 @@ static std::vector<Record> readRecords(Fields &fields, std::string_view key,
   return records;
 }
 
+static std::optional<Fallback> readFallback(Fields &fields) {
+  const json *value = fields.find("fallback");
+  if (!value)
+    return std::nullopt;
+  Fields inner = fields.inner(*value, "fallback");
+  Fallback fallback{inner.text("decided"), inner.text("computed"),
+                    inner.text("reason"), inner.optionalText("nearest")};
+  inner.finish();
+  return fallback;
+}
+
 static Record readRecord(Fields fields, std::size_t depth) {
   Record record;
   record.label = fields.optionalText("label");
+  record.fallback = readFallback(fields);
   std::string kind = fields.text("kind");
   if (kind == "launch") {
     record.body = readLaunch(fields);

@@ -219,6 +219,14 @@ static json write(const Copy &copy) {
   return object;
 }
 
+static json write(const Fallback &fallback) {
+  json object = {{"decided", fallback.decided},
+                 {"computed", fallback.computed},
+                 {"reason", fallback.reason}};
+  writeText(object, "nearest", fallback.nearest);
+  return object;
+}
+
 static json write(const std::vector<Record> &records);
 
 static json write(const Loop &loop) {
@@ -236,6 +244,8 @@ static json write(const std::vector<Record> &records) {
         std::visit([](const auto &body) { return write(body); }, record.body);
     if (!record.label.empty())
       object["label"] = record.label;
+    if (record.fallback)
+      object["fallback"] = write(*record.fallback);
     list.push_back(std::move(object));
   }
   return list;

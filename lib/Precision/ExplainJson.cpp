@@ -52,6 +52,15 @@ static llvm::json::Value writeFlip(Explanation &explanation, unsigned node) {
   return object;
 }
 
+static llvm::json::Object writeFallback(const Fallback &fallback) {
+  llvm::json::Object object{{"decided", fallback.decided},
+                            {"computed", fallback.computed},
+                            {"reason", fallback.reason}};
+  if (!fallback.nearest.empty())
+    object["nearest"] = fallback.nearest;
+  return object;
+}
+
 static llvm::json::Object writeOp(Explanation &explanation, unsigned node) {
   PrecisionOpInterface op = explanation.getGraph().getNodes()[node].op;
   PrecisionAttr decision = explanation.getDecision(node);
@@ -84,6 +93,8 @@ static llvm::json::Object writeOp(Explanation &explanation, unsigned node) {
   if (llvm::json::Array seen = writeEvidence(explanation.getGraph(), op);
       !seen.empty())
     object["evidence"] = std::move(seen);
+  if (const Fallback *fallback = explanation.getFallback(op))
+    object["plan"] = writeFallback(*fallback);
   if (std::string reason = explanation.getReason(node); !reason.empty())
     object["reason"] = llvm::json::fixUTF8(reason);
   if (Value from = explanation.getChoice(node).from)

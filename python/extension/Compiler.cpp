@@ -9,6 +9,7 @@
 #include "binade/Monitor/Requests.h"
 #include "binade/Optimizer/RuleLibrary.h"
 #include "binade/Pipelines/AlarmRules.h"
+#include "binade/Pipelines/Fallbacks.h"
 #include "binade/Pipelines/Pipelines.h"
 #include "binade/Plan/Bundle.h"
 #include "binade/Plan/PlanJson.h"
@@ -38,6 +39,7 @@ struct Compiled {
   std::unique_ptr<MLIRContext> context;
   OwningOpRef<ModuleOp> module; ///< As phase `optimizer` left it.
   std::optional<Policy> policy;
+  CompileOptions options;
 };
 } // namespace
 
@@ -56,6 +58,10 @@ static std::string explain(Compiled &compiled) {
   auto step = compiled.module->lookupSymbol<func::FuncOp>(kStepName);
   Explanation explanation =
       reports.take(Explanation::create(step, *compiled.policy));
+  std::string error;
+  auto fallbacks = findFallbacks(*compiled.module, compiled.options, error);
+  if (succeeded(fallbacks))
+    explanation.setFallbacks(std::move(*fallbacks));
   std::vector<RuleCost> rules = reports.take(getRuleCosts(step, explanation));
   std::vector<unsigned> nodes(explanation.getGraph().getNodes().size());
   std::iota(nodes.begin(), nodes.end(), 0);
@@ -73,6 +79,7 @@ static Compiled compile(const std::string &path, MakeModule make,
   Compiled compiled;
   std::vector<std::string> warnings;
   compiled.name = llvm::sys::path::stem(path).str();
+  compiled.options = options;
   compiled.directory = llvm::sys::path::parent_path(path).str();
   if (compiled.directory.empty())
     compiled.directory = ".";

@@ -4,6 +4,7 @@ import re
 
 import pytest
 from cuda_runs import LOSS, MODEL, run
+from test_fallbacks import write_one
 
 # A product of 4-bit numbers with a power of two for each 32.
 FORMAT = """\
@@ -90,10 +91,16 @@ def test_a_chip_without_fp8_names_what_it_emulates(tmp_path):
 
 
 def test_a_chip_with_fp8_has_nothing_to_say(tmp_path):
-    for strict in ([], ["--strict"]):
-        text = compile(tmp_path / "a.bnd", "fp8-current", "--target", "cuda:sm_90",
-                       *strict)  # fmt: skip
-        assert "no instructions" not in text
+    """Where shapes are multiples of 16, too; the example's batch of 8 is not."""
+    target = ["--target", "cuda:sm_90"]
+    text = compile(tmp_path / "a.bnd", "fp8-current", *target)
+    assert "no instructions" not in text and "k = 8 is not a multiple of 16" in text
+    text = compile(tmp_path / "b.bnd", "fp8-current", *target, "--strict", code=3)
+    assert "no instructions" not in text and "refused by --strict" in text
+    model = write_one(tmp_path / "one.onnx", 64)
+    done = run("binade", "compile", model, "--loss-output", "loss", "--policy", "fp8-current",
+               *target, "--strict", "-o", tmp_path / "c.bnd")  # fmt: skip
+    assert not done.stderr
 
 
 @pytest.mark.parametrize("chip, policy, formats", [

@@ -8,6 +8,9 @@
 #include "binade/Container/Printable.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Names.h"
+#include "binade/IR/Products.h"
+#include "binade/Kernels/EmitPlan.h"
+#include "binade/Pipelines/Fallbacks.h"
 #include "binade/Precision/Describe.h"
 #include "binade/Precision/MatchRules.h"
 #include "binade/Precision/StateFormats.h"
@@ -50,6 +53,30 @@ static void printCasts(const Explanation &explanation, Operation *op) {
                    << (others == 1 ? " other" : " others");
     llvm::outs() << "\n";
   }
+}
+
+/// What the plan does otherwise.
+static void printFallback(const Explanation &explanation, Operation *op,
+                          const std::string &target) {
+  if (const Fallback *fallback = explanation.getFallback(op))
+    llvm::outs() << "    plan   on " << target << ": "
+                 << ::binade::plan::describe(makeFallback(*fallback)) << "\n";
+}
+
+/// The same of all ops, of each kind how many.
+static void printFallbacks(const Explanation &explanation,
+                           const std::string &target) {
+  std::map<::binade::plan::Fallback, int64_t> counts;
+  for (const PrecisionNode &node : explanation.getGraph().getNodes())
+    if (const Fallback *fallback = explanation.getFallback(node.op))
+      ++counts[makeFallback(*fallback)];
+  if (counts.empty())
+    return;
+  llvm::outs() << "\nwhat the plan computes otherwise, on " << target << "\n";
+  for (const auto &[fallback, count] : counts)
+    llvm::outs() << llvm::formatv("{0,6} {1}  {2}\n", count,
+                                  count == 1 ? "op " : "ops",
+                                  ::binade::plan::describe(fallback));
 }
 
 /// What a run saw of the results, where that is known.
@@ -156,6 +183,8 @@ struct ExplainCommand {
       return model.getDiagnostics().fail(::binade::Error{
           import.model, "no op or node is called " + ::binade::quote(glob),
           ExitCode::Rejected});
+    if (int code = findFallbacks(model, *explanation))
+      return code;
     FailureOr<std::vector<RuleCost>> rules = std::vector<RuleCost>();
     if (summary || format == ReportFormat::Json)
       rules = getRuleCosts(function, *explanation);
@@ -165,11 +194,37 @@ struct ExplainCommand {
       llvm::outs() << llvm::formatv(
           "{0:2}\n",
           toJson(import.model, *explanation, nodes, *rules, function));
-    else if (summary)
+    else if (summary) {
       printSummary(*explanation, *rules);
-    else
+      printFallbacks(*explanation, getTargetName());
+    } else
       print(*explanation, nodes, function);
     return ExitCode::Ok;
+  }
+
+  /// Where the plan may do otherwise: for a chip, or where codes are
+  /// multiplied.
+  int findFallbacks(Model &model, Explanation &explanation) {
+    const auto &nodes = explanation.getGraph().getNodes();
+    bool hasCodes = false;
+    for (unsigned node = 0; node < nodes.size(); ++node)
+      hasCodes |= !describeCodes(explanation.getDecision(node)).empty();
+    if (!hasCodes && step.options.target.empty())
+      return ExitCode::Ok;
+    std::string error;
+    auto found =
+        mlir::binade::findFallbacks(model.getModule(), step.options, error);
+    if (succeeded(found))
+      explanation.setFallbacks(std::move(*found));
+    else if (!step.options.target.empty())
+      return model.getDiagnostics().fail(::binade::Error{
+          import.model, "has no plan for " + getTargetName() + ": " + error,
+          ExitCode::Rejected});
+    return ExitCode::Ok;
+  }
+
+  std::string getTargetName() const {
+    return step.options.target.empty() ? "a CPU" : step.options.target;
   }
 
   Result<void> parseGlob(NameGlob &selected) const {
@@ -212,6 +267,9 @@ struct ExplainCommand {
              func::FuncOp function) {
     for (unsigned node : nodes) {
       printLine(explanation, node);
+      if (!glob.empty() || !step.options.target.empty())
+        printFallback(explanation, explanation.getGraph().getNodes()[node].op,
+                      getTargetName());
       if (glob.empty())
         continue;
       printCasts(explanation, explanation.getGraph().getNodes()[node].op);
@@ -227,6 +285,7 @@ struct ExplainCommand {
             ::binade::printable(describeCause(node.decision)));
       return;
     }
+    printFallbacks(explanation, getTargetName());
     OpRoles roles(function);
     llvm::outs() << "\ngradients\n";
     for (auto [gradient, parameter] : roles.getGradients())

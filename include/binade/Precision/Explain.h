@@ -3,6 +3,7 @@
 #ifndef BINADE_PRECISION_EXPLAIN_H
 #define BINADE_PRECISION_EXPLAIN_H
 
+#include "binade/IR/Fallback.h"
 #include "binade/Precision/Assigner.h"
 
 namespace mlir::binade {
@@ -59,6 +60,16 @@ public:
   /// The casts that `op` reads or whose value it makes.
   std::vector<const CastReport *> getCasts(Operation *op) const;
 
+  /// What the plan computes otherwise, where the caller has found out.
+  void setFallbacks(DenseMap<Operation *, Fallback> found) {
+    fallbacks = std::move(found);
+  }
+  /// Null where the plan does what was decided, or nobody knows.
+  const Fallback *getFallback(Operation *op) const {
+    auto it = fallbacks.find(op);
+    return it == fallbacks.end() ? nullptr : &it->second;
+  }
+
   StepCost getCost() const;
 
   /// The smallest change of those tried that gives `node` another format: a
@@ -86,6 +97,7 @@ private:
   DenseMap<Value, FloatType> formats;
   std::vector<CastReport> casts;
   DenseMap<Operation *, SmallVector<unsigned, 2>> castsOfOps;
+  DenseMap<Operation *, Fallback> fallbacks;
   /// Nodes by op, phase and name, which is what a rule of a flip says.
   std::map<std::tuple<StringRef, Phase, StringRef>, std::vector<unsigned>>
       namesakes;

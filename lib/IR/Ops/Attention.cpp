@@ -1,9 +1,13 @@
 //===- Attention.cpp - scaled dot-product attention -----------------------===//
 
 #include "binade/IR/Build.h"
+#include "binade/IR/Fallback.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Movement.h"
+#include "binade/IR/Products.h"
 #include "binade/IR/WithoutElements.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/ScopedPrinter.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -126,17 +130,24 @@ bool AttentionGradOp::isCompatibleReturnTypes(TypeRange l, TypeRange r) {
 // What stays whole
 //===----------------------------------------------------------------------===//
 
+static constexpr int64_t kHeadMultiple = 16;
+
+static int64_t getHeadSize(Value x) { return getTensor(x).getShape().back(); }
+
+static bool hasKernelOf(TargetAttr target, FloatType compute) {
+  return target && llvm::is_contained(target.getAttention(), compute);
+}
+
 /// Whether the target of `op` has a kernel for all of it. `multiplied` are the
 /// operands that it multiplies, `compute` is what it rounds to before.
 static bool hasKernel(Operation *op, ValueRange multiplied, FloatType compute) {
-  constexpr int64_t kMultiple = 16;
   TargetAttr target = getTarget(op);
-  if (!target || !llvm::is_contained(target.getAttention(), compute))
+  if (!hasKernelOf(target, compute))
     return false;
   auto isMultiplied = [&](Value x) {
-    int64_t columns = getTensor(x).getShape().back();
+    int64_t columns = getHeadSize(x);
     return getElementTypeOrSelf(x.getType()) == compute &&
-           columns % kMultiple == 0 && columns <= target.getMost();
+           columns % kHeadMultiple == 0 && columns <= target.getMost();
   };
   auto isNumber = [](Type type) {
     Type element = getElementTypeOrSelf(type);
@@ -146,6 +157,43 @@ static bool hasKernel(Operation *op, ValueRange multiplied, FloatType compute) {
          llvm::none_of(op->getOperandTypes(), hasNoElements) &&
          llvm::all_of(op->getOperandTypes(), isNumber) &&
          llvm::all_of(op->getResultTypes(), isNumber);
+}
+
+/// What `hasKernel` misses, of formats that the target has kernels for.
+static std::optional<Fallback>
+findPieces(PrecisionOpInterface op, ValueRange multiplied, FloatType compute) {
+  if (std::optional<Fallback> decoded = findDecodedOperands(op))
+    return decoded;
+  TargetAttr target = getTarget(op);
+  if (!hasKernelOf(target, compute) || hasKernel(op, multiplied, compute))
+    return std::nullopt;
+  std::string reason = "operands have several formats", nearest;
+  for (Value x : multiplied) {
+    int64_t columns = getHeadSize(x),
+            next = llvm::alignTo(columns, kHeadMultiple);
+    if (columns > target.getMost())
+      reason = llvm::formatv("a head size of {0} is more than {1}", columns,
+                             target.getMost());
+    else if (columns != next)
+      std::tie(reason, nearest) =
+          std::pair(llvm::formatv("a head size of {0} is not a multiple of {1}",
+                                  columns, kHeadMultiple)
+                        .str(),
+                    llvm::formatv("head size = {0}", next).str());
+  }
+  std::string format = llvm::to_string(compute);
+  return Fallback{format, format, reason, nearest};
+}
+
+std::optional<Fallback> mlir::binade::findFallbackOf(AttentionOp op) {
+  return findPieces(op, op->getOperands(),
+                    getComputeFormat(op, op.getValue().getType()));
+}
+
+std::optional<Fallback> mlir::binade::findFallbackOf(AttentionGradOp op) {
+  return findPieces(
+      op, {op.getGradient(), op.getQuery(), op.getKey(), op.getValue()},
+      getComputeFormat(op, op.getQuery().getType()));
 }
 
 //===----------------------------------------------------------------------===//
@@ -291,7 +339,8 @@ static Value spreadRows(ImplicitLocOpBuilder &b, Value x, Value like) {
 /// scale query key^T in f32, -infinity where the mask hides a key. `positions`
 /// are those of the queries; without, they are counted from 0.
 static Value buildScores(ImplicitLocOpBuilder &b, Value query, Value key,
-                         const APFloat &scale, bool causal, Value positions) {
+                         const APFloat &scale, bool causal, Value positions,
+                         PrecisionAttr precision) {
   RankedTensorType q = getTensor(query);
   int64_t rank = q.getRank();
   SmallVector<int64_t> shape(q.getShape());
@@ -299,7 +348,7 @@ static Value buildScores(ImplicitLocOpBuilder &b, Value query, Value key,
   auto type = RankedTensorType::get(shape, b.getF32Type());
   Value scores = MatmulOp::create(b, type, query, key, Value(),
                                   /*transpose_lhs=*/false,
-                                  /*transpose_rhs=*/true);
+                                  /*transpose_rhs=*/true, precision);
   scores =
       MulOp::create(b, scores, buildSplat(b, type, scale.convertToDouble()));
   if (!causal)
@@ -316,7 +365,7 @@ static Value buildScores(ImplicitLocOpBuilder &b, Value query, Value key,
 /// {y, lse}
 static SmallVector<Value> buildAttention(ImplicitLocOpBuilder &b, Value scores,
                                          Value value, FloatType compute,
-                                         Type result) {
+                                         Type result, PrecisionAttr precision) {
   int64_t last = getTensor(scores).getRank() - 1;
   Value maximum = ReduceMaxOp::create(b, scores, last);
   Value e = ExpOp::create(
@@ -329,7 +378,7 @@ static SmallVector<Value> buildAttention(ImplicitLocOpBuilder &b, Value scores,
   SmallVector<int64_t> shape(getTensor(scores).getShape());
   shape.back() = getTensor(value).getShape().back();
   Value y = MatmulOp::create(b, RankedTensorType::get(shape, result), narrow,
-                             value, Value(), false, false);
+                             value, Value(), false, false, precision);
   return {y, lse};
 }
 
@@ -350,11 +399,12 @@ FailureOr<SmallVector<Value>> AttentionOp::decompose(ImplicitLocOpBuilder &b) {
   if (hasKernel(*this, getOperands(), compute))
     return failure();
   Type result = getElementTypeOrSelf(getY().getType());
+  PrecisionAttr precision = getMultiplied(getPrecisionAttr());
   auto ofScores = [&](ImplicitLocOpBuilder &b, ValueRange perQuery,
                       ValueRange perHead, Value positions) {
     Value scores = buildScores(b, perQuery[0], perHead[0], getScale(),
-                               getCausal(), positions);
-    return buildAttention(b, scores, perHead[1], compute, result);
+                               getCausal(), positions, precision);
+    return buildAttention(b, scores, perHead[1], compute, result, precision);
   };
   return buildBySamples(
       b, getOperands(), countSamples(*this, getQuery(), getKey()),
@@ -377,21 +427,22 @@ AttentionGradOp::decompose(ImplicitLocOpBuilder &b) {
   if (hasKernel(*this, {getGradient(), getQuery(), getKey(), getValue()},
                 compute))
     return failure();
-  auto product = [](ImplicitLocOpBuilder &b, Value lhs, Value rhs,
-                    bool transposeLhs, bool transposeRhs, Type element) {
+  PrecisionAttr precision = getMultiplied(getPrecisionAttr());
+  auto product = [&](ImplicitLocOpBuilder &b, Value lhs, Value rhs,
+                     bool transposeLhs, bool transposeRhs, Type element) {
     SmallVector<int64_t> shape(getTensor(lhs).getShape());
     int64_t rank = shape.size();
     shape[rank - 2] = getTensor(lhs).getDimSize(rank - (transposeLhs ? 1 : 2));
     shape[rank - 1] = getTensor(rhs).getDimSize(rank - (transposeRhs ? 2 : 1));
     return MatmulOp::create(b, RankedTensorType::get(shape, element), lhs, rhs,
-                            Value(), transposeLhs, transposeRhs);
+                            Value(), transposeLhs, transposeRhs, precision);
   };
   auto body = [&](ImplicitLocOpBuilder &b, ValueRange perQuery,
                   ValueRange perHead, Value positions) -> SmallVector<Value> {
     Value dy = perQuery[0], query = perQuery[1], y = perQuery[2];
     Value key = perHead[0], value = perHead[1];
-    Value scores =
-        buildScores(b, query, key, getScale(), getCausal(), positions);
+    Value scores = buildScores(b, query, key, getScale(), getCausal(),
+                               positions, precision);
     int64_t last = getTensor(scores).getRank() - 1;
     Value p = ExpOp::create(
         b, SubOp::create(b, scores, spreadRows(b, perQuery[3], scores)));

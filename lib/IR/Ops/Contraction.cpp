@@ -1,8 +1,11 @@
 //===- Contraction.cpp - matrix products ----------------------------------===//
 
 #include "binade/IR/Build.h"
+#include "binade/IR/Fallback.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Products.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/ScopedPrinter.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -264,48 +267,128 @@ static int64_t getScaleMultiple(TargetAttr target) {
   return std::max<int64_t>(target.getMultiple() / sizeof(float), 1);
 }
 
+namespace {
+/// Why a target does not multiply codes, and the nearest larger shape of which
+/// it would; empty where there is none.
+struct Refusal {
+  std::string reason, nearest;
+
+  /// An extent has to be a multiple of something.
+  void expectMultiple(StringRef name, int64_t extent, int64_t multiple,
+                      StringRef what = "") {
+    if (extent % multiple == 0)
+      return;
+    bool isFirst = reason.empty();
+    reason += llvm::formatv("{0}{1} = {2}{3} is not a multiple of {4}",
+                            isFirst ? "" : ", ", name, extent, what, multiple);
+    nearest += llvm::formatv("{0}{1} = {2}", isFirst ? "" : ", ", name,
+                             llvm::alignTo(extent, multiple));
+  }
+};
+} // namespace
+
 /// The block of both sides' scales; empty where the target does not take it.
 static SmallVector<int64_t> findBlock(CodedSide lhs, CodedSide rhs,
-                                      TargetAttr target) {
+                                      TargetAttr target, Refusal &refusal) {
   int64_t summands = target.getBlock(), m = getRowsOfBlock(lhs, summands),
           n = getRowsOfBlock(rhs, summands);
-  if (std::min(m, n) != 1)
+  if (std::min(m, n) != 1) {
+    refusal.reason =
+        target.getName().getValue().str() +
+        (summands ? llvm::formatv(" multiplies codes with one scale for each "
+                                  "side, or matrices with scales of 1 x {0} "
+                                  "and of 1 x {0} or {0} x {0}",
+                                  summands)
+                        .str()
+                  : " multiplies codes with one scale for each side");
     return {};
-  for (auto [side, rows] : {std::pair(lhs, m), std::pair(rhs, n)})
-    if (rows == 1 && side.decoded.getType().getDimSize(side.isTurned ? 1 : 0) %
-                             getScaleMultiple(target) !=
-                         0)
-      return {};
-  return {m, n, summands};
+  }
+  for (auto [name, side, rows] :
+       {std::tuple("m", lhs, m), std::tuple("n", rhs, n)})
+    if (rows == 1)
+      refusal.expectMultiple(
+          name, side.decoded.getType().getDimSize(side.isTurned ? 1 : 0),
+          getScaleMultiple(target), " rows with scales of their own");
+  return refusal.reason.empty() ? SmallVector<int64_t>{m, n, summands}
+                                : SmallVector<int64_t>();
+}
+
+/// Whether the target multiplies numbers of both sides.
+static bool areMultiplied(CodedSide lhs, CodedSide rhs, TargetAttr target,
+                          Refusal &refusal) {
+  if (!target || target.getCodes().empty()) {
+    refusal.reason = (target ? target.getName().getValue() : "a CPU").str() +
+                     " multiplies no codes";
+    return false;
+  }
+  bool hasFirst = false;
+  for (CodedSide side : {lhs, rhs}) {
+    if (!side.decoded) {
+      refusal.reason = "a side is decoded before it is rearranged";
+      return false;
+    }
+    QuantizedAttr format = side.getFormat();
+    if (format.getExpand())
+      refusal.reason = "codes have an expanded range";
+    else if (format.getBook())
+      refusal.reason = "codes are those of a code book";
+    else if (!llvm::is_contained(target.getCodes(), format.getFormat()))
+      refusal.reason =
+          llvm::formatv("{0} multiplies no {1}", target.getName().getValue(),
+                        format.getFormat());
+    if (!refusal.reason.empty())
+      return false;
+    hasFirst |= format.getFormat() == target.getCodes().front();
+  }
+  if (!hasFirst)
+    refusal.reason = llvm::formatv("no side is {0}", target.getCodes().front());
+  return hasFirst;
 }
 
 /// Nothing where the target does not multiply the codes of the operands, or
-/// where there are none.
-static std::optional<CodedProduct> findCodes(MatmulOp op, TargetAttr target) {
-  if (!target || target.getCodes().empty())
-    return std::nullopt;
+/// where there are none; `refusal` says why.
+static std::optional<CodedProduct> findCodes(MatmulOp op, TargetAttr target,
+                                             Refusal &refusal) {
   CodedSide lhs{op.getLhs().getDefiningOp<DequantizeOp>(),
                 op.getTransposeLhs()},
       rhs{op.getRhs().getDefiningOp<DequantizeOp>(), !op.getTransposeRhs()};
-  bool hasFirst = false, areWhole = true;
-  for (CodedSide side : {lhs, rhs}) {
-    if (!side.decoded || side.getFormat().getExpand() ||
-        !llvm::is_contained(target.getCodes(), side.getFormat().getFormat()))
-      return std::nullopt;
-    hasFirst |= side.getFormat().getFormat() == target.getCodes().front();
-    areWhole &= holdsCodes(side.getFormat());
-  }
-  auto type = rhs.decoded.getType();
-  if (!hasFirst || llvm::any_of(type.getShape().take_back(2), [&](int64_t n) {
-        return n % target.getMultiple() != 0;
-      }))
+  if (!areMultiplied(lhs, rhs, target, refusal))
+    return std::nullopt;
+  auto shape = rhs.decoded.getType().getShape().take_back(2);
+  refusal.expectMultiple("k", shape[rhs.isTurned ? 0 : 1],
+                         target.getMultiple());
+  refusal.expectMultiple("n", shape[rhs.isTurned ? 1 : 0],
+                         target.getMultiple());
+  if (!refusal.reason.empty())
     return std::nullopt;
   CodedProduct product{lhs, rhs, {}};
-  if (!areWhole)
-    product.block = findBlock(lhs, rhs, target);
-  if (!areWhole && product.block.empty())
+  if (holdsCodes(lhs.getFormat()) && holdsCodes(rhs.getFormat()))
+    return product;
+  product.block = findBlock(lhs, rhs, target, refusal);
+  if (product.block.empty())
     return std::nullopt;
   return product;
+}
+
+/// Whether `narrow` gives something for `operand`.
+static bool isNarrowed(Value operand) {
+  auto decoded = operand.getDefiningOp<DequantizeOp>();
+  return decoded &&
+         (holdsDecoded(decoded.getFormat()) || holdsCodes(decoded.getFormat()));
+}
+
+std::optional<Fallback> mlir::binade::findFallbackOf(MatmulOp op) {
+  std::string decided = describeCodes(op.getPrecisionAttr());
+  Refusal refusal;
+  if (decided.empty() || findCodes(op, getTarget(op), refusal))
+    return std::nullopt;
+  // Both sides are narrowed, or none.
+  bool areNarrow = isNarrowed(op.getLhs()) && isNarrowed(op.getRhs());
+  auto element = [](Value side) {
+    return llvm::to_string(getElementTypeOrSelf(side.getType()));
+  };
+  return Fallback{decided, areNarrow ? "bf16" : element(op.getLhs()),
+                  refusal.reason, refusal.nearest};
 }
 
 /// Scales of blocks with `rows` rows as `scaled_matmul` takes them.
@@ -358,7 +441,8 @@ static Value multiplyCodes(ImplicitLocOpBuilder &b, MatmulOp op,
 /// exactly, scales multiply the sum before the bias is added.
 FailureOr<SmallVector<Value>> MatmulOp::decompose(ImplicitLocOpBuilder &b) {
   TargetAttr target = getTarget(*this);
-  if (std::optional<CodedProduct> product = findCodes(*this, target))
+  Refusal refusal;
+  if (std::optional<CodedProduct> product = findCodes(*this, target, refusal))
     return SmallVector<Value>{
         multiplyCodes(b, *this, *product, getScaleMultiple(target))};
   auto type = cast<RankedTensorType>(getType());
@@ -367,7 +451,7 @@ FailureOr<SmallVector<Value>> MatmulOp::decompose(ImplicitLocOpBuilder &b) {
   auto multiply = [&](Value lhs, Value rhs, Value bias) -> Value {
     return MatmulOp::create(b, type.clone(b.getF32Type()), lhs, rhs, bias,
                             getTransposeLhs(), getTransposeRhs(),
-                            PrecisionAttr());
+                            getMultiplied(getPrecisionAttr()));
   };
   std::optional<NarrowOperand> lhs = narrow(b, getLhs());
   std::optional<NarrowOperand> rhs = lhs ? narrow(b, getRhs()) : std::nullopt;

@@ -1,6 +1,8 @@
 //===- Convolution.cpp - convolutions and their gradients -----------------===//
 
 #include "binade/IR/Build.h"
+#include "binade/IR/Fallback.h"
+#include "binade/IR/Interface.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -31,6 +33,21 @@ static int64_t countConvolutionProducts(Operation *op) {
   auto type = cast<RankedTensorType>(filters.getType());
   return cast<RankedTensorType>(output.getType()).getNumElements() *
          (type.getNumElements() / std::max<int64_t>(type.getDimSize(0), 1));
+}
+
+/// Records of convolutions do not say that operands hold numbers of TF32.
+std::optional<Fallback>
+mlir::binade::findFallbackOfConvolution(PrecisionOpInterface op) {
+  PrecisionAttr decision = op.getPrecisionAttr();
+  if (!decision || !isa<FloatTF32Type>(decision.getCompute()))
+    return findDecodedOperands(op);
+  TargetAttr target = getTarget(op);
+  if (!target)
+    return std::nullopt;
+  return Fallback{"tf32", "f32",
+                  target.getName().getValue().str() +
+                      " convolves numbers of TF32 as f32",
+                  ""};
 }
 
 #define GET_OP_CLASSES

@@ -1,0 +1,58 @@
+//===- Fallback.cpp - what a target computes otherwise --------------------===//
+
+#include "binade/IR/Fallback.h"
+#include "binade/IR/Products.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/ScopedPrinter.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+std::optional<Fallback> mlir::binade::findFallback(Operation *op) {
+  using Found = std::optional<Fallback>;
+  return llvm::TypeSwitch<Operation *, Found>(op)
+      .Case<MatmulOp, AttentionOp, AttentionGradOp>(
+          [](auto op) { return findFallbackOf(op); })
+      .Case<ConvOp, ConvInputGradOp, ConvWeightGradOp>(
+          [](auto op) { return findFallbackOfConvolution(op); })
+      .Case([](PrecisionOpInterface op) { return findDecodedOperands(op); })
+      .Default([](Operation *) { return Found(); });
+}
+
+std::optional<Fallback>
+mlir::binade::findDecodedOperands(PrecisionOpInterface op) {
+  PrecisionAttr decision = op.getPrecisionAttr();
+  std::string codes = describeCodes(decision);
+  if (codes.empty())
+    return std::nullopt;
+  return Fallback{codes, llvm::to_string(decision.getCompute()),
+                  ("no library multiplies the operands of '" +
+                   op->getName().stripDialect() + "' as codes")
+                      .str(),
+                  ""};
+}
+
+void mlir::binade::setFallback(Operation *op, const Fallback &fallback) {
+  Builder b(op->getContext());
+  NamedAttrList texts;
+  for (auto [name, text] : {std::pair("decided", &fallback.decided),
+                            std::pair("computed", &fallback.computed),
+                            std::pair("reason", &fallback.reason),
+                            std::pair("nearest", &fallback.nearest)})
+    if (!text->empty())
+      texts.append(name, b.getStringAttr(*text));
+  op->setAttr(kFallbackAttr, texts.getDictionary(op->getContext()));
+}
+
+Fallback mlir::binade::readFallback(DictionaryAttr attribute) {
+  auto read = [&](StringRef name) {
+    auto text = attribute.getAs<StringAttr>(name);
+    return text ? text.str() : std::string();
+  };
+  return {read("decided"), read("computed"), read("reason"), read("nearest")};
+}
+
+std::optional<Fallback> mlir::binade::getFallback(Operation *op) {
+  auto attribute = op->getAttrOfType<DictionaryAttr>(kFallbackAttr);
+  return attribute ? std::optional(readFallback(attribute)) : std::nullopt;
+}
