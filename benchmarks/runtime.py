@@ -19,7 +19,7 @@ LIBRARY = os.environ.get("BINADE_RUNTIME", BUILD / "lib" / "libbinade_runtime.so
 DTYPES = {
     "F64": np.float64, "F32": np.float32, "F16": np.float16,
     "BF16": ml_dtypes.bfloat16, "F8_E4M3": np.uint8, "F8_E5M2": np.uint8, "U8": np.uint8,
-    "I64": np.int64, "I32": np.int32, "BOOL": np.bool_,
+    "I64": np.int64, "I32": np.int32, "I8": np.int8, "BOOL": np.bool_,
 }  # fmt: skip
 
 

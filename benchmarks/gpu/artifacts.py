@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 import tarfile
+from collections.abc import Iterable
+from typing import Protocol, TypeVar
 
 from cases import ROOT, TINY, Case, Sizes
 
@@ -14,13 +17,47 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from runtime import BUILD  # noqa: E402
 
-FOLDER = pathlib.Path(__file__).resolve().parent / "artifacts"
+
+class HasName(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+Named = TypeVar("Named", bound=HasName)
 MANIFEST = "manifest.json"
+# An unpacked archive has these files and the artifacts side by side.
+FOLDER = (
+    ROOT
+    if (ROOT / MANIFEST).exists()
+    else pathlib.Path(__file__).resolve().parent / "artifacts"
+)
 CHIP = "cuda:sm_90"
+# Of run.sh, and the seconds that each may take.
+PARTS = {"conversions": 40, "expansion": 20, "records": 45, "models": 60, "kernels": 135,
+         "statistics": 60, "steps": 190}  # fmt: skip
+# What run.sh reads of the repository, and the license of the corpus.
+SOURCES = [
+    "benchmarks/*.py", "benchmarks/gpu/*.py", "benchmarks/gpu/*.sh",
+    "benchmarks/gpu/results/predicted-*.json", "examples/char-gpt/*.py",
+    "examples/char-gpt/corpus/*", "python/binade/*.py",
+]  # fmt: skip
+
+
+def copy_sources(folder: pathlib.Path) -> None:
+    """So that the archive is all that a machine with a GPU needs."""
+    for pattern in SOURCES:
+        for path in ROOT.glob(pattern):
+            target = folder / path.relative_to(ROOT)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, target)
 
 
 def find_commit() -> str:
-    """What is checked out; `+` behind it where files were changed since."""
+    """What is checked out; `+` behind it where files were changed since. Of an unpacked
+    archive that of which it was made, whatever repository it lies in."""
+    if not (ROOT / ".git").exists():
+        path = ROOT / MANIFEST
+        return json.loads(path.read_text())["commit"] if path.exists() else "unknown"
     done = subprocess.run(
         ["git", "-C", ROOT, "describe", "--always", "--abbrev=12", "--dirty=+"],
         capture_output=True, text=True, check=False,
@@ -79,6 +116,11 @@ def read_manifest(folder: pathlib.Path) -> dict:
             "that has Binade's compiler, and bring the folder along"
         )
     return json.loads(path.read_text())
+
+
+def list_made(named: Iterable[Named], folder: pathlib.Path) -> list[Named]:
+    """Those of which there is a bundle: not all have to be prepared."""
+    return [one for one in named if (folder / f"{one.name}.bnd").exists()]
 
 
 def sizes_of(manifest: dict) -> Sizes:

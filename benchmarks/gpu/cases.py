@@ -218,3 +218,61 @@ COPY = Quantizer(
     "copy", "negation, bf16", ("--from=programs",), body="\n  %y = binade.neg %x : (!WIDE) -> !WIDE",
     results=(("y", "WIDE"),),
 )  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Product(Case):
+    """A product of codes with a scale for each side, of `SMALL_ROWS` rows."""
+
+    terms: int = 0
+    columns: int = 0
+
+    def shapes(self) -> dict[str, tuple[int, int]]:
+        return {"x": (SMALL_ROWS, self.terms), "w": (self.columns, self.terms)}
+
+    def write(self, path: pathlib.Path, sizes: Sizes) -> None:
+        form = "#binade.quantized<f8E4M3FN, per_tensor, scale = f32>"
+        body, arguments = "", []
+        for name, (rows, terms) in self.shapes().items():
+            kinds = [f"tensor<{rows}x{terms}x{e}>" for e in ("bf16", "f8E4M3FN")]
+            arguments.append(f"%{name}: {kinds[0]} {port('buffer', name)}")
+            body += (
+                f"  %{name}c, %{name}s = binade.quantize %{name} {{format = {form}, "
+                f"saturate}} : ({kinds[0]}) -> ({kinds[1]}, tensor<f32>)\n"
+                f"  %{name}d = binade.dequantize %{name}c, %{name}s {{format = {form}}} "
+                f": ({kinds[1]}, tensor<f32>) -> {kinds[0]}\n"
+            )
+        x, w = (f"tensor<{n}x{m}xbf16>" for n, m in self.shapes().values())
+        y = f"tensor<{SMALL_ROWS}x{self.columns}xbf16>"
+        path.write_text(
+            f"func.func @step({', '.join(arguments)}) -> ({y} {port('output', 'y')}) {{\n"
+            f"{body}  %y = binade.matmul %xd, %wd {{transpose_rhs}} : ({x}, {w}) -> {y}\n"
+            f"  return %y : {y}\n}}\n"
+        )
+
+
+SMALL_ROWS = 48
+# By the library's FP8 product, and in bf16 where it has none of that shape.
+PRODUCTS = [
+    Product(f"product-{terms}x{columns}", f"product of codes, {terms} terms, {columns} columns",
+            ("--from=programs",), terms=terms, columns=columns)
+    for terms, columns in [(64, 32), (50, 32), (64, 20), (17, 5)]
+]  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Empty(Update):
+    """An update of a few tensors, some of them without elements."""
+
+    def write(self, path: pathlib.Path, sizes: Sizes) -> None:
+        write_module(path, self.tensors(), role="buffer")
+
+    def tensors(self) -> Shapes:
+        return {"weight": (32, 48), "empty": (0, 48), "bias": (48,), "none": (0,)}
+
+
+EMPTY = [
+    Empty(f"empty-{states}", f"AdamW, states in {states}, tensors without elements",
+          ("--from=autodiff", "--optimizer=adamw", "--states", states))
+    for states in ("f32", "e4m3x", "dyn8")
+]  # fmt: skip

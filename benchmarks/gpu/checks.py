@@ -1,5 +1,5 @@
-"""Parts of run.py: conversions by the device's instructions, and small models that are
-trained on the CPU and on the device."""
+"""Parts of run.py: conversions by the device's instructions, formats that expand ranges,
+and small models that are trained on the CPU and on the device."""
 
 from __future__ import annotations
 
@@ -112,6 +112,44 @@ def is_nan(codes: np.ndarray, name: str) -> np.ndarray:
     return (codes & 0x7FFF) > bits if bits else np.zeros(len(codes), bool)
 
 
+def run_groups(bundle: pathlib.Path, x: np.ndarray, names: list[str]) -> dict:
+    """The outputs of a program for one input. The program is gone before the next."""
+    program = Program(bundle)
+    program["buffer", "x"][...] = x
+    program.run()
+    return {name: program["output", name].copy() for name in names}
+
+
+def check_expansion(folder: pathlib.Path) -> Iterator[tuple[dict, list[str]]]:
+    """Of each format the parts of quantized groups and what they are decoded to: the bits
+    of the reference. NaN is any NaN."""
+    from binade import safetensors
+
+    for path in sorted(folder.glob("*.bnd")):
+        data = safetensors.load(path.with_suffix(".safetensors"))
+        outputs = run_groups(path, data.pop("x"), list(data))
+        counts, found = {}, []
+        for name, expected in data.items():
+            got, want = (
+                np.ascontiguousarray(a).reshape(-1).view(np.uint8).reshape(a.size, -1)
+                for a in (outputs[name], expected)
+            )
+            differs = (got != want).any(1)
+            if expected.dtype == np.float32:
+                both = np.isnan(outputs[name]) & np.isnan(expected)
+                differs &= ~both.reshape(-1)
+            counts[name] = int(differs.sum())
+            found += [
+                f"{path.stem}: {name} {i} is {bytes(got[i]).hex()}, not "
+                f"{bytes(want[i]).hex()}"
+                for i in np.flatnonzero(differs)[:3]
+            ]
+        print(
+            f"  {path.stem}: {data['codes'].size} values, wrong: {counts}", flush=True
+        )
+        yield {path.stem: {"values": data["codes"].size, "wrong": counts}}, found
+
+
 def train(run: pathlib.Path, bundle: pathlib.Path, data: pathlib.Path, device: str):
     """Losses, and the bytes of the final state."""
     program = pathlib.Path(os.environ["BINADE_RUN"])
@@ -154,7 +192,8 @@ def check_models(
     folder: pathlib.Path, runs: pathlib.Path, tiny: bool
 ) -> Iterator[tuple[dict, list[str]]]:
     for model in MODELS:
-        if model.isTiny or not tiny:
+        isMade = (folder / f"{model.name}-cuda.bnd").exists()
+        if isMade and (model.isTiny or not tiny):
             yield check_model(model, folder, runs)
 
 
@@ -162,6 +201,8 @@ def main(what: str, folder: pathlib.Path, out: pathlib.Path) -> int:
     tiny, rows = read_manifest(folder)["tiny"], Rows(out)
     if what == "conversions":
         checks = check_conversions(folder / what)
+    elif what == "expansion":
+        checks = check_expansion(folder / what)
     else:
         checks = check_models(folder / what, out.with_suffix(".runs"), tiny)
     checked, wrong = {}, []

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import math
 import mmap
 import pathlib
@@ -19,11 +18,10 @@ import sys
 import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-for folder in ("python", "test/python"):
-    sys.path.insert(0, str(ROOT / folder))
+sys.path.insert(0, str(ROOT / "test/python"))
 
 import ptx  # noqa: E402
-from binade import safetensors  # noqa: E402
+from bundles import Bundle, list_attention  # noqa: E402
 from gpu_code import Entry, count_shared, parse  # noqa: E402
 
 WARP = 32
@@ -58,95 +56,15 @@ def weigh(instruction: str) -> tuple[int, int, int]:
     )
 
 
-class Bundle:
-    def __init__(self, path: pathlib.Path):
-        self.tensors = safetensors.load(path)
-        self.plan = json.loads(self.tensors["plan"].tobytes())
-        self.kernels = {k["name"]: k for k in self.plan["device_kernels"]}
-
-    def code(self, module: int, chip: str) -> bytes:
-        (text,) = [
-            value.tobytes()
-            for name, value in self.tensors.items()
-            if name.startswith(f"modules/{module}/{chip}")
-        ]
-        return text
-
-    def entries(self, kernel: str) -> list[Entry]:
-        """In the order that they are launched."""
-        known = self.kernels[kernel]
-        found = parse_entries(self.code(known["module"], "compute_").decode())
-        return [
-            dataclasses.replace(found[e["symbol"]], block=int(np.prod(e["block"])),
-                                grid=int(np.prod(e["grid"])))
-            for e in known["entries"]
-        ]  # fmt: skip
-
-    def dtype_of(self, view: dict) -> str:
-        return self.plan["buffers"][view["buffer"]]["dtype"]
-
-    def limits_of(self, view: dict) -> dict | None:
-        """Of the integers of a batch."""
-        checks = (
-            port.get("check")
-            for port in self.plan["ports"]
-            if port["buffer"] == view["buffer"]
-        )
-        return next(checks, None)
-
-    def count_bytes(self, record: dict) -> int:
-        """What a record reads and writes, each operand once."""
-        if record["kind"] == "launch":
-            views = [view for s in record["segments"] for view in s["operands"]]
-            return sum(map(self.size_of, views))
-        if record["kind"] == "attention":
-            return sum(
-                self.size_of(view, math.prod(sizes))
-                for view, sizes in list_attention(record)
-            )
-        if record["kind"] == "copy":
-            return 2 * self.size_of(record["to"], math.prod(record["sizes"]))
-        m, n, k = (record.get(axis, 1) for axis in "mnk")
-        batch = math.prod(record.get("batch", []))
-        sizes = {"lhs": m * k, "rhs": k * n, "out": m * n}
-        return sum(self.size_of(record[x], batch * n) for x, n in sizes.items())
-
-    def size_of(self, view: dict, elements: int | None = None) -> int:
-        """Bytes; of a view that moves with a loop what it moves by."""
-        buffer = self.plan["buffers"][view["buffer"]]
-        whole = buffer["bytes"]
-        width = whole // max(1, math.prod(buffer["shape"]))
-        if elements is not None:
-            return elements * width
-        moved = [abs(step) * width for step in view.get("steps", []) if step]
-        return min([whole, *moved])
-
-    def live_bytes(self) -> int:
-        """Of the arena, what holds something where the step needs most of them."""
-        return self.plan["arena_bytes"] - self.plan["ledger"]["unused"]
-
-    def bytes_of(self, role: str, prefix: str = "") -> int:
-        """Of the ports of a role."""
-        return sum(
-            self.plan["buffers"][port["buffer"]]["bytes"]
-            for port in self.plan["ports"]
-            if port["role"] == role and port["name"].startswith(prefix)
-        )
-
-
-def list_attention(record: dict) -> list[tuple[dict, list[int]]]:
-    """The operands of a record of attention, in their order, and their sizes."""
-    queries, keys = (
-        [*record["batch"], record["queries"]],
-        [*record["batch"], record["keys"]],
-    )
-    depth, width = record["depth"], record["width"]
-    sizes = {"query": [*queries, depth], "key": [*keys, depth], "value": [*keys, width],
-             "y": [*queries, width], "lse": queries, "dy": [*queries, width],
-             "dquery": [*queries, depth], "dkey": [*keys, depth],
-             "dvalue": [*keys, width]}  # fmt: skip
-    views = record | record.get("gradients", {})
-    return [(views[name], size) for name, size in sizes.items() if name in views]
+def find_entries(bundle: Bundle, kernel: str) -> list[Entry]:
+    """In the order that they are launched."""
+    known = bundle.kernels[kernel]
+    found = parse_entries(bundle.code(known["module"], "compute_").decode())
+    return [
+        dataclasses.replace(found[e["symbol"]], block=int(np.prod(e["block"])),
+                            grid=int(np.prod(e["grid"])))
+        for e in known["entries"]
+    ]  # fmt: skip
 
 
 @functools.cache
@@ -242,7 +160,7 @@ def count_many(bundle: Bundle, record: dict) -> Work:
             memory = arena[row[-1] :][: buffer["bytes"]]
             fill(memory, buffer["dtype"], bundle.limits_of(view), random)
         table = np.array([*row, 0, count], np.int64).view(np.uint8)
-        block = run_block(bundle.entries(name)[0], [arena, table])
+        block = run_block(find_entries(bundle, name)[0], [arena, table])
         work.add(block, sum(segment["extent"] for segment in every) / count)
         work.kernels += 1
     work.kernels += bool(record.get("finish"))
@@ -257,7 +175,7 @@ def count_one(bundle: Bundle, record: dict) -> Work:
         memories.append(make_zeros(buffer["bytes"]))
         memory = memories[-1][: buffer["bytes"]]
         fill(memory, buffer["dtype"], bundle.limits_of(view), random)
-    for entry in bundle.entries(segment.get("kernel") or record["kernel"]):
+    for entry in find_entries(bundle, segment.get("kernel") or record["kernel"]):
         work.add(run_block(entry, memories), entry.grid)
         work.kernels += 1
     return work
@@ -271,7 +189,7 @@ def count_attention(bundle: Bundle, record: dict) -> Work:
         buffer = bundle.plan["buffers"][view["buffer"]]
         memories.append(make_zeros(buffer["bytes"]))
         fill(memories[-1][: buffer["bytes"]], buffer["dtype"], None, random)
-    for entry in bundle.entries(record["device_kernel"]):
+    for entry in find_entries(bundle, record["device_kernel"]):
         last = entry.grid // math.prod(record["batch"]) - 1
         for number in (0, last):
             work.add(run_block(entry, memories, number), entry.grid / 2)

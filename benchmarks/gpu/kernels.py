@@ -10,7 +10,7 @@ import numpy as np
 import peers
 import report
 import timing
-from artifacts import read_manifest, sizes_of
+from artifacts import list_made, read_manifest, sizes_of
 from cases import CASES, COPY, Case, Sizes, Update, list_tensors
 from rows import Rows
 from runtime import Program
@@ -62,7 +62,9 @@ def make_peers(case: Case, inputs: Inputs, notes: list[str]) -> dict[str, timing
                 made[peer] = peers.UPDATES[peer](inputs.values())
             else:
                 made[peer] = peers.quantizer(case, peer, inputs.x())
+            made[peer]()  # What fails only when it runs is left out as well.
         except Exception as error:  # Of a package that is not Binade's: a remark.
+            made.pop(peer, None)
             notes.append(f"{peer}: {type(error).__name__}: {str(error)[:200]}")
             print(f"  {case.name}: no {notes[-1]}", flush=True)
     return made
@@ -110,7 +112,7 @@ def main(folder: pathlib.Path, out: pathlib.Path) -> None:
     inputs, moved = Inputs(sizes_of(manifest)), manifest["bytes"]
     bundles = folder / "kernels"
     copy_gbs = measure_copy(bundles, moved[COPY.name], inputs, rows)
-    for case in CASES:
+    for case in list_made(CASES, bundles):
         rows.add(measure(case, bundles, moved[case.name], inputs, copy_gbs))
         if peers.HAS_DEVICE:
             peers.torch.cuda.empty_cache()

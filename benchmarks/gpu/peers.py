@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 from collections.abc import Callable
 
@@ -36,6 +37,19 @@ def synchronized(call: Call) -> Call:
     return run
 
 
+@dataclasses.dataclass
+class Replay:
+    """A graph, and the call that was captured: the graph reads the call's tensors, which
+    live as long as this does."""
+
+    call: Call
+    graph: object
+
+    def __call__(self) -> None:
+        self.graph.replay()
+        torch.cuda.synchronize()
+
+
 def captured(call: Call) -> Call:
     """As a graph, which is how Binade runs; as it is where it cannot be captured."""
     stream = torch.cuda.Stream()
@@ -51,7 +65,7 @@ def captured(call: Call) -> Call:
         print(f"  launched one by one: {str(error)[:200]}", flush=True)
         torch.cuda.synchronize()
         return synchronized(call)
-    return synchronized(graph.replay)
+    return Replay(call, graph)
 
 
 def make_parameters(values: dict[str, tuple[np.ndarray, np.ndarray]]) -> list:

@@ -18,9 +18,10 @@ import tempfile
 
 import report
 from artifacts import compile_case, find_commit
+from bundles import Bundle
 from cases import CASES, PEER_BYTES, TINY, Case, Sizes
-from counts import Bundle, Work, count
-from steps import compile_step, list_steps, predict_step
+from counts import Work, count
+from steps import Step, compile_step, count_records, list_steps, walk
 
 COPY = 4.3e12  # Bytes per second, read and written.
 CYCLES = 132 * 1.98e9  # Of all multiprocessors, per second.
@@ -84,6 +85,39 @@ def predict_case(case: Case, sizes: Sizes, folder: pathlib.Path) -> dict:
     return row
 
 
+def predict_step(step: Step, bundle: Bundle) -> dict:
+    seconds, known, limits = 0.0, {}, {}
+    for record, times in walk(bundle.plan["records"]):
+        if record["kind"] in ("launch", "attention"):
+            kernel = record.get("kernel") or record["device_kernel"]
+            # Equal kernels do equal work, wherever their operands lie.
+            if kernel not in known:
+                known[kernel] = count(bundle, record)
+            work = known[kernel]
+        else:
+            work = Work(kernels=1)
+        taken, limit = predict_launch(work, bundle.count_bytes(record))
+        if record["kind"] == "matmul":
+            rate = PRODUCTS[bundle.dtype_of(record["lhs"])]
+            batch = 1
+            for extent in record.get("batch", []):
+                batch *= extent
+            flops = (
+                2 * batch * record.get("m", 1) * record.get("n", 1) * record.get("k", 1)
+            )
+            if flops / rate > taken:
+                taken, limit = flops / rate, "products"
+        seconds += times * taken
+        limits[limit] = limits.get(limit, 0) + times * taken
+    return {
+        "part": "steps", "name": step.name, "title": step.title,
+        "ms": round(1e3 * seconds, 2), "arena": bundle.plan["arena_bytes"],
+        "live": bundle.live_bytes(),
+        "records": count_records(bundle), "peers": {},
+        "ms_limited_by": {k: round(1e3 * v, 2) for k, v in sorted(limits.items())},
+    }  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -104,7 +138,7 @@ def main() -> None:
         for step in list_steps(arguments.tiny):
             if wanted is None or step.name in wanted:
                 bundle = Bundle(compile_step(step, arguments.tiny, folder))
-                rows.append(predict_step(step, bundle, predict_launch, PRODUCTS))
+                rows.append(predict_step(step, bundle))
                 print(report.line(rows[-1]), flush=True)
     result = {
         "standing": "predicted",

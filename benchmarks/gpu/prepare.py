@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Makes what benchmarks/gpu/run.sh needs on a machine with a GPU and no compiler.
 
-    benchmarks/gpu/prepare.sh [--out FOLDER] [--tiny]
+    benchmarks/gpu/prepare.sh [--out FOLDER] [--tiny] [--only NAME,...] [PART...]
 
 Bundles for sm_90 of all rows, bundles of small models for both targets, inputs and
-expected codes of conversions and results of records, and the runtime: into
-benchmarks/gpu/artifacts, which git ignores. Carry artifacts.tar.gz, at most 64 MiB, or that
-folder along with the repository.
+expected codes of conversions and results of records, the runtime, and the programs that
+measure: into benchmarks/gpu/artifacts, which git ignores. All that has to be carried is
+artifacts.tar.gz, at most 64 MiB, or that folder; benchmarks/gpu/run.sh is in it. Parts are
+those of run.sh, all unless some are named; so are rows, models and bundles of records.
 """
 
 from __future__ import annotations
@@ -25,33 +26,66 @@ import numpy as np
 from artifacts import (
     FOLDER,
     MANIFEST,
+    PARTS,
     compile_case,
     compile_model,
+    copy_sources,
     find_commit,
     pack,
 )
-from cases import CASES, COPY, ROOT, TINY, Case, Sizes, Update, list_tensors
+from cases import (
+    CASES,
+    COPY,
+    EMPTY,
+    PRODUCTS,
+    ROOT,
+    TINY,
+    Case,
+    Empty,
+    Product,
+    Sizes,
+    Update,
+    list_tensors,
+)
 
 sys.path.insert(0, str(ROOT / "test/python"))
 
+import test_expansion as expansion  # noqa: E402
 import test_gpu_conversions as conversions  # noqa: E402
 from binade import safetensors  # noqa: E402
+from bundles import Bundle  # noqa: E402
 from checks import MODELS, RECORDS, Model  # noqa: E402
-from counts import Bundle  # noqa: E402
 from runtime import BUILD  # noqa: E402
-from steps import compile_step, list_steps  # noqa: E402
+from steps import (  # noqa: E402
+    compile_step,
+    compile_watched,
+    list_steps,
+    list_watched,
+)
 from updates import port  # noqa: E402
 
 LIMIT = 64 << 20
 SMALL = Sizes(layers=1, width=32, vocabulary=64, rows=128, columns=256)  # Of records.
-TINY_RECORDS = ("clip", "row")
+TINY_RECORDS = ("clip", "empty-e4m3x", "product-50x32", "product-64x32", "row")
 
 
-def prepare_kernels(folder: pathlib.Path, sizes: Sizes, more: list[str]) -> dict:
+class Wanted:
+    """Which rows, models and bundles are made: all, or those of these names."""
+
+    def __init__(self, names: str | None):
+        self.names = None if names is None else names.split(",")
+
+    def __call__(self, name: str) -> bool:
+        return self.names is None or name in self.names
+
+
+def prepare_kernels(
+    folder: pathlib.Path, sizes: Sizes, wanted: Wanted, more: list[str]
+) -> dict:
     """Useful bytes of each case."""
     folder.mkdir()
     moved = {}
-    for case in [*CASES, COPY]:
+    for case in [*filter(lambda case: wanted(case.name), CASES), COPY]:
         compile_case(case, sizes, folder, *more)
         bundle = Bundle(folder / f"{case.name}.bnd")
         moved[case.name] = case.count_bytes(bundle.bytes_of)
@@ -86,6 +120,20 @@ def prepare_conversions(folder: pathlib.Path, more: list[str]) -> None:
             codes.astype(np.float32))  # fmt: skip
 
 
+def prepare_expansion(folder: pathlib.Path, tiny: bool, more: list[str]) -> None:
+    """For each format that expands its range a program that quantizes and decodes groups,
+    and what the reference makes of them."""
+    folder.mkdir()
+    for name in expansion.FORMATS:
+        x = expansion.draw_groups(name, 1 if tiny else 16)
+        path = folder / f"{name}.mlir"
+        path.write_text(expansion.write_module(name, len(x)))
+        compile_model(path, path.with_suffix(".bnd"), "--from=programs", *more)
+        expected = expansion.quantize(name, x, "reference")
+        path.unlink()
+        safetensors.save(path.with_suffix(".safetensors"), {"x": x, **expected})
+
+
 def prepare_model(model: Model, folder: pathlib.Path, more: list[str]) -> None:
     """Bundles for both targets, and data."""
     random = np.random.default_rng(7)
@@ -99,6 +147,11 @@ def prepare_model(model: Model, folder: pathlib.Path, more: list[str]) -> None:
 def draw_case(case: Case, sizes: Sizes) -> dict[str, np.ndarray]:
     """Parameters, gradients and inputs; what starts as 0 says little."""
     random = np.random.default_rng(11)
+    if isinstance(case, Product):
+        return {
+            name: random.standard_normal(shape, np.float32)
+            for name, shape in case.shapes().items()
+        }
     if not isinstance(case, Update):
         shapes = {"x": (sizes.rows, sizes.columns)}
         drawn = {n: random.standard_normal(s, np.float32) for n, s in shapes.items()}
@@ -108,13 +161,16 @@ def draw_case(case: Case, sizes: Sizes) -> dict[str, np.ndarray]:
             drawn[name] = np.ones(sides[kind], np.float32)
         return drawn
     drawn = {}
-    for name, shape in list_tensors(sizes).items():
+    tensors = case.tensors() if isinstance(case, Empty) else list_tensors(sizes)
+    for name, shape in tensors.items():
         drawn[name] = 0.02 * random.standard_normal(shape, np.float32)
         drawn[f"gradient/{name}"] = 1e-3 * random.standard_normal(shape, np.float32)
     return drawn
 
 
-def prepare_records(folder: pathlib.Path, tiny: bool, more: list[str]) -> None:
+def prepare_records(
+    folder: pathlib.Path, tiny: bool, wanted: Wanted, more: list[str]
+) -> None:
     """Bundles, and what the CPU computes of each record."""
     folder.mkdir()
 
@@ -131,13 +187,13 @@ def prepare_records(folder: pathlib.Path, tiny: bool, more: list[str]) -> None:
         expected.unlink()
 
     for model in RECORDS:
-        if model.isTiny or not tiny:
+        if wanted(model.name) and (model.isTiny or not tiny):
             bundle = folder / f"{model.name}.bnd"
             options = ["--policy", model.policy, *model.options, "--lr=1e-3"]
             compile_model(ROOT / model.path, bundle, *options, *more)
             save_expected(bundle)
-    for case in CASES:
-        if case.name in TINY_RECORDS or not tiny:
+    for case in [*CASES, *PRODUCTS, *EMPTY]:
+        if wanted(case.name) and (case.name in TINY_RECORDS or not tiny):
             compile_case(case, SMALL, folder, *more)
             start = folder / "start.safetensors"
             safetensors.save(start, draw_case(case, SMALL))
@@ -161,13 +217,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("parts", nargs="*", metavar="PART", help="all unless named")
     parser.add_argument("--out", type=pathlib.Path, default=FOLDER)
     parser.add_argument(
         "--tiny", action="store_true",
         help="sizes that the simulated driver can do, and the kernels' IR for it",
     )  # fmt: skip
+    parser.add_argument(
+        "--only", metavar="NAME,...", help="rows, models and bundles of these names"
+    )
     arguments = parser.parse_args()
-    out, sizes = arguments.out, TINY if arguments.tiny else Sizes()
+    wanted = Wanted(arguments.only)
+    tiny, parts = arguments.tiny, arguments.parts or list(PARTS)
+    unknown = [name for name in parts if name not in PARTS]
+    if unknown:
+        parser.error(f"no part is called {unknown[0]}; there are {', '.join(PARTS)}")
+    out, sizes = arguments.out, TINY if tiny else Sizes()
     if out.exists() and not (out / MANIFEST).exists() and any(out.iterdir()):
         print(f"prepare: error: {out} has other files; name another folder")
         return 2
@@ -175,32 +240,52 @@ def main() -> int:
     whole, out = out, out.with_name(f"{out.name}.new")
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
-    more = ["--save-kernels", str(out / "ir")] if arguments.tiny else []
+    more = ["--save-kernels", str(out / "ir")] if tiny else []
 
     start = time.perf_counter()
 
     def say(what: str) -> None:
         print(f"prepare: {time.perf_counter() - start:.0f} s: {what}", flush=True)
 
+    def prepare_models() -> None:
+        (out / "models").mkdir()
+        for model in MODELS:
+            if wanted(model.name) and (model.isTiny or not tiny):
+                say(f"model {model.name}")
+                prepare_model(model, out / "models", more)
+
+    def prepare_statistics() -> None:
+        (out / "statistics").mkdir()
+        for watched in filter(lambda row: wanted(row.name), list_watched(tiny)):
+            say(f"statistics of {watched.name}")
+            compile_watched(watched, out / "statistics", *more)
+
+    def prepare_steps() -> None:
+        (out / "steps").mkdir()
+        for step in filter(lambda step: wanted(step.name), list_steps(tiny)):
+            say(f"step {step.name}")
+            compile_step(step, tiny, out / "steps", *more)
+
+    prepare = {
+        "conversions": lambda: prepare_conversions(out / "conversions", more),
+        "expansion": lambda: prepare_expansion(out / "expansion", tiny, more),
+        "records": lambda: prepare_records(out / "records", tiny, wanted, more),
+        "models": prepare_models,
+        "kernels": lambda: moved.update(
+            prepare_kernels(out / "kernels", sizes, wanted, more)
+        ),
+        "statistics": prepare_statistics,
+        "steps": prepare_steps,
+    }
+    moved: dict[str, int] = {}
     say("runtime")
     prepare_runtime(out / "runtime")
-    say("conversions")
-    prepare_conversions(out / "conversions", more)
-    (out / "models").mkdir()
-    for model in MODELS:
-        if model.isTiny or not arguments.tiny:
-            say(f"model {model.name}")
-            prepare_model(model, out / "models", more)
-    say("records")
-    prepare_records(out / "records", arguments.tiny, more)
-    say("kernels")
-    moved = prepare_kernels(out / "kernels", sizes, more)
-    (out / "steps").mkdir()
-    for step in list_steps(arguments.tiny):
-        say(f"step {step.name}")
-        compile_step(step, arguments.tiny, out / "steps", *more)
+    copy_sources(out)
+    for part in parts:
+        say(part)
+        prepare[part]()
     manifest = {
-        "commit": find_commit(), "tiny": arguments.tiny, "bytes": moved,
+        "commit": find_commit(), "tiny": tiny, "bytes": moved, "parts": parts,
         "date": datetime.date.today().isoformat(),
     }  # fmt: skip
     (out / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
@@ -209,7 +294,7 @@ def main() -> int:
     archive = pack(out)
     size = archive.stat().st_size
     say(f"{out}; packed {archive}, {size / 2**20:.1f} MiB")
-    if size > LIMIT and not arguments.tiny:
+    if size > LIMIT and not tiny:
         print(f"prepare: error: more than {LIMIT >> 20} MiB")
         return 1
     return 0

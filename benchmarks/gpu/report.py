@@ -147,6 +147,22 @@ def steps(result: dict) -> str:
     return table(columns, rows) if rows else ""
 
 
+def statistics(result: dict) -> str:
+    rows = [
+        [
+            row["title"],
+            str(row["statistics"]),
+            f"{row['ms']:.2f}",
+            f"{next(iter(row['peers'].values()))['ms']:.2f}",
+            ratios(row["peers"]),
+        ]
+        for row in result["rows"]
+        if row["part"] == "statistics"
+    ]
+    columns = ["step", "statistics", "ms", "ms without", "time / that without (goal)"]
+    return table(columns, rows) if rows else ""
+
+
 def parts(result: dict) -> str:
     return table(
         ["part", "result", "s"],
@@ -169,7 +185,9 @@ def render(result: dict, predicted: dict | None = None) -> str:
         text += f"{result['copy_gbs']:.0f} GB/s.\n\n{parts(result)}"
         reached = [goal for row in result["rows"] for goal in list_goals(row)]
         text += f"\n{sum(reached)} of {len(reached)} goals are reached; the others are bold.\n"
-    for heading, section in (("Kernels", kernels), ("Steps", steps)):
+    for heading, section in (
+        ("Kernels", kernels), ("Statistics", statistics), ("Steps", steps),
+    ):  # fmt: skip
         if made := section(result):
             text += f"\n## {heading}\n\n{made}"
         if predicted and made:

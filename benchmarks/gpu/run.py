@@ -4,14 +4,17 @@
     benchmarks/gpu/run.sh [--artifacts FOLDER] [--out FOLDER] [PART...]
 
 Needs NVIDIA's driver, Python with NumPy and ml_dtypes and, for peers, PyTorch; nothing of
-Binade's compiler, LLVM or CUDA. Takes less than eight minutes: each part ends after its
-time, what it has measured is kept, and the next part begins. Parts, checks first:
+Binade's compiler, LLVM or CUDA. Takes less than nine minutes: each part ends after its
+time, what it has measured is kept, and the next part begins. Parts, checks first; all that
+the artifacts have unless some are named:
 
   conversions  every edge of every narrow format, by the device's instructions
+  expansion    formats that expand ranges: the bits of the reference
   records      small bundles, each record from the CPU's bytes, by the bundle's own
                kernels and by NVIDIA's libraries, twice
   models       small models in several policies, on the CPU and twice on the device
   kernels      updates and quantizers against a copy, PyTorch, bitsandbytes, torchao
+  statistics   what all statistics in each step cost
   steps        GPT-2 and Llama, time, memory and where the time goes, against
                torch.compile
 
@@ -37,14 +40,13 @@ import tempfile
 import time
 
 import report
-from artifacts import FOLDER, find_commit, read_manifest
+from artifacts import FOLDER, PARTS, find_commit, read_manifest
 from rows import replace
 
 HERE = pathlib.Path(__file__).resolve().parent
-# Seconds that each part may take.
-PARTS = {"conversions": 40, "records": 45, "models": 60, "kernels": 135, "steps": 190}
-PROGRAMS = {"conversions": "checks.py", "records": "records.py", "models": "checks.py",
-            "kernels": "kernels.py", "steps": "whole.py"}  # fmt: skip
+PROGRAMS = {"conversions": "checks.py", "expansion": "checks.py", "records": "records.py",
+            "models": "checks.py", "kernels": "kernels.py", "statistics": "watched.py",
+            "steps": "whole.py"}  # fmt: skip
 POLL = 0.5  # Seconds between looks at what a part has written.
 NO_DEVICE = 6
 
@@ -196,7 +198,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("parts", nargs="*", metavar="PART", help="all unless named")
+    parser.add_argument(
+        "parts", nargs="*", metavar="PART", help="all that were prepared unless named"
+    )
     parser.add_argument("--artifacts", type=pathlib.Path, default=FOLDER)
     parser.add_argument("--out", type=pathlib.Path, default=report.RESULTS)
     parser.add_argument(
@@ -235,7 +239,7 @@ def main() -> int:
     # Who ends this process ends the part that runs, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with tempfile.TemporaryDirectory() as folder:
-        for name in arguments.parts or PARTS:
+        for name in arguments.parts or manifest.get("parts", PARTS):
             limit = PARTS[name] * arguments.time
             run_part(name, limit, artifacts, pathlib.Path(folder), environment, results)
     print(results.path)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from artifacts import compile_model
+from bundles import Bundle
 from cases import ROOT
-from counts import Bundle, Work, count
 
 MODELS = pathlib.Path(__file__).resolve().parent / "models"
 COMPILED = "torch.compile, bf16"
@@ -26,6 +26,35 @@ class Step:
     memory_peers: dict[str, float | None]
     isTiny: bool = False
 
+
+# Of all kinds of values all statistics, in each step.
+EVERY_STATISTIC = (
+    "--stats", "*:norm,min,max,absmax,absmean,mean,std,zeros,nonfinite,underflow,"
+    "overflow,saturated,exponents,sqnr",
+    "--stats", "weight:lost,update_ratio",
+)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Watched:
+    """A step with statistics beside the same without."""
+
+    name: str
+    title: str
+    model: str
+    isTiny: bool = False
+    goal: float = 1.03  # Of the time without.
+
+
+WATCHED = [
+    Watched("char-gpt", "char-GPT 10.8M, 8 x 256, bf16-amp, all statistics in each step",
+            "examples/char-gpt/char-gpt.onnx"),
+    Watched("gpt2", "GPT-2 124M, 32 x 1024, bf16-amp, all statistics in each step",
+            "benchmarks/gpu/models/gpt2.onnx"),
+    Watched("mlp", "MLP, bf16-amp, all statistics in each step",
+            "examples/mlp/mlp.onnx", isTiny=True),
+]  # fmt: skip
+LOSS = ("--loss", "cross_entropy(prediction, labels)")
 
 STEPS = [
     Step("gpt2-bf16", "GPT-2 124M, 32 x 1024, bf16-amp", "gpt2", "bf16-amp",
@@ -46,10 +75,25 @@ def compile_step(
     model = MODELS / f"{step.model}.onnx"
     if tiny:
         model = ROOT / "examples/mlp/mlp.onnx"
-        more = ("--loss", "cross_entropy(prediction, labels)", *more)
+        more = (*LOSS, *more)
     bundle = folder / f"{step.name}.bnd"
     compile_model(model, bundle, "--policy", step.policy, "--optimizer=adamw", *more)
     return bundle
+
+
+def list_watched(tiny: bool) -> list[Watched]:
+    return [watched for watched in WATCHED if watched.isTiny == tiny]
+
+
+def compile_watched(watched: Watched, folder: pathlib.Path, *more: str) -> None:
+    """NAME.bnd, and NAME-watched.bnd with the statistics."""
+    more = (*(LOSS if watched.isTiny else ()), *more)
+    options = ("--policy=bf16-amp", "--optimizer=adamw", *more)
+    model = ROOT / watched.model
+    compile_model(model, folder / f"{watched.name}.bnd", *options)
+    compile_model(
+        model, folder / f"{watched.name}-watched.bnd", *options, *EVERY_STATISTIC
+    )
 
 
 def list_steps(tiny: bool) -> list[Step]:
@@ -68,41 +112,3 @@ def walk(records: list[dict], times: int = 1) -> Iterator[tuple[dict, int]]:
 def count_records(bundle: Bundle) -> int:
     """How many a step runs: about as many kernels."""
     return sum(times for _, times in walk(bundle.plan["records"]))
-
-
-def predict_step(
-    step: Step,
-    bundle: Bundle,
-    predict_launch: Callable[[Work, int], tuple[float, str]],
-    products: dict[str, float],
-) -> dict:
-    seconds, known, limits = 0.0, {}, {}
-    for record, times in walk(bundle.plan["records"]):
-        if record["kind"] in ("launch", "attention"):
-            kernel = record.get("kernel") or record["device_kernel"]
-            # Equal kernels do equal work, wherever their operands lie.
-            if kernel not in known:
-                known[kernel] = count(bundle, record)
-            work = known[kernel]
-        else:
-            work = Work(kernels=1)
-        taken, limit = predict_launch(work, bundle.count_bytes(record))
-        if record["kind"] == "matmul":
-            rate = products[bundle.dtype_of(record["lhs"])]
-            batch = 1
-            for extent in record.get("batch", []):
-                batch *= extent
-            flops = (
-                2 * batch * record.get("m", 1) * record.get("n", 1) * record.get("k", 1)
-            )
-            if flops / rate > taken:
-                taken, limit = flops / rate, "products"
-        seconds += times * taken
-        limits[limit] = limits.get(limit, 0) + times * taken
-    return {
-        "part": "steps", "name": step.name, "title": step.title,
-        "ms": round(1e3 * seconds, 2), "arena": bundle.plan["arena_bytes"],
-        "live": bundle.live_bytes(),
-        "records": count_records(bundle), "peers": {},
-        "ms_limited_by": {k: round(1e3 * v, 2) for k, v in sorted(limits.items())},
-    }  # fmt: skip

@@ -11,10 +11,10 @@ import numpy as np
 import peers
 import profiles
 import timing
-from artifacts import read_manifest
+from artifacts import list_made, read_manifest
 from batches import draw_batch
+from bundles import Bundle
 from cases import ROOT
-from counts import Bundle
 from device import DeviceMemory
 from rows import Rows
 from runtime import Program
@@ -31,9 +31,9 @@ def make_peer(step: Step, batch: dict[str, np.ndarray]) -> tuple[Callable, Calla
     import models
 
     torch = peers.torch
-    torch.set_default_device("cuda")
     before = torch.cuda.memory_allocated()
-    module = models.PEERS[step.model]()
+    with torch.device("cuda"):  # Weights are drawn there.
+        module = models.PEERS[step.model]()
     optimizer = torch.optim.AdamW(module.parameters(), lr=1e-3, fused=True)
     inputs = {name: torch.from_numpy(value).cuda() for name, value in batch.items()}
 
@@ -50,6 +50,25 @@ def make_peer(step: Step, batch: dict[str, np.ndarray]) -> tuple[Callable, Calla
 
     torch.cuda.reset_peak_memory_stats()
     return peers.synchronized(run), lambda: torch.cuda.max_memory_allocated() - before
+
+
+def add_peer(
+    sides: dict[str, Callable],
+    step: Step,
+    batch: dict[str, np.ndarray],
+    notes: list[str],
+) -> Callable | None:
+    """Adds torch.compile's step, which has run once, and gives its peak of memory. What
+    fails in PyTorch, also when it runs first, is a remark."""
+    try:
+        run, peak = make_peer(step, batch)
+        run()
+    except Exception as error:
+        notes.append(f"{COMPILED}: {type(error).__name__}: {str(error)[:200]}")
+        print(f"  {step.name}: no {notes[-1]}", flush=True)
+        return None
+    sides[COMPILED] = run
+    return peak
 
 
 def measure(
@@ -73,18 +92,17 @@ def measure(
         "records": count_records(bundle),
         "peers": {}, "memory_peers": {},
     }  # fmt: skip
-    sides, peak = {"binade": program.run}, None
+    sides, peak, notes = {"binade": program.run}, None, []
     if peers.HAS_DEVICE and step.model not in known:
-        try:
-            sides[COMPILED], peak = make_peer(step, batch)
-        except Exception as error:  # Of PyTorch: a remark.
-            row["notes"] = [f"{COMPILED}: {type(error).__name__}: {str(error)[:200]}"]
+        peak = add_peer(sides, step, batch, notes)
+    if notes:
+        row["notes"] = notes
     times = timing.alternate(sides, ROUNDS)
     row["ms"] = round(timing.median(times["binade"]), 3)
     row["loss"] = float(program["metric", "loss"])
     if not np.isfinite(row["loss"]):
         raise RuntimeError(f"{step.name}: the loss is {row['loss']}")
-    if peak:
+    if peak is not None:
         known[step.model] = times[COMPILED], peak()
     known[step.name] = times["binade"], row["memory"]
     row["profile"] = profiles.measure(program, PROFILED)
@@ -106,7 +124,7 @@ def measure(
 def main(folder: pathlib.Path, out: pathlib.Path) -> None:
     tiny, rows, known = read_manifest(folder)["tiny"], Rows(out), {}
     random = np.random.default_rng(0)
-    for step in list_steps(tiny):
+    for step in list_made(list_steps(tiny), folder / "steps"):
         rows.add(measure(step, folder / "steps", known, random))
         if peers.HAS_DEVICE:
             peers.torch.compiler.reset()

@@ -104,7 +104,7 @@ class CharGPT(nn.Module):
                 nn.init.normal_(parameter, std=0.02 * scale)
 
     def forward(self, input_ids: Tensor) -> Tensor:
-        positions = torch.arange(input_ids.shape[1])
+        positions = torch.arange(input_ids.shape[1], device=input_ids.device)
         x = self.token(input_ids) + self.position(positions)
         return self.head(self.norm(self.blocks(x)))
 

@@ -16,8 +16,18 @@ GPU = ROOT / "benchmarks" / "gpu"
 KERNELS = ["adamw", "clip", "e4m3", "e4m3x", "dyn8", "tiger", "row", "group", "delayed", "turned",
            "both", "norm"]  # fmt: skip
 STEPS = ["gpt2-bf16", "gpt2-coat"]
-PARTS = ["conversions", "records", "models", "kernels", "steps"]
-RECORDS = ["clip", "mlp-coat", "row"]
+WATCHED = ["mlp-watched"]
+PARTS = [
+    "conversions",
+    "expansion",
+    "records",
+    "models",
+    "kernels",
+    "statistics",
+    "steps",
+]
+RECORDS = ["clip", "empty-e4m3x", "mlp-coat", "product-50x32", "product-64x32", "row"]
+EXPANDED = ["dyn8x", "e4m3x", "e5m2x", "f16x"]
 
 
 def run_python(program, *arguments, **environment):
@@ -54,7 +64,7 @@ def test_all_parts(artifacts, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     assert [part["name"] for part in result["parts"]] == PARTS
     assert {part["status"] for part in result["parts"]} == {"passed"}
-    assert [row["name"] for row in result["rows"]] == [*KERNELS, *STEPS]
+    assert [row["name"] for row in result["rows"]] == [*KERNELS, *WATCHED, *STEPS]
     assert result["device"] == "Simulated H200" and result["copy_gbs"] > 0
     assert {"driver", "cuda", "date", "commit"} < result.keys()
     # Nobody takes these for measurements.
@@ -73,7 +83,10 @@ def test_all_parts(artifacts, tmp_path):
         STEPS
     )
     assert set(result["conversions_checked"]) >= {"bf16", "f8E4M3FN-saturate"}
+    assert set(result["expansion_checked"]) == set(EXPANDED)
     assert all(model["repeats"] for model in result["models_checked"].values())
+    (watched,) = [row for row in result["rows"] if row["part"] == "statistics"]
+    assert watched["statistics"] > 100 and "## Statistics" in page.read_text()
     assert set(result["records_checked"]) == {
         f"{by}: {name}" for by in ("own", "auto") for name in RECORDS
     }
@@ -103,10 +116,48 @@ def test_a_run_that_is_cut_off_keeps_what_it_has(artifacts, tmp_path):
 
 @pytest.mark.slow
 def test_the_packed_file_is_enough(artifacts, tmp_path):
-    shutil.copy(artifacts.with_name("artifacts.tar.gz"), tmp_path)
-    done, result = measure(tmp_path / "artifacts", tmp_path / "out", "records")
+    """Without the repository: within another one, whose commit is not that of the files."""
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    subprocess.run(
+        ["tar", "-xzf", artifacts.with_name("artifacts.tar.gz"), "-C", tmp_path],
+        check=True,
+    )
+    alone = tmp_path / "artifacts"
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("BINADE_")}
+    done = subprocess.run(
+        [alone / "benchmarks/gpu/run.sh", "--out", tmp_path / "out", "--time", "4",
+         "records", "kernels", "statistics", "steps"],
+        env=environment | {"PYTHON": sys.executable, "LD_LIBRARY_PATH": str(SIMULATED),
+                           "PYTHONPATH": ""},
+        capture_output=True, text=True, check=False, timeout=600, cwd=tmp_path,
+    )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    assert [part["status"] for part in result["parts"]] == ["passed"]
+    (path,) = (tmp_path / "out").glob("*.json")
+    result = json.loads(path.read_text())
+    assert {part["status"] for part in result["parts"]} == {"passed"}
+    manifest = json.loads((alone / "manifest.json").read_text())
+    assert result["commit"] == manifest["commit"] == result["artifacts"]
+
+
+def test_a_repository_around_the_files_gives_no_commit(tmp_path):
+    """Of files without one of their own nobody knows the commit."""
+    for folder in ("benchmarks", "python/binade"):
+        shutil.copytree(ROOT / folder, tmp_path / "copy" / folder,
+                        ignore=shutil.ignore_patterns("artifacts*", "__pycache__"))  # fmt: skip
+    git = ["git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=b"]
+    for command in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "other"]):
+        subprocess.run([*git, *command], check=True)
+    program = "import artifacts; print(artifacts.find_commit())"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path / "copy/benchmarks/gpu",
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == "unknown"
+
+
+def test_unknown_parts_are_not_prepared(tmp_path):
+    done = run_python("prepare.py", "--out", tmp_path / "out", "what")
+    assert done.returncode == 2 and "no part is called what" in done.stderr
 
 
 @pytest.mark.slow
@@ -151,6 +202,24 @@ def test_a_part_has_its_time(artifacts, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_wrong_bit_of_an_expanded_group_is_found(artifacts, tmp_path):
+    path = artifacts / "expansion" / "e4m3x.safetensors"
+    whole = path.read_bytes()
+    data = safetensors.load(path)
+    data = {name: np.array(x) for name, x in data.items()}
+    scale = data["scale"].copy()
+    scale[3] = np.nextafter(scale[3], np.float32(1))
+    safetensors.save(path, data | {"scale": scale})
+    try:
+        done, result = measure(artifacts, tmp_path, "expansion", "--time", 4)
+    finally:
+        path.write_bytes(whole)
+    assert done.returncode == 1
+    (message,) = result["expansion_wrong"]
+    assert message.startswith("e4m3x: scale 3 is ")
+
+
+@pytest.mark.slow
 def test_a_wrong_code_is_found(artifacts, tmp_path):
     """With another number expected than that of the code 0x38."""
     path = artifacts / "conversions" / "f8E4M3FN-decode.safetensors"
@@ -185,8 +254,8 @@ def test_without_a_device_there_is_nothing_to_measure(tmp_path):
 
 @pytest.mark.parametrize("arguments, code, message", [
     ([], 1, "has no manifest.json: run benchmarks/gpu/prepare.sh"),
-    (["what"], 2, "no part is called what; there are conversions, records, models, "
-     "kernels, steps"),
+    (["what"], 2, "no part is called what; there are conversions, expansion, records, "
+     "models, kernels, statistics, steps"),
 ])  # fmt: skip
 def test_errors_are_named(arguments, code, message, tmp_path):
     done, result = measure(tmp_path, tmp_path / "out", *arguments)

@@ -1,6 +1,9 @@
 """What kernels are compared with in benchmarks/gpu computes the same, in PyTorch."""
 
+import gc
 import sys
+import types
+import weakref
 
 import ml_dtypes
 import numpy as np
@@ -10,7 +13,9 @@ from reference import ROOT, evaluate
 torch = pytest.importorskip("torch")
 sys.path.insert(0, str(ROOT / "benchmarks" / "gpu"))
 
+import models  # noqa: E402
 import peers  # noqa: E402
+import whole  # noqa: E402
 from cases import CASES, TINY, Quantizer  # noqa: E402
 
 
@@ -48,3 +53,89 @@ def test_every_peer_is_there():
             if not isinstance(case, Quantizer):
                 known = set(peers.UPDATES)
             assert peer in known, peer
+
+
+class Stream:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return None
+
+
+def test_a_captured_call_keeps_what_the_graph_reads(monkeypatch):
+    """A graph has addresses alone: its tensors may not die before it."""
+    graph = types.SimpleNamespace(replays=0)
+
+    def replay():
+        graph.replays += 1
+
+    graph.replay = replay
+    cuda = types.SimpleNamespace(
+        Stream=Stream, stream=lambda stream: stream, synchronize=lambda: None,
+        CUDAGraph=lambda: graph, graph=lambda graph: Stream(),
+    )  # fmt: skip
+    monkeypatch.setattr(peers, "torch", types.SimpleNamespace(cuda=cuda))
+
+    def make():
+        x = np.zeros(4)  # Stands for a tensor.
+        return peers.captured(lambda: x.sum()), weakref.ref(x)
+
+    call, tensor = make()
+    gc.collect()
+    assert tensor() is not None
+    call()
+    assert graph.replays == 1
+    del call
+    gc.collect()
+    assert tensor() is None
+
+
+@pytest.mark.parametrize("name", models.PEERS)
+def test_models_of_peers_make_tensors_on_the_device_of_their_inputs(name, monkeypatch):
+    """On PyTorch's device without memory: a tensor that is made elsewhere is found."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_leaves
+
+    class OneDevice(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            made = function(*args, **(kwargs or {}))
+            for x in tree_leaves(made):
+                assert not isinstance(x, torch.Tensor) or x.is_meta, function
+            return made
+
+    monkeypatch.setattr(models, "GPT2", models.SMALL_GPT2)
+    monkeypatch.setattr(models, "LLAMA", models.SMALL_LLAMA)
+    batch = {
+        "gpt2": models.make_small_gpt2_batch,
+        "llama": models.make_small_llama_batch,
+    }
+    module = models.PEERS[name]().to("meta")
+    inputs = {key: x.to("meta") for key, x in batch[name]().items()}
+    with OneDevice():
+        # What the peer of the steps computes.
+        scores = module(inputs["input_ids"])
+        models.cross_entropy(scores, inputs["labels"]).backward()
+    assert all(parameter.grad.is_meta for parameter in module.parameters())
+
+
+@pytest.mark.parametrize("fails", ["when it is made", "when it runs first", None])
+def test_a_peer_that_fails_is_a_remark(fails, monkeypatch):
+    def run():
+        if fails == "when it runs first":
+            raise RuntimeError("no such device")
+
+    def make(step, batch):
+        if fails == "when it is made":
+            raise RuntimeError("no such device")
+        return run, lambda: 7
+
+    monkeypatch.setattr(whole, "make_peer", make)
+    sides, notes = {"binade": print}, []
+    step = types.SimpleNamespace(name="gpt2-bf16")
+    peak = whole.add_peer(sides, step, {}, notes)
+    if fails is None:
+        assert peak() == 7 and list(sides) == ["binade", whole.COMPILED] and not notes
+    else:
+        assert peak is None and list(sides) == ["binade"]
+        assert notes == [f"{whole.COMPILED}: RuntimeError: no such device"]

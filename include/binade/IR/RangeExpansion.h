@@ -14,8 +14,8 @@
 
 namespace mlir::binade::expansion {
 
-/// log2(1.5). The logarithm of a fraction m in [1, 2) is this plus d q(d), where
-/// d = m - 1.5 and q is one of the polynomials `kLog2`.
+/// log2(1.5). The logarithm of a fraction m in [1, 2) is this plus d q(d),
+/// where d = m - 1.5 and q is one of the polynomials `kLog2`.
 inline constexpr double kLog2OfMiddle = 0x1.2b8034p-1;
 
 /// For what a group shares, and for elements, of which codes keep four bits.
@@ -27,8 +27,8 @@ inline constexpr double kShortLog2[] = {
     0x1.3205eep-5, -0x1.98d574p-6, 0x1.ece0eep-7};
 
 /// 2^r is 1 + r q(r) for r in [-1/2, 1/2].
-inline constexpr double kPower[] = {0x1.62e42ap-1, 0x1.ebf9c2p-3,
-                                    0x1.c6b6dap-5, 0x1.3ce8b4p-7, 0x1.5bd96p-10};
+inline constexpr double kPower[] = {0x1.62e42ap-1, 0x1.ebf9c2p-3, 0x1.c6b6dap-5,
+                                    0x1.3ce8b4p-7, 0x1.5bd96p-10};
 inline constexpr double kShortPower[] = {0x1.62e12cp-1, 0x1.ec0372p-3,
                                          0x1.c9fc7ep-5, 0x1.3a0456p-7};
 
