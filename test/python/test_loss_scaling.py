@@ -15,8 +15,9 @@ pytest.importorskip("onnx")
 F32 = np.float32
 GOLDEN = json.loads((ROOT / "test/data/golden/loss_scale.json").read_text())["cases"]
 OVERFLOWS = GOLDEN["overflow_steps"]
+STEPS = len(GOLDEN["torch_growth_interval_3"])
 TORCH = [(s["scale"], s["tracker"]) for s in GOLDEN["torch_growth_interval_3"]]
-# name: the policy's setting, and (scale, counter) after each of 20 steps.
+# name: the policy's setting, and (scale, counter) after each step.
 RULES = {
     "torch": ("interval: 3", TORCH),
     "keras": ("init: 32768, interval: 3", GOLDEN["keras_growth_3"]),
@@ -141,7 +142,7 @@ def train(
 @pytest.mark.parametrize("rule", RULES)
 def test_a_policy_follows_its_trace(rule, tmp_path):
     setting, trace = RULES[rule]
-    process, metrics, final = train(tmp_path, setting, 20, overflows=OVERFLOWS)
+    process, metrics, final = train(tmp_path, setting, STEPS, overflows=OVERFLOWS)
     assert process.returncode == 0, process.stderr
     assert [m["step"] - 1 for m in metrics if m["skipped"]] == OVERFLOWS
     scales = [scale for scale, _ in trace]
@@ -149,7 +150,7 @@ def test_a_policy_follows_its_trace(rule, tmp_path):
     assert final["scaler/scale"] == scales[-1]
     counter = "hysteresis" if rule == "deepspeed" else "growth"
     assert final[f"scaler/{counter}"] == trace[-1][1]
-    assert final["step"] == 20 - len(OVERFLOWS)
+    assert final["step"] == STEPS - len(OVERFLOWS)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -169,12 +170,12 @@ def test_the_reference_follows_the_trace(rule):
 def test_a_scale_follows_its_trace_while_parameters_shrink(batches, tmp_path):
     """Steps that overflow are taken; of two batches the first one overflows."""
     setting, trace = RULES["torch"]
-    x = np.full((2 * batches * 20, 4), 2.0**-12, F32)
+    x = np.full((2 * batches * STEPS, 4), 2.0**-12, F32)
     for step in OVERFLOWS:
         x[2 * batches * step] = np.inf
     several = ["--accumulate", batches, "--accumulate-in-momentum"]
     process, metrics, final = train(
-        tmp_path, setting, 20, "--on-nonfinite", "shrink",
+        tmp_path, setting, STEPS, "--on-nonfinite", "shrink",
         *(several if batches > 1 else []), x=x, optimizer="tiger",
     )  # fmt: skip
     assert process.returncode == 0, process.stderr
@@ -182,7 +183,7 @@ def test_a_scale_follows_its_trace_while_parameters_shrink(batches, tmp_path):
     scales = [scale for scale, _ in trace]
     assert [m["loss_scale"] for m in metrics[1:]] == scales[:-1]
     assert final["scaler/scale"] == scales[-1]
-    assert final["step"] == 20 and np.isfinite(final["weight"]).all()
+    assert final["step"] == STEPS and np.isfinite(final["weight"]).all()
 
 
 def test_a_scale_that_is_sought_applies_no_infinity(tmp_path):
