@@ -16,6 +16,7 @@ using namespace mlir;
 using namespace mlir::binade;
 
 #include "binade/IR/BinadeDialect.cpp.inc"
+#include "binade/IR/DelayedScales.h"
 
 #include "binade/Interfaces/DifferentiableOpInterface.cpp.inc"
 #include "binade/Interfaces/ElementwiseOpInterface.cpp.inc"
@@ -119,7 +120,7 @@ BinadeDialect::verifyOperationAttribute(Operation *op,
     return expect<PolicyAttr>(op, attribute, "a #binade.policy");
   if (name == kKernelAttr)
     return expect<ScheduleAttr>(op, attribute, "a #binade.schedule");
-  if (name == kBatchesAttr)
+  if (name == kBatchesAttr || name == kAmaxHalfLifeAttr)
     return expect<IntegerAttr>(op, attribute, "an integer");
   if (name == kSavedAttr)
     return expect<ArrayAttr>(op, attribute, "a list");

@@ -1,6 +1,7 @@
 //===- AssignPrecision.cpp - Decide the formats of every op ---------------===//
 
 #include "StoreParameters.h"
+#include "binade/IR/DelayedScales.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Names.h"
 #include "binade/IR/Watch.h"
@@ -141,6 +142,10 @@ LogicalResult assignPrecision(ModuleOp module, const Policy &policy) {
   if (!step)
     return module.emitError("expected a function '@step' to assign formats to");
   module->setAttr(kPolicyAttr, policy.source);
+  if (policy.amaxHalfLife)
+    module->setAttr(
+        kAmaxHalfLifeAttr,
+        Builder(module.getContext()).getI64IntegerAttr(*policy.amaxHalfLife));
   if (!policy.statistics.empty())
     module->setAttr(
         kStatisticsAttr,

@@ -2,10 +2,12 @@
 
 #include "binade/IR/AddPorts.h"
 #include "binade/IR/Build.h"
+#include "binade/IR/DelayedScales.h"
 #include "binade/IR/Movement.h"
 #include "binade/IR/Names.h"
 #include "binade/Precision/Passes.h"
 #include "llvm/Support/ScopedPrinter.h"
+#include <cmath>
 
 namespace mlir::binade {
 #define GEN_PASS_DEF_DELAYSCALESPASS
@@ -14,8 +16,10 @@ namespace mlir::binade {
 namespace {
 class ScaleDelayer {
 public:
-  explicit ScaleDelayer(func::FuncOp step)
-      : step(step), b(step.getLoc(), step.getContext()) {}
+  /// Magnitudes halve in `halfLife` steps; 0: they count until their histories
+  /// forget them.
+  ScaleDelayer(func::FuncOp step, int64_t halfLife)
+      : step(step), halfLife(halfLife), b(step.getLoc(), step.getContext()) {}
 
   void run() {
     collect();
@@ -74,8 +78,9 @@ private:
   }
 
   /// The steps that are remembered beside the one that runs; null for none.
+  /// With a half-life one magnitude stands for all of them.
   RankedTensorType getHistory(QuantizeOp op) {
-    int64_t kept = op.getFormat().getHistory() - 1;
+    int64_t kept = halfLife > 0 ? 1 : op.getFormat().getHistory() - 1;
     return kept > 0 ? RankedTensorType::get({kept}, b.getF32Type())
                     : RankedTensorType();
   }
@@ -90,16 +95,21 @@ private:
     Value own = measure(op.getX());
     Value largest = own;
     if (history) {
-      largest = MaxOp::create(
-          b, own, ReduceMaxOp::create(b, history, ArrayRef<int64_t>{0}));
+      Value before = ReduceMaxOp::create(b, history, ArrayRef<int64_t>{0});
+      largest = MaxOp::create(b, own, halfLife ? decay(before) : before);
+    }
+    if (history && halfLife == 0)
       results.push_back(
           {Role::Buffer, "amax_history/" + one.name, moveOn(history, own)});
-    }
     Value zero = buildSplat(b, scalar(), 0.0);
     Value limit = buildSplat(b, scalar(), std::numeric_limits<float>::max());
+    Value isFinite =
+        CompareOp::create(b, largest, limit, Comparison::LessEqual);
     Value isUsable = AndOp::create(
-        b, CompareOp::create(b, largest, zero, Comparison::Greater),
-        CompareOp::create(b, largest, limit, Comparison::LessEqual));
+        b, CompareOp::create(b, largest, zero, Comparison::Greater), isFinite);
+    if (halfLife > 0)
+      results.push_back({Role::Buffer, "amax_history/" + one.name,
+                         remember(history, isFinite, largest)});
     results.push_back({Role::Buffer, "amax/" + one.name,
                        SelectOp::create(b, isUsable, largest, amax)});
     for (Operation *made = op->getNextNode(); made != end;
@@ -144,6 +154,19 @@ private:
                             buildSplat(b, scalar(), 0.0));
   }
 
+  /// `magnitude` one step later.
+  Value decay(Value magnitude) {
+    double factor = std::exp2(-1.0 / static_cast<double>(halfLife));
+    return MulOp::create(b, magnitude, buildSplat(b, scalar(), factor));
+  }
+
+  /// What stands for all steps: `largest`, unless it is infinite, which would
+  /// stay for ever.
+  Value remember(Value history, Value isFinite, Value largest) {
+    Value before = buildReshape(b, history, {});
+    return buildReshape(b, SelectOp::create(b, isFinite, largest, before), {1});
+  }
+
   /// `history` without its first step and with `own` behind the last.
   Value moveOn(Value history, Value own) {
     auto type = cast<RankedTensorType>(history.getType());
@@ -157,6 +180,7 @@ private:
   }
 
   func::FuncOp step;
+  int64_t halfLife;
   ImplicitLocOpBuilder b;
   SmallVector<Delayed> delayed;
   SmallVector<NewResult> results;
@@ -166,8 +190,10 @@ struct DelayScalesPass : impl::DelayScalesPassBase<DelayScalesPass> {
   using Base::Base;
 
   void runOnOperation() override {
-    if (auto step = getOperation().lookupSymbol<func::FuncOp>(kStepName))
-      ScaleDelayer(step).run();
+    ModuleOp module = getOperation();
+    auto halfLife = module->getAttrOfType<IntegerAttr>(kAmaxHalfLifeAttr);
+    if (auto step = module.lookupSymbol<func::FuncOp>(kStepName))
+      ScaleDelayer(step, halfLife ? halfLife.getInt() : 0).run();
   }
 };
 } // namespace

@@ -53,6 +53,7 @@ static Policy extend(const Policy &base, Policy change) {
   inherit(&Policy::lossScaling);
   inherit(&Policy::cut);
   inherit(&Policy::limits);
+  inherit(&Policy::amaxHalfLife);
   change.rules.insert(change.rules.begin(), base.rules.begin(),
                       base.rules.end());
   change.statistics.insert(change.statistics.begin(), base.statistics.begin(),

@@ -219,6 +219,10 @@ const YamlForm<Policy> &mlir::binade::getPolicyForm() {
        yamlKey("evidence",
                "What recorded ranges may show of a value that is narrow",
                &Policy::limits, limitsForm()),
+       yamlKey("amax_half_life",
+               "Steps in which the magnitudes that delayed scales follow from "
+               "halve, in place of the histories of their formats",
+               &Policy::amaxHalfLife, yamlCount(1)),
        yamlKey("statistics",
                "What to compute of values beside, as --stats takes it: "
                "KIND[/GLOB],...:STATISTIC,...[@every=N]",

@@ -98,6 +98,54 @@ class Scaled:
         self.amax = max(self.seen)
 
 
+class Fading(Scaled):
+    """The same by the largest magnitude of all steps, which halves in `half_life`."""
+
+    def __init__(self, dtype, half_life):
+        super().__init__(dtype, 1, 0)
+        self.factor, self.kept = F32(2.0 ** (-1 / half_life)), F32(0)
+
+    def see(self, x):
+        largest = max(np.abs(x).max(), self.kept * self.factor)
+        if np.isfinite(largest):
+            self.amax, self.kept = largest, largest
+
+
+@BACKENDS
+@pytest.mark.parametrize("half_life", [1, 3])
+def test_magnitudes_fade(half_life, backend, tmp_path):
+    """An outlier in the second step and an infinity in the fourth; the scale of the fifth
+    does not know of that. Each scale is compared, and what products make of it."""
+    policy = tmp_path / "p.yaml"
+    policy.write_text(
+        f"name: p\nextends: fp8-delayed\namax_half_life: {half_life}\nrules:\n"
+        "- { match: { op: matmul, role: weight, layer: last }, class: allow }\n"
+    )
+    module = delay(
+        STEP, f"--binade-assign-precision=policy={policy}",
+        "--binade-materialize-precision",
+    )  # fmt: skip
+    state = find_buffers(module)
+    histories = [v for name, v in state.items() if name.startswith("amax_history/")]
+    assert len(state) == 6 and {v.shape for v in histories} == {(1,)}
+    h, w, dy = (Fading(dtype, half_life) for dtype in (E4M3, E4M3, E5M2))
+    for step, size in enumerate([1.0, 1e4, 1.0, np.inf, 0.5, 0.5]):
+        v = draw(step, 1.0)
+        v["x"] = v["x"] * F32(size if np.isfinite(size) else 1)
+        if not np.isfinite(size):
+            v["x"][0, 0] = np.inf
+        outputs = evaluate(module, state | v, "--backend", backend)
+        if np.isfinite(size):
+            reads = iter([h.read, w.read])
+            check(outputs, compute(v, lambda x: next(reads)(x), dy.read))
+        for scaled, x in [(h, -v["x"]), (w, v["w"]), (dy, -v["g"])]:
+            scaled.see(x)
+        state = {name: outputs[name] for name in state}
+        forward = next(v for n, v in state.items() if n.startswith("amax/") and
+                       "neg" in n and "backward" not in n)  # fmt: skip
+        assert forward == h.amax
+
+
 @BACKENDS
 @pytest.mark.parametrize("margin", [0, 1])
 def test_products_over_several_steps(margin, backend, tmp_path):

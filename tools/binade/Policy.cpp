@@ -140,6 +140,9 @@ static void show(const Policy &policy, const ::binade::AlarmSettings &alarms) {
                       policy.propagate.value_or(Propagation::Operands))
                << "\n  loss scale  ";
   llvm::outs() << (policy.lossScaling ? describe(*policy.lossScaling) : "none");
+  if (policy.amaxHalfLife)
+    llvm::outs() << "\n  amax        halves in " << *policy.amaxHalfLife
+                 << " steps";
   for (StringRef request : policy.statistics)
     llvm::outs() << "\n  statistics  " << ::binade::printable(request.str());
   llvm::outs() << "\n  alarms      " << describe(alarms);

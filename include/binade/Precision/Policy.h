@@ -172,6 +172,9 @@ struct Policy {
   std::optional<LossScaling> lossScaling;
   std::optional<CutSettings> cut;
   std::optional<EvidenceLimits> limits;
+  /// Steps in which the magnitudes that delayed scales follow from halve;
+  /// absent where each counts in full until its history forgets it.
+  std::optional<int64_t> amaxHalfLife;
   /// Requests for statistics, as `--stats` takes them, of a policy that this
   /// one extends first.
   std::vector<std::string> statistics;
