@@ -11,10 +11,14 @@ using namespace mlir::binade;
 using ::binade::Error;
 using ::binade::Result;
 
+static bool isOnlyNamed(WatchedKind kind) {
+  return getWatchedKinds()[static_cast<size_t>(kind)].isOnlyNamed;
+}
+
 bool StatisticsRequest::matches(WatchedKind kind, StringRef layer) const {
   return llvm::any_of(filters, [&](const Filter &filter) {
-    return (!filter.kind || *filter.kind == kind) &&
-           (!filter.name || filter.name->match(layer));
+    bool isNamed = filter.kind ? *filter.kind == kind : !isOnlyNamed(kind);
+    return isNamed && (!filter.name || filter.name->match(layer));
   });
 }
 

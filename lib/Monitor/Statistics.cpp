@@ -15,6 +15,11 @@ using namespace mlir::binade;
 
 static const WatchedKindInfo kKinds[] = {
     {WatchedKind::Weight, "weight", "parameters, as the step begins"},
+    {WatchedKind::NarrowWeight, "narrow_weight",
+     "those of 16 bits that are rounded to nearest and have nothing kept "
+     "beside "
+     "them; * leaves them out",
+     /*isOnlyNamed=*/true},
     {WatchedKind::Gradient, "gradient",
      "what parameters are updated by, without the loss scale, before clipping"},
     {WatchedKind::ScaledGradient, "scaled_gradient",
@@ -33,6 +38,10 @@ static const WatchedKindInfo kKinds[] = {
      "states of the optimizer, as the step begins: m, v (of codes what they "
      "stand for), scales, expansion k"},
     {WatchedKind::Scale, "scale", "scales of the loss and of tensors"},
+    {WatchedKind::History, "history",
+     "magnitudes that delayed scales follow from, which alarms read between "
+     "steps; --stats has none",
+     /*isOnlyNamed=*/true},
 };
 
 ArrayRef<WatchedKindInfo> mlir::binade::getWatchedKinds() { return kKinds; }
@@ -170,6 +179,9 @@ static Value buildUpdateRatio(ValueStatistics &s) {
   return unlessSkipped(s, ratio);
 }
 
+/// Of what the runtime computes.
+static Value buildNothing(ValueStatistics &, FloatType) { return {}; }
+
 static const StatisticInfo kStatistics[] = {
     {"norm", "sqrt(sum x^2)", "", "Euclidean norm", false,
      [](ValueStatistics &s, FloatType) -> Value {
@@ -246,6 +258,13 @@ static const StatisticInfo kStatistics[] = {
      "norm of a weight's update, in norms of the weight", false,
      [](ValueStatistics &s, FloatType) { return buildUpdateRatio(s); },
      /*isOfUpdate=*/true},
+    {"excess", "log2(largest / newest)", "binades",
+     "of a history: how far its largest magnitude is above its newest", false,
+     buildNothing},
+    {"room", "log2(largest / least normal number)", "binades",
+     "of a history: the range of its format", false, buildNothing},
+    {"source", "", "step", "of a history: where its largest magnitude is from",
+     false, buildNothing},
 };
 
 ArrayRef<StatisticInfo> mlir::binade::getStatistics() { return kStatistics; }

@@ -83,11 +83,29 @@ private:
   void collectWeights() {
     for (const Port &port : getArguments(step, Role::Parameter)) {
       Value argument = step.getArgument(port.index);
+      OptimizerUpdateOp update = findUpdate(argument);
       if (WatchedValue *weight = add(WatchedKind::Weight, port.name, argument))
-        for (Operation *user : argument.getUsers())
-          if (auto update = dyn_cast<OptimizerUpdateOp>(user))
-            weight->update = update;
+        weight->update = update;
+      if (!update || !isBare(update))
+        continue;
+      if (auto *weight = add(WatchedKind::NarrowWeight, port.name, argument))
+        weight->update = update;
     }
+  }
+
+  static OptimizerUpdateOp findUpdate(Value parameter) {
+    OptimizerUpdateOp found;
+    for (Operation *user : parameter.getUsers())
+      if (auto update = dyn_cast<OptimizerUpdateOp>(user))
+        found = update;
+    return found;
+  }
+
+  /// Whether what a parameter of 16 bits does not take up of an update is lost.
+  static bool isBare(OptimizerUpdateOp update) {
+    Type element = getElementTypeOrSelf(update.getParameter().getType());
+    return element.getIntOrFloatBitWidth() == 16 &&
+           update.getMaster() == Master::None;
   }
 
   void collectGradients() {

@@ -37,7 +37,9 @@ static LogicalResult checkRule(YamlReader &reader, Node &node,
         std::pair("when", &rule.when), std::pair("says", &rule.says)})
     if (text->empty())
       return reader.error(node, Twine("a rule of alarms has no '") + key + "'");
-  for (const std::string &text : rule.watch)
+  std::vector<std::string> requests = rule.watch;
+  llvm::append_range(requests, rule.watchByDefault);
+  for (const std::string &text : requests)
     if (auto request =
             parseStatisticsRequest(text, *reader.getContext(), "'watch'");
         !request) {
@@ -45,6 +47,7 @@ static LogicalResult checkRule(YamlReader &reader, Node &node,
       return reader.error(node, error.where + ": " + error.message + "; " +
                                     error.notes.front());
     }
+  rule.isDefault = !rule.watchByDefault.empty();
   if (::binade::Result<void> legal = checkAlarmRule(rule); !legal) {
     std::string text = legal.error().message;
     for (const std::string &note : legal.error().notes)
@@ -63,6 +66,9 @@ static YamlForm<AlarmRule> ruleForm() {
                "Statistics that it needs, as --stats takes them; none where "
                "metrics are enough",
                &AlarmRule::watch, yamlOneOrMore(yamlString())),
+       yamlKey("by_default",
+               "What it watches where nobody asks for it: it is on then",
+               &AlarmRule::watchByDefault, yamlOneOrMore(yamlString())),
        yamlKey("scope",
                "A series for each value, the share of values that are not 0, "
                "one of all values, or one for each layer",
@@ -76,7 +82,9 @@ static YamlForm<AlarmRule> ruleForm() {
                yamlNumber(-kInfinity, kInfinity)),
        yamlKey("when", "Expression that is true where something is wrong",
                &AlarmRule::when, yamlString()),
-       yamlKey("says", "The message, with {value}, {total} and {falls}",
+       yamlKey("says",
+               "The message, with {value}, {total}, {falls} and statistics by "
+               "their names",
                &AlarmRule::says, yamlString()),
        yamlKey("percent", "Whether the value is shown as percent",
                &AlarmRule::isShare, yamlFlag()),
@@ -170,9 +178,14 @@ static FailureOr<AlarmRules> chooseRules(ArrayRef<AlarmWord> words,
   if (has(words, kOff))
     return AlarmRules();
   AlarmRules chosen;
-  for (AlarmRule &rule : getShippedAlarms(context))
-    if (isOfMetrics(rule) || has(words, kAll) || has(words, rule.name))
-      chosen.push_back(std::move(rule));
+  for (AlarmRule &rule : getShippedAlarms(context)) {
+    bool isAsked = has(words, kAll) || has(words, rule.name);
+    if (!isAsked && !isOnByDefault(rule))
+      continue;
+    if (!isAsked && !rule.watchByDefault.empty())
+      rule.watch = rule.watchByDefault;
+    chosen.push_back(std::move(rule));
+  }
   for (const AlarmWord &word : words) {
     if (!word.contents)
       continue;

@@ -14,6 +14,8 @@ static json write(const AlarmRule &rule) {
                  {"level", rule.level},   {"when", rule.when},
                  {"says", rule.says},     {"percent", rule.isShare},
                  {"origin", rule.origin}, {"watch", rule.watch}};
+  if (rule.isDefault)
+    object["default"] = true;
   if (rule.forecast)
     object["forecast"] = *rule.forecast;
   for (auto [key, text] :
@@ -50,6 +52,7 @@ static AlarmRule readRule(Fields fields) {
   rule.when = fields.text("when");
   rule.says = fields.text("says");
   rule.isShare = fields.flag("percent");
+  rule.isDefault = fields.flag("default");
   rule.forecast = fields.optionalNumber("forecast");
   rule.remedy = fields.optionalText("remedy");
   rule.policy = fields.optionalText("policy");

@@ -14,6 +14,9 @@ static Error usage(std::string_view option, std::string message) {
 }
 
 bool binade::isOfMetrics(const AlarmRule &rule) { return rule.watch.empty(); }
+bool binade::isOnByDefault(const AlarmRule &rule) {
+  return isOfMetrics(rule) || rule.isDefault;
+}
 
 /// Refuses what is no word for any of `rules`.
 static Result<void> checkWords(const std::vector<AlarmRule> &rules,
@@ -53,7 +56,7 @@ binade::chooseAlarms(const AlarmSettings &known,
     chosen.rules.clear();
   else if (!words.empty() && !has(kAll))
     std::erase_if(chosen.rules, [&](const AlarmRule &rule) {
-      return !isOfMetrics(rule) && !has(rule.name);
+      return !isOnByDefault(rule) && !has(rule.name);
     });
   if (!action.empty() && !chosen.setAction(action))
     return usage("--on-alarm", "expected warn or stop, got " + quote(action));

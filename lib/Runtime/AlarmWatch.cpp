@@ -128,6 +128,11 @@ public:
     (void)value.evaluate();
     (void)when.evaluate();
   }
+  /// Notes an alarm of an earlier process.
+  void recall(const std::string &name, const std::string &where) {
+    if (name == rule.name)
+      series[where].wasAlarmed = true;
+  }
 
 private:
   struct Series {
@@ -141,7 +146,8 @@ private:
   /// Numbers by what they are of.
   std::map<std::string, AlarmNumbers> collect(const AlarmStep &step) const;
   void add(std::int64_t step, const AlarmNumbers &metrics,
-           const std::string &where, double number, std::vector<Alarm> &alarms);
+           const std::string &where, double number, std::vector<Alarm> &alarms,
+           const AlarmNumbers &statistics = {});
   Alarm makeAlarm(std::int64_t step, const std::string &where, double number,
                   const AlarmSeries &series, const AlarmSeries::Line &line);
   std::string show(double number) const;
@@ -235,7 +241,7 @@ void AlarmWatch::Rule::observe(const AlarmStep &step,
   for (const auto &[where, numbers] : places) {
     double number = evaluate(metrics, numbers);
     if (rule.scope != AlarmScope::Share)
-      add(step.step, metrics, where, number, alarms);
+      add(step.step, metrics, where, number, alarms, numbers);
     else if (number != 0 && !std::isnan(number))
       counted.push_back(where);
   }
@@ -255,9 +261,24 @@ void AlarmWatch::Rule::observe(const AlarmStep &step,
     alarms.back().where = where;
 }
 
+std::string AlarmWatch::Rule::show(double number) const {
+  char text[64];
+  std::snprintf(text, sizeof(text), rule.isShare ? "%.3g %%" : "%.4g",
+                rule.isShare ? 100 * number : number);
+  return text;
+}
+
+static void replaceAll(std::string &text, std::string_view what,
+                       const std::string &by) {
+  for (std::size_t at = text.find(what); at != text.npos;
+       at = text.find(what, at + by.size()))
+    text.replace(at, what.size(), by);
+}
+
 void AlarmWatch::Rule::add(std::int64_t step, const AlarmNumbers &metrics,
                            const std::string &where, double number,
-                           std::vector<Alarm> &alarms) {
+                           std::vector<Alarm> &alarms,
+                           const AlarmNumbers &statistics) {
   if (std::isnan(number))
     return;
   Series &one = series[where];
@@ -287,22 +308,12 @@ void AlarmWatch::Rule::add(std::int64_t step, const AlarmNumbers &metrics,
                (one.soundSince > 0 && step - one.soundSince >= rule.window);
   one.wasAlarmed = true;
   one.soundSince = 0;
-  if (isNew)
-    alarms.push_back(makeAlarm(step, where, number, numbers, line));
-}
-
-std::string AlarmWatch::Rule::show(double number) const {
-  char text[64];
-  std::snprintf(text, sizeof(text), rule.isShare ? "%.3g %%" : "%.4g",
-                rule.isShare ? 100 * number : number);
-  return text;
-}
-
-static void replaceAll(std::string &text, std::string_view what,
-                       const std::string &by) {
-  for (std::size_t at = text.find(what); at != text.npos;
-       at = text.find(what, at + by.size()))
-    text.replace(at, what.size(), by);
+  if (!isNew)
+    return;
+  Alarm &alarm =
+      alarms.emplace_back(makeAlarm(step, where, number, numbers, line));
+  for (const auto &[name, own] : statistics)
+    replaceAll(alarm.message, "{" + name + "}", show(own));
 }
 
 Alarm AlarmWatch::Rule::makeAlarm(std::int64_t step, const std::string &where,
@@ -346,6 +357,13 @@ AlarmWatch::AlarmWatch(const std::vector<AlarmRule> &texts) {
 AlarmWatch::AlarmWatch(AlarmWatch &&) noexcept = default;
 AlarmWatch &AlarmWatch::operator=(AlarmWatch &&) noexcept = default;
 AlarmWatch::~AlarmWatch() = default;
+
+Result<void> AlarmWatch::recall(const std::string &path) {
+  return readJsonLines(path, [&](const nlohmann::json &line) {
+    for (const auto &rule : rules)
+      rule->recall(line.at("rule"), line.at("where"));
+  });
+}
 
 void AlarmWatch::check() const {
   for (const auto &rule : rules)

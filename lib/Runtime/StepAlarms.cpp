@@ -2,11 +2,13 @@
 
 #include "binade/Runtime/StepAlarms.h"
 #include "AlarmWatch.h"
+#include "ScaleHistories.h"
 
 using namespace binade;
 
 struct StepAlarms::Implementation {
   StatisticsRecorder statistics;
+  ScaleHistories histories;
   AlarmWatch watch;
 };
 
@@ -17,10 +19,13 @@ StepAlarms::~StepAlarms() = default;
 StepAlarms::StepAlarms(const Program &program,
                        const std::vector<AlarmRule> &rules)
     : implementation(std::make_unique<Implementation>(
-          Implementation{StatisticsRecorder(program), AlarmWatch(rules)})) {}
+          Implementation{StatisticsRecorder(program), ScaleHistories(program),
+                         AlarmWatch(rules)})) {}
 
 std::vector<Alarm> StepAlarms::observe(const StepMetrics &metrics) {
   std::vector<Observed> observed =
       implementation->statistics.read(metrics.step);
-  return implementation->watch.observe(AlarmStep(metrics, observed));
+  AlarmStep step(metrics, observed);
+  implementation->histories.addTo(step);
+  return implementation->watch.observe(step);
 }

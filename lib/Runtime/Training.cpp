@@ -12,6 +12,7 @@
 #include "RunDirectory.h"
 #include "RunFile.h"
 #include "RunIdentity.h"
+#include "ScaleHistories.h"
 #include "StatisticsRecorder.h"
 #include "StepRollback.h"
 #include "binade/Runtime/ScheduledSettings.h"
@@ -37,7 +38,7 @@ public:
   TrainingLoop(Program &program, const Data &data, const HeldOut &heldOut,
                const TrainOptions &options)
       : program(program), data(data), heldOut(heldOut), options(options),
-        guard(program, options), statistics(program),
+        guard(program, options), statistics(program), histories(program),
         watch(options.alarms.rules),
         feed(data,
              SampleOrder(options.order, heldOut.getTrainingSamples(),
@@ -82,6 +83,7 @@ private:
   const TrainOptions &options;
   NumericGuard guard;
   StatisticsRecorder statistics;
+  ScaleHistories histories;
   AlarmWatch watch;
   bool isAlarmed = false; ///< By the newest step, which ends the loop.
   BatchFeed feed;
@@ -280,7 +282,9 @@ TrainingLoop::watchStep(const StepMetrics &metrics,
                         std::span<const Observed> observed) {
   if (options.alarms.rules.empty())
     return std::vector<Alarm>();
-  std::vector<Alarm> alarms = watch.observe(AlarmStep(metrics, observed));
+  AlarmStep seen(metrics, observed);
+  histories.addTo(seen);
+  std::vector<Alarm> alarms = watch.observe(seen);
   for (const Alarm &alarm : alarms) {
     if (Result<void> written = alarmFile->write(alarm, options.alarms.action);
         !written)
@@ -400,6 +404,8 @@ Result<void> TrainingLoop::lookBack() {
   auto alarms = watch.observe(options.out, manifest.step);
   if (!alarms)
     return alarms.takeError();
+  if (Result<void> done = watch.recall(path("alarms.jsonl")); !done)
+    return done;
   isAlarmed = options.alarms.action == OnAlarm::Switch && !alarms->empty() &&
               alarms->back().step == manifest.step;
   return {};

@@ -229,6 +229,7 @@ def test_which_alarms_in_python(folder, tmp_path):  # noqa: F811
     for same in (step, package.load(bundle)):
         assert same._watch.rules == [
             "scale-collapse", "scale-below-one", "repeated-skips", "range",
+            "lost-updates", "scale-outlier",
         ]  # fmt: skip
     assert compile_step(folder, policy=policy, alarms="off")._watch.rules == []
     silent = package.Policy.read(

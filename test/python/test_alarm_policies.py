@@ -113,7 +113,8 @@ def test_a_module_keeps_them(folder, tmp_path):  # noqa: F811
         names.append([rule["name"] for rule in alarms["rules"]])
     assert names[0] == names[1]
     assert set(names[0]) == {
-        "scale-collapse", "scale-below-one", "repeated-skips", "zero-gradient", "each",
+        "scale-collapse", "scale-below-one", "repeated-skips", "lost-updates",
+        "scale-outlier", "zero-gradient", "each",
     }  # fmt: skip
 
 
@@ -163,8 +164,8 @@ def test_what_is_shown(tmp_path):
     process = binade("policy", "show", policy)
     assert process.returncode == 0, process.stderr
     assert (
-        "alarms      scale-collapse, scale-below-one, repeated-skips, range "
-        "-> switch:bf16-amp\n" in process.stdout
+        "alarms      scale-collapse, scale-below-one, repeated-skips, range, "
+        "lost-updates, scale-outlier -> switch:bf16-amp\n" in process.stdout
     )
     assert "alarms      none" in binade(
         "policy", "show", write_policy(tmp_path / "off.yaml", "alarms: off\n")

@@ -146,6 +146,18 @@ for rule, place, statistic, enough, less in [
     CASES[rule] = (plant, 60, nearly)
 
 
+def exceed(excess):
+    """From step 40 on the newest magnitude of a history in E4M3 is so far below its
+    largest."""
+    return {"steps": 120, "statistics": [
+        *value_of("history/batch 'x' in f8E4M3FN", 10, "excess", SINCE_40(excess, 0.0)),
+        *value_of("history/batch 'x' in f8E4M3FN", 10, "room", lambda step: 14.807),
+    ]}  # fmt: skip
+
+
+CASES["scale-outlier"] = (exceed(9.81), 60, exceed(9.8))
+
+
 def stall(idle, burst):
     """Gradients are 0 from step 100 on for `idle` observations; then the update is
     `burst` times what it was."""

@@ -110,6 +110,9 @@ static void listAlarms() {
     print("watches", isOfMetrics(rule)
                          ? "metrics alone; on unless --alarms off"
                          : "'" + llvm::join(rule.watch, "', '") + "'");
+    if (!rule.watchByDefault.empty())
+      print("unasked", "'" + llvm::join(rule.watchByDefault, "', '") +
+                           "'; on unless --alarms off");
     print("value", rule.value);
     print("when", rule.when);
     print("remedy", rule.remedy);

@@ -18,6 +18,7 @@ class ValueStatistics;
 /// What a watched value is to the step.
 enum class WatchedKind : uint8_t {
   Weight,
+  NarrowWeight,
   Gradient,
   ScaledGradient,
   Loss,
@@ -28,11 +29,15 @@ enum class WatchedKind : uint8_t {
   Saved,
   State,
   Scale,
+  History,
 };
 
 struct WatchedKindInfo {
   WatchedKind kind;
   StringLiteral name, summary;
+  /// Whether `*` does not mean it: its values are another kind's too, or none
+  /// of the step's.
+  bool isOnlyNamed = false;
 };
 /// All kinds, as `binade list stats` shows them.
 ArrayRef<WatchedKindInfo> getWatchedKinds();

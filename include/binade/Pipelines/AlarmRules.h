@@ -19,10 +19,10 @@ AlarmRules getShippedAlarms(MLIRContext *context);
 ::binade::Result<void> checkAlarmWords(ArrayRef<std::string> words,
                                        MLIRContext *context);
 
-/// What words stand for: the rules of metrics, and all others (`all`), one by
-/// its name, those of a .yaml file, or none at all (`off`, alone). A rule of a
-/// file takes the place of one with its name. Errors are reported where the
-/// words stand.
+/// What words stand for: the rules that are on by default, and all others
+/// (`all`), one by its name, those of a .yaml file, or none at all (`off`,
+/// alone). A rule of a file takes the place of one with its name. Errors are
+/// reported where the words stand.
 FailureOr<::binade::AlarmSettings> chooseAlarms(const AlarmWords &words,
                                                 MLIRContext *context);
 

@@ -30,6 +30,10 @@ struct AlarmRule {
   std::string about; ///< What it finds, for `binade list alarms`.
   /// Requests of statistics; none where it goes by metrics alone.
   std::vector<std::string> watch;
+  /// What it watches instead where nobody asked for it: what costs nothing.
+  /// Those that say so, and those of metrics, are on by default.
+  std::vector<std::string> watchByDefault;
+  bool isDefault = false;
   AlarmScope scope = AlarmScope::Each;
   /// The number that is watched, of statistics and metrics.
   std::string value;

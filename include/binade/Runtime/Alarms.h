@@ -21,9 +21,10 @@ Result<AlarmSettings> chooseAlarms(const AlarmSettings &known,
                                    const std::vector<std::string> &words,
                                    const std::string &action);
 
-/// Whether a rule needs nothing of the step but its metrics, which cost
-/// nothing.
+/// Whether a rule needs nothing of the step but its metrics.
 bool isOfMetrics(const AlarmRule &rule);
+/// Whether a rule counts where nobody asked for it: it costs nothing.
+bool isOnByDefault(const AlarmRule &rule);
 
 /// An alarm: what, where, since when, what comes, and what helps.
 struct Alarm {
