@@ -17,6 +17,7 @@ namespace mlir::binade {
 namespace {
 /// Suffixes of the derived rules.
 constexpr StringLiteral kAdd = "add", kFinish = "finish";
+constexpr StringLiteral kNorm = "grad_norm";
 
 class MomentumAccumulator {
 public:
@@ -31,7 +32,7 @@ public:
       if (failed(derive(rule, own)))
         return failure();
     step.walk([&](UnscaleFactorOp op) { op.setBatches(batches); });
-    reportOwnNorm();
+    reportMeanNorm();
     extract();
     apply(step, kFinish, isFirst);
     return success();
@@ -100,7 +101,8 @@ private:
   }
 
   /// Batches that were taken in, and whether one had gradients that are not
-  /// finite: if that leaves it out, then the others of the step, too.
+  /// finite: if that leaves it out, then the others of the step, too. Norms
+  /// of their gradients, divided by the number of batches, are added up.
   void addCounters() {
     auto number = RankedTensorType::get({}, b.getF64Type());
     auto truth = RankedTensorType::get({}, b.getI1Type());
@@ -109,6 +111,9 @@ private:
     if (found)
       arguments.push_back(
           {kFoundInf.str(), truth, step.getLoc(), b.getZeroAttr(truth)});
+    if (findResult(step, Role::Metric, kNorm))
+      arguments.push_back(
+          {kNorm.str(), number, step.getLoc(), b.getZeroAttr(number)});
     SmallVector<Value> values =
         addArguments(step, Role::Accumulator, arguments);
     b.setInsertionPointToStart(&step.front());
@@ -124,20 +129,25 @@ private:
     for (Value made : {one, taken, isAny, isFirst, foundAny})
       if (made)
         setPhase(made.getDefiningOp(), Phase::Optimizer);
+    if (values.size() > 1 + size_t(bool(found)))
+      norms = values.back();
   }
 
-  /// The norm is that of the last batch's gradient, not of its part of a mean.
-  void reportOwnNorm() {
-    std::optional<Port> port = findResult(step, Role::Metric, "grad_norm");
-    if (!port)
+  /// The norm is the mean of those of the batches' gradients: that of their
+  /// mean, of which it is a bound, is never known. What a batch's gradient is
+  /// multiplied by makes its norm a part of that mean.
+  void reportMeanNorm() {
+    if (!norms)
       return;
+    std::optional<Port> port = findResult(step, Role::Metric, kNorm);
     Value norm = getResultValue(step, port->index);
     b.setInsertionPoint(step.front().getTerminator());
-    Value count = buildSplat(b, norm.getType(), batches);
-    auto whole = MulOp::create(b, norm, count);
-    setPhase(count.getDefiningOp(), Phase::Optimizer);
-    setPhase(whole, Phase::Optimizer);
-    setResult(step, port->index, whole);
+    Value own = buildCast(b, norm, b.getF64Type());
+    total = AddOp::create(b, norms, own);
+    Value mean = buildCast(b, total, b.getF32Type());
+    for (Value made : {own, total, mean})
+      setPhase(made.getDefiningOp(), Phase::Optimizer);
+    setResult(step, port->index, mean);
   }
 
   /// All but the last batch of a step: what the forward part keeps, states, and
@@ -150,6 +160,9 @@ private:
     if (foundAny)
       results.push_back(
           {Role::Accumulator, kFoundInf.str(), mapping.lookup(foundAny)});
+    if (total)
+      results.push_back(
+          {Role::Accumulator, kNorm.str(), mapping.lookup(total)});
     for (Role role : {Role::Parameter, Role::State})
       for (const Port &port : getResults(step, role)) {
         Value value = getResultValue(step, port.index);
@@ -212,6 +225,7 @@ private:
   ImplicitLocOpBuilder b;
   llvm::MapVector<OptimizerOp, Updates> rules;
   Value found, foundAny, taken, isFirst;
+  Value norms, total; ///< Before and after a batch.
 };
 
 struct AccumulateInMomentumPass

@@ -12,7 +12,8 @@ from rules import update_module
 pytest.importorskip("torch")
 pytest.importorskip("onnxscript", reason="PyTorch's exporter needs onnxscript")
 
-from test_accumulation import BATCHES, STEPS, Files, read_metrics
+import export_models as models
+from test_accumulation import BATCHES, KINDS, STEPS, Files, read_metrics
 
 F32 = np.float32
 TIGER = json.loads((ROOT / "test/data/golden/tiger.json").read_text())["cases"]
@@ -89,13 +90,14 @@ def test_tiger_follows_its_traces(trace, backend):
     size = "x".join(map(str, shape))
     text = text.replace(f"tensor<{size}xf32>", f"tensor<{size}x{trace['dtype']}>")
     p = from_bits(trace["p0"], dtype).reshape(shape)
-    run = Accumulation(derive(text, 4), backend, p=p, s0=0 * p)
+    k = trace["accum"]
+    run = Accumulation(derive(text, k), backend, p=p, s0=0 * p)
     bad = 0
     for step in trace["steps"]:
         g = from_bits(step["g"], dtype).reshape(shape)
         bad += not np.isfinite(g).all()
         state = run.take(
-            step["t"] % 4 == 3, g=g, f0=F32(0.25), step=np.int64(step["t"] // 4)
+            step["t"] % k == k - 1, g=g, f0=F32(1 / k), step=np.int64(step["t"] // k)
         )
         for name, wanted in [("p", step["p"]), ("s0", step["m"])]:
             wanted = from_bits(wanted, dtype)
@@ -189,7 +191,25 @@ def test_training_equals_pytorch_and_keeps_no_sum(files, tmp_path):
     ]
     trained = sum(4 * v.size for k, v in final.items() if k.startswith("state/"))
     gradients = [ledger["gradient"] for ledger in ledgers]
-    assert trained and gradients[1] - gradients[0] == trained - 9  # Two counters.
+    assert trained and gradients[1] - gradients[0] == trained - 17  # Three counters.
+
+
+def test_the_norm_is_the_mean_of_the_batches(files, tmp_path):
+    """Of the first step, whose batches have the parameters of the model."""
+    torch = pytest.importorskip("torch")
+    files.train(tmp_path / "run", IN_MOMENTUM, steps=1)
+    (metrics,) = read_metrics(tmp_path / "run")
+    make_net, _ = KINDS[files.kind]
+    net, norms = make_net(), []
+    net.load_state_dict(files.net.state_dict())
+    for index in range(BATCHES):
+        rows = slice(index * files.batch, (index + 1) * files.batch)
+        x, labels = (torch.tensor(value[rows]) for value in files.data.values())
+        net.zero_grad()
+        models.cross_entropy(net(x), labels).backward()
+        norms.append(torch.nn.utils.clip_grad_norm_(net.parameters(), 1e30).item())
+    assert metrics["grad_norm"] == pytest.approx(np.mean(norms), rel=1e-4)
+    assert np.ptp(norms) > 1e-2 * np.mean(norms)  # The last is another.
 
 
 @pytest.mark.parametrize("policy", ["bf16-amp", "fp16-amp"])
