@@ -8,6 +8,7 @@
 #include <csignal>
 #include <filesystem>
 #include <iostream>
+#include <set>
 #include <unistd.h>
 
 using namespace binade;
@@ -403,6 +404,23 @@ static std::string format(double number) {
   return text;
 }
 
+/// Says how FP8 is read, which the reader for numpy does not know.
+static void tellOfReader(const Program &program, const std::string &out) {
+  std::set<std::string_view> formats;
+  for (const plan::Port &port : program.getPlan().ports) {
+    DType dtype = program.getPlan().buffers[port.buffer].dtype;
+    if (plan::isTrainingState(port.role) && name(dtype).starts_with("F8_"))
+      formats.insert(name(dtype));
+  }
+  if (formats.empty())
+    return;
+  std::cout << printable(out) << "/final.safetensors has tensors in";
+  for (const char *separator = " "; std::string_view format : formats)
+    std::cout << std::exchange(separator, ", ") << format;
+  std::cout << ": binade.safetensors.load reads them in Python, "
+               "safetensors.numpy does not\n";
+}
+
 Result<int> TrainArguments::run(Program &program, const std::string &model,
                                 const std::string &directory) {
   Result<Data> opened = Data::open(program, data.options);
@@ -473,6 +491,8 @@ Result<int> TrainArguments::run(Program &program, const std::string &model,
               << printable(train.alarms.policy)
               << ", which a compiled step cannot: 'binade ckpt convert' takes "
                  "the run to a bundle of that policy\n";
+  if (summary)
+    tellOfReader(program, train.out);
   Result<void> profiled = writeProfile(program);
   if (!summary)
     return summary.takeError();
