@@ -85,7 +85,13 @@ RaiseScaleOp LossScaler::raise(UpdateScaleOp update,
       b.getF64FloatAttr(*scaling.underflow),
       b.getF64FloatAttr(getGrowthLimit(rounded.format)));
   setPhase(op, Phase::Optimizer);
-  addResult(step, Role::Metric, "no_feasible_scale", op.getInfeasible());
+  // Rounding is monotone: what is larger as f32 is larger.
+  Value isProven = CompareOp::create(b, rounded.needed, rounded.raisable,
+                                     Comparison::Greater);
+  setPhase(isProven.getDefiningOp(), Phase::Optimizer);
+  Value infeasible = AndOp::create(b, op.getInfeasible(), isProven);
+  setPhase(infeasible.getDefiningOp(), Phase::Optimizer);
+  addResult(step, Role::Metric, "no_feasible_scale", infeasible);
   return op;
 }
 

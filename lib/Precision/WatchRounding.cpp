@@ -8,6 +8,12 @@ using namespace mlir;
 using namespace mlir::binade;
 
 namespace {
+/// What rounding to nearest leaves finite and not 0: magnitudes above the one
+/// and below the other.
+struct Held {
+  double above, below;
+};
+
 class Watcher {
 public:
   Watcher(func::FuncOp step, const LossScaling &scaling)
@@ -35,6 +41,8 @@ private:
     FloatType format = decision.getResult();
     return format.getWidth() < 32 ? format : FloatType();
   }
+
+  static Held getHeld(FloatType format);
 
   void watch(OptimizerUpdateOp update) {
     Value exact = update.getGradient();
@@ -114,9 +122,14 @@ private:
                    cast<RankedTensorType>(exact.getType()).getNumElements());
     Value vanished = subtract(after.getValues().back(), zeros);
     Value nonzero = subtract(count, zeros);
+    Value least = buildLeast(exact);
+    Held held = getHeld(format);
+    Value raisable = divide(held.below, before.getValues().front());
+    Value needed = divide(held.above, least);
     for (auto [statistic, value] :
          {std::pair("vanished", vanished), std::pair("nonzero", nonzero),
-          std::pair("amax", amax)})
+          std::pair("amax", amax), std::pair("least", least),
+          std::pair("raisable", raisable), std::pair("needed", needed)})
       results.push_back({Role::Statistic,
                          (statistic + Twine(" gradient ") + name).str(),
                          value});
@@ -132,6 +145,9 @@ private:
     join(all.vanished, vanished, add);
     join(all.nonzero, nonzero, add);
     join(all.amax, amax, max);
+    join(all.needed, needed, max);
+    join(all.raisable, raisable,
+         [&](Value l, Value r) -> Value { return MinOp::create(b, l, r); });
     if (tensor.scale)
       join(all.overflows,
            updateScale(name, tensor, format, before.getValues().front(), amax,
@@ -176,6 +192,26 @@ private:
     return overflows;
   }
 
+  /// The smallest magnitude of `x` that is not 0; infinity where all are.
+  Value buildLeast(Value x) {
+    auto done = [&](Value value) { return mark(value, Phase::Optimizer); };
+    auto type = cast<RankedTensorType>(x.getType());
+    Value zero = buildSplat(b, type, 0.0);
+    Value isZero = done(CompareOp::create(b, x, zero, Comparison::Equal));
+    Value lowest = buildSplat(b, type, -INFINITY);
+    Value negated = done(NegOp::create(b, done(AbsOp::create(b, x))));
+    Value found = done(SelectOp::create(b, isZero, lowest, negated));
+    auto axes = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
+    if (!axes.empty())
+      found = done(ReduceMaxOp::create(b, found, axes));
+    return done(NegOp::create(b, found));
+  }
+
+  Value divide(double dividend, Value by) {
+    Value number = buildSplat(b, by.getType(), dividend);
+    return mark(DivOp::create(b, number, by), Phase::Optimizer);
+  }
+
   Value subtract(Value l, Value r) {
     return mark(SubOp::create(b, l, r), Phase::Optimizer);
   }
@@ -198,6 +234,15 @@ private:
   std::vector<NewResult> results;
 };
 } // namespace
+
+Held Watcher::getHeld(FloatType format) {
+  const llvm::fltSemantics &semantics = format.getFloatSemantics();
+  double least = APFloat::getSmallest(semantics).convertToDouble(),
+         most = APFloat::getLargest(semantics).convertToDouble();
+  int ulp = std::ilogb(most) + 1 -
+            static_cast<int>(APFloat::semanticsPrecision(semantics));
+  return {least / 2, most + std::ldexp(0.5, ulp)};
+}
 
 double mlir::binade::getGrowthLimit(FloatType format) {
   // The next growth shall not overflow at once.

@@ -15,6 +15,9 @@ struct RoundedGradients {
   /// Over all of them, numbers: elements that became 0, elements that were not
   /// 0 before (i64), and the largest magnitude (f32), all as scaled.
   Value vanished, nonzero, amax;
+  /// Factors (f32) of the scale: beyond `raisable` a gradient overflows, up to
+  /// `needed` one that is not 0 becomes 0.
+  Value raisable, needed;
   /// Whether a scale of one tensor made a gradient infinite (i1); null without
   /// such scales.
   Value overflows;
@@ -22,7 +25,9 @@ struct RoundedGradients {
 
 /// Counts what the rounding of the gradients that parameters are updated with
 /// does, and returns it for each as results of role `statistic`: "vanished
-/// gradient w", "nonzero gradient w", "amax gradient w". The op that makes such
+/// gradient w", "nonzero gradient w", "amax gradient w", the smallest magnitude
+/// before rounding, "least gradient w", and the two factors of the scale,
+/// "raisable gradient w" and "needed gradient w". The op that makes such
 /// a gradient computes the same bits, in f32 and then rounded. Nothing where no
 /// gradient is rounded. Decisions must not be types yet.
 ///

@@ -45,35 +45,58 @@ std::string binade::advise(const Overflow &overflow) {
   return text;
 }
 
-std::string binade::describeInfeasible(const Program &program, double scale) {
-  constexpr std::string_view kLargest = "amax gradient ",
-                             kVanished = "vanished gradient ";
-  std::string_view largest, vanishing;
-  double amax = -1, share = -1;
+namespace {
+/// The gradient whose statistic is the largest or the least of all.
+struct Extreme {
+  std::string parameter;
+  double value;
+};
+} // namespace
+
+static std::optional<double> readGradient(const Program &program,
+                                          std::string_view statistic,
+                                          std::string_view parameter) {
+  return readScalar(program, Role::Statistic,
+                    std::string(statistic) + " gradient " +
+                        std::string(parameter));
+}
+
+static std::optional<Extreme>
+findExtreme(const Program &program, std::string_view statistic, bool isMost) {
+  std::string begin = std::string(statistic) + " gradient ";
+  std::optional<Extreme> found;
   for (const Tensor &tensor : program.tensors(Role::Statistic)) {
-    double value = *readScalar(program, Role::Statistic, tensor.name);
-    if (tensor.name.starts_with(kLargest) && value > amax) {
-      amax = value;
-      largest = tensor.name.substr(kLargest.size());
-    }
-    if (!tensor.name.starts_with(kVanished))
+    if (!tensor.name.starts_with(begin))
       continue;
-    std::string_view parameter = tensor.name.substr(kVanished.size());
-    double nonzero = readScalar(program, Role::Statistic,
-                                "nonzero gradient " + std::string(parameter))
-                         .value_or(0);
-    if (nonzero > 0 && value / nonzero > share) {
-      share = value / nonzero;
-      vanishing = parameter;
-    }
+    double value = *readScalar(program, Role::Statistic, tensor.name);
+    if (!found || (isMost ? value > found->value : value < found->value))
+      found = Extreme{std::string(tensor.name.substr(begin.size())), value};
   }
-  char numbers[2][64];
-  std::snprintf(numbers[0], sizeof(numbers[0]), "%.3g%% of", 100 * share);
-  std::snprintf(numbers[1], sizeof(numbers[1]), "reaches %.4g at a scale of %g",
-                amax, scale);
-  return "no feasible scale: " + std::string(numbers[0]) + " the gradient of " +
-         quote(vanishing) + " has become 0, and that of " + quote(largest) +
-         " " + numbers[1] +
-         ", which leaves no room for more; a policy that keeps one of them "
-         "wide, or whose narrow format is bf16, may help";
+  return found;
+}
+
+std::string binade::describeInfeasible(const Program &program, double scale) {
+  std::optional<Extreme> most = findExtreme(program, "raisable", false),
+                         least = findExtreme(program, "needed", true);
+  if (!most || !least)
+    return "no feasible scale";
+  auto read = [&](std::string_view statistic, const Extreme &of) {
+    return readGradient(program, statistic, of.parameter).value_or(0);
+  };
+  double vanished = read("vanished", *least), nonzero = read("nonzero", *least);
+  char text[512];
+  std::snprintf(text, sizeof(text),
+                " reaches %.4g at a scale of %g and overflows from a scale of "
+                "%.4g on, and that of ",
+                read("amax", *most), scale, scale * most->value);
+  std::string overflows = text;
+  std::snprintf(text, sizeof(text),
+                " has elements of %.4g, which become 0 up to a scale of %.4g "
+                "(%.3g%% of it has)",
+                read("least", *least), scale * least->value,
+                nonzero > 0 ? 100 * vanished / nonzero : 0.0);
+  return "no feasible scale: the gradient of " + quote(most->parameter) +
+         overflows + quote(least->parameter) + text +
+         "; a policy that keeps one of them wide, or whose narrow format is "
+         "bf16, may help";
 }

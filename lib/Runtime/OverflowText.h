@@ -12,8 +12,8 @@ std::string describe(const Overflow &overflow);
 /// Which precision would have helped.
 std::string advise(const Overflow &overflow);
 
-/// Where no scale of the loss is feasible: which gradients ask for more, and
-/// which do not allow it.
+/// Where no scale of the loss is feasible, as the step's own gradients prove:
+/// which one overflows at a scale at which another still vanishes.
 std::string describeInfeasible(const Program &program, double scale);
 
 } // namespace binade

@@ -301,6 +301,15 @@ def vanished(row, scale):
     )
 
 
+def least_gradient(row, scale):
+    """The smallest magnitude of the weight's gradient that is not 0."""
+    x = F16(row).astype(F32)
+    product = (x @ WEIGHT.astype(F16).astype(F32)).astype(F16).astype(F32)
+    upstream = (2 * product * F32(scale) / 8).astype(F16).astype(F32)
+    exact = np.abs(x.T @ upstream)
+    return exact[exact > 0].min()
+
+
 def test_the_scale_follows_what_vanishes(tmp_path):
     row = [[1, 1, 1, 3e-7]] * 2
     scales, said = train(tmp_path, row, "init: 0.0625, underflow: 0.01, check: 2")
@@ -320,10 +329,30 @@ def test_no_feasible_scale_is_said_with_what_proves_it(tmp_path):
     scales, said = train(tmp_path, row, "init: 0.25, underflow: 0.01, check: 2")
     share, amax = vanished(row, scales[-1])
     assert share > 0.01 and 2 * amax > 65504 / 4
+    scale, least = scales[-1], least_gradient(row, scales[-1])
+    # What rounds to nearest is finite below 65520, and not 0 above 2^-25.
+    overflow, zero = scale * 65520 / amax, scale * 2.0**-25 / least
+    assert zero > overflow
     line = next(line for line in said.splitlines() if "no feasible scale" in line)
     assert said.count("no feasible scale") == 1
-    assert f"{100 * share:.3g}% of the gradient of 'weight' has become 0" in line
-    assert f"'weight' reaches {amax:.4g} at a scale of {scales[-1]:g}" in line
+    assert (
+        f"the gradient of 'weight' reaches {amax:.4g} at a scale of {scale:g} and "
+        f"overflows from a scale of {overflow:.4g} on, and that of 'weight' has elements "
+        f"of {least:.4g}, which become 0 up to a scale of {zero:.4g} "
+        f"({100 * share:.3g}% of it has)"
+    ) in line
+
+
+def test_where_a_scale_would_do_nothing_is_claimed(tmp_path):
+    """A share vanishes and the largest gradient has no room for another growth, but the
+    smallest are near: a scale in between holds both."""
+    row = [[400, 400, 400, 0], [0, 0, 0, 2.0**-11]]
+    scales, said = train(tmp_path, row, "init: 0.5, underflow: 0.01, check: 2")
+    share, amax = vanished(row, scales[-1])
+    least = least_gradient(row, scales[-1])
+    assert share > 0.01 and 2 * amax > 65504 / 4
+    assert least * 65520 / amax > 2.0**-25 > least and set(scales) == {0.5}
+    assert "no feasible scale" not in said
 
 
 def test_without_the_setting_nothing_grows(tmp_path):
