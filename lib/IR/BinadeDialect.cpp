@@ -6,6 +6,7 @@
 #include "binade/IR/Fallback.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Movement.h"
+#include "binade/IR/Subgradient.h"
 #include "binade/IR/Watch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -139,8 +140,17 @@ BinadeDialect::verifyOperationAttribute(Operation *op,
     return success();
   if (name == kEveryAttr)
     return expectPeriod(op, attribute);
-  if (name == kElidedAttr)
+  if (name == kElidedAttr || name == kDetachedAttr)
     return expect<UnitAttr>(op, attribute, "a unit");
+  if (name == kTiesAttr)
+    return getTies(op) ? success()
+                       : op->emitOpError()
+                             << "expects '" << name
+                             << "' to be \"share\", \"first\" or \"flat\", "
+                                "got "
+                             << attribute.getValue();
+  if (name == kPaddingIndexAttr)
+    return expect<IntegerAttr>(op, attribute, "an integer");
   if (name == kTargetAttr)
     return expect<TargetAttr>(op, attribute, "a #binade.target");
   if (name == kFallbackAttr)

@@ -6,6 +6,7 @@
 #include "binade/IR/Differentiate.h"
 #include "binade/IR/AddPorts.h"
 #include "binade/IR/Build.h"
+#include "binade/IR/Subgradient.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
@@ -49,6 +50,11 @@ public:
         return failure();
     addGradients();
     eraseDead(forward.size());
+    for (Operation *op : forward)
+      if (op->hasAttr(kDetachedAttr)) {
+        op->replaceAllUsesWith(op->getOperands());
+        op->erase();
+      }
     return success();
   }
 
@@ -62,7 +68,8 @@ private:
     for (const Port &port : getArguments(function, Role::Parameter))
       active.insert(function.getArgument(port.index));
     for (Operation *op : forward)
-      if (llvm::any_of(op->getOperands(),
+      if (!op->hasAttr(kDetachedAttr) &&
+          llvm::any_of(op->getOperands(),
                        [&](Value x) { return active.contains(x); }))
         active.insert_range(op->getResults());
   }

@@ -9,7 +9,9 @@
 namespace mlir::binade {
 
 void populateActivationPatterns(RewritePatternSet &patterns);
+void populateAnglePatterns(RewritePatternSet &patterns);
 void populateAttentionPatterns(RewritePatternSet &patterns);
+void populateHiddenRowPatterns(RewritePatternSet &patterns);
 void populateLinearPatterns(RewritePatternSet &patterns);
 void populateLossPatterns(RewritePatternSet &patterns);
 void populateNormalizationPatterns(RewritePatternSet &patterns);

@@ -40,9 +40,11 @@ static void rewrite(func::FuncOp function, RewritePatternSet patterns) {
 void mlir::binade::recognizeComposites(func::FuncOp function) {
   RewritePatternSet patterns(function.getContext());
   populateActivationPatterns(patterns);
+  populateAnglePatterns(patterns);
   populateAttentionPatterns(patterns);
   populateNormalizationPatterns(patterns);
   populateSoftmaxPatterns(patterns);
+  populateHiddenRowPatterns(patterns);
   populateLossPatterns(patterns);
   populateLinearPatterns(patterns);
   rewrite(function, std::move(patterns));

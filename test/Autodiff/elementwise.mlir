@@ -222,14 +222,18 @@ func.func @forward(%x: tensor<f32> {binade.name = "x", binade.role = #binade.rol
 // CHECK-NEXT:    %[[SAVE:.*]] = binade.save %[[POW]]
 // CHECK-NEXT:    %[[DY:.*]] = binade.gradient_seed {binade.phase = #binade.phase<backward>}
 // CHECK-NEXT:    %[[C:.*]] = binade.constant dense<1.000000e+00>
+// CHECK-NEXT:    %[[C2:.*]] = binade.constant dense<0.000000e+00>
 // CHECK-NEXT:    %[[SUB:.*]] = binade.sub %arg1, %[[C]] {binade.phase = #binade.phase<backward>}
 // CHECK-NEXT:    %[[POW2:.*]] = binade.pow %arg0, %[[SUB]] {binade.phase = #binade.phase<backward>}
 // CHECK-NEXT:    %[[MUL:.*]] = binade.mul %arg1, %[[POW2]] {binade.phase = #binade.phase<backward>}
 // CHECK-NEXT:    %[[MUL2:.*]] = binade.mul %[[DY]], %[[MUL]] {binade.phase = #binade.phase<backward>}
-// CHECK-NEXT:    %[[C2:.*]] = binade.constant dense<0.000000e+00>
-// CHECK-NEXT:    %[[COMPARE:.*]] = binade.compare %arg1, %[[C2]] {binade.phase = #binade.phase<backward>, comparison = #binade.comparison<equal>}
-// CHECK-NEXT:    %[[SELECT:.*]] = binade.select %[[COMPARE]], %[[C2]], %[[MUL2]] {binade.phase = #binade.phase<backward>}
-// CHECK-NEXT:    %[[COMPARE2:.*]] = binade.compare %arg0, %[[C2]] {binade.phase = #binade.phase<backward>, comparison = #binade.comparison<equal>}
+// CHECK-NEXT:    %[[C3:.*]] = binade.constant dense<0.000000e+00>
+// CHECK-NEXT:    %[[COMPARE:.*]] = binade.compare %arg1, %[[C3]] {binade.phase = #binade.phase<backward>, comparison = #binade.comparison<equal>}
+// CHECK-NEXT:    %[[C4:.*]] = binade.constant dense<0.000000e+00>
+// CHECK-NEXT:    %[[SELECT:.*]] = binade.select %[[COMPARE]], %[[C4]], %[[MUL2]] {binade.phase = #binade.phase<backward>}
+// CHECK-NEXT:    %[[ZERO:.*]] = binade.compare %arg0, %[[C2]] {binade.phase = #binade.phase<backward>, comparison = #binade.comparison<equal>}
+// CHECK-NEXT:    %[[NOT_NEGATIVE:.*]] = binade.compare %arg1, %[[C2]] {binade.phase = #binade.phase<backward>, comparison = #binade.comparison<greater_equal>}
+// CHECK-NEXT:    %[[COMPARE2:.*]] = binade.and %[[ZERO]], %[[NOT_NEGATIVE]] {binade.phase = #binade.phase<backward>}
 // CHECK-NEXT:    %[[LOG:.*]] = binade.log %arg0 {binade.phase = #binade.phase<backward>}
 // CHECK-NEXT:    %[[MUL3:.*]] = binade.mul %[[SAVE]], %[[LOG]] {binade.phase = #binade.phase<backward>}
 // CHECK-NEXT:    %[[MUL4:.*]] = binade.mul %[[DY]], %[[MUL3]] {binade.phase = #binade.phase<backward>}
@@ -244,14 +248,19 @@ func.func @forward(%x: tensor<f32> {binade.name = "x", binade.role = #binade.rol
 
 // -----
 
-// Where both are equal, the gradient goes to the first.
+// Where both are equal, each gets half of the gradient.
 // CHECK-LABEL: func.func @gradient
 // CHECK-NEXT:    %[[MAX:.*]] = binade.max %arg0, %arg1
 // CHECK-NEXT:    %[[DY:.*]] = binade.gradient_seed {binade.phase = #binade.phase<backward>}
-// CHECK-NEXT:    %[[COMPARE:.*]] = binade.compare %arg0, %arg1 {binade.phase = #binade.phase<backward>, comparison = #binade.comparison<greater_equal>}
+// CHECK-NEXT:    %[[HALF:.*]] = binade.constant dense<5.000000e-01>
+// CHECK-NEXT:    %[[MUL:.*]] = binade.mul %[[DY]], %[[HALF]] {binade.phase = #binade.phase<backward>}
+// CHECK-NEXT:    %[[TIE:.*]] = binade.compare %arg0, %arg1 {binade.phase = #binade.phase<backward>, comparison = #binade.comparison<equal>}
+// CHECK-NEXT:    %[[SHARE:.*]] = binade.select %[[TIE]], %[[MUL]], %[[DY]] {binade.phase = #binade.phase<backward>}
 // CHECK-NEXT:    %[[C:.*]] = binade.constant dense<0.000000e+00>
-// CHECK-NEXT:    %[[SELECT:.*]] = binade.select %[[COMPARE]], %[[DY]], %[[C]] {binade.phase = #binade.phase<backward>}
-// CHECK-NEXT:    %[[SELECT2:.*]] = binade.select %[[COMPARE]], %[[C]], %[[DY]] {binade.phase = #binade.phase<backward>}
+// CHECK-NEXT:    %[[LOST:.*]] = binade.compare %arg0, %arg1 {binade.phase = #binade.phase<backward>, comparison = #binade.comparison<less>}
+// CHECK-NEXT:    %[[SELECT:.*]] = binade.select %[[LOST]], %[[C]], %[[SHARE]] {binade.phase = #binade.phase<backward>}
+// CHECK-NEXT:    %[[LOST2:.*]] = binade.compare %arg1, %arg0 {binade.phase = #binade.phase<backward>, comparison = #binade.comparison<less>}
+// CHECK-NEXT:    %[[SELECT2:.*]] = binade.select %[[LOST2]], %[[C]], %[[SHARE]] {binade.phase = #binade.phase<backward>}
 // CHECK-NEXT:    return %[[MAX]], %[[SELECT]], %[[SELECT2]]
 func.func @forward(%x: tensor<f32> {binade.name = "x", binade.role = #binade.role<parameter>},
                    %y: tensor<f32> {binade.name = "y", binade.role = #binade.role<parameter>})
@@ -265,10 +274,15 @@ func.func @forward(%x: tensor<f32> {binade.name = "x", binade.role = #binade.rol
 // CHECK-LABEL: func.func @gradient
 // CHECK-NEXT:    %[[MIN:.*]] = binade.min %arg0, %arg1
 // CHECK-NEXT:    %[[DY:.*]] = binade.gradient_seed {binade.phase = #binade.phase<backward>}
-// CHECK-NEXT:    %[[COMPARE:.*]] = binade.compare %arg0, %arg1 {binade.phase = #binade.phase<backward>, comparison = #binade.comparison<less_equal>}
+// CHECK-NEXT:    %[[HALF:.*]] = binade.constant dense<5.000000e-01>
+// CHECK-NEXT:    %[[MUL:.*]] = binade.mul %[[DY]], %[[HALF]] {binade.phase = #binade.phase<backward>}
+// CHECK-NEXT:    %[[TIE:.*]] = binade.compare %arg0, %arg1 {binade.phase = #binade.phase<backward>, comparison = #binade.comparison<equal>}
+// CHECK-NEXT:    %[[SHARE:.*]] = binade.select %[[TIE]], %[[MUL]], %[[DY]] {binade.phase = #binade.phase<backward>}
 // CHECK-NEXT:    %[[C:.*]] = binade.constant dense<0.000000e+00>
-// CHECK-NEXT:    %[[SELECT:.*]] = binade.select %[[COMPARE]], %[[DY]], %[[C]] {binade.phase = #binade.phase<backward>}
-// CHECK-NEXT:    %[[SELECT2:.*]] = binade.select %[[COMPARE]], %[[C]], %[[DY]] {binade.phase = #binade.phase<backward>}
+// CHECK-NEXT:    %[[LOST:.*]] = binade.compare %arg0, %arg1 {binade.phase = #binade.phase<backward>, comparison = #binade.comparison<greater>}
+// CHECK-NEXT:    %[[SELECT:.*]] = binade.select %[[LOST]], %[[C]], %[[SHARE]] {binade.phase = #binade.phase<backward>}
+// CHECK-NEXT:    %[[LOST2:.*]] = binade.compare %arg1, %arg0 {binade.phase = #binade.phase<backward>, comparison = #binade.comparison<greater>}
+// CHECK-NEXT:    %[[SELECT2:.*]] = binade.select %[[LOST2]], %[[C]], %[[SHARE]] {binade.phase = #binade.phase<backward>}
 // CHECK-NEXT:    return %[[MIN]], %[[SELECT]], %[[SELECT2]]
 func.func @forward(%x: tensor<f32> {binade.name = "x", binade.role = #binade.role<parameter>},
                    %y: tensor<f32> {binade.name = "y", binade.role = #binade.role<parameter>})
@@ -325,5 +339,51 @@ func.func @forward(%x: tensor<f32> {binade.name = "x", binade.role = #binade.rol
 func.func @forward(%x: tensor<bf16> {binade.name = "x", binade.role = #binade.role<parameter>})
     -> (tensor<f32> {binade.name = "loss", binade.role = #binade.role<metric>}) {
   %loss = binade.cast %x : (tensor<bf16>) -> tensor<f32>
+  return %loss : tensor<f32>
+}
+
+// -----
+
+// The root of a sum of squares is a norm, whose gradient at 0 is 0.
+// CHECK-LABEL: func.func @gradient
+// CHECK:         %[[DX:.*]] = binade.div %{{.*}}, %[[ROOT:.*]] {binade.phase = #binade.phase<backward>}
+// CHECK:         %[[ZERO:.*]] = binade.compare %[[ROOT]], %{{.*}} {binade.phase = #binade.phase<backward>, comparison = #binade.comparison<equal>}
+// CHECK:         binade.select %[[ZERO]], %{{.*}}, %[[DX]] {binade.phase = #binade.phase<backward>}
+func.func @forward(%x: tensor<4xf32> {binade.name = "x", binade.role = #binade.role<parameter>})
+    -> (tensor<f32> {binade.name = "loss", binade.role = #binade.role<metric>}) {
+  %square = binade.mul %x, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %sum = binade.reduce_sum %square {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+  %loss = binade.sqrt %sum : (tensor<f32>) -> tensor<f32>
+  return %loss : tensor<f32>
+}
+
+// -----
+
+// A constant is a bound: at it the other side gets the whole gradient, or none.
+// CHECK-LABEL: func.func @gradient
+// CHECK:         %[[MIN:.*]] = binade.min %arg0, %{{.*}} {binade.ties = "flat"}
+// CHECK:         binade.compare %{{.*}}, %{{.*}} {{.*}}comparison = #binade.comparison<greater_equal>
+// CHECK-NOT:     binade.mul
+// CHECK:         binade.compare %arg0, %{{.*}} {{.*}}comparison = #binade.comparison<less>
+func.func @forward(%x: tensor<f32> {binade.name = "x", binade.role = #binade.role<parameter>})
+    -> (tensor<f32> {binade.name = "loss", binade.role = #binade.role<metric>}) {
+  %one = binade.constant dense<1.0> : tensor<f32>
+  %low = binade.min %x, %one {binade.ties = "flat"} : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  %loss = binade.max %low, %one : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  return %loss : tensor<f32>
+}
+
+// -----
+
+// What is detached is no op of the gradient.
+// CHECK-LABEL: func.func @gradient
+// CHECK-NEXT:    %[[LOSS:.*]] = binade.mul %arg0, %arg0
+// CHECK-NEXT:    %[[DY:.*]] = binade.gradient_seed {binade.phase = #binade.phase<backward>}
+// CHECK-NEXT:    %[[DX:.*]] = binade.mul %[[DY]], %arg0 {binade.phase = #binade.phase<backward>}
+// CHECK-NEXT:    return %[[LOSS]], %[[DX]]
+func.func @forward(%x: tensor<f32> {binade.name = "x", binade.role = #binade.role<parameter>})
+    -> (tensor<f32> {binade.name = "loss", binade.role = #binade.role<metric>}) {
+  %still = binade.reshape %x {binade.detached} : (tensor<f32>) -> tensor<f32>
+  %loss = binade.mul %x, %still : (tensor<f32>, tensor<f32>) -> tensor<f32>
   return %loss : tensor<f32>
 }

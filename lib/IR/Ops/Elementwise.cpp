@@ -1,6 +1,6 @@
 //===- Elementwise.cpp - one element in, one element out ------------------===//
 
-#include "binade/IR/Build.h"
+#include "Subgradients.h"
 
 using namespace mlir;
 using namespace mlir::binade;

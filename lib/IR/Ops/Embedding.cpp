@@ -1,6 +1,7 @@
 //===- Embedding.cpp - rows of tables -------------------------------------===//
 
 #include "binade/IR/Build.h"
+#include "binade/IR/Subgradient.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -55,10 +56,33 @@ bool GatherOp::isCompatibleReturnTypes(TypeRange l, TypeRange r) {
   return haveSameShapes(l, r);
 }
 
+/// `dy` without that of the rows that `padding` names, which counts from the
+/// end where it is negative, as indices do.
+static Value dropPadding(ImplicitLocOpBuilder &b, GatherOp op, Value dy,
+                         int64_t padding) {
+  Value indices = op.getIndices();
+  int64_t rows = cast<RankedTensorType>(op.getTable().getType()).getDimSize(0);
+  padding = padding < 0 ? padding + rows : padding;
+  auto is = [&](int64_t index) -> Value {
+    return CompareOp::create(
+        b, indices,
+        buildSplat(b, indices.getType(), static_cast<double>(index)),
+        Comparison::Equal);
+  };
+  Value isPadding = OrOp::create(b, is(padding), is(padding - rows));
+  auto type = cast<RankedTensorType>(dy.getType());
+  auto axes = llvm::to_vector(llvm::seq<int64_t>(
+      0, cast<RankedTensorType>(indices.getType()).getRank()));
+  isPadding = buildBroadcast(b, isPadding, axes, type.getShape());
+  return SelectOp::create(b, isPadding, buildSplat(b, type, 0.0), dy);
+}
+
 SmallVector<Value> GatherOp::buildAdjoint(ImplicitLocOpBuilder &b,
                                           ArrayRef<Value> cotangents) {
-  return {GatherGradOp::create(b, getTable().getType(), cotangents.front(),
-                               getIndices()),
+  Value dy = cotangents.front();
+  if (auto padding = (*this)->getAttrOfType<IntegerAttr>(kPaddingIndexAttr))
+    dy = dropPadding(b, *this, dy, padding.getInt());
+  return {GatherGradOp::create(b, getTable().getType(), dy, getIndices()),
           Value()};
 }
 

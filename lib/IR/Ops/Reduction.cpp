@@ -1,6 +1,7 @@
 //===- Reduction.cpp - reductions over axes -------------------------------===//
 
 #include "binade/IR/Build.h"
+#include "binade/IR/Subgradient.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -61,10 +62,34 @@ FailureOr<SmallVector<Value>> ReduceMeanOp::decompose(ImplicitLocOpBuilder &b) {
                                       getElementTypeOrSelf(getY().getType()))};
 }
 
+/// How many elements of `x` stand behind each one that `hit` marks, in
+/// row-major order, and one more; 0 for the others.
+static Value countBehind(ImplicitLocOpBuilder &b, Value x, Value hit) {
+  auto type = cast<RankedTensorType>(x.getType());
+  // An f32 counts to 2^24.
+  int64_t size = type.getNumElements();
+  Type number = size < (1 << 24) ? Type(b.getF32Type()) : b.getF64Type();
+  Value place = buildCast(
+      b, IotaOp::create(b, type.clone(b.getI64Type()), IntegerAttr()), number);
+  Value end = buildSplat(b, place.getType(), static_cast<double>(size));
+  Value zero = buildSplat(b, place.getType(), 0.0);
+  return SelectOp::create(b, hit, SubOp::create(b, end, place), zero);
+}
+
 SmallVector<Value> ReduceMaxOp::buildAdjoint(ImplicitLocOpBuilder &b,
                                              ArrayRef<Value> cotangents) {
   Value x = getX(), maximum = spread(b, getY(), x, getAxes());
   Value hit = CompareOp::create(b, x, maximum, Comparison::Equal);
+  if (getTies(*this) == Ties::First) {
+    Value zero = buildSplat(b, x.getType(), 0.0);
+    Value behind = countBehind(b, x, hit);
+    Value most = ReduceMaxOp::create(b, behind, getAxes());
+    Value isFirst = CompareOp::create(b, behind, spread(b, most, x, getAxes()),
+                                      Comparison::Equal);
+    isFirst = AndOp::create(b, hit, isFirst);
+    Value dy = spread(b, cotangents.front(), x, getAxes());
+    return {SelectOp::create(b, isFirst, dy, zero)};
+  }
   Value one = buildSplat(b, x.getType(), 1.0);
   Value zero = buildSplat(b, x.getType(), 0.0);
   Value mask = SelectOp::create(b, hit, one, zero);

@@ -3,6 +3,7 @@
 #include "binade/IR/Build.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Movement.h"
+#include "binade/IR/Subgradient.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 
 using namespace mlir;
@@ -65,12 +66,14 @@ SmallVector<Value> ReshapeOp::buildAdjoint(ImplicitLocOpBuilder &b,
 std::optional<Rows> ReshapeOp::getRows() { return getRowsOfElements(*this); }
 
 OpFoldResult ReshapeOp::fold(FoldAdaptor adaptor) {
+  if ((*this)->hasAttr(kDetachedAttr))
+    return {};
   if (getX().getType() == getType())
     return getX();
   if (auto splat = dyn_cast_if_present<SplatElementsAttr>(adaptor.getX()))
     return splat.resizeSplat(cast<ShapedType>(getType()));
   if (auto before = getX().getDefiningOp<ReshapeOp>();
-      before && !before.getPrecisionAttr()) {
+      before && !before.getPrecisionAttr() && !before->hasAttr(kDetachedAttr)) {
     getXMutable().assign(before.getX());
     return getResult();
   }

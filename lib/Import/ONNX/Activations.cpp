@@ -24,10 +24,15 @@ LogicalResult mlir::binade::importer::importFunction(
   return node.setResult(buildCast(node.b, build(arithmetic), element));
 }
 
-/// gamma alpha (e^x - 1) below 0, gamma x elsewhere.
+/// At 0 the slopes are those of the negative side, as in PyTorch.
+static Value isNotPositive(Arithmetic &a) {
+  return a.compare(a.x, Comparison::LessEqual, 0.0);
+}
+
+/// gamma alpha (e^x - 1) up to 0, gamma x above.
 static Value buildElu(Arithmetic &a, double alpha, double gamma) {
-  Value isNegative = a.compare(a.x, Comparison::Less, 0.0);
-  return a.mul(a.select(isNegative, a.mul(a.decay(a.x), alpha), a.x), gamma);
+  return a.mul(a.select(isNotPositive(a), a.mul(a.decay(a.x), alpha), a.x),
+               gamma);
 }
 
 LogicalResult mlir::binade::importer::importElu(Node &node) {
@@ -46,17 +51,15 @@ LogicalResult mlir::binade::importer::importSelu(Node &node) {
 LogicalResult mlir::binade::importer::importCelu(Node &node) {
   double alpha = node.getFloat("alpha", 1.0f);
   return importFunction(node, [&](Arithmetic &a) {
-    Value isNegative = a.compare(a.x, Comparison::Less, 0.0);
     Value below = a.mul(a.decay(a.div(a.x, alpha)), alpha);
-    return a.select(isNegative, below, a.x);
+    return a.select(isNotPositive(a), below, a.x);
   });
 }
 
 LogicalResult mlir::binade::importer::importLeakyRelu(Node &node) {
   double alpha = node.getFloat("alpha", 0.01f);
   return importFunction(node, [&](Arithmetic &a) {
-    Value isNegative = a.compare(a.x, Comparison::Less, 0.0);
-    return a.select(isNegative, a.mul(a.x, alpha), a.x);
+    return a.select(isNotPositive(a), a.mul(a.x, alpha), a.x);
   });
 }
 
@@ -68,10 +71,9 @@ LogicalResult mlir::binade::importer::importPRelu(Node &node) {
     return node.emitError() << "cannot broadcast slopes of " << node.getType(1)
                             << " to " << node.getType(0);
   return importFunction(node, [&](Arithmetic &a) {
-    Value isNegative = a.compare(a.x, Comparison::Less, 0.0);
     Value slopes = buildCast(a.b, sides->back(), a.type.getElementType());
     Value sloping = MulOp::create(a.b, a.x, slopes);
-    return a.select(isNegative, sloping, a.x);
+    return a.select(isNotPositive(a), sloping, a.x);
   });
 }
 

@@ -9,6 +9,7 @@
 #define BINADE_LIB_IMPORT_ONNX_ARITHMETIC_H
 
 #include "Node.h"
+#include "binade/IR/Subgradient.h"
 
 namespace mlir::binade::importer {
 
@@ -52,9 +53,17 @@ struct Arithmetic {
   }
   /// e^y - 1 for y <= 0, and 0 elsewhere.
   Value decay(Value y) { return Expm1Op::create(b, min(y, 0.0)); }
+  /// max(low, min(high, y)), whose slope is 0 at both bounds.
+  Value cut(Value y, double low, double high) {
+    for (bool isLow : {false, true}) {
+      y = isLow ? max(y, low) : min(y, high);
+      setTies(y, Ties::Flat);
+    }
+    return y;
+  }
   /// max(0, min(1, alpha x + beta))
   Value ramp(double alpha, double beta) {
-    return max(min(add(mul(x, alpha), beta), 1.0), 0.0);
+    return cut(add(mul(x, alpha), beta), 0.0, 1.0);
   }
   /// x sigmoid(alpha x)
   Value swish(double alpha) {

@@ -3,6 +3,7 @@
 #include "Arithmetic.h"
 #include "Evaluate.h"
 #include "OpTable.h"
+#include "TorchOp.h"
 #include "mlir/Dialect/Traits.h"
 
 using namespace mlir;
@@ -71,6 +72,12 @@ LogicalResult mlir::binade::importer::requireFloats(Node &node,
 //===----------------------------------------------------------------------===//
 
 LogicalResult mlir::binade::importer::importIdentity(Node &node) {
+  if (isDetached(node)) {
+    Value x = node.getInput(0);
+    auto detached = ReshapeOp::create(node.b, x.getType(), x);
+    detached->setAttr(kDetachedAttr, node.b.getUnitAttr());
+    return node.setResult(detached);
+  }
   node.setOutput(0, node.getNamedInput(0));
   return success();
 }
@@ -244,31 +251,6 @@ LogicalResult mlir::binade::importer::importPow(Node &node) {
     return failure();
   return node.setResult(PowOp::create(node.b, broadcastTo(node.b, base, *shape),
                                       broadcastTo(node.b, exponent, *shape)));
-}
-
-LogicalResult mlir::binade::importer::importClip(Node &node) {
-  Value x = node.getInput(0);
-  if (node.getOpset() < 11) { // The default bounds of floats are finite.
-    constexpr float kLargest = std::numeric_limits<float>::max();
-    if (failed(requireFloats(node)))
-      return failure();
-    Arithmetic a(node.b, x);
-    x = a.max(x, node.getFloat("min", -kLargest));
-    return node.setResult(a.min(x, node.getFloat("max", kLargest)));
-  }
-  for (unsigned index : {1u, 2u}) {
-    if (!node.hasInput(index))
-      continue;
-    if (node.getRank(index) != 0 ||
-        node.getElement(index) != node.getElement(0))
-      return node.emitError() << "expected a bound of type "
-                              << node.getType(0).clone(ArrayRef<int64_t>())
-                              << ", got " << node.getType(index);
-    Value bound = broadcastTo(node.b, node.getInput(index), node.getShape(0));
-    x = index == 1 ? Value(MaxOp::create(node.b, x, bound))
-                   : Value(MinOp::create(node.b, x, bound));
-  }
-  return node.setResult(x);
 }
 
 LogicalResult mlir::binade::importer::importGelu(Node &node) {

@@ -1,6 +1,7 @@
 //===- OpTable.cpp - One row per ONNX op ----------------------------------===//
 
 #include "OpTable.h"
+#include "Extremes.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -107,13 +108,13 @@ static constexpr OpRow standard[] = {
     {"LpPool", 2, 1, 1, importLpPool, "kernel_shape"},
     {"MatMul", 1, 2, 2, importMatMul},
     {"MatMulInteger", 10, 2, 4, importMatMulInteger},
-    {"Max", 8, 1, kMany, importBinary<MaxOp>},
+    {"Max", 8, 1, kMany, importMax},
     {"MaxPool", 1, 1, 1, importMaxPool, "kernel_shape"},
     {"MaxUnpool", 9, 2, 3, importMaxUnpool, "kernel_shape"},
     {"Mean", 8, 1, kMany, importMean},
     {"MeanVarianceNormalization", 9, 1, 1, importMeanVarianceNormalization},
     {"MelWeightMatrix", 17, 5, 5, importMelWeightMatrix},
-    {"Min", 8, 1, kMany, importBinary<MinOp>},
+    {"Min", 8, 1, kMany, importMin},
     {"Mish", 18, 1, 1, importMish},
     {"Mod", 10, 2, 2, importMod},
     {"Mul", 7, 2, 2, importBinary<MulOp>},

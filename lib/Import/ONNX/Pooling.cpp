@@ -3,6 +3,7 @@
 #include "Indexing.h"
 #include "OpTable.h"
 #include "Window.h"
+#include "binade/IR/Subgradient.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -58,14 +59,20 @@ static void forEachPlace(ImplicitLocOpBuilder &b, Value padded,
   }
 }
 
-/// Combines the elements of each window, first to last. Equal maxima are
-/// resolved for the first place so.
+/// Combines the elements of each window, first to last. Of equal maxima the
+/// first gets the gradient.
 template <typename Op>
 static Value combineWindow(ImplicitLocOpBuilder &b, Value padded,
                            const Window &window) {
   Value result;
   forEachPlace(b, padded, window, [&](Value slice, ArrayRef<int64_t>) {
-    result = result ? Value(Op::create(b, result, slice)) : slice;
+    if (!result) {
+      result = slice;
+      return;
+    }
+    result = Op::create(b, result, slice);
+    if (std::is_same_v<Op, MaxOp>)
+      setTies(result, Ties::First);
   });
   return result;
 }
@@ -272,7 +279,10 @@ template <typename Op> static Value reduceImage(Node &node, Value x) {
   auto axes = llvm::to_vector(llvm::seq<int64_t>(2, rank));
   SmallVector<int64_t> shape(node.getShape(0).take_front(2));
   shape.append(rank - 2, 1);
-  return buildReshape(node.b, Op::create(node.b, x, axes), shape);
+  Value y = Op::create(node.b, x, axes);
+  if (std::is_same_v<Op, ReduceMaxOp>)
+    setTies(y, Ties::First);
+  return buildReshape(node.b, y, shape);
 }
 
 LogicalResult mlir::binade::importer::importGlobalAveragePool(Node &node) {

@@ -2,6 +2,8 @@
 
 #include "Combine.h"
 #include "OpTable.h"
+#include "TorchOp.h"
+#include "binade/IR/Subgradient.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -65,6 +67,16 @@ static LogicalResult importTree(Node &node, const Reduction &reduction,
       buildReshape(b, buildCast(b, x, type.getElementType()), reduction.shape));
 }
 
+/// The largest along `axes`. Of equal ones `torch.max(x, dim)`, which knows the
+/// place, gives the first all of the gradient; all others of PyTorch share it.
+static Value reduceMax(Node &node, Value x, ArrayRef<int64_t> axes) {
+  Value y = ReduceMaxOp::create(node.b, x, axes);
+  StringRef function = getTorchOp(node);
+  if (function == "max.dim" || function == "min.dim")
+    setTies(y, Ties::First);
+  return y;
+}
+
 /// Of floats by `Op`.
 template <typename Op>
 static LogicalResult importReduction(Node &node, const Reduction &reduction) {
@@ -100,9 +112,12 @@ LogicalResult mlir::binade::importer::importReduceMax(Node &node) {
   FailureOr<Reduction> reduction = readReduction(node);
   if (failed(reduction))
     return failure();
-  return node.hasFloats(0) && !isEmpty(node, *reduction)
-             ? importReduction<ReduceMaxOp>(node, *reduction)
-             : importTree(node, *reduction, Combination::Max);
+  if (!node.hasFloats(0) || isEmpty(node, *reduction))
+    return importTree(node, *reduction, Combination::Max);
+  Value x = node.getInput(0);
+  if (!reduction->axes.empty())
+    x = reduceMax(node, x, reduction->axes);
+  return node.setResult(buildReshape(node.b, x, reduction->shape));
 }
 
 LogicalResult mlir::binade::importer::importReduceMin(Node &node) {
@@ -114,8 +129,7 @@ LogicalResult mlir::binade::importer::importReduceMin(Node &node) {
   Value x = node.getInput(0);
   if (!reduction->axes.empty()) {
     Value negated = NegOp::create(node.b, x);
-    x = NegOp::create(node.b,
-                      ReduceMaxOp::create(node.b, negated, reduction->axes));
+    x = NegOp::create(node.b, reduceMax(node, negated, reduction->axes));
   }
   return node.setResult(buildReshape(node.b, x, reduction->shape));
 }

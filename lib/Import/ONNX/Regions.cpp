@@ -211,8 +211,12 @@ LogicalResult RegionPool::buildPool() {
   // A maximum is one of all products, as ONNX has it.
   Value y;
   if (isMax) {
-    for (Value part : gatherTaps(b, table, taps))
-      y = y ? Value(MaxOp::create(b, y, part)) : part;
+    for (Value part : gatherTaps(b, table, taps)) {
+      bool isFirst = !y;
+      y = isFirst ? part : Value(MaxOp::create(b, y, part));
+      if (!isFirst)
+        setTies(y, Ties::First);
+    }
   } else {
     y = addTaps(b, table, taps);
   }

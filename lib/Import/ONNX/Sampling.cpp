@@ -128,7 +128,7 @@ SmallVector<Tap> Sampler::findSamplingTaps(Value coordinate, int64_t length) {
   if (mode != "cubic" && padding != "zeros") {
     if (padding == "reflection")
       coordinate = reflect(coordinate, length);
-    coordinate = a.min(a.max(coordinate, 0.0), last);
+    coordinate = a.cut(coordinate, 0.0, last);
   }
   if (mode == "nearest")
     return {findTap(RoundOp::create(b, coordinate), Value(), length)};

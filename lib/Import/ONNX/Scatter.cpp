@@ -138,12 +138,39 @@ static std::pair<Value, Value> findLast(ImplicitLocOpBuilder &b,
   return {isUpdated, buildCast(b, which, b.getI64Type())};
 }
 
+/// The largest of each element of `data` and what is meant for it, or the
+/// least: all equal ones share the gradient, as in PyTorch's scatter_reduce.
+static Value takeExtreme(const Scatter &scatter, Value data, Value places,
+                         Value updates, int64_t axis) {
+  ImplicitLocOpBuilder &b = scatter.b;
+  RankedTensorType type = typeOf(data);
+  int64_t rank = type.getRank();
+  bool isMin = *scatter.combination == Combination::Min;
+  auto flip = [&](Value x) { return isMin ? Value(NegOp::create(b, x)) : x; };
+  Value isMeant = compareAll(b, type, places, axis);
+  auto pairs = type.clone(typeOf(isMeant).getShape());
+  Value terms =
+      SelectOp::create(b, isMeant, spreadAlong(b, type, flip(updates), axis),
+                       buildNeutral(b, Combination::Max, pairs));
+  SmallVector<int64_t> shape(type.getShape());
+  shape.push_back(1);
+  Value own = buildReshape(b, flip(data), shape);
+  shape.back() = pairs.getShape().back() + 1;
+  Value all = ConcatOp::create(b, type.clone(shape), ValueRange{own, terms},
+                               rank, PrecisionAttr());
+  return flip(ReduceMaxOp::create(b, all, ArrayRef<int64_t>{rank}));
+}
+
 /// What `updates` make of `data`: they differ in shape along `axis` alone.
 static Value scatterAlong(const Scatter &scatter, Value data, Value places,
                           Value updates, int64_t axis) {
   ImplicitLocOpBuilder &b = scatter.b;
   RankedTensorType type = typeOf(data);
   int64_t count = typeOf(places).getDimSize(axis), rank = type.getRank();
+  bool isExtreme = scatter.combination == Combination::Max ||
+                   scatter.combination == Combination::Min;
+  if (isExtreme && isa<FloatType>(type.getElementType()))
+    return takeExtreme(scatter, data, places, updates, axis);
   if (count <= kFew) {
     Value own = buildPlaces(b, type, axis);
     for (int64_t k = 0; k < count; ++k) {

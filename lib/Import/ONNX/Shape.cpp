@@ -2,6 +2,8 @@
 
 #include "Indexing.h"
 #include "OpTable.h"
+#include "TorchOp.h"
+#include "binade/IR/Subgradient.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 
 using namespace mlir;
@@ -334,6 +336,9 @@ LogicalResult mlir::binade::importer::importGather(Node &node) {
     return node.emitError()
            << "expected indices of int32 or int64, got " << node.getType(1);
   int64_t length = shape[*axis];
+  FailureOr<std::optional<int64_t>> padding = getPaddingIndex(node);
+  if (failed(padding))
+    return failure();
   if (node.getConstant(1)) {
     FailureOr<SmallVector<int64_t>> numbers = node.getIntegers(1, "indices");
     if (failed(numbers))
@@ -342,7 +347,7 @@ LogicalResult mlir::binade::importer::importGather(Node &node) {
       if (number < -length || number >= length)
         return node.emitError() << "index " << number << " is outside of axis "
                                 << *axis << " of " << node.getType(0);
-    if (numbers->size() == 1) {
+    if (numbers->size() == 1 && !*padding) {
       int64_t begin = numbers->front() + (numbers->front() < 0 ? length : 0);
       SmallVector<int64_t> result(shape.take_front(*axis));
       llvm::append_range(result, places);
@@ -351,9 +356,12 @@ LogicalResult mlir::binade::importer::importGather(Node &node) {
           buildReshape(node.b, buildSlice(node.b, x, *axis, begin, 1), result));
     }
   }
-  if (*axis == 0)
-    return node.setResult(
-        GatherOp::create(node.b, x, indices, PrecisionAttr()));
+  if (*axis == 0) {
+    auto rows = GatherOp::create(node.b, x, indices, PrecisionAttr());
+    if (*padding)
+      rows->setAttr(kPaddingIndexAttr, node.b.getI64IntegerAttr(**padding));
+    return node.setResult(rows);
+  }
   SmallVector<int64_t> first{*axis};
   for (int64_t other : llvm::seq<int64_t>(0, rank))
     if (other != *axis)

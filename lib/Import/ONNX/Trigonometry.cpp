@@ -7,6 +7,7 @@
 
 #include "Arithmetic.h"
 #include "OpTable.h"
+#include <numbers>
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -18,21 +19,27 @@ LogicalResult mlir::binade::importer::importTan(Node &node) {
   });
 }
 
-/// 2 atan(x / (1 + sqrt(1 - x^2)))
+// Where a slope is infinite, the root that makes it so is of a sum: a factor of
+// 0 beside it would make NaN.
+
+/// 2 atan(x / (1 + sqrt(1 - x) sqrt(1 + x)))
 LogicalResult mlir::binade::importer::importAsin(Node &node) {
   return importFunction(node, [](Arithmetic &a) {
     Value one = a.splat(1.0);
-    Value root = a.sqrt(a.mul(a.sub(one, a.x), a.add(one, a.x)));
+    Value root = a.mul(a.sqrt(a.sub(one, a.x)), a.sqrt(a.add(one, a.x)));
     return a.mul(AtanOp::create(a.b, a.div(a.x, a.add(root, 1.0))), 2.0);
   });
 }
 
-/// 2 atan(sqrt((1 - x) / (1 + x)))
+/// With t = 2 atan(sqrt(1 - |x|) / sqrt(1 + |x|)): t, or pi - t below 0.
 LogicalResult mlir::binade::importer::importAcos(Node &node) {
   return importFunction(node, [](Arithmetic &a) {
-    Value one = a.splat(1.0);
-    Value ratio = a.div(a.sub(one, a.x), a.add(one, a.x));
-    return a.mul(AtanOp::create(a.b, a.sqrt(ratio)), 2.0);
+    Value size = a.size(), one = a.splat(1.0);
+    Value ratio = a.div(a.sqrt(a.sub(one, size)), a.sqrt(a.add(one, size)));
+    Value angle = a.mul(AtanOp::create(a.b, ratio), 2.0);
+    Value isNegative = a.compare(a.x, Comparison::Less, 0.0);
+    Value other = a.sub(a.splat(std::numbers::pi), angle);
+    return a.select(isNegative, other, angle);
   });
 }
 
@@ -85,12 +92,12 @@ LogicalResult mlir::binade::importer::importAsinh(Node &node) {
   });
 }
 
-/// With t = x - 1: log1p(t + sqrt(2 t + t^2))
+/// With t = x - 1: log1p(t + sqrt(t) sqrt(t + 2))
 LogicalResult mlir::binade::importer::importAcosh(Node &node) {
   return importFunction(node, [](Arithmetic &a) {
     Value isLarge = a.compare(a.x, Comparison::Greater, kLarge);
     Value t = a.add(a.min(a.x, kLarge), -1.0);
-    Value root = a.sqrt(a.mul(t, a.add(t, 2.0)));
+    Value root = a.mul(a.sqrt(t), a.sqrt(a.add(t, 2.0)));
     Value near = Log1pOp::create(a.b, a.add(t, root));
     return a.select(isLarge, buildLogOfTwice(a, a.max(a.x, 1.0)), near);
   });

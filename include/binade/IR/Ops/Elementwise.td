@@ -102,7 +102,10 @@ def Binade_ExpOp : Binade_UnaryOp<"exp", "Deny"> {
 def Binade_LogOp : Binade_UnaryOp<"log", "Deny"> {
   let summary = "elementwise natural logarithm";
   let scalar = [{ return math::LogOp::create(b, x); }];
-  let adjoint = [{ return {DivOp::create(b, dy, x)}; }];
+  let adjoint = [{
+    Value dx = DivOp::create(b, dy, x);
+    return {isBounded(y) ? zeroWhere(b, x, 0.0, dx) : dx};
+  }];
 }
 
 def Binade_Expm1Op : Binade_UnaryOp<"expm1", "Deny"> {
@@ -119,7 +122,8 @@ def Binade_Log1pOp : Binade_UnaryOp<"log1p", "Deny"> {
   let scalar = [{ return math::Log1pOp::create(b, x); }];
   let adjoint = [{
     Value one = buildSplat(b, x.getType(), 1.0);
-    return {DivOp::create(b, dy, AddOp::create(b, x, one))};
+    Value dx = DivOp::create(b, dy, AddOp::create(b, x, one));
+    return {isBounded(y) ? zeroWhere(b, x, -1.0, dx) : dx};
   }];
 }
 
@@ -165,9 +169,11 @@ def Binade_RoundOp : Binade_UnaryOp<"round", "Clear"> {
 def Binade_SqrtOp : Binade_UnaryOp<"sqrt", "Infer"> {
   let summary = "elementwise square root";
   let scalar = [{ return math::SqrtOp::create(b, x); }];
+  // At 0 it is infinite, but 0 where the operand is a sum of squares: a norm.
   let adjoint = [{
     Value half = buildSplat(b, y.getType(), 0.5);
-    return {DivOp::create(b, MulOp::create(b, dy, half), y)};
+    Value dx = DivOp::create(b, MulOp::create(b, dy, half), y);
+    return {isSumOfMagnitudes(x) ? zeroWhere(b, y, 0.0, dx) : dx};
   }];
 }
 
@@ -330,50 +336,52 @@ def Binade_DivOp : Binade_BinaryOp<"div", "Infer"> {
 
 def Binade_PowOp : Binade_BinaryOp<"pow", "Deny", (ins), [], FloatTensor> {
   let summary = "elementwise power of floats";
-  // d lhs = dy rhs lhs^(rhs - 1), 0 where rhs is 0; d rhs = dy y log(lhs), 0 where
-  // lhs is 0.
+  // d lhs = dy rhs lhs^(rhs - 1), 0 where rhs is 0, and at 0 where the power is a
+  // norm; d rhs = dy y log(lhs), 0 where lhs is 0 and rhs is not negative.
   let adjoint = [{
     Value one = buildSplat(b, rhs.getType(), 1.0);
+    Value zero = buildSplat(b, lhs.getType(), 0.0);
     Value slope = PowOp::create(b, lhs, SubOp::create(b, rhs, one));
     Value dlhs = MulOp::create(b, dy, MulOp::create(b, rhs, slope));
+    if (!isNonZeroConstant(rhs))
+      dlhs = zeroWhere(b, rhs, 0.0, dlhs);
+    if (isConstantBetweenZeroAnd(rhs, 1.0) && isSumOfMagnitudes(lhs))
+      dlhs = zeroWhere(b, lhs, 0.0, dlhs);
     if (isConstant(rhs))
       return {dlhs, Value()};
-    Value zero = buildSplat(b, lhs.getType(), 0.0);
-    Value isOne = CompareOp::create(b, rhs, zero, Comparison::Equal);
-    dlhs = SelectOp::create(b, isOne, zero, dlhs);
-    Value isZero = CompareOp::create(b, lhs, zero, Comparison::Equal);
+    Value isFlat = AndOp::create(
+        b, CompareOp::create(b, lhs, zero, Comparison::Equal),
+        CompareOp::create(b, rhs, zero, Comparison::GreaterEqual));
     Value logarithm = LogOp::create(b, lhs);
     Value drhs = MulOp::create(b, dy, MulOp::create(b, y, logarithm));
-    return {dlhs, SelectOp::create(b, isZero, zero, drhs)};
+    return {dlhs, SelectOp::create(b, isFlat, zero, drhs)};
   }];
   let scalar = [{ return math::PowFOp::create(b, lhs, rhs); }];
 }
 
 def Binade_MaxOp : Binade_BinaryOp<"max", "Clear", (ins), [Commutative]> {
   let summary = "elementwise maximum; NaN if either side is NaN";
-  let description = "Where both sides are equal, the gradient goes to `lhs`.";
+  let description = "Equal sides share the gradient; a constant is a bound and gets none.";
   let scalar = [{
     if (isUnsigned(getLhs().getType()))
       return arith::MaxUIOp::create(b, lhs, rhs);
     return buildBinary<arith::MaximumFOp, arith::MaxSIOp>(b, lhs, rhs);
   }];
   let adjoint = [{
-    return selectGradients(b, dy, CompareOp::create(b, lhs, rhs,
-                                                    Comparison::GreaterEqual));
+    return buildExtremeAdjoint(b, *this, dy, Comparison::Less);
   }];
 }
 
 def Binade_MinOp : Binade_BinaryOp<"min", "Clear", (ins), [Commutative]> {
   let summary = "elementwise minimum; NaN if either side is NaN";
-  let description = "Where both sides are equal, the gradient goes to `lhs`.";
+  let description = "Equal sides share the gradient; a constant is a bound and gets none.";
   let scalar = [{
     if (isUnsigned(getLhs().getType()))
       return arith::MinUIOp::create(b, lhs, rhs);
     return buildBinary<arith::MinimumFOp, arith::MinSIOp>(b, lhs, rhs);
   }];
   let adjoint = [{
-    return selectGradients(b, dy, CompareOp::create(b, lhs, rhs,
-                                                    Comparison::LessEqual));
+    return buildExtremeAdjoint(b, *this, dy, Comparison::Greater);
   }];
 }
 

@@ -1,0 +1,45 @@
+//===- Subgradient.h - Which slope a kink has -------------------*- C++ -*-===//
+//
+// Where a function has no derivative, its adjoint takes PyTorch's choice. Some
+// functions of PyTorch are one op here, with different choices: attributes of
+// the op tell them apart. docs/Gradients.md has the table.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef BINADE_IR_SUBGRADIENT_H
+#define BINADE_IR_SUBGRADIENT_H
+
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/Operation.h"
+
+namespace mlir::binade {
+
+/// On `max`, `min` and `reduce_max`: which of equal elements gets the gradient.
+/// Without it they share it, but a constant, which is a bound, gets none.
+inline constexpr StringLiteral kTiesAttr = "binade.ties";
+
+enum class Ties {
+  Share, ///< Equal parts, as in `torch.maximum` and `torch.amax`.
+  First, ///< All for the first, as in pooling, `torch.clamp`, `torch.max(x,
+         ///< 0)`.
+  Flat,  ///< None at a bound, as in `torch.nn.functional.hardtanh`.
+};
+
+/// Nothing for a word that is none of "share", "first" and "flat".
+std::optional<Ties> parseTies(StringRef word);
+/// Of the op, if it says.
+std::optional<Ties> getTies(Operation *op);
+/// Of the op that defines `value`.
+void setTies(Value value, Ties ties);
+
+/// On `reshape`: no gradient flows back, as with `torch.Tensor.detach`. It goes
+/// away when the graph is differentiated.
+inline constexpr StringLiteral kDetachedAttr = "binade.detached";
+
+/// On `gather`: the row that gets no gradient from this lookup, as with the
+/// `padding_idx` of `torch.nn.Embedding`.
+inline constexpr StringLiteral kPaddingIndexAttr = "binade.padding_idx";
+
+} // namespace mlir::binade
+
+#endif // BINADE_IR_SUBGRADIENT_H

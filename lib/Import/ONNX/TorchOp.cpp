@@ -1,0 +1,78 @@
+//===- TorchOp.cpp - What PyTorch's exporter says of a node ---------------===//
+//
+// Each node carries the line of the program that it was written for, as
+//
+//   %e : [num_users=1] =
+//   call_function[target=torch.ops.aten.embedding.default](
+//     args = (%weight, %tokens, 1), kwargs = {})
+//
+//===----------------------------------------------------------------------===//
+
+#include "TorchOp.h"
+#include "onnx-ml.pb.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+using namespace mlir::binade::importer;
+
+static StringRef findMetadata(const Node &node, StringRef key) {
+  for (const auto &entry : node.getProto().metadata_props())
+    if (StringRef(entry.key()) == key)
+      return entry.value();
+  return {};
+}
+
+static constexpr StringLiteral kLine = "pkg.torch.onnx.fx_node";
+
+StringRef mlir::binade::importer::getTorchOp(const Node &node) {
+  if (StringRef given = findMetadata(node, "binade.function"); !given.empty())
+    return given;
+  StringRef rest = findMetadata(node, kLine).split("[target=torch.ops.").second;
+  StringRef target = rest.split(']').first;
+  return target.consume_front("aten.") ? target : StringRef();
+}
+
+bool mlir::binade::importer::isDetached(const Node &node) {
+  return node.hasInput(0) &&
+         isa<RankedTensorType>(node.getInput(0).getType()) &&
+         (!findMetadata(node, "binade.detached").empty() ||
+          getTorchOp(node).starts_with("detach"));
+}
+
+/// The third argument of an embedding, which PyTorch leaves out where it is -1:
+/// no padding. The fourth asks for gradients that Binade does not make.
+static std::optional<int64_t> readArgument(const Node &node) {
+  StringRef arguments =
+      findMetadata(node, kLine).split("](args = (").second.split(')').first;
+  SmallVector<StringRef> parts;
+  arguments.split(parts, ',');
+  if (parts.size() > 3 && parts[3].trim() == "True")
+    mlir::emitWarning(node.getErrorLoc())
+        << "was exported with scale_grad_by_freq, which gradients here do not "
+           "follow: rows that a batch names often get their whole gradient";
+  int64_t padding;
+  if (parts.size() < 3 || parts[2].trim().getAsInteger(10, padding) ||
+      padding < 0)
+    return std::nullopt;
+  return padding;
+}
+
+FailureOr<std::optional<int64_t>>
+mlir::binade::importer::getPaddingIndex(const Node &node) {
+  std::optional<int64_t> padding;
+  StringRef given = findMetadata(node, "binade.padding_idx");
+  int64_t rows = node.getRank(0) > 0 ? node.getShape(0).front() : 0;
+  if (given.empty()) {
+    if (getTorchOp(node) == "embedding.default")
+      padding = readArgument(node);
+    // What another program left there is no claim about this file.
+    return padding && *padding < rows ? padding : std::nullopt;
+  }
+  int64_t index;
+  if (given.getAsInteger(10, index) || index < -rows || index >= rows)
+    return node.emitError()
+           << "has metadata 'binade.padding_idx' = " << quote(given)
+           << ", expected an index of one of the " << rows << " rows of "
+           << node.getType(0);
+  return std::optional(index);
+}

@@ -1,0 +1,108 @@
+//===- RecognizeAngles.cpp - The angle of a point -------------------------===//
+//
+// Exporters write atan2(y, x) as the arc tangent of a quotient, to which pi is
+// added or not. That has a derivative of NaN where x is 0, though the angle has
+// one everywhere but at the origin.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Composites.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+/// `value`, or what it is a copy of.
+static Value getCopied(Value value) {
+  auto broadcast = value.getDefiningOp<BroadcastOp>();
+  return broadcast ? broadcast.getX() : value;
+}
+
+/// The side that `condition` compares to 0 as `comparison`; null for others.
+static Value getComparedToZero(Value condition, Comparison comparison) {
+  auto compare = getCopied(condition).getDefiningOp<CompareOp>();
+  if (!compare || compare.getComparison() != comparison ||
+      !isSplat(compare.getRhs(), 0.0))
+    return {};
+  return compare.getLhs();
+}
+
+namespace {
+/// y and x of atan2(y, x), as the quotient has them.
+struct Point {
+  Value y, x;
+};
+} // namespace
+
+/// x < 0 ? (y > 0 ? atan(y / x) + pi : atan(y / x) - pi) : atan(y / x)
+static std::optional<Point> matchAngle(SelectOp root) {
+  auto atan = root.getRhs().getDefiningOp<AtanOp>();
+  auto quotient = atan ? atan.getX().getDefiningOp<DivOp>() : DivOp();
+  auto inner = root.getLhs().getDefiningOp<SelectOp>();
+  auto above = inner ? inner.getLhs().getDefiningOp<AddOp>() : AddOp();
+  auto below = inner ? inner.getRhs().getDefiningOp<SubOp>() : SubOp();
+  if (!quotient || !above || !below)
+    return std::nullopt;
+  Point point{quotient.getLhs(), quotient.getRhs()};
+  auto is = [&](Value condition, Comparison comparison, Value side) {
+    Value compared = getComparedToZero(condition, comparison);
+    return compared && getCopied(compared) == getCopied(side);
+  };
+  bool matches = is(root.getCondition(), Comparison::Less, point.x) &&
+                 is(inner.getCondition(), Comparison::Greater, point.y) &&
+                 above.getLhs() == atan.getY() &&
+                 below.getLhs() == atan.getY() &&
+                 isSplat(above.getRhs(), llvm::numbers::pi) &&
+                 isSplat(below.getRhs(), llvm::numbers::pi);
+  return matches ? std::optional(point) : std::nullopt;
+}
+
+/// By the smaller of |x| and |y| over the larger. The origin has the angle 0
+/// and no slope.
+static Value buildAngle(ImplicitLocOpBuilder &b, Point point) {
+  auto [y, x] = point;
+  Type type = y.getType();
+  auto number = [&](double value) { return buildSplat(b, type, value); };
+  auto select = [&](Value condition, Value lhs, Value rhs) -> Value {
+    return SelectOp::create(b, condition, lhs, rhs);
+  };
+  auto compare = [&](Value lhs, Value rhs, Comparison comparison) -> Value {
+    return CompareOp::create(b, lhs, rhs, comparison);
+  };
+  Value isAbove = compare(y, number(0.0), Comparison::Greater);
+  Value isLeft = compare(x, number(0.0), Comparison::Less);
+  Value height = select(isAbove, y, NegOp::create(b, y));
+  Value width = select(isLeft, NegOp::create(b, x), x);
+  Value isSteep = compare(height, width, Comparison::Greater);
+  Value small = select(isSteep, width, height);
+  Value large = select(isSteep, height, width);
+  Value isOrigin = compare(large, number(0.0), Comparison::Equal);
+  Value ratio = DivOp::create(b, select(isOrigin, number(0.0), small),
+                              select(isOrigin, number(1.0), large));
+  Value angle = AtanOp::create(b, ratio);
+  Value complement = SubOp::create(b, number(llvm::numbers::pi / 2), angle);
+  angle = select(isSteep, complement, angle);
+  Value supplement = SubOp::create(b, number(llvm::numbers::pi), angle);
+  angle = select(isLeft, supplement, angle);
+  return select(isAbove, angle, NegOp::create(b, angle));
+}
+
+namespace {
+struct RecognizeAngle : OpRewritePattern<SelectOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(SelectOp root,
+                                PatternRewriter &rewriter) const override {
+    std::optional<Point> point = matchAngle(root);
+    if (!point || root.getPrecisionAttr())
+      return failure();
+    ImplicitLocOpBuilder b(root.getLoc(), rewriter);
+    rewriter.replaceOp(root, buildAngle(b, *point));
+    return success();
+  }
+};
+} // namespace
+
+void mlir::binade::populateAnglePatterns(RewritePatternSet &patterns) {
+  patterns.add<RecognizeAngle>(patterns.getContext());
+}

@@ -1,0 +1,67 @@
+//===- RecognizeHiddenRows.cpp - Softmax of queries that see no key -------===//
+//
+// Exporters set the probabilities of such a row, 0 / 0, to 0 behind the
+// softmax. Its gradient stays NaN so: 0 times NaN. A softmax that does not see
+// the row has a gradient of 0.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Composites.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+/// What `condition` says is NaN; null for another condition.
+static Value getTestedForNaN(Value condition) {
+  auto negation = condition.getDefiningOp<NotOp>();
+  auto compare =
+      negation ? negation.getX().getDefiningOp<CompareOp>() : CompareOp();
+  bool isTest = compare && compare.getComparison() == Comparison::Equal &&
+                compare.getLhs() == compare.getRhs();
+  return isTest ? compare.getLhs() : Value();
+}
+
+namespace {
+/// NaN ? 0 : softmax(x)
+struct RecognizeHiddenRows : OpRewritePattern<SelectOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(SelectOp root,
+                                PatternRewriter &rewriter) const override {
+    auto softmax = root.getRhs().getDefiningOp<SoftmaxOp>();
+    if (!softmax || softmax.getPrecisionAttr() || root.getPrecisionAttr() ||
+        !isSplat(root.getLhs(), 0.0) ||
+        getTestedForNaN(root.getCondition()) != softmax.getY())
+      return failure();
+    rewriter.replaceOp(root, build(softmax, root, rewriter));
+    return success();
+  }
+
+private:
+  static Value build(SoftmaxOp softmax, SelectOp root,
+                     PatternRewriter &rewriter) {
+    ImplicitLocOpBuilder b(root.getLoc(), rewriter);
+    Value x = softmax.getX();
+    auto type = cast<RankedTensorType>(x.getType());
+    int64_t last = type.getRank() - 1;
+    auto kept = llvm::to_vector(llvm::seq<int64_t>(0, last));
+    Value largest = ReduceMaxOp::create(b, x, last);
+    Value isHidden = CompareOp::create(
+        b, largest, buildSplat(b, largest.getType(), -INFINITY),
+        Comparison::Equal);
+    isHidden = buildBroadcast(b, isHidden, kept, type.getShape());
+    Value zero = buildSplat(b, type, 0.0);
+    b.setLoc(softmax.getLoc());
+    Value y = SoftmaxOp::create(b, SelectOp::create(b, isHidden, zero, x),
+                                PrecisionAttr());
+    b.setLoc(root.getLoc());
+    Value isNumber = CompareOp::create(b, y, y, Comparison::Equal);
+    Value isZero = OrOp::create(b, isHidden, NotOp::create(b, isNumber));
+    return SelectOp::create(b, isZero, root.getLhs(), y);
+  }
+};
+} // namespace
+
+void mlir::binade::populateHiddenRowPatterns(RewritePatternSet &patterns) {
+  patterns.add<RecognizeHiddenRows>(patterns.getContext());
+}
