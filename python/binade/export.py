@@ -22,7 +22,7 @@ import numpy as np
 import onnx
 import torch
 
-from binade import axes, safetensors, simplify, translate
+from binade import axes, gradients, marks, safetensors, simplify, translate
 from binade.command import load_object, run_command
 from binade.errors import RejectedError
 from binade.initial import INIT_KEY
@@ -126,6 +126,7 @@ def _check(
         )
     if output.suffix != ".onnx":
         raise RejectedError(f"the output must end in .onnx, got '{output}'")
+    gradients.check(model)
 
 
 def _trace(
@@ -139,12 +140,14 @@ def _trace(
     """Traces the step and returns a graph whose inputs are tensors, then batch."""
     with _quiet(), torch.no_grad():
         try:
-            program = torch.export.export(
-                step,
-                tuple(batch.values()),
-                strict=False,
-                dynamic_shapes=axes.dynamic_shapes(batch, dims),
-            )
+            # Where a model turns gradients off is seen only where they are on.
+            with torch.enable_grad(), gradients.refusing_own_gradients():
+                program = torch.export.export(
+                    step,
+                    tuple(batch.values()),
+                    strict=False,
+                    dynamic_shapes=axes.dynamic_shapes(batch, dims),
+                )
             # With them the exporter makes checks of sizes, and fails at some.
             program.example_inputs = None
             exported = torch.onnx.export(
@@ -183,6 +186,7 @@ def _trace(
         batch=list(batch),
         outputs=output_names,
         prefix=MODEL_PREFIX,
+        trained=[name for name, tensor in tensors.items() if tensor.requires_grad],
     )
 
 
@@ -227,8 +231,10 @@ def _finish(
     buffers = _running_statistics(proto)
     used = [value.name for value in proto.graph.input if value.name in tensors]
     parameters = {n: p for n, p in model.named_parameters() if n in used}
-    trainable = [name for name, p in parameters.items() if p.requires_grad]
-    frozen = [name for name, p in parameters.items() if not p.requires_grad]
+    # PyTorch's optimizers leave alone what has no gradient.
+    reached = marks.find_reached(proto, proto.graph.output[0].name)
+    trainable = [n for n, p in parameters.items() if p.requires_grad and n in reached]
+    frozen = [name for name in parameters if name not in trainable]
     metadata: dict[str, object] = {"binade.version": 1, "binade.trainable": trainable}
     if frozen:
         metadata["binade.frozen"] = frozen

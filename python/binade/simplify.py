@@ -8,7 +8,7 @@ depends on one can change; then names are made readable and stable.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -17,6 +17,7 @@ import torch
 from onnx_ir.passes import common as passes
 from onnxscript.optimizer import fold_constants
 
+from binade import marks
 from binade.safetensors import Header
 
 ONNX_NAMES = {
@@ -50,6 +51,7 @@ def to_proto(
     batch: Sequence[str],
     outputs: Sequence[str],
     prefix: str,
+    trained: Collection[str] = (),
 ) -> onnx.ModelProto:
     """Cleans a raw graph and returns it with every model tensor as an input.
 
@@ -60,9 +62,11 @@ def to_proto(
       batch: Names of the batch inputs, in the order of the graph's own inputs.
       outputs: Names for the graph's outputs, in order.
       prefix: Begin of module paths that is left out of node names.
+      trained: Names of the tensors that have gradients.
     """
     graph = model.graph
     _tensors_to_inputs(graph, aliases, order, batch)
+    marks.set_aside_detached(graph)
     passes.InlinePass()(model)
     fold_constants(
         model,
@@ -78,8 +82,12 @@ def to_proto(
     passes.DeduplicateInitializersPass()(model)
     passes.RemoveUnusedNodesPass()(model)
     passes.TopologicalSortPass()(model)
+    marks.bring_back_detached(graph, trained)
     _rename(graph, outputs, prefix)
+    kept = marks.read_marks(graph)
     passes.ClearMetadataAndDocStringPass()(model)
+    for node, own in kept.items():
+        node.metadata_props.update(own)
     graph.name = "step"
     model.producer_name = "binade.export"
     model.producer_version = None

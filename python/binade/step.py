@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 
 from binade.errors import RejectedError
+from binade.gradients import DetachingMode
 
 # How the parameters of the model are called inside ``Step``.
 MODEL_PREFIX = "model."
@@ -30,6 +31,10 @@ class Step(torch.nn.Module):
         self.output_names = output_names
 
     def forward(self, *values: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        with DetachingMode():
+            return self._compute(values)
+
+    def _compute(self, values: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         batch = dict(zip(self.names, values))
         taken = _parameters(self.model.forward, batch, "the model's forward")
         wanted = []

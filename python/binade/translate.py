@@ -57,6 +57,11 @@ def translations() -> dict[object, Callable]:
         if attn_mask is not None:
             scores = op.Add(scores, attn_mask)
         probabilities = op.Softmax(scores, axis=-1)
+        if attn_mask is not None and not is_causal:
+            # A query that sees no key has probabilities of 0.
+            probabilities = op.Where(
+                op.IsNaN(probabilities), _scalar(0.0, query), probabilities
+            )
         if dropout_p:
             probabilities, _ = op.Dropout(
                 probabilities,

@@ -219,6 +219,7 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run() {
   if (failed(initializers.define(graph, report)) || failed(addBatch(graph)) ||
       failed(importNodes(graph)) || failed(addResults(graph)))
     return failure();
+  initializers.remarkOnPadding(order, tensors);
   if (options.recognize)
     recognizeComposites(function);
   // Constants that only shape arithmetic read, and results that nothing reads.

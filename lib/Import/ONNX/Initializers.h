@@ -34,6 +34,11 @@ public:
   /// constants are masks.
   LogicalResult checkFinite(TensorReader &reader) const;
 
+  /// Remarks on parameters that nodes of `order` look up rows of, of which one
+  /// alone is 0: PyTorch's `padding_idx` leaves such a row, and the model does
+  /// not say so.
+  void remarkOnPadding(ArrayRef<unsigned> order, TensorReader &reader) const;
+
   /// A tensor that the state of a run has.
   struct Kept {
     std::string name;

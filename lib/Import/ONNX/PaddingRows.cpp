@@ -1,0 +1,77 @@
+//===- PaddingRows.cpp - Rows that look like padding ----------------------===//
+//
+// A row of an embedding that stands for padding begins as 0 and gets no
+// gradient in PyTorch. ONNX has no place for that. Where the file does not say
+// it either, a single row of zeros is what is left to see.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Initializers.h"
+#include "onnx-ml.pb.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+using namespace mlir::binade::importer;
+using ::onnx::NodeProto;
+
+/// Larger tables are not read for a remark.
+static constexpr uint64_t kMostBytes = uint64_t(256) << 20;
+
+static bool saysPadding(const NodeProto &node) {
+  return llvm::any_of(node.metadata_props(), [](const auto &entry) {
+    // PyTorch's line has the index, or none where there is no padding.
+    return entry.key() == "binade.padding_idx" ||
+           entry.key() == "pkg.torch.onnx.fx_node";
+  });
+}
+
+/// The row whose bytes are all 0, if there is one and no other.
+static std::optional<int64_t> findZeroRow(ArrayRef<char> bytes, int64_t rows) {
+  std::optional<int64_t> found;
+  size_t length = bytes.size() / rows;
+  for (int64_t row = 0; row < rows; ++row) {
+    ArrayRef<char> own = bytes.slice(row * length, length);
+    if (!llvm::all_of(own, [](char byte) { return byte == 0; }))
+      continue;
+    if (found)
+      return std::nullopt;
+    found = row;
+  }
+  return found;
+}
+
+void Initializers::remarkOnPadding(ArrayRef<unsigned> order,
+                                   TensorReader &reader) const {
+  llvm::StringSet<> lookedUp;
+  for (unsigned index : order) {
+    const NodeProto &node = model.getGraph().node(index);
+    bool isAlongRows =
+        llvm::none_of(node.attribute(), [](const auto &attribute) {
+          return attribute.name() == "axis" && attribute.i() != 0;
+        });
+    if (node.op_type() == "Gather" && node.input_size() == 2 && isAlongRows &&
+        !saysPadding(node))
+      lookedUp.insert(node.input(0));
+  }
+  // A model that binade.export wrote says all that there is to say.
+  if (metadata.trainable)
+    return;
+  for (const Tensor &tensor : tensors) {
+    bool isTable =
+        tensor.isTrained && tensor.proto && lookedUp.contains(tensor.name) &&
+        tensor.type.getRank() == 2 && tensor.type.getDimSize(0) > 2 &&
+        tensor.type.getDimSize(1) > 1 && getBytes(tensor.type) <= kMostBytes;
+    if (!isTable)
+      continue;
+    auto bytes = reader.readBytes(getLoc(tensor.name), *tensor.proto);
+    if (failed(bytes))
+      return; // Whoever reads the values says so.
+    std::optional<int64_t> row = findZeroRow(*bytes, tensor.type.getDimSize(0));
+    if (row)
+      mlir::emitRemark(getLoc(tensor.name))
+          << "has zeros in row " << *row
+          << " alone, as with padding_idx in PyTorch, and is trained with this "
+             "row; metadata 'binade.padding_idx' of the Gather node, \""
+          << *row << "\", leaves it as it is";
+  }
+}

@@ -1,0 +1,132 @@
+"""What PyTorch does to gradients beside differentiating, which ONNX has no place for.
+
+It is carried as metadata of nodes, or the model is refused: a graph without it would be
+trained as another model.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from binade.errors import RejectedError
+
+# What a model may call, and no graph holds.
+_REFUSED = {
+    "register_hook": "no graph holds a hook on a gradient; write detach() where it "
+    "stops one",
+    "register_post_accumulate_grad_hook": "no graph holds a hook on a gradient",
+}
+_MAX_NORM = (
+    "max_norm changes the weights in the forward pass, which no graph holds; leave it "
+    "out, or normalize the rows that are looked up"
+)
+# Of these the gradient is that of what they compute.
+_HARMLESS = ("torch.utils.checkpoint.",)
+
+
+def check(model: torch.nn.Module) -> None:
+    """Refuses a model whose gradients a graph does not have.
+
+    Raises:
+      RejectedError: It names the module or the parameter, and what to do.
+    """
+    for name, module in model.named_modules():
+        _check_embedding(f"'{name}'" if name else "the model", module)
+        if module._backward_hooks or module._backward_pre_hooks:
+            raise RejectedError(
+                f"module '{name}' has a backward hook, which no graph holds; remove it "
+                "(handle.remove()) before the export"
+            )
+    for name, parameter in model.named_parameters():
+        if parameter._backward_hooks or parameter._post_accumulate_grad_hooks:
+            raise RejectedError(
+                f"parameter '{name}' has a hook on its gradient, which no graph holds; "
+                "remove it (handle.remove()) before the export"
+            )
+
+
+def _check_embedding(name: str, module: torch.nn.Module) -> None:
+    if not isinstance(module, (torch.nn.Embedding, torch.nn.EmbeddingBag)):
+        return
+    kind = type(module).__name__
+    if module.max_norm is not None:
+        raise RejectedError(f"{kind} {name} with {_MAX_NORM}")
+    if isinstance(module, torch.nn.EmbeddingBag) and module.padding_idx is not None:
+        raise RejectedError(
+            f"{kind} {name} has padding_idx, which its graph does not have; use an "
+            "Embedding with padding_idx, and sum its rows"
+        )
+    refuse_lookup(f"{kind} {name}", module.scale_grad_by_freq, module.sparse)
+
+
+def refuse_lookup(what: str, scales: bool, is_sparse: bool) -> None:
+    """Refuses the settings of a lookup that change its gradient."""
+    if scales:
+        raise RejectedError(
+            f"{what} has scale_grad_by_freq, and Binade does not divide gradients of "
+            "rows by how often a batch has them; leave it out"
+        )
+    if is_sparse:
+        raise RejectedError(
+            f"{what} has sparse gradients, and Binade updates all rows in each step; "
+            "set sparse=False, which has the same gradients"
+        )
+
+
+@contextlib.contextmanager
+def refusing_own_gradients() -> Iterator[None]:
+    """While it is open, an ``autograd.Function`` is refused: tracing would take the
+    derivative of its forward part instead of its backward part."""
+    kept = torch.autograd.Function.__dict__["apply"]
+
+    @classmethod
+    def apply(cls, *arguments: Any, **named: Any) -> Any:
+        name = f"{cls.__module__}.{cls.__qualname__}"
+        if name.startswith(_HARMLESS):
+            return kept.__get__(None, cls)(*arguments, **named)
+        raise RejectedError(
+            f"the autograd.Function '{name}' has a backward part of its own, which no "
+            "graph holds; write it with differentiable functions and detach()"
+        )
+
+    torch.autograd.Function.apply = apply  # type: ignore[assignment,method-assign]
+    try:
+        yield
+    finally:
+        torch.autograd.Function.apply = kept  # type: ignore[method-assign]
+
+
+class DetachingMode(TorchFunctionMode):
+    """Makes of ``torch.no_grad()`` what a graph can hold: while gradients are off, each
+    tensor that is made is detached. Gradients have to be on outside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._enabled = True
+
+    def __torch_function__(
+        self, func: Callable, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if func is torch._C._set_grad_enabled:
+            self._enabled = args[0]
+            return None
+        name = getattr(func, "__name__", "")
+        if name in _REFUSED:
+            raise RejectedError(f"the model calls {name}: {_REFUSED[name]}")
+        if name.startswith("embedding") and (kwargs or {}).get("max_norm") is not None:
+            raise RejectedError(f"{name} with {_MAX_NORM}")
+        result = func(*args, **(kwargs or {}))
+        return result if self._enabled else _detach(result)
+
+
+def _detach(result: Any) -> Any:
+    if isinstance(result, torch.Tensor):
+        return result.detach() if result.is_floating_point() else result
+    if type(result) in (list, tuple):
+        return type(result)(_detach(one) for one in result)
+    return result
