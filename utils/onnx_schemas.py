@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Writes which inputs and outputs of ONNX ops have one element type, and which types those
-may be, as rows of a C++ table: onnx_schemas.py OUT. The facts are those of the package
-`onnx`, whose schemas are the standard."""
+"""Writes which inputs and outputs of ONNX ops have one element type, which types those may
+be, how many inputs and outputs a node has and which attributes, as rows of a C++ table:
+onnx_schemas.py OUT. The facts are those of the package `onnx`, whose schemas are the
+standard."""
 
 from __future__ import annotations
 
@@ -83,6 +84,21 @@ def find_refused(schema: onnx.defs.OpSchema) -> int:
     return sum(1 << type for type in NARROW if not is_body_valid(schema, type))
 
 
+def describe_node(schema: onnx.defs.OpSchema) -> str:
+    """How many inputs and outputs a node has, which inputs it needs, and its attributes."""
+    presence = "".join(
+        "o" if parameter.option == OPTIONAL else "r"
+        for parameter in schema.inputs
+        if parameter.option != VARIADIC
+    )
+    attributes = " ".join(
+        f"{name}={attribute.type.value}{'!' if attribute.required else ''}"
+        for name, attribute in sorted(schema.attributes.items())
+    )
+    counts = (schema.min_input, schema.max_input, schema.min_output, schema.max_output)
+    return f'{", ".join(map(str, counts))}, "{presence}", "{attributes}"'
+
+
 def describe(schema: onnx.defs.OpSchema) -> str:
     refused = find_refused(schema)
     allowed = {
@@ -105,7 +121,7 @@ def describe(schema: onnx.defs.OpSchema) -> str:
     masks = ", ".join(hex(allowed.get(name, to_mask([name]))) for name in kinds)
     return (
         f'{{"{schema.domain}", "{schema.name}", {schema.since_version}, '
-        f'"{inputs}", "{outputs}", {{{masks or 0}}}}},\n'
+        f'"{inputs}", "{outputs}", {{{masks or 0}}}, {describe_node(schema)}}},\n'
     )
 
 

@@ -3,7 +3,7 @@
 #ifndef BINADE_LIB_EXPORT_AVOIDFUSIONS_H
 #define BINADE_LIB_EXPORT_AVOIDFUSIONS_H
 
-#include "Schemas.h"
+#include "binade/IR/OnnxSchemas.h"
 
 namespace onnx {
 class GraphProto;

@@ -10,6 +10,39 @@ using ::onnx::AttributeProto;
 using ::onnx::NodeProto;
 using ::onnx::TensorProto;
 
+unsigned mlir::binade::convert::getElementBits(int32_t type) {
+  switch (type) {
+  case TensorProto::COMPLEX128:
+    return 128;
+  case TensorProto::DOUBLE:
+  case TensorProto::INT64:
+  case TensorProto::UINT64:
+  case TensorProto::COMPLEX64:
+    return 64;
+  case TensorProto::FLOAT:
+  case TensorProto::INT32:
+  case TensorProto::UINT32:
+    return 32;
+  case TensorProto::FLOAT16:
+  case TensorProto::BFLOAT16:
+  case TensorProto::INT16:
+  case TensorProto::UINT16:
+    return 16;
+  case TensorProto::INT4:
+  case TensorProto::UINT4:
+  case TensorProto::FLOAT4E2M1:
+    return 4;
+  case TensorProto::INT2:
+  case TensorProto::UINT2:
+    return 2;
+  case TensorProto::STRING:
+  case TensorProto::UNDEFINED:
+    return 0;
+  default: // Bytes, bool and floats of 8 bits.
+    return 8;
+  }
+}
+
 /// What is known already stays.
 void ElementTypes::add(const ::onnx::GraphProto &graph) {
   for (const auto *values :

@@ -3,7 +3,7 @@
 #ifndef BINADE_LIB_EXPORT_ELEMENTTYPES_H
 #define BINADE_LIB_EXPORT_ELEMENTTYPES_H
 
-#include "Schemas.h"
+#include "binade/IR/OnnxSchemas.h"
 #include "llvm/ADT/StringMap.h"
 
 namespace onnx {
@@ -12,6 +12,9 @@ class NodeProto;
 } // namespace onnx
 
 namespace mlir::binade::convert {
+
+/// Of an element of a tensor of ONNX's type number `type`; 0 for strings.
+unsigned getElementBits(int32_t type);
 
 /// Element types of a graph's values: as the file says them, as they were
 /// inferred, and as they follow from the schemas of ops. What is no tensor, and

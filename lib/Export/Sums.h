@@ -3,7 +3,7 @@
 #ifndef BINADE_LIB_EXPORT_SUMS_H
 #define BINADE_LIB_EXPORT_SUMS_H
 
-#include "Schemas.h"
+#include "binade/IR/OnnxSchemas.h"
 
 namespace onnx {
 class NodeProto;

@@ -1,6 +1,7 @@
 //===- Weights.cpp - Stored tensors on their way to a new file ------------===//
 
 #include "Weights.h"
+#include "ElementTypes.h"
 #include "Numbers.h"
 #include "TensorCodes.h"
 #include "onnx-ml.pb.h"
@@ -10,6 +11,7 @@
 #include <filesystem>
 
 using namespace mlir;
+using namespace mlir::binade;
 using namespace mlir::binade::convert;
 using ::binade::Error;
 using ::binade::Result;
@@ -103,55 +105,42 @@ static bool isExternal(const TensorProto &tensor) {
 
 static Error makeError(const TensorProto &tensor, std::string message) {
   Error error{"", std::move(message)};
-  error.part = "tensor " + ::binade::quote(tensor.name());
+  error.part = "initializer " + ::binade::quote(tensor.name());
   return error;
 }
 
+/// Bytes of the elements of `tensor`. The import has read the same file, and
+/// said what is wrong with it.
+static uint64_t countBytes(const TensorProto &tensor) {
+  uint64_t elements = 1;
+  for (int64_t size : tensor.dims())
+    elements *= size;
+  return llvm::divideCeil(elements * getElementBits(tensor.data_type()), 8);
+}
+
 Result<WeightWriter::Place> WeightWriter::find(const TensorProto &tensor) {
-  Place place;
-  std::optional<uint64_t> length;
-  for (const auto &entry : tensor.external_data()) {
-    if (entry.key() == "location") {
-      place.location = entry.value();
-    } else if (entry.key() == "offset" || entry.key() == "length") {
-      std::optional<uint64_t> number = ::binade::parseDecimal(entry.value());
-      if (!number)
-        return makeError(tensor, "expected external " + entry.key() +
-                                     " to be a decimal number, got " +
-                                     ::binade::quote(entry.value()));
-      (entry.key() == "offset" ? place.offset : length.emplace()) = *number;
-    }
-  }
-  if (place.location.empty())
-    return makeError(tensor, "external data name no file");
-  auto file = files.find(place.location);
-  if (file == files.end()) {
-    ::binade::OpenOptions options;
-    options.allowHardLinks = allowHardLinks;
-    auto opened = ::binade::openBeneath(directory, place.location, options);
-    if (!opened)
-      return opened.takeError().withPart("tensor " +
-                                         ::binade::quote(tensor.name()));
-    std::error_code ignored;
-    if (std::filesystem::equivalent(
-            path, std::filesystem::path(directory) / place.location, ignored))
-      return makeError(tensor, "lies in " + ::binade::quote(path) +
-                                   ", which would be overwritten; choose "
-                                   "another output");
-    file = files.try_emplace(place.location, std::move(*opened)).first;
-  }
-  uint64_t size = file->second.getSize();
-  place.size = length.value_or(size - std::min(size, place.offset));
-  auto checked = ::binade::checkRange(file->second, place.offset, place.size);
-  if (!checked)
-    return checked.takeError().withPart("tensor " +
-                                        ::binade::quote(tensor.name()));
-  return place;
+  ExternalData::Entries entries;
+  for (const auto &entry : tensor.external_data())
+    entries.push_back({entry.key(), entry.value()});
+  auto found = external.find(
+      entries, countBytes(tensor),
+      ::onnx::TensorProto::DataType_Name(
+          static_cast<TensorProto::DataType>(tensor.data_type())));
+  if (!found)
+    return found.takeError().withPart("initializer " +
+                                      ::binade::quote(tensor.name()));
+  std::error_code ignored;
+  if (std::filesystem::equivalent(
+          path, std::filesystem::path(directory) / found->location, ignored))
+    return makeError(tensor, "lies in " + ::binade::quote(path) +
+                                 ", which would be overwritten; choose "
+                                 "another output");
+  return Place{found->location, found->offset, found->size};
 }
 
 Result<void> WeightWriter::readPieces(const Place &from, size_t band,
                                       Visit visit) {
-  const ::binade::ExternalFile &file = files.find(from.location)->second;
+  const ::binade::ExternalFile &file = external.getFile(from.location);
   size_t most = std::max<size_t>(kPiece / band, 1) * band;
   std::vector<float> piece(std::min<uint64_t>(most, from.size / sizeof(float)));
   for (uint64_t done = 0; done < from.size;) {
@@ -201,7 +190,7 @@ Result<void> WeightWriter::encode(const Place &from, uint64_t to,
 }
 
 Result<void> WeightWriter::copy(const Place &from, uint64_t to) {
-  const ::binade::ExternalFile &file = files.find(from.location)->second;
+  const ::binade::ExternalFile &file = external.getFile(from.location);
   std::vector<std::byte> piece(
       std::min<uint64_t>(from.size, kPiece * sizeof(float)));
   for (uint64_t done = 0; done < from.size;) {

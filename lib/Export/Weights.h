@@ -5,7 +5,7 @@
 
 #include "Blocks.h"
 #include "binade/Container/AtomicFile.h"
-#include "binade/Container/ExternalFile.h"
+#include "binade/IR/ExternalData.h"
 #include "mlir/Support/LLVM.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/SmallPtrSet.h"
@@ -38,9 +38,10 @@ void convertConstant(::onnx::TensorProto &tensor, int32_t type);
 class WeightWriter {
 public:
   /// `directory` is that of the model, `output` the new model's path.
-  WeightWriter(std::string directory, std::string output, bool allowHardLinks)
-      : directory(std::move(directory)), path(output + ".data"),
-        allowHardLinks(allowHardLinks) {}
+  WeightWriter(const std::string &directory, const std::string &output,
+               bool allowHardLinks)
+      : directory(directory), path(output + ".data"),
+        external(directory, allowHardLinks) {}
 
   /// Gives the initializers of `model` that `stored` names other types, and
   /// writes to the file beside the model what was beside it, and large tensors
@@ -77,11 +78,10 @@ private:
                                 TensorCodes &codes);
 
   std::string directory, path;
-  bool allowHardLinks;
+  ExternalData external;
   bool movesAll = false;
   std::optional<::binade::AtomicFile> data;
   uint64_t end = 0;
-  llvm::StringMap<::binade::ExternalFile> files;
   llvm::StringMap<Place> places; ///< In `data`.
   llvm::StringMap<::onnx::TensorProto *> scales;
   /// Those of codes beside the model, which are beside it, too.

@@ -55,21 +55,35 @@ mlir::binade::describeLocation(Location location) {
       .Default([](LocationAttr) { return Place(); });
 }
 
+/// In the metadata of diagnostics, which nothing prints.
 static constexpr StringLiteral kInternal = "internal";
+static constexpr StringLiteral kUnsupported = "unsupported";
 
-InFlightDiagnostic mlir::binade::emitInternalError(Location location) {
+static InFlightDiagnostic emitMarked(Location location, StringRef mark) {
   InFlightDiagnostic diagnostic = emitError(location);
-  diagnostic.getUnderlyingDiagnostic()->getMetadata().emplace_back(kInternal);
+  diagnostic.getUnderlyingDiagnostic()->getMetadata().emplace_back(mark);
   return diagnostic;
 }
 
-static bool isInternal(Diagnostic &diagnostic) {
+static bool isMarked(Diagnostic &diagnostic, StringRef mark) {
   return llvm::any_of(
-      diagnostic.getMetadata(), [](const DiagnosticArgument &argument) {
+      diagnostic.getMetadata(), [&](const DiagnosticArgument &argument) {
         return argument.getKind() ==
                    DiagnosticArgument::DiagnosticArgumentKind::String &&
-               argument.getAsString() == kInternal;
+               argument.getAsString() == mark;
       });
+}
+
+InFlightDiagnostic mlir::binade::emitInternalError(Location location) {
+  return emitMarked(location, kInternal);
+}
+
+InFlightDiagnostic mlir::binade::emitUnsupported(Location location) {
+  return emitMarked(location, kUnsupported);
+}
+
+bool mlir::binade::isUnsupported(Diagnostic &diagnostic) {
+  return isMarked(diagnostic, kUnsupported);
 }
 
 ::binade::Error mlir::binade::toError(Diagnostic &diagnostic, StringRef file) {
@@ -86,7 +100,7 @@ static bool isInternal(Diagnostic &diagnostic) {
     bool isElsewhere = !other.empty() && other != part;
     error.notes.push_back(isElsewhere ? other + " " + text : text);
   }
-  if (isInternal(diagnostic)) {
+  if (isMarked(diagnostic, kInternal)) {
     error.exitCode = ::binade::ExitCode::Internal;
     error.notes.push_back("this is a bug in Binade; please report it with the "
                           "command and its files");
@@ -99,14 +113,7 @@ DiagnosticCollector::DiagnosticCollector(MLIRContext *context)
       handler(context, [this](Diagnostic &diagnostic) {
         if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
           return failure();
-        ::binade::Error next = toError(diagnostic, "");
-        if (!error) {
-          error = std::move(next);
-          return success();
-        }
-        error->notes.push_back(next.message);
-        if (next.exitCode == ::binade::ExitCode::Internal)
-          error->exitCode = next.exitCode;
+        errors.push_back(std::move(diagnostic));
         return success();
       }) {
   // An op is shown by its place; its text may be long.
@@ -119,11 +126,26 @@ DiagnosticCollector::~DiagnosticCollector() {
 
 ::binade::Error DiagnosticCollector::takeError(StringRef file,
                                                StringRef fallback) {
-  if (!error)
-    error = ::binade::Error{"", fallback.str()};
-  if (error->where.empty())
-    error->where = file.str();
-  return std::move(*error);
+  if (errors.empty())
+    return ::binade::Error{file.str(), fallback.str()};
+  ::binade::Error error = toError(errors.front(), file);
+  for (Diagnostic &later : llvm::drop_begin(errors)) {
+    ::binade::Error next = toError(later, "");
+    error.notes.push_back(next.message);
+    if (next.exitCode == ::binade::ExitCode::Internal)
+      error.exitCode = next.exitCode;
+  }
+  return error;
+}
+
+std::vector<Diagnostic> DiagnosticCollector::takeDiagnostics() {
+  return std::move(errors);
+}
+
+void mlir::binade::emitAgain(MLIRContext *context,
+                             std::vector<Diagnostic> diagnostics) {
+  for (Diagnostic &diagnostic : diagnostics)
+    context->getDiagEngine().emit(std::move(diagnostic));
 }
 
 DiagnosticPrinter::DiagnosticPrinter(MLIRContext *context, raw_ostream &os,

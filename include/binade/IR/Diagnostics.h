@@ -19,6 +19,12 @@ Location getPartLoc(MLIRContext *context, StringRef file, const Twine &part);
 /// it: `node 'name'`, `3:14`, both, or what `getPartLoc` was given.
 std::pair<std::string, std::string> describeLocation(Location location);
 
+/// An error about input that is valid and that Binade does not read: who can do
+/// without it, as a conversion, passes over it. Every other error about a file
+/// says that the file is wrong.
+InFlightDiagnostic emitUnsupported(Location location);
+bool isUnsupported(Diagnostic &diagnostic);
+
 /// `diagnostic` with its notes; a location without a file is in `file`.
 ::binade::Error toError(Diagnostic &diagnostic, StringRef file);
 
@@ -33,12 +39,29 @@ public:
   /// location without a file is in `file`.
   ::binade::Error takeError(StringRef file, StringRef fallback);
 
+  /// Whether the first error is about unsupported input.
+  bool isUnsupported() {
+    return !errors.empty() && binade::isUnsupported(errors.front());
+  }
+
+  /// Whether the first error is at a place in a file.
+  bool isAboutFile() const {
+    return !errors.empty() &&
+           !describeLocation(errors.front().getLocation()).first.empty();
+  }
+
+  /// Takes the errors; the caller emits them, or not, once this is gone.
+  std::vector<Diagnostic> takeDiagnostics();
+
 private:
   MLIRContext *context;
   bool printsOps; // Before.
-  std::optional<::binade::Error> error;
+  std::vector<Diagnostic> errors;
   ScopedDiagnosticHandler handler;
 };
+
+/// Reports what was collected to who listens now.
+void emitAgain(MLIRContext *context, std::vector<Diagnostic> diagnostics);
 
 /// Prints the errors and warnings that a context reports while this object
 /// exists, rendered as every tool renders them.

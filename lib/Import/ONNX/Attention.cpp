@@ -274,7 +274,8 @@ LogicalResult Attention::buildAttention() {
             .getY();
   } else {
     if (!(scale >= 0.0))
-      return node.emitError() << "expected no negative scale, got " << scale;
+      return node.emitUnsupported()
+             << "expected no negative scale, got " << scale;
     buildAllowed();
     Value scores = buildScores(b, query, key, scale);
     Arithmetic a(b, scores);

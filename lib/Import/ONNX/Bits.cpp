@@ -69,7 +69,7 @@ LogicalResult mlir::binade::importer::importBitCast(Node &node) {
   int64_t number = node.getInt("to", 0);
   Type to = getElementType(b.getContext(), number), from = node.getElement(0);
   if (!to)
-    return node.emitError() << describeElementType(number);
+    return node.emitUnsupported() << describeElementType(number);
   auto getBits = [](Type element) {
     return element.isInteger(1) ? 8 : element.getIntOrFloatBitWidth();
   };
@@ -77,7 +77,7 @@ LogicalResult mlir::binade::importer::importBitCast(Node &node) {
   bool isFloat = isa<FloatType>(from) || isa<FloatType>(to);
   if (getBits(from) != getBits(to) || isToBool ||
       (isFloat && from != to && getBits(to) < 32))
-    return node.emitError()
+    return node.emitUnsupported()
            << "cannot take the bits of " << from << " as " << to;
   Value x = node.getInput(0);
   if (!isFloat || from == to)

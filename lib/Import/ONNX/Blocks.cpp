@@ -43,9 +43,10 @@ LogicalResult mlir::binade::importer::importCol2Im(Node &node) {
   constexpr int64_t kMostPlaces = 256;
   if (type.getRank() != 3 || blocks < 1 || places > kMostPlaces ||
       type.getDimSize(1) % places != 0 || type.getDimSize(2) != blocks)
-    return node.emitError() << "cannot join " << type << " to images of ["
-                            << *image << "] from blocks of [" << *kernel
-                            << "], at most " << kMostPlaces << " elements each";
+    return node.emitUnsupported()
+           << "cannot join " << type << " to images of [" << *image
+           << "] from blocks of [" << *kernel << "], at most " << kMostPlaces
+           << " elements each";
   int64_t batch = type.getDimSize(0), channels = type.getDimSize(1) / places;
   SmallVector<int64_t> apart = {batch, channels, places};
   SmallVector<int64_t> part = {batch, channels}, whole = {batch, channels};

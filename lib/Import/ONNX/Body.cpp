@@ -17,9 +17,9 @@ LogicalResult Body::readGraph() {
     return node.emitError() << "expected a graph as " << quote(name);
   graph = &attribute->g();
   if (!graph->sparse_initializer().empty())
-    return node.emitError() << quote(name)
-                            << " has sparse initializers, which are not "
-                               "supported";
+    return node.emitUnsupported() << quote(name)
+                                  << " has sparse initializers, which are not "
+                                     "supported";
   if (failed(take(graph->node_size())))
     return failure();
   auto isOuter = [&](StringRef outer) { return node.graph.find(outer); };
@@ -37,7 +37,7 @@ LogicalResult Body::readGraph() {
     for (const std::string &output : inner.output())
       define("value", output);
   if (!hidden.empty())
-    return node.emitError()
+    return node.emitUnsupported()
            << hidden << " of " << quote(name) << " hides a value outside";
   const Model &model = node.graph.getModel();
   FailureOr<SmallVector<unsigned>> sorted = sortNodes(model, *graph, isOuter);
@@ -52,8 +52,8 @@ LogicalResult Body::take(uint64_t nodes) {
   // One more, so that a body without nodes ends, too.
   if (node.graph.takeNodes(nodes + 1))
     return success();
-  return node.emitError() << "runs so often that its nodes are more than "
-                          << kMostInnerNodes;
+  return node.emitUnsupported()
+         << "runs so often that its nodes are more than " << kMostInnerNodes;
 }
 
 unsigned Body::getNumInputs() const { return graph->input_size(); }
@@ -97,8 +97,8 @@ FailureOr<RankedTensorType> Body::getDeclaredType(unsigned index) {
     shape.push_back(dimension.dim_value());
   }
   if (!isKnown)
-    return node.emitError() << "runs " << quote(name)
-                            << " not once, and the shape of its output "
-                            << quote(output.name()) << " is not declared";
+    return node.emitUnsupported() << "runs " << quote(name)
+                                  << " not once, and the shape of its output "
+                                  << quote(output.name()) << " is not declared";
   return getTensorType(node.getErrorLoc(), shape, element);
 }

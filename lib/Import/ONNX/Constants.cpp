@@ -53,8 +53,8 @@ LogicalResult mlir::binade::importer::importConstant(Node &node) {
         node, DenseElementsAttr::get(
                   RankedTensorType::get(value.floats_size(), b.getF32Type()),
                   ArrayRef(value.floats().data(), value.floats().size())));
-  return node.emitError() << "constants given as " << quote(value.name())
-                          << " are not supported";
+  return node.emitUnsupported() << "constants given as " << quote(value.name())
+                                << " are not supported";
 }
 
 LogicalResult mlir::binade::importer::importConstantOfShape(Node &node) {
@@ -88,12 +88,14 @@ LogicalResult mlir::binade::importer::importEyeLike(Node &node) {
   if (node.hasAttribute("dtype"))
     element = getElementType(b.getContext(), node.getInt("dtype", 0));
   if (!element)
-    return node.emitError() << describeElementType(node.getInt("dtype", 0));
+    return node.emitUnsupported()
+           << describeElementType(node.getInt("dtype", 0));
   RankedTensorType type = node.getType(0).clone(element);
   constexpr int64_t kMost = int64_t(1) << 48;
   if (type.getRank() != 2 || k < -kMost || k > kMost)
-    return node.emitError() << "expected a matrix and one of its diagonals, "
-                            << "got " << node.getType(0) << " and " << k;
+    return node.emitUnsupported()
+           << "expected a matrix and one of its diagonals, "
+           << "got " << node.getType(0) << " and " << k;
   Value row = buildPlaces(b, type, 0), column = buildPlaces(b, type, 1);
   Value shift = buildSplat(b, row.getType(), static_cast<double>(k));
   Value isOn = CompareOp::create(b, AddOp::create(b, row, shift), column,
@@ -137,11 +139,11 @@ LogicalResult mlir::binade::importer::importRange(Node &node) {
   double start = get(bounds[0]), step = get(bounds[2]);
   double count = std::ceil((get(bounds[1]) - start) / step);
   if (!(count < 0x1p31) && !(count <= 0))
-    return node.emitError() << "has no end: from " << start << " to "
-                            << get(bounds[1]) << " in steps of " << step;
+    return node.emitUnsupported() << "has no end: from " << start << " to "
+                                  << get(bounds[1]) << " in steps of " << step;
   Elements result{node.getType(0).clone({int64_t(std::max(count, 0.0))}), {}};
   if (!node.graph.spend(result.type.getNumElements()))
-    return node.emitError()
+    return node.emitUnsupported()
            << "is too long to be computed at import: " << result.type;
   for (int64_t i = 0; i < result.type.getNumElements(); ++i)
     result.numbers.push_back(

@@ -103,8 +103,9 @@ FailureOr<Value> mlir::binade::importer::buildProduct(Node &node, Value left,
   };
   if (!isa<FloatType>(lhsType.getElementType()) ||
       lhsType.getElementType() != rhsType.getElementType())
-    return node.emitError() << "expected two sides of one floating-point type, "
-                            << "got " << lhsType << " and " << rhsType;
+    return node.emitUnsupported()
+           << "expected two sides of one floating-point type, "
+           << "got " << lhsType << " and " << rhsType;
   if (lhsType.getRank() == 0 || rhsType.getRank() == 0)
     return reject();
   // A vector is a row on the left and a column on the right.

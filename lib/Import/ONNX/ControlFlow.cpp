@@ -17,7 +17,7 @@ using namespace mlir::binade::importer;
 static FailureOr<int64_t> readNumber(Node &node, Value value, StringRef what) {
   DenseElementsAttr elements = getElements(value);
   if (!elements)
-    return node.emitError()
+    return node.emitUnsupported()
            << "the " << what << " depends on the data; it has to be known "
            << "when the model is imported";
   if (!isa<IntegerType>(elements.getElementType()) ||
@@ -91,8 +91,8 @@ static FailureOr<Value> joinStack(Node &node, Body &body, unsigned index,
   shape.insert(shape.begin() + *axis, 1);
   for (Value &part : parts) {
     if (part.getType() != type)
-      return node.emitError() << "stacks tensors of other types: " << type
-                              << " and " << part.getType();
+      return node.emitUnsupported() << "stacks tensors of other types: " << type
+                                    << " and " << part.getType();
     part = buildReshape(b, part, shape);
   }
   if (parts.size() == 1)
@@ -112,7 +112,7 @@ static LogicalResult pushResults(Node &node,
                                  MutableArrayRef<Stack> stacks) {
   for (auto [result, stack] : llvm::zip_equal(results, stacks)) {
     if (!result.tensor)
-      return node.emitError() << "expected what is stacked to be tensors";
+      return node.emitUnsupported() << "expected what is stacked to be tensors";
     stack.parts.push_back(result.tensor);
   }
   return success();

@@ -240,8 +240,8 @@ static LogicalResult readTransposed(Node &node, Window &window,
                             << rank << " numbers";
   if (llvm::any_of(more, [](int64_t n) { return n < 0 || n > (1 << 30); }) ||
       llvm::any_of(output, [](int64_t n) { return n < 1 || n > (1 << 30); }))
-    return node.emitError() << "output_padding must not be negative, and "
-                               "output_shape has to be positive";
+    return node.emitUnsupported() << "output_padding must not be negative, and "
+                                     "output_shape has to be positive";
   for (size_t axis = 0; axis < rank; ++axis) {
     int64_t reached = (sizes[axis] - 1) * window.strides[axis] +
                       window.getExtent(axis) + more[axis];
@@ -295,7 +295,8 @@ LogicalResult mlir::binade::importer::importConvTranspose(Node &node) {
     size += std::min<int64_t>(high, 0);
     high = std::max<int64_t>(high, 0);
     if (size < 1)
-      return node.emitError() << "has an output_padding beyond all elements";
+      return node.emitUnsupported()
+             << "has an output_padding beyond all elements";
   }
   Value y = ConvInputGradOp::create(
       b, x.clone(reached), node.getInput(0), node.getInput(1), window->strides,

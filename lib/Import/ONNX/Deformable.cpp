@@ -59,7 +59,7 @@ LogicalResult DeformableConvolution::readConvolution() {
   outputs = ShapedType::getNumElements(window.output);
   if (offsetGroups < 1 || channels % offsetGroups != 0 ||
       places > kMostPlaces || ShapedType::getNumElements(shape) == 0)
-    return node.emitError()
+    return node.emitUnsupported()
            << "cannot move the places of [" << ArrayRef(window.kernel)
            << "] windows of " << node.getType(kImage) << " in " << offsetGroups
            << " groups; at most " << kMostPlaces << " places are supported";

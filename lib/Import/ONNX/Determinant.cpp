@@ -81,8 +81,8 @@ LogicalResult mlir::binade::importer::importDet(Node &node) {
   constexpr int64_t kMostRows = 10; // Half of them have 252 minors.
   int64_t size = rank < 2 ? 0 : type.getShape().back();
   if (size < 1 || size > kMostRows || type.getDimSize(rank - 2) != size)
-    return node.emitError() << "expected square matrices of 1 to " << kMostRows
-                            << " rows, got " << type;
+    return node.emitUnsupported() << "expected square matrices of 1 to "
+                                  << kMostRows << " rows, got " << type;
   ArrayRef<int64_t> shape = type.getShape().drop_back(2);
   int64_t batch = ShapedType::getNumElements(shape);
   Type element = type.getElementType();

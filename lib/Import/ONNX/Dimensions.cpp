@@ -74,15 +74,15 @@ Dimensions::getType(const Model &model, const ValueInfoProto &input) const {
   Location loc = model.getLoc("input " + quote(input.name()));
   const auto &type = input.type().tensor_type();
   if (!input.type().has_tensor_type() || !type.has_shape())
-    return mlir::emitError(loc) << "expected a tensor of known rank";
+    return emitUnsupported(loc) << "expected a tensor of known rank";
   Type element = getElementType(model.getContext(), type.elem_type());
   if (!element)
-    return mlir::emitError(loc) << describeElementType(type.elem_type());
+    return emitUnsupported(loc) << describeElementType(type.elem_type());
   SmallVector<int64_t> shape;
   for (const auto &dimension : type.shape().dim()) {
     std::optional<int64_t> length = getLength(dimension);
     if (!length)
-      return mlir::emitError(loc)
+      return emitUnsupported(loc)
              << "axis " << shape.size()
              << " has neither a length nor a name; export the model with one";
     shape.push_back(*length);
@@ -92,7 +92,8 @@ Dimensions::getType(const Model &model, const ValueInfoProto &input) const {
 
 LogicalResult Dimensions::check(const Model &model, StringRef part,
                                 const ValueInfoProto &output,
-                                RankedTensorType type) const {
+                                RankedTensorType type, StringRef how,
+                                bool isAssumed) const {
   const auto &declared = output.type().tensor_type();
   if (!output.type().has_tensor_type())
     return success();
@@ -100,7 +101,7 @@ LogicalResult Dimensions::check(const Model &model, StringRef part,
                 type.getElementType();
   if (declared.has_shape()) {
     isSame &= declared.shape().dim_size() == type.getRank();
-    if (isSame)
+    if (isSame && !isAssumed)
       for (auto [dimension, size] :
            llvm::zip(declared.shape().dim(), type.getShape()))
         isSame &= getLength(dimension).value_or(size) == size;
@@ -108,7 +109,7 @@ LogicalResult Dimensions::check(const Model &model, StringRef part,
   if (isSame)
     return success();
   InFlightDiagnostic error = model.emitError(part + " " + quote(output.name()));
-  error << "is computed as " << type << ", but declared as "
+  error << how << " " << type << ", but declared as "
         << ::binade::printable(::onnx::TensorProto::DataType_Name(
                static_cast<::onnx::TensorProto::DataType>(
                    declared.elem_type())))

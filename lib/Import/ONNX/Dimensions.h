@@ -29,10 +29,12 @@ public:
   getType(const Model &model, const ::onnx::ValueInfoProto &input) const;
 
   /// Fails when `info`, of a graph's output or value (`part`), is declared
-  /// otherwise than `type`.
+  /// otherwise than `type`, of which it is what `how` says. Lengths of axes are
+  /// not compared where `type` has assumed ones.
   LogicalResult check(const Model &model, StringRef part,
-                      const ::onnx::ValueInfoProto &info,
-                      RankedTensorType type) const;
+                      const ::onnx::ValueInfoProto &info, RankedTensorType type,
+                      StringRef how = "is computed as",
+                      bool isAssumed = false) const;
 
 private:
   /// No value where the dimension has neither a length nor a bound name.

@@ -74,7 +74,7 @@ FailureOr<Labels> Einsum::parseLabels(StringRef text, int64_t rank) {
       continue;
     }
     if (!llvm::isAlpha(c))
-      return node.emitError()
+      return node.emitUnsupported()
              << "does not understand " << quote(text) << " in the equation";
     labels.push_back(c);
     text = text.drop_front();
@@ -133,8 +133,9 @@ LogicalResult Einsum::recordSizes() {
   Labels seen;
   for (Label label : result) {
     if (!sizes.contains(label) || llvm::is_contained(seen, label))
-      return node.emitError() << "the result names an axis twice, or one that "
-                                 "no operand has";
+      return node.emitUnsupported()
+             << "the result names an axis twice, or one that "
+                "no operand has";
     seen.push_back(label);
   }
   return success();

@@ -2,6 +2,7 @@
 
 #include "ElementTypes.h"
 #include "binade/IR/Binade.h"
+#include "binade/IR/Diagnostics.h"
 #include "binade/IR/Limits.h"
 #include "onnx-ml.pb.h"
 #include "llvm/ADT/StringExtras.h"
@@ -83,14 +84,14 @@ FailureOr<RankedTensorType>
 mlir::binade::importer::getTensorType(Location loc, ArrayRef<int64_t> shape,
                                       Type element) {
   if (shape.size() > kMaxRank)
-    return mlir::emitError(loc) << "has " << shape.size() << " axes; at most "
+    return emitUnsupported(loc) << "has " << shape.size() << " axes; at most "
                                 << kMaxRank << " are supported";
   for (int64_t size : shape)
     if (size < 0)
       return mlir::emitError(loc)
              << "has a dimension of negative length " << size;
   if (!isCountable(shape))
-    return mlir::emitError(loc)
+    return emitUnsupported(loc)
            << "has more than 2^48 elements: [" << shape << "]";
   return RankedTensorType::get(shape, element);
 }

@@ -21,7 +21,8 @@ Value mlir::binade::importer::broadcastTo(ImplicitLocOpBuilder &b, Value value,
     return value;
   // Equal elements are a constant of the full shape: nothing is copied then.
   if (auto splat = dyn_cast_if_present<SplatElementsAttr>(getElements(value)))
-    return ConstantOp::create(b, splat.resizeSplat(type.clone(shape)));
+    return ConstantOp::create(static_cast<OpBuilder &>(b), value.getLoc(),
+                              splat.resizeSplat(type.clone(shape)));
   auto axes = llvm::to_vector(
       llvm::seq<int64_t>(shape.size() - type.getRank(), shape.size()));
   return buildBroadcast(b, value, axes, shape);
@@ -63,8 +64,8 @@ LogicalResult mlir::binade::importer::requireFloats(Node &node,
                                                     unsigned index) {
   if (node.hasFloats(index))
     return success();
-  return node.emitError() << "expected floating-point elements, got "
-                          << node.getType(index);
+  return node.emitUnsupported()
+         << "expected floating-point elements, got " << node.getType(index);
 }
 
 //===----------------------------------------------------------------------===//
@@ -107,7 +108,7 @@ static LogicalResult requireNoZero(Node &node) {
       llvm::none_of(divisors.getValues<APInt>(),
                     [](const APInt &number) { return number.isZero(); }))
     return success();
-  return node.emitError() << "divides by zero";
+  return node.emitUnsupported() << "divides by zero";
 }
 
 LogicalResult mlir::binade::importer::importDiv(Node &node) {
@@ -327,7 +328,7 @@ static LogicalResult castTo(Node &node, Type element) {
   bool saturates = node.getInt("saturate", 1);
   StringRef mode = node.getString("round_mode", "up");
   if (mode != "up" && mode != "down" && mode != "nearest")
-    return node.emitError() << "does not know round_mode " << quote(mode);
+    return node.emitUnsupported() << "does not know round_mode " << quote(mode);
   Value x = node.getInput(0);
   if (isa<Float8E8M0FNUType>(element) && node.getElement(0) != element)
     return node.setResult(castToPower(node.b, x, element, mode, saturates));
@@ -354,7 +355,8 @@ LogicalResult mlir::binade::importer::importCast(Node &node) {
   int64_t to = node.getInt("to", 0);
   Type element = getElementType(node.b.getContext(), to);
   if (!element)
-    return node.emitError() << "attribute 'to': " << describeElementType(to);
+    return node.emitUnsupported()
+           << "attribute 'to': " << describeElementType(to);
   return castTo(node, element);
 }
 

@@ -1,6 +1,7 @@
 //===- Export.cpp - The file that was imported, trained -------------------===//
 
 #include "binade/Import/ONNX/Export.h"
+#include "CheckModel.h"
 #include "Inference.h"
 #include "Initializers.h"
 #include "Order.h"
@@ -391,7 +392,8 @@ LogicalResult Exporter::writeFiles() {
 
 LogicalResult Exporter::run() {
   auto hasValue = [&](StringRef name) { return values.find(name) != nullptr; };
-  if (failed(findKept()) ||
+  if (failed(checkModel(model, tensors)) || failed(model.checkSupported()) ||
+      failed(findKept()) ||
       failed(addStableEmbeddings(model, owners, hasValue)) ||
       failed(checkValues()) || failed(checkPlaces()) ||
       failed(prepareGraph()) || failed(openData()))
@@ -410,6 +412,6 @@ LogicalResult mlir::binade::exportOnnx(StringRef path,
   context->loadDialect<BinadeDialect>();
   Model model(context, path);
   return success(
-      succeeded(model.read()) && succeeded(model.checkSupported()) &&
+      succeeded(model.read()) &&
       succeeded(Exporter(model, values, options, output, report).run()));
 }

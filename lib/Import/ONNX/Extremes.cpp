@@ -71,9 +71,10 @@ static FailureOr<std::array<Value, 2>> readBounds(Node &node) {
       continue;
     if (node.getRank(index) != 0 ||
         node.getElement(index) != node.getElement(0))
-      return node.emitError() << "expected a bound of type "
-                              << node.getType(0).clone(ArrayRef<int64_t>())
-                              << ", got " << node.getType(index);
+      return node.emitUnsupported()
+             << "expected a bound of type "
+             << node.getType(0).clone(ArrayRef<int64_t>()) << ", got "
+             << node.getType(index);
     bounds[index - 1] =
         broadcastTo(node.b, node.getInput(index), node.getShape(0));
   }

@@ -24,8 +24,9 @@ static FailureOr<Value> applyGraph(Node &node, StringRef name, Value x) {
   if (outputs->size() == 1 && outputs->front().tensor &&
       outputs->front().tensor.getType() == x.getType())
     return outputs->front().tensor;
-  return node.emitError() << "expected " << quote(name) << " to return one "
-                          << "tensor of type " << x.getType();
+  return node.emitUnsupported()
+         << "expected " << quote(name) << " to return one "
+         << "tensor of type " << x.getType();
 }
 
 LogicalResult mlir::binade::importer::importFlexAttention(Node &node) {
@@ -56,9 +57,9 @@ LogicalResult mlir::binade::importer::importFlexAttention(Node &node) {
     int64_t number = node.getInt("softmax_precision", 0);
     compute = getElementType(b.getContext(), number);
     if (!compute)
-      return node.emitError() << describeElementType(number);
+      return node.emitUnsupported() << describeElementType(number);
     if (!isa<FloatType>(compute) || compute.getIntOrFloatBitWidth() < 16)
-      return node.emitError()
+      return node.emitUnsupported()
              << "expected a softmax_precision of 16 bits or more, got "
              << compute;
   }
@@ -68,7 +69,8 @@ LogicalResult mlir::binade::importer::importFlexAttention(Node &node) {
                                               PrecisionAttr())
                               .getY());
   if (!(scale >= 0.0))
-    return node.emitError() << "expected no negative scale, got " << scale;
+    return node.emitUnsupported()
+           << "expected no negative scale, got " << scale;
   FailureOr<Value> scores =
       applyGraph(node, "score_mod",
                  buildCast(b, buildScores(b, query, key, scale), compute));

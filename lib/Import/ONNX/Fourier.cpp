@@ -25,8 +25,8 @@ struct Transform {
     constexpr int64_t kLongest = 1 << 12; // The matrix has its square.
     length = newLength;
     if (length < 1 || length > kLongest)
-      return node.emitError() << "expected a dft_length of 1 to " << kLongest
-                              << ", got " << length;
+      return node.emitUnsupported() << "expected a dft_length of 1 to "
+                                    << kLongest << ", got " << length;
     int64_t half = length / 2 + 1;
     inputs = isInverse && isOneSided ? half : length;
     outputs = isOneSided && !isInverse ? half : length;
@@ -88,8 +88,9 @@ static FailureOr<int64_t> readAxis(Node &node) {
   FailureOr<int64_t> normal = node.normalizeAxis(axis, rank);
   if (failed(normal) || *normal < rank - 1)
     return normal;
-  return node.emitError() << "transforms along the axis of real and imaginary "
-                             "parts";
+  return node.emitUnsupported()
+         << "transforms along the axis of real and imaginary "
+            "parts";
 }
 
 static FailureOr<Transform> readTransform(Node &node, int64_t axis) {
@@ -205,9 +206,9 @@ LogicalResult mlir::binade::importer::importDFT(Node &node) {
     return failure();
   SmallVector<Value> parts = takeParts(node);
   if (transform->isOneSided && (parts.size() > 1) != transform->isInverse)
-    return node.emitError() << "with onesided expects "
-                            << (transform->isInverse ? "complex" : "real")
-                            << " numbers, got " << node.getType(0);
+    return node.emitUnsupported() << "with onesided expects "
+                                  << (transform->isInverse ? "complex" : "real")
+                                  << " numbers, got " << node.getType(0);
   SmallVector<int64_t> order = getAxisLast(node.getRank(0) - 1, *axis);
   for (Value &part : parts)
     part = fitLast(b, buildTranspose(b, part, order), transform->inputs);
@@ -240,13 +241,13 @@ LogicalResult mlir::binade::importer::importSTFT(Node &node) {
     return failure();
   if (type.getRank() != 3 || step->size() != 1 || length->size() != 1 ||
       step->front() < 1 || length->front() > type.getDimSize(1))
-    return node.emitError()
+    return node.emitUnsupported()
            << "cannot take frames of [" << *length << "] numbers in steps of ["
            << *step << "] from " << type;
   if (failed(transform.setLength(node, length->front())))
     return failure();
   if (transform.isOneSided && isComplex)
-    return node.emitError()
+    return node.emitUnsupported()
            << "with onesided expects real numbers, got " << type;
   if (node.hasInput(2) && node.getType(2) != type.clone({transform.length}))
     return node.emitError()

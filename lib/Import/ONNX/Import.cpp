@@ -2,6 +2,7 @@
 
 #include "binade/Import/ONNX/Import.h"
 #include "Accumulators.h"
+#include "CheckModel.h"
 #include "ImportNode.h"
 #include "Initializers.h"
 #include "InlineFunctions.h"
@@ -195,7 +196,8 @@ LogicalResult Importer::addResults(Graph &graph) {
 }
 
 FailureOr<OwningOpRef<ModuleOp>> Importer::run() {
-  if (failed(inlineFunctions(model)))
+  if (failed(checkModel(model, tensors)) || failed(model.checkSupported()) ||
+      failed(inlineFunctions(model)))
     return failure();
   exposeGradients(model);
   FailureOr<SmallVector<unsigned>> sorted = sortNodes(model, model.getGraph());
@@ -261,7 +263,7 @@ mlir::binade::importOnnx(llvm::MemoryBufferRef file,
                          ImportReport *report) {
   context->loadDialect<BinadeDialect, func::FuncDialect>();
   Model model(context, file.getBufferIdentifier());
-  if (failed(model.parse(file.getBuffer())) || failed(model.checkSupported()))
+  if (failed(model.parse(file.getBuffer())))
     return failure();
   ImportReport unread;
   return Importer(model, options, report ? *report : unread).run();
@@ -274,7 +276,7 @@ mlir::binade::importOnnx(StringRef path, const ImportOptions &options,
   Model model(context, path);
   ImportReport unread;
   ImportReport &filled = report ? *report : unread;
-  if (failed(model.read()) || failed(model.checkSupported())) {
+  if (failed(model.read())) {
     filled.exitCode = model.getExitCode();
     return failure();
   }

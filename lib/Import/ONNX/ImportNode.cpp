@@ -4,6 +4,7 @@
 #include "Evaluate.h"
 #include "OpTable.h"
 #include "Order.h"
+#include "binade/IR/OnnxSchemas.h"
 #include "onnx-ml.pb.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -26,7 +27,7 @@ LogicalResult mlir::binade::importer::checkOps(const Model &model,
   }
   if (unknown.empty())
     return success();
-  InFlightDiagnostic error = model.emitError();
+  InFlightDiagnostic error = model.emitUnsupported();
   error << "has ops that cannot be imported: ";
   llvm::interleaveComma(unknown, error, [&](auto &entry) {
     error << ::binade::printable(entry.first.strref(), 80) << " ("
@@ -64,17 +65,6 @@ static LogicalResult checkTypes(Node &node, Block::iterator begin) {
                                  tensor.getElementType())))
           return failure();
   return success();
-}
-
-static std::string describeInputs(Node &node) {
-  unsigned count = node.getNumInputs();
-  auto missing = llvm::count_if(
-      llvm::seq(count), [&](unsigned input) { return !node.hasInput(input); });
-  std::string text = std::to_string(count);
-  if (missing > 0)
-    text += " of which " + std::to_string(missing) +
-            (missing == 1 ? " is" : " are") + " left out";
-  return text;
 }
 
 /// Computes the ops from `begin` to the terminator, all of whose operands are
@@ -125,7 +115,7 @@ LogicalResult mlir::binade::importer::importNode(Graph &graph,
   const OpRow &row =
       *findOp(proto.domain(), proto.op_type(), graph.getModel().getOpset());
   Node node(graph, proto, index);
-  if (failed(node.checkUnique()) || failed(checkRequired(node, row)))
+  if (failed(checkRequired(node, row)))
     return failure();
   for (unsigned input = 0; input < std::max(row.minInputs, node.getNumInputs());
        ++input)
@@ -133,7 +123,7 @@ LogicalResult mlir::binade::importer::importNode(Graph &graph,
       return node.emitError()
              << "expected " << row.minInputs
              << (row.maxInputs == row.minInputs ? "" : " or more")
-             << " inputs, got " << describeInputs(node);
+             << " inputs, got " << describeInputs(proto);
   SmallVector<Value> inputs = node.getInputs();
   for (unsigned input = 0; input < inputs.size(); ++input)
     if (!row.takesSequence(input) && node.hasInput(input) && !inputs[input])
@@ -162,4 +152,34 @@ LogicalResult mlir::binade::importer::importNode(Graph &graph,
       return node.emitError() << "has no output " << output;
   }
   return success();
+}
+
+/// The number that ONNX gives the element type of `value`; 0 for none.
+static int32_t getTypeNumber(Value value) {
+  auto type =
+      value ? dyn_cast<RankedTensorType>(value.getType()) : RankedTensorType();
+  for (int32_t number = 1; type && number <= ::onnx::TensorProto::DataType_MAX;
+       ++number)
+    if (getElementType(type.getContext(), number) == type.getElementType())
+      return number;
+  return 0;
+}
+
+bool mlir::binade::importer::violatesTypes(Graph &graph,
+                                           const ::onnx::NodeProto &proto) {
+  const OpSchema *schema = findSchema(proto.domain(), proto.op_type(),
+                                      {{"", graph.getModel().getOpset()}});
+  if (!schema)
+    return false;
+  llvm::SmallDenseMap<char, int32_t> chosen;
+  for (auto [index, name] : llvm::enumerate(proto.input())) {
+    int32_t type = name.empty() ? 0 : getTypeNumber(graph.lookup(name));
+    std::optional<char> letter = schema->getInput(index);
+    if (!type || !letter)
+      continue;
+    if (!schema->allows(*letter, type) ||
+        chosen.try_emplace(*letter, type).first->second != type)
+      return true;
+  }
+  return false;
 }

@@ -19,6 +19,9 @@ LogicalResult checkOps(const Model &model, const ::onnx::GraphProto &graph,
 LogicalResult importNode(Graph &graph, const ::onnx::NodeProto &proto,
                          unsigned index);
 
+/// Whether inputs of the node have element types that ONNX does not allow it.
+bool violatesTypes(Graph &graph, const ::onnx::NodeProto &proto);
+
 } // namespace mlir::binade::importer
 
 #endif // BINADE_LIB_IMPORT_ONNX_IMPORTNODE_H

@@ -3,6 +3,7 @@
 // no counterpart is left out, with the reason.
 //===----------------------------------------------------------------------===//
 
+#include "CheckModel.h"
 #include "InferTypes.h"
 #include "InlineFunctions.h"
 #include "Loss.h"
@@ -82,9 +83,40 @@ LogicalResult PartImporter::prepare() {
   llvm::StringMap<int64_t> defaults = metadata.dims;
   for (const auto &input : file.input())
     for (const auto &dimension : input.type().tensor_type().shape().dim())
-      if (!dimension.dim_param().empty())
-        defaults.insert({dimension.dim_param(), kAssumedLength});
+      if (const std::string &name = dimension.dim_param(); !name.empty()) {
+        bool isNew = defaults.insert({name, kAssumedLength}).second;
+        if (isNew && !options.dims.contains(name))
+          assumedLengths.insert(name);
+      }
+  for (const auto &input : file.input())
+    if (!hasLengths(input))
+      assumed.insert(input.name());
   return dimensions.bind(model, options.dims, defaults);
+}
+
+/// Whether nothing about the shape of `value` is assumed.
+bool PartImporter::hasLengths(const ::onnx::ValueInfoProto &value) const {
+  return llvm::all_of(
+      value.type().tensor_type().shape().dim(), [&](const auto &dimension) {
+        return dimension.has_dim_value() ||
+               (dimensions.isBound(dimension.dim_param()) &&
+                !assumedLengths.contains(dimension.dim_param()));
+      });
+}
+
+/// Fails where the file says another type of a value than its node makes.
+LogicalResult PartImporter::checkDeclared(Graph &graph) {
+  auto check = [&](StringRef part, const auto &values) -> LogicalResult {
+    for (const auto &info : values)
+      if (Value value = graph.lookup(info.name()))
+        if (auto type = dyn_cast<RankedTensorType>(value.getType()))
+          if (failed(dimensions.check(model, part, info, type, "is computed as",
+                                      assumed.contains(info.name()))))
+            return failure();
+    return success();
+  };
+  return success(succeeded(check("value", file.value_info())) &&
+                 succeeded(check("output", file.output())));
 }
 
 /// Tensors of types without a counterpart have no value.
@@ -252,6 +284,12 @@ FailureOr<OwningOpRef<ModuleOp>> PartImporter::run() {
     return failure();
   addInputs(graph);
   importNodes(graph, level);
+  if (!wrong.empty()) {
+    emitAgain(model.getContext(), std::move(wrong));
+    return failure();
+  }
+  if (failed(checkDeclared(graph)))
+    return failure();
   graph.addStateResults();
   addResults(graph);
   addStandIns();
@@ -285,6 +323,12 @@ static void writeOutFunctions(Model &model, LeftOut &leftOut) {
   leftOut.hasInlined = succeeded(inlineForConversion(model));
 }
 
+/// The place in the file, and what is there.
+static std::string describeError(DiagnosticCollector &errors) {
+  ::binade::Error error = errors.takeError("", "it cannot be imported");
+  return error.part + (error.part.empty() ? "" : ": ") + error.message;
+}
+
 FailureOr<OwningOpRef<ModuleOp>>
 mlir::binade::importOnnxPart(StringRef path, const ImportOptions &options,
                              MLIRContext *context, LeftOut &leftOut) {
@@ -294,13 +338,16 @@ mlir::binade::importOnnxPart(StringRef path, const ImportOptions &options,
     leftOut.exitCode = model.getExitCode();
     return failure();
   }
+  TensorReader tensors(model, options.allowHardLinks);
+  if (failed(checkModel(model, tensors)))
+    return failure();
   leftOut.model = model.share();
   bool isSupported;
   {
     DiagnosticCollector errors(context);
     isSupported = succeeded(model.checkSupported());
     if (!isSupported)
-      leftOut.everything = errors.takeError("", "it is not supported").message;
+      leftOut.everything = describeError(errors);
   }
   if (isSupported) {
     writeOutFunctions(model, leftOut);
@@ -318,11 +365,19 @@ mlir::binade::importOnnxPart(StringRef path, const ImportOptions &options,
     return failure();
   if (!isSupported)
     return OwningOpRef<ModuleOp>();
-  DiagnosticCollector errors(context);
-  if (auto module = importer.run(); succeeded(module))
-    return module;
-  leftOut.everything = errors.takeError("", "it cannot be imported").message;
-  return OwningOpRef<ModuleOp>();
+  std::vector<Diagnostic> wrong;
+  {
+    DiagnosticCollector errors(context);
+    if (auto module = importer.run(); succeeded(module))
+      return module;
+    if (errors.isUnsupported() || !errors.isAboutFile()) {
+      leftOut.everything = describeError(errors);
+      return OwningOpRef<ModuleOp>();
+    }
+    wrong = errors.takeDiagnostics();
+  }
+  emitAgain(context, std::move(wrong));
+  return failure();
 }
 
 FailureOr<std::shared_ptr<::onnx::ModelProto>>

@@ -192,8 +192,9 @@ LogicalResult mlir::binade::importer::importOneHot(Node &node) {
     return failure();
   if (depth->size() != 1 || depth->front() < 1 || node.getRank(2) != 1 ||
       node.getShape(2)[0] != 2)
-    return node.emitError() << "expected one positive depth and two values, "
-                            << "got [" << *depth << "] and " << node.getType(2);
+    return node.emitUnsupported()
+           << "expected one positive depth and two values, "
+           << "got [" << *depth << "] and " << node.getType(2);
   SmallVector<int64_t> shape(node.getShape(0)), axes;
   shape.insert(shape.begin() + *axis, depth->front());
   for (int64_t other = 0; other < static_cast<int64_t>(shape.size()); ++other)

@@ -19,7 +19,6 @@ LogicalResult Initializers::collect(const llvm::StringSet<> &used,
                                     const Dimensions &dimensions,
                                     TensorReader &reader,
                                     ImportReport &report) {
-  llvm::StringSet<> names;
   auto isListed = [&](StringRef name) {
     return metadata.trainable && metadata.trainable->contains(name);
   };
@@ -31,8 +30,6 @@ LogicalResult Initializers::collect(const llvm::StringSet<> &used,
         reader.getType(getLoc(proto.name()), proto);
     if (failed(type))
       return failure();
-    if (!names.insert(proto.name()).second)
-      return mlir::emitError(getLoc(proto.name())) << "is defined twice";
     // What is named as trained or frozen is part of a run's state, whatever
     // the graph does with it.
     if (!used.contains(proto.name()) && !isListed(proto.name()) &&

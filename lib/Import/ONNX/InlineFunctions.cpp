@@ -162,7 +162,7 @@ LogicalResult Inliner::add(const NodeProto &node, const std::string &name,
     return call(*found->second, node, name, depth, nodes);
   bytes += sizeof(NodeProto) + node.ByteSizeLong() + name.size();
   if (bytes > kMostBytes)
-    return model.emitError("node " + quote(name))
+    return model.emitUnsupported("node " + quote(name))
            << "and those before it take more than " << (kMostBytes >> 20)
            << " MiB with all functions written out";
   NodeProto &copy = *nodes.Add();
@@ -193,7 +193,7 @@ LogicalResult Inliner::checkOpset(const FunctionProto &function,
                                   const std::string &name) {
   for (const auto &set : function.opset_import())
     if (isStandardDomain(set.domain()) && set.version() != model.getOpset())
-      return model.emitError("node " + quote(name))
+      return model.emitUnsupported("node " + quote(name))
              << "calls function " << quote(function.name()) << " of opset "
              << set.version() << " in a graph of opset " << model.getOpset();
   return success();
@@ -203,7 +203,7 @@ LogicalResult Inliner::call(const FunctionProto &function,
                             const NodeProto &node, const std::string &name,
                             unsigned depth, Nodes &nodes) {
   if (depth == kDeepest)
-    return model.emitError("node " + quote(name))
+    return model.emitUnsupported("node " + quote(name))
            << "calls functions more than " << kDeepest << " deep";
   if (failed(checkOpset(function, name)))
     return failure();

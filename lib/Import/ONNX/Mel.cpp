@@ -48,11 +48,11 @@ LogicalResult mlir::binade::importer::importMelWeightMatrix(Node &node) {
       failed(high))
     return failure();
   if (!element)
-    return node.emitError() << describeElementType(number);
+    return node.emitUnsupported() << describeElementType(number);
   int64_t bins = *length / 2 + 1;
   Elements matrix{RankedTensorType::get({bins, *bands}, element), {}};
   if (!node.graph.spend(matrix.type.getNumElements()))
-    return node.emitError()
+    return node.emitUnsupported()
            << "is too large to be computed at import: " << matrix.type;
   // In bins of the spectrum; ONNX divides the range by two more than the bands.
   SmallVector<int64_t> centers;
@@ -63,9 +63,10 @@ LogicalResult mlir::binade::importer::importMelWeightMatrix(Node &node) {
     double bin = std::floor(static_cast<double>(*length + 1) * hertz /
                             static_cast<double>(*rate));
     if (!(*low <= *high) || !(bin < static_cast<double>(bins)))
-      return node.emitError() << "has bands up to " << hertz << " Hz, its "
-                              << bins << " bins end before that or the lower "
-                              << "edge is above the upper one";
+      return node.emitUnsupported()
+             << "has bands up to " << hertz << " Hz, its " << bins
+             << " bins end before that or the lower "
+             << "edge is above the upper one";
     centers.push_back(static_cast<int64_t>(bin));
   }
   for (int64_t bin = 0; bin < bins; ++bin)

@@ -38,10 +38,21 @@ std::string mlir::binade::importer::getNodeName(const ::onnx::NodeProto &node,
   return node.op_type() + "_" + std::to_string(index);
 }
 
+std::string
+mlir::binade::importer::describeInputs(const ::onnx::NodeProto &node) {
+  auto missing = llvm::count_if(
+      node.input(), [](const std::string &name) { return name.empty(); });
+  std::string text = std::to_string(node.input_size());
+  if (missing > 0)
+    text += " of which " + std::to_string(missing) +
+            (missing == 1 ? " is" : " are") + " left out";
+  return text;
+}
+
 LogicalResult mlir::binade::importer::emitError(Location loc,
                                                 const ::binade::Error &error) {
   InFlightDiagnostic diagnostic = mlir::emitError(loc);
-  if (error.where != describeLocation(loc).first)
+  if (!error.where.empty() && error.where != describeLocation(loc).first)
     diagnostic << error.where << ": ";
   diagnostic << error.message;
   for (const std::string &note : error.notes)
@@ -181,22 +192,10 @@ InFlightDiagnostic Model::reportNoModel(StringRef bytes, bool isParsed) const {
   return error;
 }
 
-LogicalResult Model::checkSupported() {
-  if (!getGraph().sparse_initializer().empty())
-    return emitError("initializer " +
-                     quote(getGraph().sparse_initializer(0).values().name()))
-           << "sparse initializers are not supported";
-  if (!proto->training_info().empty())
-    return emitError() << "has training_info, which is not supported; a step "
-                          "that is one graph is";
-  constexpr int64_t kNewest = ::onnx::IR_VERSION;
-  if (proto->ir_version() < 3 || proto->ir_version() > kNewest)
+LogicalResult Model::findOpset() {
+  if (!proto->has_ir_version() || proto->ir_version() < 1)
     return emitError() << "has IR version " << proto->ir_version()
-                       << ", supported are 3 to " << kNewest;
-  return checkOperatorSets();
-}
-
-LogicalResult Model::checkOperatorSets() {
+                       << ", expected a version of ONNX";
   llvm::StringMap<int64_t> sets;
   for (const ::onnx::OperatorSetIdProto &set : proto->opset_import()) {
     StringRef domain = set.domain() == "ai.onnx" ? StringRef() : set.domain();
@@ -213,16 +212,39 @@ LogicalResult Model::checkOperatorSets() {
         return isStandardDomain(node.domain());
       }))
     opset = kNewestOpset;
-  if (opset >= kOldestOpset && opset <= kNewestOpset)
-    return success();
-  InFlightDiagnostic error = emitError();
   if (opset == 0)
-    return error << "the model imports no ONNX operator set";
+    return emitError() << "the model imports no ONNX operator set";
+  if (opset < 0)
+    return emitError() << "the model uses ONNX opset " << opset
+                       << ", supported are " << kOldestOpset << " to "
+                       << kNewestOpset;
+  return success();
+}
+
+bool Model::hasKnownOpset() const {
+  return opset >= kOldestOpset && opset <= kNewestOpset;
+}
+
+LogicalResult Model::checkSupported() {
+  if (!getGraph().sparse_initializer().empty())
+    return emitUnsupported(
+               "initializer " +
+               quote(getGraph().sparse_initializer(0).values().name()))
+           << "sparse initializers are not supported";
+  if (!proto->training_info().empty())
+    return emitUnsupported() << "has training_info, which is not supported; a "
+                                "step that is one graph is";
+  constexpr int64_t kNewest = ::onnx::IR_VERSION;
+  if (proto->ir_version() < 3 || proto->ir_version() > kNewest)
+    return emitUnsupported() << "has IR version " << proto->ir_version()
+                             << ", supported are 3 to " << kNewest;
+  if (hasKnownOpset())
+    return success();
+  InFlightDiagnostic error = emitUnsupported();
   error << "the model uses ONNX opset " << opset << ", supported are "
         << kOldestOpset << " to " << kNewestOpset;
   error.attachNote() << "onnx.version_converter.convert_version(model, "
-                     << (opset < kOldestOpset ? int64_t(20) : kNewestOpset)
-                     << ") may convert it";
+                     << kNewestOpset << ") may convert it";
   return error;
 }
 

@@ -4,7 +4,7 @@
 #define BINADE_LIB_IMPORT_ONNX_MODEL_H
 
 #include "binade/Container/ExternalFile.h"
-#include "mlir/IR/Diagnostics.h"
+#include "binade/IR/Diagnostics.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/MemoryBufferRef.h"
 
@@ -40,6 +40,10 @@ public:
   /// Of what made these fail.
   int getExitCode() const { return exitCode; }
 
+  /// Finds the version of ONNX's operator set. Fails where the model does not
+  /// say it, or says two.
+  LogicalResult findOpset();
+
   /// Refuses operator sets that are too old or too new, and parts of the format
   /// that hold no plain graph.
   LogicalResult checkSupported();
@@ -51,6 +55,8 @@ public:
   ::onnx::ModelProto &getProto() { return *proto; }
   std::shared_ptr<::onnx::ModelProto> share() const { return proto; }
   int64_t getOpset() const { return opset; }
+  /// Whether that is one whose ops are known.
+  bool hasKnownOpset() const;
   /// The model's directory, to which external data are relative.
   const std::string &getDirectory() const { return directory; }
   /// The file's own name in that directory.
@@ -70,12 +76,18 @@ public:
   InFlightDiagnostic emitError(const Twine &part) const {
     return mlir::emitError(getLoc(part));
   }
+  /// About what is valid and not read.
+  InFlightDiagnostic emitUnsupported() const {
+    return mlir::binade::emitUnsupported(getLoc());
+  }
+  InFlightDiagnostic emitUnsupported(const Twine &part) const {
+    return mlir::binade::emitUnsupported(getLoc(part));
+  }
 
 private:
   LogicalResult checkSize(uint64_t bytes);
   /// Says what bytes that are no model are instead.
   InFlightDiagnostic reportNoModel(StringRef bytes, bool isParsed) const;
-  LogicalResult checkOperatorSets();
   void findRawData(StringRef bytes);
 
   MLIRContext *context;
@@ -93,6 +105,9 @@ inline bool isStandardDomain(StringRef domain) {
 
 /// The node's name; one without a name is called after its op and position.
 std::string getNodeName(const ::onnx::NodeProto &node, size_t index);
+
+/// How many inputs the node has, and how many of them it leaves out.
+std::string describeInputs(const ::onnx::NodeProto &node);
 
 /// Reports an error of the file library, notes included.
 LogicalResult emitError(Location loc, const ::binade::Error &error);

@@ -72,9 +72,10 @@ DenseElementsAttr Node::getConstant(unsigned index) const {
 LogicalResult Node::requireConstant(unsigned index, StringRef what) {
   if (getConstant(index))
     return success();
-  return emitError() << what << " " << quote(getInputName(index))
-                     << " depends on the data; it has to be known when the "
-                        "model is imported";
+  return emitUnsupported()
+         << what << " " << quote(getInputName(index))
+         << " depends on the data; it has to be known when the "
+            "model is imported";
 }
 
 FailureOr<SmallVector<int64_t>> Node::getIntegers(unsigned index,
@@ -145,22 +146,14 @@ LogicalResult Node::checkCount(int64_t count, int64_t most,
                                StringRef what) const {
   if (count <= most)
     return success();
-  return emitError() << "has " << count << " numbers as " << what
-                     << "; at most " << most << " are written out at import";
+  return emitUnsupported() << "has " << count << " numbers as " << what
+                           << "; at most " << most
+                           << " are written out at import";
 }
 
 //===----------------------------------------------------------------------===//
 // Attributes
 //===----------------------------------------------------------------------===//
-
-LogicalResult Node::checkUnique() const {
-  llvm::SmallDenseSet<StringRef, 8> names;
-  for (const AttributeProto &attribute : proto.attribute())
-    if (!names.insert(attribute.name()).second)
-      return emitError() << "attribute " << quote(attribute.name())
-                         << " is given twice";
-  return success();
-}
 
 const AttributeProto *Node::findAttribute(StringRef name) {
   for (const AttributeProto &attribute : proto.attribute())
@@ -256,7 +249,8 @@ void Node::setOutput(unsigned index, NamedValue value) {
 LogicalResult Node::refuseOutputs(unsigned first, StringRef why) {
   for (unsigned index = first; index < getNumOutputs(); ++index)
     if (hasOutput(index) && graph.isUsed(proto.output(index)))
-      return emitError() << "output " << quote(proto.output(index)) << " is "
-                         << "used; " << why;
+      return emitUnsupported()
+             << "output " << quote(proto.output(index)) << " is "
+             << "used; " << why;
   return success();
 }

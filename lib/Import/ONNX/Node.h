@@ -5,6 +5,7 @@
 
 #include "Graph.h"
 #include "binade/IR/Build.h"
+#include "binade/IR/Diagnostics.h"
 
 namespace mlir::binade::importer {
 
@@ -26,7 +27,12 @@ public:
   const std::string &getName() const { return name; }
 
   int64_t getOpset() const { return graph.getModel().getOpset(); }
+  /// About a node that ONNX does not allow.
   InFlightDiagnostic emitError() const { return mlir::emitError(loc); }
+  /// About one that may be valid, but is not read.
+  InFlightDiagnostic emitUnsupported() const {
+    return mlir::binade::emitUnsupported(loc);
+  }
   Location getErrorLoc() const { return loc; }
 
   //===--------------------------------------------------------------------===//
@@ -101,8 +107,6 @@ public:
   SmallVector<double> getFloats(StringRef name);
   SmallVector<StringRef> getStrings(StringRef name);
 
-  /// Fails if an attribute is given twice.
-  LogicalResult checkUnique() const;
   /// Fails if the node has an attribute that nothing read, or that is not what
   /// was read.
   LogicalResult checkAttributes();

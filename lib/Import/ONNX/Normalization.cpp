@@ -81,8 +81,9 @@ mlir::binade::importer::readRowParameter(Node &node, unsigned index,
   if (!OpTrait::util::getBroadcastedShape(rows.row, node.getShape(index),
                                           common) ||
       common != rows.row || !node.hasFloats(index))
-    return node.emitError() << "expected " << name << " of shape [" << rows.row
-                            << "], got " << node.getType(index);
+    return node.emitUnsupported()
+           << "expected " << name << " of shape [" << rows.row << "], got "
+           << node.getType(index);
   return buildReshape(
       node.b, broadcastTo(node.b, node.getInput(index), rows.row), rows.length);
 }
@@ -91,8 +92,8 @@ LogicalResult mlir::binade::importer::importLayerNormalization(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   double epsilon = node.getFloat("epsilon", 1e-5f);
   if (int64_t stash = node.getInt("stash_type", 1); stash != 1)
-    return node.emitError() << "computes statistics in element type " << stash
-                            << "; only 1 (float) is supported";
+    return node.emitUnsupported() << "computes statistics in element type "
+                                  << stash << "; only 1 (float) is supported";
   FailureOr<NormRows> rows = readRows(node);
   if (failed(rows))
     return failure();
@@ -158,7 +159,8 @@ static Value normalizeRows(Node &node, int64_t length, double epsilon) {
 static LogicalResult checkChannels(Node &node) {
   RankedTensorType x = node.getType(0);
   if (x.getRank() < 2 || !node.hasFloats(0))
-    return node.emitError() << "expected [N, C, ...] of floats, got " << x;
+    return node.emitUnsupported()
+           << "expected [N, C, ...] of floats, got " << x;
   auto expected = RankedTensorType::get(x.getDimSize(1), x.getElementType());
   for (unsigned index : {1u, 2u})
     if (node.getType(index) != expected)
@@ -242,7 +244,8 @@ LogicalResult mlir::binade::importer::importBatchNormalization(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   RankedTensorType x = node.getType(0);
   if (x.getRank() < 2 || !node.hasFloats(0))
-    return node.emitError() << "expected [N, C, ...] of floats, got " << x;
+    return node.emitUnsupported()
+           << "expected [N, C, ...] of floats, got " << x;
   auto perChannel = RankedTensorType::get(x.getDimSize(1), x.getElementType());
   for (unsigned index : {1u, 2u, 3u, 4u})
     if (node.getShape(index) != perChannel.getShape() || !node.hasFloats(index))
@@ -276,8 +279,9 @@ LogicalResult mlir::binade::importer::importBatchNormalization(Node &node) {
     double correction = 1.0;
     if (isVariance && node.graph.isUnbiased(name)) {
       if (count < 2)
-        return node.emitError() << "has one element per channel: its unbiased "
-                                   "variance does not exist";
+        return node.emitUnsupported()
+               << "has one element per channel: its unbiased "
+                  "variance does not exist";
       correction = count / (count - 1);
     }
     Value updated = updateStatistic(b, node.graph.getBuffer(name),
@@ -297,8 +301,9 @@ LogicalResult mlir::binade::importer::importLRN(Node &node) {
          bias = node.getFloat("bias", 1.0f);
   int64_t size = node.getInt("size", 0), rank = node.getRank(0);
   if (size < 1 || size > 1024 || rank < 2)
-    return node.emitError() << "expected [N, C, ...] and a size of 1 to 1024, "
-                            << "got " << node.getType(0) << " and " << size;
+    return node.emitUnsupported()
+           << "expected [N, C, ...] and a size of 1 to 1024, "
+           << "got " << node.getType(0) << " and " << size;
   return importFunction(node, [&](Arithmetic &a) {
     SmallVector<int64_t> shape(a.type.getShape()), offsets(rank, 0),
         ones(rank, 1);

@@ -15,21 +15,28 @@ namespace {
 class NodeOrder {
 public:
   NodeOrder(const Model &model, const ::onnx::GraphProto &graph,
-            function_ref<bool(StringRef)> isOuter)
-      : model(model), graph(graph), isOuter(isOuter) {}
+            function_ref<bool(StringRef)> isOuter, StringRef prefix)
+      : model(model), graph(graph), isOuter(isOuter), prefix(prefix) {}
 
   FailureOr<SmallVector<unsigned>> compute() {
-    if (failed(findProducers()) || failed(findLive()))
+    if (failed(findProducers()) || failed(checkReads()))
       return failure();
     FailureOr<SmallVector<unsigned>> order = sort();
-    if (succeeded(order) && !isOuter)
+    if (failed(order))
+      return failure();
+    if (!isOuter && failed(checkOutputs()))
+      return failure();
+    findLive();
+    llvm::erase_if(*order, [&](unsigned index) { return !live.test(index); });
+    if (!isOuter)
       warnUnlessSorted(*order);
     return order;
   }
 
 private:
   Location getLoc(unsigned node) const {
-    return model.getLoc(graph.node(node), node);
+    return model.getLoc(graph.node(node),
+                        (prefix + getNodeName(graph.node(node), node)).str());
   }
 
   LogicalResult findProducers() {
@@ -39,6 +46,8 @@ private:
                << "is defined twice";
     for (const auto &tensor : graph.initializer())
       given.insert(tensor.name());
+    for (const auto &tensor : graph.sparse_initializer())
+      given.insert(tensor.values().name());
     for (auto [index, node] : llvm::enumerate(graph.node()))
       for (const std::string &name : node.output()) {
         if (name.empty())
@@ -89,33 +98,16 @@ private:
     return given.contains(name) || (isOuter && isOuter(name));
   }
 
-  LogicalResult findLive() {
-    live.resize(graph.node_size());
-    SmallVector<unsigned> worklist;
-    auto visit = [&](StringRef name) {
-      if (std::optional<unsigned> producer = getProducer(name);
-          producer && !live.test(*producer)) {
-        live.set(*producer);
-        worklist.push_back(*producer);
-      }
-    };
-    llvm::StringSet<> outputs;
-    for (const auto &output : graph.output()) {
-      if (!isOuter && !outputs.insert(output.name()).second)
-        return model.emitError("output " + quote(output.name()))
-               << "is listed twice";
+  LogicalResult checkReads() {
+    for (const auto &output : graph.output())
       if (!isGiven(output.name()) && !getProducer(output.name()))
         return model.emitError("output " + quote(output.name()))
                << "is defined by no node";
-      visit(output.name());
-    }
-    while (!worklist.empty()) {
-      unsigned index = worklist.pop_back_val();
+    for (auto [index, node] : llvm::enumerate(graph.node())) {
       std::string missing;
-      forEachRead(graph.node(index), [&](const std::string &name) {
+      forEachRead(node, [&](const std::string &name) {
         if (!name.empty() && !getProducer(name) && !isGiven(name))
           missing = name;
-        visit(name);
       });
       if (!missing.empty())
         return mlir::emitError(getLoc(index))
@@ -125,11 +117,38 @@ private:
     return success();
   }
 
+  LogicalResult checkOutputs() {
+    llvm::StringSet<> outputs;
+    for (const auto &output : graph.output())
+      if (!outputs.insert(output.name()).second)
+        return model.emitUnsupported("output " + quote(output.name()))
+               << "is listed twice";
+    return success();
+  }
+
+  /// What the outputs depend on.
+  void findLive() {
+    live.resize(graph.node_size());
+    SmallVector<unsigned> worklist;
+    auto visit = [&](StringRef name) {
+      if (std::optional<unsigned> producer = getProducer(name);
+          producer && !live.test(*producer)) {
+        live.set(*producer);
+        worklist.push_back(*producer);
+      }
+    };
+    for (const auto &output : graph.output())
+      visit(output.name());
+    while (!worklist.empty())
+      forEachRead(graph.node(worklist.pop_back_val()), visit);
+  }
+
+  /// All nodes, producers first.
   FailureOr<SmallVector<unsigned>> sort() {
     std::vector<SmallVector<unsigned>> users(graph.node_size());
     std::vector<unsigned> missing(graph.node_size());
     std::priority_queue<unsigned, std::vector<unsigned>, std::greater<>> ready;
-    for (unsigned index : live.set_bits()) {
+    for (unsigned index = 0; index < users.size(); ++index) {
       forEachRead(graph.node(index), [&](const std::string &name) {
         if (std::optional<unsigned> producer = getProducer(name)) {
           users[*producer].push_back(index);
@@ -147,8 +166,9 @@ private:
         if (--missing[user] == 0)
           ready.push(user);
     }
-    if (order.size() == live.count())
+    if (order.size() == users.size())
       return order;
+    live.resize(users.size(), true);
     for (unsigned index : order)
       live.reset(index);
     return reportCycle();
@@ -188,17 +208,17 @@ private:
   const Model &model;
   const ::onnx::GraphProto &graph;
   function_ref<bool(StringRef)> isOuter;
+  StringRef prefix;
   llvm::StringSet<> given; // Names that have a value from the start.
   llvm::StringMap<unsigned> producers;
   llvm::BitVector live;
 };
 } // namespace
 
-FailureOr<SmallVector<unsigned>>
-mlir::binade::importer::sortNodes(const Model &model,
-                                  const ::onnx::GraphProto &graph,
-                                  function_ref<bool(StringRef)> isOuter) {
-  return NodeOrder(model, graph, isOuter).compute();
+FailureOr<SmallVector<unsigned>> mlir::binade::importer::sortNodes(
+    const Model &model, const ::onnx::GraphProto &graph,
+    function_ref<bool(StringRef)> isOuter, StringRef prefix) {
+  return NodeOrder(model, graph, isOuter, prefix).compute();
 }
 
 //===----------------------------------------------------------------------===//
@@ -233,6 +253,8 @@ void mlir::binade::importer::forEachRead(
       own.insert(input.name());
     for (const auto &tensor : graph.initializer())
       own.insert(tensor.name());
+    for (const auto &tensor : graph.sparse_initializer())
+      own.insert(tensor.values().name());
     for (const ::onnx::NodeProto &inner : graph.node())
       for (const std::string &name : inner.output())
         own.insert(name);

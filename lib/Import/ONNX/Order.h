@@ -10,11 +10,12 @@ namespace mlir::binade::importer {
 
 /// Numbers of the nodes that the graph's outputs depend on: producers before
 /// their users, otherwise in the order of the file. Fails on cycles, names that
-/// nothing defines and names that are defined twice.
-/// `isOuter` says which names a graph inside of a node takes from around it.
+/// nothing defines and names that are defined twice, among all nodes.
+/// `isOuter` says which names a graph inside of a node takes from around it,
+/// and `prefix` stands before the names of its nodes in errors.
 FailureOr<SmallVector<unsigned>>
 sortNodes(const Model &model, const ::onnx::GraphProto &graph,
-          function_ref<bool(StringRef)> isOuter = {});
+          function_ref<bool(StringRef)> isOuter = {}, StringRef prefix = "");
 
 /// Names that these nodes of `graph` or its outputs read.
 llvm::StringSet<> collectUsed(const ::onnx::GraphProto &graph,

@@ -84,8 +84,8 @@ LogicalResult mlir::binade::importer::importPad(Node &node) {
     bool isSmall = std::abs(low) < kMost && std::abs(high) < kMost;
     shape[*axis] = isSmall ? length + low + high : -1;
     if (shape[*axis] < 0 || (mode != "constant" && length == 0))
-      return node.emitError() << "cannot pad axis " << *axis << " of " << type
-                              << " by " << low << " and " << high;
+      return node.emitUnsupported() << "cannot pad axis " << *axis << " of "
+                                    << type << " by " << low << " and " << high;
     if (failed(getTensorType(node.getErrorLoc(), shape, type.getElementType())))
       return failure();
     if (mode == "constant") {
@@ -117,8 +117,9 @@ LogicalResult mlir::binade::importer::importCenterCropPad(Node &node) {
   if (failed(sizes))
     return failure();
   if (sizes->size() != axes.size())
-    return node.emitError() << "expected a size for each of " << axes.size()
-                            << " axes, got [" << *sizes << "]";
+    return node.emitUnsupported()
+           << "expected a size for each of " << axes.size() << " axes, got ["
+           << *sizes << "]";
   Value x = node.getInput(0);
   Value zero = buildSplat(b, type.clone(ArrayRef<int64_t>()), 0.0);
   SmallVector<int64_t> shape(type.getShape());

@@ -61,6 +61,10 @@ private:
     return leftOut.nodes[places.lookup(&node)];
   }
 
+  bool isAssumed(const ::onnx::NodeProto &node) const;
+  bool isWrong(DiagnosticCollector &errors, Graph &graph,
+               const ::onnx::NodeProto &node) const;
+
   // PartGraphs.cpp: graphs inside of nodes.
   Types importGraphs(Graph &graph, const Level &level, unsigned index);
   Types importGraph(Graph &graph, Level &level, const ::onnx::NodeProto &node,
@@ -85,6 +89,8 @@ private:
   static Known getKnown(const NamedValue *value);
   void addResults(Graph &graph);
   void addStandIns();
+  bool hasLengths(const ::onnx::ValueInfoProto &value) const;
+  LogicalResult checkDeclared(Graph &graph);
 
   Model &model;
   const ::onnx::GraphProto &file;
@@ -96,6 +102,11 @@ private:
   /// Where nodes stand in `leftOut.nodes`.
   llvm::DenseMap<const ::onnx::NodeProto *, unsigned> places;
   std::deque<Level> levels;
+  /// Values whose lengths, or those of what they depend on, are assumed: then a
+  /// contradiction may be one with the assumption.
+  llvm::StringSet<> assumed;
+  llvm::StringSet<> assumedLengths;
+  std::vector<Diagnostic> wrong; ///< With the file.
   llvm::SetVector<Value> read; ///< By nodes that are left out.
   /// What those make, until it is arguments of the function.
   Block standIns;

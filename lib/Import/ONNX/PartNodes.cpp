@@ -13,6 +13,24 @@ using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
+bool PartImporter::isAssumed(const ::onnx::NodeProto &node) const {
+  bool isFound = false;
+  forEachRead(node, [&](const std::string &name) {
+    isFound |= assumed.contains(name);
+  });
+  return isFound;
+}
+
+/// Whether the node is one that ONNX does not allow, as opposed to one that is
+/// not read.
+bool PartImporter::isWrong(DiagnosticCollector &errors, Graph &graph,
+                           const ::onnx::NodeProto &node) const {
+  if (!isStandardDomain(node.domain()))
+    return false;
+  return violatesTypes(graph, node) ||
+         (errors.isAboutFile() && !errors.isUnsupported() && !isAssumed(node));
+}
+
 /// Why the node cannot be imported; nothing where it was.
 std::optional<std::string>
 PartImporter::importNode(Graph &graph, const Level &level, unsigned index) {
@@ -31,6 +49,12 @@ PartImporter::importNode(Graph &graph, const Level &level, unsigned index) {
   }
   while (block.getTerminator()->getPrevNode() != last)
     block.getTerminator()->getPrevNode()->erase();
+  if (isWrong(errors, graph, node)) {
+    wrong = errors.takeDiagnostics();
+    for (Diagnostic &diagnostic : wrong)
+      diagnostic.getMetadata().clear();
+    return "is wrong";
+  }
   return errors.takeError("", "it cannot be imported").message;
 }
 
@@ -117,14 +141,22 @@ void PartImporter::leaveOut(Graph &graph, const Level &level,
     if (name.empty())
       continue;
     Known type = index < made.size() ? made[index] : Known();
-    if (const auto *known = type.tensor ? nullptr : level.find(name))
+    const auto *known = type.tensor ? nullptr : level.find(name);
+    if (known)
       type.tensor = getType(*known);
+    if (!known || !hasLengths(*known))
+      assumed.insert(name);
     addStandIn(graph, name, type);
   }
 }
 
 void PartImporter::importNodes(Graph &graph, const Level &level) {
+  if (&level != &levels.front())
+    for (const auto &input : level.graph.input())
+      assumed.insert(input.name()); // Another one each time.
   for (unsigned index : level.order) {
+    if (!wrong.empty())
+      return;
     const auto &node = level.graph.node(index);
     findRanks(graph, node);
     if (holdsGraphs(node)) {
@@ -133,6 +165,9 @@ void PartImporter::importNodes(Graph &graph, const Level &level) {
       getFound(node).reason = std::move(*reason);
       leaveOut(graph, level, node, {});
     }
+    if (isAssumed(node))
+      for (const std::string &name : node.output())
+        assumed.insert(name);
     findHandedOn(graph, node);
   }
 }

@@ -139,7 +139,7 @@ static void addPartialWindows(Window &window, ArrayRef<int64_t> sizes) {
 
 static FailureOr<Window> readPool(Node &node, bool isAllowed) {
   if (node.getRank(0) < 3 || !isAllowed)
-    return node.emitError()
+    return node.emitUnsupported()
            << "expected [N, C, spatial...] of floats, got " << node.getType(0);
   FailureOr<Window> window = readWindow(node, {});
   if (failed(window))
@@ -150,7 +150,7 @@ static FailureOr<Window> readPool(Node &node, bool isAllowed) {
   for (int64_t size : window->kernel)
     places = std::min(places * size, kMostPlaces + 1); // Below 2^31 each.
   if (places > kMostPlaces)
-    return node.emitError()
+    return node.emitUnsupported()
            << "windows of more than " << kMostPlaces
            << " elements are not supported, got [" << window->kernel << "]";
   if (node.getInt("ceil_mode", 0))
@@ -234,7 +234,7 @@ static LogicalResult importNormPool(Node &node,
   ImplicitLocOpBuilder &b = node.b;
   int64_t p = node.getInt("p", 2);
   if (p < 1)
-    return node.emitError() << "expected a positive p, got " << p;
+    return node.emitUnsupported() << "expected a positive p, got " << p;
   Value x = node.getInput(0);
   Type element = node.getElement(0);
   if (element.getIntOrFloatBitWidth() < 32)
@@ -270,8 +270,8 @@ LogicalResult mlir::binade::importer::importLpPool(Node &node) {
 static LogicalResult requireImage(Node &node) {
   if (node.getRank(0) >= 3 && node.hasFloats(0))
     return success();
-  return node.emitError() << "expected [N, C, spatial...] of floats, got "
-                          << node.getType(0);
+  return node.emitUnsupported()
+         << "expected [N, C, spatial...] of floats, got " << node.getType(0);
 }
 
 template <typename Op> static Value reduceImage(Node &node, Value x) {

@@ -54,7 +54,7 @@ static FailureOr<Type> readType(Node &node, StringRef name, Type byDefault) {
     return byDefault;
   if (Type type = getElementType(node.b.getContext(), number))
     return type;
-  return node.emitError() << describeElementType(number);
+  return node.emitUnsupported() << describeElementType(number);
 }
 
 /// Fails unless numbers of `type` can be computed with: scales that are powers
@@ -62,8 +62,8 @@ static FailureOr<Type> readType(Node &node, StringRef name, Type byDefault) {
 static LogicalResult requirePrecision(Node &node, StringRef name, Type type) {
   if (isa<FloatType>(type) && type.getIntOrFloatBitWidth() >= 16)
     return success();
-  return node.emitError() << "expected as " << name
-                          << " floats of 16 bits or more, got " << type;
+  return node.emitUnsupported() << "expected as " << name
+                                << " floats of 16 bits or more, got " << type;
 }
 
 /// How many entries of the axis have one scale; 0 for all, or for one.
@@ -82,7 +82,7 @@ static LogicalResult requireCodes(Node &node, Type type, unsigned most) {
   if (width >= 2 && width <= (isa<FloatType>(type) ? 8 : most) &&
       !isa<Float8E8M0FNUType>(type))
     return success();
-  return node.emitError()
+  return node.emitUnsupported()
          << "expected codes that are floats of 4 or 8 bits, or "
          << "integers of 2 to " << most << ", got " << type;
 }
@@ -105,7 +105,7 @@ static LogicalResult requireScales(Node &node) {
     return success();
   for (auto [index, scale] : llvm::enumerate(scales.getValues<APFloat>()))
     if (!scale.isFinite() || scale.isZero() || scale.isNegative())
-      return node.emitError()
+      return node.emitUnsupported()
              << "expected scales above 0, got "
              << formatNumber(scale.convertToDouble()) << " as element " << index
              << " of " << quote(node.getInputName(1));
@@ -119,9 +119,10 @@ static LogicalResult requireNumbers(Node &node) {
     return success();
   for (auto [index, code] : llvm::enumerate(codes.getValues<APFloat>()))
     if (!code.isFinite())
-      return node.emitError() << "expected codes of numbers, element " << index
-                              << " of " << quote(node.getInputName(0)) << " is "
-                              << (code.isNaN() ? "NaN" : "infinite");
+      return node.emitUnsupported()
+             << "expected codes of numbers, element " << index << " of "
+             << quote(node.getInputName(0)) << " is "
+             << (code.isNaN() ? "NaN" : "infinite");
   return success();
 }
 

@@ -183,7 +183,7 @@ static FailureOr<Value> convolve(Node &node, unsigned zero, unsigned weight,
     return failure();
   int64_t places = ShapedType::getNumElements(window->kernel);
   if (places > kExactProducts)
-    return node.emitError()
+    return node.emitUnsupported()
            << "kernels of more than " << kExactProducts
            << " places are not supported, got [" << window->kernel << "]";
   SmallVector<int64_t> shape = {node.getShape(0)[0], node.getShape(weight)[0]};

@@ -75,7 +75,7 @@ static FailureOr<RankedTensorType> getRandomType(Node &node) {
   if (int64_t number = node.getInt("dtype", 0)) {
     element = getElementType(node.b.getContext(), number);
     if (!element)
-      return node.emitError() << describeElementType(number);
+      return node.emitUnsupported() << describeElementType(number);
   }
   (void)node.getFloat("seed", 0.0f);
   if (isLike)

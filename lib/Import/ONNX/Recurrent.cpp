@@ -95,8 +95,9 @@ FailureOr<Function> Recurrent::parse(StringRef name) {
     return sigmoidOf;
   if (lower == "relu")
     return reluOf;
-  return node.emitError() << "activation " << quote(name)
-                          << " is not supported; Tanh, Sigmoid and Relu are";
+  return node.emitUnsupported()
+         << "activation " << quote(name)
+         << " is not supported; Tanh, Sigmoid and Relu are";
 }
 
 LogicalResult Recurrent::read() {
@@ -106,7 +107,7 @@ LogicalResult Recurrent::read() {
     return node.emitError() << "does not know direction " << quote(direction);
   isBatchFirst = node.getInt("layout", 0);
   if (node.getFloat("clip", 0.0f) != 0.0)
-    return node.emitError() << "clip is not supported";
+    return node.emitUnsupported() << "clip is not supported";
   if (failed(requireFloats(node)))
     return failure();
   RankedTensorType x = node.getType(0), w = node.getType(1),
@@ -118,7 +119,7 @@ LogicalResult Recurrent::read() {
   steps = x.getDimSize(isBatchFirst ? 1 : 0);
   batch = x.getDimSize(isBatchFirst ? 0 : 1);
   if (steps == 0)
-    return node.emitError()
+    return node.emitUnsupported()
            << "expected sequences of a step or more, got " << x;
   if (failed(node.checkCount(steps, kMostOps, "steps")))
     return failure();

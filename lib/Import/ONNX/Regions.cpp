@@ -66,11 +66,13 @@ LogicalResult RegionPool::readPool() {
     return failure();
   constexpr int64_t kMostBins = 1 << 12;
   if (x.getDimSize(2) < 1 || x.getDimSize(3) < 1 || ratio < 0)
-    return node.emitError() << "cannot take " << ratio << " samples of " << x;
+    return node.emitUnsupported()
+           << "cannot take " << ratio << " samples of " << x;
   for (int64_t axis : {0, 1}) {
     if (bins[axis] < 1 || bins[axis] > kMostBins)
-      return node.emitError() << "expected 1 to " << kMostBins
-                              << " bins along an axis, got " << bins[axis];
+      return node.emitUnsupported()
+             << "expected 1 to " << kMostBins << " bins along an axis, got "
+             << bins[axis];
     sizes[axis] = x.getDimSize(2 + axis);
   }
   bool isWide = x.getElementType().isF64();
@@ -121,9 +123,9 @@ FailureOr<SmallVector<Tap>> RegionPool::findRegionTaps(int64_t axis) {
   constexpr int64_t kMostSamples = 256;
   samples[axis] = static_cast<int64_t>(std::min(most, 0x1p31));
   if (samples[axis] > kMostSamples)
-    return node.emitError() << "takes " << samples[axis]
-                            << " samples of a bin along an axis; at most "
-                            << kMostSamples << " are supported";
+    return node.emitUnsupported() << "takes " << samples[axis]
+                                  << " samples of a bin along an axis; at most "
+                                  << kMostSamples << " are supported";
   Value begin = getEdge(axis, false), size;
   Arithmetic line(b, begin);
   size = line.sub(getEdge(axis, true), begin);

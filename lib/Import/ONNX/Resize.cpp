@@ -54,7 +54,8 @@ static FailureOr<Sampling> readSampling(Node &node) {
       node.getFloat("cubic_coeff_a", -0.75f),
       node.getFloat("extrapolation_value", 0.0f)};
   auto reject = [&](StringRef what, StringRef word) {
-    return node.emitError() << "does not know " << what << " " << quote(word);
+    return node.emitUnsupported()
+           << "does not know " << what << " " << quote(word);
   };
   if (!isKnown(sampling.mode, {"nearest", "linear", "cubic"}))
     return reject("mode", sampling.mode);
@@ -117,9 +118,9 @@ static LogicalResult requireFewTaps(Node &node, const Sampling &sampling,
   double taps = (4.0 / shrink + 2.0) * static_cast<double>(axis.to);
   if (taps <= static_cast<double>(kMostNumbers))
     return success();
-  return node.emitError() << "resizes axis " << axis.axis << " of "
-                          << node.getType(0) << " to " << axis.to
-                          << " elements, which are too many";
+  return node.emitUnsupported()
+         << "resizes axis " << axis.axis << " of " << node.getType(0) << " to "
+         << axis.to << " elements, which are too many";
 }
 
 static Taps findTaps(const Sampling &sampling, const Resized &axis) {
@@ -245,9 +246,10 @@ static FailureOr<SmallVector<Resized>> readAxes(Node &node,
   if (scales->empty() == sizes->empty() || given.size() != axes.size() ||
       (isCrop && roi->size() != 2 * axes.size()) ||
       !isKnown(policy, {"stretch", "not_larger", "not_smaller"}))
-    return node.emitError() << "expected either scales or sizes for each of "
-                            << axes.size() << " axes, two numbers of a roi "
-                            << "for a crop, and a known policy";
+    return node.emitUnsupported()
+           << "expected either scales or sizes for each of " << axes.size()
+           << " axes, two numbers of a roi "
+           << "for a crop, and a known policy";
   SmallVector<Resized> result;
   for (auto [index, axis, number] : llvm::enumerate(axes, given)) {
     FailureOr<int64_t> normal = node.normalizeAxis(axis, rank);
@@ -265,8 +267,9 @@ static FailureOr<SmallVector<Resized>> readAxes(Node &node,
             ? number
             : std::floor(from * resized.scale * (resized.end - resized.begin));
     if (!(resized.scale > 0.0) || !(to >= 0.0) || to > kLongest)
-      return node.emitError() << "cannot resize axis " << *normal << " of "
-                              << node.getType(0) << " by " << number;
+      return node.emitUnsupported()
+             << "cannot resize axis " << *normal << " of " << node.getType(0)
+             << " by " << number;
     resized.to = static_cast<int64_t>(to);
     result.push_back(resized);
   }
@@ -281,8 +284,9 @@ static FailureOr<SmallVector<Resized>> readAxes(Node &node,
       axis.scale = scale;
       double to = std::floor(scale * static_cast<double>(axis.from) + 0.5);
       if (!(to <= kLongest)) // Nor NaN, of an axis without elements.
-        return node.emitError() << "cannot resize axis " << axis.axis << " of "
-                                << node.getType(0) << " by " << scale;
+        return node.emitUnsupported()
+               << "cannot resize axis " << axis.axis << " of "
+               << node.getType(0) << " by " << scale;
       axis.to = static_cast<int64_t>(to);
     }
   }
@@ -321,7 +325,7 @@ static LogicalResult resizeAxes(Node &node, const Sampling &sampling,
     if (axis.to == axis.from && axis.scale == 1.0 && isWhole)
       continue;
     if (axis.from == 0)
-      return node.emitError() << "cannot resize " << node.getType(0);
+      return node.emitUnsupported() << "cannot resize " << node.getType(0);
     if (failed(requireFewTaps(node, sampling, axis)))
       return failure();
     x = resizeAxis(node, x, sampling, axis);
@@ -351,23 +355,25 @@ LogicalResult mlir::binade::importer::importUpsample(Node &node) {
                     -0.75,
                     0.0};
   if (!isKnown(sampling.mode, {"nearest", "linear"}))
-    return node.emitError() << "does not know mode " << quote(sampling.mode);
+    return node.emitUnsupported()
+           << "does not know mode " << quote(sampling.mode);
   FailureOr<SmallVector<double>> scales = readNumbers(node, 1, "scales");
   if (failed(scales))
     return failure();
   if (scales->empty())
     *scales = node.getFloats("scales");
   if (static_cast<int64_t>(scales->size()) != rank)
-    return node.emitError() << "expected a scale for each axis of "
-                            << node.getType(0) << ", got " << scales->size();
+    return node.emitUnsupported()
+           << "expected a scale for each axis of " << node.getType(0)
+           << ", got " << scales->size();
   SmallVector<Resized> axes;
   for (auto [axis, scale] : llvm::enumerate(*scales)) {
     Resized resized{static_cast<int64_t>(axis), node.getShape(0)[axis]};
     resized.scale = scale;
     double to = std::floor(static_cast<double>(resized.from) * scale);
     if (!(scale > 0.0) || !(to <= kLongest))
-      return node.emitError() << "cannot resize axis " << axis << " of "
-                              << node.getType(0) << " by " << scale;
+      return node.emitUnsupported() << "cannot resize axis " << axis << " of "
+                                    << node.getType(0) << " by " << scale;
     resized.to = static_cast<int64_t>(to);
     axes.push_back(resized);
   }

@@ -44,7 +44,7 @@ LogicalResult Sampler::readSampling() {
   alignsCorners = node.getInt("align_corners", 0);
   if ((mode != "linear" && mode != "nearest" && mode != "cubic") ||
       (padding != "zeros" && padding != "border" && padding != "reflection"))
-    return node.emitError()
+    return node.emitUnsupported()
            << "expected a mode of linear, nearest or cubic and a padding_mode "
            << "of zeros, border or reflection";
   if (failed(requireFloats(node)) || failed(requireFloats(node, 1)))
@@ -54,13 +54,13 @@ LogicalResult Sampler::readSampling() {
   if (axes < 1 || places.getRank() != x.getRank() ||
       places.getShape().back() != axes ||
       places.getDimSize(0) != x.getDimSize(0))
-    return node.emitError() << "cannot sample " << x << " at " << places;
+    return node.emitUnsupported() << "cannot sample " << x << " at " << places;
   spatial.assign(x.getShape().begin() + 2, x.getShape().end());
   samples.assign(places.getShape().begin(), places.getShape().end() - 1);
   bool isEmpty =
       llvm::is_contained(spatial, 0) && !llvm::is_contained(samples, 0);
   if (isEmpty)
-    return node.emitError() << "has no element to sample in " << x;
+    return node.emitUnsupported() << "has no element to sample in " << x;
   Type element =
       node.getElement(0).isF64() ? Type(b.getF64Type()) : Type(b.getF32Type());
   grid = buildCast(b, node.getInput(1), element);
@@ -187,7 +187,7 @@ LogicalResult mlir::binade::importer::importAffineGrid(Node &node) {
   RankedTensorType theta = node.getType(0);
   if ((axes != 2 && axes != 3) ||
       theta.getShape() != ArrayRef<int64_t>({size->front(), axes, axes + 1}))
-    return node.emitError()
+    return node.emitUnsupported()
            << "cannot make a grid of [" << *size << "] by " << theta;
   ArrayRef<int64_t> spatial = ArrayRef(*size).drop_front(2);
   FailureOr<RankedTensorType> grid =

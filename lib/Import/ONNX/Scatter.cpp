@@ -94,8 +94,9 @@ static Value compareAll(ImplicitLocOpBuilder &b, RankedTensorType type,
 static LogicalResult requirePairs(Node &node, int64_t targets, int64_t count) {
   if (count <= kFew || targets <= kMostPairs / count)
     return success();
-  return node.emitError() << "compares each of " << targets << " elements with "
-                          << count << " updates, which are too many";
+  return node.emitUnsupported()
+         << "compares each of " << targets << " elements with " << count
+         << " updates, which are too many";
 }
 
 /// `box`, which replaces the first elements of `whole` along every axis.

@@ -21,8 +21,8 @@ static LogicalResult requireCountable(Node &node, int64_t axis) {
   int64_t length = node.getShape(0)[axis];
   if (length >= 1 && length < (int64_t(1) << 24))
     return success();
-  return node.emitError() << "expected 1 to 2^24 elements along axis " << axis
-                          << ", got " << node.getType(0);
+  return node.emitUnsupported() << "expected 1 to 2^24 elements along axis "
+                                << axis << ", got " << node.getType(0);
 }
 
 //===----------------------------------------------------------------------===//
@@ -147,7 +147,7 @@ LogicalResult mlir::binade::importer::importCompress(Node &node) {
     if (isKept)
       places.push_back(place);
   if (!places.empty() && places.back() >= length)
-    return node.emitError()
+    return node.emitUnsupported()
            << "keeps entry " << places.back() << " of " << length;
   return node.setResult(takeAlong(b, x, places, axis));
 }
@@ -309,7 +309,7 @@ LogicalResult mlir::binade::importer::importReverseSequence(Node &node) {
   if (type.getRank() < 2 || time < 0 || time > 1 || batch != 1 - time ||
       !node.getElement(1).isInteger(64) ||
       node.getShape(1) != type.getShape().slice(batch, 1))
-    return node.emitError()
+    return node.emitUnsupported()
            << "expected axes 0 and 1 and a length for each "
            << "sequence, got " << type << " and " << node.getType(1);
   // A place below the length is counted from there.

@@ -110,7 +110,7 @@ LogicalResult mlir::binade::importer::importSplitToSequence(Node &node) {
     if (node.getRank(1) == 0) {
       int64_t size = split->front();
       if (size < 1)
-        return node.emitError() << "cannot split into parts of " << size;
+        return node.emitUnsupported() << "cannot split into parts of " << size;
       if (failed(node.checkCount(length / size, kMostOps, "parts")))
         return failure();
       sizes.assign(length / size, size);
@@ -142,7 +142,7 @@ LogicalResult mlir::binade::importer::importConcatFromSequence(Node &node) {
   if (failed(sequence))
     return failure();
   if (sequence->empty())
-    return node.emitError() << "has no tensor to join";
+    return node.emitUnsupported() << "has no tensor to join";
   bool isNew = node.getInt("new_axis", 0);
   auto type = cast<RankedTensorType>(sequence->front().getType());
   FailureOr<int64_t> axis = node.normalizeAxis(

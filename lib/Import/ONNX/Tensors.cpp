@@ -1,12 +1,10 @@
 //===- Tensors.cpp - Stored tensors as attributes -------------------------===//
 
 #include "Tensors.h"
-#include "binade/Container/Magic.h"
 #include "binade/Container/NonFinite.h"
 #include "binade/IR/Binade.h"
+#include "binade/IR/Diagnostics.h"
 #include "onnx-ml.pb.h"
-#include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/SHA1.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -78,7 +76,7 @@ FailureOr<RankedTensorType> TensorReader::getType(Location loc,
                                                   const TensorProto &tensor) {
   Type element = getElementType(model.getContext(), tensor.data_type());
   if (!element)
-    return mlir::emitError(loc) << describeElementType(tensor.data_type());
+    return emitUnsupported(loc) << describeElementType(tensor.data_type());
   if (countData(tensor) > 1)
     return mlir::emitError(loc)
            << "has data in more than one of raw_data, the fields of types and "
@@ -171,6 +169,49 @@ static std::vector<char> getTypedData(const TensorProto &tensor) {
   }
 }
 
+/// How many bytes `getTypedData` or the raw data have.
+static uint64_t countBytes(const TensorProto &tensor, RankedTensorType type) {
+  if (tensor.has_raw_data())
+    return tensor.raw_data().size();
+  uint64_t words = 0;
+  switch (tensor.data_type()) {
+  case TensorProto::FLOAT:
+    words = tensor.float_data_size();
+    break;
+  case TensorProto::DOUBLE:
+    words = tensor.double_data_size();
+    break;
+  case TensorProto::INT64:
+    words = tensor.int64_data_size();
+    break;
+  case TensorProto::UINT32:
+  case TensorProto::UINT64:
+    words = tensor.uint64_data_size();
+    break;
+  default:
+    words = tensor.int32_data_size();
+  }
+  return words * llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+}
+
+static LogicalResult checkSize(Location loc, RankedTensorType type,
+                               uint64_t bytes) {
+  if (bytes == getBytes(type))
+    return success();
+  return mlir::emitError(loc)
+         << "holds " << bytes << " bytes of data, its type " << type
+         << " needs " << getBytes(type);
+}
+
+LogicalResult TensorReader::check(Location loc, const TensorProto &tensor) {
+  FailureOr<RankedTensorType> type = getType(loc, tensor);
+  if (failed(type))
+    return failure();
+  if (tensor.data_location() == TensorProto::EXTERNAL)
+    return findExternal(loc, tensor, *type);
+  return checkSize(loc, *type, countBytes(tensor, *type));
+}
+
 FailureOr<std::vector<char>>
 TensorReader::readBytes(Location loc, const TensorProto &tensor) {
   FailureOr<RankedTensorType> type = getType(loc, tensor);
@@ -178,13 +219,13 @@ TensorReader::readBytes(Location loc, const TensorProto &tensor) {
     return failure();
   std::vector<char> bytes;
   if (tensor.data_location() == TensorProto::EXTERNAL) {
-    FailureOr<Place> place = findExternal(loc, tensor, *type);
+    FailureOr<ExternalPlace> place = findExternal(loc, tensor, *type);
     if (failed(place))
       return failure();
-    bytes.resize(place->range.size);
-    auto read = ::binade::readRange(files.find(place->location)->second,
-                                    place->range.offset,
-                                    std::as_writable_bytes(std::span(bytes)));
+    bytes.resize(place->size);
+    auto read =
+        ::binade::readRange(external.getFile(place->location), place->offset,
+                            std::as_writable_bytes(std::span(bytes)));
     if (!read)
       return emitError(loc, read.error());
   } else if (tensor.has_raw_data()) {
@@ -192,10 +233,8 @@ TensorReader::readBytes(Location loc, const TensorProto &tensor) {
   } else {
     bytes = getTypedData(tensor);
   }
-  if (bytes.size() != getBytes(*type))
-    return mlir::emitError(loc)
-           << "holds " << bytes.size() << " bytes of data, its type " << *type
-           << " needs " << getBytes(*type);
+  if (failed(checkSize(loc, *type, bytes.size())))
+    return failure();
   return bytes;
 }
 
@@ -245,93 +284,22 @@ LogicalResult TensorReader::checkFinite(Location loc, const TensorProto &tensor,
 // Data in other files
 //===----------------------------------------------------------------------===//
 
-FailureOr<::binade::ExternalFile *> TensorReader::open(Location loc,
-                                                       StringRef location) {
-  if (auto known = files.find(location); known != files.end())
-    return &known->second;
-  ::binade::OpenOptions options;
-  options.allowHardLinks = allowHardLinks;
-  auto file = ::binade::openBeneath(
-      model.getDirectory(), std::string_view(location.data(), location.size()),
-      options);
-  if (!file)
-    return emitError(loc, file.error());
-  return &files.try_emplace(location, std::move(*file)).first->second;
-}
-
-/// Fails unless the whole of `file` has the SHA-1 `expected`, hexadecimal.
-static LogicalResult checkHash(Location loc, const ::binade::ExternalFile &file,
-                               StringRef expected) {
-  llvm::SHA1 hash;
-  std::vector<std::byte> buffer(1 << 20);
-  for (uint64_t begin = 0; begin < file.getSize(); begin += buffer.size()) {
-    auto part = std::span(buffer).first(
-        std::min<uint64_t>(buffer.size(), file.getSize() - begin));
-    if (auto read = ::binade::readRange(file, begin, part); !read)
-      return emitError(loc, read.error());
-    hash.update(
-        ArrayRef(reinterpret_cast<const uint8_t *>(part.data()), part.size()));
-  }
-  std::string found = llvm::toHex(hash.final(), /*LowerCase=*/true);
-  if (expected.equals_insensitive(found))
-    return success();
-  return mlir::emitError(loc) << file.getPath() << " has the SHA-1 " << found
-                              << ", its checksum is " << quote(expected);
-}
-
-FailureOr<TensorReader::Place>
-TensorReader::findExternal(Location loc, const TensorProto &tensor,
-                           RankedTensorType type) {
-  Place place;
-  StringRef checksum;
-  place.range.size = getBytes(type);
-  for (const ::onnx::StringStringEntryProto &entry : tensor.external_data()) {
-    if (entry.key() == "location") {
-      place.location = entry.value();
-    } else if (entry.key() == "offset" || entry.key() == "length") {
-      std::optional<uint64_t> number = ::binade::parseDecimal(entry.value());
-      if (!number)
-        return mlir::emitError(loc)
-               << "expected external " << entry.key()
-               << " to be a decimal number, got " << quote(entry.value());
-      if (entry.key() == "offset")
-        place.range.offset = *number;
-      else if (*number != place.range.size)
-        return mlir::emitError(loc)
-               << "external length is " << *number << " bytes, its type "
-               << type << " needs " << place.range.size;
-    } else if (entry.key() == "checksum") {
-      checksum = entry.value();
-    } else if (entry.key() != "basepath") {
-      mlir::emitWarning(loc) << "unknown key " << quote(entry.key())
-                             << " of external data is ignored";
-    }
-  }
-  if (place.location.empty())
-    return mlir::emitError(loc) << "external data name no file";
-  FailureOr<::binade::ExternalFile *> file = open(loc, place.location);
-  if (failed(file))
-    return failure();
-  if (!checksum.empty() && hashed.insert(place.location).second &&
-      failed(checkHash(loc, **file, checksum)))
-    return failure();
-  auto checked =
-      ::binade::checkRange(**file, place.range.offset, place.range.size);
-  if (checked)
-    return place;
-  ::binade::Error error = checked.takeError();
-  std::array<std::byte, ::binade::kMagicBytes> head = {};
-  size_t size = std::min<uint64_t>(head.size(), (*file)->getSize());
-  if (::binade::readRange(**file, 0, std::span(head).first(size))) {
-    std::string_view kind =
-        ::binade::recognizeMagic(std::span(head).first(size));
-    std::string_view advice =
-        ::binade::magicAdvice(std::span(head).first(size));
-    if (!advice.empty())
-      error.notes.push_back("the file is " + std::string(kind) + ": " +
-                            std::string(advice));
-  }
-  return emitError(loc, error);
+FailureOr<ExternalPlace> TensorReader::findExternal(Location loc,
+                                                    const TensorProto &tensor,
+                                                    RankedTensorType type) {
+  ExternalData::Entries entries;
+  for (const ::onnx::StringStringEntryProto &entry : tensor.external_data())
+    entries.push_back({entry.key(), entry.value()});
+  std::string text;
+  llvm::raw_string_ostream(text) << "'" << type << "'";
+  auto place =
+      external.find(entries, getBytes(type), text, [&](const Twine &what) {
+        if (warned.insert(tensor.name()).second)
+          mlir::emitWarning(loc) << what;
+      });
+  if (!place)
+    return emitError(loc, place.error());
+  return *place;
 }
 
 FailureOr<TypedAttr> TensorReader::refer(Location loc,
@@ -340,23 +308,23 @@ FailureOr<TypedAttr> TensorReader::refer(Location loc,
   FailureOr<RankedTensorType> type = getType(loc, tensor);
   if (failed(type))
     return failure();
-  Place place;
+  ExternalPlace place;
   if (isPacked(type->getElementType()))
     return readElements(loc, tensor);
   if (tensor.data_location() == TensorProto::EXTERNAL) {
-    FailureOr<Place> found = findExternal(loc, tensor, *type);
+    FailureOr<ExternalPlace> found = findExternal(loc, tensor, *type);
     if (failed(found))
       return failure();
     place = std::move(*found);
   } else if (range && range->size == getBytes(*type)) {
-    place = {model.getFileName().str(), *range};
+    place = {model.getFileName().str(), range->offset, range->size};
   } else {
     return readElements(loc, tensor);
   }
   return cast<TypedAttr>(
       ExternalAttr::get(model.getContext(), *type,
                         StringAttr::get(model.getContext(), place.location),
-                        place.range.offset, place.range.size, StringAttr()));
+                        place.offset, place.size, StringAttr()));
 }
 
 FailureOr<TypedAttr>

@@ -5,6 +5,7 @@
 
 #include "ElementTypes.h"
 #include "Model.h"
+#include "binade/IR/ExternalData.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -17,11 +18,14 @@ uint64_t getBytes(RankedTensorType type);
 class TensorReader {
 public:
   TensorReader(const Model &model, bool allowHardLinks)
-      : model(model), allowHardLinks(allowHardLinks) {}
+      : model(model), external(model.getDirectory(), allowHardLinks) {}
 
   /// Type of `tensor`, with checks of everything but its data.
   FailureOr<RankedTensorType> getType(Location loc,
                                       const ::onnx::TensorProto &tensor);
+
+  /// Fails unless `tensor` has the data that its type needs.
+  LogicalResult check(Location loc, const ::onnx::TensorProto &tensor);
 
   /// Bytes of the elements, of any length, as ONNX's `raw_data` has them.
   FailureOr<std::vector<char>> readBytes(Location loc,
@@ -48,18 +52,13 @@ public:
                              std::optional<ByteRange> range);
 
 private:
-  struct Place {
-    std::string location;
-    ByteRange range;
-  };
-  FailureOr<Place> findExternal(Location loc, const ::onnx::TensorProto &tensor,
-                                RankedTensorType type);
-  FailureOr<::binade::ExternalFile *> open(Location loc, StringRef location);
+  FailureOr<ExternalPlace> findExternal(Location loc,
+                                        const ::onnx::TensorProto &tensor,
+                                        RankedTensorType type);
 
   const Model &model;
-  bool allowHardLinks;
-  llvm::StringMap<::binade::ExternalFile> files;
-  llvm::StringSet<> hashed; ///< Files whose checksum was compared.
+  ExternalData external;
+  llvm::StringSet<> warned; ///< Tensors of which something is not read.
 };
 
 /// Larger constants stay in their files.

@@ -19,7 +19,7 @@ LogicalResult mlir::binade::importer::importMaxUnpool(Node &node) {
   if (failed(requireFloats(node)) || failed(requireIndices(node, 1)))
     return failure();
   if (rank < 3 || node.getShape(1) != type.getShape())
-    return node.emitError()
+    return node.emitUnsupported()
            << "expected [N, C, spatial...] and as many "
            << "indices, got " << type << " and " << node.getType(1);
   FailureOr<Window> window = readGeometry(node, {}, rank - 2);
@@ -45,7 +45,7 @@ LogicalResult mlir::binade::importer::importMaxUnpool(Node &node) {
   for (int64_t axis = 0; fits && axis < rank; ++axis)
     fits = covered[axis] >= (axis < 2 ? 0 : 1) && shape[axis] >= covered[axis];
   if (!fits)
-    return node.emitError()
+    return node.emitUnsupported()
            << "cannot put " << type << " into images of [" << shape
            << "], its windows cover [" << covered << "]";
   FailureOr<RankedTensorType> whole =

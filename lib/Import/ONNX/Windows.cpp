@@ -18,14 +18,14 @@ static LogicalResult importWindow(Node &node, ArrayRef<double> coefficients) {
   if (failed(size))
     return failure();
   if (!element)
-    return node.emitError() << describeElementType(number);
+    return node.emitUnsupported() << describeElementType(number);
   if (size->size() != 1 || size->front() < 0 || !isa<FloatType>(element))
     return node.emitError() << "expected one size and floats, got [" << *size
                             << "] and " << element;
   int64_t length = size->front();
   Elements window{RankedTensorType::get(length, element), {}};
   if (!node.graph.spend(length))
-    return node.emitError()
+    return node.emitUnsupported()
            << "is too long to be computed at import: " << window.type;
   auto period = static_cast<double>(isPeriodic ? length : length - 1);
   for (int64_t n = 0; n < length; ++n) {

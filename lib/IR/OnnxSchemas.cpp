@@ -1,10 +1,11 @@
-//===- Schemas.cpp - What ONNX says of element types ----------------------===//
+//===- OnnxSchemas.cpp - What ONNX says of its ops ------------------------===//
 
-#include "Schemas.h"
+#include "binade/IR/OnnxSchemas.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
-using namespace mlir::binade::convert;
+using namespace mlir::binade;
 
 /// Sorted by domain, name and version.
 static constexpr OpSchema schemas[] = {
@@ -33,9 +34,22 @@ int32_t OpSchema::getOnlyType(char letter) const {
   return llvm::has_single_bit(mask) ? llvm::countr_zero(mask) : 0;
 }
 
-const OpSchema *mlir::binade::convert::findSchema(StringRef domain,
-                                                  StringRef name,
-                                                  const OperatorSets &sets) {
+SmallVector<OpSchema::Attribute> OpSchema::getAttributes() const {
+  SmallVector<Attribute> found;
+  for (StringRef entry : llvm::split(attributes, ' ')) {
+    if (entry.empty())
+      continue;
+    bool isRequired = entry.consume_back("!");
+    auto [name, type] = entry.split('=');
+    int number = 0;
+    (void)type.getAsInteger(10, number);
+    found.push_back({name, number, isRequired});
+  }
+  return found;
+}
+
+const OpSchema *mlir::binade::findSchema(StringRef domain, StringRef name,
+                                         const OperatorSets &sets) {
   if (domain == "ai.onnx")
     domain = "";
   auto set = sets.find(domain.str());
@@ -53,7 +67,7 @@ const OpSchema *mlir::binade::convert::findSchema(StringRef domain,
   return row != std::begin(schemas) && get(row[-1]) == key ? &row[-1] : nullptr;
 }
 
-bool mlir::binade::convert::canCast(const OperatorSets &sets, int32_t type) {
+bool mlir::binade::canCast(const OperatorSets &sets, int32_t type) {
   const OpSchema *schema = findSchema("", "Cast", sets);
   return schema && schema->allows(schema->outputs.front(), type);
 }

@@ -1,0 +1,21 @@
+//===- CheckModel.h - Whether a file is valid ONNX --------------*- C++ -*-===//
+
+#ifndef BINADE_LIB_IMPORT_ONNX_CHECKMODEL_H
+#define BINADE_LIB_IMPORT_ONNX_CHECKMODEL_H
+
+#include "Tensors.h"
+
+namespace mlir::binade::importer {
+
+/// Refuses a file that ONNX does not allow, whether or not Binade reads what it
+/// holds: every command that reads a model calls this before anything else.
+/// Checked are operator sets, names (each has one definition, and none depends
+/// on itself), the inputs, outputs and attributes that the standard gives each
+/// op, stored tensors in the file and beside it, graphs inside of nodes, and
+/// functions. Shapes and types of computed values are checked by the import of
+/// the nodes.
+LogicalResult checkModel(Model &model, TensorReader &tensors);
+
+} // namespace mlir::binade::importer
+
+#endif // BINADE_LIB_IMPORT_ONNX_CHECKMODEL_H
