@@ -7,8 +7,11 @@
 #include "binade/Autodiff/SaveValues.h"
 #include "binade/IR/AddPorts.h"
 #include "binade/IR/Build.h"
+#include "binade/IR/Names.h"
 #include "binade/Precision/Assigner.h"
 #include "binade/Precision/StepEvidence.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/Path.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -241,6 +244,18 @@ static void listStates(func::FuncOp function, const Policy &policy,
                      "inputs and outputs, whose types --io-types says");
 }
 
+/// A line for each node and number, whatever ops the node has become.
+static void listHeld(ArrayRef<HeldOp> held, OnnxConversionReport &report) {
+  llvm::StringSet<> known;
+  for (const HeldOp &op : held) {
+    std::string line =
+        ("node " + ::binade::quote(getNodeName(op.op)) + ": " + op.reason)
+            .str();
+    if (known.insert(line).second)
+      (op.isNarrow ? report.written.limits : report.held).push_back(line);
+  }
+}
+
 static LogicalResult decide(ModuleOp module, const OnnxConversion &conversion,
                             Policy &policy, OnnxConversionReport &report,
                             std::vector<NodeFormats> &formats) {
@@ -259,8 +274,10 @@ static LogicalResult decide(ModuleOp module, const OnnxConversion &conversion,
   // The scale with which no gradient overflows that a run has recorded.
   if (policy.lossScaling && policy.evidence)
     policy.lossScaling->init = StepEvidence(function, policy).getLossScale();
-  if (failed(assignPrecision(module, policy)))
+  std::vector<HeldOp> held;
+  if (failed(assignPrecision(module, policy, &held)))
     return failure();
+  listHeld(held, report);
   for (auto [node, decision] : llvm::zip(leftOut.nodes, formats)) {
     decision = mergeDecisions(ops.get(node.name));
     decision.isWide = node.isWide;
@@ -316,6 +333,9 @@ LogicalResult mlir::binade::convertOnnx(StringRef path,
     report.written.exitCode = report.leftOut.exitCode;
     return failure();
   }
+  policy->directory = llvm::sys::path::parent_path(path);
+  if (policy->directory.empty())
+    policy->directory = ".";
   std::vector<NodeFormats> formats(report.leftOut.nodes.size());
   if (*module && failed(decide(**module, conversion, *policy, report, formats)))
     return failure();

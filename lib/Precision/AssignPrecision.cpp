@@ -109,6 +109,28 @@ static void reportUnquantized(func::FuncOp step, const PrecisionGraph &graph) {
            "with 'quantize'; 'binade policy check' shows what rules match";
 }
 
+/// Ops that would be narrow, but for a number that the format does not hold, or
+/// that are in spite of it.
+static void findHeld(const PrecisionGraph &graph, std::vector<HeldOp> &held) {
+  for (auto [index, node] : llvm::enumerate(graph.getNodes())) {
+    PrecisionOpInterface op = node.op;
+    ArrayRef<Misfit> misfits = graph.getMisfits(index);
+    if (misfits.empty())
+      continue;
+    PrecisionClass own = op.getPrecisionClass();
+    if (node.rule)
+      own = node.rule->settings.precisionClass.value_or(own);
+    bool isWide =
+        own == PrecisionClass::Deny || own == PrecisionClass::Unlisted;
+    FloatType compute = op.getPrecisionAttr().getCompute();
+    bool isNarrow = llvm::any_of(misfits, [&](const Misfit &misfit) {
+      return misfit.format == compute;
+    });
+    if (isNarrow || !isWide)
+      held.push_back({op, misfits.front().reason, isNarrow});
+  }
+}
+
 static LogicalResult decideOps(func::FuncOp step, PrecisionGraph &graph) {
   std::vector<Choice> choices =
       createAssigner(graph.getPolicy())->assign(graph);
@@ -137,7 +159,8 @@ static LogicalResult checkStates(func::FuncOp step,
   return success();
 }
 
-LogicalResult assignPrecision(ModuleOp module, const Policy &policy) {
+LogicalResult assignPrecision(ModuleOp module, const Policy &policy,
+                              std::vector<HeldOp> *held) {
   auto step = module.lookupSymbol<func::FuncOp>(kStepName);
   if (!step)
     return module.emitError("expected a function '@step' to assign formats to");
@@ -157,6 +180,8 @@ LogicalResult assignPrecision(ModuleOp module, const Policy &policy) {
   PrecisionGraph graph(step, policy);
   if (policy.decidesOps() && failed(decideOps(step, graph)))
     return failure();
+  if (held && policy.decidesOps())
+    findHeld(graph, *held);
   for (const StorageNode &node : graph.getStorages()) {
     OptimizerUpdateOp op = node.op;
     if (node.decision)

@@ -7,6 +7,7 @@
 #include "StoreParameters.h"
 #include "binade/IR/Build.h"
 #include "binade/IR/Interface.h"
+#include "binade/IR/StoredNumbers.h"
 #include "binade/Precision/Passes.h"
 #include "binade/Precision/Policy.h"
 
@@ -169,8 +170,20 @@ private:
     if (overflows)
       constant.emitWarning("constant is beyond the range of ")
           << format << ", and becomes its largest finite number there";
+    warnOfSmall(constant, format);
     return isChanged ? ConstantOp::create(b, rounded.getType(), rounded)
                      : constant;
+  }
+
+  /// A user may have an op compute in a format that does not hold what it
+  /// reads.
+  static void warnOfSmall(ConstantOp constant, FloatType format) {
+    if (auto numbers = readStored(constant, ""))
+      if (std::string reason =
+              explainMisfit(*numbers, format,
+                            /*readsEach=*/false, [](double) { return true; });
+          !reason.empty())
+        constant.emitWarning("constant ") << reason;
   }
 
   func::FuncOp function;

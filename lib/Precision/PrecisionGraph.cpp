@@ -32,7 +32,7 @@ struct PrecisionGraph::ValueNumbers {
 };
 
 PrecisionGraph::PrecisionGraph(func::FuncOp step, const Policy &policy)
-    : policy(policy), matcher(policy.rules, step),
+    : policy(policy), matcher(policy.rules, step), constants(policy),
       numNarrow(getFormatChoices(policy).size() - 1) {
   if (policy.evidence)
     evidence.emplace(step, policy);
@@ -65,8 +65,7 @@ void PrecisionGraph::addNode(PrecisionOpInterface op, ValueNumbers &numbers) {
   for (OpResult result : op->getResults())
     if (op.getResultFormat(result.getResultNumber()) == FormatRole::Chosen)
       numbers.add(result, index);
-  if (evidence)
-    addMisfits(index);
+  addMisfits(index);
   settle(index);
 }
 
@@ -215,16 +214,23 @@ void PrecisionGraph::setPin(unsigned index, bool isPinned) {
 /// What a node reads or makes keeps it out of the formats that do not fit.
 void PrecisionGraph::addMisfits(unsigned index) {
   std::vector<Misfit> found;
-  auto add = [&](Value value) {
-    for (const Misfit &misfit : evidence->findMisfits(value))
+  auto addAll = [&](ArrayRef<Misfit> misfits) {
+    for (const Misfit &misfit : misfits)
       if (llvm::none_of(found, [&](const Misfit &other) {
             return other.format == misfit.format;
           }))
         found.push_back(misfit);
   };
-  llvm::for_each(nodes[index].op->getResults(), add);
-  for (const PrecisionInput &input : getInputs(index))
-    add(input.value);
+  PrecisionOpInterface op = nodes[index].op;
+  for (OpOperand &operand : op->getOpOperands())
+    if (op.getOperandFormat(operand.getOperandNumber()) == FormatRole::Chosen)
+      addAll(constants.find(operand));
+  if (evidence) {
+    for (OpResult result : op->getResults())
+      addAll(evidence->findMisfits(result));
+    for (const PrecisionInput &input : getInputs(index))
+      addAll(evidence->findMisfits(input.value));
+  }
   if (!found.empty())
     misfits[index] = std::move(found);
 }
@@ -296,14 +302,13 @@ void PrecisionGraph::settle(unsigned index) {
   } else if (isa<SaveOp>(*node.op) && !node.result) {
     settleWaiting(index);
   }
-  if (evidence)
-    heedEvidence(index);
+  heedMisfits(index);
   bool isRead = node.result && !isa<SaveOp>(*node.op);
   node.settled = isRead ? node.result : node.compute;
 }
 
-/// Pins and the rules of a user go before what was recorded.
-void PrecisionGraph::heedEvidence(unsigned index) {
+/// Pins and the rules of a user go before constants and what was recorded.
+void PrecisionGraph::heedMisfits(unsigned index) {
   PrecisionNode &node = nodes[index];
   auto isUsers = [](const PolicyRule *rule) { return rule && rule->isUser; };
   bool isFree =

@@ -24,6 +24,9 @@ struct OnnxConversionReport {
   ConvertReport written;
   /// Nodes about which nothing could be decided.
   LeftOut leftOut;
+  /// Nodes that stay wide because a narrow format does not hold a number that
+  /// they read or make: which, and why.
+  std::vector<std::string> held;
 };
 
 /// Writes the ONNX file at `path` to `output` in the formats that the policy

@@ -83,9 +83,19 @@ private:
       known;
 };
 
+/// An op that reads or makes numbers which a narrow format does not hold, and
+/// why. It computes wide, or in that format where a user has it so.
+struct HeldOp {
+  Operation *op;
+  StringRef reason;
+  bool isNarrow;
+};
+
 /// Decides the formats of every op of the module's `@step`, as the pass does,
-/// by a policy that is loaded already.
-LogicalResult assignPrecision(ModuleOp module, const Policy &policy);
+/// by a policy that is loaded already. `held` gets the ops whose class or rule
+/// would let them be narrow.
+LogicalResult assignPrecision(ModuleOp module, const Policy &policy,
+                              std::vector<HeldOp> *held = nullptr);
 
 } // namespace mlir::binade
 

@@ -183,6 +183,9 @@ struct Policy {
   AlarmWords alarms;
   /// What a run recorded, where a user gave that; it is no part of `source`.
   std::shared_ptr<const Evidence> evidence;
+  /// Where stored weights lie that are too large for a module: which formats
+  /// hold them is part of the decisions. Empty where nobody looks.
+  std::string directory;
   /// What a user says of states beside the policy; the last that matches holds.
   std::vector<StateOverride> states;
   /// All texts that this was read from; null until it was read whole.

@@ -3,8 +3,8 @@
 #ifndef BINADE_PRECISION_PRECISIONGRAPH_H
 #define BINADE_PRECISION_PRECISIONGRAPH_H
 
+#include "binade/Precision/ConstantMisfits.h"
 #include "binade/Precision/RuleMatcher.h"
-#include "binade/Precision/StepEvidence.h"
 
 namespace mlir::binade {
 
@@ -28,7 +28,8 @@ struct PrecisionNode {
   /// which format a saved value waits does not say how it is computed with.
   FloatType settled;
   /// Narrow formats that it may not have, whatever class and shipped rules say:
-  /// a recorded value that it reads or makes does not fit.
+  /// a constant that it reads, or a recorded value that it reads or makes, does
+  /// not fit.
   ArrayRef<Misfit> misfits;
   /// Whether none is left.
   bool fitsNowhere = false;
@@ -38,7 +39,7 @@ struct PrecisionNode {
     return fitsNowhere ? misfits.front().reason : StringRef();
   }
 
-  /// Whether what was recorded allows `format`.
+  /// Whether constants and what was recorded allow `format`.
   bool fits(FloatType format) const {
     return llvm::none_of(
         misfits, [&](const Misfit &misfit) { return misfit.format == format; });
@@ -96,6 +97,14 @@ public:
   /// Lets the decision of a module that a user wrote hold, or not.
   void setPin(unsigned node, bool isPinned);
 
+  /// Narrow formats that what the node reads or makes does not fit, whether or
+  /// not a user has it computed in them.
+  ArrayRef<Misfit> getMisfits(unsigned node) const {
+    auto found = misfits.find(node);
+    return found == misfits.end() ? ArrayRef<Misfit>()
+                                  : ArrayRef<Misfit>(found->second);
+  }
+
   /// What was recorded of `value`, for each narrow format of the policy.
   SmallVector<FormatEvidence, 1> getEvidence(Value value) const;
 
@@ -112,7 +121,7 @@ private:
   void settle(unsigned node);
   std::optional<unsigned> findMaker(const PrecisionInput &input) const;
   void settleWaiting(unsigned node);
-  void heedEvidence(unsigned node);
+  void heedMisfits(unsigned node);
 
   const Policy &policy;
   RuleMatcher matcher;
@@ -124,6 +133,7 @@ private:
   std::vector<PrecisionInput> inputs;
   std::vector<unsigned> firstInput = {0}, readers, firstReader;
   std::optional<StepEvidence> evidence;
+  ConstantMisfits constants;
   unsigned numNarrow;
   /// Of nodes that read or make a value which does not fit somewhere.
   DenseMap<unsigned, std::vector<Misfit>> misfits;

@@ -1,0 +1,107 @@
+//===- ConstantMisfits.cpp - Constants that a format lacks ----------------===//
+
+#include "binade/Precision/ConstantMisfits.h"
+#include "binade/IR/Interface.h"
+#include "binade/IR/Masks.h"
+#include "binade/IR/Movement.h"
+#include "binade/IR/Names.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::binade;
+
+static bool hasWideRange(FloatType format) {
+  return APFloat::semanticsMaxExponent(format.getFloatSemantics()) >=
+         APFloat::semanticsMaxExponent(APFloat::IEEEsingle());
+}
+
+ConstantMisfits::ConstantMisfits(const Policy &policy)
+    : formats(ArrayRef(getFormatChoices(policy)).drop_front()) {
+  // Stored weights fit into formats of f32's range.
+  if (!llvm::all_of(formats, hasWideRange))
+    directory = policy.directory;
+}
+
+/// What `value` was before it was moved, cast or saved.
+static Value getStored(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    bool isSame = isa<SaveOp, CastOp>(op) || isMovement(op);
+    if (!isSame || op->getNumOperands() != 1)
+      break;
+    value = op->getOperand(0);
+  }
+  return value;
+}
+
+const std::optional<StoredNumbers> &ConstantMisfits::read(Value value) {
+  auto [entry, isNew] = known.try_emplace(value);
+  if (isNew)
+    entry->second = readStored(value, directory);
+  return entry->second;
+}
+
+static std::string describeStored(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return describe(value);
+  StringRef name = getNodeName(op);
+  return name.empty() ? "a constant" : ("constant '" + name + "'").str();
+}
+
+/// A number of a constant, at a place where `format` does not hold it, and what
+/// to say of it.
+static std::string explain(Value constant, const StoredNumbers &numbers,
+                           FloatType format, OpOperand &use) {
+  std::string reason =
+      explainMisfit(numbers, format, isSingularAtZero(use),
+                    [&](double number) { return isMask(use, number); });
+  return reason.empty() ? reason : describeStored(constant) + " " + reason;
+}
+
+/// Whether `format` keeps from `use` what it has of a number that it does not
+/// hold: an infinity instead of a large one, 0 instead of a small divisor.
+static bool loses(OpOperand &use, double number, FloatType format) {
+  StoredNumbers one;
+  one.add(number);
+  bool isLarge = std::abs(number) > 1.0;
+  return (isLarge || isSingularAtZero(use)) &&
+         !explainMisfit(one, format, /*readsEach=*/true, [&](double mask) {
+            return isMask(use, mask);
+          }).empty();
+}
+
+SmallVector<Misfit, 1> ConstantMisfits::find(OpOperand &operand) {
+  SmallVector<Misfit, 1> found;
+  auto add = [&](FloatType format, const std::string &text) {
+    bool isKnown = llvm::any_of(
+        found, [&](const Misfit &misfit) { return misfit.format == format; });
+    if (!text.empty() && !isKnown)
+      found.push_back(
+          {format, StringAttr::get(format.getContext(), text).getValue()});
+  };
+  if (formats.empty())
+    return found;
+  Value value = getStored(operand.get());
+  if (const std::optional<StoredNumbers> &numbers = read(value)) {
+    for (FloatType format : formats)
+      add(format, explain(value, *numbers, format, operand));
+    return found;
+  }
+  for (const Carried &carried : findCarried(operand.get())) {
+    const std::optional<StoredNumbers> &numbers = read(carried.constant);
+    if (!numbers)
+      continue;
+    for (FloatType format : formats) {
+      std::string text =
+          explain(carried.constant, *numbers, format, *carried.use);
+      bool isLost = llvm::any_of(
+          ArrayRef({numbers->most, numbers->least}), [&](double number) {
+            return number != 0.0 &&
+                   loses(operand, carried.make(number), format);
+          });
+      if (isLost)
+        add(format, text);
+    }
+  }
+  return found;
+}
