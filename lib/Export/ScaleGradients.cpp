@@ -7,6 +7,7 @@
 
 #include "ScaleGradients.h"
 #include "Linear.h"
+#include "SkipUpdates.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -57,7 +58,7 @@ public:
         outside(outside), zeros(graph, nodes), slots(nodes.size()) {}
 
   bool findScaled();
-  void rewrite(const GradientScale &scale, ConvertReport &report);
+  void rewrite(GradientScale scale, ConvertReport &report);
 
 private:
   void findBackward();
@@ -80,6 +81,9 @@ private:
   std::string multiply(const std::string &value, const std::string &factor,
                        const std::string &result);
   void addScalar(const std::string &name, double value);
+  std::string addInteger(const std::string &name, int64_t value);
+  std::string findOverflow();
+  std::string growScale(const GradientScale &scale, const std::string &found);
   void updateScale(const GradientScale &scale);
 
   GraphProto &graph;
@@ -97,6 +101,8 @@ private:
   std::vector<SmallVector<unsigned>> slots;
   llvm::StringSet<> scaled;
 
+  /// Of a whole training step that has the scale as its state.
+  std::vector<Update> updates;
   PlannedNodes result;
   std::string factor, inverse;
   SmallVector<std::string> unscaled;
@@ -277,52 +283,71 @@ void GradientScaler::addScale(const GradientScale &scale) {
   }
   types.set(factor, TensorProto::FLOAT);
   addPort(*graph.add_input(), factor, TensorProto::FLOAT);
+  if (!updates.empty())
+    addScalar(factor, scale.init);
   addNode("Reciprocal", {factor}, inverse);
 }
 
-/// The rule of PyTorch's GradScaler: shrinks where a gradient is not finite,
-/// and grows after `interval` steps in a row without one.
-void GradientScaler::updateScale(const GradientScale &scale) {
-  auto make = [&](StringRef name) { return names.makeNew(name); };
-  // 0 times a number is 0, unless it is not finite.
-  std::string zero = make("loss_scale_zero");
+std::string GradientScaler::addInteger(const std::string &name, int64_t value) {
+  TensorProto &tensor = *graph.add_initializer();
+  types.set(name, TensorProto::INT64);
+  tensor.set_name(name);
+  tensor.set_data_type(TensorProto::INT64);
+  tensor.add_int64_data(value);
+  return name;
+}
+
+/// Whether a gradient is not finite. 0 times a number is 0, unless that is not
+/// finite.
+std::string GradientScaler::findOverflow() {
+  std::string zero = names.makeNew("loss_scale_zero");
   addScalar(zero, 0.0);
   SmallVector<std::string> sums;
   for (const std::string &gradient : unscaled) {
-    std::string product = make(gradient + "_finite");
+    std::string product = names.makeNew(gradient + "_finite");
     addNode("Mul", {gradient, zero}, product);
-    sums.push_back(make(gradient + "_sum"));
+    sums.push_back(names.makeNew(gradient + "_sum"));
     addNode("ReduceSum", {product}, sums.back());
     auto &attribute = *result.back().node->add_attribute();
     attribute.set_name("keepdims");
     attribute.set_type(::onnx::AttributeProto::INT);
     attribute.set_i(0);
   }
-  std::string sum = make("loss_scale_sum"), found = make("found_inf");
+  std::string sum = names.makeNew("loss_scale_sum"),
+              found = names.makeNew("found_inf");
   addNode("Sum", sums, sum);
   addNode("IsNaN", {sum}, found, TensorProto::BOOL);
   addPort(*graph.add_output(), found, TensorProto::BOOL);
+  return found;
+}
 
-  auto addInteger = [&](StringRef wanted, int64_t value) {
-    TensorProto &tensor = *graph.add_initializer();
-    tensor.set_name(make(wanted));
-    tensor.set_data_type(TensorProto::INT64);
-    tensor.add_int64_data(value);
-    return tensor.name();
-  };
+/// Counts steps without an overflow; gives whether the scale grows.
+std::string GradientScaler::growScale(const GradientScale &scale,
+                                      const std::string &found) {
+  auto make = [&](StringRef name) { return names.makeNew(name); };
   std::string counter = make("growth_counter");
   addPort(*graph.add_input(), counter, TensorProto::INT64);
-  std::string none = addInteger("growth_none", 0);
+  if (!updates.empty())
+    addInteger(counter, 0);
+  std::string none = addInteger(make("growth_none"), 0);
   std::string next = make("growth_next"), grows = make("growth_due");
-  addNode("Add", {counter, addInteger("growth_one", 1)}, next,
+  addNode("Add", {counter, addInteger(make("growth_one"), 1)}, next,
           TensorProto::INT64);
-  addNode("Equal", {next, addInteger("growth_interval", scale.interval)}, grows,
-          TensorProto::BOOL);
+  addNode("Equal", {next, addInteger(make("growth_interval"), scale.interval)},
+          grows, TensorProto::BOOL);
   std::string kept = make("growth_kept"), newCounter = make("new." + counter);
   addNode("Where", {grows, none, next}, kept, TensorProto::INT64);
   addNode("Where", {found, none, kept}, newCounter, TensorProto::INT64);
   addPort(*graph.add_output(), newCounter, TensorProto::INT64);
+  return grows;
+}
 
+/// The rule of PyTorch's GradScaler: shrinks where a gradient is not finite,
+/// and grows after `interval` steps in a row without one. A whole step skips
+/// its updates then.
+void GradientScaler::updateScale(const GradientScale &scale) {
+  auto make = [&](StringRef name) { return names.makeNew(name); };
+  std::string found = findOverflow(), grows = growScale(scale, found);
   std::string growth = make("growth"), backoff = make("backoff");
   addScalar(growth, scale.growth);
   addScalar(backoff, scale.backoff);
@@ -334,10 +359,13 @@ void GradientScaler::updateScale(const GradientScale &scale) {
   addNode("Where", {grows, grown, factor}, stays);
   addNode("Where", {found, shrunk, stays}, newScale);
   addPort(*graph.add_output(), newScale, TensorProto::FLOAT);
+  skipUpdates(updates, found, result, names, types);
 }
 
-void GradientScaler::rewrite(const GradientScale &scale,
-                             ConvertReport &report) {
+void GradientScaler::rewrite(GradientScale scale, ConvertReport &report) {
+  if (scale.isStateOfSteps)
+    updates = findUpdates(graph, nodes, backward);
+  scale.isDynamic |= !updates.empty();
   // What is read from outside under its name has no scale; inside, it has
   // another name.
   llvm::StringMap<std::string> renamed, small, large;
@@ -395,6 +423,8 @@ void GradientScaler::rewrite(const GradientScale &scale,
     updateScale(scale);
   nodes = std::move(result);
   report.scale = scale.init;
+  report.scaleReason = scale.reason;
+  report.hasDynamicScale = scale.isDynamic;
 }
 
 void mlir::binade::convert::scaleGradients(PlannedGraph &planned, Names &names,

@@ -296,18 +296,44 @@ static LogicalResult decide(ModuleOp module, const OnnxConversion &conversion,
   return success();
 }
 
+/// Gradients of up to 64 stay finite with it in f16.
+static constexpr double kMaxUnknownScale = 1024.0;
+
+/// The scale, and what speaks for it. A policy's first scale is meant to shrink
+/// where it is too large; one that stays has to leave room.
+static void chooseScale(const Policy &policy, const OnnxConversion &conversion,
+                        const LossScaling &settings, GradientScale &scale) {
+  scale.init = settings.init;
+  if (conversion.scale) {
+    scale.init = *conversion.scale;
+    scale.reason = "--loss-scale";
+  } else if (settings.fixed) {
+    scale.init = *settings.fixed;
+    scale.reason = "the static scale of policy '" + policy.name + "'";
+  } else if (policy.evidence) {
+    scale.reason =
+        "no gradient in " + policy.evidence->name + " overflows with it";
+  } else if (scale.init > kMaxUnknownScale) {
+    scale.init = kMaxUnknownScale;
+    scale.reason = "gradients up to 64 stay finite in f16; --ranges or "
+                   "--loss-scale chooses another";
+  } else {
+    scale.reason = "the first scale of policy '" + policy.name + "'";
+  }
+}
+
 static std::optional<GradientScale> getScale(const Policy &policy,
                                              const OnnxConversion &conversion) {
   if (!policy.lossScaling && !conversion.scale && !conversion.hasDynamicScale)
     return std::nullopt;
   LossScaling settings = policy.lossScaling.value_or(LossScaling());
   GradientScale scale;
-  scale.init =
-      conversion.scale.value_or(settings.fixed.value_or(settings.init));
+  chooseScale(policy, conversion, settings, scale);
   scale.growth = settings.growth;
   scale.backoff = settings.backoff;
   scale.interval = settings.interval;
   scale.isDynamic = conversion.hasDynamicScale;
+  scale.isStateOfSteps = !conversion.scale && !settings.fixed;
   if (scale.init == 1.0 && !scale.isDynamic)
     return std::nullopt;
   return scale;

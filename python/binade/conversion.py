@@ -160,6 +160,11 @@ def _log(name: str, report: _core.OnnxConversionReport) -> None:
         "%s: %d nodes, %d of them narrow, %d casts added",
         name, report.nodes, report.narrow, report.casts,
     )  # fmt: skip
+    scale, reason = report.loss_scale
+    if reason:
+        _LOG.info("%s: loss scale %g: %s", name, scale, reason)
+    for held in report.held:
+        _LOG.info("%s: kept in f32: %s", name, held)
     if report.left_whole:
         _LOG.warning("%s: left as it is: %s", name, report.left_whole)
     for node, reason in report.left_out:

@@ -98,6 +98,16 @@ void ::binade::python::addConverter(nb::module_ &module) {
                    [](const OnnxConversionReport &report) {
                      return report.written.notes;
                    })
+      .def_prop_ro(
+          "held",
+          [](const OnnxConversionReport &report) { return report.held; })
+      .def_prop_ro("loss_scale",
+                   [](const OnnxConversionReport &report) {
+                     const ConvertReport &written = report.written;
+                     return written.scaled
+                                ? std::pair(written.scale, written.scaleReason)
+                                : std::pair(1.0, std::string());
+                   })
       .def_prop_ro("left_whole",
                    [](const OnnxConversionReport &report) {
                      return report.leftOut.everything;

@@ -56,8 +56,9 @@ def measure(exact, narrow, name):
 
 
 def test_small_gradients_survive(tmp_path):
-    model, text = convert(make(), tmp_path, "fp16-amp")
+    model, text = convert(make(), tmp_path, "fp16-amp", "--loss-scale", "65536")
     assert "nodes compute gradients times 65536" in text
+    assert "\nloss scale 65536: --loss-scale\n" in text
     exact, narrow = run_both(tmp_path, FEEDS)
     for name in ("du", "dw"):
         assert measure(exact, narrow, name) < 4 * 2.0**-11
@@ -90,6 +91,82 @@ def test_the_scale_is_that_of_evidence(tmp_path):
         "--loss-scale", "64",
     )  # fmt: skip
     assert "times 64\n" in printed
+
+
+def test_a_scale_without_evidence_leaves_room(tmp_path):
+    """Gradients of order 1 stay finite, as they do not at the scale that a policy begins
+    with."""
+    _, text = convert(make(tiny=1.0), tmp_path, "fp16-amp")
+    assert (
+        "nodes compute gradients times 1024\nloss scale 1024: gradients up to 64"
+        in text
+    )
+    exact, narrow = run_both(tmp_path, FEEDS)
+    assert 1 < np.abs(exact["du"]).max() < 64
+    for name in ("du", "dw"):
+        assert measure(exact, narrow, name) < 4 * 2.0**-11
+    convert(make(tiny=1.0), tmp_path, "fp16-amp", "--loss-scale", "65536")
+    assert not np.isfinite(run_both(tmp_path, FEEDS)[1]["du"]).all()
+
+
+def test_a_static_scale_of_the_policy_stays(tmp_path):
+    policy = tmp_path / "p.yaml"
+    policy.write_text("name: p\nextends: fp16-amp\nloss_scale: { static: 4096 }\n")
+    _, text = convert(make(), tmp_path, str(policy))
+    assert "times 4096\nloss scale 4096: the static scale of policy 'p'\n" in text
+
+
+# The same as a whole step of gradient descent, with a count of steps.
+STEP = (
+    GRADIENTS.replace(
+        "float[5, 4] w) => (float loss, float[6, 5] du, float[5, 4] dw)",
+        "float[5, 4] w, int64 step) => (float loss, float[6, 5] new_u, float[5, 4] new_w,"
+        " int64 new_step)",
+    ).rstrip("}")
+    + """
+  su = Mul(rate, du)
+  new_u = Sub(u, su)
+  sw = Mul(rate, dw)
+  new_w = Sub(w, sw)
+  new_step = Add(step, count)
+}"""
+)
+
+
+def rename(model, old, new):
+    """An output of the graph, and of the node that makes it."""
+    for value in model.graph.output:
+        value.name = new if value.name == old else value.name
+    for node in model.graph.node:
+        node.output[:] = [new if name == old else name for name in node.output]
+
+
+def test_a_whole_step_carries_its_scale(tmp_path):
+    model = make(tiny=1e-2, text=STEP)
+    for name in ("u", "w", "step"):  # The text has no names with a dot.
+        rename(model, f"new_{name}", f"new.{name}")
+    add_tensor(model, "rate", np.array(0.5, "f4"))
+    add_tensor(model, "count", np.array(1, "i8"))
+    converted, text = convert(model, tmp_path, "fp16-amp")
+    assert "inputs loss_scale and growth_counter" in text
+    assert "\nfirst loss scale 1024: " in text
+    feeds = {**FEEDS, "step": np.array(3)}
+    exact, narrow = run_both(tmp_path, feeds)  # Its own inputs may be left out.
+    for name in ("new.u", "new.w"):
+        assert measure(exact, narrow, name) < 4 * 2.0**-11
+    assert narrow["new.step"] == 4 and not narrow["found_inf"]
+    assert narrow["new.loss_scale"] == 1024 and narrow["new.growth_counter"] == 1
+    # A step that overflows gives back what it was given.
+    feeds |= {"loss_scale": np.array(2.0**40, "f4"), "growth_counter": np.array(7)}
+    found = evaluate(tmp_path / "out.onnx", feeds)
+    assert np.array_equal(found["new.u"], FEEDS["u"])
+    assert np.array_equal(found["new.w"], FEEDS["w"])
+    assert found["new.step"] == 3 and found["found_inf"]
+    assert found["new.loss_scale"] == 2.0**39 and found["new.growth_counter"] == 0
+    # What is said is done.
+    converted, text = convert(model, tmp_path, "fp16-amp", "--loss-scale", "64")
+    assert "times 64\n" in text
+    assert [output.name for output in converted.graph.output][-1] == "new.step"
 
 
 def test_formats_with_range_need_no_scale(tmp_path):
@@ -153,7 +230,7 @@ def test_which_output_is_the_loss(tmp_path, name):
     text = GRADIENTS.replace("loss", name)
     options = ["--loss-output", name] if name != "loss" else []
     _, printed = convert(make(text=text), tmp_path, "fp16-amp", *options)
-    assert "times 65536" in printed
+    assert "times 1024" in printed
     _, printed = convert(make(text=text), tmp_path, "fp16-amp", "--loss-output", "none")
     assert "times" not in printed
 

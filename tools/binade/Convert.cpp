@@ -67,19 +67,25 @@ void ConvertCommand::print(const OnnxConversionReport &report) const {
   if (written.tensors)
     std::cout << ", " << written.tensors << " tensors stored narrow";
   std::cout << "\n";
-  if (written.scaled && conversion.hasDynamicScale)
+  if (written.scaled && written.hasDynamicScale)
     std::cout << written.scaled
               << " nodes compute scaled gradients: inputs loss_scale and "
                  "growth_counter, outputs found_inf and new values of both\n";
   else if (written.scaled)
     std::cout << written.scaled << " nodes compute gradients times "
               << written.scale << "\n";
+  if (written.scaled && !conversion.hasDynamicScale)
+    std::cout << (written.hasDynamicScale ? "first loss scale " : "loss scale ")
+              << written.scale << ": " << printable(written.scaleReason)
+              << "\n";
   if (!written.data.empty())
     std::cout << "weights beside it: " << printable(written.data) << "\n";
   for (const std::string &limit : written.limits)
     std::cout << "not as decided: " << printable(limit) << "\n";
   for (const std::string &note : written.notes)
     std::cout << "note: " << printable(note) << "\n";
+  for (const std::string &held : report.held)
+    std::cout << "kept in f32: " << printable(held) << "\n";
   if (!report.leftOut.everything.empty()) {
     std::cout << "left as it is: " << printable(report.leftOut.everything)
               << "\n";

@@ -58,6 +58,11 @@ struct GradientScale {
   double init = 65536.0, growth = 2.0, backoff = 0.5;
   int64_t interval = 2000;
   bool isDynamic = false;
+  /// Whether a graph that is a whole training step has the scale as its state,
+  /// with `init` as the first: an input that may be left out, and an output.
+  bool isStateOfSteps = false;
+  /// Why the scale is what it is, in words.
+  std::string reason;
 };
 
 /// The types of a file's inputs and outputs whose names match.
@@ -86,7 +91,10 @@ struct ConvertReport {
   int64_t narrow = 0;  ///< Nodes that compute in a narrow format.
   int64_t tensors = 0; ///< Stored tensors in another format.
   int64_t scaled = 0;  ///< Nodes that compute scaled gradients.
+  /// By which, why, and whether the graph updates it.
   double scale = 1.0;
+  std::string scaleReason;
+  bool hasDynamicScale = false;
   /// Decisions that the operator set has no node for, and what was done.
   std::vector<std::string> limits;
   /// What runtimes have to be told.
