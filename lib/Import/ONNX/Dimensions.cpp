@@ -99,9 +99,9 @@ LogicalResult Dimensions::check(const Model &model, StringRef part,
     return success();
   bool isSame = getElementType(model.getContext(), declared.elem_type()) ==
                 type.getElementType();
-  if (declared.has_shape()) {
+  if (declared.has_shape() && !isAssumed) {
     isSame &= declared.shape().dim_size() == type.getRank();
-    if (isSame && !isAssumed)
+    if (isSame)
       for (auto [dimension, size] :
            llvm::zip(declared.shape().dim(), type.getShape()))
         isSame &= getLength(dimension).value_or(size) == size;

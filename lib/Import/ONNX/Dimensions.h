@@ -29,8 +29,8 @@ public:
   getType(const Model &model, const ::onnx::ValueInfoProto &input) const;
 
   /// Fails when `info`, of a graph's output or value (`part`), is declared
-  /// otherwise than `type`, of which it is what `how` says. Lengths of axes are
-  /// not compared where `type` has assumed ones.
+  /// otherwise than `type`, of which it is what `how` says. Shapes are not
+  /// compared where that of `type` is assumed.
   LogicalResult check(const Model &model, StringRef part,
                       const ::onnx::ValueInfoProto &info, RankedTensorType type,
                       StringRef how = "is computed as",

@@ -88,10 +88,12 @@ LogicalResult PartImporter::prepare() {
         if (isNew && !options.dims.contains(name))
           assumedLengths.insert(name);
       }
+  if (failed(dimensions.bind(model, options.dims, defaults)))
+    return failure();
   for (const auto &input : file.input())
     if (!hasLengths(input))
       assumed.insert(input.name());
-  return dimensions.bind(model, options.dims, defaults);
+  return success();
 }
 
 /// Whether nothing about the shape of `value` is assumed.

@@ -107,7 +107,7 @@ private:
   llvm::StringSet<> assumed;
   llvm::StringSet<> assumedLengths;
   std::vector<Diagnostic> wrong; ///< With the file.
-  llvm::SetVector<Value> read; ///< By nodes that are left out.
+  llvm::SetVector<Value> read;   ///< By nodes that are left out.
   /// What those make, until it is arguments of the function.
   Block standIns;
   SmallVector<NewArgument> arguments;
