@@ -119,11 +119,13 @@ BESIDE = {"save_as_external_data": True, "location": "m.bin", "size_threshold": 
 
 @pytest.mark.parametrize("save", [{}, BESIDE], ids=["inside", "beside"])
 def test_masks_stay_finite(tmp_path, save):
-    """-1e9 is no number of f16: a row of infinities would become NaN."""
+    """f16 does not hold -1e9. A mask before a softmax becomes the format's lowest value:
+    a row of infinities would become NaN."""
     text = """
-    g (float[2, 2] x, float[2, 2] z) => (float[2, 2] y) {
+    g (float[2, 2] x, float[2, 2] z) => (float[2, 2] y, float[2, 2] s) {
       p = MatMul(x, z)
       y = Add(p, mask)
+      s = Softmax(y)
     }"""
     mask = np.array([[0, -1e9], [-1e9, 0]], "f4")
     model = add_tensor(parse(text), "mask", mask)
@@ -137,6 +139,7 @@ def test_masks_stay_finite(tmp_path, save):
     x = np.eye(2, dtype="f4")
     _, narrow = run_both(tmp_path, {"x": x, "z": x})
     assert (narrow["y"] == np.array([[1, -65504], [-65504, 1]])).all()
+    assert (narrow["s"] == np.eye(2)).all()
 
 
 CARRIED = """
