@@ -265,6 +265,7 @@ def add_norms():
          lambda x, y, i, j: torch.cdist(x, y, compute_mode="use_mm_for_euclid_dist"),
          ROWS, ROWS[:2],
          others={"i": [[1.0], [1.0], [1.0]], "j": [[1.0], [1.0]]})  # fmt: skip
+
     def scaled(x):
         """By its length, of which ONNX says that zeros stay zeros."""
         length = norm(x, 2, 1, True)

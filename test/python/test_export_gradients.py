@@ -96,7 +96,9 @@ class Masked(Padded):
 
     def forward(self, x):
         rows = self.body(self.table(x))
-        sees = torch.tensor([[True, False, True, True], [False] * 4, [True] * 4, [True] * 4])
+        sees = torch.tensor(
+            [[True, False, True, True], [False] * 4, [True] * 4, [True] * 4]
+        )
         y = F.scaled_dot_product_attention(rows, rows, rows, attn_mask=sees)
         return self.head(y + rows).square().mean()
 
