@@ -43,7 +43,7 @@
 // EXPAND:         %[[H:.*]] = binade.encode
 // EXPAND-DAG:     %[[HC:.*]] = binade.cast %[[H]] : (tensor<4x8xf8E4M3FN>) -> tensor<4x8xbf16>
 // EXPAND-DAG:     %[[WC:.*]] = binade.cast %[[W]] : (tensor<8x6xf8E4M3FN>) -> tensor<8x6xbf16>
-// EXPAND:         %[[SUM:.*]] = binade.matmul %[[HC]], %[[WC]] : (tensor<4x8xbf16>, tensor<8x6xbf16>) -> tensor<4x6xf32>
+// EXPAND:         %[[SUM:.*]] = binade.matmul %[[HC]], %[[WC]] {binade.fallback = {computed = "bf16", decided = "f8E4M3FN x f8E4M3FN", {{.*}}}} : (tensor<4x8xbf16>, tensor<8x6xbf16>) -> tensor<4x6xf32>
 // EXPAND:         %[[S:.*]] = binade.mul %[[HS]], %[[WS]] : (tensor<f32>, tensor<f32>) -> tensor<f32>
 // EXPAND:         %[[SS:.*]] = binade.broadcast %[[S]]
 // EXPAND:         %[[SCALED:.*]] = binade.mul %[[SUM]], %[[SS]]

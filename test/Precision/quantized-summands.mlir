@@ -15,7 +15,7 @@
 
 // EXPAND-LABEL: func.func @step
 // EXPAND:         %[[W:.*]] = binade.dequantize {{.*}} -> tensor<64x32xbf16>
-// EXPAND:         binade.matmul %{{.*}}, %[[W]] : (tensor<4x64xbf16>, tensor<64x32xbf16>) -> tensor<4x32xf32>
+// EXPAND:         binade.matmul %{{.*}}, %[[W]] {binade.fallback = {computed = "bf16", decided = "f8E4M3FN x f8E4M3FN", {{.*}}}} : (tensor<4x64xbf16>, tensor<64x32xbf16>) -> tensor<4x32xf32>
 func.func @step(%x: tensor<4x64xf32> {binade.name = "x", binade.role = #binade.role<batch>},
                 %w: tensor<64x32xf32> {binade.name = "w", binade.role = #binade.role<parameter>},
                 %last: tensor<32x2xf32> {binade.name = "last", binade.role = #binade.role<parameter>}) -> tensor<4x2xf32> {
