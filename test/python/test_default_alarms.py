@@ -2,7 +2,6 @@
 change, and delayed scales that follow from an outlier. Healthy runs have none."""
 
 import json
-import re
 
 import ml_dtypes
 import numpy as np
