@@ -5,6 +5,7 @@
 #include "binade/IR/Diagnostics.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/ScopedPrinter.h"
 
@@ -12,6 +13,64 @@ using namespace mlir;
 using namespace mlir::binade;
 
 #include "binade/IR/BinadeEnums.cpp.inc"
+
+/// Parses what follows the size of a piece: `codes`, `multiple`, `block`,
+/// `attention` and `most`, each optional, each after a comma. The declarative
+/// format has no such list: its optional groups are told apart by their first
+/// token, which is a comma here for all.
+static ParseResult parseTargetProducts(AsmParser &parser,
+                                       SmallVectorImpl<FloatType> &codes,
+                                       int64_t &multiple, int64_t &block,
+                                       SmallVectorImpl<FloatType> &attention,
+                                       int64_t &most) {
+  auto parseFormats = [&](SmallVectorImpl<FloatType> &formats) {
+    return parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
+      return parser.parseType(formats.emplace_back());
+    });
+  };
+  multiple = 1;
+  block = most = 0;
+  while (succeeded(parser.parseOptionalComma())) {
+    SMLoc loc = parser.getCurrentLocation();
+    StringRef keyword;
+    if (failed(parser.parseOptionalKeyword(
+            &keyword, {"codes", "multiple", "block", "attention", "most"})))
+      return parser.emitError(loc, "expected 'codes', 'multiple', 'block', "
+                                   "'attention' or 'most'");
+    if (parser.parseEqual())
+      return failure();
+    int64_t *number = llvm::StringSwitch<int64_t *>(keyword)
+                          .Case("multiple", &multiple)
+                          .Case("block", &block)
+                          .Case("most", &most)
+                          .Default(nullptr);
+    if (number ? parser.parseInteger(*number)
+               : parseFormats(keyword == "codes" ? codes : attention))
+      return failure();
+  }
+  return success();
+}
+
+static void printTargetProducts(AsmPrinter &printer, ArrayRef<FloatType> codes,
+                                int64_t multiple, int64_t block,
+                                ArrayRef<FloatType> attention, int64_t most) {
+  auto printFormats = [&](StringRef name, ArrayRef<FloatType> formats) {
+    printer << ", " << name << " = [";
+    llvm::interleaveComma(formats, printer,
+                          [&](Type type) { printer << type; });
+    printer << "]";
+  };
+  if (!codes.empty()) {
+    printFormats("codes", codes);
+    printer << ", multiple = " << multiple;
+    if (block)
+      printer << ", block = " << block;
+  }
+  if (!attention.empty()) {
+    printFormats("attention", attention);
+    printer << ", most = " << most;
+  }
+}
 
 #define GET_ATTRDEF_CLASSES
 #include "binade/IR/BinadeAttrs.cpp.inc"

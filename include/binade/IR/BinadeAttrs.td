@@ -334,9 +334,7 @@ def Binade_TargetAttr : Binade_Attr<"Target", "target"> {
                         DefaultValuedParameter<"int64_t", "0">:$most);
   let assemblyFormat = [{
     `<` $name `,` `piece` `=` $piece
-    (`,` `codes` `=` `[` $codes^ `]` `,` `multiple` `=` $multiple
-     (`,` `block` `=` $block^)?)?
-    (`,` `attention` `=` `[` $attention^ `]` `,` `most` `=` $most)? `>`
+    `` custom<TargetProducts>($codes, $multiple, $block, $attention, $most) `>`
   }];
 }
 
