@@ -25,6 +25,10 @@ inline constexpr int64_t kGpuAlignment = 16;
 /// of on a GPU, where that is less. Not for kernels over many tensors. The name
 /// is the LLVM dialect's, whose header takes seconds to compile.
 inline constexpr StringLiteral kAlignAttr = "llvm.align";
+/// On a GPU kernel, an i32: blocks of threads that a multiprocessor should hold
+/// at the same time. `nvvm.minctasm` on chips whose assembler finds registers
+/// for as many without spilling, dropped on others.
+inline constexpr StringLiteral kResidentBlocksAttr = "nvvm.preferred_minctasm";
 
 /// Byte in the workspace at which the partial results start; the first 64 are
 /// the status word's.

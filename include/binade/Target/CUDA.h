@@ -22,6 +22,9 @@ struct CudaChip {
   StringRef ptx;  ///< The version of PTX, as a feature of LLVM's target.
   bool hasFloat8; ///< Conversions of E4M3 and E5M2.
   bool hasBlocks; ///< The library's products of codes with scales of blocks.
+  /// Whether ptxas keeps kernels within the registers of their resident blocks
+  /// without spilling.
+  bool boundsRegisters;
 };
 
 /// sm_80, sm_89, sm_90 and sm_100.

@@ -94,8 +94,13 @@ def LowerToNVVMPass : Pass<"binade-lower-to-nvvm", "::mlir::gpu::GPUModuleOp"> {
     Converts everything in a `gpu.module`: memory to bare pointers, shared memory to
     globals of its address space, `known_block_size` to a required block size, and
     `@<kernel>.items` to `@<kernel>`, `@<kernel>.finish` to `@<kernel>_finish`. What has no
-    instruction is an error that names it: nothing is left for a library.
+    instruction is an error that names it: nothing is left for a library. The blocks that
+    a kernel wants resident, `nvvm.preferred_minctasm`, become `nvvm.minctasm` where the
+    chip's assembler has registers for them.
   }];
+  let options = [
+      Option<"chip", "chip", "std::string", /*default=*/"\"sm_90\"",
+             "sm_80, sm_89, sm_90 or sm_100">];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect",
                            "::mlir::NVVM::NVVMDialect"];
 }

@@ -82,7 +82,9 @@ private:
     Offset group;  ///< The one that this thread stands for,
     SmallVector<Value> exists; ///< if it does so, of each state.
   };
+  bool hasExpansion();
   int64_t countVectors();
+  int64_t countResidentBlocks();
   bool fitsSpans();
   void emitSpans();
   void emitSpan(const Span &span);

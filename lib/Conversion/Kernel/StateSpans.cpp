@@ -11,12 +11,11 @@ static constexpr uint64_t kMagnitude = 0x7fffffff;
 /// Vectors of a thread in a span. A thread chooses the scale of a group, so
 /// that some groups have to be there for them to be chosen at the same time;
 /// more of them where a choice takes logarithms.
-int64_t StateGroups::countVectors() {
+int64_t StateGroups::countVectors() { return hasExpansion() ? 4 : 2; }
+
+bool StateGroups::hasExpansion() {
   return llvm::any_of(
-             states,
-             [](const State &state) { return state.kept.format.getExpand(); })
-             ? 4
-             : 2;
+      states, [](const State &state) { return state.kept.format.getExpand(); });
 }
 
 /// Halves of bytes belong to neighbours.
@@ -29,7 +28,20 @@ bool StateGroups::fitsSpans() {
          });
 }
 
+/// Blocks of threads that a multiprocessor holds at the same time: the
+/// assembler takes up to 255 registers for a thread, and too few warps are left
+/// then to hide the latency of memory. As many as need no spilling; 0 leaves
+/// the choice to the assembler. Stochastic rounding needs more registers.
+int64_t StateGroups::countResidentBlocks() {
+  if (llvm::any_of(states,
+                   [](const State &state) { return state.kept.isRandom; }))
+    return 0;
+  return hasExpansion() ? 2 : 3;
+}
+
 void StateGroups::emitSpans() {
+  if (int64_t blocks = countResidentBlocks())
+    e.function()->setAttr(kResidentBlocksAttr, b.getI32IntegerAttr(blocks));
   int64_t lanes = e.wholeLanes(), vectors = countVectors();
   int64_t size = kWarp * lanes * vectors;
   Value begin = e.argument(0), end = e.argument(1);

@@ -10,10 +10,14 @@ static constexpr StringLiteral kTargetPrefix = "cuda:";
 /// The oldest version of PTX that knows what kernels use: older drivers take
 /// it.
 static constexpr CudaChip kChips[] = {
-    {"sm_80", "+ptx71", /*hasFloat8=*/false, /*hasBlocks=*/false},
-    {"sm_89", "+ptx81", /*hasFloat8=*/true, /*hasBlocks=*/false},
-    {"sm_90", "+ptx81", /*hasFloat8=*/true, /*hasBlocks=*/true},
-    {"sm_100", "+ptx86", /*hasFloat8=*/true, /*hasBlocks=*/false},
+    {"sm_80", "+ptx71", /*hasFloat8=*/false, /*hasBlocks=*/false,
+     /*boundsRegisters=*/false},
+    {"sm_89", "+ptx81", /*hasFloat8=*/true, /*hasBlocks=*/false,
+     /*boundsRegisters=*/false},
+    {"sm_90", "+ptx81", /*hasFloat8=*/true, /*hasBlocks=*/true,
+     /*boundsRegisters=*/true},
+    {"sm_100", "+ptx86", /*hasFloat8=*/true, /*hasBlocks=*/false,
+     /*boundsRegisters=*/true},
 };
 
 ArrayRef<CudaChip> mlir::binade::getCudaChips() { return kChips; }

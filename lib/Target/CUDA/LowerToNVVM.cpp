@@ -1,7 +1,9 @@
 //===- LowerToNVVM.cpp - kernels of the gpu dialect to NVVM ---------------===//
 
 #include "LowerMma.h"
+#include "binade/Conversion/EmitKernel.h"
 #include "binade/Conversion/Passes.h"
+#include "binade/Target/CUDA.h"
 #include "binade/Target/Passes.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
@@ -90,6 +92,15 @@ static LogicalResult convert(gpu::GPUModuleOp module) {
 namespace {
 struct LowerToNVVMPass
     : mlir::binade::impl::LowerToNVVMPassBase<LowerToNVVMPass> {
+  using Base::Base;
+
+  LogicalResult initialize(MLIRContext *context) override {
+    FailureOr<const CudaChip *> found =
+        getCudaChip(chip, [&] { return emitError(UnknownLoc::get(context)); });
+    if (succeeded(found))
+      boundsRegisters = (*found)->boundsRegisters;
+    return found;
+  }
   void runOnOperation() override {
     gpu::GPUModuleOp module = getOperation();
     if (failed(checkFunctions(module)))
@@ -103,11 +114,17 @@ struct LowerToNVVMPass
       if (Attribute size =
               kernel->removeAttr(NVVMDialect::getMaxntidAttrName()))
         kernel->setAttr(NVVMDialect::getReqntidAttrName(), size);
+    for (auto kernel : module.getOps<LLVM::LLVMFuncOp>())
+      if (Attribute blocks = kernel->removeAttr(kResidentBlocksAttr);
+          blocks && boundsRegisters)
+        kernel->setAttr(NVVMDialect::getMinctasmAttrName(), blocks);
     for (auto global : module.getOps<LLVM::GlobalOp>())
       if (global.getAddrSpace() ==
           static_cast<unsigned>(NVVM::NVVMMemorySpace::Shared))
         global.setAlignment(kSharedAlignment);
   }
+
+  bool boundsRegisters = false;
 };
 
 struct CudaPipelineOptions : PassPipelineOptions<CudaPipelineOptions> {
@@ -127,7 +144,7 @@ void mlir::binade::buildTargetCudaPipeline(OpPassManager &passes,
   passes.addPass(createSelectClampsPass());
   passes.addPass(createLowerVectorsPass());
   passes.addPass(createSCFToControlFlowPass());
-  passes.addNestedPass<gpu::GPUModuleOp>(createLowerToNVVMPass());
+  passes.addNestedPass<gpu::GPUModuleOp>(createLowerToNVVMPass({chip.str()}));
 }
 
 void mlir::binade::registerTargetCudaPipeline() {

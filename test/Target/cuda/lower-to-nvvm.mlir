@@ -1,4 +1,6 @@
 // RUN: binade-opt %s --split-input-file --binade-target-cuda-pipeline | FileCheck %s
+// RUN: binade-opt %s --split-input-file --binade-target-cuda-pipeline=chip=sm_89 \
+// RUN:   | FileCheck %s --check-prefix OLDER
 
 // Bare pointers that are said not to overlap, the exact size of a block, and nothing of
 // the dialects that were there.
@@ -47,6 +49,23 @@ gpu.module @kernels {
     %first = memref.load %own[%c0] : memref<256xf32, #gpu.address_space<workgroup>>
     %other, %valid = gpu.shuffle xor %first, %c1, %c32 : f32
     memref.store %other, %x[%thread] : memref<256xf32>
+    gpu.return
+  }
+}
+
+// -----
+
+// A number of resident blocks bounds the registers of a thread, where the assembler
+// finds as many without spilling.
+
+// CHECK-LABEL: llvm.func @resident
+// CHECK-SAME:    nvvm.minctasm = 2 : i32
+// CHECK-NOT:     preferred
+// OLDER-LABEL: llvm.func @resident
+// OLDER-NOT:     minctasm
+gpu.module @kernels {
+  gpu.func @resident.items() kernel
+      attributes {known_block_size = array<i32: 256, 1, 1>, nvvm.preferred_minctasm = 2 : i32} {
     gpu.return
   }
 }
