@@ -28,7 +28,7 @@ MODELS = pathlib.Path(
     os.environ.get("BINADE_MODELS", ROOT.parent / "shared" / "models")
 )
 # Bytes of a file; small ones are read often.
-LARGEST = {"onnx": 40 << 10}
+LARGEST = {"onnx": 40 << 10, "convert": 40 << 10}
 USUALLY_LARGEST = 8 << 10
 # What one file may take. Sanitizers make everything several times slower and larger: the
 # most that a model may have written out takes 10 s, and more where others compute too.
@@ -68,6 +68,7 @@ def list_files(*patterns: str, parts: str = "") -> Iterator[bytes]:
 
 TARGETS = {
     "onnx": list_onnx,
+    "convert": list_onnx,
     "module": lambda: list_files(
         "test/*/*.mlir", "lib/Optimizer/Rules/*.mlir", parts="// -----"
     ),

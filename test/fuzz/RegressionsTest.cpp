@@ -65,7 +65,8 @@ TEST_P(Regressions, ChangedBytes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Fuzz, Regressions,
-                         testing::Values(Target{"module", fuzz::readModule},
+                         testing::Values(Target{"convert", fuzz::convertModel},
+                                         Target{"module", fuzz::readModule},
                                          Target{"onnx", fuzz::readOnnx},
                                          Target{"plan", fuzz::readPlan},
                                          Target{"policy", fuzz::readPolicy},

@@ -19,6 +19,8 @@ using Bytes = std::span<const std::uint8_t>;
 
 /// The importer: an ONNX model, which becomes a verified module.
 void readOnnx(Bytes bytes);
+/// The converter: an ONNX model, written again in the formats of a policy.
+void convertModel(Bytes bytes);
 /// A textual module, through the one function that parses any.
 void readModule(Bytes bytes);
 /// A policy.

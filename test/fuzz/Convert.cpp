@@ -1,0 +1,59 @@
+//===- Convert.cpp - Models, converted ------------------------------------===//
+
+#include "Check.h"
+#include "Context.h"
+#include "binade/Pipelines/ConvertOnnx.h"
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <unistd.h>
+
+using namespace binade;
+namespace fs = std::filesystem;
+
+namespace {
+/// A folder of this process, which is removed with it: in memory where the
+/// system has such a place, because each file that is written is flushed.
+class Folder {
+public:
+  Folder() : path(getRoot() / ("binade-fuzz-" + std::to_string(::getpid()))) {
+    fs::create_directory(path);
+  }
+  ~Folder() { fs::remove_all(path); }
+
+  fs::path path;
+
+private:
+  static fs::path getRoot() {
+    fs::path memory = "/dev/shm";
+    return fs::is_directory(memory) ? memory : fs::temp_directory_path();
+  }
+};
+} // namespace
+
+/// The policy follows from the file, so that a finding is repeated by its file
+/// alone.
+static const char *choosePolicy(fuzz::Bytes bytes) {
+  constexpr const char *kPolicies[] = {"fp16-amp",      "bf16-amp", "coat",
+                                       "autocast-onnx", "mxfp8",    "fp32"};
+  std::uint32_t sum = 0;
+  for (std::uint8_t byte : bytes)
+    sum = sum * 31 + byte;
+  return kPolicies[(sum >> 8) % std::size(kPolicies)];
+}
+
+void fuzz::convertModel(Bytes bytes) {
+  static const Folder folder;
+  fs::path model = folder.path / "f.onnx", out = folder.path / "out.onnx";
+  std::ofstream(model, std::ios::binary) << toText(bytes).str();
+  Context &context = Context::get();
+  mlir::binade::OnnxConversion conversion;
+  conversion.policy = choosePolicy(bytes);
+  mlir::binade::OnnxConversionReport report;
+  bool isRejected = failed(mlir::binade::convertOnnx(
+      model.string(), conversion, out.string(), &context.mlir, report));
+  context.checkResult(isRejected);
+  check(fs::exists(out) != isRejected,
+        "a file is written where the model is converted, and only there");
+  fs::remove(out);
+}
