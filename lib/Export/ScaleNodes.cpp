@@ -22,12 +22,15 @@ static constexpr float kOffset = 1e-10f;
 
 NodeSink::~NodeSink() = default;
 
+/// In two steps, far - far 2^-53 is far (1 - 2^-53), rounded. onnxruntime takes
+/// a factor of f64 that is 1 in f32 for 1, and drops the product.
 std::string ScaleNodes::addUnit(const std::string &name,
                                 const std::string &wide) {
   std::string far = sink.addNode(
       "Mul", {wide, sink.getDouble("split", 0x1p52 + 1.0)}, name + "_far");
-  std::string near = sink.addNode(
-      "Mul", {far, sink.getDouble("below_one", 1.0 - 0x1p-53)}, name + "_near");
+  std::string step = sink.addNode(
+      "Mul", {far, sink.getDouble("half_unit", 0x1p-53)}, name + "_step");
+  std::string near = sink.addNode("Sub", {far, step}, name + "_near");
   return sink.addNode("Sub", {far, near}, name + "_power");
 }
 

@@ -1,6 +1,7 @@
 """Codes with scales of blocks and of powers of two, as nodes of ONNX: what products read is,
 bit for bit, what numpy makes of the same numbers by the formats' definitions."""
 
+import functools
 import subprocess
 
 import ml_dtypes
@@ -171,14 +172,16 @@ POLICIES = ["mxfp8", "fp8-block", "coat", "fp8-lm"]
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("beside", [False, True])
-def test_products_read_codes(tmp_path, policy, beside):
+@pytest.mark.parametrize("optimizes", [False, True])
+def test_products_read_codes(tmp_path, policy, beside, optimizes):
     model, weights = make_layers()
     save = {"save_as_external_data": True, "size_threshold": 0} if beside else {}
     converted, text = convert(model, tmp_path, policy, **save)
     assert "not as decided" not in text
     x = draw(ROWS, IN, seed=5) * np.exp2(draw(IN, seed=6) * 4)
     x[3], x[:, 40:] = 0, x[:, 40:] * F32(1e-30)
-    operands = read_operands(tmp_path, converted, {"x": x})
+    how = functools.partial(run, optimizes=optimizes)
+    operands = read_operands(tmp_path, converted, {"x": x}, how)
     assert {("x", 0), ("u", 1), ("v", 1)} <= set(operands)
     check(policy, operands, weights)
     types = find_types(onnx.load(tmp_path / "out.onnx"))
