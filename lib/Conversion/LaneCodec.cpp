@@ -97,12 +97,7 @@ LaneCodec::Factors LaneCodec::choose(FloatLanes amax,
                                      std::optional<FloatLanes> least) const {
   std::optional<FloatLanes> power, centre;
   if (format.getExpand()) {
-    double range =
-        format.getFormat() && !APFloat::semanticsHasInf(
-                                  format.getFormat().getFloatSemantics())
-            ? format.getLargest()
-            : 1.0 / format.getLeast();
-    auto bound = static_cast<float>(format.getLargest() * range / 2.0);
+    float bound = expansion::getBound(format);
     FloatLanes top = amax.constant(static_cast<double>(std::log2(bound)));
     // Of what may be no f32 a part is divided away.
     BoolLanes isWide = amax * 0x1p-100 > *least;

@@ -2,10 +2,9 @@
 
 #include "Codes.h"
 #include "Rounding.h"
+#include "binade/IR/RangeExpansion.h"
 #include "binade/Reference/FloatFormat.h"
 #include <cmath>
-#include <limits>
-#include <numbers>
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -81,54 +80,16 @@ std::string Codes::restore(const std::string &x) {
 // Scales
 //===----------------------------------------------------------------------===//
 
-/// sign(x) |x|^power
-std::string Codes::expand(const std::string &x, const std::string &power) {
-  std::string magnitude = w.add("Pow", {w.add("Abs", {x}), power});
-  return w.add("Mul", {w.add("Sign", {x}), magnitude});
-}
-
-/// k and c, and what remains is done with the largest expanded number. Rounded
-/// logarithms of f64 are those of f32 but for ties.
-void Codes::chooseExpansion(Factors &factors, const std::string &largest,
-                            const std::string &least) {
-  constexpr double kSteps = 16.0;
-  FloatType element = format.getFormat();
-  bool isFinite =
-      element && !APFloat::semanticsHasInf(element.getFloatSemantics());
-  double range = isFinite ? format.getLargest() : 1.0 / format.getLeast();
-  auto bound = static_cast<float>(format.getLargest() * range / 2.0);
-  auto log2 = [&](const std::string &x) {
-    std::string log = w.add("Log", {w.cast(x, w.b.getF64Type())});
-    return w.cast(w.add("Mul", {log, w.addDouble(std::numbers::log2e)}),
-                  w.b.getF32Type());
-  };
-  std::string one = w.addFloat(1.0);
-  std::string isZero = w.add("Equal", {largest, w.addFloat(0.0)});
-  std::string ratio = w.add("Div", {largest, least});
-  std::string centre =
-      w.add("Mul", {w.add("Sqrt", {largest}), w.add("Sqrt", {least})});
-  std::string far = w.add("Sub", {log2(largest), log2(least)});
-  std::string binades =
-      w.add("Where", {w.add("IsInf", {ratio}), far, log2(ratio)});
-  std::string steps = w.add("Div", {w.addFloat(std::log2(bound)), binades});
-  steps = w.add("Floor", {w.add("Mul", {steps, w.addFloat(kSteps)})});
-  std::string power =
-      w.add("Div", {w.add("Max", {steps, one}), w.addFloat(kSteps)});
-  std::string isNarrow =
-      w.add("LessOrEqual", {ratio, w.addFloat(1.0 + 0x1p-12)});
-  std::string isOne = w.add("Or", {isZero, isNarrow});
-  factors.power = w.add("Where", {isOne, one, power});
-  factors.centre = w.add("Where", {isZero, one, centre});
-}
-
 Codes::Factors Codes::choose(const std::string &largest,
                              const std::string &least) {
   Factors factors;
   std::string amax = largest;
   if (format.getExpand()) {
-    chooseExpansion(factors, largest, least);
-    std::string near = w.add("Div", {largest, factors.centre});
-    amax = w.add("Pow", {near, factors.power});
+    ExpansionNodes nodes(w);
+    ExpansionNodes::Shared shared =
+        nodes.choose(largest, least, expansion::getBound(format));
+    amax = nodes.expandLargest(largest, shared);
+    std::tie(factors.power, factors.centre) = {shared.power, shared.centre};
   }
   Scales scales = ScaleNodes(w).add("", amax, format);
   factors.scale = scales.factors;
@@ -218,11 +179,7 @@ std::string Codes::encodeSmall(const std::string &y) {
                                        : std::nextafter(middle, INFINITY));
   }
   std::string index = search(w.add("Abs", {y}), thresholds);
-  // The sign of 0 is that of its reciprocal.
-  std::string zero = w.addFloat(0.0);
-  std::string sign =
-      w.add("Where", {w.add("Equal", {y, zero}), w.add("Reciprocal", {y}), y});
-  std::string isNegative = w.add("Less", {sign, zero});
+  std::string isNegative = w.isNegative(y, w.b.getF32Type());
   std::string signBit = w.addInt(static_cast<int64_t>(numbers.size()));
   std::string negative = w.add("Add", {index, signBit});
   std::string code = w.add("Where", {isNegative, negative, index});
@@ -231,15 +188,14 @@ std::string Codes::encodeSmall(const std::string &y) {
 
 std::string Codes::encode(const std::string &given, const Factors &factors,
                           bool saturate, const std::string &random) {
-  std::string x = arrange(given);
+  std::string x = arrange(given), factor = spread(factors.factor), y;
   if (format.getExpand()) {
-    std::string near = w.add("Div", {x, spread(factors.centre)});
-    x = expand(near, spread(factors.power));
+    y = ExpansionNodes(w).expand(x, spread(factors), factor);
+  } else {
+    bool multiplies = format.getRule() == ScaleRule::Inverse ||
+                      format.getRule() == ScaleRule::InversePower;
+    y = w.add(multiplies ? "Mul" : "Div", {x, factor});
   }
-  bool multiplies = format.getRule() == ScaleRule::Inverse ||
-                    format.getRule() == ScaleRule::InversePower;
-  std::string y =
-      w.add(multiplies ? "Mul" : "Div", {x, spread(factors.factor)});
   std::string chance = format.getStochastic() ? arrange(random) : "";
   FloatType type = format.getFormat();
   if (!type)
@@ -329,11 +285,27 @@ SmallVector<std::string> Codes::quantize(const std::string &x, bool saturate,
   return parts;
 }
 
-std::string Codes::dequantize(ArrayRef<std::string> parts) {
-  std::string y = w.add("Mul", {arrange(decode(parts[0])), spread(parts[1])});
-  if (format.getExpand()) {
-    std::string root = w.add("Reciprocal", {spread(parts[2])});
-    y = w.add("Mul", {expand(y, root), spread(parts[3])});
+/// log2 of the magnitudes of codes, whose arranged numbers are `number`.
+std::string Codes::findLogarithm(const std::string &codes,
+                                 const std::string &number) {
+  if (format.getFormat()) {
+    std::string magnitude = w.add("Abs", {number});
+    ExpansionNodes nodes(w);
+    return format.getFormat().getWidth() > 8 ? nodes.findLogarithm(magnitude)
+                                             : nodes.roundLogarithm(magnitude);
   }
-  return restore(y);
+  SmallVector<float> logs;
+  for (float value : format.getBook().getValues().asArrayRef())
+    logs.push_back(static_cast<float>(std::log2(std::fabs(double(value)))));
+  return arrange(gather(w, logs, unpack(codes)));
+}
+
+std::string Codes::dequantize(ArrayRef<std::string> parts) {
+  std::string number = arrange(decode(parts[0])), scale = spread(parts[1]);
+  if (!format.getExpand())
+    return restore(w.add("Mul", {number, scale}));
+  std::string logarithm = findLogarithm(parts[0], number);
+  Factors factors{parts[1], "", parts[2], parts[3]};
+  return restore(
+      ExpansionNodes(w).contract(logarithm, number, spread(factors), scale));
 }

@@ -3,7 +3,7 @@
 #ifndef BINADE_LIB_EXPORT_CODES_H
 #define BINADE_LIB_EXPORT_CODES_H
 
-#include "OnnxWriter.h"
+#include "ExpansionNodes.h"
 
 namespace mlir::binade::convert {
 
@@ -49,9 +49,9 @@ private:
     return reshape(factor, scaleShape, spreadShape);
   }
 
-  std::string expand(const std::string &x, const std::string &power);
-  void chooseExpansion(Factors &factors, const std::string &largest,
-                       const std::string &least);
+  ExpansionNodes::Shared spread(const Factors &factors) {
+    return {spread(factors.power), spread(factors.centre)};
+  }
 
   std::string search(const std::string &x, ArrayRef<float> thresholds);
   std::string encodeInBook(const std::string &y, const std::string &random);
@@ -59,6 +59,8 @@ private:
   std::string pack(const std::string &codes);
   std::string unpack(const std::string &codes);
   std::string decode(const std::string &codes);
+  std::string findLogarithm(const std::string &codes,
+                            const std::string &number);
 
   OnnxWriter &w;
   QuantizedAttr format;

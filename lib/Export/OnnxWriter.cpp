@@ -197,6 +197,24 @@ std::string OnnxWriter::cast(const std::string &value, Type type) {
   return addCast(value, getElementNumber(type), "");
 }
 
+/// The sign of 0 is that of its reciprocal.
+std::string OnnxWriter::isNegative(const std::string &value, FloatType type) {
+  std::string zero = addNumber(FloatAttr::get(type, 0.0));
+  std::string isZero = add("Equal", {value, zero});
+  std::string infinite = add("Reciprocal", {value});
+  return add("Less", {add("Where", {isZero, infinite, value}), zero});
+}
+
+/// By a product: where onnxruntime chooses between elements, it adds the others
+/// as zeros, and zeros lose their sign.
+std::string OnnxWriter::copySign(const std::string &magnitude,
+                                 const std::string &sign, FloatType type) {
+  std::string minus = addNumber(FloatAttr::get(type, -1.0));
+  std::string plus = addNumber(FloatAttr::get(type, 1.0));
+  std::string isBelow = isNegative(sign, type);
+  return add("Mul", {magnitude, add("Where", {isBelow, minus, plus})});
+}
+
 std::string OnnxWriter::bitcast(const std::string &value, Type type) {
   castsBits = true;
   std::string result = add("BitCast", {value});

@@ -58,6 +58,12 @@ public:
   /// `yes` where `condition` holds, else `no`; both are of `type`.
   std::string choose(const std::string &condition, const std::string &yes,
                      const std::string &no, Type type);
+  /// Whether the sign of `value`, of `type`, is minus, also that of 0; that of
+  /// NaN is lost.
+  std::string isNegative(const std::string &value, FloatType type);
+  /// `magnitude`, which has no sign, with that of `sign`; both are of `type`.
+  std::string copySign(const std::string &magnitude, const std::string &sign,
+                       FloatType type);
   /// The same bits as elements of `type`. Makes the file one of an operator set
   /// that has a node for it.
   std::string bitcast(const std::string &value, Type type);

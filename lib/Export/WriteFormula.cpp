@@ -1,6 +1,7 @@
 //===- WriteFormula.cpp - Formulas of scalars as nodes --------------------===//
 
 #include "WriteFormula.h"
+#include "FloatNodes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -21,7 +22,7 @@ private:
   StringRef getElementwise(Operation *op);
   FailureOr<std::string> write(Operation *op);
   std::string writeComparison(arith::CmpFOp op);
-  std::string writeCopySign(math::CopySignOp op);
+  std::string writeFma(math::FmaOp op);
   const std::string &get(Value value) { return values.find(value)->second; }
 
   OnnxWriter &w;
@@ -90,17 +91,15 @@ std::string FormulaWriter::writeComparison(arith::CmpFOp op) {
   }
 }
 
-/// The sign of 0 is that of its reciprocal; that of a NaN is lost.
-std::string FormulaWriter::writeCopySign(math::CopySignOp op) {
-  std::string sign = get(op.getRhs());
-  std::string zero = w.addNumber(FloatAttr::get(op.getType(), 0.0));
-  std::string isZero = w.add("Equal", {sign, zero});
-  std::string infinite = w.add("Reciprocal", {sign});
-  std::string signOf = w.add("Where", {isZero, infinite, sign});
-  std::string isNegative = w.add("Less", {signOf, zero});
-  std::string magnitude = w.add("Abs", {get(op.getLhs())});
-  std::string negative = w.add("Neg", {magnitude});
-  return w.add("Where", {isNegative, negative, magnitude});
+/// Of f32, whose products f64 holds.
+std::string FormulaWriter::writeFma(math::FmaOp op) {
+  if (!op.getType().isF32())
+    return "";
+  FloatNodes f(w);
+  SmallVector<std::string> wide;
+  for (Value operand : op.getOperands())
+    wide.push_back(f.widen(get(operand)));
+  return f.narrow(f.fma(wide[0], wide[1], wide[2]));
 }
 
 FailureOr<std::string> FormulaWriter::write(Operation *op) {
@@ -126,7 +125,12 @@ FailureOr<std::string> FormulaWriter::write(Operation *op) {
               [&](auto cast) {
                 return w.cast(get(cast.getIn()), cast.getType());
               })
-          .Case([&](math::CopySignOp copy) { return writeCopySign(copy); })
+          .Case([&](math::CopySignOp copy) {
+            std::string magnitude = w.add("Abs", {get(copy.getLhs())});
+            return w.copySign(magnitude, get(copy.getRhs()),
+                              cast<FloatType>(copy.getType()));
+          })
+          .Case([&](math::FmaOp fma) { return writeFma(fma); })
           .Case([&](math::RsqrtOp root) {
             return w.add("Reciprocal",
                          {w.add("Sqrt", {get(root.getOperand())})});

@@ -2,6 +2,7 @@
 
 #include "binade/Reference/Codec.h"
 #include "RangeExpansion.h"
+#include "binade/IR/RangeExpansion.h"
 #include "llvm/ADT/bit.h"
 #include <cmath>
 
@@ -14,12 +15,10 @@ static constexpr float kOffset = 1e-10f;
 
 Codec::Codec(QuantizedAttr format)
     : format(format), stored(format.getScale().getFloatSemantics()),
-      largest(static_cast<float>(format.getLargest())) {
+      largest(static_cast<float>(format.getLargest())),
+      bound(expansion::getBound(format)) {
   if (FloatType type = format.getFormat())
     element.emplace(type.getFloatSemantics());
-  bool isFinite = element && !element->hasInf;
-  double range = isFinite ? format.getLargest() : 1.0 / format.getLeast();
-  bound = static_cast<float>(format.getLargest() * range / 2.0);
   if (CodeBookAttr book = format.getBook()) {
     ArrayRef<float> numbers = book.getValues();
     values.assign(numbers.begin(), numbers.end());

@@ -59,9 +59,9 @@ def widen_ports(model):
 RESULTS = re.compile(r"func\.func @\w+\(.*?\)\s*->\s*(.*?)\s*\{\n", re.DOTALL)
 
 
-def evaluate(module, inputs, beside=None):
+def evaluate(module, inputs, beside=None, optimizes=False):
     """The outputs of a module's step or only function, as binade-eval names them. Its
-    weights lie in the folder `beside`."""
+    weights lie in the folder `beside`; `optimizes` is for onnxruntime's default session."""
     heads = module[module.find("func.func @step") :] if "@step(" in module else module
     heads = re.sub(r"func\.func private .*", "", heads)
     elements = re.findall(r"tensor<(?:\d+x)*(\w+)>", RESULTS.search(heads)[1])
@@ -79,7 +79,7 @@ def evaluate(module, inputs, beside=None):
         for key, array in inputs.items():
             port = key if key in types else key.replace("arg", "argument")
             feeds[port] = np.asarray(array).astype(types[port])
-        outputs = run(folder / "m.onnx", feeds)
+        outputs = run(folder / "m.onnx", feeds, optimizes)
     return {
         key.removeprefix("new."): np.asarray(array).astype(ELEMENTS[element])
         for (key, array), element in zip(outputs.items(), elements, strict=True)

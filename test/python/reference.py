@@ -62,11 +62,13 @@ def run(module, inputs, *flags):
 
 def evaluate(module, inputs, *flags):
     """The outputs of a module's only (or `--function`) function, by name. Beside those of
-    binade-eval there is the backend `onnx`: the module as ONNX, run by onnxruntime."""
-    if "onnx" in flags:
+    binade-eval there is the backend `onnx`: the module as ONNX, run by onnxruntime without
+    its optimizations, which `onnx-optimized` has."""
+    if {"onnx", "onnx-optimized"} & {*flags}:
         import onnx_backend
 
-        return onnx_backend.evaluate(module, inputs)
+        optimizes = "onnx-optimized" in flags
+        return onnx_backend.evaluate(module, inputs, optimizes=optimizes)
     process, outputs = run(module, inputs, *flags)
     assert process.returncode == 0, process.stderr
     return outputs

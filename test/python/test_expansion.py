@@ -6,7 +6,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from codec import Format, load_book
+from codec import FLOATS, Format, load_book
 from reference import evaluate, tensor_type
 
 F32 = np.float32
@@ -94,7 +94,7 @@ def as_bits(values):
     return np.ascontiguousarray(values).reshape(-1).view(np.uint8)
 
 
-@pytest.mark.parametrize("backend", ["cpu", "simulator"])
+@pytest.mark.parametrize("backend", ["cpu", "simulator", "onnx", "onnx-optimized"])
 @pytest.mark.parametrize("name", FORMATS)
 def test_backends_have_the_bits_of_the_reference(name, backend):
     x = draw_groups(name, 3)
@@ -167,3 +167,67 @@ def test_a_ratio_beyond_f32_is_not_constant():
     for backend in ("reference", "cpu", "simulator"):
         power = quantize("e4m3x", x, backend)["power"]
         assert power == F32(np.floor(np.log2(100352) / 120 * 16) / 16), backend
+
+
+@pytest.mark.parametrize("name", ["e4m3x", "e5m2x"])
+def test_logarithms_of_codes_are_no_ties(name):
+    """So that any logarithm of f64 with 40 right bits, rounded to f32, is the nearest one."""
+    codes = np.arange(1, 128, dtype=np.uint8).view(FLOATS[FORMATS[name].element])
+    codes = codes.astype(np.float64)
+    logs = np.log2(codes[np.isfinite(codes)])
+    below = logs.astype(F32)
+    ends = np.nextafter(below, F32(np.inf)), np.nextafter(below, F32(-np.inf))
+    for end in ends:
+        middle = (below.astype(np.float64) + end) / 2
+        assert (np.abs(logs - middle) > 2.0**-40 * np.abs(logs)).all()
+
+
+FMA = """
+binade.optimizer @rule {states = [#binade.setting<"s" = 0.0>], hypers = []}
+func.func private @rule.update(%p: f32, %g: f32, %s: f32) -> (f32, f32) {
+  %y = math.fma %p, %g, %s : f32
+  return %y, %s : f32, f32
+}
+func.func @f(%p: tensor<2000xf32>, %g: tensor<2000xf32>, %s: tensor<2000xf32>)
+    -> tensor<2000xf32> {
+  %y:2 = binade.optimizer_update @rule %p, %g states(%s) : (tensor<2000xf32>,
+    tensor<2000xf32>, tensor<2000xf32>) -> (tensor<2000xf32>, tensor<2000xf32>)
+  return %y#0 : tensor<2000xf32>
+}
+"""
+
+
+def round_to_f32(numerator):
+    """An integer, as a normal number of f32."""
+    size = abs(numerator)
+    cut = max(size.bit_length() - 24, 0)
+    kept, rest = size >> cut, size & ((1 << cut) - 1)
+    kept += 2 * rest > 1 << cut or (2 * rest == 1 << cut and kept % 2)
+    return F32(np.ldexp(float(kept if numerator >= 0 else -kept), cut))
+
+
+def draw_sums(count):
+    """Factors and summands: (1 + 2^-a) m, 1 - 2^-a and a number whose distance to the next
+    one is 2, so that the sum is next to the middle of two by less than f64 tells apart."""
+    random = np.random.default_rng(3)
+    for _ in range(count):
+        a = int(random.integers(15, 24))
+        m = int(random.integers(0, 1 << 24 - a)) | 1
+        z = int(random.integers(1 << 23, 1 << 24)) * 2 * int(random.choice([-1, 1]))
+        m *= int(random.choice([-1, 1]))
+        yield m * ((1 << a) + 1), (1 << a) - 1, z, a
+
+
+@pytest.mark.parametrize("backend", ["reference", "onnx", "onnx-optimized"])
+def test_exported_fma_rounds_once(backend):
+    rows = list(draw_sums(2000))
+    sums = [(p * g + (z << 2 * a), 2 * a) for p, g, z, a in rows]
+    expected = np.array([np.ldexp(round_to_f32(n), -shift) for n, shift in sums], F32)
+    p = np.array([np.ldexp(float(p), -a) for p, _, _, a in rows], F32)
+    g = np.array([np.ldexp(float(g), -a) for _, g, _, a in rows], F32)
+    z = np.array([row[2] for row in rows], F32)
+    twice = (p.astype(np.float64) * g + z).astype(F32)
+    assert 0.2 < (twice != expected).mean() < 0.8
+    inputs = {"arg0": p, "arg1": g, "arg2": z}
+    values = evaluate(FMA, inputs, "--backend", backend)
+    np.testing.assert_array_equal(values["result0"], expected)

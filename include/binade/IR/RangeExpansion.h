@@ -12,6 +12,8 @@
 #ifndef BINADE_IR_RANGEEXPANSION_H
 #define BINADE_IR_RANGEEXPANSION_H
 
+#include "binade/IR/Binade.h"
+
 namespace mlir::binade::expansion {
 
 /// log2(1.5). The logarithm of a fraction m in [1, 2) is this plus d q(d),
@@ -40,6 +42,15 @@ inline constexpr double kSteps = 16.0;
 /// A group whose largest magnitude is at most this many times its least one has
 /// the power 1.
 inline constexpr double kConstantRatio = 1.0 + 0x1p-12;
+
+/// The ratio of two magnitudes that `format` holds: that of a group's largest
+/// and least one is raised to it.
+inline float getBound(QuantizedAttr format) {
+  FloatType type = format.getFormat();
+  bool isFinite = type && !APFloat::semanticsHasInf(type.getFloatSemantics());
+  double range = isFinite ? format.getLargest() : 1.0 / format.getLeast();
+  return static_cast<float>(format.getLargest() * range / 2.0);
+}
 
 } // namespace mlir::binade::expansion
 
