@@ -226,6 +226,130 @@ def test_small_weights_stay_wide(tmp_path):
             path.unlink()
 
 
+# Norms n of h, of shape [2, 4], with an epsilon; the operator sets that have them.
+NORMS = {
+    "LayerNormalization": ("n = {} <epsilon = {}> (h, four, half)", 20),
+    "RMSNormalization": ("n = {} <epsilon = {}> (h, four)", 23),
+    "BatchNormalization": ("n = {} <epsilon = {}> (t, two, two, two, spread)", 20),
+    "InstanceNormalization": ("n = {} <epsilon = {}> (t, two, two)", 20),
+    "GroupNormalization": ("n = {} <epsilon = {}, num_groups = 1> (t, two, two)", 21),
+    "LRN": ("n = {0} <alpha = {1}, bias = {1}, beta = 0.25, size = 3> (t)", 20),
+}
+NORMED = """
+g (float[2, 4] x) => (float[2, 4] y) {{
+  h = MatMul(x, w)
+  t = Reshape(h, {})
+  {}
+  y = Reshape(n, flat)
+}}"""
+SHARED = {
+    "four": np.ones(4, "f4"), "half": np.full(4, 0.5, "f4"), "two": np.ones(2, "f4"),
+    "spread": np.full(2, 1e-7, "f4"), "pairs": [2, 2, 2], "planes": [2, 4, 1, 1],
+    "flat": [2, 4],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("policy", ["autocast-onnx", "fp16-amp", "torch-cuda-fp16"])
+@pytest.mark.parametrize("op", NORMS)
+def test_epsilon_attributes(tmp_path, op, policy):
+    """An epsilon below f16 is added in f32: to a variance of 0, and to one that f16 has in
+    few bits."""
+    body, version = NORMS[op]
+    for epsilon in (1e-8, 1e-12):
+        axes = "planes" if op == "LRN" else "pairs"
+        model = parse(NORMED.format(axes, body.format(op, epsilon)))
+        model.opset_import[0].version = version
+        read = {name for node in model.graph.node for name in node.input}
+        for name, array in {**SHARED, "w": np.eye(4, dtype="f4")}.items():
+            if name in read:
+                model.graph.initializer.append(tensor(name, array))
+        converted, _ = convert(model, tmp_path, policy)
+        reason = next(
+            reason for name, reason in find_reasons(converted).items()
+            if any(node.name == name and node.op_type == op for node in converted.graph.node)
+        )  # fmt: skip
+        x = {"x": np.float32([[1, 1, 1, 1], [1, 1, 1, 1 + 2.0**-10]])}
+        expected = run(tmp_path / "in.onnx", x)["y"]
+        assert np.isfinite(expected).all()
+        for optimizes in (False, True):
+            found = run(tmp_path / "out.onnx", x, optimizes)["y"]
+            assert np.allclose(found, expected, rtol=2e-3, atol=1e-3), reason
+        # ONNX's reference rounds where the file does, but knows no `stash_type`.
+        if op not in ("LayerNormalization", "RMSNormalization", "LRN"):
+            found = evaluate(tmp_path / "out.onnx", x)["y"]
+            assert np.allclose(found, expected, rtol=2e-3, atol=1e-3), reason
+
+
+# `sum` adds c to a product inside of the node, or of the function, that makes y.
+INSIDE = {
+    "If": """
+  y = If (flag) <
+    then_branch = yes () => (float[2, 3] o) {{ {0} m = MatMul(h, r) [sum] o = Add(m, c) }},
+    else_branch = no () => (float[2, 3] p) {{ p = MatMul(h, r) }}
+  >""",
+    "Loop": """
+  y = Loop (count, flag, h) <body = step (int64 i, bool on, float[2, 3] s)
+    => (bool on_out, float[2, 3] o) {{
+      on_out = Identity(on) {0} m = MatMul(s, r) [sum] o = Add(m, c)
+    }}>""",
+    "Scan": """
+  y = Scan <num_scan_inputs = 1, body = row (float[3] s) => (float[3] o) {{
+      {0} m = MatMul(s, r) [sum] o = Add(m, c)
+    }}> (h)""",
+    "function": "y = own.f(h, r{1})",
+}
+CALLED = """
+<domain: "own", opset_import: ["" : 20]>
+f (h, r{1}) => (o) {{ {0} m = MatMul(h, r) [sum] o = Add(m, c) }}"""
+
+
+def make_inside(kind, is_inner, value):
+    """The constant is a node next to its reader, or of the graph around."""
+    made = f"c = Constant <value_float = {value!r}> ()" if is_inner else ""
+    given = "" if is_inner else ", c"
+    head = '<ir_version: 10, opset_import: ["" : 20, "own" : 1]>\ng (float[2, 4] x)'
+    body = INSIDE[kind].format(made, given)
+    text = f"{head} => (float[2, 3] y) {{ h = MatMul(x, w) {body} }}"
+    if kind == "function":
+        text += CALLED.format(made, given)
+    model = onnx.parser.parse_model(text)
+    tensors = {"w": np.eye(4, 3, dtype="f4"), "r": np.eye(3, dtype="f4"),
+               "flag": np.array(True), "count": np.array(2), "c": f(value)}  # fmt: skip
+    for name, array in tensors.items():
+        if name != "c" or not is_inner:
+            model.graph.initializer.append(tensor(name, array))
+    return model
+
+
+def find_inner_reasons(graph):
+    """Those of nodes of all graphs, by name."""
+    found = {}
+    for node in graph.node:
+        for entry in node.metadata_props:
+            if entry.key == "binade.precision":
+                found[node.name] = entry.value
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                found |= find_inner_reasons(attribute.g)
+    return found
+
+
+@pytest.mark.parametrize("base", ["autocast-onnx", "fp8-current"])
+@pytest.mark.parametrize("kind", INSIDE)
+def test_constants_inside_of_nodes(tmp_path, kind, base):
+    """In graphs inside of nodes and in functions, also where products are those of FP8."""
+    policy = tmp_path / "p.yaml"
+    policy.write_text(f"name: p\nextends: {base}\nnarrow: f16\n")
+    for is_inner in (False, True):
+        for value in (1e-8, 1e6, 0.5):
+            model = make_inside(kind, is_inner, value)
+            converted, text = convert(model, tmp_path, str(policy))
+            found = find_inner_reasons(converted.graph)
+            reason = next(found[name] for name in found if name.endswith("sum"))
+            assert reason.startswith("f16") == (value == 0.5), reason
+            assert ("kept in f32" in text and "which becomes" in text) == (value != 0.5)
+
+
 def test_a_rule_of_the_user_goes_first(tmp_path):
     policy = tmp_path / "mine.yaml"
     policy.write_text(
