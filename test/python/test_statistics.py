@@ -133,3 +133,35 @@ def test_counts_beyond_those_of_f32():
     found = evaluate(module, {"m": x}, "--function", "step", "--backend", "cpu")
     assert found["state/m/zeros"] == (x.size - 1) / x.size
     assert found["state/m/nonfinite"] == 1 / x.size
+
+
+def spread_exponents():
+    """Bits of f32 that have all exponents, a few, or one; short, and beyond a block."""
+    random = np.random.default_rng(5)
+    for size in (1, 16, 63, 1024, 1025, 16384, 40007):
+        yield f"all of {size}", random.integers(0, 2**32, size, np.uint32)
+    normal = random.standard_normal((3, 12000)).astype(F32).view(np.uint32)
+    yield "few", normal
+    yield "few, 0", np.where(random.random(normal.shape) < 0.4, 0, normal)
+    for name, bits in {
+        "0": 0, "subnormal": 0x80000001, "least": 0x00800000, "greatest": 0xFF7FFFFF,
+        "infinite": 0x7F800000, "nan": 0xFFC00000,
+    }.items():  # fmt: skip
+        yield name, np.full((3, 700), bits, np.uint32)
+        yield (
+            f"{name} in few",
+            np.where(random.random(normal.shape) < 0.01, bits, normal),
+        )
+
+
+@pytest.mark.parametrize(
+    "bits", [pytest.param(x, id=name) for name, x in spread_exponents()]
+)
+def test_exponents_are_a_recount(bits):
+    x = bits.astype(np.uint32).view(F32)
+    module = watch(write_step(x), "state/m:exponents")
+    outputs = evaluate(module, {"m": x}, "--function", "step", "--backend", "cpu")
+    biased = (x.view(np.uint32) >> 23 & 0xFF).ravel()
+    np.testing.assert_array_equal(
+        outputs["state/m/exponents"], np.bincount(biased, minlength=256)
+    )

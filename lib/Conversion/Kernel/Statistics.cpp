@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Exponents.h"
 #include "Schedules.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -144,28 +145,25 @@ private:
     ImplicitLocOpBuilder &b = e.builder();
     auto lanes = VectorType::get({e.wholeLanes()}, b.getI32Type());
     // Threads of a GPU count in memory of their block.
-    Value histograms;
-    Offset first;
-    if (histogram) {
-      histograms = e.isOnGpu() ? e.allocate(kExponents, b.getI32Type())
-                               : viewHistograms(e);
-      first = e.isOnGpu() ? Offset() : block * kExponents;
-      forBins(e, [&](const Offset &bin) {
-        auto zeros = VectorType::get({e.lanes()}, b.getI32Type());
-        e.storeOnce(histograms, Words(b).constant(zeros, 0), first + bin);
-      });
-      e.endWalk();
-    }
+    Value shared, begin = e.number(block * perItem);
+    std::optional<ExponentHistogram> exponents;
+    if (histogram && !e.isOnGpu())
+      exponents.emplace(e, std::min(perItem, elements));
+    else if (histogram)
+      shared = startShared(e);
     SmallVector<Value> partials;
     for (auto [word, result] : words)
       partials.push_back(Words(b).constant(lanes, word->neutral));
     partials = e.columnBlock(
-        e.number(block * perItem), perItem, elements, partials,
+        begin, perItem, elements, partials,
         [&](const Offset &offset, ValueRange carried) {
           e.setPlaces(offset, std::nullopt);
           Value magnitudes = pullMagnitudes(e, offset);
-          if (histogram)
-            countExponents(e, histograms, e.number(first), magnitudes);
+          if (exponents)
+            exponents->keep(magnitudes,
+                            arith::SubIOp::create(b, e.number(offset), begin));
+          else if (histogram)
+            countExponents(e, shared, magnitudes);
           SmallVector<Value> next;
           for (auto [word, partial] : llvm::zip(words, carried))
             next.push_back(accumulate(b, *word.first, partial,
@@ -177,11 +175,35 @@ private:
       Value own = vector::ReductionOp::create(b, word.combine, partials[index]);
       e.storeOnce(viewWords(e, index), combineThreads(e, word, own), block);
     }
-    if (!histogram || !e.isOnGpu())
-      return;
+    if (exponents)
+      exponents->store(countElements(e, begin), viewHistograms(e),
+                       block * kExponents);
+    else if (histogram)
+      storeShared(e, shared, block);
+  }
+
+  /// Of the item whose first is `begin`.
+  Value countElements(Emitter &e, Value begin) {
+    ImplicitLocOpBuilder &b = e.builder();
+    Value left = arith::SubIOp::create(b, e.index(elements), begin);
+    return arith::MinUIOp::create(b, left, e.index(perItem));
+  }
+
+  Value startShared(Emitter &e) {
+    ImplicitLocOpBuilder &b = e.builder();
+    Value shared = e.allocate(kExponents, b.getI32Type());
+    forBins(e, [&](const Offset &bin) {
+      auto zeros = VectorType::get({e.lanes()}, b.getI32Type());
+      e.storeOnce(shared, Words(b).constant(zeros, 0), bin);
+    });
+    e.endWalk();
+    return shared;
+  }
+
+  void storeShared(Emitter &e, Value shared, const Offset &block) {
     e.endWalk();
     forBins(e, [&](const Offset &bin) {
-      e.storeOnce(viewHistograms(e), e.loadNow(histograms, bin),
+      e.storeOnce(viewHistograms(e), e.loadNow(shared, bin),
                   block * kExponents + bin);
     });
   }
@@ -222,8 +244,7 @@ private:
   }
 
   /// Lane by lane: two may have one exponent.
-  static void countExponents(Emitter &e, Value histograms, Value first,
-                             Value magnitudes) {
+  static void countExponents(Emitter &e, Value shared, Value magnitudes) {
     ImplicitLocOpBuilder &b = e.builder();
     Type words = magnitudes.getType();
     Value exponents = arith::ShRUIOp::create(
@@ -232,11 +253,8 @@ private:
     int64_t lanes = cast<VectorType>(words).getDimSize(0);
     for (int64_t lane = 0; lane < lanes; ++lane) {
       Value exponent = vector::ExtractOp::create(b, exponents, lane);
-      Value bin = arith::AddIOp::create(
-          b, first,
-          arith::IndexCastUIOp::create(b, b.getIndexType(), exponent)
-              .getResult());
-      e.addTo(histograms, bin, one);
+      e.addTo(shared,
+              arith::IndexCastUIOp::create(b, b.getIndexType(), exponent), one);
     }
   }
 
