@@ -200,7 +200,9 @@ static const StatisticInfo kStatistics[] = {
      }},
     {"absmean", "sum |x| / n", "", "mean magnitude", false,
      [](ValueStatistics &s, FloatType) {
-       return s.divide(s.sum(s.magnitudes(s.elements())), s.getCount());
+       // The other sums have the elements as f64 too.
+       Value x = buildCast(s.builder(), s.elements(), s.builder().getF64Type());
+       return s.divide(s.sum(s.magnitudes(x)), s.getCount());
      }},
     {"mean", "sum x / n", "", "mean", false,
      [](ValueStatistics &s, FloatType) { return buildMean(s); }},

@@ -165,3 +165,57 @@ def test_exponents_are_a_recount(bits):
     np.testing.assert_array_equal(
         outputs["state/m/exponents"], np.bincount(biased, minlength=256)
     )
+
+
+def patterns(size):
+    """All kinds of bits: numbers, zeros of both signs, infinities, NaN of both signs."""
+    random = np.random.default_rng(size)
+    special = [0, 0x80000000, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC00000, 0x7F800001,
+               0xFF800001, 0x7FFFFFFF, 0xFFFFFFFF, 0x7F7FFFFF, 0xFF7FFFFF, 1, 0x80000001]  # fmt: skip
+    yield np.full(size, special[0], np.uint32)
+    for bits in special:
+        x = random.standard_normal(size).astype(F32).view(np.uint32)
+        x[random.integers(size)] = bits
+        yield x
+        yield np.full(size, bits, np.uint32)
+    yield random.integers(0, 2**32, size, np.uint32)
+
+
+@pytest.mark.parametrize("size", [40007])
+def test_extrema_are_those_of_numpy(size):
+    """NaN where one is; of zeros, +0 is the larger."""
+    x = np.stack([bits.view(F32) for bits in patterns(size)])
+    names = ["min", "max", "absmax"]
+    rows = "".join(
+        f"  %y{i} = binade.neg %x{i} : (tensor<{size}xf32>) -> tensor<{size}xf32>\n"
+        for i in range(len(x))
+    )
+    role = "binade.role = #binade.role<state>"
+    arguments = ", ".join(
+        f'%x{i}: tensor<{size}xf32> {{{role}, binade.name = "x{i}"}}'
+        for i in range(len(x))
+    )
+    results = ", ".join(
+        f'tensor<{size}xf32> {{{role}, binade.name = "x{i}"}}' for i in range(len(x))
+    )
+    returned = ", ".join(f"%y{i}" for i in range(len(x)))
+    types = ", ".join(f"tensor<{size}xf32>" for _ in x)
+    module = watch(
+        f"func.func @step({arguments}) -> ({results}) {{\n{rows}"
+        f"  return {returned} : {types}\n}}",
+        f"state:{','.join(names)}",
+    )
+    inputs = {f"x{i}": row for i, row in enumerate(x)}
+    outputs = evaluate(module, inputs, "--function", "step", "--backend", "cpu")
+    for i, row in enumerate(x):
+        expected = {
+            "min": np.min(row),
+            "max": np.max(row),
+            "absmax": np.max(np.abs(row)),
+        }
+        for name in names:
+            found = outputs[f"state/x{i}/{name}"]
+            np.testing.assert_array_equal(found, expected[name], err_msg=f"{name} {i}")
+            if expected[name] == 0:
+                sign = {"min": np.signbit(row).any(), "max": np.signbit(row).all()}
+                assert np.signbit(found) == sign.get(name, False), (name, i)

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Full.h"
+#include "OrderedMaximum.h"
 #include "binade/IR/Build.h"
 
 using namespace mlir;
@@ -36,6 +37,8 @@ Value FullReductions::view(Emitter &e, unsigned reduction) const {
 
 SmallVector<Value> FullReductions::start(Emitter &e) const {
   return llvm::map_to_vector(reductions, [&](Reduction reduction) {
+    if (OrderedMaximum::isFor(reduction, e))
+      return OrderedMaximum(reduction).start(e);
     return reduction.start(e.builder(), e.wholeLanes());
   });
 }
@@ -44,14 +47,22 @@ SmallVector<Value> FullReductions::accumulate(Emitter &e, ValueRange partials,
                                               const Offset &offset) const {
   SmallVector<Value> next;
   for (auto [reduction, partial] : llvm::zip(reductions, partials))
-    next.push_back(reduction.accumulate(e, partial, offset));
+    next.push_back(
+        OrderedMaximum::isFor(reduction, e)
+            ? OrderedMaximum(reduction).accumulate(e, partial, offset)
+            : reduction.accumulate(e, partial, offset));
   return next;
 }
 
 void FullReductions::store(Emitter &e, ValueRange partials,
                            const Offset &item) const {
-  for (auto [index, partial] : llvm::enumerate(partials))
-    e.storeOnce(view(e, index), reductions[index].finish(e, partial), item);
+  for (auto [index, partial] : llvm::enumerate(partials)) {
+    Reduction reduction = reductions[index];
+    Value own = OrderedMaximum::isFor(reduction, e)
+                    ? OrderedMaximum(reduction).finish(e, partial)
+                    : reduction.finish(e, partial);
+    e.storeOnce(view(e, index), own, item);
+  }
 }
 
 LogicalResult FullReductions::finish(const KernelSource &source, Emitter &items,

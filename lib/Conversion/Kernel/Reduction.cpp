@@ -129,6 +129,19 @@ Value Reduction::getCounted() const {
   return counts ? ones.getX() : Value();
 }
 
+Value Reduction::getSquared() const {
+  auto square = getInput().getDefiningOp<MulOp>();
+  if (!isa<ReduceSumOp>(op) || !square || square.getLhs() != square.getRhs())
+    return {};
+  auto wide = square.getLhs().getDefiningOp<CastOp>();
+  auto element =
+      wide ? dyn_cast<FloatType>(getTensor(wide.getX()).getElementType())
+           : nullptr;
+  bool isExact = element && element.getWidth() <= 32 &&
+                 getTensor(square).getElementType().isF64();
+  return isExact ? square.getLhs() : Value();
+}
+
 /// `lanes`, and `rest` in the lanes that they do not have.
 static Value pad(ImplicitLocOpBuilder &b, Value lanes, Value rest) {
   if (lanes.getType() == rest.getType())
@@ -154,8 +167,16 @@ Value Reduction::accumulate(Emitter &emitter, Value partial,
         combine(b, partial, splat(element, FloatAttr::get(element, 1.0)));
     return arith::SelectOp::create(b, truth, more, partial);
   }
-  Value lanes = emitter.pullLanes(getInput(), offset);
-  return combine(b, partial, pad(b, lanes, start(b, type.getDimSize(0))));
+  Value rest = start(b, type.getDimSize(0));
+  if (Value squared = getSquared()) {
+    // Rounded once, whether or not the target has one instruction for both.
+    Value x = pad(b, emitter.pullLanes(squared, offset), rest);
+    constexpr auto kFused = arith::FastMathFlags::contract;
+    return arith::AddFOp::create(
+        b, partial, arith::MulFOp::create(b, x, x, kFused), kFused);
+  }
+  return combine(b, partial,
+                 pad(b, emitter.pullLanes(getInput(), offset), rest));
 }
 
 void Reduction::define(Emitter &emitter, Value total,

@@ -65,6 +65,9 @@ struct Reduction {
   Value start(ImplicitLocOpBuilder &b, int64_t lanes = kLanes) const;
   /// What it counts, where it adds up the ones of a truth; null where not.
   Value getCounted() const;
+  /// Of what it adds up the squares, where those are exact as f64; null where
+  /// not.
+  Value getSquared() const;
   /// `partial` with the operand's lanes at `offset`, as many or fewer, added to
   /// its first ones.
   Value accumulate(Emitter &emitter, Value partial, const Offset &offset) const;
