@@ -42,7 +42,8 @@ def measure(watched: Watched, folder: pathlib.Path, rounds: int) -> dict:
         for name, path in paths.items():
             more, losses[name] = measure_alone(path, rounds)
             times[name] += more
-    # Sums may be in another order: watched values keep tiles from being formed.
+    # A watched value lies in memory: a kernel that would have kept it in registers is
+    # another one.
     apart = abs(losses["binade"] / losses[WITHOUT] - 1)
     if not apart <= MOST_APART:
         raise RuntimeError(f"{watched.name}: losses differ: {losses}")

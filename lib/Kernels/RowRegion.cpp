@@ -2,6 +2,7 @@
 
 #include "RowRegion.h"
 #include "binade/IR/Movement.h"
+#include "binade/IR/Watch.h"
 #include "mlir/IR/Matchers.h"
 #include <numeric>
 
@@ -37,8 +38,9 @@ bool RowRegion::addValue(Value value) {
     return true;
   Operation *producer = value.getDefiningOp();
   return producer && addOp(producer) &&
-         llvm::all_of(value.getUsers(),
-                      [&](Operation *user) { return addOp(user); });
+         llvm::all_of(value.getUsers(), [&](Operation *user) {
+           return findEvery(user) || addOp(user);
+         });
 }
 
 bool RowRegion::addOp(Operation *op) {

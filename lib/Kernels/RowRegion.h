@@ -15,7 +15,9 @@ SplatElementsAttr getSplatElements(Value value);
 
 /// Ops of a block that are done together, some rows at a time: those around one
 /// large value and all others of its size that they make or read, and what
-/// stands between them.
+/// stands between them. What only watches the step stays outside: it reads all
+/// rows when they have been made, so that the step has the bits that it has
+/// when nobody watches.
 class RowRegion {
 public:
   explicit RowRegion(Value large);

@@ -10,6 +10,7 @@
 #include "binade/IR/Build.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Movement.h"
+#include "binade/IR/Watch.h"
 #include "binade/Kernels/Passes.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -140,11 +141,14 @@ private:
   void tile(func::FuncOp program, int64_t most) {
     // With its op: values of ops that have been replaced are not to be asked.
     SmallVector<std::pair<Operation *, Value>> candidates;
-    for (Operation &op : program.front())
+    for (Operation &op : program.front()) {
+      if (findEvery(&op))
+        continue;
       for (Value result : op.getResults())
         if (getTensor(result).getRank() > 1 &&
             getTensor(result).getNumElements() > most)
           candidates.emplace_back(&op, result);
+    }
     // The largest first: what it is made of may be large too.
     llvm::stable_sort(candidates, [](auto &l, auto &r) {
       return getTensor(l.second).getNumElements() >

@@ -111,6 +111,49 @@ def test_the_plan_holds_no_logits(model):
     assert labels["check"] == {"low": 0, "high": CLASSES, "ignored": -100}
 
 
+@pytest.mark.parametrize("policy", ["fp32", "bf16-amp"])
+def test_statistics_leave_every_bit(model, policy, tmp_path):
+    """Watched logits are made in the same pieces, and their statistics are of all rows."""
+    folder, weight, data = model
+    runs, loops = [], []
+    for name, watched in {
+        "plain": [],
+        "watched": ["--stats", "*:norm,absmax,std,zeros,exponents,underflow(f16)"],
+    }.items():
+        options = ["--policy", policy, "--optimizer", "sgd", *watched]
+        run(
+            "train", folder / "model.onnx", "--data", folder / "data.safetensors",
+            "--order", "sequential", "--steps", 3, "--save-grads", 3,
+            "--out", tmp_path / name, *options,
+        )  # fmt: skip
+        files = ["metrics.jsonl", "grads-000003.safetensors", "final.safetensors"]
+        lines = [
+            {k: v for k, v in json.loads(line).items() if "second" not in k}
+            for line in (tmp_path / name / files[0]).read_text().splitlines()
+        ]
+        tensors = [safetensors.load(tmp_path / name / file) for file in files[1:]]
+        runs.append(
+            ([line["loss"] for line in lines],
+             [{k: v.tobytes() for k, v in found.items()} for found in tensors])
+        )  # fmt: skip
+        plan = json.loads(run("inspect", folder / "model.onnx", "--json", *options))
+        loops.append(
+            [r["count"] for r in records(plan["records"]) if r["kind"] == "loop"]
+        )
+    assert loops == [[4], [4]]
+    assert runs[0] == runs[1]
+    first = next(
+        line
+        for line in map(
+            json.loads, (tmp_path / "watched" / "stats.jsonl").read_text().splitlines()
+        )
+        if (line["step"], line["kind"], line["layer"]) == (1, "output", "head")
+    )
+    logits = data["x"].astype(float) @ weight.T
+    assert first["absmax"] == pytest.approx(np.abs(logits).max(), rel=1e-2)
+    assert sum(first["exponents"].values()) == logits.size
+
+
 def views(record):
     """Everything in a record, and in those inside of it, that names a buffer."""
     if isinstance(record, dict):

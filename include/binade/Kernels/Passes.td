@@ -82,7 +82,9 @@ def TileRowsPass : Pass<"binade-tile-rows", "::mlir::ModuleOp"> {
     all between can be done for some rows at a time, they become the body of a
     `binade.tile`. In a language model these are the logits: last product,
     cross-entropy, its gradient, and the two products that consume it, whose sum over
-    rows stays f32 and is rounded once. Nothing is computed twice.
+    rows stays f32 and is rounded once. Nothing is computed twice. What only watches the
+    step (`binade.every`) does not keep its values from being made so: they become results
+    of the tile, which it reads behind it.
   }];
   let options = [
     Option<"elements", "elements", "int64_t", /*default=*/"1 << 22",
