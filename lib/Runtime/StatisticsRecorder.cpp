@@ -1,6 +1,8 @@
 //===- StatisticsRecorder.cpp - Statistics of values, by step -------------===//
 
 #include "StatisticsRecorder.h"
+#include <array>
+#include <charconv>
 #include <cmath>
 
 using namespace binade;
@@ -34,6 +36,7 @@ bool StatisticsRecorder::isDue(std::int64_t step) const {
 
 std::vector<Observed> StatisticsRecorder::read(std::int64_t step) const {
   std::vector<Observed> observed;
+  observed.reserve(entries.size());
   for (const Entry &entry : entries) {
     if (step % entry.every != 0)
       continue;
@@ -58,35 +61,91 @@ Result<StatisticsFile> StatisticsFile::open(const std::string &path,
   return StatisticsFile(*std::move(lines));
 }
 
-static nlohmann::ordered_json writeValue(const Observed &observed) {
-  if (observed.exponents.empty())
-    return std::isfinite(observed.number)
-               ? nlohmann::ordered_json(observed.number)
-               : nlohmann::ordered_json();
-  nlohmann::ordered_json counts = nlohmann::ordered_json::object();
-  for (std::size_t bin = 0; bin < observed.exponents.size(); ++bin)
-    if (observed.exponents[bin] != 0)
-      counts[std::to_string(static_cast<int>(bin) + kFirstExponent)] =
-          observed.exponents[bin];
-  return counts;
-}
+namespace {
+/// Lines of JSON, written as text: thousands of numbers a step are too many to
+/// build objects of.
+class Lines {
+public:
+  void add(std::string_view raw) { text += raw; }
+  void addInteger(std::int64_t value) { addChars(value); }
+
+  /// The shortest digits that are read as `value`; null where none are.
+  void addNumber(double value) {
+    if (!std::isfinite(value))
+      return add("null");
+    std::size_t start = text.size();
+    addChars(value);
+    // Readers take digits alone for an integer.
+    if (text.find_first_of(".e", start) == std::string::npos)
+      add(".0");
+  }
+
+  void addString(std::string_view value) {
+    bool isPlain = std::all_of(value.begin(), value.end(), [](char c) {
+      return c >= ' ' && c < 0x7f && c != '"' && c != '\\';
+    });
+    using Handler = nlohmann::json::error_handler_t;
+    if (!isPlain)
+      return add(nlohmann::json(value).dump(-1, ' ', false, Handler::replace));
+    text += '"';
+    text += value;
+    text += '"';
+  }
+
+  /// How many elements have each exponent, of those that some have.
+  void addCounts(std::span<const std::int64_t> counts) {
+    char before = '{';
+    for (std::size_t bin = 0; bin < counts.size(); ++bin) {
+      if (counts[bin] == 0)
+        continue;
+      text += std::exchange(before, ',');
+      text += '"';
+      addInteger(static_cast<int>(bin) + kFirstExponent);
+      text += "\":";
+      addInteger(counts[bin]);
+    }
+    add(before == '{' ? "{}" : "}");
+  }
+
+  const std::string &get() const { return text; }
+
+private:
+  template <typename T> void addChars(T value) {
+    std::array<char, 32> digits;
+    char *end =
+        std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+    text.append(digits.data(), end);
+  }
+
+  std::string text;
+};
+} // namespace
 
 Result<void> StatisticsFile::write(std::int64_t step,
                                    std::span<const Observed> observed) {
   if (observed.empty())
     return {};
-  std::string lines;
+  Lines lines;
   for (std::size_t next = 0; next < observed.size();) {
     const Observed &first = observed[next];
-    nlohmann::ordered_json object = {
-        {"step", step}, {"kind", first.kind}, {"layer", first.layer}};
+    lines.add("{\"step\":");
+    lines.addInteger(step);
+    lines.add(",\"kind\":");
+    lines.addString(first.kind);
+    lines.add(",\"layer\":");
+    lines.addString(first.layer);
     for (; next < observed.size() && observed[next].kind == first.kind &&
            observed[next].layer == first.layer;
-         ++next)
-      object[std::string(observed[next].statistic)] =
-          writeValue(observed[next]);
-    using Handler = nlohmann::ordered_json::error_handler_t;
-    lines += object.dump(-1, ' ', false, Handler::replace) + "\n";
+         ++next) {
+      lines.add(",");
+      lines.addString(observed[next].statistic);
+      lines.add(":");
+      if (observed[next].exponents.empty())
+        lines.addNumber(observed[next].number);
+      else
+        lines.addCounts(observed[next].exponents);
+    }
+    lines.add("}\n");
   }
-  return file.write(lines);
+  return file.write(lines.get());
 }
