@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures Binade against PyTorch on this machine, in one process, in pairs.
 
-    .venv/bin/python benchmarks/run.py [char-gpt] [cut] [fp8] [quantize] [adamw] [states] [optimizers] [compile] [--pairs N]
+    .venv/bin/python benchmarks/run.py [char-gpt] [cut] [fp8] [quantize] [adamw] [states] [optimizers] [statistics] [compile] [--pairs N]
 
 char-gpt  the whole training step of examples/char-gpt against torch.compile, in f32
           and in bf16 autocast, and the share of contractions
@@ -13,6 +13,7 @@ adamw     the update of GPT-2's 148 tensors (124 million parameters) against
 states    the same update with quantized states, against torchao and bitsandbytes
           (utils/setup.sh --with torch --with peers)
 optimizers  binade.torch.AdamW in a loop against torch.optim.AdamW, and the cost of a call
+statistics  steps of both char-GPTs with statistics against those without
 compile   import and compilation of a model, by phase (give it by --model)
 
 Without names all are measured. Needs `utils/setup.sh --with torch`. What is reported
@@ -39,7 +40,8 @@ def main() -> None:
     parser.add_argument(
         "what",
         nargs="*",
-        help="char-gpt, cut, fp8, quantize, adamw, states, optimizers, compile",
+        help="char-gpt, cut, fp8, quantize, adamw, states, optimizers, "
+        "statistics, compile",
     )
     parser.add_argument("--pairs", type=int, default=15)
     parser.add_argument("--model", type=pathlib.Path, help="ONNX file for 'compile'")
@@ -55,6 +57,7 @@ def main() -> None:
     import optimizers
     import quantize
     import states
+    import watched
 
     benchmarks = {
         "char-gpt": char_gpt.measure,
@@ -64,6 +67,7 @@ def main() -> None:
         "adamw": adamw.measure,
         "states": states.measure,
         "optimizers": optimizers.measure,
+        "statistics": watched.measure,
         "compile": compilation.measure,
     }
     unknown = [name for name in arguments.what if name not in benchmarks]
