@@ -1,6 +1,7 @@
 //===- Convert.cpp - An ONNX file with other formats ----------------------===//
 
 #include "AvoidFusions.h"
+#include "Boundaries.h"
 #include "NarrowStored.h"
 #include "PlaceCasts.h"
 #include "ScaleGradients.h"
@@ -212,6 +213,7 @@ LogicalResult Converter::convert(const ConvertOptions &options,
            << ::binade::quote(loss.str()) << " does not depend on";
   }
   narrowStoredMoves(planned, outside);
+  chooseBoundaries(planned, outside, sets);
   StoredFormats stored;
   placeCasts({names, *ports, outside}, std::move(planned), stored, report);
   if (report.narrow > 0)

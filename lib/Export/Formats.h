@@ -53,6 +53,9 @@ struct PlannedNode {
   /// Whether what it makes is what codes stand for: readers do not round it.
   bool makesDecoded = false;
 
+  /// Types of what `If`, `Loop` and `Scan` carry, 0 for f32 (Boundaries.h).
+  SmallVector<int32_t> carriedInputs, carriedOutputs;
+
   QuantizedInput getQuantized(unsigned input) const {
     return input < operands.size() ? operands[input] : QuantizedInput();
   }
@@ -72,6 +75,11 @@ struct PlannedNode {
   int32_t getRead(unsigned input) const {
     return readsChosen(input) && compute == operand
                ? compute
+               : getCarried(carriedInputs, input);
+  }
+  static int32_t getCarried(ArrayRef<int32_t> types, unsigned place) {
+    return place < types.size() && types[place]
+               ? types[place]
                : int32_t(::onnx::TensorProto::FLOAT);
   }
   /// Whether anything that it reads or makes is narrow.
@@ -88,6 +96,8 @@ struct PlannedGraph {
   ::onnx::GraphProto *graph = nullptr;
   std::unique_ptr<ElementTypes> types;
   PlannedNodes nodes = {};
+  /// Types of its inputs and outputs, if it is one inside of a node.
+  llvm::StringMap<int32_t> carried = {};
 };
 
 /// What of `formats` is decided about `node` as a whole.

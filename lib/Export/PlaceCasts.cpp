@@ -44,7 +44,15 @@ private:
     return types.get(name) == TensorProto::FLOAT;
   }
   static int32_t getWanted(const PlannedNode &node, unsigned input) {
-    return node.readsChosen(input) ? node.compute : int32_t(TensorProto::FLOAT);
+    return node.readsChosen(input)
+               ? node.compute
+               : PlannedNode::getCarried(node.carriedInputs, input);
+  }
+  /// Of what is inside of a node, under its own name.
+  int32_t getCarried(StringRef name) const {
+    auto type = planned.carried.find(name);
+    return type == planned.carried.end() ? int32_t(TensorProto::FLOAT)
+                                         : type->second;
   }
 
   static void collectWanted(ArrayRef<PlannedNode> nodes,
@@ -193,8 +201,21 @@ void CastPlacer::storeNarrow() {
 
 void CastPlacer::definePorts() {
   const llvm::StringMap<int32_t> &ports = placement.ports;
-  if (outer)
+  if (outer) {
+    for (auto *list : {graph.mutable_input(), graph.mutable_output()})
+      for (auto &port : *list) {
+        int32_t type = getCarried(port.name());
+        if (type == TensorProto::FLOAT)
+          continue;
+        if (port.type().has_tensor_type())
+          port.mutable_type()->mutable_tensor_type()->set_elem_type(type);
+        retyped[port.name()] = type;
+      }
+    for (const auto &input : graph.input())
+      if (isWide(input.name()))
+        values[input.name()] = {input.name(), getCarried(input.name())};
     return;
+  }
   llvm::StringSet<> initialized;
   for (const TensorProto &tensor : graph.initializer())
     initialized.insert(tensor.name());
@@ -334,13 +355,14 @@ SmallVector<CastPlacer::Known, 3> CastPlacer::define(PlannedNode &node,
                                                      unsigned output) {
   const std::string name = node.node->output(output);
   bool isChosen = node.makesChosen(output);
-  int32_t raw = isChosen ? node.compute : int32_t(TensorProto::FLOAT);
+  int32_t raw = isChosen ? node.compute
+                         : PlannedNode::getCarried(node.carriedOutputs, output);
   int32_t found = isChosen ? node.result : raw;
   int32_t own = found;
   if (keepsOwnType(name)) {
     auto port = placement.ports.find(name);
     bool isPort = !outer && port != placement.ports.end();
-    own = isPort ? port->second : int32_t(TensorProto::FLOAT);
+    own = isPort ? port->second : getCarried(name);
   }
   SmallVector<Known, 3> stages{{"", raw}};
   for (int32_t type : {found, own})
