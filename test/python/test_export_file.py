@@ -221,6 +221,10 @@ def test_the_files_own_type(dtype, tmp_path):
     proto = onnx.load(plain.model)
     weight = next(t for t in proto.graph.initializer if t.name == "weight")
     weight.CopyFrom(onnx.numpy_helper.from_array(WEIGHT.astype(dtype), "weight"))
+    (reader,) = (node for node in proto.graph.node if "weight" in node.input)
+    reader.input[list(reader.input).index("weight")] = "wide"
+    cast = onnx.helper.make_node("Cast", ["weight"], ["wide"], to=TensorProto.FLOAT)
+    proto.graph.node.insert(0, cast)
     onnx.save(proto, plain.model)
     assert plain.export().returncode == 0
     found = plain.values()["weight"]

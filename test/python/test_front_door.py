@@ -1,11 +1,14 @@
-"""A file that ONNX does not allow is refused by every command in the same words, with exit
-code 3 and nothing written; what is valid and not read is left as it is by `convert`."""
+"""A file that ONNX does not allow is refused by every command, and by Python's functions, in
+the same words, with exit code 3 and nothing written; what is valid and not read is left as it
+is by `convert`."""
 
+import re
 import subprocess
 
 import numpy as np
 import onnx
 import pytest
+from binade import errors as raised
 from binade import safetensors
 from invalid_models import INVALID, UNREAD
 from reference import BUILD
@@ -18,6 +21,9 @@ COMMANDS = {
     "explain": ["--policy", "fp16-amp"],
     "inspect": [],
     "fit": ["--memory", "1GiB"],
+    "diff": ["--policy", "bf16-amp", "--policy", "fp16-amp"],
+    "trace": ["--policy", "fp16-amp", "--inputs", "data.safetensors"],
+    "export": ["trained.safetensors", "-o", "out.onnx"],
 }
 
 
@@ -34,6 +40,7 @@ def write(model, folder):
     (folder / "m.onnx").write_bytes(model.SerializeToString())
     (folder / "w.bin").write_bytes(bytes(48))
     safetensors.save(folder / "data.safetensors", {"x": np.zeros((8, 4), "f4")})
+    safetensors.save(folder / "trained.safetensors", {"w": np.zeros((4, 3), "f4")})
     return sorted(path.name for path in folder.iterdir())
 
 
@@ -51,12 +58,42 @@ def test_every_command_refuses_an_invalid_file(name, tmp_path):
     assert expected.startswith("m.onnx:") and ": error: " in expected
     assert place in expected
     for command, arguments in COMMANDS.items():
-        code, found, _ = run(tmp_path, "binade", command, "m.onnx", *arguments)
+        model = ["--model", "m.onnx"] if command == "export" else ["m.onnx"]
+        code, found, _ = run(tmp_path, "binade", command, *model, *arguments)
         assert code == 3, (command, found)
         assert errors(found) == errors(expected), command
         assert sorted(path.name for path in tmp_path.iterdir()) == files, command
     code, found, _ = run(tmp_path, "binade-translate", "--import-onnx", "m.onnx")
     assert (code, errors(found)) == (1, errors(expected))
+
+
+@pytest.mark.skipif(
+    not (BUILD / "python" / "binade").exists(), reason="the extension is not built"
+)
+@pytest.mark.parametrize("name", INVALID)
+def test_python_refuses_an_invalid_file(name, tmp_path, monkeypatch):
+    import binade
+
+    make, _ = INVALID[name]
+    model = make()
+    files = write(model, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    _, expected, _ = run(tmp_path, "binade", "import", "m.onnx", "-o", "out")
+    ways = {
+        "compile": lambda: binade.compile("m.onnx", policy="fp16-amp"),
+        "compile bytes": lambda: binade.compile(
+            model.SerializeToString(), policy="fp16-amp"
+        ),
+        "convert": lambda: binade.convert("m.onnx", policy="fp16-amp", output="out"),
+    }
+    for way, call in ways.items():
+        with pytest.raises(raised.RejectedError) as caught:
+            call()
+        text = re.sub(r"(?<!\.)\./", "", str(caught.value))
+        text = text.replace("model.onnx", "m.onnx")
+        assert errors(text) == errors(expected), way
+        assert caught.value.exit_code == 3
+        assert sorted(path.name for path in tmp_path.iterdir()) == files, way
 
 
 @pytest.mark.parametrize("name", UNREAD)

@@ -390,6 +390,20 @@ LogicalResult Exporter::writeFiles() {
   return done ? success() : fail(model.getLoc(), done.error());
 }
 
+/// Refuses what every other command refuses. Shapes and types of computed
+/// values follow from an import alone; what it does not read stays as it is.
+static LogicalResult checkFile(StringRef path, const ExportOptions &options,
+                               MLIRContext *context, ExportReport &report) {
+  ImportOptions import;
+  import.lossOutput = options.lossOutput;
+  import.allowHardLinks = options.allowHardLinks;
+  LeftOut leftOut;
+  LogicalResult checked = importOnnxPart(path, import, context, leftOut);
+  if (failed(checked))
+    report.exitCode = leftOut.exitCode;
+  return checked;
+}
+
 LogicalResult Exporter::run() {
   auto hasValue = [&](StringRef name) { return values.find(name) != nullptr; };
   if (failed(checkModel(model, tensors)) || failed(model.checkSupported()) ||
@@ -409,7 +423,8 @@ LogicalResult mlir::binade::exportOnnx(StringRef path,
                                        const ExportOptions &options,
                                        StringRef output, MLIRContext *context,
                                        ExportReport &report) {
-  context->loadDialect<BinadeDialect>();
+  if (failed(checkFile(path, options, context, report)))
+    return failure();
   Model model(context, path);
   return success(
       succeeded(model.read()) &&
