@@ -92,7 +92,10 @@ private:
     b.setLoc(op.getLoc());
     b.setInsertionPointAfter(op);
     Operation *end = op->getNextNode();
-    Value own = measure(op.getX());
+    Value measured = measure(op.getX());
+    Value isKnown = isFinite(measured);
+    Value zero = buildSplat(b, scalar(), 0.0);
+    Value own = SelectOp::create(b, isKnown, measured, zero);
     Value largest = own;
     if (history) {
       Value before = ReduceMaxOp::create(b, history, ArrayRef<int64_t>{0});
@@ -101,15 +104,13 @@ private:
     if (history && halfLife == 0)
       results.push_back(
           {Role::Buffer, "amax_history/" + one.name, moveOn(history, own)});
-    Value zero = buildSplat(b, scalar(), 0.0);
-    Value limit = buildSplat(b, scalar(), std::numeric_limits<float>::max());
-    Value isFinite =
-        CompareOp::create(b, largest, limit, Comparison::LessEqual);
+    // A checkpoint may hold a history with an infinity.
     Value isUsable = AndOp::create(
-        b, CompareOp::create(b, largest, zero, Comparison::Greater), isFinite);
+        b, CompareOp::create(b, largest, zero, Comparison::Greater),
+        AndOp::create(b, isKnown, isFinite(largest)));
     if (halfLife > 0)
       results.push_back({Role::Buffer, "amax_history/" + one.name,
-                         remember(history, isFinite, largest)});
+                         remember(history, isKnown, largest)});
     results.push_back({Role::Buffer, "amax/" + one.name,
                        SelectOp::create(b, isUsable, largest, amax)});
     for (Operation *made = op->getNextNode(); made != end;
@@ -137,8 +138,8 @@ private:
     return false;
   }
 
-  /// The largest magnitude of `x`; 0 for a NaN. The kernel that makes `x` finds
-  /// it, or that of each row.
+  /// The largest magnitude of `x`, a NaN where there is one. The kernel that
+  /// makes `x` finds it, or that of each row.
   Value measure(Value x) {
     x = findBase(x);
     Value magnitude = AbsOp::create(b, buildCast(b, x, b.getF32Type()));
@@ -148,10 +149,13 @@ private:
     if (rank > 0)
       magnitude = ReduceMaxOp::create(
           b, magnitude, llvm::to_vector(llvm::seq<int64_t>(0, rank)));
-    Value isKnown =
-        CompareOp::create(b, magnitude, magnitude, Comparison::Equal);
-    return SelectOp::create(b, isKnown, magnitude,
-                            buildSplat(b, scalar(), 0.0));
+    return magnitude;
+  }
+
+  /// Neither NaN nor infinite, of a magnitude.
+  Value isFinite(Value magnitude) {
+    Value limit = buildSplat(b, scalar(), std::numeric_limits<float>::max());
+    return CompareOp::create(b, magnitude, limit, Comparison::LessEqual);
   }
 
   /// `magnitude` one step later.
@@ -160,11 +164,10 @@ private:
     return MulOp::create(b, magnitude, buildSplat(b, scalar(), factor));
   }
 
-  /// What stands for all steps: `largest`, unless it is infinite, which would
-  /// stay for ever.
-  Value remember(Value history, Value isFinite, Value largest) {
+  /// What stands for all steps; a step without a magnitude is none.
+  Value remember(Value history, Value isKnown, Value largest) {
     Value before = buildReshape(b, history, {});
-    return buildReshape(b, SelectOp::create(b, isFinite, largest, before), {1});
+    return buildReshape(b, SelectOp::create(b, isKnown, largest, before), {1});
   }
 
   /// `history` without its first step and with `own` behind the last.

@@ -1,7 +1,7 @@
 // RUN: binade-opt %s --split-input-file --verify-diagnostics --binade-delay-scales | FileCheck %s
 
 // What a value is quantized by is state; behind the step it is the largest magnitude of this
-// step and those that are remembered, unless that is 0 or not finite.
+// step and those that are remembered, unless that is 0, or that of this step is not finite.
 
 // CHECK-LABEL: func.func @step(
 // CHECK-SAME:      %[[AMAX:[a-z0-9]*]]: tensor<f32> {binade.init = dense<4.480000e+02> : tensor<f32>, binade.name = "amax/forward neg in f8E4M3FN", binade.role = #binade.role<buffer>}
@@ -13,13 +13,14 @@
 // CHECK:         %[[WIDE:.*]] = binade.cast %[[H]]
 // CHECK:         %[[ABS:.*]] = binade.abs %[[WIDE]]
 // CHECK:         %[[LARGEST:.*]] = binade.reduce_max %[[ABS]]
-// CHECK:         %[[KNOWN:.*]] = binade.compare %[[LARGEST]], %[[LARGEST]] {comparison = #binade.comparison<equal>
+// CHECK:         %[[KNOWN:.*]] = binade.compare %[[LARGEST]], %{{.*}} {comparison = #binade.comparison<less_equal>
 // CHECK:         %[[OWN:.*]] = binade.select %[[KNOWN]], %[[LARGEST]],
 // CHECK:         %[[BEFORE:.*]] = binade.reduce_max %[[HISTORY]]
 // CHECK:         %[[A:.*]] = binade.max %[[OWN]], %[[BEFORE]]
 // CHECK:         %[[REST:.*]] = binade.slice %[[HISTORY]]
 // CHECK:         %[[MOVED:.*]] = binade.concat %[[REST]],
-// CHECK:         %[[USABLE:.*]] = binade.and
+// CHECK:         %[[FINITE:.*]] = binade.and %[[KNOWN]],
+// CHECK:         %[[USABLE:.*]] = binade.and %{{.*}}, %[[FINITE]]
 // CHECK:         %[[NEXT:.*]] = binade.select %[[USABLE]], %[[A]], %[[AMAX]]
 // CHECK:         return %{{.*}}, %{{.*}}, %[[MOVED]], %[[NEXT]]
 func.func @step(%x: tensor<4xbf16> {binade.name = "x", binade.role = #binade.role<batch>})

@@ -50,7 +50,8 @@ def find_buffers(module):
 )
 def test_scales_follow_traces(trace, backend):
     """Of Transformer Engine's rule; its history has one more place, which is 0 between
-    steps, and its `most_recent` is a history of one step."""
+    steps, and its `most_recent` is a history of one step. An infinity stays in its history,
+    and is 0 in Binade's."""
     margin = f", margin = {trace['margin']}" if trace["margin"] else ""
     steps = 1 if trace["algo"] == "most_recent" else trace["len"]
     text = f"""
@@ -75,8 +76,47 @@ func.func @step(%x: tensor<2x4xf32> {{binade.name = "x", binade.role = #binade.r
         factor = F32(wanted["scale"]["f"][0])
         history = [v for name, v in state.items() if name.startswith("amax_history")]
         if history:
-            hist = [F32(float(v)) for v in wanted["hist"]["f"]]
+            hist = np.array([float(v) for v in wanted["hist"]["f"]], F32)
+            hist[np.isinf(hist)] = 0
             np.testing.assert_array_equal(history[0], hist[1:])
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
+@pytest.mark.parametrize("steps", [1, 2, 4])
+@pytest.mark.parametrize("bad", [np.inf, np.nan])
+def test_what_is_not_finite_freezes_no_scale(bad, steps, backend):
+    """The scale stays in that step, and the next one takes no notice of it."""
+    module = delay(f"""
+func.func @step(%x: tensor<6x32xf32> {{binade.name = "x", binade.role = #binade.role<batch>}})
+    -> (tensor<f32> {{binade.name = "scale", binade.role = #binade.role<output>}}) {{
+  %q:2 = binade.quantize %x {{saturate, format = #binade.quantized<f8E4M3FN, per_tensor,
+      scale = f32, rule = inverse, history = {steps}>}}
+    : (tensor<6x32xf32>) -> (tensor<6x32xf8E4M3FN>, tensor<f32>)
+  return %q#1 : tensor<f32>
+}}
+""")
+    state = find_buffers(module)
+    amax, seen = F32(448), []
+    for step, size in enumerate([2, 7, bad, 1.5, 3, bad, bad, 0.3, 0.1, 0.2]):
+        x = draw(step)["x"][:6, :32]
+        if not np.isfinite(size):
+            x[5, 30] = -size
+        else:
+            x *= F32(size)
+        outputs = evaluate(module, state | {"x": x}, "--backend", backend)
+        assert outputs["scale"] == F32(1) / (F32(448) / amax)
+        largest = np.abs(x).max()
+        seen = [*seen, largest if np.isfinite(largest) else F32(0)][-steps:]
+        if np.isfinite(largest):
+            amax = max(seen)
+        state = {name: outputs[name] for name in state}
+        kept = {name.split("/")[0]: value for name, value in state.items()}
+        assert kept["amax"] == amax
+        if steps > 1:
+            remembered = seen[1:] if len(seen) == steps else seen
+            expected = np.zeros(steps - 1, F32)
+            expected[len(expected) - len(remembered) :] = remembered
+            np.testing.assert_array_equal(kept["amax_history"], expected)
 
 
 class Scaled:

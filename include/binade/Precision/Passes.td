@@ -65,9 +65,10 @@ def DelayScalesPass : Pass<"binade-delay-scales", "::mlir::ModuleOp"> {
     Gives each `binade.quantize` of `@step` whose format has `history = N` the magnitude
     `amax` from which its scale follows, and makes it state: buffers `amax/<value>` and
     `amax_history/<value>`. Behind a step, `amax` is the largest magnitude of that step
-    and the N - 1 before; it stays where that is 0 or infinite, and a tensor with a NaN
-    counts as 0. At first the scale is 1. As Transformer Engine's DelayedScaling, of
-    which `amax / F` is the scale.
+    and the N - 1 before, and stays where that is 0. A step in which the tensor has a NaN
+    or an infinity leaves `amax` as it is and counts as 0 in the history. At first the
+    scale is 1. As Transformer Engine's DelayedScaling, of which `amax / F` is the scale,
+    but for infinities, which stay in its history.
   }];
   let dependentDialects = ["::mlir::binade::BinadeDialect"];
 }
