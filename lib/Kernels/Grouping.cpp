@@ -73,7 +73,8 @@ private:
     if (host && absorb(inputs, *host))
       inputs = getInputs(op);
     // Equal ops over many tensors stand side by side, unless one feeds another.
-    if (schedule == Schedule::MultiTensor)
+    bool canShareLaunch = schedule == Schedule::MultiTensor && !sumsTensors(op);
+    if (canShareLaunch)
       if (auto found = overMany.find(op->getName());
           found != overMany.end() && !llvm::is_contained(inputs, found->second))
         host = found->second;
@@ -84,7 +85,7 @@ private:
     } else {
       for (unsigned input : inputs)
         isRead[input] = true;
-      if (schedule == Schedule::MultiTensor)
+      if (canShareLaunch)
         overMany[op->getName()] = units.size();
       add(op, std::move(unit));
     }
@@ -319,6 +320,13 @@ private:
   static bool isMultiTensor(Operation *op) {
     auto kernelOp = dyn_cast<KernelOpInterface>(op);
     return kernelOp && kernelOp.getSchedule() == Schedule::MultiTensor;
+  }
+
+  /// Whether an op over many tensors takes all of them together to a number: a
+  /// launch has room for one such number of each kind.
+  static bool sumsTensors(Operation *op) {
+    return llvm::any_of(op->getResults(),
+                        [](Value result) { return getShape(result).empty(); });
   }
 
   /// Units that `op` reads from; a kernel looks through what it recomputes.
