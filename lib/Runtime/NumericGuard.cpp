@@ -4,7 +4,6 @@
 #include "OverflowText.h"
 #include "binade/Runtime/NonFiniteWeights.h"
 #include <cmath>
-#include <cstring>
 
 using namespace binade;
 using namespace binade::plan;
@@ -24,16 +23,8 @@ std::optional<OnNonFinite> binade::parseOnNonFinite(std::string_view text) {
 NumericGuard::NumericGuard(Program &program, const TrainOptions &options)
     : program(program), options(options),
       onNonFinite(options.onNonFinite.value_or(
-          hasScaler() ? OnNonFinite::Skip : OnNonFinite::Stop)) {
-  std::vector<Tensor> tensors = program.tensors();
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    Role role = tensors[i].role;
-    if ((role == Role::Buffer && !program.getPlan().ports[i].frozen) ||
-        role == Role::Rng || role == Role::Scaler)
-      kept.emplace_back(tensors[i],
-                        std::vector<std::byte>(tensors[i].bytes.size()));
-  }
-}
+          hasScaler() ? OnNonFinite::Skip : OnNonFinite::Stop)),
+      kept(program, {Role::Buffer, Role::Rng, Role::Scaler}) {}
 
 Result<void> NumericGuard::check() const {
   bool skips = program.getPlan().skipsNonFinite;
@@ -68,15 +59,8 @@ void NumericGuard::keep(std::int64_t skippedInRow) {
   bool isLastSkip = onNonFinite == OnNonFinite::Skip &&
                     options.maxSkipped > 0 &&
                     skippedInRow + 1 >= options.maxSkipped;
-  if (onNonFinite != OnNonFinite::Stop && !isLastSkip)
-    return;
-  for (auto &[tensor, bytes] : kept)
-    std::memcpy(bytes.data(), tensor.bytes.data(), bytes.size());
-}
-
-void NumericGuard::restore() const {
-  for (const auto &[tensor, bytes] : kept)
-    std::memcpy(tensor.bytes.data(), bytes.data(), bytes.size());
+  if (onNonFinite == OnNonFinite::Stop || isLastSkip)
+    kept.capture();
 }
 
 void NumericGuard::observeLoss(std::int64_t batch, double loss,
@@ -148,7 +132,7 @@ bool NumericGuard::conclude(std::int64_t step, const std::string &finalPath) {
 Error NumericGuard::stop(const StepMetrics &metrics,
                          const std::string &finalPath) {
   if (metrics.skipped)
-    restore();
+    kept.restore();
   if (Result<void> saved = program.save(finalPath); !saved)
     return saved.takeError();
   std::string loss =
@@ -186,11 +170,11 @@ Error NumericGuard::stopSkipping(const StepMetrics &metrics,
                   "finite" +
                   scale,
               ExitCode::NumericGuard};
-  restore();
+  kept.restore();
   if (Result<void> filled = feed.getSource().fill(feed.getSamples()); !filled)
     return filled.takeError();
   std::optional<Overflow> overflow = program.findOverflow();
-  restore();
+  kept.restore();
   if (Result<void> saved = program.save(finalPath); !saved)
     return saved.takeError();
   if (overflow)

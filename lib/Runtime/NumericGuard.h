@@ -4,6 +4,7 @@
 #define BINADE_LIB_RUNTIME_NUMERICGUARD_H
 
 #include "NonFiniteLoss.h"
+#include "StateCopy.h"
 #include "binade/Runtime/Training.h"
 
 namespace binade {
@@ -47,7 +48,6 @@ private:
   Error stopSkipping(const StepMetrics &metrics, std::int64_t skippedInRow,
                      const BatchFeed &feed, const std::string &finalPath);
   void warnOfStep(const StepMetrics &metrics);
-  void restore() const;
   bool hasScaler() const {
     return program.find(plan::Role::Scaler, "scale").has_value();
   }
@@ -60,7 +60,7 @@ private:
   std::int64_t badLosses = 0;    ///< Steps of the run.
   bool wasNonFinite = false;     ///< The step before; it was warned of.
   bool hasWarnedWeights = false; ///< Of weights that are not finite.
-  std::vector<std::pair<Tensor, std::vector<std::byte>>> kept;
+  StateCopy kept;                ///< Of the step that runs, from before it.
   bool wasInfeasible = false;
 };
 

@@ -1,8 +1,6 @@
 //===- StepRollback.cpp - The state before an unfinished step -------------===//
 
 #include "StepRollback.h"
-#include <algorithm>
-#include <cstring>
 
 using namespace binade;
 using namespace binade::plan;
@@ -14,53 +12,28 @@ static bool accumulatesInStates(const Plan &plan) {
   return batches && plan.buffers[batches->buffer].dtype == DType::F64;
 }
 
-StepRollback::StepRollback(Program &program) : program(program) {
-  if (program.getPlan().batches == 1)
-    return;
-  roles = {Role::Buffer, Role::Rng};
-  if (accumulatesInStates(program.getPlan()))
-    roles.insert(roles.end(), {Role::Parameter, Role::State});
-  for (Role role : roles)
-    for (const Port &port : program.getPlan().ports)
-      if (port.role == role && !port.frozen)
-        copies.emplace_back(program.getPlan().buffers[port.buffer].bytes);
+static std::vector<Role> findChanged(const Plan &plan) {
+  if (plan.batches == 1)
+    return {};
+  if (accumulatesInStates(plan))
+    return {Role::Buffer, Role::Rng, Role::Parameter, Role::State};
+  return {Role::Buffer, Role::Rng};
 }
 
+StepRollback::StepRollback(Program &program)
+    : program(program), copy(program, findChanged(program.getPlan())) {}
+
 std::uint64_t StepRollback::getBytesOfStates() const {
+  if (!accumulatesInStates(program.getPlan()))
+    return 0;
   std::uint64_t bytes = 0;
   for (const Port &port : program.getPlan().ports)
-    if ((port.role == Role::Parameter || port.role == Role::State) &&
-        std::ranges::find(roles, port.role) != roles.end())
+    if (port.role == Role::Parameter || port.role == Role::State)
       bytes += program.getPlan().buffers[port.buffer].bytes;
   return bytes;
 }
 
-/// Calls `use` with the ports of `roles` that steps change, in order.
-template <typename Use>
-static void forEach(const Program &program, const std::vector<Role> &roles,
-                    bool isToBeRead, Use use) {
-  for (Role role : roles) {
-    std::vector<Tensor> tensors =
-        isToBeRead ? program.read(role) : program.tensors(role);
-    std::size_t next = 0;
-    for (const Port &port : program.getPlan().ports)
-      if (port.role == role)
-        if (const Tensor &tensor = tensors[next++]; !port.frozen)
-          use(tensor);
-  }
-}
-
-void StepRollback::capture() {
-  auto copy = copies.begin();
-  forEach(program, roles, /*isToBeRead=*/true, [&](const Tensor &tensor) {
-    std::memcpy((copy++)->data(), tensor.bytes.data(), tensor.bytes.size());
-  });
-}
-
 Result<void> StepRollback::rollBack() {
-  auto copy = copies.begin();
-  forEach(program, roles, /*isToBeRead=*/false, [&](const Tensor &tensor) {
-    std::memcpy(tensor.bytes.data(), (copy++)->data(), tensor.bytes.size());
-  });
+  copy.restore();
   return program.forgetBatches();
 }

@@ -3,7 +3,7 @@
 #ifndef BINADE_LIB_RUNTIME_STEPROLLBACK_H
 #define BINADE_LIB_RUNTIME_STEPROLLBACK_H
 
-#include "binade/Runtime/Program.h"
+#include "StateCopy.h"
 
 namespace binade {
 
@@ -16,7 +16,7 @@ public:
   explicit StepRollback(Program &program);
 
   /// Keeps a copy of what the batches of the next step may change.
-  void capture();
+  void capture() { copy.capture(); }
   /// Restores that copy.
   Result<void> rollBack();
   /// Size of the copy of parameters and states; 0 where they need none.
@@ -24,8 +24,7 @@ public:
 
 private:
   Program &program;
-  std::vector<plan::Role> roles;
-  std::vector<std::vector<std::byte>> copies; ///< By role, then port.
+  StateCopy copy;
 };
 
 } // namespace binade

@@ -5,7 +5,8 @@ import re
 import numpy as np
 import pytest
 from arena import Bundle
-from cuda_runs import BATCH, STEPS, Bundles
+from checkpoint_runs import Runs
+from cuda_runs import BATCH, CUDA, STEPS, Bundles, need_simulated_driver, run
 from reference import safetensors
 
 
@@ -64,3 +65,40 @@ def test_a_device_names_what_first_was_not_finite(bundles, tmp_path):
             if "note:" in line
         ]
     assert notes["cuda"] == notes["cpu"] and len(notes["cuda"]) >= 4
+
+
+@pytest.fixture(scope="module")
+def net(tmp_path_factory):
+    """A model with running statistics and dropout, and data whose third batch and all after
+    it hold an infinity."""
+    need_simulated_driver()
+    runs = Runs(tmp_path_factory.mktemp("net"))
+    data = safetensors.load(runs.data)
+    data["x"][16:, 0] = np.inf
+    safetensors.save(runs.data, data)
+    return runs
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda"])
+@pytest.mark.parametrize(
+    ("policy", "more", "before"),
+    [("bf16", [], 2), ("watched", ["--max-skipped", 2], 3)],
+    ids=["stop", "skip"],
+)
+def test_what_is_kept_is_the_state_before_the_step(
+    policy, more, before, target, net, tmp_path
+):
+    """As if the run had been told to end there, with the bits of the statistics."""
+    bundle = net.folder / f"{target}-{policy}.bnd"
+    run("binade", "compile", net.model, "--policy", net.folder / f"{policy}.yaml",
+        "--optimizer", "sgd", "--set", "momentum=0.9", "-o", bundle,
+        *([*CUDA, "--save-kernels", net.folder] if target == "cuda" else []))  # fmt: skip
+    ends = {}
+    for name, steps, code in (("bad", 5, 4), ("end", before, 0)):
+        run("binade-run", bundle, "--data", net.data, "--order", "sequential",
+            "--device", target, "--steps", steps, "--out", tmp_path / name, *more,
+            code=code, BINADE_SIMULATED_KERNELS=str(net.folder))  # fmt: skip
+        ends[name] = safetensors.load(tmp_path / name / "final.safetensors")
+    assert {"mean", "var", "rng"} < set(ends["end"])
+    for name, value in ends["end"].items():
+        assert ends["bad"][name].tobytes() == value.tobytes(), name
