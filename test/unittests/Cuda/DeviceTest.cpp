@@ -43,6 +43,23 @@ TEST_F(DeviceTest, AddsVectors) {
     EXPECT_EQ(z[i], 100.0f + 2.0f * static_cast<float>(i));
 }
 
+TEST_F(DeviceTest, TwoOfAProcessKeepTheirMemory) {
+  open();
+  DeviceMemory dx = put(x);
+  {
+    auto second = Device::open(*Driver::open(), 0);
+    ASSERT_TRUE(second);
+    auto dy = (*second)->allocate(y.size() * sizeof(float));
+    ASSERT_TRUE(dy);
+    ASSERT_TRUE((*second)->upload(dy->get(), y.data(), 40 * sizeof(float)));
+    EXPECT_EQ(get(dx, 40), x);
+    std::vector<float> found(40);
+    ASSERT_TRUE((*second)->read(found.data(), dy->get(), 40 * sizeof(float)));
+    EXPECT_EQ(found, y);
+  }
+  EXPECT_EQ(get(dx, 40), x);
+}
+
 TEST_F(DeviceTest, NumbersAreArguments) {
   open();
   Module kernels = load(kAdd);

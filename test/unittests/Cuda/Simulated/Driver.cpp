@@ -25,6 +25,12 @@ std::uint64_t simulated::getSetting(const std::string &key,
   return found == getState().settings.end() ? otherwise : found->second;
 }
 
+/// What the environment says.
+static std::string getText() {
+  const char *text = std::getenv("BINADE_SIMULATED_CUDA");
+  return text ? text : "";
+}
+
 static void readSettings() {
   static constexpr std::string_view known[] = {
       "devices",     "version",     "capability", "memory",      "allocate",
@@ -32,8 +38,7 @@ static void readSettings() {
       "hang_launch", "flip_launch", "cublaslt",   "write_value", "report",
       "cudnn",       "capture",     "refuse"};
   getState().settings.clear();
-  const char *text = std::getenv("BINADE_SIMULATED_CUDA");
-  std::istringstream pairs(text ? text : "");
+  std::istringstream pairs(getText());
   for (std::string pair; std::getline(pairs, pair, ',');) {
     std::size_t equal = pair.find('=');
     std::string key = pair.substr(0, equal);
@@ -93,7 +98,11 @@ int cuDriverGetVersion(int *version) {
 }
 
 int cuInit(unsigned) {
+  const State &before = getState();
+  if (before.contexts > 0 && !before.failure && before.text == getText())
+    return status::Success;
   getState() = State();
+  getState().text = getText();
   readSettings();
   if (auto failure = getSetting("init", 0))
     return static_cast<int>(failure);
@@ -146,10 +155,14 @@ int cuDeviceTotalMem_v2(std::size_t *bytes, int) {
 
 int cuDevicePrimaryCtxRetain(CUctx_st **context, int) {
   *context = &getState().context;
+  ++getState().contexts;
   return enter();
 }
 
-int cuDevicePrimaryCtxRelease_v2(int) { return enter(); }
+int cuDevicePrimaryCtxRelease_v2(int) {
+  --getState().contexts;
+  return enter();
+}
 
 int cuCtxSetCurrent(CUctx_st *) { return enter(); }
 

@@ -8,7 +8,9 @@
 // kernels' names. Of PTX the hash is that of the text without the 0 behind it.
 //
 // BINADE_SIMULATED_CUDA, key=value with commas between, says what the device is
-// and what goes wrong; it is read by cuInit, which starts everything anew:
+// and what goes wrong. It is read by cuInit, which starts everything anew
+// unless a context is in use under the same settings, as of a process's other
+// program:
 //
 //   devices=1            how many; none is what cuInit fails for
 //   version=13000        of CUDA

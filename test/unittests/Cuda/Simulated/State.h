@@ -34,6 +34,8 @@ using Pinned = std::vector<char>;
 /// All that a process has of the driver.
 struct State {
   std::map<std::string, std::uint64_t> settings;
+  std::string text; ///< Of the settings, when all began.
+  int contexts = 0; ///< Retained, and not yet released.
   std::map<Address, std::vector<char>> memory;
   std::map<const void *, Pinned> pinned;
   std::map<CUfunc_st *, int> sharedBytes;
