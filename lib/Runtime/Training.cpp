@@ -44,7 +44,7 @@ public:
              SampleOrder(options.order, heldOut.getTrainingSamples(),
                          data.getBatch(), options.seed),
              findInjected(program, options)) {
-    if (options.interrupted)
+    if (options.interrupted || options.maxSeconds > 0)
       rollback.emplace(program);
   }
 
@@ -62,8 +62,10 @@ private:
   /// Nothing where the step was interrupted: then it has not begun.
   Result<std::optional<StepMetrics>> runStep(std::int64_t step);
   Result<double> runBatch(std::int64_t step, bool isLast);
+  bool isTimeUp() const;
   bool isInterrupted() const {
-    return options.interrupted && options.interrupted() != ExitCode::Ok;
+    return isTimeUp() ||
+           (options.interrupted && options.interrupted() != ExitCode::Ok);
   }
   void warnOfRepeats() const;
   Result<void> evaluate(StepMetrics &metrics) const;
@@ -81,6 +83,7 @@ private:
   const Data &data;
   const HeldOut &heldOut;
   const TrainOptions &options;
+  std::chrono::steady_clock::time_point startTime;
   NumericGuard guard;
   StatisticsRecorder statistics;
   ScaleHistories histories;
@@ -316,7 +319,7 @@ Result<void> TrainingLoop::begin() {
   if (std::uint64_t bytes = rollback ? rollback->getBytesOfStates() : 0;
       bytes > 0 && options.notify)
     options.notify("beside that memory: " + formatBytes(bytes) +
-                   ", a copy of parameters and states to which a signal inside "
+                   ", a copy of parameters and states to which a stop inside "
                    "a step goes back");
   manifest = identifyRun(program, data, heldOut, options);
   if (options.resume) {
@@ -426,17 +429,17 @@ Result<void> TrainingLoop::save() {
                          options.warn);
 }
 
+bool TrainingLoop::isTimeUp() const {
+  std::chrono::duration<double> elapsed =
+      std::chrono::steady_clock::now() - startTime;
+  return options.maxSeconds > 0 && elapsed.count() >= options.maxSeconds;
+}
+
 Result<TrainSummary>
 TrainingLoop::run(const std::function<void(const StepMetrics &)> &listener) {
-  auto start = std::chrono::steady_clock::now();
+  startTime = std::chrono::steady_clock::now();
   if (Result<void> begun = begin(); !begun)
     return begun.takeError();
-  auto isTimeUp = [&] {
-    std::chrono::duration<double> elapsed =
-        std::chrono::steady_clock::now() - start;
-    return options.maxSeconds > 0 && elapsed.count() >= options.maxSeconds;
-  };
-
   TrainSummary summary;
   while (manifest.step < options.steps) {
     if (options.interrupted)

@@ -1,6 +1,6 @@
-"""A signal inside of a step of many batches: the batch in hand is finished, the step that is
-not is dropped, and the run goes on from the last whole step with the bits of an unbroken
-one."""
+"""A signal, or the end of `--max-seconds`, inside of a step of many batches: the batch in hand
+is finished, the step that is not is dropped, and the run goes on from the last whole step with
+the bits of an unbroken one."""
 
 import os
 import signal
@@ -90,6 +90,19 @@ def test_a_step_without_an_end_is_answered_at_once(way, runs, tmp_path):
     assert process.returncode == 128 + signal.SIGTERM
     assert "stopped after step 0; " in out
     assert "one step reads the data more than once" in err and "has 6 batches" in err
+    binade(*command(runs, "f16", way, "--out", at_start, batches=2, steps=0))
+    ends = [safetensors.load(one / "final.safetensors") for one in (run, at_start)]
+    assert all(ends[0][name].tobytes() == ends[1][name].tobytes() for name in ends[1])
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_time_ends_a_step_without_an_end(way, runs, tmp_path):
+    run, at_start = tmp_path / "run", tmp_path / "start"
+    words = command(runs, "f16", way, "--out", run, batches=10**9)
+    process = binade(*words, "--max-seconds", 0.5)
+    assert process.returncode == 0, process.stderr
+    assert "stopped after step 0; " in process.stdout
+    assert metrics(run) == []
     binade(*command(runs, "f16", way, "--out", at_start, batches=2, steps=0))
     ends = [safetensors.load(one / "final.safetensors") for one in (run, at_start)]
     assert all(ends[0][name].tobytes() == ends[1][name].tobytes() for name in ends[1])
