@@ -5,8 +5,10 @@
 
 #include "binade/Autodiff/Passes.h"
 #include "binade/Autodiff/SaveValues.h"
+#include "binade/IR/AddPorts.h"
 #include "binade/IR/Differentiate.h"
 #include "binade/IR/Exported.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace mlir::binade {
 #define GEN_PASS_DEF_BUILDGRADIENTPASS
@@ -39,6 +41,33 @@ void refuse(func::FuncOp function) {
     note << ", ...";
 }
 
+/// Makes parameters without a gradient buffers that nothing advances:
+/// PyTorch's optimizers leave them alone, and do not let them decay.
+void freezeIndependent(func::FuncOp function) {
+  llvm::StringSet<> trained;
+  for (const Port &port : getResults(function, Role::Gradient))
+    trained.insert(port.name);
+  SmallVector<NewArgument> kept;
+  SmallVector<Value> before;
+  for (const Port &port : getArguments(function, Role::Parameter)) {
+    if (trained.contains(port.name))
+      continue;
+    BlockArgument argument = function.getArgument(port.index);
+    emitWarning(argument.getLoc(), "the loss does not depend on parameter '")
+        << port.name << "': it is not trained";
+    kept.push_back({port.name.str(), argument.getType(), argument.getLoc(),
+                    function.getArgAttr(port.index, kInitAttr)});
+    before.push_back(argument);
+  }
+  SmallVector<Value> after = addArguments(function, Role::Buffer, kept);
+  llvm::BitVector replaced(function.getNumArguments());
+  for (auto [argument, buffer] : llvm::zip(before, after)) {
+    argument.replaceAllUsesWith(buffer);
+    replaced.set(cast<BlockArgument>(argument).getArgNumber());
+  }
+  (void)function.eraseArguments(replaced);
+}
+
 struct BuildGradientPass : impl::BuildGradientPassBase<BuildGradientPass> {
   void runOnOperation() override {
     // A graph that came with its gradients.
@@ -65,6 +94,7 @@ struct BuildGradientPass : impl::BuildGradientPassBase<BuildGradientPass> {
     }
     if (failed(differentiate(function, loss->index)))
       return signalPassFailure();
+    freezeIndependent(function);
     saveForwardValues(function);
     function.setName(kGradientName);
   }

@@ -125,18 +125,9 @@ private:
 
   void addGradients() {
     SmallVector<NewResult> gradients;
-    for (const Port &port : getArguments(function, Role::Parameter)) {
-      Value parameter = function.getArgument(port.index);
-      Value gradient = cotangents.lookup(parameter);
-      if (!gradient) {
-        emitWarning(parameter.getLoc(),
-                    "the loss does not depend on parameter '")
-            << port.name << "'; its gradient is zero";
-        b.setLoc(parameter.getLoc());
-        gradient = buildSplat(b, parameter.getType(), 0.0);
-      }
-      gradients.push_back({Role::Gradient, port.name.str(), gradient});
-    }
+    for (const Port &port : getArguments(function, Role::Parameter))
+      if (Value gradient = cotangents.lookup(function.getArgument(port.index)))
+        gradients.push_back({Role::Gradient, port.name.str(), gradient});
     addResults(function, gradients);
   }
 

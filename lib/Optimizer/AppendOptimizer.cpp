@@ -355,9 +355,11 @@ struct AppendOptimizerPass
                           [&](StringRef name) { error << "'" << name << "'"; });
     if (frozen.size() > kShown)
       error << " and " << frozen.size() - kShown << " more";
-    error.attachNote() << "--freeze freezes what it matches, and metadata "
-                          "'binade.frozen' what PyTorch had with "
-                          "requires_grad=False; --train GLOB trains some of it";
+    error.attachNote()
+        << "--freeze freezes what it matches, and metadata "
+           "'binade.frozen' what PyTorch had with "
+           "requires_grad=False; --train GLOB trains some of it, "
+           "if the loss depends on it";
     return error;
   }
 

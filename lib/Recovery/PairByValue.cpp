@@ -62,6 +62,7 @@ Pairs mlir::binade::pairByValue(func::FuncOp function, unsigned loss,
       continue;
     for (auto [place, argument] : llvm::enumerate(arguments))
       if (!found && !taken.test(place) &&
+          own.contains(argument.getArgNumber()) &&
           copy.getResultTypes()[result] == argument.getType() &&
           areSame(tensor, getTensor(own.lookup(argument.getArgNumber()))))
         found = place;

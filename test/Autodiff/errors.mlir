@@ -37,7 +37,7 @@ func.func @forward(%w: tensor<8xf32> {binade.name = "w", binade.role = #binade.r
 // -----
 
 func.func @forward(%w: tensor<f32> {binade.name = "w", binade.role = #binade.role<parameter>},
-                   // expected-warning@+1 {{the loss does not depend on parameter 'v'; its gradient is zero}}
+                   // expected-warning@+1 {{the loss does not depend on parameter 'v': it is not trained}}
                    %v: tensor<f32> {binade.name = "v", binade.role = #binade.role<parameter>})
     -> (tensor<f32> {binade.name = "loss", binade.role = #binade.role<metric>}) {
   return %w : tensor<f32>

@@ -3,12 +3,14 @@
 #include "ImportReport.h"
 #include "binade/Container/Printable.h"
 #include "binade/IR/Diagnostics.h"
+#include "binade/IR/Differentiate.h"
 #include "binade/IR/Exported.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Movement.h"
 #include "binade/IR/Rules.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -91,6 +93,30 @@ static void printUpdates(raw_ostream &os, ModuleOp module,
     os << "update: none came with " << without << " parameters\n";
 }
 
+/// The parameters that get no gradient, which a copy of the graph says.
+static void printUntrained(raw_ostream &os, ModuleOp module) {
+  OwningOpRef<ModuleOp> copy = module.clone();
+  auto forward = copy->lookupSymbol<func::FuncOp>(kForwardName);
+  std::optional<Port> loss;
+  if (forward)
+    loss = findResult(forward, Role::Metric, "loss");
+  // What has no derivative is an error of the next phase.
+  ScopedDiagnosticHandler silent(module.getContext(),
+                                 [](Diagnostic &) { return success(); });
+  if (!loss || failed(differentiate(forward, loss->index)))
+    return;
+  llvm::StringSet<> trained;
+  for (const Port &port : getResults(forward, Role::Gradient))
+    trained.insert(port.name);
+  SmallVector<std::string> names;
+  for (const Port &port : getArguments(forward, Role::Parameter))
+    if (!trained.contains(port.name))
+      names.push_back(::binade::quote(port.name.str()));
+  if (!names.empty())
+    os << "not trained: the loss does not depend on " << llvm::join(names, ", ")
+       << "\n";
+}
+
 void printImported(raw_ostream &os, ModuleOp module) {
   auto forward = module.lookupSymbol<func::FuncOp>(kForwardName);
   auto gradient = module.lookupSymbol<func::FuncOp>(kGradientName);
@@ -101,6 +127,7 @@ void printImported(raw_ostream &os, ModuleOp module) {
   if (backward)
     os << "backward part: " << backward.getValue() << "\n";
   printArguments(os, function);
+  printUntrained(os, module);
   printOps(os, function, Phase::Forward);
   printOps(os, function, Phase::Backward);
   if (!backward)

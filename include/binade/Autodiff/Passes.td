@@ -12,7 +12,7 @@ def BuildGradientPass : Pass<"binade-build-gradient", "::mlir::ModuleOp"> {
     the same ops, then, for each op on a path from a parameter to the loss, its
     adjoint, in reverse order. Gradients that meet are added in that order. Each
     parameter gets a result of role `gradient`; a parameter that the loss does not
-    depend on gets zeros, with a warning.
+    depend on becomes a buffer that nothing advances, with a warning.
 
     Backward ops carry `binade.phase = backward` and the location of the op that they
     differentiate. A forward value that they read passes through one `binade.save`.

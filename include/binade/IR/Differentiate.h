@@ -8,9 +8,9 @@
 namespace mlir::binade {
 
 /// Adds to `function` the gradients of its result `loss`, which has one
-/// element, as a result for each argument of the role parameter. Emits an error
-/// where the loss depends on parameters through an op without derivative, and a
-/// warning where it does not depend on one.
+/// element, as a result for each argument of the role parameter that the loss
+/// depends on. Emits an error where it depends on parameters through an op
+/// without derivative.
 LogicalResult differentiate(func::FuncOp function, unsigned loss);
 
 } // namespace mlir::binade
