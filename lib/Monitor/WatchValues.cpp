@@ -53,12 +53,20 @@ public:
   }
 
   LogicalResult build() {
+    // Ordered at the end: to move ops makes the block forget their order, which
+    // is asked for while they are built.
+    Operation *end = step.front().getTerminator();
+    std::vector<Operation *> firsts; ///< Of each value that has some.
     for (auto [value, list] : llvm::zip(values, wanted)) {
-      Operation *last = step.front().getTerminator()->getPrevNode();
+      Operation *before = end->getPrevNode();
       for (const Wanted &one : list)
         build(value, one);
-      order(last ? last->getNextNode() : &step.front().front());
+      if (Operation *first = getNext(before); first != end)
+        firsts.push_back(first);
     }
+    firsts.push_back(end);
+    for (size_t i = 0; i + 1 < firsts.size(); ++i)
+      order(firsts[i], firsts[i + 1]);
     addResults(step, results);
     unsigned first = step.getNumResults() - results.size();
     for (auto [index, every] : llvm::enumerate(periods))
@@ -96,7 +104,7 @@ private:
       format = parts.getFormat();
     Value value = one.statistic.info->build(parts, format);
     built[one.statistic.name] |= value != nullptr;
-    Operation *first = before ? before->getNextNode() : &step.front().front();
+    Operation *first = getNext(before);
     Phase phase =
         one.statistic.info->isOfUpdate ? Phase::Optimizer : watched.phase;
     for (Operation *op = first; op != end; op = op->getNextNode()) {
@@ -113,10 +121,15 @@ private:
     periods.push_back(one.every);
   }
 
-  /// Of the ops from `first` on: elements, then what is reduced of them, then
-  /// what is made of that. So one kernel reads a value for all its statistics.
-  void order(Operation *first) {
-    Operation *end = step.front().getTerminator();
+  /// The first op after `op`; the first of all where that is null.
+  Operation *getNext(Operation *op) {
+    return op ? op->getNextNode() : &step.front().front();
+  }
+
+  /// Of the ops from `first` to `end`: elements, then what is reduced of them,
+  /// then what is made of that. So one kernel reads a value for all its
+  /// statistics.
+  void order(Operation *first, Operation *end) {
     llvm::DenseMap<Operation *, unsigned> ranks; // Even: elements or numbers.
     SmallVector<Operation *> ops;
     for (Operation *op = first; op != end; op = op->getNextNode()) {
