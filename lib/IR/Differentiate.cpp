@@ -48,7 +48,7 @@ public:
     for (Operation *op : llvm::reverse(forward))
       if (failed(differentiate(op)))
         return failure();
-    addGradients();
+    addGradients(findReached(forward));
     eraseDead(forward.size());
     for (Operation *op : forward)
       if (op->hasAttr(kDetachedAttr)) {
@@ -123,11 +123,38 @@ private:
     return success();
   }
 
-  void addGradients() {
+  /// Values from which numbers lead to the loss. A gradient may be zero on all
+  /// ways, as that of a sign or of an index is; a comparison leads nowhere.
+  DenseSet<Value> findReached(ArrayRef<Operation *> forward) {
+    DenseSet<Value> reached = {getResultValue(function, loss)};
+    for (Operation *op : llvm::reverse(forward)) {
+      if (op->hasAttr(kDetachedAttr) ||
+          llvm::none_of(op->getResults(),
+                        [&](Value x) { return reached.contains(x); }))
+        continue;
+      for (Value operand : op->getOperands())
+        if (!getElementTypeOrSelf(operand.getType()).isInteger(1))
+          reached.insert(operand);
+    }
+    return reached;
+  }
+
+  void addGradients(const DenseSet<Value> &reached) {
     SmallVector<NewResult> gradients;
-    for (const Port &port : getArguments(function, Role::Parameter))
-      if (Value gradient = cotangents.lookup(function.getArgument(port.index)))
-        gradients.push_back({Role::Gradient, port.name.str(), gradient});
+    for (const Port &port : getArguments(function, Role::Parameter)) {
+      Value parameter = function.getArgument(port.index);
+      Value gradient = cotangents.lookup(parameter);
+      if (!gradient && !reached.contains(parameter))
+        continue;
+      if (!gradient) {
+        emitWarning(parameter.getLoc(),
+                    "the loss does not change with parameter '")
+            << port.name << "'; its gradient is zero";
+        b.setLoc(parameter.getLoc());
+        gradient = buildSplat(b, parameter.getType(), 0.0);
+      }
+      gradients.push_back({Role::Gradient, port.name.str(), gradient});
+    }
     addResults(function, gradients);
   }
 

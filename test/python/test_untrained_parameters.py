@@ -12,12 +12,12 @@ onnx = pytest.importorskip("onnx")
 
 STEPS = 4
 # `unread` has no reader, what `dead` leads to has none, `side` leads to another output alone,
-# and `limit` is only compared.
+# and `limit` is only compared. The gradient of `flat` is zero, which is one: it decays.
 GRAPH = """
 <ir_version: 10, opset_import: ["" : 20]>
 g (float[8, 4] x) => (float loss, float[8, 2] other)
   <float[4, 3] weight, float[3] bias, float[5] unread, float[3] dead, float[3, 2] side,
-   float[3] limit> {
+   float[3] limit, float[3] flat> {
   product = MatMul(x, weight)
   y = Add(product, bias)
   nothing = Mul(y, dead)
@@ -26,12 +26,15 @@ g (float[8, 4] x) => (float loss, float[8, 2] other)
   negative = Neg(y)
   bent = Where(isLarge, y, negative)
   cubes = Mul(bent, product)
-  loss = ReduceMean <keepdims = 0> (cubes)
+  rise = Mul(flat, flat)
+  sign = Sign(rise)
+  all = Add(cubes, sign)
+  loss = ReduceMean <keepdims = 0> (all)
 }
 """
 SHAPES = {"weight": (4, 3), "bias": (3,), "unread": (5,), "dead": (3,), "side": (3, 2),
-          "limit": (3,)}  # fmt: skip
-TRAINED = ["weight", "bias"]
+          "limit": (3,), "flat": (3,)}  # fmt: skip
+TRAINED = ["weight", "bias", "flat"]
 RULES = {
     "adamw": (torch.optim.AdamW, {"weight_decay": 0.5}),
     "sgd": (torch.optim.SGD, {"weight_decay": 0.5, "momentum": 0.9}),
@@ -66,7 +69,8 @@ def train_with_pytorch(rule, values, x):
         product = batch @ parameters["weight"]
         y = product + parameters["bias"]
         bent = torch.where(y > parameters["limit"], y, -y)
-        (bent * product).mean().backward()
+        rise = parameters["flat"] * parameters["flat"]
+        (bent * product + torch.sign(rise)).mean().backward()
         optimizer.step()
     states = {n for n, p in parameters.items() if optimizer.state.get(p)}
     return {n: p.detach().numpy() for n, p in parameters.items()}, states
@@ -116,7 +120,7 @@ def test_a_file_of_initial_values_may_name_them(folder, values, tmp_path):
 def test_a_loss_of_no_parameter_is_refused(folder, tmp_path):
     done = binade(
         "train", folder / "m.onnx", "--data", folder / "data.safetensors", "--freeze",
-        "weight", "--freeze", "bias", "--steps", 1, "--out", tmp_path / "run",
+        "weight", "--freeze", "bias", "--freeze", "flat", "--steps", 1, "--out", tmp_path / "run",
     )  # fmt: skip
     assert done.returncode == 3
     assert "has no parameter to train" in done.stderr
