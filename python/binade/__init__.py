@@ -13,9 +13,11 @@ from binade.programs import use_own_programs
 
 if TYPE_CHECKING:
     from binade.alarms import Alarm
+    from binade.compiled_step import TrainStep
     from binade.conversion import convert
+    from binade.metrics import Metrics
     from binade.policies import Policy
-    from binade.train_step import Metrics, TrainStep, compile, load
+    from binade.train_step import compile, load
 
 __version__ = "0.1.0"
 __all__ = ["Alarm", "Metrics", "Policy", "TrainStep", "compile", "convert", "load"]
@@ -24,9 +26,9 @@ __all__ = ["Alarm", "Metrics", "Policy", "TrainStep", "compile", "convert", "loa
 # reading runs do without.
 _HOMES = {
     "Alarm": "binade.alarms",
-    "Metrics": "binade.train_step",
+    "Metrics": "binade.metrics",
     "Policy": "binade.policies",
-    "TrainStep": "binade.train_step",
+    "TrainStep": "binade.compiled_step",
     "compile": "binade.train_step",
     "convert": "binade.conversion",
     "load": "binade.train_step",

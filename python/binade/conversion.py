@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from binade import _core, policies
 from binade.errors import RejectedError, UsageError, writing
+from binade.models import serialize_model
 from binade.options import as_mapping, set_dims, set_option
 
 if TYPE_CHECKING:
@@ -105,21 +106,6 @@ def _is_power(scale: object) -> bool:
     return math.frexp(scale)[0] == 0.5 and abs(math.log2(scale)) <= 100
 
 
-def serialize_model(model: Any) -> bytes:
-    """The bytes of an ``onnx.ModelProto``.
-
-    Raises:
-      UsageError: If they are more than a message may have.
-    """
-    try:
-        return model.SerializeToString()
-    except Exception as error:  # protobuf's, which has no public name.
-        raise UsageError(
-            f"the model cannot be written ({error}); a model above 2 GiB has to be a "
-            "file: pass its path"
-        ) from error
-
-
 @contextlib.contextmanager
 def _as_path(
     model: object, directory: str | os.PathLike | None, folder: str
@@ -138,20 +124,13 @@ def _as_path(
             raise RejectedError(
                 f"{path}: error: not an ONNX model", where=path
             ) from error
-    if isinstance(model, onnx.ModelProto):
-        if directory is not None:
-            whole = onnx.ModelProto()
-            whole.CopyFrom(model)
-            onnx.load_external_data_for_model(whole, os.fspath(directory))
-            model = whole
-        model = serialize_model(model)
-    if not isinstance(model, bytes):
-        raise UsageError(
-            "a model is a path, an onnx.ModelProto or its bytes, got "
-            f"{type(model).__name__}"
-        )
+    if isinstance(model, onnx.ModelProto) and directory is not None:
+        whole = onnx.ModelProto()
+        whole.CopyFrom(model)
+        onnx.load_external_data_for_model(whole, os.fspath(directory))
+        model = whole
     with writing(path):
-        pathlib.Path(path).write_bytes(model)
+        pathlib.Path(path).write_bytes(serialize_model(model))
     yield path
 
 

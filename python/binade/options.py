@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from binade import _core
+import numpy as np
+
+from binade import _core, policies
 from binade.errors import UsageError
 
 
@@ -69,3 +73,67 @@ def as_mapping(value: Any, what: str) -> dict[str, str]:
     ):
         raise UsageError(f"{what}, got {value!r}")
     return dict(given)
+
+
+@contextlib.contextmanager
+def make_options(
+    policy: str | os.PathLike | Mapping[str, Any],
+    threads: int,
+    given: Mapping[str, Any],
+) -> Iterator[tuple[_core.ImportOptions, _core.CompileOptions]]:
+    """Options of the compiler from arguments of Python, while the context is open.
+
+    Raises:
+      UsageError: If there is no such option, or it has another type.
+    """
+    choices = dict(given, threads=threads)
+    choices["settings"] = _as_assignments(choices.get("settings"))
+    choices["groups"] = [
+        f"{glob}:{';'.join(_as_assignments(values))}"
+        for glob, values in (choices.get("groups") or {}).items()
+    ]
+    choices["states"] = as_texts(choices.get("states") or [], "states")
+    with policies.as_file(policy) as choices["policy"]:
+        options = (_core.ImportOptions(), _core.CompileOptions())
+        for name, value in choices.items():
+            owner = next((one for one in options if has_option(one, name)), None)
+            if owner is None:
+                raise UsageError(f"there is no option '{name}'")
+            set_option(owner, name, value)
+        yield options
+
+
+def _as_assignments(values: Mapping[str, float | str] | None) -> list[str]:
+    if not isinstance(values or {}, Mapping):
+        raise UsageError(
+            f"hyper-parameters are a dictionary, such as {{'lr': 3e-4}}, got {values!r}"
+        )
+    return [f"{name}={value}" for name, value in (values or {}).items()]
+
+
+def as_schedules(schedule: object, steps: object) -> list[str]:
+    """What ``--schedule`` takes, from a dictionary of expressions.
+
+    Raises:
+      UsageError: If it is none, or ``steps`` is no count.
+    """
+    texts = as_mapping(
+        schedule,
+        "a schedule is a dictionary of expressions, such as "
+        "{'lr': 'base * warmup(step, 100)'}",
+    )
+    if steps is not None and (
+        isinstance(steps, bool) or not isinstance(steps, (int, np.integer)) or steps < 1
+    ):
+        raise UsageError(f"steps is a whole number from 1 on, got {steps!r}")
+    return [f"{name}={text}" for name, text in texts.items()]
+
+
+def check_seed(seed: object) -> None:
+    """Checks that a seed has 64 bits.
+
+    Raises:
+      UsageError: If it has not.
+    """
+    if not isinstance(seed, (int, np.integer)) or not 0 <= seed < 1 << 64:
+        raise UsageError(f"a seed is a whole number from 0 to 2^64 - 1, got {seed!r}")
