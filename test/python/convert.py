@@ -1,11 +1,13 @@
 """Graphs for the tests of `binade convert`, and how they are converted and run."""
 
 import subprocess
+import warnings
 
 import numpy as np
 import onnx
 import onnx.parser
 import onnxruntime as ort
+from onnx.backend.test.case.node import collect_testcases
 from onnx.reference import ReferenceEvaluator
 from onnxruntime.capi import onnxruntime_pybind11_state as state
 from reference import BUILD
@@ -69,6 +71,22 @@ def check_loads(source, target, text=""):
         else:
             assert not fault, fault
     return missing
+
+
+def is_valid(model):
+    """Whether onnx.checker accepts a model."""
+    try:
+        onnx.checker.check_model(model, full_check=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError):
+        return False
+    return True
+
+
+def collect_node_tests():
+    """The test cases of single nodes that ONNX ships."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return collect_testcases(None)
 
 
 def find_reasons(model):

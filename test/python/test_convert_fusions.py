@@ -1,46 +1,51 @@
-"""`binade convert` of what onnxruntime's default session fuses: it opens the conversion, and
-computes what it computes without optimizations."""
+"""`binade convert` of patterns that onnxruntime's default session fuses: the session opens
+the converted model, and its results are as close to the original's as those without fusion.
+"""
 
 import numpy as np
 import pytest
 from convert import add_tensor, convert, draw, open_session, parse
 
-#: Nodes that make y of h, a product, with the constants below; k multiplies y.
+
+def layer_norm(x, square="Pow (d, two)", swapped=False):
+    """Nodes of a layer norm of x, with the operands of Add and Mul in either order."""
+
+    def pair(left, right):
+        return f"{right}, {left}" if swapped else f"{left}, {right}"
+
+    return f"""
+        u = ReduceMean <axes = [-1]> ({x})
+        d = Sub ({x}, u)
+        q = {square}
+        v = ReduceMean <axes = [-1]> (q)
+        e = Add ({pair("v", "small")})
+        s = Sqrt (e)
+        n = Div (d, s)
+        m = Mul ({pair("n", "gain")})
+        y = Add ({pair("m", "shift")})"""
+
+
+def gelu(x):
+    return f"""
+        d = Div ({x}, two)
+        f = Erf (d)
+        p = Add (f, one)
+        m = Mul ({x}, p)
+        y = Mul (m, half)"""
+
+
+RESIDUAL = """
+        r = Add (h, x)"""
+#: Nodes that compute y from h, a matmul, with the constants of `make`; k multiplies y.
 PATTERNS = {
-    "layer norm": """
-        u = ReduceMean <axes = [-1]> (h)
-        d = Sub (h, u)
-        q = Pow (d, two)
-        v = ReduceMean <axes = [-1]> (q)
-        e = Add (v, small)
-        s = Sqrt (e)
-        n = Div (d, s)
-        m = Mul (n, gain)
-        y = Add (m, shift)""",
-    "layer norm by products, operands swapped": """
-        u = ReduceMean <axes = [-1]> (h)
-        d = Sub (h, u)
-        q = Mul (d, d)
-        v = ReduceMean <axes = [-1]> (q)
-        e = Add (small, v)
-        s = Sqrt (e)
-        n = Div (d, s)
-        m = Mul (gain, n)
-        y = Add (shift, m)""",
-    "residual and layer norm": """
-        r = Add (h, x)
-        u = ReduceMean <axes = [-1]> (r)
-        d = Sub (r, u)
-        q = Pow (d, two)
-        v = ReduceMean <axes = [-1]> (q)
-        e = Add (v, small)
-        s = Sqrt (e)
-        n = Div (d, s)
-        m = Mul (n, gain)
-        y = Add (m, shift)""",
+    "layer norm": layer_norm("h"),
+    "layer norm by products, operands swapped": layer_norm(
+        "h", square="Mul (d, d)", swapped=True
+    ),
+    "residual and layer norm": RESIDUAL + layer_norm("r"),
     "layer norm as a node": "y = LayerNormalization <axis = -1> (h, gain, shift)",
-    "residual and node": """
-        r = Add (h, x)
+    "residual and node": RESIDUAL
+    + """
         y = LayerNormalization <axis = -1> (r, gain, shift)""",
     "rms norm": """
         q = Pow (h, two)
@@ -49,19 +54,10 @@ PATTERNS = {
         s = Sqrt (e)
         n = Div (h, s)
         y = Mul (n, gain)""",
-    "gelu": """
-        d = Div (h, two)
-        f = Erf (d)
-        p = Add (f, one)
-        m = Mul (h, p)
-        y = Mul (m, half)""",
+    "gelu": gelu("h"),
     "bias and gelu": """
-        b = Add (h, shift)
-        d = Div (b, two)
-        f = Erf (d)
-        p = Add (f, one)
-        m = Mul (b, p)
-        y = Mul (m, half)""",
+        b = Add (h, shift)"""
+    + gelu("b"),
     "gelu by tanh": """
         c = Pow (h, three)
         i = Mul (c, small)

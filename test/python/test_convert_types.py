@@ -6,15 +6,21 @@ its optimizations, judge each file. onnxruntime's CPU has no kernel for some.
 """
 
 import functools
-import warnings
 from subprocess import TimeoutExpired
 
 import numpy as np
 import onnx
 import pytest
-from convert import check_loads, convert, draw, find_types, run
+from convert import (
+    check_loads,
+    collect_node_tests,
+    convert,
+    draw,
+    find_types,
+    is_valid,
+    run,
+)
 from onnx import TensorProto, defs, helper, numpy_helper
-from onnx.backend.test.case.node import collect_testcases
 
 NARROW = {"fp16-amp": TensorProto.FLOAT16, "autocast-onnx": TensorProto.FLOAT16,
           "bf16": TensorProto.BFLOAT16, "bf16-amp": TensorProto.BFLOAT16}  # fmt: skip
@@ -26,14 +32,6 @@ FAULTS = (
 )  # fmt: skip
 #: Earlier sets have another form of broadcasting.
 FIRST = 7
-
-
-def is_valid(model):
-    try:
-        onnx.checker.check_model(model, full_check=True)
-    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError):
-        return False
-    return True
 
 
 def list_versions(model):
@@ -56,11 +54,8 @@ def histories():
 @functools.cache
 def collect():
     """Valid models by name: those of the tests, and their older forms."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        cases = collect_testcases(None)
     models = {}
-    for case in cases:
+    for case in collect_node_tests():
         if "_expanded" in case.name:
             continue
         sets = [s for s in case.model.opset_import if s.domain in ("", "ai.onnx")]
