@@ -4,6 +4,7 @@
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/CommandLine/Report.h"
 #include "binade/Container/AtomicFile.h"
+#include "binade/Container/JoinFirst.h"
 #include "binade/Runtime/Progress.h"
 #include <csignal>
 #include <filesystem>
@@ -332,16 +333,14 @@ TrainArguments::listFiles(const Program &program, const std::string &model,
 
 static void warnOf(const std::vector<std::string> &names,
                    std::string_view what) {
-  constexpr std::size_t kMost = 20;
+  constexpr std::size_t kMax = 20;
   if (names.empty())
     return;
+  std::vector<std::string> quoted;
+  for (const std::string &name : names)
+    quoted.push_back(quote(name));
   std::cerr << "binade: warning: " << names.size() << " tensors " << what
-            << ": ";
-  for (std::size_t i = 0; i < std::min(names.size(), kMost); ++i)
-    std::cerr << (i ? ", " : "") << quote(names[i]);
-  if (names.size() > kMost)
-    std::cerr << " and " << names.size() - kMost << " more";
-  std::cerr << "\n";
+            << ": " << joinFirst(quoted, kMax) << "\n";
 }
 
 /// Refuses parameters and buffers that neither the model nor a file has a value
@@ -404,8 +403,9 @@ static std::string format(double number) {
   return text;
 }
 
-/// Says how FP8 is read, which the reader for numpy does not know.
-static void tellOfReader(const Program &program, const std::string &out) {
+/// Prints which function reads the final state if it has FP8 tensors, which
+/// safetensors.numpy cannot read.
+static void printReaderNote(const Program &program, const std::string &out) {
   std::set<std::string_view> formats;
   for (const plan::Port &port : program.getPlan().ports) {
     DType dtype = program.getPlan().buffers[port.buffer].dtype;
@@ -492,7 +492,7 @@ Result<int> TrainArguments::run(Program &program, const std::string &model,
               << ", which a compiled step cannot: 'binade ckpt convert' takes "
                  "the run to a bundle of that policy\n";
   if (summary)
-    tellOfReader(program, train.out);
+    printReaderNote(program, train.out);
   Result<void> profiled = writeProfile(program);
   if (!summary)
     return summary.takeError();

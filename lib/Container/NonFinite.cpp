@@ -1,8 +1,8 @@
 //===- NonFinite.cpp - Elements that are not finite -----------------------===//
 
 #include "binade/Container/NonFinite.h"
+#include "binade/Container/JoinFirst.h"
 #include "binade/Container/Printable.h"
-#include <algorithm>
 #include <cstring>
 
 using namespace binade;
@@ -51,14 +51,11 @@ NonFinite binade::findNonFinite(DType dtype, std::span<const std::byte> bytes,
 std::string binade::describe(const std::vector<NonFiniteTensor> &tensors,
                              std::string_view what) {
   constexpr std::size_t kShown = 5;
-  std::string text = std::to_string(tensors.size()) + " " + std::string(what) +
-                     (tensors.size() == 1 ? " is" : "s are") + " not finite: ";
-  std::size_t shown = std::min(tensors.size(), kShown);
-  for (std::size_t i = 0; i < shown; ++i)
-    text += (i ? ", " : "") + quote(tensors[i].name) + " (" +
-            std::to_string(tensors[i].count) + " of " +
-            std::to_string(tensors[i].elements) + " elements)";
-  if (shown < tensors.size())
-    text += " and " + std::to_string(tensors.size() - shown) + " more";
-  return text;
+  std::vector<std::string> texts;
+  for (const NonFiniteTensor &tensor : tensors)
+    texts.push_back(quote(tensor.name) + " (" + std::to_string(tensor.count) +
+                    " of " + std::to_string(tensor.elements) + " elements)");
+  return std::to_string(tensors.size()) + " " + std::string(what) +
+         (tensors.size() == 1 ? " is" : "s are") +
+         " not finite: " + joinFirst(texts, kShown);
 }

@@ -4,6 +4,8 @@
 #include "GivenRules.h"
 #include "ParameterKinds.h"
 #include "Settings.h"
+#include "binade/Container/JoinFirst.h"
+#include "binade/Container/Printable.h"
 #include "binade/IR/AddPorts.h"
 #include "binade/IR/Build.h"
 #include "binade/IR/Diagnostics.h"
@@ -330,15 +332,15 @@ struct AppendOptimizerPass
     return refuse(function);
   }
 
-  /// Says why nothing is trained: the step keeps what is frozen, as buffers
-  /// that nothing advances.
+  /// Reports why no parameter is trained. Frozen parameters are buffers that
+  /// the step does not change.
   static LogicalResult refuse(func::FuncOp function) {
-    SmallVector<StringRef> frozen;
+    std::vector<std::string> frozen;
     for (const Port &port : getArguments(function, Role::Buffer))
       if (isa<FloatType>(getElementTypeOrSelf(
               function.getArgument(port.index).getType())) &&
           !findResult(function, Role::Buffer, port.name))
-        frozen.push_back(port.name);
+        frozen.push_back(::binade::quote(port.name));
     InFlightDiagnostic error =
         mlir::emitError(function->getParentOp()->getLoc());
     error << "has no parameter to train";
@@ -350,11 +352,7 @@ struct AppendOptimizerPass
       return error;
     }
     constexpr size_t kShown = 4;
-    error << ": all are frozen: ";
-    llvm::interleaveComma(ArrayRef(frozen).take_front(kShown), error,
-                          [&](StringRef name) { error << "'" << name << "'"; });
-    if (frozen.size() > kShown)
-      error << " and " << frozen.size() - kShown << " more";
+    error << ": all are frozen: " << ::binade::joinFirst(frozen, kShown);
     error.attachNote()
         << "--freeze freezes what it matches, and metadata "
            "'binade.frozen' what PyTorch had with "

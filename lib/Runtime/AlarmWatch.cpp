@@ -3,6 +3,7 @@
 #include "AlarmWatch.h"
 #include "AlarmSeries.h"
 #include "binade/Container/ExternalFile.h"
+#include "binade/Container/JoinFirst.h"
 #include "binade/Container/Numbers.h"
 #include "binade/Container/Printable.h"
 #include <cmath>
@@ -247,11 +248,7 @@ void AlarmWatch::Rule::observe(const AlarmStep &step,
   }
   if (rule.scope != AlarmScope::Share)
     return;
-  std::string where;
-  for (std::size_t i = 0; i < std::min(counted.size(), kMost); ++i)
-    where += (i ? ", " : "") + counted[i];
-  if (counted.size() > kMost)
-    where += " and " + std::to_string(counted.size() - kMost) + " more";
+  std::string where = joinFirst(counted, kMost);
   double share =
       static_cast<double>(counted.size()) / static_cast<double>(places.size());
   // One series, wherever it comes from.

@@ -3,6 +3,7 @@
 #include "binade/Runtime/Data.h"
 #include "Describe.h"
 #include "Integers.h"
+#include "binade/Container/JoinFirst.h"
 #include "binade/Container/Printable.h"
 #include <algorithm>
 #include <cmath>
@@ -132,13 +133,8 @@ const IndexCheck *Data::Implementation::findCheck(const Tensor &input) const {
 }
 
 static std::string join(const std::vector<std::string> &items) {
-  constexpr std::size_t kMost = 20;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(items.size(), kMost); ++i)
-    text += (i ? ", " : "") + items[i];
-  if (items.size() > kMost)
-    text += " and " + std::to_string(items.size() - kMost) + " more";
-  return text.empty() ? "none" : text;
+  constexpr std::size_t kMax = 20;
+  return items.empty() ? "none" : joinFirst(items, kMax);
 }
 
 /// Options name inputs of the program, each once.

@@ -1,6 +1,7 @@
 //===- NonFiniteLoss.cpp - A batch whose loss is not finite ---------------===//
 
 #include "NonFiniteLoss.h"
+#include "binade/Container/JoinFirst.h"
 #include <algorithm>
 #include <cmath>
 
@@ -30,11 +31,10 @@ std::string NonFiniteLoss::describeSamples() const {
     text += std::to_string(samples.front()) + " to " +
             std::to_string(samples.back());
   } else {
-    std::size_t shown = std::min(samples.size(), kShown);
-    for (std::size_t i = 0; i < shown; ++i)
-      text += (i ? ", " : "") + std::to_string(samples[i]);
-    if (shown < samples.size())
-      text += " and " + std::to_string(samples.size() - shown) + " more";
+    std::vector<std::string> numbers;
+    for (std::uint64_t sample : samples)
+      numbers.push_back(std::to_string(sample));
+    text += joinFirst(numbers, kShown);
   }
   return text + " of " + path;
 }
