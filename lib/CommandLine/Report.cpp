@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdarg>
 #include <ostream>
+#include <ranges>
 #include <set>
 
 using namespace binade;
@@ -174,7 +175,7 @@ static void collect(const std::vector<Record> &records, Fallbacks &fallbacks) {
   }
 }
 
-/// Records that do otherwise than was decided.
+/// Prints the records whose ops have a fallback, by what it is.
 static void printFallbacks(std::ostream &out, const Plan &plan) {
   constexpr std::size_t kShown = 4;
   Fallbacks fallbacks;
@@ -184,16 +185,11 @@ static void printFallbacks(std::ostream &out, const Plan &plan) {
     return;
   out << "\nwhat is computed otherwise than the policy decided\n";
   for (const auto &[fallback, labels] : fallbacks) {
-    out << "  " << printable(describe(fallback), 300) << "\n";
-    std::size_t left = labels.size();
-    for (const std::string &label : labels) {
-      if (labels.size() - left == kShown)
-        break;
+    out << "  " << printable(fallback.describe(), 300) << "\n";
+    for (const std::string &label : labels | std::views::take(kShown))
       out << "    " << printable(label, 80) << "\n";
-      --left;
-    }
-    if (left > 0)
-      out << "    and " << left << " more\n";
+    if (labels.size() > kShown)
+      out << "    and " << labels.size() - kShown << " more\n";
   }
 }
 

@@ -3,7 +3,6 @@
 #include "binade/IR/AlarmWords.h"
 #include "binade/IR/Binade.h"
 #include "binade/IR/Exported.h"
-#include "binade/IR/Fallback.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Movement.h"
 #include "binade/IR/Subgradient.h"

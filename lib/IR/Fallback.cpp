@@ -1,33 +1,19 @@
-//===- Fallback.cpp - what a target computes otherwise --------------------===//
+//===- Fallback.cpp - How a target deviates from a decision ---------------===//
 
-#include "binade/IR/Fallback.h"
 #include "binade/IR/Products.h"
-#include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/ScopedPrinter.h"
 
 using namespace mlir;
 using namespace mlir::binade;
 
-std::optional<Fallback> mlir::binade::findFallback(Operation *op) {
-  using Found = std::optional<Fallback>;
-  return llvm::TypeSwitch<Operation *, Found>(op)
-      .Case<MatmulOp, AttentionOp, AttentionGradOp>(
-          [](auto op) { return findFallbackOf(op); })
-      .Case<ConvOp, ConvInputGradOp, ConvWeightGradOp>(
-          [](auto op) { return findFallbackOfConvolution(op); })
-      .Case([](PrecisionOpInterface op) { return findDecodedOperands(op); })
-      .Default([](Operation *) { return Found(); });
-}
-
-std::optional<Fallback>
-mlir::binade::findDecodedOperands(PrecisionOpInterface op) {
-  PrecisionAttr decision = op.getPrecisionAttr();
+std::optional<Fallback> mlir::binade::findDequantized(Operation *op,
+                                                      PrecisionAttr decision) {
   std::string codes = describeCodes(decision);
   if (codes.empty())
     return std::nullopt;
   return Fallback{codes, llvm::to_string(decision.getCompute()),
-                  ("no library multiplies the operands of '" +
-                   op->getName().stripDialect() + "' as codes")
+                  ("no library has a '" + op->getName().stripDialect() +
+                   "' of quantized operands")
                       .str(),
                   ""};
 }

@@ -9,9 +9,10 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Bounds from here on bound nothing.
+/// A bound of at least this magnitude is there to bound nothing.
 static constexpr double kUnbounded = 1e38;
-/// A factor of an indicator is no scale of scores.
+/// A factor of at least this magnitude makes a mask of an indicator; smaller
+/// ones scale scores.
 static constexpr double kMinFactor = 1e8;
 /// Ops between a mask and what reads it.
 static constexpr unsigned kMaxOps = 256;
@@ -24,18 +25,27 @@ struct Masked {
 };
 } // namespace
 
-/// What `use`, of a value with a mask, makes of it; nothing where the mask is
-/// none any more.
+/// The factor, 1 or -1, with which the result of its op has the operand `use`
+/// as a term or as an element; nothing for other ops.
+static std::optional<double> getSign(OpOperand &use) {
+  Operation *op = use.getOwner();
+  if (isa<NegOp>(op) || (isa<SubOp>(op) && use.getOperandNumber() == 1))
+    return -1.0;
+  if (isMovement(op) || isa<SaveOp, CastOp, AddOp, SubOp, SelectOp>(op))
+    return 1.0;
+  return std::nullopt;
+}
+
+/// The result of the op of `use`, an operand that has a mask, where the result
+/// has it too.
 static std::optional<Masked> follow(OpOperand &use, bool isNegative,
                                     double magnitude) {
   Operation *op = use.getOwner();
   if (op->getNumResults() != 1)
     return std::nullopt;
-  if (isMovement(op) || isa<SaveOp, CastOp, AddOp, SelectOp>(op))
-    return Masked{op->getResult(0), isNegative};
-  if (isa<NegOp>(op) || (isa<SubOp>(op) && use.getOperandNumber() == 1))
-    return Masked{op->getResult(0), !isNegative};
-  if (isa<SubOp>(op) || (isa<MulOp>(op) && magnitude >= kMinFactor))
+  if (std::optional<double> sign = getSign(use))
+    return Masked{op->getResult(0), isNegative != (*sign < 0)};
+  if (isa<MulOp>(op) && magnitude >= kMinFactor)
     return Masked{op->getResult(0), isNegative};
   return std::nullopt;
 }
@@ -47,17 +57,16 @@ bool mlir::binade::isMask(OpOperand &use, double number) {
   SmallVector<std::pair<OpOperand *, bool>> worklist = {{&use, number < 0}};
   llvm::SmallPtrSet<Operation *, 16> seen;
   while (!worklist.empty() && seen.size() < kMaxOps) {
-    auto [next, isNegative] = worklist.pop_back_val();
-    Operation *op = next->getOwner();
-    if (isNegative &&
-        isa<SoftmaxOp, LogSoftmaxOp, AttentionOp, CrossEntropyOp, ReduceMaxOp>(
-            op))
+    auto [current, isNegative] = worklist.pop_back_val();
+    Operation *op = current->getOwner();
+    auto reader = dyn_cast<PrecisionOpInterface>(op);
+    if (isNegative && reader && reader.ignoresMasked())
       return true;
     if (!seen.insert(op).second)
       continue;
-    if (std::optional<Masked> masked = follow(*next, isNegative, magnitude))
-      for (OpOperand &reader : masked->value.getUses())
-        worklist.push_back({&reader, masked->isNegative});
+    if (std::optional<Masked> masked = follow(*current, isNegative, magnitude))
+      for (OpOperand &next : masked->value.getUses())
+        worklist.push_back({&next, masked->isNegative});
   }
   return false;
 }
@@ -66,21 +75,17 @@ bool mlir::binade::isMask(OpOperand &use, double number) {
 // Constants that values carry
 //===----------------------------------------------------------------------===//
 
-/// Values that are looked through.
+/// Ops between a value and the constants that it carries.
 static constexpr unsigned kMaxCarriers = 32;
 
-/// What `op` makes of a number of its operand `use` where that is what counts;
-/// null where it is none of its own.
+/// Maps an element of the operand `use` to that of the result which it alone
+/// determines; null where no element of the result comes from it alone.
 static std::function<double(double)> getCarrying(OpOperand &use) {
   Operation *op = use.getOwner();
-  auto isSame = [](double number) { return number; };
-  if (isMovement(op) || isa<SaveOp, CastOp, AddOp, SelectOp, MaxOp, MinOp,
-                            ReluOp, AbsOp, PadOp, ConcatOp>(op))
-    return isSame;
-  if (isa<NegOp>(op) || (isa<SubOp>(op) && use.getOperandNumber() == 1))
-    return [](double number) { return -number; };
-  if (isa<SubOp>(op))
-    return isSame;
+  if (std::optional<double> sign = getSign(use))
+    return [sign = *sign](double number) { return sign * number; };
+  if (isa<MaxOp, MinOp, ReluOp, AbsOp, PadOp, ConcatOp>(op))
+    return [](double number) { return number; };
   if (isa<SqrtOp>(op))
     return [](double number) { return std::sqrt(number); };
   if (isa<ReciprocalOp>(op))
@@ -118,10 +123,4 @@ SmallVector<Carried, 1> mlir::binade::findCarried(Value value) {
     }
   }
   return found;
-}
-
-bool mlir::binade::isSingularAtZero(OpOperand &use) {
-  Operation *op = use.getOwner();
-  return isa<LogOp, ReciprocalOp, SqrtOp, PowOp>(op) ||
-         (isa<DivOp>(op) && use.getOperandNumber() == 1);
 }

@@ -8,7 +8,6 @@
 #include "binade/IR/Diagnostics.h"
 #include "binade/IR/Metrics.h"
 #include "binade/IR/Watch.h"
-#include "binade/IR/WithoutElements.h"
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -147,19 +146,13 @@ void PlanEmitter::addScratch(plan::Record &record, Operation *op) {
     setLibraryScratch(record, getBytes(storage, library));
 }
 
-plan::Fallback mlir::binade::makeFallback(const Fallback &fallback) {
-  return {fallback.decided, fallback.computed, fallback.reason,
-          fallback.nearest};
-}
-
 LogicalResult PlanEmitter::emitLibraryCall(Operation *op) {
   FailureOr<plan::Record> record =
       buildLibraryCall(op, [&](Value value) { return getView(value); });
   if (failed(record))
     return failure();
   record->label = describe(op, op->getName().stripDialect());
-  if (std::optional<Fallback> fallback = getFallback(op))
-    record->fallback = makeFallback(*fallback);
+  record->fallback = getFallback(op);
   if (isSummand(op))
     std::get<plan::Matmul>(record->body).accumulate = true;
   addScratch(*record, op);

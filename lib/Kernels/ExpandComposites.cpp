@@ -1,7 +1,6 @@
 //===- ExpandComposites.cpp - Split ops that are library calls and kernels ===//
 
 #include "binade/IR/Build.h"
-#include "binade/IR/Fallback.h"
 #include "binade/IR/Interface.h"
 #include "binade/Kernels/Passes.h"
 
@@ -10,8 +9,8 @@ namespace mlir::binade {
 #include "binade/Kernels/Passes.h.inc"
 
 namespace {
-/// Gives what is inserted the phase of the op that it replaces, and library
-/// calls what is said of how that is computed.
+/// Copies the phase of the op that is replaced to the ops that replace it, and
+/// its fallback to those that are library calls.
 struct PhaseKeeper : OpBuilder::Listener {
   Phase phase = Phase::Forward;
   std::optional<Fallback> fallback;
@@ -48,7 +47,8 @@ private:
       b.setInsertionPoint(op);
       b.setLoc(op.getLoc());
       keeper.phase = getPhase(op);
-      keeper.fallback = findFallback(op);
+      auto decided = dyn_cast<PrecisionOpInterface>(*op);
+      keeper.fallback = decided ? decided.findFallback() : std::nullopt;
       FailureOr<SmallVector<Value>> parts = op.decompose(b);
       if (failed(parts)) {
         if (keeper.fallback)

@@ -1,7 +1,6 @@
 //===- FoldEmpty.cpp - Remove ops on tensors without elements -------------===//
 
 #include "binade/IR/Interface.h"
-#include "binade/IR/WithoutElements.h"
 #include "binade/Kernels/Passes.h"
 #include "llvm/ADT/BitVector.h"
 
@@ -10,7 +9,7 @@ namespace mlir::binade {
 #include "binade/Kernels/Passes.h.inc"
 
 namespace {
-/// Gives what is inserted the phase of the op that it replaces.
+/// Copies the phase of the op that is replaced to the ops that replace it.
 struct PhaseKeeper : OpBuilder::Listener {
   Phase phase = Phase::Forward;
   void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
@@ -64,7 +63,7 @@ private:
       return success();
     Block &block = *op->getBlock();
     Operation *before = op->getPrevNode();
-    FailureOr<SmallVector<Value>> values = buildWithoutElements(b, kernelOp);
+    FailureOr<SmallVector<Value>> values = kernelOp.buildWithoutElements(b);
     if (failed(values))
       return failure();
     Block::iterator last = std::next(op->getIterator());

@@ -1,16 +1,16 @@
-//===- Fallbacks.cpp - what a plan computes otherwise ---------------------===//
+//===- Fallbacks.cpp - How a plan deviates from the decisions -------------===//
 
 #include "binade/Pipelines/Fallbacks.h"
+#include "binade/Container/JoinFirst.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Names.h"
-#include "binade/Kernels/EmitPlan.h"
 #include "llvm/ADT/MapVector.h"
-#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace mlir::binade;
 
-/// The location of an op that is looked for later: ops that it becomes keep it.
+/// A location that numbers an op of the step. Passes copy locations to what
+/// they replace an op by, so the number leads back to the op.
 using NumberedLoc = FusedLocWith<IntegerAttr>;
 
 static std::optional<size_t> findNumber(Operation *op) {
@@ -65,7 +65,8 @@ mlir::binade::findFallbacks(ModuleOp module, const CompileOptions &options,
 using Labels = std::vector<std::string>; ///< Each once.
 using Fallbacks = llvm::MapVector<Attribute, Labels>;
 
-/// Those of which `matches` holds, each with the ops that it is said of.
+/// The attached fallbacks for which `matches` holds, with the names of their
+/// ops.
 static Fallbacks collect(ModuleOp module,
                          function_ref<bool(const Fallback &)> matches) {
   Fallbacks found;
@@ -83,13 +84,10 @@ static Fallbacks collect(ModuleOp module,
 
 static void attachNotes(InFlightDiagnostic &diag, const Fallbacks &fallbacks) {
   constexpr size_t kShown = 4;
-  for (const auto &[fallback, labels] : fallbacks) {
-    std::string names = llvm::join(ArrayRef(labels).take_front(kShown), "; ");
-    if (labels.size() > kShown)
-      names += llvm::formatv(" and {0} more", labels.size() - kShown);
-    diag.attachNote() << ::binade::plan::describe(makeFallback(
-                             readFallback(cast<DictionaryAttr>(fallback))))
-                      << ": " << names;
+  for (const auto &[attribute, labels] : fallbacks) {
+    Fallback fallback = readFallback(cast<DictionaryAttr>(attribute));
+    diag.attachNote() << fallback.describe() << ": "
+                      << ::binade::joinFirst(labels, kShown, "; ");
   }
 }
 
@@ -106,18 +104,21 @@ LogicalResult mlir::binade::reportFallbacks(ModuleOp module,
   auto target = module->getAttrOfType<TargetAttr>(kTargetAttr);
   std::string name =
       target ? target.getName().getValue().str() : std::string("a CPU");
-  // A target without codes is reported where formats are.
-  bool hasCodes = target && !target.getCodes().empty();
+  // A target without matmuls of quantized operands dequantizes all of them,
+  // as its users know: only --strict makes that an error.
+  bool multipliesQuantized = target && !target.getCodes().empty();
   Fallbacks changed = collect(module, [&](const Fallback &fallback) {
-    bool isOfCodes = StringRef(fallback.decided).contains(" x ");
-    return !fallback.keepsFormats() && (hasCodes || !isOfCodes || isStrict);
+    bool isQuantized = StringRef(fallback.decided).contains(" x ");
+    return !fallback.keepsFormats() &&
+           (multipliesQuantized || !isQuantized || isStrict);
   });
   Fallbacks pieces = collect(
       module, [](const Fallback &fallback) { return fallback.keepsFormats(); });
   if (!pieces.empty()) {
-    InFlightDiagnostic diag = module.emitRemark()
-                              << name << " computes " << countOps(pieces)
-                              << " in pieces: it has no kernel of the whole";
+    InFlightDiagnostic diag =
+        module.emitRemark()
+        << name << " computes " << countOps(pieces)
+        << " in pieces: it has no kernel for them as a whole";
     attachNotes(diag, pieces);
   }
   if (changed.empty())
@@ -130,6 +131,6 @@ LogicalResult mlir::binade::reportFallbacks(ModuleOp module,
   attachNotes(diag, changed);
   if (isStrict)
     diag.attachNote() << "without --strict the step is compiled with the "
-                         "formats that are named here";
+                         "formats that the other notes name";
   return failure(isStrict);
 }

@@ -204,14 +204,3 @@ std::optional<Master> Plan::findMaster(const Port &parameter) const {
   return port ? std::optional(std::get<BesideInit>(port->init).master)
               : std::nullopt;
 }
-
-std::string plan::describe(const Fallback &fallback) {
-  std::string text =
-      fallback.keepsFormats()
-          ? fallback.computed + " in pieces"
-          : fallback.decided + " decided, " + fallback.computed + " computed";
-  text += ": " + fallback.reason;
-  if (!fallback.nearest.empty())
-    text += "; " + fallback.nearest + " would do";
-  return text;
-}

@@ -48,8 +48,13 @@ static std::string describeStored(Value value) {
   return name.empty() ? "a constant" : ("constant '" + name + "'").str();
 }
 
-/// A number of a constant, at a place where `format` does not hold it, and what
-/// to say of it.
+static bool isSingularAtZero(OpOperand &use) {
+  auto op = dyn_cast<PrecisionOpInterface>(use.getOwner());
+  return op && op.isSingularAtZero(use.getOperandNumber());
+}
+
+/// Names an element of `constant` that the operand `use` needs and `format`
+/// does not hold, and what it becomes; empty where there is none.
 static std::string explain(Value constant, const StoredNumbers &numbers,
                            FloatType format, OpOperand &use) {
   std::string reason =
@@ -58,8 +63,8 @@ static std::string explain(Value constant, const StoredNumbers &numbers,
   return reason.empty() ? reason : describeStored(constant) + " " + reason;
 }
 
-/// Whether `format` keeps from `use` what it has of a number that it does not
-/// hold: an infinity instead of a large one, 0 instead of a small divisor.
+/// Whether rounding `number` to `format` changes what the operand `use` stands
+/// for: a large number becomes an infinity, or a small divisor 0.
 static bool loses(OpOperand &use, double number, FloatType format) {
   StoredNumbers one;
   one.add(number);

@@ -307,7 +307,8 @@ def test_of_cpus_inspect_and_explain_tell(tmp_path):
     path = write_one(tmp_path / "one.onnx", 64)
     text = run("inspect", path, "fp8-current", "").stdout
     assert (
-        "f8E4M3FN x f8E4M3FN decided, bf16 computed: a CPU multiplies no codes" in text
+        "f8E4M3FN x f8E4M3FN decided, bf16 computed: a CPU has no matmul of quantized operands"
+        in text
     )
     text = run("explain", path, "fp8-current", "").stdout
     assert "what the plan computes otherwise, on a CPU" in text

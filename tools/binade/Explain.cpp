@@ -55,28 +55,28 @@ static void printCasts(const Explanation &explanation, Operation *op) {
   }
 }
 
-/// What the plan does otherwise.
+/// Prints the fallback of an op, if it has one.
 static void printFallback(const Explanation &explanation, Operation *op,
                           const std::string &target) {
   if (const Fallback *fallback = explanation.getFallback(op))
-    llvm::outs() << "    plan   on " << target << ": "
-                 << ::binade::plan::describe(makeFallback(*fallback)) << "\n";
+    llvm::outs() << "    plan   on " << target << ": " << fallback->describe()
+                 << "\n";
 }
 
-/// The same of all ops, of each kind how many.
+/// Prints each fallback of the step and the number of its ops.
 static void printFallbacks(const Explanation &explanation,
                            const std::string &target) {
-  std::map<::binade::plan::Fallback, int64_t> counts;
+  std::map<::binade::Fallback, int64_t> counts;
   for (const PrecisionNode &node : explanation.getGraph().getNodes())
     if (const Fallback *fallback = explanation.getFallback(node.op))
-      ++counts[makeFallback(*fallback)];
+      ++counts[*fallback];
   if (counts.empty())
     return;
   llvm::outs() << "\nwhat the plan computes otherwise, on " << target << "\n";
   for (const auto &[fallback, count] : counts)
     llvm::outs() << llvm::formatv("{0,6} {1}  {2}\n", count,
                                   count == 1 ? "op " : "ops",
-                                  ::binade::plan::describe(fallback));
+                                  fallback.describe());
 }
 
 /// What a run saw of the results, where that is known.
@@ -202,8 +202,8 @@ struct ExplainCommand {
     return ExitCode::Ok;
   }
 
-  /// Where the plan may do otherwise: for a chip, or where codes are
-  /// multiplied.
+  /// Finds the fallbacks of the ops, if there may be any: for a GPU, or with
+  /// matmuls of quantized operands.
   int findFallbacks(Model &model, Explanation &explanation) {
     const auto &nodes = explanation.getGraph().getNodes();
     bool hasCodes = false;

@@ -7,28 +7,24 @@
 
 namespace mlir::binade {
 
-/// Whether a large number at `use` is there to exclude elements, or to bound
-/// nothing: any number that is larger than all others does the same. It is
-/// added to scores, or chosen instead of them, or multiplied by an indicator,
-/// and softmax, attention or a maximum reads the sum, in which it is negative.
-/// `number` is the constant.
+/// Whether `number`, a large element of the constant operand `use`, is a mask:
+/// any other number that is larger than all others has the same effect. A mask
+/// excludes elements (it is added to scores, selected instead of them or
+/// multiplied by an indicator, and a softmax, an attention or a maximum reads
+/// the result, in which it is negative), or it is a bound that bounds nothing.
 bool isMask(OpOperand &use, double number);
 
-/// A constant that a value has elements of, or sums with: x + c where x is 0,
-/// max(x, c), a choice, what is padded.
+/// A constant c that some elements of a value may be equal to, or follow from
+/// alone: x + c where x is 0, max(x, c), a selection, padding.
 struct Carried {
   Value constant;
-  OpOperand *use; ///< Where it becomes part of the value.
-  /// What the value has of a number of the constant.
+  OpOperand *use; ///< The operand by which it enters the value.
+  /// Maps an element of the constant to that of the value.
   std::function<double(double)> make;
 };
 
 /// The constants that `value` carries.
 SmallVector<Carried, 1> findCarried(Value value);
-
-/// Whether `use` reads a value that must not be 0: a divisor, what a logarithm
-/// is taken of.
-bool isSingularAtZero(OpOperand &use);
 
 } // namespace mlir::binade
 

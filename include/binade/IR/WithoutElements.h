@@ -3,23 +3,24 @@
 #ifndef BINADE_IR_WITHOUTELEMENTS_H
 #define BINADE_IR_WITHOUTELEMENTS_H
 
-#include "binade/IR/Binade.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
 
 namespace mlir::binade {
 
 /// Whether `type` is a tensor without elements.
 bool hasNoElements(Type type);
 
+/// The operands that have elements.
+SmallVector<Value> dropEmpty(ValueRange operands);
+
 /// A constant of zeros of each type.
 SmallVector<Value> buildZeros(ImplicitLocOpBuilder &b, TypeRange types);
 
-/// The values that replace the results of `op`, which reads a tensor without
-/// elements and yet has a result with some. A sum over nothing is 0: where the
-/// op does not say otherwise that is its decomposition, and of a primitive
-/// zeros. Fails, after an error, where the op needs an element that is not
-/// there.
-FailureOr<SmallVector<Value>> buildWithoutElements(ImplicitLocOpBuilder &b,
-                                                   KernelOpInterface op);
+/// A contraction over no element, of type `type`: `bias`, which has an entry
+/// for each of `axis`, or zeros where it is null.
+Value buildEmptyContraction(ImplicitLocOpBuilder &b, Value bias,
+                            RankedTensorType type, int64_t axis);
 
 } // namespace mlir::binade
 

@@ -68,6 +68,20 @@ def KernelOpInterface : OpInterface<"KernelOpInterface"> {
       "::mlir::FailureOr<::llvm::SmallVector<::mlir::Value>>", "decompose",
       (ins "::mlir::ImplicitLocOpBuilder &":$b),
       /*methodBody=*/"", /*defaultImplementation=*/"return ::mlir::failure();">,
+    InterfaceMethod<[{
+        Emits the values that replace the results where an operand is a tensor
+        without elements and a result has some. A sum over nothing is 0: by
+        default that is the decomposition, and zeros for a primitive. Fails,
+        after an error, where the op needs an element that is missing.
+      }],
+      "::mlir::FailureOr<::llvm::SmallVector<::mlir::Value>>",
+      "buildWithoutElements", (ins "::mlir::ImplicitLocOpBuilder &":$b),
+      /*methodBody=*/"", /*defaultImplementation=*/[{
+        auto parts = $_op.decompose(b);
+        if (::mlir::succeeded(parts))
+          return parts;
+        return ::mlir::binade::buildZeros(b, $_op->getResultTypes());
+      }]>,
   ];
 }
 

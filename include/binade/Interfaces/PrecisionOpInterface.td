@@ -65,6 +65,24 @@ def PrecisionOpInterface : OpInterface<"PrecisionOpInterface"> {
       }],
       "::std::optional<int64_t>", "countProducts", (ins), /*methodBody=*/"",
       /*defaultImplementation=*/"return ::std::nullopt;">,
+    InterfaceMethod<"Whether operand `index` must not be 0: a divisor, or what a "
+                    "logarithm is taken of.",
+      "bool", "isSingularAtZero", (ins "unsigned":$index), /*methodBody=*/"",
+      /*defaultImplementation=*/"return false;">,
+    InterfaceMethod<[{
+        Whether a large negative element of an operand has no part in the
+        result, as in softmax and in a maximum.
+      }],
+      "bool", "ignoresMasked", (ins), /*methodBody=*/"",
+      /*defaultImplementation=*/"return false;">,
+    InterfaceMethod<[{
+        How the target of the op's module computes the op, where that differs
+        from its decision. Valid until the op is decomposed.
+      }],
+      "::std::optional<::mlir::binade::Fallback>", "findFallback", (ins),
+      /*methodBody=*/"", /*defaultImplementation=*/[{
+        return ::mlir::binade::findDequantized($_op, $_op.getPrecisionAttr());
+      }]>,
   ];
   let extraClassDeclaration = [{
     /// Whether the op sums products, so that its decision names an accumulation

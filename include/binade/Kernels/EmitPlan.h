@@ -3,7 +3,6 @@
 #ifndef BINADE_KERNELS_EMITPLAN_H
 #define BINADE_KERNELS_EMITPLAN_H
 
-#include "binade/IR/Fallback.h"
 #include "binade/Plan/Plan.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/StringMap.h"
@@ -52,9 +51,6 @@ struct EmittedPlan {
 
 /// How elements of a type are stored; i1 takes a byte.
 ::binade::DType getDType(Type element);
-
-/// What a plan says of an op that is computed otherwise than it was decided.
-::binade::plan::Fallback makeFallback(const Fallback &fallback);
 
 /// Gives every value of `@step` (launches, library calls and views) a place in
 /// one arena and writes the calls down as records. A result of the role and

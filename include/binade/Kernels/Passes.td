@@ -16,12 +16,14 @@ def ExpandCompositesPass : Pass<"binade-expand-composites", "::mlir::ModuleOp"> 
 def FoldEmptyPass : Pass<"binade-fold-empty", "::mlir::ModuleOp"> {
   let summary = "remove ops on tensors without elements";
   let description = [{
-    Tensors with an axis of length 0 have nothing to compute, and no later phase would
-    have to know of them if no op read or wrote one. An op all of whose results are
-    empty is replaced by an operand of their type, or a constant: such tensors are equal. One that only reads empty tensors is replaced
-    by what it gives then (`buildWithoutElements`): the neutral element of its sum or
-    maximum, the concatenation of its other operands, a bias. What is left of such
-    tensors are arguments and results of functions.
+    Tensors with an axis of length 0 are valid, but later phases would each need a case
+    for them. This pass removes the ops that read or write one; only arguments and results
+    of functions remain.
+
+    An op whose results are all empty is replaced by operands of their types, or constants:
+    empty tensors of one type are equal. An op that reads an empty tensor and has a result
+    with elements is replaced by what the op's `buildWithoutElements` emits: the neutral
+    element of its sum or maximum, the concatenation of its other operands, a bias.
 
     ```mlir
     %e = binade.slice %x {offsets = array<i64: 0, 0>, strides = array<i64: 1, 1>}

@@ -1,8 +1,8 @@
-//===- Fallbacks.h - what a plan computes otherwise -------------*- C++ -*-===//
+//===- Fallbacks.h - how a plan deviates from the decisions -----*- C++ -*-===//
 //
-// Decisions are made for an op whatever its shape is; the target may lack an
+// A decision does not depend on an op's shape, but the target may lack an
 // instruction or a library call for that shape. `binade-expand-composites` then
-// marks the op (`binade.fallback`), and what is here tells people.
+// attaches `binade.fallback` to the op; these functions collect and report it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,17 +14,18 @@
 
 namespace mlir::binade {
 
-/// The ops of `@step` that a plan for the options' target computes otherwise
-/// than was decided. `module`, left by phase `optimizer`, stays as it is: a
-/// copy of it goes through the phases up to `kernels`. Where they fail, so does
-/// this, with what they said in `error`.
+/// The ops of `@step` that a plan for the options' target does not compute as
+/// decided. `module`, as phase `optimizer` left it, is not changed: a copy goes
+/// through the phases up to `kernels`. Fails where they do, with their first
+/// error in `error`.
 FailureOr<llvm::DenseMap<Operation *, Fallback>>
 findFallbacks(ModuleOp module, const CompileOptions &options,
               std::string &error);
 
-/// Warns of them, in a module left by phase `kernels`; with `isStrict` formats
-/// that were not kept are an error. Of a CPU, which multiplies no codes, only
-/// who is strict hears.
+/// Warns of ops whose formats differ from their decisions, in a module as phase
+/// `kernels` left it, or fails with an error if the options are strict. A
+/// target without matmuls of quantized operands, such as a CPU, gets the error
+/// but no warning.
 LogicalResult reportFallbacks(ModuleOp module, const CompileOptions &options);
 
 } // namespace mlir::binade

@@ -10,6 +10,7 @@
 #define BINADE_PLAN_PLAN_H
 
 #include "binade/Container/DType.h"
+#include "binade/Container/Fallback.h"
 #include "binade/Container/Numbers.h"
 #include "binade/Plan/AlarmSettings.h"
 #include <array>
@@ -17,7 +18,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <tuple>
 #include <variant>
 #include <vector>
 
@@ -404,27 +404,10 @@ struct QuantizedStates {
 /// The hash of a policy that extends the one with the hash `base`, if any.
 std::string hashPolicy(const PolicyText &policy, std::string_view base);
 
-/// How a record computes its op otherwise than the policy decided. For people.
-struct Fallback {
-  std::string decided, computed; ///< Formats; equal where only pieces differ.
-  std::string reason;
-  std::string nearest; ///< A larger shape that the target takes; may be empty.
-
-  bool keepsFormats() const { return decided == computed; }
-  bool operator<(const Fallback &other) const {
-    return std::tie(decided, computed, reason, nearest) <
-           std::tie(other.decided, other.computed, other.reason, other.nearest);
-  }
-};
-
-/// "f8E4M3FN x f8E4M3FN decided, bf16 computed: k = 50 is not a multiple of 16;
-/// k = 64 would do".
-std::string describe(const Fallback &fallback);
-
 struct Record {
   std::string label; ///< For people: op and layer.
   std::variant<Launch, Matmul, Convolution, Attention, Copy, Loop> body;
-  std::optional<Fallback> fallback = {};
+  std::optional<Fallback> fallback = {}; ///< Of the op, from its decision.
 };
 
 } // namespace plan

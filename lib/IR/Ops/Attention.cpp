@@ -1,11 +1,9 @@
 //===- Attention.cpp - scaled dot-product attention -----------------------===//
 
 #include "binade/IR/Build.h"
-#include "binade/IR/Fallback.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Movement.h"
 #include "binade/IR/Products.h"
-#include "binade/IR/WithoutElements.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/ScopedPrinter.h"
 
@@ -159,15 +157,17 @@ static bool hasKernel(Operation *op, ValueRange multiplied, FloatType compute) {
          llvm::all_of(op->getResultTypes(), isNumber);
 }
 
-/// What `hasKernel` misses, of formats that the target has kernels for.
+/// The fallback of an attention that `hasKernel` refuses although the target
+/// has kernels for its compute format.
 static std::optional<Fallback>
 findPieces(PrecisionOpInterface op, ValueRange multiplied, FloatType compute) {
-  if (std::optional<Fallback> decoded = findDecodedOperands(op))
-    return decoded;
+  if (std::optional<Fallback> dequantized =
+          findDequantized(op, op.getPrecisionAttr()))
+    return dequantized;
   TargetAttr target = getTarget(op);
   if (!hasKernelOf(target, compute) || hasKernel(op, multiplied, compute))
     return std::nullopt;
-  std::string reason = "operands have several formats", nearest;
+  std::string reason = "operands have different formats", nearest;
   for (Value x : multiplied) {
     int64_t columns = getHeadSize(x),
             next = llvm::alignTo(columns, kHeadMultiple);
@@ -185,16 +185,17 @@ findPieces(PrecisionOpInterface op, ValueRange multiplied, FloatType compute) {
   return Fallback{format, format, reason, nearest};
 }
 
-std::optional<Fallback> mlir::binade::findFallbackOf(AttentionOp op) {
-  return findPieces(op, op->getOperands(),
-                    getComputeFormat(op, op.getValue().getType()));
+std::optional<Fallback> AttentionOp::findFallback() {
+  return findPieces(*this, getOperands(),
+                    getComputeFormat(*this, getValue().getType()));
 }
 
-std::optional<Fallback> mlir::binade::findFallbackOf(AttentionGradOp op) {
-  return findPieces(
-      op, {op.getGradient(), op.getQuery(), op.getKey(), op.getValue()},
-      getComputeFormat(op, op.getQuery().getType()));
+std::optional<Fallback> AttentionGradOp::findFallback() {
+  return findPieces(*this, {getGradient(), getQuery(), getKey(), getValue()},
+                    getComputeFormat(*this, getQuery().getType()));
 }
+
+bool AttentionOp::ignoresMasked() { return true; }
 
 //===----------------------------------------------------------------------===//
 // Decomposition into matmuls and row reductions, piece by piece

@@ -1,7 +1,6 @@
 //===- Contraction.cpp - matrix products ----------------------------------===//
 
 #include "binade/IR/Build.h"
-#include "binade/IR/Fallback.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Products.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -230,7 +229,7 @@ static std::optional<NarrowOperand> narrow(ImplicitLocOpBuilder &b,
 }
 
 //===----------------------------------------------------------------------===//
-// What a target multiplies as codes
+// Matmuls of quantized operands
 //===----------------------------------------------------------------------===//
 
 namespace {
@@ -268,12 +267,12 @@ static int64_t getScaleMultiple(TargetAttr target) {
 }
 
 namespace {
-/// Why a target does not multiply codes, and the nearest larger shape of which
-/// it would; empty where there is none.
+/// Why a target has no matmul of two quantized operands, and the nearest larger
+/// shape for which it has one; empty where it has one, or no such shape exists.
 struct Refusal {
   std::string reason, nearest;
 
-  /// An extent has to be a multiple of something.
+  /// Refuses an extent that is not a multiple of `multiple`.
   void expectMultiple(StringRef name, int64_t extent, int64_t multiple,
                       StringRef what = "") {
     if (extent % multiple == 0)
@@ -295,12 +294,14 @@ static SmallVector<int64_t> findBlock(CodedSide lhs, CodedSide rhs,
   if (std::min(m, n) != 1) {
     refusal.reason =
         target.getName().getValue().str() +
-        (summands ? llvm::formatv(" multiplies codes with one scale for each "
-                                  "side, or matrices with scales of 1 x {0} "
-                                  "and of 1 x {0} or {0} x {0}",
-                                  summands)
-                        .str()
-                  : " multiplies codes with one scale for each side");
+        (summands
+             ? llvm::formatv(" takes quantized operands with one scale each, "
+                             "or matrices with a scale for each 1 x {0} block "
+                             "of one and each 1 x {0} or {0} x {0} block of "
+                             "the other",
+                             summands)
+                   .str()
+             : " takes quantized operands with one scale each");
     return {};
   }
   for (auto [name, side, rows] :
@@ -308,45 +309,47 @@ static SmallVector<int64_t> findBlock(CodedSide lhs, CodedSide rhs,
     if (rows == 1)
       refusal.expectMultiple(
           name, side.decoded.getType().getDimSize(side.isTurned ? 1 : 0),
-          getScaleMultiple(target), " rows with scales of their own");
+          getScaleMultiple(target), " rows with a scale each");
   return refusal.reason.empty() ? SmallVector<int64_t>{m, n, summands}
                                 : SmallVector<int64_t>();
 }
 
-/// Whether the target multiplies numbers of both sides.
+/// Whether the target multiplies the formats of both sides.
 static bool areMultiplied(CodedSide lhs, CodedSide rhs, TargetAttr target,
                           Refusal &refusal) {
   if (!target || target.getCodes().empty()) {
     refusal.reason = (target ? target.getName().getValue() : "a CPU").str() +
-                     " multiplies no codes";
+                     " has no matmul of quantized operands";
     return false;
   }
   bool hasFirst = false;
   for (CodedSide side : {lhs, rhs}) {
     if (!side.decoded) {
-      refusal.reason = "a side is decoded before it is rearranged";
+      refusal.reason =
+          "an operand is dequantized before its elements are rearranged";
       return false;
     }
     QuantizedAttr format = side.getFormat();
     if (format.getExpand())
-      refusal.reason = "codes have an expanded range";
+      refusal.reason = "a quantized operand has an expanded range";
     else if (format.getBook())
-      refusal.reason = "codes are those of a code book";
+      refusal.reason = "a quantized operand uses a code book";
     else if (!llvm::is_contained(target.getCodes(), format.getFormat()))
       refusal.reason =
-          llvm::formatv("{0} multiplies no {1}", target.getName().getValue(),
-                        format.getFormat());
+          llvm::formatv("{0} has no matmul of {1} operands",
+                        target.getName().getValue(), format.getFormat());
     if (!refusal.reason.empty())
       return false;
     hasFirst |= format.getFormat() == target.getCodes().front();
   }
   if (!hasFirst)
-    refusal.reason = llvm::formatv("no side is {0}", target.getCodes().front());
+    refusal.reason =
+        llvm::formatv("neither operand is {0}", target.getCodes().front());
   return hasFirst;
 }
 
-/// Nothing where the target does not multiply the codes of the operands, or
-/// where there are none; `refusal` says why.
+/// The operands of `op` as the target's matmul of quantized values takes them;
+/// nothing where it has none for them, and `refusal` says why.
 static std::optional<CodedProduct> findCodes(MatmulOp op, TargetAttr target,
                                              Refusal &refusal) {
   CodedSide lhs{op.getLhs().getDefiningOp<DequantizeOp>(),
@@ -377,18 +380,25 @@ static bool isNarrowed(Value operand) {
          (holdsDecoded(decoded.getFormat()) || holdsCodes(decoded.getFormat()));
 }
 
-std::optional<Fallback> mlir::binade::findFallbackOf(MatmulOp op) {
-  std::string decided = describeCodes(op.getPrecisionAttr());
+std::optional<Fallback> MatmulOp::findFallback() {
+  std::string decided = describeCodes(getPrecisionAttr());
   Refusal refusal;
-  if (decided.empty() || findCodes(op, getTarget(op), refusal))
+  if (decided.empty() || findCodes(*this, getTarget(*this), refusal))
     return std::nullopt;
   // Both sides are narrowed, or none.
-  bool areNarrow = isNarrowed(op.getLhs()) && isNarrowed(op.getRhs());
+  bool areNarrow = isNarrowed(getLhs()) && isNarrowed(getRhs());
   auto element = [](Value side) {
     return llvm::to_string(getElementTypeOrSelf(side.getType()));
   };
-  return Fallback{decided, areNarrow ? "bf16" : element(op.getLhs()),
+  return Fallback{decided, areNarrow ? "bf16" : element(getLhs()),
                   refusal.reason, refusal.nearest};
+}
+
+FailureOr<SmallVector<Value>>
+MatmulOp::buildWithoutElements(ImplicitLocOpBuilder &b) {
+  auto type = cast<RankedTensorType>(getType());
+  return SmallVector<Value>{
+      buildEmptyContraction(b, getBias(), type, type.getRank() - 1)};
 }
 
 /// Scales of blocks with `rows` rows as `scaled_matmul` takes them.

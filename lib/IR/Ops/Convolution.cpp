@@ -1,7 +1,6 @@
 //===- Convolution.cpp - convolutions and their gradients -----------------===//
 
 #include "binade/IR/Build.h"
-#include "binade/IR/Fallback.h"
 #include "binade/IR/Interface.h"
 
 using namespace mlir;
@@ -35,18 +34,19 @@ static int64_t countConvolutionProducts(Operation *op) {
          (type.getNumElements() / std::max<int64_t>(type.getDimSize(0), 1));
 }
 
-/// Records of convolutions do not say that operands hold numbers of TF32.
-std::optional<Fallback>
-mlir::binade::findFallbackOfConvolution(PrecisionOpInterface op) {
+/// Records of convolutions have no compute format: TF32 operands, which lie in
+/// memory as f32, are convolved in f32.
+static std::optional<Fallback>
+findConvolutionFallback(PrecisionOpInterface op) {
   PrecisionAttr decision = op.getPrecisionAttr();
   if (!decision || !isa<FloatTF32Type>(decision.getCompute()))
-    return findDecodedOperands(op);
+    return findDequantized(op, decision);
   TargetAttr target = getTarget(op);
   if (!target)
     return std::nullopt;
   return Fallback{"tf32", "f32",
                   target.getName().getValue().str() +
-                      " convolves numbers of TF32 as f32",
+                      " computes TF32 convolutions in f32",
                   ""};
 }
 
@@ -190,4 +190,12 @@ SmallVector<Value> ConvWeightGradOp::buildAdjoint(ImplicitLocOpBuilder &b,
   return {buildConv(b, *this, getGradient().getType(), getX(), dweight),
           buildSister<ConvInputGradOp>(b, *this, getX().getType(),
                                        getGradient(), dweight)};
+}
+
+FailureOr<SmallVector<Value>>
+ConvOp::buildWithoutElements(ImplicitLocOpBuilder &b) {
+  auto type = cast<RankedTensorType>(getType());
+  int64_t channels = getAxes(type.getRank(), getChannelsLast()).first;
+  return SmallVector<Value>{
+      buildEmptyContraction(b, getBias(), type, channels)};
 }

@@ -106,3 +106,10 @@ LogicalResult GatherGradOp::verify() {
            << gradient << " for indices " << indices << " and table " << table;
   return success();
 }
+
+FailureOr<SmallVector<Value>>
+GatherOp::buildWithoutElements(ImplicitLocOpBuilder &) {
+  return emitError("has no row to take: the table is ")
+         << getTable().getType() << ", its indices are "
+         << getIndices().getType();
+}

@@ -9,6 +9,8 @@ using namespace mlir::binade;
 #define GET_OP_CLASSES
 #include "binade/IR/Ops/Loss.cpp.inc"
 
+bool CrossEntropyOp::ignoresMasked() { return true; }
+
 Schedule CrossEntropyOp::getSchedule() { return Schedule::RowReduction; }
 Schedule CrossEntropyGradOp::getSchedule() { return Schedule::Elementwise; }
 Schedule LabelWeightOp::getSchedule() { return Schedule::FullReduction; }

@@ -1,6 +1,6 @@
 //===- Monitor.cpp - what is counted of the values of a step --------------===//
 
-#include "binade/IR/Binade.h"
+#include "binade/IR/Build.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -58,4 +58,14 @@ Layouts StatisticsOp::chooseLayouts(const Layouts &known) {
   Layouts chosen(*this);
   chosen.operands = known.operands;
   return chosen;
+}
+
+/// Zeros, but infinity as the smallest of no magnitudes.
+FailureOr<SmallVector<Value>>
+StatisticsOp::buildWithoutElements(ImplicitLocOpBuilder &b) {
+  SmallVector<Value> values = buildZeros(b, getResultTypes());
+  for (auto [member, value] : llvm::zip(getMembers(), values))
+    if (member == Statistic::Smallest)
+      value = buildSplat(b, value.getType(), INFINITY);
+  return values;
 }

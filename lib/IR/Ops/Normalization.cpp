@@ -330,3 +330,9 @@ BatchNormGradOp::decompose(ImplicitLocOpBuilder &b) {
   }
   return SmallVector<Value>{n.as(n.mul(factor, dx), getDx())};
 }
+
+/// Sums over no element, whatever the statistics are.
+FailureOr<SmallVector<Value>>
+BatchNormParamGradOp::buildWithoutElements(ImplicitLocOpBuilder &b) {
+  return buildZeros(b, getResultTypes());
+}

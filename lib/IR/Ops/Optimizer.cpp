@@ -11,6 +11,15 @@ using namespace mlir::binade;
 Schedule GradientStatisticsOp::getSchedule() { return Schedule::MultiTensor; }
 unsigned GradientStatisticsOp::getSegments() { return getGradients().size(); }
 
+FailureOr<SmallVector<Value>>
+GradientStatisticsOp::buildWithoutElements(ImplicitLocOpBuilder &b) {
+  SmallVector<Value> gradients = dropEmpty(getGradients());
+  if (gradients.empty())
+    return buildZeros(b, getResultTypes());
+  auto rest = GradientStatisticsOp::create(b, getResultTypes(), gradients);
+  return SmallVector<Value>(rest.getResults());
+}
+
 /// Checks that `variant` has legal values for hyper-parameters of `rule`.
 static LogicalResult verifyVariant(OptimizerOp rule, NamedAttribute variant) {
   auto values = dyn_cast<DictionaryAttr>(variant.getValue());
@@ -316,4 +325,12 @@ LogicalResult OptimizerUpdateOp::verify() {
       getNewStates().getTypes() != getStates().getTypes())
     return emitOpError("expects results of the types of parameter and states");
   return verifyMaster(*this);
+}
+
+/// A parameter without elements is not updated, nor are its states.
+FailureOr<SmallVector<Value>>
+OptimizerUpdateOp::buildWithoutElements(ImplicitLocOpBuilder &) {
+  SmallVector<Value> kept = {getParameter()};
+  llvm::append_range(kept, getStates());
+  return kept;
 }

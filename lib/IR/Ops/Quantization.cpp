@@ -400,3 +400,22 @@ LogicalResult EncodeOp::verify() {
            << codes << ", got " << getCodes().getType();
   return success();
 }
+
+/// A scale that no element shares is that of zeros: the scales of a tensor of
+/// zeros with a length of 1 for each axis without elements.
+FailureOr<SmallVector<Value>>
+QuantizeOp::buildWithoutElements(ImplicitLocOpBuilder &b) {
+  auto type = cast<RankedTensorType>(getX().getType());
+  SmallVector<int64_t> shape(type.getShape());
+  llvm::replace(shape, int64_t(0), int64_t(1));
+  Value zeros = buildSplat(b, type.clone(shape), 0.0);
+  SmallVector<RankedTensorType> parts = getFormat().getParts(shape);
+  auto filled = QuantizeOp::create(
+      b, SmallVector<Type>(parts.begin(), parts.end()), zeros, getAmax(),
+      getRng(), getFormatAttr(), getSaturateAttr(), getStreamAttr());
+  SmallVector<Value> values = buildZeros(b, getResultTypes());
+  for (auto [value, part] : llvm::zip_equal(values, filled.getResults()))
+    if (!hasNoElements(value.getType()))
+      value = part;
+  return values;
+}

@@ -97,3 +97,8 @@ SmallVector<Value> ReduceMaxOp::buildAdjoint(ImplicitLocOpBuilder &b,
   Value share = DivOp::create(b, cotangents.front(), ties);
   return {MulOp::create(b, mask, spread(b, share, x, getAxes()))};
 }
+
+FailureOr<SmallVector<Value>>
+ReduceMaxOp::buildWithoutElements(ImplicitLocOpBuilder &b) {
+  return SmallVector<Value>{buildSplat(b, getType(), -INFINITY)};
+}

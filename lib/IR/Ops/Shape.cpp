@@ -420,3 +420,11 @@ SmallVector<Value> ConcatOp::buildAdjoint(ImplicitLocOpBuilder &b,
   }
   return gradients;
 }
+
+FailureOr<SmallVector<Value>>
+ConcatOp::buildWithoutElements(ImplicitLocOpBuilder &b) {
+  SmallVector<Value> inputs = dropEmpty(getInputs());
+  if (inputs.size() == 1)
+    return inputs;
+  return SmallVector<Value>{ConcatOp::create(b, getType(), inputs, getAxis())};
+}

@@ -8,7 +8,6 @@
 #include "Evaluate.h"
 #include "Indexing.h"
 #include "OpTable.h"
-#include "binade/IR/WithoutElements.h"
 
 using namespace mlir;
 using namespace mlir::binade;

@@ -10,7 +10,6 @@
 #include "Combine.h"
 #include "Indexing.h"
 #include "OpTable.h"
-#include "binade/IR/WithoutElements.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 
 using namespace mlir;

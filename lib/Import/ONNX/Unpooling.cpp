@@ -3,7 +3,6 @@
 #include "Indexing.h"
 #include "OpTable.h"
 #include "Window.h"
-#include "binade/IR/WithoutElements.h"
 #include "llvm/Support/CheckedArithmetic.h"
 
 using namespace mlir;

@@ -8,7 +8,8 @@ include "binade/IR/Ops/Base.td"
 def Binade_AttentionOp : Binade_PrecisionOp<"attention", "Allow", [
     Pure, InferTypeOpAdaptorWithIsCompatible,
     DeclareOpInterfaceMethods<PrecisionOpInterface,
-                              ["countProducts", "getResultFormat"]>,
+                              ["countProducts", "getResultFormat", "ignoresMasked",
+                               "findFallback"]>,
     DeclareOpInterfaceMethods<DifferentiableOpInterface>,
     DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "decompose"]>]> {
   let summary = "scaled dot-product attention";
@@ -34,7 +35,7 @@ def Binade_AttentionOp : Binade_PrecisionOp<"attention", "Allow", [
 def Binade_AttentionGradOp : Binade_PrecisionOp<"attention_grad", "Allow", [
     Pure, InferTypeOpAdaptorWithIsCompatible,
     DeclareOpInterfaceMethods<PrecisionOpInterface,
-                              ["countProducts", "getOperandFormat"]>,
+                              ["countProducts", "getOperandFormat", "findFallback"]>,
     DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "decompose"]>,
     NotDifferentiable]> {
   let summary = "gradients of attention with respect to query, key and value";

@@ -9,9 +9,11 @@ def Binade_MatmulOp : Binade_PrecisionOp<"matmul", "Allow", [
     Pure, InferTypeOpAdaptorWithIsCompatible,
     DeclareOpInterfaceMethods<PrecisionOpInterface,
                               ["countProducts", "getOperandFormat",
-                               "getSummedAxis"]>,
+                               "getSummedAxis", "findFallback"]>,
     DeclareOpInterfaceMethods<DifferentiableOpInterface>,
-    DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "getRows", "decompose"]>]> {
+    DeclareOpInterfaceMethods<KernelOpInterface,
+                              ["getSchedule", "getRows", "decompose",
+                               "buildWithoutElements"]>]> {
   let summary = "batched matrix product, optionally with a bias";
   let description = [{
     `lhs * rhs` over the last two axes, optionally transposing either side

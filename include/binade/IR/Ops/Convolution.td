@@ -17,7 +17,8 @@ class Binade_ConvolutionOp<string mnemonic, list<Trait> traits = []>
     : Binade_PrecisionOp<mnemonic, "Allow", !listconcat(traits, [
           Pure,
           DeclareOpInterfaceMethods<PrecisionOpInterface,
-                                    ["countProducts", "getOperandFormat"]>,
+                                    ["countProducts", "getOperandFormat",
+                                     "findFallback"]>,
           DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>,
           DeclareOpInterfaceMethods<LayoutOpInterface,
                                     ["chooseLayouts", "applyLayouts"]>])> {
@@ -29,6 +30,9 @@ class Binade_ConvolutionOp<string mnemonic, list<Trait> traits = []>
   let extraClassDefinition = classDefinition # [{
     std::optional<int64_t> $cppClass::countProducts() {
       return countConvolutionProducts(*this);
+    }
+    std::optional<Fallback> $cppClass::findFallback() {
+      return findConvolutionFallback(*this);
     }
     FormatRole $cppClass::getOperandFormat(unsigned index) {
       return index < 2 ? FormatRole::Chosen : FormatRole::Wide; // bias
@@ -46,6 +50,7 @@ class Binade_ConvolutionOp<string mnemonic, list<Trait> traits = []>
 }
 
 def Binade_ConvOp : Binade_ConvolutionOp<"conv", [
+    DeclareOpInterfaceMethods<KernelOpInterface, ["buildWithoutElements"]>,
     DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
   let summary = "convolution (cross-correlation) over one to three axes";
   let description = [{

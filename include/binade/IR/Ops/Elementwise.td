@@ -101,6 +101,7 @@ def Binade_ExpOp : Binade_UnaryOp<"exp", "Deny"> {
 
 def Binade_LogOp : Binade_UnaryOp<"log", "Deny"> {
   let summary = "elementwise natural logarithm";
+  let extraClassDeclaration = "bool isSingularAtZero(unsigned) { return true; }";
   let scalar = [{ return math::LogOp::create(b, x); }];
   let adjoint = [{
     Value dx = DivOp::create(b, dy, x);
@@ -168,6 +169,7 @@ def Binade_RoundOp : Binade_UnaryOp<"round", "Clear"> {
 
 def Binade_SqrtOp : Binade_UnaryOp<"sqrt", "Infer"> {
   let summary = "elementwise square root";
+  let extraClassDeclaration = "bool isSingularAtZero(unsigned) { return true; }";
   let scalar = [{ return math::SqrtOp::create(b, x); }];
   // At 0 it is infinite, but 0 where the operand is a sum of squares: a norm.
   let adjoint = [{
@@ -179,6 +181,7 @@ def Binade_SqrtOp : Binade_UnaryOp<"sqrt", "Infer"> {
 
 def Binade_ReciprocalOp : Binade_UnaryOp<"reciprocal", "Deny"> {
   let summary = "elementwise 1 / x";
+  let extraClassDeclaration = "bool isSingularAtZero(unsigned) { return true; }";
   let scalar = [{ return arith::DivFOp::create(b, splat(b, x, 1.0), x); }];
   let adjoint = [{
     Value square = MulOp::create(b, y, y);
@@ -325,6 +328,9 @@ def Binade_DivOp : Binade_BinaryOp<"div", "Infer"> {
   let description = [{
     An integer divided by 0 is 0, and the least integer divided by -1 is itself.
   }];
+  let extraClassDeclaration = [{
+    bool isSingularAtZero(unsigned index) { return index == 1; }
+  }];
   let scalar = [{
     return buildQuotient(b, lhs, rhs, isUnsigned(getLhs().getType()));
   }];
@@ -336,6 +342,7 @@ def Binade_DivOp : Binade_BinaryOp<"div", "Infer"> {
 
 def Binade_PowOp : Binade_BinaryOp<"pow", "Deny", (ins), [], FloatTensor> {
   let summary = "elementwise power of floats";
+  let extraClassDeclaration = "bool isSingularAtZero(unsigned) { return true; }";
   // d lhs = dy rhs lhs^(rhs - 1), 0 where rhs is 0, and at 0 where the power is a
   // norm; d rhs = dy y log(lhs), 0 where lhs is 0 and rhs is not negative.
   let adjoint = [{

@@ -10,7 +10,8 @@ def Binade_GatherOp : Binade_PrecisionOp<"gather", "Clear", [
     DeclareOpInterfaceMethods<PrecisionOpInterface, ["getOperandRole"]>,
     DeclareOpInterfaceMethods<DifferentiableOpInterface>,
     DeclareOpInterfaceMethods<KernelOpInterface,
-                              ["getSchedule", "getIndexRange"]>]> {
+                              ["getSchedule", "getIndexRange",
+                               "buildWithoutElements"]>]> {
   let summary = "rows of a table by index";
   let description = [{
     `y[i..., :] = table[indices[i...], :]`. Negative indices count from the end;

@@ -8,7 +8,8 @@ include "binade/IR/Ops/Base.td"
 def Binade_CrossEntropyOp : Binade_PrecisionOp<"cross_entropy", "Deny", [
     Pure, InferTypeOpAdaptorWithIsCompatible,
     DeclareOpInterfaceMethods<PrecisionOpInterface,
-                              ["getResultFormat", "getOperandRole"]>,
+                              ["getResultFormat", "getOperandRole",
+                               "ignoresMasked"]>,
     DeclareOpInterfaceMethods<DifferentiableOpInterface>,
     DeclareOpInterfaceMethods<KernelOpInterface,
                               ["getSchedule", "getIndexRange", "getRows",

@@ -7,7 +7,8 @@ include "binade/IR/Ops/Base.td"
 
 def Binade_StatisticsOp : Binade_Op<"statistics", [
     Pure, NotDifferentiable, InferTypeOpAdaptor,
-    DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>,
+    DeclareOpInterfaceMethods<KernelOpInterface,
+                              ["getSchedule", "buildWithoutElements"]>,
     DeclareOpInterfaceMethods<LayoutOpInterface, ["chooseLayouts"]>]> {
   let summary = "what the elements of a tensor are like, in one pass";
   let description = [{

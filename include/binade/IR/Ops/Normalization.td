@@ -28,6 +28,7 @@ class Binade_NormalizationOp<string mnemonic, string precisionClass,
 
 def Binade_SoftmaxOp : Binade_NormalizationOp<"softmax", "Infer", [
     DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+  let extraClassDeclaration = "bool ignoresMasked() { return true; }";
   let summary = "softmax over the last axis";
   let description = "exp(x - max) / sum exp(x - max), f32 inside.";
   let arguments = (ins FloatTensor:$x, Binade_PrecisionArg:$precision);
@@ -46,6 +47,7 @@ def Binade_SoftmaxGradOp : Binade_NormalizationOp<"softmax_grad", "Infer",
 
 def Binade_LogSoftmaxOp : Binade_NormalizationOp<"log_softmax", "Deny", [
     DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+  let extraClassDeclaration = "bool ignoresMasked() { return true; }";
   let summary = "logarithm of softmax over the last axis";
   let arguments = (ins FloatTensor:$x, Binade_PrecisionArg:$precision);
   let results = (outs FloatTensor:$y);
@@ -208,6 +210,7 @@ def Binade_BatchNormOp : Binade_PerChannelOp<"batch_norm", "Infer", [
 
 def Binade_BatchNormParamGradOp
     : Binade_PerChannelOp<"batch_norm_param_grad", "Infer", [
+          DeclareOpInterfaceMethods<KernelOpInterface, ["buildWithoutElements"]>,
           DeclareOpInterfaceMethods<PrecisionOpInterface,
                                     ["getOperandFormat", "getResultFormat"]>,
           NotDifferentiable]> {

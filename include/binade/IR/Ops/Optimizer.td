@@ -98,7 +98,9 @@ def Binade_OptimizerScalarsOp : Binade_RuleOp<"optimizer_scalars", "Scalars"> {
 
 def Binade_GradientStatisticsOp : Binade_Op<"gradient_statistics", [
     Pure, NotDifferentiable,
-    DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "getSegments"]>]> {
+    DeclareOpInterfaceMethods<KernelOpInterface,
+                              ["getSchedule", "getSegments",
+                               "buildWithoutElements"]>]> {
   let summary = "sum of squares and finiteness of all gradients, in one pass";
   let description = [{
     `found_inf` is whether the largest magnitude, compared as bits, is at least that
@@ -112,7 +114,9 @@ def Binade_GradientStatisticsOp : Binade_Op<"gradient_statistics", [
 def Binade_OptimizerUpdateOp : Binade_Op<"optimizer_update", [
     Pure, NotDifferentiable, AttrSizedOperandSegments,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>,
-    DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "decompose"]>]> {
+    DeclareOpInterfaceMethods<KernelOpInterface,
+                              ["getSchedule", "decompose",
+                               "buildWithoutElements"]>]> {
   let summary = "the update of one parameter and its states";
   let description = [{
     Multiplies the gradient by `factors` one after the other (unscaling, clipping),

@@ -15,7 +15,8 @@ class Binade_QuantizationOp<string mnemonic, list<string> kernelMethods,
 }
 
 def Binade_QuantizeOp : Binade_QuantizationOp<"quantize",
-                                              ["getSchedule", "decompose"],
+                                              ["getSchedule", "decompose",
+                                               "buildWithoutElements"],
                                               [AttrSizedOperandSegments]> {
   let summary = "codes and scales of a tensor";
   let description = [{

@@ -61,6 +61,10 @@ def Binade_ReduceMeanOp : Binade_ReduceOp<"reduce_mean", "Deny"> {
 def Binade_ReduceMaxOp : Binade_ReduceOp<"reduce_max", "Clear"> {
   let summary = "maximum over axes, which the result does not keep; NaN if any is";
   let description = "The gradient is shared equally among equal maxima.";
+  let extraClassDeclaration = [{
+    bool ignoresMasked() { return true; }
+    FailureOr<SmallVector<Value>> buildWithoutElements(ImplicitLocOpBuilder &b);
+  }];
 }
 
 #endif // BINADE_IR_OPS_REDUCTION_TD

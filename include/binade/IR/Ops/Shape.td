@@ -106,7 +106,7 @@ def Binade_PadOp : Binade_MovementOp<"pad", [], [
   let hasCanonicalizer = 1;
 }
 
-def Binade_ConcatOp : Binade_MovementOp<"concat", [], [
+def Binade_ConcatOp : Binade_MovementOp<"concat", ["buildWithoutElements"], [
     DeclareOpInterfaceMethods<LayoutOpInterface, ["applyLayouts"]>]> {
   let summary = "operands one after the other along an axis";
   let arguments = (ins Variadic<Tensor>:$inputs, I64Attr:$axis,
