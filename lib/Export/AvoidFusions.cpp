@@ -1,6 +1,7 @@
 //===- AvoidFusions.cpp - Nodes that runtimes fuse wrongly ----------------===//
 
 #include "AvoidFusions.h"
+#include "Formats.h"
 #include "onnx-ml.pb.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -29,8 +30,8 @@ public:
   }
 
 private:
-  /// What makes an input of `node`, which is an `op`: the first that is a
-  /// `maker`, or null. Casts may stand between.
+  /// If `node` is an `op`: its first input that a `maker` computes, looking
+  /// through casts. Null otherwise.
   const NodeProto *findInput(const NodeProto &node, StringRef op,
                              StringRef maker) const {
     if (node.op_type() != op)
@@ -55,18 +56,15 @@ static void avoidIn(GraphProto &graph) {
   for (NodeProto &node : *graph.mutable_node()) {
     if (norms.isLast(node))
       node.set_op_type("Sum");
-    for (auto &attribute : *node.mutable_attribute()) {
-      if (attribute.has_g())
-        avoidIn(*attribute.mutable_g());
-      for (GraphProto &inner : *attribute.mutable_graphs())
-        avoidIn(inner);
-    }
+    forEachGraph(node, nullptr,
+                 [](GraphProto &inner, const GraphProto *) { avoidIn(inner); });
   }
 }
 
 void mlir::binade::convert::avoidFusions(GraphProto &graph,
                                          const OperatorSets &sets) {
-  // Earlier runtimes' own op may have several types.
+  // Before the standard had the op, onnxruntime fused into one of its own,
+  // which takes a scale of another type.
   if (findSchema("", "LayerNormalization", sets))
     avoidIn(graph);
 }
@@ -80,11 +78,11 @@ bool mlir::binade::convert::multipliesCodes(const GraphProto &graph) {
     return decoded.contains(name);
   };
   return llvm::any_of(graph.node(), [&](const NodeProto &node) {
-    bool isHere =
+    bool isFound =
         node.op_type() == "MatMul" && llvm::all_of(node.input(), isDecoded);
-    return isHere || llvm::any_of(node.attribute(), [](const auto &attribute) {
-             return (attribute.has_g() && multipliesCodes(attribute.g())) ||
-                    llvm::any_of(attribute.graphs(), multipliesCodes);
-           });
+    forEachGraph(node, [&](const GraphProto &inner) {
+      isFound |= multipliesCodes(inner);
+    });
+    return isFound;
   });
 }

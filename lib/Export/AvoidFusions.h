@@ -11,15 +11,15 @@ class GraphProto;
 
 namespace mlir::binade::convert {
 
-/// Writes the last addition of decomposed layer norms that compute in f32 on a
-/// narrow value as `Sum`, in `graph` and those inside of it. onnxruntime makes
-/// LayerNormalization of `Add` there, drops the cast before it, and then
-/// refuses the node, because its scale has another type.
+/// Replaces the last `Add` of decomposed layer norms that compute in f32 on a
+/// narrow value by `Sum`, in `graph` and its subgraphs. onnxruntime would fuse
+/// such a norm into LayerNormalization, drop the cast before it, and reject the
+/// node because its scale has another type.
 void avoidFusions(::onnx::GraphProto &graph, const OperatorSets &sets);
 
-/// Whether a MatMul in `graph`, or in one inside of it, multiplies what codes
-/// of FP8 stand for. onnxruntime fuses it with the nodes that read the codes,
-/// and has that product for integers only.
+/// Whether a MatMul in `graph` or its subgraphs has dequantized FP8 operands.
+/// onnxruntime fuses it with the DequantizeLinear nodes into a matmul that
+/// supports integers only.
 bool multipliesCodes(const ::onnx::GraphProto &graph);
 
 } // namespace mlir::binade::convert

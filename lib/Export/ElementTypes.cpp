@@ -43,7 +43,7 @@ unsigned mlir::binade::convert::getElementBits(int32_t type) {
   }
 }
 
-/// What is known already stays.
+/// Adds the declared types of `graph`; types that are known already stay.
 void ElementTypes::add(const ::onnx::GraphProto &graph) {
   for (const auto *values :
        {&graph.input(), &graph.output(), &graph.value_info()})
@@ -66,8 +66,8 @@ ElementTypes::ElementTypes(const ::onnx::GraphProto &graph,
     infer(node, sets);
 }
 
-/// The type that an attribute names, where the type of an output depends on
-/// one.
+/// The type that an attribute of the node names, if any: the type of the output
+/// may depend on it.
 static int32_t getNamedType(const NodeProto &node) {
   for (const AttributeProto &attribute : node.attribute()) {
     StringRef name = attribute.name();
@@ -103,7 +103,8 @@ void ElementTypes::infer(const NodeProto &node, const OperatorSets &sets) {
     auto found = bound.find(*letter);
     int32_t type =
         found != bound.end() ? found->second : schema->getOnlyType(*letter);
-    // Ops without a word in an attribute make what they read, or float.
+    // Without a type in an attribute the result has the type of an operand, or
+    // is float.
     if (!type)
       type = named ? named : int32_t(TensorProto::FLOAT);
     if (schema->allows(*letter, type))

@@ -13,16 +13,16 @@ class NodeProto;
 
 namespace mlir::binade::convert {
 
-/// Of an element of a tensor of ONNX's type number `type`; 0 for strings.
+/// The bits of an element of ONNX's type number `type`; 0 for strings.
 unsigned getElementBits(int32_t type);
 
-/// Element types of a graph's values: as the file says them, as they were
-/// inferred, and as they follow from the schemas of ops. What is no tensor, and
-/// what an unknown op makes without a word in the file, has none.
+/// Element types of a graph's values: those that the file declares, those that
+/// were inferred, and those that follow from the schemas of ops. Values that
+/// are not tensors, and undeclared results of unknown ops, have none.
 class ElementTypes {
 public:
-  /// `inferred` is the same graph with more types, or null; `outer` the types
-  /// of the graph around, or null.
+  /// `inferred` is the same graph with more types, or null; `outer` has the
+  /// types of the enclosing graph, or is null.
   ElementTypes(const ::onnx::GraphProto &graph, const OperatorSets &sets,
                const ::onnx::GraphProto *inferred, const ElementTypes *outer);
 

@@ -1,4 +1,4 @@
-//===- Formats.h - Decisions in ONNX's words --------------------*- C++ -*-===//
+//===- Formats.h - Decisions as types of ONNX nodes -------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_EXPORT_FORMATS_H
 #define BINADE_LIB_EXPORT_FORMATS_H
@@ -21,20 +21,20 @@ inline constexpr StringLiteral kPrecisionKey = "binade.precision";
 
 struct PlannedGraph;
 
-/// A node, and in which formats it does its work. Those without `letters` do it
-/// as the file says.
+/// A node and the formats in which it is to compute. A node without `letters`
+/// stays as the file has it.
 struct PlannedNode {
   std::unique_ptr<::onnx::NodeProto> node;
-  /// Graphs inside of it, in the order of its attributes.
+  /// Its subgraphs, in the order of its attributes.
   std::vector<PlannedGraph> graphs;
-  /// Which inputs and outputs, by the letters of the schema.
+  /// The inputs and outputs that change, by the letters of the schema.
   std::string letters;
   const OpSchema *schema = nullptr;
-  /// What these are read and made in.
+  /// The type of these inputs and outputs.
   int32_t compute = ::onnx::TensorProto::FLOAT;
-  /// Operands are rounded to this first, where it differs.
+  /// The type that operands are rounded to before, if it differs.
   int32_t operand = ::onnx::TensorProto::FLOAT;
-  /// What readers find.
+  /// The type that readers of the result see.
   int32_t result = ::onnx::TensorProto::FLOAT;
   /// Whether it sums products.
   bool isProduct = false;
@@ -45,12 +45,12 @@ struct PlannedNode {
   /// value rounded to a type. Without both it is the value.
   QuantizedInput waiting;
   int32_t waitingType = ::onnx::TensorProto::UNDEFINED;
-  /// The input that its first output is; empty where it makes something.
+  /// The input that its first output is equal to; empty if there is none.
   std::string same;
   bool isBackward = false;
   /// Whether it only moves elements, and whether all of them.
   bool isMovement = false, movesAll = false;
-  /// Whether what it makes is what codes stand for: readers do not round it.
+  /// Whether its result is dequantized, so that readers do not round it.
   bool makesDecoded = false;
 
   /// Types of what `If`, `Loop` and `Scan` carry, 0 for f32 (Boundaries.h).
@@ -70,8 +70,7 @@ struct PlannedNode {
   bool isChosen(std::optional<char> letter) const {
     return letter && StringRef(letters).contains(*letter);
   }
-  /// The format that an input is rounded to, if it is read in it: f32 for what
-  /// is read otherwise.
+  /// The format in which the node reads an input that changes; f32 for others.
   int32_t getRead(unsigned input) const {
     return readsChosen(input) && compute == operand
                ? compute
@@ -82,7 +81,7 @@ struct PlannedNode {
                ? types[place]
                : int32_t(::onnx::TensorProto::FLOAT);
   }
-  /// Whether anything that it reads or makes is narrow.
+  /// Whether an operand or a result is narrow.
   bool isNarrow() const {
     return isPlanned() && (operand != ::onnx::TensorProto::FLOAT ||
                            result != ::onnx::TensorProto::FLOAT);
@@ -100,7 +99,7 @@ struct PlannedGraph {
   llvm::StringMap<int32_t> carried = {};
 };
 
-/// What of `formats` is decided about `node` as a whole.
+/// The part of `formats` that applies to `node` as a whole.
 NodeFormats getNodeFormats(const ::onnx::NodeProto &node,
                            const NodeFormats &formats);
 

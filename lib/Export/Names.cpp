@@ -7,20 +7,24 @@ using namespace mlir::binade::convert;
 using ::onnx::GraphProto;
 using ::onnx::NodeProto;
 
-/// Calls `visit` for the graphs inside of `graph`, at any depth.
+void mlir::binade::convert::forEachGraph(
+    const NodeProto &node, llvm::function_ref<void(const GraphProto &)> visit) {
+  for (const auto &attribute : node.attribute()) {
+    if (attribute.has_g())
+      visit(attribute.g());
+    for (const GraphProto &inner : attribute.graphs())
+      visit(inner);
+  }
+}
+
+/// Calls `visit` for the subgraphs of `graph`, at any depth.
 static void walkInner(const GraphProto &graph,
                       llvm::function_ref<void(const GraphProto &)> visit) {
-  auto enter = [&](const GraphProto &inner) {
-    visit(inner);
-    walkInner(inner, visit);
-  };
   for (const NodeProto &node : graph.node())
-    for (const auto &attribute : node.attribute()) {
-      if (attribute.has_g())
-        enter(attribute.g());
-      for (const GraphProto &inner : attribute.graphs())
-        enter(inner);
-    }
+    forEachGraph(node, [&](const GraphProto &inner) {
+      visit(inner);
+      walkInner(inner, visit);
+    });
 }
 
 static void collectRead(const GraphProto &graph, llvm::StringSet<> &names) {
@@ -64,23 +68,12 @@ std::string Names::makeNew(llvm::StringRef wanted) {
   return name;
 }
 
-/// Calls `visit` for the graphs that are attributes of `node`.
-static void forEachInner(const NodeProto &node,
-                         llvm::function_ref<void(const GraphProto &)> visit) {
-  for (const auto &attribute : node.attribute()) {
-    if (attribute.has_g())
-      visit(attribute.g());
-    for (const GraphProto &inner : attribute.graphs())
-      visit(inner);
-  }
-}
-
 void mlir::binade::convert::forEachRead(
     const NodeProto &node,
     llvm::function_ref<void(const std::string &)> visit) {
   for (const std::string &name : node.input())
     visit(name);
-  forEachInner(node, [&](const GraphProto &inner) {
+  forEachGraph(node, [&](const GraphProto &inner) {
     for (const NodeProto &reader : inner.node())
       forEachRead(reader, visit);
     for (const auto &output : inner.output())

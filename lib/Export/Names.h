@@ -14,10 +14,10 @@ class NodeProto;
 
 namespace mlir::binade::convert {
 
-/// Makes names that the model does not have.
+/// Creates names that do not occur in the model.
 class Names {
 public:
-  /// Of a model without any.
+  /// For an empty model.
   Names() = default;
   explicit Names(const ::onnx::ModelProto &model);
 
@@ -30,14 +30,18 @@ private:
   llvm::StringMap<unsigned> known;
 };
 
-/// Calls `visit` with what `node` reads: its inputs, and all names that graphs
-/// inside of it read, some of which are their own.
+/// Calls `visit` with each graph that is an attribute of `node`.
+void forEachGraph(const ::onnx::NodeProto &node,
+                  llvm::function_ref<void(const ::onnx::GraphProto &)> visit);
+
+/// Calls `visit` with the inputs of `node` and all names that its subgraphs
+/// read, including names that a subgraph defines itself.
 void forEachRead(const ::onnx::NodeProto &node,
                  llvm::function_ref<void(const std::string &)> visit);
 
-/// Values of the main graph that something else reads by their names: whoever
-/// runs it, a graph inside of a node that returns them, or an algorithm for its
-/// training. Some that none reads may be among them.
+/// Values of the main graph that are read by name from outside of its nodes:
+/// its outputs, values that a subgraph returns, and those that the model's
+/// training information names. The set may contain values that nothing reads.
 llvm::StringSet<> findReadOutside(const ::onnx::ModelProto &model);
 
 /// Names that graphs inside of the nodes of `graph` read.

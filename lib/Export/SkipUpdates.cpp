@@ -1,4 +1,4 @@
-//===- SkipUpdates.cpp - Steps that overflow change nothing ---------------===//
+//===- SkipUpdates.cpp - Skip the update of a step that overflows ---------===//
 
 #include "SkipUpdates.h"
 

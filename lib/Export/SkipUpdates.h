@@ -1,4 +1,4 @@
-//===- SkipUpdates.h - Steps that overflow change nothing -------*- C++ -*-===//
+//===- SkipUpdates.h - skip the update of a step that overflows -*- C++ -*-===//
 
 #ifndef BINADE_LIB_EXPORT_SKIPUPDATES_H
 #define BINADE_LIB_EXPORT_SKIPUPDATES_H
@@ -12,16 +12,16 @@ struct Update {
   std::string before, after;
 };
 
-/// What a graph that is a whole training step replaces: its inputs for which
-/// there is an output of the same type that follows from gradients. None where
-/// no parameter is among them, one that the loss depends on: then the graph
-/// makes gradients, and running statistics perhaps.
+/// The updates of a graph that is a whole training step: inputs with an output
+/// of the same type that depends on gradients. Empty if the loss depends on
+/// none of these inputs: then the graph computes gradients (and perhaps running
+/// statistics) but updates no parameter.
 std::vector<Update> findUpdates(const ::onnx::GraphProto &graph,
                                 const PlannedNodes &nodes,
                                 const llvm::BitVector &backward);
 
-/// Lets each update give what it was given where the bool `found` is true. The
-/// new nodes stand at the end of `nodes`.
+/// Makes each update return its input if the bool `found` is true. The new
+/// nodes are at the end of `nodes`.
 void skipUpdates(ArrayRef<Update> updates, const std::string &found,
                  PlannedNodes &nodes, Names &names, ElementTypes &types);
 

@@ -1,4 +1,4 @@
-//===- Sums.cpp - In what ONNX's ops sum ----------------------------------===//
+//===- Sums.cpp - Formats in which ONNX's ops sum -------------------------===//
 
 #include "Sums.h"
 #include "onnx-ml.pb.h"
@@ -9,7 +9,16 @@ using namespace mlir::binade::convert;
 using ::onnx::NodeProto;
 
 namespace {
-enum class Sums { None, Always, Training, Added, Averaged, Old, Shown };
+/// When an op sums in the type of its operands.
+enum class Sums {
+  None,     ///< Never.
+  Always,   ///< Always.
+  Training, ///< With `training_mode`.
+  Added,    ///< With the reduction `add`.
+  Averaged, ///< Unless the mode is `max`.
+  Old,      ///< In versions of the op without `stash_type`.
+  Shown,    ///< If the probabilities are an output.
+};
 } // namespace
 
 static Sums getSums(StringRef op) {
@@ -74,8 +83,8 @@ bool mlir::binade::convert::sumsInOwnType(const NodeProto &node,
   case Sums::Averaged:
     return getString("mode") != "max";
   case Sums::Shown:
-    // Softmax in f32 would give this output, which has the type of the
-    // operands, in f32.
+    // With a softmax in f32 this output, whose type is that of the operands,
+    // would be f32.
     return node.output_size() > 3 && !node.output(3).empty();
   case Sums::Old: {
     // Later ones sum as `stash_type` says, by default in f32.

@@ -1,4 +1,4 @@
-//===- Sums.h - In what ONNX's ops sum --------------------------*- C++ -*-===//
+//===- Sums.h - formats in which ONNX's ops sum -----------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_EXPORT_SUMS_H
 #define BINADE_LIB_EXPORT_SUMS_H
@@ -11,18 +11,18 @@ class NodeProto;
 
 namespace mlir::binade::convert {
 
-/// Whether the node sums or averages elements in the type that it computes in:
-/// to sum wider, it has to compute wider. Sums of products are not meant, for
-/// which runtimes take a wider accumulator, nor norms that have an attribute
-/// for the type of their sums.
+/// Whether the node sums or averages elements in the type of its operands, so
+/// that it needs f32 operands to sum in f32. Not true for matmuls and
+/// convolutions, which runtimes accumulate in f32, nor for norms with an
+/// attribute for the type of their sums.
 bool sumsInOwnType(const ::onnx::NodeProto &node, const OperatorSets &sets);
 
-/// Whether an attribute says the format of all that the node computes beside
-/// products, so that its operands may have the format of these.
+/// Whether an attribute sets the format of everything in the node but its
+/// matmuls, so that its operands may have the format of these.
 bool followsProducts(const ::onnx::NodeProto &node);
 
-/// Gives the node, which computes in fewer bits than f32, the attribute that
-/// says that it sums in f32, if it has one and does not say anything there.
+/// Sets the attribute that makes a node with narrow operands sum in f32, if its
+/// op has one and the node does not set it.
 void setSumsWide(::onnx::NodeProto &node);
 
 } // namespace mlir::binade::convert

@@ -19,14 +19,14 @@ using ::onnx::TensorProto;
 using ::onnx::ValueInfoProto;
 
 namespace {
-/// What surrounds the nodes that are looked at.
+/// The context of the nodes that are being checked.
 struct Scope {
   OperatorSets sets;
   const FunctionProto *function = nullptr;
   const Scope *outer = nullptr;
-  std::string prefix;        ///< Of the names of nodes.
-  llvm::StringSet<> names;   ///< All of the graph.
-  llvm::StringSet<> visible; ///< Those defined before the node at hand.
+  std::string prefix;        ///< Precedes the names of nodes in errors.
+  llvm::StringSet<> names;   ///< All names that the graph defines.
+  llvm::StringSet<> visible; ///< Those defined before the current node.
 
   bool has(StringRef name) const {
     return names.contains(name) || (outer && outer->has(name));
@@ -97,7 +97,7 @@ LogicalResult ModelChecker::checkMetadata() {
   return success();
 }
 
-/// What is said of a value; what is left open may be anything.
+/// Checks the declaration of a value, which may be incomplete.
 LogicalResult ModelChecker::checkValue(StringRef kind,
                                        const ValueInfoProto &value) {
   if (value.name().empty())
@@ -116,7 +116,8 @@ LogicalResult ModelChecker::checkValue(StringRef kind,
   return success();
 }
 
-/// Of a type without a counterpart only the type is looked at.
+/// Checks a stored tensor; for an element type that the IR lacks, only the
+/// type.
 LogicalResult ModelChecker::checkTensor(Location loc,
                                         const TensorProto &tensor) {
   if (!TensorProto::DataType_IsValid(tensor.data_type()) ||
@@ -235,7 +236,7 @@ LogicalResult ModelChecker::checkNode(const NodeProto &node, unsigned index,
                  succeeded(checkValues(loc, node, name, scope)));
 }
 
-/// Tensors and graphs that are attributes.
+/// Checks the tensors and graphs that are attributes of `node`.
 LogicalResult ModelChecker::checkValues(Location loc, const NodeProto &node,
                                         const std::string &name, Scope &scope) {
   auto enter = [&](const AttributeProto &attribute, const GraphProto &graph) {
@@ -282,7 +283,7 @@ LogicalResult ModelChecker::checkOp(Location loc, const NodeProto &node,
   }
   std::string domain = isStandardDomain(node.domain()) ? "" : node.domain();
   auto set = scope.sets.find(domain);
-  // Runtimes take sets of their own as imported.
+  // Operator sets of runtimes need no import.
   if (set == scope.sets.end() && findOp(domain, node.op_type(), 0))
     return success();
   if (set == scope.sets.end())
@@ -306,11 +307,9 @@ static void forEachNode(const google::protobuf::RepeatedPtrField<NodeProto> &in,
                         function_ref<void(const NodeProto &)> visit) {
   for (const NodeProto &node : in) {
     visit(node);
-    for (const AttributeProto &attribute : node.attribute()) {
-      forEachNode(attribute.g().node(), visit);
-      for (const GraphProto &graph : attribute.graphs())
-        forEachNode(graph.node(), visit);
-    }
+    forEachGraph(node, [&](const GraphProto &graph) {
+      forEachNode(graph.node(), visit);
+    });
   }
 }
 
@@ -344,7 +343,7 @@ LogicalResult ModelChecker::checkFunction(const FunctionProto &function) {
   if (reaches(function, function, seen))
     return model.emitError(part) << "calls functions more than 32 deep: it "
                                     "calls itself";
-  // Its body is a graph whose inputs have no types.
+  // Check the body as a graph whose inputs have no types.
   GraphProto body;
   for (const std::string &input : function.input())
     body.add_input()->set_name(input);

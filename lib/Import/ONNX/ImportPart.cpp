@@ -40,11 +40,12 @@ PartImporter::PartImporter(Model &model, const ImportOptions &options,
                         unsigned) { places[&node] = place++; });
 }
 
-static void visitNodes(const ::onnx::GraphProto &graph,
-                       const std::string &prefix, unsigned depth,
-                       function_ref<void(const ::onnx::NodeProto &,
-                                         const Twine &, size_t, unsigned)>
-                           visit) {
+void mlir::binade::importer::forEachNode(
+    const ::onnx::GraphProto &graph,
+    function_ref<void(const ::onnx::NodeProto &, const Twine &, size_t,
+                      unsigned)>
+        visit,
+    const std::string &prefix, unsigned depth) {
   for (auto [index, node] : llvm::enumerate(graph.node())) {
     visit(node, prefix, index, depth);
     for (const auto &attribute : node.attribute()) {
@@ -53,19 +54,11 @@ static void visitNodes(const ::onnx::GraphProto &graph,
       std::string inner =
           prefix + getNodeName(node, index) + "/" + attribute.name() + "/";
       if (attribute.has_g())
-        visitNodes(attribute.g(), inner, depth + 1, visit);
+        forEachNode(attribute.g(), visit, inner, depth + 1);
       for (const auto &body : attribute.graphs())
-        visitNodes(body, inner, depth + 1, visit);
+        forEachNode(body, visit, inner, depth + 1);
     }
   }
-}
-
-void mlir::binade::importer::forEachNode(
-    const ::onnx::GraphProto &graph,
-    function_ref<void(const ::onnx::NodeProto &, const Twine &, size_t,
-                      unsigned)>
-        visit) {
-  visitNodes(graph, "", 0, visit);
 }
 
 LogicalResult PartImporter::prepare() {

@@ -225,9 +225,9 @@ FailureOr<SmallVector<unsigned>> mlir::binade::importer::sortNodes(
 // What nodes read
 //===----------------------------------------------------------------------===//
 
-/// Calls `visit` with each graph that is an attribute of `node`.
-static void forEachGraph(const ::onnx::NodeProto &node,
-                         function_ref<void(const ::onnx::GraphProto &)> visit) {
+void mlir::binade::importer::forEachGraph(
+    const ::onnx::NodeProto &node,
+    function_ref<void(const ::onnx::GraphProto &)> visit) {
   for (const auto &attribute : node.attribute()) {
     if (attribute.has_g())
       visit(attribute.g());

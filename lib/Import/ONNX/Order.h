@@ -11,8 +11,8 @@ namespace mlir::binade::importer {
 /// Numbers of the nodes that the graph's outputs depend on: producers before
 /// their users, otherwise in the order of the file. Fails on cycles, names that
 /// nothing defines and names that are defined twice, among all nodes.
-/// `isOuter` says which names a graph inside of a node takes from around it,
-/// and `prefix` stands before the names of its nodes in errors.
+/// For a subgraph, `isOuter` tells which names it may read from enclosing
+/// graphs, and `prefix` precedes the names of its nodes in errors.
 FailureOr<SmallVector<unsigned>>
 sortNodes(const Model &model, const ::onnx::GraphProto &graph,
           function_ref<bool(StringRef)> isOuter = {}, StringRef prefix = "");
@@ -21,11 +21,15 @@ sortNodes(const Model &model, const ::onnx::GraphProto &graph,
 llvm::StringSet<> collectUsed(const ::onnx::GraphProto &graph,
                               ArrayRef<unsigned> order);
 
+/// Calls `visit` with each graph that is an attribute of `node`.
+void forEachGraph(const ::onnx::NodeProto &node,
+                  function_ref<void(const ::onnx::GraphProto &)> visit);
+
 /// Whether an attribute of `node` is a graph: a branch, the body of a loop.
 bool holdsGraphs(const ::onnx::NodeProto &node);
 
-/// Calls `visit` with the names that `node` reads: its inputs, and what graphs
-/// that it holds take from around them.
+/// Calls `visit` with the names that `node` reads: its inputs, and the outer
+/// values that its subgraphs read.
 void forEachRead(const ::onnx::NodeProto &node,
                  function_ref<void(const std::string &)> visit);
 

@@ -1,4 +1,4 @@
-//===- PartImporter.h - What can be imported of an ONNX file ----*- C++ -*-===//
+//===- PartImporter.h - import of the supported part of a file --*- C++ -*-===//
 
 #ifndef BINADE_LIB_IMPORT_ONNX_PARTIMPORTER_H
 #define BINADE_LIB_IMPORT_ONNX_PARTIMPORTER_H
@@ -13,22 +13,23 @@
 
 namespace mlir::binade::importer {
 
-/// One import of what can be imported, in the order of its steps.
+/// Imports the supported part of an ONNX file; other nodes are left out. The
+/// methods are listed in the order of the steps.
 class PartImporter {
 public:
   /// `leftOut` names the nodes, and has what was inferred of their types.
   PartImporter(Model &model, const ImportOptions &options, LeftOut &leftOut);
 
-  /// Looks at what the user and the metadata say; that has to be right.
+  /// Checks the options and the metadata; an error in them is fatal.
   LogicalResult prepare();
   FailureOr<OwningOpRef<ModuleOp>> run();
 
 private:
-  /// A graph of the file, at any depth, and the types that are known in it.
+  /// A graph of the file, at any depth, and the types of its values.
   struct Level {
     Level(const ::onnx::GraphProto &graph, const ::onnx::GraphProto *inferred);
 
-    /// Null where nothing is known.
+    /// The declared or inferred type of a value; null if there is none.
     const ::onnx::ValueInfoProto *find(StringRef name) const {
       return types.lookup(name);
     }
@@ -39,7 +40,7 @@ private:
     llvm::StringSet<> used;
     llvm::StringMap<const ::onnx::ValueInfoProto *> types;
   };
-  /// What is known of a value: a tensor, or the elements of a sequence.
+  /// The known type of a value: of a tensor, or of the elements of a sequence.
   struct Known {
     RankedTensorType tensor = {};
     std::optional<SmallVector<RankedTensorType>> sequence = std::nullopt;
@@ -53,7 +54,7 @@ private:
   void findRanks(Graph &graph, const ::onnx::NodeProto &node);
   void findHandedOn(Graph &graph, const ::onnx::NodeProto &node);
   void findWide(Graph &graph, const ::onnx::NodeProto &node, Operation *last);
-  /// What `name` stands for has a reader that is not imported.
+  /// Notes that a node which is left out reads the value `name`.
   void keep(const Graph &graph, StringRef name);
   void leaveOut(Graph &graph, const Level &level, const ::onnx::NodeProto &node,
                 ArrayRef<Known> made);
@@ -65,25 +66,25 @@ private:
   bool isWrong(DiagnosticCollector &errors, Graph &graph,
                const ::onnx::NodeProto &node) const;
 
-  // PartGraphs.cpp: graphs inside of nodes.
+  // PartGraphs.cpp: subgraphs.
   Types importGraphs(Graph &graph, const Level &level, unsigned index);
   Types importGraph(Graph &graph, Level &level, const ::onnx::NodeProto &node,
                     const Twine &prefix);
   void defineInputs(Graph &graph, const Level &level,
                     const ::onnx::NodeProto &node);
 
-  // ImportPart.cpp: the function around them.
+  // ImportPart.cpp: the function that contains the nodes.
   void dropUnknownTensors(Level &level);
   LogicalResult classify(const Level &level, Initializers &initializers);
   void createFunction();
   void addInputs(Graph &graph);
   llvm::StringSet<> findUpdatedTypes() const;
-  /// The type that `value` is said to have. Lengths that are not known are
-  /// those of `like`, if it has as many axes, or assumed. Null for what is no
-  /// tensor of known rank and element type.
+  /// The declared type of `value`. Unknown lengths are taken from `like`, if it
+  /// has the same rank, or assumed. Null unless it is a tensor whose rank and
+  /// element type are declared.
   RankedTensorType getType(const ::onnx::ValueInfoProto &value,
                            RankedTensorType like = {});
-  /// Gives `name` a value that stands for what is not imported.
+  /// Defines `name` as a placeholder for a value that is not imported.
   void addStandIn(Graph &graph, const std::string &name, const Known &type);
   Value makeStandIn(const std::string &name, RankedTensorType type);
   static Known getKnown(const NamedValue *value);
@@ -99,29 +100,31 @@ private:
   TensorReader tensors;
   Metadata metadata;
   Dimensions dimensions;
-  /// Where nodes stand in `leftOut.nodes`.
+  /// The index of each node in `leftOut.nodes`.
   llvm::DenseMap<const ::onnx::NodeProto *, unsigned> places;
   std::deque<Level> levels;
-  /// Values whose lengths, or those of what they depend on, are assumed: then a
-  /// contradiction may be one with the assumption.
+  /// Values with assumed lengths, or that depend on such values: a
+  /// contradiction may then be due to the assumption.
   llvm::StringSet<> assumed;
   llvm::StringSet<> assumedLengths;
-  std::vector<Diagnostic> wrong; ///< With the file.
-  llvm::SetVector<Value> read;   ///< By nodes that are left out.
-  /// What those make, until it is arguments of the function.
+  std::vector<Diagnostic> wrong; ///< Errors that make the file invalid.
+  llvm::SetVector<Value> read;   ///< Values that left-out nodes read.
+  /// Placeholders for the results of left-out nodes; they become arguments of
+  /// the function.
   Block standIns;
   SmallVector<NewArgument> arguments;
   OwningOpRef<ModuleOp> module;
   func::FuncOp function;
 };
 
-/// Calls `visit` for the nodes of `graph` and, after each, for those of graphs
-/// inside of it, with their depth.
+/// Calls `visit` for each node of `graph` and, after it, for those of its
+/// subgraphs, with their depth.
 void forEachNode(
     const ::onnx::GraphProto &graph,
     function_ref<void(const ::onnx::NodeProto &, const Twine &prefix,
                       size_t index, unsigned depth)>
-        visit);
+        visit,
+    const std::string &prefix = "", unsigned depth = 0);
 
 } // namespace mlir::binade::importer
 
