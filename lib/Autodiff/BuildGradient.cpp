@@ -15,7 +15,7 @@ namespace mlir::binade {
 #include "binade/Autodiff/Passes.h.inc"
 
 namespace {
-/// Says why nothing is the loss, and what can be.
+/// Reports that `function` has no loss, and which outputs could be one.
 void refuse(func::FuncOp function) {
   SmallVector<Port> outputs = getResults(function, Role::Output);
   InFlightDiagnostic error = function.emitError();

@@ -1,6 +1,6 @@
-//===- CrashReport.cpp - The last words of a program ----------------------===//
-// What a handler of signals calls here is safe for it: it reads what was made
-// ready before, and writes with write(2).
+//===- CrashReport.cpp - Report signals that mean a bug -------------------===//
+// Functions that the signal handler calls are async-signal-safe: they read data
+// that was prepared before the signal, and write with write(2).
 //===----------------------------------------------------------------------===//
 
 #include "binade/CommandLine/CrashReport.h"
@@ -20,7 +20,8 @@ struct CaughtSignal {
   struct sigaction before = {};
 };
 
-/// Bytes that go to standard error, escaped where they stand in JSON.
+/// Writes to standard error through a fixed buffer, with async-signal-safe
+/// calls only.
 class SignalSafeWriter {
 public:
   ~SignalSafeWriter() { flush(); }
@@ -39,8 +40,8 @@ public:
       put(number / 10);
     put(static_cast<char>('0' + number % 10));
   }
-  /// Text of others: without control characters and, as JSON wants it, with
-  /// quotes and backslashes escaped.
+  /// Writes a name from a file or a command line: control characters become
+  /// '?', and in JSON quotes and backslashes are escaped.
   void putName(std::string_view name, bool isJson) {
     for (char byte : name) {
       if (isJson && (byte == '"' || byte == '\\'))
@@ -71,12 +72,12 @@ private:
 
 static std::array<CaughtSignal, 5> caught = {{
     {SIGSEGV, "SIGSEGV", "invalid memory access"},
-    {SIGBUS, "SIGBUS", "memory that cannot be reached"},
-    {SIGFPE, "SIGFPE", "arithmetic without a result"},
+    {SIGBUS, "SIGBUS", "bus error"},
+    {SIGFPE, "SIGFPE", "arithmetic error"},
     {SIGILL, "SIGILL", "illegal instruction"},
     {SIGABRT, "SIGABRT", "abort"},
 }};
-/// Its own reports of such signals say more.
+/// With AddressSanitizer nothing is caught: its own report has more detail.
 #if defined(__SANITIZE_ADDRESS__)
 static constexpr bool kHasSanitizer = true;
 #elif defined(__has_feature)
@@ -110,8 +111,8 @@ static void putActivity(SignalSafeWriter &out, const Activity &activity) {
 static constexpr std::string_view kAdvice =
     "please report it with the command and its files: ";
 
-/// Innermost first. The list is of another thread's making, perhaps: it is
-/// followed a little way only.
+/// How many activities are reported, innermost first. Another thread may be
+/// changing the list, so it is not followed without a limit.
 static constexpr int kMaxActivities = 8;
 
 static void putText(SignalSafeWriter &out, const CaughtSignal &signal) {
@@ -158,8 +159,9 @@ static void putJson(SignalSafeWriter &out, const CaughtSignal &signal) {
   out.put("}\n");
 }
 
-/// Reports the signal and leaves it to who had it before: it comes again when
-/// the handler returns, by itself where an instruction made it.
+/// Reports the signal and restores the handler that was there before, which
+/// gets the signal next: an instruction that failed raises it again when this
+/// handler returns, any other signal is raised here.
 static void handleSignal(int number, siginfo_t *info, void *) {
   for (const CaughtSignal &signal : caught) {
     if (signal.number != number)
@@ -176,7 +178,7 @@ static void handleSignal(int number, siginfo_t *info, void *) {
     raise(number);
 }
 
-/// As a shell reads it.
+/// Quotes `word` for a shell where it needs quotes.
 static std::string quoteForShell(std::string_view word) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -213,7 +215,7 @@ int binade::runCommand(std::string_view program, DiagnosticFormat format,
   try {
     return body();
   } catch (const std::bad_alloc &) {
-    // There is little left to say it with.
+    // Formats nothing: that would allocate memory.
     std::fputs((name + ": error: out of memory\n").c_str(), stderr);
     return ExitCode::Resources;
   } catch (const std::exception &exception) {

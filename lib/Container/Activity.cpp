@@ -10,15 +10,15 @@ using namespace binade;
 
 using Innermost = std::atomic<const Activity *>;
 
-/// Of this thread. A handler of signals of the thread reads it.
+/// The innermost activity of this thread. Its signal handler reads it.
 static thread_local Innermost innermost = nullptr;
 
-/// Of the thread that others work for.
+/// The same of the thread that called `followThread`.
 static std::atomic<const Innermost *> followed = nullptr;
 
 namespace {
-/// What a handler of signals runs on where the stack of its thread has
-/// overflowed.
+/// The stack of a thread's signal handler, which also works after the thread's
+/// own stack has overflowed.
 class SignalStack {
 public:
   SignalStack() : memory(new std::byte[kBytes]) {
@@ -39,7 +39,7 @@ private:
 };
 } // namespace
 
-/// Of programs that report crashes each thread that does something has one.
+/// Gives this thread a signal stack, once.
 static void provideSignalStack() { static thread_local SignalStack stack; }
 
 Activity::Activity(std::string_view kind, std::string_view name) noexcept

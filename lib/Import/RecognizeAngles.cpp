@@ -1,8 +1,8 @@
 //===- RecognizeAngles.cpp - The angle of a point -------------------------===//
 //
-// Exporters write atan2(y, x) as the arc tangent of a quotient, to which pi is
-// added or not. That has a derivative of NaN where x is 0, though the angle has
-// one everywhere but at the origin.
+// Exporters write atan2(y, x) as the arc tangent of y / x, plus or minus pi
+// where x is negative. The derivative of that formula is NaN where x is 0,
+// although the angle is differentiable everywhere except at the origin.
 //
 //===----------------------------------------------------------------------===//
 
@@ -57,8 +57,8 @@ static std::optional<Point> matchAngle(SelectOp root) {
   return matches ? std::optional(point) : std::nullopt;
 }
 
-/// By the smaller of |x| and |y| over the larger. The origin has the angle 0
-/// and no slope.
+/// Computes the angle from the quotient of the smaller and the larger of |x|
+/// and |y|. At the origin the angle and its derivative are 0.
 static Value buildAngle(ImplicitLocOpBuilder &b, Point point) {
   auto [y, x] = point;
   Type type = y.getType();

@@ -1,8 +1,8 @@
-//===- RecognizeHiddenRows.cpp - Softmax of queries that see no key -------===//
+//===- RecognizeHiddenRows.cpp - Softmax of rows that are all masked ------===//
 //
-// Exporters set the probabilities of such a row, 0 / 0, to 0 behind the
-// softmax. Its gradient stays NaN so: 0 times NaN. A softmax that does not see
-// the row has a gradient of 0.
+// The softmax of a row of masks is NaN (0 / 0), and exporters replace it by 0
+// after the softmax. Its gradient is still NaN, 0 times NaN. Replacing the row
+// before the softmax makes the gradient 0.
 //
 //===----------------------------------------------------------------------===//
 
@@ -11,7 +11,7 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// What `condition` says is NaN; null for another condition.
+/// The value that `condition` tests for NaN; null for another condition.
 static Value getTestedForNaN(Value condition) {
   auto negation = condition.getDefiningOp<NotOp>();
   auto compare =

@@ -1,4 +1,4 @@
-//===- OutputGradients.cpp - Gradients of what nodes compute --------------===//
+//===- OutputGradients.cpp - Gradients of the outputs of nodes ------------===//
 
 #include "OutputGradients.h"
 #include "binade/IR/Build.h"
@@ -9,7 +9,7 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// What `value` is moved, cast or quantized of.
+/// Looks through ops that move, cast or quantize.
 static Value getSource(Value value) {
   while (true) {
     Value from = getMoved(value);
@@ -48,8 +48,9 @@ private:
     return getPhase(op) == Phase::Backward;
   }
 
-  /// What depends on the seed; where a graph came with its gradients, and none
-  /// is known, all that its backward part computes.
+  /// Collects the values that depend on the seed of the gradients. A graph that
+  /// was imported with its gradients has no seed: all its backward values
+  /// count.
   void collectGradients() {
     bool hasSeed = !step.getOps<GradientSeedOp>().empty();
     for (Operation &op : step.front().without_terminator()) {
@@ -76,7 +77,7 @@ private:
            isa<GradientSeedOp>(source.getDefiningOp())))
         foreign.push_back(source);
     }
-    // A cast or view on the way to another node.
+    // A cast or view of the gradient, on its way to another node.
     if (foreign.empty() || getSource(op->getResult(0)) == foreign.front())
       return;
     // Where gradients of one value meet, the sum has the node of one that reads
@@ -106,7 +107,8 @@ private:
     return {};
   }
 
-  /// The gradient of a node's output is that of an operand that it alone reads.
+  /// The gradient of a node's output equals that of an operand that only this
+  /// node reads.
   void passOn(StringRef node, Value output) {
     for (Value operand : output.getDefiningOp()->getOperands()) {
       Value made = getOnlyRead(operand);
@@ -126,9 +128,9 @@ private:
   func::FuncOp step;
   const NodeOutputs &outputs;
   DenseSet<Value> gradients;
-  /// What the first op of a node reads.
+  /// The gradient that the first backward op of a node reads.
   llvm::DenseMap<StringRef, Value> entering;
-  /// Nodes with ops of their own in the backward part.
+  /// Nodes with backward ops.
   DenseSet<StringRef> hasOps;
 };
 } // namespace

@@ -1,4 +1,4 @@
-//===- OutputGradients.h - gradients of what nodes compute ------*- C++ -*-===//
+//===- OutputGradients.h - gradients of the outputs of nodes ----*- C++ -*-===//
 
 #ifndef BINADE_LIB_MONITOR_OUTPUTGRADIENTS_H
 #define BINADE_LIB_MONITOR_OUTPUTGRADIENTS_H
@@ -9,18 +9,18 @@
 
 namespace mlir::binade {
 
-/// What each node of the model computes, by its name.
+/// The output of each node of the model, by the node's name.
 using NodeOutputs = llvm::MapVector<StringRef, Value>;
 
-/// The gradient of the loss by each of `outputs`, as the backward part of
-/// `step` has it: multiplied by the loss scale. A node is left out where no
-/// gradient reaches it, or none can be told apart as its own.
+/// Finds the gradient of the loss with respect to each of `outputs` in the
+/// backward pass of `step`, times the loss scale. A node is missing where no
+/// gradient reaches it, or its gradient cannot be identified.
 ///
-/// Nobody keeps account of which value is the gradient of which. But the
-/// adjoint of an op has the op's node: what enters the first op of a node is
-/// the gradient of its output. A node without ops of its own in the backward
-/// part, such as a sum, hands on the gradient of its output, and is seen by an
-/// operand that it alone reads.
+/// The IR does not record which value is the gradient of which output, but the
+/// ops of an adjoint carry the name of their node. So the gradient that the
+/// first op of a node reads is that of its output. A node without backward ops,
+/// such as a sum, passes the gradient of its output on: it equals that of an
+/// operand that only this node reads.
 NodeOutputs findOutputGradients(func::FuncOp step, const NodeOutputs &outputs);
 
 } // namespace mlir::binade

@@ -179,7 +179,7 @@ static Value buildUpdateRatio(ValueStatistics &s) {
   return unlessSkipped(s, ratio);
 }
 
-/// Of what the runtime computes.
+/// For statistics that the runtime computes.
 static Value buildNothing(ValueStatistics &, FloatType) { return {}; }
 
 static const StatisticInfo kStatistics[] = {

@@ -101,7 +101,7 @@ private:
     return found;
   }
 
-  /// Whether what a parameter of 16 bits does not take up of an update is lost.
+  /// Whether the part of an update that a 16-bit parameter rounds away is lost.
   static bool isBare(OptimizerUpdateOp update) {
     Type element = getElementTypeOrSelf(update.getParameter().getType());
     return element.getIntOrFloatBitWidth() == 16 &&
@@ -149,7 +149,7 @@ private:
       add(kind, port.name, step.getArgument(port.index));
   }
 
-  /// Ops that do nothing but advance running statistics.
+  /// The ops whose results only advance running statistics.
   DenseSet<Operation *> findAdvancing() {
     DenseSet<Operation *> advancing;
     auto advances = [&](OpOperand &use) {
@@ -198,8 +198,8 @@ private:
       add(WatchedKind::Saved, layer, value);
   }
 
-  /// What a scale of a layer has multiplied is not known here, so that there
-  /// it is not divided by it again.
+  /// With scales of layers the factor of each gradient is not known, so there
+  /// are no unscaled gradients then.
   void collectOutputGradients(const NodeOutputs &outputs) {
     auto seeds = step.getOps<GradientSeedOp>();
     Value scale = seeds.empty() ? Value() : (*seeds.begin()).getScale();

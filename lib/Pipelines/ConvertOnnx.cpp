@@ -44,7 +44,8 @@ private:
 };
 } // namespace
 
-/// What those of `ops` that sum products say, if they agree.
+/// Adds the decision of the matmuls and convolutions among `ops`, if they
+/// agree.
 static void addProducts(ArrayRef<PrecisionOpInterface> ops,
                         NodeFormats &formats) {
   for (PrecisionOpInterface op : ops) {
@@ -115,7 +116,8 @@ static void setPhases(const NodeOps &ops, const LeftOut &leftOut,
       setPhase(op, Phase::Backward);
 }
 
-/// The backward part among all nodes: graphs inside of its nodes are of it.
+/// The backward nodes among all nodes: a node in a subgraph is one if the node
+/// of the subgraph is.
 static llvm::BitVector findBackward(const LeftOut &leftOut,
                                     StringRef lossOutput) {
   llvm::BitVector outer = findBackwardNodes(*leftOut.model, lossOutput);
@@ -244,7 +246,8 @@ static void listStates(func::FuncOp function, const Policy &policy,
                      "inputs and outputs, whose types --io-types says");
 }
 
-/// A line for each node and number, whatever ops the node has become.
+/// Adds one line for each node and reason, of however many ops the node
+/// consists in the IR.
 static void listHeld(ArrayRef<HeldOp> held, OnnxConversionReport &report) {
   llvm::StringSet<> known;
   for (const HeldOp &op : held) {
@@ -296,11 +299,13 @@ static LogicalResult decide(ModuleOp module, const OnnxConversion &conversion,
   return success();
 }
 
-/// Gradients of up to 64 stay finite with it in f16.
+/// The largest scale if no gradients are known: those up to 64 stay finite in
+/// f16.
 static constexpr double kMaxUnknownScale = 1024.0;
 
-/// The scale, and what speaks for it. A policy's first scale is meant to shrink
-/// where it is too large; one that stays has to leave room.
+/// Chooses the loss scale and its reason. The first scale of a policy is for
+/// training, which lowers it after an overflow; a scale that never changes has
+/// to leave room for larger gradients.
 static void chooseScale(const Policy &policy, const OnnxConversion &conversion,
                         const LossScaling &settings, GradientScale &scale) {
   scale.init = settings.init;
@@ -339,7 +344,7 @@ static std::optional<GradientScale> getScale(const Policy &policy,
   return scale;
 }
 
-/// Whether it is decided that anything is in fewer bits.
+/// Whether the decision has a format of fewer than 32 bits.
 static bool isNarrow(const NodeFormats &formats) {
   FloatType compute = formats.compute, result = formats.result;
   return (compute && compute.getWidth() < 32) ||
@@ -368,7 +373,7 @@ LogicalResult mlir::binade::convertOnnx(StringRef path,
   ConvertedModel converted{path.str(), report.leftOut.model,
                            report.leftOut.inferred, std::move(formats)};
   if (report.leftOut.hasInlined && llvm::none_of(converted.formats, isNarrow)) {
-    // Functions stay functions where nothing changes in them.
+    // Without a change the model keeps its functions.
     auto original = readOnnx(path, context);
     if (failed(original))
       return failure();

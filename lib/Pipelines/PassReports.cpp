@@ -1,4 +1,4 @@
-//===- PassReports.cpp - What passes do, and do wrong ---------------------===//
+//===- PassReports.cpp - Name passes in reports of bugs -------------------===//
 
 #include "PassReports.h"
 #include "binade/Container/Activity.h"
@@ -11,10 +11,10 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Passes that this thread runs, one in the other.
+/// The passes that this thread is running, innermost last.
 static thread_local std::vector<std::unique_ptr<::binade::Activity>> running;
 
-/// As `emitOpError` begins: `'binade.add' op ...`.
+/// Whether an error begins as those of `emitOpError` do: `'binade.add' op ...`.
 static bool isInWordsOfVerifier(Diagnostic &diagnostic) {
   return diagnostic.getSeverity() == DiagnosticSeverity::Error &&
          StringRef(diagnostic.str()).starts_with("'");
@@ -24,11 +24,11 @@ PassReports::PassReports(MLIRContext *context)
     : handler(context, [this](Diagnostic &diagnostic) {
         if (isInWordsOfVerifier(diagnostic))
           isVerifierError = true;
-        return failure(); // Whoever prints it sees it too.
+        return failure(); // Pass it on to the handler that prints it.
       }) {}
 
 void PassReports::runBeforePass(Pass *pass, Operation *) {
-  // What runs passes on functions is a pass without a name.
+  // The adaptor that runs passes on functions has no name.
   StringRef name = pass->getArgument();
   running.push_back(name.empty()
                         ? nullptr
@@ -43,8 +43,9 @@ static bool isValid(Operation *op) {
   return succeeded(verify(op));
 }
 
-/// Verifiers run after passes, which do not hear of it. A pass that refuses its
-/// input may leave an invalid module too, but in words of its own.
+/// A verifier that fails after a pass reports a bug of the pass. A pass that
+/// rejects its input may leave an invalid module, too, but reports an error of
+/// its own.
 void PassReports::runAfterPassFailed(Pass *pass, Operation *op) {
   running.pop_back();
   if (isVerifierError && !isValid(op))

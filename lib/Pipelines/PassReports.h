@@ -1,4 +1,4 @@
-//===- PassReports.h - what passes do, and do wrong -------------*- C++ -*-===//
+//===- PassReports.h - name passes in reports of bugs -----------*- C++ -*-===//
 
 #ifndef BINADE_LIB_PIPELINES_PASSREPORTS_H
 #define BINADE_LIB_PIPELINES_PASSREPORTS_H
@@ -9,8 +9,8 @@
 
 namespace mlir::binade {
 
-/// Names the pass that runs, for the report of a crash, and says that it is a
-/// bug if a pass leaves a module that its ops' verifiers refuse.
+/// Makes the running pass the current activity, for crash reports, and reports
+/// a pass that leaves an invalid module as a bug.
 class PassReports : public PassInstrumentation {
 public:
   explicit PassReports(MLIRContext *context);

@@ -109,8 +109,9 @@ static void reportUnquantized(func::FuncOp step, const PrecisionGraph &graph) {
            "with 'quantize'; 'binade policy check' shows what rules match";
 }
 
-/// Ops that would be narrow, but for a number that the format does not hold, or
-/// that are in spite of it.
+/// Collects ops with an operand or result that a narrow format cannot
+/// represent: those that it keeps wide, and those that a user made narrow
+/// nevertheless.
 static void findHeld(const PrecisionGraph &graph, std::vector<HeldOp> &held) {
   for (auto [index, node] : llvm::enumerate(graph.getNodes())) {
     PrecisionOpInterface op = node.op;

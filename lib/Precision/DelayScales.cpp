@@ -16,8 +16,8 @@ namespace mlir::binade {
 namespace {
 class ScaleDelayer {
 public:
-  /// Magnitudes halve in `halfLife` steps; 0: they count until their histories
-  /// forget them.
+  /// `halfLife`: the steps after which a magnitude counts half; 0 for
+  /// magnitudes that count in full until they leave their histories.
   ScaleDelayer(func::FuncOp step, int64_t halfLife)
       : step(step), halfLife(halfLife), b(step.getLoc(), step.getContext()) {}
 
@@ -158,13 +158,14 @@ private:
     return CompareOp::create(b, magnitude, limit, Comparison::LessEqual);
   }
 
-  /// `magnitude` one step later.
+  /// `magnitude` as it counts one step later.
   Value decay(Value magnitude) {
     double factor = std::exp2(-1.0 / static_cast<double>(halfLife));
     return MulOp::create(b, magnitude, buildSplat(b, scalar(), factor));
   }
 
-  /// What stands for all steps; a step without a magnitude is none.
+  /// The one magnitude of the history: `largest`, unless the step has no
+  /// magnitude that counts.
   Value remember(Value history, Value isKnown, Value largest) {
     Value before = buildReshape(b, history, {});
     return buildReshape(b, SelectOp::create(b, isKnown, largest, before), {1});

@@ -175,8 +175,8 @@ private:
                      : constant;
   }
 
-  /// A user may have an op compute in a format that does not hold what it
-  /// reads.
+  /// Warns of a constant whose elements are too small for `format`, in which a
+  /// user decided to compute.
   static void warnOfSmall(ConstantOp constant, FloatType format) {
     if (auto numbers = readStored(constant, ""))
       if (std::string reason =

@@ -211,7 +211,7 @@ void PrecisionGraph::setPin(unsigned index, bool isPinned) {
   settle(index);
 }
 
-/// What a node reads or makes keeps it out of the formats that do not fit.
+/// Finds the formats that cannot represent an operand or a result of the node.
 void PrecisionGraph::addMisfits(unsigned index) {
   std::vector<Misfit> found;
   auto addAll = [&](ArrayRef<Misfit> misfits) {
@@ -307,7 +307,8 @@ void PrecisionGraph::settle(unsigned index) {
   node.settled = isRead ? node.result : node.compute;
 }
 
-/// Pins and the rules of a user go before constants and what was recorded.
+/// Widens a node whose format cannot represent its constants or the values that
+/// were recorded, unless a pin or a rule of the user decided it.
 void PrecisionGraph::heedMisfits(unsigned index) {
   PrecisionNode &node = nodes[index];
   auto isUsers = [](const PolicyRule *rule) { return rule && rule->isUser; };

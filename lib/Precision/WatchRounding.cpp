@@ -8,8 +8,7 @@ using namespace mlir;
 using namespace mlir::binade;
 
 namespace {
-/// What rounding to nearest leaves finite and not 0: magnitudes above the one
-/// and below the other.
+/// The magnitudes that rounding to nearest makes neither 0 nor infinite.
 struct Held {
   double above, below;
 };

@@ -15,8 +15,9 @@ struct RoundedGradients {
   /// Over all of them, numbers: elements that became 0, elements that were not
   /// 0 before (i64), and the largest magnitude (f32), all as scaled.
   Value vanished, nonzero, amax;
-  /// Factors (f32) of the scale: beyond `raisable` a gradient overflows, up to
-  /// `needed` one that is not 0 becomes 0.
+  /// Factors (f32) by which the loss scale may change: above `raisable` a
+  /// gradient overflows, at `needed` or less an element that is not 0 becomes
+  /// 0.
   Value raisable, needed;
   /// Whether a scale of one tensor made a gradient infinite (i1); null without
   /// such scales.

@@ -100,9 +100,9 @@ private:
                               /*isLast=*/true);
   }
 
-  /// Batches that were taken in, and whether one had gradients that are not
-  /// finite: if that leaves it out, then the others of the step, too. Norms
-  /// of their gradients, divided by the number of batches, are added up.
+  /// Adds the accumulators of a step: the number of batches, whether one had
+  /// gradients that are not finite (which skips the whole step, if it skips
+  /// any), and the sum of the gradient norms divided by the number of batches.
   void addCounters() {
     auto number = RankedTensorType::get({}, b.getF64Type());
     auto truth = RankedTensorType::get({}, b.getI1Type());
@@ -133,9 +133,9 @@ private:
       norms = values.back();
   }
 
-  /// The norm is the mean of those of the batches' gradients: that of their
-  /// mean, of which it is a bound, is never known. What a batch's gradient is
-  /// multiplied by makes its norm a part of that mean.
+  /// Reports the mean of the norms of the batches' gradients, an upper bound of
+  /// the norm of their mean, which is never computed. The factor of a batch's
+  /// gradient already divides its norm by the number of batches.
   void reportMeanNorm() {
     if (!norms)
       return;
@@ -225,7 +225,7 @@ private:
   ImplicitLocOpBuilder b;
   llvm::MapVector<OptimizerOp, Updates> rules;
   Value found, foundAny, taken, isFirst;
-  Value norms, total; ///< Before and after a batch.
+  Value norms, total; ///< The sum of norms before and after a batch.
 };
 
 struct AccumulateInMomentumPass

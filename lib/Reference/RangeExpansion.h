@@ -15,15 +15,16 @@ namespace mlir::binade {
 struct Expansion {
   float power = 1.0f, centre = 1.0f;
 
-  /// That of a group whose largest magnitude and least one but 0 are given.
-  /// `bound` is the ratio that codes span.
+  /// Chooses them for a group with the largest magnitude `amax` and the
+  /// smallest one that is not 0, `least`. `bound` is the ratio of the largest
+  /// to the smallest quantized value.
   static Expansion choose(float amax, float least, float bound);
-  /// What the largest magnitude becomes, before it is scaled.
+  /// The largest magnitude after expansion, before it is scaled.
   float expandLargest(float amax) const;
   /// sign(x) (|x| / centre)^power / scale: what is rounded to a code.
   float expand(float x, float scale) const;
-  /// The element behind a code, by the logarithm of the code's magnitude and
-  /// any number of its sign.
+  /// The element that a code stands for, from the logarithm of the code's
+  /// magnitude and any number with its sign.
   float contract(float logarithm, float sign, float scale) const;
 };
 

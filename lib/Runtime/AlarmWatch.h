@@ -50,8 +50,8 @@ public:
   /// Observes the steps up to `last` that the files of a run tell of.
   Result<std::vector<Alarm>> observe(const std::string &directory,
                                      std::int64_t last);
-  /// Takes from a run's alarms.jsonl which alarms there were that `observe`
-  /// could not find in its other files.
+  /// Reads from a run's alarms.jsonl which alarms were raised already,
+  /// including those that `observe` cannot derive from the run's other files.
   Result<void> recall(const std::string &path);
 
 private:

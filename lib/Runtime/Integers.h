@@ -13,15 +13,16 @@ namespace binade {
 /// itself.
 bool holdsAll(DType to, DType from);
 
-/// True if both are integers, of which `to` may hold some of `from`.
+/// True if both types are integers: `to` then holds some values of `from`.
 bool mayHold(DType to, DType from);
 
-/// The first of `elements`, integers of type `from`, that the integer type `to`
-/// does not hold.
+/// An element that a type does not hold.
 struct Unheld {
   std::uint64_t index = 0;
   std::string value;
 };
+/// The first of `elements`, integers of type `from`, that the integer type `to`
+/// does not hold.
 std::optional<Unheld> findUnheld(DType from,
                                  std::span<const std::byte> elements, DType to);
 

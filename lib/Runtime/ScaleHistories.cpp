@@ -1,4 +1,4 @@
-//===- ScaleHistories.cpp - What delayed scales follow from ---------------===//
+//===- ScaleHistories.cpp - Magnitudes behind delayed scales --------------===//
 
 #include "ScaleHistories.h"
 #include <algorithm>
@@ -9,8 +9,9 @@ using namespace binade::plan;
 
 static constexpr std::string_view kPrefix = "amax_history/";
 
-/// Binades from the least normal number of a format to its largest, by what the
-/// name of a history ends with; 0 for an unknown format.
+/// The range of a format in binades, from its least normal number to its
+/// largest one. The name of a history ends with its format; 0 for an unknown
+/// one.
 static double getRoom(std::string_view name) {
   std::size_t at = name.rfind(" in ");
   std::string_view format = at == name.npos ? "" : name.substr(at + 4);

@@ -1,4 +1,4 @@
-//===- ScaleHistories.h - What delayed scales follow from -------*- C++ -*-===//
+//===- ScaleHistories.h - Magnitudes behind delayed scales ------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RUNTIME_SCALEHISTORIES_H
 #define BINADE_LIB_RUNTIME_SCALEHISTORIES_H
@@ -7,16 +7,16 @@
 
 namespace binade {
 
-/// Looks between steps at the histories of magnitudes that delayed scales
-/// follow from, so that alarms know of an outlier. The step computes nothing
-/// for it.
+/// Reads, between steps, the magnitude histories from which delayed scales are
+/// computed, so that alarms can report an outlier. Adds nothing to the compiled
+/// step.
 class ScaleHistories {
 public:
   explicit ScaleHistories(const Program &program);
 
-  /// Adds a place of kind `history` for each, with statistics `excess`, `room`
-  /// and `source`, to a step whose number is a multiple of ten: an outlier
-  /// stays in a history for longer.
+  /// Adds to every tenth step, for each history, a place of kind `history` with
+  /// the statistics `excess`, `room` and `source`. An outlier stays in a
+  /// history for more than ten steps.
   void addTo(AlarmStep &step) const;
 
 private:

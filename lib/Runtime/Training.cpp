@@ -59,7 +59,7 @@ private:
   Result<void> begin();
   Result<void> takeUp(Manifest restored);
   Result<void> lookBack();
-  /// Nothing where the step was interrupted: then it has not begun.
+  /// Nothing if a signal interrupted the step, which is then undone.
   Result<std::optional<StepMetrics>> runStep(std::int64_t step);
   Result<double> runBatch(std::int64_t step, bool isLast);
   bool isTimeUp() const;
@@ -90,7 +90,7 @@ private:
   AlarmWatch watch;
   bool isAlarmed = false; ///< By the newest step, which ends the loop.
   BatchFeed feed;
-  std::optional<StepRollback> rollback; ///< Where a step may be interrupted.
+  std::optional<StepRollback> rollback; ///< If signals may interrupt a step.
   Manifest manifest;                    ///< Where the run stands.
   std::int64_t savedStep = 0;           ///< Of the newest checkpoint.
   /// Of the newest checkpoint whose weights are finite, which stays.
@@ -318,9 +318,9 @@ Result<void> TrainingLoop::begin() {
   warnOfRepeats();
   if (std::uint64_t bytes = rollback ? rollback->getBytesOfStates() : 0;
       bytes > 0 && options.notify)
-    options.notify("beside that memory: " + formatBytes(bytes) +
-                   ", a copy of parameters and states to which a stop inside "
-                   "a step goes back");
+    options.notify("additional memory: " + formatBytes(bytes) +
+                   ", a copy of parameters and states that is restored when a "
+                   "stop interrupts a step");
   manifest = identifyRun(program, data, heldOut, options);
   if (options.resume) {
     auto restored = directory->restore(program, manifest, options.warn);
@@ -364,7 +364,7 @@ Result<void> TrainingLoop::begin() {
   return {};
 }
 
-/// Warns where the batches of one step are more than the data have.
+/// Warns if one step takes more batches than the data have.
 void TrainingLoop::warnOfRepeats() const {
   std::int64_t batches = program.getPlan().batches;
   auto available =
@@ -453,7 +453,7 @@ TrainingLoop::run(const std::function<void(const StepMetrics &)> &listener) {
       return done.takeError();
     std::optional<StepMetrics> &metrics = *done;
     if (!metrics)
-      continue; // Whoever interrupted it ends the loop.
+      continue; // The check of `interrupted` above ends the loop.
     if (Result<void> written = observe(*metrics); !written)
       return written.takeError();
     if (listener)

@@ -93,13 +93,12 @@ static std::string getKey(StringRef text, ArrayRef<std::string> options) {
   return hash.hexDigest();
 }
 
-/// What profilers show of `kernel`, by its ops alone, since equal kernels are
-/// one: the rule that it updates by, or the first and the last op that it is
-/// for.
+/// The name of `kernel` in profilers: its optimizer rule, or its first and last
+/// op. It depends on the ops alone, since equal kernels are compiled once.
 static std::string nameByOps(func::FuncOp kernel) {
   for (auto update : kernel.getOps<OptimizerUpdateOp>())
     return (update.getOptimizerAttr().getValue() + "_update").str();
-  // What is recomputed wherever it is read says little, unless it is alone.
+  // Ops that every reader recomputes are named only if there are no others.
   SmallVector<StringRef> ops, all;
   for (auto op : kernel.getOps<KernelOpInterface>()) {
     all.push_back(op->getName().stripDialect());
@@ -114,8 +113,8 @@ static std::string nameByOps(func::FuncOp kernel) {
                          : (ops.front() + "_" + ops.back()).str();
 }
 
-/// `name` and a part of the hash, as assemblers take it: symbols of different
-/// objects must differ.
+/// A symbol that assemblers accept: `name` and a part of the hash, because
+/// symbols of different objects must differ.
 static std::string makeSymbol(std::string name, StringRef key) {
   constexpr size_t kMaxName = 48, kHashDigits = 12;
   for (char &c : name)

@@ -48,9 +48,9 @@ struct KernelJobs {
   /// The kernels of binade ops in `module`.
   void addAll(ModuleOp module);
 
-  /// A kernel of which `text` tells, `kKernelName` and `suffix` behind it being
-  /// what it is called there. Its symbol begins with `name`, which follows from
-  /// the text.
+  /// Adds the kernel that `text` defines under the name `kKernelName` followed
+  /// by `suffix`. Its symbol begins with `name`, which has to follow from the
+  /// text.
   KernelJob &add(std::string text, StringRef suffix, const std::string &name,
                  Location location);
 

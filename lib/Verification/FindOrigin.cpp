@@ -112,9 +112,10 @@ void OriginFinder::observeArgument(BlockArgument argument,
   addCandidate(argument, std::move(origin));
 }
 
-/// Notes which value made `result`, a forward value, not finite: what made an
-/// operand so, or `result` itself. A NaN made of minus infinities, as by the
-/// softmax of a row that is masked throughout, is its own origin.
+/// Records the origin of `result`, a forward value that is not finite: that of
+/// an operand that is not finite either, or `result` itself. A NaN that was
+/// computed from minus infinities, as in the softmax of a row of masks, is an
+/// origin.
 LogicalResult OriginFinder::followForward(OpResult result,
                                           ArrayRef<TensorRef> operands) {
   TracedRange range = ranges.lookup(result);

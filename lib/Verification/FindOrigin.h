@@ -7,13 +7,12 @@
 
 namespace mlir::binade {
 
-/// Watches a step for the value that made others not finite.
+/// Finds the value of a step from which non-finite values come.
 ///
-/// Where the loss is not finite that is a value of the forward part: the loss
-/// is followed back along operands that are not finite, to what is made of
-/// finite ones. Otherwise it is the first value of the step that is not finite;
-/// a minus infinity, which masks are made of, counts where there is nothing
-/// else.
+/// If the loss is not finite, the search follows it back along operands that
+/// are not finite, to the first value whose operands are all finite. Otherwise
+/// it is the first value of the step that is not finite. Masks consist of minus
+/// infinities, so these count only where nothing else is found.
 class OriginFinder {
 public:
   explicit OriginFinder(const EvaluationOptions &exact) : exact(exact) {}

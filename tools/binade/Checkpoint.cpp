@@ -104,7 +104,7 @@ int CheckpointCommand::show() const {
   return ExitCode::Ok;
 }
 
-/// Warns of tensors that are not finite: nothing can be trained from them.
+/// Reports tensors that are not finite: training cannot continue from them.
 int CheckpointCommand::warnOfNonFinite(
     const std::string &path, const std::vector<Safetensors> &shards) const {
   std::vector<NonFiniteTensor> all;

@@ -35,8 +35,8 @@ void Diagnostics::print(Diagnostic &diagnostic) const {
   }
 }
 
-/// Whether an error was printed that is a bug of Binade. Commands give up with
-/// one exit code for all that a context reports.
+/// Whether a printed error was a bug of Binade. Commands fail with one exit
+/// code whatever a context reports, so `getExitCode` replaces it.
 static bool hasFoundBug = false;
 
 int getExitCode(int code) {

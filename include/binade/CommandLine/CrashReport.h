@@ -1,4 +1,4 @@
-//===- CrashReport.h - the last words of a program --------------*- C++ -*-===//
+//===- CrashReport.h - report signals that mean a bug -----------*- C++ -*-===//
 
 #ifndef BINADE_COMMANDLINE_CRASHREPORT_H
 #define BINADE_COMMANDLINE_CRASHREPORT_H
@@ -10,18 +10,19 @@
 namespace binade {
 
 /// Reports signals that mean a bug (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT)
-/// on standard error before they end the program: the signal, what the program
-/// was doing (`Activity`) and its command line, as text or with `--diag=json`
-/// as an object. A stack that overflowed is reported too. The signal is then
-/// left to the handler that was there before, by default the system's, so that
-/// the program ends by it and may leave a core file.
+/// on standard error before they end the program: the signal, the current
+/// activities (`Activity`) and the command line, as text or, with
+/// `--diag=json`, as an object. A stack overflow is reported too. The signal
+/// then goes to the handler that was installed before, by default the system's,
+/// which ends the program and may write a core file.
 ///
-/// Called once, first thing in `main`, by the thread that does the work.
+/// `main` calls this once, before anything else, on the thread that does the
+/// work.
 void reportCrashes(std::string_view program, int argc, char **argv);
 
-/// Runs `body` and gives its exit code. An exception that leaves it is reported
-/// in the form `format`: one of memory with exit code 7, any other, which is a
-/// bug, with 70.
+/// Runs `body` and returns its exit code. An exception that leaves it is
+/// reported as `format` says: std::bad_alloc with exit code 7, any other, which
+/// is a bug, with 70.
 int runCommand(std::string_view program, DiagnosticFormat format,
                const std::function<int()> &body);
 

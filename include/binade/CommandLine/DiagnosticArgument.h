@@ -7,7 +7,7 @@
 
 namespace binade {
 
-/// What --diag asks for on a command line that may not be legal otherwise.
+/// The value of --diag on a command line that need not be valid otherwise.
 DiagnosticFormat findDiagnosticFormat(int argc, char **argv);
 
 } // namespace binade

@@ -1,7 +1,7 @@
 //===- Activity.h - what a thread is doing ----------------------*- C++ -*-===//
-// The report of a crash says what was being done: the phase and the pass of the
-// compiler, the record of a plan. Code that works on one of these names it for
-// as long as it does.
+// A crash report names the current activities of the program: the phase and the
+// pass of the compiler, or the record of a plan. Code that works on one of
+// these has an object of this class for as long as it does.
 //===----------------------------------------------------------------------===//
 
 #ifndef BINADE_CONTAINER_ACTIVITY_H
@@ -11,8 +11,8 @@
 
 namespace binade {
 
-/// Something that this thread is doing while the object exists. Activities of a
-/// thread are nested. Costs a few stores.
+/// Declares what this thread does while the object exists. Activities of a
+/// thread nest. An object costs a few stores.
 class Activity {
 public:
   /// `kind` says what `name` is the name of: "phase", "record". Both must
@@ -27,11 +27,11 @@ public:
   /// The activity that this one is part of, or null.
   const Activity *getOuter() const { return outer; }
 
-  /// What this thread is doing or, where it has not said, what the thread is
-  /// doing that called `followThread`. May be called by a signal handler.
+  /// The innermost activity of this thread or, if it has none, of the thread
+  /// that called `followThread`. Async-signal-safe.
   static const Activity *getInnermost();
-  /// Makes this thread the one that works for those that do not say what they
-  /// do: the main thread, whose loops are run by a team of threads.
+  /// Lets threads without activities of their own report those of this thread:
+  /// the main thread calls it, whose parallel loops run on worker threads.
   static void followThread();
 
 private:

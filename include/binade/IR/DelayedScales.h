@@ -7,9 +7,9 @@
 
 namespace mlir::binade {
 
-/// Of a module, what its policy says: the steps in which the magnitudes that
-/// delayed scales follow from halve, an integer. Absent, each counts in full
-/// until the history of its format forgets it.
+/// On a module, an integer: the number of steps after which a recorded
+/// magnitude counts half in delayed scales, as the policy sets it. Without it
+/// magnitudes count in full until they leave the history of their format.
 inline constexpr StringLiteral kAmaxHalfLifeAttr = "binade.amax_half_life";
 
 } // namespace mlir::binade

@@ -19,9 +19,9 @@ Location getPartLoc(MLIRContext *context, StringRef file, const Twine &part);
 /// it: `node 'name'`, `3:14`, both, or what `getPartLoc` was given.
 std::pair<std::string, std::string> describeLocation(Location location);
 
-/// An error about input that is valid and that Binade does not read: who can do
-/// without it, as a conversion, passes over it. Every other error about a file
-/// says that the file is wrong.
+/// An error about input that is valid but that Binade does not support. A
+/// caller that does not need this part of the input, such as a conversion, may
+/// skip it; any other error about a file means that the file is invalid.
 InFlightDiagnostic emitUnsupported(Location location);
 bool isUnsupported(Diagnostic &diagnostic);
 
@@ -60,7 +60,7 @@ private:
   ScopedDiagnosticHandler handler;
 };
 
-/// Reports what was collected to who listens now.
+/// Reports collected diagnostics to the handlers that are registered now.
 void emitAgain(MLIRContext *context, std::vector<Diagnostic> diagnostics);
 
 /// Prints the errors and warnings that a context reports while this object

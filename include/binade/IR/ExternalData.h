@@ -31,10 +31,10 @@ public:
   using Warn = llvm::function_ref<void(const Twine &)>;
 
   /// Where the `bytes` of a tensor are; `type` is the tensor's, for messages.
-  /// Rejected: a location that is missing or not beneath the directory, numbers
-  /// that are none, a length other than `bytes`, bytes beyond the end of the
-  /// file, and a file whose SHA-1 is not its `checksum`. `warn` gets what is
-  /// not read.
+  /// Rejects a location that is missing or not beneath the directory, an offset
+  /// or length that is not a number, a length other than `bytes`, bytes beyond
+  /// the end of the file, and a file whose SHA-1 differs from its `checksum`.
+  /// `warn` gets messages about entries that are ignored.
   ::binade::Result<ExternalPlace> find(const Entries &entries, uint64_t bytes,
                                        const Twine &type, Warn warn = {});
 

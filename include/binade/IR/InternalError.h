@@ -7,8 +7,8 @@
 
 namespace mlir::binade {
 
-/// An error that is a bug of Binade, whatever its input was. Programs end with
-/// the exit code of these, 70.
+/// Reports a bug of Binade, as opposed to a fault of its input. Programs that
+/// report one exit with code 70.
 InFlightDiagnostic emitInternalError(Location location);
 
 } // namespace mlir::binade

@@ -8,7 +8,8 @@
 
 namespace mlir::binade {
 
-/// `ignore_index` of losses that count every label: no label has this value.
+/// The `ignore_index` of a loss that counts every label: the least integer,
+/// which no label has.
 inline constexpr std::int64_t kIgnoreNothing =
     std::numeric_limits<std::int64_t>::min();
 

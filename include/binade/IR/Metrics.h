@@ -12,8 +12,8 @@ inline constexpr StringLiteral kFoundInf = "found_inf";
 /// The same of a step whose optimizer answers to it.
 inline constexpr StringLiteral kAnsweredInf = "answered_inf";
 
-/// What results of role `statistic` begin with that are scales of layers; the
-/// node follows.
+/// The prefix of a result of role `statistic` that is the scale of a layer; the
+/// name of its node follows.
 inline constexpr StringLiteral kLayerScalePrefix = "scale layer ";
 
 } // namespace mlir::binade

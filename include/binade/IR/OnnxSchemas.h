@@ -8,15 +8,16 @@
 
 namespace mlir::binade {
 
-/// Inputs and outputs of an op, and which of them have one element type: a
-/// letter for each, the same for the same type. `*` and `+` behind the last say
-/// that there are any number of it, which with `+` may differ. How many a node
-/// may have, and which attributes.
+/// The signature of an ONNX operator since a version of its operator set.
+/// `inputs` and `outputs` have a letter for each value; values with the same
+/// letter have the same element type. `*` after the last letter stands for any
+/// number of values of one type, `+` for any number whose types may differ.
 struct OpSchema {
   StringLiteral domain, name;
   int since;
   StringLiteral inputs, outputs;
-  /// Element types by letter, a bit for each number of ONNX's.
+  /// The element types of each letter, as bits numbered by
+  /// TensorProto::DataType.
   uint64_t allowed[5];
   unsigned minInputs, maxInputs, minOutputs, maxOutputs;
   /// `o` for each input that may be left out, and `r` for one that may not.
@@ -36,7 +37,7 @@ struct OpSchema {
     return index < presence.size() && presence[index] == 'r';
   }
 
-  /// The letter of an input or output; nothing where its type is its own.
+  /// The letter of an input or output; nothing where its type is tied to none.
   std::optional<char> getInput(unsigned index) const;
   std::optional<char> getOutput(unsigned index) const;
   bool allows(char letter, int32_t type) const {

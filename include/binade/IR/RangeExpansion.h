@@ -20,7 +20,8 @@ namespace mlir::binade::expansion {
 /// where d = m - 1.5 and q is one of the polynomials `kLog2`.
 inline constexpr double kLog2OfMiddle = 0x1.2b8034p-1;
 
-/// For what a group shares, and for elements, of which codes keep four bits.
+/// `kLog2` is for the values that a group shares; `kShortLog2` is for elements,
+/// of which the quantized values keep at most four bits.
 inline constexpr double kLog2[] = {
     0x1.ec7088p-1, -0x1.484abp-2,  0x1.23e3dap-3, -0x1.2403c4p-4,
     0x1.330276p-5, -0x1.51b32ap-6, 0x1.e34ed2p-7, -0x1.2821aep-7};
@@ -34,8 +35,8 @@ inline constexpr double kPower[] = {0x1.62e42ap-1, 0x1.ebf9c2p-3, 0x1.c6b6dap-5,
 inline constexpr double kShortPower[] = {0x1.62e12cp-1, 0x1.ec0372p-3,
                                          0x1.c9fc7ep-5, 0x1.3a0456p-7};
 
-/// Powers of two are computed between these exponents: 0 below, and no more
-/// above.
+/// The exponents between which powers of two are computed: a smaller exponent
+/// gives 0, a larger one is replaced by the largest.
 inline constexpr double kMinExponent = -127, kMaxExponent = 127.5;
 /// Powers are multiples of 1 / kSteps, and 1 / kSteps at least.
 inline constexpr double kSteps = 16.0;

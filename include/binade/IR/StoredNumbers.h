@@ -7,11 +7,11 @@
 
 namespace mlir::binade {
 
-/// The finite elements of a constant or a stored weight that lie farthest from
-/// 0 and nearest to it.
+/// The range of the finite elements of a constant or a stored weight.
 struct StoredNumbers {
-  double most = 0.0, least = 0.0; ///< Largest and smallest; 0 without any.
-  double smallest = 0.0;          ///< The smallest magnitude that is not 0.
+  double most = 0.0;     ///< The largest element, at least 0.
+  double least = 0.0;    ///< The smallest element, at most 0.
+  double smallest = 0.0; ///< The smallest magnitude that is not 0; 0 for none.
 
   void add(double number);
   double getMagnitude() const { return std::max(most, -least); }
@@ -21,19 +21,19 @@ struct StoredNumbers {
 /// `number` in `format`, to nearest; finite numbers stay finite.
 double roundTo(double number, FloatType format);
 
-/// Why `format` does not hold the numbers, in words ("is 1e-08, which becomes 0
-/// in f16"); empty where it does. It does not hold a number beyond its largest,
-/// or one that it rounds by more than 1 % because it is too small. Of several
-/// numbers small ones count only where all are small, or with `readsEach`,
-/// where each stands for itself. `isMask` is asked about a number beyond the
-/// largest: of a mask the largest does.
+/// Says why `format` cannot represent the numbers ("is 1e-08, which becomes 0
+/// in f16"); empty where it can. It cannot represent a number beyond its
+/// largest finite one, unless `isMask` holds for it, nor a number that is so
+/// small that rounding changes it by more than 1 %. Small numbers among large
+/// ones count only with `readsEach`, which is for ops on which each element
+/// acts alone.
 std::string explainMisfit(const StoredNumbers &numbers, FloatType format,
                           bool readsEach,
                           llvm::function_ref<bool(double)> isMask);
 
-/// The numbers of a constant, or of the initial value of an argument. Data in
-/// other files are looked for in `directory`, and passed over where that is
-/// empty or they cannot be read. Nothing for other values.
+/// The numbers of a constant, or of the initial value of an argument; nothing
+/// for other values. Data outside the module are read from `directory`; where
+/// it is empty or reading fails, there is nothing.
 std::optional<StoredNumbers> readStored(Value value, StringRef directory);
 
 } // namespace mlir::binade

@@ -15,7 +15,8 @@
 namespace mlir::binade {
 
 /// On `max`, `min` and `reduce_max`: which of equal elements gets the gradient.
-/// Without it they share it, but a constant, which is a bound, gets none.
+/// Without the attribute they share it, except that a constant operand is a
+/// bound and gets none.
 inline constexpr StringLiteral kTiesAttr = "binade.ties";
 
 enum class Ties {
@@ -25,11 +26,11 @@ enum class Ties {
   Flat,  ///< None at a bound, as in `torch.nn.functional.hardtanh`.
 };
 
-/// Nothing for a word that is none of "share", "first" and "flat".
+/// Reads "share", "first" or "flat"; nothing for another word.
 std::optional<Ties> parseTies(StringRef word);
-/// Of the op, if it says.
+/// The attribute of `op`, if it has it.
 std::optional<Ties> getTies(Operation *op);
-/// Of the op that defines `value`.
+/// Sets the attribute of the op that defines `value`.
 void setTies(Value value, Ties ties);
 
 /// On `reshape`: no gradient flows back, as with `torch.Tensor.detach`. It goes

@@ -35,8 +35,8 @@ enum class WatchedKind : uint8_t {
 struct WatchedKindInfo {
   WatchedKind kind;
   StringLiteral name, summary;
-  /// Whether `*` does not mean it: its values are another kind's too, or none
-  /// of the step's.
+  /// Whether `*` leaves it out, because another kind has the same values or the
+  /// step has none.
   bool isOnlyNamed = false;
 };
 /// All kinds, as `binade list stats` shows them.

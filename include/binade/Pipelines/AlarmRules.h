@@ -19,10 +19,10 @@ AlarmRules getShippedAlarms(MLIRContext *context);
 ::binade::Result<void> checkAlarmWords(ArrayRef<std::string> words,
                                        MLIRContext *context);
 
-/// What words stand for: the rules that are on by default, and all others
-/// (`all`), one by its name, those of a .yaml file, or none at all (`off`,
-/// alone). A rule of a file takes the place of one with its name. Errors are
-/// reported where the words stand.
+/// The rules that `words` choose: those that are on by default, and with `all`
+/// every other, with a name that rule, with a .yaml file the rules in it; with
+/// `off`, which stands alone, none. A rule of a file replaces one of the same
+/// name. Errors are reported at the location of the word.
 FailureOr<::binade::AlarmSettings> chooseAlarms(const AlarmWords &words,
                                                 MLIRContext *context);
 

@@ -30,8 +30,8 @@ struct AlarmRule {
   std::string about; ///< What it finds, for `binade list alarms`.
   /// Requests of statistics; none where it goes by metrics alone.
   std::vector<std::string> watch;
-  /// What it watches instead where nobody asked for it: what costs nothing.
-  /// Those that say so, and those of metrics, are on by default.
+  /// The cheaper requests for a rule that no option or policy names. Rules that
+  /// have them, and rules that need metrics alone, are on by default.
   std::vector<std::string> watchByDefault;
   bool isDefault = false;
   AlarmScope scope = AlarmScope::Each;

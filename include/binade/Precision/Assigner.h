@@ -83,8 +83,9 @@ private:
       known;
 };
 
-/// An op that reads or makes numbers which a narrow format does not hold, and
-/// why. It computes wide, or in that format where a user has it so.
+/// An op with operands or results that a narrow format cannot represent, and
+/// the reason. It computes in f32, or in the narrow format if a user decided
+/// so.
 struct HeldOp {
   Operation *op;
   StringRef reason;
@@ -92,8 +93,8 @@ struct HeldOp {
 };
 
 /// Decides the formats of every op of the module's `@step`, as the pass does,
-/// by a policy that is loaded already. `held` gets the ops whose class or rule
-/// would let them be narrow.
+/// by a policy that is loaded already. `held` gets the ops that their class or
+/// rule would allow to be narrow.
 LogicalResult assignPrecision(ModuleOp module, const Policy &policy,
                               std::vector<HeldOp> *held = nullptr);
 

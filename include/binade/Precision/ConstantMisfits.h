@@ -8,13 +8,14 @@
 
 namespace mlir::binade {
 
-/// The narrow formats that an operand keeps its op out of, because they do not
-/// hold the constant that it reads: 1e-8, which is added before a logarithm,
-/// would be 0.
+/// Finds the narrow formats that an op must not compute in, because they cannot
+/// represent a constant that it reads: f16 would make 0 of 1e-8, which is added
+/// before a logarithm.
 class ConstantMisfits {
 public:
   explicit ConstantMisfits(const Policy &policy);
 
+  /// The formats that cannot represent the constants of `operand`.
   SmallVector<Misfit, 1> find(OpOperand &operand);
 
 private:

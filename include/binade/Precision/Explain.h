@@ -60,11 +60,11 @@ public:
   /// The casts that `op` reads or whose value it makes.
   std::vector<const CastReport *> getCasts(Operation *op) const;
 
-  /// What the plan computes otherwise, where the caller has found out.
+  /// Sets the fallbacks of ops, if the caller knows the plan.
   void setFallbacks(DenseMap<Operation *, Fallback> found) {
     fallbacks = std::move(found);
   }
-  /// Null where the plan does what was decided, or nobody knows.
+  /// The fallback of `op`; null if it has none, or the plan is not known.
   const Fallback *getFallback(Operation *op) const {
     auto it = fallbacks.find(op);
     return it == fallbacks.end() ? nullptr : &it->second;

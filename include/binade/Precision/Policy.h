@@ -172,8 +172,9 @@ struct Policy {
   std::optional<LossScaling> lossScaling;
   std::optional<CutSettings> cut;
   std::optional<EvidenceLimits> limits;
-  /// Steps in which the magnitudes that delayed scales follow from halve;
-  /// absent where each counts in full until its history forgets it.
+  /// The number of steps after which a recorded magnitude counts half in
+  /// delayed scales. Without it magnitudes count in full until they leave the
+  /// history.
   std::optional<int64_t> amaxHalfLife;
   /// Requests for statistics, as `--stats` takes them, of a policy that this
   /// one extends first.
@@ -183,8 +184,8 @@ struct Policy {
   AlarmWords alarms;
   /// What a run recorded, where a user gave that; it is no part of `source`.
   std::shared_ptr<const Evidence> evidence;
-  /// Where stored weights lie that are too large for a module: which formats
-  /// hold them is part of the decisions. Empty where nobody looks.
+  /// The directory of external weights, which decisions depend on: a format
+  /// must represent them. If empty, they are not read.
   std::string directory;
   /// What a user says of states beside the policy; the last that matches holds.
   std::vector<StateOverride> states;

@@ -39,7 +39,7 @@ struct PrecisionNode {
     return fitsNowhere ? misfits.front().reason : StringRef();
   }
 
-  /// Whether constants and what was recorded allow `format`.
+  /// Whether `format` can represent the constants and the recorded values.
   bool fits(FloatType format) const {
     return llvm::none_of(
         misfits, [&](const Misfit &misfit) { return misfit.format == format; });
@@ -97,8 +97,8 @@ public:
   /// Lets the decision of a module that a user wrote hold, or not.
   void setPin(unsigned node, bool isPinned);
 
-  /// Narrow formats that what the node reads or makes does not fit, whether or
-  /// not a user has it computed in them.
+  /// The narrow formats that cannot represent an operand or a result of the
+  /// node, even if a user decided on one of them.
   ArrayRef<Misfit> getMisfits(unsigned node) const {
     auto found = misfits.find(node);
     return found == misfits.end() ? ArrayRef<Misfit>()

@@ -23,7 +23,7 @@ Result<AlarmSettings> chooseAlarms(const AlarmSettings &known,
 
 /// Whether a rule needs nothing of the step but its metrics.
 bool isOfMetrics(const AlarmRule &rule);
-/// Whether a rule counts where nobody asked for it: it costs nothing.
+/// Whether a rule is on unless it is switched off.
 bool isOnByDefault(const AlarmRule &rule);
 
 /// An alarm: what, where, since when, what comes, and what helps.

@@ -12,9 +12,9 @@ namespace binade {
 /// of the plan. Reads all of them.
 std::vector<NonFiniteTensor> findNonFiniteWeights(const Program &program);
 
-/// The same of all tensors of a checkpoint: of parameters, buffers and states.
-/// Minus infinities, which masks are made of, do not count, and neither do the
-/// histories that scales follow from, which may hold an infinity.
+/// The tensors of a checkpoint (parameters, buffers, states) with elements that
+/// are not finite. Minus infinities do not count, since masks consist of them,
+/// nor do histories of magnitudes, which may hold an infinity.
 Result<std::vector<NonFiniteTensor>>
 findNonFiniteState(const Safetensors &file);
 

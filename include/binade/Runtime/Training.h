@@ -15,10 +15,11 @@ namespace binade {
 
 /// What to do about a step whose gradients or loss are not finite.
 enum class OnNonFinite : std::uint8_t {
-  /// End with exit code 4. The state before the step is kept, or that after it
-  /// where its gradients are finite.
+  /// End with exit code 4, with the state before the step, or after it if its
+  /// gradients are finite.
   Stop,
-  /// Leave the step out where its gradients are not finite; warn of the loss.
+  /// Leave out a step whose gradients are not finite; warn of a loss that is
+  /// not.
   Skip,
   Continue, ///< Apply it; the program has to be compiled so.
   Shrink,   ///< The same, where the optimizer answers to it.
@@ -76,16 +77,16 @@ struct TrainOptions {
   std::string saveInputs;
   /// File for the ranges of the values of all steps; empty for none.
   std::string recordRanges;
-  /// Nothing means stop; with a loss scaler gradients that are not finite are
-  /// part of finding the scale and mean skip.
+  /// The default is to stop; with a loss scaler, which finds its scale by such
+  /// gradients, it is to skip them.
   std::optional<OnNonFinite> onNonFinite;
   /// Skipped steps in a row that end training with exit code 4; 0 for none.
   std::int64_t maxSkipped = 50;
   /// What each step is held against; without rules there are no alarms.
   /// Statistics that they watch count where the program computes them.
   AlarmSettings alarms;
-  /// Asked before each batch; an exit code other than 0 ends training with it,
-  /// after the state of the last whole step is saved.
+  /// Called before each batch. An exit code other than 0 ends training with
+  /// that code, once the state of the last whole step is saved.
   std::function<int()> interrupted;
   /// Told what a user should know of a run that goes on.
   Notify warn;

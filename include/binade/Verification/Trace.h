@@ -64,8 +64,8 @@ struct TracedError {
   double error = 0, introduced = 0, inherited = 0;
   /// Elements that became 0, or not finite, though they are not in f64.
   int64_t underflow = 0, overflow = 0;
-  /// Elements that are 0 though the step has others in f64: here or before, as
-  /// in a constant, they underflowed.
+  /// Elements that are 0 but are not 0 in the f64 step: they underflowed here
+  /// or earlier, for example in a constant.
   int64_t vanished = 0;
 };
 

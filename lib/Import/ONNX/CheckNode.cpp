@@ -1,4 +1,4 @@
-//===- CheckNode.cpp - Whether a node is one of ONNX ----------------------===//
+//===- CheckNode.cpp - Whether a node is valid ONNX -----------------------===//
 
 #include "CheckNode.h"
 #include "onnx-ml.pb.h"
@@ -82,7 +82,7 @@ LogicalResult mlir::binade::importer::checkSchema(Location loc,
 // One attribute
 //===----------------------------------------------------------------------===//
 
-/// Types of which `attribute` holds a value.
+/// The types of the values that `attribute` holds.
 static SmallVector<int> findValues(const AttributeProto &attribute) {
   SmallVector<int> found;
   auto add = [&](bool isThere, int type) {
@@ -176,8 +176,8 @@ LogicalResult mlir::binade::importer::checkBranches(Location loc,
     if (node.op_type() == "If")
       checked = checkPorts(loc, attribute.name(), graph, 0, outputs, false);
     else if (node.op_type() == "Loop")
-      // The number of the iteration and the condition come before what is
-      // carried, and the condition comes back before it.
+      // Inputs are the iteration number, the condition and the carried values;
+      // outputs begin with the condition.
       checked = checkPorts(loc, attribute.name(), graph, std::max(inputs, 2u),
                            std::max(outputs, std::max(inputs, 2u) - 2) + 1,
                            /*hasMore=*/true);

@@ -1,4 +1,4 @@
-//===- CheckSparse.cpp - Whether a sparse tensor is one -------------------===//
+//===- CheckSparse.cpp - Whether a sparse tensor is valid -----------------===//
 
 #include "CheckSparse.h"
 #include "onnx-ml.pb.h"

@@ -1,7 +1,8 @@
 //===- Extremes.cpp - Max, Min, Clip --------------------------------------===//
 //
-// PyTorch's functions that become one of these differ where both sides are
-// equal: `maximum` shares the gradient, `clamp` passes it, `hardtanh` does not.
+// Several functions of PyTorch become one of these ops. Their gradients differ
+// where both operands are equal: `maximum` shares the gradient, `clamp` passes
+// it on, `hardtanh` gives 0.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,8 +15,8 @@ using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
-/// How nodes that were written for a function of PyTorch treat equal sides;
-/// nothing where no function is known.
+/// The gradient of equal operands in the PyTorch function that the node comes
+/// from; nothing if the function is not known.
 static std::optional<Ties> getTies(const Node &node) {
   StringRef function = getTorchOp(node).split('.').first;
   if (function.starts_with("clamp"))
@@ -25,7 +26,8 @@ static std::optional<Ties> getTies(const Node &node) {
   return std::nullopt;
 }
 
-/// From the left: of three equal operands the first two get a quarter each.
+/// Nests binary ops from the left: of three equal operands, the first two get a
+/// quarter of the gradient each.
 template <typename Op> static LogicalResult importExtreme(Node &node) {
   FailureOr<SmallVector<Value>> values = broadcastInputs(node);
   if (failed(values))
@@ -89,7 +91,8 @@ static bool isNumber(Value bound, double number) {
          splat.getSplatValue<APFloat>().isExactlyValue(number);
 }
 
-/// What no exporter names is a clamp, but for the bounds of ReLU6.
+/// A Clip whose PyTorch function is not known counts as `clamp` or, with the
+/// bounds 0 and 6, as `relu6`.
 static Ties getTiesOfClip(const Node &node, std::array<Value, 2> bounds) {
   StringRef function = getTorchOp(node).split('.').first;
   if (function.empty())
@@ -111,7 +114,7 @@ LogicalResult mlir::binade::importer::importClip(Node &node) {
       continue;
     x = isLow ? Value(MaxOp::create(node.b, x, bound))
               : Value(MinOp::create(node.b, x, bound));
-    // Beside a constant the gradient passes anyway.
+    // The default with a constant bound is the same as Ties::First.
     if (ties != Ties::First || !isConstant(bound))
       setTies(x, ties);
   }

@@ -1,6 +1,6 @@
-//===- InferTypes.cpp - Types that follow from a file ---------------------===//
-// ONNX's own inference, which is compiled with this file from the sources of
-// the package `onnx`. It takes no part in an import, which has its own.
+//===- InferTypes.cpp - Types that ONNX infers ----------------------------===//
+// Calls ONNX's own inference, which is built from the sources of the package
+// `onnx`. The import of nodes does not use it: it computes types itself.
 //===----------------------------------------------------------------------===//
 
 #include "InferTypes.h"
@@ -21,7 +21,7 @@ using ::onnx::GraphProto;
 using ::onnx::NodeProto;
 using ::onnx::TensorProto;
 
-/// More than the largest of models takes.
+/// More than the inference of the largest models takes.
 static constexpr rlim_t kMaxSeconds = 120;
 
 /// Larger tensors are weights, whose values say nothing about shapes.
@@ -35,7 +35,7 @@ static void copyTensor(const TensorProto &from, TensorProto &to) {
   to.set_name(from.name());
   to.set_data_type(from.data_type());
   *to.mutable_dims() = from.dims();
-  // Who asks for the data gets an error, and not a tensor that lacks some.
+  // A reader of the data then gets an error instead of an incomplete tensor.
   to.set_data_location(TensorProto::EXTERNAL);
 }
 
@@ -83,8 +83,8 @@ static void copyGraph(const GraphProto &from, GraphProto &to) {
 
 /// The serialized `model` with its types.
 static std::string infer(::onnx::ModelProto &model) {
-  // Values of shapes are not followed: a few nodes that join shapes again and
-  // again would make one of any length.
+  // Values of shapes are not propagated: a few nodes that concatenate shapes
+  // repeatedly would make one of any length.
   ::onnx::ShapeInferenceOptions options(/*check_type_val=*/false,
                                         /*strict_mode_val=*/0,
                                         /*data_prop_val=*/false);
@@ -92,7 +92,7 @@ static std::string infer(::onnx::ModelProto &model) {
     ::onnx::shape_inference::InferShapes(
         model, ::onnx::OpSchemaRegistry::Instance(), options);
   } catch (const std::exception &) {
-    // What was found so far stands.
+    // Types that were inferred before the exception remain.
   }
   return model.SerializeAsString();
 }
@@ -101,7 +101,7 @@ static std::string infer(::onnx::ModelProto &model) {
 // A process of its own
 //===----------------------------------------------------------------------===//
 
-/// Ends without a word whatever happens.
+/// Makes this process end silently after any error.
 static void prepareChild() {
   for (int signal :
        {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGINT, SIGTERM, SIGXCPU})
@@ -136,10 +136,9 @@ static bool readAll(int file, std::string &bytes) {
   }
 }
 
-/// What `infer` returns, computed by a child of this process; nothing where it
-/// crashed or took too long. The sources rely on nodes that are right: of a
-/// node with too few inputs, or one behind an op that is not known, they read
-/// types that are not there.
+/// Calls `infer` in a child process; nothing if it crashed or took too long.
+/// ONNX's sources assume valid nodes: for a node with too few inputs, or one
+/// that reads the result of an unknown op, they access types that do not exist.
 static std::optional<std::string> inferApart(::onnx::ModelProto &model) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
@@ -147,7 +146,7 @@ static std::optional<std::string> inferApart(::onnx::ModelProto &model) {
   pid_t child = fork();
   if (child == 0) {
     prepareChild();
-    // The last byte says that it is all.
+    // A last byte marks the output as complete.
     bool isWritten = writeAll(ends[1], infer(model) + '\n');
     _exit(isWritten ? 0 : 1);
   }

@@ -1,8 +1,8 @@
 //===- PaddingRows.cpp - Rows that look like padding ----------------------===//
 //
-// A row of an embedding that stands for padding begins as 0 and gets no
-// gradient in PyTorch. ONNX has no place for that. Where the file does not say
-// it either, a single row of zeros is what is left to see.
+// In PyTorch, the padding row of an embedding starts as 0 and gets no gradient.
+// ONNX cannot express that. If the file has no metadata about it either, a
+// single row of zeros is the only sign of it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,12 +14,12 @@ using namespace mlir::binade;
 using namespace mlir::binade::importer;
 using ::onnx::NodeProto;
 
-/// Larger tables are not read for a remark.
+/// Larger tables are not searched.
 static constexpr uint64_t kMostBytes = uint64_t(256) << 20;
 
 static bool saysPadding(const NodeProto &node) {
   return llvm::any_of(node.metadata_props(), [](const auto &entry) {
-    // PyTorch's line has the index, or none where there is no padding.
+    // PyTorch's record has the index, if there is padding.
     return entry.key() == "binade.padding_idx" ||
            entry.key() == "pkg.torch.onnx.fx_node";
   });
@@ -53,7 +53,7 @@ void Initializers::remarkOnPadding(ArrayRef<unsigned> order,
         !saysPadding(node))
       lookedUp.insert(node.input(0));
   }
-  // A model that binade.export wrote says all that there is to say.
+  // binade.export writes the metadata for every padding row.
   if (metadata.trainable)
     return;
   for (const Tensor &tensor : tensors) {
@@ -65,13 +65,13 @@ void Initializers::remarkOnPadding(ArrayRef<unsigned> order,
       continue;
     auto bytes = reader.readBytes(getLoc(tensor.name), *tensor.proto);
     if (failed(bytes))
-      return; // Whoever reads the values says so.
+      return; // The import of the values reports the error.
     std::optional<int64_t> row = findZeroRow(*bytes, tensor.type.getDimSize(0));
     if (row)
       mlir::emitRemark(getLoc(tensor.name))
           << "has zeros in row " << *row
-          << " alone, as with padding_idx in PyTorch, and is trained with this "
-             "row; metadata 'binade.padding_idx' of the Gather node, \""
-          << *row << "\", leaves it as it is";
+          << " only, as with padding_idx in PyTorch, and this row is trained "
+             "too; metadata 'binade.padding_idx' of the Gather node, \""
+          << *row << "\", leaves it unchanged";
   }
 }

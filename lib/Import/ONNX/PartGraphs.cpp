@@ -1,7 +1,7 @@
-//===- PartGraphs.cpp - Branches and bodies that are not run --------------===//
-// To decide about its nodes, a graph inside of a node is imported once, on
-// values that stand for whatever it is given. What the node makes has the type
-// of what the graph makes.
+//===- PartGraphs.cpp - Import of subgraphs to decide about them ----------===//
+// So that formats can be decided for its nodes, a subgraph is imported once, on
+// placeholders for its inputs. The results of its node have the types of the
+// subgraph's outputs.
 //===----------------------------------------------------------------------===//
 
 #include "Node.h"
@@ -24,7 +24,8 @@ static const AttributeProto *findAttribute(const NodeProto &node,
 }
 
 namespace {
-/// How what a loop carries and stacks is ordered among its ports.
+/// The order of carried and stacked values among the inputs and outputs of a
+/// loop.
 struct Loop {
   explicit Loop(const NodeProto &node) {
     if (node.op_type() == "Loop") {
@@ -46,7 +47,7 @@ struct Loop {
 };
 } // namespace
 
-/// The axis that number `index` of an attribute says, from the front.
+/// Entry `index` of an attribute that lists axes, counted from the first axis.
 static int64_t getAxis(const NodeProto &node, StringRef name, int64_t index,
                        int64_t rank) {
   const auto *axes = findAttribute(node, name);
@@ -55,7 +56,7 @@ static int64_t getAxis(const NodeProto &node, StringRef name, int64_t index,
                              std::max<int64_t>(rank - 1, 0));
 }
 
-/// The type of one entry of what is scanned.
+/// The type of a slice along `axis`.
 static RankedTensorType dropAxis(RankedTensorType type, int64_t axis) {
   if (type.getRank() == 0)
     return {};
@@ -70,8 +71,8 @@ static RankedTensorType addAxis(RankedTensorType type, int64_t axis) {
   return type.clone(shape);
 }
 
-/// Inputs have the types that the file says or, of a loop, those of the values
-/// that it is given first.
+/// Defines the inputs of a subgraph, with their declared types or, in a loop,
+/// those of the initial values.
 void PartImporter::defineInputs(Graph &graph, const Level &level,
                                 const NodeProto &node) {
   Loop loop(node);
@@ -92,7 +93,8 @@ void PartImporter::defineInputs(Graph &graph, const Level &level,
   }
 }
 
-/// The types of its outputs; none where its nodes have no order.
+/// Imports a subgraph and returns the types of its outputs; none if its nodes
+/// form a cycle.
 PartImporter::Types PartImporter::importGraph(Graph &graph, Level &level,
                                               const NodeProto &node,
                                               const Twine &prefix) {
@@ -125,7 +127,7 @@ PartImporter::Types PartImporter::importGraph(Graph &graph, Level &level,
   return types;
 }
 
-/// The branch that a condition which is known chooses; empty where it is not.
+/// The branch that a constant condition selects; empty if it is not constant.
 static StringRef getChosen(Graph &graph, const NodeProto &node) {
   Value condition =
       node.input().empty() ? Value() : graph.lookup(node.input(0));
@@ -137,8 +139,8 @@ static StringRef getChosen(Graph &graph, const NodeProto &node) {
   return *elements.getValues<bool>().begin() ? "then_branch" : "else_branch";
 }
 
-/// One type for what has several: lengths that differ are assumed. Null where
-/// ranks or elements differ.
+/// A type for a value that has one of two types: lengths that differ are
+/// assumed. Null if ranks or element types differ.
 static RankedTensorType mergeTypes(RankedTensorType lhs, RankedTensorType rhs) {
   if (!lhs || !rhs || lhs.getRank() != rhs.getRank() ||
       lhs.getElementType() != rhs.getElementType())
@@ -150,7 +152,8 @@ static RankedTensorType mergeTypes(RankedTensorType lhs, RankedTensorType rhs) {
   return lhs.clone(shape);
 }
 
-/// Returns the types of the node's outputs, as far as its graphs say them.
+/// Imports the subgraphs of a node and returns the types of the node's outputs,
+/// as far as they follow from the subgraphs.
 PartImporter::Types PartImporter::importGraphs(Graph &graph, const Level &level,
                                                unsigned index) {
   const NodeProto &node = level.graph.node(index);
@@ -184,6 +187,6 @@ PartImporter::Types PartImporter::importGraphs(Graph &graph, const Level &level,
       type = addAxis(type, getAxis(node, "scan_output_axes",
                                    output - loop.carried, type.getRank() + 1));
   if (!loop.isLoop && node.op_type() != "If")
-    return {}; // What others make of it, inference says.
+    return {}; // For other ops, ONNX's inference finds the types.
   return std::move(*types);
 }

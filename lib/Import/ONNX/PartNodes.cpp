@@ -21,8 +21,7 @@ bool PartImporter::isAssumed(const ::onnx::NodeProto &node) const {
   return isFound;
 }
 
-/// Whether the node is one that ONNX does not allow, as opposed to one that is
-/// not read.
+/// Whether the node is invalid, as opposed to unsupported.
 bool PartImporter::isWrong(DiagnosticCollector &errors, Graph &graph,
                            const ::onnx::NodeProto &node) const {
   if (!isStandardDomain(node.domain()))
@@ -67,8 +66,8 @@ void PartImporter::findRanks(Graph &graph, const ::onnx::NodeProto &node) {
   }
 }
 
-/// Whether `ops` read `value` in f32 or as integers, whatever is decided about
-/// them. `value` may be moved before.
+/// Whether `ops` read `value` in f32 or as integers for any decision, also
+/// through ops that move its elements.
 static bool isReadWide(Value value,
                        const llvm::SmallPtrSetImpl<Operation *> &ops) {
   SmallVector<Value> values{value};
@@ -93,7 +92,7 @@ static bool isReadWide(Value value,
   return true;
 }
 
-/// Looks which inputs the ops after `last` read in f32 whatever is decided.
+/// Finds the inputs that the ops after `last` read in f32 for any decision.
 void PartImporter::findWide(Graph &graph, const ::onnx::NodeProto &node,
                             Operation *last) {
   llvm::SmallPtrSet<Operation *, 16> ops;
@@ -131,8 +130,8 @@ void PartImporter::keep(const Graph &graph, StringRef name) {
     read.insert(value->sequence->begin(), value->sequence->end());
 }
 
-/// Its inputs stay alive, and its outputs come from somewhere. `made` are the
-/// types of outputs that are known from graphs inside.
+/// Keeps the inputs of the node alive and defines placeholders for its outputs.
+/// `made` has the types of outputs that follow from its subgraphs.
 void PartImporter::leaveOut(Graph &graph, const Level &level,
                             const ::onnx::NodeProto &node,
                             ArrayRef<Known> made) {
@@ -153,7 +152,7 @@ void PartImporter::leaveOut(Graph &graph, const Level &level,
 void PartImporter::importNodes(Graph &graph, const Level &level) {
   if (&level != &levels.front())
     for (const auto &input : level.graph.input())
-      assumed.insert(input.name()); // Another one each time.
+      assumed.insert(input.name()); // May change with each iteration.
   for (unsigned index : level.order) {
     if (!wrong.empty())
       return;

@@ -1,6 +1,6 @@
-//===- TorchOp.cpp - What PyTorch's exporter says of a node ---------------===//
+//===- TorchOp.cpp - The PyTorch op that a node comes from ----------------===//
 //
-// Each node carries the line of the program that it was written for, as
+// PyTorch's exporter records with each node the line of its program:
 //
 //   %e : [num_users=1] =
 //   call_function[target=torch.ops.aten.embedding.default](
@@ -39,8 +39,8 @@ bool mlir::binade::importer::isDetached(const Node &node) {
           getTorchOp(node).starts_with("detach"));
 }
 
-/// The third argument of an embedding, which PyTorch leaves out where it is -1:
-/// no padding. The fourth asks for gradients that Binade does not make.
+/// The padding index of an embedding, its third argument, which is missing or
+/// -1 without padding. Warns of the fourth one, scale_grad_by_freq.
 static std::optional<int64_t> readArgument(const Node &node) {
   StringRef arguments =
       findMetadata(node, kLine).split("](args = (").second.split(')').first;
@@ -48,8 +48,8 @@ static std::optional<int64_t> readArgument(const Node &node) {
   arguments.split(parts, ',');
   if (parts.size() > 3 && parts[3].trim() == "True")
     mlir::emitWarning(node.getErrorLoc())
-        << "was exported with scale_grad_by_freq, which gradients here do not "
-           "follow: rows that a batch names often get their whole gradient";
+        << "was exported with scale_grad_by_freq, which is not supported: the "
+           "gradient of a row is not divided by how often a batch has it";
   int64_t padding;
   if (parts.size() < 3 || parts[2].trim().getAsInteger(10, padding) ||
       padding < 0)
@@ -65,7 +65,7 @@ mlir::binade::importer::getPaddingIndex(const Node &node) {
   if (given.empty()) {
     if (getTorchOp(node) == "embedding.default")
       padding = readArgument(node);
-    // What another program left there is no claim about this file.
+    // The exporter's record may not fit a file that was changed since.
     return padding && *padding < rows ? padding : std::nullopt;
   }
   int64_t index;

@@ -122,8 +122,8 @@ static std::string generate(llvm::Module &module, const CudaChip &chip) {
   return emit(module, machine.get(), LLVMAssemblyFile);
 }
 
-/// Puts the name of a kernel before those of constants, so that modules can be
-/// joined (`joinPtx`).
+/// Prefixes the names of constants with that of the kernel, so that modules can
+/// be joined (`joinPtx`).
 static void renameConstants(llvm::Module &module) {
   auto kernel = llvm::find_if(module, [](const llvm::Function &function) {
     return !function.isDeclaration();

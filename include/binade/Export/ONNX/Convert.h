@@ -27,15 +27,15 @@ struct WaitingFormat {
 /// What was decided about one node. Without `compute` it stays as it is.
 struct NodeFormats {
   FloatType compute, accumulate, result;
-  /// Formats and rule of what in it sums products, where these agree and
-  /// others do not.
+  /// The formats and the rule of the node's matmuls and convolutions, if they
+  /// agree: other ops of the node may have different ones.
   FloatType productCompute, productResult;
   std::string productRule;
   /// What operands are quantized to, by the number of the input; null where
   /// they are not.
   SmallVector<QuantizedAttr> operands;
-  /// Of inputs, whether they are read in f32 or as integers whatever is
-  /// decided; may be shorter.
+  /// For each input, whether its type does not follow the decision: it is read
+  /// in f32 or as integers. Missing entries are false.
   SmallVector<bool, 2> isWide;
   /// Of inputs; -1 where nothing is known.
   SmallVector<int64_t, 2> ranks;
@@ -58,10 +58,10 @@ struct GradientScale {
   double init = 65536.0, growth = 2.0, backoff = 0.5;
   int64_t interval = 2000;
   bool isDynamic = false;
-  /// Whether a graph that is a whole training step has the scale as its state,
-  /// with `init` as the first: an input that may be left out, and an output.
+  /// Whether the graph, if it is a whole training step, keeps the scale as
+  /// state: an optional input with the default `init`, and an output.
   bool isStateOfSteps = false;
-  /// Why the scale is what it is, in words.
+  /// Why this scale was chosen, for reports.
   std::string reason;
 };
 
@@ -91,39 +91,42 @@ struct ConvertReport {
   int64_t narrow = 0;  ///< Nodes that compute in a narrow format.
   int64_t tensors = 0; ///< Stored tensors in another format.
   int64_t scaled = 0;  ///< Nodes that compute scaled gradients.
-  /// By which, why, and whether the graph updates it.
+  /// The scale of gradients, why it was chosen, and whether the graph updates
+  /// it.
   double scale = 1.0;
   std::string scaleReason;
   bool hasDynamicScale = false;
   /// Decisions that the operator set has no node for, and what was done.
   std::vector<std::string> limits;
-  /// What runtimes have to be told.
+  /// Settings that runtimes need to run the model.
   std::vector<std::string> notes;
   std::string data; ///< File of weights beside; often empty.
   /// After an error what the process should end with.
   int exitCode = ::binade::ExitCode::Rejected;
 };
 
-/// The backward part of a model: nodes of its graph on which the loss does not
-/// depend. None where it has no output of the loss' name.
+/// The nodes of the backward part of a model: those on which the loss does not
+/// depend. Empty if the model has no output with the name of the loss.
 llvm::BitVector findBackwardNodes(const ::onnx::ModelProto &model,
                                   StringRef lossOutput);
 
-/// An ONNX model that is to be written with other formats.
+/// An ONNX model and the formats to convert it to.
 struct ConvertedModel {
-  /// Where its file lies, and with it the data beside it.
+  /// The model's file; external data are relative to its directory.
   std::string path;
   std::shared_ptr<::onnx::ModelProto> model;
-  /// The same without data and with more types; null where there are no more.
+  /// `model` without data but with inferred types; null where inference added
+  /// none.
   std::shared_ptr<const ::onnx::ModelProto> inferred;
-  /// One for each node, and after it those of graphs inside of it. Without any
-  /// all stays as it is.
+  /// The formats of each node, followed by those of nodes in its subgraphs. If
+  /// empty, the model stays as it is.
   std::vector<NodeFormats> formats;
 };
 
-/// Writes `model`, which is changed, to `output`. Nodes, their names and order
-/// stay; casts stand where formats meet. Weights that only narrow nodes read
-/// are stored narrow; those beside the file are all in `output`.data.
+/// Converts `model` in place and writes it to `output`. Nodes keep their names
+/// and order; casts are inserted where formats differ. Weights that only nodes
+/// in narrow formats read are stored in these formats, external ones all in
+/// `output`.data.
 ///
 /// Errors are diagnostics; then nothing is written.
 LogicalResult convertOnnx(const ConvertedModel &model,

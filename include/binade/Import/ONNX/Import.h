@@ -97,20 +97,20 @@ struct LeftOut {
     /// Whether its first output has elements of its first input in another
     /// place or shape, and whether it has all of them.
     bool isMovement = false, movesAll = false;
-    /// Of inputs, whether they are read in f32 or as integers, whatever is
-    /// decided: parameters and statistics of norms. Empty where the node was
-    /// not imported.
+    /// For each input, whether its type does not follow the decision: it is
+    /// read in f32 or as integers, as parameters and statistics of norms are.
+    /// Empty if the node was not imported.
     SmallVector<bool, 2> isWide = {};
-    /// In how many nodes the graph lies that it is of.
+    /// How many nodes its graph is nested in.
     unsigned depth = 0;
   };
-  /// All of the file, and after each those of graphs inside of it.
+  /// All nodes of the model, each followed by those of its subgraphs.
   std::vector<Node> nodes;
-  /// The file, with functions written out if `hasInlined`.
+  /// The model; if `hasInlined`, calls of its functions are inlined.
   std::shared_ptr<::onnx::ModelProto> model;
   bool hasInlined = false;
-  /// `model` without data, with types and shapes that follow from it; null
-  /// where it says all itself.
+  /// `model` without data but with inferred types and shapes; null where
+  /// inference added none.
   std::shared_ptr<const ::onnx::ModelProto> inferred;
 };
 
@@ -119,13 +119,12 @@ struct LeftOut {
 /// and nothing else is put together. A node that cannot be imported is left
 /// out: what it reads is a result, and what it makes an argument where the file
 /// gives it a static type. Dimensions without a value have a length of
-/// `kAssumedLength`. Graphs inside of nodes are imported once, as if they ran:
-/// the node is left out, and what it makes has the type of what they make.
-/// Functions of the model are written out. A file that stores no weights
-/// externally, and does not say what is trained, has its floating-point tensors
-/// of two or more axes trained. So are inputs of two or more axes where the
-/// file has a loss and another output of their type: a gradient, or a new
-/// value.
+/// `kAssumedLength`. A subgraph is imported once, as if it ran: its node is
+/// left out, and the node's results have the types of the subgraph's. Calls of
+/// the model's functions are inlined. A file that stores no weights externally,
+/// and does not say what is trained, has its floating-point tensors of two or
+/// more axes trained. So are inputs of two or more axes where the file has a
+/// loss and another output of their type: a gradient, or a new value.
 ///
 /// Null where `leftOut.everything` says why. An error is a file that is no
 /// ONNX model.
@@ -136,7 +135,7 @@ FailureOr<OwningOpRef<ModuleOp>> importOnnxPart(StringRef path,
 
 inline constexpr int64_t kAssumedLength = 2;
 
-/// Reads the file at `path` as it is.
+/// Reads the file at `path` without changes.
 FailureOr<std::shared_ptr<::onnx::ModelProto>> readOnnx(StringRef path,
                                                         MLIRContext *context);
 
