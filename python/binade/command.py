@@ -70,8 +70,8 @@ def run_command(
 
     Without an error the code is what `body` returns, 0 for None. A signal that means a
     bug is reported with the traceback before it ends the process.
-    Where nobody reads the output any more, as behind ``| head``, the process ends by
-    SIGPIPE without a word.
+    If the reader of the output has gone, as after ``| head``, the process ends by SIGPIPE
+    without a message.
     """
     if sys.__stderr__ is not None:
         faulthandler.enable(sys.__stderr__)
@@ -79,7 +79,7 @@ def run_command(
         try:
             return _run(name, body, arguments)
         finally:
-            # What cannot be written shows here, not while the interpreter ends.
+            # An error of writing is raised here, not while the interpreter shuts down.
             sys.stdout.flush()
     except BrokenPipeError:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)

@@ -48,8 +48,7 @@ class UsageError(BinadeError, ValueError):
 
 
 class RejectedError(BinadeError):
-    """An input that cannot be used, or that is not there; the text says what to do about
-    it."""
+    """An input that is invalid or does not exist; the message says what to do."""
 
     exit_code = 3
 
@@ -125,7 +124,7 @@ def make_error(
     return error
 
 
-# As ``systemError`` of the compiler and the runtime has it.
+# The same lists as in ``systemError`` of the compiler and the runtime.
 _NO_SUCH_PATH = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 _NO_RESOURCES = (errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 
@@ -147,7 +146,7 @@ def _make_system_error(
 
 @contextlib.contextmanager
 def reading(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turns what the system refuses inside into an error about the file at ``path``.
+    """Turns an OSError that is raised inside into an error about the file at ``path``.
 
     Raises:
       RejectedError: If the path leads to no file, or to a directory.
@@ -164,8 +163,8 @@ def reading(path: str | os.PathLike[str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def writing(path: str | os.PathLike[str]) -> Iterator[None]:
-    """The same of a file that is written: a directory that is missing is no reason to
-    reject an input.
+    """The same for a file that is written: a missing directory is then a FileError, since
+    no input is wrong.
 
     Raises:
       FileError: If the system refuses to write it.

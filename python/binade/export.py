@@ -140,7 +140,7 @@ def _trace(
     """Traces the step and returns a graph whose inputs are tensors, then batch."""
     with _quiet(), torch.no_grad():
         try:
-            # Where a model turns gradients off is seen only where they are on.
+            # The places where a model turns gradients off show only if they are on.
             with torch.enable_grad(), gradients.refusing_own_gradients():
                 program = torch.export.export(
                     step,
@@ -231,7 +231,7 @@ def _finish(
     buffers = _running_statistics(proto)
     used = [value.name for value in proto.graph.input if value.name in tensors]
     parameters = {n: p for n, p in model.named_parameters() if n in used}
-    # PyTorch's optimizers leave alone what has no gradient.
+    # PyTorch's optimizers do not update a parameter without a gradient.
     reached = marks.find_reached(proto, proto.graph.output[0].name)
     trainable = [n for n, p in parameters.items() if p.requires_grad and n in reached]
     frozen = [name for name in parameters if name not in trainable]

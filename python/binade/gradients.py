@@ -1,7 +1,8 @@
-"""What PyTorch does to gradients beside differentiating, which ONNX has no place for.
+"""Changes of gradients that a PyTorch model makes and an ONNX graph cannot express.
 
-It is carried as metadata of nodes, or the model is refused: a graph without it would be
-trained as another model.
+Examples are ``detach``, ``torch.no_grad``, hooks and ``padding_idx``. The export records
+them as metadata of nodes where it can, and refuses other models: training such a graph
+would give other weights than PyTorch does.
 """
 
 from __future__ import annotations
@@ -15,22 +16,22 @@ from torch.overrides import TorchFunctionMode
 
 from binade.errors import RejectedError
 
-# What a model may call, and no graph holds.
+# Calls of a model that cannot be exported, and what to do instead.
 _REFUSED = {
-    "register_hook": "no graph holds a hook on a gradient; write detach() where it "
-    "stops one",
-    "register_post_accumulate_grad_hook": "no graph holds a hook on a gradient",
+    "register_hook": "an ONNX graph has no hooks on gradients; write detach() where a "
+    "hook stops the gradient",
+    "register_post_accumulate_grad_hook": "an ONNX graph has no hooks on gradients",
 }
 _MAX_NORM = (
-    "max_norm changes the weights in the forward pass, which no graph holds; leave it "
-    "out, or normalize the rows that are looked up"
+    "max_norm changes the weights in the forward pass, which an ONNX graph cannot do; "
+    "leave it out, or normalize the rows that are looked up"
 )
-# Of these the gradient is that of what they compute.
+# Modules whose autograd functions have the gradient of their forward pass.
 _HARMLESS = ("torch.utils.checkpoint.",)
 
 
 def check(model: torch.nn.Module) -> None:
-    """Refuses a model whose gradients a graph does not have.
+    """Refuses a model whose gradients an ONNX graph cannot express.
 
     Raises:
       RejectedError: It names the module or the parameter, and what to do.
@@ -39,14 +40,14 @@ def check(model: torch.nn.Module) -> None:
         _check_embedding(f"'{name}'" if name else "the model", module)
         if module._backward_hooks or module._backward_pre_hooks:
             raise RejectedError(
-                f"module '{name}' has a backward hook, which no graph holds; remove it "
+                f"module '{name}' has a backward hook, and an ONNX graph has none; remove it "
                 "(handle.remove()) before the export"
             )
     for name, parameter in model.named_parameters():
         if parameter._backward_hooks or parameter._post_accumulate_grad_hooks:
             raise RejectedError(
-                f"parameter '{name}' has a hook on its gradient, which no graph holds; "
-                "remove it (handle.remove()) before the export"
+                f"parameter '{name}' has a hook on its gradient, and an ONNX graph has "
+                "none; remove it (handle.remove()) before the export"
             )
 
 
@@ -58,7 +59,7 @@ def _check_embedding(name: str, module: torch.nn.Module) -> None:
         raise RejectedError(f"{kind} {name} with {_MAX_NORM}")
     if isinstance(module, torch.nn.EmbeddingBag) and module.padding_idx is not None:
         raise RejectedError(
-            f"{kind} {name} has padding_idx, which its graph does not have; use an "
+            f"{kind} {name} has padding_idx, which its ONNX graph lacks; use an "
             "Embedding with padding_idx, and sum its rows"
         )
     refuse_lookup(f"{kind} {name}", module.scale_grad_by_freq, module.sparse)
@@ -80,8 +81,9 @@ def refuse_lookup(what: str, scales: bool, is_sparse: bool) -> None:
 
 @contextlib.contextmanager
 def refusing_own_gradients() -> Iterator[None]:
-    """While it is open, an ``autograd.Function`` is refused: tracing would take the
-    derivative of its forward part instead of its backward part."""
+    """Refuses each ``autograd.Function`` that is called while the context is open: the
+    exported graph has its forward pass only, whose derivative may differ from its own
+    backward pass."""
     kept = torch.autograd.Function.__dict__["apply"]
 
     @classmethod
@@ -90,8 +92,8 @@ def refusing_own_gradients() -> Iterator[None]:
         if name.startswith(_HARMLESS):
             return kept.__get__(None, cls)(*arguments, **named)
         raise RejectedError(
-            f"the autograd.Function '{name}' has a backward part of its own, which no "
-            "graph holds; write it with differentiable functions and detach()"
+            f"the autograd.Function '{name}' has a backward pass of its own, which an ONNX "
+            "graph cannot hold; write it with differentiable functions and detach()"
         )
 
     torch.autograd.Function.apply = apply  # type: ignore[assignment,method-assign]
@@ -102,8 +104,8 @@ def refusing_own_gradients() -> Iterator[None]:
 
 
 class DetachingMode(TorchFunctionMode):
-    """Makes of ``torch.no_grad()`` what a graph can hold: while gradients are off, each
-    tensor that is made is detached. Gradients have to be on outside."""
+    """Replaces ``torch.no_grad()`` by ``detach``, which a graph can express: a tensor that
+    is computed while gradients are off is detached. Enter it with gradients on."""
 
     def __init__(self) -> None:
         super().__init__()

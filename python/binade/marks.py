@@ -1,8 +1,8 @@
-"""Metadata of nodes for what ONNX's ops do not say of gradients; docs/Import.md has it.
+"""Metadata of ONNX nodes that change their gradients (docs/Import.md).
 
-PyTorch's exporter leaves with each node the call that it was written for. Of that stays
-what changes a gradient: which function a Clip or a Max was, the row of an embedding that
-gets none, and where ``detach`` ends the way back.
+PyTorch's exporter records with each node the call of PyTorch that it comes from. This
+module keeps the facts that change a gradient: the function that a Clip or a Max comes from,
+the row of an embedding without a gradient, and the ``detach`` at which a gradient stops.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from binade.gradients import refuse_lookup
 DETACHED, PADDING, FUNCTION = (
     f"binade.{name}" for name in ("detached", "padding_idx", "function")
 )
-# Functions of PyTorch become one of these that differ in ties.
+# ONNX ops that stand for several functions of PyTorch, which differ in the gradient of
+# equal elements.
 _TIED = ("Clip", "Max", "Min", "ReduceMax", "ReduceMin")
 _CALL = re.compile(r"\[target=torch\.ops\.aten\.([\w.]+)\]\(args = \((.*?)\)")
-# Passes that drop an Identity know none of this domain.
+# A domain that hides an Identity from passes which would remove it.
 _ASIDE = "binade.aside"
 
 
 def _call(node: ir.Node) -> tuple[str, list[str]]:
-    """The ATen op that a node was written for, and its arguments."""
+    """The ATen op that a node comes from, and its arguments."""
     found = _CALL.search(node.metadata_props.get("pkg.torch.onnx.fx_node", ""))
     if found is None:
         return "", []
@@ -34,15 +35,15 @@ def _call(node: ir.Node) -> tuple[str, list[str]]:
 
 
 def set_aside_detached(graph: ir.Graph) -> None:
-    """Lets the Identity of a ``detach`` outlive passes that drop others."""
+    """Hides each Identity of a ``detach`` from passes that remove Identity nodes."""
     for node in graph:
         if node.op_type == "Identity" and _call(node)[0].startswith("detach"):
             node.domain = _ASIDE
 
 
 def bring_back_detached(graph: ir.Graph, trained: Collection[str]) -> None:
-    """Makes an Identity of each again, where a parameter of `trained` has a gradient to
-    lose; the others go."""
+    """Restores each Identity that ``set_aside_detached`` hid if it depends on a parameter of
+    `trained`, and removes the others."""
     active = {value for value in graph.inputs if value.name in trained}
     for node in list(graph):
         reaches = any(value in active for value in node.inputs)
@@ -56,7 +57,7 @@ def bring_back_detached(graph: ir.Graph, trained: Collection[str]) -> None:
 
 
 def read_marks(graph: ir.Graph) -> dict[ir.Node, dict[str, str]]:
-    """What of each node's call has to be kept.
+    """The metadata that nodes need, by node.
 
     Raises:
       RejectedError: If a lookup has a setting that changes its gradient.
@@ -81,8 +82,8 @@ def read_marks(graph: ir.Graph) -> dict[ir.Node, dict[str, str]]:
 
 
 def find_reached(proto: onnx.ModelProto, loss: str) -> set[str]:
-    """Values that have a gradient: the loss depends on them otherwise than through what
-    is detached."""
+    """The values that have a gradient: those on which the loss depends by a path without a
+    ``detach``."""
     makers = {name: node for node in proto.graph.node for name in node.output}
     reached, pending = set(), [loss]
     while pending:

@@ -226,7 +226,7 @@ def save(
 
 
 def _replace(path: str, parts: Iterable[bytes | memoryview]) -> None:
-    """Writes a file beside `path`, and gives it that name when it is complete."""
+    """Writes a temporary file next to `path` and renames it when it is complete."""
     handle, temporary = tempfile.mkstemp(
         prefix=os.path.basename(path) + ".", dir=os.path.dirname(path) or "."
     )

@@ -41,7 +41,7 @@ def find_bad_steps(run: Run) -> list[int]:
 
 
 def _counts(value: dict[str, Any], errors: Sequence[dict[str, Any]], key: str) -> bool:
-    """Whether a traced value has elements that a key of its errors counts."""
+    """Whether the errors of a traced value have a count under ``key`` that is not 0."""
     return any(
         e[key]
         for e in errors
@@ -52,9 +52,9 @@ def _counts(value: dict[str, Any], errors: Sequence[dict[str, Any]], key: str) -
 def _find_vanished(
     read: Sequence[dict[str, Any]], errors: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Those of the values, the nearest first, that a format made 0: by rounding what the op
-    makes, or else by rounding what it is made of, such as a constant; then the op that is
-    farthest from where the zeros were read."""
+    """The values with elements that a format rounded to 0, the nearest first. If no op
+    rounded its own result to 0, the farthest value that inherited such zeros, for example
+    from a constant."""
     decided = [value for value in read if value["decision"]]
     lost = [value for value in decided if _counts(value, errors, "underflow")]
     return lost or [v for v in decided if _counts(v, errors, "vanished")][-1:]

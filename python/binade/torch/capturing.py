@@ -14,7 +14,7 @@ from binade.errors import UsageError
 from binade.torch.tensors import to_torch
 
 
-# Options of ``binade.compile`` that have nothing to be about here.
+# Options of ``binade.compile`` that do not apply to modules, and why.
 _OF_FILES = {
     "allow_links": "the module has its weights",
     "dims": "a module is captured with the sizes of the example batch",

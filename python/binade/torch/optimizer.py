@@ -19,7 +19,7 @@ _STATE = re.compile(r"(?P<state>\w+)/(?P<parameter>\d+\.\d+)(?P<part>(\.\w+)?)")
 # What all parameters have in common: the number of updates, and where chance is.
 _COMMON = ("step", "rng")
 
-# Options of ``binade.compile`` that an optimizer has, and where others have a place.
+# Options of ``binade.compile`` that an optimizer takes, and what replaces others.
 _OPTIONS = ("clip", "on_nonfinite", "policy", "threads")
 _ELSEWHERE = {
     "accumulate": "call step() once for several calls of backward(), which add their "
@@ -57,8 +57,8 @@ class Optimizer(torch.optim.Optimizer):
       settings: Of the rule, by its names or PyTorch's: ``weight_decay``, ``betas``, ...
 
     Raises:
-      UsageError: If a parameter is not f32 on the CPU, none is trained, or an option is
-        one that an optimizer has not.
+      UsageError: If a parameter is not f32 on the CPU, none is trained, or there is
+        no such option.
       RejectedError: If the rule lacks a setting, or a format is unknown.
     """
 
