@@ -11,9 +11,9 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// A number may be off by as much before a format does not hold it.
+/// The largest relative error of a number that a format represents.
 static constexpr double kTolerance = 0x1p-7;
-/// Elements that are in memory at once.
+/// Elements that are read at a time.
 static constexpr size_t kPiece = 1 << 18;
 
 void StoredNumbers::add(double number) {
@@ -35,7 +35,7 @@ double mlir::binade::roundTo(double number, FloatType format) {
   return value.convertToDouble();
 }
 
-/// As short as the format it comes from allows: 1e-08 of f32.
+/// The shortest text for a number that was stored as f32 or f64: "1e-08".
 static std::string formatStored(double number) {
   float single = static_cast<float>(number);
   if (single != number)
@@ -54,7 +54,7 @@ std::string mlir::binade::explainMisfit(const StoredNumbers &numbers,
                                         function_ref<bool(double)> isMask) {
   if (numbers.isEmpty())
     return "";
-  // Formats of few bits round all numbers by more.
+  // Formats with few bits round every number by more than that.
   double tolerance =
       std::max(kTolerance, std::ldexp(1.0, -int(format.getFPMantissaWidth())));
   auto describe = [&](const Twine &what, double number) {
@@ -72,7 +72,7 @@ std::string mlir::binade::explainMisfit(const StoredNumbers &numbers,
         std::abs(rounded) > 1.0 && !isMask(number))
       return describe(has, number);
   }
-  bool isExact = isOne || readsEach; // Of others a bound is looked at.
+  bool isExact = isOne || readsEach; // Otherwise only the error's bound counts.
   double counted = readsEach ? numbers.smallest : numbers.getMagnitude();
   double step =
       APFloat::getSmallest(format.getFloatSemantics()).convertToDouble();

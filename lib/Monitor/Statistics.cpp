@@ -16,9 +16,9 @@ using namespace mlir::binade;
 static const WatchedKindInfo kKinds[] = {
     {WatchedKind::Weight, "weight", "parameters, as the step begins"},
     {WatchedKind::NarrowWeight, "narrow_weight",
-     "those of 16 bits that are rounded to nearest and have nothing kept "
-     "beside "
-     "them; * leaves them out",
+     "16-bit parameters that are rounded to nearest and have no master "
+     "weights, "
+     "remainder or compensation; * leaves them out",
      /*isOnlyNamed=*/true},
     {WatchedKind::Gradient, "gradient",
      "what parameters are updated by, without the loss scale, before clipping"},
@@ -29,7 +29,7 @@ static const WatchedKindInfo kKinds[] = {
     {WatchedKind::Output, "output",
      "what nodes of the model compute; none where elements only move"},
     {WatchedKind::OutputGradient, "output_gradient",
-     "gradients of what nodes compute, without the loss scale"},
+     "gradients of the outputs of nodes, without the loss scale"},
     {WatchedKind::ScaledOutputGradient, "scaled_output_gradient",
      "the same as they are stored, with the loss scale, and that of the layer"},
     {WatchedKind::Saved, "saved",

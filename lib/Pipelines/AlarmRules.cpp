@@ -67,7 +67,8 @@ static YamlForm<AlarmRule> ruleForm() {
                "metrics are enough",
                &AlarmRule::watch, yamlOneOrMore(yamlString())),
        yamlKey("by_default",
-               "What it watches where nobody asks for it: it is on then",
+               "Statistics that it needs when no option or policy names it; "
+               "with this key it is on by default",
                &AlarmRule::watchByDefault, yamlOneOrMore(yamlString())),
        yamlKey("scope",
                "A series for each value, the share of values that are not 0, "
