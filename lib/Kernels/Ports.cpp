@@ -106,12 +106,32 @@ static LogicalResult checkMetric(const Program &program, func::FuncOp step) {
   return success();
 }
 
+/// Files of training state hold tensors by one name each, which the names of
+/// the model's parameters and buffers share with those that a step adds.
+static LogicalResult checkSavedNames(func::FuncOp step) {
+  llvm::StringMap<Port> saved;
+  for (BlockArgument argument : step.getArguments()) {
+    std::optional<Port> port = getArgument(step, argument.getArgNumber());
+    if (!port || !plan::isTrainingState(getPlanRole(port->role)))
+      continue;
+    std::string name =
+        plan::stateName(getPlanRole(port->role), port->name.str());
+    auto [other, isNew] = saved.try_emplace(name, *port);
+    if (!isNew)
+      return emitError(argument.getLoc())
+             << describe(other->second) << " and " << describe(*port)
+             << " would both be saved under the name '" << name
+             << "'; expected another name for one of them";
+  }
+  return success();
+}
+
 FailureOr<SmallVector<Program>> mlir::binade::findPrograms(ModuleOp module) {
   auto step = module.lookupSymbol<func::FuncOp>(kStepName);
   if (!step)
     return module.emitError("expected a function '@step' to plan");
   FailureOr<DenseMap<PortKey, unsigned>> ofStep = indexArguments(step);
-  if (failed(ofStep))
+  if (failed(ofStep) || failed(checkSavedNames(step)))
     return failure();
   SmallVector<Program> programs;
   for (func::FuncOp function : getPrograms(module)) {

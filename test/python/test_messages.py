@@ -165,6 +165,24 @@ def test_a_parameter_that_nothing_reads_is_kept_and_told(folder):
     assert "state/exp_avg/u" not in final
 
 
+@pytest.mark.parametrize("name, other", [
+    ("step", "step 'step'"), ("state/exp_avg/w", "state 'exp_avg/w'"),
+])  # fmt: skip
+def test_a_parameter_with_the_name_of_something_that_a_step_saves(folder, name, other):
+    """Checkpoints and final.safetensors have one tensor of each name."""
+    model = onnx.load(write(
+        folder / "m.onnx", "p = MatMul(x, w)\nq = Add(p, other)\n"
+        + MEAN.replace("p, p", "q, q"), weights={"w": draw(4, 3), "other": draw(3)},
+    ))  # fmt: skip
+    model.graph.initializer[1].name = name
+    model.graph.node[1].input[1] = name
+    onnx.save(model, folder / "m.onnx")
+    check(train(folder / "m.onnx", "--train", "*"), 3, f"parameter '{name}'", other,
+          f"would both be saved under the name '{name}'", "expected another name",
+          without=["bug"])  # fmt: skip
+    assert not (folder / "run").exists()
+
+
 def test_a_frozen_parameter_that_nothing_reads_is_kept(folder):
     model = unused(folder, trainable=["w"], frozen=["u"])
     check(train(model), 0)
