@@ -259,6 +259,32 @@ def test_parameters_that_are_one_are_told_once(folder):
         assert process.stderr.count("warning: is read by") == 1
 
 
+def test_many_parameters_that_are_one_are_counted(folder):
+    weights = {f"w{i}": draw(3) for i in range(9)}
+    body = ["p0 = MatMul(x, w)"]
+    for i in range(9):
+        body += [f"q{i} = Add(p{i}, w{i})", f"p{i + 1} = Mul(q{i}, w{i})"]
+    model = write(folder / "m.onnx", "\n".join([*body, MEAN.replace("p, p", "p9, p9")]),
+                  weights={"w": draw(4, 3), **weights}, trainable=list(weights))  # fmt: skip
+    process = train(model)
+    check(
+        process,
+        0,
+        "initializer 'w0': warning: is read by",
+        "note: and 5 more initializers",
+    )
+    assert process.stderr.count("is read by") == 4
+
+
+def test_the_backward_part_of_a_graph_shares_no_parameter(folder):
+    """Its nodes read what those of the forward part read."""
+    body = f"p = MatMul(x, w)\n{MEAN}\nt = Transpose(w)\ng = MatMul(p, t)"
+    model = write(folder / "m.onnx", body, output="float loss, float[8, 4] g",
+                  weights={"w": draw(4, 3)}, trainable=["w"])  # fmt: skip
+    check(binade("import", model, "--report", "-o", folder / "m.mlir"), 0,
+          without=["is read by"])  # fmt: skip
+
+
 def test_ties_of_an_exporter_that_merges_nothing_are_meant(folder):
     model = shared(folder, trainable=["g", "b", "w"], version=1)
     check(train(model), 0, without=["is read by"])

@@ -1,6 +1,9 @@
 //===- Initializers.cpp - Parameters, buffers and constants ---------------===//
 
 #include "Initializers.h"
+#include "Loss.h"
+#include "Order.h"
+#include "binade/Container/JoinFirst.h"
 #include "binade/Container/Suggest.h"
 #include "onnx-ml.pb.h"
 
@@ -182,50 +185,81 @@ Initializers::classify(ArrayRef<unsigned> order, const llvm::StringSet<> &used,
   if (warns && !isSaid)
     warnOfUntrained();
   if (warns)
-    warnOfShared(order);
+    warnOfShared(findForward(order, options.lossOutput.empty()
+                                        ? StringRef(kLossName)
+                                        : StringRef(options.lossOutput)));
   return success();
+}
+
+/// The nodes of `order` that the loss depends on; all without an output of that
+/// name. The others are the backward part of a graph with gradients.
+SmallVector<unsigned> Initializers::findForward(ArrayRef<unsigned> order,
+                                                StringRef loss) const {
+  if (!llvm::is_contained(llvm::map_range(model.getGraph().output(),
+                                          [](const auto &output) {
+                                            return StringRef(output.name());
+                                          }),
+                          loss))
+    return SmallVector<unsigned>(order);
+  llvm::StringSet<> needed = {loss};
+  SmallVector<unsigned> forward;
+  for (unsigned index : llvm::reverse(order)) {
+    const auto &node = model.getGraph().node(index);
+    if (llvm::none_of(node.output(), [&](const std::string &output) {
+          return needed.contains(output);
+        }))
+      continue;
+    forward.push_back(index);
+    forEachRead(node, [&](const std::string &input) { needed.insert(input); });
+  }
+  std::reverse(forward.begin(), forward.end());
+  return forward;
 }
 
 /// PyTorch's exporter stores parameters that begin equal once. `binade.export`
 /// does not, and writes a version.
-void Initializers::warnOfShared(ArrayRef<unsigned> order) const {
+void Initializers::warnOfShared(ArrayRef<unsigned> forward) const {
   if (metadata.isVersioned)
     return;
-  llvm::StringMap<SmallVector<std::string>> readers;
-  for (unsigned index : order) {
+  llvm::StringMap<std::vector<std::string>> readers;
+  for (unsigned index : forward) {
     const auto &node = model.getGraph().node(index);
     llvm::StringSet<> seen;
     for (const std::string &input : node.input())
       if (seen.insert(input).second)
-        readers[input].push_back(getNodeName(node, index));
+        readers[input].push_back(quote(getNodeName(node, index)));
   }
+  constexpr size_t kShown = 4;
   std::optional<InFlightDiagnostic> warning;
+  size_t count = 0;
   for (const Tensor &tensor : tensors) {
     auto found = readers.find(tensor.name);
     if (!tensor.isTrained || found == readers.end() || found->second.size() < 2)
       continue;
-    std::string text;
-    llvm::raw_string_ostream os(text);
-    constexpr size_t kShown = 4;
-    ArrayRef<std::string> nodes = found->second;
-    os << "is read by ";
-    bool isWhole = nodes.size() <= kShown;
-    llvm::interleaveComma(isWhole ? nodes.drop_back()
-                                  : nodes.take_front(kShown),
-                          os, [&](const auto &node) { os << quote(node); });
-    os << " and "
-       << (isWhole ? quote(nodes.back())
-                   : std::to_string(nodes.size() - kShown) + " more nodes");
-    os << ", and trained as one parameter";
+    if (count++ >= kShown)
+      continue;
+    std::vector<std::string> &nodes = found->second;
+    std::string text = "is read by ";
+    if (nodes.size() <= kShown) {
+      std::string last = nodes.back();
+      nodes.pop_back();
+      text += ::binade::joinFirst(nodes, kShown) + " and " + last;
+    } else {
+      text += ::binade::joinFirst(nodes, kShown) + " nodes";
+    }
+    text += ", and trained as one parameter";
     if (warning)
       warning->attachNote(getLoc(tensor.name)) << text;
     else
       warning.emplace(mlir::emitWarning(getLoc(tensor.name))) << text;
   }
-  if (warning)
-    warning->attachNote() << "exporters store parameters that begin equal "
-                             "once: torch.onnx.export(..., optimize=False) "
-                             "keeps them apart, and so does binade.export";
+  if (!warning)
+    return;
+  if (count > kShown)
+    warning->attachNote() << "and " << count - kShown << " more initializers";
+  warning->attachNote() << "exporters store parameters that begin equal once: "
+                           "torch.onnx.export(..., optimize=False) keeps them "
+                           "apart, and so does binade.export";
 }
 
 /// Exporters give parameters the names of attributes, with dots, and store

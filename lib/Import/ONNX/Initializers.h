@@ -81,7 +81,9 @@ private:
   LogicalResult checkTrainable() const;
   void warnOfUntrained() const;
   /// Warns of parameters that several nodes read.
-  void warnOfShared(ArrayRef<unsigned> order) const;
+  SmallVector<unsigned> findForward(ArrayRef<unsigned> order,
+                                    StringRef loss) const;
+  void warnOfShared(ArrayRef<unsigned> forward) const;
   /// Why `text` matches nothing that a glob may choose.
   InFlightDiagnostic refuseGlob(StringRef text, StringRef flag,
                                 const llvm::GlobPattern &pattern) const;
