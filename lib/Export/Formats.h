@@ -39,7 +39,7 @@ struct PlannedNode {
   /// Whether it sums products.
   bool isProduct = false;
   /// What inputs are quantized to and read back from; null for others.
-  SmallVector<QuantizedInput> operands;
+  SmallVector<QuantizedInput, 0> operands;
 
   /// What nodes of the backward part read of its only output: codes, or the
   /// value rounded to a type. Without both it is the value.
@@ -54,7 +54,7 @@ struct PlannedNode {
   bool makesDecoded = false;
 
   /// Types of what `If`, `Loop` and `Scan` carry, 0 for f32 (Boundaries.h).
-  SmallVector<int32_t> carriedInputs, carriedOutputs;
+  SmallVector<int32_t, 0> carriedInputs, carriedOutputs;
 
   QuantizedInput getQuantized(unsigned input) const {
     return input < operands.size() ? operands[input] : QuantizedInput();

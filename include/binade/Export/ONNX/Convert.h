@@ -18,7 +18,7 @@ namespace mlir::binade {
 struct WaitingFormat {
   QuantizedAttr codes;
   FloatType format;
-  SmallVector<int64_t> shape; ///< Of the value.
+  SmallVector<int64_t, 0> shape; ///< Of the value.
   bool isFirst = true;        ///< Whether it is the first result of its op.
 
   explicit operator bool() const { return codes || format; }
@@ -33,7 +33,7 @@ struct NodeFormats {
   std::string productRule;
   /// What operands are quantized to, by the number of the input; null where
   /// they are not.
-  SmallVector<QuantizedAttr> operands;
+  SmallVector<QuantizedAttr, 0> operands;
   /// For each input, whether its type does not follow the decision: it is read
   /// in f32 or as integers. Missing entries are false.
   SmallVector<bool, 2> isWide;
