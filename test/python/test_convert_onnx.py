@@ -155,7 +155,7 @@ g (float[4, 4] x, bool c) => (float[4, 4] y, float[4, 4] z) {
 
 
 def test_unknown_ops_are_carried(tmp_path):
-    """They read and make f32, and what graphs inside of nodes return is f32."""
+    """They read and make f32. What branches return has the format that all of them make."""
     model = onnx.parser.parse_model(CARRIED)
     for name in ("s", "t"):
         value = onnx.helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, 4])
@@ -171,11 +171,13 @@ def test_unknown_ops_are_carried(tmp_path):
     made = {name: node for node in converted.graph.node for name in node.output}
     assert made[kept["strange"].input[0]].op_type == "Cast"
     branches = {a.name: a.g for a in kept["branch"].attribute}
-    # Nodes inside read the narrow products, and return f32.
+    # Nodes inside read the narrow products, and the graph's output is f32 after the node.
     for name, op in (("then_branch", "Neg"), ("else_branch", "Abs")):
-        nodes = branches[name].node
-        assert [node.op_type for node in nodes] == [op, "Cast"]
-        assert nodes[1].output[0] == branches[name].output[0].name
+        (node,), (output,) = branches[name].node, branches[name].output
+        assert node.op_type == op and node.output[0] == output.name
+        assert output.type.tensor_type.elem_type == TensorProto.FLOAT16
+    last = made["z"]
+    assert last.op_type == "Cast" and last.input[0] == kept["branch"].output[0]
     products = [node for node in converted.graph.node if node.op_type == "MatMul"]
     assert [node.output[0] for node in products] == ["h", "t"]
     done = subprocess.run([BINADE, "compile", source, "-o", tmp_path / "m.bnd"])
