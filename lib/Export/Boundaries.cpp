@@ -266,9 +266,8 @@ void Boundaries::apply() {
 void mlir::binade::convert::chooseBoundaries(PlannedGraph &graph,
                                              const llvm::StringSet<> &outside,
                                              const OperatorSets &sets) {
-  if (llvm::all_of(graph.nodes, [](const PlannedNode &node) {
-        return node.graphs.empty();
-      }))
+  if (llvm::all_of(graph.nodes,
+                   [](const PlannedNode &node) { return node.graphs.empty(); }))
     return;
   Boundaries boundaries(outside, sets);
   boundaries.visit(graph, nullptr);

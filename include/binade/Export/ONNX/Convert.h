@@ -19,7 +19,7 @@ struct WaitingFormat {
   QuantizedAttr codes;
   FloatType format;
   SmallVector<int64_t, 0> shape; ///< Of the value.
-  bool isFirst = true;        ///< Whether it is the first result of its op.
+  bool isFirst = true;           ///< Whether it is the first result of its op.
 
   explicit operator bool() const { return codes || format; }
 };
