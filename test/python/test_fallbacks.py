@@ -13,6 +13,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from reference import binade
 
+# Those that are tested each day; the others nightly.
+DAILY = ["", "cuda:sm_90"]
 TARGETS = ["", "cuda:sm_80", "cuda:sm_89", "cuda:sm_90", "cuda:sm_100"]
 ROWS = 32
 HEADS = [16, 20, 144]
@@ -180,9 +182,15 @@ POLICIES = [
 FAST = [("fp8-current", "cuda:sm_90"), ("tf32", "cuda:sm_80"), ("fp8-block", "")]
 
 
+def choose_marks(policy, target):
+    if (policy, target) in FAST:
+        return []
+    return pytest.mark.slow if target in DAILY else pytest.mark.nightly
+
+
 @pytest.mark.parametrize(("policy", "target"), [
     pytest.param(policy, target,
-                 marks=[] if (policy, target) in FAST else pytest.mark.slow)
+                 marks=choose_marks(policy, target))
     for policy in POLICIES for target in TARGETS
 ])  # fmt: skip
 def test_what_is_told_is_what_records_compute(policy, target, model):

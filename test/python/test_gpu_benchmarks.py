@@ -114,7 +114,7 @@ def test_a_run_that_is_cut_off_keeps_what_it_has(artifacts, tmp_path):
     assert "| conversions | passed |" in path.with_suffix(".md").read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_packed_file_is_enough(artifacts, tmp_path):
     """Without the repository: within another one, whose commit is not that of the files."""
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
