@@ -8,13 +8,23 @@
 #include "binade/Runtime/Program.h"
 #include "gtest/gtest.h"
 #include <cmath>
+#include <cstdlib>
+#include <string_view>
 
 namespace binade {
 
 /// The formats in which oneDNN computes at full speed here: bf16 needs AVX-512.
 inline std::vector<DType> fastTypes() {
   std::vector<DType> types = {DType::F32};
-  if (__builtin_cpu_supports("avx512bw"))
+  bool isAllowed = true;
+  // oneDNN reads both, and keeps to older instructions where they name some.
+  for (const char *variable : {"ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"})
+    if (const char *value = std::getenv(variable)) {
+      std::string_view isa = value;
+      isAllowed &= isa.starts_with("AVX512") || isa.starts_with("AVX10") ||
+                   isa == "ALL" || isa == "DEFAULT";
+    }
+  if (isAllowed && __builtin_cpu_supports("avx512bw"))
     types.push_back(DType::BF16);
   return types;
 }
