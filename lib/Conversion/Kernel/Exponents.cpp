@@ -85,29 +85,25 @@ ExponentHistogram::findRange(ArrayRef<Value> chunk) const {
           reduce(vector::CombiningKind::MAXUI, high)};
 }
 
-void ExponentHistogram::add(Value histogram, Value place, Value count) const {
-  e.addTo(histogram, place, count);
-}
-
 void ExponentHistogram::countChunk(ArrayRef<Value> chunk, Value histogram,
                                    Value first) const {
   auto at = [&](Value bin) -> Value {
     return arith::AddIOp::create(b, first, bin);
   };
   Value nonfinite = countEqual(chunk, e.index(kExponents - 1));
-  add(histogram, at(e.index(kExponents - 1)), nonfinite);
+  e.addTo(histogram, at(e.index(kExponents - 1)), nonfinite);
   auto [low, high] = findRange(chunk);
   Value seen =
       e.loop(low, high, 1, nonfinite, [&](Value bin, ValueRange carried) {
          Value count = countEqual(chunk, bin);
-         add(histogram, at(bin), count);
+         e.addTo(histogram, at(bin), count);
          return SmallVector<Value>{
              arith::AddIOp::create(b, carried.front(), count)};
        }).front();
   auto all = static_cast<int32_t>(chunk.size() * kBytes);
   Value zeros = arith::SubIOp::create(
       b, arith::ConstantOp::create(b, b.getI32IntegerAttr(all)), seen);
-  add(histogram, first, zeros);
+  e.addTo(histogram, first, zeros);
 }
 
 void ExponentHistogram::store(Value count, Value histogram,
@@ -135,8 +131,8 @@ void ExponentHistogram::store(Value count, Value histogram,
   Value rest = arith::RemUIOp::create(b, count, e.index(size));
   Value filling = arith::RemUIOp::create(
       b, arith::SubIOp::create(b, e.index(size), rest), e.index(size));
-  add(histogram, start,
-      arith::SubIOp::create(
-          b, arith::ConstantOp::create(b, b.getI32IntegerAttr(0)),
-          arith::IndexCastUIOp::create(b, b.getI32Type(), filling)));
+  e.addTo(histogram, start,
+          arith::SubIOp::create(
+              b, arith::ConstantOp::create(b, b.getI32IntegerAttr(0)),
+              arith::IndexCastUIOp::create(b, b.getI32Type(), filling)));
 }

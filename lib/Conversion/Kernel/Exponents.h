@@ -34,7 +34,6 @@ private:
   Value countEqual(ArrayRef<Value> chunk, Value byte) const;
   std::pair<Value, Value> findRange(ArrayRef<Value> chunk) const;
   void countChunk(ArrayRef<Value> chunk, Value histogram, Value first) const;
-  void add(Value histogram, Value place, Value count) const;
 
   Emitter &e;
   ImplicitLocOpBuilder &b;
