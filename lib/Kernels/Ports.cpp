@@ -106,8 +106,9 @@ static LogicalResult checkMetric(const Program &program, func::FuncOp step) {
   return success();
 }
 
-/// Files of training state hold tensors by one name each, which the names of
-/// the model's parameters and buffers share with those that a step adds.
+/// Checks that no two tensors of the training state have the same name in a
+/// checkpoint. Parameters and buffers keep their names of the model, which may
+/// be those of a tensor that the step adds, such as an optimizer state.
 static LogicalResult checkSavedNames(func::FuncOp step) {
   llvm::StringMap<Port> saved;
   for (BlockArgument argument : step.getArguments()) {

@@ -191,8 +191,9 @@ Initializers::classify(ArrayRef<unsigned> order, const llvm::StringSet<> &used,
   return success();
 }
 
-/// The nodes of `order` that the loss depends on; all without an output of that
-/// name. The others are the backward part of a graph with gradients.
+/// Returns the nodes of `order` that the loss depends on, or all of them if the
+/// graph has no output named `loss`. In a graph with gradients, the other nodes
+/// are the backward part.
 SmallVector<unsigned> Initializers::findForward(ArrayRef<unsigned> order,
                                                 StringRef loss) const {
   if (!llvm::is_contained(llvm::map_range(model.getGraph().output(),
