@@ -57,10 +57,6 @@ private:
       values.emplace_back();
     return entry->second;
   }
-  int64_t getSet() const {
-    auto set = sets.find("");
-    return set == sets.end() ? 0 : set->second;
-  }
   SmallVector<Passage> listPassages(const PlannedNode &node) const;
   void join(const Scope &scope, PlannedNode &node, const Passage &passage);
   void join(PlannedGraph &graph, const std::string &name, unsigned id);
@@ -104,7 +100,7 @@ Boundaries::listPassages(const PlannedNode &planned) const {
       passages.push_back({i + 2, i + 2, i + 1, i});
     for (int i = states; i < outputs; ++i)
       passages.push_back({-1, -1, i + 1, i});
-  } else if (node.op_type() == "Scan" && getSet() >= kSetOfScan) {
+  } else if (node.op_type() == "Scan" && getStandardSet(sets) >= kSetOfScan) {
     auto count = llvm::find_if(node.attribute(), [](const auto &attribute) {
       return attribute.name() == "num_scan_inputs";
     });
@@ -250,7 +246,8 @@ int32_t Boundaries::choose(const Value &value) const {
        {ArrayRef<int32_t>(value.sources), ArrayRef<int32_t>(value.reads)})
     if (!rounded.empty() && llvm::all_equal(rounded)) {
       int32_t type = rounded.front();
-      bool isHeld = type != TensorProto::BFLOAT16 || getSet() >= kSetOfBF16;
+      bool isHeld =
+          type != TensorProto::BFLOAT16 || getStandardSet(sets) >= kSetOfBF16;
       if (type != TensorProto::FLOAT && isHeld)
         return type;
     }

@@ -35,6 +35,11 @@ int32_t mlir::binade::convert::getOnnxType(Type format) {
   return TensorProto::UNDEFINED;
 }
 
+int64_t mlir::binade::convert::getStandardSet(const OperatorSets &sets) {
+  auto standard = sets.find("");
+  return standard == sets.end() ? 0 : standard->second;
+}
+
 StringRef mlir::binade::convert::getFormatName(int32_t type) {
   for (auto [known, name] : formatNames)
     if (type == known)
@@ -74,10 +79,6 @@ private:
                            const NodeFormats &formats) const;
   void planQuantized(PlannedNode &planned, const NodeFormats &formats);
   void planWaiting(PlannedNode &planned, const WaitingFormat &waiting);
-  int64_t getOperatorSet() const {
-    auto standard = sets.find("");
-    return standard == sets.end() ? 0 : standard->second;
-  }
 
   const ElementTypes &types;
   const OperatorSets &sets;
@@ -141,7 +142,7 @@ void NodePlanner::planQuantized(PlannedNode &planned,
                                 const NodeFormats &formats) {
   if (!sumsProducts(*planned.node))
     return;
-  int64_t version = getOperatorSet();
+  int64_t version = getStandardSet(sets);
   SmallVector<QuantizedInput> inputs(formats.operands.size());
   for (auto [index, format] : llvm::enumerate(formats.operands)) {
     if (!format)
@@ -174,7 +175,7 @@ void NodePlanner::planWaiting(PlannedNode &planned,
     QuantizedInput codes = hasCodes(waiting.codes)
                                ? getQuantizedValue(waiting.codes, waiting.shape)
                                : QuantizedInput();
-    if (isOnly && codes && getOperatorSet() >= getFirstOperatorSet(codes))
+    if (isOnly && codes && getStandardSet(sets) >= getFirstOperatorSet(codes))
       planned.waiting = codes;
     else
       limits.add(llvm::formatv("what waits for the backward part as {0} is "

@@ -16,6 +16,10 @@ int32_t getOnnxType(Type format);
 /// As the IR writes it, e.g. "f16".
 StringRef getFormatName(int32_t type);
 
+/// The version of the standard's operator set that the model imports; 0 if it
+/// imports none.
+int64_t getStandardSet(const OperatorSets &sets);
+
 /// Key of what stands in the metadata of a node: its formats and their reason.
 inline constexpr StringLiteral kPrecisionKey = "binade.precision";
 
