@@ -7,18 +7,23 @@ are, or whether the sources can be written. Each condition below changes one of 
 runs `utils/run_tests.py --quick` (or the tests that are named). A condition that this
 machine cannot make is skipped with the reason.
 
-    utils/check_conditions.py build/release                       # all, all quick tests
+    utils/check_conditions.py build/release                       # all, one by one
+    utils/check_conditions.py build/release --together            # all, in few runs
     utils/check_conditions.py build/release --only zone,one-core
     utils/check_conditions.py build/release --filter test_runs    # tests by name
     utils/check_conditions.py build/release --list
 
+With --together, conditions that change different things share a run: all of them take
+four runs. If such a run fails, --only finds the condition at fault.
+
 The last line reads `N conditions passed, N failed, N skipped`; the exit status is 1 if
-one failed. Logs are in BUILD/conditions/NAME.log.
+one failed. Logs are in BUILD/conditions/NAME.log, or in BUILD/conditions/together-N.log.
 """
 
 from __future__ import annotations
 
 import argparse
+import collections
 import dataclasses
 import os
 import pathlib
@@ -46,18 +51,20 @@ class Condition:
     Attributes:
       name: For --only.
       about: One line.
+      subject: What is changed. Conditions of one subject exclude each other.
       environment: Variables to set; None removes one.
       prefix: Words before the command.
       before: Called in the new process before the command.
-      busy: How many processes that compute run beside it.
+      busy: How many processes that compute run at the same time.
       needs: Says why the condition cannot be made here; empty if it can.
     """
 
     name: str
     about: str
+    subject: str
     environment: dict[str, str | None] = dataclasses.field(default_factory=dict)
     prefix: list[str] = dataclasses.field(default_factory=list)
-    before: Callable[[], object] | None = None
+    before: Callable[[], object] = lambda: None
     busy: int = 0
     needs: Callable[[], str] = lambda: ""
 
@@ -101,49 +108,83 @@ def make_conditions(build: pathlib.Path, scratch: pathlib.Path) -> list[Conditio
     small.mkdir()
     limits = (ADDRESS_SPACE, ADDRESS_SPACE)
     return [
-        Condition("one-core", "one core", prefix=["taskset", "-c", str(first)],
+        Condition("one-core", "one core", "threads", prefix=["taskset", "-c", str(first)],
                   needs=needs_programs("taskset")),
-        Condition("one-thread", "OMP_NUM_THREADS=1",
+        Condition("one-thread", "OMP_NUM_THREADS=1", "threads",
                   {"OMP_NUM_THREADS": "1", "OMP_DYNAMIC": "false"}),
-        Condition("seven-threads", "OMP_NUM_THREADS=7: more than there are cores",
+        Condition("seven-threads", "OMP_NUM_THREADS=7: more than there are cores", "threads",
                   {"OMP_NUM_THREADS": "7"}),
-        Condition("load", "two busy processes for each core",
+        Condition("load", "two busy processes for each core", "threads",
                   busy=2 * len(os.sched_getaffinity(0))),
-        Condition("avx2", "no AVX-512 and no AMX, in kernels and in oneDNN",
+        Condition("avx2", "no AVX-512 and no AMX, in kernels and in oneDNN", "kernels",
                   {"BINADE_ISA": "x86-64-v3", "ONEDNN_MAX_CPU_ISA": "AVX2",
                    "DNNL_MAX_CPU_ISA": "AVX2"}),
-        Condition("own-kernels", "without oneDNN", {"BINADE_CONTRACTION": "own"}),
-        Condition("address-space", "16 GiB of address space",
+        Condition("own-kernels", "without oneDNN", "kernels", {"BINADE_CONTRACTION": "own"}),
+        Condition("address-space", "16 GiB of address space", "memory",
                   before=lambda: resource.setrlimit(resource.RLIMIT_AS, limits)),
-        Condition("locale-c", "locale C", {"LC_ALL": "C", "LANG": "C"}),
-        Condition("locale-utf8", "locale C.UTF-8", {"LC_ALL": "C.UTF-8"},
+        Condition("locale-c", "locale C", "locale", {"LC_ALL": "C", "LANG": "C"}),
+        Condition("locale-utf8", "locale C.UTF-8", "locale", {"LC_ALL": "C.UTF-8"},
                   needs=needs_locale("C.utf8")),
-        Condition("locale-german", "locale de_DE.UTF-8: 1,5", {"LC_ALL": "de_DE.UTF-8"},
+        Condition("locale-german", "locale de_DE.UTF-8: 1,5", "locale", {"LC_ALL": "de_DE.UTF-8"},
                   needs=needs_locale("de_DE.utf8")),
-        Condition("locale-turkish", "locale tr_TR.UTF-8: i, İ", {"LC_ALL": "tr_TR.UTF-8"},
+        Condition("locale-turkish", "locale tr_TR.UTF-8: i, İ", "locale", {"LC_ALL": "tr_TR.UTF-8"},
                   needs=needs_locale("tr_TR.utf8")),
-        Condition("zone", "time zone Pacific/Chatham: 12:45 h or 13:45 h before UTC",
+        Condition("zone", "time zone Pacific/Chatham: 12:45 h or 13:45 h before UTC", "zone",
                   {"TZ": "Pacific/Chatham"}),
-        Condition("hash-seed", "another order of sets in Python",
+        Condition("hash-seed", "another order of sets in Python", "hash",
                   {"PYTHONHASHSEED": "20260101"}),
-        Condition("narrow-terminal", "37 columns, colours asked for",
+        Condition("narrow-terminal", "37 columns, colours asked for", "terminal",
                   {"COLUMNS": "37", "FORCE_COLOR": "1", "CLICOLOR_FORCE": "1"}),
-        Condition("private-files", "umask 077", before=lambda: os.umask(0o077)),
-        Condition("no-home", "no HOME, no cache directory",
+        Condition("private-files", "umask 077", "umask", before=lambda: os.umask(0o077)),
+        Condition("no-home", "no HOME, no cache directory", "home",
                   {"HOME": None, "XDG_CACHE_HOME": None, "USER": None, "LOGNAME": None}),
-        Condition("odd-temporary", "TMPDIR with blanks, quotes and letters beyond ASCII",
+        Condition("odd-temporary", "TMPDIR with blanks, quotes and letters beyond ASCII", "temporary",
                   {"TMPDIR": str(odd)}),
-        Condition("small-temporary", "TMPDIR of 2 GiB", {"TMPDIR": str(small)},
+        Condition("small-temporary", "TMPDIR of 2 GiB", "temporary", {"TMPDIR": str(small)},
                   in_namespace(f"mount -t tmpfs -o size={SMALL_TEMPORARY} tmpfs "
                                f"{shlex.quote(str(small))}"),
                   needs=needs_mounts),
-        Condition("read-only-sources", "the sources cannot be written, the build can",
+        Condition("read-only-sources", "the sources cannot be written, the build can", "sources",
                   prefix=in_namespace(
                       f"mount --bind {out} {out}\n"
                       f"mount --rbind {root} {root}\n"
                       f"mount -o remount,bind,ro {root}\ncd {root}"),
                   needs=needs_mounts),
     ]  # fmt: skip
+
+
+def merge(conditions: list[Condition]) -> list[Condition]:
+    """Fewer conditions that make the same changes, each subject once per condition."""
+    subjects = collections.Counter(condition.subject for condition in conditions)
+    groups: list[list[Condition]] = [
+        [] for _ in range(max(subjects.values(), default=0))
+    ]
+    for condition in sorted(conditions, key=lambda one: -subjects[one.subject]):
+        free = [
+            group
+            for group in groups
+            if condition.subject not in {one.subject for one in group}
+        ]
+        min(free, key=len).append(condition)
+    return [combine(f"together-{n}", group) for n, group in enumerate(groups, 1)]
+
+
+def combine(name: str, group: list[Condition]) -> Condition:
+    """One condition that makes all changes of a group."""
+
+    def before() -> None:
+        for condition in group:
+            condition.before()
+
+    return Condition(
+        name,
+        ", ".join(condition.name for condition in group),
+        "",
+        {key: value for one in group for key, value in one.environment.items()},
+        [word for one in group for word in one.prefix],
+        before,
+        sum(one.busy for one in group),
+    )
 
 
 def run_busy(count: int) -> Iterator[subprocess.Popen[bytes]]:
@@ -192,6 +233,10 @@ def main() -> int:
     parser.add_argument(
         "--only", default="", metavar="NAME,...", help="these conditions"
     )
+    parser.add_argument(
+        "--together", action="store_true",
+        help="one run for conditions that do not exclude each other",
+    )  # fmt: skip
     parser.add_argument("--list", action="store_true", help="list the conditions")
     parser.add_argument(
         "--filter", default="", help="run tests whose name contains this"
@@ -214,9 +259,12 @@ def main() -> int:
         wanted = {name for name in options.only.split(",") if name}
         if unknown := wanted - names:
             parser.error(f"no condition is called {', '.join(sorted(unknown))}")
+        conditions = [one for one in conditions if not wanted or one.name in wanted]
+        if options.together:
+            possible = [one for one in conditions if not one.needs()]
+            impossible = [one for one in conditions if one.needs()]
+            conditions = merge(possible) + impossible
         for condition in conditions:
-            if wanted and condition.name not in wanted:
-                continue
             if options.list:
                 print(f"{condition.name:18}  {condition.about}")
                 continue
