@@ -35,10 +35,16 @@ OFTEN = {
 LEFT_OUT = {"test_codes_are_recorded_casts e5m2"}
 
 
+def find_parameters(test):
+    """The marks that parametrize a test."""
+    marks = getattr(test, "pytestmark", [])
+    return [mark for mark in marks if mark.name == "parametrize"]
+
+
 def list_arguments(test):
     """What `test` is called with beside the backend, with a name for each."""
     ways = []
-    for mark in test.pytestmark:
+    for mark in find_parameters(test):
         names = [name.strip() for name in mark.args[0].split(",")]
         if names == ["backend"]:
             continue
@@ -55,7 +61,7 @@ def list_arguments(test):
 def list_cases():
     for module in (test_quantize, test_quantized_states, test_storage, test_stochastic):
         for name, test in sorted(vars(module).items()):
-            marks = getattr(test, "pytestmark", []) if name.startswith("test_") else []
+            marks = find_parameters(test) if name.startswith("test_") else []
             if any(mark.args[0] == "backend" for mark in marks):
                 for text, arguments in list_arguments(test):
                     often = () if text in OFTEN else pytest.mark.nightly

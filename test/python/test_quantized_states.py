@@ -26,6 +26,8 @@ HYPERS = {
 # What is never negative.
 UNSIGNED = ("exp_avg_sq", "max_exp_avg_sq", "square_avg", "sum", "variance")
 PAIRS = [("e4m3", "f32"), ("dyn8", "e4m3x")]
+# Formats whose code paths the others have too: same kinds of elements, scales and powers.
+SIMILAR = ("e5m2", "e5m2x", "dyn8x", "dyn8-2048")
 
 
 def as_inputs(index, form, parts, shape):
@@ -65,12 +67,13 @@ def run_step(module, kept, parts, p, g, step, backend, **more):
     return outputs["p"], new
 
 
-def cells(rule, whole):
+def cells(rule, whole, similar):
     """Each format for all states, and pairs of formats; f32 for states that are not
-    `whole`."""
+    `whole`. With `similar` those of SIMILAR, else the others."""
     signs = [name not in UNSIGNED for name in Rule(rule).states]
-    names = [name for name in formats(True) if name != "f32"]
-    pairs = PAIRS if len(signs) > 1 else []
+    names = [name for name in formats(True)
+             if name != "f32" and (name in SIMILAR) == similar]  # fmt: skip
+    pairs = PAIRS if len(signs) > 1 and not similar else []
     for name, *rest in [(name,) for name in names] + pairs:
         kept = [formats(signed)[rest[0] if i and rest else name]
                 for i, signed in enumerate(signs)]  # fmt: skip
@@ -103,6 +106,17 @@ def check_state(form, part, state, name):
 @pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
 @pytest.mark.parametrize("rule", HYPERS)
 def test_every_rule_with_every_format(rule, backend):
+    check_rule(rule, backend, similar=False)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
+@pytest.mark.parametrize("rule", HYPERS)
+def test_every_rule_with_similar_formats(rule, backend):
+    check_rule(rule, backend, similar=True)
+
+
+def check_rule(rule, backend, similar):
     # Groups of all sizes, the last of them short and odd.
     shape = (25, 100) if rule == "muon" else (2500,)
     prepare = "" if Rule(rule).prepares else None
@@ -110,7 +124,7 @@ def test_every_rule_with_every_format(rule, backend):
     hypers = [0.01, *HYPERS[rule]]
     plain = update_module(rule, hypers, shape, form=prepare)
     none = [None] * len(shapes)
-    for name, kept in cells(rule, [own == shape for own in shapes]):
+    for name, kept in cells(rule, [own == shape for own in shapes], similar):
         generator = np.random.default_rng(3)
         p = generator.standard_normal(shape).astype(F32)
         module = update_module(rule, hypers, shape, kept, prepare)
