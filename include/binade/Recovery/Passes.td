@@ -6,114 +6,222 @@
 include "mlir/Pass/PassBase.td"
 
 def RecoverStepPass : Pass<"binade-recover-step", "::mlir::ModuleOp"> {
-  let summary = "tell apart the parts of a training step that came as one graph";
+  let summary = "Split an exported training step into forward, backward and update";
   let description = [{
-    Turns a `@forward` that holds a whole training step (forward, backward, update)
-    into `@gradient`. What is what follows from the data flow alone; names are only
-    carried along:
+    A framework can export a whole training step as one graph: forward pass, backward pass
+    and optimizer update. The file does not say which input is a parameter, which result is
+    its new value, or which values are gradients.
 
-    - a result that is an elementwise function of an argument of its type, and of no
-      other that is left, replaces that argument;
-    - the loss is the one float that replaces nothing and has the most parameters;
-    - a parameter is replaced, and the loss depends on it; its update reads one value
-      beside the parameter, states and numbers: the gradient;
-    - states are read by updates alone, the step is counted up by 1, buffers are what
-      else is replaced, the rest is batch;
-    - a number that nothing replaces and updates alone read is a count of updates where
-      it is an integer, and a learning rate where it is of f32: if states do not depend
-      on it, with 0 the new parameter depends on neither gradient nor states, and what
-      it changes the parameter by is proportional to it.
+    The pass turns such a `@forward` into `@gradient` and one optimizer rule per kind of
+    update. It classifies inputs and results by their data flow; names play no part:
 
-    Every update becomes a rule of the module (`binade.optimizer`), operation by
-    operation, and the parameter names it as `binade.optimizer`: the optimizer station
-    applies it. Updates that are alike share a rule. States start from 0. A learning rate
-    is the hyper-parameter `lr`, without a default, and `binade.rates` on the function
-    says which inputs it was.
+    - A result that is an elementwise function of an input of the same type, and of no
+      other input that is still unclassified, replaces that input.
+    - The loss is the floating-point scalar that replaces no input and depends on the
+      largest number of replaced inputs.
+    - A parameter is replaced, and the loss depends on it. Its update reads one value
+      other than the parameter, optimizer states and scalars: the gradient.
+    - An optimizer state is read by updates alone. The step count is an integer that is
+      incremented by 1. Other replaced inputs are buffers; inputs that are not replaced are
+      the batch.
+    - A scalar input that only updates read, and that no result replaces, is a count of
+      updates if it is an integer. An f32 scalar is a learning rate if the change of every
+      parameter is proportional to it and no optimizer state depends on it.
 
-    What comes before the gradients and does not lead to the loss is the backward part.
-    It stays as it is.
+    Each update becomes a rule (`binade.optimizer`), op by op, and the parameter names the
+    rule in its attribute `binade.optimizer`. Equal updates share a rule. Optimizer states
+    start from 0. A learning rate becomes the hyper-parameter `lr`, without a default;
+    `binade.rates` on the function lists the inputs that it replaces.
 
-    A graph without updates may still have gradients: results of the types of
-    arguments that do not lead to the loss. Binade's own gradients are evaluated at a
-    random point to tell whether they are, and whose is whose; in a graph too large for
-    that it is the order.
+    Ops that gradients depend on and the loss does not are the backward pass. If the
+    backward pass is linear in values that come from the forward pass, these are multiplied
+    by `binade.gradient_seed`, so that loss scaling can be applied.
 
-    Where the backward part is linear in values computed from the forward part, these are
-    multiplied by `binade.gradient_seed`: there a loss scale enters.
+    A graph without updates may have gradients among its results: tensors of the types of
+    inputs, which the loss does not depend on. They are paired with the inputs by comparing
+    their values with those of autodiff at a random point, or by their order where the graph
+    is too large to be evaluated.
 
-    A graph that is none of this is not touched.
-
-    Example:
+    Example: gradient descent with momentum on the loss `sum((x w)^2)`.
 
     ```mlir
-    %kept = binade.mul %m, %c9 : ...
-    %m_new = binade.add %kept, %g : ...
-    %change = binade.mul %m_new, %rate : ...
-    %w_new = binade.sub %w, %change : ...
-    return %loss, %w_new, %m_new
-    // becomes a rule of one state, and
-    return %loss, %g
+    // Before
+    func.func @forward(
+        %m: tensor<4xf32> {binade.name = "a", binade.role = #binade.role<batch>},
+        %w: tensor<4xf32> {binade.name = "b", binade.role = #binade.role<batch>},
+        %x: tensor<4xf32> {binade.name = "c", binade.role = #binade.role<batch>})
+        -> (tensor<4xf32> {binade.name = "d", binade.role = #binade.role<output>},
+            tensor<f32> {binade.name = "e", binade.role = #binade.role<output>},
+            tensor<4xf32> {binade.name = "f", binade.role = #binade.role<output>}) {
+      %momentum = binade.constant dense<9.000000e-01> : tensor<4xf32>
+      %rate = binade.constant dense<1.000000e-02> : tensor<4xf32>
+      %two = binade.constant dense<2.000000e+00> : tensor<4xf32>
+      %y = binade.mul %x, %w : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      %square = binade.mul %y, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      %loss = binade.reduce_sum %square {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+      %dy = binade.mul %y, %two : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      %g = binade.mul %x, %dy : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      %decayed = binade.mul %m, %momentum : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      %m_new = binade.add %decayed, %g : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      %change = binade.mul %m_new, %rate : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      %w_new = binade.sub %w, %change : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      return %w_new, %loss, %m_new : tensor<4xf32>, tensor<f32>, tensor<4xf32>
+    }
     ```
+
+    ```mlir
+    // After
+    func.func @gradient(
+        %b: tensor<4xf32> {binade.name = "b",
+                           binade.optimizer = @exported,
+                           binade.role = #binade.role<parameter>},
+        %c: tensor<4xf32> {binade.name = "c", binade.role = #binade.role<batch>})
+        -> (tensor<f32> {binade.name = "loss", binade.role = #binade.role<metric>},
+            tensor<4xf32> {binade.name = "b", binade.role = #binade.role<gradient>}) {
+      %0 = binade.constant dense<2.0> : tensor<4xf32>
+      %1 = binade.mul %c, %b : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      %2 = binade.mul %1, %1 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      %3 = binade.reduce_sum %2 {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+      %4 = binade.mul %1, %0 {binade.phase = #binade.phase<backward>}
+          : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      %5 = binade.gradient_seed {binade.phase = #binade.phase<backward>} : () -> tensor<f32>
+      %6 = binade.broadcast %5 {axes = array<i64>, binade.phase = #binade.phase<backward>}
+          : (tensor<f32>) -> tensor<4xf32>
+      %7 = binade.mul %4, %6 {binade.phase = #binade.phase<backward>}
+          : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      %8 = binade.mul %c, %7 {binade.phase = #binade.phase<backward>}
+          : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      return %3, %8 : tensor<f32>, tensor<4xf32>
+    }
+    binade.optimizer @exported {hypers = [], states = [#binade.setting<"state0" = 0.0>]}
+    func.func private @exported.scalars(%step: i64) {
+      return
+    }
+    func.func private @exported.update(%p: f32, %g: f32, %m: f32) -> (f32, f32) {
+      %momentum = arith.constant 0.899999976 : f32
+      %decayed = arith.mulf %m, %momentum : f32
+      %m_new = arith.addf %decayed, %g : f32
+      %rate = arith.constant 0.00999999977 : f32
+      %change = arith.mulf %m_new, %rate : f32
+      %p_new = arith.subf %p, %change : f32
+      return %p_new, %m_new : f32, f32
+    }
+    ```
+
+    Requires: an imported graph. A graph that is no training step is not changed.
+
+    Preserves: the ops of the forward and of the backward pass.
   }];
 }
 
 def DropBackwardPass : Pass<"binade-drop-backward", "::mlir::ModuleOp"> {
-  let summary = "leave the backward part to autodiff where it would derive the same";
+  let summary = "Remove an imported backward pass that autodiff would derive equally";
   let description = [{
-    A graph of f32 that came with its gradients (`@gradient`) becomes the `@forward` that
-    they are of, if they are what autodiff makes of it:
+    The backward pass of an exported training step is decomposed into elementary ops. If
+    autodiff derives the same gradients, it is better to derive them again: then every
+    composite (norm, softmax, GELU, attention, loss, convolution) has one op for its
+    gradient, and the graph is optimized like one without gradients.
 
-    - they are linear in a seed (`binade.gradient_seed`), which what clips or compares
-      gradients is not;
-    - both are evaluated in f64 at two points drawn at random, near 0 and far from it,
-      and no gradient differs by more than the rounding of a few constants to f32,
-      2^-22 of its norm.
+    The pass turns `@gradient` into `@forward` if both hold:
 
-    So composites that exporters spell out (norms, softmax, GELU, attention, losses,
-    convolutions) have one op each for their gradients, and whatever is true of a graph
-    without gradients is true of this one. Updates stay with their parameters.
+    - The gradients are linear in a seed (`binade.gradient_seed`); clipped or compared
+      gradients are not.
+    - The imported gradients and those of autodiff are evaluated in f64 at two random
+      points, near 0 and far from it, and none differs by more than 2^-22 of its norm,
+      which is what constants rounded to f32 may cause.
 
-    Any other backward part is kept, and so is one that is too large to be evaluated. The
-    function's attribute `binade.backward` says which, and why.
+    Otherwise, or if the graph is too large to be evaluated, the backward pass stays. The
+    attribute `binade.backward` of the function says which, and why. Parameters keep their
+    optimizer rules.
 
     Example:
 
     ```mlir
-    func.func @gradient(%w: ... {binade.role = #binade.role<parameter>}) -> (
-        tensor<f32> {binade.role = #binade.role<metric>},
-        tensor<4xf32> {binade.role = #binade.role<gradient>})
-    // becomes
-    func.func @forward(%w: ... {binade.role = #binade.role<parameter>}) -> (
-        tensor<f32> {binade.role = #binade.role<metric>})
+    // Before
+    func.func @gradient(
+        %w: tensor<4xf32> {binade.name = "w", binade.role = #binade.role<parameter>})
+        -> (tensor<f32> {binade.name = "loss", binade.role = #binade.role<metric>},
+            tensor<4xf32> {binade.name = "w", binade.role = #binade.role<gradient>}) {
+      %square = binade.mul %w, %w : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      %loss = binade.reduce_sum %square {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+      %seed = binade.gradient_seed {binade.phase = #binade.phase<backward>} : () -> tensor<f32>
+      %seeds = binade.broadcast %seed {axes = array<i64>, binade.phase = #binade.phase<backward>}
+          : (tensor<f32>) -> tensor<4xf32>
+      %half = binade.mul %w, %seeds {binade.phase = #binade.phase<backward>}
+          : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      %dw = binade.add %half, %half {binade.phase = #binade.phase<backward>}
+          : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      return %loss, %dw : tensor<f32>, tensor<4xf32>
+    }
     ```
+
+    ```mlir
+    // After
+    func.func @forward(
+        %w: tensor<4xf32> {binade.name = "w", binade.role = #binade.role<parameter>})
+        -> (tensor<f32> {binade.name = "loss", binade.role = #binade.role<metric>})
+        attributes {binade.backward = "derived anew: the graph's has the same gradients"} {
+      %0 = binade.mul %w, %w : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      %1 = binade.reduce_sum %0 {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+      return %1 : tensor<f32>
+    }
+    ```
+
+    Requires: `binade-recover-step`; a module in f32.
+
+    Preserves: the forward ops.
   }];
 }
 
 def RecognizeGradientsPass
     : Pass<"binade-recognize-gradients", "::mlir::ModuleOp"> {
-  let summary = "rewrite spelled-out gradients to the ops that they are";
+  let summary = "Replace decomposed gradients of composites by single ops";
   let description = [{
-    The backward part of `@gradient`, as a graph brought it along, has the gradients of
-    composites op by op. Where the formula is that of a gradient to the last factor, one
-    op takes its place:
+    An imported backward pass that is kept has the gradients of composites decomposed into
+    elementary ops. The pass replaces a decomposition by the gradient op that it computes:
 
-    - `softmax_grad`: `dy y - y sum(dy y)`, y a `softmax`;
-    - `log_softmax_grad`: `dy - exp(y) sum(dy)`, y a `log_softmax`;
-    - `conv_weight_grad`: a convolution of batches in the place of channels, its strides
-      and dilations exchanged.
+    - `softmax_grad`: `dy y - y sum(dy y)`, where y is a `softmax`;
+    - `log_softmax_grad`: `dy - exp(y) sum(dy)`, where y is a `log_softmax`;
+    - `conv_weight_grad`: a convolution whose operands have batch and channels exchanged,
+      and whose strides and dilations are exchanged.
 
-    The new op's location names all nodes that it stands for.
+    A formula with another factor or constant stays as it is.
 
     Example:
 
     ```mlir
-    %y = binade.softmax %x : ...
-    %p = binade.mul %dy, %y : ...
-    %s = binade.reduce_sum %p {axes = array<i64: 1>} : ...
-    %b = binade.broadcast %s {axes = array<i64: 0>} : ...
-    %q = binade.mul %y, %b : ...
-    %dx = binade.sub %p, %q : ...         // becomes binade.softmax_grad %dy, %y
+    // Before
+    func.func @gradient(%x: tensor<3x4xf32>, %dy: tensor<3x4xf32>) -> tensor<3x4xf32> {
+      %y = binade.softmax %x : (tensor<3x4xf32>) -> tensor<3x4xf32>
+      %p = binade.mul %dy, %y {binade.phase = #binade.phase<backward>}
+          : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+      %s = binade.reduce_sum %p {axes = array<i64: 1>, binade.phase = #binade.phase<backward>}
+          : (tensor<3x4xf32>) -> tensor<3xf32>
+      %b = binade.broadcast %s {axes = array<i64: 0>, binade.phase = #binade.phase<backward>}
+          : (tensor<3xf32>) -> tensor<3x4xf32>
+      %q = binade.mul %y, %b {binade.phase = #binade.phase<backward>}
+          : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+      %dx = binade.sub %p, %q {binade.phase = #binade.phase<backward>}
+          : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+      return %dx : tensor<3x4xf32>
+    }
     ```
+
+    ```mlir
+    // After
+    func.func @gradient(%x: tensor<3x4xf32>, %dy: tensor<3x4xf32>) -> tensor<3x4xf32> {
+      %0 = binade.softmax %x : (tensor<3x4xf32>) -> tensor<3x4xf32>
+      %1 = binade.softmax_grad %dy, %0 {binade.phase = #binade.phase<backward>}
+          : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+      return %1 : tensor<3x4xf32>
+    }
+    ```
+
+    Requires: `@gradient` with ops of the phase `backward` (`binade-recover-step`). Run
+    after `binade-drop-backward`.
+
+    Preserves: the gradients as functions of real numbers. The location of the new op
+    lists all nodes that it replaces.
   }];
 }
 
