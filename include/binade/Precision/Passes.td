@@ -6,129 +6,370 @@
 include "mlir/Pass/PassBase.td"
 
 def AssignPrecisionPass : Pass<"binade-assign-precision", "::mlir::ModuleOp"> {
-  let summary = "decide the formats of every op";
+  let summary = "Assign a number format to every op by a policy";
   let description = [{
-    Writes a decision (`#binade.precision`) on each op of `@step` that implements
-    `PrecisionOpInterface`, `#binade.storage` on updates of parameters that a rule is
-    about, and the policy on the module. No type changes; see
-    `binade-materialize-precision`.
+    Mixed-precision training computes each op in the format that it tolerates. Which op
+    gets which format is the subject of a policy file.
 
-    In this order: a decision that is there without a rule is a user's pin and stays;
-    then the last rule of the policy that matches; then the op's class. `allow` ops
-    are narrow, `deny` and `unlisted` ops wide. What `infer` and `clear` ops are, the
-    policy's `propagate` says: `operands` makes them narrow when all floating-point
-    values are that they read, constants aside, which is the rule of PyTorch;
-    `painting` makes them narrow between two `allow` ops, and `clear` ops beside
-    narrow ones, while `deny` spreads forward, which is the way of TensorFlow's
-    Grappler.
+    The pass writes a decision (`#binade.precision`) on each op of `@step` that implements
+    `PrecisionOpInterface`, a `#binade.storage` on each `binade.optimizer_update` whose
+    parameter or states a rule of the policy matches, and the policy itself on the module
+    (`binade.policy`). Types do not change; `binade-materialize-precision` changes them.
 
-    A policy whose two formats are equal decides nothing.
+    The first of these that applies decides:
 
-    Example, with `policy=bf16-amp`:
+    1. A decision that is already there and has no `rule` was written by a user. It stays.
+    2. The last rule of the policy that matches the op.
+    3. The precision class of the op (`getPrecisionClass`). `allow` ops get the policy's
+       narrow format, `deny` and `unlisted` ops the wide format. `infer` and `clear` ops
+       follow the policy's `propagate`: with `operands` they are narrow if all their
+       floating-point operands other than constants are, as in PyTorch's autocast. With
+       `painting` they are narrow if they lie between `allow` ops, and `clear` ops also if
+       they are adjacent to narrow ops, while `deny` propagates forward, as in
+       TensorFlow's Grappler.
+
+    A policy whose narrow and wide format are equal writes no decisions.
+
+    Example:
 
     ```mlir
-    %0 = binade.matmul %x, %w : ...   // precision = <compute = bf16, accumulate = f32,
-                                      //   result = bf16, rule = "class allow">
-    %1 = binade.exp %0 : ...          // precision = <compute = f32, result = f32,
-                                      //   rule = "class deny">
+    // Before: --binade-assign-precision=policy=bf16-amp
+    func.func @step(%x: tensor<8x64xf32>, %w: tensor<64x64xf32>) -> tensor<8x64xf32> {
+      %0 = binade.matmul %x, %w : (tensor<8x64xf32>, tensor<64x64xf32>) -> tensor<8x64xf32>
+      %1 = binade.gelu %0 : (tensor<8x64xf32>) -> tensor<8x64xf32>
+      %2 = binade.exp %1 : (tensor<8x64xf32>) -> tensor<8x64xf32>
+      return %2 : tensor<8x64xf32>
+    }
     ```
+
+    ```mlir
+    // After
+    func.func @step(%x: tensor<8x64xf32>, %w: tensor<64x64xf32>) -> tensor<8x64xf32> {
+      %0 = binade.matmul %x, %w
+          {precision = #binade.precision<compute = bf16, accumulate = f32, result = bf16,
+            rule = "class allow">}
+          : (tensor<8x64xf32>, tensor<64x64xf32>) -> tensor<8x64xf32>
+      %1 = binade.gelu %0
+          {precision = #binade.precision<compute = bf16, result = bf16, rule = "class infer">}
+          : (tensor<8x64xf32>) -> tensor<8x64xf32>
+      %2 = binade.exp %1
+          {precision = #binade.precision<compute = f32, result = f32, rule = "class deny">}
+          : (tensor<8x64xf32>) -> tensor<8x64xf32>
+      return %2 : tensor<8x64xf32>
+    }
+    ```
+
+    Requires: `@step`, in f32.
+
+    Preserves: all types and ops; only attributes are added.
   }];
   let options = [
     Option<"policy", "policy", "std::string", /*default=*/"\"fp32\"",
-           "Name of a policy, or path of a policy file">,
+           "Name of a policy that Binade ships, or path of a policy file.">,
     Option<"ranges", "ranges", "std::string", /*default=*/"\"\"",
-           "File of the ranges of values that a run recorded">,
+           "File of the statistics that a run recorded, for rules that depend on them.">,
     ListOption<"states", "states", "std::string",
-               "Formats of optimizer states, FORMAT or GLOB:FORMAT">,
+               "Formats of optimizer states, each as FORMAT or GLOB:FORMAT; they win over "
+               "the policy.">,
   ];
   let dependentDialects = ["::mlir::binade::BinadeDialect"];
 }
 
 def MaterializePrecisionPass
     : Pass<"binade-materialize-precision", "::mlir::ModuleOp"> {
-  let summary = "turn decisions into types, casts and loss scaling";
+  let summary = "Turn precision decisions into types, casts and loss scaling";
   let description = [{
-    Gives operands and results of `@step`'s ops the formats of their decisions, with
-    a `binade.cast` wherever two formats meet; a value is cast once per format. The
-    results of the function keep their types, but for parameters and states: these get
-    the formats of their updates' decisions, and what `master` keeps beside a parameter
-    becomes a state of the function, `master/<name>`, `remainder/<name>` or
-    `compensation/<name>`. With a policy that scales the loss, the
-    backward part starts from the scale and the optimizer unscales: a constant, or an
-    argument with the counters by which it changes.
+    After `binade-assign-precision` the formats are attributes and every tensor is f32.
+
+    The pass gives the operands and results of the ops of `@step` the formats of their
+    decisions, and inserts a `binade.cast` where two formats meet. A value is cast once per
+    format. No other pass inserts casts. In the same way it carries out the other decisions:
+
+    - quantized operands: `binade.quantize` and `binade.dequantize`;
+    - quantized values that are saved for backward: the quantized tensor and its scales are
+      saved, and backward ops read the dequantized tensor;
+    - clamped results: infinities become the largest finite values;
+    - stored formats of parameters and optimizer states (`#binade.storage`). The master
+      weight, the low half of an f32, or the Kahan compensation becomes an optimizer
+      state, `master/<name>`, `remainder/<name>` or `compensation/<name>`;
+    - loss scaling: `binade.gradient_seed` gets the scale as operand, and
+      `binade.unscale_factor` divides by it. A static scale is a constant; a dynamic scale
+      and its counters are arguments that `binade.update_scale` advances.
+
+    Example:
+
+    ```mlir
+    // Before
+    #bf16 = #binade.precision<compute = bf16, accumulate = f32, result = bf16, rule = "allow">
+    #f32 = #binade.precision<compute = f32, result = f32, rule = "deny">
+    #policy = #binade.policy<name = "p", hash = "0", text = "{name: p, narrow: bf16, wide: f32}">
+    module attributes {binade.policy = #policy} {
+      func.func @step(%x: tensor<8x64xf32>, %w: tensor<64x64xf32>) -> tensor<8x64xf32> {
+        %0 = binade.matmul %x, %w {precision = #bf16}
+            : (tensor<8x64xf32>, tensor<64x64xf32>) -> tensor<8x64xf32>
+        %1 = binade.exp %0 {precision = #f32} : (tensor<8x64xf32>) -> tensor<8x64xf32>
+        return %1 : tensor<8x64xf32>
+      }
+    }
+    ```
+
+    ```mlir
+    // After
+    func.func @step(%x: tensor<8x64xf32>, %w: tensor<64x64xf32>) -> tensor<8x64xf32> {
+      %0 = binade.cast %w : (tensor<64x64xf32>) -> tensor<64x64xbf16>
+      %1 = binade.cast %x : (tensor<8x64xf32>) -> tensor<8x64xbf16>
+      %2 = binade.matmul %1, %0
+          {precision = #binade.precision<compute = bf16, accumulate = f32, result = bf16,
+            rule = "allow">}
+          : (tensor<8x64xbf16>, tensor<64x64xbf16>) -> tensor<8x64xbf16>
+      %3 = binade.cast %2 : (tensor<8x64xbf16>) -> tensor<8x64xf32>
+      %4 = binade.exp %3
+          {precision = #binade.precision<compute = f32, result = f32, rule = "deny">}
+          : (tensor<8x64xf32>) -> tensor<8x64xf32>
+      return %4 : tensor<8x64xf32>
+    }
+    ```
+
+    Requires: `@step` with decisions and a module with a policy
+    (`binade-assign-precision`).
+
+    Preserves: the types of arguments and results of the function, except for parameters
+    and optimizer states. The decisions stay on the ops as a record; a second run changes
+    nothing.
   }];
 }
 
 def DelayScalesPass : Pass<"binade-delay-scales", "::mlir::ModuleOp"> {
-  let summary = "keep account of magnitudes for scales that follow from steps before";
+  let summary = "Compute quantization scales from the magnitudes of previous steps";
   let description = [{
-    Gives each `binade.quantize` of `@step` whose format has `history = N` the magnitude
-    `amax` from which its scale follows, and makes it state: buffers `amax/<value>` and
-    `amax_history/<value>`. Behind a step, `amax` is the largest magnitude of that step
-    and the N - 1 before, and stays where that is 0. A step in which the tensor has a NaN
-    or an infinity leaves `amax` as it is and counts as 0 in the history. At first the
-    scale is 1. As Transformer Engine's DelayedScaling, of which `amax / F` is the scale,
-    but for infinities, which stay in its history.
+    A scale that follows from the tensor itself needs two passes over the tensor: one for
+    its largest magnitude (absmax), one to quantize. Delayed scaling uses the magnitudes of
+    previous steps instead.
+
+    The pass gives each `binade.quantize` of `@step` whose format has `history = N` the
+    operand `amax`. It adds the buffers `amax/<value>`, from which the scale follows, and
+    `amax_history/<value>`, the absmax of the last N - 1 steps. After a step, `amax` is the
+    maximum of the absmax of this step and of the history. It keeps its value if this
+    maximum is 0, or if the tensor has a NaN or an infinity; such a tensor enters the history
+    as 0. The first scale is 1. This is the DelayedScaling of Transformer Engine, whose history,
+    unlike this one, also keeps infinities.
+
+    Example:
+
+    ```mlir
+    // Before
+    #delayed = #binade.quantized<f8E4M3FN, per_tensor, scale = f32, rule = inverse, history = 4>
+    func.func @step(%x: tensor<4xf32> {binade.name = "x", binade.role = #binade.role<batch>})
+        -> (tensor<4xf8E4M3FN>, tensor<f32>) {
+      %h = binade.neg %x : (tensor<4xf32>) -> tensor<4xf32> loc("h")
+      %q:2 = binade.quantize %h {format = #delayed, saturate}
+          : (tensor<4xf32>) -> (tensor<4xf8E4M3FN>, tensor<f32>)
+      return %q#0, %q#1 : tensor<4xf8E4M3FN>, tensor<f32>
+    }
+    ```
+
+    ```mlir
+    // After
+    func.func @step(
+        %amax: tensor<f32> {binade.name = "amax/forward neg h in f8E4M3FN",
+                            binade.init = dense<448.0> : tensor<f32>,
+                            binade.role = #binade.role<buffer>},
+        %amax_history: tensor<3xf32> {binade.name = "amax_history/forward neg h in f8E4M3FN",
+                                      binade.init = dense<0.0> : tensor<3xf32>,
+                                      binade.role = #binade.role<buffer>},
+        %x: tensor<4xf32> {binade.name = "x", binade.role = #binade.role<batch>})
+        -> (tensor<4xf8E4M3FN>,
+            tensor<f32>,
+            tensor<3xf32> {binade.name = "amax_history/forward neg h in f8E4M3FN",
+                           binade.role = #binade.role<buffer>},
+            tensor<f32> {binade.name = "amax/forward neg h in f8E4M3FN",
+                         binade.role = #binade.role<buffer>}) {
+      %0 = binade.neg %x : (tensor<4xf32>) -> tensor<4xf32>
+      %1:2 = binade.quantize %0 by %amax
+          {format = #binade.quantized<f8E4M3FN, per_tensor, scale = f32, rule = inverse,
+            history = 4>, saturate}
+          : (tensor<4xf32>, tensor<f32>) -> (tensor<4xf8E4M3FN>, tensor<f32>)
+      %2 = binade.abs %0 : (tensor<4xf32>) -> tensor<4xf32>
+      %3 = binade.reduce_max %2 {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+      %4 = binade.constant dense<3.40282347E+38> : tensor<f32>
+      %5 = binade.compare %3, %4 {comparison = #binade.comparison<less_equal>}
+          : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      %6 = binade.constant dense<0.0> : tensor<f32>
+      %7 = binade.select %5, %3, %6 : (tensor<i1>, tensor<f32>, tensor<f32>) -> tensor<f32>
+      %8 = binade.reduce_max %amax_history {axes = array<i64: 0>} : (tensor<3xf32>) -> tensor<f32>
+      %9 = binade.max %7, %8 : (tensor<f32>, tensor<f32>) -> tensor<f32>
+      %10 = binade.reshape %7 : (tensor<f32>) -> tensor<1xf32>
+      %11 = binade.slice %amax_history {offsets = array<i64: 1>, strides = array<i64: 1>}
+          : (tensor<3xf32>) -> tensor<2xf32>
+      %12 = binade.concat %11, %10 {axis = 0} : (tensor<2xf32>, tensor<1xf32>) -> tensor<3xf32>
+      %13 = binade.compare %9, %6 {comparison = #binade.comparison<greater>}
+          : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      %14 = binade.constant dense<3.40282347E+38> : tensor<f32>
+      %15 = binade.compare %9, %14 {comparison = #binade.comparison<less_equal>}
+          : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      %16 = binade.and %5, %15 : (tensor<i1>, tensor<i1>) -> tensor<i1>
+      %17 = binade.and %13, %16 : (tensor<i1>, tensor<i1>) -> tensor<i1>
+      %18 = binade.select %17, %9, %amax : (tensor<i1>, tensor<f32>, tensor<f32>) -> tensor<f32>
+      return %1#0, %1#1, %12, %18 : tensor<4xf8E4M3FN>, tensor<f32>, tensor<3xf32>, tensor<f32>
+    }
+    ```
+
+    Requires: `binade-materialize-precision`, which inserts `binade.quantize`.
+
+    Preserves: ops whose format has no history.
   }];
   let dependentDialects = ["::mlir::binade::BinadeDialect"];
 }
 
 def FitBudgetPass : Pass<"binade-fit-budget", "::mlir::ModuleOp"> {
-  let summary = "fit what waits for the backward part into a budget";
+  let summary = "Recompute or quantize saved values to meet a memory budget";
   let description = [{
-    Chooses for each value of `@step` that is saved whether it is kept as it is, made
-    again in the backward part, or waits as codes of `coat-group`, so that all that
-    waits takes no more bytes than `budget`; writes the choices on the module
-    (`binade.saved`).
+    The values that are saved for backward take most of the memory of a training step.
 
-    What is exact comes first. Values that elementwise ops, norms, reductions, lookups
-    or copies make of what the backward part has anyway are made again, those first
-    that free most bytes for the elements that are read and written. Only then values
-    are quantized: first those whose error enters the gradient of one parameter alone,
-    as the operands of products do, large ones first; then the others, first those
-    that are read last, since an error goes on to all gradients that come later. Pins,
-    statistics of rows, integers and tensors of fewer than 4096 elements are not
-    quantized. What turns out to be more than needed is undone.
+    The pass chooses for each `binade.save` of `@step` whether the value is kept, recomputed
+    in the backward pass, or quantized (in the format `coat-group`), until all saved values
+    together take at most `budget` bytes. The choices are listed in the module's attribute
+    `binade.saved`.
 
-    Run `binade-move-saves` and `binade-recompute` before: what they do costs nothing,
-    and a percentage is of what they leave.
+    Recomputation is exact and comes first. It applies to values that elementwise ops,
+    norms, reductions, lookups and copies compute from values that are saved anyway, in
+    descending order of the bytes that they free per element read and written. Then values
+    are quantized: first those whose error affects the gradient of only one parameter, such
+    as operands of matmuls, the largest first; then the others, those that the backward
+    pass reads last first, because their error affects the fewest gradients. Decisions of
+    users, statistics of rows, integers and tensors of fewer than 4096 elements are not
+    quantized. Choices that turn out to be unnecessary are undone.
+
+    Example:
+
+    ```mlir
+    // Before: --binade-fit-budget=budget=50%
+    func.func @step(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>, %dy: tensor<8x8xf32>)
+        -> (tensor<8x8xf32>, tensor<8x8xf32>) {
+      %h = binade.matmul %x, %w : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+      %sh = binade.save %h : (tensor<8x8xf32>) -> tensor<8x8xf32>
+      %e = binade.exp %h : (tensor<8x8xf32>) -> tensor<8x8xf32>
+      %se = binade.save %e : (tensor<8x8xf32>) -> tensor<8x8xf32>
+      %dh = binade.mul %dy, %se {binade.phase = #binade.phase<backward>}
+          : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+      %dw = binade.mul %dh, %sh {binade.phase = #binade.phase<backward>}
+          : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+      return %e, %dw : tensor<8x8xf32>, tensor<8x8xf32>
+    }
+    ```
+
+    ```mlir
+    // After
+    func.func @step(
+        %x: tensor<8x8xf32>, %w: tensor<8x8xf32>, %dy: tensor<8x8xf32>)
+        -> (tensor<8x8xf32>, tensor<8x8xf32>) {
+      %0 = binade.matmul %x, %w : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+      %1 = binade.save %0 : (tensor<8x8xf32>) -> tensor<8x8xf32>
+      %2 = binade.exp %0 : (tensor<8x8xf32>) -> tensor<8x8xf32>
+      %3 = binade.exp %1 {binade.phase = #binade.phase<backward>}
+          : (tensor<8x8xf32>) -> tensor<8x8xf32>
+      %4 = binade.mul %dy, %3 {binade.phase = #binade.phase<backward>}
+          : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+      %5 = binade.mul %4, %1 {binade.phase = #binade.phase<backward>}
+          : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+      return %2, %5 : tensor<8x8xf32>, tensor<8x8xf32>
+    }
+    ```
+
+    Requires: `binade-materialize-precision`, so that sizes are those of the chosen
+    formats. Run `binade-move-saves` and `binade-recompute` before: they save memory at no
+    cost, and a budget in percent refers to what they leave. A budget that cannot be met is
+    an error.
+
+    Preserves: the results of the forward pass. Gradients change only by quantization.
   }];
   let options = [
     Option<"budget", "budget", "std::string", /*default=*/"",
-           "24MiB, or 60% of what waits without one; nothing for no limit">,
+           "Most bytes that saved values may take, such as 24MiB, or a percentage of what "
+           "they take without a budget. Empty means no limit.">,
   ];
   let dependentDialects = ["::mlir::binade::BinadeDialect"];
 }
 
 def SimplifyCastsPass : Pass<"binade-simplify-casts", "::mlir::ModuleOp"> {
-  let summary = "remove casts that change no value";
+  let summary = "Remove casts that do not change values";
   let description = [{
-    A cast to a format that holds every value of the operand's, followed by the cast
-    back, is the operand; a cast of such a cast is one cast. Rounding to a format that
-    holds every value of what the operand was cast from goes. No other cast does.
-  }];
-}
+    Casts that were inserted op by op leave pairs that cancel.
 
-def PlaceCastsPass : Pass<"binade-place-casts", "::mlir::func::FuncOp"> {
-  let summary = "cast where the fewest bytes move";
-  let description = [{
-    A cast and an op that only moves data (a reshape, transpose, slice, pad, gather,
-    broadcast or save) give the same bits in either order. Casts move past such ops where
-    that reads and writes fewer bytes: narrowing casts up, widening casts down, and
-    none to where more elements would be cast than that saves. Movers of one value
-    to one format share a cast. No cast moves across arithmetic, an op without a
-    decision, one whose decision is a pin, or a `binade.save` whose format a rule
-    says; decisions of ops that now move another format say so.
+    The pass replaces a cast whose operand is another cast. If the format between them
+    holds every value of the first operand, the two casts become one, or none if the value
+    returns to its first format. A cast that rounds stays, and so does one that makes an
+    infinity finite (`saturate`).
 
     Example:
 
     ```mlir
-    %0 = binade.transpose %x : (tensor<8x64xf32>) -> tensor<64x8xf32>
-    %1 = binade.cast %0 : (tensor<64x8xf32>) -> tensor<64x8xbf16>
-    // becomes
-    %0 = binade.cast %x : (tensor<8x64xf32>) -> tensor<8x64xbf16>
-    %1 = binade.transpose %0 : (tensor<8x64xbf16>) -> tensor<64x8xbf16>
+    // Before
+    func.func @step(%x: tensor<8xbf16>, %y: tensor<8xf32>) -> (tensor<8xbf16>, tensor<8xf32>) {
+      %0 = binade.cast %x : (tensor<8xbf16>) -> tensor<8xf32>
+      %1 = binade.cast %0 : (tensor<8xf32>) -> tensor<8xbf16>
+      %2 = binade.cast %y : (tensor<8xf32>) -> tensor<8xbf16>
+      %3 = binade.cast %2 : (tensor<8xbf16>) -> tensor<8xf32>
+      return %1, %3 : tensor<8xbf16>, tensor<8xf32>
+    }
     ```
+
+    ```mlir
+    // After
+    func.func @step(%x: tensor<8xbf16>, %y: tensor<8xf32>) -> (tensor<8xbf16>, tensor<8xf32>) {
+      %0 = binade.cast %y : (tensor<8xf32>) -> tensor<8xbf16>
+      %1 = binade.cast %0 : (tensor<8xbf16>) -> tensor<8xf32>
+      return %x, %1 : tensor<8xbf16>, tensor<8xf32>
+    }
+    ```
+
+    Requires: nothing.
+
+    Preserves: every value, bit for bit.
+  }];
+}
+
+def PlaceCastsPass : Pass<"binade-place-casts", "::mlir::func::FuncOp"> {
+  let summary = "Move casts across data movement to where they move fewer bytes";
+  let description = [{
+    A cast commutes with an op that only moves elements: reshape, transpose, slice, pad,
+    gather, broadcast and save. Which order reads and writes fewer bytes depends on the
+    formats and shapes.
+
+    The pass moves narrowing casts up and widening casts down across such ops where that
+    reduces the bytes that are read and written. Several movement ops of one value to one
+    format share a cast. A cast does not move across arithmetic, an op without a decision
+    or with a decision of a user, or a `binade.save` whose format a rule of the policy sets.
+
+    Example: the transpose moves half as many bytes.
+
+    ```mlir
+    // Before
+    #f32 = #binade.precision<compute = f32, result = f32, rule = "class clear">
+    func.func @step(%x: tensor<8x64xf32>) -> tensor<64x8xbf16> {
+      %0 = binade.transpose %x {permutation = array<i64: 1, 0>, precision = #f32}
+          : (tensor<8x64xf32>) -> tensor<64x8xf32>
+      %1 = binade.cast %0 : (tensor<64x8xf32>) -> tensor<64x8xbf16>
+      return %1 : tensor<64x8xbf16>
+    }
+    ```
+
+    ```mlir
+    // After
+    func.func @step(%x: tensor<8x64xf32>) -> tensor<64x8xbf16> {
+      %0 = binade.cast %x : (tensor<8x64xf32>) -> tensor<8x64xbf16>
+      %1 = binade.transpose %0
+          {permutation = array<i64: 1, 0>, precision = #binade.precision<compute = bf16,
+            result = bf16, rule = "class clear">}
+          : (tensor<8x64xbf16>) -> tensor<64x8xbf16>
+      return %1 : tensor<64x8xbf16>
+    }
+    ```
+
+    Requires: `binade-materialize-precision`.
+
+    Preserves: every value, bit for bit. The decision of an op that now moves another
+    format is updated.
   }];
 }
 
