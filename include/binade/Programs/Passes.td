@@ -7,102 +7,404 @@ include "mlir/Pass/PassBase.td"
 
 def AccumulateGradientsPass
     : Pass<"binade-accumulate-gradients", "::mlir::ModuleOp"> {
-  let summary = "updates by the mean of the gradients of several batches";
+  let summary = "Accumulate the gradients of several batches per update";
   let description = [{
-    Adds a function `@accumulate` beside `@step`: forward and backward part of one
-    batch, whose gradients are added to accumulators. Running statistics and the
-    generator go on in it, the optimizer and the loss scale do not. A step of
-    `batches` runs it for all of them but the last, and then `@step`, which adds its
-    own gradients, measures the sums and updates by their means.
+    Gradient accumulation trains with a larger batch than memory allows: the gradients of
+    several batches are added up, and one update uses their mean.
 
-    Sums are formed in f32 and rounded to the accumulator's format, in which they
-    wait for the next batch: that of the update's `#binade.storage`. What the
-    optimizer reads is not rounded. Statistics of gradients, which other rules of
-    loss scaling go by, are those of the last batch.
+    The pass adds a function `@accumulate` to the module: the forward and the backward pass
+    of one batch, whose gradients are added to accumulators (arguments and results of role
+    `accumulator`). The runtime executes `@accumulate` for `batches` - 1 batches, and
+    then `@step`, which adds the gradients of the last batch, computes the statistics of
+    the sums, and updates with `unscale_factor` dividing by `batches`. `@accumulate`
+    advances running statistics and the random state; optimizer states and loss scale
+    change in `@step` only.
 
-    Example, with `batches=4`:
+    Sums are computed in f32 and rounded to the format of the accumulator between batches
+    (`accumulator` of the update's `#binade.storage`, f32 by default). The optimizer reads
+    the sum before it is rounded. Rules of loss scaling that look at the gradients
+    themselves see those of the last batch.
+
+    Example:
 
     ```mlir
-    func.func @accumulate(%w: ..., %sum: tensor<4xf32> {binade.name = "w",
-                          binade.role = #binade.role<accumulator>}, %x: ...)
-        -> (tensor<4xf32> {binade.name = "w", binade.role = #binade.role<accumulator>},
-            tensor<f32> {binade.name = "batch_loss", binade.role = #binade.role<metric>})
-        attributes {binade.batches = 4 : i64}
+    // Before: --binade-accumulate-gradients=batches=4
+    binade.optimizer @plain {states = [], hypers = []}
+    func.func private @plain.scalars(%step: i64) {
+      return
+    }
+    func.func private @plain.update(%p: f32, %g: f32) -> f32 {
+      %q = arith.subf %p, %g : f32
+      return %q : f32
+    }
+    func.func @step(
+        %w: tensor<2xf32> {binade.name = "w", binade.role = #binade.role<parameter>},
+        %x: tensor<2xf32> {binade.name = "x", binade.role = #binade.role<batch>})
+        -> (tensor<f32> {binade.name = "loss", binade.role = #binade.role<metric>},
+            tensor<2xf32> {binade.name = "w", binade.role = #binade.role<parameter>}) {
+      %loss = binade.reduce_mean %w {axes = array<i64: 0>} : (tensor<2xf32>) -> tensor<f32>
+      %g = binade.mul %x, %x {binade.phase = #binade.phase<backward>}
+          : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+      %factor = binade.unscale_factor {binade.phase = #binade.phase<optimizer>} : () -> tensor<f32>
+      %new = binade.optimizer_update @plain %w, %g factors(%factor)
+          {binade.phase = #binade.phase<optimizer>}
+          : (tensor<2xf32>, tensor<2xf32>, tensor<f32>) -> tensor<2xf32>
+      return %loss, %new : tensor<f32>, tensor<2xf32>
+    }
     ```
+
+    ```mlir
+    // After
+    binade.optimizer @plain {hypers = [], states = []}
+    func.func private @plain.scalars(%step: i64) {
+      return
+    }
+    func.func private @plain.update(%p: f32, %g: f32) -> f32 {
+      %0 = arith.subf %p, %g : f32
+      return %0 : f32
+    }
+    func.func @step(
+        %w: tensor<2xf32> {binade.name = "w", binade.role = #binade.role<parameter>},
+        %w_sum: tensor<2xf32> {binade.name = "w",
+                               binade.init = dense<0.0> : tensor<2xf32>,
+                               binade.role = #binade.role<accumulator>},
+        %x: tensor<2xf32> {binade.name = "x", binade.role = #binade.role<batch>})
+        -> (tensor<f32> {binade.name = "loss", binade.role = #binade.role<metric>},
+            tensor<2xf32> {binade.name = "w", binade.role = #binade.role<parameter>}) {
+      %0 = binade.reduce_mean %w {axes = array<i64: 0>} : (tensor<2xf32>) -> tensor<f32>
+      %1 = binade.mul %x, %x {binade.phase = #binade.phase<backward>}
+          : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+      %2 = binade.add %w_sum, %1 {binade.phase = #binade.phase<backward>}
+          : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+      %3 = binade.unscale_factor {batches = 4, binade.phase = #binade.phase<optimizer>}
+          : () -> tensor<f32>
+      %new_parameter = binade.optimizer_update @plain %w, %2 factors(%3)
+          {binade.phase = #binade.phase<optimizer>}
+          : (tensor<2xf32>, tensor<2xf32>, tensor<f32>) -> tensor<2xf32>
+      return %0, %new_parameter : tensor<f32>, tensor<2xf32>
+    }
+    func.func @accumulate(
+        %w: tensor<2xf32> {binade.name = "w", binade.role = #binade.role<parameter>},
+        %w_sum: tensor<2xf32> {binade.name = "w", binade.role = #binade.role<accumulator>},
+        %x: tensor<2xf32> {binade.name = "x", binade.role = #binade.role<batch>})
+        -> (tensor<2xf32> {binade.name = "w", binade.role = #binade.role<accumulator>},
+            tensor<f32> {binade.name = "batch_loss", binade.role = #binade.role<metric>})
+        attributes {binade.batches = 4} {
+      %0 = binade.reduce_mean %w {axes = array<i64: 0>} : (tensor<2xf32>) -> tensor<f32>
+      %1 = binade.mul %x, %x {binade.phase = #binade.phase<backward>}
+          : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+      %2 = binade.add %w_sum, %1 {binade.phase = #binade.phase<backward>}
+          : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+      return %2, %0 : tensor<2xf32>, tensor<f32>
+    }
+    ```
+
+    Requires: `@step`. Run after `binade-materialize-precision`, so that `@accumulate`
+    computes in the formats of the step.
+
+    Preserves: `@step` if `batches` is 1.
   }];
   let options = [
     Option<"batches", "batches", "int64_t", "1",
-           "Whose gradients one update takes the mean of">
+           "Number of batches whose gradients one update averages.">
   ];
   let dependentDialects = ["::mlir::binade::BinadeDialect"];
 }
 
 def AccumulateInMomentumPass
     : Pass<"binade-accumulate-in-momentum", "::mlir::ModuleOp"> {
-  let summary = "updates by several batches, whose gradients states take in";
+  let summary = "Accumulate the gradients of several batches in the optimizer state";
   let description = [{
-    As `binade-accumulate-gradients`, but no sum of gradients is kept: each batch's
-    gradient is added to the optimizer's states at once. That is right for rules
-    whose states are `m' = F(p, m) + b g`, and whose parameter reads the gradient by
-    `m'` alone: the first of `batches` gradients meets `m`, the others are added to
-    what it made. Whether a rule is so follows from its formulas: momentum, signum
-    and Tiger are, Lion and Adam are not, which is an error with the line of the
-    rule. Two rules are derived beside it, `@<rule>.add` for `@accumulate` and
-    `@<rule>.finish` for `@step`.
+    Gradient accumulation usually needs one accumulator per parameter. Optimizers with
+    momentum can add the gradient of each batch to the momentum instead, which saves the
+    accumulators.
 
-    The gradient's global norm is never known, so there is no clipping, and
-    `grad_norm` is the last batch's. Where gradients are skipped that are not
-    finite, a batch that has such adds nothing, nor do those behind it in the step,
-    and the parameters wait for the next step. States go on from the batches before.
+    The pass adds a function `@accumulate`, as `binade-accumulate-gradients` does, that
+    updates the optimizer states. This is exact for rules whose states are `m' = F(p, m) +
+    b g` and whose parameter depends on the gradient only through `m'`: the first of
+    `batches` gradients is applied to `m`, the others are added to the result. Momentum
+    SGD, Signum and Tiger are such rules; Adam and Lion are not. A rule that is not, by its
+    formulas, is an error that names the line of the rule. Two rules are derived:
+    `@<rule>.add` for `@accumulate`, and `@<rule>.finish` for `@step`.
 
-    Example, with `batches=4`:
+    The global norm of the summed gradient is never computed. So clipping is an error, and
+    the metric `grad_norm` is that of the last batch. If non-finite gradients are skipped,
+    a batch with such a gradient and all later batches of the step are left out, and the
+    parameters keep their values in this step.
+
+    Example:
 
     ```mlir
-    func.func @accumulate(%w: ..., %m: tensor<4xf32> {binade.name = "exp_avg/w",
-                          binade.role = #binade.role<state>}, ..., %x: ...)
-        -> (tensor<4xf32> {binade.name = "exp_avg/w", binade.role = #binade.role<state>},
-            tensor<f64> {binade.name = "batches", binade.role = #binade.role<accumulator>},
-            tensor<f32> {binade.name = "batch_loss", binade.role = #binade.role<metric>})
-        attributes {binade.batches = 4 : i64}
+    // Before: --binade-accumulate-in-momentum=batches=4
+    binade.optimizer @momentum {states = [#binade.setting<"m" = 0.0>],
+                                hypers = [#binade.setting<"decay" = 0.5>]}
+    func.func private @momentum.scalars(%step: i64, %decay: f64) -> f64 {
+      return %decay : f64
+    }
+    func.func private @momentum.update(%p: f32, %g: f32, %m: f32, %decay: f32) -> (f32, f32) {
+      %decayed = arith.mulf %decay, %m : f32
+      %m_new = arith.addf %decayed, %g : f32
+      %q = arith.subf %p, %m_new : f32
+      return %q, %m_new : f32, f32
+    }
+    func.func @step(
+        %w: tensor<2xf32> {binade.name = "w", binade.role = #binade.role<parameter>},
+        %m: tensor<2xf32> {binade.name = "m/w", binade.role = #binade.role<state>},
+        %step: tensor<i64> {binade.name = "step", binade.role = #binade.role<step>},
+        %x: tensor<2xf32> {binade.name = "x", binade.role = #binade.role<batch>},
+        %decay: tensor<f64> {binade.name = "decay", binade.init = dense<0.5> : tensor<f64>,
+                             binade.role = #binade.role<hyper>})
+        -> (tensor<2xf32> {binade.name = "w", binade.role = #binade.role<parameter>},
+            tensor<2xf32> {binade.name = "m/w", binade.role = #binade.role<state>}) {
+      %g = binade.mul %x, %x {binade.phase = #binade.phase<backward>}
+          : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+      %factor = binade.unscale_factor {binade.phase = #binade.phase<optimizer>} : () -> tensor<f32>
+      %k = binade.optimizer_scalars @momentum(%step, %decay)
+          {binade.phase = #binade.phase<optimizer>} : (tensor<i64>, tensor<f64>) -> tensor<f32>
+      %new:2 = binade.optimizer_update @momentum %w, %g states(%m) scalars(%k) factors(%factor)
+          {binade.phase = #binade.phase<optimizer>}
+          : (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<f32>, tensor<f32>)
+            -> (tensor<2xf32>, tensor<2xf32>)
+      return %new#0, %new#1 : tensor<2xf32>, tensor<2xf32>
+    }
     ```
+
+    ```mlir
+    // After
+    binade.optimizer @momentum.add {
+      hypers = [#binade.setting<"decay" = 0.5>, #binade.setting<"is_first" = 0.0>],
+      states = [#binade.setting<"m" = 0.0>]}
+    binade.optimizer @momentum.finish {
+      hypers = [#binade.setting<"decay" = 0.5>, #binade.setting<"is_first" = 0.0>],
+      states = [#binade.setting<"m" = 0.0>]}
+    binade.optimizer @momentum {
+      hypers = [#binade.setting<"decay" = 0.5>],
+      states = [#binade.setting<"m" = 0.0>]}
+    func.func private @momentum.scalars(%step: i64, %decay: f64) -> f64 {
+      return %decay : f64
+    }
+    func.func private @momentum.finish.scalars(
+        %step: i64, %decay: f64, %is_first: f64) -> (f64, f64) {
+      return %decay, %is_first : f64, f64
+    }
+    func.func private @momentum.add.scalars(
+        %step: i64, %decay: f64, %is_first: f64) -> (f64, f64) {
+      return %decay, %is_first : f64, f64
+    }
+    func.func private @momentum.update(%p: f32, %g: f32, %m: f32, %decay: f32) -> (f32, f32) {
+      %0 = arith.mulf %decay, %m : f32
+      %1 = arith.addf %0, %g : f32
+      %2 = arith.subf %p, %1 : f32
+      return %2, %1 : f32, f32
+    }
+    func.func private @momentum.finish.update(
+        %p: f32, %g: f32, %m: f32, %decay: f32, %is_first: f32)
+        -> (f32, f32) {
+      %0 = arith.mulf %decay, %m : f32
+      %1 = arith.addf %0, %g : f32
+      %cst = arith.constant 0.0 : f32
+      %2 = arith.cmpf one, %is_first, %cst : f32
+      %3 = arith.addf %m, %g : f32
+      %4 = arith.select %2, %1, %3 : f32
+      %5 = arith.subf %p, %4 : f32
+      return %5, %4 : f32, f32
+    }
+    func.func private @momentum.add.update(
+        %p: f32, %g: f32, %m: f32, %decay: f32, %is_first: f32)
+        -> (f32, f32) {
+      %0 = arith.mulf %decay, %m : f32
+      %1 = arith.addf %0, %g : f32
+      %cst = arith.constant 0.0 : f32
+      %2 = arith.cmpf one, %is_first, %cst : f32
+      %3 = arith.addf %m, %g : f32
+      %4 = arith.select %2, %1, %3 : f32
+      %5 = arith.subf %p, %4 : f32
+      return %p, %4 : f32, f32
+    }
+    func.func @step(
+        %w: tensor<2xf32> {binade.name = "w", binade.role = #binade.role<parameter>},
+        %m_w: tensor<2xf32> {binade.name = "m/w", binade.role = #binade.role<state>},
+        %step: tensor<i64> {binade.name = "step", binade.role = #binade.role<step>},
+        %batches: tensor<f64> {binade.name = "batches",
+                               binade.init = dense<0.0> : tensor<f64>,
+                               binade.role = #binade.role<accumulator>},
+        %x: tensor<2xf32> {binade.name = "x", binade.role = #binade.role<batch>},
+        %decay: tensor<f64> {binade.name = "decay",
+                             binade.init = dense<0.5> : tensor<f64>,
+                             binade.role = #binade.role<hyper>})
+        -> (tensor<2xf32> {binade.name = "w", binade.role = #binade.role<parameter>},
+            tensor<2xf32> {binade.name = "m/w", binade.role = #binade.role<state>}) {
+      %0 = binade.constant {binade.phase = #binade.phase<optimizer>} dense<1.0> : tensor<f64>
+      %1 = binade.add %batches, %0 {binade.phase = #binade.phase<optimizer>}
+          : (tensor<f64>, tensor<f64>) -> tensor<f64>
+      %2 = binade.min %batches, %0 {binade.phase = #binade.phase<optimizer>}
+          : (tensor<f64>, tensor<f64>) -> tensor<f64>
+      %3 = binade.sub %0, %2 {binade.phase = #binade.phase<optimizer>}
+          : (tensor<f64>, tensor<f64>) -> tensor<f64>
+      %4 = binade.mul %x, %x {binade.phase = #binade.phase<backward>}
+          : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+      %5 = binade.unscale_factor {batches = 4, binade.phase = #binade.phase<optimizer>}
+          : () -> tensor<f32>
+      %6:2 = binade.optimizer_scalars @momentum.finish(%step, %decay, %3)
+          {binade.phase = #binade.phase<optimizer>}
+          : (tensor<i64>, tensor<f64>, tensor<f64>) -> (tensor<f32>, tensor<f32>)
+      %new_parameter, %new_states = binade.optimizer_update @momentum.finish %w,
+        %4 states(%m_w) scalars(%6#0, %6#1) factors(%5)
+          {binade.phase = #binade.phase<optimizer>}
+          : (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<f32>, tensor<f32>,
+            tensor<f32>) -> (tensor<2xf32>, tensor<2xf32>)
+      return %new_parameter, %new_states : tensor<2xf32>, tensor<2xf32>
+    }
+    func.func @accumulate(
+        %w: tensor<2xf32> {binade.name = "w", binade.role = #binade.role<parameter>},
+        %m_w: tensor<2xf32> {binade.name = "m/w", binade.role = #binade.role<state>},
+        %step: tensor<i64> {binade.name = "step", binade.role = #binade.role<step>},
+        %batches: tensor<f64> {binade.name = "batches", binade.role = #binade.role<accumulator>},
+        %x: tensor<2xf32> {binade.name = "x", binade.role = #binade.role<batch>},
+        %decay: tensor<f64> {binade.name = "decay", binade.role = #binade.role<hyper>})
+        -> (tensor<f64> {binade.name = "batches", binade.role = #binade.role<accumulator>},
+            tensor<2xf32> {binade.name = "m/w", binade.role = #binade.role<state>})
+        attributes {binade.batches = 4} {
+      %0 = binade.constant {binade.phase = #binade.phase<optimizer>} dense<1.0> : tensor<f64>
+      %1 = binade.add %batches, %0 {binade.phase = #binade.phase<optimizer>}
+          : (tensor<f64>, tensor<f64>) -> tensor<f64>
+      %2 = binade.min %batches, %0 {binade.phase = #binade.phase<optimizer>}
+          : (tensor<f64>, tensor<f64>) -> tensor<f64>
+      %3 = binade.sub %0, %2 {binade.phase = #binade.phase<optimizer>}
+          : (tensor<f64>, tensor<f64>) -> tensor<f64>
+      %4 = binade.mul %x, %x {binade.phase = #binade.phase<backward>}
+          : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+      %5 = binade.unscale_factor {batches = 4, binade.phase = #binade.phase<optimizer>}
+          : () -> tensor<f32>
+      %6:2 = binade.optimizer_scalars @momentum.add(%step, %decay, %3)
+          {binade.phase = #binade.phase<optimizer>}
+          : (tensor<i64>, tensor<f64>, tensor<f64>) -> (tensor<f32>, tensor<f32>)
+      %new_parameter, %new_states = binade.optimizer_update @momentum.add %w,
+        %4 states(%m_w) scalars(%6#0, %6#1) factors(%5)
+          {binade.phase = #binade.phase<optimizer>}
+          : (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<f32>, tensor<f32>,
+            tensor<f32>) -> (tensor<2xf32>, tensor<2xf32>)
+      return %1, %new_states : tensor<f64>, tensor<2xf32>
+    }
+    ```
+
+    Requires: `@step`. Run after `binade-materialize-precision`.
+
+    Preserves: `@step` if `batches` is 1.
   }];
   let options = [
     Option<"batches", "batches", "int64_t", "1",
-           "Whose gradients one update takes the mean of">
+           "Number of batches whose gradients one update averages.">
   ];
   let dependentDialects = ["::mlir::binade::BinadeDialect"];
 }
 
 def ExtractEvaluationPass
     : Pass<"binade-extract-evaluation", "::mlir::ModuleOp"> {
-  let summary = "the loss alone, as the model is evaluated";
+  let summary = "Add a function that computes the loss in evaluation mode";
   let description = [{
-    Adds a function `@evaluate` beside `@step`: what of the step makes the metric
-    `loss`, now called `eval_loss`, in the same formats, from the arguments of the
-    same roles and names. Ops that do something else in training
-    (`TrainingOpInterface`) do what they do in evaluation: dropout passes on what it
-    reads, batch normalization takes the running statistics. A step without a loss
-    has none.
+    Validation needs the loss of the model in evaluation mode, in the formats in which it
+    is trained, and without gradients or updates.
+
+    The pass adds a function `@evaluate` with the ops of `@step` that the metric `loss`
+    depends on, and with the arguments that these read. The result is called `eval_loss`.
+    Ops that behave differently in evaluation (`TrainingOpInterface`) are replaced: dropout
+    returns its operand, batch normalization uses the running statistics, or those of the
+    batch where the model keeps none. A step without a loss gets no `@evaluate`.
 
     Example:
 
     ```mlir
-    func.func @evaluate(%weight: tensor<4x4xf32> {binade.name = "weight", ...},
-                        %x: tensor<2x4xf32> {binade.name = "x", ...})
-        -> (tensor<f32> {binade.name = "eval_loss", binade.role = #binade.role<metric>})
+    // Before
+    func.func @step(
+        %w: tensor<4xf32> {binade.name = "w", binade.role = #binade.role<parameter>},
+        %rng: tensor<2xi64> {binade.name = "rng", binade.role = #binade.role<rng>},
+        %x: tensor<4xf32> {binade.name = "x", binade.role = #binade.role<batch>})
+        -> (tensor<f32> {binade.name = "loss", binade.role = #binade.role<metric>},
+            tensor<4xf32> {binade.name = "w", binade.role = #binade.role<parameter>}) {
+      %y = binade.dropout %x, %rng {ratio = 0.5, stream = 0}
+          : (tensor<4xf32>, tensor<2xi64>) -> tensor<4xf32>
+      %loss = binade.reduce_mean %y {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+      %next = binade.sub %w, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      return %loss, %next : tensor<f32>, tensor<4xf32>
+    }
     ```
+
+    ```mlir
+    // After
+    func.func @step(
+        %w: tensor<4xf32> {binade.name = "w", binade.role = #binade.role<parameter>},
+        %rng: tensor<2xi64> {binade.name = "rng", binade.role = #binade.role<rng>},
+        %x: tensor<4xf32> {binade.name = "x", binade.role = #binade.role<batch>})
+        -> (tensor<f32> {binade.name = "loss", binade.role = #binade.role<metric>},
+            tensor<4xf32> {binade.name = "w", binade.role = #binade.role<parameter>}) {
+      %0 = binade.dropout %x, %rng {ratio = 0.5, stream = 0}
+          : (tensor<4xf32>, tensor<2xi64>) -> tensor<4xf32>
+      %1 = binade.reduce_mean %0 {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+      %2 = binade.sub %w, %0 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      return %1, %2 : tensor<f32>, tensor<4xf32>
+    }
+    func.func @evaluate(
+        %x: tensor<4xf32> {binade.name = "x", binade.role = #binade.role<batch>})
+        -> (tensor<f32> {binade.name = "eval_loss", binade.role = #binade.role<metric>}) {
+      %0 = binade.reduce_mean %x {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+      return %0 : tensor<f32>
+    }
+    ```
+
+    Requires: `@step`. Run after `binade-materialize-precision`.
+
+    Preserves: all other functions.
   }];
   let dependentDialects = ["::mlir::binade::BinadeDialect"];
 }
 
 def IdentifyComputationPass
     : Pass<"binade-identify-computation", "::mlir::ModuleOp"> {
-  let summary = "say by a hash what is computed";
+  let summary = "Attach a hash of the computation to the module";
   let description = [{
-    Sets `binade.computation`, the SHA-256 of the programs' text without initial values,
-    and without what says who decided: by it a run knows its checkpoints, whatever target
-    it goes on with, and a search knows policies that come to the same. So it is taken
-    before statistics are added, and before a target has a say.
+    A run must not continue from the checkpoint of another computation, and a search over
+    policies should not measure the same computation twice.
+
+    The pass sets the module's attribute `binade.computation` to the SHA-256 of the text of
+    all programs, without initial values, locations, and the policy and rule that decided
+    about a format. Equal hashes mean equal computations.
+
+    Example:
+
+    ```mlir
+    // Before
+    module {
+      func.func @step(
+          %w: tensor<4xf32> {binade.name = "w", binade.init = dense<1.0> : tensor<4xf32>,
+                             binade.role = #binade.role<parameter>})
+          -> (tensor<4xf32> {binade.name = "w", binade.role = #binade.role<parameter>}) {
+        %0 = binade.mul %w, %w : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+        return %0 : tensor<4xf32>
+      }
+    }
+    ```
+
+    ```mlir
+    // After
+    module attributes {binade.computation =
+        "35599c56301ff388ec40d790f8b2d3e2372c73e4b4d0b786e5844293ecd53315"} {
+      func.func @step(
+          %w: tensor<4xf32> {binade.name = "w",
+                             binade.init = dense<1.0> : tensor<4xf32>,
+                             binade.role = #binade.role<parameter>})
+          -> (tensor<4xf32> {binade.name = "w", binade.role = #binade.role<parameter>}) {
+        %0 = binade.mul %w, %w : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+        return %0 : tensor<4xf32>
+      }
+    }
+    ```
+
+    Requires: all programs of the module. Run before statistics are inserted
+    (`binade-insert-statistics`) and before a target is set (`binade-set-cuda-target`): the
+    hash depends on neither.
+
+    Preserves: everything else.
   }];
 }
 
