@@ -6,49 +6,103 @@
 include "mlir/Pass/PassBase.td"
 
 def InsertStatisticsPass : Pass<"binade-insert-statistics", "::mlir::ModuleOp"> {
-  let summary = "count what the values of the step are like";
+  let summary = "Record statistics of every value whose format can be chosen";
   let description = [{
-    Adds a `binade.statistics` to each value of `@step` whose format can be chosen,
-    to the parameters and to the floating-point inputs, and returns what it counts
-    as results of role `statistic`, named by statistic and value. Without the option
-    nothing is added.
+    A choice of formats needs the range of each value: its largest and smallest magnitude,
+    its zeros and its exponents.
 
-    Example, with `statistics=amax|zeros`:
+    The pass adds a `binade.statistics` to each value of `@step` whose format a policy can
+    choose, to the parameters and to the floating-point inputs, in the phase of the value.
+    The statistics are results of role `statistic`, named by statistic and value. Values
+    that are saved for backward are counted once. Without the option nothing is added.
+
+    Example:
 
     ```mlir
-    %0 = binade.matmul %x, %w : ...
-    %amax, %zeros = binade.statistics <amax|zeros> %0 : ...
-    // results "amax forward matmul /fc/MatMul", "zeros forward matmul /fc/MatMul"
+    // Before: "--binade-insert-statistics=statistics=amax|zeros"
+    func.func @step(%a: tensor<8x4xf32>, %b: tensor<4x2xf32>) -> tensor<8x2xf32> {
+      %y = binade.matmul %a, %b : (tensor<8x4xf32>, tensor<4x2xf32>) -> tensor<8x2xf32> loc("fc")
+      return %y : tensor<8x2xf32>
+    }
     ```
+
+    ```mlir
+    // After
+    func.func @step(
+        %a: tensor<8x4xf32>, %b: tensor<4x2xf32>)
+        -> (tensor<8x2xf32>,
+            tensor<f32> {binade.name = "amax forward matmul fc",
+                         binade.role = #binade.role<statistic>},
+            tensor<i64> {binade.name = "zeros forward matmul fc",
+                         binade.role = #binade.role<statistic>}) {
+      %0 = binade.matmul %a, %b : (tensor<8x4xf32>, tensor<4x2xf32>) -> tensor<8x2xf32>
+      %1:2 = binade.statistics <amax|zeros> %0 : (tensor<8x2xf32>) -> (tensor<f32>, tensor<i64>)
+      return %0, %1#0, %1#1 : tensor<8x2xf32>, tensor<f32>, tensor<i64>
+    }
+    ```
+
+    Requires: `@step`.
+
+    Preserves: all other results of the step.
   }];
   let options = [
     Option<"statistics", "statistics", "std::string", /*default=*/"\"\"",
-           "What to count: amax|smallest|zeros|nonfinite|exponents, or some of them">,
+           "Statistics to record, joined by '|': amax, smallest, zeros, nonfinite, "
+           "exponents.">,
   ];
   let dependentDialects = ["::mlir::binade::BinadeDialect"];
 }
 
 def WatchValuesPass : Pass<"binade-watch-values", "::mlir::ModuleOp"> {
-  let summary = "compute the statistics that a user or the policy asks for";
+  let summary = "Compute the statistics that a user or the policy requests";
   let description = [{
-    Adds what each request of `requests`, and of the module's `binade.statistics`, asks
-    for behind the ops of `@step`, in the phase of the value and with the attribute
-    `binade.every`, and returns it as results of role `statistic` that are named
-    `kind/layer/statistic`. `binade list stats` explains kinds and statistics.
+    Alarms and plots need statistics of single values, such as the largest weight of a
+    layer every ten steps.
 
-    Example, with `requests=weight:absmax@every=10`:
+    The pass computes the statistics of each request in `requests` and in the module's
+    attribute `binade.statistics` with ops of this dialect. They have the phase of the
+    value and the attribute `binade.every`, the number of steps between two computations.
+    The statistics are results of role `statistic`, named `kind/layer/statistic`.
+    `binade list stats` lists kinds and statistics.
+
+    Example:
 
     ```mlir
-    %0 = binade.abs %w {binade.every = 10 : i64} : tensor<4x8xf32>
-    %1 = binade.reduce_max %0 {axes = array<i64: 0, 1>, binade.every = 10 : i64} : ...
-    // result "weight/w/absmax"
+    // Before: --binade-watch-values=requests=weight:absmax@every=10
+    func.func @step(
+        %w: tensor<4xf32> {binade.name = "w", binade.role = #binade.role<parameter>})
+        -> (tensor<4xf32> {binade.name = "w", binade.role = #binade.role<parameter>}) {
+      %0 = binade.neg %w : (tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }
     ```
+
+    ```mlir
+    // After
+    func.func @step(
+        %w: tensor<4xf32> {binade.name = "w", binade.role = #binade.role<parameter>})
+        -> (tensor<4xf32> {binade.name = "w", binade.role = #binade.role<parameter>},
+            tensor<f32> {binade.name = "weight/w/absmax",
+                         binade.every = 10,
+                         binade.role = #binade.role<statistic>}) {
+      %0 = binade.neg %w : (tensor<4xf32>) -> tensor<4xf32>
+      %1 = binade.abs %w {binade.every = 10} : (tensor<4xf32>) -> tensor<4xf32>
+      %2 = binade.reduce_max %1 {axes = array<i64: 0>, binade.every = 10}
+          : (tensor<4xf32>) -> tensor<f32>
+      return %0, %2 : tensor<4xf32>, tensor<f32>
+    }
+    ```
+
+    Requires: `@step`. A request in `requests` that matches no value is an error.
+
+    Preserves: all other results of the step.
   }];
   let options = [
     Option<"requests", "requests", "std::string", /*default=*/"\"\"",
-           "KIND[/GLOB],...:STATISTIC[(FORMAT)],...[@every=N], more behind ';'">,
+           "Requests, separated by ';', each as "
+           "KIND[/GLOB],...:STATISTIC[(FORMAT)],...[@every=N].">,
     Option<"optional", "optional", "std::string", /*default=*/"\"\"",
-           "The same, of values that need not be there">,
+           "Requests that may match no value.">,
   ];
   let dependentDialects = ["::mlir::binade::BinadeDialect"];
 }
