@@ -6,140 +6,534 @@
 include "mlir/Pass/PassBase.td"
 
 def ExpandCompositesPass : Pass<"binade-expand-composites", "::mlir::ModuleOp"> {
-  let summary = "split ops that are both library calls and kernels";
+  let summary = "Decompose ops that are computed by several kernels or library calls";
   let description = [{
-    Replaces every op of `@step` whose schedule is `library` and that has a
-    decomposition (attention) by its parts, which keep its location and phase.
+    Attention is two matmuls, which a library computes, and a softmax between them, which
+    is a generated kernel. Where the target has no single kernel for it, it has to become
+    its parts before kernels are formed.
+
+    The pass replaces every op of `@step` whose schedule is `library` and that has a
+    decomposition (`KernelOpInterface::decompose`). Large attention becomes a
+    `binade.tile` over heads or queries, so that the matrix of scores never exists as a
+    whole. Matmuls and convolutions that the target cannot compute as their decision says
+    are decomposed likewise, for example into a `binade.scaled_matmul`.
+
+    Example:
+
+    ```mlir
+    // Before
+    func.func @step(%q: tensor<2x4x8xbf16>, %k: tensor<2x4x8xbf16>, %v: tensor<2x4x6xbf16>)
+        -> tensor<2x4x6xbf16> {
+      %y, %lse = binade.attention %q, %k, %v {scale = 0.5}
+          : (tensor<2x4x8xbf16>, tensor<2x4x8xbf16>, tensor<2x4x6xbf16>)
+            -> (tensor<2x4x6xbf16>, tensor<2x4xf32>)
+      return %y : tensor<2x4x6xbf16>
+    }
+    ```
+
+    ```mlir
+    // After
+    func.func @step(
+        %q: tensor<2x4x8xbf16>, %k: tensor<2x4x8xbf16>, %v: tensor<2x4x6xbf16>)
+        -> tensor<2x4x6xbf16> {
+      %0 = binade.matmul %q, %k {transpose_rhs}
+          : (tensor<2x4x8xbf16>, tensor<2x4x8xbf16>) -> tensor<2x4x4xf32>
+      %1 = binade.constant dense<0.5> : tensor<2x4x4xf32>
+      %2 = binade.mul %0, %1 : (tensor<2x4x4xf32>, tensor<2x4x4xf32>) -> tensor<2x4x4xf32>
+      %3 = binade.reduce_max %2 {axes = array<i64: 2>} : (tensor<2x4x4xf32>) -> tensor<2x4xf32>
+      %4 = binade.broadcast %3 {axes = array<i64: 0, 1>} : (tensor<2x4xf32>) -> tensor<2x4x4xf32>
+      %5 = binade.sub %2, %4 : (tensor<2x4x4xf32>, tensor<2x4x4xf32>) -> tensor<2x4x4xf32>
+      %6 = binade.exp %5 : (tensor<2x4x4xf32>) -> tensor<2x4x4xf32>
+      %7 = binade.reduce_sum %6 {axes = array<i64: 2>} : (tensor<2x4x4xf32>) -> tensor<2x4xf32>
+      %8 = binade.reciprocal %7 : (tensor<2x4xf32>) -> tensor<2x4xf32>
+      %9 = binade.broadcast %8 {axes = array<i64: 0, 1>} : (tensor<2x4xf32>) -> tensor<2x4x4xf32>
+      %10 = binade.mul %6, %9 : (tensor<2x4x4xf32>, tensor<2x4x4xf32>) -> tensor<2x4x4xf32>
+      %11 = binade.log %7 : (tensor<2x4xf32>) -> tensor<2x4xf32>
+      %12 = binade.add %3, %11 : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+      %13 = binade.cast %10 : (tensor<2x4x4xf32>) -> tensor<2x4x4xbf16>
+      %14 = binade.matmul %13, %v : (tensor<2x4x4xbf16>, tensor<2x4x6xbf16>) -> tensor<2x4x6xbf16>
+      return %14 : tensor<2x4x6xbf16>
+    }
+    ```
+
+    Requires: `binade-materialize-precision`. Run before `binade-form-kernels`.
+
+    Preserves: the formats and the roundings that the op defines; its location and phase.
   }];
 }
 
 def FoldEmptyPass : Pass<"binade-fold-empty", "::mlir::ModuleOp"> {
-  let summary = "remove ops on tensors without elements";
+  let summary = "Remove ops on tensors without elements";
   let description = [{
-    Tensors with an axis of length 0 are valid, but later phases would each need a case
-    for them. This pass removes the ops that read or write one; only arguments and results
-    of functions remain.
+    Tensors with an axis of length 0 are valid, but later passes would each need a case
+    for them.
 
-    An op whose results are all empty is replaced by operands of their types, or constants:
-    empty tensors of one type are equal. An op that reads an empty tensor and has a result
-    with elements is replaced by what the op's `buildWithoutElements` emits: the neutral
-    element of its sum or maximum, the concatenation of its other operands, a bias.
+    The pass removes the ops that read or write such a tensor. An op whose results are all
+    empty is replaced by operands of the same types, or by constants: all empty tensors of
+    one type are equal. An op with an empty operand and a result that has elements is
+    replaced by what the op's `buildWithoutElements` emits: the neutral element of its sum
+    or maximum, the concatenation of its other operands, or a bias.
 
-    ```mlir
-    %e = binade.slice %x {offsets = array<i64: 0, 0>, strides = array<i64: 1, 1>}
-      : (tensor<2x3xf32>) -> tensor<0x3xf32>
-    %s = binade.reduce_sum %e {axes = array<i64: 0>} : (tensor<0x3xf32>) -> tensor<3xf32>
-    ```
-
-    becomes
+    Example:
 
     ```mlir
-    %s = binade.constant dense<0.000000e+00> : tensor<3xf32>
+    // Before
+    func.func @step(%x: tensor<2x3xf32>) -> tensor<3xf32> {
+      %0 = binade.slice %x {offsets = array<i64: 0, 0>, strides = array<i64: 1, 1>}
+          : (tensor<2x3xf32>) -> tensor<0x3xf32>
+      %1 = binade.reduce_sum %0 {axes = array<i64: 0>} : (tensor<0x3xf32>) -> tensor<3xf32>
+      return %1 : tensor<3xf32>
+    }
     ```
+
+    ```mlir
+    // After
+    func.func @step(%x: tensor<2x3xf32>) -> tensor<3xf32> {
+      %0 = binade.constant dense<0.0> : tensor<3xf32>
+      return %0 : tensor<3xf32>
+    }
+    ```
+
+    Requires: nothing. An op that has no value without elements, such as a lookup in an
+    empty table, is an error.
+
+    Preserves: every value that has elements. Afterwards only arguments and results of
+    functions are empty.
   }];
 }
 
 def ChooseLayoutsPass : Pass<"binade-choose-layouts", "::mlir::ModuleOp"> {
-  let summary = "put axes into the order that ops prefer";
+  let summary = "Choose the memory layout of every tensor";
   let description = [{
-    Walks `@step` once. An op that prefers an order of axes gets it (a convolution
-    wants the channel last); ops that commute with a permutation follow their operands:
-    elementwise ops as they are, reductions, broadcasts, slices and batch norms with
-    their axes renamed. Where an op takes row-major order only, or a value comes from
-    outside, there is one `binade.transpose` per value and layout, and a view where
-    only axes of length 1 move. What costs nothing to compute again is built in each
-    layout that is asked for.
+    Convolutions are faster if the channels are the last axis (NHWC); ONNX graphs have them
+    second (NCHW). Transposing around each convolution costs more than it gains, unless the
+    ops between convolutions keep the layout.
 
-    The interface of the step does not change, nor does any rounding. Sums of a
-    reduction may be added up in another order.
+    The pass visits the ops of `@step` once, in order. An op that prefers a layout
+    (`LayoutOpInterface`) gets it. Ops that commute with a permutation of axes follow their
+    operands: elementwise ops as they are; reductions, broadcasts, slices and batch norms
+    with their axes renumbered. Where an op only takes row-major tensors, or a value is an
+    argument, one `binade.transpose` per value and layout is inserted (a `binade.reshape`
+    if only axes of length 1 move). A value that is recomputed at no cost, such as a
+    constant, is built in each layout that is needed.
+
+    Example:
+
+    ```mlir
+    // Before
+    func.func @step(%x: tensor<2x4x5x6xf32>, %w: tensor<4x4x1x1xf32>) -> tensor<2x4xf32> {
+      %0 = binade.conv %x, %w {strides = array<i64: 1, 1>, padding_low = array<i64: 0, 0>,
+            padding_high = array<i64: 0, 0>, dilations = array<i64: 1, 1>, groups = 1}
+          : (tensor<2x4x5x6xf32>, tensor<4x4x1x1xf32>) -> tensor<2x4x5x6xf32>
+      %1 = binade.relu %0 : (tensor<2x4x5x6xf32>) -> tensor<2x4x5x6xf32>
+      %2 = binade.reduce_mean %1 {axes = array<i64: 2, 3>}
+          : (tensor<2x4x5x6xf32>) -> tensor<2x4xf32>
+      return %2 : tensor<2x4xf32>
+    }
+    ```
+
+    ```mlir
+    // After
+    func.func @step(%x: tensor<2x4x5x6xf32>, %w: tensor<4x4x1x1xf32>) -> tensor<2x4xf32> {
+      %0 = binade.transpose %x {permutation = array<i64: 0, 2, 3, 1>}
+          : (tensor<2x4x5x6xf32>) -> tensor<2x5x6x4xf32>
+      %1 = binade.conv %0, %w
+          {channels_last, dilations = array<i64: 1, 1>, groups = 1, padding_high = array<i64: 0,
+            0>, padding_low = array<i64: 0, 0>, strides = array<i64: 1, 1>}
+          : (tensor<2x5x6x4xf32>, tensor<4x4x1x1xf32>) -> tensor<2x5x6x4xf32>
+      %2 = binade.relu %1 : (tensor<2x5x6x4xf32>) -> tensor<2x5x6x4xf32>
+      %3 = binade.reduce_mean %2 {axes = array<i64: 1, 2>}
+          : (tensor<2x5x6x4xf32>) -> tensor<2x4xf32>
+      return %3 : tensor<2x4xf32>
+    }
+    ```
+
+    Requires: `@step`. Run before `binade-form-kernels`.
+
+    Preserves: the types of the function and all roundings. The order in which a reduction
+    adds its elements may change.
   }];
 }
 
 def MoveSavesPass : Pass<"binade-move-saves", "::mlir::ModuleOp"> {
-  let summary = "keep a value once, not its rearranged copies";
+  let summary = "Save a value for backward once instead of its slices and transposes";
   let description = [{
-    Where the backward part reads slices or transposes of one forward value, through
-    `binade.save`, and together they are as large as the value, the value is kept and
-    they are made from it once more. Where the value itself is kept beside a transposed
-    copy with all its elements, it is made from that. In a transformer queries, keys and
-    values become one product's result, and attention's output is kept once.
+    The backward pass often reads a value and a transpose of it, or all slices of it. If
+    each of these is saved, the same elements are in memory several times.
+
+    The pass saves the value once and takes the slices or transposes again in the backward
+    pass. It does so if the saved slices and transposes of a value have together at least
+    as many elements as the value, or if the value itself is saved anyway. In a transformer
+    this merges the saved queries, keys and values into one tensor.
+
+    Example:
+
+    ```mlir
+    // Before
+    func.func @step(%x: tensor<2x8xf32>, %dy: tensor<2x4xf32>)
+        -> (tensor<2x4xf32>, tensor<2x4xf32>) {
+      %e = binade.exp %x : (tensor<2x8xf32>) -> tensor<2x8xf32>
+      %l = binade.slice %e {offsets = array<i64: 0, 0>, strides = array<i64: 1, 1>}
+          : (tensor<2x8xf32>) -> tensor<2x4xf32>
+      %sl = binade.save %l : (tensor<2x4xf32>) -> tensor<2x4xf32>
+      %r = binade.slice %e {offsets = array<i64: 0, 4>, strides = array<i64: 1, 1>}
+          : (tensor<2x8xf32>) -> tensor<2x4xf32>
+      %sr = binade.save %r : (tensor<2x4xf32>) -> tensor<2x4xf32>
+      %dl = binade.mul %dy, %sr {binade.phase = #binade.phase<backward>}
+          : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+      %dr = binade.mul %dy, %sl {binade.phase = #binade.phase<backward>}
+          : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+      return %dl, %dr : tensor<2x4xf32>, tensor<2x4xf32>
+    }
+    ```
+
+    ```mlir
+    // After
+    func.func @step(
+        %x: tensor<2x8xf32>, %dy: tensor<2x4xf32>)
+        -> (tensor<2x4xf32>, tensor<2x4xf32>) {
+      %0 = binade.exp %x : (tensor<2x8xf32>) -> tensor<2x8xf32>
+      %1 = binade.save %0 : (tensor<2x8xf32>) -> tensor<2x8xf32>
+      %2 = binade.slice %0 {offsets = array<i64: 0, 0>, strides = array<i64: 1, 1>}
+          : (tensor<2x8xf32>) -> tensor<2x4xf32>
+      %3 = binade.slice %0 {offsets = array<i64: 0, 4>, strides = array<i64: 1, 1>}
+          : (tensor<2x8xf32>) -> tensor<2x4xf32>
+      %4 = binade.slice %1
+          {binade.phase = #binade.phase<backward>, offsets = array<i64: 0, 4>,
+            strides = array<i64: 1, 1>}
+          : (tensor<2x8xf32>) -> tensor<2x4xf32>
+      %5 = binade.mul %dy, %4 {binade.phase = #binade.phase<backward>}
+          : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+      %6 = binade.slice %1
+          {binade.phase = #binade.phase<backward>, offsets = array<i64: 0, 0>,
+            strides = array<i64: 1, 1>}
+          : (tensor<2x8xf32>) -> tensor<2x4xf32>
+      %7 = binade.mul %dy, %6 {binade.phase = #binade.phase<backward>}
+          : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+      return %5, %7 : tensor<2x4xf32>, tensor<2x4xf32>
+    }
+    ```
+
+    Requires: `@step` with `binade.save` (`binade-build-gradient`).
+
+    Preserves: every value, bit for bit.
   }];
 }
 
 def RecomputePass : Pass<"binade-recompute", "::mlir::ModuleOp"> {
-  let summary = "compute again what is cheaper than to keep";
+  let summary = "Recompute elementwise ops in the backward pass instead of saving them";
   let description = [{
-    An elementwise op whose result the backward part reads, through `binade.save`, and
-    whose operands it has anyway, is run again before the first op that reads it; the
-    save goes. The value is the same to the last bit. In a transformer this is the
-    output of the activation function, which only the gradient of the next weight
-    reads. Of a broadcast its operand is kept.
+    Saving the result of an elementwise op costs memory and a pass over memory. If the
+    operands of the op are available in the backward pass anyway, recomputing the op there
+    costs less.
+
+    The pass clones such an op before the first backward op that reads its result, and
+    removes the `binade.save`. Views of the result are cloned with it. For a broadcast, the
+    operand is saved instead. In a transformer this applies to the output of the activation
+    function, which only the gradient of the next weight reads.
+
+    Example:
+
+    ```mlir
+    // Before
+    func.func @step(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>, %dy: tensor<4x8xf32>)
+        -> (tensor<4x8xf32>, tensor<8x8xf32>) {
+      %h = binade.matmul %x, %w : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+      %sh = binade.save %h : (tensor<4x8xf32>) -> tensor<4x8xf32>
+      %g = binade.gelu %h : (tensor<4x8xf32>) -> tensor<4x8xf32>
+      %sg = binade.save %g : (tensor<4x8xf32>) -> tensor<4x8xf32>
+      %dw = binade.matmul %sg, %dy {transpose_lhs, binade.phase = #binade.phase<backward>}
+          : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+      %dh = binade.gelu_grad %dy, %sh {binade.phase = #binade.phase<backward>}
+          : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+      return %dh, %dw : tensor<4x8xf32>, tensor<8x8xf32>
+    }
+    ```
+
+    ```mlir
+    // After
+    func.func @step(
+        %x: tensor<4x8xf32>, %w: tensor<8x8xf32>, %dy: tensor<4x8xf32>)
+        -> (tensor<4x8xf32>, tensor<8x8xf32>) {
+      %0 = binade.matmul %x, %w : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+      %1 = binade.save %0 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+      %2 = binade.gelu %0 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+      %3 = binade.gelu %1 {binade.phase = #binade.phase<backward>}
+          : (tensor<4x8xf32>) -> tensor<4x8xf32>
+      %4 = binade.matmul %3, %dy {binade.phase = #binade.phase<backward>, transpose_lhs}
+          : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+      %5 = binade.gelu_grad %dy, %1 {binade.phase = #binade.phase<backward>}
+          : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+      return %5, %4 : tensor<4x8xf32>, tensor<8x8xf32>
+    }
+    ```
+
+    Requires: `@step` with `binade.save`. Run after `binade-move-saves`.
+
+    Preserves: every value, bit for bit. Matmuls and reductions are not recomputed.
   }];
 }
 
 def TileRowsPass : Pass<"binade-tile-rows", "::mlir::ModuleOp"> {
-  let summary = "do large short-lived values a few rows at a time";
+  let summary = "Compute large short-lived values in tiles of rows";
   let description = [{
-    Where a value of `@step` is large, and the ops that make it, those that read it and
-    all between can be done for some rows at a time, they become the body of a
-    `binade.tile`. In a language model these are the logits: last product,
-    cross-entropy, its gradient, and the two products that consume it, whose sum over
-    rows stays f32 and is rounded once. Nothing is computed twice. What only watches the
-    step (`binade.every`) does not keep its values from being made so: they become results
-    of the tile, which it reads behind it.
+    The logits of a language model, and their gradient, are often the largest tensors of a
+    step and live only shortly.
+
+    Where a value of `@step` has more than `elements` elements, and the ops that compute
+    it, the ops that read it and all ops between them can be computed for some rows at a
+    time (`KernelOpInterface::getRows`), the pass makes them the body of a `binade.tile`. For
+    logits these ops are the last matmul, the cross-entropy, its gradient, and the two
+    matmuls that read that gradient. A contraction over the rows is summed in f32 over all
+    tiles and rounded once. Nothing is computed twice. Statistics (`binade.every`) of a
+    tiled value become results of the tile.
+
+    Example:
+
+    ```mlir
+    // Before: --binade-tile-rows="elements=64 rows=4"
+    func.func @step(%h: tensor<16x8xf32>, %w: tensor<8x32xf32>) -> tensor<16x8xf32> {
+      %logits = binade.matmul %h, %w : (tensor<16x8xf32>, tensor<8x32xf32>) -> tensor<16x32xf32>
+      %e = binade.exp %logits : (tensor<16x32xf32>) -> tensor<16x32xf32>
+      %y = binade.matmul %e, %w {transpose_rhs}
+          : (tensor<16x32xf32>, tensor<8x32xf32>) -> tensor<16x8xf32>
+      return %y : tensor<16x8xf32>
+    }
+    ```
+
+    ```mlir
+    // After
+    func.func @step(%h: tensor<16x8xf32>, %w: tensor<8x32xf32>) -> tensor<16x8xf32> {
+      %0 = binade.tile 4 slices 1 joins 1(%h, %w) {
+      ^bb0(%rows: tensor<4x8xf32>, %all: tensor<8x32xf32>):
+        %1 = binade.matmul %rows, %all : (tensor<4x8xf32>, tensor<8x32xf32>) -> tensor<4x32xf32>
+        %2 = binade.exp %1 : (tensor<4x32xf32>) -> tensor<4x32xf32>
+        %3 = binade.matmul %2, %all {transpose_rhs}
+            : (tensor<4x32xf32>, tensor<8x32xf32>) -> tensor<4x8xf32>
+        binade.yield %3 : tensor<4x8xf32>
+      } : (tensor<16x8xf32>, tensor<8x32xf32>) -> tensor<16x8xf32>
+      return %0 : tensor<16x8xf32>
+    }
+    ```
+
+    Requires: `@step`. Run after `binade-expand-composites` and before
+    `binade-form-kernels`.
+
+    Preserves: all roundings. The order in which a contraction over the rows is summed may
+    change.
   }];
   let options = [
     Option<"elements", "elements", "int64_t", /*default=*/"1 << 22",
-           "most elements of a value that may exist whole, and of a piece, "
-           "where no target says so">,
+           "Most elements of a value that is not tiled, and of a tile. The target of the "
+           "module, if it has one, wins.">,
     Option<"rows", "rows", "int64_t", /*default=*/"128",
-           "fewest rows of a piece: products of fewer are slow">,
+           "Fewest rows of a tile: matmuls with fewer rows are slow.">,
   ];
 }
 
 def GrowTilesPass : Pass<"binade-grow-tiles", "::mlir::ModuleOp"> {
-  let summary = "move slices and transposes into the tiles that they feed";
+  let summary = "Move slices and transposes into the tiles that read or write them";
   let description = [{
-    An op that only moves elements, and not from row to row, is taken into the tile
-    that alone reads its result, or whose results alone it reads: it is done for each
-    piece, whose copies are small and stay in a cache.
+    A slice or transpose outside a `binade.tile` is a copy of a whole tensor in memory.
+    Inside the tile it is a copy of one piece, which stays in a cache.
+
+    The pass moves an op that only moves elements, and none from one row to another, into
+    the tile that is the only reader of its result, or whose results are its only operands.
+
+    Example:
+
+    ```mlir
+    // Before
+    func.func @step(%x: tensor<4x6xf32>) -> tensor<4x3xf32> {
+      %l = binade.slice %x {offsets = array<i64: 0, 3>, strides = array<i64: 1, 1>}
+          : (tensor<4x6xf32>) -> tensor<4x3xf32>
+      %y = binade.tile 4 slices 1 joins 1 (%l) {
+      ^bb0(%piece: tensor<1x3xf32>):
+        %0 = binade.exp %piece : (tensor<1x3xf32>) -> tensor<1x3xf32>
+        binade.yield %0 : tensor<1x3xf32>
+      } : (tensor<4x3xf32>) -> tensor<4x3xf32>
+      return %y : tensor<4x3xf32>
+    }
+    ```
+
+    ```mlir
+    // After
+    func.func @step(%x: tensor<4x6xf32>) -> tensor<4x3xf32> {
+      %0 = binade.tile 4 slices 1 joins 1(%x) {
+      ^bb0(%piece: tensor<1x6xf32>):
+        %1 = binade.slice %piece {offsets = array<i64: 0, 3>, strides = array<i64: 1, 1>}
+            : (tensor<1x6xf32>) -> tensor<1x3xf32>
+        %2 = binade.exp %1 : (tensor<1x3xf32>) -> tensor<1x3xf32>
+        binade.yield %2 : tensor<1x3xf32>
+      } : (tensor<4x6xf32>) -> tensor<4x3xf32>
+      return %0 : tensor<4x3xf32>
+    }
+    ```
+
+    Requires: `binade-tile-rows` or `binade-expand-composites`, which create tiles.
+
+    Preserves: every value, bit for bit.
   }];
 }
 
 def TurnCodesPass : Pass<"binade-turn-codes", "::mlir::ModuleOp"> {
-  let summary = "write codes in both orders where they are made";
+  let summary = "Sink transposes of 8-bit operands into the kernels that quantize them";
   let description = [{
-    For targets that are no CPU: a transpose of codes of a byte, of their rows and
-    columns, moves to the elementwise op that makes them, whose kernel writes both. What
-    the backward part reads, through `binade.save`, are then the transposed codes; a
-    transpose stays where it is if others wait for the backward part, too.
+    FP8 matrix units of GPUs sum along the rows of both operands. The backward matmuls
+    need the quantized operands of the forward matmul transposed, which costs a pass over
+    memory per operand.
+
+    On GPUs, the pass moves the transpose of an 8-bit tensor next to the elementwise op
+    that quantizes it, so that one kernel writes the tensor and its transpose. If the
+    transpose is in the backward pass, behind a `binade.save`, the transposed tensor is what
+    is saved. The transpose stays where it is if the backward pass also reads the tensor as
+    it is, because then both would be saved.
+
+    Example:
+
+    ```mlir
+    // Before
+    #e4m3 = #binade.quantized<f8E4M3FN, per_tensor, scale = f32>
+    #h100 = #binade.target<"cuda:sm_90", piece = 16777216, codes = [f8E4M3FN], multiple = 16>
+    module attributes {binade.target = #h100} {
+      func.func @step(%x: tensor<64x32xf32>, %s: tensor<f32>)
+          -> (tensor<64x32xf8E4M3FN>, tensor<32x64xf8E4M3FN>) {
+        %0 = binade.encode %x, %s {format = #e4m3, saturate}
+            : (tensor<64x32xf32>, tensor<f32>) -> tensor<64x32xf8E4M3FN>
+        %1 = binade.save %0 : (tensor<64x32xf8E4M3FN>) -> tensor<64x32xf8E4M3FN>
+        %2 = binade.transpose %1
+            {permutation = array<i64: 1, 0>, binade.phase = #binade.phase<backward>}
+            : (tensor<64x32xf8E4M3FN>) -> tensor<32x64xf8E4M3FN>
+        return %0, %2 : tensor<64x32xf8E4M3FN>, tensor<32x64xf8E4M3FN>
+      }
+    }
+    ```
+
+    ```mlir
+    // After
+    #h100 = #binade.target<"cuda:sm_90", piece = 16777216, codes = [f8E4M3FN], multiple = 16>
+    module attributes {binade.target = #h100} {
+      func.func @step(
+          %x: tensor<64x32xf32>, %s: tensor<f32>)
+          -> (tensor<64x32xf8E4M3FN>, tensor<32x64xf8E4M3FN>) {
+        %0 = binade.encode %x, %s
+            {format = #binade.quantized<f8E4M3FN, per_tensor, scale = f32>, saturate}
+            : (tensor<64x32xf32>, tensor<f32>) -> tensor<64x32xf8E4M3FN>
+        %1 = binade.transpose %0 {permutation = array<i64: 1, 0>}
+            : (tensor<64x32xf8E4M3FN>) -> tensor<32x64xf8E4M3FN>
+        %2 = binade.save %1 : (tensor<32x64xf8E4M3FN>) -> tensor<32x64xf8E4M3FN>
+        %3 = binade.save %0 : (tensor<64x32xf8E4M3FN>) -> tensor<64x32xf8E4M3FN>
+        return %0, %2 : tensor<64x32xf8E4M3FN>, tensor<32x64xf8E4M3FN>
+      }
+    }
+    ```
+
+    Requires: a module with `binade.target` (`binade-set-cuda-target`). Without it nothing
+    changes. Run before `binade-form-kernels`.
+
+    Preserves: every value, bit for bit.
   }];
 }
 
 def ElideMovementPass : Pass<"binade-elide-movement", "::mlir::ModuleOp"> {
-  let summary = "leave slices and transposes to records that have strides";
+  let summary = "Let attention kernels read and write strided tensors";
   let description = [{
-    A slice or a transpose that only attention reads, by itself or through reshapes,
-    gets `binade.elided`: the record reads the elements where they are. So does a
-    transpose that alone reads what attention writes: the record writes the elements
-    to where they belong. Columns stay next to one another.
+    Queries, keys and values are often slices or transposes of one tensor. The attention
+    kernels of GPUs address their operands by strides, so a copy that makes them contiguous
+    is not needed.
+
+    The pass sets the unit attribute `binade.elided` on slices and transposes whose results
+    are read only by `binade.attention` or `binade.attention_grad`, directly or through
+    reshapes, and on transposes that are the only readers of what these write. An elided op
+    gets no memory and no kernel: the record of the attention in the plan has the strides.
+    The last axis must stay contiguous.
+
+    Example:
+
+    ```mlir
+    // Before
+    func.func @step(%x: tensor<64x2x16xbf16>, %k: tensor<2x64x16xbf16>) -> tensor<2x64x16xbf16> {
+      %q = binade.transpose %x {permutation = array<i64: 1, 0, 2>}
+          : (tensor<64x2x16xbf16>) -> tensor<2x64x16xbf16>
+      %y, %lse = binade.attention %q, %k, %k {scale = 0.25}
+          : (tensor<2x64x16xbf16>, tensor<2x64x16xbf16>, tensor<2x64x16xbf16>)
+            -> (tensor<2x64x16xbf16>, tensor<2x64xf32>)
+      return %y : tensor<2x64x16xbf16>
+    }
+    ```
+
+    ```mlir
+    // After
+    func.func @step(%x: tensor<64x2x16xbf16>, %k: tensor<2x64x16xbf16>) -> tensor<2x64x16xbf16> {
+      %0 = binade.transpose %x {binade.elided, permutation = array<i64: 1, 0, 2>}
+          : (tensor<64x2x16xbf16>) -> tensor<2x64x16xbf16>
+      %y, %lse = binade.attention %0, %k, %k {scale = 0.25}
+          : (tensor<2x64x16xbf16>, tensor<2x64x16xbf16>,
+            tensor<2x64x16xbf16>) -> (tensor<2x64x16xbf16>, tensor<2x64xf32>)
+      return %y : tensor<2x64x16xbf16>
+    }
+    ```
+
+    Requires: attention that `binade-expand-composites` has kept, because the target has a
+    kernel for it.
+
+    Preserves: every value, bit for bit.
   }];
 }
 
 def FormKernelsPass : Pass<"binade-form-kernels", "::mlir::ModuleOp"> {
-  let summary = "group ops into kernels and outline them";
+  let summary = "Fuse ops into kernels and outline them";
   let description = [{
-    Puts ops of one shape that feed each other into one kernel: elementwise ops and
-    reductions over rows; all ops on scalars; all updates of parameters. What costs
-    nothing to compute again (broadcasts, constants, widening casts) is copied into
-    each kernel that reads it. A reduction of what another kernel reads anyway to a
-    number is done by that one. Each group becomes a private function with
-    `binade.kernel` and a `binade.launch`; equal functions are one. Library calls and
-    views stay where they are.
+    Executed one by one, ops would write every intermediate value to memory.
 
-    The order of launches keeps close to the order of the ops, so that values die
-    early. Fusion moves no rounding: a value that is bf16 in the IR is rounded to bf16
-    inside of the kernel too.
+    The pass groups ops and outlines each group as a private function with the attribute
+    `binade.kernel` (its schedule), called by a `binade.launch`. A group consists of
+
+    - elementwise ops and row reductions of one shape that are producer and consumer of
+      each other,
+    - all ops on scalars that are executed together, or
+    - updates of parameters (multi-tensor apply).
+
+    Ops that cost nothing (broadcasts, constants, widening casts) are cloned into each
+    kernel that reads them. A full reduction joins a kernel that reads the same tensor.
+    Equal functions are merged. Library calls (matmuls, convolutions, whole attention) and
+    views stay ops. Launches stay close to the order of the ops, which keeps lifetimes
+    short.
+
+    Example:
+
+    ```mlir
+    // Before
+    func.func @step(%x: tensor<4x8xf32>, %b: tensor<8xf32>) -> tensor<4x8xf32> {
+      %0 = binade.broadcast %b {axes = array<i64: 1>} : (tensor<8xf32>) -> tensor<4x8xf32>
+      %1 = binade.add %x, %0 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+      %2 = binade.relu %1 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+      return %2 : tensor<4x8xf32>
+    }
+    ```
+
+    ```mlir
+    // After
+    func.func @step(%x: tensor<4x8xf32>, %b: tensor<8xf32>) -> tensor<4x8xf32> {
+      %0 = binade.launch [@add_relu_0](%x, %b) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+      return %0 : tensor<4x8xf32>
+    }
+    func.func private @add_relu_0(
+        %x: tensor<4x8xf32>, %b: tensor<8xf32>)
+        -> tensor<4x8xf32>
+        attributes {binade.kernel = #binade.schedule<elementwise>} {
+      %0 = binade.broadcast %b {axes = array<i64: 1>} : (tensor<8xf32>) -> tensor<4x8xf32>
+      %1 = binade.add %x, %0 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+      %2 = binade.relu %1 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+      return %2 : tensor<4x8xf32>
+    }
+    ```
+
+    Requires: `@step` in its final formats and layouts. Composites inside a group are
+    decomposed on the way.
+
+    Preserves: all roundings: a value that is bf16 in the IR is rounded to bf16 inside the
+    kernel too.
   }];
 }
 
