@@ -25,7 +25,7 @@ class Alarm:
       value: The number that the rule watches.
       message: What was found.
       forecast: A value, and the step at which it is reached by a straight line.
-      remedy: What helps, in words.
+      remedy: What helps, as a sentence.
       policy: A policy that helps: a name, or lines of a file.
     """
 

@@ -23,13 +23,13 @@ _EXTENDED = {
 
 
 def as_array(values: Any, place: str = "the values") -> np.ndarray:
-    """What speaks DLPack, numpy's protocol, or is a list of numbers, as an array.
+    """What supports DLPack or numpy's array protocol, or is a list of numbers, as an array.
 
     Without a copy where the memory is the CPU's and dense; from another device by a copy
     of the library whose array it is. ``place`` names the values in errors.
 
     Raises:
-      UsageError: If it is no dense array of numbers.
+      UsageError: If it is not a dense array of numbers.
     """
     if not isinstance(values, np.ndarray) and hasattr(values, "__dlpack__"):
         return _from_dlpack(values, place)

@@ -53,7 +53,7 @@ def sizes(
 def dynamic_shapes(
     batch: Mapping[str, torch.Tensor], dims: Mapping[str, Sequence[str]]
 ) -> tuple | None:
-    """What PyTorch is told of the arguments of ``Step.forward``."""
+    """The dynamic shapes that PyTorch gets for the arguments of ``Step.forward``."""
     if not dims:
         return None
     # Named ones would be refused for guards that hold of all sizes but one.

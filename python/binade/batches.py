@@ -16,7 +16,7 @@ def as_batches(
     """The ``count`` batches of a step: one alone, or a sequence of them.
 
     Raises:
-      UsageError: If a batch is no dictionary, or there is another number of them.
+      UsageError: If a batch is not a dictionary, or their number is wrong.
     """
     batches = list(batch) if isinstance(batch, Sequence) else [batch]
     for one in batches:

@@ -1,6 +1,6 @@
 """Which decisions of a policy break a run: ``binade bisect MODEL --policy P --criterion C``.
 
-Forward part, backward part and states are told apart first, then layers, then ops. The
+Forward pass, backward pass and states are tested first, then layers, then ops. The
 order of guesses is the evidence's: the error that each introduces in a step, as ``binade
 shadow`` measures it. What is found is made as small as delta debugging makes it.
 """
@@ -68,7 +68,7 @@ class Search:
         parts = 2
         while len(units) > 1:
             size = -(-len(units) // parts)
-            starts = reversed(range(0, len(units), size))  # The least suspect first.
+            starts = reversed(range(0, len(units), size))  # Smallest errors first.
             for start in starts:
                 rest = units[:start] + units[start + size :]
                 if rest and self.suffices(rest):
@@ -81,7 +81,7 @@ class Search:
         return units
 
     def run(self, report: dict[str, Any]) -> list[Unit]:
-        """The units to blame, the finest that can be told; empty if all do not help."""
+        """The units to blame, as few as possible; empty if all of them together do not help."""
         suspects = list_suspects(report)
         phases = dict.fromkeys(entry["phase"] for entry in suspects)
         found = self.refine(make_groups(list(phases)))
@@ -138,7 +138,7 @@ def bisect(trials: Trials) -> int:
     try:
         return _search(trials, search)
     except OutOfRuns:
-        text = "out of runs: the same command goes on"
+        text = "out of runs: the same command continues"
         conclude(
             trials, search.best, text + ("; the best so far" if search.best else "")
         )
@@ -178,7 +178,7 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
         "  binade bisect model.onnx --data train.safetensors --eval-fraction 0.1 "
         "--policy fp16-amp \\\n"
         "      --criterion 'eval_loss@200 <= fp32*1.01' --out bisected\n"
-        "Other options are those of 'binade train'. The same command goes on where it was "
+        "Other options are those of 'binade train'. The same command continues where it was "
         "stopped.\nExit code 1: no policy meets the criterion, or --max-runs was reached.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,

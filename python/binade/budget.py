@@ -46,18 +46,18 @@ def parse_budget(text: str) -> dict[str, Limit]:
     for part in text.split(","):
         resource, equals, limit = (piece.strip() for piece in part.partition("="))
         if resource not in UNITS or not equals:
-            raise fail(f"'{part.strip()}' is no limit of memory or time")
+            raise fail(f"'{part.strip()}' is not a limit of memory or time")
         if resource in limits:
             raise fail(f"two limits of {resource}")
         found = _FORM.fullmatch(limit)
         units = ("%", *UNITS[resource])
         if not found or found["unit"] not in units:
             known = ", ".join(unit for unit in units if unit)
-            raise fail(f"'{limit}' is no number with a unit of {known}")
+            raise fail(f"'{limit}' is not a number with a unit of {known}")
         try:
             number = float(found["number"])
         except ValueError:
-            raise fail(f"'{limit}' is no number") from None
+            raise fail(f"'{limit}' is not a number") from None
         if not number > 0:
             raise fail(f"'{limit}' leaves nothing")
         limits[resource] = Limit(number, found["unit"])

@@ -1,7 +1,7 @@
 """Policies that a search can try: a policy as it is, changed in what it keeps of states and
 of activations, and in how many layers it leaves wide.
 
-How much of the activations waits for the backward part, and is not made again there, is an
+How many of the activations are saved for backward, and not recomputed there, is an
 option of training: a policy does not say it.
 
 What is left wide first is what a step shows to be most sensitive: the layers whose ops
@@ -20,7 +20,7 @@ from binade import overrides
 from binade.overrides import Rule
 from binade.units import Unit, by_layer, list_suspects, make_units
 
-OWN = "policy"  # As the policy has it; of what waits: all of it.
+OWN = "policy"  # As the policy has it; of saved values: all of them.
 # Of the layers that have a narrow format; the most sensitive ones.
 WIDE = (0.0, 0.125, 0.25, 0.5)
 
@@ -32,7 +32,7 @@ class Choice:
     policy: str  # A name, or the path of a file.
     states: str = OWN  # A format.
     saved: str = OWN  # A format.
-    kept: str = OWN  # What may wait, as ``--budget`` of ``binade train`` says it.
+    kept: str = OWN  # Saved values, in the form of ``--budget`` of ``binade train``.
     wide: float = 0.0  # One of WIDE.
 
     @property
@@ -51,7 +51,7 @@ class Choice:
 
     @property
     def words(self) -> list[str]:
-        """Options of training beside the policy."""
+        """Options of training in addition to the policy."""
         return ["--budget", self.kept] if self.kept != OWN else []
 
     def rules(self, sensitive: Sequence[Unit]) -> list[Rule]:
@@ -85,8 +85,8 @@ class Space:
         }  # fmt: skip
 
     def list_first(self) -> list[Choice]:
-        """What a search begins with: the policies as they are, each with less that waits,
-        which changes no bit as long as values can be made again, and each with all formats
+        """What a search begins with: the policies as they are, each with fewer saved values,
+        which changes no bit as long as values can be recomputed, and each with all formats
         that save memory."""
         first = [Choice(policy) for policy in self.policies]
         first += [Choice(policy, kept=kept)

@@ -119,7 +119,7 @@ class TrainStep:
         """Computes gradients of the batch and updates the parameters by them.
 
         Args:
-          batch: Values of the model's inputs by name, as anything that speaks DLPack
+          batch: Values of the model's inputs by name, as anything that supports DLPack
             or numpy; for a step of several batches a sequence of as many.
 
         Raises:

@@ -46,7 +46,7 @@ def convert(
     Args:
       model: A path to an ONNX file, or an ``onnx.ModelProto``, or its bytes.
       policy: As for ``binade.compile``.
-      output: Where to write the model, too. Weights that lay beside it lie beside it.
+      output: Where to write the model, too. External weights go to the same directory.
       io_types: Formats of inputs and outputs in f32 whose names match a glob:
         ``{"*": "f16"}``; ``"f32"``, ``"f16"`` or ``"bf16"``.
       loss_scale: A power of two by which gradients in f16 are multiplied inside of the
@@ -56,7 +56,7 @@ def convert(
       loss_output: The output that is the loss; ``"loss"`` without.
       ranges: A file of ranges that ``binade train --record`` wrote.
       dims: Values of symbolic dimensions, for deciding; the model keeps them.
-      directory: Where a model that is no path has its external weights.
+      directory: Where a model that is not a path has its external weights.
       allow_links: Whether a file of weights may have more than one name.
       fail_on_nonfinite: Whether to refuse weights that hold a NaN or an infinity.
 
@@ -65,7 +65,7 @@ def convert(
 
     Raises:
       UsageError: If an argument is wrong.
-      RejectedError: If there is no such file, it is no ONNX model, or a name fits
+      RejectedError: If there is no such file, it is not an ONNX model, or a name fits
         nothing.
       FileError: If the system refuses to read or write a file.
     """

@@ -25,7 +25,7 @@ class Criterion:
     step: int
     relation: str
     number: float
-    sign: str  # "*" or "+" beside what fp32 reaches; empty for a number alone.
+    sign: str  # "*" or "+" relative to what fp32 reaches; empty for a number alone.
 
     @property
     def needs_reference(self) -> bool:
@@ -89,15 +89,17 @@ def parse_criterion(text: str) -> Criterion:
     if metric not in METRICS:
         raise fail(f"no metric is called '{metric}': there are {', '.join(METRICS)}")
     if not step.isdecimal() or int(step) == 0:
-        raise fail(f"'{step}' is no step: they count from 1")
+        raise fail(f"'{step}' is not a step: they count from 1")
     limit = _LIMIT.fullmatch(found["limit"])
     if not limit:
-        raise fail(f"'{found['limit']}' is no number and none beside fp32's")
+        raise fail(
+            f"'{found['limit']}' is neither a number nor a multiple of fp32's metric"
+        )
     try:
         number = float(limit["number"] or 1)
     except ValueError:
-        raise fail(f"'{limit['number']}' is no number") from None
+        raise fail(f"'{limit['number']}' is not a number") from None
     if not math.isfinite(number):
-        raise fail(f"'{limit['number']}' is no finite number")
+        raise fail(f"'{limit['number']}' is not a finite number")
     sign = limit["sign"] or ("" if limit["number"] else "*")
     return Criterion(text, metric, int(step), found["relation"], number, sign)

@@ -21,7 +21,7 @@ from binade.run import Run
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-# After Okabe and Ito: told apart by all eyes, and in grey. The last two are Tol's.
+# After Okabe and Ito: distinct for all kinds of colour vision, and in grey. The last two are Tol's.
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555",
           "#882255", "#117733")  # fmt: skip
 # A training loss is the mean over this part of the run around a step.
@@ -92,7 +92,7 @@ def make_curves(groups: dict[str, list[Run]]) -> list[Curve]:
 
 
 def get_extra_width(index: int, count: int) -> float:
-    """Curves that agree lie on each other: the first, at the bottom, is the widest."""
+    """Curves that agree cover each other: the first, at the bottom, is the widest."""
     return 1.8 * min(count - 1 - index, 3)
 
 

@@ -190,7 +190,7 @@ def save_samples(
 
 
 def read_vocabulary(path: str | os.PathLike[str]) -> list[str]:
-    """Returns the characters that the tokens of a data file stand for, in order."""
+    """Returns the characters that the tokens of a data file represent, in order."""
     text = safetensors.read_header(path).metadata.get(VOCABULARY_KEY)
     if text is None:
         raise RejectedError(f"{os.fspath(path)}: the file has no {VOCABULARY_KEY}")
@@ -290,7 +290,7 @@ def _write(
     held_out: Mapping[str, np.ndarray],
     metadata: Mapping[str, str],
 ) -> list[Path]:
-    """Writes the data file, and the held-out part beside it if it has samples."""
+    """Writes the data file, and the held-out part to a second file if it has samples."""
     out = Path(out)
     parts = {out: kept}
     if all(len(array) for array in held_out.values()):

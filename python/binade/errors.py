@@ -17,7 +17,7 @@ class BinadeError(Exception):
 
     Attributes:
       exit_code: What a ``binade`` command ends with for it (docs/ExitCodes.md).
-      where: The file that it is about; empty where there is none.
+      where: The file that it is about, or empty.
       part: The place in that file: ``node '/fc/Gemm' (Gemm)``.
       message: What was found, and what was expected.
       notes: What helps, and what follows from it.
@@ -54,7 +54,7 @@ class RejectedError(BinadeError):
 
 
 class NumericError(BinadeError):
-    """Numbers that training cannot go on from."""
+    """Values from which training cannot continue."""
 
     exit_code = 4
 
@@ -64,7 +64,7 @@ class AlarmError(NumericError):
 
     Attributes:
       alarms: What was found.
-      policy: Under which the step's policy would have training go on; empty for none.
+      policy: With which the step's policy asks to continue the training; empty for none.
     """
 
     def __init__(self, alarms: Sequence[Any], policy: str = "") -> None:

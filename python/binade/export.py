@@ -1,7 +1,7 @@
 """Exports a PyTorch model, its loss and an example batch to ONNX for training.
 
 ``python -m binade.export pkg.mod:make_model --batch pkg.mod:make_batch`` writes
-``model.onnx`` and its weights beside it. The graph computes the scalar ``loss`` and
+``model.onnx`` and its weights in the same directory. The graph computes the scalar ``loss`` and
 keeps the model's outputs; parameters keep their PyTorch names; nothing that depends
 on a parameter is folded. docs/Import.md describes the metadata.
 """
@@ -52,7 +52,7 @@ def export_onnx(
         by name, without `loss`).
       batch: Example inputs by name; they become the graph's inputs.
       output: Path of the ``.onnx`` file; weights go to a ``.safetensors`` file of
-        the same name beside it.
+        the same name in its directory.
       loss: Called with the model's output, then by name with the entries of the
         batch that its signature names. Without it the model returns the loss, first
         in a tuple or as ``"loss"`` in a mapping.
@@ -192,7 +192,7 @@ def _trace(
 
 @contextlib.contextmanager
 def _quiet():
-    """Silences the exporter's remarks about itself; errors are raised."""
+    """Suppresses the exporter's remarks about itself; errors are raised."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -321,7 +321,7 @@ def _main(arguments: Sequence[str] | None) -> None:
         "--output",
         default="model.onnx",
         metavar="FILE.onnx",
-        help="default model.onnx; weights go beside it",
+        help="default model.onnx; weights go to the same directory",
     )
     parser.add_argument(
         "--dims",

@@ -138,7 +138,7 @@ class Search:
         self.tried[choice] = Candidate(choice, str(path), plan)
         return self.tried[choice]
 
-    def find_twin(self, candidate: Candidate) -> Candidate | None:
+    def find_equal(self, candidate: Candidate) -> Candidate | None:
         """An earlier one that computes the same, whatever its policy says."""
         for other in self.tried.values():
             if other is candidate:
@@ -286,10 +286,10 @@ class Search:
                 self._tell(proposals, trial, known)
                 continue
             one = known or self.make(choice)
-            twin = self.find_twin(one)
-            if twin:
-                one.verdict = f"the same as {twin.name}"
-                asked.append((twin, trial))
+            equal = self.find_equal(one)
+            if equal:
+                one.verdict = f"the same as {equal.name}"
+                asked.append((equal, trial))
             elif self.find_excess(one) > 0:
                 one.verdict = one.plan.error or "over the budget of memory"
                 self._tell(proposals, trial, one)
@@ -306,6 +306,6 @@ class Search:
 
 
 def _held_out(run: Run | None, step: int) -> float:
-    """Its held-out loss after a step; NaN where there is none."""
+    """Its held-out loss after a step; NaN if it was not measured."""
     value = run.series("eval_loss").get(step) if run else None
     return math.nan if value is None else value

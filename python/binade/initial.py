@@ -133,7 +133,7 @@ def draw_model(path: str | os.PathLike[str], *, seed: int) -> dict[str, np.ndarr
     """Returns the initial value of every tensor that has a rule in an ONNX file.
 
     Raises:
-      RejectedError: If there is no such file, it is no ONNX model, or has no valid rules.
+      RejectedError: If there is no such file, it is not an ONNX model, or has no valid rules.
       FileError: If the system refuses to read the file.
     """
     import onnx
@@ -155,7 +155,9 @@ def draw_model(path: str | os.PathLike[str], *, seed: int) -> dict[str, np.ndarr
     try:
         rules = dict(json.loads(text))
     except (TypeError, ValueError) as error:
-        raise RejectedError(f"{path}: {INIT_KEY} is no JSON object: {error}") from error
+        raise RejectedError(
+            f"{path}: {INIT_KEY} is not a JSON object: {error}"
+        ) from error
     values = {}
     for name, rule in rules.items():
         if name not in inputs:

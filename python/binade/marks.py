@@ -18,7 +18,7 @@ from binade.gradients import refuse_lookup
 DETACHED, PADDING, FUNCTION = (
     f"binade.{name}" for name in ("detached", "padding_idx", "function")
 )
-# ONNX ops that stand for several functions of PyTorch, which differ in the gradient of
+# ONNX ops that implement several functions of PyTorch, which differ in the gradient of
 # equal elements.
 _TIED = ("Clip", "Max", "Min", "ReduceMax", "ReduceMin")
 _CALL = re.compile(r"\[target=torch\.ops\.aten\.([\w.]+)\]\(args = \((.*?)\)")

@@ -20,7 +20,7 @@ class Metrics:
       grad_norm: The global norm of the gradients, unscaled, before clipping; NaN
         where the step does not need it.
       skipped: Whether no parameter was updated, because a gradient was not finite.
-      scale: The loss scale of the step; 1 where there is none.
+      scale: The loss scale of the step; 1 without loss scaling.
     """
 
     loss: float

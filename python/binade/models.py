@@ -20,7 +20,7 @@ def read_model(
         a file there.
 
     Raises:
-      UsageError: If it is no model.
+      UsageError: If it is not a model.
       FileError: If the system refuses to read the file.
       RejectedError: If there is no such file.
     """
@@ -36,7 +36,7 @@ def serialize_model(model: bytes | Any) -> bytes:
     """The bytes of a model in memory.
 
     Raises:
-      UsageError: If it is no model, or has more bytes than a message may have.
+      UsageError: If it is not a model, or has more bytes than a message may have.
     """
     if isinstance(model, bytes):
         return model

@@ -38,7 +38,7 @@ def set_dims(options: _core.ImportOptions, dims: Mapping[str, int] | None) -> No
     """Sets the values of symbolic dimensions.
 
     Raises:
-      UsageError: If they are no dictionary of whole numbers.
+      UsageError: If they are not a dictionary of whole numbers.
     """
     try:
         options.set_dims(dict(dims or {}))
@@ -115,7 +115,7 @@ def as_schedules(schedule: object, steps: object) -> list[str]:
     """What ``--schedule`` takes, from a dictionary of expressions.
 
     Raises:
-      UsageError: If it is none, or ``steps`` is no count.
+      UsageError: If it is not one, or ``steps`` is not a count.
     """
     texts = as_mapping(
         schedule,

@@ -22,7 +22,7 @@ def quote_glob(name: str) -> str:
 
 
 def keep_wide(op: Mapping[str, Any]) -> Rule:
-    """The rule that keeps an op wide, as ``binade trace`` tells of it; of an update, the
+    """The rule that keeps an op wide, as ``binade trace`` reports it; of an update, the
     parameter and its states."""
     if op["kind"] == "optimizer_update":
         match = {"op": op["kind"], "name": quote_glob(op["node"])}
@@ -75,7 +75,7 @@ def check_place(path: Path, extends: str) -> None:
     if Path(extends).absolute().is_relative_to(path.absolute().parent):
         return
     raise RejectedError(
-        f"{path}: a policy extends files beside it or below; write it to "
+        f"{path}: a policy extends files in its directory or below; write it to "
         f"{Path(extends).parent}"
     )
 

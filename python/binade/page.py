@@ -109,7 +109,7 @@ def format_table(
 
 
 def write_page(heading: str, parts: Iterable[str], script: str = "") -> str:
-    """The page, as HTML; `script` runs behind the page's own."""
+    """The page, as HTML; `script` runs after the page's own."""
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(heading)}'
         f'</title><meta name="viewport" content="width=device-width">'

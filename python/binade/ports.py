@@ -38,7 +38,7 @@ class Ports(Mapping[str, np.ndarray]):
         return len(self._kinds)
 
     def set(self, name: str, values: object) -> None:
-        """Writes all elements of a tensor: an array, or what speaks DLPack.
+        """Writes all elements of a tensor: an array, or what supports DLPack.
 
         Raises:
           UsageError: If there is no such tensor, or type or shape differ.

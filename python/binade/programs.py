@@ -1,7 +1,7 @@
 """The programs that an installed package has: ``binade`` and ``binade-run``.
 
-They lie in ``binade/native/bin``. A wheel of ``utils/build_wheel.sh`` has the libraries
-that they need beside them, and the linker that makes kernels.
+They are in ``binade/native/bin``. A wheel of ``utils/build_wheel.sh`` has the libraries
+that they need, and the linker that makes kernels.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def binade_run() -> NoReturn:
 def _become(name: str) -> NoReturn:
     use_own_programs()
     # `binade runs` and `binade replay` are scripts of the package, which pip puts
-    # beside this one.
+    # in the directory of this one.
     scripts = os.path.dirname(os.path.abspath(sys.argv[0]))
     os.environ["PATH"] = os.pathsep.join(
         [scripts, *filter(None, [os.environ.get("PATH")])]

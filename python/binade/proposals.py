@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class Proposals:
-    """Choices, each told of what came of those before.
+    """Choices, each made with the results of those before.
 
     The same answers lead to the same questions, so that a search which reads its trainings
-    again goes on where it was.
+    again continues where it was.
     """
 
     def __init__(self, space: Space) -> None:
@@ -34,7 +34,7 @@ class Proposals:
             self._study.enqueue_trial(choice.as_dict())
 
     def ask(self) -> tuple[Choice, optuna.Trial]:
-        """A choice, and what is told of it later."""
+        """A choice, and its result, which is reported later."""
         trial = self._study.ask()
         axes = self._space.axes().items()
         return Choice(
@@ -54,7 +54,7 @@ class Proposals:
         Args:
           trial: As asked.
           excess: By which part it is above the budget; 0 or less where it is within.
-          gap: The loss to be made small; None where there is none.
+          gap: The loss to be made small; None if it was not measured.
           steps: After how many it was measured.
           is_whole: Whether these were all.
         """

@@ -1,4 +1,4 @@
-"""A step of a run once more: ``binade replay RUN --step K``.
+"""Recomputes a step of a run: ``binade replay RUN --step K``.
 
 Restores the newest checkpoint before the step, or begins where the run began, and trains
 up to the step as the run was trained, in a directory of its own: the steps have the bits
@@ -105,7 +105,7 @@ def prepare(run: Run, step: int, out: Path, more: Sequence[str]) -> list[str]:
                 shutil.copy(run.path / name, out / name)
     kept = without(words, LEFT_OUT)
     if _was_stopped(run.path):
-        # Who went on did not want the steps to end there.
+        # A command that resumed the run did not want its steps to end there.
         kept = [*without(kept, ["--on-alarm"]), "--on-alarm", "warn"]
     initial = find_value([str(word) for word in first["command"]], "--init")
     if initial and not start:
@@ -115,7 +115,7 @@ def prepare(run: Run, step: int, out: Path, more: Sequence[str]) -> list[str]:
 
 
 def find_difference(run: Run, again: Run, step: int) -> str | None:
-    """What of the step is not as it was, in words; None where all bits are."""
+    """Describes what differs from the original step; None where all bits are equal."""
     old, new = (
         {s["step"]: {k: v for k, v in s.items() if k != "ms"} for s in r.steps}
         for r in (run, again)
@@ -154,7 +154,7 @@ def replay(path: Path, step: int, out: Path, more: Sequence[str]) -> int:
     with contextlib.ExitStack() as undo:
         undo.callback(shutil.rmtree, out, ignore_errors=True)
         words = prepare(run, step, out.absolute(), more)
-        # The program beside this one, wherever the run's was.
+        # The program in this one's directory, wherever the run's was.
         programs = os.environ.get("BINADE_PROGRAMS", "")
         words[0] = os.path.join(programs, Path(words[0]).name)
         code = subprocess.run(words, cwd=directory, check=False).returncode
@@ -172,7 +172,7 @@ def replay(path: Path, step: int, out: Path, more: Sequence[str]) -> int:
 def _main(arguments: Sequence[str] | None) -> int:
     parser = argparse.ArgumentParser(
         "binade replay",
-        description="Compute a step of a run once more, with the bits that it had.",
+        description="Recompute a step of a run, with the bits that it had.",
         epilog="Example: binade replay run --step 3000 --stats '*:absmax,nonfinite' "
         "--out again",
     )

@@ -1,4 +1,4 @@
-"""A training run as its directory tells of it, and what differs between runs.
+"""A training run as its directory describes it, and what differs between runs.
 
 Reads what ``binade train`` leaves: ``run.json``, ``metrics.jsonl`` and, where statistics
 were asked for, ``stats.jsonl``.
@@ -33,7 +33,7 @@ class Run:
     steps: list[dict[str, Any]]  # metrics.jsonl
 
     def series(self, key: str) -> dict[int, float]:
-        """The values of a metric by step, where there are any."""
+        """The values of a metric by step; steps without a value are left out."""
         return {s["step"]: s[key] for s in self.steps if s.get(key) is not None}
 
     @property
@@ -84,7 +84,9 @@ def read_run(path: Path) -> Run:
 
 def _read_metrics(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
-        raise RejectedError(f"{path}: expected beside run.json, but not there")
+        raise RejectedError(
+            f"{path}: expected in the directory of run.json, but not there"
+        )
     steps = _read_lines(path)
     kinds = {"step": int, "loss": (int, float, type(None)), "ms": (int, float),
              "skipped": bool}  # fmt: skip
@@ -157,7 +159,7 @@ def _walk(path: Path) -> Iterable[Path]:
 
 
 def describe(run: Run) -> dict[str, str]:
-    """What a run is made of; where it lies, and when it ran, is left out."""
+    """What a run is made of, without its path and time."""
     about, last = run.about, run.about["invocations"][-1]
     cells = {key: str(about[key]) for key in ("model", "policy")}
     cells["policy hash"] = about["policy_hash"][:12]

@@ -50,7 +50,7 @@ _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """Where one tensor of a file lies.
+    """Where one tensor of a file is.
 
     Attributes:
       dtype: Name of the element type in the format, for example ``"BF16"``.

@@ -1,4 +1,4 @@
-"""A policy that fits a budget and costs the least loss: ``binade search MODEL --budget
+"""The policy within a budget that has the lowest loss: ``binade search MODEL --budget
 memory=70%``."""
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def write_policy(search: Search, best: Candidate, budget: str) -> Path:
     rules = best.choice.rules(search.sensitive.get(best.choice.policy, []))
     why = (
         f"Found by binade search --budget {budget}: {best.name}, {_mib(best.bytes)} MiB, "
-        f"held-out loss {best.gap:+.4f} beside fp32's after {best.steps} steps"
+        f"held-out loss {best.gap:+.4f} relative to fp32's after {best.steps} steps"
     )
     more = shlex.join(best.choice.words)
     why += f",\nwith {more}." if more else "."
@@ -95,7 +95,7 @@ def conclude(search: Search, options: argparse.Namespace, sweep_page: Any) -> in
     save_page(options, sweep_page.write_page(title, outcomes, {"Candidates": report}))
     if not whole:
         least = min((one.bytes for one in ranked), default=base.bytes)
-        print(f"no candidate is within {budget} and trains to the end; the least memory "
+        print(f"no candidate is within {budget} and trains to the end; the smallest memory "
               f"that one takes is {_mib(least)} MiB, fp32 takes {_mib(base.bytes)} MiB")  # fmt: skip
         return DIFFERENT
     path = write_policy(search, whole[0], budget)
@@ -130,7 +130,7 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
         "  binade search model.onnx --data train.safetensors --eval-fraction 0.1 "
         "--budget memory=70% \\\n"
         "      --steps 100 --trials 8 --out searched\n"
-        "Other options are those of 'binade train'. The same command goes on where it was "
+        "Other options are those of 'binade train'. The same command continues where it was "
         "stopped.\nExit code 1: nothing was found within the budget.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -154,17 +154,17 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
     )  # fmt: skip
     parser.add_argument(
         "--states", type=split_names, default=STATES, metavar="F,G,...",
-        help="formats of the optimizer's states to try beside the policy's (default: "
+        help="formats of the optimizer's states to try in addition to the policy's (default: "
         f"{','.join(STATES)})",
     )  # fmt: skip
     parser.add_argument(
         "--saved", type=split_names, default=SAVED, metavar="F,G,...",
-        help="formats of what waits for the backward part to try beside the policy's "
+        help="formats of values saved for backward to try in addition to the policy's "
         f"(default: {','.join(SAVED)})",
     )  # fmt: skip
     parser.add_argument(
         "--kept", type=split_names, default=KEPT, metavar="P,Q,...",
-        help="parts of what waits for the backward part to keep, the rest being made again "
+        help="fractions of the values saved for backward to keep, the others being recomputed "
         "there or quantized; tried where memory has a limit (default: "
         f"{','.join(KEPT).replace('%', '%%')})",
     )  # fmt: skip

@@ -70,7 +70,7 @@ def count_narrow_sums(errors: Sequence[dict[str, Any]]) -> int:
     return sum(entry["sums"] not in WIDE_SUMS for entry in errors)
 
 
-# --- In words ---------------------------------------------------------------------------
+# --- Report -----------------------------------------------------------------------------
 
 
 def _number(value: float | None, form: str = ".2e") -> str:

@@ -164,7 +164,7 @@ def _tensors_to_inputs(
 
 
 def _make_reshapes_explicit(graph: ir.Graph) -> None:
-    """Replaces the -1 in the target of a Reshape by the size that it stands for."""
+    """Replaces the -1 in the target of a Reshape by the size that it implies."""
     for node in graph:
         if node.op_type != "Reshape" or node.inputs[1].const_value is None:
             continue

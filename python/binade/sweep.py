@@ -2,7 +2,7 @@
 ``binade sweep MODEL --policies P,Q``.
 
 Each combination of policy, format of states and seed is a run in a directory of its own.
-What was done is not repeated; what was killed goes on.
+Finished runs are not repeated; killed runs are resumed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ COLUMNS = 20
 UNDERFLOW = "underflow(f16)"
 # Of gradients that, of the results of nodes these.
 OUTPUTS = ["absmax", UNDERFLOW]
-# Said by who trains several.
+# Printed once by the command that trains several.
 OWN = (
     "--policy",
     "--states",
@@ -191,7 +191,7 @@ def show_policy(policy: str) -> str:
 def find_error(log: Sequence[str]) -> str:
     """The line of what a program said that says why it failed."""
     said = [line for line in log if "error:" in line] or log[-1:]
-    return said[-1] if said else "nothing was said"
+    return said[-1] if said else "there was no message"
 
 
 def read_outcome(member: Member, code: int) -> Outcome:
@@ -218,7 +218,7 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
         "  binade sweep model.onnx --data train.safetensors --eval-fraction 0.1 "
         "--eval-every 20 \\\n"
         "      --policies fp32,bf16-amp,fp16-amp --seeds 0,1 --steps 100 --out swept\n"
-        "Other options are those of 'binade train'. The same command goes on where it was "
+        "Other options are those of 'binade train'. The same command continues where it was "
         "stopped.\nExit code 1: a run failed; the page has the others, and why it did.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,

@@ -1,4 +1,4 @@
-"""The ops of a model, on the page of a sweep: the format of each under each policy, and behind
+"""The ops of a model, on the page of a sweep: the format of each under each policy, followed by
 it what decided that and what its results were like over the steps.
 """
 
@@ -105,7 +105,7 @@ def _list_decisions(ops: Sequence[dict], phase: str) -> str:
 
 def _list_formats(reports: Mapping[str, dict], lines: Lines) -> Iterable[list[str]]:
     """A row of each op of the forward part that a policy decides about, with its decisions
-    and statistics behind it; reports are in the order of the columns."""
+    and statistics after it; reports are in the order of the columns."""
     ops: dict[tuple[str, str], dict[str, list[dict]]] = {}
     for label, report in reports.items():
         for op in report["ops"]:

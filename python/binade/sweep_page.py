@@ -180,7 +180,7 @@ def write_page(
     for name, text in tables.items():
         parts.append(f'<h2>{escape(name)}</h2><pre tabindex="0">{escape(text)}</pre>')
     parts.append(
-        f"<p>{len(outcomes)} runs; losses are held-out ones where there are any, otherwise "
+        f"<p>{len(outcomes)} runs; losses are held-out ones where measured, otherwise "
         f"means of the last batches. The base is <b>{escape(base)}</b> with the same seed.</p>"
     )
     head = [

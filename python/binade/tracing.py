@@ -1,7 +1,7 @@
 """A step as ``binade trace`` computes it: op by op, by the reference.
 
 What the step reads is written by ``binade train --save-inputs``: for a run, by training
-up to the step once more from its newest checkpoint.
+up to the step again from its newest checkpoint.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ class Step:
 
 
 def find_program(name: str) -> str:
-    """The program beside this one."""
+    """The program in the directory of this one."""
     return os.path.join(os.environ.get("BINADE_PROGRAMS", ""), name)
 
 
 def run_program(
     words: Sequence[str], directory: str
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a program that lies beside this one; what it says is kept."""
+    """Runs a program in the directory of this one; returns its output."""
     return subprocess.run(
         [find_program(words[0]), *words[1:]],
         cwd=directory, check=False, capture_output=True, text=True,

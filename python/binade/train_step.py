@@ -58,7 +58,7 @@ def compile(  # noqa: A001 (what it does)
       states: Formats of the optimizer's states, whatever the policy says:
         ``"dyn8"``, or ``["*.weight:e4m3"]``.
       dims: Values of symbolic dimensions.
-      alarms: Rules that each call is held against beside those that go by metrics
+      alarms: Rules that are evaluated after each call, in addition to those on metrics
         alone: ``"all"``, names of ``binade list alarms``, files of rules; or ``"off"``.
         Without it what the policy says. Alarms are logged, and in ``TrainStep.alarms``.
       on_alarm: ``"warn"``, or ``"stop"``: an alarm raises AlarmError after the step.
@@ -70,7 +70,7 @@ def compile(  # noqa: A001 (what it does)
       device: Where it runs: ``"auto"``, ``"cpu"`` or ``"cuda:0"``.
       seed: Of weights that the model says how to draw, and of dropout.
       threads: Of the CPU; 0 for one per core.
-      directory: Where a model that is no path has its external weights.
+      directory: Where a model that is not a path has its external weights.
       options: As of ``binade compile``: ``clip``, ``accumulate``, ``budget``,
         ``freeze``, ``fold``, ``train``, ``ranges``, ``loss_output``, ``strict``,
         ``keep_gradients``, ``keep_outputs``, ``on_nonfinite``, ``stable_embedding``,

@@ -45,21 +45,21 @@ def load_state(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     for key, kept in metadata.items():
         name = key.removeprefix(_MASTER)
         if key != name and name in state:
-            master, beside = kept.split(" ", 1)
-            state[name] = _join(state[name], master, tensors[beside])
+            master, low = kept.split(" ", 1)
+            state[name] = _join(state[name], master, tensors[low])
     return state
 
 
-def _join(parameter: np.ndarray, master: str, beside: np.ndarray) -> np.ndarray:
-    """The f32 of a parameter and what is kept beside it (docs/Precision.md)."""
+def _join(parameter: np.ndarray, master: str, low: np.ndarray) -> np.ndarray:
+    """The f32 of a parameter and its master weight, remainder or compensation, `low`."""
     if master == "f32":
-        return beside
+        return low
     if master == "kahan":
-        return parameter.astype(np.float32) - beside.astype(np.float32)
+        return parameter.astype(np.float32) - low.astype(np.float32)
     upper = parameter.view(np.uint16).astype(np.uint32)
     if master == "split_round":
-        upper = upper - (beside < 0)
-    word = upper << 16 | beside.view(np.uint16)
+        upper = upper - (low < 0)
+    word = upper << 16 | low.view(np.uint16)
     return word.astype(np.uint32).view(np.float32)
 
 

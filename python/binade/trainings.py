@@ -1,7 +1,7 @@
-"""Trainings as processes of their own, each in its directory: begun, gone on with, or read.
+"""Trainings as processes of their own, each in its directory: started, resumed, or read.
 
-A directory that a killed training leaves has its newest checkpoint, and the next one goes
-on from there; one whose training has ended has a file ``done``.
+A directory that a killed training leaves has its newest checkpoint, from which the
+next one continues; one whose training has ended has a file ``done``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def train(
       steps: How many there will be at most, for checkpoints between them.
       progress: Told how many steps are done, again and again.
       policy: What the policy says that the words name, if that may change.
-      until: The step after which it stops for now; the same words go on from there.
+      until: The step after which it stops for now; the same command continues from there.
 
     Returns:
       The exit code.

@@ -238,7 +238,7 @@ def _causal_mask(row: ir.Value, column: ir.Value, dtype: ir.DataType) -> ir.Valu
 def _repeat_heads(x, heads: int):
     """Repeats each head of [..., H, N, D], so that there are `heads`."""
     *outer, own_heads, _, width = x.shape
-    # Ones, zeros and -1 stand for sizes that may be symbolic.
+    # Ones, zeros and -1 represent sizes that may be symbolic.
     wide = [1] * len(outer) + [1, heads // own_heads, 1, 1]
     wide_x = op.Expand(op.Unsqueeze(x, _integers(len(outer) + 1)), _integers(*wide))
     return op.Reshape(wide_x, _integers(*[0] * len(outer), heads, -1, width))

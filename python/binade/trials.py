@@ -1,7 +1,7 @@
 """Trainings with rules added to a policy, each done once: what ``binade bisect`` runs.
 
 A directory holds them: ``runs/KEY`` is a run, ``tried/KEY.yaml`` its policy. A run that was
-killed goes on from its newest checkpoint, one that is done is read.
+killed resumes from its newest checkpoint, one that is done is read.
 """
 
 from __future__ import annotations

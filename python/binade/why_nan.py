@@ -1,7 +1,7 @@
-"""Where a step of a run left the numbers, and which policy keeps it in them:
+"""Where a step of a run became non-finite, and which policy keeps it finite:
 ``binade why-nan RUN``.
 
-The step is computed once more, op by op, by the reference. The policy that is proposed is
+The step is recomputed, op by op, by the reference. The policy that is proposed is
 tried on the same step, and grows until the step is finite.
 """
 
@@ -63,7 +63,7 @@ def _find_vanished(
 def choose_rules(
     origin: dict[str, Any], errors: Sequence[dict[str, Any]]
 ) -> list[Rule]:
-    """Rules that keep wide what made a traced step leave the numbers; none where its
+    """Rules that keep wide what made a traced step non-finite; none where its
     formats did not."""
     if origin["kind"] == "cast":
         blamed = origin["readers"]
@@ -105,7 +105,7 @@ def find_policy(
     return overrides.merge_phases(rules), report
 
 
-# --- In words ---------------------------------------------------------------------------
+# --- Report -----------------------------------------------------------------------------
 
 
 def _range(value: dict[str, Any]) -> str:

@@ -32,7 +32,7 @@ using ::binade::Bundle;
 
 namespace {
 /// A compiled step, and what it was compiled from: why it has its formats is
-/// found out when somebody asks.
+/// found out on request.
 struct Compiled {
   Bundle bundle;
   std::string name, directory;
@@ -73,7 +73,7 @@ using MakeModule =
     llvm::function_ref<FailureOr<OwningOpRef<ModuleOp>>(MLIRContext &)>;
 
 /// Compiles what `make` gives, which phase `from` left. Messages call it
-/// `path`; external data are beside that.
+/// `path`; external data are in its directory.
 static Compiled compile(const std::string &path, MakeModule make,
                         CompilerPhase from, const CompileOptions &options) {
   Compiled compiled;
@@ -148,7 +148,7 @@ static std::vector<std::string> listPolicies() {
   return {names.begin(), names.end()};
 }
 
-/// The settings of an optimizer where nobody sets them.
+/// The default settings of an optimizer.
 static std::map<std::string, double>
 getOptimizerDefaults(const std::string &optimizer) {
   MLIRContext context;

@@ -8,7 +8,7 @@
 
 namespace binade::python {
 
-/// Becomes a `binade.BinadeError`, of the class that stands for the exit code.
+/// Becomes a `binade.BinadeError`, of the class for the exit code.
 struct Failure : std::exception {
   explicit Failure(Error error) : error(std::move(error)) {}
   const char *what() const noexcept override { return error.message.c_str(); }
@@ -30,7 +30,7 @@ inline void check(Result<void> result) {
 /// Logs warnings of the compiler or the runtime.
 void warn(const std::vector<std::string> &warnings);
 
-/// Whoever throws a `Failure` may be called from Python from now on.
+/// Registers the translation of a thrown `Failure` to a Python exception.
 void registerFailure(nanobind::module_ &module);
 
 } // namespace binade::python

@@ -7,7 +7,7 @@
 #include "Modules.h"
 
 NB_MODULE(_core, module) {
-  // Whoever still has an array when Python ends has leaked nothing.
+  // An array that is alive when Python ends is not a leak.
   nanobind::set_leak_warnings(false);
   module.attr("__version__") = BINADE_VERSION;
   binade::python::registerFailure(module);

@@ -15,7 +15,7 @@ using namespace binade;
 using namespace binade::python;
 
 namespace {
-/// What is chosen of a program's alarms, and who holds it against the steps.
+/// What is chosen of a program's alarms, and the object that evaluates it.
 struct ChosenAlarms {
   AlarmSettings settings;
   StepAlarms watch;

@@ -24,7 +24,7 @@ struct StepSchedules {
 } // namespace
 
 /// `texts` are such as `--schedule` takes; `steps` is how many there will be,
-/// or 0 where nobody knows.
+/// or 0 if that is unknown.
 static StepSchedules choose(const Program &program,
                             const std::vector<std::string> &texts,
                             std::int64_t steps) {

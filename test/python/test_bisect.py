@@ -79,7 +79,7 @@ def test_finished_runs_are_not_repeated(folder):
     first = bisect(folder, folder / "planted.yaml", criterion, "--max-runs", 4)
     assert (
         first.returncode == 1
-        and "out of runs: the same command goes on" in first.stdout
+        and "out of runs: the same command continues" in first.stdout
     )
     assert "the best so far" in first.stdout
     assert find_rules(folder) == ["- {match: {phase: forward}, class: deny}"]
@@ -147,11 +147,14 @@ def test_criteria(text, expected):
     [
         ("loss <= 3", "no comparison of the metric of a step"),
         ("los@3 <= 3", "no metric is called 'los': there are loss, eval_loss"),
-        ("loss@0 <= 3", "'0' is no step"),
-        ("loss@x <= 3", "'x' is no step"),
-        ("loss@3 <= bf16*2", "'bf16*2' is no number and none beside fp32's"),
-        ("loss@3 <= fp32*x", "'x' is no number"),
-        ("loss@3 <= nan", "'nan' is no finite number"),
+        ("loss@0 <= 3", "'0' is not a step"),
+        ("loss@x <= 3", "'x' is not a step"),
+        (
+            "loss@3 <= bf16*2",
+            "'bf16*2' is neither a number nor a multiple of fp32's metric",
+        ),
+        ("loss@3 <= fp32*x", "'x' is not a number"),
+        ("loss@3 <= nan", "'nan' is not a finite number"),
         ("loss@3 == 2", "no comparison"),
     ],
 )

@@ -61,7 +61,7 @@ def test_a_policy_is_copied_with_what_it_names(tmp_path):
 def test_a_policy_extends_what_lies_below(tmp_path):
     base = str(tmp_path / "policies/base.yaml")
     overrides.check_place(tmp_path / "fixed.yaml", base)
-    with pytest.raises(RejectedError, match="extends files beside it or below"):
+    with pytest.raises(RejectedError, match="extends files in its directory or below"):
         overrides.check_place(tmp_path / "other/fixed.yaml", base)
 
 

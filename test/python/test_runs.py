@@ -479,7 +479,12 @@ def test_no_run_is_an_error(folder, tmp_path):
         ("run.json", 2, "", "run.json: lacks 'model', which 'binade train' writes"),
         ("run.json", 3, '"dims": [],', "run.json: not what"),
         ("run.json", 1, "", "run.json: damaged"),
-        ("metrics.jsonl", None, "", "metrics.jsonl: expected beside run.json"),
+        (
+            "metrics.jsonl",
+            None,
+            "",
+            "metrics.jsonl: expected in the directory of run.json",
+        ),
     ],
 )
 def test_damage_is_named(name, line, text, words, run, tmp_path):

@@ -39,10 +39,10 @@ def test_budgets(text, limits):
 @pytest.mark.parametrize(
     "text, why",
     [
-        ("70%", "'70%' is no limit of memory or time"),
-        ("disk=1", "'disk=1' is no limit"),
-        ("memory=5ms", "'5ms' is no number with a unit of %, B, KiB, MiB, GiB"),
-        ("time=1.2.3ms", "'1.2.3ms' is no number"),
+        ("70%", "'70%' is not a limit of memory or time"),
+        ("disk=1", "'disk=1' is not a limit"),
+        ("memory=5ms", "'5ms' is not a number with a unit of %, B, KiB, MiB, GiB"),
+        ("time=1.2.3ms", "'1.2.3ms' is not a number"),
         ("memory=0%", "'0%' leaves nothing"),
         ("time=1s,time=2s", "two limits of time"),
     ],

@@ -63,7 +63,7 @@ def capture(
     path = os.path.join(folder.name, "model.onnx")
     export_onnx(_unwrap(module), batch, path, loss=loss)
     step = train_step.compile(path, **options)
-    step.keep(folder)  # Whoever writes a bundle reads the weights from there.
+    step.keep(folder)  # Writing a bundle reads the weights from there.
     return step
 
 

@@ -52,7 +52,7 @@ def name_settings(
     """A group's settings as a rule calls them.
 
     Args:
-      group: Keys of schedulers in it are no settings.
+      group: Keys of schedulers in it are not settings.
       known: What the rule has; without, all are settings.
     """
     return {

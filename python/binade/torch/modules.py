@@ -8,7 +8,7 @@ import torch
 
 
 class StableEmbedding(torch.nn.Embedding):
-    """An embedding with a layer norm behind it, and weights drawn by Xavier's rule.
+    """An embedding followed by a layer norm, with weights drawn by Xavier's rule.
 
     What ``binade train --stable-embedding`` makes of an embedding: 8-bit states of
     embeddings are stable with it (Dettmers et al., "8-bit Optimizers via Block-wise

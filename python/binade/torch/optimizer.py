@@ -14,7 +14,7 @@ from binade.errors import UsageError
 from binade.torch.groups import GroupSettings, check_arguments, name_settings
 from binade.torch.tensors import to_torch
 
-# ``exp_avg/0.1``, or with what its format has beside the codes ``exp_avg/0.1.scale``.
+# ``exp_avg/0.1``, or with another part of its format, such as ``exp_avg/0.1.scale``.
 _STATE = re.compile(r"(?P<state>\w+)/(?P<parameter>\d+\.\d+)(?P<part>(\.\w+)?)")
 # What all parameters have in common: the number of updates, and where chance is.
 _COMMON = ("step", "rng")

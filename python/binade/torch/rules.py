@@ -37,7 +37,7 @@ class _Rule(Optimizer):
 
 
 class AdamW(_Rule):
-    """Adam with decay beside the step; ``amsgrad=True`` keeps the largest squares."""
+    """Adam with decoupled weight decay; ``amsgrad=True`` keeps the largest squares."""
 
     rule = "adamw"
 
