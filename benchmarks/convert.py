@@ -182,7 +182,7 @@ def print_nearer(results: dict[str, dict[str, dict]]) -> None:
 
 
 def print_costs(results: dict[str, list[dict]], graph: str) -> None:
-    print(f"\n| {graph} | seconds, median | least to most | peak MiB | error |")
+    print(f"\n| {graph} | seconds, median | minimum to maximum | peak MiB | error |")
     print("|---|---|---|---|---|")
     for tool, runs in results.items():
         failed = next((r["failed"] for r in runs if "failed" in r), None)

@@ -1,8 +1,8 @@
-"""Exported training graphs: those that are stored, those that only the scripts beside them
+"""Exported training graphs: those that are stored, those that only the scripts next to them
 make, and the weights that were left out of the largest.
 
 The scripts need transformers, and torchvision without its dependencies, which pip puts
-beside the models: python/requirements-peers.txt.
+in the directory of the models: python/requirements-peers.txt.
 """
 
 from __future__ import annotations

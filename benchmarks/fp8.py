@@ -13,7 +13,7 @@ from pairs import compare
 from runtime import Program, compile_step
 
 BASE = "bf16-amp"
-# Steps that are timed as one: what the probe's threads leave behind lasts a while.
+# Steps that are timed as one: the effect of the probe's threads lasts a while.
 MODELS = {"mini.onnx": 10, "char-gpt.onnx": 2}
 POLICIES = ["fp8-current", "fp8-delayed", "fp8-block", "coat"]
 

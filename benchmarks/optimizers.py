@@ -1,5 +1,5 @@
 """`binade.torch.AdamW` in a PyTorch loop against `torch.optim.AdamW`, and what one call of
-a compiled step costs beside the step."""
+a compiled step costs in addition to the step."""
 
 from __future__ import annotations
 

@@ -30,14 +30,14 @@ class Ratio:
     pairs: int
     rejected: int
     least: float
-    """The ratio of the least times: what disturbs makes both longer."""
+    """The ratio of the shortest times: disturbances only make times longer."""
 
     def __str__(self) -> str:
         low, median, high = self.quartiles
         return (
             f"{self.ours} / {self.peer}: {median:.3f} [{low:.3f}, {high:.3f}], "
             f"{self.ours_ms:.1f} against {self.peer_ms:.1f} ms, {self.pairs} pairs, "
-            f"least times {self.least:.3f}"
+            f"shortest times {self.least:.3f}"
             + (f", {self.rejected} rejected" if self.rejected else "")
         )
 

@@ -30,7 +30,7 @@ PEERS = {
 
 
 def find_class(module: str, name: str) -> type | None:
-    """None where it is not installed; what its import prints is nobody's business."""
+    """None where it is not installed; what its import prints is discarded."""
     try:
         with contextlib.redirect_stderr(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""What statistics in each step cost, beside the same step without, on one thread."""
+"""What statistics in each step cost, compared with a step without, on one thread."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from training import (
 from binade import safetensors
 
 POLICIES = pathlib.Path(__file__).parent / "policies"
-LOUD = ("token.", "position.", "attention.proj.", "mlp.2.")
+LARGE = ("token.", "position.", "attention.proj.", "mlp.2.")
 SIZES = [2**16, 2**17, 2**18]
 NAMES = ["fp32", "bf16-amp", "fp16-amp", "fp16-clamp", "fp16-finite", "fp16-wide"]
 TRAINED, STEPS = 200, 30
@@ -36,7 +36,7 @@ RESULTS = ROOT / "docs/results/clamp.json"
 
 def prepare(runs: Runs) -> list[pathlib.Path]:
     """The model with each size of its stream."""
-    base = runs.out / "loud/base"
+    base = runs.out / "large/base"
     if not (base / "final.safetensors").exists():
         require(binade("train", MODEL, "--threads", "1", *find_text(runs.out), "--lr", "1e-3",
                        "--steps", str(TRAINED), "--seed", "0", "--out", base))  # fmt: skip
@@ -44,9 +44,9 @@ def prepare(runs: Runs) -> list[pathlib.Path]:
     weights = {k: v for k, v in weights.items() if not k.startswith(("state/", "step"))}
     paths = []
     for size in SIZES:
-        paths.append(runs.out / f"loud/{size}.safetensors")
+        paths.append(runs.out / f"large/{size}.safetensors")
         safetensors.save(paths[-1], {
-            name: np.float32(size) * x if any(part in name for part in LOUD) else x
+            name: np.float32(size) * x if any(part in name for part in LARGE) else x
             for name, x in weights.items()
         })  # fmt: skip
     return paths

@@ -21,7 +21,7 @@ def run(runs: Runs, seeds: int) -> None:
 
 def compare(runs: Runs, model: pathlib.Path, policies: list[str], rate: float,
             steps: int, seeds: int, window: int = 128) -> None:  # fmt: skip
-    """Prints a line for each policy, of which the first is what others are held against."""
+    """Prints a line for each policy, of which the first is the baseline of the others."""
     trained = runs.train(model, [
         [*find_text(runs.out, window), *COURSE, "--policy", policy, "--lr", f"{rate:g}",
          "--steps", str(steps), "--seed", str(seed)]

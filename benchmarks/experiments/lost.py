@@ -1,4 +1,4 @@
-"""What a run's gradients lost: beside those of f32 for the same parameters and batch.
+"""What a run's gradients lost, compared with f32 for the same parameters and batch.
 
 An element is lost where it is 0 in the run's formats and not in f32. What keys of
 attention have for biases is left out: its true gradient is 0.

@@ -1,7 +1,7 @@
 """A batch that is not finite: what becomes of a run, by what is done about it.
 
 A small perceptron tells the digits 0 to 3 apart by their quarters of rows and columns. One
-image of the training data has a NaN, which an epoch meets once.
+image of the training data has a NaN, which each epoch reads once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tiger beside other rules, each with its best rate of some: losses, and what they keep."""
+"""Tiger and other rules, each with its best rate of several: losses and memory of states."""
 
 from __future__ import annotations
 

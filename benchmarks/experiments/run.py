@@ -14,7 +14,7 @@ epsilon      Adam's epsilon with moments in f16
 fp8-large    as fp8, of a model with 10.7 million parameters, one run each
 
 Without names all but the last are made. Results stay in build/results/runs.jsonl, a line for each
-training run, so that a command that was stopped goes on where it was: remove the file to
+training run, so that a command that was stopped continues where it was: remove the file to
 measure anew. BINADE_BUILD names another build directory.
 """
 

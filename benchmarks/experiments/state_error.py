@@ -162,7 +162,7 @@ class Captured:
 
 
 def get_ranges(tensors: States) -> np.ndarray:
-    """Largest / least magnitude of groups of 128."""
+    """Largest / smallest magnitude of groups of 128."""
     groups = np.abs(np.concatenate([x.reshape(-1, 128) for x in tensors.values()]))
     return groups.max(1) / np.where(groups == 0, np.inf, groups).min(1)
 
@@ -177,7 +177,7 @@ def draw(moments: tuple[States, States], powers: list[np.ndarray], file: pathlib
     figure, panels = pyplot.subplots(1, 2, figsize=(6.5, 2.2), layout="constrained")
     ranges = [np.log10(get_ranges(tensors)) for tensors in moments]
     for panel, values, title in (
-        (panels[0], ranges, "range R of a group: log10(largest / least)"),
+        (panels[0], ranges, "range R of a group: log10(largest / smallest)"),
         (panels[1], powers, "power k that expands it"),
     ):
         bins = np.linspace(0, np.ceil(max(np.quantile(x, 0.999) for x in values)), 49)
@@ -224,7 +224,7 @@ def run(runs: Runs, seeds: int) -> None:
         print(f"\ngain by expansion {statistics.mean(gains):.2f} "
               f"({min(gains):.2f} to {max(gains):.2f}); published 1.63")  # fmt: skip
 
-    print("\nfor each format of m that of v with the least error\n")
+    print("\nfor each format of m, the format of v with the smallest error\n")
     coat = {x: statistics.mean(collect(x, "e4m3x", "e4m3x")) for x in MEASURES}
     rows = []
     for first in SEARCHED:

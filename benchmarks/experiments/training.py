@@ -1,6 +1,6 @@
 """Many short runs of `binade train`, and what was found, which is kept.
 
-Each run has one thread, so that its bits depend on no number of cores, and as many go on
+Each run has one thread, so that its bits do not depend on the number of cores, and as many run
 at a time as there are cores. A line of `runs.jsonl` is the result of one command; what has
 a line is not trained again.
 """

@@ -6,7 +6,7 @@
 
 The first trains clip-tiny so that hard batches make the loss scale collapse, and prints
 what its gradients lost; the second makes all runs, docs/results/underflow.json, the
-pictures and the tables. A command that was stopped goes on where it was. BINADE_MODELS
+pictures and the tables. A command that was stopped continues where it was. BINADE_MODELS
 names the folder with the models; their data are in it.
 """
 
@@ -119,8 +119,8 @@ def describe(run: pathlib.Path, records: list[list[float]], first: int) -> dict:
 
 
 def train_all(out: pathlib.Path, seeds: int) -> dict:
-    """All runs, those of seeds behind the first without their series."""
-    made = out / "underflow.jsonl"  # Lets a command that was stopped go on.
+    """All runs, those of seeds after the first without their series."""
+    made = out / "underflow.jsonl"  # Lets a command that was stopped continue.
     lines = made.read_text().splitlines() if made.exists() else []
     known = {line["name"]: line["run"] for line in map(json.loads, lines)}
     wanted = [

@@ -49,7 +49,7 @@ def read(path: pathlib.Path = RESULTS) -> dict[str, dict[str, list[dict]]]:
 
 
 def span(values: Iterable[float], digits: int = 2, factor: float = 1) -> str:
-    """A number that all share, or the least and the most."""
+    """A number that all share, or the minimum and the maximum."""
     texts = [f"{factor * value:.{digits}g}" for value in sorted(values)]
     return texts[0] if texts[0] == texts[-1] else f"{texts[0]} to {texts[-1]}"
 

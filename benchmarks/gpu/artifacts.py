@@ -53,8 +53,8 @@ def copy_sources(folder: pathlib.Path) -> None:
 
 
 def find_commit() -> str:
-    """What is checked out; `+` behind it where files were changed since. Of an unpacked
-    archive that of which it was made, whatever repository it lies in."""
+    """The commit that is checked out, followed by `+` if files were changed. Of an unpacked
+    archive the commit that it was made from, whatever repository contains it."""
     if not (ROOT / ".git").exists():
         path = ROOT / MANIFEST
         return json.loads(path.read_text())["commit"] if path.exists() else "unknown"
@@ -93,7 +93,7 @@ def find_archive(folder: pathlib.Path) -> pathlib.Path:
 
 
 def pack(folder: pathlib.Path) -> pathlib.Path:
-    """The folder as one file beside it: code of kernels is text, mostly."""
+    """The folder as one archive next to it: most of it is the text of kernels."""
     with tarfile.open(find_archive(folder), "w:gz", compresslevel=6) as archive:
         archive.add(folder, folder.name)
     return find_archive(folder)

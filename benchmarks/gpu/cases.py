@@ -158,7 +158,7 @@ BITSANDBYTES, TORCHAO = "bitsandbytes AdamW8bit", "torchao AdamWFp8"
 COMPILED = "torch.compile"
 PASSES = "torch.compile, norm, amax and cast apart"
 TWICE = "torch.compile, one layout after the other"
-# What peers move at least, by element; where nothing is said, what Binade does.
+# What peers move at least, by element; if not specified, what Binade does.
 PEER_BYTES = {
     FUSED: 28,
     UNSCALED: 48,
@@ -213,7 +213,7 @@ CASES = [
               results=(CODES, (SCALES, "ROWS"))),
 ]  # fmt: skip
 
-# What moves as much as a copy, for where nobody else copies.
+# What moves as much as a copy, where there is no other copy.
 COPY = Quantizer(
     "copy", "negation, bf16", ("--from=programs",), body="\n  %y = binade.neg %x : (!WIDE) -> !WIDE",
     results=(("y", "WIDE"),),
@@ -222,7 +222,7 @@ COPY = Quantizer(
 
 @dataclasses.dataclass(frozen=True)
 class Product(Case):
-    """A product of codes with a scale for each side, of `SMALL_ROWS` rows."""
+    """An FP8 matmul with a scale for each operand, of `SMALL_ROWS` rows."""
 
     terms: int = 0
     columns: int = 0
@@ -254,7 +254,7 @@ class Product(Case):
 SMALL_ROWS = 48
 # By the library's FP8 product, and in bf16 where it has none of that shape.
 PRODUCTS = [
-    Product(f"product-{terms}x{columns}", f"product of codes, {terms} terms, {columns} columns",
+    Product(f"product-{terms}x{columns}", f"FP8 matmul, {terms} terms, {columns} columns",
             ("--from=programs",), terms=terms, columns=columns)
     for terms, columns in [(64, 32), (50, 32), (64, 20), (17, 5)]
 ]  # fmt: skip

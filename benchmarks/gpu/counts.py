@@ -101,7 +101,7 @@ class Work:
 
 
 class CountingBlock(ptx.Block):
-    """Counts instructions as a warp issues them, whoever of its threads takes part."""
+    """Counts instructions as a warp issues them, whichever of its threads are active."""
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
@@ -144,7 +144,7 @@ def run_block(entry: Entry, memories: list[np.ndarray], number: int = 0) -> Work
 
 
 def count_many(bundle: Bundle, record: dict) -> Work:
-    """A launch over many tensors: a block of each kernel's first, for all blocks."""
+    """A multi-tensor launch: the first block of each kernel, for all blocks."""
     buffers, random = bundle.plan["buffers"], np.random.default_rng(0)
     arena = make_zeros(bundle.plan["arena_bytes"])
     work, segments = Work(), {}

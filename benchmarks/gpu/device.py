@@ -21,7 +21,7 @@ def retain_context() -> ctypes.CDLL:
 
 
 class DeviceMemory:
-    """What is free, as the driver says. The context, which is no part of a step's memory,
+    """What is free, as the driver says. The context, which does not belong to a step's memory,
     is there all the time."""
 
     def __init__(self):

@@ -105,7 +105,7 @@ class LlamaBlock(nn.Module):
 
 
 class Llama(nn.Module):
-    """With one mask for all layers, if it is to be exported: each that is spelled out
+    """With one mask for all layers, if it is to be exported: each decomposed one
     takes a part of what is computed when a graph is imported. PyTorch is faster without."""
 
     def __init__(self, config: LlamaConfig, one_mask: bool = False) -> None:

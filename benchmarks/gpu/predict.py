@@ -90,7 +90,7 @@ def predict_step(step: Step, bundle: Bundle) -> dict:
     for record, times in walk(bundle.plan["records"]):
         if record["kind"] in ("launch", "attention"):
             kernel = record.get("kernel") or record["device_kernel"]
-            # Equal kernels do equal work, wherever their operands lie.
+            # Equal kernels do equal work, wherever their operands are.
             if kernel not in known:
                 known[kernel] = count(bundle, record)
             work = known[kernel]

@@ -49,7 +49,7 @@ def share(row: dict) -> str:
 
 
 def ratios(peers: dict, predicted: bool = False) -> str:
-    """Binade's over the peers'; a goal behind those that have one. To what a peer takes at
+    """Binade's over the peers'; followed by the goal, if there is one. To what a peer takes at
     least none is missed for certain."""
     parts = []
     for peer, value in peers.items():
@@ -172,7 +172,7 @@ def parts(result: dict) -> str:
 
 
 def render(result: dict, predicted: dict | None = None) -> str:
-    """The page beside a file of results; with a table of what was predicted, if given."""
+    """The page for a file of results; with a table of what was predicted, if given."""
     text = f"# {result['device']}, {result['date']}: {result['standing']}\n\n"
     text += f"Commit {result['commit']}."
     if result["standing"] == "predicted":

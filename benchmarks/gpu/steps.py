@@ -37,7 +37,7 @@ EVERY_STATISTIC = (
 
 @dataclasses.dataclass(frozen=True)
 class Watched:
-    """A step with statistics beside the same without."""
+    """A step with statistics and the same step without."""
 
     name: str
     title: str

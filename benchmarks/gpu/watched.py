@@ -1,4 +1,4 @@
-"""Part of run.py: what statistics in each step cost, beside the same step without."""
+"""Part of run.py: what statistics in each step cost, compared with a step without."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def measure(watched: Watched, folder: pathlib.Path, rounds: int) -> dict:
         for name, path in paths.items():
             more, losses[name] = measure_alone(path, rounds)
             times[name] += more
-    # A watched value lies in memory: a kernel that would have kept it in registers is
+    # A watched value is in memory: a kernel that would have kept it in registers is
     # another one.
     apart = abs(losses["binade"] / losses[WITHOUT] - 1)
     if not apart <= MOST_APART:
