@@ -2,7 +2,7 @@
 
 # binade_library(<name> SOURCES ... [LINKS ...])
 #
-# One library per folder that speaks MLIR. MLIR comes from the single shared
+# One library per folder that uses MLIR. MLIR comes from the single shared
 # libMLIR, so a relink takes a second; LINKS names Binade libraries only.
 function(binade_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})

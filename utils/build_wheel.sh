@@ -18,7 +18,7 @@ Writes binade-VERSION-cpXY-cpXY-$platform.whl into the folder OUT:
   binade/             the package, which 'pip install' puts on any x86-64 Linux with
                       glibc 2.36 or newer and a processor with AVX2
   binade/native/bin   binade, binade-eval, binade-run, and LLVM's linker ld.lld
-  binade/native/lib   LLVM, MLIR, oneDNN, and what they need; licences are beside them
+  binade/native/lib   LLVM, MLIR, oneDNN, and what they need, with their licences
 It needs no LLVM, compiler or CUDA where it is installed. ptxas of CUDA is used where
 it is found, as 'binade list targets' says.
 

@@ -40,7 +40,7 @@ GIB = 1 << 30
 # Address space, not memory: oneDNN, PyTorch and LLVM map some of it.
 ADDRESS_SPACE = 16 * GIB
 SMALL_TEMPORARY = 2 * GIB
-# Without privileges: a user namespace of one's own, where mounts are allowed.
+# Without privileges: a separate user namespace, where mounts are allowed.
 NAMESPACE = ["unshare", "--user", "--map-root-user", "--mount"]
 
 

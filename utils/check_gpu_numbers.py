@@ -4,7 +4,7 @@
 A time, rate, ratio or share of a GPU stands in a section that links its file,
 benchmarks/gpu/results/NAME.json, and is a number of that file, rounded. If what the file
 has was predicted, the section says so. Sections of a GPU are those of pages that are
-called after one, and those that name one beside such a number.
+called after one, and those that name one next to such a number.
 
 usage: check_gpu_numbers.py [ROOT]
 """

@@ -252,7 +252,7 @@ KINDS = {
     "scale": lambda g, x: g.op("mul", [x, g.splat(x.shape, 0.5)]),
     "select": select,
     "sub": binary("sub"),
-    # Sums of products.
+    # Contractions.
     "attention": attention,
     "conv": conv,
     "gram": gram,

@@ -22,7 +22,7 @@ NUMBERS = {name.lower(): number for name, number in onnx.TensorProto.DataType.it
 
 
 def to_mask(types: list[str]) -> int:
-    """A bit for each element type; what is no tensor has none."""
+    """A bit for each element type; a parameter that is not a tensor has none."""
     found = (TENSOR.fullmatch(text) for text in types)
     return sum(1 << NUMBERS[match[1]] for match in found if match)
 
@@ -77,7 +77,7 @@ def is_body_valid(schema: onnx.defs.OpSchema, element: int) -> bool:
 
 
 def find_refused(schema: onnx.defs.OpSchema) -> int:
-    """A mask of the narrow types in which the op's function is no valid one, though it is in
+    """A mask of the narrow types in which the op's function is invalid, though it is valid in
     f32."""
     if not schema.has_function or not is_body_valid(schema, onnx.TensorProto.FLOAT):
         return 0

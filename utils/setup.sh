@@ -68,7 +68,7 @@ done
 # --- apt ----------------------------------------------------------------------
 
 command -v dpkg-query >/dev/null && command -v apt-get >/dev/null ||
-  fail "this system has no apt-get. Use Debian 12, or the Dockerfile beside \
+  fail "this system has no apt-get. Use Debian 12, or the Dockerfile of \
 README.md, or install by hand what --help lists"
 
 missing=()
@@ -93,7 +93,7 @@ Run as root:
     as_root=(sudo)
   fi
   say "apt: updating the package lists"
-  "${as_root[@]}" apt-get update -qq || say "apt: the update failed; going on with the lists there are"
+  "${as_root[@]}" apt-get update -qq || say "apt: the update failed; continuing with the present lists"
   unknown=()
   for package in "${missing[@]}"; do
     candidate=$(LC_ALL=C apt-cache policy "$package" | sed -n 's/^ *Candidate: //p')
